@@ -1,0 +1,96 @@
+#include "base/cpu_list.hpp"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace zf {
+namespace {
+
+std::string_view trim(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
+}
+
+std::optional<int> number(std::string_view text) {
+  text = trim(text);
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.front() == '-') return std::nullopt;
+  return value <= kMaxOsIndex ? std::optional(value) : std::nullopt;
+}
+
+/// Splits "a<separator>b" in two; no second half if the separator is absent.
+std::pair<std::string_view, std::optional<std::string_view>> split(std::string_view text, char separator) {
+  const auto at = text.find(separator);
+  if (at == std::string_view::npos) return {text, std::nullopt};
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+/// Appends one part, "5", "4-11", "0-15:2" or "0-15:2/4"; false if it is malformed.
+template <class Id>
+bool append_part(std::string_view part, std::vector<Id>& ids) {
+  const auto [range, stride] = split(part, ':');
+  const auto [low_text, high_text] = split(range, '-');
+  const auto low = number(low_text);
+  const auto high = high_text ? number(*high_text) : low;
+  if (!low || !high || *high < *low || (stride && !high_text)) return false;
+
+  int used = 1;
+  int group = 1;
+  if (stride) {
+    const auto [first, second] = split(*stride, '/');
+    const auto one = number(first);
+    const auto two = second ? number(*second) : std::nullopt;
+    if (!one || (second && !two)) return false;
+    used = second ? *one : 1;
+    group = second ? *two : *one;
+    if (used < 1 || group < used) return false;
+  }
+  for (int id = *low; id <= *high; ++id) {
+    if ((id - *low) % group < used) ids.push_back(Id{id});
+  }
+  return true;
+}
+
+template <class Id>
+IdSet<Id> parse(std::string_view text, std::string_view what) {
+  std::vector<Id> ids;
+  if (trim(text).empty()) return {};
+  for (std::optional<std::string_view> rest = text; rest;) {
+    const auto [part, tail] = split(*rest, ',');
+    if (!append_part(trim(part), ids)) {
+      throw Error(Exit::usage, fmt::format("{}: \"{}\" is not a list: \"{}\" is wrong", what, text, trim(part)),
+                  "write OS indexes like 0,4-11,21-26");
+    }
+    rest = tail;
+  }
+  return IdSet<Id>(std::move(ids));
+}
+
+template <class Id>
+std::string print_ids(const IdSet<Id>& ids) {
+  std::string text;
+  for (auto it = ids.begin(); it != ids.end();) {
+    const int low = it->os_index;
+    int high = low;
+    for (++it; it != ids.end() && it->os_index == high + 1; ++it) high = it->os_index;
+    if (!text.empty()) text += ',';
+    text += high == low ? fmt::format("{}", low) : fmt::format("{}-{}", low, high);
+  }
+  return text;
+}
+
+}  // namespace
+
+CpuSet parse_cpu_list(std::string_view text, std::string_view what) { return parse<Pu>(text, what); }
+NodeSet parse_node_list(std::string_view text, std::string_view what) { return parse<Node>(text, what); }
+std::string print(const CpuSet& cpus) { return print_ids(cpus); }
+std::string print(const NodeSet& nodes) { return print_ids(nodes); }
+
+}  // namespace zf

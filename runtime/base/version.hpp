@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string_view>
+
+namespace zf {
+
+/// The version of the whole project, "major.minor.patch".
+std::string_view version();
+
+}  // namespace zf

@@ -1,0 +1,21 @@
+// Which vector instructions the kernels use: chosen once at run time, overridable, never a change of result.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace zf {
+
+enum class Isa { scalar, avx2, avx512 };
+
+std::string_view name_of(Isa isa);
+std::optional<Isa> isa_named(std::string_view name);
+
+/// True when this CPU and its kernel can run it.
+bool is_supported(Isa isa);
+
+/// ZF_ISA=scalar|avx2|avx512 if set, else the widest supported one. Throws Error(usage) when ZF_ISA names
+/// none or one that this CPU lacks.
+Isa chosen_isa();
+
+}  // namespace zf

@@ -1,0 +1,46 @@
+// The fused multi-tensor Adam kernel: one pass over memory, one sequence of operations for every ISA.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/adam.hpp"
+#include "engine/isa.hpp"
+
+namespace zf {
+
+enum class GradType : std::uint32_t { f32, bf16, f16 };
+enum class CopyType : std::uint32_t { none, bf16, f16 };
+
+/// The arrays of one slice, `n` elements each, in elements of their own type. p, m, v (and stale, copy where
+/// used) begin on a 64-byte boundary; none overlap.
+struct AdamArrays {
+  float* p = nullptr;             ///< master parameters
+  const void* g = nullptr;        ///< gradients, of the variant's GradType
+  float* m = nullptr;             ///< first moments
+  float* v = nullptr;             ///< second moments
+  float* stale = nullptr;         ///< out: fp32 snapshot of the new p, or null
+  void* copy = nullptr;           ///< out: the new p as bf16 or fp16, or null
+  std::size_t n = 0;
+};
+
+struct KernelVariant {
+  GradType grad = GradType::f32;
+  CopyType copy = CopyType::none;
+  bool stale = false;
+  AdamMode mode = AdamMode::adamw;
+  bool decay = false;  ///< weight_decay != 0
+};
+
+/// One step over a slice. No allocation, lock or system call. The result does not depend on the ISA nor on
+/// how elements are cut into slices, bit for bit.
+using AdamKernel = void (*)(const AdamScalars& scalars, const AdamArrays& arrays);
+
+/// The kernel of a variant. Precondition: is_supported(isa).
+AdamKernel adam_kernel(Isa isa, const KernelVariant& variant);
+
+/// The roofline loop: the same 4 reads (p, g, m, v) and 3 writes (p, m, v) with one addition each, so that
+/// nothing but memory can be in the way. Leaves finite, non-denormal values when g is finite and positive.
+void roofline_pass(Isa isa, const AdamArrays& arrays);
+
+}  // namespace zf

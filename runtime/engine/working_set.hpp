@@ -1,0 +1,35 @@
+// Private arrays for measuring: as large as asked, first touched by the threads that will update them.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "engine/kernel.hpp"
+#include "engine/pool.hpp"
+
+namespace zf {
+
+/// p, g, m, v of `elements` fp32 each, page-aligned, cut into one slice per pool member. Values are such
+/// that steps and roofline passes in any order and number (up to 10,000) stay finite and not denormal.
+class WorkingSet {
+ public:
+  static constexpr std::size_t kBytesPerElement = 16;
+
+  /// Throws Error(runtime_error) when the memory cannot be had, saying how much was asked for.
+  WorkingSet(Pool& pool, std::size_t elements);
+  ~WorkingSet();
+  WorkingSet(const WorkingSet&) = delete;
+  WorkingSet& operator=(const WorkingSet&) = delete;
+
+  std::size_t elements() const { return elements_; }
+  /// The slice of one member; may be empty.
+  const AdamArrays& slice(std::size_t member) const { return slices_[member]; }
+
+ private:
+  std::size_t elements_;
+  void* mapping_ = nullptr;
+  std::size_t mapping_bytes_ = 0;
+  std::vector<AdamArrays> slices_;
+};
+
+}  // namespace zf

@@ -1,0 +1,42 @@
+// Environment variables as a value, and what launchers say in them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace zf {
+
+class Environment {
+ public:
+  Environment() = default;
+  explicit Environment(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {}
+  /// A copy of this process's own.
+  static Environment of_this_process();
+
+  std::optional<std::string> get(const std::string& name) const;
+  const std::map<std::string, std::string>& all() const { return variables_; }
+
+ private:
+  std::map<std::string, std::string> variables_;
+};
+
+/// A number that a variable holds, and which variable.
+struct FromVariable {
+  int value;
+  std::string variable;
+};
+
+/// Which local rank this process is: ZF_RANK, LOCAL_RANK (torchrun, DeepSpeed), SLURM_LOCALID,
+/// OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID (Intel MPI, MPICH), MV2_COMM_WORLD_LOCAL_RANK,
+/// PMI_LOCAL_RANK, PALS_LOCAL_RANKID (Cray); the first that is set. Throws Error(usage) with the variable
+/// when its value is no number of 0 and up.
+std::optional<FromVariable> local_rank(const Environment& environment);
+
+/// How many local ranks this node has: SLURM_NTASKS_PER_NODE, LOCAL_WORLD_SIZE,
+/// OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, the first that is set; then the count of the list in
+/// CUDA_VISIBLE_DEVICES (or ROCR_, HIP_). Throws as above.
+std::optional<FromVariable> local_rank_count(const Environment& environment);
+
+}  // namespace zf

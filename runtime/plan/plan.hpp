@@ -1,0 +1,140 @@
+// The plan as values: what configs/plan.schema.json describes, field for field.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/id_set.hpp"
+#include "os/memory.hpp"
+
+namespace zf {
+
+/// The schema version this code writes and the only one it reads.
+inline constexpr const char* kPlanSchema = "zf-plan/1";
+
+struct Provenance {
+  std::string by;       ///< "zf-tune 0.1.0"
+  std::string at;       ///< UTC, "2026-11-20T21:00:00Z"
+  std::string host;
+  std::string command;  ///< as typed
+};
+
+/// The hardware class: equal for two nodes of one type. Counts are counts; `cpus` are OS indexes.
+struct MachineClass {
+  std::string fingerprint;  ///< 16 hex digits
+  std::string model;        ///< CPU model, for people
+  int packages = 0;
+  int numa_nodes = 0;  ///< those with CPUs
+  int cores = 0;
+  int pus = 0;
+  CpuSet cpus;  ///< every PU of the machine
+};
+
+/// What the job that made the plan was allowed.
+struct Allocation {
+  std::string fingerprint;
+  CpuSet cpus;
+  NodeSet mems;
+  std::optional<double> cpu_quota;            ///< CPUs' worth of time
+  std::optional<std::uint64_t> memory_bytes;
+};
+
+struct Workload {
+  std::string name;
+  std::uint64_t params = 0;  ///< fp32 master parameters per node, over all ranks
+  int ranks = 1;
+  int update_interval = 1;  ///< training steps that one optimizer step hides behind
+};
+
+/// How the pool's cores are picked from a home: fill one L3 group after the other, or take from all evenly.
+enum class Placement { compact, spread };
+
+/// What survives a move to another allocation of the same machine class.
+struct Intent {
+  Placement placement = Placement::compact;
+  int pool_pus_per_core = 1;       ///< 1: one PU per core; else all siblings
+  int pool_cores = 0;              ///< per rank: the knee
+  double reserved_fraction = 0;    ///< of a home's cores
+};
+
+struct TrainingSide {
+  CpuSet cpus;
+  int threads = 1;  ///< what OMP_NUM_THREADS should say
+};
+
+struct OptimizerSide {
+  CpuSet cpus;  ///< one pool thread per PU
+  NodeSet mems;
+  MemoryPolicy memory_policy = MemoryPolicy::preferred;
+};
+
+struct RankBinding {
+  int rank = 0;  ///< local rank
+  TrainingSide training;
+  OptimizerSide optimizer;
+  int pt_reserved_cores = 0;           ///< cores, not PUs
+  double pt_reserved_cores_perc = 0;   ///< (training PUs - 0.5) / all PUs of the rank: DeepSpeed's rounding gives them back
+  bool shared = false;                 ///< one core for both sides: the only case in which they overlap
+};
+
+struct Choice {
+  std::string reason;
+  Nanoseconds period_ns_median = 0;  ///< 0: nothing was measured
+  int pool_threads = 0;              ///< per rank
+};
+
+/// One split that was measured, and its summary.
+struct CandidateEvidence {
+  int id = 0;
+  std::string label;  ///< "pool 4, compact"
+  int reserved_cores = 0;  ///< per rank, the smallest of any rank
+  int pool_cores = 0;      ///< per rank
+  int pool_threads = 0;    ///< per rank
+  Placement placement = Placement::compact;
+  Nanoseconds step_ns_median = 0;
+  double step_spread = 0;      ///< interquartile range / median
+  double roofline_ratio = 0;   ///< median of step bandwidth / roofline bandwidth, pair by pair
+};
+
+/// One timed step, kept for ever. All ranks at once; times are of the slowest rank.
+struct Sample {
+  int candidate = 0;  ///< CandidateEvidence::id
+  int round = 0;
+  Nanoseconds step_ns = 0;
+  Nanoseconds roofline_ns = 0;  ///< the roofline loop on the same memory, just beside it
+};
+
+struct Roofline {
+  double bytes_per_s_median = 0;  ///< the best candidate's, all ranks together
+  int threads = 0;                ///< over all ranks
+};
+
+struct Evidence {
+  Roofline roofline;
+  std::uint64_t elements_per_rank = 0;
+  std::uint64_t working_set_bytes_per_rank = 0;
+  std::string isa;
+  double noise_floor = 0;  ///< relative; differences below it are ties
+  std::vector<CandidateEvidence> candidates;
+  std::vector<Sample> samples;
+};
+
+struct Plan {
+  Provenance made;
+  MachineClass machine;
+  Allocation allocation;
+  Workload workload;
+  Intent intent;
+  std::vector<RankBinding> ranks;
+  Choice choice;
+  Evidence evidence;
+  std::vector<std::string> warnings;
+};
+
+/// Bytes that one fp32 Adam step moves per parameter: reads p, g, m, v and writes p, m, v.
+inline constexpr std::uint64_t kAdamBytesPerParam = 28;
+
+}  // namespace zf

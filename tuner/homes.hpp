@@ -1,0 +1,41 @@
+// One home per rank: disjoint, whole cores, balanced, near the rank's GPU. Pure.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/id_set.hpp"
+#include "os/allowed.hpp"
+#include "tuner/topology.hpp"
+
+namespace zf {
+
+/// A core that may be used, cut down to its allowed PUs.
+struct HomeCore {
+  CpuSet cpus;  ///< never empty
+  std::optional<Node> node;
+  int l3 = -1;
+  int kind = 0;
+  bool operator==(const HomeCore&) const = default;
+};
+
+/// What one rank owns.
+struct Home {
+  std::vector<HomeCore> cores;  ///< topological order, the rank's own node first
+  NodeSet mems;                 ///< allowed nodes with memory that its cores belong to
+  bool shared = false;          ///< fewer than 2 cores: training and optimizer must share
+  CpuSet cpus() const;
+};
+
+/// Where a rank would like to live; absent: anywhere.
+struct RankWish {
+  std::optional<Node> near;
+};
+
+/// One home per wish, in rank order. Every allowed core is used, counts differ by at most one core, a home
+/// lies inside one NUMA node where the counts allow it and spans as few as possible where they do not.
+/// Same input, same homes. Throws Error(infeasible) when there are more ranks than allowed cores, saying how
+/// many would fit. Precondition: at least one wish.
+std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed, const std::vector<RankWish>& wishes);
+
+}  // namespace zf

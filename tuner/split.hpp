@@ -1,0 +1,54 @@
+// A split: which cores of a home train and which run the optimizer. Pure functions from homes to candidates.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/id_set.hpp"
+#include "plan/plan.hpp"
+#include "tuner/homes.hpp"
+
+namespace zf {
+
+/// One choice for every rank at once, before it is given concrete CPUs.
+struct SplitShape {
+  int pool_cores = 1;         ///< per rank
+  int pool_pus_per_core = 1;  ///< 1, or 0 for all siblings
+  Placement placement = Placement::compact;
+  bool operator==(const SplitShape&) const = default;
+};
+
+/// The two sides of one home. Disjoint, except in a shared home, where both are the whole home.
+struct RankSplit {
+  CpuSet training;          ///< every PU of the reserved cores
+  std::vector<Pu> pool;     ///< one thread per PU, in the order of the pool's members
+  CpuSet optimizer;         ///< the same PUs as a set
+  int reserved_cores = 0;
+  int pool_cores = 0;
+  NodeSet mems;             ///< where the optimizer's state should lie
+  bool shared = false;
+};
+
+struct Split {
+  SplitShape shape;
+  std::string label;  ///< "pool 4, compact"
+  std::vector<RankSplit> ranks;
+};
+
+/// A home cut by a shape. The pool takes cores from the home's end, training keeps the beginning (so that the
+/// training CPUs are a prefix of an ascending list wherever the topology allows it). A pool larger than the
+/// home's cores minus one is cut to that; at least one core always trains, unless the home is shared.
+RankSplit split_home(const Home& home, const SplitShape& shape);
+
+Split split_of(const std::vector<Home>& homes, const SplitShape& shape);
+
+/// The shapes worth trying, smallest pool first: sizes 1, 2, 3, 4, 6, 8, 12, 16, … up to the smallest home's
+/// cores minus one (which is always among them), both placements where a home has several L3 groups and the
+/// pool does not fill them all, and all siblings where cores have several PUs.
+std::vector<SplitShape> coarse_shapes(const std::vector<Home>& homes);
+
+/// The sizes between the neighbours of `knee` that the coarse grid left out, same placement.
+std::vector<SplitShape> refined_shapes(const std::vector<Home>& homes, const SplitShape& knee,
+                                       const std::vector<SplitShape>& tried);
+
+}  // namespace zf

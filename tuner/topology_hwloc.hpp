@@ -1,0 +1,23 @@
+// Where a Topology comes from. topology_hwloc.cpp is the only file that knows hwloc.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "os/sysroot.hpp"
+#include "tuner/topology.hpp"
+
+namespace zf {
+
+struct TopologySource {
+  std::string topology;  ///< empty: `sysroot`; else an XML file or a synthetic description
+  SysRoot sysroot;       ///< this machine, or a folder that holds another one's /proc and /sys
+  /// I/O discovery can hang on a broken driver: after this long, GPUs are reported missing and the rest goes on.
+  std::chrono::milliseconds io_deadline{3000};
+};
+
+/// Every PU, allowed or not. Throws Error(usage) with the source and hwloc's complaint when an XML file or a
+/// synthetic description cannot be read (never falls back to the real machine).
+Topology read_topology(const TopologySource& source);
+
+}  // namespace zf
