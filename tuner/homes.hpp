@@ -22,8 +22,8 @@ struct HomeCore {
 /// What one rank owns.
 struct Home {
   std::vector<HomeCore> cores;  ///< topological order, the rank's own node first
-  NodeSet mems;                 ///< allowed nodes with memory that its cores belong to
-  bool shared = false;          ///< fewer than 2 cores: training and optimizer must share
+  NodeSet mems;  ///< allowed nodes with memory that its cores belong to; where there are none, any allowed
+  bool shared = false;  ///< fewer than 2 cores: training and optimizer must share
   CpuSet cpus() const;
 };
 
@@ -32,10 +32,12 @@ struct RankWish {
   std::optional<Node> near;
 };
 
-/// One home per wish, in rank order. Every allowed core is used, counts differ by at most one core, a home
-/// lies inside one NUMA node where the counts allow it and spans as few as possible where they do not.
-/// Same input, same homes. Throws Error(infeasible) when there are more ranks than allowed cores, saying how
-/// many would fit. Precondition: at least one wish.
-std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed, const std::vector<RankWish>& wishes);
+/// One home per wish, in rank order. Every allowed core is used, counts differ by at most one core. As many
+/// homes as possible lie inside one NUMA node; the others are put together in one package where the counts
+/// allow it. Ranks that wish the same node share it evenly. Few L3 groups are torn between ranks. Ranks
+/// without a wish get their homes in topological order. Same input, same homes. Throws Error(infeasible) when
+/// there are more ranks than allowed cores, saying how many would fit. Precondition: at least one wish.
+std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
+                           const std::vector<RankWish>& wishes);
 
 }  // namespace zf

@@ -1,1 +1,80 @@
-int main() { return 0; }
+// zf-tune: which cores train, which run the optimizer. This file finds the command; commands/ holds them.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/version.hpp"
+#include "tuner/commands/commands.hpp"
+
+namespace {
+
+using zf::Command;
+using zf::Error;
+using zf::Exit;
+
+std::string overview() {
+  std::string text =
+      "Usage: zf-tune [COMMAND] [options]\n\n"
+      "Finds out which cores of this node should train and which should run the CPU optimizer.\n"
+      "Without a command: tune.\n\nCommands:\n";
+  for (const Command& command : zf::all_commands()) {
+    text += fmt::format("  {:9} {}\n", command.spec.name, command.spec.summary.substr(0, command.spec.summary.find('\n')));
+  }
+  return text +
+         "\nzf-tune COMMAND --help tells more. Exit codes: 0 done, 1 runtime error, 2 usage, 3 stale or\n"
+         "mismatched plan, 4 infeasible; exec hands on its command's own, 126 and 127 when it cannot start.\n";
+}
+
+Exit run_command(const Command& command, const std::vector<std::string>& words) {
+  const zf::Arguments arguments = zf::parse_arguments(command.spec, words);
+  if (arguments.help) {
+    fmt::print("{}", zf::help_of(command.spec));
+    return Exit::done;
+  }
+  return command.run(arguments);
+}
+
+Exit run(std::vector<std::string> words) {
+  const std::string first = words.empty() ? "tune" : words.front();
+  if (first == "--version" || first == "-V") {
+    fmt::print("zf-tune {}\n", zf::version());
+    return Exit::done;
+  }
+  if (first == "--help" || first == "-h" || first == "help") {
+    fmt::print("{}", overview());
+    return Exit::done;
+  }
+  const std::string name = first.starts_with('-') ? "tune" : first;
+  if (!words.empty() && words.front() == name) words.erase(words.begin());
+  for (const Command& command : zf::all_commands()) {
+    if (command.spec.name == name) return run_command(command, words);
+  }
+  throw Error(Exit::usage, fmt::format("zf-tune: there is no command \"{}\"", name), "see zf-tune --help");
+}
+
+int report(Exit exit, const char* what) {
+  const bool named = std::string_view(what).starts_with("zf-tune");
+  fmt::print(stderr, "{}{}\n", named ? "" : "zf-tune: ", what);
+  return static_cast<int>(exit);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const Exit exit = run(std::vector<std::string>(argv + 1, argv + argc));
+    if (std::fflush(stdout) != 0) return report(Exit::runtime_error, "standard output cannot be written");
+    return static_cast<int>(exit);
+  } catch (const Error& error) {
+    return report(error.exit(), error.what());
+  } catch (const std::bad_alloc&) {
+    return report(Exit::runtime_error, "out of memory");
+  } catch (const std::exception& error) {
+    return report(Exit::runtime_error, error.what());
+  }
+}

@@ -20,24 +20,26 @@ struct SplitShape {
 
 /// The two sides of one home. Disjoint, except in a shared home, where both are the whole home.
 struct RankSplit {
-  CpuSet training;          ///< every PU of the reserved cores
-  std::vector<Pu> pool;     ///< one thread per PU, in the order of the pool's members
-  CpuSet optimizer;         ///< the same PUs as a set
-  int reserved_cores = 0;
-  int pool_cores = 0;
-  NodeSet mems;             ///< where the optimizer's state should lie
+  CpuSet training;         ///< every PU of the reserved cores
+  std::vector<Pu> pool;    ///< one thread per PU, in the order of the pool's members
+  CpuSet optimizer;        ///< the same PUs as a set
+  int reserved_cores = 0;  ///< 0 in a shared home: no core is training's alone
+  int pool_cores = 0;      ///< at least 1
+  NodeSet mems;            ///< where the optimizer's state should lie
   bool shared = false;
 };
 
 struct Split {
   SplitShape shape;
-  std::string label;  ///< "pool 4, compact"
+  std::string label;  ///< "pool 4, compact", "pool 4, spread, all siblings"
   std::vector<RankSplit> ranks;
 };
 
 /// A home cut by a shape. The pool takes cores from the home's end, training keeps the beginning (so that the
-/// training CPUs are a prefix of an ascending list wherever the topology allows it). A pool larger than the
+/// training CPUs are a prefix of an ascending list wherever the topology allows it, and the near ones where a
+/// home spans nodes). A spread pool takes them in turn from the end of each L3 group. A pool larger than the
 /// home's cores minus one is cut to that; at least one core always trains, unless the home is shared.
+/// Siblings that the pool does not use stay idle: they are on neither side.
 RankSplit split_home(const Home& home, const SplitShape& shape);
 
 Split split_of(const std::vector<Home>& homes, const SplitShape& shape);
@@ -47,7 +49,13 @@ Split split_of(const std::vector<Home>& homes, const SplitShape& shape);
 /// pool does not fill them all, and all siblings where cores have several PUs.
 std::vector<SplitShape> coarse_shapes(const std::vector<Home>& homes);
 
-/// The sizes between the neighbours of `knee` that the coarse grid left out, same placement.
+/// At most this many new sizes on either side of a knee at a time, so that the number of measurements grows
+/// with the logarithm of the core count.
+inline constexpr int kRefinedPerSide = 3;
+
+/// Sizes evenly between `knee` and its neighbours (in the coarse grid and in `tried`) that have not been
+/// tried; same placement, same PUs per core. Called again with what was tried since, it closes in; empty:
+/// closed.
 std::vector<SplitShape> refined_shapes(const std::vector<Home>& homes, const SplitShape& knee,
                                        const std::vector<SplitShape>& tried);
 

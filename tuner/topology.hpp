@@ -25,11 +25,11 @@ struct L3Group {
 };
 
 struct Core {
-  CpuSet cpus;              ///< its PUs (SMT siblings)
-  int package = 0;          ///< OS index
-  std::optional<Node> node; ///< the node with CPUs that it belongs to; absent where the machine has none
-  int l3 = -1;              ///< index into Topology::l3_groups, -1: none known
-  int kind = 0;             ///< index into Topology::cpu_kinds, 0 where all are alike
+  CpuSet cpus;               ///< its PUs (SMT siblings)
+  int package = 0;           ///< OS index
+  std::optional<Node> node;  ///< the node with CPUs that it belongs to; absent where the machine has none
+  int l3 = -1;               ///< index into Topology::l3_groups, -1: none known
+  int kind = 0;              ///< index into Topology::cpu_kinds, 0 where all are alike
 };
 
 /// PUs of equal make (performance or efficiency cores). Lower efficiency_rank: slower, thriftier.
@@ -40,25 +40,29 @@ struct CpuKind {
 };
 
 struct Gpu {
-  std::string pci_address;       ///< "0000:3b:00.0"
-  std::string name;              ///< "NVIDIA H200", "cuda0", or vendor:device in hex
+  std::string pci_address;  ///< "0000:3b:00.0"
+  std::string name;         ///< "NVIDIA H200", "cuda0", or vendor:device in hex
   CpuSet local_cpus;
-  std::optional<Node> node;      ///< the node with CPUs that it hangs off; absent: no one node (or unknown)
+  std::optional<Node> node;  ///< the node with CPUs that it hangs off; absent: no one node (or unknown)
 };
 
 struct Topology {
   std::string source;     ///< "this machine", or the file or synthetic description
   std::string cpu_model;  ///< may be empty
   bool is_this_machine = true;
-  CpuSet cpus;            ///< every PU that is online
-  CpuSet complete_cpus;   ///< offline ones as well
+  CpuSet cpus;           ///< every PU that is online
+  CpuSet complete_cpus;  ///< offline ones as well
+  CpuSet allowed_cpus;   ///< what the cgroup of whoever made the topology left; equal to `cpus` where nothing
+                         ///< was cut
+  NodeSet allowed_nodes;  ///< the same for nodes; compare with all of `nodes`
   int packages = 0;
-  std::vector<NumaNode> nodes;      ///< ascending by id
-  std::vector<L3Group> l3_groups;   ///< topological order
-  std::vector<Core> cores;          ///< topological order: package, node, L3, core
-  std::vector<CpuKind> cpu_kinds;   ///< empty or one: all alike
-  std::vector<Gpu> gpus;            ///< by PCI address
-  std::vector<std::string> missing; ///< what could not be read, in words ("I/O discovery took over 3 s: no GPUs")
+  std::vector<NumaNode> nodes;     ///< ascending by id
+  std::vector<L3Group> l3_groups;  ///< topological order
+  std::vector<Core> cores;         ///< topological order: package, node, L3, core
+  std::vector<CpuKind> cpu_kinds;  ///< empty or one: all alike
+  std::vector<Gpu> gpus;           ///< by PCI address
+  std::vector<std::string>
+      missing;  ///< what could not be read, in words ("I/O discovery took over 3 s: no GPUs")
 };
 
 /// Sum of the L3 caches, bytes; 0 if none is known.

@@ -1,0 +1,157 @@
+// The C face: arguments checked for null, structs read across versions, exceptions ended.
+#include "zf_runtime.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "base/version.hpp"
+#include "group_settings.hpp"
+#include "runtime.hpp"
+#include "status.hpp"
+#include "versioned.hpp"
+
+// A release never changes what is here; it adds at the end.
+static_assert(sizeof(zf_options) == 40 && offsetof(zf_options, plan_path) == 8 &&
+              offsetof(zf_options, start_timeout_ms) == 24);
+static_assert(sizeof(zf_group) == 56);
+static_assert(sizeof(zf_submit_args) == 40 && offsetof(zf_submit_args, groups) == 8 &&
+              offsetof(zf_submit_args, grad_scale) == 24 && offsetof(zf_submit_args, step) == 32);
+static_assert(sizeof(zf_stats) == 288 && offsetof(zf_stats, isa) == 72);
+static_assert(static_cast<int>(zf::ArrayKind::params) == ZF_PARAMS &&
+              static_cast<int>(zf::ArrayKind::moment1) == ZF_MOMENT_1 &&
+              static_cast<int>(zf::ArrayKind::moment2) == ZF_MOMENT_2 &&
+              static_cast<int>(zf::ArrayKind::grads0) == ZF_GRADS_0 &&
+              static_cast<int>(zf::ArrayKind::grads1) == ZF_GRADS_1 &&
+              static_cast<int>(zf::ArrayKind::stale) == ZF_STALE &&
+              static_cast<int>(zf::ArrayKind::copy) == ZF_COPY);
+static_assert(static_cast<int>(zf::ElementType::none) == ZF_NONE &&
+              static_cast<int>(zf::ElementType::f32) == ZF_F32 &&
+              static_cast<int>(zf::ElementType::bf16) == ZF_BF16 &&
+              static_cast<int>(zf::ElementType::f16) == ZF_F16);
+
+namespace {
+
+/// What the opaque handle is.
+zf::Runtime& runtime_of(zf_runtime* handle) {
+  if (handle == nullptr) throw zf::Refusal(ZF_ERROR_USAGE, "the handle is NULL");
+  auto& runtime = *reinterpret_cast<zf::Runtime*>(handle);
+  runtime.check_process();
+  return runtime;
+}
+
+template <class Pointer>
+Pointer required(Pointer pointer, std::string_view name) {
+  if (pointer == nullptr) throw zf::Refusal(ZF_ERROR_USAGE, fmt::format("{} is NULL", name));
+  return pointer;
+}
+
+zf_options read_options(const zf_options* given) {
+  static constexpr zf_options kDefaults = ZF_OPTIONS_INIT;
+  if (given == nullptr) return kDefaults;
+  const zf_options options = zf::read_versioned(given, kDefaults, 40, "zf_options");
+  if (options.abi_version != ZF_ABI_VERSION) {
+    throw zf::Refusal(ZF_ERROR_ABI,
+                      fmt::format("the program was built for ABI version {}, this library ({}) has {}",
+                                  options.abi_version, zf::version(), ZF_ABI_VERSION),
+                      "install the library that it was built for, or build it again");
+  }
+  return options;
+}
+
+}  // namespace
+
+extern "C" {
+
+uint32_t zf_abi_version(void) { return ZF_ABI_VERSION; }
+const char* zf_version(void) { return zf::version().data(); }
+const char* zf_last_error(void) { return zf::last_error(); }
+
+const char* zf_status_name(zf_status status) {
+  switch (status) {
+    case ZF_OK:
+      return "ZF_OK";
+    case ZF_TIMEOUT:
+      return "ZF_TIMEOUT";
+    case ZF_WORKER_DIED:
+      return "ZF_WORKER_DIED";
+    case ZF_ERROR_USAGE:
+      return "ZF_ERROR_USAGE";
+    case ZF_ERROR_PLAN:
+      return "ZF_ERROR_PLAN";
+    case ZF_ERROR_SYSTEM:
+      return "ZF_ERROR_SYSTEM";
+    case ZF_ERROR_WORKER:
+      return "ZF_ERROR_WORKER";
+    case ZF_ERROR_ABI:
+      return "ZF_ERROR_ABI";
+    case ZF_ERROR_FORKED:
+      return "ZF_ERROR_FORKED";
+    case ZF_ERROR_BUSY:
+      return "ZF_ERROR_BUSY";
+    case ZF_ERROR_INTERNAL:
+      return "ZF_ERROR_INTERNAL";
+    default:
+      return "?";
+  }
+}
+
+zf_status zf_open(const zf_options* options, const zf_group* groups, size_t n_groups, zf_runtime** out) {
+  if (out != nullptr) *out = nullptr;
+  return zf::guarded([&] {
+    required(out, "out");
+    auto runtime = zf::Runtime::open(read_options(options), zf::read_groups(groups, n_groups));
+    *out = reinterpret_cast<zf_runtime*>(runtime.release());
+  });
+}
+
+zf_status zf_close(zf_runtime* handle) {
+  if (handle == nullptr) return ZF_OK;
+  return zf::guarded([&] {
+    const std::unique_ptr<zf::Runtime> runtime(&runtime_of(handle));
+    runtime->close();
+  });
+}
+
+zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind, void** pointer, size_t* bytes) {
+  return zf::guarded([&] { runtime_of(handle).buffer(group, kind, required(pointer, "pointer"), bytes); });
+}
+
+zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings) {
+  return zf::guarded([&] { runtime_of(handle).set_group(group, required(settings, "settings")); });
+}
+
+zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ticket) {
+  return zf::guarded([&] {
+    static constexpr zf_submit_args kDefaults = ZF_SUBMIT_ARGS_INIT;
+    zf::Runtime& runtime = runtime_of(handle);
+    const std::uint64_t given = runtime.submit(
+        args == nullptr ? kDefaults : zf::read_versioned(args, kDefaults, 40, "zf_submit_args"));
+    if (ticket != nullptr) *ticket = given;
+  });
+}
+
+zf_status zf_wait(zf_runtime* handle, uint64_t ticket, int64_t timeout_ms) {
+  bool done = false;
+  const zf_status status = zf::guarded([&] { done = runtime_of(handle).wait(ticket, timeout_ms); });
+  return status == ZF_OK && !done ? ZF_TIMEOUT : status;
+}
+
+zf_status zf_get_stats(zf_runtime* handle, zf_stats* stats) {
+  return zf::guarded([&] {
+    const zf_stats filled = runtime_of(handle).stats();
+    const std::uint32_t size = required(stats, "stats")->struct_size;
+    if (size < sizeof(std::uint32_t)) {
+      throw zf::Refusal(ZF_ERROR_ABI, "zf_stats.struct_size is 0", "set it, best by ZF_STATS_INIT");
+    }
+    const std::size_t known = std::min<std::size_t>(size, sizeof filled);
+    std::memcpy(stats, &filled, known);
+    stats->struct_size = size;
+  });
+}
+
+}  // extern "C"

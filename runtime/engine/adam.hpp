@@ -38,8 +38,8 @@ struct AdamScalars {
   float grad_scale;
 };
 
-/// The progress after `step`: powers multiplied on consecutive steps with unchanged betas, float(pow(β, step))
-/// on a jump. Pure. Precondition: step >= 1.
+/// The progress after `step`: powers multiplied on consecutive steps with unchanged betas, float(pow(β,
+/// step)) on a jump. Pure. Precondition: step >= 1.
 AdamProgress advanced(const AdamProgress& progress, const AdamSettings& settings, std::uint64_t step);
 
 /// The scalars of the step that `progress` has just been advanced to. Pure.

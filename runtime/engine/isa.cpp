@@ -1,0 +1,90 @@
+#include "engine/isa.hpp"
+
+#include <fmt/core.h>
+
+#include <cstdlib>
+
+#include "base/error.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace zf {
+namespace {
+
+#if defined(__x86_64__)
+/// F16C by cpuid: clang's __builtin_cpu_supports does not know the name before version 18. The operating
+/// system's part (AVX state) is covered by the builtin's answer to "avx2".
+bool has_f16c() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 && has_f16c();
+}
+
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+}
+#else
+bool has_avx2() { return false; }
+bool has_avx512() { return false; }
+#endif
+
+}  // namespace
+
+std::string_view name_of(Isa isa) {
+  switch (isa) {
+    case Isa::scalar:
+      return "scalar";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+  }
+  return "?";
+}
+
+std::optional<Isa> isa_named(std::string_view name) {
+  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+    if (name == name_of(isa)) return isa;
+  }
+  return std::nullopt;
+}
+
+bool is_supported(Isa isa) {
+  switch (isa) {
+    case Isa::scalar:
+      return true;
+    case Isa::avx2:
+      return has_avx2();
+    case Isa::avx512:
+      return has_avx512();
+  }
+  return false;
+}
+
+Isa chosen_isa() {
+  if (const char* wish = std::getenv("ZF_ISA"); wish != nullptr && *wish != '\0') {
+    const auto isa = isa_named(wish);
+    if (!isa) {
+      throw Error(Exit::usage, fmt::format("ZF_ISA=\"{}\" names no instruction set", wish),
+                  "use scalar, avx2 or avx512, or unset it");
+    }
+    if (!is_supported(*isa)) {
+      throw Error(Exit::usage, fmt::format("ZF_ISA={}: this CPU does not have it", wish),
+                  "unset it to take the widest that there is");
+    }
+    return *isa;
+  }
+  if (is_supported(Isa::avx512)) return Isa::avx512;
+  return is_supported(Isa::avx2) ? Isa::avx2 : Isa::scalar;
+}
+
+}  // namespace zf

@@ -15,12 +15,12 @@ enum class CopyType : std::uint32_t { none, bf16, f16 };
 /// The arrays of one slice, `n` elements each, in elements of their own type. p, m, v (and stale, copy where
 /// used) begin on a 64-byte boundary; none overlap.
 struct AdamArrays {
-  float* p = nullptr;             ///< master parameters
-  const void* g = nullptr;        ///< gradients, of the variant's GradType
-  float* m = nullptr;             ///< first moments
-  float* v = nullptr;             ///< second moments
-  float* stale = nullptr;         ///< out: fp32 snapshot of the new p, or null
-  void* copy = nullptr;           ///< out: the new p as bf16 or fp16, or null
+  float* p = nullptr;       ///< master parameters
+  const void* g = nullptr;  ///< gradients, of the variant's GradType
+  float* m = nullptr;       ///< first moments
+  float* v = nullptr;       ///< second moments
+  float* stale = nullptr;   ///< out: fp32 snapshot of the new p, or null
+  void* copy = nullptr;     ///< out: the new p as bf16 or fp16, or null
   std::size_t n = 0;
 };
 

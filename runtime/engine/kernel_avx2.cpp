@@ -1,0 +1,82 @@
+// The lane of 8 floats: AVX2, FMA and F16C.
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "engine/adam_loop.hpp"
+#include "engine/lanes.hpp"
+#include "engine/norm_loop.hpp"
+
+namespace zf {
+namespace {
+
+struct Avx2Lane {
+  using F = __m256;
+  static constexpr size_t width = 8;
+
+  static F set(float x) { return _mm256_set1_ps(x); }
+  static F load(const float* at) { return _mm256_loadu_ps(at); }
+  static void store(float* at, F value) { _mm256_storeu_ps(at, value); }
+  static void stream(float* at, F value) { _mm256_stream_ps(at, value); }
+  static void fence() { _mm_sfence(); }
+
+  template <GradType kGrad>
+  static F load_grad(const void* base, size_t i) {
+    if constexpr (kGrad == GradType::f32) {
+      return _mm256_loadu_ps(static_cast<const float*>(base) + i);
+    } else {
+      const auto* at = reinterpret_cast<const __m128i*>(static_cast<const uint16_t*>(base) + i);
+      const __m128i half = _mm_loadu_si128(at);
+      if constexpr (kGrad == GradType::f16) return _mm256_cvtph_ps(half);
+      return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+    }
+  }
+
+  template <CopyType kCopy>
+  static void stream_copy(void* base, size_t i, F value) {
+    auto* at = reinterpret_cast<__m128i*>(static_cast<uint16_t*>(base) + i);
+    _mm_stream_si128(at, kCopy == CopyType::bf16 ? bf16(value) : _mm256_cvtps_ph(value, kNearest));
+  }
+
+  static F add(F a, F b) { return _mm256_add_ps(a, b); }
+  static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
+  static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+  static F div(F a, F b) { return _mm256_div_ps(a, b); }
+  static F sqrt(F a) { return _mm256_sqrt_ps(a); }
+  static F nan_made_canonical(F a) {
+    const F nan = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(0xffc00000U)));
+    return _mm256_blendv_ps(a, nan, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+  }
+
+  using D = __m256d;
+  static constexpr size_t double_width = 4;
+  static D zero() { return _mm256_setzero_pd(); }
+  static void store_double(double* at, D value) { _mm256_storeu_pd(at, value); }
+  static void add_squares(D* sums, F g) {
+    const D low = _mm256_cvtps_pd(_mm256_castps256_ps128(g));
+    const D high = _mm256_cvtps_pd(_mm256_extractf128_ps(g, 1));
+    sums[0] = _mm256_fmadd_pd(low, low, sums[0]);
+    sums[1] = _mm256_fmadd_pd(high, high, sums[1]);
+  }
+
+ private:
+  static constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+
+  static __m128i bf16(F value) {
+    const __m256i bits = _mm256_castps_si256(value);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+    const __m256i upper = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
+  }
+};
+
+}  // namespace
+
+AdamKernel adam_kernel_avx2(const KernelVariant& variant) { return kernel_of<Avx2Lane>(variant); }
+void roofline_pass_avx2(const AdamArrays& arrays) { roofline_loop<Avx2Lane>(arrays); }
+NormKernel norm_kernel_avx2(GradType type) { return norm_kernel_of<Avx2Lane>(type); }
+
+}  // namespace zf
+#endif

@@ -1,0 +1,82 @@
+// The lane of 16 floats: AVX-512 F, BW, DQ and VL.
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "engine/adam_loop.hpp"
+#include "engine/lanes.hpp"
+#include "engine/norm_loop.hpp"
+
+namespace zf {
+namespace {
+
+struct Avx512Lane {
+  using F = __m512;
+  static constexpr size_t width = 16;
+
+  static F set(float x) { return _mm512_set1_ps(x); }
+  static F load(const float* at) { return _mm512_loadu_ps(at); }
+  static void store(float* at, F value) { _mm512_storeu_ps(at, value); }
+  static void stream(float* at, F value) { _mm512_stream_ps(at, value); }
+  static void fence() { _mm_sfence(); }
+
+  template <GradType kGrad>
+  static F load_grad(const void* base, size_t i) {
+    if constexpr (kGrad == GradType::f32) {
+      return _mm512_loadu_ps(static_cast<const float*>(base) + i);
+    } else {
+      const auto* at = reinterpret_cast<const __m256i*>(static_cast<const uint16_t*>(base) + i);
+      const __m256i half = _mm256_loadu_si256(at);
+      if constexpr (kGrad == GradType::f16) return _mm512_cvtph_ps(half);
+      return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+    }
+  }
+
+  template <CopyType kCopy>
+  static void stream_copy(void* base, size_t i, F value) {
+    auto* at = reinterpret_cast<__m256i*>(static_cast<uint16_t*>(base) + i);
+    _mm256_stream_si256(at, kCopy == CopyType::bf16 ? bf16(value) : _mm512_cvtps_ph(value, kNearest));
+  }
+
+  static F add(F a, F b) { return _mm512_add_ps(a, b); }
+  static F mul(F a, F b) { return _mm512_mul_ps(a, b); }
+  static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  static F div(F a, F b) { return _mm512_div_ps(a, b); }
+  static F sqrt(F a) { return _mm512_sqrt_ps(a); }
+  static F nan_made_canonical(F a) {
+    const F nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(0xffc00000U)));
+    return _mm512_mask_mov_ps(a, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), nan);
+  }
+
+  using D = __m512d;
+  static constexpr size_t double_width = 8;
+  static D zero() { return _mm512_setzero_pd(); }
+  static void store_double(double* at, D value) { _mm512_storeu_pd(at, value); }
+  static void add_squares(D* sums, F g) {
+    const D low = _mm512_cvtps_pd(_mm512_castps512_ps256(g));
+    const D high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(g, 1));
+    sums[0] = _mm512_fmadd_pd(low, low, sums[0]);
+    sums[1] = _mm512_fmadd_pd(high, high, sums[1]);
+  }
+
+ private:
+  static constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+
+  /// Integer arithmetic, not VCVTNEPS2BF16: that instruction takes denormals for zero.
+  static __m256i bf16(F value) {
+    const __m512i bits = _mm512_castps_si512(value);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+    const __m512i kept = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(kept, 16));
+  }
+};
+
+}  // namespace
+
+AdamKernel adam_kernel_avx512(const KernelVariant& variant) { return kernel_of<Avx512Lane>(variant); }
+void roofline_pass_avx512(const AdamArrays& arrays) { roofline_loop<Avx512Lane>(arrays); }
+NormKernel norm_kernel_avx512(GradType type) { return norm_kernel_of<Avx512Lane>(type); }
+
+}  // namespace zf
+#endif

@@ -1,0 +1,55 @@
+// The reference lane: one float at a time, with the fused multiply-add of the C library where the CPU has
+// none.
+#include <math.h>
+
+#include "engine/adam_loop.hpp"
+#include "engine/half.hpp"
+#include "engine/lanes.hpp"
+#include "engine/norm_loop.hpp"
+
+namespace zf {
+namespace {
+
+struct ScalarLane {
+  using F = float;
+  static constexpr size_t width = 1;
+
+  static F set(float x) { return x; }
+  static F load(const float* at) { return *at; }
+  static void store(float* at, F value) { *at = value; }
+  static void stream(float* at, F value) { *at = value; }
+  static void fence() {}
+
+  template <GradType kGrad>
+  static F load_grad(const void* base, size_t i) {
+    if constexpr (kGrad == GradType::bf16) return f32_of_bf16(static_cast<const uint16_t*>(base)[i]);
+    if constexpr (kGrad == GradType::f16) return f32_of_f16(static_cast<const uint16_t*>(base)[i]);
+    return static_cast<const float*>(base)[i];
+  }
+
+  template <CopyType kCopy>
+  static void stream_copy(void* base, size_t i, F value) {
+    static_cast<uint16_t*>(base)[i] = kCopy == CopyType::bf16 ? bf16_of_f32(value) : f16_of_f32(value);
+  }
+
+  static F add(F a, F b) { return a + b; }
+  static F mul(F a, F b) { return a * b; }
+  static F fma(F a, F b, F c) { return __builtin_fmaf(a, b, c); }
+  static F div(F a, F b) { return a / b; }
+  static F sqrt(F a) { return __builtin_sqrtf(a); }
+  static F nan_made_canonical(F a) { return a == a ? a : std::bit_cast<float>(0xffc00000U); }
+
+  using D = double;
+  static constexpr size_t double_width = 1;
+  static D zero() { return 0.0; }
+  static void store_double(double* at, D value) { *at = value; }
+  static void add_squares(D* sums, F g) { *sums += static_cast<double>(g) * static_cast<double>(g); }
+};
+
+}  // namespace
+
+AdamKernel adam_kernel_scalar(const KernelVariant& variant) { return kernel_of<ScalarLane>(variant); }
+void roofline_pass_scalar(const AdamArrays& arrays) { roofline_loop<ScalarLane>(arrays); }
+NormKernel norm_kernel_scalar(GradType type) { return norm_kernel_of<ScalarLane>(type); }
+
+}  // namespace zf

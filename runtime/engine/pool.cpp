@@ -1,0 +1,133 @@
+#include "engine/pool.hpp"
+
+#include <fmt/core.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cassert>
+#include <exception>
+#include <system_error>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/id_set.hpp"
+#include "engine/gate.hpp"
+#include "os/affinity.hpp"
+
+namespace zf {
+namespace {
+
+/// All signals blocked while it lives: threads made meanwhile leave signals to the thread that made them.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &old_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t old_{};
+};
+
+}  // namespace
+
+struct Pool::State {
+  // Gates are aligned to line pairs: epoch_ is spun on by all while members write running_.
+  Gate epoch;    ///< raised once for each run, and once to stop
+  Gate running;  ///< members (without member 0) that have not finished the present run, or their start
+
+  // Written by member 0 before epoch is raised, read by the others after they saw it raised.
+  alignas(kLinePair) Erased work = nullptr;
+  void* context = nullptr;
+  bool stopping = false;
+
+  std::vector<std::exception_ptr> failures;  ///< of the start, one per member
+  std::vector<std::thread> threads;          ///< members 1..n-1
+  CpuSet old_mask;                           ///< of member 0
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  ~State() {
+    if (!threads.empty()) {
+      stopping = true;
+      epoch.raise();
+      for (std::thread& thread : threads) thread.join();
+    }
+    try {
+      if (!old_mask.empty()) bind_this_thread(old_mask);
+    } catch (const std::exception&) {
+      // The allocation shrank meanwhile; the kernel has then already moved this thread into what is left.
+    }
+  }
+
+  void start(const std::vector<Pu>& pus) {
+    old_mask = thread_affinity();
+    bind_this_thread({pus.front()});
+    failures.resize(pus.size());
+    threads.reserve(pus.size() - 1);
+    running.set(static_cast<std::uint32_t>(pus.size() - 1));
+    {
+      const SignalsBlocked blocked;
+      for (std::size_t member = 1; member < pus.size(); ++member) {
+        try {
+          threads.emplace_back([this, member, pu = pus[member]] { live(member, pu); });
+        } catch (const std::system_error& error) {
+          throw Error(Exit::runtime_error,
+                      fmt::format("thread {} of {} for the pool: {}", member, pus.size() - 1, error.what()),
+                      "look at ulimit -u and the cgroup's pids.max");
+        }
+      }
+    }
+    running.wait_for_zero();
+    for (const std::exception_ptr& failure : failures) {
+      if (failure) std::rethrow_exception(failure);
+    }
+  }
+
+  void live(std::size_t member, Pu pu) noexcept {
+    pthread_setname_np(pthread_self(), fmt::format("zf-pool-{}", member % 1'000'000).c_str());
+    try {
+      bind_this_thread({pu});
+    } catch (...) {
+      failures[member] = std::current_exception();
+    }
+    running.lower();
+    for (std::uint32_t seen = 0;;) {
+      seen = epoch.wait_while(seen);
+      if (stopping) return;
+      work(context, member);
+      running.lower();
+    }
+  }
+};
+
+Pool::Pool(const std::vector<Pu>& pus) : state_(std::make_unique<State>()) {
+  assert(!pus.empty());
+  assert(CpuSet(pus).size() == pus.size());
+  state_->start(pus);  // when it throws, ~State ends the threads made so far and restores the mask
+}
+
+Pool::~Pool() = default;
+
+std::size_t Pool::size() const { return state_->threads.size() + 1; }
+
+void Pool::run_erased(Erased work, void* context) noexcept {
+  State& state = *state_;
+  if (!state.threads.empty()) {
+    state.work = work;
+    state.context = context;
+    state.running.set(static_cast<std::uint32_t>(state.threads.size()));
+    state.epoch.raise();
+  }
+  work(context, 0);
+  state.running.wait_for_zero();
+}
+
+}  // namespace zf

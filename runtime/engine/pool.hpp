@@ -35,7 +35,7 @@ class Pool {
 
  private:
   using Erased = void (*)(void* context, std::size_t member);
-  void run_erased(Erased work, void* context);
+  void run_erased(Erased work, void* context) noexcept;
 
   struct State;
   std::unique_ptr<State> state_;

@@ -1,0 +1,80 @@
+#include "engine/working_set.hpp"
+
+#include <fmt/core.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <limits>
+
+#include "base/error.hpp"
+#include "engine/slices.hpp"
+
+namespace zf {
+namespace {
+
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+constexpr std::size_t kArrays = 4;
+
+/// Bytes of one array, up to the next huge page.
+std::size_t array_bytes(std::size_t elements) {
+  return (elements * sizeof(float) + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+}
+
+/// Values as in the middle of a training. Gradients are positive and between 1e-3 and 2e-3, so that the
+/// roofline's additions only ever grow a moment, and a step pulls it back to the gradient's own size.
+void fill(const AdamArrays& slice, float* g) {
+  for (std::size_t i = 0; i < slice.n; ++i) {
+    const float spread = static_cast<float>(i % 1024) / 1024.0F;
+    slice.p[i] = 1.0F + spread;
+    g[i] = 1e-3F * (1.0F + spread);
+    slice.m[i] = 1e-3F;
+    slice.v[i] = 1e-6F;
+  }
+}
+
+}  // namespace
+
+WorkingSet::WorkingSet(Pool& pool, std::size_t elements) : elements_(elements) {
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / kBytesPerElement / 4;
+  const std::size_t stride = elements <= kMost ? array_bytes(elements) : 0;
+  mapping_bytes_ = kArrays * stride + kHugePageBytes;
+  int error = ENOMEM;
+  void* mapping = MAP_FAILED;
+  if (elements <= kMost) {
+    mapping = ::mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    error = errno;
+  }
+  if (mapping == MAP_FAILED) {
+    throw_errno(error,
+                fmt::format("{:.1f} GiB of memory for {} parameters",
+                            static_cast<double>(elements) * kBytesPerElement / (1 << 30), elements),
+                "ask for fewer (--params)");
+  }
+  mapping_ = mapping;
+  // A hint only: where huge pages are off, small ones do.
+  static_cast<void>(::madvise(mapping_, mapping_bytes_, MADV_HUGEPAGE));
+
+  const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
+  char* const base =
+      static_cast<char*>(mapping_) + (kHugePageBytes - address % kHugePageBytes) % kHugePageBytes;
+  float* arrays[kArrays];
+  for (std::size_t i = 0; i < kArrays; ++i) arrays[i] = reinterpret_cast<float*>(base + i * stride);
+
+  const std::vector<Slice> slices = slices_of(elements, pool.size());
+  slices_.resize(slices.size());
+  pool.run([&](std::size_t member) {
+    const Slice& slice = slices[member];
+    float* const g = arrays[1] + slice.begin;
+    AdamArrays& mine = slices_[member];
+    mine.p = arrays[0] + slice.begin;
+    mine.g = g;
+    mine.m = arrays[2] + slice.begin;
+    mine.v = arrays[3] + slice.begin;
+    mine.n = slice.size();
+    fill(mine, g);
+  });
+}
+
+WorkingSet::~WorkingSet() { ::munmap(mapping_, mapping_bytes_); }
+
+}  // namespace zf

@@ -1,0 +1,206 @@
+/* zf_runtime: an Adam optimizer in its own process, on the CPUs that a zf-tune plan gives it.
+ *
+ *   zf_group group = ZF_GROUP_INIT;            zf_options options = ZF_OPTIONS_INIT;
+ *   group.elements = n;                        options.plan_path = "plan.json";
+ *   zf_open(&options, &group, 1, &handle);
+ *   zf_buffer(handle, 0, ZF_PARAMS, &params, NULL);     ... write the initial parameters
+ *   zf_buffer(handle, 0, ZF_GRADS_0, &grads, NULL);     ... write gradients
+ *   zf_submit(handle, NULL, &ticket);                   ... do something else meanwhile
+ *   zf_wait(handle, ticket, -1);                        ... params are updated
+ *   zf_close(handle);
+ *
+ * Buffers are plain memory shared with the optimizer process: nothing is copied. Life cycle, deaths and
+ * environment variables: docs/runtime.md.
+ *
+ * Versions. Every struct begins with its size, set by its INIT macro. A program built with an older header
+ * works with a newer library (what it does not know keeps its default), and one built with a newer header
+ * works with an older library as long as it leaves what that does not know at zero (else ZF_ERROR_ABI).
+ *
+ * Threads. A handle may be used by several threads: zf_submit, zf_set_group, zf_buffer and zf_get_stats at
+ * any time, zf_wait by one thread at a time (it may run beside the others), zf_close when no other call runs.
+ * zf_last_error is of the calling thread.
+ *
+ * fork. A child of the process that opened a handle must not use it: every call answers ZF_ERROR_FORKED and
+ * does nothing. The child does see the buffers; what it writes there, the optimizer reads.
+ */
+#ifndef ZF_RUNTIME_H
+#define ZF_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(ZF_BUILDING_RUNTIME)
+#define ZF_API __attribute__((visibility("default")))
+#else
+#define ZF_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Goes up when something here changes its meaning; additions do not count. */
+#define ZF_ABI_VERSION 1u
+
+/* ZF_ABI_VERSION of the library that is loaded. */
+ZF_API uint32_t zf_abi_version(void);
+
+/* "major.minor.patch" of the library that is loaded. */
+ZF_API const char* zf_version(void);
+
+/* What a call answers. ZF_TIMEOUT is an answer, not an error: ask again. */
+typedef int32_t zf_status;
+enum {
+  ZF_OK = 0,
+  ZF_TIMEOUT = 1,        /* not yet; the optimizer lives */
+  ZF_WORKER_DIED = 2,    /* the optimizer process ended; zf_last_error says of what */
+  ZF_ERROR_USAGE = 3,    /* a wrong argument, or a call at the wrong time */
+  ZF_ERROR_PLAN = 4,     /* no plan, a broken one, or one for other CPUs than there are here */
+  ZF_ERROR_SYSTEM = 5,   /* the machine refused: memory, processes, descriptors */
+  ZF_ERROR_WORKER = 6,   /* zf-optimizer is missing, or could not start */
+  ZF_ERROR_ABI = 7,      /* program and library are of versions that do not fit */
+  ZF_ERROR_FORKED = 8,   /* called in a child of the process that opened the handle */
+  ZF_ERROR_BUSY = 9,     /* this gradient buffer's last submission is not done, or another thread waits */
+  ZF_ERROR_INTERNAL = 10 /* our bug */
+};
+
+/* "ZF_WORKER_DIED" for 2, and so on; "?" for what is none. Never NULL. */
+ZF_API const char* zf_status_name(zf_status status);
+
+/* One line about the last call of this thread that failed: what, where, and what to do next. "" if none did.
+ * Valid until the next failure in this thread. Never NULL. (A zf_wait that answers ZF_TIMEOUT did not fail.)
+ */
+ZF_API const char* zf_last_error(void);
+
+typedef struct zf_runtime zf_runtime;
+
+typedef struct zf_options {
+  uint32_t struct_size;
+  uint32_t abi_version;     /* ZF_ABI_VERSION */
+  const char* plan_path;    /* NULL: the environment's ZF_PLAN, which `zf-tune exec` sets */
+  int32_t rank;             /* local rank; -1: ZF_RANK, then the launcher's variables (LOCAL_RANK,
+                               SLURM_LOCALID, ...), then 0 if the plan has one rank only */
+  int32_t spin_us;          /* how long a wait stays on its CPU before it sleeps, on both sides, in
+                               microseconds; -1: 50. Not done where the plan shares CPUs. */
+  int64_t start_timeout_ms; /* until the optimizer is ready, its memory placed; 0: 120,000 */
+  int64_t close_timeout_ms; /* until it has finished what is submitted, at zf_close; 0: 10,000 */
+} zf_options;
+
+#define ZF_OPTIONS_INIT \
+  { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0 }
+
+/* Element types of gradients and of the copy for the GPU. Parameters and moments are fp32. */
+enum { ZF_NONE = 0, ZF_F32 = 1, ZF_BF16 = 2, ZF_F16 = 3 };
+
+/* Adam: weight decay is added to the gradient (L2). AdamW: it is taken from the parameter. */
+enum { ZF_ADAM = 0, ZF_ADAMW = 1 };
+
+/* A group of parameters with its own settings. */
+typedef struct zf_group {
+  uint32_t struct_size;
+  int32_t mode;            /* ZF_ADAM or ZF_ADAMW */
+  uint64_t elements;       /* may be 0 */
+  float lr;                /* finite, as are all of these */
+  float beta1;             /* 0 <= beta1 < 1 */
+  float beta2;             /* 0 <= beta2 < 1 */
+  float eps;               /* >= 0 */
+  float weight_decay;      /* >= 0 */
+  int32_t bias_correction; /* 0: off */
+  int32_t grad_type;       /* ZF_F32, ZF_BF16 or ZF_F16 */
+  int32_t copy_type;       /* ZF_NONE, or ZF_BF16, ZF_F16: the new parameters, rounded, as ZF_COPY */
+  int32_t stale;           /* not 0: the new parameters once more, as ZF_STALE */
+  int32_t reserved;        /* 0 */
+} zf_group;
+
+#define ZF_GROUP_INIT \
+  { (uint32_t)sizeof(zf_group), ZF_ADAMW, 0, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.0f, 1, ZF_F32, ZF_NONE, 0, 0 }
+
+/* Starts the optimizer process of this rank, and returns when it is ready: its threads on exactly the plan's
+ * optimizer CPUs, the memory for all groups there (all zero).
+ * options: NULL for the defaults. groups: n_groups of them, one after the other, each struct_size long.
+ * On ZF_OK *out is the handle; else *out is NULL and nothing is left behind.
+ * ZF_ERROR_PLAN, ZF_ERROR_SYSTEM (memory), ZF_ERROR_WORKER, ZF_ERROR_USAGE, ZF_ERROR_ABI; ZF_TIMEOUT when
+ * start_timeout_ms was too short. */
+ZF_API zf_status zf_open(const zf_options* options, const zf_group* groups, size_t n_groups,
+                         zf_runtime** out);
+
+/* Ends the optimizer process: lets it finish what is submitted, kills it after close_timeout_ms, and collects
+ * it. The handle and all its buffers are gone then, whatever is returned: ZF_OK, ZF_TIMEOUT (it was killed),
+ * ZF_WORKER_DIED. NULL: ZF_OK. Only ZF_ERROR_FORKED leaves all as it was. */
+ZF_API zf_status zf_close(zf_runtime* handle);
+
+typedef enum zf_buffer_kind {
+  ZF_PARAMS = 0,   /* fp32 master parameters; yours to write while no submission of the group is under way */
+  ZF_MOMENT_1 = 1, /* fp32 first moments; likewise */
+  ZF_MOMENT_2 = 2, /* fp32 second moments; likewise */
+  ZF_GRADS_0 = 3,  /* gradients, of the group's grad_type; yours from the end of the last submission of
+                      this buffer to the next */
+  ZF_GRADS_1 = 4,  /* the second gradient buffer: fill it while the optimizer reads the first */
+  ZF_STALE = 5,    /* fp32 snapshot of the last step's result; only with zf_group.stale */
+  ZF_COPY = 6      /* the same, rounded to copy_type; only with zf_group.copy_type */
+} zf_buffer_kind;
+
+/* Where an array of a group lies, page-aligned, at the same place until zf_close; *bytes is its size (NULL:
+ * not asked). Readable after the optimizer has died. ZF_ERROR_USAGE: no such group or array. */
+ZF_API zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind, void** pointer,
+                           size_t* bytes);
+
+/* New settings of a group for the submissions from now on. elements, grad_type, copy_type and stale must be
+ * what they were. */
+ZF_API zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings);
+
+typedef struct zf_submit_args {
+  uint32_t struct_size;
+  uint32_t buffer;        /* which gradients: 0 or 1 */
+  const uint32_t* groups; /* n_groups indexes, none twice; NULL: all groups */
+  size_t n_groups;
+  float grad_scale;  /* multiplies every gradient as it is read (unscale and clip); finite */
+  uint32_t reserved; /* 0 */
+  uint64_t step;     /* the step's number, from 1, for the bias correction; 0: the group's next */
+} zf_submit_args;
+
+#define ZF_SUBMIT_ARGS_INIT \
+  { (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, 1.0f, 0, 0 }
+
+/* Hands groups and their gradients to the optimizer, and returns at once. Submissions are done in order;
+ * each sees the results of those before it. The groups of one call are stepped together, by all threads.
+ * args: NULL for all groups, buffer 0. ticket: for zf_wait; may be NULL.
+ * ZF_ERROR_BUSY: a group's last submission with the same buffer is not done; then nothing is submitted. */
+ZF_API zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ticket);
+
+/* Waits until a submission, and all before it, are done; ticket 0: all that are submitted now.
+ * timeout_ms: 0 only asks; negative: as long as the optimizer lives. Its death ends every wait within 0.1 s.
+ * After ZF_OK the parameters, moments and outputs are those of the step. Not ended by signals: a program
+ * that wants to handle Ctrl-C waits in pieces. */
+ZF_API zf_status zf_wait(zf_runtime* handle, uint64_t ticket, int64_t timeout_ms);
+
+typedef struct zf_stats {
+  uint32_t struct_size;
+  int32_t worker_pid;
+  uint32_t threads;     /* of the pool */
+  int32_t worker_alive; /* 0: it has ended */
+  uint64_t arena_bytes;
+  uint64_t submitted;    /* groups submitted, over all submissions */
+  uint64_t completed;    /* groups stepped */
+  uint64_t batches;      /* how often all threads were started together for them */
+  uint64_t last_step_ns; /* of one such batch */
+  uint64_t total_step_ns;
+  uint64_t start_ns;     /* what the optimizer took to get ready */
+  char isa[16];          /* "avx512" */
+  char memory_note[200]; /* why the memory policy was refused (containers do that; then memory lies where
+                            the threads first touched it); "" if it was not */
+} zf_stats;
+
+#define ZF_STATS_INIT                                                    \
+  {                                                                      \
+    (uint32_t)sizeof(zf_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, { 0 } \
+  }
+
+/* Fills *stats, as much of it as struct_size says. Works after the optimizer has died. */
+ZF_API zf_status zf_get_stats(zf_runtime* handle, zf_stats* stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

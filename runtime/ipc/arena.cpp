@@ -1,0 +1,160 @@
+#include "ipc/arena.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace zf {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+// Both are newer than Debian 12's headers; an older kernel answers EINVAL.
+constexpr unsigned kNoExecSeal = 0x0008U;  // MFD_NOEXEC_SEAL, Linux 6.3; vm.memfd_noexec=2 insists on it
+constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, Linux 5.14
+/// The file's lock is held during one fallocate, while clearing the pages needs none: in pieces of this size
+/// the threads that share the work overlap.
+constexpr std::uint64_t kReserveBytes = std::uint64_t{32} << 20;
+
+FileDescriptor make_memfd() {
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  int fd = memfd_create("zf-arena", kFlags | kNoExecSeal);
+  if (fd < 0 && errno == EINVAL) fd = memfd_create("zf-arena", kFlags);
+  return FileDescriptor(checked(fd, "memfd_create"));
+}
+
+std::string size_text(std::uint64_t bytes) {
+  return fmt::format("{:.3f} GiB ({} bytes)", static_cast<double>(bytes) / (1 << 30), bytes);
+}
+
+constexpr const char* kLessMemory = "give the job more memory, or fewer parameters per rank";
+
+[[noreturn]] void refuse(std::string_view what) {
+  throw Error(Exit::usage, fmt::format("descriptor {}: {}", kWorkerArenaFd, what),
+              "zf-optimizer is started by libzf_runtime.so, not by hand");
+}
+
+void check_prefix(ArenaPrefix& prefix) {
+  if (prefix.magic != kArenaMagic) refuse("no arena");
+  if (prefix.version == kArenaVersion) return;
+  const Error error(Exit::usage,
+                    fmt::format("libzf_runtime.so speaks arena version {}, this zf-optimizer speaks {}",
+                                prefix.version, kArenaVersion),
+                    "install both from one release, or set ZF_OPTIMIZER to the right zf-optimizer");
+  prefix.error.store(error.what());
+  prefix.worker_state.store(WorkerState::failed, std::memory_order_seq_cst);
+  throw error;
+}
+
+/// A range of whole elements inside the file; no sum here can overflow.
+bool fits(std::uint64_t offset, std::uint64_t count, std::uint64_t each, std::uint64_t bytes) {
+  return offset <= bytes && count <= (bytes - offset) / each;
+}
+
+void check_offsets(const Arena& arena) {
+  const ControlBlock& control = arena.control();
+  const std::uint64_t bytes = arena.bytes();
+  if (control.arena_bytes != bytes || control.group_count == 0 ||
+      !std::has_single_bit(control.ring_capacity) ||
+      control.ring_capacity / kGradBuffers < control.group_count ||
+      !fits(control.groups_offset, control.group_count, sizeof(GroupBlock), bytes) ||
+      !fits(control.ring_offset, control.ring_capacity, sizeof(WorkEntry), bytes)) {
+    refuse("the arena's control block does not fit its size");
+  }
+  for (std::size_t i = 0; i < control.group_count; ++i) {
+    for (const ArrayPlace& place : arena.group(i).arrays) {
+      if (!fits(place.offset, place.bytes, 1, bytes))
+        refuse(fmt::format("group {} lies outside the arena", i));
+    }
+  }
+}
+
+}  // namespace
+
+Arena::Arena(FileDescriptor fd, std::size_t bytes) : fd_(std::move(fd)), bytes_(bytes) {
+  void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+  if (start == MAP_FAILED) throw_errno(errno, "mapping an arena of " + size_text(bytes), kLessMemory);
+  base_ = static_cast<std::byte*>(start);
+}
+
+Arena::Arena(Arena&& other) noexcept
+    : fd_(std::move(other.fd_)), bytes_(other.bytes_), base_(std::exchange(other.base_, nullptr)) {}
+
+Arena::~Arena() {
+  if (base_ != nullptr) munmap(base_, bytes_);
+}
+
+Arena Arena::create(const ArenaLayout& layout) {
+  FileDescriptor fd = make_memfd();
+  checked(ftruncate(fd.get(), static_cast<off_t>(layout.bytes)), "an arena of " + size_text(layout.bytes),
+          kLessMemory);
+  checked(fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL), "sealing the arena");
+  Arena arena(std::move(fd), layout.bytes);
+  arena.reserve(0, layout.arrays_offset);
+
+  auto& control = *new (arena.base_) ControlBlock{};
+  control.prefix.magic = kArenaMagic;
+  control.prefix.version = kArenaVersion;
+  control.arena_bytes = layout.bytes;
+  control.groups_offset = layout.groups_offset;
+  control.ring_offset = layout.ring_offset;
+  control.arrays_offset = layout.arrays_offset;
+  control.group_count = static_cast<std::uint32_t>(layout.shapes.size());
+  control.ring_capacity = layout.ring_capacity;
+  control.work.init();
+  control.done.init();
+  for (std::size_t i = 0; i < layout.shapes.size(); ++i) {
+    auto& group = *new (&arena.group(i)) GroupBlock{};
+    group.elements = layout.shapes[i].elements;
+    group.grad_type = layout.shapes[i].grad_type;
+    group.copy_type = layout.shapes[i].copy_type;
+    group.stale = layout.shapes[i].stale ? 1 : 0;
+    group.arrays = layout.arrays[i];
+    for (GroupProgress& progress : group.progress) progress.beta1_power = progress.beta2_power = 1.0F;
+  }
+  return arena;
+}
+
+Arena Arena::attach(FileDescriptor fd) {
+  struct stat status = {};
+  if (fstat(fd.get(), &status) != 0) refuse(errno_text(errno));
+  // Without these seals the other side could take the memory away under our feet: SIGBUS.
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) refuse("no sealed memory file");
+  if (status.st_size < static_cast<off_t>(sizeof(ControlBlock))) refuse("too small for an arena");
+  Arena arena(std::move(fd), static_cast<std::size_t>(status.st_size));
+  check_prefix(arena.control().prefix);
+  check_offsets(arena);
+  return arena;
+}
+
+void Arena::reserve(std::uint64_t offset, std::uint64_t bytes) const {
+  if (bytes == 0) return;
+  const std::uint64_t end = (offset + bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  for (std::uint64_t at = offset / kPageBytes * kPageBytes; at < end; at += kReserveBytes) {
+    reserve_chunk(at, std::min(kReserveBytes, end - at));
+  }
+}
+
+void Arena::reserve_chunk(std::uint64_t begin, std::uint64_t bytes) const {
+  int result = 0;
+  do {
+    result = fallocate(fd_.get(), 0, static_cast<off_t>(begin), static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) throw_errno(errno, "giving memory to an arena of " + size_text(bytes_), kLessMemory);
+  if (madvise(base_ + begin, bytes, kPopulateWrite) == 0) return;
+  // Before Linux 5.14: a read per page. Not a write, since the other side may be writing there.
+  for (std::uint64_t at = begin; at < begin + bytes; at += kPageBytes) {
+    static_cast<void>(*reinterpret_cast<const volatile unsigned char*>(base_ + at));
+  }
+}
+
+}  // namespace zf

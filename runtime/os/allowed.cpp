@@ -1,0 +1,152 @@
+#include "os/allowed.hpp"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <utility>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+#include "os/affinity.hpp"
+
+namespace zf {
+namespace {
+
+constexpr const char* kHasMemory = "/sys/devices/system/node/has_memory";
+constexpr const char* kStatus = "/proc/self/status";
+
+template <class Set>
+void refuse_strangers(const std::optional<Set>& list, const Set& known, const char* flag, const char* kind) {
+  if (!list || known.contains(*list)) return;
+  throw Error(Exit::usage,
+              fmt::format("{} {}: this machine has no {} {}", flag, print(*list), kind, print(*list - known)),
+              fmt::format("it has {}", print(known)));
+}
+
+std::string why_nothing_is_left(const Allowed& allowed) {
+  std::string why;
+  for (const auto& exclusion : allowed.exclusions) {
+    why += fmt::format("{}{} {}", why.empty() ? "" : ", ", print(exclusion.cpus), exclusion.detail);
+  }
+  return why;
+}
+
+NodeSet allowed_mems(const AllowedInputs& inputs) {
+  NodeSet mems = inputs.nodes;
+  // A kernel without NUMA, or a capture without nodes: what the kernel allows is all that is known.
+  if (mems.empty()) mems = inputs.affinity_mems.value_or(inputs.mems_list.value_or(NodeSet()));
+  if (inputs.cgroup.mems) mems = mems & inputs.cgroup.mems->value;
+  if (inputs.affinity_mems) mems = mems & *inputs.affinity_mems;
+  if (inputs.mems_list) mems = mems & *inputs.mems_list;
+  return mems;
+}
+
+/// "Cpus_allowed_list:\t0-3" of /proc/self/status.
+std::optional<std::string> status_field(const SysRoot& sysroot, std::string_view name) {
+  const auto text = sysroot.read(kStatus);
+  const auto at = text ? text->find(fmt::format("\n{}:", name)) : std::string::npos;
+  if (at == std::string::npos) return std::nullopt;
+  const auto begin = at + name.size() + 2;
+  return text->substr(begin, text->find('\n', begin) - begin);
+}
+
+/// "Node 0 MemTotal:  7563468 kB", more than none.
+bool has_memory(std::string_view meminfo) {
+  const auto label = meminfo.find("MemTotal:");
+  if (label == std::string_view::npos) return false;
+  const auto digit = meminfo.find_first_not_of(' ', label + std::string_view("MemTotal:").size());
+  return digit != std::string_view::npos && meminfo[digit] != '0';
+}
+
+/// The nodes with memory, for kernels before 3.8, which have no has_memory file.
+NodeSet nodes_by_meminfo(const SysRoot& sysroot) {
+  const std::string folder = "/sys/devices/system/node";
+  NodeSet nodes;
+  for (const auto& name : sysroot.list(folder)) {
+    int id = -1;
+    const char* end = name.data() + name.size();
+    if (!name.starts_with("node") || std::from_chars(name.data() + 4, end, id).ptr != end) continue;
+    if (has_memory(sysroot.read(folder + "/" + name + "/meminfo").value_or(""))) nodes.insert(Node{id});
+  }
+  return nodes;
+}
+
+}  // namespace
+
+Allowed allowed_from(const AllowedInputs& inputs) {
+  refuse_strangers(inputs.list, inputs.present, "--allowed", "CPUs");
+  if (!inputs.nodes.empty()) refuse_strangers(inputs.mems_list, inputs.nodes, "--mems", "nodes with memory");
+
+  Allowed allowed;
+  allowed.cpus = inputs.present;
+  const auto keep = [&](const CpuSet& left, ExclusionReason reason, std::string detail) {
+    CpuSet gone = allowed.cpus - left;
+    if (gone.empty()) return;
+    allowed.cpus = allowed.cpus & left;
+    allowed.exclusions.push_back({reason, std::move(gone), std::move(detail)});
+  };
+  keep(inputs.online, ExclusionReason::offline, "offline");
+  if (inputs.cgroup.cpus) {
+    keep(inputs.cgroup.cpus->value, ExclusionReason::cgroup_cpuset,
+         fmt::format("outside the cgroup's cpuset ({})", inputs.cgroup.cpus->path));
+  }
+  if (inputs.affinity) {
+    keep(*inputs.affinity, ExclusionReason::affinity_mask,
+         "outside the affinity mask (taskset, srun --cpu-bind)");
+  }
+  if (inputs.list) keep(*inputs.list, ExclusionReason::not_in_list, "not in --allowed");
+
+  allowed.mems = allowed_mems(inputs);
+  if (inputs.cgroup.cpu_quota) {
+    allowed.cpu_quota = inputs.cgroup.cpu_quota->value;
+    allowed.cpu_quota_path = inputs.cgroup.cpu_quota->path;
+  }
+  if (inputs.cgroup.memory_bytes) {
+    allowed.memory_bytes = inputs.cgroup.memory_bytes->value;
+    allowed.memory_path = inputs.cgroup.memory_bytes->path;
+  }
+  allowed.missing = inputs.missing;
+
+  if (allowed.cpus.empty()) {
+    throw Error(Exit::infeasible, fmt::format("no CPU is left to use: {}", why_nothing_is_left(allowed)),
+                "widen --allowed or the job's CPUs");
+  }
+  if (allowed.mems.empty() && !inputs.nodes.empty()) {
+    throw Error(Exit::infeasible, fmt::format("no NUMA node is left to use of {}", print(inputs.nodes)),
+                "widen --mems or the cgroup's cpuset.mems");
+  }
+  return allowed;
+}
+
+AllowedInputs read_allowed_inputs(const SysRoot& sysroot) {
+  AllowedInputs inputs;
+  const auto cpus_in = [&](const char* path) {
+    const auto text = sysroot.read(path);
+    if (!text) inputs.missing.push_back(fmt::format("{} cannot be read", path));
+    return parse_cpu_list(text.value_or(""), path);
+  };
+  inputs.present = cpus_in("/sys/devices/system/cpu/present");
+  inputs.online = cpus_in("/sys/devices/system/cpu/online");
+  inputs.present |= inputs.online;
+
+  const auto with_memory = sysroot.read(kHasMemory);
+  inputs.nodes = with_memory ? parse_node_list(*with_memory, kHasMemory) : nodes_by_meminfo(sysroot);
+  if (inputs.nodes.empty()) inputs.missing.push_back("/sys/devices/system/node names no node with memory");
+
+  if (sysroot.is_this_machine()) {
+    inputs.affinity = thread_affinity();
+  } else if (const auto list = status_field(sysroot, "Cpus_allowed_list")) {
+    inputs.affinity = parse_cpu_list(*list, kStatus);
+  }
+  if (const auto list = status_field(sysroot, "Mems_allowed_list")) {
+    inputs.affinity_mems = parse_node_list(*list, kStatus);
+  } else if (sysroot.is_this_machine()) {
+    inputs.missing.push_back(fmt::format("{} does not say Mems_allowed_list", kStatus));
+  }
+  inputs.cgroup = read_cgroup_limits(sysroot);
+  return inputs;
+}
+
+Allowed read_allowed(const SysRoot& sysroot) { return allowed_from(read_allowed_inputs(sysroot)); }
+
+}  // namespace zf

@@ -21,8 +21,8 @@ struct Limited {
 struct CgroupLimits {
   std::optional<Limited<CpuSet>> cpus;  ///< effective cpuset
   std::optional<Limited<NodeSet>> mems;
-  std::optional<Limited<double>> cpu_quota;              ///< CPUs' worth of time; the tightest ancestor's
-  std::optional<Limited<std::uint64_t>> memory_bytes;    ///< the tightest ancestor's
+  std::optional<Limited<double>> cpu_quota;            ///< CPUs' worth of time; the tightest ancestor's
+  std::optional<Limited<std::uint64_t>> memory_bytes;  ///< the tightest ancestor's
 };
 
 /// The groups of this process, found through /proc/self/cgroup and /proc/self/mountinfo and walked up to

@@ -1,0 +1,94 @@
+#include "os/environment.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <initializer_list>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace zf {
+namespace {
+
+std::string_view trim(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+/// The first variable that is set and not empty, as a number of `least` and up.
+std::optional<FromVariable> first_number(const Environment& environment,
+                                         std::initializer_list<const char*> names, int least) {
+  for (const char* name : names) {
+    const auto text = environment.get(name);
+    if (!text || trim(*text).empty()) continue;
+    const auto digits = trim(*text);
+    int value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size() || value < least) {
+      throw Error(Exit::usage, fmt::format("{}=\"{}\" is no number of {} and up", name, *text, least),
+                  fmt::format("unset {} or correct it", name));
+    }
+    return FromVariable{value, name};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Environment Environment::of_this_process() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    variables.emplace(text.substr(0, equals), text.substr(equals + 1));  // the first one counts, as in getenv
+  }
+  return Environment(std::move(variables));
+}
+
+std::optional<std::string> Environment::get(const std::string& name) const {
+  const auto found = variables_.find(name);
+  return found == variables_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<FromVariable> local_rank(const Environment& environment) {
+  return first_number(environment,
+                      {"ZF_RANK", "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
+                       "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"},
+                      0);
+}
+
+std::optional<VisibleDevices> visible_devices(const Environment& environment) {
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
+    const auto text = environment.get(name);
+    if (!text) continue;
+    VisibleDevices devices{{}, name};
+    std::string_view rest = *text;
+    for (bool more = true; more;) {
+      const auto comma = rest.find(',');
+      const auto part = trim(rest.substr(0, comma));
+      // The driver's own rule: the list ends at the first entry that names no device.
+      if (part.empty() || part == "-1" || part == "NoDevFiles") break;
+      devices.ids.emplace_back(part);
+      more = comma != std::string_view::npos;
+      if (more) rest.remove_prefix(comma + 1);
+    }
+    return devices;
+  }
+  return std::nullopt;
+}
+
+std::optional<FromVariable> local_rank_count(const Environment& environment) {
+  const auto launched = first_number(
+      environment,
+      {"SLURM_NTASKS_PER_NODE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, 1);
+  if (launched) return launched;
+  const auto devices = visible_devices(environment);
+  if (!devices || devices->ids.empty()) return std::nullopt;
+  return FromVariable{static_cast<int>(devices->ids.size()), devices->variable};
+}
+
+}  // namespace zf

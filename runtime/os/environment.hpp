@@ -4,7 +4,8 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace zf {
 
@@ -30,13 +31,24 @@ struct FromVariable {
 
 /// Which local rank this process is: ZF_RANK, LOCAL_RANK (torchrun, DeepSpeed), SLURM_LOCALID,
 /// OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID (Intel MPI, MPICH), MV2_COMM_WORLD_LOCAL_RANK,
-/// PMI_LOCAL_RANK, PALS_LOCAL_RANKID (Cray); the first that is set. Throws Error(usage) with the variable
-/// when its value is no number of 0 and up.
+/// PMI_LOCAL_RANK, PALS_LOCAL_RANKID (Cray); the first that is set (an empty one is not). Throws Error(usage)
+/// with the variable when its value is no number of 0 and up.
 std::optional<FromVariable> local_rank(const Environment& environment);
 
+/// The GPUs that the job may see, as the variable names them: indexes or UUIDs.
+struct VisibleDevices {
+  std::vector<std::string> ids;  ///< empty: the variable hides them all ("", "-1", "NoDevFiles")
+  std::string variable;
+};
+
+/// CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, the first that is set, even to nothing.
+/// As in the driver, the list ends at the first entry that names no device. Absent: all may be seen.
+std::optional<VisibleDevices> visible_devices(const Environment& environment);
+
 /// How many local ranks this node has: SLURM_NTASKS_PER_NODE, LOCAL_WORLD_SIZE,
-/// OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, the first that is set; then the count of the list in
-/// CUDA_VISIBLE_DEVICES (or ROCR_, HIP_). Throws as above.
+/// OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, the first that is set; then the count of visible_devices,
+/// unless it is 0. SLURM_TASKS_PER_NODE is not asked: "4(x2),1" counts the nodes of a job, not this one.
+/// Throws as above, for numbers of 1 and up.
 std::optional<FromVariable> local_rank_count(const Environment& environment);
 
 }  // namespace zf

@@ -1,0 +1,102 @@
+#include "os/memory.hpp"
+
+#include <fmt/core.h>
+#include <numaif.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+
+namespace zf {
+namespace {
+
+// <linux/mempolicy.h>, Linux 5.15; libnuma 2.0.16 may not have it.
+constexpr int kPreferredMany = 5;
+
+constexpr std::size_t kPagesPerCall = 16384;
+
+struct NodeMask {
+  explicit NodeMask(const NodeSet& nodes) {
+    constexpr int bits = std::numeric_limits<unsigned long>::digits;
+    if (nodes.empty()) return;
+    words.resize(static_cast<std::size_t>(nodes.last().os_index / bits + 1));
+    for (const Node node : nodes)
+      words[static_cast<std::size_t>(node.os_index / bits)] |= 1UL << (node.os_index % bits);
+    // The kernel looks at one bit less than it is told (get_nodes() in mm/mempolicy.c).
+    max_node = static_cast<unsigned long>(nodes.last().os_index) + 2;
+  }
+  const unsigned long* data() const { return words.empty() ? nullptr : words.data(); }
+
+  std::vector<unsigned long> words;
+  unsigned long max_node = 0;
+};
+
+/// Calls set(mode, mask), an -1/errno system call, with the mode that fits. Kernels before 5.15 know one
+/// preferred node only: then it is the first, and the others come in order of distance all the same.
+template <class Set>
+PolicyRefusal apply(const char* call, MemoryPolicy policy, const NodeSet& nodes, Set set) {
+  const bool bind = policy == MemoryPolicy::bind;
+  const int mode = nodes.empty()      ? MPOL_DEFAULT
+                   : bind             ? MPOL_BIND
+                   : nodes.size() > 1 ? kPreferredMany
+                                      : MPOL_PREFERRED;
+  if (set(mode, NodeMask(nodes)) == 0) return std::nullopt;
+  if (mode == kPreferredMany && errno == EINVAL && set(MPOL_PREFERRED, NodeMask({nodes.first()})) == 0) {
+    return std::nullopt;
+  }
+  const int error = errno;
+  return fmt::format("{}({}, nodes {}) was refused: {}", call, bind ? "bind" : "preferred",
+                     nodes.empty() ? "none" : print(nodes), errno_text(error));
+}
+
+}  // namespace
+
+PolicyRefusal set_thread_memory_policy(MemoryPolicy policy, const NodeSet& nodes) {
+  return apply("set_mempolicy", policy, nodes, [](int mode, const NodeMask& mask) {
+    return ::set_mempolicy(mode, mask.data(), mask.max_node);
+  });
+}
+
+PolicyRefusal set_range_memory_policy(MemoryPolicy policy, const NodeSet& nodes, void* start,
+                                      std::size_t bytes) {
+  assert(reinterpret_cast<std::uintptr_t>(start) % static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE)) == 0);
+  return apply("mbind", policy, nodes, [&](int mode, const NodeMask& mask) {
+    return ::mbind(start, bytes, mode, mask.data(), mask.max_node, 0);
+  });
+}
+
+PageCounts count_pages(const void* start, std::size_t bytes) {
+  PageCounts counts;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto end = reinterpret_cast<std::uintptr_t>(start) + bytes;
+  auto next = reinterpret_cast<std::uintptr_t>(start) / page * page;
+
+  std::vector<void*> pages;
+  std::vector<int> status(kPagesPerCall);
+  while (next < end) {
+    pages.clear();
+    for (; next < end && pages.size() < kPagesPerCall; next += page)
+      pages.push_back(reinterpret_cast<void*>(next));
+    if (::move_pages(0, pages.size(), pages.data(), nullptr, status.data(), 0) < 0) {
+      return {{}, 0, fmt::format("move_pages was refused: {}", errno_text(errno))};
+    }
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      if (status[i] < 0) {
+        ++counts.absent;  // -ENOENT: not touched; -EFAULT: not mapped, or the shared page of zeros
+      } else {
+        ++counts.by_node[Node{status[i]}];
+      }
+    }
+  }
+  return counts;
+}
+
+}  // namespace zf

@@ -22,7 +22,8 @@ using PolicyRefusal = std::optional<std::string>;
 PolicyRefusal set_thread_memory_policy(MemoryPolicy policy, const NodeSet& nodes);
 
 /// The policy of a range that no page of has been touched yet. Precondition: start is page-aligned.
-PolicyRefusal set_range_memory_policy(MemoryPolicy policy, const NodeSet& nodes, void* start, std::size_t bytes);
+PolicyRefusal set_range_memory_policy(MemoryPolicy policy, const NodeSet& nodes, void* start,
+                                      std::size_t bytes);
 
 /// How many pages of a range lie on which node, by move_pages. Pages that the calling process has not
 /// touched are counted under `absent`.

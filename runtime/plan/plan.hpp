@@ -16,10 +16,11 @@ namespace zf {
 inline constexpr const char* kPlanSchema = "zf-plan/1";
 
 struct Provenance {
-  std::string by;       ///< "zf-tune 0.1.0"
-  std::string at;       ///< UTC, "2026-11-20T21:00:00Z"
+  std::string by;  ///< "zf-tune 0.1.0"
+  std::string at;  ///< UTC, "2026-11-20T21:00:00Z"
   std::string host;
   std::string command;  ///< as typed
+  bool operator==(const Provenance&) const = default;
 };
 
 /// The hardware class: equal for two nodes of one type. Counts are counts; `cpus` are OS indexes.
@@ -31,6 +32,7 @@ struct MachineClass {
   int cores = 0;
   int pus = 0;
   CpuSet cpus;  ///< every PU of the machine
+  bool operator==(const MachineClass&) const = default;
 };
 
 /// What the job that made the plan was allowed.
@@ -38,8 +40,9 @@ struct Allocation {
   std::string fingerprint;
   CpuSet cpus;
   NodeSet mems;
-  std::optional<double> cpu_quota;            ///< CPUs' worth of time
+  std::optional<double> cpu_quota;  ///< CPUs' worth of time
   std::optional<std::uint64_t> memory_bytes;
+  bool operator==(const Allocation&) const = default;
 };
 
 struct Workload {
@@ -47,6 +50,7 @@ struct Workload {
   std::uint64_t params = 0;  ///< fp32 master parameters per node, over all ranks
   int ranks = 1;
   int update_interval = 1;  ///< training steps that one optimizer step hides behind
+  bool operator==(const Workload&) const = default;
 };
 
 /// How the pool's cores are picked from a home: fill one L3 group after the other, or take from all evenly.
@@ -55,48 +59,56 @@ enum class Placement { compact, spread };
 /// What survives a move to another allocation of the same machine class.
 struct Intent {
   Placement placement = Placement::compact;
-  int pool_pus_per_core = 1;       ///< 1: one PU per core; else all siblings
-  int pool_cores = 0;              ///< per rank: the knee
-  double reserved_fraction = 0;    ///< of a home's cores
+  int pool_pus_per_core = 1;     ///< 1: one PU per core; else all siblings
+  int pool_cores = 0;            ///< per rank: the knee
+  double reserved_fraction = 0;  ///< of a home's cores
+  bool operator==(const Intent&) const = default;
 };
 
 struct TrainingSide {
   CpuSet cpus;
   int threads = 1;  ///< what OMP_NUM_THREADS should say
+  bool operator==(const TrainingSide&) const = default;
 };
 
 struct OptimizerSide {
   CpuSet cpus;  ///< one pool thread per PU
   NodeSet mems;
   MemoryPolicy memory_policy = MemoryPolicy::preferred;
+  bool operator==(const OptimizerSide&) const = default;
 };
 
 struct RankBinding {
   int rank = 0;  ///< local rank
   TrainingSide training;
   OptimizerSide optimizer;
-  int pt_reserved_cores = 0;           ///< cores, not PUs
-  double pt_reserved_cores_perc = 0;   ///< (training PUs - 0.5) / all PUs of the rank: DeepSpeed's rounding gives them back
-  bool shared = false;                 ///< one core for both sides: the only case in which they overlap
+  int pt_reserved_cores = 0;  ///< cores, not PUs; 0 if shared: no core is training's alone
+  double pt_reserved_cores_perc =
+      0;                ///< (training PUs - 0.5) / all PUs of the rank: DeepSpeed's rounding gives them back
+  bool shared = false;  ///< one core for both sides: the only case in which they overlap
+  bool operator==(const RankBinding&) const = default;
 };
 
 struct Choice {
   std::string reason;
+  int candidate = -1;                ///< CandidateEvidence::id; -1: nothing was measured
   Nanoseconds period_ns_median = 0;  ///< 0: nothing was measured
-  int pool_threads = 0;              ///< per rank
+  int pool_threads = 0;              ///< per rank, the largest of any rank
+  bool operator==(const Choice&) const = default;
 };
 
 /// One split that was measured, and its summary.
 struct CandidateEvidence {
   int id = 0;
-  std::string label;  ///< "pool 4, compact"
+  std::string label;       ///< "pool 4, compact"
   int reserved_cores = 0;  ///< per rank, the smallest of any rank
   int pool_cores = 0;      ///< per rank
   int pool_threads = 0;    ///< per rank
   Placement placement = Placement::compact;
   Nanoseconds step_ns_median = 0;
-  double step_spread = 0;      ///< interquartile range / median
-  double roofline_ratio = 0;   ///< median of step bandwidth / roofline bandwidth, pair by pair
+  double step_spread = 0;     ///< interquartile range / median
+  double roofline_ratio = 0;  ///< median of step bandwidth / roofline bandwidth, pair by pair
+  bool operator==(const CandidateEvidence&) const = default;
 };
 
 /// One timed step, kept for ever. All ranks at once; times are of the slowest rank.
@@ -105,11 +117,13 @@ struct Sample {
   int round = 0;
   Nanoseconds step_ns = 0;
   Nanoseconds roofline_ns = 0;  ///< the roofline loop on the same memory, just beside it
+  bool operator==(const Sample&) const = default;
 };
 
 struct Roofline {
   double bytes_per_s_median = 0;  ///< the best candidate's, all ranks together
   int threads = 0;                ///< over all ranks
+  bool operator==(const Roofline&) const = default;
 };
 
 struct Evidence {
@@ -120,6 +134,7 @@ struct Evidence {
   double noise_floor = 0;  ///< relative; differences below it are ties
   std::vector<CandidateEvidence> candidates;
   std::vector<Sample> samples;
+  bool operator==(const Evidence&) const = default;
 };
 
 struct Plan {
@@ -132,6 +147,7 @@ struct Plan {
   Choice choice;
   Evidence evidence;
   std::vector<std::string> warnings;
+  bool operator==(const Plan&) const = default;
 };
 
 /// Bytes that one fp32 Adam step moves per parameter: reads p, g, m, v and writes p, m, v.

@@ -1,0 +1,243 @@
+// The invariants of a plan (plan_check.hpp), section by section.
+#include "plan/plan_check.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/cpu_list.hpp"
+#include "plan/reserved_perc.hpp"
+
+namespace zf {
+namespace {
+
+using Found = std::optional<Violation>;
+
+template <class... Args>
+Found violation(std::string field, fmt::format_string<Args...> format, Args&&... args) {
+  return Violation{std::move(field), fmt::format(format, std::forward<Args>(args)...)};
+}
+
+/// Finite, and at least `low`.
+bool at_least(double value, double low) { return std::isfinite(value) && value >= low; }
+
+bool is_fingerprint(std::string_view text) {
+  return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+/// "2026-11-20T21:00:00Z", by its shape.
+bool is_utc_time(std::string_view text) {
+  constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:ddZ";
+  return std::equal(text.begin(), text.end(), kShape.begin(), kShape.end(),
+                    [](char c, char shape) { return shape == 'd' ? c >= '0' && c <= '9' : c == shape; });
+}
+
+Found find_in_machine(const MachineClass& machine) {
+  if (!is_fingerprint(machine.fingerprint)) return violation("machine.fingerprint", "is not 16 hex digits");
+  if (machine.packages < 0) return violation("machine.packages", "is {}, below 0", machine.packages);
+  if (machine.numa_nodes < 0) return violation("machine.numa_nodes", "is {}, below 0", machine.numa_nodes);
+  if (machine.cpus.empty()) return violation("machine.cpus", "is empty");
+  if (machine.pus != static_cast<int>(machine.cpus.size())) {
+    return violation("machine.pus", "is {}, but machine.cpus names {} CPUs", machine.pus,
+                     machine.cpus.size());
+  }
+  if (machine.cores < 1 || machine.cores > machine.pus) {
+    return violation("machine.cores", "is {}, not between 1 and the {} PUs", machine.cores, machine.pus);
+  }
+  return std::nullopt;
+}
+
+Found find_in_allocation(const Allocation& allocation, const MachineClass& machine) {
+  if (!is_fingerprint(allocation.fingerprint))
+    return violation("allocation.fingerprint", "is not 16 hex digits");
+  if (allocation.cpus.empty()) return violation("allocation.cpus", "is empty");
+  if (const CpuSet foreign = allocation.cpus - machine.cpus; !foreign.empty()) {
+    return violation("allocation.cpus", "names CPUs {}, which machine.cpus does not have", print(foreign));
+  }
+  if (allocation.mems.empty()) return violation("allocation.mems", "is empty");
+  if (allocation.cpu_quota && !(std::isfinite(*allocation.cpu_quota) && *allocation.cpu_quota > 0)) {
+    return violation("allocation.cpu_quota", "is {}, not above 0", *allocation.cpu_quota);
+  }
+  if (allocation.memory_bytes == 0) return violation("allocation.memory_bytes", "is 0");
+  return std::nullopt;
+}
+
+Found find_in_workload(const Workload& workload, std::size_t ranks) {
+  if (workload.params == 0) return violation("workload.params", "is 0");
+  if (workload.ranks < 1 || static_cast<std::size_t>(workload.ranks) != ranks) {
+    return violation("workload.ranks", "is {}, but the plan has {} ranks", workload.ranks, ranks);
+  }
+  if (workload.update_interval < 1) {
+    return violation("workload.update_interval", "is {}, below 1", workload.update_interval);
+  }
+  return std::nullopt;
+}
+
+Found find_in_intent(const Intent& intent) {
+  if (intent.pool_pus_per_core < 0) {
+    return violation("intent.pool_pus_per_core", "is {}, below 0", intent.pool_pus_per_core);
+  }
+  if (intent.pool_cores < 1) return violation("intent.pool_cores", "is {}, below 1", intent.pool_cores);
+  if (!at_least(intent.reserved_fraction, 0) || intent.reserved_fraction > 1) {
+    return violation("intent.reserved_fraction", "is {}, not between 0 and 1", intent.reserved_fraction);
+  }
+  return std::nullopt;
+}
+
+/// One side's CPUs or nodes: not empty, and inside the allocation's.
+template <class Set>
+Found find_in_part(const Set& part, std::string field, const Set& whole, std::string_view whole_field) {
+  if (part.empty()) return violation(std::move(field), "is empty");
+  if (const Set outside = part - whole; !outside.empty()) {
+    return violation(std::move(field), "names {}, outside {} {}", print(outside), whole_field, print(whole));
+  }
+  return std::nullopt;
+}
+
+Found find_in_counts(const RankBinding& rank, const std::string& path) {
+  const int training = static_cast<int>(rank.training.cpus.size());
+  const int all = static_cast<int>((rank.training.cpus | rank.optimizer.cpus).size());
+  if (rank.shared ? rank.pt_reserved_cores != 0
+                  : rank.pt_reserved_cores < 1 || rank.pt_reserved_cores > training) {
+    return violation(path + ".pt_reserved_cores", "is {}, {}", rank.pt_reserved_cores,
+                     rank.shared ? "but no core of a shared rank is training's alone"
+                                 : fmt::format("not between 1 and the {} training CPUs", training));
+  }
+  const int most = rank.shared ? training : rank.pt_reserved_cores;
+  if (rank.training.threads < 1 || rank.training.threads > most) {
+    return violation(path + ".training.threads", "is {}, not between 1 and {}", rank.training.threads, most);
+  }
+  const double perc = rank.pt_reserved_cores_perc;
+  if (!at_least(perc, 0) || perc > 1 || pus_deepspeed_reserves(perc, all) != training) {
+    return violation(path + ".pt_reserved_cores_perc",
+                     "is {}, which DeepSpeed does not turn into {} of {} CPUs (write {})", perc, training,
+                     all, reserved_perc(training, all));
+  }
+  return std::nullopt;
+}
+
+Found find_in_rank(const RankBinding& rank, const std::string& path, const Allocation& allocation) {
+  const CpuSet& training = rank.training.cpus;
+  const CpuSet& optimizer = rank.optimizer.cpus;
+  if (auto found = find_in_part(training, path + ".training.cpus", allocation.cpus, "allocation.cpus"))
+    return found;
+  if (auto found = find_in_part(optimizer, path + ".optimizer.cpus", allocation.cpus, "allocation.cpus"))
+    return found;
+  if (auto found =
+          find_in_part(rank.optimizer.mems, path + ".optimizer.mems", allocation.mems, "allocation.mems")) {
+    return found;
+  }
+  if (rank.shared && training != optimizer) {
+    return violation(path + ".optimizer.cpus", "is {}, but the rank is shared and trains on {}",
+                     print(optimizer), print(training));
+  }
+  if (!rank.shared && training.intersects(optimizer)) {
+    return violation(path + ".optimizer.cpus", "overlaps training.cpus on {}", print(training & optimizer));
+  }
+  return find_in_counts(rank, path);
+}
+
+Found find_in_ranks(const Plan& plan) {
+  if (plan.ranks.empty()) return violation("ranks", "is empty");
+  CpuSet taken;
+  for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
+    const RankBinding& rank = plan.ranks[i];
+    const std::string path = fmt::format("ranks[{}]", i);
+    if (rank.rank < 0 || static_cast<std::size_t>(rank.rank) != i) {
+      return violation(path + ".rank", "is {}, but ranks are listed as 0, 1, 2, ...", rank.rank);
+    }
+    if (auto found = find_in_rank(rank, path, plan.allocation)) return found;
+    for (const auto& [side, cpus] : {std::pair(".training.cpus", &rank.training.cpus),
+                                     std::pair(".optimizer.cpus", &rank.optimizer.cpus)}) {
+      if (!cpus->intersects(taken)) continue;
+      return violation(path + side, "takes {} from an earlier rank", print(*cpus & taken));
+    }
+    taken |= rank.training.cpus | rank.optimizer.cpus;
+  }
+  return std::nullopt;
+}
+
+Found find_in_choice(const Choice& choice, const Plan& plan) {
+  if (choice.reason.empty()) return violation("choice.reason", "is empty");
+  if (choice.period_ns_median < 0)
+    return violation("choice.period_ns_median", "is {}, below 0", choice.period_ns_median);
+  std::size_t threads = 0;
+  for (const RankBinding& rank : plan.ranks) threads = std::max(threads, rank.optimizer.cpus.size());
+  if (choice.pool_threads < 0 || static_cast<std::size_t>(choice.pool_threads) != threads) {
+    return violation("choice.pool_threads", "is {}, but the largest optimizer.cpus has {} CPUs",
+                     choice.pool_threads, threads);
+  }
+  return std::nullopt;
+}
+
+Found find_in_candidate(const CandidateEvidence& candidate, const std::string& path) {
+  if (candidate.id < 0) return violation(path + ".id", "is {}, below 0", candidate.id);
+  if (candidate.reserved_cores < 0)
+    return violation(path + ".reserved_cores", "is {}, below 0", candidate.reserved_cores);
+  if (candidate.pool_cores < 1)
+    return violation(path + ".pool_cores", "is {}, below 1", candidate.pool_cores);
+  if (candidate.pool_threads < 1)
+    return violation(path + ".pool_threads", "is {}, below 1", candidate.pool_threads);
+  if (candidate.step_ns_median < 0)
+    return violation(path + ".step_ns_median", "is {}, below 0", candidate.step_ns_median);
+  if (!at_least(candidate.step_spread, 0))
+    return violation(path + ".step_spread", "is {}, below 0", candidate.step_spread);
+  if (!at_least(candidate.roofline_ratio, 0)) {
+    return violation(path + ".roofline_ratio", "is {}, below 0", candidate.roofline_ratio);
+  }
+  return std::nullopt;
+}
+
+Found find_in_sample(const Sample& sample, const std::set<int>& known, std::size_t index) {
+  const auto path = [&](const char* field) { return fmt::format("evidence.samples[{}].{}", index, field); };
+  if (!known.contains(sample.candidate)) {
+    return violation(path("candidate"), "is {}, which evidence.candidates does not have", sample.candidate);
+  }
+  if (sample.round < 0) return violation(path("round"), "is {}, below 0", sample.round);
+  if (sample.step_ns < 0) return violation(path("step_ns"), "is {}, below 0", sample.step_ns);
+  if (sample.roofline_ns < 0) return violation(path("roofline_ns"), "is {}, below 0", sample.roofline_ns);
+  return std::nullopt;
+}
+
+Found find_in_evidence(const Evidence& evidence, const Choice& choice) {
+  if (!at_least(evidence.roofline.bytes_per_s_median, 0)) {
+    return violation("evidence.roofline.bytes_per_s_median", "is {}, below 0",
+                     evidence.roofline.bytes_per_s_median);
+  }
+  if (evidence.roofline.threads < 0)
+    return violation("evidence.roofline.threads", "is {}, below 0", evidence.roofline.threads);
+  if (!at_least(evidence.noise_floor, 0))
+    return violation("evidence.noise_floor", "is {}, below 0", evidence.noise_floor);
+  std::set<int> known;
+  for (std::size_t i = 0; i < evidence.candidates.size(); ++i) {
+    const CandidateEvidence& candidate = evidence.candidates[i];
+    const std::string path = fmt::format("evidence.candidates[{}]", i);
+    if (auto found = find_in_candidate(candidate, path)) return found;
+    if (!known.insert(candidate.id).second)
+      return violation(path + ".id", "is {}, like an earlier one", candidate.id);
+  }
+  if (choice.candidate != -1 && !known.contains(choice.candidate)) {
+    return violation("choice.candidate", "is {}, which evidence.candidates does not have", choice.candidate);
+  }
+  for (std::size_t i = 0; i < evidence.samples.size(); ++i) {
+    if (auto found = find_in_sample(evidence.samples[i], known, i)) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Violation> find_violation(const Plan& plan) {
+  if (!is_utc_time(plan.made.at)) return violation("made.at", "is no UTC time like 2026-11-20T21:00:00Z");
+  if (auto found = find_in_machine(plan.machine)) return found;
+  if (auto found = find_in_allocation(plan.allocation, plan.machine)) return found;
+  if (auto found = find_in_ranks(plan)) return found;
+  if (auto found = find_in_workload(plan.workload, plan.ranks.size())) return found;
+  if (auto found = find_in_intent(plan.intent)) return found;
+  if (auto found = find_in_choice(plan.choice, plan)) return found;
+  return find_in_evidence(plan.evidence, plan.choice);
+}
+
+}  // namespace zf

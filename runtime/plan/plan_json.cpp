@@ -1,0 +1,296 @@
+#include "plan/plan_json.hpp"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+#include "os/file.hpp"
+#include "plan/json_fields.hpp"
+#include "plan/plan_check.hpp"
+
+namespace zf {
+namespace {
+
+using Object = nlohmann::ordered_json;  // keeps the order in which fields are written below
+
+constexpr int kMaxInt = std::numeric_limits<int>::max();
+
+const char* name_of(Placement placement) { return placement == Placement::compact ? "compact" : "spread"; }
+const char* name_of(MemoryPolicy policy) { return policy == MemoryPolicy::preferred ? "preferred" : "bind"; }
+
+Placement placement_of(const Field& field) {
+  return field.one_of({"compact", "spread"}) == 0 ? Placement::compact : Placement::spread;
+}
+MemoryPolicy policy_of(const Field& field) {
+  return field.one_of({"preferred", "bind"}) == 0 ? MemoryPolicy::preferred : MemoryPolicy::bind;
+}
+
+// One pair of functions for each struct of plan.hpp, in its order.
+
+Object print_made(const Provenance& made) {
+  return {{"by", made.by}, {"at", made.at}, {"host", made.host}, {"command", made.command}};
+}
+Provenance read_made(const Field& field) {
+  field.object({"by", "at", "host", "command"});
+  return {field["by"].text(), field["at"].text(), field["host"].text(), field["command"].text()};
+}
+
+Object print_machine(const MachineClass& machine) {
+  return {{"fingerprint", machine.fingerprint}, {"model", machine.model}, {"packages", machine.packages},
+          {"numa_nodes", machine.numa_nodes},   {"cores", machine.cores}, {"pus", machine.pus},
+          {"cpus", print(machine.cpus)}};
+}
+MachineClass read_machine(const Field& field) {
+  field.object({"fingerprint", "model", "packages", "numa_nodes", "cores", "pus", "cpus"});
+  MachineClass machine;
+  machine.fingerprint = field["fingerprint"].text();
+  machine.model = field["model"].text();
+  machine.packages = field["packages"].integer(0, kMaxInt);
+  machine.numa_nodes = field["numa_nodes"].integer(0, kMaxInt);
+  machine.cores = field["cores"].integer(1, kMaxInt);
+  machine.pus = field["pus"].integer(1, kMaxInt);
+  machine.cpus = field["cpus"].cpus();
+  return machine;
+}
+
+Object print_allocation(const Allocation& allocation) {
+  Object object{{"fingerprint", allocation.fingerprint},
+                {"cpus", print(allocation.cpus)},
+                {"mems", print(allocation.mems)}};
+  if (allocation.cpu_quota) object["cpu_quota"] = *allocation.cpu_quota;
+  if (allocation.memory_bytes) object["memory_bytes"] = *allocation.memory_bytes;
+  return object;
+}
+Allocation read_allocation(const Field& field) {
+  field.object({"fingerprint", "cpus", "mems", "cpu_quota", "memory_bytes"}, {"cpu_quota", "memory_bytes"});
+  Allocation allocation;
+  allocation.fingerprint = field["fingerprint"].text();
+  allocation.cpus = field["cpus"].cpus();
+  allocation.mems = field["mems"].nodes();
+  if (field.has("cpu_quota")) allocation.cpu_quota = field["cpu_quota"].number();
+  if (field.has("memory_bytes")) allocation.memory_bytes = field["memory_bytes"].integer<std::uint64_t>(1);
+  return allocation;
+}
+
+Object print_workload(const Workload& workload) {
+  return {{"name", workload.name},
+          {"params", workload.params},
+          {"ranks", workload.ranks},
+          {"update_interval", workload.update_interval}};
+}
+Workload read_workload(const Field& field) {
+  field.object({"name", "params", "ranks", "update_interval"});
+  return {field["name"].text(), field["params"].integer<std::uint64_t>(1), field["ranks"].integer(1, kMaxInt),
+          field["update_interval"].integer(1, kMaxInt)};
+}
+
+Object print_intent(const Intent& intent) {
+  return {{"placement", name_of(intent.placement)},
+          {"pool_pus_per_core", intent.pool_pus_per_core},
+          {"pool_cores", intent.pool_cores},
+          {"reserved_fraction", intent.reserved_fraction}};
+}
+Intent read_intent(const Field& field) {
+  field.object({"placement", "pool_pus_per_core", "pool_cores", "reserved_fraction"});
+  return {placement_of(field["placement"]), field["pool_pus_per_core"].integer(0, kMaxInt),
+          field["pool_cores"].integer(1, kMaxInt), field["reserved_fraction"].number()};
+}
+
+Object print_rank(const RankBinding& rank) {
+  return {{"rank", rank.rank},
+          {"training", {{"cpus", print(rank.training.cpus)}, {"threads", rank.training.threads}}},
+          {"optimizer",
+           {{"cpus", print(rank.optimizer.cpus)},
+            {"mems", print(rank.optimizer.mems)},
+            {"memory_policy", name_of(rank.optimizer.memory_policy)}}},
+          {"pt_reserved_cores", rank.pt_reserved_cores},
+          {"pt_reserved_cores_perc", rank.pt_reserved_cores_perc},
+          {"shared", rank.shared}};
+}
+RankBinding read_rank(const Field& field) {
+  field.object({"rank", "training", "optimizer", "pt_reserved_cores", "pt_reserved_cores_perc", "shared"});
+  RankBinding rank;
+  rank.rank = field["rank"].integer(0, kMaxInt);
+  const Field training = field["training"].object({"cpus", "threads"});
+  rank.training.cpus = training["cpus"].cpus();
+  rank.training.threads = training["threads"].integer(1, kMaxInt);
+  const Field optimizer = field["optimizer"].object({"cpus", "mems", "memory_policy"});
+  rank.optimizer.cpus = optimizer["cpus"].cpus();
+  rank.optimizer.mems = optimizer["mems"].nodes();
+  rank.optimizer.memory_policy = policy_of(optimizer["memory_policy"]);
+  rank.pt_reserved_cores = field["pt_reserved_cores"].integer(0, kMaxInt);
+  rank.pt_reserved_cores_perc = field["pt_reserved_cores_perc"].number();
+  rank.shared = field["shared"].boolean();
+  return rank;
+}
+
+Object print_choice(const Choice& choice) {
+  Object object{{"reason", choice.reason}};
+  if (choice.candidate != -1) object["candidate"] = choice.candidate;
+  object["period_ns_median"] = choice.period_ns_median;
+  object["pool_threads"] = choice.pool_threads;
+  return object;
+}
+Choice read_choice(const Field& field) {
+  field.object({"reason", "candidate", "period_ns_median", "pool_threads"}, {"candidate"});
+  Choice choice;
+  choice.reason = field["reason"].text();
+  if (field.has("candidate")) choice.candidate = field["candidate"].integer(0, kMaxInt);
+  choice.period_ns_median = field["period_ns_median"].integer<Nanoseconds>(0);
+  choice.pool_threads = field["pool_threads"].integer(1, kMaxInt);
+  return choice;
+}
+
+Object print_candidate(const CandidateEvidence& candidate) {
+  return {{"id", candidate.id},
+          {"label", candidate.label},
+          {"reserved_cores", candidate.reserved_cores},
+          {"pool_cores", candidate.pool_cores},
+          {"pool_threads", candidate.pool_threads},
+          {"placement", name_of(candidate.placement)},
+          {"step_ns_median", candidate.step_ns_median},
+          {"step_spread", candidate.step_spread},
+          {"roofline_ratio", candidate.roofline_ratio}};
+}
+CandidateEvidence read_candidate(const Field& field) {
+  field.object({"id", "label", "reserved_cores", "pool_cores", "pool_threads", "placement", "step_ns_median",
+                "step_spread", "roofline_ratio"});
+  CandidateEvidence candidate;
+  candidate.id = field["id"].integer(0, kMaxInt);
+  candidate.label = field["label"].text();
+  candidate.reserved_cores = field["reserved_cores"].integer(0, kMaxInt);
+  candidate.pool_cores = field["pool_cores"].integer(1, kMaxInt);
+  candidate.pool_threads = field["pool_threads"].integer(1, kMaxInt);
+  candidate.placement = placement_of(field["placement"]);
+  candidate.step_ns_median = field["step_ns_median"].integer<Nanoseconds>(0);
+  candidate.step_spread = field["step_spread"].number();
+  candidate.roofline_ratio = field["roofline_ratio"].number();
+  return candidate;
+}
+
+Object print_sample(const Sample& sample) {
+  return {{"candidate", sample.candidate},
+          {"round", sample.round},
+          {"step_ns", sample.step_ns},
+          {"roofline_ns", sample.roofline_ns}};
+}
+Sample read_sample(const Field& field) {
+  field.object({"candidate", "round", "step_ns", "roofline_ns"});
+  return {field["candidate"].integer(0, kMaxInt), field["round"].integer(0, kMaxInt),
+          field["step_ns"].integer<Nanoseconds>(0), field["roofline_ns"].integer<Nanoseconds>(0)};
+}
+
+template <class T>
+Object print_list(const std::vector<T>& items, Object (*print_item)(const T&)) {
+  Object list = Object::array();
+  for (const T& item : items) list.push_back(print_item(item));
+  return list;
+}
+template <class T>
+std::vector<T> read_list(const Field& field, T (*read_item)(const Field&)) {
+  std::vector<T> items;
+  for (const Field& item : field.items()) items.push_back(read_item(item));
+  return items;
+}
+
+Object print_evidence(const Evidence& evidence) {
+  return {{"roofline",
+           {{"bytes_per_s_median", evidence.roofline.bytes_per_s_median},
+            {"threads", evidence.roofline.threads}}},
+          {"elements_per_rank", evidence.elements_per_rank},
+          {"working_set_bytes_per_rank", evidence.working_set_bytes_per_rank},
+          {"isa", evidence.isa},
+          {"noise_floor", evidence.noise_floor},
+          {"candidates", print_list(evidence.candidates, print_candidate)},
+          {"samples", print_list(evidence.samples, print_sample)}};
+}
+Evidence read_evidence(const Field& field) {
+  field.object({"roofline", "elements_per_rank", "working_set_bytes_per_rank", "isa", "noise_floor",
+                "candidates", "samples"});
+  Evidence evidence;
+  const Field roofline = field["roofline"].object({"bytes_per_s_median", "threads"});
+  evidence.roofline.bytes_per_s_median = roofline["bytes_per_s_median"].number();
+  evidence.roofline.threads = roofline["threads"].integer(0, kMaxInt);
+  evidence.elements_per_rank = field["elements_per_rank"].integer<std::uint64_t>(0);
+  evidence.working_set_bytes_per_rank = field["working_set_bytes_per_rank"].integer<std::uint64_t>(0);
+  evidence.isa = field["isa"].text();
+  evidence.noise_floor = field["noise_floor"].number();
+  evidence.candidates = read_list(field["candidates"], read_candidate);
+  evidence.samples = read_list(field["samples"], read_sample);
+  return evidence;
+}
+
+Plan read_plan(const Field& field) {
+  field.object({"schema", "made", "machine", "allocation", "workload", "intent", "ranks", "choice",
+                "warnings", "evidence"});
+  Plan plan;
+  plan.made = read_made(field["made"]);
+  plan.machine = read_machine(field["machine"]);
+  plan.allocation = read_allocation(field["allocation"]);
+  plan.workload = read_workload(field["workload"]);
+  plan.intent = read_intent(field["intent"]);
+  plan.ranks = read_list(field["ranks"], read_rank);
+  plan.choice = read_choice(field["choice"]);
+  for (const Field& warning : field["warnings"].items()) plan.warnings.push_back(warning.text());
+  plan.evidence = read_evidence(field["evidence"]);
+  return plan;
+}
+
+/// Before any other complaint: a plan of another version differs in fields, and its reader should hear why.
+void check_version(const nlohmann::json& json, std::string_view name) {
+  if (!json.is_object()) Field(json, "", name).object({});
+  if (!json.contains("schema")) Field(json, "", name).fail("schema: is missing: this is no plan");
+  const Field schema(json.at("schema"), "schema", name);
+  if (const std::string version = schema.text(); version != kPlanSchema) {
+    throw Error(Exit::usage,
+                fmt::format("{}: schema: is \"{}\", and this zf-tune reads \"{}\" only", name,
+                            version.substr(0, 40), kPlanSchema),
+                "make the plan again with this zf-tune");
+  }
+}
+
+}  // namespace
+
+std::string print_plan(const Plan& plan) {
+  Object warnings = Object::array();
+  for (const std::string& warning : plan.warnings) warnings.push_back(warning);
+  const Object object{{"schema", kPlanSchema},
+                      {"made", print_made(plan.made)},
+                      {"machine", print_machine(plan.machine)},
+                      {"allocation", print_allocation(plan.allocation)},
+                      {"workload", print_workload(plan.workload)},
+                      {"intent", print_intent(plan.intent)},
+                      {"ranks", print_list(plan.ranks, print_rank)},
+                      {"choice", print_choice(plan.choice)},
+                      {"warnings", warnings},
+                      {"evidence", print_evidence(plan.evidence)}};
+  // A host name or a command line may hold any bytes; JSON may not.
+  return object.dump(2, ' ', false, Object::error_handler_t::replace) + "\n";
+}
+
+Plan parse_plan(std::string_view text, std::string_view name) {
+  const nlohmann::json json = parse_json(text, name);
+  check_version(json, name);
+  Plan plan = read_plan(Field(json, "", name));
+  if (const auto violation = find_violation(plan)) {
+    throw Error(Exit::usage, fmt::format("{}: {}: {}", name, violation->field, violation->what),
+                "make the plan again with zf-tune, or correct this");
+  }
+  return plan;
+}
+
+Plan load_plan(const std::filesystem::path& path) { return parse_plan(read_text_file(path), path.string()); }
+
+void save_plan(const Plan& plan, const std::filesystem::path& path) {
+  if (const auto violation = find_violation(plan)) {
+    throw Error(Exit::runtime_error,
+                fmt::format("{}: not written, the plan is unsound: {}: {}", path.string(), violation->field,
+                            violation->what),
+                "this is a bug in zf-tune: please report it");
+  }
+  write_text_file_atomically(path, print_plan(plan));
+}
+
+}  // namespace zf

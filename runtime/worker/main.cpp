@@ -1,1 +1,50 @@
-int main() { return 0; }
+// zf-optimizer: steps the optimizer of one training process, on the CPUs that the plan gives it.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/version.hpp"
+#include "worker/arguments.hpp"
+#include "worker/worker.hpp"
+
+namespace {
+
+int complain(zf::Exit exit, const char* what) {
+  fmt::print(stderr, "zf-optimizer: {}\n", what);
+  return static_cast<int>(exit);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const zf::Nanoseconds born_ns = zf::now_ns();
+  try {
+    const auto arguments = zf::parse_worker_arguments({argv + 1, argv + argc});
+    if (arguments.help) {
+      fmt::print("{}", zf::worker_help());
+      return 0;
+    }
+    if (arguments.version) {
+      fmt::print("zf-optimizer {}\n", zf::version());
+      return 0;
+    }
+    zf::Arena arena = zf::Arena::attach(zf::FileDescriptor(zf::kWorkerArenaFd));
+    try {
+      zf::work(arena, arguments, born_ns);
+    } catch (const std::exception& error) {
+      // The trainer says it to its user; on stderr it would be there twice.
+      zf::report_failure(arena, error.what());
+      return static_cast<int>(zf::Exit::runtime_error);
+    }
+    return 0;
+  } catch (const zf::Error& error) {
+    return complain(error.exit(), error.what());
+  } catch (const std::exception& error) {
+    return complain(zf::Exit::runtime_error, error.what());
+  }
+}

@@ -1,0 +1,79 @@
+#include "group_settings.hpp"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <string_view>
+
+#include "status.hpp"
+#include "versioned.hpp"
+
+namespace zf {
+namespace {
+
+constexpr std::size_t kFirstGroupBytes = 56;
+static_assert(sizeof(zf_group) >= kFirstGroupBytes && offsetof(zf_group, elements) == 8 &&
+              offsetof(zf_group, lr) == 16 && offsetof(zf_group, reserved) == 52);
+
+void require(bool good, std::size_t index, std::string_view field, double value, std::string_view must) {
+  if (good) return;
+  throw Refusal(ZF_ERROR_USAGE, fmt::format("group {}: {} is {}; it must be {}", index, field, value, must));
+}
+
+}  // namespace
+
+zf_group read_group(const zf_group* given, std::size_t index) {
+  static constexpr zf_group kDefaults = ZF_GROUP_INIT;
+  const zf_group group = read_versioned(given, kDefaults, kFirstGroupBytes, "zf_group");
+  const auto beta = [](float value) { return value >= 0.0F && value < 1.0F; };
+  const auto weight = [](float value) { return std::isfinite(value) && value >= 0.0F; };
+  require(group.mode == ZF_ADAM || group.mode == ZF_ADAMW, index, "mode", group.mode, "ZF_ADAM or ZF_ADAMW");
+  require(std::isfinite(group.lr), index, "lr", group.lr, "finite");
+  require(beta(group.beta1), index, "beta1", group.beta1, "in [0, 1)");
+  require(beta(group.beta2), index, "beta2", group.beta2, "in [0, 1)");
+  require(weight(group.eps), index, "eps", group.eps, "0 or more, and finite");
+  require(weight(group.weight_decay), index, "weight_decay", group.weight_decay, "0 or more, and finite");
+  require(group.grad_type >= ZF_F32 && group.grad_type <= ZF_F16, index, "grad_type", group.grad_type,
+          "ZF_F32, ZF_BF16 or ZF_F16");
+  require(group.copy_type == ZF_NONE || group.copy_type == ZF_BF16 || group.copy_type == ZF_F16, index,
+          "copy_type", group.copy_type, "ZF_NONE, ZF_BF16 or ZF_F16");
+  require(group.reserved == 0, index, "reserved", group.reserved, "0");
+  return group;
+}
+
+std::vector<zf_group> read_groups(const zf_group* given, std::size_t count) {
+  if (given == nullptr || count == 0) throw Refusal(ZF_ERROR_USAGE, "no groups", "give zf_open at least one");
+  const std::size_t stride = given->struct_size;
+  std::vector<zf_group> groups;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto* const at = reinterpret_cast<const unsigned char*>(given) + i * stride;
+    const auto* const group = reinterpret_cast<const zf_group*>(at);
+    if (group->struct_size != stride) {
+      throw Refusal(ZF_ERROR_ABI,
+                    fmt::format("group {}: struct_size is {}, and that of group 0 is {}", i,
+                                group->struct_size, stride),
+                    "set it, best by ZF_GROUP_INIT");
+    }
+    groups.push_back(read_group(group, i));
+  }
+  return groups;
+}
+
+GroupShape shape_of(const zf_group& group) {
+  return {.elements = group.elements,
+          .grad_type = static_cast<ElementType>(group.grad_type),
+          .copy_type = static_cast<ElementType>(group.copy_type),
+          .stale = group.stale != 0};
+}
+
+void check_same_shape(const zf_group& group, const zf_group& changed, std::size_t index) {
+  if (group.elements == changed.elements && group.grad_type == changed.grad_type &&
+      group.copy_type == changed.copy_type && (group.stale != 0) == (changed.stale != 0)) {
+    return;
+  }
+  throw Refusal(ZF_ERROR_USAGE,
+                fmt::format("group {}: elements, grad_type, copy_type and stale cannot change", index),
+                "close, and open with the new groups");
+}
+
+}  // namespace zf

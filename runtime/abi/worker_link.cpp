@@ -1,0 +1,97 @@
+#include "worker_link.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <vector>
+
+#include "base/cpu_list.hpp"
+#include "status.hpp"
+
+namespace zf {
+namespace {
+
+/// How long a process takes to be gone after it said why, or was sent SIGKILL. Beyond it something is very
+/// wrong (uninterruptible sleep), and nobody should hang for it.
+constexpr Nanoseconds kGoneNs = 10 * kSecondNs;
+
+ChildProcess start(const Arena& arena, const std::string& program, const RankBinding& binding) {
+  const FileDescriptor trainer = open_pidfd(getpid());
+  std::vector<std::string> arguments = {"--rank", std::to_string(binding.rank), "--cpus",
+                                        print(binding.optimizer.cpus)};
+  if (!binding.optimizer.mems.empty()) {
+    const bool bind = binding.optimizer.memory_policy == MemoryPolicy::bind;
+    arguments.insert(arguments.end(), {"--mems", print(binding.optimizer.mems), "--memory-policy",
+                                       bind ? "bind" : "preferred"});
+  }
+  try {
+    return ChildProcess::spawn(program, arguments,
+                               {{arena.fd(), kWorkerArenaFd}, {trainer.get(), kWorkerTrainerFd}});
+  } catch (const Error& error) {
+    throw Refusal(ZF_ERROR_WORKER, error.what());
+  }
+}
+
+WorkerState state_of(const Arena& arena) {
+  return arena.control().prefix.worker_state.load(std::memory_order_seq_cst);
+}
+
+const char* hint_of(const Ending& ending) {
+  return ending.signal == SIGKILL
+             ? "if nobody meant to, it was the out-of-memory killer: look at dmesg and the job's memory limit"
+             : "";
+}
+
+}  // namespace
+
+WorkerLink::WorkerLink(const Arena& arena, const std::string& program, const RankBinding& binding,
+                       Nanoseconds timeout_ns)
+    : arena_(arena), program_(program), process_(start(arena, program, binding)) {
+  await_ready(timeout_ns);
+}
+
+void WorkerLink::await_ready(Nanoseconds timeout_ns) {
+  const auto has_spoken = [this] { return state_of(arena_) != WorkerState::starting; };
+  const Answer answer = wait(has_spoken, now_ns() + timeout_ns, 0);
+  if (answer == Answer::happened && state_of(arena_) == WorkerState::ready) return;
+  if (answer == Answer::timeout) {
+    throw Refusal(ZF_TIMEOUT, fmt::format("{} was not ready after {} ms", program_, timeout_ns / 1'000'000),
+                  "a large arena takes its time: raise zf_options.start_timeout_ms");
+  }
+  if (answer == Answer::happened) throw Refusal(ZF_ERROR_WORKER, arena_.control().prefix.error.load());
+  throw Refusal(ZF_ERROR_WORKER, cause(), "is it the zf-optimizer of this release?");
+}
+
+bool WorkerLink::look() {
+  if (is_known_dead()) return true;
+  const std::lock_guard lock(mutex_);
+  if (!process_.has_ended()) return false;
+  process_.ending();
+  dead_.store(true, std::memory_order_release);
+  return true;
+}
+
+std::string WorkerLink::cause() {
+  const std::lock_guard lock(mutex_);
+  const Ending& ending = process_.ending();
+  std::string text = fmt::format("{} (process {}) {}", program_, pid(), text_of(ending));
+  if (const std::string said = arena_.control().prefix.error.load(); !said.empty())
+    text += "; it said: " + said;
+  return Error(Exit::runtime_error, text, hint_of(ending)).what();
+}
+
+zf_status WorkerLink::end(Nanoseconds timeout_ns) {
+  ControlBlock& control = arena_.control();
+  control.stop.store(1, std::memory_order_seq_cst);
+  control.work.ring();
+  const bool ended_alone = is_known_dead() || process_.wait_for_end(now_ns() + timeout_ns);
+  if (!ended_alone) {
+    process_.kill();
+    process_.wait_for_end(now_ns() + kGoneNs);
+  }
+  if (!look() || !ended_alone) return ZF_TIMEOUT;
+  return state_of(arena_) == WorkerState::left ? ZF_OK : ZF_WORKER_DIED;
+}
+
+}  // namespace zf

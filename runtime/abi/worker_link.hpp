@@ -1,0 +1,67 @@
+// The trainer's end of the worker: starts it, waits on it, knows what it died of, ends it.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/clock.hpp"
+#include "ipc/arena.hpp"
+#include "ipc/child_process.hpp"
+#include "plan/plan.hpp"
+#include "zf_runtime.h"
+
+namespace zf {
+
+/// The worker's death is noticed within 0.1 s: so often does a wait look.
+inline constexpr Nanoseconds kLookNs = kSecondNs / 20;
+
+class WorkerLink {
+ public:
+  /// Starts the worker of an arena, and returns when it is ready. Throws Refusal(ZF_ERROR_WORKER) with what
+  /// it said or died of, Refusal(ZF_TIMEOUT); then it is gone.
+  WorkerLink(const Arena& arena, const std::string& program, const RankBinding& binding,
+             Nanoseconds timeout_ns);
+
+  pid_t pid() const { return process_.pid(); }
+
+  enum class Answer { happened, timeout, died };
+  /// Waits for something the worker does. One thread at a time.
+  template <class Happened>
+  Answer wait(Happened happened, Nanoseconds deadline, Nanoseconds spin_ns);
+
+  /// True once a death has been noticed, here or by look(). No system call.
+  bool is_known_dead() const { return dead_.load(std::memory_order_acquire); }
+  /// One look. Thread-safe.
+  bool look();
+  /// What it died of. Precondition: is_known_dead(). Thread-safe.
+  std::string cause();
+
+  /// Lets it finish, then kills it; collects it. ZF_OK, ZF_TIMEOUT (killed), ZF_WORKER_DIED. At the end only.
+  zf_status end(Nanoseconds timeout_ns);
+
+ private:
+  void await_ready(Nanoseconds timeout_ns);
+
+  const Arena& arena_;
+  std::string program_;
+  ChildProcess process_;
+  std::mutex mutex_;  ///< of process_'s end
+  std::atomic<bool> dead_{false};
+};
+
+}  // namespace zf
+
+#include <algorithm>
+
+template <class Happened>
+zf::WorkerLink::Answer zf::WorkerLink::wait(Happened happened, Nanoseconds deadline, Nanoseconds spin_ns) {
+  for (;; spin_ns = 0) {
+    const Nanoseconds slice_end = std::min(deadline, now_ns() + kLookNs);
+    if (arena_.control().done.wait(happened, slice_end, spin_ns)) return Answer::happened;
+    // What it finished before it died counts.
+    if (look()) return happened() ? Answer::happened : Answer::died;
+    if (now_ns() >= deadline) return Answer::timeout;
+  }
+}

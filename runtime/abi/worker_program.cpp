@@ -1,0 +1,50 @@
+#include "worker_program.hpp"
+
+#include <dlfcn.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <string>
+#include <system_error>
+
+#include "status.hpp"
+
+namespace zf {
+namespace {
+
+bool is_program(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+}
+
+std::filesystem::path folder_of_this_library() {
+  Dl_info info = {};
+  if (dladdr(reinterpret_cast<const void*>(&zf_version), &info) == 0 || info.dli_fname == nullptr) {
+    throw Refusal(ZF_ERROR_WORKER, "cannot tell where libzf_runtime.so lies",
+                  "set ZF_OPTIMIZER to the path of zf-optimizer");
+  }
+  std::error_code error;
+  const auto real = std::filesystem::canonical(info.dli_fname, error);
+  return (error ? std::filesystem::path(info.dli_fname) : real).parent_path();
+}
+
+}  // namespace
+
+std::filesystem::path find_worker_program(const Environment& environment) {
+  if (const auto named = environment.get("ZF_OPTIMIZER"); named && !named->empty()) {
+    if (is_program(*named)) return *named;
+    throw Refusal(ZF_ERROR_WORKER, fmt::format("ZF_OPTIMIZER={}: no program there", *named),
+                  "set it to the path of zf-optimizer, or unset it");
+  }
+  const std::filesystem::path folder = folder_of_this_library();
+  std::string tried;
+  for (const char* const place : {"zf-optimizer", "../bin/zf-optimizer", "../../bin/zf-optimizer"}) {
+    const auto path = (folder / place).lexically_normal();
+    if (is_program(path)) return path;
+    tried += (tried.empty() ? "" : ", ") + path.string();
+  }
+  throw Refusal(ZF_ERROR_WORKER, fmt::format("no zf-optimizer beside the library; tried {}", tried),
+                "install it there, or set ZF_OPTIMIZER to its path");
+}
+
+}  // namespace zf

@@ -1,0 +1,214 @@
+// The one sequence of operations: Adam over any Lane. Included by kernel_<isa>.cpp only.
+//
+// Everything is in an anonymous namespace on purpose. These files are compiled for one instruction set each;
+// an inline function with external linkage would exist once per file, the linker would keep any one of them,
+// and a machine without AVX-512 could end up running the AVX-512 copy. For the same reason these files call
+// nothing but intrinsics and C functions (tests/unit/engine/no_shared_code.sh looks at the object files).
+//
+// A Lane has: width; F (width floats); set(x); load, store (any address); stream (64-byte aligned slices,
+// past the caches); load_grad<type>(base, i); stream_copy<type>(base, i, value); mul, fma(a, b, c) = a·b + c
+// rounded once; div; sqrt; nan_made_canonical; fence().
+#pragma once
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "engine/kernel.hpp"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace zf {
+namespace {
+
+enum class Decay { none, l2, decoupled };
+
+constexpr size_t size_of(GradType type) { return type == GradType::f32 ? 4 : 2; }
+
+#if defined(__x86_64__)
+/// Round to nearest and keep denormals, whatever the caller has set: a training process often flushes them
+/// (torch.set_flush_denormal, a library linked with -ffast-math), and a result must not depend on it.
+class StandardFloats {
+ public:
+  StandardFloats() : saved_(_mm_getcsr()) { set(0x1f80); }
+  ~StandardFloats() { set(saved_); }
+  StandardFloats(const StandardFloats&) = delete;
+  StandardFloats& operator=(const StandardFloats&) = delete;
+
+ private:
+  static void set(unsigned mode) {
+    asm volatile("" ::: "memory");  // no load or store, and so no step, moves across
+    _mm_setcsr(mode);
+    asm volatile("" ::: "memory");
+  }
+  unsigned saved_;
+};
+#else
+struct StandardFloats {
+  StandardFloats() {}
+};
+#endif
+
+/// Steps [0, n) of `arrays`, where n is a multiple of the lane's width.
+template <class Lane, GradType kGrad, CopyType kCopy, bool kStale, Decay kDecay>
+void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays) {
+  using F = typename Lane::F;
+  // Local copies: the compiler must assume that a vector store may change what a reference points to.
+  float* const p_base = arrays.p;
+  const void* const g_base = arrays.g;
+  float* const m_base = arrays.m;
+  float* const v_base = arrays.v;
+  float* const stale = arrays.stale;
+  void* const copy = arrays.copy;
+  const size_t n = arrays.n;
+  const F beta1 = Lane::set(scalars.beta1);
+  const F one_minus_beta1 = Lane::set(scalars.one_minus_beta1);
+  const F beta2 = Lane::set(scalars.beta2);
+  const F one_minus_beta2 = Lane::set(scalars.one_minus_beta2);
+  const F eps = Lane::set(scalars.eps);
+  const F inv_sqrt_bias2 = Lane::set(scalars.inv_sqrt_bias2);
+  const F step_size = Lane::set(scalars.step_size);
+  const F decay = Lane::set(scalars.decay);
+  const F grad_scale = Lane::set(scalars.grad_scale);
+
+  for (size_t i = 0; i < n; i += Lane::width) {
+    F g = Lane::mul(Lane::template load_grad<kGrad>(g_base, i), grad_scale);
+    F p = Lane::load(p_base + i);
+    F m = Lane::load(m_base + i);
+    F v = Lane::load(v_base + i);
+    // With two different NaNs in one operation, which of them comes out depends on the operands' order in
+    // the instruction, and that is the compiler's choice. With one kind of NaN there is nothing to choose.
+    g = Lane::nan_made_canonical(g);
+
+    if constexpr (kDecay == Decay::l2) g = Lane::fma(p, decay, g);
+    m = Lane::fma(g, one_minus_beta1, Lane::mul(m, beta1));
+    v = Lane::fma(Lane::mul(g, g), one_minus_beta2, Lane::mul(v, beta2));
+    const F denominator = Lane::fma(Lane::sqrt(v), inv_sqrt_bias2, eps);
+    const F update = Lane::div(m, denominator);
+    if constexpr (kDecay == Decay::decoupled) p = Lane::fma(p, decay, p);
+    p = Lane::fma(update, step_size, p);
+
+    Lane::store(p_base + i, p);
+    Lane::store(m_base + i, m);
+    Lane::store(v_base + i, v);
+    if constexpr (kStale) Lane::stream(stale + i, p);
+    if constexpr (kCopy != CopyType::none) Lane::template stream_copy<kCopy>(copy, i, p);
+  }
+}
+
+/// One step over a slice: whole vectors, then the rest as one vector on a padded copy.
+template <class Lane, GradType kGrad, CopyType kCopy, bool kStale, Decay kDecay>
+void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
+  if (arrays.n == 0) return;  // an empty slice may begin anywhere
+  assert(!kStale || reinterpret_cast<uintptr_t>(arrays.stale) % 64 == 0);
+  assert(kCopy == CopyType::none || reinterpret_cast<uintptr_t>(arrays.copy) % 64 == 0);
+  const StandardFloats standard_floats;
+  constexpr auto step = step_whole_vectors<Lane, kGrad, kCopy, kStale, kDecay>;
+  const size_t rest = arrays.n % Lane::width;
+  const size_t whole = arrays.n - rest;
+
+  AdamArrays body = arrays;
+  body.n = whole;
+  step(scalars, body);
+
+  if (rest != 0) {
+    alignas(64) float p[Lane::width] = {};
+    alignas(64) float m[Lane::width] = {};
+    alignas(64) float v[Lane::width] = {};
+    alignas(64) float stale[Lane::width];
+    alignas(64) unsigned char g[Lane::width * size_of(kGrad)] = {};
+    alignas(64) unsigned char copy[Lane::width * 2];
+    memcpy(p, arrays.p + whole, rest * sizeof(float));
+    memcpy(m, arrays.m + whole, rest * sizeof(float));
+    memcpy(v, arrays.v + whole, rest * sizeof(float));
+    memcpy(g, static_cast<const char*>(arrays.g) + whole * size_of(kGrad), rest * size_of(kGrad));
+    AdamArrays padded;
+    padded.p = p;
+    padded.g = g;
+    padded.m = m;
+    padded.v = v;
+    padded.stale = stale;
+    padded.copy = copy;
+    padded.n = Lane::width;
+    step(scalars, padded);
+    memcpy(arrays.p + whole, p, rest * sizeof(float));
+    memcpy(arrays.m + whole, m, rest * sizeof(float));
+    memcpy(arrays.v + whole, v, rest * sizeof(float));
+    if constexpr (kStale) memcpy(arrays.stale + whole, stale, rest * sizeof(float));
+    if constexpr (kCopy != CopyType::none)
+      memcpy(static_cast<char*>(arrays.copy) + whole * 2, copy, rest * 2);
+  }
+  // Non-temporal stores are not ordered with the ordinary store by which the caller then says "done".
+  if constexpr (kStale || kCopy != CopyType::none) Lane::fence();
+}
+
+/// p += g, m += g, v += g.
+template <class Lane>
+void roofline_loop(const AdamArrays& arrays) {
+  using F = typename Lane::F;
+  float* const p = arrays.p;
+  const void* const g_base = arrays.g;
+  float* const m = arrays.m;
+  float* const v = arrays.v;
+  const size_t n = arrays.n;
+  const size_t whole = n - n % Lane::width;
+  for (size_t i = 0; i < whole; i += Lane::width) {
+    const F g = Lane::template load_grad<GradType::f32>(g_base, i);
+    Lane::store(p + i, Lane::add(Lane::load(p + i), g));
+    Lane::store(m + i, Lane::add(Lane::load(m + i), g));
+    Lane::store(v + i, Lane::add(Lane::load(v + i), g));
+  }
+  const float* const g = static_cast<const float*>(g_base);
+  for (size_t i = whole; i < n; ++i) {
+    p[i] += g[i];
+    m[i] += g[i];
+    v[i] += g[i];
+  }
+}
+
+// From the variant's values to the instance: one argument becomes a constant at each stage.
+
+template <class Lane, GradType kGrad, CopyType kCopy, bool kStale>
+AdamKernel kernel_by_decay(const KernelVariant& variant) {
+  if (!variant.decay) return adam_step<Lane, kGrad, kCopy, kStale, Decay::none>;
+  if (variant.mode == AdamMode::adam) return adam_step<Lane, kGrad, kCopy, kStale, Decay::l2>;
+  return adam_step<Lane, kGrad, kCopy, kStale, Decay::decoupled>;
+}
+
+template <class Lane, GradType kGrad, CopyType kCopy>
+AdamKernel kernel_by_stale(const KernelVariant& variant) {
+  return variant.stale ? kernel_by_decay<Lane, kGrad, kCopy, true>(variant)
+                       : kernel_by_decay<Lane, kGrad, kCopy, false>(variant);
+}
+
+template <class Lane, GradType kGrad>
+AdamKernel kernel_by_copy(const KernelVariant& variant) {
+  switch (variant.copy) {
+    case CopyType::bf16:
+      return kernel_by_stale<Lane, kGrad, CopyType::bf16>(variant);
+    case CopyType::f16:
+      return kernel_by_stale<Lane, kGrad, CopyType::f16>(variant);
+    case CopyType::none:
+      break;
+  }
+  return kernel_by_stale<Lane, kGrad, CopyType::none>(variant);
+}
+
+template <class Lane>
+AdamKernel kernel_of(const KernelVariant& variant) {
+  switch (variant.grad) {
+    case GradType::bf16:
+      return kernel_by_copy<Lane, GradType::bf16>(variant);
+    case GradType::f16:
+      return kernel_by_copy<Lane, GradType::f16>(variant);
+    case GradType::f32:
+      break;
+  }
+  return kernel_by_copy<Lane, GradType::f32>(variant);
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,84 @@
+#include "ipc/arena_layout.hpp"
+
+#include <fmt/core.h>
+
+#include <bit>
+
+#include "base/error.hpp"
+
+namespace zf {
+namespace {
+
+std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+void check(const GroupShape& group, std::size_t index) {
+  if (group.elements > kMaxElements) {
+    throw Error(Exit::usage, fmt::format("group {}: {} elements are more than any machine holds ({})", index,
+                                         group.elements, kMaxElements));
+  }
+  if (group.grad_type == ElementType::none || group.grad_type > ElementType::f16) {
+    throw Error(
+        Exit::usage,
+        fmt::format("group {}: {} is no gradient type", index, static_cast<unsigned>(group.grad_type)),
+        "use f32, bf16 or f16");
+  }
+  if (group.copy_type == ElementType::f32 || group.copy_type > ElementType::f16) {
+    throw Error(Exit::usage,
+                fmt::format("group {}: {} is no copy type", index, static_cast<unsigned>(group.copy_type)),
+                "use none, bf16 or f16");
+  }
+}
+
+/// Bytes of each array, in the order of ArrayKind.
+std::array<std::uint64_t, kArrayKinds> sizes_of(const GroupShape& group) {
+  const std::uint64_t full = group.elements * bytes_of(ElementType::f32);
+  const std::uint64_t grads = group.elements * bytes_of(group.grad_type);
+  const std::uint64_t copy = group.elements * bytes_of(group.copy_type);
+  return {full, full, full, grads, grads, group.stale ? full : 0, copy};
+}
+
+}  // namespace
+
+std::uint64_t bytes_of(ElementType type) {
+  switch (type) {
+    case ElementType::none:
+      return 0;
+    case ElementType::f32:
+      return 4;
+    case ElementType::bf16:
+    case ElementType::f16:
+      return 2;
+  }
+  return 0;
+}
+
+ArenaLayout arena_layout(const std::vector<GroupShape>& groups) {
+  if (groups.empty() || groups.size() > kMaxGroups) {
+    throw Error(Exit::usage, fmt::format("{} groups; an arena has 1 to {}", groups.size(), kMaxGroups));
+  }
+  ArenaLayout layout;
+  layout.groups_offset = round_up(sizeof(ControlBlock), alignof(GroupBlock));
+  layout.ring_offset = layout.groups_offset + groups.size() * sizeof(GroupBlock);
+  layout.ring_capacity = static_cast<std::uint32_t>(std::bit_ceil(groups.size() * kGradBuffers));
+  layout.arrays_offset = round_up(layout.ring_offset + layout.ring_capacity * sizeof(WorkEntry), kPageBytes);
+  layout.shapes = groups;
+
+  std::uint64_t at = layout.arrays_offset;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    check(groups[i], i);
+    const auto sizes = sizes_of(groups[i]);
+    auto& places = layout.arrays.emplace_back();
+    for (std::size_t kind = 0; kind < kArrayKinds; ++kind) {
+      places[kind] = {.offset = at, .bytes = sizes[kind]};
+      at = round_up(at + sizes[kind], kPageBytes);
+    }
+    // 2^20 groups of 2^48 elements would overflow; 2^62 bytes are refused long before that.
+    if (at > (std::uint64_t{1} << 62)) {
+      throw Error(Exit::usage, fmt::format("group {}: the arena would exceed 2^62 bytes", i));
+    }
+  }
+  layout.bytes = at;
+  return layout;
+}
+
+}  // namespace zf

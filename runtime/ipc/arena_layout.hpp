@@ -1,0 +1,42 @@
+// Where everything lies in an arena. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ipc/control_block.hpp"
+
+namespace zf {
+
+inline constexpr std::size_t kPageBytes = 4096;
+/// Beyond any machine; keeps every sum below far from overflow.
+inline constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 48;
+inline constexpr std::size_t kMaxGroups = std::size_t{1} << 20;
+
+/// What a group needs. Parameters and moments are fp32; there are two gradient buffers.
+struct GroupShape {
+  std::uint64_t elements = 0;                 ///< may be 0: an empty partition
+  ElementType grad_type = ElementType::f32;   ///< f32, bf16 or f16
+  ElementType copy_type = ElementType::none;  ///< none, bf16 or f16
+  bool stale = false;                         ///< an fp32 snapshot
+};
+
+struct ArenaLayout {
+  std::uint64_t groups_offset = 0;  ///< GroupBlock[groups]
+  std::uint64_t ring_offset = 0;    ///< WorkEntry[ring_capacity]
+  std::uint32_t ring_capacity = 0;
+  std::uint64_t arrays_offset = 0;  ///< page-aligned: what comes before it is control, after it arrays
+  std::uint64_t bytes = 0;          ///< of the whole arena, whole pages
+  std::vector<GroupShape> shapes;
+  std::vector<std::array<ArrayPlace, kArrayKinds>> arrays;  ///< per group
+};
+
+std::uint64_t bytes_of(ElementType type);
+
+/// The control block at 0, descriptors, ring, then per group p, m, v, two gradients, stale, copy, each on a
+/// page of its own start. Throws Error(usage) that names the group: too many elements or groups, none, or a
+/// type that the array cannot have.
+ArenaLayout arena_layout(const std::vector<GroupShape>& groups);
+
+}  // namespace zf

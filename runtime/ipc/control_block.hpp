@@ -1,0 +1,166 @@
+// What lies in the arena besides the arrays: the words in which trainer and worker talk.
+//
+// Fields are written by one side only, named at each struct. Those that change while both run are atomics;
+// all others are published by one (written before it is stored, read after it is loaded).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "ipc/doorbell.hpp"
+
+namespace zf {
+
+inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
+/// Goes up whenever anything below ArenaPrefix changes its place or meaning.
+inline constexpr std::uint32_t kArenaVersion = 1;
+
+/// The descriptors that a worker is born with.
+inline constexpr int kWorkerArenaFd = 3;
+inline constexpr int kWorkerTrainerFd = 4;  ///< pidfd of the trainer
+
+/// A fixed field of text; what does not fit is cut, and the last byte is always 0.
+template <std::size_t Size>
+struct FixedText {
+  std::array<char, Size> bytes;
+
+  void store(std::string_view text) {
+    bytes.fill('\0');
+    std::memcpy(bytes.data(), text.data(), std::min(text.size(), Size - 1));
+  }
+  std::string load() const { return {bytes.data(), strnlen(bytes.data(), Size)}; }
+};
+
+enum class WorkerState : std::uint32_t {
+  starting = 0,
+  ready = 1,   ///< pool stands, memory is placed: will step
+  failed = 2,  ///< prefix.error says why; the process is about to end
+  left = 3,    ///< asked to stop, and did
+};
+
+/// The part that never changes, in no version: a library and a worker that disagree about the rest can
+/// still tell so to each other.
+struct ArenaPrefix {
+  std::array<char, 8> magic;
+  std::uint32_t version;
+  std::atomic<WorkerState> worker_state;  ///< by the worker
+  FixedText<1008> error;                  ///< by the worker, before `failed`
+};
+static_assert(offsetof(ArenaPrefix, version) == 8 && offsetof(ArenaPrefix, worker_state) == 12 &&
+              offsetof(ArenaPrefix, error) == 16 && sizeof(ArenaPrefix) == 1024);
+
+enum class ElementType : std::uint32_t { none = 0, f32 = 1, bf16 = 2, f16 = 3 };
+
+/// The arrays of a group. Numbers are those of zf_buffer_kind.
+enum class ArrayKind : std::uint32_t { params, moment1, moment2, grads0, grads1, stale, copy };
+inline constexpr std::size_t kArrayKinds = 7;
+inline constexpr std::size_t kGradBuffers = 2;
+
+/// Where an array lies, in bytes from the arena's start. bytes == 0: there is none.
+struct ArrayPlace {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  bool operator==(const ArrayPlace&) const = default;
+};
+
+/// One step asked for. By the trainer, before the WorkEntry that names it is published.
+struct GroupRequest {
+  float lr;
+  float beta1;
+  float beta2;
+  float eps;
+  float weight_decay;
+  float grad_scale;
+  std::uint32_t adamw;            ///< 0: Adam with L2
+  std::uint32_t bias_correction;  ///< 0: off
+  std::uint64_t step;             ///< 0: the one after the last
+  std::uint64_t serial;           ///< what GroupBlock::committed becomes with it
+};
+static_assert(sizeof(GroupRequest) == 48);
+
+/// How far a group has come (engine's AdamProgress).
+struct GroupProgress {
+  std::uint64_t step;
+  float beta1;
+  float beta2;
+  float beta1_power;
+  float beta2_power;
+};
+static_assert(sizeof(GroupProgress) == 24);
+
+struct alignas(64) GroupBlock {
+  // By the trainer, before the worker starts.
+  std::uint64_t elements;
+  ElementType grad_type;
+  ElementType copy_type;
+  std::uint32_t stale;  ///< 1: there is a snapshot
+  std::uint32_t unused;
+  std::array<ArrayPlace, kArrayKinds> arrays;
+  // By the trainer, one per gradient buffer.
+  std::array<GroupRequest, kGradBuffers> requests;
+  // By the worker. The last finished step is progress[committed % 2]: the next one is written beside it and
+  // becomes true with one store, so that a death at any instruction leaves a whole one.
+  alignas(64) std::atomic<std::uint64_t> committed;
+  std::array<GroupProgress, 2> progress;
+
+  bool has_stale() const { return stale != 0; }
+  const ArrayPlace& place(ArrayKind kind) const { return arrays[static_cast<std::size_t>(kind)]; }
+  const ArrayPlace& grads(std::uint32_t buffer) const {
+    return arrays[static_cast<std::size_t>(ArrayKind::grads0) + buffer];
+  }
+};
+static_assert(sizeof(GroupBlock) == 320 && offsetof(GroupBlock, requests) == 136 &&
+              offsetof(GroupBlock, committed) == 256);
+
+/// One group to step with one of its gradient buffers. The ring of these has room for every pair of them,
+/// and a pair is submitted again only when it is done: it cannot overflow.
+struct WorkEntry {
+  std::uint32_t group;
+  std::uint32_t buffer;
+};
+
+/// By the worker. The texts and `threads` before `ready`.
+struct WorkerStats {
+  std::atomic<std::uint64_t> batches;       ///< fork-joins
+  std::atomic<std::uint64_t> last_step_ns;  ///< of one fork-join
+  std::atomic<std::uint64_t> total_step_ns;
+  std::atomic<std::uint64_t> start_ns;  ///< from the first instruction to ready
+  std::uint32_t threads;
+  std::uint32_t unused;
+  FixedText<16> isa;
+  FixedText<200> memory_note;  ///< why the memory policy was refused; empty: it was not
+};
+static_assert(sizeof(WorkerStats) == 256);
+
+/// What one side writes is two cache lines away from what the other spins on: L2 fetches lines in pairs.
+struct ControlBlock {
+  ArenaPrefix prefix;
+  // By the trainer, before the worker starts.
+  std::uint64_t arena_bytes;
+  std::uint64_t groups_offset;
+  std::uint64_t ring_offset;
+  std::uint64_t arrays_offset;
+  std::uint32_t group_count;
+  std::uint32_t ring_capacity;  ///< a power of two
+  std::int64_t spin_ns;         ///< 0 where both sides share their CPUs
+  // By the trainer. Counts of WorkEntry since the arena was made; entry i lies at ring[i % ring_capacity].
+  alignas(128) std::atomic<std::uint64_t> submitted;
+  std::atomic<std::uint32_t> stop;  ///< 1: finish what is submitted, then leave
+  Doorbell work;                    ///< the worker sleeps on it
+  // By the worker.
+  alignas(128) std::atomic<std::uint64_t> completed;  ///< WorkEntries, in order
+  Doorbell done;                                      ///< the trainer sleeps on it
+  alignas(128) WorkerStats stats;
+};
+static_assert(offsetof(ControlBlock, arena_bytes) == 1024 && offsetof(ControlBlock, submitted) == 1152 &&
+              offsetof(ControlBlock, completed) == 1280 && offsetof(ControlBlock, stats) == 1408 &&
+              sizeof(ControlBlock) == 1664);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+}  // namespace zf

@@ -1,0 +1,196 @@
+#include "plan/json_fields.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+
+namespace zf {
+namespace {
+
+using nlohmann::json;
+
+/// Far more than any document of ours has.
+constexpr int kMaxDepth = 16;
+constexpr std::string_view kNext = "make the file again with zf-tune, or correct this";
+
+std::string shortened(std::string_view text) {
+  constexpr std::size_t kMost = 80;
+  return text.size() <= kMost ? std::string(text) : fmt::format("{}...", text.substr(0, kMost));
+}
+
+/// nlohmann says "[json.exception.parse_error.101] parse error at line 3, column 5: syntax error while …".
+std::string complaint(std::string_view what) {
+  if (const auto at = what.find("line "); at != std::string_view::npos) what.remove_prefix(at);
+  // "last read: '…'" quotes the whole token, which may be megabytes.
+  return what.size() <= 200 ? std::string(what) : fmt::format("{}...", what.substr(0, 200));
+}
+
+/// Keys of the objects that are open while parsing, to notice a key that comes twice: JSON libraries take the
+/// first or the last in silence, and a person who edited the file meant one of them.
+class DuplicateKeys {
+ public:
+  explicit DuplicateKeys(std::string_view name) : name_(name) {}
+
+  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
+    switch (event) {
+      case json::parse_event_t::object_start:
+      case json::parse_event_t::array_start:
+        if (depth >= kMaxDepth) {
+          throw Error(Exit::usage, fmt::format("{}: is nested deeper than {} levels", name_, kMaxDepth),
+                      kNext);
+        }
+        if (event == json::parse_event_t::object_start) open_.emplace_back();
+        break;
+      case json::parse_event_t::object_end:
+        open_.pop_back();
+        break;
+      case json::parse_event_t::key:
+        if (!open_.back().insert(parsed.get<std::string>()).second) {
+          throw Error(
+              Exit::usage,
+              fmt::format("{}: the field \"{}\" is there twice", name_, shortened(parsed.get<std::string>())),
+              "remove one of them");
+        }
+        break;
+      default:
+        break;
+    }
+    return true;
+  }
+
+ private:
+  std::string_view name_;
+  std::vector<std::set<std::string>> open_;
+};
+
+}  // namespace
+
+json parse_json(std::string_view text, std::string_view name) {
+  try {
+    return json::parse(text, DuplicateKeys(name));
+  } catch (const json::exception& error) {
+    throw Error(Exit::usage, fmt::format("{}: is no JSON: {}", name, complaint(error.what())),
+                "the file was cut off or edited; make it again with zf-tune");
+  }
+}
+
+const Field& Field::object(std::initializer_list<std::string_view> keys,
+                           std::initializer_list<std::string_view> may_be_absent) const {
+  if (!value_->is_object()) fail("is " + shown() + ", not an object");
+  const auto is_in = [](const auto& names, std::string_view key) {
+    return std::find(names.begin(), names.end(), key) != names.end();
+  };
+  for (const auto& [key, ignored] : value_->items()) {
+    if (is_in(keys, key)) continue;
+    child(*value_, shortened(key)).fail("no such field");
+  }
+  for (const std::string_view key : keys) {
+    if (!has(key) && !is_in(may_be_absent, key)) child(*value_, key).fail("is missing");
+  }
+  return *this;
+}
+
+Field Field::operator[](std::string_view key) const { return child(value_->at(std::string(key)), key); }
+
+Field Field::child(const json& value, std::string_view key) const {
+  return {value, fmt::format("{}{}{}", path_, path_.empty() ? "" : ".", key), name_};
+}
+
+std::vector<Field> Field::items() const {
+  if (!value_->is_array()) fail("is " + shown() + ", not a list");
+  std::vector<Field> fields;
+  fields.reserve(value_->size());
+  for (std::size_t i = 0; i < value_->size(); ++i) {
+    fields.emplace_back((*value_)[i], fmt::format("{}[{}]", path_, i), name_);
+  }
+  return fields;
+}
+
+std::string Field::text() const {
+  if (!value_->is_string()) fail("is " + shown() + ", not a text");
+  return value_->get<std::string>();
+}
+
+bool Field::boolean() const {
+  if (!value_->is_boolean()) fail("is " + shown() + ", neither true nor false");
+  return value_->get<bool>();
+}
+
+double Field::number() const {
+  if (!value_->is_number()) fail("is " + shown() + ", not a number");
+  return value_->get<double>();
+}
+
+namespace {
+
+/// A list as this project writes it: ascending, without overlap. That is what readers of a plan may rely on,
+/// and it keeps "0-65535,0-65535,…" from becoming any number of CPUs.
+template <class Set, class Parse>
+Set canonical_list(const Field& field, const Parse& parse) {
+  const std::string text = field.text();
+  Set all;
+  std::size_t start = 0;
+  std::vector<typename std::decay_t<decltype(*all.begin())>> ids;
+  while (!text.empty() && start <= text.size()) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    const std::string part = text.substr(start, end - start);
+    if (part.empty() || part.find_first_not_of("0123456789-") != std::string::npos) {
+      field.fail(fmt::format("\"{}\" is not a list like 0,4-11", shortened(text)));
+    }
+    Set next;
+    try {
+      next = parse(part);
+    } catch (const Error&) {
+      field.fail(fmt::format("\"{}\" is not a list of indexes of 0 to {}: \"{}\" is wrong", shortened(text),
+                             kMaxOsIndex, shortened(part)));
+    }
+    if (!ids.empty() && next.first() <= ids.back()) {
+      field.fail(fmt::format("\"{}\" is not ascending at \"{}\"", shortened(text), part));
+    }
+    ids.insert(ids.end(), next.begin(), next.end());
+    start = end + 1;
+  }
+  return Set(std::move(ids));
+}
+
+}  // namespace
+
+CpuSet Field::cpus() const {
+  return canonical_list<CpuSet>(*this, [](const std::string& part) { return parse_cpu_list(part, "list"); });
+}
+
+NodeSet Field::nodes() const {
+  return canonical_list<NodeSet>(*this,
+                                 [](const std::string& part) { return parse_node_list(part, "list"); });
+}
+
+std::size_t Field::one_of(std::initializer_list<std::string_view> names) const {
+  const std::string word = text();
+  const auto found = std::find(names.begin(), names.end(), word);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  std::string choices;
+  for (const std::string_view choice : names)
+    choices += fmt::format("{}\"{}\"", choices.empty() ? "" : " or ", choice);
+  fail(fmt::format("is {}, not {}", shown(), choices));
+}
+
+void Field::fail(std::string_view what) const {
+  throw Error(Exit::usage, fmt::format("{}: {}{}{}", name_, path_, path_.empty() ? "" : ": ", what), kNext);
+}
+
+std::string Field::shown() const {
+  if (value_->is_object()) return "an object";
+  if (value_->is_array()) return "a list";
+  return shortened(value_->dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+void Field::fail_range(std::string_view low, std::string_view high) const {
+  fail(fmt::format("is {}, not between {} and {}", shown(), low, high));
+}
+
+}  // namespace zf

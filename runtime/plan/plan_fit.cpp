@@ -1,0 +1,67 @@
+// Whether a sound plan fits the present allocation (plan_check.hpp).
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+#include "plan/plan_check.hpp"
+
+namespace zf {
+namespace {
+
+/// "CPUs 4-5 of rank 0's optimizer are not allowed here (offline: ...; ...)", or nothing.
+std::optional<Difference> cpu_difference(const CpuSet& cpus, int rank, std::string_view side,
+                                         const Allowed& allowed) {
+  const CpuSet gone = cpus - allowed.cpus;
+  if (gone.empty()) return std::nullopt;
+  CpuSet unexplained = gone;
+  std::string why;
+  for (const Exclusion& exclusion : allowed.exclusions) {
+    const CpuSet here = gone & exclusion.cpus;
+    if (here.empty()) continue;
+    why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", print(here), exclusion.detail);
+    unexplained = unexplained - here;
+  }
+  if (!unexplained.empty()) {
+    why += fmt::format("{}{}: this machine has no such CPU", why.empty() ? "" : "; ", print(unexplained));
+  }
+  return fmt::format("CPU{} {} of rank {}'s {} {} not allowed here ({})", gone.size() == 1 ? "" : "s",
+                     print(gone), rank, side, gone.size() == 1 ? "is" : "are", why);
+}
+
+}  // namespace
+
+std::vector<Difference> differences_from_allowed(const Plan& plan, const Allowed& allowed) {
+  std::vector<Difference> differences;
+  for (const RankBinding& rank : plan.ranks) {
+    for (const auto& [side, cpus] :
+         {std::pair("training", &rank.training.cpus), std::pair("optimizer", &rank.optimizer.cpus)}) {
+      if (auto difference = cpu_difference(*cpus, rank.rank, side, allowed))
+        differences.push_back(*difference);
+    }
+    if (const NodeSet gone = rank.optimizer.mems - allowed.mems; !gone.empty()) {
+      differences.push_back(
+          fmt::format("NUMA node{} {} of rank {}'s optimizer {} not allowed here (allowed: {})",
+                      gone.size() == 1 ? "" : "s", print(gone), rank.rank, gone.size() == 1 ? "is" : "are",
+                      allowed.mems.empty() ? "none" : print(allowed.mems)));
+    }
+  }
+  return differences;
+}
+
+const RankBinding& binding_of(const Plan& plan, int rank) {
+  const auto found = std::find_if(plan.ranks.begin(), plan.ranks.end(),
+                                  [&](const RankBinding& r) { return r.rank == rank; });
+  if (found == plan.ranks.end()) {
+    throw Error(Exit::usage,
+                plan.ranks.size() == 1
+                    ? fmt::format("rank {}: the plan has rank 0 only", rank)
+                    : fmt::format("rank {}: the plan has ranks 0-{}", rank, plan.ranks.size() - 1),
+                fmt::format("make a plan for more local ranks (zf-tune --ranks {}), or name another rank",
+                            std::max(1, rank + 1)));
+  }
+  return *found;
+}
+
+}  // namespace zf

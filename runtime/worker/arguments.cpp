@@ -1,0 +1,79 @@
+#include "worker/arguments.hpp"
+
+#include <fmt/core.h>
+
+#include <charconv>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+
+namespace zf {
+namespace {
+
+constexpr const char* kNotByHand =
+    "it is started by libzf_runtime.so inside a training process; `zf-optimizer --help` says more";
+
+int parse_rank(const std::string& text) {
+  int rank = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, rank);
+  if (error != std::errc() || stop != end || rank < 0) {
+    throw Error(Exit::usage, fmt::format("--rank: \"{}\" is no rank", text), "give a number like 0");
+  }
+  return rank;
+}
+
+MemoryPolicy parse_policy(const std::string& text) {
+  if (text == "preferred") return MemoryPolicy::preferred;
+  if (text == "bind") return MemoryPolicy::bind;
+  throw Error(Exit::usage, fmt::format("--memory-policy: \"{}\" is no policy", text),
+              "give preferred or bind");
+}
+
+}  // namespace
+
+WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
+  WorkerArguments arguments;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& flag = words[i];
+    if (flag == "--help") {
+      arguments.help = true;
+      continue;
+    }
+    if (flag == "--version") {
+      arguments.version = true;
+      continue;
+    }
+    const bool known = flag == "--rank" || flag == "--cpus" || flag == "--mems" || flag == "--memory-policy";
+    if (!known) throw Error(Exit::usage, fmt::format("unknown argument \"{}\"", flag), kNotByHand);
+    if (++i == words.size()) throw Error(Exit::usage, fmt::format("{} without a value", flag), kNotByHand);
+    const std::string& value = words[i];
+    if (flag == "--rank") arguments.rank = parse_rank(value);
+    if (flag == "--cpus") arguments.cpus = parse_cpu_list(value, flag);
+    if (flag == "--mems") arguments.mems = parse_node_list(value, flag);
+    if (flag == "--memory-policy") arguments.memory_policy = parse_policy(value);
+  }
+  if (arguments.cpus.empty() && !arguments.help && !arguments.version) {
+    throw Error(Exit::usage, "no --cpus: nothing to run on", kNotByHand);
+  }
+  return arguments;
+}
+
+std::string worker_help() {
+  return "zf-optimizer: the native optimizer process of zf-tune.\n"
+         "\n"
+         "libzf_runtime.so starts it inside a training process (zf_open) and hands it the shared arena as\n"
+         "descriptor 3 and a pidfd of the trainer as descriptor 4. It ends when it is told to (zf_close) or\n"
+         "when the trainer ends. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are left to the trainer.\n"
+         "\n"
+         "  --cpus LIST            one pinned thread per CPU; OS indexes like 7-11 (required)\n"
+         "  --mems LIST            NUMA nodes for the arena's memory, like 0 (default: no preference)\n"
+         "  --memory-policy NAME   preferred (default) or bind\n"
+         "  --rank N               local rank, for whoever looks at ps (default: 0)\n"
+         "  --version              print the version\n"
+         "  --help                 print this page\n"
+         "\n"
+         "Environment: ZF_ISA=scalar|avx2|avx512 forces the vector instructions; the result is the same.\n";
+}
+
+}  // namespace zf

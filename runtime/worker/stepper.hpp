@@ -1,0 +1,56 @@
+// The optimizer's work: pages for every slice once, then steps as they are submitted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/adam.hpp"
+#include "engine/isa.hpp"
+#include "engine/kernel.hpp"
+#include "engine/pool.hpp"
+#include "engine/slices.hpp"
+#include "ipc/arena.hpp"
+
+namespace zf {
+
+/// One group of one fork-join.
+struct Job {
+  std::uint32_t group = 0;
+  std::uint32_t buffer = 0;
+  std::uint64_t serial = 0;  ///< GroupBlock::committed when it is done
+  AdamKernel kernel = nullptr;
+  AdamScalars scalars = {};
+  AdamProgress progress = {};  ///< after this step
+};
+
+/// Used by one thread: the one that owns the pool.
+class Stepper {
+ public:
+  Stepper(Arena& arena, Pool& pool, Isa isa);
+
+  /// Every member gives pages to its own slices, so that they lie where its memory policy and its node say.
+  /// Throws Error(runtime_error) when memory runs out.
+  void place_memory();
+
+  /// Steps what is submitted, as it comes, until the trainer says stop; then finishes what is submitted.
+  void serve();
+
+ private:
+  /// Takes what is submitted, at most once per group, since a second step of a group needs the first.
+  void take_batch(std::uint64_t completed, std::uint64_t submitted);
+  Job job_of(const WorkEntry& entry) const;
+  void run_batch();
+  void commit_batch();
+  AdamArrays arrays_of(const Job& job, const Slice& slice) const;
+
+  Arena& arena_;
+  Pool& pool_;
+  Isa isa_;
+  std::vector<std::vector<Slice>> shares_;     ///< [group][member]
+  std::vector<Job> batch_;                     ///< room for every group: a step allocates nothing
+  std::vector<std::uint64_t> batch_of_group_;  ///< the last batch that each group was in
+  std::uint64_t batch_number_ = 0;
+};
+
+}  // namespace zf

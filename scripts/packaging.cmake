@@ -1,0 +1,52 @@
+# Where things go when installed, and the .deb: cmake --install build, and cpack -G DEB from the build folder.
+#
+# To be included before the first install rule: it decides where libraries go.
+
+# Debian keeps libraries in lib/<triplet> under /usr and /usr/local alike, and its loader looks there. By
+# itself GNUInstallDirs would choose lib for a build that was configured for /usr/local, .deb and all.
+if(EXISTS /etc/debian_version AND CMAKE_LIBRARY_ARCHITECTURE)
+  set(CMAKE_INSTALL_LIBDIR lib/${CMAKE_LIBRARY_ARCHITECTURE} CACHE PATH "Libraries, below the prefix")
+endif()
+include(GNUInstallDirs)
+
+# Pages are compressed as Debian does it: without a time stamp, so that two builds give the same bytes.
+find_program(ZF_GZIP gzip)
+function(zf_install_page source name folder)
+  if(NOT ZF_GZIP)
+    install(FILES ${source} DESTINATION ${folder} RENAME ${name})
+    return()
+  endif()
+  set(page ${CMAKE_BINARY_DIR}/pages/${name}.gz)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/pages)
+  add_custom_command(OUTPUT ${page} DEPENDS ${source}
+    COMMAND ${ZF_GZIP} -9 -n -c ${source} > ${page} VERBATIM)
+  add_custom_target(page-${name} ALL DEPENDS ${page})
+  install(FILES ${page} DESTINATION ${folder})
+endfunction()
+
+zf_install_page(${PROJECT_SOURCE_DIR}/docs/zf-tune.1 zf-tune.1 ${CMAKE_INSTALL_MANDIR}/man1)
+zf_install_page(${PROJECT_SOURCE_DIR}/CHANGELOG.md changelog ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/zf-tune OPTIONAL)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME zf-tune)
+set(CPACK_PACKAGE_CONTACT "zf-tune maintainers <maintainers@zf-tune.invalid>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "CPU binding plans for training with CPU offload")
+set(CPACK_PACKAGE_DESCRIPTION
+"Training with CPU offload runs the optimizer on the host, where it competes with
+the training process for cores and memory bandwidth. zf-tune reads what the machine
+and the allocation really are, measures how many cores the optimizer needs, and
+writes one JSON plan. The launcher and the native optimizer process obey it.")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+# Whoever builds, the package is root's and no folder in it is closed to others.
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+include(CPack)

@@ -1,0 +1,147 @@
+/* Either side dies: the other notices, says of what, and nothing is left. */
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "support.h"
+
+static void sleep_ms(long ms) {
+  const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+  nanosleep(&time, NULL);
+}
+
+/* SIGKILL to a worker that holds a submission (stopped, so that it cannot finish it). */
+static void killed_worker_is_noticed(void) {
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 100000);
+  const pid_t worker = worker_of(handle);
+  uint64_t ticket = 0;
+  void* params = NULL;
+  CHECK(kill(worker, SIGSTOP) == 0);
+  EXPECT(zf_submit(handle, NULL, &ticket), ZF_OK);
+  EXPECT(zf_wait(handle, ticket, 100), ZF_TIMEOUT);
+  EXPECT(zf_wait(handle, ticket, 0), ZF_TIMEOUT);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_ERROR_BUSY);
+  expect_error("gradient buffer 0 is still being read");
+
+  const int64_t begin = now_ns();
+  CHECK(kill(worker, SIGKILL) == 0);
+  EXPECT(zf_wait(handle, ticket, -1), ZF_WORKER_DIED);
+  const double noticed_ms = (double)(now_ns() - begin) * 1e-6;
+  printf("the worker's death was noticed after %.2f ms\n", noticed_ms);
+  CHECK(noticed_ms < 1000);
+  expect_error("was killed by signal 9 (Killed)");
+  EXPECT(zf_wait(handle, ticket, 0), ZF_WORKER_DIED);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
+  EXPECT(zf_buffer(handle, 0, ZF_PARAMS, &params, NULL), ZF_OK);
+  CHECK(*(float*)params == 0.0f);
+  CHECK(kill(worker, 0) == -1); /* no zombie */
+  EXPECT(zf_close(handle), ZF_WORKER_DIED);
+}
+
+/* What was finished before the death counts. */
+static void finished_work_counts_after_death(void) {
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 1000);
+  uint64_t ticket = 0;
+  EXPECT(zf_submit(handle, NULL, &ticket), ZF_OK);
+  EXPECT(zf_wait(handle, ticket, -1), ZF_OK);
+  CHECK(kill(worker_of(handle), SIGKILL) == 0);
+  EXPECT(zf_wait(handle, ticket, -1), ZF_OK);
+  EXPECT(zf_close(handle), ZF_WORKER_DIED);
+}
+
+/* Ctrl-C, and what Slurm sends to a whole job, are for the trainer. */
+static void signals_to_the_job_are_left_to_the_trainer(void) {
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 1000);
+  const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i) {
+    CHECK(kill(worker_of(handle), signals[i]) == 0);
+  }
+  sleep_ms(20);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(zf_wait(handle, 0, 5000), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+/* A worker that does not answer is killed when the deadline of zf_close has passed. */
+static void hung_worker_is_killed_at_close(void) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  zf_runtime* handle = NULL;
+  options.plan_path = write_plan(PLAN_SPLIT, NULL);
+  options.close_timeout_ms = 100;
+  group.elements = 10;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+  const pid_t worker = worker_of(handle);
+  CHECK(kill(worker, SIGSTOP) == 0);
+  const int64_t begin = now_ns();
+  EXPECT(zf_close(handle), ZF_TIMEOUT);
+  CHECK(now_ns() - begin < 2000000000);
+  CHECK(kill(worker, 0) == -1);
+}
+
+/* A trainer, in a process of its own: opens, tells its worker's number, has a child that outlives it (as a
+ * dataloader does) with all descriptors, and waits to be killed. */
+static void be_trainer(int report, int with_child) {
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 100000);
+  const pid_t worker = worker_of(handle);
+  pid_t child = 0;
+  if (with_child) {
+    child = fork();
+    if (child == 0) {
+      uint64_t ticket = 0;
+      close(report);
+      EXPECT(zf_submit(handle, NULL, &ticket), ZF_ERROR_FORKED);
+      EXPECT(zf_close(handle), ZF_ERROR_FORKED);
+      sleep_ms(60000);
+      _exit(0);
+    }
+  }
+  const pid_t pids[2] = {worker, child};
+  CHECK(write(report, pids, sizeof pids) == (ssize_t)sizeof pids);
+  sleep_ms(60000);
+}
+
+static void killed_trainer_takes_its_worker_along(int with_child) {
+  int report[2];
+  pid_t pids[2] = {0, 0};
+  CHECK(pipe(report) == 0);
+  const pid_t trainer = fork();
+  if (trainer == 0) {
+    close(report[0]);
+    be_trainer(report[1], with_child);
+    _exit(1);
+  }
+  close(report[1]);
+  CHECK(read(report[0], pids, sizeof pids) == (ssize_t)sizeof pids);
+  sleep_ms(50); /* the child has tried what it must not do */
+  CHECK(kill(pids[0], 0) == 0);
+
+  const int64_t begin = now_ns();
+  CHECK(kill(trainer, SIGKILL) == 0 && waitpid(trainer, NULL, 0) == trainer);
+  /* Orphans come to us (PR_SET_CHILD_SUBREAPER), so that their end is seen for certain. */
+  while (waitpid(pids[0], NULL, WNOHANG) == 0 && now_ns() - begin < 10000000000) sleep_ms(1);
+  const double gone_ms = (double)(now_ns() - begin) * 1e-6;
+  printf("the worker of a killed trainer%s was gone after %.2f ms\n",
+         with_child ? " whose child lives on" : "", gone_ms);
+  CHECK(gone_ms < 1000);
+  if (with_child) {
+    CHECK(kill(pids[1], 0) == 0);
+    CHECK(kill(pids[1], SIGKILL) == 0 && waitpid(pids[1], NULL, 0) == pids[1]);
+  }
+  close(report[0]);
+}
+
+int main(void) {
+  CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+  killed_worker_is_noticed();
+  finished_work_counts_after_death();
+  signals_to_the_job_are_left_to_the_trainer();
+  hung_worker_is_killed_at_close();
+  killed_trainer_takes_its_worker_along(0);
+  killed_trainer_takes_its_worker_along(1);
+  CHECK(count_children() == 0);
+  return 0;
+}

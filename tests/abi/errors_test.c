@@ -1,0 +1,184 @@
+/* Every wrong start and every wrong call: one clear line, the right status, nothing left behind. */
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support.h"
+
+static zf_status open_with(const char* plan, const zf_group* groups, size_t n) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_runtime* handle = (zf_runtime*)&options;
+  options.plan_path = plan;
+  const zf_status status = zf_open(&options, groups, n, &handle);
+  CHECK(status == ZF_OK || handle == NULL);
+  if (status == ZF_OK) zf_close(handle);
+  return status;
+}
+
+static zf_group group_of(uint64_t elements) {
+  zf_group group = ZF_GROUP_INIT;
+  group.elements = elements;
+  return group;
+}
+
+static void plans(void) {
+  const zf_group group = group_of(10);
+  unsetenv("ZF_PLAN");
+  EXPECT(open_with(NULL, &group, 1), ZF_ERROR_PLAN);
+  expect_error("ZF_PLAN is not set");
+  EXPECT(open_with("/nowhere/plan.json", &group, 1), ZF_ERROR_PLAN);
+  expect_error("/nowhere/plan.json");
+  EXPECT(open_with(write_file("{ garbage"), &group, 1), ZF_ERROR_PLAN);
+  expect_error("/tmp/zf-abi-test-");
+  EXPECT(open_with(write_file("{ \"schema\": \"zf-plan/9\" }"), &group, 1), ZF_ERROR_PLAN);
+  expect_error("zf-plan/9");
+  EXPECT(open_with(write_plan_for("0", "5000-5001", 0, 2, 0.5 / 3), &group, 1), ZF_ERROR_PLAN);
+  expect_error("CPUs 5000-5001 of rank 0's optimizer");
+
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_runtime* handle = NULL;
+  options.plan_path = write_plan(PLAN_SPLIT, NULL);
+  options.rank = 3;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_ERROR_USAGE);
+  expect_error("3");
+  setenv("ZF_RANK", "one", 1);
+  EXPECT(open_with(options.plan_path, &group, 1), ZF_ERROR_USAGE);
+  expect_error("ZF_RANK");
+  unsetenv("ZF_RANK");
+  setenv("ZF_PLAN", options.plan_path, 1);
+  EXPECT(open_with(NULL, &group, 1), ZF_OK);
+}
+
+static void workers(void) {
+  const char* const plan = write_plan(PLAN_SPLIT, NULL);
+  const zf_group group = group_of(10);
+  setenv("ZF_OPTIMIZER", "/nowhere/zf-optimizer", 1);
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_WORKER);
+  expect_error("ZF_OPTIMIZER=/nowhere/zf-optimizer: no program there");
+  setenv("ZF_OPTIMIZER", "/bin/true", 1);
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_WORKER);
+  expect_error("ended with status 0");
+  const char* const no_program = write_file("neither script nor ELF\n");
+  CHECK(chmod(no_program, 0755) == 0);
+  setenv("ZF_OPTIMIZER", no_program, 1);
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_WORKER);
+  expect_error(no_program);
+  const char* const sleeper = write_file("#!/bin/sh\nexec sleep 60\n");
+  CHECK(chmod(sleeper, 0755) == 0);
+  setenv("ZF_OPTIMIZER", sleeper, 1);
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_runtime* handle = NULL;
+  options.plan_path = plan;
+  options.start_timeout_ms = 100;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_TIMEOUT);
+  expect_error("was not ready after 100 ms");
+  unsetenv("ZF_OPTIMIZER");
+  setenv("ZF_ISA", "mmx", 1); /* the worker refuses, and its words arrive */
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_WORKER);
+  expect_error("mmx");
+  unsetenv("ZF_ISA");
+}
+
+static void versions(void) {
+  const char* const plan = write_plan(PLAN_SPLIT, NULL);
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = group_of(10);
+  zf_runtime* handle = NULL;
+  options.plan_path = plan;
+  CHECK(zf_abi_version() == ZF_ABI_VERSION && zf_version()[0] != 0);
+
+  options.abi_version = ZF_ABI_VERSION + 1;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_ERROR_ABI);
+  expect_error("built for ABI version 2");
+  options.abi_version = ZF_ABI_VERSION;
+  options.struct_size = 0;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_ERROR_ABI);
+  expect_error("zf_options.struct_size is 0");
+  group.struct_size = 0;
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_ABI);
+
+  /* A program of the future: its structs are longer. Zeros at the end are understood, others are not. */
+  struct {
+    zf_group known;
+    uint64_t future;
+  } groups[2] = {{group_of(10), 0}, {group_of(20), 0}};
+  groups[0].known.struct_size = groups[1].known.struct_size = (uint32_t)sizeof groups[0];
+  EXPECT(open_with(plan, &groups[0].known, 2), ZF_OK);
+  groups[1].future = 1;
+  EXPECT(open_with(plan, &groups[0].known, 2), ZF_ERROR_ABI);
+  expect_error("does not have");
+  CHECK(strcmp(zf_status_name(ZF_WORKER_DIED), "ZF_WORKER_DIED") == 0 &&
+        strcmp(zf_status_name(99), "?") == 0);
+}
+
+static void groups(void) {
+  const char* const plan = write_plan(PLAN_SPLIT, NULL);
+  zf_group group = group_of(10);
+  EXPECT(open_with(plan, NULL, 0), ZF_ERROR_USAGE);
+  EXPECT(open_with(plan, &group, 0), ZF_ERROR_USAGE);
+  group.beta1 = 1.0f;
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_USAGE);
+  expect_error("group 0: beta1 is 1");
+  group = group_of(10);
+  group.lr = NAN;
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_USAGE);
+  group = group_of(10);
+  group.copy_type = ZF_F32;
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_USAGE);
+  group = group_of((uint64_t)1 << 47); /* 2 PiB: more than any machine's memory */
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_SYSTEM);
+  expect_error("the arena needs");
+}
+
+static void calls(void) {
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 10);
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  zf_group group = group_of(10);
+  const uint32_t twice[] = {0, 0};
+  const uint32_t other = 1;
+  void* pointer = NULL;
+  EXPECT(zf_buffer(NULL, 0, ZF_PARAMS, &pointer, NULL), ZF_ERROR_USAGE);
+  EXPECT(zf_buffer(handle, 1, ZF_PARAMS, &pointer, NULL), ZF_ERROR_USAGE);
+  EXPECT(zf_buffer(handle, 0, ZF_STALE, &pointer, NULL), ZF_ERROR_USAGE);
+  expect_error("no buffer of kind 5");
+  EXPECT(zf_buffer(handle, 0, (zf_buffer_kind)77, &pointer, NULL), ZF_ERROR_USAGE);
+  EXPECT(zf_buffer(handle, 0, ZF_PARAMS, NULL, NULL), ZF_ERROR_USAGE);
+  EXPECT(zf_wait(handle, 1, 0), ZF_ERROR_USAGE);
+  expect_error("ticket 1: the last one is 0");
+  EXPECT(zf_wait(handle, 0, 0), ZF_OK);
+  args.buffer = 2;
+  EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
+  args.buffer = 0;
+  args.grad_scale = INFINITY;
+  EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
+  args.grad_scale = 1.0f;
+  args.groups = twice;
+  args.n_groups = 2;
+  EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
+  args.groups = &other;
+  args.n_groups = 1;
+  EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
+  expect_error("group 1: there are 1");
+  group.elements = 11;
+  EXPECT(zf_set_group(handle, 0, &group), ZF_ERROR_USAGE);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK); /* none of this has hurt */
+  EXPECT(zf_wait(handle, 0, 5000), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+  EXPECT(zf_close(NULL), ZF_OK);
+}
+
+int main(void) {
+  const size_t descriptors = count_descriptors();
+  plans();
+  workers();
+  versions();
+  groups();
+  calls();
+  CHECK(count_children() == 0);
+  CHECK(count_descriptors() == descriptors);
+  return 0;
+}

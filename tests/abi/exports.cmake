@@ -1,0 +1,26 @@
+# cmake -DNM=nm -DLIBRARY=libzf_runtime.so -DHEADER=zf_runtime.h -P exports.cmake
+# The library shows what its header declares, all of it and nothing else.
+execute_process(COMMAND ${NM} -D --defined-only --format=posix ${LIBRARY}
+                OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[^\n]+" lines "${symbols}")
+set(shown)
+foreach(line IN LISTS lines)
+  string(REGEX REPLACE "^([^ @]+).*$" "\\1" name "${line}")
+  if(NOT line MATCHES "^ZF_[0-9]+(@@ZF_[0-9]+)? A")  # the version nodes themselves
+    list(APPEND shown ${name})
+  endif()
+endforeach()
+
+file(STRINGS ${HEADER} declarations REGEX "^ZF_API ")
+set(declared)
+foreach(line IN LISTS declarations)
+  string(REGEX REPLACE "^.*[ *](zf_[a-z_]+)\\(.*$" "\\1" name "${line}")
+  list(APPEND declared ${name})
+endforeach()
+
+list(SORT shown)
+list(SORT declared)
+message("shown:    ${shown}\ndeclared: ${declared}")
+if(NOT declared OR NOT "${shown}" STREQUAL "${declared}")
+  message(FATAL_ERROR "the exports of ${LIBRARY} are not the declarations of ${HEADER}")
+endif()

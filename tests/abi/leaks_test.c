@@ -1,0 +1,62 @@
+/* Fifty times opened and closed, with and without a death between: no descriptor, process, mapping or name
+ * is left. And what an empty step costs. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+static size_t count_arena_mappings(void) {
+  char line[512];
+  size_t count = 0;
+  FILE* const maps = fopen("/proc/self/maps", "re");
+  CHECK(maps != NULL);
+  while (fgets(line, sizeof line, maps) != NULL) count += strstr(line, "zf-arena") != NULL;
+  fclose(maps);
+  return count;
+}
+
+static int compare(const void* a, const void* b) {
+  const int64_t x = *(const int64_t*)a;
+  const int64_t y = *(const int64_t*)b;
+  return (x > y) - (x < y);
+}
+
+static void print_empty_step(void) {
+  enum { ROUNDS = 5000 };
+  static int64_t times[ROUNDS];
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 0);
+  for (int i = 0; i < ROUNDS; ++i) {
+    const int64_t begin = now_ns();
+    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+    times[i] = now_ns() - begin;
+  }
+  qsort(times, ROUNDS, sizeof *times, compare);
+  printf("empty step, submit to wait: p50 %.2f us, p99 %.2f us\n", (double)times[ROUNDS / 2] * 1e-3,
+         (double)times[ROUNDS * 99 / 100] * 1e-3);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+int main(void) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  options.plan_path = write_plan(PLAN_SPLIT, NULL);
+  group.elements = 100000;
+  const size_t descriptors = count_descriptors();
+  const int64_t begin = now_ns();
+  for (int round = 0; round < 50; ++round) {
+    zf_runtime* handle = NULL;
+    EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+    CHECK(count_arena_mappings() == 1);
+    if (round % 2 == 1) EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    if (round % 5 == 4) CHECK(kill(worker_of(handle), SIGKILL) == 0);
+    EXPECT(zf_close(handle), round % 5 == 4 ? ZF_WORKER_DIED : ZF_OK);
+    CHECK(count_descriptors() == descriptors);
+    CHECK(count_children() == 0);
+    CHECK(count_arena_mappings() == 0);
+  }
+  printf("open and close: %.2f ms\n", (double)(now_ns() - begin) * 1e-6 / 50);
+  print_empty_step();
+  return 0;
+}

@@ -1,0 +1,28 @@
+/* Adam, written a second time from its recipe (docs/kernel.md), one element after the other. */
+#ifndef ZF_TESTS_ABI_REFERENCE_ADAM_H
+#define ZF_TESTS_ABI_REFERENCE_ADAM_H
+
+#include <stddef.h>
+
+#include "zf_runtime.h"
+
+/* Arrays of one group, and the running powers of its betas (1 before the first step). */
+struct reference_group {
+  zf_group settings;
+  float* p;
+  float* m;
+  float* v;
+  float beta1_power;
+  float beta2_power;
+};
+
+struct reference_group reference_group(const zf_group* settings, const float* params);
+
+/* One step on the next consecutive step number. */
+void reference_step(struct reference_group* group, const float* grads, float grad_scale);
+
+/* Round to nearest even, as bf16 bits; and back, exactly. */
+unsigned short bf16_of(float value);
+float float_of_bf16(unsigned short bits);
+
+#endif

@@ -1,0 +1,166 @@
+#include "support.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+void expect_status(zf_status got, zf_status wanted, const char* call, const char* file, int line) {
+  if (got == wanted) return;
+  fprintf(stderr, "%s:%d: %s answered %s, not %s: %s\n", file, line, call, zf_status_name(got),
+          zf_status_name(wanted), zf_last_error());
+  exit(1);
+}
+
+void expect_error(const char* part) {
+  const char* const error = zf_last_error();
+  if (strstr(error, part) != NULL && strchr(error, '\n') == NULL) {
+    printf("  said: %s\n", error);
+    return;
+  }
+  fprintf(stderr, "the last error is \"%s\", without \"%s\"\n", error, part);
+  exit(1);
+}
+
+size_t allowed_cpus(int* cpus) {
+  cpu_set_t* const set = CPU_ALLOC(MAX_CPUS);
+  const size_t bytes = CPU_ALLOC_SIZE(MAX_CPUS);
+  size_t count = 0;
+  CHECK(set != NULL && sched_getaffinity(0, bytes, set) == 0);
+  for (int cpu = 0; cpu < MAX_CPUS; ++cpu) {
+    if (CPU_ISSET_S((size_t)cpu, bytes, set)) cpus[count++] = cpu;
+  }
+  CPU_FREE(set);
+  return count;
+}
+
+/* "0,4-11", as the kernel prints it. */
+static char* list_of(const int* cpus, size_t count) {
+  char* const text = calloc(count + 1, 16);
+  size_t used = 0;
+  for (size_t i = 0; i < count;) {
+    size_t end = i + 1;
+    while (end < count && cpus[end] == cpus[end - 1] + 1) ++end;
+    used += (size_t)sprintf(text + used, i == 0 ? "%d" : ",%d", cpus[i]);
+    if (end - i > 1) used += (size_t)sprintf(text + used, "-%d", cpus[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+static char* files_to_remove[64];
+static size_t file_count;
+static pid_t file_owner;
+
+static void remove_files(void) {
+  if (getpid() != file_owner) return;
+  for (size_t i = 0; i < file_count; ++i) unlink(files_to_remove[i]);
+}
+
+const char* write_file(const char* text) {
+  char* const path = strdup("/tmp/zf-abi-test-XXXXXX");
+  const int fd = mkstemp(path);
+  CHECK(fd >= 0 && file_count < 64);
+  CHECK(write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
+  if (file_count == 0) {
+    file_owner = getpid();
+    atexit(remove_files);
+  }
+  files_to_remove[file_count++] = path;
+  return path;
+}
+
+const char* write_plan_for(const char* training, const char* optimizer, int shared, int optimizer_threads,
+                           double perc) {
+  static const char kPlan[] =
+      "{ \"schema\": \"zf-plan/1\",\n"
+      "  \"made\": { \"by\": \"a test\", \"at\": \"2026-11-20T21:00:00Z\", \"host\": \"h\", \"command\": "
+      "\"c\" },\n"
+      "  \"machine\": { \"fingerprint\": \"0123456789abcdef\", \"model\": \"any\", \"packages\": 1,\n"
+      "    \"numa_nodes\": 1, \"cores\": 8192, \"pus\": 8192, \"cpus\": \"0-8191\" },\n"
+      "  \"allocation\": { \"fingerprint\": \"0123456789abcdef\", \"cpus\": \"0-8191\", \"mems\": \"0\" },\n"
+      "  \"workload\": { \"name\": \"w\", \"params\": 1000, \"ranks\": 1, \"update_interval\": 1 },\n"
+      "  \"intent\": { \"placement\": \"compact\", \"pool_pus_per_core\": 1, \"pool_cores\": 1,\n"
+      "    \"reserved_fraction\": 0.5 },\n"
+      "  \"ranks\": [ { \"rank\": 0, \"training\": { \"cpus\": \"%s\", \"threads\": 1 },\n"
+      "    \"optimizer\": { \"cpus\": \"%s\", \"mems\": \"0\", \"memory_policy\": \"preferred\" },\n"
+      "    \"pt_reserved_cores\": %d, \"pt_reserved_cores_perc\": %.17g, \"shared\": %s } ],\n"
+      "  \"choice\": { \"reason\": \"a test\", \"period_ns_median\": 0, \"pool_threads\": %d },\n"
+      "  \"warnings\": [],\n"
+      "  \"evidence\": { \"roofline\": { \"bytes_per_s_median\": 0, \"threads\": 0 },\n"
+      "    \"elements_per_rank\": 0, \"working_set_bytes_per_rank\": 0, \"isa\": \"\", \"noise_floor\": 0,\n"
+      "    \"candidates\": [], \"samples\": [] } }\n";
+  const size_t size = sizeof kPlan + strlen(training) + strlen(optimizer) + 64;
+  char* const text = malloc(size);
+  CHECK(text != NULL);
+  snprintf(text, size, kPlan, training, optimizer, shared ? 0 : 1, perc, shared ? "true" : "false",
+           optimizer_threads);
+  const char* const path = write_file(text);
+  free(text);
+  return path;
+}
+
+const char* write_plan(enum plan_kind kind, const char** optimizer) {
+  static int cpus[MAX_CPUS];
+  const size_t count = allowed_cpus(cpus);
+  const int shared = kind == PLAN_SHARED || count == 1;
+  char* const training = list_of(cpus, shared ? count : 1);
+  char* const rest = shared ? strdup(training) : list_of(cpus + 1, count - 1);
+  const double perc = ((shared ? (double)count : 1.0) - 0.5) / (double)count;
+  const char* const path = write_plan_for(training, rest, shared, (int)(shared ? count : count - 1), perc);
+  free(training);
+  if (optimizer != NULL) {
+    *optimizer = rest;
+  } else {
+    free(rest);
+  }
+  return path;
+}
+
+zf_runtime* open_one(enum plan_kind kind, uint64_t elements) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  zf_runtime* handle = NULL;
+  options.plan_path = write_plan(kind, NULL);
+  group.elements = elements;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+  CHECK(handle != NULL);
+  return handle;
+}
+
+int64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static size_t count_entries(const char* folder) {
+  DIR* const dir = opendir(folder);
+  size_t count = 0;
+  CHECK(dir != NULL);
+  while (readdir(dir) != NULL) ++count;
+  closedir(dir);
+  return count - 3; /* ".", ".." and the descriptor that reads them */
+}
+
+size_t count_descriptors(void) { return count_entries("/proc/self/fd"); }
+
+size_t count_children(void) {
+  char path[64];
+  size_t count = 0;
+  int pid = 0;
+  snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+  FILE* const file = fopen(path, "re");
+  if (file == NULL) return 0; /* a kernel without it */
+  while (fscanf(file, "%d", &pid) == 1) ++count;
+  fclose(file);
+  return count;
+}
+
+pid_t worker_of(zf_runtime* handle) {
+  zf_stats stats = ZF_STATS_INIT;
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  return (pid_t)stats.worker_pid;
+}

@@ -1,0 +1,64 @@
+/* What the C tests of the runtime share: checks, a plan for this machine, processes. */
+#ifndef ZF_TESTS_ABI_SUPPORT_H
+#define ZF_TESTS_ABI_SUPPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/types.h>
+
+#include "zf_runtime.h"
+
+/* Ends the test with the condition and the text behind zf_last_error. */
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      fprintf(stderr, "%s:%d: CHECK(%s) failed; last error: %s\n", __FILE__, __LINE__, #condition, \
+              zf_last_error());                                                                    \
+      exit(1);                                                                                     \
+    }                                                                                              \
+  } while (0)
+
+/* Checks that a call answered `status`, and shows what it answered instead. */
+#define EXPECT(call, status) expect_status((call), (status), #call, __FILE__, __LINE__)
+void expect_status(zf_status got, zf_status wanted, const char* call, const char* file, int line);
+
+/* The last error is one line and contains `part`. */
+void expect_error(const char* part);
+
+/* Ends the test as skipped (CTest's SKIP_RETURN_CODE). */
+#define SKIPPED 77
+
+/* The CPUs this process may use, ascending; their number. */
+enum { MAX_CPUS = 4096 };
+size_t allowed_cpus(int* cpus);
+
+/* Where the optimizer of a test's plan sits: on all CPUs but the first, or on all, shared with training. */
+enum plan_kind { PLAN_SPLIT, PLAN_SHARED };
+
+/* Writes a plan for the allowed CPUs to a temporary file that is gone at exit; one allowed CPU makes it
+ * shared. Returns its path; *optimizer (may be NULL) is the optimizer's CPUs as the kernel prints them. */
+const char* write_plan(enum plan_kind kind, const char** optimizer);
+
+/* The same with CPU lists of one's own, to be refused. */
+const char* write_plan_for(const char* training, const char* optimizer, int shared, int optimizer_threads,
+                           double perc);
+
+/* Writes `text` to a temporary file that is gone at exit, and returns its path. */
+const char* write_file(const char* text);
+
+/* A handle with one group of n elements under a plan of this kind. */
+zf_runtime* open_one(enum plan_kind kind, uint64_t elements);
+
+int64_t now_ns(void);
+
+/* Open descriptors of this process. */
+size_t count_descriptors(void);
+
+/* Children of this process, zombies too. */
+size_t count_children(void);
+
+pid_t worker_of(zf_runtime* handle);
+
+#endif

@@ -1,0 +1,240 @@
+// The production kernel beside the roofline loop and beside the two-pass forms, all in one run.
+//
+// In every round each candidate runs once, in turn, over the same arrays on the same pinned threads; a ratio
+// is taken within the round and its median is printed. So a neighbour's noise hits both sides of a ratio.
+#include <fmt/core.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "engine/half.hpp"
+#include "engine/kernel.hpp"
+#include "engine/pool.hpp"
+#include "engine/working_set.hpp"
+#include "os/affinity.hpp"
+
+namespace {
+
+using namespace zf;
+
+struct Options {
+  std::size_t params = std::size_t{128} << 20;
+  std::vector<std::size_t> threads;  ///< empty: 1, 2, 4, ... and all
+  std::size_t rounds = 15;
+  bool json = false;
+};
+
+/// One way to do a step. Ratios are to the candidate named in `against`.
+struct Candidate {
+  std::string name;
+  std::string against;
+  double bytes_per_param;
+  std::function<void(std::size_t member)> work;
+  std::vector<double> ns = {};  ///< one sample per round
+};
+
+/// Output or gradient arrays beside the working set; touched first by whoever writes or fills them.
+class Buffer {
+ public:
+  explicit Buffer(std::size_t bytes) : bytes_(bytes) {
+    at_ = checked(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                  fmt::format("{} bytes for an output", bytes), "ask for fewer --params");
+    ::madvise(at_, bytes_, MADV_HUGEPAGE);
+  }
+  ~Buffer() { ::munmap(at_, bytes_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(at_);
+  }
+
+ private:
+  std::size_t bytes_;
+  void* at_;
+};
+
+/// The second pass of a two-pass copy-out, as fast as the compiler makes it for this CPU.
+__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) void narrow(const float* from,
+                                                                                          std::uint16_t* to,
+                                                                                          std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) to[i] = bf16_of_f32(from[i]);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// The candidate's time in units of the other's, round by round.
+std::vector<double> ratios(const Candidate& one, const Candidate& other) {
+  std::vector<double> result;
+  for (std::size_t i = 0; i < one.ns.size(); ++i) result.push_back(one.ns[i] / other.ns[i]);
+  return result;
+}
+
+void measure(Pool& pool, std::vector<Candidate>& candidates, std::size_t rounds) {
+  for (std::size_t round = 0; round < rounds + 1; ++round) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      Candidate& candidate = candidates[(i + round) % candidates.size()];
+      const Nanoseconds begin = now_ns();
+      pool.run(candidate.work);
+      const auto ns = static_cast<double>(now_ns() - begin);
+      if (round > 0) candidate.ns.push_back(ns);  // round 0 warms up
+    }
+  }
+}
+
+void print(const Options& options, std::size_t threads, const std::vector<Candidate>& candidates) {
+  if (!options.json) {
+    fmt::print("\n{} thread{}\n{:<28}{:>10}{:>9}{:>9}  {:<22}{}\n", threads, threads == 1 ? "" : "s", "",
+               "ms", "GB/s", "ratio", "to", "spread of the ratio");
+  }
+  for (const Candidate& candidate : candidates) {
+    const auto other = std::find_if(candidates.begin(), candidates.end(),
+                                    [&](const Candidate& c) { return c.name == candidate.against; });
+    const std::vector<double> ratio = ratios(candidate, *other);
+    const auto [least, most] = std::minmax_element(ratio.begin(), ratio.end());
+    const double ns = median(candidate.ns);
+    const double gb_per_s = candidate.bytes_per_param * static_cast<double>(options.params) / ns;
+    if (options.json) {
+      fmt::print(
+          "{{\"threads\": {}, \"candidate\": \"{}\", \"step_ns_median\": {:.0f}, \"gb_per_s\": {:.2f}, "
+          "\"against\": \"{}\", \"ratio_median\": {:.4f}, \"ratio_min\": {:.4f}, \"ratio_max\": {:.4f}}}\n",
+          threads, candidate.name, ns, gb_per_s, candidate.against, median(ratio), *least, *most);
+    } else {
+      fmt::print("{:<28}{:>10.1f}{:>9.1f}{:>9.3f}  {:<22}{:.3f}..{:.3f}\n", candidate.name, ns / 1e6,
+                 gb_per_s, median(ratio), candidate.against, *least, *most);
+    }
+  }
+  std::fflush(stdout);
+}
+
+void bench(const Options& options, const std::vector<Pu>& pus) {
+  const Isa isa = chosen_isa();
+  Pool pool(pus);
+  const WorkingSet set(pool, options.params);
+  const Buffer stale(options.params * 4);
+  const Buffer copy(options.params * 2);
+  const Buffer half_grads(options.params * 2);
+  const float* const p = set.slice(0).p;
+  const auto offset = [&](const AdamArrays& slice) { return slice.p - p; };
+  pool.run([&](std::size_t member) {
+    const AdamArrays& slice = set.slice(member);
+    std::fill_n(half_grads.as<std::uint16_t>() + offset(slice), slice.n, bf16_of_f32(1e-3F));
+    std::fill_n(stale.as<float>() + offset(slice), slice.n, 0.0F);
+    std::fill_n(copy.as<std::uint16_t>() + offset(slice), slice.n, std::uint16_t{0});
+  });
+
+  AdamSettings settings;
+  settings.weight_decay = 0.01F;
+  const AdamScalars scalars = scalars_of(settings, advanced({}, settings, 100));
+  const auto step = [&](GradType grad, CopyType narrow_to, bool with_stale) {
+    const AdamKernel kernel = adam_kernel(isa, {grad, narrow_to, with_stale, settings.mode, true});
+    return [&, grad, kernel](std::size_t member) {
+      AdamArrays slice = set.slice(member);
+      slice.stale = stale.as<float>() + offset(slice);
+      slice.copy = copy.as<std::uint16_t>() + offset(slice);
+      if (grad != GradType::f32) slice.g = half_grads.as<std::uint16_t>() + offset(slice);
+      kernel(scalars, slice);
+    };
+  };
+  const auto plain = step(GradType::f32, CopyType::none, false);
+
+  std::vector<Candidate> candidates = {
+      {"roofline", "step", 28, [&](std::size_t member) { roofline_pass(isa, set.slice(member)); }},
+      {"step", "roofline", 28, plain},
+      {"stale, second pass", "step", 36,
+       [&](std::size_t member) {
+         plain(member);
+         const AdamArrays& slice = set.slice(member);
+         std::memcpy(stale.as<float>() + offset(slice), slice.p, slice.n * 4);
+       }},
+      {"stale, fused", "step", 32, step(GradType::f32, CopyType::none, true)},
+      {"bf16 copy, second pass", "step", 34,
+       [&](std::size_t member) {
+         plain(member);
+         const AdamArrays& slice = set.slice(member);
+         narrow(slice.p, copy.as<std::uint16_t>() + offset(slice), slice.n);
+       }},
+      {"bf16 copy, fused", "step", 30, step(GradType::f32, CopyType::bf16, false)},
+      {"fp16 copy, fused", "step", 30, step(GradType::f32, CopyType::f16, false)},
+      {"bf16 gradients", "step", 26, step(GradType::bf16, CopyType::none, false)},
+      {"all: bf16 g, stale, copy", "step", 32, step(GradType::bf16, CopyType::bf16, true)},
+  };
+  measure(pool, candidates, options.rounds);
+  print(options, pus.size(), candidates);
+}
+
+std::size_t number(std::string_view flag, const std::string& text) {
+  char* end = nullptr;
+  const unsigned long long value = std::strtoull(text.c_str(), &end, 10);
+  if (value == 0 || *end != '\0') {
+    throw Error(Exit::usage, fmt::format("{}={}: not a count", flag, text),
+                "write for example " + std::string(flag) + "=2");
+  }
+  return value;
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const auto at = std::min(argument.find('='), argument.size());
+    const std::string_view flag = argument.substr(0, at);
+    const std::string value(argument.substr(std::min(at + 1, argument.size())));
+    if (flag == "--params") {
+      options.params = number(flag, value);
+    } else if (flag == "--rounds") {
+      options.rounds = number(flag, value);
+    } else if (flag == "--threads") {
+      for (std::size_t begin = 0; begin <= value.size();) {
+        const std::size_t end = std::min(value.find(',', begin), value.size());
+        options.threads.push_back(number(flag, value.substr(begin, end - begin)));
+        begin = end + 1;
+      }
+    } else if (argument == "--format=json" || argument == "--format=text") {
+      options.json = value == "json";
+    } else {
+      throw Error(Exit::usage, fmt::format("\"{}\" is not an option", argument),
+                  "kernel_bench [--params=N] [--threads=1,2] [--rounds=N] [--format=text|json]");
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  Options options = parse(argc, argv);
+  const CpuSet allowed = thread_affinity();
+  const std::vector<Pu> pus(allowed.begin(), allowed.end());
+  if (options.threads.empty()) {
+    for (std::size_t n = 1; n < pus.size(); n *= 2) options.threads.push_back(n);
+    options.threads.push_back(pus.size());
+  }
+  if (!options.json) {
+    fmt::print("{} params, {} rounds, {}\n", options.params, options.rounds, name_of(chosen_isa()));
+  }
+  for (const std::size_t n : options.threads) {
+    if (n > pus.size()) {
+      throw Error(Exit::usage, fmt::format("--threads={}: {} CPUs are allowed", n, pus.size()),
+                  "ask for fewer");
+    }
+    bench(options, {pus.begin(), pus.begin() + static_cast<std::ptrdiff_t>(n)});
+  }
+  return 0;
+} catch (const Error& error) {
+  fmt::print(stderr, "kernel_bench: {}\n", error.what());
+  return static_cast<int>(error.exit());
+}

@@ -1,0 +1,100 @@
+"""A plan file that is off is refused with the field's name, by every command that reads one."""
+
+import copy
+import json
+import os
+
+from zf_cli import DONE, USAGE, CommandTest
+
+NODE = "pack:2 [numa(memory=64GiB)] core:8 pu:1"
+
+
+class BrokenPlan(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.make_plan("--topology", NODE, "--ranks", "2")
+
+    def assert_every_reader_refuses(self, *named: str):
+        started = self.folder / "started"
+        for words in (["explain", "plan.json"], ["check", "plan.json"],
+                      ["exec", "--plan", "plan.json", "--rank", "0", "--", "touch", started]):
+            with self.subTest(command=words[0]):
+                self.assert_refused(self.run_tune(*words), USAGE, "plan.json", *named)
+        self.assertFalse(started.exists(), "a command was started under a broken plan")
+
+    def assert_refused_when(self, change, *named: str):
+        plan = copy.deepcopy(self.plan)
+        change(plan)
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+        self.assert_every_reader_refuses(*named)
+
+    def test_sound_plan_is_read(self):
+        self.assert_exit(self.run_tune("explain", "plan.json"), DONE)
+
+    def test_missing_file_is_named(self):
+        os.remove(self.folder / "plan.json")
+        self.assert_every_reader_refuses()
+
+    def test_folder_is_no_plan(self):
+        os.remove(self.folder / "plan.json")
+        os.mkdir(self.folder / "plan.json")
+        self.assert_every_reader_refuses()
+
+    def test_fifo_does_not_hang(self):
+        os.remove(self.folder / "plan.json")
+        os.mkfifo(self.folder / "plan.json")
+        self.assert_every_reader_refuses()
+
+    def test_truncated_anywhere(self):
+        text = json.dumps(self.plan)
+        for length in [0, 1, len(text) // 3, len(text) // 2, len(text) - 1]:
+            with self.subTest(length=length):
+                (self.folder / "plan.json").write_text(text[:length])
+                self.assert_refused(self.run_tune("explain", "plan.json"), USAGE, "plan.json")
+
+    def test_other_documents_are_no_plan(self):
+        for text in ["[]", "3", "null", "{}", '{"schema": "zf-plan/1"}', "\x00\xff"]:
+            with self.subTest(text=text):
+                (self.folder / "plan.json").write_bytes(text.encode("latin-1"))
+                self.assert_refused(self.run_tune("explain", "plan.json"), USAGE, "plan.json")
+
+    def test_unknown_schema_version(self):
+        self.assert_refused_when(lambda plan: plan.update(schema="zf-plan/2"), "schema", "zf-plan/2")
+
+    def test_missing_field(self):
+        self.assert_refused_when(lambda plan: plan["ranks"][0].pop("training"), "training")
+
+    def test_wrong_type(self):
+        self.assert_refused_when(lambda plan: plan["ranks"][1]["training"].update(cpus=4), "ranks[1].training.cpus")
+
+    def test_negative_count(self):
+        self.assert_refused_when(lambda plan: plan["ranks"][0]["training"].update(threads=-1), "training.threads")
+
+    def test_number_beyond_its_type(self):
+        self.assert_refused_when(lambda plan: plan["ranks"][0]["training"].update(threads=2**40), "training.threads")
+
+    def test_wrong_list(self):
+        self.assert_refused_when(lambda plan: plan["ranks"][0]["optimizer"].update(cpus="4-2"),
+                                 "ranks[0].optimizer.cpus", "4-2")
+
+    def test_cpus_out_of_range(self):
+        self.assert_refused_when(lambda plan: plan["ranks"][0]["optimizer"].update(cpus="500"),
+                                 "ranks[0].optimizer.cpus", "500")
+
+    def test_empty_side(self):
+        self.assert_refused_when(lambda plan: plan["ranks"][0]["training"].update(cpus=""), "ranks[0].training.cpus")
+
+    def test_sides_overlap(self):
+        def overlap(plan):
+            plan["ranks"][0]["optimizer"]["cpus"] = plan["ranks"][0]["training"]["cpus"]
+
+        self.assert_refused_when(overlap, "ranks[0]")
+
+    def test_ranks_overlap(self):
+        def overlap(plan):
+            plan["ranks"][1] = dict(copy.deepcopy(plan["ranks"][0]), rank=1)
+
+        self.assert_refused_when(overlap, "ranks[1]")
+
+    def test_no_ranks(self):
+        self.assert_refused_when(lambda plan: plan.update(ranks=[]), "ranks")

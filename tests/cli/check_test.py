@@ -1,0 +1,41 @@
+"""zf-tune check and explain: is a plan still right here, and why is it what it is."""
+
+import os
+
+from zf_cli import DONE, STALE, CommandTest
+
+
+class Check(CommandTest):
+    def test_fresh_plan_fits(self):
+        self.make_plan()
+        self.assert_exit(self.run_tune("check", "plan.json"), DONE)
+
+    def test_plan_of_another_machine_is_stale_and_every_difference_is_named(self):
+        self.make_plan("--topology", "pack:4 [numa(memory=64GiB)] core:64 pu:2")
+        result = self.run_tune("check", "plan.json")
+        self.assert_exit(result, STALE)
+        self.assertGreaterEqual(len((result.stdout + result.stderr).splitlines()), 2)
+        for word in ["packages", "cores"]:
+            self.assertIn(word, result.stdout + result.stderr)
+
+    def test_narrower_allocation_makes_a_plan_stale(self):
+        self.need_two_cpus()
+        cpus = sorted(os.sched_getaffinity(0))
+        self.make_plan()
+        result = self.run_tune("check", "plan.json", before=["taskset", "-c", str(cpus[0])])
+        self.assert_exit(result, STALE)
+        self.assertIn(str(cpus[1]), result.stdout + result.stderr)
+
+    def test_another_machine_as_data_may_be_checked(self):
+        node = "pack:2 [numa(memory=64GiB)] core:8 pu:1"
+        self.make_plan("--topology", node)
+        self.assert_exit(self.run_tune("check", "--topology", node, "plan.json"), DONE)
+
+    def test_explain_gives_the_reason_and_the_cpus(self):
+        plan = self.make_plan("--topology", "pack:2 [numa(memory=64GiB)] core:8 pu:1", "--ranks", "2")
+        result = self.run_tune("explain", "plan.json")
+        self.assert_exit(result, DONE)
+        self.assertIn(plan["choice"]["reason"], " ".join(result.stdout.split()))
+        for rank in plan["ranks"]:
+            self.assertIn(rank["training"]["cpus"], result.stdout)
+            self.assertIn(rank["optimizer"]["cpus"], result.stdout)

@@ -1,0 +1,175 @@
+"""zf-tune exec: the command runs where the plan says, or not at all."""
+
+import os
+import signal
+import statistics
+import subprocess
+import time
+
+from zf_cli import BINARY, DONE, STALE, USAGE, CommandTest, clean_environment, parse_cpus
+
+CPUS_ALLOWED = ["sh", "-c", "grep Cpus_allowed_list /proc/self/status"]
+FOREIGN = "pack:2 [numa(memory=64GiB)] core:512 pu:1"
+
+
+class Exec(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.make_plan("--ranks", "1")
+        self.training = self.plan["ranks"][0]["training"]
+
+    def run_exec(self, *command: str, options=(), plan="plan.json", **keywords):
+        return self.run_tune("exec", "--plan", plan, *options, "--", *command, **keywords)
+
+    def variables_of(self, *options: str, **environment: str) -> dict[str, str]:
+        result = self.run_exec("env", "-0", options=options, **environment)
+        self.assert_exit(result, DONE)
+        return dict(line.split("=", 1) for line in result.stdout.split("\0") if line)
+
+    def make_foreign_plan(self):
+        """Every rank of it wants CPUs that no machine of these tests has."""
+        self.make_plan("--topology", FOREIGN, "--allowed", "600-1023", name="foreign.json")
+
+    def test_binds_to_the_plans_training_cpus(self):
+        result = self.run_exec(*CPUS_ALLOWED)
+        self.assert_exit(result, DONE)
+        self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(self.training["cpus"]))
+
+    def test_reports_nothing_when_nothing_is_wrong(self):
+        self.assertEqual(self.run_exec("true").stderr, "")
+
+    def test_tells_the_runtime_where_the_plan_is(self):
+        variables = self.variables_of()
+        self.assertTrue(os.path.isabs(variables["ZF_PLAN"]))
+        self.assertTrue(os.path.samefile(variables["ZF_PLAN"], self.folder / "plan.json"))
+        self.assertEqual(variables["ZF_RANK"], "0")
+
+    def test_sets_the_thread_counts(self):
+        variables = self.variables_of()
+        self.assertEqual(variables["OMP_NUM_THREADS"], str(self.training["threads"]))
+        self.assertEqual(variables["MKL_NUM_THREADS"], str(self.training["threads"]))
+
+    def test_never_sets_omp_proc_bind(self):
+        self.assertFalse([name for name in self.variables_of() if name in ("OMP_PROC_BIND", "OMP_PLACES")])
+
+    def test_users_thread_counts_win_and_the_conflict_is_printed(self):
+        result = self.run_exec("sh", "-c", "echo $OMP_NUM_THREADS $MKL_NUM_THREADS",
+                               OMP_NUM_THREADS="77", MKL_NUM_THREADS="78")
+        self.assert_exit(result, DONE)
+        self.assertEqual(result.stdout, "77 78\n")
+        self.assertIn("OMP_NUM_THREADS", result.stderr)
+        self.assertIn("77", result.stderr)
+
+    def test_words_reach_the_command_as_they_are(self):
+        words = ["a b", "", "$HOME", "--plan", "--", "*", "é"]
+        result = self.run_exec("printf", "%s\\n", *words)
+        self.assertEqual(result.stdout.splitlines(), words)
+
+    def test_input_and_output_are_the_commands(self):
+        result = subprocess.run([BINARY, "exec", "--plan", "plan.json", "--", "cat"], cwd=self.folder,
+                                env=clean_environment(), input=b"\0\1\2\n", capture_output=True, timeout=20)
+        self.assertEqual(result.stdout, b"\0\1\2\n")
+
+    def test_exit_status_passes_through(self):
+        for code in [0, 1, 3, 42, 255]:
+            with self.subTest(code=code):
+                self.assert_exit(self.run_exec("sh", "-c", f"exit {code}"), code)
+
+    def test_death_by_signal_passes_through(self):
+        for number in [signal.SIGTERM, signal.SIGKILL, signal.SIGINT]:
+            with self.subTest(signal=number):
+                self.assert_exit(self.run_exec("sh", "-c", f"kill -{int(number)} $$"), -number)
+
+    def test_signals_reach_the_command(self):
+        process = subprocess.Popen([BINARY, "exec", "--plan", "plan.json", "--", "sleep", "30"], cwd=self.folder,
+                                   env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(lambda: open(f"/proc/{process.pid}/comm", encoding="ascii").read() == "sleep\n")
+        process.terminate()
+        self.assertEqual(process.wait(timeout=10), -signal.SIGTERM)
+
+    def test_missing_command_is_127(self):
+        result = self.run_exec("no-such-command-here")
+        self.assert_exit(result, 127)
+        self.assertIn("no-such-command-here", result.stderr)
+
+    def test_command_that_cannot_run_is_126(self):
+        script = self.folder / "not-executable"
+        script.write_text("#!/bin/sh\n")
+        script.chmod(0o644)
+        result = self.run_exec(str(script))
+        self.assert_exit(result, 126)
+        self.assertIn("not-executable", result.stderr)
+
+    def test_no_command_is_a_usage_error(self):
+        self.assert_refused(self.run_tune("exec", "--plan", "plan.json"), USAGE, "command")
+
+    def test_dry_run_starts_nothing_and_says_what_would_happen(self):
+        result = self.run_exec("touch", "started", options=["--dry-run"])
+        self.assert_exit(result, DONE)
+        self.assertFalse((self.folder / "started").exists())
+        for text in [self.training["cpus"], "touch", "started", "OMP_NUM_THREADS", "ZF_RANK"]:
+            self.assertIn(text, result.stdout)
+
+    def test_off_is_a_plain_exec(self):
+        result = self.run_exec("sh", "-c", "grep Cpus_allowed_list /proc/self/status; echo [$ZF_RANK$OMP_NUM_THREADS]",
+                               ZF_TUNE="off")
+        self.assert_exit(result, DONE)
+        self.assertEqual(parse_cpus(result.stdout.split()[1]), os.sched_getaffinity(0))
+        self.assertIn("[]", result.stdout)
+
+    def test_off_needs_no_plan(self):
+        result = self.run_exec("echo", "ran", plan="missing.json", ZF_TUNE="off")
+        self.assert_exit(result, DONE)
+        self.assertEqual(result.stdout, "ran\n")
+
+    def test_foreign_plan_starts_nothing(self):
+        self.make_foreign_plan()
+        result = self.run_exec("touch", "started", plan="foreign.json")
+        self.assert_refused(result, STALE, "--force")
+        self.assertFalse((self.folder / "started").exists())
+
+    def test_foreign_plan_starts_when_forced(self):
+        self.make_foreign_plan()
+        result = self.run_exec(*CPUS_ALLOWED, plan="foreign.json", options=["--force"])
+        self.assert_exit(result, DONE)
+        self.assertEqual(parse_cpus(result.stdout.split()[1]), os.sched_getaffinity(0))
+        self.assertTrue(result.stderr, "forced, and not a word about it")
+
+    def test_narrower_mask_than_the_plans_starts_nothing(self):
+        self.need_two_cpus()
+        one = str(min(os.sched_getaffinity(0)))
+        result = self.run_exec("touch", "started", before=["taskset", "-c", one])
+        self.assert_exit(result, STALE)
+        self.assertFalse((self.folder / "started").exists())
+
+    def test_memory_is_preferred_on_the_homes_nodes(self):
+        result = self.run_exec("sh", "-c", "head -n 1 /proc/self/numa_maps")
+        if result.returncode != 0:
+            self.skipTest("this kernel has no /proc/self/numa_maps")
+        if "memory policy refused" in result.stderr:
+            self.skipTest(f"memory policies are refused here: {result.stderr.strip()}")
+        self.assertRegex(result.stdout, "prefer")
+
+    def test_no_openmp_is_linked(self):
+        linked = subprocess.run(["ldd", BINARY], capture_output=True, text=True, check=True).stdout
+        self.assertNotRegex(linked, r"libgomp|libomp|libiomp")
+
+    def test_delays_the_command_by_less_than_50_ms(self):
+        def seconds(command) -> float:
+            started = time.monotonic()
+            subprocess.run(command, cwd=self.folder, env=clean_environment(), check=True)
+            return time.monotonic() - started
+
+        plain, bound = [], []
+        for _ in range(20):  # interleaved: a busy machine slows both
+            plain.append(seconds(["true"]))
+            bound.append(seconds([BINARY, "exec", "--plan", "plan.json", "--", "true"]))
+        self.assertLess(statistics.median(bound) - statistics.median(plain), 0.050)
+
+
+def wait_until(condition, deadline_s=10.0):
+    started = time.monotonic()
+    while not condition():
+        if time.monotonic() - started > deadline_s:
+            raise AssertionError("it never came true")
+        time.sleep(0.01)

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# The .deb holds everything where Debian would put it, and what it holds runs.
+# usage: package_test.sh BUILD_FOLDER [LIBRARY_TRIPLET]
+set -euo pipefail
+
+build=$1
+libraries=usr/lib${2:+/$2}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+for tool in cpack dpkg-deb dpkg-shlibdeps file; do
+  command -v "$tool" >/dev/null || { echo "skipped: no $tool; install dpkg-dev and file" && exit 77; }
+done
+
+(cd "$build" && cpack -G DEB -B "$work/out") >"$work/log" 2>&1 || { cat "$work/log" && exit 1; }
+deb=$(ls "$work"/out/*.deb)
+dpkg-deb -x "$deb" "$work/root"
+
+failures=0
+complain() {
+  echo "$*"
+  failures=$((failures + 1))
+}
+
+for path in usr/bin/zf-tune usr/bin/zf-optimizer "$libraries/libzf_runtime.so" "$libraries/libzf_runtime.so.0" \
+  usr/include/zf_runtime.h usr/share/zf-tune/plan.schema.json usr/share/zf-tune/workloads \
+  usr/share/man/man1/zf-tune.1.gz usr/share/doc/zf-tune/copyright usr/share/doc/zf-tune/changelog.gz; do
+  [[ -e $work/root/$path ]] || complain "missing: /$path"
+done
+
+# Nothing of the build machine: owners, run paths, groups that may write.
+if dpkg-deb -c "$deb" | grep -v ' root/root '; then complain "files that are not root's"; fi
+if dpkg-deb -c "$deb" | grep -E '^[-d].{4}w|^[-d].{7}w'; then complain "files that others may write"; fi
+for program in usr/bin/zf-tune usr/bin/zf-optimizer "$libraries/libzf_runtime.so"; do
+  if readelf -d "$work/root/$program" | grep -E 'RPATH|RUNPATH'; then complain "run path in /$program"; fi
+  if readelf -d "$work/root/$program" | grep -E 'NEEDED.*(gomp|libomp|iomp)'; then complain "OpenMP in /$program"; fi
+done
+[[ $(readlink "$work/root/$libraries/libzf_runtime.so") == libzf_runtime.so.0 ]] || complain "libzf_runtime.so is no link"
+
+depends=$(dpkg-deb -f "$deb" Depends)
+[[ $depends == *libhwloc* && $depends == *libc6* ]] || complain "dependencies without hwloc or libc: '$depends'"
+
+version=$("$work/root/usr/bin/zf-tune" --version)
+[[ $version == "zf-tune $(dpkg-deb -f "$deb" Version)" ]] || complain "the program says '$version'"
+MANWIDTH=80 man -l "$work/root/usr/share/man/man1/zf-tune.1.gz" 2>/dev/null | grep -q 'zf-tune exec' ||
+  ! command -v man >/dev/null || complain "the man page does not show"
+
+[[ $failures -eq 0 ]] && echo "$(basename "$deb"): good"
+exit "$((failures > 0))"

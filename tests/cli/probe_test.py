@@ -1,0 +1,67 @@
+"""zf-tune probe: the machine and the allocation, for people and for programs."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+
+from zf_cli import DONE, CommandTest
+
+SLURM_NODE = "pack:2 [numa(memory=256GiB)] l3u:2 core:12 pu:1"
+
+
+class Probe(CommandTest):
+    def test_text_names_every_allowed_cpu(self):
+        result = self.run_tune("probe")
+        self.assert_exit(result, DONE)
+        self.assertIn(allowed_list(), result.stdout)
+
+    def test_json_is_json(self):
+        result = self.run_tune("probe", "--format", "json")
+        self.assert_exit(result, DONE)
+        json.loads(result.stdout)
+
+    def test_affinity_mask_is_obeyed_and_given_as_the_reason(self):
+        self.need_two_cpus()
+        cpus = sorted(os.sched_getaffinity(0))
+        result = self.run_tune("probe", before=["taskset", "-c", str(cpus[1])])
+        self.assert_exit(result, DONE)
+        self.assertIn("affinity", result.stdout)
+
+    def test_synthetic_machine_is_not_this_one(self):
+        result = self.run_tune("probe", "--topology", SLURM_NODE, "--allowed", "0,4-11,21-26,30-46")
+        self.assert_exit(result, DONE)
+        self.assertIn("0,4-11,21-26,30-46", result.stdout)
+
+    def test_topology_may_be_json_too(self):
+        result = self.run_tune("probe", "--topology", SLURM_NODE, "--format", "json")
+        self.assert_exit(result, DONE)
+        self.assertIn("0-47", result.stdout)
+        json.loads(result.stdout)
+
+    def test_unknown_format_is_refused(self):
+        self.assert_refused(self.run_tune("probe", "--format", "yaml"), 2, "yaml", "--format")
+
+    def test_machine_of_384_pus_answers_within_300_ms(self):
+        if not shutil.which("lstopo-no-graphics"):
+            self.skipTest("no lstopo-no-graphics to make the XML with: install hwloc-nox")
+        subprocess.run(
+            ["lstopo-no-graphics", "-i", "pack:2 [numa(memory=384GiB)] l3u:12 core:8 pu:2", "--of", "xml", "big.xml"],
+            cwd=self.folder,
+            check=True,
+        )
+        seconds = []
+        for _ in range(5):
+            started = time.monotonic()
+            result = self.run_tune("probe", "--topology", "big.xml")
+            seconds.append(time.monotonic() - started)
+            self.assert_exit(result, DONE)
+        self.assertIn("384", result.stdout)
+        self.assertLess(min(seconds), 0.3)
+
+
+def allowed_list() -> str:
+    """What the kernel says of this process, in its own notation."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(line.split()[1] for line in status if line.startswith("Cpus_allowed_list"))

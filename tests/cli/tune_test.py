@@ -1,0 +1,70 @@
+"""zf-tune tune, briefly: a small model and a small budget, on whatever machine runs the tests."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import time
+
+from zf_cli import BINARY, DONE, INFEASIBLE, CommandTest, clean_environment
+
+BRIEF = ("--budget", "2s", "--params", "1M")
+
+
+class Tune(CommandTest):
+    def test_leaves_a_valid_plan_with_evidence(self):
+        self.assert_exit(self.run_tune("tune", *BRIEF, "-o", "x.json"), DONE)
+        plan = self.read_plan("x.json")
+        self.assert_sound(plan, os.sched_getaffinity(0))
+        self.assertTrue(plan["choice"]["reason"])
+        self.assertTrue(plan["evidence"]["samples"])
+        self.assertGreater(plan["choice"]["period_ns_median"], 0)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["x.json"])
+
+    def test_is_what_zf_tune_does_by_itself(self):
+        result = self.run_tune(*BRIEF)
+        self.assert_exit(result, DONE)
+        self.assert_sound(self.read_plan("plan.json"))
+
+    def test_keeps_to_the_budget(self):
+        started = time.monotonic()
+        self.assert_exit(self.run_tune("tune", *BRIEF), DONE)
+        self.assertLess(time.monotonic() - started, 2 + 8, "budget of 2 s, with start, first touch and a last sample")
+
+    def test_dash_means_stdout(self):
+        result = self.run_tune("tune", *BRIEF, "-o", "-")
+        self.assert_exit(result, DONE)
+        self.assert_sound(json.loads(result.stdout))
+        self.assert_wrote_nothing()
+
+    def test_one_cpu_gives_a_shared_plan(self):
+        cpu = max(os.sched_getaffinity(0))
+        result = self.run_tune("tune", *BRIEF, before=["taskset", "-c", str(cpu)])
+        self.assert_exit(result, DONE)
+        plan = self.read_plan()
+        self.assert_sound(plan, {cpu})
+        self.assertTrue(plan["ranks"][0]["shared"])
+
+    def test_more_ranks_than_cores_is_infeasible(self):
+        result = self.run_tune("tune", *BRIEF, "--ranks", "4096")
+        self.assert_refused(result, INFEASIBLE, "4096")
+        self.assert_wrote_nothing()
+
+    def test_term_ends_it_with_the_best_plan_so_far(self):
+        process = subprocess.Popen(
+            [BINARY, "tune", "--budget", "60s", "-o", "x.json"],
+            cwd=self.folder,
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        first = process.stderr.readline()  # said after the first visit of a split
+        self.assertIsNone(process.poll(), first)
+        process.send_signal(signal.SIGTERM)
+        _, talk = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, DONE, talk)
+        self.assert_sound(self.read_plan("x.json"))
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["x.json"])

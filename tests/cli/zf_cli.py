@@ -1,0 +1,106 @@
+"""What the tests of the commands share: running zf-tune in a clean environment, and reading what it wrote."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ.get("ZF_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+BINARY = os.environ.get("ZF_TUNE_BINARY", str(SOURCE / "build/bin/zf-tune"))
+
+DONE, RUNTIME_ERROR, USAGE, STALE, INFEASIBLE = 0, 1, 2, 3, 4
+
+# What a launcher, or the person at the keyboard, may have set: none of it may leak into a test.
+_LAUNCHERS = re.compile(
+    r"^(ZF_|SLURM_|OMPI_|MPI_|MV2_|PMI_|PMIX_|PALS_|LOCAL_|OMP_|MKL_|KMP_|HWLOC_|CUDA_|ROCR_|HIP_|RANK$|WORLD_SIZE$)"
+)
+
+
+def clean_environment(**extra: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not _LAUNCHERS.match(name)}
+    return kept | extra
+
+
+def parse_cpus(text: str) -> set[int]:
+    """The set that a canonical list "0,4-11" names."""
+    cpus: set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        low, _, high = part.partition("-")
+        cpus |= set(range(int(low), int(high or low) + 1))
+    return cpus
+
+
+def validate(plan: dict) -> None:
+    """By jsonschema, which knows nothing of the code that writes plans."""
+    try:
+        import jsonschema
+    except ImportError:
+        raise unittest.SkipTest("no independent validator: install python3-jsonschema") from None
+    jsonschema.validate(plan, json.loads((SOURCE / "configs/plan.schema.json").read_text()))
+
+
+class CommandTest(unittest.TestCase):
+    """Every test has an empty current directory of its own."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="zf-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def run_tune(self, *arguments: str, before=(), timeout=50, preexec_fn=None, **environment: str):
+        """zf-tune with these arguments, behind the words of `before` (taskset …). Text, never a terminal."""
+        return subprocess.run(
+            [*before, BINARY, *map(str, arguments)],
+            cwd=self.folder,
+            env=clean_environment(**environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=timeout,
+            preexec_fn=preexec_fn,
+        )
+
+    def need_two_cpus(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one CPU allowed, and this needs two")
+
+    def assert_exit(self, result, code: int):
+        self.assertEqual(result.returncode, code, f"\nstdout: {result.stdout}\nstderr: {result.stderr}")
+
+    def assert_refused(self, result, code: int, *named: str):
+        """The exit code, and one line on stderr that names these things; nothing on stdout, no file left."""
+        self.assert_exit(result, code)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        for text in named:
+            self.assertIn(text, result.stderr)
+
+    def assert_wrote_nothing(self):
+        self.assertEqual([path.name for path in self.folder.iterdir()], [])
+
+    def make_plan(self, *arguments: str, name="plan.json", **keywords) -> dict:
+        """A plan without measuring, in the current directory."""
+        result = self.run_tune("plan", "-q", "-o", name, *arguments, **keywords)
+        self.assert_exit(result, DONE)
+        return self.read_plan(name)
+
+    def read_plan(self, name="plan.json") -> dict:
+        return json.loads((self.folder / name).read_text())
+
+    def assert_sound(self, plan: dict, allowed: set[int] | None = None):
+        """The promises of every plan, checked here once more."""
+        validate(plan)
+        taken: set[int] = set()
+        for rank in plan["ranks"]:
+            training, pool = parse_cpus(rank["training"]["cpus"]), parse_cpus(rank["optimizer"]["cpus"])
+            self.assertTrue(training and pool, "an empty side")
+            self.assertEqual(bool(training & pool), rank["shared"])
+            self.assertFalse(taken & (training | pool), "two ranks on one CPU")
+            taken |= training | pool
+        self.assertLessEqual(taken, parse_cpus(plan["allocation"]["cpus"]))
+        if allowed is not None:
+            self.assertLessEqual(taken, allowed)

@@ -1,0 +1,84 @@
+#include "engine/half.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace zf {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// The value of a half by its definition.
+double value_of_f16(std::uint16_t half) {
+  const int exponent = (half >> 10) & 0x1f;
+  const int fraction = half & 0x3ff;
+  const double magnitude =
+      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  return (half & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+/// To nearest even by the definition of rounding: with ten fraction bits, or in units of 2^-24 below 2^-14.
+double rounded_to_f16(double x) {
+  if (x == 0) return x;
+  const int exponent = std::max(std::ilogb(x), -14);
+  const double rounded = std::ldexp(std::nearbyint(std::ldexp(x, 10 - exponent)), exponent - 10);
+  return std::fabs(rounded) >= 65536.0 ? std::copysign(kInfinity, x) : rounded;
+}
+
+TEST(Half, EveryF16IsReadByItsDefinition) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    if ((half & 0x7c00) == 0x7c00) continue;
+    ASSERT_EQ(static_cast<double>(f32_of_f16(half)), value_of_f16(half)) << bits;
+    ASSERT_EQ(std::signbit(f32_of_f16(half)), (half & 0x8000) != 0);
+    ASSERT_EQ(f16_of_f32(f32_of_f16(half)), half);
+  }
+  EXPECT_EQ(f32_of_f16(0x7c00), kInfinity);
+  EXPECT_EQ(f32_of_f16(0xfc00), -kInfinity);
+  EXPECT_TRUE(std::isnan(f32_of_f16(0x7c01)));
+}
+
+TEST(Half, F16RoundsToNearestEven) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 2'000'000; ++i) {
+    const float x = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    if (std::isnan(x)) {
+      ASSERT_TRUE(std::isnan(f32_of_f16(f16_of_f32(x))));
+    } else {
+      ASSERT_EQ(static_cast<double>(f32_of_f16(f16_of_f32(x))), rounded_to_f16(static_cast<double>(x))) << x;
+    }
+  }
+  // Ties and borders: halfway between neighbours, the smallest and the largest.
+  for (std::uint32_t bits = 0; bits < 0x7bff; ++bits) {
+    const double low = value_of_f16(static_cast<std::uint16_t>(bits));
+    const double high = value_of_f16(static_cast<std::uint16_t>(bits + 1));
+    const auto tie = static_cast<float>((low + high) / 2);
+    ASSERT_EQ(f16_of_f32(tie), bits + (bits & 1));
+    ASSERT_EQ(f16_of_f32(std::nextafter(tie, 0.0F)), bits);
+    ASSERT_EQ(f16_of_f32(std::nextafter(tie, kInfinity)), bits + 1);
+  }
+  EXPECT_EQ(f16_of_f32(65519.996F), 0x7bff);
+  EXPECT_EQ(f16_of_f32(65520.0F), 0x7c00);
+  EXPECT_EQ(f16_of_f32(-kInfinity), 0xfc00);
+}
+
+TEST(Half, Bf16RoundsToNearestEvenAndKeepsNan) {
+  for (std::uint32_t bits = 0; bits < 0x7f7f; ++bits) {
+    const std::uint32_t tie = (bits << 16) | 0x8000;
+    ASSERT_EQ(bf16_of_f32(std::bit_cast<float>(tie - 1)), bits);
+    ASSERT_EQ(bf16_of_f32(std::bit_cast<float>(tie)), bits + (bits & 1));
+    ASSERT_EQ(bf16_of_f32(std::bit_cast<float>(tie + 1)), bits + 1);
+    ASSERT_EQ(f32_of_bf16(static_cast<std::uint16_t>(bits)), std::bit_cast<float>(bits << 16));
+  }
+  EXPECT_EQ(bf16_of_f32(std::numeric_limits<float>::max()), 0x7f80) << "rounds up to infinity";
+  EXPECT_EQ(bf16_of_f32(-kInfinity), 0xff80);
+  for (const std::uint32_t nan : {0x7f800001U, 0x7fffffffU, 0xffc00000U, 0xff80ffffU}) {
+    EXPECT_TRUE(std::isnan(f32_of_bf16(bf16_of_f32(std::bit_cast<float>(nan))))) << nan;
+  }
+}
+
+}  // namespace
+}  // namespace zf

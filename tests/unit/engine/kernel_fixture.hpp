@@ -1,0 +1,115 @@
+// State to step, every variant to step it with, and hostile gradients. For the kernel's tests.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <bit>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "aligned_array.hpp"
+#include "engine/half.hpp"
+#include "engine/kernel.hpp"
+
+namespace zf {
+
+struct TestState {
+  AlignedArray<float> p, m, v, stale;
+  AlignedArray<float> g32;
+  AlignedArray<std::uint16_t> g16;  ///< the same gradients in the variant's 16-bit type
+  AlignedArray<std::uint16_t> copy;
+
+  /// The slice [begin, begin + n) as the kernel takes it.
+  AdamArrays arrays(const KernelVariant& variant, std::size_t begin, std::size_t n) {
+    AdamArrays slice;
+    slice.p = p.data() + begin;
+    slice.m = m.data() + begin;
+    slice.v = v.data() + begin;
+    slice.g = variant.grad == GradType::f32 ? static_cast<const void*>(g32.data() + begin)
+                                            : static_cast<const void*>(g16.data() + begin);
+    if (variant.stale) slice.stale = stale.data() + begin;
+    if (variant.copy != CopyType::none) slice.copy = copy.data() + begin;
+    slice.n = n;
+    return slice;
+  }
+
+  bool operator==(const TestState& other) const {
+    return same_bits(p, other.p) && same_bits(m, other.m) && same_bits(v, other.v) &&
+           same_bits(stale, other.stale) && same_bits(copy, other.copy);
+  }
+};
+
+/// Weights and moments as in training, some of them denormal; gradients of type `grad`, of all sizes,
+/// with denormals, infinities and NaNs of different payloads when `hostile`. Outputs are filled with a mark.
+inline TestState random_state(std::size_t n, GradType grad, unsigned seed, bool hostile) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  TestState state;
+  const auto draw = [&](float size) { return size * normal(random); };
+  for (std::size_t i = 0; i < n; ++i) {
+    const bool tiny = hostile && random() % 16 == 0;
+    state.p.push_back(draw(tiny ? 1e-39F : 1.0F));
+    state.m.push_back(draw(tiny ? 1e-39F : 1e-3F));
+    const float root = draw(tiny ? 1e-20F : 1e-3F);
+    state.v.push_back(root * root);
+    auto g = draw(1e-3F);
+    auto half = static_cast<std::uint16_t>(grad == GradType::bf16 ? bf16_of_f32(g) : f16_of_f32(g));
+    if (hostile && random() % 8 == 0) {
+      g = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+      half = static_cast<std::uint16_t>(random());
+      if (random() % 4 == 0) {  // infinity, quiet and signalling NaN
+        const std::uint32_t top[] = {0x7f800000U, 0xff800000U, 0x7fc12345U, 0xff812345U};
+        g = std::bit_cast<float>(top[random() % 4]);
+        half = static_cast<std::uint16_t>((grad == GradType::bf16 ? 0x7f80U : 0x7c00U) | (random() % 4));
+      }
+    }
+    state.g32.push_back(g);
+    state.g16.push_back(half);
+  }
+  state.stale.assign(n, -77.0F);
+  state.copy.assign(n, std::uint16_t{0x7777});
+  return state;
+}
+
+inline std::vector<KernelVariant> all_variants() {
+  std::vector<KernelVariant> variants;
+  for (const GradType grad : {GradType::f32, GradType::bf16, GradType::f16}) {
+    for (const CopyType copy : {CopyType::none, CopyType::bf16, CopyType::f16}) {
+      for (const bool stale : {false, true}) {
+        variants.push_back({grad, copy, stale, AdamMode::adamw, false});
+        variants.push_back({grad, copy, stale, AdamMode::adamw, true});
+        variants.push_back({grad, copy, stale, AdamMode::adam, true});
+        variants.push_back({grad, copy, stale, AdamMode::adam, false});
+      }
+    }
+  }
+  return variants;
+}
+
+inline std::string text(const KernelVariant& variant) {
+  return fmt::format("grad {} copy {} stale {} mode {} decay {}", static_cast<int>(variant.grad),
+                     static_cast<int>(variant.copy), variant.stale, static_cast<int>(variant.mode),
+                     variant.decay);
+}
+
+inline std::vector<Isa> supported_isas() {
+  std::vector<Isa> isas;
+  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+    if (is_supported(isa)) isas.push_back(isa);
+  }
+  return isas;
+}
+
+/// The scalars of one step of a variant, with everything on that scalars can turn on.
+inline AdamScalars test_scalars(const KernelVariant& variant, std::uint64_t step, float grad_scale = 0.3F) {
+  AdamSettings settings;
+  settings.weight_decay = variant.decay ? 0.1F : 0.0F;
+  settings.mode = variant.mode;
+  settings.grad_scale = grad_scale;
+  settings.bias_correction = step % 2 == 1;
+  return scalars_of(settings, advanced({}, settings, step));
+}
+
+}  // namespace zf

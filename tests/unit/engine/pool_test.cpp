@@ -1,0 +1,130 @@
+#include "engine/pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+#include "os/affinity.hpp"
+
+namespace zf {
+namespace {
+
+std::vector<Pu> allowed_pus() {
+  const CpuSet allowed = thread_affinity();
+  return {allowed.begin(), allowed.end()};
+}
+
+std::ptrdiff_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+TEST(Pool, RunsEachMemberExactlyOnce) {
+  for (std::size_t n = 1; n <= allowed_pus().size(); ++n) {
+    std::vector<Pu> pus = allowed_pus();
+    pus.resize(n);
+    Pool pool(pus);
+    ASSERT_EQ(pool.size(), n);
+    std::vector<int> calls(n, 0);  // plain: run() orders the members' writes before its return
+    std::vector<std::thread::id> threads(n);
+    for (int round = 1; round <= 100; ++round) {
+      pool.run([&](std::size_t member) {
+        ++calls[member];
+        threads[member] = std::this_thread::get_id();
+      });
+      for (const int count : calls) ASSERT_EQ(count, round);
+    }
+    EXPECT_EQ(threads[0], std::this_thread::get_id());
+    std::sort(threads.begin(), threads.end());
+    EXPECT_EQ(std::unique(threads.begin(), threads.end()), threads.end()) << "one thread each";
+  }
+}
+
+TEST(Pool, MembersSitOnTheirPus) {
+  std::vector<Pu> pus = allowed_pus();
+  std::reverse(pus.begin(), pus.end());  // the order is the caller's
+  Pool pool(pus);
+  std::vector<CpuSet> seen(pus.size());
+  pool.run([&](std::size_t member) { seen[member] = thread_affinity(); });
+  for (std::size_t member = 0; member < pus.size(); ++member) EXPECT_EQ(seen[member], CpuSet{pus[member]});
+}
+
+TEST(Pool, GivesTheCallerItsMaskBack) {
+  const CpuSet before = thread_affinity();
+  {
+    const Pool pool({before.last()});
+    EXPECT_EQ(thread_affinity(), CpuSet{before.last()});
+  }
+  EXPECT_EQ(thread_affinity(), before);
+}
+
+TEST(Pool, SurvivesTenThousandEmptyRuns) {
+  Pool pool(allowed_pus());
+  std::atomic<std::size_t> calls = 0;
+  for (int i = 0; i < 10'000; ++i)
+    pool.run([&](std::size_t) { calls.fetch_add(1, std::memory_order_relaxed); });
+  EXPECT_EQ(calls, 10'000 * pool.size());
+}
+
+TEST(Pool, WakesMembersThatHaveGoneToSleep) {
+  Pool pool(allowed_pus());
+  std::vector<int> calls(pool.size(), 0);
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // far beyond the spin
+    pool.run([&](std::size_t member) {
+      if (member != 0)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // and member 0 sleeps at the join
+      ++calls[member];
+    });
+  }
+  for (const int count : calls) EXPECT_EQ(count, 20);
+}
+
+TEST(Pool, ManyPoolsOneAfterTheOtherLeaveNothing) {
+  const auto before = threads_of_this_process();
+  for (int i = 0; i < 200; ++i) Pool pool(allowed_pus());
+  EXPECT_EQ(threads_of_this_process(), before);
+}
+
+TEST(Pool, AnAbsentPuThrowsAndLeavesNoThread) {
+  const CpuSet mask = thread_affinity();
+  const auto before = threads_of_this_process();
+  std::vector<Pu> last = allowed_pus();
+  last.push_back(Pu{60000});
+  std::vector<Pu> first = last;
+  std::reverse(first.begin(), first.end());
+  for (const std::vector<Pu>& pus : {last, first}) {
+    try {
+      const Pool pool(pus);
+      FAIL() << "CPU 60000 does not exist";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::runtime_error);
+      EXPECT_NE(std::string(error.what()).find("60000"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(threads_of_this_process(), before);
+    EXPECT_EQ(thread_affinity(), mask);
+  }
+}
+
+TEST(Pool, SpinsForABoundedTimeOnly) {
+  if (allowed_pus().size() < 2) GTEST_SKIP() << "needs 2 CPUs, " << print(thread_affinity()) << " is allowed";
+  // Two pools on the same CPUs: were waiting members to spin on, each would starve the other's.
+  std::vector<Pu> pus = allowed_pus();
+  Pool one(pus);
+  std::thread other([&] {
+    Pool pool(pus);
+    for (int i = 0; i < 500; ++i) pool.run([](std::size_t) {});
+  });
+  for (int i = 0; i < 500; ++i) one.run([](std::size_t) {});
+  other.join();
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,76 @@
+#include "engine/working_set.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "kernel_fixture.hpp"
+#include "os/affinity.hpp"
+
+namespace zf {
+namespace {
+
+std::vector<Pu> allowed_pus() {
+  const CpuSet allowed = thread_affinity();
+  return {allowed.begin(), allowed.end()};
+}
+
+bool on_page(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 4096 == 0; }
+
+TEST(WorkingSet, EveryMemberHasItsPages) {
+  Pool pool(allowed_pus());
+  const WorkingSet set(pool, 100'003);
+  EXPECT_EQ(set.elements(), 100'003U);
+  std::size_t sum = 0;
+  for (std::size_t member = 0; member < pool.size(); ++member) {
+    const AdamArrays& slice = set.slice(member);
+    EXPECT_TRUE(on_page(slice.p) && on_page(slice.g) && on_page(slice.m) && on_page(slice.v));
+    EXPECT_EQ(slice.p, set.slice(0).p + sum);
+    sum += slice.n;
+  }
+  EXPECT_EQ(sum, set.elements());
+}
+
+TEST(WorkingSet, StaysFiniteAndNormalThroughTenThousandMixedPasses) {
+  for (const int passes_per_step : {0, 1, 5, -1}) {  // -1: roofline passes only
+    Pool pool({allowed_pus().front()});
+    const WorkingSet set(pool, 3000);
+    const AdamArrays& slice = set.slice(0);
+    AdamSettings settings;
+    settings.weight_decay = 0.01F;
+    AdamProgress progress;
+    for (std::uint64_t i = 1; i <= 10'000; ++i) {
+      if (passes_per_step < 0 ||
+          (passes_per_step > 0 && i % static_cast<std::uint64_t>(passes_per_step) == 0)) {
+        roofline_pass(chosen_isa(), slice);
+      }
+      if (passes_per_step < 0) continue;
+      progress = advanced(progress, settings, i);
+      adam_kernel(chosen_isa(), {.decay = true})(scalars_of(settings, progress), slice);
+    }
+    for (std::size_t i = 0; i < slice.n; ++i) {
+      ASSERT_TRUE(std::isfinite(slice.p[i]) && std::fpclassify(slice.p[i]) != FP_SUBNORMAL) << slice.p[i];
+      ASSERT_TRUE(std::isnormal(slice.m[i])) << slice.m[i];
+      ASSERT_TRUE(std::isnormal(slice.v[i])) << slice.v[i];
+    }
+  }
+}
+
+TEST(WorkingSet, TooMuchIsRefusedWithTheAmount) {
+  Pool pool({allowed_pus().front()});
+  for (const std::size_t elements : {std::size_t{1} << 45, ~std::size_t{0}}) {
+    try {
+      const WorkingSet set(pool, elements);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::runtime_error);
+      EXPECT_THAT(error.what(), testing::HasSubstr("GiB"));
+      EXPECT_THAT(error.what(), testing::HasSubstr("--params"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,101 @@
+#include "ipc/arena_layout.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace zf {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<GroupShape> random_groups(std::mt19937& random) {
+  std::vector<GroupShape> groups(1 + random() % 20);
+  for (GroupShape& group : groups) {
+    group.elements = random() % 3 == 0 ? random() % 5 : random() % 5'000'000;
+    group.grad_type = static_cast<ElementType>(1 + random() % 3);
+    group.copy_type = random() % 2 == 0 ? ElementType::none : static_cast<ElementType>(2 + random() % 2);
+    group.stale = random() % 2 == 0;
+  }
+  return groups;
+}
+
+/// Every stretch of memory that a layout hands out, the control area first.
+std::vector<ArrayPlace> all_places(const ArenaLayout& layout) {
+  std::vector<ArrayPlace> places = {{0, sizeof(ControlBlock)},
+                                    {layout.groups_offset, layout.shapes.size() * sizeof(GroupBlock)},
+                                    {layout.ring_offset, layout.ring_capacity * sizeof(WorkEntry)}};
+  for (const auto& arrays : layout.arrays) places.insert(places.end(), arrays.begin(), arrays.end());
+  return places;
+}
+
+TEST(ArenaLayout, PartsAreAlignedDisjointAndInside) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    const ArenaLayout layout = arena_layout(random_groups(random));
+    std::uint64_t end = 0;
+    for (const ArrayPlace& place : all_places(layout)) {
+      ASSERT_GE(place.offset, end);
+      end = place.offset + place.bytes;
+    }
+    ASSERT_LE(end, layout.bytes);
+    ASSERT_EQ(layout.bytes % kPageBytes, 0U);
+    ASSERT_EQ(layout.arrays_offset % kPageBytes, 0U);
+    ASSERT_EQ(layout.groups_offset % alignof(GroupBlock), 0U);
+    for (const auto& arrays : layout.arrays) {
+      for (const ArrayPlace& array : arrays) ASSERT_EQ(array.offset % kPageBytes, 0U);
+    }
+  }
+}
+
+TEST(ArenaLayout, ArraysHaveTheBytesOfTheirTypes) {
+  const ArenaLayout layout = arena_layout(
+      {{.elements = 1000, .grad_type = ElementType::bf16, .copy_type = ElementType::f16, .stale = true},
+       {.elements = 7}});
+  const auto bytes = [&](std::size_t group, ArrayKind kind) {
+    return layout.arrays[group][static_cast<std::size_t>(kind)].bytes;
+  };
+  for (const ArrayKind kind : {ArrayKind::params, ArrayKind::moment1, ArrayKind::moment2, ArrayKind::stale}) {
+    EXPECT_EQ(bytes(0, kind), 4000U);
+  }
+  for (const ArrayKind kind : {ArrayKind::grads0, ArrayKind::grads1, ArrayKind::copy}) {
+    EXPECT_EQ(bytes(0, kind), 2000U);
+  }
+  EXPECT_EQ(bytes(1, ArrayKind::grads1), 28U);
+  EXPECT_EQ(bytes(1, ArrayKind::stale), 0U);
+  EXPECT_EQ(bytes(1, ArrayKind::copy), 0U);
+}
+
+TEST(ArenaLayout, RingHasRoomForEveryGroupAndBuffer) {
+  for (std::size_t groups = 1; groups < 70; ++groups) {
+    const ArenaLayout layout = arena_layout(std::vector<GroupShape>(groups, GroupShape{.elements = 1}));
+    EXPECT_GE(layout.ring_capacity, groups * kGradBuffers);
+    EXPECT_EQ(layout.ring_capacity & (layout.ring_capacity - 1), 0U);
+  }
+}
+
+TEST(ArenaLayout, RefusalsNameTheGroup) {
+  const auto refusal = [](const std::vector<GroupShape>& groups) -> std::string {
+    try {
+      arena_layout(groups);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::usage);
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_THAT(refusal({}), HasSubstr("0 groups"));
+  EXPECT_THAT(refusal({{.elements = 1}, {.elements = kMaxElements + 1}}), HasSubstr("group 1: "));
+  EXPECT_THAT(refusal({{.elements = 1, .grad_type = ElementType::none}}), HasSubstr("no gradient type"));
+  EXPECT_THAT(refusal({{.elements = 1, .copy_type = ElementType::f32}}), HasSubstr("no copy type"));
+  EXPECT_THAT(refusal(std::vector<GroupShape>(10000, GroupShape{.elements = kMaxElements})),
+              HasSubstr("2^62"));
+}
+
+}  // namespace
+}  // namespace zf

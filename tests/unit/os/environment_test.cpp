@@ -1,0 +1,89 @@
+#include "os/environment.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "base/error.hpp"
+
+namespace zf {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Environment with(std::map<std::string, std::string> variables) { return Environment(std::move(variables)); }
+
+TEST(Environment, RankOfEachLauncher) {
+  for (const char* name :
+       {"ZF_RANK", "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+        "MV2_COMM_WORLD_LOCAL_RANK", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"}) {
+    const auto rank = local_rank(with({{name, "3"}, {"RANK", "11"}}));
+    ASSERT_TRUE(rank) << name;
+    EXPECT_EQ(rank->value, 3);
+    EXPECT_EQ(rank->variable, name);
+  }
+  EXPECT_FALSE(local_rank(with({{"RANK", "11"}, {"LOCAL_RANK", ""}})));
+}
+
+TEST(Environment, TorchrunInsideSlurmIsBelieved) {
+  const auto rank = local_rank(with({{"SLURM_LOCALID", "0"}, {"LOCAL_RANK", "5"}}));
+  ASSERT_TRUE(rank);
+  EXPECT_EQ(rank->value, 5);
+}
+
+TEST(Environment, NonsenseRankIsNamed) {
+  for (const char* value : {"-1", "a", "1x", "0x1", "99999999999"}) {
+    try {
+      local_rank(with({{"SLURM_LOCALID", value}}));
+      FAIL() << value;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::usage);
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("SLURM_LOCALID"), HasSubstr(value)));
+    }
+  }
+}
+
+TEST(Environment, CountOfEachLauncher) {
+  for (const char* name :
+       {"SLURM_NTASKS_PER_NODE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+    const auto count = local_rank_count(with({{name, "8"}, {"CUDA_VISIBLE_DEVICES", "0"}}));
+    ASSERT_TRUE(count) << name;
+    EXPECT_EQ(count->value, 8);
+    EXPECT_EQ(count->variable, name);
+  }
+  EXPECT_THROW(local_rank_count(with({{"LOCAL_WORLD_SIZE", "0"}})), Error);
+  EXPECT_THROW(local_rank_count(with({{"SLURM_NTASKS_PER_NODE", "4(x2)"}})), Error);
+  EXPECT_FALSE(local_rank_count(with({{"SLURM_TASKS_PER_NODE", "4(x2)"}, {"WORLD_SIZE", "64"}})));
+}
+
+TEST(Environment, VisibleDevicesAreCounted) {
+  const auto ids = [](const char* text) {
+    const auto devices = visible_devices(with({{"CUDA_VISIBLE_DEVICES", text}}));
+    return devices ? devices->ids : std::vector<std::string>{"absent"};
+  };
+  EXPECT_THAT(ids("0,1"), ElementsAre("0", "1"));
+  EXPECT_THAT(ids("GPU-8932f937, GPU-5"), ElementsAre("GPU-8932f937", "GPU-5"));
+  EXPECT_THAT(ids("3,-1,2"), ElementsAre("3")) << "the driver stops at the first invalid entry";
+  for (const char* none : {"", "-1", "NoDevFiles"}) EXPECT_THAT(ids(none), ElementsAre()) << none;
+  EXPECT_FALSE(visible_devices(Environment()));
+}
+
+TEST(Environment, HiddenDevicesAreNoCount) {
+  EXPECT_FALSE(local_rank_count(with({{"CUDA_VISIBLE_DEVICES", "-1"}})));
+  const auto count = local_rank_count(with({{"ROCR_VISIBLE_DEVICES", "0,1,2"}}));
+  ASSERT_TRUE(count);
+  EXPECT_EQ(count->value, 3);
+  EXPECT_EQ(count->variable, "ROCR_VISIBLE_DEVICES");
+}
+
+TEST(Environment, OfThisProcess) {
+  ::setenv("ZF_TEST_VARIABLE", "a=b", 1);
+  EXPECT_EQ(Environment::of_this_process().get("ZF_TEST_VARIABLE"), "a=b");
+  ::unsetenv("ZF_TEST_VARIABLE");
+  EXPECT_FALSE(Environment::of_this_process().get("ZF_TEST_VARIABLE"));
+}
+
+}  // namespace
+}  // namespace zf

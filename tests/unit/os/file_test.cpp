@@ -1,0 +1,178 @@
+#include "os/file.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "tree.hpp"
+
+namespace zf {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  return names;
+}
+
+void expect_refused(const std::filesystem::path& path) {
+  try {
+    read_text_file(path);
+    FAIL() << path;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::usage);
+    EXPECT_THAT(error.what(), HasSubstr(path.string()));
+  }
+}
+
+TEST(File, WhatIsWrittenIsRead) {
+  TemporaryFolder folder;
+  for (const std::size_t size : {0u, 1u, 65535u, 65536u, 65537u, 3'000'000u}) {
+    const std::string text(size, 'x');
+    write_text_file_atomically(folder.path() / "f", text);
+    EXPECT_EQ(read_text_file(folder.path() / "f"), text);
+    EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"f"});
+  }
+}
+
+TEST(File, FifoIsRefusedWithoutWaitingForAWriter) {
+  TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder.path() / "fifo").c_str(), 0600), 0);
+  const auto start = now_ns();
+  expect_refused(folder.path() / "fifo");
+  EXPECT_LT(now_ns() - start, kSecondNs);
+}
+
+TEST(File, WhatIsNoFileIsRefused) {
+  TemporaryFolder folder;
+  expect_refused(folder.path());
+  expect_refused(folder.path() / "absent");
+  expect_refused("/dev/null");
+  expect_refused("/dev/zero");
+}
+
+TEST(File, HugeFileIsRefused) {
+  TemporaryFolder folder;
+  const auto path = folder.path() / "huge";
+  std::ofstream(path) << "x";
+  std::filesystem::resize_file(path, kMaxTextFileBytes + 1);
+  expect_refused(path);
+  std::filesystem::resize_file(path, kMaxTextFileBytes);
+  EXPECT_EQ(read_text_file(path).size(), kMaxTextFileBytes);
+}
+
+TEST(File, ModeFollowsTheUmask) {
+  TemporaryFolder folder;
+  for (const mode_t mask : {0022u, 0077u, 0000u}) {
+    const mode_t before = umask(mask);
+    write_text_file_atomically(folder.path() / "f", "x");
+    umask(before);
+    struct stat status = {};
+    ASSERT_EQ(stat((folder.path() / "f").c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777u, 0644u & ~mask);
+  }
+}
+
+TEST(File, RelativePathAndLongNameCanBeWritten) {
+  TemporaryFolder folder;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const std::string name(250, 'n');
+  write_text_file_atomically(name, "long");
+  EXPECT_EQ(read_text_file(name), "long");
+  std::filesystem::current_path(before);
+}
+
+TEST(File, LinkIsReplacedAndItsTargetKept) {
+  TemporaryFolder folder;
+  const auto target = folder.path() / "target";
+  const auto link = folder.path() / "link";
+  write_text_file_atomically(target, "precious");
+  std::filesystem::create_symlink(target, link);
+  write_text_file_atomically(link, "plan");
+  EXPECT_EQ(read_text_file(target), "precious");
+  EXPECT_EQ(read_text_file(link), "plan");
+  EXPECT_FALSE(std::filesystem::is_symlink(link));
+}
+
+/// A FIFO of our own, never /dev/null itself: run as root, a mistake in the code would replace it for
+/// everyone.
+TEST(File, DevicesAndFoldersAreNeverReplaced) {
+  TemporaryFolder folder;
+  const auto fifo = folder.path() / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  std::filesystem::create_symlink(fifo, folder.path() / "link");
+  EXPECT_THROW(write_text_file_atomically(fifo, "x"), Error);
+  EXPECT_THROW(write_text_file_atomically(folder.path() / "link", "x"), Error) << "as /dev/stdout is one";
+  EXPECT_THROW(write_text_file_atomically(folder.path(), "x"), Error);
+  EXPECT_THROW(write_text_file_atomically(folder.path() / "absent" / "f", "x"), Error);
+  EXPECT_TRUE(std::filesystem::is_fifo(fifo));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.path() / "link"));
+  EXPECT_EQ(names_in(folder.path()).size(), 2u);
+}
+
+/// A write that fails half-way, as on a full disk: the limit on the size of a file answers EFBIG.
+TEST(File, FailedWriteLeavesTheOldFileAndNothingElse) {
+  TemporaryFolder folder;
+  write_text_file_atomically(folder.path() / "f", "old");
+  struct rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small = {4096, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  try {
+    write_text_file_atomically(folder.path() / "f", std::string(10000, 'x'));
+    ADD_FAILURE() << "10000 bytes in a file of at most 4096";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::runtime_error);
+    EXPECT_THAT(error.what(), HasSubstr((folder.path() / "f").string()));
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(read_text_file(folder.path() / "f"), "old");
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"f"});
+}
+
+/// The same on a file system of one page, in a mount namespace of a child's own.
+TEST(File, FullDiskLeavesTheOldFileAndNothingElse) {
+  TemporaryFolder folder;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const std::string mountpoint = folder.path().string();
+    if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", mountpoint.c_str(), "tmpfs", 0, "size=8k") != 0) {
+      _exit(77);
+    }
+    bool failed = false;
+    try {
+      write_text_file_atomically(folder.path() / "f", "old");
+      write_text_file_atomically(folder.path() / "f", std::string(20000, 'x'));
+    } catch (const Error&) {
+      failed = true;
+    }
+    _exit(failed && read_text_file(folder.path() / "f") == "old" && names_in(folder.path()).size() == 1 ? 0
+                                                                                                        : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "a tmpfs cannot be mounted: needs root";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace zf

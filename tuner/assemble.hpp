@@ -1,0 +1,21 @@
+// Puts a plan together from its parts. Pure, but for the clock and the host's name in the provenance.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "tuner/machine.hpp"
+#include "tuner/split.hpp"
+
+namespace zf {
+
+/// Who made it, when (UTC), where: `command` as typed.
+Provenance provenance_of(std::string command);
+
+/// A whole plan for `split`; evidence may be empty (nothing measured). Adds the warnings that follow from the
+/// bindings themselves (a shared core).
+Plan assemble(Provenance made, const Machine& machine, const Workload& workload, const Split& split,
+              const Choice& choice, Evidence evidence, std::vector<std::string> warnings);
+
+}  // namespace zf

@@ -1,0 +1,10 @@
+#include "tuner/commands/commands.hpp"
+
+namespace zf {
+
+std::vector<Command> all_commands() {
+  return {tune_command(),  probe_command(), plan_command(), explain_command(),
+          check_command(), exec_command(),  bench_command()};
+}
+
+}  // namespace zf

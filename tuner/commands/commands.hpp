@@ -1,0 +1,28 @@
+// Every command of zf-tune: its options, and the function that runs it.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "tuner/cli.hpp"
+
+namespace zf {
+
+struct Command {
+  CommandSpec spec;
+  std::function<Exit(const Arguments&)> run;  ///< throws Error; main() prints it
+};
+
+Command tune_command();
+Command probe_command();
+Command plan_command();
+Command explain_command();
+Command check_command();
+Command exec_command();
+Command bench_command();
+
+/// All of them, in the order of the help.
+std::vector<Command> all_commands();
+
+}  // namespace zf

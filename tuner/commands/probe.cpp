@@ -1,0 +1,29 @@
+#include "tuner/probe.hpp"
+
+#include <fmt/core.h>
+
+#include "tuner/commands/commands.hpp"
+#include "tuner/commands/shared_arguments.hpp"
+
+namespace zf {
+namespace {
+
+CommandSpec spec() {
+  return {"probe", "probe [--format text|json] [options]",
+          "Shows the machine, what of it is allowed, and why the rest is not.",
+          with_machine_options({ranks_option(), format_option()})};
+}
+
+Exit run(const Arguments& arguments) {
+  const Format format = format_argument(arguments);
+  const Probe probe = probe_of(read_machine(machine_source(arguments)), Environment::of_this_process(),
+                               ranks_argument(arguments));
+  fmt::print("{}", format == Format::json ? probe_json(probe) : probe_text(probe));
+  return Exit::done;
+}
+
+}  // namespace
+
+Command probe_command() { return {spec(), run}; }
+
+}  // namespace zf

@@ -1,0 +1,35 @@
+#include "tuner/commands/shared_arguments.hpp"
+
+#include <fmt/core.h>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+
+namespace zf {
+
+MachineSource machine_source(const Arguments& arguments) {
+  MachineSource source;
+  source.topology = arguments.text("topology").value_or("");
+  if (const auto folder = arguments.text("sysroot")) source.sysroot = SysRoot(*folder);
+  if (const auto list = arguments.text("allowed")) source.allowed = parse_cpu_list(*list, "--allowed");
+  if (const auto list = arguments.text("mems")) source.mems = parse_node_list(*list, "--mems");
+  return source;
+}
+
+std::optional<int> ranks_argument(const Arguments& arguments) { return arguments.integer("ranks", 1, 4096); }
+
+OptionSpec ranks_option() {
+  return {"ranks", 'n', "N",
+          "training processes on this node (default: the launcher's variables, else one per GPU, else 1; e.g. 2)"};
+}
+
+Format format_argument(const Arguments& arguments) {
+  const std::string word = arguments.text("format").value_or("text");
+  if (word == "text") return Format::text;
+  if (word == "json") return Format::json;
+  throw Error(Exit::usage, fmt::format("zf-tune {}: --format: \"{}\" is neither text nor json", arguments.command, word));
+}
+
+OptionSpec format_option() { return {"format", 'f', "text|json", "how to print (default: text)"}; }
+
+}  // namespace zf

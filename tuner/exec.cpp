@@ -1,0 +1,124 @@
+#include "tuner/exec.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+#include "os/affinity.hpp"
+#include "os/memory.hpp"
+#include "plan/plan_check.hpp"
+#include "tuner/command_line.hpp"
+
+namespace zf {
+namespace {
+
+/// The rank, and where it was found.
+FromVariable rank_of(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
+  if (request.rank) return {*request.rank, "--rank"};
+  if (const auto found = local_rank(environment)) return *found;
+  if (plan.ranks.size() == 1) return {0, "the plan's only rank"};
+  throw Error(Exit::usage, fmt::format("which of the plan's {} ranks is this?", plan.ranks.size()),
+              "give --rank N, or start under torchrun, srun or mpirun, which set LOCAL_RANK or the like");
+}
+
+/// A thread count goes to the command unless the user has set one, and then the user is told.
+void set_unless_set(Launch& launch, const Environment& environment, const std::string& name, int threads) {
+  const std::string value = std::to_string(threads);
+  const auto users = environment.get(name);
+  if (!users) {
+    launch.set[name] = value;
+  } else if (*users != value) {
+    launch.notes.push_back(fmt::format("{}={} is yours and stays; the plan has {}", name, *users, value));
+  }
+}
+
+void narrow_to_allowed(Launch& launch, const RankBinding& binding, const Allowed& allowed, bool force) {
+  const CpuSet lost = (binding.training.cpus | binding.optimizer.cpus) - allowed.cpus;
+  const NodeSet lost_mems = binding.optimizer.mems - allowed.mems;
+  if (lost.empty() && lost_mems.empty()) return;
+  const std::string difference =
+      lost.empty() ? fmt::format("the plan's memory nodes {} of rank {} are not allowed here (allowed: {})",
+                                 print(lost_mems), binding.rank, print(allowed.mems))
+                   : fmt::format("the plan's CPUs {} of rank {} are not allowed here (allowed: {})", print(lost),
+                                 binding.rank, print(allowed.cpus));
+  if (!force) {
+    throw Error(Exit::stale_plan, difference, "make a plan here with zf-tune, or start anyway with --force");
+  }
+  launch.cpus = launch.cpus & allowed.cpus;
+  launch.mems = launch.mems & allowed.mems;
+  launch.notes.push_back(fmt::format("{}; going on, bound to {}", difference,
+                                     launch.cpus.empty() ? "nothing" : print(launch.cpus)));
+}
+
+}  // namespace
+
+bool switched_off(const Environment& environment) {
+  const std::string value = environment.get("ZF_TUNE").value_or("");
+  return value == "off" || value == "0" || value == "no" || value == "false";
+}
+
+Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
+                 const Environment& environment) {
+  const FromVariable rank = rank_of(plan, request, environment);
+  const RankBinding& binding = binding_of(plan, rank.value);
+
+  Launch launch;
+  launch.rank = rank.value;
+  launch.rank_source = rank.variable;
+  launch.cpus = binding.training.cpus;
+  launch.mems = binding.optimizer.mems;
+  narrow_to_allowed(launch, binding, allowed, request.force);
+  launch.set["ZF_PLAN"] = request.plan_path.string();
+  launch.set["ZF_RANK"] = std::to_string(rank.value);
+  launch.set["ZF_OPTIMIZER_CPUS"] = print(binding.optimizer.cpus);
+  set_unless_set(launch, environment, "OMP_NUM_THREADS", binding.training.threads);
+  set_unless_set(launch, environment, "MKL_NUM_THREADS", binding.training.threads);
+  return launch;
+}
+
+void apply(Launch& launch, bool force) {
+  if (!launch.cpus.empty()) {
+    try {
+      bind_this_thread(launch.cpus);
+    } catch (const Error& error) {
+      if (!force) throw Error(error.exit(), error.what(), "nothing was started; --force starts it all the same");
+      launch.notes.push_back(fmt::format("{}; going on", error.what()));
+    }
+  }
+  if (!launch.mems.empty()) {
+    if (const PolicyRefusal refusal = set_thread_memory_policy(MemoryPolicy::preferred, launch.mems)) {
+      launch.notes.push_back(fmt::format("memory policy refused ({}): first touch decides", *refusal));
+    }
+  }
+  for (const auto& [name, value] : launch.set) {
+    checked(::setenv(name.c_str(), value.c_str(), 1), fmt::format("setenv {}", name));
+  }
+}
+
+void become(const std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  const int error = errno;
+  throw Error(error == ENOENT ? Exit::not_found : Exit::cannot_execute,
+              fmt::format("{}: {}", command.front(), errno_text(error)));
+}
+
+std::string describe(const Launch& launch, const std::vector<std::string>& command) {
+  std::string text;
+  if (!launch.rank_source.empty()) text = fmt::format("# rank {} (from {})\n", launch.rank, launch.rank_source);
+  for (const std::string& note : launch.notes) text += fmt::format("# {}\n", note);
+  for (const auto& [name, value] : launch.set) text += fmt::format("export {}={}\n", name, shell_quoted(value));
+  if (!launch.mems.empty()) text += fmt::format("# memory: preferred on nodes {}\n", print(launch.mems));
+  text += "exec";
+  if (!launch.cpus.empty()) text += fmt::format(" taskset -c {}", print(launch.cpus));
+  for (const std::string& word : command) text += fmt::format(" {}", shell_quoted(word));
+  return text + "\n";
+}
+
+}  // namespace zf

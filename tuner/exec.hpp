@@ -1,0 +1,53 @@
+// Binds this process by a plan and becomes the command: what `zf-tune exec` does, and what it would do.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/id_set.hpp"
+#include "os/allowed.hpp"
+#include "os/environment.hpp"
+#include "plan/plan.hpp"
+
+namespace zf {
+
+/// Everything that will be done to this process before the command takes its place.
+struct Launch {
+  int rank = 0;
+  std::string rank_source;                    ///< "--rank", "LOCAL_RANK", …; empty: no plan is obeyed
+  CpuSet cpus;                                ///< to bind to; empty: leave the binding alone
+  NodeSet mems;                               ///< to prefer; empty: leave the policy alone
+  std::map<std::string, std::string> set;     ///< environment variables to set
+  std::vector<std::string> notes;             ///< one line each: user's settings that win, what was dropped
+};
+
+struct LaunchRequest {
+  std::filesystem::path plan_path;  ///< absolute, for ZF_PLAN
+  std::optional<int> rank;          ///< --rank
+  bool force = false;               ///< go on with what is allowed, unbound at worst
+};
+
+/// Pure: the plan's entry for this rank, held against what is allowed now and what the user has set.
+/// Throws Error(usage) when the rank is unknown or not in the plan, Error(stale_plan) that names the difference
+/// when the plan does not fit here and `force` is not given.
+Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
+                 const Environment& environment);
+
+/// Whether ZF_TUNE=off (or 0, no, false) makes every wrapper a plain exec.
+bool switched_off(const Environment& environment);
+
+/// Binds, reads back, sets the policy and the variables. Throws Error(runtime_error) when the binding did not
+/// take (with `force`: notes it). A refused memory policy is a note: first touch still places most pages.
+/// Precondition: the process has one thread.
+void apply(Launch& launch, bool force);
+
+/// Replaces this process. Returns only on failure, having thrown Error(not_found) or Error(cannot_execute).
+[[noreturn]] void become(const std::vector<std::string>& command);
+
+/// What apply() and become() would do, as lines a shell could run.
+std::string describe(const Launch& launch, const std::vector<std::string>& command);
+
+}  // namespace zf

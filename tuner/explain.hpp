@@ -1,0 +1,19 @@
+// A plan in words: what was chosen, from what evidence, and why. Pure.
+#pragma once
+
+#include <string>
+
+#include "plan/plan.hpp"
+
+namespace zf {
+
+/// The bindings, one row per rank.
+std::string explain_bindings(const Plan& plan);
+
+/// The evidence, one row per candidate, fewest pool threads first, the chosen one marked.
+std::string explain_evidence(const Plan& plan);
+
+/// Everything, for a person: machine, allocation, bindings, evidence, reason, warnings.
+std::string explain(const Plan& plan);
+
+}  // namespace zf

@@ -1,0 +1,77 @@
+#include "tuner/fingerprint.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/cpu_list.hpp"
+
+namespace zf {
+namespace {
+
+/// One line per fact, in the topology's own order, which does not depend on what is allowed.
+std::string class_text(const Topology& topology) {
+  std::string text = fmt::format("model {}\npackages {}\n", topology.cpu_model, topology.packages);
+  for (const NumaNode& node : topology.nodes) {
+    text += fmt::format("node {} cpus {} {}\n", node.id.os_index, print(node.cpus), node.subtype);
+  }
+  for (const L3Group& group : topology.l3_groups) {
+    text += fmt::format("l3 {} bytes {}\n", print(group.cpus), group.cache_bytes);
+  }
+  for (const Core& core : topology.cores) text += fmt::format("core {} package {}\n", print(core.cpus), core.package);
+  return text;
+}
+
+}  // namespace
+
+std::string digest(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{:016x}", hash);
+}
+
+MachineClass machine_class_of(const Topology& topology) {
+  MachineClass machine;
+  machine.fingerprint = digest(class_text(topology));
+  machine.model = topology.cpu_model;
+  machine.packages = topology.packages;
+  machine.numa_nodes = static_cast<int>(std::count_if(topology.nodes.begin(), topology.nodes.end(),
+                                                      [](const NumaNode& node) { return !node.is_cpuless(); }));
+  machine.cores = static_cast<int>(topology.cores.size());
+  machine.pus = static_cast<int>(topology.cpus.size());
+  machine.cpus = topology.cpus;
+  return machine;
+}
+
+Allocation allocation_of(const Allowed& allowed, const MachineClass& machine) {
+  Allocation allocation;
+  allocation.cpus = allowed.cpus;
+  allocation.mems = allowed.mems;
+  allocation.cpu_quota = allowed.cpu_quota;
+  allocation.memory_bytes = allowed.memory_bytes;
+  allocation.fingerprint =
+      digest(fmt::format("{}\ncpus {}\nmems {}\nquota {}\nmemory {}\n", machine.fingerprint, print(allowed.cpus),
+                         print(allowed.mems), allowed.cpu_quota.value_or(0), allowed.memory_bytes.value_or(0)));
+  return allocation;
+}
+
+std::vector<std::string> class_differences(const MachineClass& planned, const MachineClass& present) {
+  std::vector<std::string> differences;
+  const auto differ = [&](std::string_view what, const auto& then, const auto& now) {
+    if (then != now) differences.push_back(fmt::format("{}: {} in the plan, {} here", what, then, now));
+  };
+  differ("CPU model", planned.model, present.model);
+  differ("packages", planned.packages, present.packages);
+  differ("NUMA nodes with CPUs", planned.numa_nodes, present.numa_nodes);
+  differ("cores", planned.cores, present.cores);
+  differ("PUs", planned.pus, present.pus);
+  differ("CPUs", print(planned.cpus), print(present.cpus));
+  if (differences.empty() && planned.fingerprint != present.fingerprint) {
+    differences.push_back(fmt::format("layout of cores, caches and NUMA nodes: fingerprint {} in the plan, {} here",
+                                      planned.fingerprint, present.fingerprint));
+  }
+  return differences;
+}
+
+}  // namespace zf

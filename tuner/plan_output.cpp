@@ -1,0 +1,40 @@
+#include "tuner/plan_output.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/error.hpp"
+#include "plan/plan_json.hpp"
+
+namespace zf {
+
+PlanOutput::PlanOutput(std::string target) : target_(std::move(target)) {
+  if (target_ == "-") return;
+  const std::filesystem::path path(target_);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw Error(Exit::usage, fmt::format("-o {}: is a folder", target_), "name a file in it");
+  }
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    throw Error(Exit::usage, fmt::format("-o {}: {}: {}", target_, folder.string(), errno_text(errno)),
+                "name a file in a folder that you may write to");
+  }
+}
+
+void PlanOutput::write(const Plan& plan) const {
+  if (target_ == "-") {
+    const std::string text = print_plan(plan);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+      throw Error(Exit::runtime_error, fmt::format("standard output: {}", errno_text(errno)));
+    }
+    return;
+  }
+  save_plan(plan, target_);
+  fmt::print(stderr, "wrote {}\n", target_);
+}
+
+}  // namespace zf

@@ -1,0 +1,31 @@
+// Plain text tables: columns as wide as their widest cell, numbers to the right.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace zf {
+
+class Table {
+ public:
+  enum class Align { left, right };
+  struct Column {
+    std::string title;
+    Align align = Align::right;
+  };
+
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  /// Precondition: one cell per column.
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+  /// Title line and rows, each line indented by two blanks and ended by a newline.
+  std::string print() const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace zf
