@@ -37,8 +37,9 @@ Intent intent_of(const Split& split) {
 }  // namespace
 
 Provenance provenance_of(std::string command) {
-  return {fmt::format("zf-tune {}", version()), fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))),
-          host_name(), std::move(command)};
+  return {fmt::format("zf-tune {}", version()),
+          fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))), host_name(),
+          std::move(command)};
 }
 
 Plan assemble(Provenance made, const Machine& machine, const Workload& workload, const Split& split,
@@ -52,9 +53,10 @@ Plan assemble(Provenance made, const Machine& machine, const Workload& workload,
   for (std::size_t rank = 0; rank < split.ranks.size(); ++rank) {
     plan.ranks.push_back(binding_of_split(static_cast<int>(rank), split.ranks[rank]));
     if (!split.ranks[rank].shared) continue;
-    warnings.push_back(fmt::format("rank {} has one core: training and optimizer share it and will slow each other; "
-                                   "ask for at least two cores per rank",
-                                   rank));
+    warnings.push_back(
+        fmt::format("rank {} has one core: training and optimizer share it and will slow each other; "
+                    "ask for at least two cores per rank",
+                    rank));
   }
   plan.choice = choice;
   plan.evidence = std::move(evidence);

@@ -17,7 +17,8 @@ std::uint64_t available_memory_bytes(const SysRoot& sysroot, const Allowed& allo
       std::from_chars(text.data() + digits, text.data() + text.size(), kibibytes).ec != std::errc()) {
     throw Error(Exit::runtime_error, "/proc/meminfo: no MemAvailable", "mount /proc");
   }
-  // A cgroup's own usage is left out: page cache counts as usage and gives way, so half the limit is the better guess.
+  // A cgroup's own usage is left out: page cache counts as usage and gives way, so half the limit is the
+  // better guess.
   return std::min(kibibytes * 1024, allowed.memory_bytes.value_or(UINT64_MAX));
 }
 

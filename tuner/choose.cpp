@@ -25,7 +25,7 @@ std::string reason_for(const Evidence& evidence, const CandidateEvidence& knee) 
   const CandidateEvidence& fastest = fastest_of(evidence);
   const std::string step = print_duration(knee.step_ns_median);
   if (knee.reserved_cores == 0) {
-    return fmt::format("one core is all there is: training and optimizer share it, {} per step", step);
+    return fmt::format("a rank has one core, which training and optimizer share: {} per step", step);
   }
   if (evidence.candidates.size() == 1) {
     return fmt::format("the only split there is: {} for the optimizer, {} for training, {} per step",
@@ -33,11 +33,13 @@ std::string reason_for(const Evidence& evidence, const CandidateEvidence& knee) 
   }
   const std::string rest = fmt::format("the other {} of each rank train", cores(knee.reserved_cores));
   if (knee.id == fastest.id) {
-    return fmt::format("{} ({}) is the fastest pool at {} per step, and no smaller one comes within {:.1f} %; {}",
-                       cores(knee.pool_cores), knee.label, step, 100 * tie_of(evidence), rest);
+    return fmt::format(
+        "{} ({}) is the fastest pool at {} per step, and no smaller one comes within {:.1f} %; {}",
+        cores(knee.pool_cores), knee.label, step, 100 * tie_of(evidence), rest);
   }
   return fmt::format(
-      "{} ({}) take {} per step, a tie (within {:.1f} %) with the fastest pool ({} at {}): memory bandwidth is "
+      "{} ({}) take {} per step, a tie (within {:.1f} %) with the fastest pool ({} at {}): memory bandwidth "
+      "is "
       "saturated, so {}",
       cores(knee.pool_cores), knee.label, step, 100 * tie_of(evidence), fastest.label,
       print_duration(fastest.step_ns_median), rest);
@@ -63,8 +65,9 @@ void summarize(Evidence& evidence, int ranks) {
   std::vector<double> noises;
   for (CandidateEvidence& candidate : evidence.candidates) {
     summarize_candidate(candidate, evidence.samples);
-    const auto samples = std::count_if(evidence.samples.begin(), evidence.samples.end(),
-                                       [&](const Sample& sample) { return sample.candidate == candidate.id; });
+    const auto samples =
+        std::count_if(evidence.samples.begin(), evidence.samples.end(),
+                      [&](const Sample& sample) { return sample.candidate == candidate.id; });
     if (samples >= 2) noises.push_back(candidate.step_spread / std::sqrt(static_cast<double>(samples)));
   }
   evidence.noise_floor = noises.empty() ? 0 : median(noises);

@@ -15,8 +15,8 @@ inline constexpr double kTie = 0.02;
 /// median over candidates of spread / sqrt(samples)) and the roofline. Candidates keep their ids.
 void summarize(Evidence& evidence, int ranks);
 
-/// The knee: of all candidates that tie with the fastest, the one with the fewest pool threads, then the fewest
-/// cores, then the lowest time. Precondition: at least one candidate, summarized.
+/// The knee: of all candidates that tie with the fastest, the one with the fewest pool threads, then the
+/// fewest cores, then the lowest time. Precondition: at least one candidate, summarized.
 const CandidateEvidence& knee_of(const Evidence& evidence);
 
 /// The relative difference below which this evidence cannot tell two candidates apart.

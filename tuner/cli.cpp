@@ -15,7 +15,8 @@ cxxopts::Options cxxopts_of(const CommandSpec& spec) {
   cxxopts::Options options("zf-tune", "");
   options.add_options()("h,help", "print this help");
   for (const OptionSpec& option : spec.options) {
-    const std::string names = option.letter != 0 ? fmt::format("{},{}", option.letter, option.name) : option.name;
+    const std::string names =
+        option.letter != 0 ? fmt::format("{},{}", option.letter, option.name) : option.name;
     if (option.value.empty()) {
       options.add_options()(names, option.help);
     } else {
@@ -29,13 +30,14 @@ cxxopts::Options cxxopts_of(const CommandSpec& spec) {
 
 bool takes_value(const CommandSpec& spec, const std::string& word) {
   return std::any_of(spec.options.begin(), spec.options.end(), [&](const OptionSpec& option) {
-    const bool named = word == "--" + option.name || (option.letter != 0 && word == std::string{'-', option.letter});
+    const bool named =
+        word == "--" + option.name || (option.letter != 0 && word == std::string{'-', option.letter});
     return named && !option.value.empty();
   });
 }
 
-/// Where the options end and a wrapped command begins: at "--", or at the first word that is neither an option
-/// nor an option's value.
+/// Where the options end and a wrapped command begins: at "--", or at the first word that is neither an
+/// option nor an option's value.
 std::size_t end_of_options(const CommandSpec& spec, const std::vector<std::string>& words) {
   std::size_t at = 0;
   while (at < words.size() && words[at] != "--" && words[at].starts_with('-')) {
@@ -120,7 +122,8 @@ std::string help_of(const CommandSpec& spec) {
   };
   for (const OptionSpec& option : spec.options) {
     const std::string letter = option.letter != 0 ? fmt::format("-{}, ", option.letter) : "    ";
-    add(fmt::format("{}--{}{}{}", letter, option.name, option.value.empty() ? "" : " ", option.value), option.help);
+    add(fmt::format("{}--{}{}{}", letter, option.name, option.value.empty() ? "" : " ", option.value),
+        option.help);
   }
   add("-h, --help", "print this help");
   return text;

@@ -9,10 +9,10 @@
 namespace zf {
 
 struct OptionSpec {
-  std::string name;     ///< long name, without dashes
-  char letter = 0;      ///< short name; 0: none
-  std::string value;    ///< placeholder ("N", "FILE"); empty: a flag
-  std::string help;     ///< with default, unit and an example
+  std::string name;   ///< long name, without dashes
+  char letter = 0;    ///< short name; 0: none
+  std::string value;  ///< placeholder ("N", "FILE"); empty: a flag
+  std::string help;   ///< with default, unit and an example
 };
 
 struct CommandSpec {
@@ -29,7 +29,7 @@ struct Arguments {
   std::string command;                         ///< CommandSpec::name, for messages
   std::map<std::string, std::string> options;  ///< by long name; a flag's value is "true"
   std::vector<std::string> positionals;
-  std::vector<std::string> wrapped;            ///< the command line to run, for commands that wrap one
+  std::vector<std::string> wrapped;  ///< the command line to run, for commands that wrap one
   bool help = false;
 
   bool has(const std::string& option) const { return options.contains(option); }

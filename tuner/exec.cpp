@@ -43,8 +43,8 @@ void narrow_to_allowed(Launch& launch, const RankBinding& binding, const Allowed
   const std::string difference =
       lost.empty() ? fmt::format("the plan's memory nodes {} of rank {} are not allowed here (allowed: {})",
                                  print(lost_mems), binding.rank, print(allowed.mems))
-                   : fmt::format("the plan's CPUs {} of rank {} are not allowed here (allowed: {})", print(lost),
-                                 binding.rank, print(allowed.cpus));
+                   : fmt::format("the plan's CPUs {} of rank {} are not allowed here (allowed: {})",
+                                 print(lost), binding.rank, print(allowed.cpus));
   if (!force) {
     throw Error(Exit::stale_plan, difference, "make a plan here with zf-tune, or start anyway with --force");
   }
@@ -85,7 +85,8 @@ void apply(Launch& launch, bool force) {
     try {
       bind_this_thread(launch.cpus);
     } catch (const Error& error) {
-      if (!force) throw Error(error.exit(), error.what(), "nothing was started; --force starts it all the same");
+      if (!force)
+        throw Error(error.exit(), error.what(), "nothing was started; --force starts it all the same");
       launch.notes.push_back(fmt::format("{}; going on", error.what()));
     }
   }
@@ -111,9 +112,11 @@ void become(const std::vector<std::string>& command) {
 
 std::string describe(const Launch& launch, const std::vector<std::string>& command) {
   std::string text;
-  if (!launch.rank_source.empty()) text = fmt::format("# rank {} (from {})\n", launch.rank, launch.rank_source);
+  if (!launch.rank_source.empty())
+    text = fmt::format("# rank {} (from {})\n", launch.rank, launch.rank_source);
   for (const std::string& note : launch.notes) text += fmt::format("# {}\n", note);
-  for (const auto& [name, value] : launch.set) text += fmt::format("export {}={}\n", name, shell_quoted(value));
+  for (const auto& [name, value] : launch.set)
+    text += fmt::format("export {}={}\n", name, shell_quoted(value));
   if (!launch.mems.empty()) text += fmt::format("# memory: preferred on nodes {}\n", print(launch.mems));
   text += "exec";
   if (!launch.cpus.empty()) text += fmt::format(" taskset -c {}", print(launch.cpus));

@@ -17,11 +17,11 @@ namespace zf {
 /// Everything that will be done to this process before the command takes its place.
 struct Launch {
   int rank = 0;
-  std::string rank_source;                    ///< "--rank", "LOCAL_RANK", …; empty: no plan is obeyed
-  CpuSet cpus;                                ///< to bind to; empty: leave the binding alone
-  NodeSet mems;                               ///< to prefer; empty: leave the policy alone
-  std::map<std::string, std::string> set;     ///< environment variables to set
-  std::vector<std::string> notes;             ///< one line each: user's settings that win, what was dropped
+  std::string rank_source;                 ///< "--rank", "LOCAL_RANK", …; empty: no plan is obeyed
+  CpuSet cpus;                             ///< to bind to; empty: leave the binding alone
+  NodeSet mems;                            ///< to prefer; empty: leave the policy alone
+  std::map<std::string, std::string> set;  ///< environment variables to set
+  std::vector<std::string> notes;          ///< one line each: user's settings that win, what was dropped
 };
 
 struct LaunchRequest {
@@ -31,8 +31,8 @@ struct LaunchRequest {
 };
 
 /// Pure: the plan's entry for this rank, held against what is allowed now and what the user has set.
-/// Throws Error(usage) when the rank is unknown or not in the plan, Error(stale_plan) that names the difference
-/// when the plan does not fit here and `force` is not given.
+/// Throws Error(usage) when the rank is unknown or not in the plan, Error(stale_plan) that names the
+/// difference when the plan does not fit here and `force` is not given.
 Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
                  const Environment& environment);
 

@@ -20,7 +20,8 @@ std::string counted(int count, std::string_view noun) {
 std::string limits(const Allocation& allocation) {
   std::string text;
   if (allocation.cpu_quota) text += fmt::format(", a quota of {:.3g} CPUs", *allocation.cpu_quota);
-  if (allocation.memory_bytes) text += fmt::format(", a limit of {} of memory", print_bytes(*allocation.memory_bytes));
+  if (allocation.memory_bytes)
+    text += fmt::format(", a limit of {} of memory", print_bytes(*allocation.memory_bytes));
   return text;
 }
 
@@ -34,26 +35,40 @@ double bytes_per_s(const Plan& plan, Nanoseconds step_ns) {
 
 std::string explain_bindings(const Plan& plan) {
   using enum Table::Align;
-  Table table({{"rank"}, {"training CPUs", left}, {"threads"}, {"optimizer CPUs", left}, {"memory", left}, {"", left}});
+  Table table({{"rank"},
+               {"training CPUs", left},
+               {"threads"},
+               {"optimizer CPUs", left},
+               {"memory", left},
+               {"", left}});
   for (const RankBinding& rank : plan.ranks) {
     table.add({std::to_string(rank.rank), print(rank.training.cpus), std::to_string(rank.training.threads),
-               print(rank.optimizer.cpus), "node " + print(rank.optimizer.mems), rank.shared ? "shared" : ""});
+               print(rank.optimizer.cpus), "node " + print(rank.optimizer.mems),
+               rank.shared ? "shared" : ""});
   }
   return table.print();
 }
 
 std::string explain_evidence(const Plan& plan) {
   using enum Table::Align;
-  Table table({{"", left}, {"split", left}, {"reserved"}, {"pool threads"}, {"step"}, {"spread"}, {"GB/s"},
-               {"of roofline"}, {"samples"}});
+  Table table({{"", left},
+               {"split", left},
+               {"reserved"},
+               {"pool threads"},
+               {"step"},
+               {"spread"},
+               {"GB/s"},
+               {"of roofline"},
+               {"samples"}});
   auto candidates = plan.evidence.candidates;
   std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.pool_threads, a.label) < std::tuple(b.pool_threads, b.label);
   });
   for (const CandidateEvidence& candidate : candidates) {
     const bool chosen = candidate.id == plan.choice.candidate;
-    const auto samples = std::count_if(plan.evidence.samples.begin(), plan.evidence.samples.end(),
-                                       [&](const Sample& sample) { return sample.candidate == candidate.id; });
+    const auto samples =
+        std::count_if(plan.evidence.samples.begin(), plan.evidence.samples.end(),
+                      [&](const Sample& sample) { return sample.candidate == candidate.id; });
     table.add({chosen ? ">" : "", candidate.label, std::to_string(candidate.reserved_cores),
                std::to_string(candidate.pool_threads), print_duration(candidate.step_ns_median),
                fmt::format("{:.1f} %", 100 * candidate.step_spread),
@@ -64,21 +79,23 @@ std::string explain_evidence(const Plan& plan) {
 }
 
 std::string explain(const Plan& plan) {
-  std::string text = fmt::format("A plan by {}, made at {} on {}\n\n", plan.made.by, plan.made.at,
-                                 plan.made.host);
+  std::string text =
+      fmt::format("A plan by {}, made at {} on {}\n\n", plan.made.by, plan.made.at, plan.made.host);
   text += fmt::format("Machine     {}: {}, {} with CPUs, {}, {} ({})\n",
                       plan.machine.model.empty() ? "unknown CPU" : plan.machine.model,
-                      counted(plan.machine.packages, "package"), counted(plan.machine.numa_nodes, "NUMA node"),
-                      counted(plan.machine.cores, "core"), counted(plan.machine.pus, "PU"), plan.machine.fingerprint);
+                      counted(plan.machine.packages, "package"),
+                      counted(plan.machine.numa_nodes, "NUMA node"), counted(plan.machine.cores, "core"),
+                      counted(plan.machine.pus, "PU"), plan.machine.fingerprint);
   text += fmt::format("Allocation  CPUs {}, memory nodes {}{}\n", print(plan.allocation.cpus),
                       print(plan.allocation.mems), limits(plan.allocation));
   text += fmt::format("Workload    {}: {} parameters on {}\n\n", plan.workload.name,
                       print_quantity(plan.workload.params), counted(plan.workload.ranks, "rank"));
   text += explain_bindings(plan) + "\n";
   if (!plan.evidence.candidates.empty()) {
-    text += fmt::format("Measured with all ranks at once, {} per rank, {} kernels; differences under {:.1f} % are ties:\n",
-                        print_bytes(plan.evidence.working_set_bytes_per_rank), plan.evidence.isa,
-                        100 * tie_of(plan.evidence));
+    text += fmt::format(
+        "Measured with all ranks at once, {} per rank, {} kernels; differences under {:.1f} % are ties:\n",
+        print_bytes(plan.evidence.working_set_bytes_per_rank), plan.evidence.isa,
+        100 * tie_of(plan.evidence));
     text += explain_evidence(plan) + "\n";
   }
   text += fmt::format("Why: {}.\n", plan.choice.reason);

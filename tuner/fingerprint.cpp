@@ -19,7 +19,8 @@ std::string class_text(const Topology& topology) {
   for (const L3Group& group : topology.l3_groups) {
     text += fmt::format("l3 {} bytes {}\n", print(group.cpus), group.cache_bytes);
   }
-  for (const Core& core : topology.cores) text += fmt::format("core {} package {}\n", print(core.cpus), core.package);
+  for (const Core& core : topology.cores)
+    text += fmt::format("core {} package {}\n", print(core.cpus), core.package);
   return text;
 }
 
@@ -36,8 +37,8 @@ MachineClass machine_class_of(const Topology& topology) {
   machine.fingerprint = digest(class_text(topology));
   machine.model = topology.cpu_model;
   machine.packages = topology.packages;
-  machine.numa_nodes = static_cast<int>(std::count_if(topology.nodes.begin(), topology.nodes.end(),
-                                                      [](const NumaNode& node) { return !node.is_cpuless(); }));
+  machine.numa_nodes = static_cast<int>(std::count_if(
+      topology.nodes.begin(), topology.nodes.end(), [](const NumaNode& node) { return !node.is_cpuless(); }));
   machine.cores = static_cast<int>(topology.cores.size());
   machine.pus = static_cast<int>(topology.cpus.size());
   machine.cpus = topology.cpus;
@@ -50,9 +51,9 @@ Allocation allocation_of(const Allowed& allowed, const MachineClass& machine) {
   allocation.mems = allowed.mems;
   allocation.cpu_quota = allowed.cpu_quota;
   allocation.memory_bytes = allowed.memory_bytes;
-  allocation.fingerprint =
-      digest(fmt::format("{}\ncpus {}\nmems {}\nquota {}\nmemory {}\n", machine.fingerprint, print(allowed.cpus),
-                         print(allowed.mems), allowed.cpu_quota.value_or(0), allowed.memory_bytes.value_or(0)));
+  allocation.fingerprint = digest(
+      fmt::format("{}\ncpus {}\nmems {}\nquota {}\nmemory {}\n", machine.fingerprint, print(allowed.cpus),
+                  print(allowed.mems), allowed.cpu_quota.value_or(0), allowed.memory_bytes.value_or(0)));
   return allocation;
 }
 
@@ -68,8 +69,9 @@ std::vector<std::string> class_differences(const MachineClass& planned, const Ma
   differ("PUs", planned.pus, present.pus);
   differ("CPUs", print(planned.cpus), print(present.cpus));
   if (differences.empty() && planned.fingerprint != present.fingerprint) {
-    differences.push_back(fmt::format("layout of cores, caches and NUMA nodes: fingerprint {} in the plan, {} here",
-                                      planned.fingerprint, present.fingerprint));
+    differences.push_back(
+        fmt::format("layout of cores, caches and NUMA nodes: fingerprint {} in the plan, {} here",
+                    planned.fingerprint, present.fingerprint));
   }
   return differences;
 }

@@ -11,8 +11,8 @@
 
 namespace zf {
 
-/// The machine's class: CPU model, packages, NUMA nodes and their CPUs, L3 groups and sizes, cores and their PUs.
-/// Not in it: memory sizes (firmware keeps a varying bit), GPUs, host names, what is allowed.
+/// The machine's class: CPU model, packages, NUMA nodes and their CPUs, L3 groups and sizes, cores and their
+/// PUs. Not in it: memory sizes (firmware keeps a varying bit), GPUs, host names, what is allowed.
 MachineClass machine_class_of(const Topology& topology);
 
 /// What is allowed, tied to the machine's class.

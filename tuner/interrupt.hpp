@@ -5,8 +5,8 @@
 
 namespace zf {
 
-/// Catches the first SIGINT or SIGTERM; a second one ends the process as usual. One at a time in a process, on
-/// the main thread. Restores the old handlers.
+/// Catches the first SIGINT or SIGTERM; a second one ends the process as usual. One at a time in a process,
+/// on the main thread. Restores the old handlers.
 class InterruptWatch {
  public:
   InterruptWatch();

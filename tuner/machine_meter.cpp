@@ -21,8 +21,8 @@ namespace {
 /// What every rank does between two barriers, in this order over and over.
 enum class Pass { step, roofline };
 
-/// Drives all ranks in lockstep. Times are taken by the barrier itself, when the last rank arrives, so that a pass
-/// lasts from the start of all to the end of the slowest.
+/// Drives all ranks in lockstep. Times are taken by the barrier itself, when the last rank arrives, so that a
+/// pass lasts from the start of all to the end of the slowest.
 class Lockstep {
  public:
   Lockstep(std::size_t ranks, int samples, Nanoseconds deadline_ns)
@@ -116,7 +116,8 @@ void drive_rank(const RankSplit& rank, std::size_t elements, Isa isa, Lockstep& 
 
 }  // namespace
 
-MachineMeter::MachineMeter(std::uint64_t elements_per_rank) : elements_(elements_per_rank), isa_(chosen_isa()) {}
+MachineMeter::MachineMeter(std::uint64_t elements_per_rank)
+    : elements_(elements_per_rank), isa_(chosen_isa()) {}
 
 std::string MachineMeter::isa() const { return std::string(name_of(isa_)); }
 
@@ -154,11 +155,12 @@ WorkingSetSize working_set_size(std::uint64_t params, int ranks, std::uint64_t c
   WorkingSetSize size;
   size.elements_per_rank = std::max<std::uint64_t>(1, bytes / WorkingSet::kBytesPerElement / count);
   if (bytes < wanted) {
-    size.warning = fmt::format("measured over {} instead of {}: only {} of memory are available", print_bytes(bytes),
-                               print_bytes(wanted), print_bytes(available_bytes));
+    size.warning = fmt::format("measured over {} instead of {}: only {} of memory are available",
+                               print_bytes(bytes), print_bytes(wanted), print_bytes(available_bytes));
   } else if (bytes < 2 * cache_bytes) {
-    size.warning = fmt::format("the {} measured over may stay in the caches ({}): bandwidths are not memory's",
-                               print_bytes(bytes), print_bytes(cache_bytes));
+    size.warning =
+        fmt::format("the {} measured over may stay in the caches ({}): bandwidths are not memory's",
+                    print_bytes(bytes), print_bytes(cache_bytes));
   }
   return size;
 }

@@ -23,11 +23,13 @@ std::string overview() {
       "Finds out which cores of this node should train and which should run the CPU optimizer.\n"
       "Without a command: tune.\n\nCommands:\n";
   for (const Command& command : zf::all_commands()) {
-    text += fmt::format("  {:9} {}\n", command.spec.name, command.spec.summary.substr(0, command.spec.summary.find('\n')));
+    text += fmt::format("  {:9} {}\n", command.spec.name,
+                        command.spec.summary.substr(0, command.spec.summary.find('\n')));
   }
   return text +
          "\nzf-tune COMMAND --help tells more. Exit codes: 0 done, 1 runtime error, 2 usage, 3 stale or\n"
-         "mismatched plan, 4 infeasible; exec hands on its command's own, 126 and 127 when it cannot start.\n";
+         "mismatched plan, 4 infeasible; exec hands on its command's own, 126 and 127 when it cannot "
+         "start.\n";
 }
 
 Exit run_command(const Command& command, const std::vector<std::string>& words) {

@@ -21,8 +21,8 @@ class Meter {
  public:
   virtual ~Meter() = default;
 
-  /// One visit to a split: set up, warm up (discarded), `samples` pairs. Stops early, with at least one pair, once
-  /// now_ns() has passed `deadline_ns`. Throws Error(runtime_error) when the split cannot be set up.
+  /// One visit to a split: set up, warm up (discarded), `samples` pairs. Stops early, with at least one pair,
+  /// once now_ns() has passed `deadline_ns`. Throws Error(runtime_error) when the split cannot be set up.
   virtual std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) = 0;
 
   /// fp32 parameters that every rank steps over.

@@ -10,8 +10,8 @@ namespace zf {
 
 class PlanOutput {
  public:
-  /// Throws Error(usage) when `target` is a folder or its folder cannot be written to: better now than after a
-  /// minute of measuring.
+  /// Throws Error(usage) when `target` is a folder or its folder cannot be written to: better now than after
+  /// a minute of measuring.
   explicit PlanOutput(std::string target);
 
   /// Atomically, and says where on stderr. Throws Error(runtime_error) with the path.

@@ -15,9 +15,9 @@ struct RankCount {
 };
 
 /// `given` (--ranks), else what the launcher's variables say, else one per GPU of this machine unless
-/// CUDA_VISIBLE_DEVICES or its kin hide them, else 1. The variables and GPUs of this machine say nothing about
-/// another one: they are left out unless topology.is_this_machine.
-/// Throws Error(usage) with the variable when its value is no number.
+/// CUDA_VISIBLE_DEVICES or its kin hide them, else 1. The variables and GPUs of this machine say nothing
+/// about another one: they are left out unless topology.is_this_machine. Throws Error(usage) with the
+/// variable when its value is no number.
 RankCount rank_count_of(std::optional<int> given, const Environment& environment, const Topology& topology);
 
 }  // namespace zf

@@ -15,8 +15,8 @@ struct SweepLimits {
   Nanoseconds budget_ns = 60 * kSecondNs;  ///< no visit begins that would end after it, but the first
   int rounds = 5;                          ///< visits per candidate at the most
   int samples_per_visit = 3;
-  unsigned seed = 1;                       ///< of the order within a round
-  std::function<bool()> stop;              ///< asked before every visit: true ends the sweep with what it has
+  unsigned seed = 1;           ///< of the order within a round
+  std::function<bool()> stop;  ///< asked before every visit: true ends the sweep with what it has
 };
 
 /// Told after every visit.
@@ -33,9 +33,9 @@ struct SweepResult {
   std::vector<Split> splits;  ///< splits[id] is what candidate id measured
 };
 
-/// Visits the coarse shapes once, then the sizes around the knee, then all of them round after round in random
-/// order, so that drift of the machine hits all alike. May end without any candidate, if stopped at once.
-/// Throws what the meter throws.
+/// Visits the coarse shapes once, then the sizes around the knee, then all of them round after round in
+/// random order, so that drift of the machine hits all alike. May end without any candidate, if stopped at
+/// once. Throws what the meter throws.
 SweepResult sweep(const std::vector<Home>& homes, Meter& meter, const SweepLimits& limits,
                   const std::function<void(const SweepProgress&)>& progress);
 

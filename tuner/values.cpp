@@ -42,7 +42,8 @@ int parse_integer(std::string_view text, int low, int high, std::string_view wha
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
-    throw Error(Exit::usage, fmt::format("{}: \"{}\" is no whole number from {} to {}", what, text, low, high));
+    throw Error(Exit::usage,
+                fmt::format("{}: \"{}\" is no whole number from {} to {}", what, text, low, high));
   }
   return value;
 }
@@ -52,16 +53,19 @@ std::uint64_t parse_quantity(std::string_view text, std::string_view what) {
       {{"", 1}, {"K", 1e3}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"B", 1e9}, {"b", 1e9}, {"T", 1e12}}};
   const auto value = scaled(text, kUnits);
   if (!value || *value < 1 || *value > 1e15) {
-    throw Error(Exit::usage, fmt::format("{}: \"{}\" is no count", what, text), "write one like 3B, 500M or 1000000");
+    throw Error(Exit::usage, fmt::format("{}: \"{}\" is no count", what, text),
+                "write one like 3B, 500M or 1000000");
   }
   return static_cast<std::uint64_t>(std::llround(*value));
 }
 
 Nanoseconds parse_duration(std::string_view text, std::string_view what) {
-  static constexpr std::array<Unit, 5> kUnits{{{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"m", 60e9}, {"h", 3600e9}}};
+  static constexpr std::array<Unit, 5> kUnits{
+      {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"m", 60e9}, {"h", 3600e9}}};
   const auto value = scaled(text, kUnits);
   if (!value || *value < 1 || *value > 86400e9) {
-    throw Error(Exit::usage, fmt::format("{}: \"{}\" is no duration", what, text), "write one like 60s, 500ms or 2m");
+    throw Error(Exit::usage, fmt::format("{}: \"{}\" is no duration", what, text),
+                "write one like 60s, 500ms or 2m");
   }
   return std::llround(*value);
 }

@@ -23,8 +23,8 @@ void require(bool good, std::size_t index, std::string_view field, double value,
 }  // namespace
 
 zf_group read_group(const zf_group* given, std::size_t index) {
-  static constexpr zf_group kDefaults = ZF_GROUP_INIT;
-  const zf_group group = read_versioned(given, kDefaults, kFirstGroupBytes, "zf_group");
+  static constexpr zf_group defaults = ZF_GROUP_INIT;
+  const zf_group group = read_versioned(given, defaults, kFirstGroupBytes, "zf_group");
   const auto beta = [](float value) { return value >= 0.0F && value < 1.0F; };
   const auto weight = [](float value) { return std::isfinite(value) && value >= 0.0F; };
   require(group.mode == ZF_ADAM || group.mode == ZF_ADAMW, index, "mode", group.mode, "ZF_ADAM or ZF_ADAMW");

@@ -98,12 +98,12 @@ void check_binding(const BoundPlan& plan, const Allowed& allowed) {
 }
 
 void check_memory(std::uint64_t arena_bytes, const Allowed& allowed) {
-  constexpr const char* kNext = "give the job more memory, or fewer parameters per rank";
+  constexpr const char* next = "give the job more memory, or fewer parameters per rank";
   if (allowed.memory_bytes && arena_bytes > *allowed.memory_bytes) {
     throw Refusal(ZF_ERROR_SYSTEM,
                   fmt::format("the arena needs {:.1f} GiB, and the job's memory limit is {:.1f} GiB ({})",
                               gib(arena_bytes), gib(*allowed.memory_bytes), allowed.memory_path),
-                  kNext);
+                  next);
   }
   const std::string text = SysRoot().read("/proc/meminfo").value_or("");
   const auto available = meminfo(text, "MemAvailable:");
@@ -112,7 +112,7 @@ void check_memory(std::uint64_t arena_bytes, const Allowed& allowed) {
         ZF_ERROR_SYSTEM,
         fmt::format("the arena needs {:.1f} GiB, and the machine has {:.1f} GiB left (/proc/meminfo)",
                     gib(arena_bytes), gib(*available)),
-        kNext);
+        next);
   }
 }
 

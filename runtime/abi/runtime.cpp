@@ -32,6 +32,7 @@ Nanoseconds timeout_of(std::int64_t value_ms, std::int64_t default_ms, std::stri
 
 Arena make_arena(const std::vector<zf_group>& groups, const Allowed& allowed) {
   std::vector<GroupShape> shapes;
+  shapes.reserve(groups.size());
   for (const zf_group& group : groups) shapes.push_back(shape_of(group));
   const ArenaLayout layout = arena_layout(shapes);
   check_memory(layout.bytes, allowed);
@@ -51,8 +52,8 @@ struct Runtime::Prepared {
 };
 
 std::unique_ptr<Runtime> Runtime::open(const zf_options& options, const std::vector<zf_group>& groups) {
-  constexpr std::int32_t kDefaultSpinUs = 50;
-  constexpr std::int32_t kMaxSpinUs = 1'000'000;
+  constexpr std::int32_t default_spin_us = 50;
+  constexpr std::int32_t max_spin_us = 1'000'000;
   const Nanoseconds start_ns = timeout_of(options.start_timeout_ms, 120'000, "start_timeout_ms");
   const Nanoseconds close_ns = timeout_of(options.close_timeout_ms, 10'000, "close_timeout_ms");
   const Environment environment = Environment::of_this_process();
@@ -60,7 +61,7 @@ std::unique_ptr<Runtime> Runtime::open(const zf_options& options, const std::vec
   const Allowed allowed = allowed_to_optimizer();
   check_binding(plan, allowed);
   std::string program = find_worker_program(environment).string();
-  const std::int32_t spin_us = options.spin_us < 0 ? kDefaultSpinUs : std::min(options.spin_us, kMaxSpinUs);
+  const std::int32_t spin_us = options.spin_us < 0 ? default_spin_us : std::min(options.spin_us, max_spin_us);
   // Spinning on the CPU that the other side needs would only keep it from what we wait for.
   const Nanoseconds spin_ns = plan.binding.shared ? 0 : spin_us * Nanoseconds{1000};
   Arena arena = make_arena(groups, allowed);

@@ -51,7 +51,7 @@ class Runtime {
   void check_worker();
   /// Fills chosen_ with the groups that a submission means; throws when one cannot be submitted now.
   void choose_groups(const zf_submit_args& args);
-  void publish(std::uint32_t group, const zf_submit_args& args, std::uint64_t ticket);
+  void publish(std::uint32_t index, const zf_submit_args& args, std::uint64_t ticket);
 
   const pid_t owner_;
   const Nanoseconds close_timeout_ns_;

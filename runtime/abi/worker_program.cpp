@@ -39,7 +39,7 @@ std::filesystem::path find_worker_program(const Environment& environment) {
   const std::filesystem::path folder = folder_of_this_library();
   std::string tried;
   for (const char* const place : {"zf-optimizer", "../bin/zf-optimizer", "../../bin/zf-optimizer"}) {
-    const auto path = (folder / place).lexically_normal();
+    auto path = (folder / place).lexically_normal();
     if (is_program(path)) return path;
     tried += (tried.empty() ? "" : ", ") + path.string();
   }

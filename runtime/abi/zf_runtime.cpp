@@ -51,9 +51,9 @@ Pointer required(Pointer pointer, std::string_view name) {
 }
 
 zf_options read_options(const zf_options* given) {
-  static constexpr zf_options kDefaults = ZF_OPTIONS_INIT;
-  if (given == nullptr) return kDefaults;
-  const zf_options options = zf::read_versioned(given, kDefaults, 40, "zf_options");
+  static constexpr zf_options defaults = ZF_OPTIONS_INIT;
+  if (given == nullptr) return defaults;
+  const zf_options options = zf::read_versioned(given, defaults, 40, "zf_options");
   if (options.abi_version != ZF_ABI_VERSION) {
     throw zf::Refusal(ZF_ERROR_ABI,
                       fmt::format("the program was built for ABI version {}, this library ({}) has {}",
@@ -127,10 +127,10 @@ zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* setting
 
 zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ticket) {
   return zf::guarded([&] {
-    static constexpr zf_submit_args kDefaults = ZF_SUBMIT_ARGS_INIT;
+    static constexpr zf_submit_args defaults = ZF_SUBMIT_ARGS_INIT;
     zf::Runtime& runtime = runtime_of(handle);
-    const std::uint64_t given = runtime.submit(
-        args == nullptr ? kDefaults : zf::read_versioned(args, kDefaults, 40, "zf_submit_args"));
+    const std::uint64_t given =
+        runtime.submit(args == nullptr ? defaults : zf::read_versioned(args, defaults, 40, "zf_submit_args"));
     if (ticket != nullptr) *ticket = given;
   });
 }

@@ -12,7 +12,8 @@ using Nanoseconds = std::int64_t;
 inline constexpr Nanoseconds kSecondNs = 1'000'000'000;
 
 inline Nanoseconds now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 

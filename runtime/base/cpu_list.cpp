@@ -32,9 +32,11 @@ std::pair<std::string_view, std::optional<std::string_view>> split(std::string_v
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
-/// Appends one part, "5", "4-11", "0-15:2" or "0-15:2/4"; false if it is malformed.
-template <class Id>
-bool append_part(std::string_view part, std::vector<Id>& ids) {
+/// The indexes that a list has named so far. A bit each: "0-65535,0-65535,…" must not grow with the text.
+using Named = std::vector<bool>;
+
+/// Adds one part, "5", "4-11", "0-15:2" or "0-15:2/4"; false if it is malformed.
+bool add_part(std::string_view part, Named& named) {
   const auto [range, stride] = split(part, ':');
   const auto [low_text, high_text] = split(range, '-');
   const auto low = number(low_text);
@@ -53,22 +55,27 @@ bool append_part(std::string_view part, std::vector<Id>& ids) {
     if (used < 1 || group < used) return false;
   }
   for (int id = *low; id <= *high; ++id) {
-    if ((id - *low) % group < used) ids.push_back(Id{id});
+    if ((id - *low) % group < used) named[static_cast<std::size_t>(id)] = true;
   }
   return true;
 }
 
 template <class Id>
 IdSet<Id> parse(std::string_view text, std::string_view what) {
-  std::vector<Id> ids;
   if (trim(text).empty()) return {};
+  Named named(kMaxOsIndex + 1);
   for (std::optional<std::string_view> rest = text; rest;) {
     const auto [part, tail] = split(*rest, ',');
-    if (!append_part(trim(part), ids)) {
-      throw Error(Exit::usage, fmt::format("{}: \"{}\" is not a list: \"{}\" is wrong", what, text, trim(part)),
+    if (!add_part(trim(part), named)) {
+      throw Error(Exit::usage,
+                  fmt::format("{}: \"{}\" is not a list: \"{}\" is wrong", what, text, trim(part)),
                   "write OS indexes like 0,4-11,21-26");
     }
     rest = tail;
+  }
+  std::vector<Id> ids;
+  for (int id = 0; id <= kMaxOsIndex; ++id) {
+    if (named[static_cast<std::size_t>(id)]) ids.push_back(Id{id});
   }
   return IdSet<Id>(std::move(ids));
 }

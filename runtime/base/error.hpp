@@ -10,12 +10,12 @@ namespace zf {
 /// The exit codes of every command, and what an Error turns into at main().
 enum class Exit : int {
   done = 0,
-  runtime_error = 1,    ///< the machine refused: a system call failed, memory ran out
-  usage = 2,            ///< an unknown flag, a malformed value, an unreadable or broken file
-  stale_plan = 3,       ///< a sound plan that does not fit this machine or this allocation
-  infeasible = 4,       ///< no plan exists: more ranks than cores, nothing allowed
-  cannot_execute = 126, ///< exec: the command was found and could not be started
-  not_found = 127,      ///< exec: the command was not found
+  runtime_error = 1,     ///< the machine refused: a system call failed, memory ran out
+  usage = 2,             ///< an unknown flag, a malformed value, an unreadable or broken file
+  stale_plan = 3,        ///< a sound plan that does not fit this machine or this allocation
+  infeasible = 4,        ///< no plan exists: more ranks than cores, nothing allowed
+  cannot_execute = 126,  ///< exec: the command was found and could not be started
+  not_found = 127,       ///< exec: the command was not found
 };
 
 /// The machine or the user was wrong. (Where we were wrong, the code asserts.)

@@ -13,7 +13,7 @@ enum class GradType : std::uint32_t { f32, bf16, f16 };
 enum class CopyType : std::uint32_t { none, bf16, f16 };
 
 /// The arrays of one slice, `n` elements each, in elements of their own type. p, m, v (and stale, copy where
-/// used) begin on a 64-byte boundary; none overlap.
+/// used) begin on a 64-byte boundary, unless n is 0; none overlap.
 struct AdamArrays {
   float* p = nullptr;       ///< master parameters
   const void* g = nullptr;  ///< gradients, of the variant's GradType

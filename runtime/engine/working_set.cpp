@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "engine/slices.hpp"
+#include "engine/stagger.hpp"
 
 namespace zf {
 namespace {
@@ -15,9 +16,9 @@ namespace {
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 constexpr std::size_t kArrays = 4;
 
-/// Bytes of one array, up to the next huge page.
-std::size_t array_bytes(std::size_t elements) {
-  return (elements * sizeof(float) + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+/// From the begin of one array to the begin of the next.
+std::size_t stride_of(std::size_t elements) {
+  return (elements * sizeof(float) + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes + kStaggerBytes;
 }
 
 /// Values as in the middle of a training. Gradients are positive and between 1e-3 and 2e-3, so that the
@@ -36,7 +37,7 @@ void fill(const AdamArrays& slice, float* g) {
 
 WorkingSet::WorkingSet(Pool& pool, std::size_t elements) : elements_(elements) {
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / kBytesPerElement / 4;
-  const std::size_t stride = elements <= kMost ? array_bytes(elements) : 0;
+  const std::size_t stride = elements <= kMost ? stride_of(elements) : 0;
   mapping_bytes_ = kArrays * stride + kHugePageBytes;
   int error = ENOMEM;
   void* mapping = MAP_FAILED;

@@ -25,9 +25,9 @@ constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, Linux 5.14
 constexpr std::uint64_t kReserveBytes = std::uint64_t{32} << 20;
 
 FileDescriptor make_memfd() {
-  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  int fd = memfd_create("zf-arena", kFlags | kNoExecSeal);
-  if (fd < 0 && errno == EINVAL) fd = memfd_create("zf-arena", kFlags);
+  constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  int fd = memfd_create("zf-arena", flags | kNoExecSeal);
+  if (fd < 0 && errno == EINVAL) fd = memfd_create("zf-arena", flags);
   return FileDescriptor(checked(fd, "memfd_create"));
 }
 

@@ -99,9 +99,7 @@ FileDescriptor open_pidfd(pid_t pid) {
 ChildProcess::ChildProcess(pid_t pid, FileDescriptor pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)),
-      pidfd_(std::move(other.pidfd_)),
-      ending_(std::move(other.ending_)) {}
+    : pid_(std::exchange(other.pid_, -1)), pidfd_(std::move(other.pidfd_)), ending_(other.ending_) {}
 
 ChildProcess::~ChildProcess() {
   if (pid_ < 0 || ending_) return;
@@ -117,6 +115,7 @@ ChildProcess ChildProcess::spawn(const std::filesystem::path& program,
   std::vector<std::string> words = {program.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_t pid = -1;

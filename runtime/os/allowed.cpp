@@ -91,8 +91,11 @@ Allowed allowed_from(const AllowedInputs& inputs) {
          fmt::format("outside the cgroup's cpuset ({})", inputs.cgroup.cpus->path));
   }
   if (inputs.affinity) {
-    keep(*inputs.affinity, ExclusionReason::affinity_mask,
-         "outside the affinity mask (taskset, srun --cpu-bind)");
+    keep(
+        *inputs.affinity, ExclusionReason::affinity_mask,
+        inputs.cgroup.cpus
+            ? "outside the affinity mask (taskset, srun --cpu-bind)"
+            : "outside the affinity mask (taskset, srun --cpu-bind, or a cpuset that is not seen from here)");
   }
   if (inputs.list) keep(*inputs.list, ExclusionReason::not_in_list, "not in --allowed");
 

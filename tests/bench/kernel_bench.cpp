@@ -19,6 +19,7 @@
 #include "engine/half.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
+#include "engine/stagger.hpp"
 #include "engine/working_set.hpp"
 #include "os/affinity.hpp"
 
@@ -42,25 +43,31 @@ struct Candidate {
   std::vector<double> ns = {};  ///< one sample per round
 };
 
-/// Output or gradient arrays beside the working set; touched first by whoever writes or fills them.
+/// An output or gradient array beside the four of the working set; first touched by whoever fills it.
+/// `order`: its place after them, 0 and up, for the stagger.
 class Buffer {
  public:
-  explicit Buffer(std::size_t bytes) : bytes_(bytes) {
-    at_ = checked(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+  Buffer(std::size_t bytes, std::size_t order)
+      : bytes_(bytes + kHugePageBytes + (4 + order) * kStaggerBytes) {
+    at_ = checked(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
                   fmt::format("{} bytes for an output", bytes), "ask for fewer --params");
     ::madvise(at_, bytes_, MADV_HUGEPAGE);
+    const std::size_t to_huge_page = -reinterpret_cast<std::uintptr_t>(at_) % kHugePageBytes;
+    begin_ = static_cast<char*>(at_) + to_huge_page + (4 + order) * kStaggerBytes;
   }
   ~Buffer() { ::munmap(at_, bytes_); }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   template <class T>
   T* as() const {
-    return static_cast<T*>(at_);
+    return reinterpret_cast<T*>(begin_);
   }
 
  private:
+  static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
   std::size_t bytes_;
   void* at_;
+  char* begin_;
 };
 
 /// The second pass of a two-pass copy-out, as fast as the compiler makes it for this CPU.
@@ -124,9 +131,9 @@ void bench(const Options& options, const std::vector<Pu>& pus) {
   const Isa isa = chosen_isa();
   Pool pool(pus);
   const WorkingSet set(pool, options.params);
-  const Buffer stale(options.params * 4);
-  const Buffer copy(options.params * 2);
-  const Buffer half_grads(options.params * 2);
+  const Buffer stale(options.params * 4, 0);
+  const Buffer copy(options.params * 2, 1);
+  const Buffer half_grads(options.params * 2, 2);
   const float* const p = set.slice(0).p;
   const auto offset = [&](const AdamArrays& slice) { return slice.p - p; };
   pool.run([&](std::size_t member) {

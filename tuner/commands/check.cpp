@@ -11,7 +11,8 @@ namespace {
 
 CommandSpec spec() {
   return {"check", "check [options] [PLAN]",
-          "Says whether a plan (default: plan.json) fits this machine and this allocation: exit 0, or 3 with every "
+          "Says whether a plan (default: plan.json) fits this machine and this allocation: exit 0, or 3 with "
+          "every "
           "difference named.",
           machine_options(), 1};
 }

@@ -11,21 +11,24 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  CommandSpec spec{"exec", "exec [--plan FILE] [options] [--] COMMAND [ARG ...]",
-                   "Binds this process by a plan and becomes COMMAND, whose status and signals are its own.",
-                   {
-                       {"plan", 'p', "FILE", "the plan (default: $ZF_PLAN, else plan.json)"},
-                       {"rank", 'r', "N",
-                        "local rank (default: LOCAL_RANK, SLURM_LOCALID, OMPI_COMM_WORLD_LOCAL_RANK, … ; e.g. 0)"},
-                       {"dry-run", 0, "", "print what would happen, start nothing"},
-                       {"force", 0, "", "start the command even where the plan does not fit, unbound at worst"},
-                       {"quiet", 'q', "", "no notes, only errors"},
-                   }};
+  CommandSpec spec{
+      "exec",
+      "exec [--plan FILE] [options] [--] COMMAND [ARG ...]",
+      "Binds this process by a plan and becomes COMMAND, whose status and signals are its own.",
+      {
+          {"plan", 'p', "FILE", "the plan (default: $ZF_PLAN, else plan.json)"},
+          {"rank", 'r', "N",
+           "local rank (default: LOCAL_RANK, SLURM_LOCALID, OMPI_COMM_WORLD_LOCAL_RANK, … ; e.g. 0)"},
+          {"dry-run", 0, "", "print what would happen, start nothing"},
+          {"force", 0, "", "start the command even where the plan does not fit, unbound at worst"},
+          {"quiet", 'q', "", "no notes, only errors"},
+      }};
   spec.wraps_command = true;
   return spec;
 }
 
-/// What the plan asks for; nothing at all when switched off, or when the plan is of no use and --force is given.
+/// What the plan asks for; nothing at all when switched off, or when the plan is of no use and --force is
+/// given.
 Launch launch_for(const Arguments& arguments, const Environment& environment) {
   if (switched_off(environment)) return {};
   const std::string path = arguments.text("plan").value_or(environment.get("ZF_PLAN").value_or("plan.json"));
@@ -45,7 +48,8 @@ Launch launch_for(const Arguments& arguments, const Environment& environment) {
 
 Exit run(const Arguments& arguments) {
   if (arguments.wrapped.empty()) {
-    throw Error(Exit::usage, "zf-tune exec: no command given", "write it after --, e.g. zf-tune exec -- python train.py");
+    throw Error(Exit::usage, "zf-tune exec: no command given",
+                "write it after --, e.g. zf-tune exec -- python train.py");
   }
   const Environment environment = Environment::of_this_process();
   Launch launch = launch_for(arguments, environment);

@@ -9,13 +9,17 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {"explain", "explain [PLAN]",
-          "Says in words what a plan (default: plan.json) binds where, what was measured, and why it was chosen.",
-          {}, 1};
+  return {
+      "explain",
+      "explain [PLAN]",
+      "Says in words what a plan (default: plan.json) binds where, what was measured, and why it was chosen.",
+      {},
+      1};
 }
 
 Exit run(const Arguments& arguments) {
-  fmt::print("{}", explain(load_plan(arguments.positionals.empty() ? "plan.json" : arguments.positionals.front())));
+  fmt::print("{}",
+             explain(load_plan(arguments.positionals.empty() ? "plan.json" : arguments.positionals.front())));
   return Exit::done;
 }
 

@@ -17,18 +17,19 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {"plan",
-          "plan [-o FILE] [options]",
+  return {"plan", "plan [-o FILE] [options]",
           "Writes a plan without measuring anything: half of each home trains, half runs the optimizer.",
           with_machine_options({
               {"output", 'o', "FILE", "where the plan goes, - for standard output (default: plan.json)"},
               ranks_option(),
-              {"params", 'p', "COUNT", "parameters of the model, over all ranks of this node (default: 1B; e.g. 3B)"},
+              {"params", 'p', "COUNT",
+               "parameters of the model, over all ranks of this node (default: 1B; e.g. 3B)"},
               {"quiet", 'q', "", "no table: only the plan, and errors"},
           })};
 }
 
-/// Without a measurement the split that DeepSpeed makes by default (pt_reserved_cores_perc 0.5), one PU per core.
+/// Without a measurement the split that DeepSpeed makes by default (pt_reserved_cores_perc 0.5), one PU per
+/// core.
 SplitShape unmeasured_shape(const std::vector<Home>& homes) {
   std::size_t cores = homes.front().cores.size();
   for (const Home& home : homes) cores = std::min(cores, home.cores.size());
@@ -37,10 +38,13 @@ SplitShape unmeasured_shape(const std::vector<Home>& homes) {
 
 Exit run(const Arguments& arguments) {
   const PlanOutput output(arguments.text("output").value_or("plan.json"));
-  const std::uint64_t params = parse_quantity(arguments.text("params").value_or("1B"), "zf-tune plan: --params");
+  const std::uint64_t params =
+      parse_quantity(arguments.text("params").value_or("1B"), "zf-tune plan: --params");
   const Machine machine = read_machine(machine_source(arguments));
-  const RankCount ranks = rank_count_of(ranks_argument(arguments), Environment::of_this_process(), machine.topology);
-  const auto homes = homes_of(machine.topology, machine.allowed, std::vector<RankWish>(static_cast<std::size_t>(ranks.count)));
+  const RankCount ranks =
+      rank_count_of(ranks_argument(arguments), Environment::of_this_process(), machine.topology);
+  const auto homes = homes_of(machine.topology, machine.allowed,
+                              std::vector<RankWish>(static_cast<std::size_t>(ranks.count)));
   const Split split = split_of(homes, unmeasured_shape(homes));
 
   Choice choice;
@@ -48,8 +52,8 @@ Exit run(const Arguments& arguments) {
   for (const RankSplit& rank : split.ranks) {
     choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
   }
-  const Plan plan = assemble(provenance_of(command_line()), machine, {"params", params, ranks.count, 1}, split, choice,
-                             {}, machine.topology.missing);
+  const Plan plan = assemble(provenance_of(command_line()), machine, {"params", params, ranks.count, 1},
+                             split, choice, {}, machine.topology.missing);
   output.write(plan);
   if (!arguments.has("quiet")) fmt::print(stderr, "\n{}", explain(plan));
   return Exit::done;

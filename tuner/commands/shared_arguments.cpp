@@ -20,14 +20,16 @@ std::optional<int> ranks_argument(const Arguments& arguments) { return arguments
 
 OptionSpec ranks_option() {
   return {"ranks", 'n', "N",
-          "training processes on this node (default: the launcher's variables, else one per GPU, else 1; e.g. 2)"};
+          "training processes on this node (default: the launcher's variables, else one per GPU, else 1; "
+          "e.g. 2)"};
 }
 
 Format format_argument(const Arguments& arguments) {
   const std::string word = arguments.text("format").value_or("text");
   if (word == "text") return Format::text;
   if (word == "json") return Format::json;
-  throw Error(Exit::usage, fmt::format("zf-tune {}: --format: \"{}\" is neither text nor json", arguments.command, word));
+  throw Error(Exit::usage,
+              fmt::format("zf-tune {}: --format: \"{}\" is neither text nor json", arguments.command, word));
 }
 
 OptionSpec format_option() { return {"format", 'f', "text|json", "how to print (default: text)"}; }

@@ -18,19 +18,22 @@
 #include "tuner/rank_count.hpp"
 #include "tuner/sweep.hpp"
 #include "tuner/values.hpp"
+#include "tuner/workload_file.hpp"
 
 namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {"tune",
-          "[tune] [-o FILE] [options]",
+  return {"tune", "[tune] [-o FILE] [options]",
           "Measures this machine and writes the binding plan (what zf-tune does without a command).",
           with_machine_options({
               {"output", 'o', "FILE", "where the plan goes, - for standard output (default: plan.json)"},
               ranks_option(),
+              {"workload", 'w', "FILE",
+               "what is to be trained: parameters, ranks, update interval (e.g. one of configs/workloads)"},
               {"params", 'p', "COUNT",
-               "parameters of the model, over all ranks of this node (e.g. 3B; default: as many as are measured)"},
+               "parameters of the model, over all ranks of this node (e.g. 3B; default: as many as are "
+               "measured)"},
               {"budget", 'b', "TIME", "how long to measure at the most (default: 60s; e.g. 30s, 2m)"},
               {"quiet", 'q', "", "no progress, no table: only the plan, and errors"},
           })};
@@ -43,17 +46,24 @@ void print_progress(const SweepProgress& progress) {
              progress.best->label);
 }
 
-/// The synthetic workload when the user named none: what was measured is what there is.
-Workload workload_of(std::uint64_t params, std::uint64_t elements_per_rank, int ranks) {
-  const bool given = params != 0;
-  return {given ? "params" : "synthetic", given ? params : elements_per_rank * static_cast<std::uint64_t>(ranks), ranks,
-          1};
+/// What the user asked for. `params` 0: nothing was; what is measured is then what there is. `ranks` 0:
+/// likewise.
+Workload given_workload(const Arguments& arguments) {
+  Workload workload{"synthetic", 0, 0, 1};
+  if (const auto file = arguments.text("workload")) workload = load_workload(*file);
+  if (const auto params = arguments.text("params")) {
+    workload.name = "params";
+    workload.params = parse_quantity(*params, "zf-tune tune: --params");
+  }
+  if (const auto ranks = ranks_argument(arguments)) workload.ranks = *ranks;
+  return workload;
 }
+
+std::optional<int> if_given(int ranks) { return ranks == 0 ? std::nullopt : std::optional(ranks); }
 
 Exit run(const Arguments& arguments) {
   const PlanOutput output(arguments.text("output").value_or("plan.json"));
-  const auto given_params = arguments.text("params");
-  const std::uint64_t params = given_params ? parse_quantity(*given_params, "zf-tune tune: --params") : 0;
+  Workload workload = given_workload(arguments);
   SweepLimits limits;
   if (const auto budget = arguments.text("budget")) {
     limits.budget_ns = parse_duration(*budget, "zf-tune tune: --budget");
@@ -61,14 +71,19 @@ Exit run(const Arguments& arguments) {
 
   const Machine machine = read_machine(machine_source(arguments));
   if (!machine.topology.is_this_machine) {
-    throw Error(Exit::usage, fmt::format("{} is not this machine: nothing can be measured on it", machine.topology.source),
+    throw Error(Exit::usage,
+                fmt::format("{} is not this machine: nothing can be measured on it", machine.topology.source),
                 "use zf-tune plan, which measures nothing");
   }
-  const RankCount ranks = rank_count_of(ranks_argument(arguments), Environment::of_this_process(), machine.topology);
-  const auto homes = homes_of(machine.topology, machine.allowed, std::vector<RankWish>(static_cast<std::size_t>(ranks.count)));
+  workload.ranks =
+      rank_count_of(if_given(workload.ranks), Environment::of_this_process(), machine.topology).count;
+  const auto ranks = static_cast<std::size_t>(workload.ranks);
+  const auto homes = homes_of(machine.topology, machine.allowed, std::vector<RankWish>(ranks));
   const WorkingSetSize size =
-      working_set_size(params, ranks.count, last_level_cache_bytes(machine.topology),
+      working_set_size(workload.params, workload.ranks, last_level_cache_bytes(machine.topology),
                        available_memory_bytes(SysRoot(), machine.allowed));
+
+  if (workload.params == 0) workload.params = size.elements_per_rank * ranks;
 
   const bool quiet = arguments.has("quiet");
   MachineMeter meter(size.elements_per_rank);
@@ -79,14 +94,14 @@ Exit run(const Arguments& arguments) {
     throw Error(Exit::runtime_error, "interrupted before anything was measured: no plan was written");
   }
   Choice choice = choose(result.evidence);
-  if (interrupt.signal() != 0) choice.reason += fmt::format("; cut short by SIG{}", ::sigabbrev_np(interrupt.signal()));
+  if (interrupt.signal() != 0)
+    choice.reason += fmt::format("; cut short by SIG{}", ::sigabbrev_np(interrupt.signal()));
   const Split& chosen = result.splits[static_cast<std::size_t>(choice.candidate)];
   std::vector<std::string> warnings = machine.topology.missing;
   if (!size.warning.empty()) warnings.push_back(size.warning);
 
-  const Plan plan =
-      assemble(provenance_of(command_line()), machine, workload_of(params, size.elements_per_rank, ranks.count), chosen,
-               choice, std::move(result.evidence), std::move(warnings));
+  const Plan plan = assemble(provenance_of(command_line()), machine, workload, chosen, choice,
+                             std::move(result.evidence), std::move(warnings));
   output.write(plan);
   if (!quiet) fmt::print(stderr, "\n{}", explain(plan));
   return Exit::done;

@@ -30,8 +30,8 @@ TEST(CpuList, ReadsStridesGroupsBlanksAndAnyOrder) {
 }
 
 TEST(CpuList, RefusesWhatIsNoListAndNamesThePart) {
-  for (const char* wrong : {"4-2", "a", "1,,2", "-1", "1-", "1-2-3", "0:2", "0-3:0", "0-3:3/2", "1,", "99999999999",
-                            "65536", "0x1", "1 2", "+1"}) {
+  for (const char* wrong : {"4-2", "a", "1,,2", "-1", "1-", "1-2-3", "0:2", "0-3:0", "0-3:3/2", "1,",
+                            "99999999999", "65536", "0x1", "1 2", "+1"}) {
     try {
       parse(wrong);
       ADD_FAILURE() << wrong << " was read";
@@ -41,6 +41,12 @@ TEST(CpuList, RefusesWhatIsNoListAndNamesThePart) {
       EXPECT_THAT(error.what(), testing::HasSubstr(wrong));
     }
   }
+}
+
+TEST(CpuList, ALongListOfTheSameIsASmallSet) {
+  std::string text = "0-65535";
+  for (int i = 0; i < 2000; ++i) text += ",0-65535";
+  EXPECT_EQ(print(parse(text)), "0-65535");
 }
 
 TEST(CpuList, ParseOfPrintIsTheSameSet) {

@@ -133,12 +133,15 @@ TEST(Cgroup, ProcessOutsideTheNamespaceIsFoundBesideIt) {
 }
 
 TEST(Cgroup, MountOfAnotherGroupSaysNothingAboutUs) {
-  for (const char* group : {"/docker/other", "/../sibling", "/dock"}) {
+  for (const auto& [root, group] :
+       {std::pair("/docker/abc", "/docker/other"), std::pair("/docker/abc", "/dock"),
+        std::pair("/docker/abc", "/../sibling"), std::pair("/", "/../sibling")}) {
     Tree tree;
     tree.file("/proc/self/cgroup", std::string("0::") + group);
-    tree.file("/proc/self/mountinfo", "30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup2 rw");
-    tree.file("/sys/fs/cgroup/cpuset.cpus.effective", "0");
-    EXPECT_FALSE(read_cgroup_limits(tree.sysroot()).cpus) << group;
+    tree.file("/proc/self/mountinfo",
+              "30 23 0:26 " + std::string(root) + " /sys/fs/cgroup rw - cgroup2 cgroup2 rw");
+    tree.file("/sys/fs/cgroup/cpuset.cpus.effective", "0").file("/sys/fs/sibling/cpuset.cpus.effective", "1");
+    EXPECT_FALSE(read_cgroup_limits(tree.sysroot()).cpus) << root << " " << group;
   }
 }
 

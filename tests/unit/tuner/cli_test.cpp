@@ -9,8 +9,11 @@ namespace zf {
 namespace {
 
 CommandSpec wrapper() {
-  CommandSpec spec{"exec", "exec [options] -- COMMAND", "Runs a command.",
-                   {{"plan", 'p', "FILE", "the plan"}, {"force", 0, "", "go on"}, {"rank", 'r', "N", "which rank"}}};
+  CommandSpec spec{
+      "exec",
+      "exec [options] -- COMMAND",
+      "Runs a command.",
+      {{"plan", 'p', "FILE", "the plan"}, {"force", 0, "", "go on"}, {"rank", 'r', "N", "which rank"}}};
   spec.wraps_command = true;
   return spec;
 }
@@ -60,7 +63,8 @@ TEST(Cli, IntegersKeepTheirBounds) {
 
 TEST(Cli, HelpShowsEveryOption) {
   const std::string help = help_of(wrapper());
-  for (const char* part : {"Usage: zf-tune exec", "-p, --plan FILE", "    --force", "-r, --rank N", "-h, --help"}) {
+  for (const char* part :
+       {"Usage: zf-tune exec", "-p, --plan FILE", "    --force", "-r, --rank N", "-h, --help"}) {
     EXPECT_THAT(help, testing::HasSubstr(part));
   }
 }

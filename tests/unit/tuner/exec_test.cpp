@@ -36,12 +36,15 @@ Allowed allowed(const char* cpus, const char* mems = "0-1") {
   return result;
 }
 
-Environment environment(std::map<std::string, std::string> variables) { return Environment(std::move(variables)); }
+Environment environment(std::map<std::string, std::string> variables) {
+  return Environment(std::move(variables));
+}
 
 const LaunchRequest kRequest{"/plans/plan.json", std::nullopt, false};
 
 TEST(Exec, TakesItsRankFromTheLauncher) {
-  for (const char* variable : {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}) {
+  for (const char* variable :
+       {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}) {
     const Launch launch = launch_of(two_ranks(), kRequest, allowed("0-15"), environment({{variable, "1"}}));
     EXPECT_EQ(launch.rank, 1);
     EXPECT_EQ(launch.rank_source, variable);
@@ -95,7 +98,8 @@ TEST(Exec, APlanThatDoesNotFitIsNamedCpuByCpu) {
 
 TEST(Exec, ARankIsHeldAgainstItsOwnCpusOnly) {
   // srun --cpu-bind gives every task its own mask: rank 1 never sees rank 0's CPUs.
-  const Launch launch = launch_of(two_ranks(), kRequest, allowed("8-15", "1"), environment({{"SLURM_LOCALID", "1"}}));
+  const Launch launch =
+      launch_of(two_ranks(), kRequest, allowed("8-15", "1"), environment({{"SLURM_LOCALID", "1"}}));
   EXPECT_EQ(print(launch.cpus), "8-11");
 }
 

@@ -129,6 +129,13 @@ TEST(Homes, WishersOfOneNodeShareItEvenly) {
   }
 }
 
+TEST(Homes, WhatTheOwnNodeLacksComesFromTheOwnPackage) {
+  // Rank 0 lacks 4 cores: node 1 of its package has 5 left, node 2 of the other package exactly 4.
+  const Topology topology = make_topology({.packages = 2, .nodes_per_package = 2, .cores_per_l3 = 5});
+  const auto homes = homes_of(topology, make_allowed(topology, "0-1,5-9,10-13,15"), {{Node{0}}, {Node{3}}});
+  EXPECT_THAT(cpus_of(homes), ElementsAre("0-1,5-8", "9-13,15"));
+}
+
 TEST(Homes, WishesAreMetWhateverTheRankOrder) {
   const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 4, .node_id_step = 8});
   const auto homes = homes_of(topology, make_allowed(topology), {{Node{8}}, {Node{0}}});

@@ -9,32 +9,21 @@
 #include "make_topology.hpp"
 #include "os/file.hpp"
 #include "plan/plan_json.hpp"
-#include "tuner/binding.hpp"
-#include "tuner/fingerprint.hpp"
+#include "tuner/assemble.hpp"
 
 namespace zf {
 namespace {
 
+/// Nothing measured yet.
 Plan plan_of(const Topology& topology, const Allowed& allowed, int ranks, const SplitShape& shape) {
-  Plan plan;
-  plan.made = {"zf-tune 0.1.0", "2026-11-20T21:00:00Z", "node17", "zf-tune tune"};
-  plan.machine = machine_class_of(topology);
-  plan.allocation = allocation_of(allowed, plan.machine);
-  plan.workload = {"3B", 3085938688, ranks, 4};
+  const Provenance made{"zf-tune 0.1.0", "2026-11-20T21:00:00Z", "node17", "zf-tune tune"};
   const Split split =
       split_of(homes_of(topology, allowed, std::vector<RankWish>(static_cast<std::size_t>(ranks))), shape);
-  int reserved = 0;
-  int pool = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const RankSplit& side = split.ranks[static_cast<std::size_t>(rank)];
-    plan.ranks.push_back(binding_of_split(rank, side));
-    plan.choice.pool_threads = std::max(plan.choice.pool_threads, static_cast<int>(side.pool.size()));
-    reserved += side.reserved_cores;
-    pool += side.pool_cores;
+  Choice choice;
+  for (const RankSplit& rank : split.ranks) {
+    choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
   }
-  plan.intent = {shape.placement, shape.pool_pus_per_core, shape.pool_cores,
-                 static_cast<double>(reserved) / (reserved + pool)};
-  return plan;
+  return assemble(made, {topology, allowed}, {"3B", 3085938688, ranks, 4}, split, choice, {}, {});
 }
 
 /// Two ranks in a sparse Slurm allocation, with evidence as a sweep leaves it (the figures are invented).
@@ -74,9 +63,6 @@ Plan one_core() {
   Plan plan = plan_of(topology, allowed, 1, {.pool_cores = 1});
   plan.workload.update_interval = 1;
   plan.choice.reason = "nothing was measured: one core is all there is, and training and optimizer share it";
-  plan.warnings = {
-      "rank 0 has one core: training and optimizer share it and will slow each other; ask for at least "
-      "two cores per rank"};
   return plan;
 }
 

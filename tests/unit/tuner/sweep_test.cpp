@@ -40,7 +40,8 @@ class SaturatingMeter : public Meter {
     std::vector<SplitSample> result;
     for (int i = 0; i < samples; ++i) {
       const double factor = 1 + noise_ * normal_(random_);
-      result.push_back({static_cast<Nanoseconds>(step_ns * factor), static_cast<Nanoseconds>(step_ns * factor * 0.95)});
+      result.push_back(
+          {static_cast<Nanoseconds>(step_ns * factor), static_cast<Nanoseconds>(step_ns * factor * 0.95)});
     }
     return result;
   }
@@ -84,7 +85,8 @@ TEST(Sweep, KeepsEverySampleAndVisitsCandidatesInTurn) {
   const SweepResult result = sweep(homes(1, 8), meter, limits, nullptr);
   const auto candidates = static_cast<int>(result.evidence.candidates.size());
   EXPECT_EQ(meter.visits, 4 * candidates);
-  EXPECT_EQ(result.evidence.samples.size(), static_cast<std::size_t>(meter.visits * limits.samples_per_visit));
+  EXPECT_EQ(result.evidence.samples.size(),
+            static_cast<std::size_t>(meter.visits * limits.samples_per_visit));
   for (int round = 0; round < 4; ++round) {
     std::vector<int> seen;
     for (const Sample& sample : result.evidence.samples) {

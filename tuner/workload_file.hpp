@@ -1,0 +1,13 @@
+// A workload file: what is to be trained, as configs/workloads/README.md specifies it.
+#pragma once
+
+#include <filesystem>
+
+#include "plan/plan.hpp"
+
+namespace zf {
+
+/// Throws Error(usage) that names the file and the field.
+Workload load_workload(const std::filesystem::path& path);
+
+}  // namespace zf
