@@ -53,6 +53,12 @@ struct StandardFloats {
 #endif
 
 /// Steps [0, n) of `arrays`, where n is a multiple of the lane's width.
+///
+/// As plain as it can be: on an AMD EPYC (Zen 4, AVX-512, 128M parameters, 55 GB/s on one thread, medians of
+/// interleaved ratios) unrolling by 2 and 4 was a tie; software prefetch was a tie at 256 B ahead and lost 5
+/// % at 512 B, 12 % at 2 KiB and 20 % at 8 KiB; joining two narrowed halves into one 64-byte store was a tie.
+/// All loads come before all stores: element i of the arrays may differ in high address bits only, and a load
+/// then looks as if it depended on the store before it.
 template <class Lane, GradType kGrad, CopyType kCopy, bool kStale, Decay kDecay>
 void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays) {
   using F = typename Lane::F;
@@ -145,7 +151,8 @@ void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
   if constexpr (kStale || kCopy != CopyType::none) Lane::fence();
 }
 
-/// p += g, m += g, v += g.
+/// p += g, m += g, v += g. Loads before stores as in the step; non-temporal stores took 1.6 times as long,
+/// and unrolling and prefetch were ties or lost, on the same machine.
 template <class Lane>
 void roofline_loop(const AdamArrays& arrays) {
   using F = typename Lane::F;
@@ -157,9 +164,12 @@ void roofline_loop(const AdamArrays& arrays) {
   const size_t whole = n - n % Lane::width;
   for (size_t i = 0; i < whole; i += Lane::width) {
     const F g = Lane::template load_grad<GradType::f32>(g_base, i);
-    Lane::store(p + i, Lane::add(Lane::load(p + i), g));
-    Lane::store(m + i, Lane::add(Lane::load(m + i), g));
-    Lane::store(v + i, Lane::add(Lane::load(v + i), g));
+    const F new_p = Lane::add(Lane::load(p + i), g);
+    const F new_m = Lane::add(Lane::load(m + i), g);
+    const F new_v = Lane::add(Lane::load(v + i), g);
+    Lane::store(p + i, new_p);
+    Lane::store(m + i, new_m);
+    Lane::store(v + i, new_v);
   }
   const float* const g = static_cast<const float*>(g_base);
   for (size_t i = whole; i < n; ++i) {

@@ -1,5 +1,9 @@
 // The lane of 16 floats: AVX-512 F, BW, DQ and VL.
 #if defined(__x86_64__)
+#if defined(__GNUC__) && !defined(__clang__)
+// About GCC's own header: https://gcc.gnu.org/bugzilla/show_bug.cgi?id=105593
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 
 #include "engine/adam_loop.hpp"

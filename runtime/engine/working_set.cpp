@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "engine/slices.hpp"
-#include "engine/stagger.hpp"
+#include "base/stagger.hpp"
 
 namespace zf {
 namespace {

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/error.hpp"
+#include "base/stagger.hpp"
 
 namespace zf {
 namespace {
@@ -35,6 +36,13 @@ std::array<std::uint64_t, kArrayKinds> sizes_of(const GroupShape& group) {
   const std::uint64_t grads = group.elements * bytes_of(group.grad_type);
   const std::uint64_t copy = group.elements * bytes_of(group.copy_type);
   return {full, full, full, grads, grads, group.stale ? full : 0, copy};
+}
+
+/// Keeps element i of a group's arrays from having equal low address bits (stagger.hpp). Small arrays stay in
+/// the caches and need none: thousands of small groups must not cost more in gaps than in elements.
+std::uint64_t gap_after(std::uint64_t array_bytes) {
+  constexpr std::uint64_t kSmall = 16 * kStaggerBytes;
+  return array_bytes < kSmall ? 0 : kStaggerBytes;
 }
 
 }  // namespace
@@ -70,7 +78,7 @@ ArenaLayout arena_layout(const std::vector<GroupShape>& groups) {
     auto& places = layout.arrays.emplace_back();
     for (std::size_t kind = 0; kind < kArrayKinds; ++kind) {
       places[kind] = {.offset = at, .bytes = sizes[kind]};
-      at = round_up(at + sizes[kind], kPageBytes);
+      at = round_up(at + sizes[kind], kPageBytes) + gap_after(sizes[kind]);
     }
     // 2^20 groups of 2^48 elements would overflow; 2^62 bytes are refused long before that.
     if (at > (std::uint64_t{1} << 62)) {

@@ -35,8 +35,8 @@ struct ArenaLayout {
 std::uint64_t bytes_of(ElementType type);
 
 /// The control block at 0, descriptors, ring, then per group p, m, v, two gradients, stale, copy, each on a
-/// page of its own start. Throws Error(usage) that names the group: too many elements or groups, none, or a
-/// type that the array cannot have.
+/// page of its own start, large ones a gap apart (base/stagger.hpp). Throws Error(usage) that names the
+/// group: too many elements or groups, none, or a type that the array cannot have.
 ArenaLayout arena_layout(const std::vector<GroupShape>& groups);
 
 }  // namespace zf

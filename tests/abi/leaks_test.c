@@ -33,8 +33,10 @@ static void print_empty_step(void) {
     times[i] = now_ns() - begin;
   }
   qsort(times, ROUNDS, sizeof *times, compare);
-  printf("empty step, submit to wait: p50 %.2f us, p99 %.2f us\n", (double)times[ROUNDS / 2] * 1e-3,
-         (double)times[ROUNDS * 99 / 100] * 1e-3);
+  const int64_t p50_ns = times[ROUNDS / 2];
+  const int64_t p99_ns = times[ROUNDS * 99 / 100];
+  printf("empty step, submit to wait: p50 %.2f us, p99 %.2f us\n", (double)p50_ns * 1e-3,
+         (double)p99_ns * 1e-3);
   EXPECT(zf_close(handle), ZF_OK);
 }
 

@@ -23,6 +23,6 @@ void reference_step(struct reference_group* group, const float* grads, float gra
 
 /* Round to nearest even, as bf16 bits; and back, exactly. */
 unsigned short bf16_of(float value);
-float float_of_bf16(unsigned short bits);
+float float_of_bf16(unsigned short half);
 
 #endif

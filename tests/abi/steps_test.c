@@ -1,6 +1,7 @@
 /* A program opens the runtime with a plan, writes gradients, submits, waits, and reads parameters that agree
  * bit for bit with a second implementation, while every thread of the optimizer sits on the plan's CPUs. */
 #include <dirent.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +63,11 @@ static void write_grads(zf_runtime* handle, int index, const zf_group* group, ui
 static void check_equal(const float* got, const float* wanted, size_t n, int group, const char* what,
                         int step) {
   for (size_t i = 0; i < n; ++i) {
-    if (memcmp(&got[i], &wanted[i], sizeof(float)) == 0) continue;
+    uint32_t got_bits = 0;
+    uint32_t wanted_bits = 0;
+    memcpy(&got_bits, &got[i], sizeof got_bits);
+    memcpy(&wanted_bits, &wanted[i], sizeof wanted_bits);
+    if (got_bits == wanted_bits) continue;
     fprintf(stderr, "step %d, group %d, %s[%zu] is %a, not %a\n", step, group, what, i, (double)got[i],
             (double)wanted[i]);
     exit(1);
@@ -161,7 +166,8 @@ static void run(enum plan_kind kind) {
 
   zf_stats stats = ZF_STATS_INIT;
   EXPECT(zf_get_stats(handle, &stats), ZF_OK);
-  CHECK(stats.completed == STEPS * GROUPS && stats.submitted == stats.completed && stats.worker_alive == 1);
+  CHECK(stats.completed == (uint64_t)STEPS * GROUPS && stats.submitted == stats.completed &&
+        stats.worker_alive == 1);
   check_threads((pid_t)stats.worker_pid, optimizer, stats.threads);
   printf("%d steps of %d groups agree bit for bit (%s, %u threads on CPUs %s; ready after %.1f ms)\n", STEPS,
          GROUPS, stats.isa, stats.threads, optimizer, (double)stats.start_ns * 1e-6);
@@ -175,7 +181,35 @@ static void run(enum plan_kind kind) {
   }
 }
 
+/* Both gradient buffers of a group wait at the same time: two steps, one after the other. The worker is
+ * stopped meanwhile, so that it finds them together. */
+static void both_buffers_at_once(void) {
+  enum { N = 5000, ROUNDS = 3 };
+  static float grads[N];
+  zf_group group = ZF_GROUP_INIT;
+  zf_runtime* const handle = open_one(PLAN_SPLIT, N);
+  group.elements = N;
+  struct reference_group want = reference_group(&group, buffer_of(handle, 0, ZF_PARAMS));
+  for (int round = 0; round < ROUNDS; ++round) {
+    zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+    CHECK(kill(worker_of(handle), SIGSTOP) == 0);
+    for (args.buffer = 0; args.buffer < 2; ++args.buffer) {
+      write_grads(handle, 0, &group, args.buffer, grads);
+      reference_step(&want, grads, 1.0f);
+      EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
+    }
+    CHECK(kill(worker_of(handle), SIGCONT) == 0);
+    EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+    check_group(handle, 0, &want, round);
+  }
+  EXPECT(zf_close(handle), ZF_OK);
+  free(want.p);
+  free(want.m);
+  free(want.v);
+}
+
 int main(void) {
+  both_buffers_at_once();
   run(PLAN_SPLIT);
   run(PLAN_SHARED);
   return 0;

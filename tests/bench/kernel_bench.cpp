@@ -19,7 +19,7 @@
 #include "engine/half.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
-#include "engine/stagger.hpp"
+#include "base/stagger.hpp"
 #include "engine/working_set.hpp"
 #include "os/affinity.hpp"
 
@@ -105,7 +105,7 @@ void measure(Pool& pool, std::vector<Candidate>& candidates, std::size_t rounds)
 void print(const Options& options, std::size_t threads, const std::vector<Candidate>& candidates) {
   if (!options.json) {
     fmt::print("\n{} thread{}\n{:<28}{:>10}{:>9}{:>9}  {:<22}{}\n", threads, threads == 1 ? "" : "s", "",
-               "ms", "GB/s", "ratio", "to", "spread of the ratio");
+               "ms", "GB/s", "time ×", "of", "spread");
   }
   for (const Candidate& candidate : candidates) {
     const auto other = std::find_if(candidates.begin(), candidates.end(),

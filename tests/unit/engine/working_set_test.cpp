@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "base/error.hpp"
 #include "kernel_fixture.hpp"
@@ -31,6 +32,18 @@ TEST(WorkingSet, EveryMemberHasItsPages) {
     sum += slice.n;
   }
   EXPECT_EQ(sum, set.elements());
+}
+
+TEST(WorkingSet, ArraysOfAPowerOfTwoDoNotBeginAtTheSameLowAddressBits) {
+  Pool pool({allowed_pus().front()});
+  const WorkingSet set(pool, std::size_t{1} << 20);
+  const AdamArrays& slice = set.slice(0);
+  std::set<std::uintptr_t> low_bits;
+  for (const void* at : {static_cast<const void*>(slice.p), slice.g, static_cast<const void*>(slice.m),
+                         static_cast<const void*>(slice.v)}) {
+    low_bits.insert(reinterpret_cast<std::uintptr_t>(at) % (std::uintptr_t{1} << 20));
+  }
+  EXPECT_EQ(low_bits.size(), 4U) << "three times slower otherwise, see stagger.hpp";
 }
 
 TEST(WorkingSet, StaysFiniteAndNormalThroughTenThousandMixedPasses) {

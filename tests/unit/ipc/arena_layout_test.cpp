@@ -53,6 +53,20 @@ TEST(ArenaLayout, PartsAreAlignedDisjointAndInside) {
   }
 }
 
+TEST(ArenaLayout, LargeArraysOfAPowerOfTwoNeverLineUp) {
+  const ArenaLayout layout =
+      arena_layout({{.elements = 1U << 26, .copy_type = ElementType::bf16, .stale = true}});
+  std::vector<std::uint64_t> low_bits;
+  for (const ArrayPlace& array : layout.arrays.front()) low_bits.push_back(array.offset % (1U << 20));
+  std::sort(low_bits.begin(), low_bits.end());
+  EXPECT_EQ(std::adjacent_find(low_bits.begin(), low_bits.end()), low_bits.end()) << "see base/stagger.hpp";
+}
+
+TEST(ArenaLayout, ManySmallGroupsPayForNoGaps) {
+  const ArenaLayout layout = arena_layout(std::vector<GroupShape>(1000, GroupShape{.elements = 1024}));
+  EXPECT_LE(layout.bytes - layout.arrays_offset, 1000 * (3 * 4096 + 2 * 4096));
+}
+
 TEST(ArenaLayout, ArraysHaveTheBytesOfTheirTypes) {
   const ArenaLayout layout = arena_layout(
       {{.elements = 1000, .grad_type = ElementType::bf16, .copy_type = ElementType::f16, .stale = true},
