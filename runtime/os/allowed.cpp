@@ -66,7 +66,8 @@ NodeSet nodes_by_meminfo(const SysRoot& sysroot) {
     int id = -1;
     const char* end = name.data() + name.size();
     if (!name.starts_with("node") || std::from_chars(name.data() + 4, end, id).ptr != end) continue;
-    if (has_memory(sysroot.read(folder + "/" + name + "/meminfo").value_or(""))) nodes.insert(Node{id});
+    if (has_memory(sysroot.read(fmt::format("{}/{}/meminfo", folder, name)).value_or("")))
+      nodes.insert(Node{id});
   }
   return nodes;
 }

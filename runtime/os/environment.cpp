@@ -82,7 +82,7 @@ std::optional<VisibleDevices> visible_devices(const Environment& environment) {
 }
 
 std::optional<FromVariable> local_rank_count(const Environment& environment) {
-  const auto launched = first_number(
+  auto launched = first_number(
       environment,
       {"SLURM_NTASKS_PER_NODE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, 1);
   if (launched) return launched;

@@ -27,7 +27,7 @@ struct NodeMask {
   explicit NodeMask(const NodeSet& nodes) {
     constexpr int bits = std::numeric_limits<unsigned long>::digits;
     if (nodes.empty()) return;
-    words.resize(static_cast<std::size_t>(nodes.last().os_index / bits + 1));
+    words.resize(static_cast<std::size_t>(nodes.last().os_index / bits) + 1);
     for (const Node node : nodes)
       words[static_cast<std::size_t>(node.os_index / bits)] |= 1UL << (node.os_index % bits);
     // The kernel looks at one bit less than it is told (get_nodes() in mm/mempolicy.c).
@@ -75,16 +75,17 @@ PolicyRefusal set_range_memory_policy(MemoryPolicy policy, const NodeSet& nodes,
 
 PageCounts count_pages(const void* start, std::size_t bytes) {
   PageCounts counts;
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto end = reinterpret_cast<std::uintptr_t>(start) + bytes;
-  auto next = reinterpret_cast<std::uintptr_t>(start) / page * page;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  // move_pages wants pages it might move, hence not const; without target nodes it only looks.
+  char* next = static_cast<char*>(const_cast<void*>(start));
+  const char* const end = next + bytes;
+  next -= reinterpret_cast<std::uintptr_t>(start) % page;
 
   std::vector<void*> pages;
   std::vector<int> status(kPagesPerCall);
   while (next < end) {
     pages.clear();
-    for (; next < end && pages.size() < kPagesPerCall; next += page)
-      pages.push_back(reinterpret_cast<void*>(next));
+    for (; next < end && pages.size() < kPagesPerCall; next += page) pages.push_back(next);
     if (::move_pages(0, pages.size(), pages.data(), nullptr, status.data(), 0) < 0) {
       return {{}, 0, fmt::format("move_pages was refused: {}", errno_text(errno))};
     }

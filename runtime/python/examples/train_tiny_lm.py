@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Trains a small language model on a text, three times from the same start:
+
+  torch        torch.optim.AdamW
+  waiting      OverlappedAdamW(overlap=False): the same steps, done by the optimizer process
+  overlapped   OverlappedAdamW(overlap=True): the optimizer works beside the next step, one step late
+
+and compares losses and step times. With --kill-at N a fourth run loses its optimizer process to kill -9 in the
+middle of step N.
+
+  zf-tune plan -o plan.json
+  zf-tune exec --plan plan.json -- python3 train_tiny_lm.py --steps 100
+"""
+
+import argparse
+import os
+import pathlib
+import signal
+import statistics
+import sys
+import time
+import warnings
+
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+try:
+    from zf_runtime import OverlappedAdamW, ZfError, ZfWorkerDied
+except ImportError:  # not installed: beside this file in the source tree
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+    from zf_runtime import OverlappedAdamW, ZfError, ZfWorkerDied
+
+LETTERS = 256  # bytes
+
+
+class TinyGpt(nn.Module):
+    """A causal transformer over bytes; 0.43 million parameters by default."""
+
+    def __init__(self, width: int = 128, layers: int = 2, heads: int = 4, context: int = 64):
+        super().__init__()
+        self.letters = nn.Embedding(LETTERS, width)
+        self.places = nn.Parameter(0.02 * torch.randn(context, width))
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, activation="gelu", batch_first=True,
+                                       norm_first=True) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        mask = torch.full((context, context), float("-inf")).triu(1)
+        self.register_buffer("mask", mask, persistent=False)
+
+    def forward(self, text: torch.Tensor) -> torch.Tensor:
+        """(batch, context) bytes -> (batch, context, LETTERS) logits of the next ones."""
+        hidden = self.letters(text) + self.places
+        for block in self.blocks:
+            hidden = block(hidden, self.mask)
+        return self.norm(hidden) @ self.letters.weight.t()
+
+
+def batches(text: torch.Tensor, steps: int, batch: int, context: int):
+    """The same pieces of the text in every run."""
+    generator = torch.Generator().manual_seed(2)
+    for _ in range(steps):
+        starts = torch.randint(len(text) - context - 1, (batch,), generator=generator)
+        pieces = torch.stack([text[start:start + context + 1] for start in starts.tolist()])
+        yield pieces[:, :-1], pieces[:, 1:]
+
+
+def make_model() -> TinyGpt:
+    torch.manual_seed(1)
+    model = TinyGpt()
+    nn.init.normal_(model.letters.weight, std=0.02)
+    return model
+
+
+def groups_of(model: nn.Module) -> list:
+    """Weight decay for matrices only, as usual."""
+    parameters = list(model.parameters())
+    return [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": 0.1},
+            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0}]
+
+
+def train(name: str, model: nn.Module, optimizer: torch.optim.Optimizer, text: torch.Tensor, args: argparse.Namespace,
+          kill_at: int = 0) -> list:
+    """The losses, one for each step."""
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 20))
+    losses, step_ms, optimizer_ms = [], [], []
+    for inputs, targets in batches(text, args.steps, args.batch, len(model.places)):
+        began = time.perf_counter()
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+        loss.backward()
+        ready = time.perf_counter()
+        optimizer.step()
+        done = time.perf_counter()
+        if len(losses) + 1 == kill_at:
+            os.kill(optimizer.runtime.stats().worker_pid, signal.SIGKILL)
+        schedule.step()
+        losses.append(loss.item())
+        step_ms.append((done - began) * 1e3)
+        optimizer_ms.append((done - ready) * 1e3)
+    print(f"{name:11} loss {losses[0]:.4f} -> {losses[-1]:.4f}   step {statistics.median(step_ms):7.2f} ms, of it "
+          f"optimizer.step() {statistics.median(optimizer_ms):6.2f} ms (medians of {len(losses)})", flush=True)
+    return losses
+
+
+def train_ours(name: str, text: torch.Tensor, args: argparse.Namespace, overlap: bool, kill_at: int = 0) -> list:
+    model = make_model()
+    with OverlappedAdamW(groups_of(model), lr=args.lr, plan=args.plan, overlap=overlap) as optimizer:
+        return train(name, model, optimizer, text, args, kill_at)
+
+
+def largest_difference(losses: list, others: list) -> float:
+    return max(abs(a - b) for a, b in zip(losses, others))
+
+
+def killed_run(text: torch.Tensor, args: argparse.Namespace, undisturbed: list) -> bool:
+    """Whether the training survived, with the result of the undisturbed run."""
+    try:
+        losses = train_ours("killed", text, args, overlap=True, kill_at=args.kill_at)
+    except ZfWorkerDied as error:
+        print(f"{error.status} after step {args.kill_at} of {args.steps}: {error}")
+        print("The training ends here with a clear error. The model keeps the parameters of the last step that was "
+              "finished; go on from a checkpoint.")
+        return False
+    difference = largest_difference(losses, undisturbed)
+    print(f"survived kill -9 of the optimizer at step {args.kill_at}; maximum difference to the undisturbed run: "
+          f"{difference:.3g}")
+    return difference == 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plan", help="plan.json of zf-tune; default: ZF_PLAN, which zf-tune exec sets")
+    parser.add_argument("--text", default="/usr/share/common-licenses/GPL-3", help="any file; default: %(default)s")
+    parser.add_argument("--steps", type=int, default=100, help="of each run; default: %(default)s")
+    parser.add_argument("--batch", type=int, default=8, help="pieces of text in a step; default: %(default)s")
+    parser.add_argument("--lr", type=float, default=1e-3, help="default: %(default)s")
+    parser.add_argument("--kill-at", type=int, default=0, metavar="N", help="kill the optimizer in step N of one run")
+    args = parser.parse_args()
+
+    text = torch.tensor(list(pathlib.Path(args.text).read_bytes()), dtype=torch.long)
+    model = make_model()
+    print(f"{sum(p.numel() for p in model.parameters())} parameters, {len(text)} bytes of text, "
+          f"{torch.get_num_threads()} torch threads")
+    torchs = train("torch", model, torch.optim.AdamW(groups_of(model), lr=args.lr), text, args)
+    waiting = train_ours("waiting", text, args, overlap=False)
+    overlapped = train_ours("overlapped", text, args, overlap=True)
+    print(f"maximum difference of the losses, torch and waiting: {largest_difference(torchs, waiting):.3g}")
+    print(f"maximum difference of the losses, torch and overlapped (one step late): "
+          f"{largest_difference(torchs, overlapped):.3g}")
+    return 0 if args.kill_at == 0 or killed_run(text, args, overlapped) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (ZfError, OSError) as error:
+        sys.exit(f"{sys.argv[0]}: {error}")

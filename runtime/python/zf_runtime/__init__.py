@@ -1,0 +1,39 @@
+"""An Adam optimizer in its own process, on the CPUs that a zf-tune plan gives it.
+
+    from zf_runtime import Group, Runtime
+
+    with Runtime(plan="plan.json", groups=[Group(elements=n, lr=1e-3)]) as runtime:
+        runtime.params(0)[:] = initial           # NumPy views of the shared memory: nothing is copied
+        runtime.grads(0)[:] = gradients
+        runtime.wait(runtime.submit())           # params are updated
+
+    from zf_runtime import OverlappedAdamW       # a torch.optim.Optimizer over it; needs torch
+
+NumPy and torch are imported when they are first used. What the runtime promises: docs/runtime.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._library import library_version
+from .errors import ZfBusy, ZfError, ZfPlanError, ZfTimeout, ZfWorkerDied
+from .group import Group
+from .runtime import Runtime
+from .stats import Stats
+
+if TYPE_CHECKING:
+    from .optimizer import OverlappedAdamW
+
+__version__ = "0.1.0"
+__all__ = ["Group", "OverlappedAdamW", "Runtime", "Stats", "ZfBusy", "ZfError", "ZfPlanError", "ZfTimeout",
+           "ZfWorkerDied", "library_version"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports torch only for those who ask for the torch optimizer."""
+    if name == "OverlappedAdamW":
+        from .optimizer import OverlappedAdamW
+
+        return OverlappedAdamW
+    raise AttributeError(f"module 'zf_runtime' has no attribute '{name}'")

@@ -1,0 +1,108 @@
+"""zf_runtime.h in ctypes: the constants, structs and functions, and nothing else.
+
+Everything the header declares is declared here and nowhere else. Each struct begins with its size, so a
+struct that has grown there may stay as it is here: what it lacks keeps its default.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_char, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+ABI_VERSION = 1
+
+OK, TIMEOUT, WORKER_DIED, ERROR_USAGE, ERROR_PLAN, ERROR_SYSTEM = 0, 1, 2, 3, 4, 5
+ERROR_WORKER, ERROR_ABI, ERROR_FORKED, ERROR_BUSY, ERROR_INTERNAL = 6, 7, 8, 9, 10
+
+NONE, F32, BF16, F16 = 0, 1, 2, 3
+ADAM, ADAMW = 0, 1
+
+PARAMS, MOMENT_1, MOMENT_2, GRADS_0, GRADS_1, STALE, COPY = 0, 1, 2, 3, 4, 5, 6
+
+
+class Options(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("abi_version", c_uint32),
+        ("plan_path", c_char_p),
+        ("rank", c_int32),
+        ("spin_us", c_int32),
+        ("start_timeout_ms", c_int64),
+        ("close_timeout_ms", c_int64),
+    ]
+
+
+class Group(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("mode", c_int32),
+        ("elements", c_uint64),
+        ("lr", c_float),
+        ("beta1", c_float),
+        ("beta2", c_float),
+        ("eps", c_float),
+        ("weight_decay", c_float),
+        ("bias_correction", c_int32),
+        ("grad_type", c_int32),
+        ("copy_type", c_int32),
+        ("stale", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class SubmitArgs(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("buffer", c_uint32),
+        ("groups", POINTER(c_uint32)),
+        ("n_groups", c_size_t),
+        ("grad_scale", c_float),
+        ("reserved", c_uint32),
+        ("step", c_uint64),
+    ]
+
+
+class Stats(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("worker_pid", c_int32),
+        ("threads", c_uint32),
+        ("worker_alive", c_int32),
+        ("arena_bytes", c_uint64),
+        ("submitted", c_uint64),
+        ("completed", c_uint64),
+        ("batches", c_uint64),
+        ("last_step_ns", c_uint64),
+        ("total_step_ns", c_uint64),
+        ("start_ns", c_uint64),
+        ("isa", c_char * 16),
+        ("memory_note", c_char * 200),
+    ]
+
+
+def sized(struct: type[ctypes.Structure], **fields: object) -> ctypes.Structure:
+    """A struct with its size filled in, and zero where nothing is given."""
+    return struct(struct_size=ctypes.sizeof(struct), **fields)
+
+
+FUNCTIONS = {
+    "zf_abi_version": (c_uint32, []),
+    "zf_version": (c_char_p, []),
+    "zf_status_name": (c_char_p, [c_int32]),
+    "zf_last_error": (c_char_p, []),
+    "zf_open": (c_int32, [POINTER(Options), POINTER(Group), c_size_t, POINTER(c_void_p)]),
+    "zf_close": (c_int32, [c_void_p]),
+    "zf_buffer": (c_int32, [c_void_p, c_size_t, c_int32, POINTER(c_void_p), POINTER(c_size_t)]),
+    "zf_set_group": (c_int32, [c_void_p, c_size_t, POINTER(Group)]),
+    "zf_submit": (c_int32, [c_void_p, POINTER(SubmitArgs), POINTER(c_uint64)]),
+    "zf_wait": (c_int32, [c_void_p, c_uint64, c_int64]),
+    "zf_get_stats": (c_int32, [c_void_p, POINTER(Stats)]),
+}
+
+
+def declare(library: ctypes.CDLL) -> None:
+    """Gives every function its types. AttributeError names a function that the library lacks."""
+    for name, (result, arguments) in FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments

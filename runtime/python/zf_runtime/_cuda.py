@@ -1,0 +1,37 @@
+"""Registers the arena with CUDA, so that transfers between it and the GPU are direct and asynchronous."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+import torch
+
+
+class HostRegistration:
+    """note: why memory stays pageable; "" if all of it is registered. Transfers work either way."""
+
+    def __init__(self, arrays: Iterable[torch.Tensor]):
+        self.note = ""
+        self._registered: list[int] = []
+        for array in arrays:
+            if array.numel() == 0:
+                continue
+            size = array.numel() * array.element_size()
+            code = _code(torch.cuda.cudart().cudaHostRegister(array.data_ptr(), size, 0))
+            if code != 0:
+                self.note = (f"cudaHostRegister refused {size} bytes with error {code}; look at ulimit -l. Transfers "
+                             "are pageable")
+                self.release()
+                return
+            self._registered.append(array.data_ptr())
+
+    def release(self) -> None:
+        """Before the memory goes: CUDA must not keep pages that another mapping may get."""
+        for address in self._registered:
+            torch.cuda.cudart().cudaHostUnregister(address)
+        self._registered.clear()
+
+
+def _code(result: Any) -> int:
+    """cudaError as a number, in every release of torch."""
+    return int(getattr(result, "value", result))

@@ -1,0 +1,142 @@
+"""One torch param_group as one runtime group: its parameters one after the other in flat arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from typing import Any
+
+import torch
+
+from . import _abi
+from .errors import ZfError
+from .group import Group
+from .runtime import Runtime
+
+_HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
+_ALIGN = 16  # elements: every parameter begins at a cache line
+
+
+def check_supported(settings: dict[str, Any], index: int) -> None:
+    """What this optimizer cannot do is refused, not ignored."""
+    for name in ("amsgrad", "maximize"):
+        if settings.get(name):
+            raise ZfError(f"param_group {index} has {name}=True, which the runtime does not do; use "
+                          f"torch.optim.AdamW for it, or leave {name} out")
+
+
+class FlatGroup:
+    """The layout is fixed when the runtime is opened; settings are read from `settings` at each step."""
+
+    def __init__(self, index: int, settings: dict[str, Any]):
+        self.index = index
+        self.settings = settings
+        self.params = [param for param in settings["params"] if param.requires_grad]
+        self.step = 0  # how often this group was submitted
+        self.announce_step = False  # the runtime does not know `step` yet
+        self._sent: Group | None = None
+        self._versions: list[int] = []
+        self.aliased: list[bool] = [False] * len(self.params)
+        for param in self.params:
+            if not param.is_floating_point() or param.is_complex():
+                raise ZfError(f"param_group {index} holds a parameter of {param.dtype}; it must be a real float")
+        self.offsets, end = [], 0
+        for param in self.params:
+            self.offsets.append(end)
+            end += math.ceil(param.numel() / _ALIGN) * _ALIGN
+        dtypes = {param.dtype for param in self.params}
+        half = _HALVES.get(next(iter(dtypes))) if len(dtypes) == 1 else None
+        self._shape = Group(elements=end, grad_type=half or "f32", copy_type=half)
+
+    def wanted(self) -> Group:
+        """The settings as they are now."""
+        s = self.settings
+        check_supported(s, self.index)
+        return dataclasses.replace(self._shape, lr=float(s["lr"]), betas=(float(s["betas"][0]), float(s["betas"][1])),
+                                   eps=float(s["eps"]), weight_decay=float(s["weight_decay"]))
+
+    def attach(self, runtime: Runtime, alias: bool) -> None:
+        """Takes the views, and the parameters' values; with `alias`, CPU fp32 parameters move in."""
+        flat = {kind: runtime.tensor(self.index, kind)
+                for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2, _abi.GRADS_0, _abi.GRADS_1)}
+        self.flat = list(flat.values())
+        self.masters, self.exp_avgs, self.exp_avg_sqs = (
+            self._split(flat[kind]) for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2))
+        self.grads = (self._split(flat[_abi.GRADS_0]), self._split(flat[_abi.GRADS_1]))
+        self._results = self.masters
+        if self._shape.copy_type is not None:  # rounded by the optimizer already, and half the bytes
+            copy = runtime.tensor(self.index, _abi.COPY)
+            self.flat.append(copy)
+            self._results = self._split(copy)
+        self._sent = runtime.groups[self.index]
+        self._versions = [-1] * len(self.params)
+        self.read_params()
+        if alias:
+            for number, param in enumerate(self.params):
+                if param.device.type == "cpu" and param.dtype == torch.float32 and param.is_contiguous():
+                    param.data = self.masters[number]
+                    self.aliased[number] = True
+
+    def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        return [flat[offset:offset + param.numel()].view(param.shape)
+                for offset, param in zip(self.offsets, self.params)]
+
+    @torch.no_grad()
+    def read_params(self) -> None:
+        """Takes over what was written to parameters since publish(): a loaded checkpoint, an initialization.
+        Only while nothing of the group is under way."""
+        for number, param in enumerate(self.params):
+            if not self.aliased[number] and param._version != self._versions[number]:
+                self.masters[number].copy_(param)
+                self._versions[number] = param._version
+
+    @torch.no_grad()
+    def write_grads(self, buffer: int) -> bool:
+        """Copies the gradients into buffer 0 or 1. False: there are none, and the group sits this step out."""
+        missing = [number for number, param in enumerate(self.params) if param.grad is None]
+        if len(missing) == len(self.params):
+            return False
+        if missing:
+            raise ZfError(f"param_group {self.index}: parameters {missing} of {len(self.params)} have no gradient, "
+                          "others have; the runtime steps a group as a whole: give them a param_group of their "
+                          "own, zero gradients, or requires_grad=False before the optimizer is made")
+        for param, grad in zip(self.params, self.grads[buffer]):
+            if param.grad.is_sparse:
+                raise ZfError(f"param_group {self.index} has a sparse gradient; make it dense")
+            grad.copy_(param.grad, non_blocking=True)
+        return True
+
+    @torch.no_grad()
+    def publish(self) -> None:
+        """Gives the parameters the last finished step's values, except those that someone else has written to
+        meanwhile: what a program writes counts, as with torch."""
+        lost = 0
+        for number, (param, result) in enumerate(zip(self.params, self._results)):
+            if self.aliased[number]:
+                # Another process wrote the values. Autograd must know, to refuse a graph that saved the old ones.
+                param.detach().view(-1)[:0].zero_()
+            elif param._version == self._versions[number]:
+                param.copy_(result, non_blocking=True)
+                self._versions[number] = param._version
+            else:
+                lost += 1
+        if lost != 0:
+            warnings.warn(f"{lost} parameters of param_group {self.index} were written while their step was under "
+                          "way: what was written stays, the step is lost. Call synchronize() before writing",
+                          stacklevel=4)
+
+    def send_settings(self, runtime: Runtime) -> None:
+        wanted = self.wanted()
+        if wanted != self._sent:
+            runtime.set_group(self.index, wanted)
+            self._sent = wanted
+
+    def detach(self) -> None:
+        """Gives aliased parameters memory of their own again, and lets go of all views."""
+        for number, param in enumerate(self.params):
+            if self.aliased[number]:
+                param.data = param.data.clone()
+                self.aliased[number] = False
+        self.flat, self.masters, self.exp_avgs, self.exp_avg_sqs, self.grads = [], [], [], [], ([], [])
+        self._results = []

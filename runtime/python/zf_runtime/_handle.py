@@ -1,0 +1,115 @@
+"""Owns one zf_runtime handle, and keeps its memory for as long as anything looks at it.
+
+zf_close unmaps the arena. A NumPy or torch view of unmapped memory would take the process down at its next
+use, so every view holds the handle: the optimizer process ends at close(), the memory goes with the last view.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+import time
+import weakref
+
+from . import _abi
+from ._library import check, library
+from .errors import ZfError, ZfWorkerDied
+from .stats import Stats, stats_of
+
+
+class Handle:
+    """An opened runtime. Any thread; close() when no other call runs."""
+
+    def __init__(self, options: _abi.Options, groups: ctypes.Array):
+        self._lock = threading.RLock()  # a finalizer may run inside any of our own calls
+        self._pointer: ctypes.c_void_p | None = ctypes.c_void_p()
+        self._buffers = 0  # memory objects that are alive
+        self._closing = False
+        self._owner = os.getpid()
+        self._close_timeout_ms = options.close_timeout_ms or 10_000
+        self._library = library()
+        try:
+            check(self._library.zf_open(ctypes.byref(options), groups, len(groups), ctypes.byref(self._pointer)))
+        except ZfError:
+            self._pointer = None
+            raise
+
+    @property
+    def pointer(self) -> ctypes.c_void_p:
+        """For a call into the library; ZfError after close()."""
+        if self._closing or self._pointer is None:
+            raise ZfError("the runtime is closed")
+        return self._pointer
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closing
+
+    def memory(self, group: int, kind: int) -> ctypes.Array:
+        """An array's bytes, as a buffer that keeps this handle's memory alive."""
+        address, size = ctypes.c_void_p(), ctypes.c_size_t()
+        check(self._library.zf_buffer(self.pointer, group, kind, ctypes.byref(address), ctypes.byref(size)))
+        buffer = (ctypes.c_char * size.value).from_address(address.value)
+        with self._lock:
+            self._buffers += 1
+        # The callback holds the handle, so the handle lives at least as long as the buffer.
+        weakref.finalize(buffer, self._release).atexit = False
+        return buffer
+
+    def stats(self) -> Stats:
+        raw = _abi.sized(_abi.Stats)
+        check(self._library.zf_get_stats(self._any_pointer(), ctypes.byref(raw)))
+        return stats_of(raw)
+
+    def close(self) -> None:
+        """Ends the optimizer process. Memory goes now, or with the last view. The second call does nothing.
+
+        ZfTimeout: it had not finished and was killed; ZfWorkerDied: it had died before. Closed all the same.
+        """
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+            if self._buffers == 0:
+                self._free()
+            elif os.getpid() == self._owner:
+                self._end_worker()
+
+    def _any_pointer(self) -> ctypes.c_void_p:
+        if self._pointer is None:
+            raise ZfError("the runtime is closed, and its memory gone")
+        return self._pointer
+
+    def _end_worker(self) -> None:
+        """Ends the process and leaves the memory: the C ABI can only do both. All that was submitted is done
+        first, so nothing is lost by the kill. The library collects the process when it is asked for stats."""
+        stats = self.stats()
+        died = not stats.worker_alive
+        try:
+            if not died:
+                check(self._library.zf_wait(self._pointer, 0, self._close_timeout_ms))
+        finally:
+            if not died and self.stats().worker_alive:
+                os.kill(stats.worker_pid, signal.SIGKILL)  # our child, not collected yet: no other can have its id
+                deadline = time.monotonic() + 5  # a process that is stuck in the kernel goes when it can
+                while self.stats().worker_alive and time.monotonic() < deadline:
+                    time.sleep(0.001)
+        if died:
+            raise ZfWorkerDied("the optimizer had died before it was closed", "ZF_WORKER_DIED")
+
+    def _release(self) -> None:
+        with self._lock:
+            self._buffers -= 1
+            if self._buffers == 0 and self._closing and self._pointer is not None:
+                self._library.zf_close(self._pointer)  # what it answers was known at close()
+                self._pointer = None
+
+    def _free(self) -> None:
+        pointer, self._pointer = self._pointer, None
+        check(self._library.zf_close(pointer))
+
+    def __del__(self) -> None:
+        if getattr(self, "_pointer", None) is not None:
+            self._library.zf_close(self._pointer)

@@ -1,0 +1,76 @@
+"""Finds libzf_runtime.so, loads it once, and turns its statuses into exceptions."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import functools
+import os
+import pathlib
+import sys
+import sysconfig
+from typing import Iterator
+
+from . import _abi
+from .errors import ZfError, error_of
+
+NAME = "libzf_runtime.so"
+SONAME = NAME + ".0"
+
+
+def _candidates() -> Iterator[str]:
+    """Where to look, in this order: the prefix that the package was installed to, the build folder of the
+    source tree that it lies in, and what the system's loader knows."""
+    triplet = sysconfig.get_config_var("MULTIARCH") or ""
+    package = pathlib.Path(__file__).resolve().parent
+    for prefix in dict.fromkeys([sys.prefix, "/usr/local", "/usr"]):
+        if prefix == sys.prefix or package.is_relative_to(prefix):
+            yield from (os.path.join(prefix, "lib", SONAME), os.path.join(prefix, "lib", triplet, SONAME))
+    if len(package.parents) > 2 and (package.parents[2] / "CMakeLists.txt").exists():
+        yield str(package.parents[2] / "build" / "lib" / SONAME)
+    yield ctypes.util.find_library("zf_runtime") or SONAME
+
+
+def _load() -> ctypes.CDLL:
+    wish = os.environ.get("ZF_RUNTIME_LIBRARY")
+    tried = []
+    for path in [wish] if wish else _candidates():
+        if not wish and "/" in path and not os.path.exists(path):
+            tried.append(path)
+            continue
+        try:
+            return ctypes.CDLL(path)
+        except OSError as error:
+            tried.append(str(error))
+    remedy = "ZF_RUNTIME_LIBRARY names no library that can be loaded" if wish else (
+        "install zf-tune, or set ZF_RUNTIME_LIBRARY to its path")
+    raise ZfError(f"{NAME} was not found: {remedy} (tried: {'; '.join(tried)})", "ZF_ERROR_SYSTEM")
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The library, loaded at the first call. ZfError: not found, or of another ABI version."""
+    loaded = _load()
+    try:
+        _abi.declare(loaded)
+    except AttributeError as error:
+        raise ZfError(f"{loaded._name} is older than this package: {error}", "ZF_ERROR_ABI") from None
+    version = loaded.zf_abi_version()
+    if version != _abi.ABI_VERSION:
+        raise ZfError(f"{loaded._name} has ABI version {version}, and this package needs {_abi.ABI_VERSION}: "
+                      "install both from one release", "ZF_ERROR_ABI")
+    return loaded
+
+
+def library_version() -> str:
+    """"major.minor.patch" of the library that is loaded."""
+    return library().zf_version().decode()
+
+
+def check(status: int) -> None:
+    """Raises what `status` stands for, with the text of this thread's last failure; nothing for ZF_OK."""
+    if status == _abi.OK:
+        return
+    name = library().zf_status_name(status).decode()
+    text = "" if status == _abi.TIMEOUT else library().zf_last_error().decode(errors="replace")
+    raise error_of(name, text)

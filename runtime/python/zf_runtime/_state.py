@@ -1,0 +1,123 @@
+"""An optimizer's state in torch.optim.AdamW's form, to and from the runtime's memory.
+
+The runtime counts steps by group, torch by parameter: parameters of one group share one step tensor here, and
+get one each in a state_dict, where torch's own optimizers count them up in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, MutableMapping, NamedTuple, Sequence
+
+import torch
+
+from ._flat_group import FlatGroup, check_supported
+from .errors import ZfError
+
+State = MutableMapping[torch.Tensor, Any]
+
+
+class SavedGroup(NamedTuple):
+    step: int
+    arrays: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]  # master, exp_avg, exp_avg_sq by parameter
+
+
+def show(group: FlatGroup, state: State) -> None:
+    """Fills torch's `state` with views of the group's moments."""
+    step = torch.tensor(float(group.step))
+    for number, param in enumerate(group.params):
+        state[param] = {"step": step, "exp_avg": group.exp_avgs[number], "exp_avg_sq": group.exp_avg_sqs[number]}
+        if param.dtype != torch.float32:
+            state[param]["master"] = group.masters[number]
+
+
+def count_step(group: FlatGroup, state: State) -> None:
+    """After group.step has gone up; before the first step there is no state, as in torch."""
+    if group.params and group.params[0] in state:
+        state[group.params[0]]["step"].fill_(group.step)
+    else:
+        show(group, state)
+
+
+def with_own_steps(state_dict: dict[str, Any]) -> dict[str, Any]:
+    state_dict["state"] = {key: {**entry, "step": entry["step"].clone()} if "step" in entry else entry
+                           for key, entry in state_dict["state"].items()}
+    return state_dict
+
+
+def _entries(state_dict: dict[str, Any], group: FlatGroup, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The saved state of each of the group's parameters, {} where there is none."""
+    numbers = state_dict["param_groups"][group.index]["params"]
+    by_param = dict(zip(settings["params"], numbers))
+    return [state_dict["state"].get(by_param[param], {}) for param in group.params]
+
+
+def check(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: Sequence[dict[str, Any]]) -> None:
+    """Refuses what cannot be loaded, before anything is changed. Other mismatches torch itself names."""
+    saved = state_dict["param_groups"]
+    for index, settings in enumerate(saved):
+        check_supported(settings, index)
+    if [len(group["params"]) for group in saved] != [len(group["params"]) for group in param_groups]:
+        return  # torch's load_state_dict says it
+    for group, settings in zip(groups, param_groups):
+        entries = _entries(state_dict, group, settings)
+        steps = {int(entry["step"]) if entry else 0 for entry in entries}
+        if len(steps) > 1:
+            raise ZfError(f"param_group {group.index} of the state_dict holds parameters at steps {sorted(steps)}; the "
+                          "runtime counts steps by group: split it")
+        for number, (entry, param) in enumerate(zip(entries, group.params)):
+            for name in ("exp_avg", "exp_avg_sq"):
+                if entry and entry[name].shape != param.shape:
+                    raise ZfError(f"param_group {group.index}, parameter {number}: {name} of the state_dict has shape "
+                                  f"{tuple(entry[name].shape)}, the parameter {tuple(param.shape)}")
+
+
+@torch.no_grad()
+def take(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: Sequence[dict[str, Any]],
+         state: State) -> None:
+    """Copies a checked state_dict into the runtime's memory, and shows it in `state`. Moments are read from
+    the state_dict itself: torch's load_state_dict rounds them to the parameter's type."""
+    state.clear()
+    for group, settings in zip(groups, param_groups):
+        entries = _entries(state_dict, group, settings)
+        loaded = any(entries)
+        for number, entry in enumerate(entries):
+            for view, name in ((group.exp_avgs[number], "exp_avg"), (group.exp_avg_sqs[number], "exp_avg_sq")):
+                if loaded:
+                    view.copy_(entry[name])
+                else:
+                    view.zero_()
+            if "master" in entry:
+                group.masters[number].copy_(entry["master"])
+        group.step = int(entries[0]["step"]) if loaded else 0
+        group.announce_step = True
+        if loaded:
+            show(group, state)
+
+
+def saved(groups: Sequence[FlatGroup]) -> list[SavedGroup]:
+    """Copies of everything, to open another runtime with."""
+    return [SavedGroup(group.step, [(master.clone(), exp_avg.clone(), exp_avg_sq.clone()) for
+                                    master, exp_avg, exp_avg_sq in
+                                    zip(group.masters, group.exp_avgs, group.exp_avg_sqs)])
+            for group in groups]
+
+
+@torch.no_grad()
+def restore(saved_groups: Sequence[SavedGroup], groups: Sequence[FlatGroup], state: State) -> None:
+    """The first groups get back what saved() took; those after them are new."""
+    for old, group in zip(saved_groups, groups):
+        for number, (master, exp_avg, exp_avg_sq) in enumerate(old.arrays):
+            group.masters[number].copy_(master)
+            group.exp_avgs[number].copy_(exp_avg)
+            group.exp_avg_sqs[number].copy_(exp_avg_sq)
+        group.step, group.announce_step = old.step, True
+        if old.step > 0:
+            show(group, state)
+
+
+def own_moments(groups: Sequence[FlatGroup], state: State) -> None:
+    """Replaces the views in `state` by copies, which outlive the runtime."""
+    for group in groups:
+        for param in group.params:
+            if param in state:
+                state[param] = {name: value.clone() for name, value in state[param].items()}

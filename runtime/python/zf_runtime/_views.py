@@ -1,0 +1,47 @@
+"""Shared memory as NumPy arrays and torch tensors, without a copy."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+from . import _abi
+from .group import Group
+
+if TYPE_CHECKING:
+    import numpy
+
+
+def grads_kind(buffer: int) -> int:
+    if buffer not in (0, 1):
+        raise ValueError(f"gradient buffer {buffer}: there are 0 and 1")
+    return _abi.GRADS_0 + buffer
+
+
+def element_type(group: Group, kind: int) -> str:
+    """"f32", "bf16" or "f16": what an array of the group holds."""
+    if kind in (_abi.GRADS_0, _abi.GRADS_1):
+        return group.grad_type
+    if kind == _abi.COPY:
+        return group.copy_type or "f32"
+    return "f32"
+
+
+def as_numpy(memory: ctypes.Array, element: str, elements: int) -> numpy.ndarray:
+    """Of shape (elements,); float32, float16, or uint16 for bf16, which NumPy does not have."""
+    import numpy
+
+    dtype = numpy.dtype({"f32": "f4", "f16": "f2", "bf16": "u2"}[element])
+    if elements == 0:
+        return numpy.empty(0, dtype)  # an empty buffer is refused by frombuffer
+    return numpy.frombuffer(memory, dtype, count=elements)
+
+
+def as_tensor(memory: ctypes.Array, element: str, elements: int) -> Any:
+    """Of shape (elements,), on the CPU. torch itself keeps the memory object alive; NumPy is not needed."""
+    import torch
+
+    dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[element]
+    if elements == 0:
+        return torch.empty(0, dtype=dtype)
+    return torch.frombuffer(memory, dtype=dtype, count=elements)

@@ -1,0 +1,49 @@
+"""A group of parameters with settings of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from . import _abi
+
+ELEMENT_TYPES = {None: _abi.NONE, "f32": _abi.F32, "bf16": _abi.BF16, "f16": _abi.F16}
+MODES = {"adam": _abi.ADAM, "adamw": _abi.ADAMW}
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Parameters that are stepped with the same settings.
+
+    elements: how many parameters; may be 0. Fixed, as are grad_type, copy_type and stale.
+    lr, betas, eps, weight_decay: finite; 0 <= beta < 1; eps and weight_decay >= 0. Rounded to fp32.
+    mode: "adamw" takes weight decay from the parameter, "adam" adds it to the gradient (L2).
+    grad_type: "f32", "bf16" or "f16". Parameters and moments are fp32.
+    copy_type: None, or "bf16", "f16": the new parameters once more, rounded to nearest even.
+    stale: the new parameters once more, in fp32.
+    """
+
+    elements: int
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    mode: str = "adamw"
+    bias_correction: bool = True
+    grad_type: str = "f32"
+    copy_type: str | None = None
+    stale: bool = False
+
+    def __post_init__(self) -> None:
+        for field, known in (("mode", MODES), ("grad_type", ELEMENT_TYPES), ("copy_type", ELEMENT_TYPES)):
+            if getattr(self, field) not in known or (field == "grad_type" and self.grad_type is None):
+                names = ", ".join(repr(name) for name in known if name or field == "copy_type")
+                raise ValueError(f"{field} is {getattr(self, field)!r}; it must be one of {names}")
+        if self.elements < 0:
+            raise ValueError(f"elements is {self.elements}; it must be 0 or more")
+
+    def as_abi(self) -> _abi.Group:
+        return _abi.sized(
+            _abi.Group, mode=MODES[self.mode], elements=self.elements, lr=self.lr, beta1=self.betas[0],
+            beta2=self.betas[1], eps=self.eps, weight_decay=self.weight_decay,
+            bias_correction=int(self.bias_correction), grad_type=ELEMENT_TYPES[self.grad_type],
+            copy_type=ELEMENT_TYPES[self.copy_type], stale=int(self.stale))

@@ -1,0 +1,206 @@
+"""torch.optim.AdamW's interface over the runtime."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, Callable, Iterable
+
+import torch
+
+from . import _state
+from ._cuda import HostRegistration
+from ._flat_group import FlatGroup, check_supported
+from .errors import ZfError, ZfWorkerDied
+from .runtime import Runtime
+
+
+class OverlappedAdamW(torch.optim.Optimizer):
+    """AdamW in a process of its own, on the CPUs that the plan keeps for it.
+
+    params, lr, betas, eps, weight_decay, amsgrad, maximize: as torch.optim.AdamW; the last two are refused.
+    plan, rank: as Runtime. alias: let CPU fp32 parameters live in the shared memory when overlap=False, so
+    that nothing is copied back (off where something else holds views of the parameters). runtime_options:
+    more keywords for Runtime.
+
+    step() with overlap=False is torch's: when it returns, the parameters are updated. With overlap=True it
+    hands the gradients over and returns with the parameters of the step before: the optimizer works while
+    the next forward and backward run, on weights that are one step old. synchronize() catches up.
+
+    Each param_group is one runtime group, its settings read at each step, so lr schedulers work. Masters and
+    moments are fp32 whatever the parameters are; bf16 and fp16 parameters get them rounded to nearest even.
+    Parameters must have gradients together: all of a param_group, or none (then it sits the step out).
+
+    `state` and state_dict() are torch.optim.AdamW's: step, exp_avg and exp_avg_sq for each parameter, the
+    latter two views of the shared memory. Half-precision parameters also have `master`. Call synchronize(),
+    or state_dict(), before you save the model.
+
+    Use as a context manager, or call close(). Not thread-safe, as torch's optimizers.
+    """
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+                 plan: str | os.PathLike[str] | None = None, rank: int | None = None, overlap: bool = True,
+                 alias: bool = True, runtime_options: dict[str, Any] | None = None):
+        check_supported({"amsgrad": amsgrad, "maximize": maximize}, 0)
+        self._runtime: Runtime | None = None
+        self._groups: list[FlatGroup] = []
+        self._ticket = 0  # of the submission under way; 0: none
+        self._under_way: list[FlatGroup] = []
+        self._buffer = 0
+        self._alias = alias and not overlap
+        self._registration: HostRegistration | None = None
+        self._options = dict(runtime_options or {}, plan=plan, rank=rank)
+        self._overlap = overlap
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+                                  "amsgrad": False, "maximize": False})
+        self._open()
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime underneath, for its stats. ZfError after close()."""
+        if self._runtime is None:
+            raise ZfError("the optimizer is closed")
+        return self._runtime
+
+    @property
+    def overlap(self) -> bool:
+        """Whether parameters are one step late. Fixed: aliased parameters must not be read during a step."""
+        return self._overlap
+
+    @property
+    def memory_note(self) -> str:
+        """Why memory is not placed or pinned as it should be; "" if it is."""
+        notes = [self.runtime.stats().memory_note, self._registration.note if self._registration else ""]
+        return "; ".join(note for note in notes if note)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None, *, grad_scale: float = 1.0) -> float | None:
+        """Hands over the gradients; see the class for when the parameters follow. Returns closure()'s loss.
+
+        grad_scale multiplies every gradient as it is read (unscale, clip). After ZfWorkerDied parameters and
+        moments stay readable, and may be half old and half new."""
+        runtime, loss = self.runtime, None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self._groups:
+            group.send_settings(runtime)
+        # This buffer's last reader is the step before the last, which is done: copies run beside the optimizer.
+        active = [group for group in self._groups if group.write_grads(self._buffer)]
+        self.synchronize()  # the parameters are read out before the next step may change them
+        for group in self._groups:
+            group.read_params()
+        if active:
+            self._submit(active, grad_scale)
+        if not self._overlap:
+            self.synchronize()
+        return loss
+
+    def synchronize(self) -> None:
+        """Waits for the step under way, and gives the parameters its values. Nothing to do: returns at once."""
+        if self._ticket != 0:
+            self.runtime.wait(self._ticket)
+            self._ticket = 0
+            for group in self._under_way:
+                group.publish()
+        self._finish_transfers()
+
+    def state_dict(self) -> dict[str, Any]:
+        """As torch.optim.AdamW's, after synchronize(). Moments are views: they change with the next step."""
+        if self._runtime is not None:
+            self.synchronize()
+        return _state.with_own_steps(super().state_dict())
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes a state_dict of this class or of torch.optim.AdamW; its tensors are copied. Load the model first."""
+        _state.check(state_dict, self._groups, self.param_groups)
+        self.synchronize()
+        super().load_state_dict(state_dict)
+        for group, settings in zip(self._groups, self.param_groups):
+            group.settings = settings
+            group.read_params()
+        _state.take(state_dict, self._groups, self.param_groups, self.state)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As torch's. The runtime is opened anew, with the state that it had."""
+        if self._runtime is None:
+            super().add_param_group(param_group)
+            return
+        check_supported(param_group, len(self.param_groups))
+        self.synchronize()
+        saved = _state.saved(self._groups)
+        self.close()
+        super().add_param_group(param_group)
+        self._open()
+        _state.restore(saved, self._groups, self.state)
+
+    def close(self) -> None:
+        """Finishes the step under way, publishes it, and ends the process. The second call does nothing.
+
+        ZfWorkerDied: it had died; the parameters hold what there was."""
+        runtime = self._runtime
+        if runtime is None:
+            return
+        try:
+            with contextlib.suppress(ZfWorkerDied):  # runtime.close() says it below
+                self.synchronize()
+        finally:
+            self._runtime = None
+            self._ticket = 0
+            if self._registration is not None:
+                self._registration.release()
+            _state.own_moments(self._groups, self.state)
+            for group in self._groups:
+                group.detach()
+            runtime.close()
+
+    def __enter__(self) -> OverlappedAdamW:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except Exception:
+            if kind is None:
+                raise  # else the first exception is the one to read
+
+    def __getstate__(self) -> Any:
+        raise TypeError("an OverlappedAdamW holds a process and cannot be copied or pickled; use state_dict()")
+
+    def _open(self) -> None:
+        self._groups = [FlatGroup(index, settings) for index, settings in enumerate(self.param_groups)]
+        runtime = Runtime(groups=[group.wanted() for group in self._groups], **self._options)
+        try:
+            for group in self._groups:
+                group.attach(runtime, self._alias)
+        except BaseException:
+            for group in self._groups:
+                group.detach()
+            runtime.close()
+            raise
+        self._runtime, self._buffer = runtime, 0
+        self._devices = {param.device for group in self._groups for param in group.params if param.is_cuda}
+        if self._devices or torch.cuda.is_initialized():  # a program that is all CPU gets no CUDA context from us
+            self._registration = HostRegistration(array for group in self._groups for array in group.flat)
+
+    def _submit(self, active: list[FlatGroup], grad_scale: float) -> None:
+        self._finish_transfers()
+        by_step: dict[int, list[FlatGroup]] = {}
+        for group in active:  # the runtime counts by itself, except after a load
+            by_step.setdefault(group.step + 1 if group.announce_step else 0, []).append(group)
+        self._under_way = []
+        for step, groups in by_step.items():
+            self._ticket = self.runtime.submit([group.index for group in groups], buffer=self._buffer,
+                                               grad_scale=grad_scale, step=step)
+            self._under_way += groups
+            for group in groups:
+                group.step += 1
+                group.announce_step = False
+                _state.count_step(group, self.state)
+        self._buffer ^= 1
+
+    def _finish_transfers(self) -> None:
+        """Pinned copies are asynchronous: they must be over before either side writes what they read."""
+        for device in self._devices:
+            torch.cuda.synchronize(device)

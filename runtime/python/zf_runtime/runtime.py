@@ -1,0 +1,165 @@
+"""The C ABI as a Python object: open, views, submit, wait, close."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from typing import TYPE_CHECKING, Any, Sequence
+
+from . import _abi, _views
+from ._handle import Handle
+from ._library import check, library
+from .errors import ZfTimeout
+from .group import Group
+from .stats import Stats
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_PIECE_MS = 100  # zf_wait does not end for signals: between two pieces Python handles Ctrl-C
+
+
+class Runtime:
+    """An optimizer process with its parameters, gradients and moments in shared memory.
+
+    plan: path of a zf-tune plan; None: the environment's ZF_PLAN, which `zf-tune exec` sets.
+    rank: the local rank; None: ZF_RANK, then the launcher's variables, then 0 if the plan has one rank.
+    groups: fixed for the runtime's life; a group is named by its index.
+    spin_us: how long a wait stays on its CPU before it sleeps, in microseconds; None: the library's default.
+    start_timeout, close_timeout: in seconds; None: 120 and 10.
+
+    Views. params(), grads() and so on are views of the shared memory, of shape (elements,), at the same place
+    until close(). They keep the memory alive: after close() they hold the last values, and writing to them
+    reaches no one. New ones are refused then.
+
+    Threads. submit, set_group, stats and views from any thread; one thread at a time in wait; close last.
+
+    fork. A forked child must not use it; what it writes to a view, the optimizer reads.
+    """
+
+    def __init__(self, plan: str | os.PathLike[str] | None = None, rank: int | None = None,
+                 groups: Sequence[Group] = (), *, spin_us: int | None = None,
+                 start_timeout: float | None = None, close_timeout: float | None = None):
+        options = _abi.sized(
+            _abi.Options, abi_version=_abi.ABI_VERSION, plan_path=os.fsencode(plan) if plan is not None else None,
+            rank=-1 if rank is None else rank, spin_us=-1 if spin_us is None else spin_us,
+            start_timeout_ms=_milliseconds(start_timeout), close_timeout_ms=_milliseconds(close_timeout))
+        array = (_abi.Group * len(groups))(*(group.as_abi() for group in groups))
+        self._groups = list(groups)
+        self._handle = Handle(options, array)
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except Exception:
+            if kind is None:
+                raise  # else the first exception is the one to read
+
+    def close(self) -> None:
+        """Finishes what is submitted and ends the process; the second call does nothing.
+
+        ZfTimeout: it had not finished in close_timeout and was killed. ZfWorkerDied: it had died before.
+        The runtime is closed whatever is raised."""
+        self._handle.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.is_closed
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The settings that the next submission uses."""
+        return tuple(self._groups)
+
+    def params(self, group: int) -> np.ndarray:
+        """fp32 master parameters; yours to write while no submission of the group is under way."""
+        return self.numpy(group, _abi.PARAMS)
+
+    def exp_avg(self, group: int) -> np.ndarray:
+        """fp32 first moments; likewise."""
+        return self.numpy(group, _abi.MOMENT_1)
+
+    def exp_avg_sq(self, group: int) -> np.ndarray:
+        """fp32 second moments; likewise."""
+        return self.numpy(group, _abi.MOMENT_2)
+
+    def grads(self, group: int, buffer: int = 0) -> np.ndarray:
+        """Gradients 0 or 1, of the group's grad_type (bf16 as uint16: NumPy has no such type); yours from the
+        end of the last submission of this buffer to the next."""
+        return self.numpy(group, _views.grads_kind(buffer))
+
+    def stale(self, group: int) -> np.ndarray:
+        """fp32 snapshot of the last step's result; only with Group.stale."""
+        return self.numpy(group, _abi.STALE)
+
+    def copy(self, group: int) -> np.ndarray:
+        """The same, rounded to Group.copy_type (bf16 as uint16)."""
+        return self.numpy(group, _abi.COPY)
+
+    def numpy(self, group: int, kind: int) -> np.ndarray:
+        """A NumPy view of an array, by its kind in zf_runtime.h (ZF_PARAMS is 0)."""
+        memory = self._handle.memory(group, kind)
+        return _views.as_numpy(memory, _views.element_type(self._groups[group], kind), self._groups[group].elements)
+
+    def tensor(self, group: int, kind: int) -> Any:
+        """The same as a torch tensor on the CPU, bf16 as torch.bfloat16."""
+        memory = self._handle.memory(group, kind)
+        return _views.as_tensor(memory, _views.element_type(self._groups[group], kind), self._groups[group].elements)
+
+    def set_group(self, group: int, settings: Group) -> None:
+        """New settings for the submissions from now on; elements and types must be what they were."""
+        check(library().zf_set_group(self._handle.pointer, group, ctypes.byref(settings.as_abi())))
+        self._groups[group] = settings
+
+    def submit(self, groups: Sequence[int] | None = None, *, buffer: int = 0, grad_scale: float = 1.0,
+               step: int = 0) -> int:
+        """Hands groups (None: all) and their gradients to the optimizer, and returns a ticket at once.
+
+        buffer: which gradients, 0 or 1. grad_scale multiplies each gradient as it is read (unscale, clip).
+        step: the step's number, from 1, for the bias correction; 0: each group's next.
+        ZfBusy: a group's last submission with this buffer is not done; then nothing is submitted."""
+        args = _abi.sized(_abi.SubmitArgs, buffer=buffer, grad_scale=grad_scale, step=step)
+        if groups is not None:
+            if len(groups) == 0:
+                raise ValueError("no groups to submit; None means all of them")
+            args.groups = (ctypes.c_uint32 * len(groups))(*groups)
+            args.n_groups = len(groups)
+        ticket = ctypes.c_uint64()
+        check(library().zf_submit(self._handle.pointer, ctypes.byref(args), ctypes.byref(ticket)))
+        return ticket.value
+
+    def wait(self, ticket: int = 0, timeout: float | None = None) -> None:
+        """Waits until a submission, and all before it, are done; 0: all that are submitted now.
+
+        timeout: in seconds; None: as long as the optimizer lives. ZfTimeout: not yet, ask again.
+        ZfWorkerDied: within 0.1 s of its death. Other Python threads run meanwhile, and Ctrl-C works."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left_ms = _PIECE_MS if deadline is None else max(0, round((deadline - time.monotonic()) * 1000))
+            status = library().zf_wait(self._handle.pointer, ticket, min(left_ms, _PIECE_MS))
+            if status != _abi.TIMEOUT:
+                return check(status)
+            if deadline is not None and time.monotonic() >= deadline:
+                raise ZfTimeout(f"submission {ticket or 'all'} is not done after {timeout} s; the optimizer lives",
+                                "ZF_TIMEOUT")
+
+    def done(self, ticket: int = 0) -> bool:
+        """Whether wait(ticket) would return at once."""
+        try:
+            self.wait(ticket, timeout=0)
+        except ZfTimeout:
+            return False
+        return True
+
+    def stats(self) -> Stats:
+        """A reading; works after the optimizer has died, and while views live after close()."""
+        return self._handle.stats()
+
+
+def _milliseconds(seconds: float | None) -> int:
+    """As the C ABI has it: 0 is the default, so a wish for less than one millisecond is one."""
+    return 0 if seconds is None else max(1, round(seconds * 1000))

@@ -1,0 +1,33 @@
+"""What the runtime says about itself."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from . import _abi
+
+
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """One reading; times in nanoseconds, sizes in bytes."""
+
+    worker_pid: int
+    worker_alive: bool
+    threads: int  #: of the pool
+    arena_bytes: int
+    submitted: int  #: groups submitted, over all submissions
+    completed: int  #: groups stepped
+    batches: int  #: how often all threads were started together for them
+    last_step_ns: int  #: of one such batch
+    total_step_ns: int
+    start_ns: int  #: what the optimizer took to get ready
+    isa: str  #: "avx512"
+    memory_note: str  #: why the memory policy was refused; "" if it was not
+
+
+def stats_of(raw: _abi.Stats) -> Stats:
+    values = {field.name: getattr(raw, field.name) for field in dataclasses.fields(Stats)}
+    values["worker_alive"] = bool(raw.worker_alive)
+    for text in ("isa", "memory_note"):
+        values[text] = values[text].decode(errors="replace")
+    return Stats(**values)

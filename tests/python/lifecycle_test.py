@@ -1,0 +1,136 @@
+"""Opening, closing and dying: one clear exception each, and nothing left behind. Needs the standard library only."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import support
+from zf_runtime import Group, Runtime, ZfError, ZfPlanError, ZfWorkerDied, library_version
+
+
+def open_one(elements=1000):
+    return Runtime(support.plan(), groups=[Group(elements)])
+
+
+class Opening(unittest.TestCase):
+    def test_without_a_plan(self):
+        with self.assertRaisesRegex(ZfPlanError, "ZF_PLAN") as caught:
+            Runtime(groups=[Group(1)])
+        self.assertEqual(caught.exception.status, "ZF_ERROR_PLAN")
+
+    def test_with_a_plan_that_is_not_there(self):
+        with self.assertRaisesRegex(ZfPlanError, "/no/such/plan.json"):
+            Runtime("/no/such/plan.json", groups=[Group(1)])
+
+    def test_the_plan_may_come_from_the_environment(self):
+        os.environ["ZF_PLAN"] = support.plan()
+        self.addCleanup(os.environ.pop, "ZF_PLAN")
+        with Runtime(groups=[Group(1)]) as runtime:
+            self.assertTrue(runtime.stats().worker_alive)
+
+    def test_a_rank_that_the_plan_lacks(self):
+        with self.assertRaisesRegex(ZfError, "rank 7"):
+            Runtime(support.plan(), rank=7, groups=[Group(1)])
+
+    def test_a_library_that_is_not_there_is_named(self):
+        environment = os.environ | {"ZF_RUNTIME_LIBRARY": "/no/such/lib.so", "PYTHONPATH": str(support.PACKAGE)}
+        asked = subprocess.run([sys.executable, "-B", "-c", "import zf_runtime; zf_runtime.library_version()"],
+                               env=environment, capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn("/no/such/lib.so", asked.stderr)
+        self.assertIn("ZfError", asked.stderr)
+
+    def test_neither_numpy_nor_torch_is_imported(self):
+        program = ("import sys, zf_runtime\nwith zf_runtime.Runtime(sys.argv[1], groups=[zf_runtime.Group(1)]) as r:\n"
+                   "    r.wait(r.submit())\nassert not {'numpy', 'torch'} & set(sys.modules)")
+        subprocess.run([sys.executable, "-B", "-c", program, support.plan()], timeout=60, check=True,
+                       env=os.environ | {"PYTHONPATH": str(support.PACKAGE)})
+
+    def test_the_library_has_a_version(self):
+        self.assertRegex(library_version(), r"^\d+\.\d+\.\d+$")
+
+
+class Closing(unittest.TestCase):
+    def test_twice_is_once(self):
+        runtime = open_one()
+        runtime.close()
+        self.assertTrue(runtime.closed)
+        runtime.close()
+        for call in (runtime.submit, runtime.wait, runtime.stats):
+            with self.subTest(call.__name__), self.assertRaisesRegex(ZfError, "closed"):
+                call()
+
+    def test_the_context_leaves_nothing_behind(self):
+        descriptors, maps = len(os.listdir("/proc/self/fd")), support.mapped_arenas()
+        with open_one() as runtime:
+            pid = runtime.stats().worker_pid
+            runtime.submit()
+            self.assertTrue(support.process_exists(pid))
+        self.assertFalse(support.process_exists(pid))
+        self.assertEqual((len(os.listdir("/proc/self/fd")), support.mapped_arenas()), (descriptors, maps))
+
+    def test_an_exception_inside_is_the_one_that_is_seen(self):
+        with self.assertRaises(KeyError), open_one() as runtime:
+            pid = runtime.stats().worker_pid
+            os.kill(pid, signal.SIGKILL)
+            raise KeyError("ours")
+        self.assertFalse(support.process_exists(pid))
+
+    def test_a_forked_child_leaves_the_parents_runtime_alone(self):
+        with open_one() as runtime:
+            child = os.fork()
+            if child == 0:
+                try:
+                    runtime.close()
+                    os._exit(1)
+                except ZfError as error:
+                    os._exit(0 if error.status == "ZF_ERROR_FORKED" else 2)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            runtime.wait(runtime.submit())
+
+
+class Dying(unittest.TestCase):
+    def test_a_kill_is_told_with_its_signal(self):
+        runtime = open_one()
+        os.kill(runtime.stats().worker_pid, signal.SIGKILL)
+        started = time.monotonic()
+        with self.assertRaisesRegex(ZfWorkerDied, "(?i)kill|signal 9"):
+            while time.monotonic() < started + 10:
+                runtime.wait(runtime.submit())
+        self.assertLess(time.monotonic() - started, 1)
+        with self.assertRaises(ZfWorkerDied):
+            runtime.close()
+        runtime.close()
+
+    def test_ctrl_c_ends_a_wait_for_a_stopped_process(self):
+        runtime = open_one()
+        pid = runtime.stats().worker_pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            runtime.submit()
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            signal.alarm(1)
+            with self.assertRaises(KeyboardInterrupt):
+                runtime.wait()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        runtime.close()
+
+    def test_it_goes_when_the_trainer_is_killed(self):
+        program = ("import sys, os, zf_runtime\nr = zf_runtime.Runtime(sys.argv[1], groups=[zf_runtime.Group(1)])\n"
+                   "print(r.stats().worker_pid, flush=True)\nos.kill(os.getpid(), 9)")
+        trainer = subprocess.run([sys.executable, "-B", "-c", program, support.plan()], capture_output=True,
+                                 text=True, timeout=60, check=False,
+                                 env=os.environ | {"PYTHONPATH": str(support.PACKAGE)})
+        status = pathlib.Path(f"/proc/{int(trainer.stdout)}/status")
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and status.exists() and "Z (" not in status.read_text():
+            time.sleep(0.01)
+        self.assertLess(time.monotonic(), deadline)
+
+
+if __name__ == "__main__":
+    unittest.main()

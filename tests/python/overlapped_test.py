@@ -1,0 +1,70 @@
+"""With overlap=True parameters are one step late, and nothing else is different."""
+
+import copy
+import unittest
+
+import support
+
+torch = support.need("torch")
+import adamw_case  # noqa: E402
+from models import make_model, train  # noqa: E402
+
+
+class Overlapped(adamw_case.AdamWTest):
+    def test_parameters_are_one_step_late(self):
+        param = torch.nn.Parameter(torch.zeros(5))
+        optimizer = self.ours([param], lr=1.0, weight_decay=0)
+        seen = []
+        for _ in range(3):
+            param.grad = torch.ones(5)
+            optimizer.step()
+            seen.append(round(param[0].item(), 4))
+        self.assertEqual(seen, [0, -1, -2])
+        optimizer.synchronize()
+        self.assertAlmostEqual(param[0].item(), -3, 4)
+
+    def test_it_is_torchs_adamw_on_late_gradients(self):
+        models = make_model(), make_model()
+        ours = self.ours(models[1].parameters(), lr=1e-2)
+        losses = train(models[1], ours, 20)
+        ours.synchronize()
+        late, theirs = copy.deepcopy(models[0]), torch.optim.AdamW(models[0].parameters(), lr=1e-2)
+        wanted = []
+        for step in range(20):  # gradients at the parameters of the step before
+            before = copy.deepcopy(models[0])
+            wanted += train(late, _Grads(late, models[0]), 1, first=step)
+            theirs.step()
+            late.load_state_dict(before.state_dict())
+        torch.testing.assert_close(torch.tensor(losses), torch.tensor(wanted), **adamw_case.ROUNDING)
+        self.assert_same(models[1], models[0])
+
+    def test_a_write_during_a_step_is_warned_of(self):
+        param = torch.nn.Parameter(torch.zeros(5))
+        optimizer = self.ours([param], lr=1.0, weight_decay=0)
+        param.grad = torch.ones(5)
+        optimizer.step()
+        with torch.no_grad():
+            param.fill_(4)
+        with self.assertWarnsRegex(UserWarning, "synchronize"):
+            optimizer.step()
+        optimizer.synchronize()
+        self.assertAlmostEqual(param[0].item(), 3, 4)
+
+
+class _Grads:
+    """Stands in for an optimizer: hands one model's gradients to another of the same shape."""
+
+    def __init__(self, source, target):
+        self.pairs = list(zip(source.parameters(), target.parameters()))
+
+    def zero_grad(self):
+        for source, _ in self.pairs:
+            source.grad = None
+
+    def step(self):
+        for source, target in self.pairs:
+            target.grad = source.grad.clone()
+
+
+if __name__ == "__main__":
+    unittest.main()

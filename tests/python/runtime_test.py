@@ -1,0 +1,157 @@
+"""NumPy views are the runtime's own memory, and its steps are the documented arithmetic, bit for bit."""
+
+import dataclasses
+import gc
+import os
+import signal
+import unittest
+
+import support
+
+np = support.need("numpy")
+from reference_adam import ReferenceGroup  # noqa: E402
+from zf_runtime import Group, Runtime, ZfBusy, ZfError, ZfTimeout  # noqa: E402
+
+
+def bits(array):
+    return array.view(np.uint32 if array.dtype == np.float32 else np.uint16)
+
+
+class Views(unittest.TestCase):
+    def test_they_alias_the_optimizers_memory(self):
+        with Runtime(support.plan(), groups=[Group(1000, lr=0.5)]) as runtime:
+            first, second = runtime.params(0), runtime.params(0)
+            self.assertEqual(first.ctypes.data, second.ctypes.data)
+            first[:] = 3
+            self.assertEqual(second[999], 3)
+            runtime.grads(0)[:] = -1
+            runtime.wait(runtime.submit())
+            np.testing.assert_allclose(second, 3.5, rtol=1e-6)  # the first step is lr long
+            np.testing.assert_allclose(runtime.exp_avg(0), -0.1, rtol=1e-6)
+            np.testing.assert_allclose(runtime.exp_avg_sq(0), 1e-3, rtol=1e-4)
+
+    def test_types_and_shapes(self):
+        groups = [Group(7, grad_type="bf16", copy_type="f16", stale=True), Group(0)]
+        with Runtime(support.plan(), groups=groups) as runtime:
+            for view, dtype in ((runtime.grads(0, 1), np.uint16), (runtime.copy(0), np.float16),
+                                (runtime.stale(0), np.float32), (runtime.params(0), np.float32)):
+                self.assertEqual((view.dtype, view.shape), (np.dtype(dtype), (7,)))
+                self.assertTrue(view.flags.writeable)
+            self.assertEqual(runtime.params(1).shape, (0,))
+            with self.assertRaisesRegex(ZfError, "no buffer of kind"):
+                runtime.copy(1)
+            with self.assertRaisesRegex(ZfError, "group 2"):
+                runtime.params(2)
+
+    def test_they_outlive_close_and_then_free_the_memory(self):
+        before = support.mapped_arenas()
+        with Runtime(support.plan(), groups=[Group(4096)]) as runtime:
+            view = runtime.params(0)[10:20]
+            view[:] = 7
+            pid = runtime.stats().worker_pid
+        self.assertFalse(support.process_exists(pid))
+        self.assertEqual(view.sum(), 70)
+        with self.assertRaisesRegex(ZfError, "closed"):
+            runtime.params(0)
+        self.assertGreater(support.mapped_arenas(), before)
+        del view
+        gc.collect()
+        self.assertEqual(support.mapped_arenas(), before)
+
+    def test_they_outlive_a_runtime_that_nobody_closed(self):
+        before = support.mapped_arenas()
+        runtime = Runtime(support.plan(), groups=[Group(100)])
+        pid = runtime.stats().worker_pid
+        view = runtime.params(0)
+        del runtime
+        gc.collect()
+        view[:] = 1
+        del view
+        gc.collect()
+        self.assertFalse(support.process_exists(pid))
+        self.assertEqual(support.mapped_arenas(), before)
+
+
+class Steps(unittest.TestCase):
+    GROUPS = (Group(100003, weight_decay=0.01),
+              Group(12345, mode="adam", weight_decay=0.1, lr=3e-4, stale=True),
+              Group(7, bias_correction=False, betas=(0.8, 0.99)),
+              Group(5001, grad_type="f16", copy_type="f16", eps=1e-4))
+
+    def test_agree_bit_for_bit_with_numpy(self):
+        random = np.random.default_rng(1)
+        with Runtime(support.plan(), groups=self.GROUPS) as runtime:
+            wanted = []
+            for index, group in enumerate(self.GROUPS):
+                runtime.params(index)[:] = random.standard_normal(group.elements, dtype=np.float32)
+                wanted.append(ReferenceGroup(runtime.params(index), group))
+            for step in range(6):
+                buffer, scale = step % 2, 0.125 if step == 2 else 1.0
+                if step == 3:  # settings may change between steps
+                    wanted[0].settings = dataclasses.replace(self.GROUPS[0], lr=5e-3)
+                    runtime.set_group(0, wanted[0].settings)
+                for index, want in enumerate(wanted):
+                    grads = runtime.grads(index, buffer)
+                    grads[:] = random.standard_normal(grads.size, dtype=np.float32)
+                    want.step(grads.astype(np.float32), scale)
+                runtime.wait(runtime.submit(buffer=buffer, grad_scale=scale))
+                for index, want in enumerate(wanted):
+                    self.check_group(runtime, index, want)
+
+    def check_group(self, runtime, index, want):
+        for name, got, expected in (("p", runtime.params(index), want.p), ("m", runtime.exp_avg(index), want.m),
+                                    ("v", runtime.exp_avg_sq(index), want.v)):
+            np.testing.assert_array_equal(bits(got), bits(expected), f"{name} of group {index}")
+        if want.settings.stale:
+            np.testing.assert_array_equal(bits(runtime.stale(index)), bits(want.p))
+        if want.settings.copy_type == "f16":
+            np.testing.assert_array_equal(bits(runtime.copy(index)), bits(want.p.astype(np.float16)))
+
+    def test_groups_may_go_one_by_one(self):
+        with Runtime(support.plan(), groups=[Group(10), Group(10)]) as runtime:
+            for index in (0, 1):
+                runtime.grads(index)[:] = 1
+            runtime.wait(runtime.submit([1]))
+            self.assertEqual(runtime.params(0).any(), False)
+            self.assertTrue(runtime.params(1).all())
+            self.assertEqual(runtime.stats().completed, 1)
+            self.assertTrue(runtime.done())
+
+
+class Calls(unittest.TestCase):
+    def test_a_step_that_takes_long_is_a_timeout_and_its_buffer_busy(self):
+        with Runtime(support.plan(), groups=[Group(1000)]) as runtime:
+            worker = runtime.stats().worker_pid
+            os.kill(worker, signal.SIGSTOP)
+            try:
+                ticket = runtime.submit()
+                with self.assertRaises(ZfBusy):
+                    runtime.submit()
+                self.assertFalse(runtime.done(ticket))
+                with self.assertRaisesRegex(ZfTimeout, "0.25 s") as caught:
+                    runtime.wait(ticket, timeout=0.25)
+                self.assertIsInstance(caught.exception, TimeoutError)
+            finally:
+                os.kill(worker, signal.SIGCONT)
+            runtime.wait(ticket)
+
+    def test_wrong_arguments_are_named(self):
+        for change in ({"mode": "sgd"}, {"grad_type": "f64"}, {"grad_type": None}, {"copy_type": "f8"},
+                       {"elements": -1}):
+            with self.subTest(change), self.assertRaisesRegex(ValueError, next(iter(change))):
+                Group(**{"elements": 1, **change})
+        with self.assertRaisesRegex(ZfError, "beta1"):
+            Runtime(support.plan(), groups=[Group(1, betas=(1.0, 0.9))])
+        with Runtime(support.plan(), groups=[Group(1)]) as runtime:
+            with self.assertRaisesRegex(ValueError, "buffer 2"):
+                runtime.grads(0, 2)
+            with self.assertRaises(ZfError):
+                runtime.submit(buffer=2)
+            with self.assertRaises(ValueError):
+                runtime.submit([])
+            with self.assertRaisesRegex(ZfError, "ticket"):
+                runtime.wait(99)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,54 @@
+"""What these tests share: the package of the tree, a plan for the CPUs at hand, and a clean environment."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ.get("ZF_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+TUNE = os.environ.get("ZF_TUNE_BINARY", str(SOURCE / "build/bin/zf-tune"))
+PACKAGE = SOURCE / "runtime/python"
+
+os.environ.setdefault("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
+sys.path.insert(0, str(PACKAGE))
+
+# What a launcher has set would choose a plan or a rank for us.
+for _name in [name for name in os.environ if re.match(r"(ZF_(PLAN|RANK)$|SLURM_|OMPI_|PMI|LOCAL_RANK$)", name)]:
+    del os.environ[_name]
+
+_folder = tempfile.TemporaryDirectory(prefix="zf-python-test-")
+_plan = None
+
+
+def plan() -> str:
+    """A plan for the CPUs that this process may use now, as zf-tune makes it without measuring."""
+    global _plan
+    if _plan is None:
+        path = os.path.join(_folder.name, "plan.json")
+        made = subprocess.run([TUNE, "plan", "-o", path], capture_output=True, text=True, timeout=60, check=False)
+        if made.returncode != 0:
+            raise RuntimeError(f"{TUNE} plan failed: {made.stderr}")
+        _plan = path
+    return _plan
+
+
+def need(module: str):
+    """The module; the test file is skipped where it is not installed."""
+    try:
+        return __import__(module)
+    except ImportError as error:
+        raise unittest.SkipTest(f"{error} (Debian: python3-{module})") from None
+
+
+def process_exists(pid: int) -> bool:
+    """Also true for one that has ended and that nobody has collected."""
+    return os.path.exists(f"/proc/{pid}")
+
+
+def mapped_arenas() -> int:
+    """How many memory maps of this process are a runtime's arena."""
+    maps = pathlib.Path("/proc/self/maps").read_text()
+    return sum("memfd:" in line for line in maps.splitlines())
