@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "engine/slices.hpp"
 #include "base/stagger.hpp"
+#include "engine/slices.hpp"
 
 namespace zf {
 namespace {

@@ -1,5 +1,5 @@
-// Reading fields out of JSON so that every complaint names its field. For whoever reads a document of ours; needs
-// nlohmann_json, so no other header includes it.
+// Reading fields out of JSON so that every complaint names its field. For whoever reads a document of ours;
+// needs nlohmann_json, so no other header includes it.
 #pragma once
 
 #include <cstdint>

@@ -16,10 +16,10 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/stagger.hpp"
 #include "engine/half.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
-#include "base/stagger.hpp"
 #include "engine/working_set.hpp"
 #include "os/affinity.hpp"
 
