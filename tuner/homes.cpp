@@ -123,13 +123,16 @@ std::vector<Home> cut_rooms(const std::vector<Room>& rooms, const std::vector<st
 }
 
 /// The nodes with memory among the home's own; else every allowed node that has both CPUs and memory, else
-/// every allowed one with memory, else every allowed one.
+/// every allowed one with memory, else every allowed one. Where no node has a size (a description that gives
+/// none), sizes are unknown and not nought: every node then counts as one with memory.
 NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed) {
   NodeSet own;
   NodeSet with_cpus;
   NodeSet with_memory;
+  const bool sizes_known = std::any_of(topology.nodes.begin(), topology.nodes.end(),
+                                       [](const NumaNode& node) { return node.memory_bytes > 0; });
   for (const NumaNode& node : topology.nodes) {
-    if (node.memory_bytes == 0 || !allowed.contains(node.id)) continue;
+    if ((sizes_known && node.memory_bytes == 0) || !allowed.contains(node.id)) continue;
     with_memory.insert(node.id);
     if (node.is_cpuless()) continue;
     with_cpus.insert(node.id);

@@ -162,6 +162,14 @@ TEST(Homes, CpulessNodesAreNeitherHomesNorMemoryOfOne) {
   EXPECT_EQ(print(homes[1].mems), "1");
 }
 
+TEST(Homes, UnknownMemorySizesAreNotNoMemory) {
+  Topology topology = make_topology({.packages = 2, .cores_per_l3 = 2});
+  for (NumaNode& node : topology.nodes) node.memory_bytes = 0;  // as of "pack:2 [numa] core:2"
+  const auto homes = homes_of(topology, make_allowed(topology), anywhere(2));
+  EXPECT_EQ(print(homes[0].mems), "0");
+  EXPECT_EQ(print(homes[1].mems), "1");
+}
+
 TEST(Homes, ANodeWithoutMemoryBorrowsTheAllowedOnes) {
   Topology topology = make_topology({.packages = 2, .cores_per_l3 = 2});
   topology.nodes[1].memory_bytes = 0;

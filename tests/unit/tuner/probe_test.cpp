@@ -14,7 +14,6 @@ namespace zf {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 using Json = nlohmann::json;
 
 Probe probe(const std::string& topology, const std::string& allowed = "") {
