@@ -134,8 +134,8 @@ void run(int rounds) {
   });
 
   zf_runtime* const empty = open_runtime(1, 0);
-  zf_runtime* const one_group = open_runtime(1, 64 * 1024);
-  zf_runtime* const many_groups = open_runtime(16, 4 * 1024);
+  zf_runtime* const one_group = open_runtime(1, 65536);
+  zf_runtime* const many_groups = open_runtime(16, 4096);
   std::vector<Row> rows{{"empty step", step_of(empty)},
                         {"pipe, there and back", [&] { send(ask[1], answer[0]); }},
                         {"semaphores, there and back",
