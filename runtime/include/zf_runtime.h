@@ -129,7 +129,9 @@ ZF_API zf_status zf_open(const zf_options* options, const zf_group* groups, size
  * ZF_WORKER_DIED. NULL: ZF_OK. Only ZF_ERROR_FORKED leaves all as it was. */
 ZF_API zf_status zf_close(zf_runtime* handle);
 
-typedef enum zf_buffer_kind {
+/* The arrays of a group. (An integer and not an enum type: a C program may pass any number.) */
+typedef int32_t zf_buffer_kind;
+enum {
   ZF_PARAMS = 0,   /* fp32 master parameters; yours to write while no submission of the group is under way */
   ZF_MOMENT_1 = 1, /* fp32 first moments; likewise */
   ZF_MOMENT_2 = 2, /* fp32 second moments; likewise */
@@ -138,7 +140,7 @@ typedef enum zf_buffer_kind {
   ZF_GRADS_1 = 4,  /* the second gradient buffer: fill it while the optimizer reads the first */
   ZF_STALE = 5,    /* fp32 snapshot of the last step's result; only with zf_group.stale */
   ZF_COPY = 6      /* the same, rounded to copy_type; only with zf_group.copy_type */
-} zf_buffer_kind;
+};
 
 /* Where an array of a group lies, page-aligned, at the same place until zf_close; *bytes is its size (NULL:
  * not asked). Readable after the optimizer has died. ZF_ERROR_USAGE: no such group or array. */
