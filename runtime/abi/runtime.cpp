@@ -30,11 +30,11 @@ Nanoseconds timeout_of(std::int64_t value_ms, std::int64_t default_ms, std::stri
   return std::min(value_ms == 0 ? default_ms : value_ms, kForeverMs) * kMillisecondNs;
 }
 
-Arena make_arena(const std::vector<zf_group>& groups, const Allowed& allowed) {
+Arena make_arena(const std::vector<zf_group>& groups, std::size_t threads, const Allowed& allowed) {
   std::vector<GroupShape> shapes;
   shapes.reserve(groups.size());
   for (const zf_group& group : groups) shapes.push_back(shape_of(group));
-  const ArenaLayout layout = arena_layout(shapes);
+  const ArenaLayout layout = arena_layout(shapes, threads);
   check_memory(layout.bytes, allowed);
   return Arena::create(layout);
 }
@@ -48,12 +48,14 @@ struct Runtime::Prepared {
   Nanoseconds start_timeout_ns;
   Nanoseconds close_timeout_ns;
   Nanoseconds spin_ns;
+  std::uint32_t max_restarts;
   Arena arena;
 };
 
 std::unique_ptr<Runtime> Runtime::open(const zf_options& options, const std::vector<zf_group>& groups) {
   constexpr std::int32_t default_spin_us = 50;
   constexpr std::int32_t max_spin_us = 1'000'000;
+  constexpr std::uint32_t default_restarts = 3;
   const Nanoseconds start_ns = timeout_of(options.start_timeout_ms, 120'000, "start_timeout_ms");
   const Nanoseconds close_ns = timeout_of(options.close_timeout_ms, 10'000, "close_timeout_ms");
   const Environment environment = Environment::of_this_process();
@@ -64,9 +66,14 @@ std::unique_ptr<Runtime> Runtime::open(const zf_options& options, const std::vec
   const std::int32_t spin_us = options.spin_us < 0 ? default_spin_us : std::min(options.spin_us, max_spin_us);
   // Spinning on the CPU that the other side needs would only keep it from what we wait for.
   const Nanoseconds spin_ns = plan.binding.shared ? 0 : spin_us * Nanoseconds{1000};
-  Arena arena = make_arena(groups, allowed);
+  Arena arena = make_arena(groups, plan.binding.optimizer.cpus.size(), allowed);
   arena.control().spin_ns = spin_ns;
-  Prepared prepared{std::move(plan), std::move(program), start_ns, close_ns, spin_ns, std::move(arena)};
+  const std::uint32_t restarts = options.max_restarts < 0 ? 0
+                                 : options.max_restarts == 0
+                                     ? default_restarts
+                                     : static_cast<std::uint32_t>(options.max_restarts);
+  Prepared prepared{std::move(plan), std::move(program), start_ns,        close_ns,
+                    spin_ns,         restarts,           std::move(arena)};
   return std::unique_ptr<Runtime>(new Runtime(std::move(prepared), groups));
 }
 
@@ -75,7 +82,8 @@ Runtime::Runtime(Prepared&& prepared, const std::vector<zf_group>& groups)
       close_timeout_ns_(prepared.close_timeout_ns),
       spin_ns_(prepared.spin_ns),
       arena_(std::move(prepared.arena)),
-      worker_(arena_, prepared.program, prepared.plan.binding, prepared.start_timeout_ns) {
+      worker_(arena_, prepared.program, prepared.plan.binding, prepared.start_timeout_ns,
+              prepared.max_restarts) {
   for (const zf_group& group : groups) groups_.push_back({.settings = group});
   chosen_.reserve(groups.size());
 }
@@ -92,8 +100,12 @@ void Runtime::check_group(std::size_t group) const {
   throw Refusal(ZF_ERROR_USAGE, fmt::format("group {}: there are {}", group, groups_.size()));
 }
 
-void Runtime::check_worker() {
-  if (worker_.is_known_dead()) throw Refusal(ZF_WORKER_DIED, worker_.cause());
+void Runtime::revive_worker() {
+  if (!worker_.is_known_dead() || worker_.revive()) return;
+  const std::uint32_t restarts = worker_.restarts();
+  throw Refusal(ZF_WORKER_DIED, restarts == 0 ? worker_.cause()
+                                              : fmt::format("{}; it has been started again {} times",
+                                                            worker_.cause(), restarts));
 }
 
 void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) const {
@@ -121,7 +133,7 @@ void Runtime::set_group(std::size_t group, const zf_group* settings) {
 
 std::uint64_t Runtime::submit(const zf_submit_args& args) {
   const std::lock_guard lock(mutex_);
-  check_worker();
+  revive_worker();
   choose_groups(args);
   ControlBlock& control = arena_.control();
   std::uint64_t count = control.submitted.load(std::memory_order_relaxed);
@@ -192,10 +204,17 @@ bool Runtime::wait(std::uint64_t ticket, std::int64_t timeout_ms) {
   if (has_waiter_.exchange(true))
     throw Refusal(ZF_ERROR_BUSY, "another thread is in zf_wait", "one at a time");
   const std::int64_t limit_ms = timeout_ms < 0 ? kForeverMs : std::min(timeout_ms, kForeverMs);
-  const auto answer = worker_.wait(is_done, now_ns() + limit_ms * kMillisecondNs, spin_ns_);
-  has_waiter_.store(false);
-  if (answer == WorkerLink::Answer::died) check_worker();
-  return answer == WorkerLink::Answer::happened;
+  const struct Leaving {
+    std::atomic<bool>& flag;
+    ~Leaving() { flag.store(false); }
+  } leaving{has_waiter_};
+  const Nanoseconds deadline = now_ns() + limit_ms * kMillisecondNs;
+  for (;;) {
+    const auto answer = worker_.wait(is_done, deadline, spin_ns_);
+    if (answer != WorkerLink::Answer::died) return answer == WorkerLink::Answer::happened;
+    const std::lock_guard lock(mutex_);
+    revive_worker();
+  }
 }
 
 zf_stats Runtime::stats() {
@@ -216,6 +235,9 @@ zf_stats Runtime::stats() {
                 sizeof stats.memory_note == sizeof worker.memory_note);
   std::memcpy(stats.isa, worker.isa.bytes.data(), sizeof stats.isa);
   std::memcpy(stats.memory_note, worker.memory_note.bytes.data(), sizeof stats.memory_note);
+  stats.restarts = worker_.restarts();
+  const std::string death = worker_.cause();
+  std::memcpy(stats.last_death, death.data(), std::min(death.size(), sizeof stats.last_death - 1));
   return stats;
 }
 

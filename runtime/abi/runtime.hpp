@@ -48,7 +48,8 @@ class Runtime {
   Runtime(Prepared&& prepared, const std::vector<zf_group>& groups);
 
   void check_group(std::size_t group) const;
-  void check_worker();
+  /// Throws Refusal(ZF_WORKER_DIED) when the worker is dead and stays so. Under mutex_.
+  void revive_worker();
   /// Fills chosen_ with the groups that a submission means; throws when one cannot be submitted now.
   void choose_groups(const zf_submit_args& args);
   void publish(std::uint32_t index, const zf_submit_args& args, std::uint64_t ticket);

@@ -46,8 +46,13 @@ const char* hint_of(const Ending& ending) {
 }  // namespace
 
 WorkerLink::WorkerLink(const Arena& arena, const std::string& program, const RankBinding& binding,
-                       Nanoseconds timeout_ns)
-    : arena_(arena), program_(program), process_(start(arena, program, binding)) {
+                       Nanoseconds timeout_ns, std::uint32_t max_restarts)
+    : arena_(arena),
+      program_(program),
+      binding_(binding),
+      max_restarts_(max_restarts),
+      process_(start(arena, program, binding)),
+      pid_(process_->pid()) {
   await_ready(timeout_ns);
 }
 
@@ -66,29 +71,44 @@ void WorkerLink::await_ready(Nanoseconds timeout_ns) {
 bool WorkerLink::look() {
   if (is_known_dead()) return true;
   const std::lock_guard lock(mutex_);
-  if (!process_.has_ended()) return false;
-  process_.ending();
+  if (!process_->has_ended()) return false;
+  const Ending& ending = process_->ending();
+  std::string text = fmt::format("{} (process {}) {}", program_, pid(), text_of(ending));
+  if (const std::string said = arena_.control().prefix.error.load(); !said.empty())
+    text += "; it said: " + said;
+  cause_ = Error(Exit::runtime_error, text, hint_of(ending)).what();
   dead_.store(true, std::memory_order_release);
   return true;
 }
 
 std::string WorkerLink::cause() {
   const std::lock_guard lock(mutex_);
-  const Ending& ending = process_.ending();
-  std::string text = fmt::format("{} (process {}) {}", program_, pid(), text_of(ending));
-  if (const std::string said = arena_.control().prefix.error.load(); !said.empty())
-    text += "; it said: " + said;
-  return Error(Exit::runtime_error, text, hint_of(ending)).what();
+  return cause_;
+}
+
+bool WorkerLink::revive() {
+  const std::lock_guard lock(mutex_);
+  if (!is_known_dead()) return true;
+  if (restarts() >= max_restarts_) return false;
+  ControlBlock& control = arena_.control();
+  control.prefix.error.store("");
+  control.prefix.worker_state.store(WorkerState::starting, std::memory_order_seq_cst);
+  control.work.init();  // who slept on it is gone
+  process_.emplace(start(arena_, program_, binding_));
+  pid_.store(process_->pid(), std::memory_order_relaxed);
+  restarts_.fetch_add(1, std::memory_order_relaxed);
+  dead_.store(false, std::memory_order_release);
+  return true;
 }
 
 zf_status WorkerLink::end(Nanoseconds timeout_ns) {
   ControlBlock& control = arena_.control();
   control.stop.store(1, std::memory_order_seq_cst);
   control.work.ring();
-  const bool ended_alone = is_known_dead() || process_.wait_for_end(now_ns() + timeout_ns);
+  const bool ended_alone = is_known_dead() || process_->wait_for_end(now_ns() + timeout_ns);
   if (!ended_alone) {
-    process_.kill();
-    process_.wait_for_end(now_ns() + kGoneNs);
+    process_->kill();
+    process_->wait_for_end(now_ns() + kGoneNs);
   }
   if (!look() || !ended_alone) return ZF_TIMEOUT;
   return state_of(arena_) == WorkerState::left ? ZF_OK : ZF_WORKER_DIED;

@@ -19,12 +19,12 @@ inline constexpr Nanoseconds kLookNs = kSecondNs / 20;
 
 class WorkerLink {
  public:
-  /// Starts the worker of an arena, and returns when it is ready. Throws Refusal(ZF_ERROR_WORKER) with what
-  /// it said or died of, Refusal(ZF_TIMEOUT); then it is gone.
+  /// Starts the worker of an arena, and returns when it is ready. It may be revived so often. Throws
+  /// Refusal(ZF_ERROR_WORKER) with what it said or died of, Refusal(ZF_TIMEOUT); then it is gone.
   WorkerLink(const Arena& arena, const std::string& program, const RankBinding& binding,
-             Nanoseconds timeout_ns);
+             Nanoseconds timeout_ns, std::uint32_t max_restarts);
 
-  pid_t pid() const { return process_.pid(); }
+  pid_t pid() const { return pid_.load(std::memory_order_relaxed); }
 
   enum class Answer { happened, timeout, died };
   /// Waits for something the worker does. One thread at a time.
@@ -35,8 +35,14 @@ class WorkerLink {
   bool is_known_dead() const { return dead_.load(std::memory_order_acquire); }
   /// One look. Thread-safe.
   bool look();
-  /// What it died of. Precondition: is_known_dead(). Thread-safe.
+  /// What it died of the last time; "" if it never did. Thread-safe.
   std::string cause();
+
+  /// After a death was noticed: starts another worker over the same arena, which finishes what is submitted,
+  /// and returns without waiting for it. False when the restarts are used up. Throws Refusal(ZF_ERROR_WORKER)
+  /// when the process cannot be made. Not while another thread rings the work bell.
+  bool revive();
+  std::uint32_t restarts() const { return restarts_.load(std::memory_order_relaxed); }
 
   /// Lets it finish, then kills it; collects it. ZF_OK, ZF_TIMEOUT (killed), ZF_WORKER_DIED. At the end only.
   zf_status end(Nanoseconds timeout_ns);
@@ -45,9 +51,14 @@ class WorkerLink {
   void await_ready(Nanoseconds timeout_ns);
 
   const Arena& arena_;
-  std::string program_;
-  ChildProcess process_;
-  std::mutex mutex_;  ///< of process_'s end
+  const std::string program_;
+  const RankBinding binding_;
+  const std::uint32_t max_restarts_;
+  std::mutex mutex_;  ///< of process_ and cause_
+  std::optional<ChildProcess> process_;
+  std::string cause_;
+  std::atomic<pid_t> pid_;
+  std::atomic<std::uint32_t> restarts_{0};
   std::atomic<bool> dead_{false};
 };
 

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "engine/kernel.hpp"
+#include "engine/undo.hpp"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -52,6 +53,17 @@ struct StandardFloats {
 };
 #endif
 
+/// The compiler moves no load or store across. What the CPU does with the order: docs/recovery.md.
+inline void keep_order() { asm volatile("" ::: "memory"); }
+
+/// Where a thread's undo goes: the log, its present run, and the element that the loop's 0 is, counted from
+/// the run's begin.
+struct UndoPlace {
+  UndoLog* log;
+  UndoRun* run;
+  size_t first;
+};
+
 /// Steps [0, n) of `arrays`, where n is a multiple of the lane's width.
 ///
 /// As plain as it can be: on an AMD EPYC (Zen 4, AVX-512, 128M parameters, 55 GB/s on one thread, medians of
@@ -59,8 +71,8 @@ struct StandardFloats {
 /// % at 512 B, 12 % at 2 KiB and 20 % at 8 KiB; joining two narrowed halves into one 64-byte store was a tie.
 /// All loads come before all stores: element i of the arrays may differ in high address bits only, and a load
 /// then looks as if it depended on the store before it.
-template <class Lane, GradType kGrad, CopyType kCopy, bool kStale, Decay kDecay>
-void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays) {
+template <class Lane, GradType kGrad, CopyType kCopy, bool kStale, Decay kDecay, bool kUndo>
+void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, const UndoPlace& undo) {
   using F = typename Lane::F;
   // Local copies: the compiler must assume that a vector store may change what a reference points to.
   float* const p_base = arrays.p;
@@ -70,6 +82,10 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays) {
   float* const stale = arrays.stale;
   void* const copy = arrays.copy;
   const size_t n = arrays.n;
+  UndoLog* const log = undo.log;
+  uint64_t* const mark = kUndo ? &undo.run->mark : nullptr;
+  const size_t first = undo.first;
+  const uint64_t first_mark = kUndo ? kUndoBegun | (undo.run->begin + first) : 0;
   const F beta1 = Lane::set(scalars.beta1);
   const F one_minus_beta1 = Lane::set(scalars.one_minus_beta1);
   const F beta2 = Lane::set(scalars.beta2);
@@ -88,6 +104,12 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays) {
     // With two different NaNs in one operation, which of them comes out depends on the operands' order in
     // the instruction, and that is the compiler's choice. With one kind of NaN there is nothing to choose.
     g = Lane::nan_made_canonical(g);
+    if constexpr (kUndo) {
+      const size_t place = (first + i) & Lane::width;
+      Lane::store(log->p + place, p);
+      Lane::store(log->m + place, m);
+      Lane::store(log->v + place, v);
+    }
 
     if constexpr (kDecay == Decay::l2) g = Lane::fma(p, decay, g);
     m = Lane::fma(g, one_minus_beta1, Lane::mul(m, beta1));
@@ -97,6 +119,11 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays) {
     if constexpr (kDecay == Decay::decoupled) p = Lane::fma(p, decay, p);
     p = Lane::fma(update, step_size, p);
 
+    if constexpr (kUndo) {
+      keep_order();  // the old values are there, and the vector before is whole
+      __atomic_store_n(mark, first_mark + i, __ATOMIC_RELAXED);
+      keep_order();
+    }
     Lane::store(p_base + i, p);
     Lane::store(m_base + i, m);
     Lane::store(v_base + i, v);
@@ -106,19 +133,26 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays) {
 }
 
 /// One step over a slice: whole vectors, then the rest as one vector on a padded copy.
-template <class Lane, GradType kGrad, CopyType kCopy, bool kStale, Decay kDecay>
+template <class Lane, GradType kGrad, CopyType kCopy, bool kStale, Decay kDecay, bool kUndo>
 void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
   if (arrays.n == 0) return;  // an empty slice may begin anywhere
   assert(!kStale || reinterpret_cast<uintptr_t>(arrays.stale) % 64 == 0);
   assert(kCopy == CopyType::none || reinterpret_cast<uintptr_t>(arrays.copy) % 64 == 0);
   const StandardFloats standard_floats;
-  constexpr auto step = step_whole_vectors<Lane, kGrad, kCopy, kStale, kDecay>;
+  constexpr auto step = step_whole_vectors<Lane, kGrad, kCopy, kStale, kDecay, kUndo>;
   const size_t rest = arrays.n % Lane::width;
   const size_t whole = arrays.n - rest;
 
+  UndoPlace undo = {arrays.undo, nullptr, 0};
+  if constexpr (kUndo) {
+    static_assert(2 * Lane::width <= kUndoFloats);
+    undo.run = &arrays.undo->runs[arrays.undo->current];
+    undo.run->width = Lane::width;
+  }
+
   AdamArrays body = arrays;
   body.n = whole;
-  step(scalars, body);
+  step(scalars, body, undo);
 
   if (rest != 0) {
     alignas(64) float p[Lane::width] = {};
@@ -139,13 +173,19 @@ void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
     padded.stale = stale;
     padded.copy = copy;
     padded.n = Lane::width;
-    step(scalars, padded);
+    undo.first = whole;
+    step(scalars, padded, undo);
+    if constexpr (kUndo) keep_order();  // the mark says "begun" now
     memcpy(arrays.p + whole, p, rest * sizeof(float));
     memcpy(arrays.m + whole, m, rest * sizeof(float));
     memcpy(arrays.v + whole, v, rest * sizeof(float));
     if constexpr (kStale) memcpy(arrays.stale + whole, stale, rest * sizeof(float));
     if constexpr (kCopy != CopyType::none)
       memcpy(static_cast<char*>(arrays.copy) + whole * 2, copy, rest * 2);
+  }
+  if constexpr (kUndo) {
+    keep_order();
+    __atomic_store_n(&undo.run->mark, undo.run->begin + arrays.n, __ATOMIC_RELAXED);
   }
   // Non-temporal stores are not ordered with the ordinary store by which the caller then says "done".
   if constexpr (kStale || kCopy != CopyType::none) Lane::fence();
@@ -181,11 +221,17 @@ void roofline_loop(const AdamArrays& arrays) {
 
 // From the variant's values to the instance: one argument becomes a constant at each stage.
 
+template <class Lane, GradType kGrad, CopyType kCopy, bool kStale, Decay kDecay>
+AdamKernel kernel_by_undo(const KernelVariant& variant) {
+  return variant.undo ? adam_step<Lane, kGrad, kCopy, kStale, kDecay, true>
+                      : adam_step<Lane, kGrad, kCopy, kStale, kDecay, false>;
+}
+
 template <class Lane, GradType kGrad, CopyType kCopy, bool kStale>
 AdamKernel kernel_by_decay(const KernelVariant& variant) {
-  if (!variant.decay) return adam_step<Lane, kGrad, kCopy, kStale, Decay::none>;
-  if (variant.mode == AdamMode::adam) return adam_step<Lane, kGrad, kCopy, kStale, Decay::l2>;
-  return adam_step<Lane, kGrad, kCopy, kStale, Decay::decoupled>;
+  if (!variant.decay) return kernel_by_undo<Lane, kGrad, kCopy, kStale, Decay::none>(variant);
+  if (variant.mode == AdamMode::adam) return kernel_by_undo<Lane, kGrad, kCopy, kStale, Decay::l2>(variant);
+  return kernel_by_undo<Lane, kGrad, kCopy, kStale, Decay::decoupled>(variant);
 }
 
 template <class Lane, GradType kGrad, CopyType kCopy>

@@ -16,6 +16,15 @@ AdamKernel adam_kernel(Isa isa, const KernelVariant& variant) {
   return adam_kernel_scalar(variant);
 }
 
+OutputKernel output_kernel(Isa isa, const KernelVariant& variant) {
+  assert(is_supported(isa));
+#if defined(__x86_64__)
+  if (isa == Isa::avx512) return output_kernel_avx512(variant);
+  if (isa == Isa::avx2) return output_kernel_avx2(variant);
+#endif
+  return output_kernel_scalar(variant);
+}
+
 void roofline_pass(Isa isa, const AdamArrays& arrays) {
 #if defined(__x86_64__)
   if (isa == Isa::avx512) return roofline_pass_avx512(arrays);

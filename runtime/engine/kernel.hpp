@@ -9,6 +9,8 @@
 
 namespace zf {
 
+struct UndoLog;
+
 enum class GradType : std::uint32_t { f32, bf16, f16 };
 enum class CopyType : std::uint32_t { none, bf16, f16 };
 
@@ -21,6 +23,7 @@ struct AdamArrays {
   float* v = nullptr;       ///< second moments
   float* stale = nullptr;   ///< out: fp32 snapshot of the new p, or null
   void* copy = nullptr;     ///< out: the new p as bf16 or fp16, or null
+  UndoLog* undo = nullptr;  ///< with the variant's undo: of this thread, after begin_run()
   std::size_t n = 0;
 };
 
@@ -30,6 +33,7 @@ struct KernelVariant {
   bool stale = false;
   AdamMode mode = AdamMode::adamw;
   bool decay = false;  ///< weight_decay != 0
+  bool undo = false;   ///< can be finished after a kill at any instruction: engine/undo.hpp
 };
 
 /// One step over a slice. No allocation, lock or system call. The result does not depend on the ISA nor on
@@ -38,6 +42,13 @@ using AdamKernel = void (*)(const AdamScalars& scalars, const AdamArrays& arrays
 
 /// The kernel of a variant. Precondition: is_supported(isa).
 AdamKernel adam_kernel(Isa isa, const KernelVariant& variant);
+
+/// Writes stale and copy of a slice from its p, with the bits that the step gives them. Neither: does
+/// nothing.
+using OutputKernel = void (*)(const AdamArrays& arrays);
+
+/// Of a variant's outputs; what else it says does not matter. Precondition: is_supported(isa).
+OutputKernel output_kernel(Isa isa, const KernelVariant& variant);
 
 /// The roofline loop: the same 4 reads (p, g, m, v) and 3 writes (p, m, v) with one addition each, so that
 /// nothing but memory can be in the way. Leaves finite, non-denormal values when g is finite and positive.

@@ -5,6 +5,7 @@
 #include "engine/adam_loop.hpp"
 #include "engine/lanes.hpp"
 #include "engine/norm_loop.hpp"
+#include "engine/outputs_loop.hpp"
 
 namespace zf {
 namespace {
@@ -75,6 +76,7 @@ struct Avx2Lane {
 }  // namespace
 
 AdamKernel adam_kernel_avx2(const KernelVariant& variant) { return kernel_of<Avx2Lane>(variant); }
+OutputKernel output_kernel_avx2(const KernelVariant& variant) { return outputs_of<Avx2Lane>(variant); }
 void roofline_pass_avx2(const AdamArrays& arrays) { roofline_loop<Avx2Lane>(arrays); }
 NormKernel norm_kernel_avx2(GradType type) { return norm_kernel_of<Avx2Lane>(type); }
 

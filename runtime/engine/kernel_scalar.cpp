@@ -6,6 +6,7 @@
 #include "engine/half.hpp"
 #include "engine/lanes.hpp"
 #include "engine/norm_loop.hpp"
+#include "engine/outputs_loop.hpp"
 
 namespace zf {
 namespace {
@@ -49,6 +50,7 @@ struct ScalarLane {
 }  // namespace
 
 AdamKernel adam_kernel_scalar(const KernelVariant& variant) { return kernel_of<ScalarLane>(variant); }
+OutputKernel output_kernel_scalar(const KernelVariant& variant) { return outputs_of<ScalarLane>(variant); }
 void roofline_pass_scalar(const AdamArrays& arrays) { roofline_loop<ScalarLane>(arrays); }
 NormKernel norm_kernel_scalar(GradType type) { return norm_kernel_of<ScalarLane>(type); }
 

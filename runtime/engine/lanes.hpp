@@ -7,15 +7,18 @@
 namespace zf {
 
 AdamKernel adam_kernel_scalar(const KernelVariant& variant);
+OutputKernel output_kernel_scalar(const KernelVariant& variant);
 void roofline_pass_scalar(const AdamArrays& arrays);
 NormKernel norm_kernel_scalar(GradType type);
 
 #if defined(__x86_64__)
 AdamKernel adam_kernel_avx2(const KernelVariant& variant);
+OutputKernel output_kernel_avx2(const KernelVariant& variant);
 void roofline_pass_avx2(const AdamArrays& arrays);
 NormKernel norm_kernel_avx2(GradType type);
 
 AdamKernel adam_kernel_avx512(const KernelVariant& variant);
+OutputKernel output_kernel_avx512(const KernelVariant& variant);
 void roofline_pass_avx512(const AdamArrays& arrays);
 NormKernel norm_kernel_avx512(GradType type);
 #endif

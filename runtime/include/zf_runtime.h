@@ -53,7 +53,7 @@ typedef int32_t zf_status;
 enum {
   ZF_OK = 0,
   ZF_TIMEOUT = 1,        /* not yet; the optimizer lives */
-  ZF_WORKER_DIED = 2,    /* the optimizer process ended; zf_last_error says of what */
+  ZF_WORKER_DIED = 2,    /* the optimizer process ended, and is not started again; zf_last_error says why */
   ZF_ERROR_USAGE = 3,    /* a wrong argument, or a call at the wrong time */
   ZF_ERROR_PLAN = 4,     /* no plan, a broken one, or one for other CPUs than there are here */
   ZF_ERROR_SYSTEM = 5,   /* the machine refused: memory, processes, descriptors */
@@ -84,10 +84,13 @@ typedef struct zf_options {
                                microseconds; -1: 50. Not done where the plan shares CPUs. */
   int64_t start_timeout_ms; /* until the optimizer is ready, its memory placed; 0: 120,000 */
   int64_t close_timeout_ms; /* until it has finished what is submitted, at zf_close; 0: 10,000 */
+  int32_t max_restarts;     /* how often a dead optimizer is started again, over the handle's life; 0: 3;
+                               -1: never, its death ends every wait */
+  int32_t reserved;         /* 0 */
 } zf_options;
 
 #define ZF_OPTIONS_INIT \
-  { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0 }
+  { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0 }
 
 /* Element types of gradients and of the copy for the GPU. Parameters and moments are fp32. */
 enum { ZF_NONE = 0, ZF_F32 = 1, ZF_BF16 = 2, ZF_F16 = 3 };
@@ -171,7 +174,9 @@ typedef struct zf_submit_args {
 ZF_API zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ticket);
 
 /* Waits until a submission, and all before it, are done; ticket 0: all that are submitted now.
- * timeout_ms: 0 only asks; negative: as long as the optimizer lives. Its death ends every wait within 0.1 s.
+ * timeout_ms: 0 only asks; negative: as long as the optimizer lives. Its death is noticed within 0.1 s: it is
+ * started again and finishes the step, with the same result, bit for bit (docs/recovery.md), or, when
+ * max_restarts are used up, every wait ends with ZF_WORKER_DIED.
  * After ZF_OK the parameters, moments and outputs are those of the step. Not ended by signals: a program
  * that wants to handle Ctrl-C waits in pieces. */
 ZF_API zf_status zf_wait(zf_runtime* handle, uint64_t ticket, int64_t timeout_ms);
@@ -191,11 +196,14 @@ typedef struct zf_stats {
   char isa[16];          /* "avx512" */
   char memory_note[200]; /* why the memory policy was refused (containers do that; then memory lies where
                             the threads first touched it); "" if it was not */
+  uint32_t restarts;     /* how often it was started again after its death */
+  uint32_t reserved;
+  char last_death[240]; /* what it died of the last time; "" if it never did */
 } zf_stats;
 
-#define ZF_STATS_INIT                                                    \
-  {                                                                      \
-    (uint32_t)sizeof(zf_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, { 0 } \
+#define ZF_STATS_INIT                                                               \
+  {                                                                                 \
+    (uint32_t)sizeof(zf_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, 0, 0, { 0 } \
   }
 
 /* Fills *stats, as much of it as struct_size says. Works after the optimizer has died. */

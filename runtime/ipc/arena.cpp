@@ -66,7 +66,8 @@ void check_offsets(const Arena& arena) {
       !std::has_single_bit(control.ring_capacity) ||
       control.ring_capacity / kGradBuffers < control.group_count ||
       !fits(control.groups_offset, control.group_count, sizeof(GroupBlock), bytes) ||
-      !fits(control.ring_offset, control.ring_capacity, sizeof(WorkEntry), bytes)) {
+      !fits(control.ring_offset, control.ring_capacity, sizeof(WorkEntry), bytes) ||
+      !fits(control.undo_offset, control.undo_logs, kUndoBytes, bytes)) {
     refuse("the arena's control block does not fit its size");
   }
   for (std::size_t i = 0; i < control.group_count; ++i) {
@@ -109,6 +110,8 @@ Arena Arena::create(const ArenaLayout& layout) {
   control.arrays_offset = layout.arrays_offset;
   control.group_count = static_cast<std::uint32_t>(layout.shapes.size());
   control.ring_capacity = layout.ring_capacity;
+  control.undo_offset = layout.undo_offset;
+  control.undo_logs = layout.undo_logs;
   control.work.init();
   control.done.init();
   for (std::size_t i = 0; i < layout.shapes.size(); ++i) {

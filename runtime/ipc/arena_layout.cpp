@@ -60,7 +60,7 @@ std::uint64_t bytes_of(ElementType type) {
   return 0;
 }
 
-ArenaLayout arena_layout(const std::vector<GroupShape>& groups) {
+ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads) {
   if (groups.empty() || groups.size() > kMaxGroups) {
     throw Error(Exit::usage, fmt::format("{} groups; an arena has 1 to {}", groups.size(), kMaxGroups));
   }
@@ -68,7 +68,9 @@ ArenaLayout arena_layout(const std::vector<GroupShape>& groups) {
   layout.groups_offset = round_up(sizeof(ControlBlock), alignof(GroupBlock));
   layout.ring_offset = layout.groups_offset + groups.size() * sizeof(GroupBlock);
   layout.ring_capacity = static_cast<std::uint32_t>(std::bit_ceil(groups.size() * kGradBuffers));
-  layout.arrays_offset = round_up(layout.ring_offset + layout.ring_capacity * sizeof(WorkEntry), kPageBytes);
+  layout.undo_offset = round_up(layout.ring_offset + layout.ring_capacity * sizeof(WorkEntry), kUndoBytes);
+  layout.undo_logs = static_cast<std::uint32_t>(threads);
+  layout.arrays_offset = round_up(layout.undo_offset + threads * kUndoBytes, kPageBytes);
   layout.shapes = groups;
 
   std::uint64_t at = layout.arrays_offset;

@@ -26,6 +26,8 @@ struct ArenaLayout {
   std::uint64_t groups_offset = 0;  ///< GroupBlock[groups]
   std::uint64_t ring_offset = 0;    ///< WorkEntry[ring_capacity]
   std::uint32_t ring_capacity = 0;
+  std::uint64_t undo_offset = 0;  ///< UndoLog's, one per thread of the worker
+  std::uint32_t undo_logs = 0;
   std::uint64_t arrays_offset = 0;  ///< page-aligned: what comes before it is control, after it arrays
   std::uint64_t bytes = 0;          ///< of the whole arena, whole pages
   std::vector<GroupShape> shapes;
@@ -34,9 +36,10 @@ struct ArenaLayout {
 
 std::uint64_t bytes_of(ElementType type);
 
-/// The control block at 0, descriptors, ring, then per group p, m, v, two gradients, stale, copy, each on a
-/// page of its own start, large ones a gap apart (base/stagger.hpp). Throws Error(usage) that names the
-/// group: too many elements or groups, none, or a type that the array cannot have.
-ArenaLayout arena_layout(const std::vector<GroupShape>& groups);
+/// For a worker of so many threads. The control block at 0, descriptors, ring, undo, then per group p, m, v,
+/// two gradients, stale, copy, each on a page of its own start, large ones a gap apart (base/stagger.hpp).
+/// Throws Error(usage) that names the group: too many elements or groups, none, or a type that the array
+/// cannot have.
+ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads = 1);
 
 }  // namespace zf

@@ -19,7 +19,7 @@ namespace zf {
 
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
 /// Goes up whenever anything below ArenaPrefix changes its place or meaning.
-inline constexpr std::uint32_t kArenaVersion = 1;
+inline constexpr std::uint32_t kArenaVersion = 2;
 
 /// The descriptors that a worker is born with.
 inline constexpr int kWorkerArenaFd = 3;
@@ -125,6 +125,9 @@ struct WorkEntry {
   std::uint32_t buffer;
 };
 
+/// What the worker keeps per thread, for the one that comes after it: engine's UndoLog.
+inline constexpr std::size_t kUndoBytes = 512;
+
 /// By the worker. The texts and `threads` before `ready`.
 struct WorkerStats {
   std::atomic<std::uint64_t> batches;       ///< fork-joins
@@ -149,6 +152,8 @@ struct ControlBlock {
   std::uint32_t group_count;
   std::uint32_t ring_capacity;  ///< a power of two
   std::int64_t spin_ns;         ///< 0 where both sides share their CPUs
+  std::uint64_t undo_offset;    ///< kUndoBytes for each thread of the worker, zero at the start
+  std::uint32_t undo_logs;
   // By the trainer. Counts of WorkEntry since the arena was made; entry i lies at ring[i % ring_capacity].
   alignas(128) std::atomic<std::uint64_t> submitted;
   std::atomic<std::uint32_t> stop;  ///< 1: finish what is submitted, then leave

@@ -1,13 +1,17 @@
 #include "worker/stepper.hpp"
 
+#include <fmt/core.h>
+
 #include <cassert>
 #include <exception>
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "worker/shares.hpp"
 #include "worker/wire.hpp"
 
 namespace zf {
+static_assert(sizeof(UndoLog) == kUndoBytes);
 namespace {
 
 std::vector<std::uint64_t> elements_of(const Arena& arena) {
@@ -27,6 +31,10 @@ ArrayPlace part_of(const ArrayPlace& array, const GroupBlock& group, const Slice
 
 Stepper::Stepper(Arena& arena, Pool& pool, Isa isa)
     : arena_(arena), pool_(pool), isa_(isa), shares_(shares_of(elements_of(arena), pool.size())) {
+  if (pool.size() > arena.control().undo_logs) {
+    throw Error(Exit::runtime_error, fmt::format("{} threads, in an arena that was made for {}", pool.size(),
+                                                 arena.control().undo_logs));
+  }
   batch_.reserve(arena.control().group_count);
   batch_of_group_.assign(arena.control().group_count, 0);
 }
@@ -53,6 +61,9 @@ void Stepper::place_memory() {
 
 void Stepper::serve() {
   ControlBlock& control = arena_.control();
+  // True for the first batch of a worker that finds one: whoever was here before may have begun it.
+  bool resume =
+      control.submitted.load(std::memory_order_seq_cst) != control.completed.load(std::memory_order_seq_cst);
   for (;;) {
     const std::uint64_t completed = control.completed.load(std::memory_order_seq_cst);
     const auto is_called = [&] {
@@ -65,7 +76,8 @@ void Stepper::serve() {
     if (submitted == completed) return;
 
     take_batch(completed, submitted);
-    run_batch();
+    run_batch(resume);
+    resume = false;
     commit_batch();
     control.completed.store(completed + batch_.size(), std::memory_order_seq_cst);
     control.done.ring();
@@ -76,15 +88,16 @@ void Stepper::take_batch(std::uint64_t completed, std::uint64_t submitted) {
   batch_.clear();
   ++batch_number_;
   for (std::uint64_t count = completed; count != submitted; ++count) {
-    const WorkEntry entry = arena_.entry(count);
+    const WorkEntry& entry = arena_.entry(count);
     assert(entry.group < arena_.control().group_count && entry.buffer < kGradBuffers);
     if (batch_of_group_[entry.group] == batch_number_) return;
     batch_of_group_[entry.group] = batch_number_;
-    batch_.push_back(job_of(entry));
+    batch_.push_back(job_of(count));
   }
 }
 
-Job Stepper::job_of(const WorkEntry& entry) const {
+Job Stepper::job_of(std::uint64_t count) const {
+  const WorkEntry& entry = arena_.entry(count);
   const GroupBlock& group = arena_.group(entry.group);
   const GroupRequest& request = group.requests[entry.buffer];
   const AdamSettings settings = settings_of(request);
@@ -93,8 +106,12 @@ Job Stepper::job_of(const WorkEntry& entry) const {
   Job job;
   job.group = entry.group;
   job.buffer = entry.buffer;
+  job.entry = count;
   job.serial = request.serial;
-  job.kernel = adam_kernel(isa_, variant_of(group, settings));
+  job.committed = group.committed.load(std::memory_order_acquire) == request.serial;
+  job.variant = variant_of(group, settings);
+  job.variant.undo = true;
+  job.kernel = adam_kernel(isa_, job.variant);
   job.progress = advanced(before, settings, request.step != 0 ? request.step : before.step + 1);
   job.scalars = scalars_of(settings, job.progress);
   return job;
@@ -117,16 +134,40 @@ AdamArrays Stepper::arrays_of(const Job& job, const Slice& slice) const {
   return arrays;
 }
 
-void Stepper::run_batch() {
+void Stepper::step_slice(const Job& job, std::size_t member) const {
+  const Slice& slice = shares_[job.group][member];
+  if (slice.size() == 0) return;
+  AdamArrays arrays = arrays_of(job, slice);
+  arrays.undo = &undo_of(member);
+  begin_run(*arrays.undo, job.entry, 0);
+  job.kernel(job.scalars, arrays);
+}
+
+void Stepper::resume_slice(const Job& job, std::size_t member) const {
+  const Slice& slice = shares_[job.group][member];
+  UndoLog& undo = undo_of(member);
+  if (slice.size() == 0 || job.committed || is_past(undo, job.entry)) return;
+  const AdamArrays arrays = arrays_of(job, slice);
+  const std::size_t at = roll_back(undo, job.entry, arrays);
+
+  // What is not stepped yet, without outputs: those of the part before may be lost, and are all made again.
+  KernelVariant variant = job.variant;
+  variant.stale = false;
+  variant.copy = CopyType::none;
+  AdamArrays rest = arrays_of(job, {slice.begin + at, slice.end});
+  rest.undo = &undo;
+  begin_run(undo, job.entry, at);
+  adam_kernel(isa_, variant)(job.scalars, rest);
+  output_kernel(isa_, job.variant)(arrays);
+}
+
+void Stepper::run_batch(bool resume) {
   const Nanoseconds begin = now_ns();
   bool has_work = false;
   for (const Job& job : batch_) has_work = has_work || arena_.group(job.group).elements != 0;
   if (has_work) {
-    pool_.run([this](std::size_t member) {
-      for (const Job& job : batch_) {
-        const Slice& slice = shares_[job.group][member];
-        if (slice.size() != 0) job.kernel(job.scalars, arrays_of(job, slice));
-      }
+    pool_.run([this, resume](std::size_t member) {
+      for (const Job& job : batch_) resume ? resume_slice(job, member) : step_slice(job, member);
     });
   }
   WorkerStats& stats = arena_.control().stats;
@@ -138,6 +179,7 @@ void Stepper::run_batch() {
 
 void Stepper::commit_batch() {
   for (const Job& job : batch_) {
+    if (job.committed) continue;
     GroupBlock& group = arena_.group(job.group);
     assert(job.serial == group.committed.load(std::memory_order_relaxed) + 1);
     group.progress[job.serial % 2] = wire_progress(job.progress);

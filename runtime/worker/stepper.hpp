@@ -10,6 +10,7 @@
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
 #include "engine/slices.hpp"
+#include "engine/undo.hpp"
 #include "ipc/arena.hpp"
 
 namespace zf {
@@ -18,7 +19,10 @@ namespace zf {
 struct Job {
   std::uint32_t group = 0;
   std::uint32_t buffer = 0;
+  std::uint64_t entry = 0;   ///< its count in the ring
   std::uint64_t serial = 0;  ///< GroupBlock::committed when it is done
+  bool committed = false;    ///< by a worker that died before it could say so
+  KernelVariant variant = {};
   AdamKernel kernel = nullptr;
   AdamScalars scalars = {};
   AdamProgress progress = {};  ///< after this step
@@ -27,21 +31,29 @@ struct Job {
 /// Used by one thread: the one that owns the pool.
 class Stepper {
  public:
+  /// Throws Error(runtime_error) when the arena was made for fewer threads.
   Stepper(Arena& arena, Pool& pool, Isa isa);
 
   /// Every member gives pages to its own slices, so that they lie where its memory policy and its node say.
   /// Throws Error(runtime_error) when memory runs out.
   void place_memory();
 
-  /// Steps what is submitted, as it comes, until the trainer says stop; then finishes what is submitted.
+  /// Finishes what another worker died over; steps what is submitted, as it comes, until the trainer says
+  /// stop; then finishes what is submitted.
   void serve();
 
  private:
   /// Takes what is submitted, at most once per group, since a second step of a group needs the first.
   void take_batch(std::uint64_t completed, std::uint64_t submitted);
-  Job job_of(const WorkEntry& entry) const;
-  void run_batch();
+  Job job_of(std::uint64_t count) const;
+  void run_batch(bool resume);
+  void step_slice(const Job& job, std::size_t member) const;
+  /// The same for a slice that a worker before this one may have begun, finished or torn.
+  void resume_slice(const Job& job, std::size_t member) const;
   void commit_batch();
+  UndoLog& undo_of(std::size_t member) const {
+    return arena_.at<UndoLog>(arena_.control().undo_offset)[member];
+  }
   AdamArrays arrays_of(const Job& job, const Slice& slice) const;
 
   Arena& arena_;

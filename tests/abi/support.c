@@ -124,6 +124,7 @@ zf_runtime* open_one(enum plan_kind kind, uint64_t elements) {
   zf_group group = ZF_GROUP_INIT;
   zf_runtime* handle = NULL;
   options.plan_path = write_plan(kind, NULL);
+  options.max_restarts = -1;
   group.elements = elements;
   EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
   CHECK(handle != NULL);

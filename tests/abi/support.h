@@ -48,7 +48,7 @@ const char* write_plan_for(const char* training, const char* optimizer, int shar
 /* Writes `text` to a temporary file that is gone at exit, and returns its path. */
 const char* write_file(const char* text);
 
-/* A handle with one group of n elements under a plan of this kind. */
+/* A handle with one group of n elements under a plan of this kind, whose worker is never started again. */
 zf_runtime* open_one(enum plan_kind kind, uint64_t elements);
 
 int64_t now_ns(void);

@@ -101,9 +101,9 @@ TEST(Arena, AnotherVersionIsToldToBothSides) {
   const Arena arena = Arena::create(arena_layout({{.elements = 3}}));
   arena.control().prefix.version = kArenaVersion + 1;
   EXPECT_THAT(refusal_of_attaching(duplicate(arena)),
-              HasSubstr("arena version 2, this zf-optimizer speaks 1"));
+              HasSubstr("arena version 3, this zf-optimizer speaks 2"));
   EXPECT_EQ(arena.control().prefix.worker_state.load(), WorkerState::failed);
-  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 2"));
+  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 3"));
 }
 
 TEST(Arena, AttachRefusesOffsetsThatDoNotFit) {

@@ -1,0 +1,38 @@
+#include "engine/undo.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <cstring>
+
+#include "engine/kernel.hpp"
+
+namespace zf {
+
+void begin_run(UndoLog& log, std::uint64_t entry, std::uint64_t begin) {
+  const std::uint64_t next = log.current ^ 1U;
+  log.runs[next] = {.entry = entry, .begin = begin, .width = 0, .mark = begin};
+  std::atomic_ref(log.current).store(next, std::memory_order_release);
+  // The first of the kernel's stores comes after it.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+bool is_past(const UndoLog& log, std::uint64_t entry) { return log.runs[log.current].entry > entry; }
+
+std::size_t roll_back(const UndoLog& log, std::uint64_t entry, const AdamArrays& slice) {
+  const UndoRun& run = log.runs[log.current];
+  assert(run.entry <= entry);
+  if (run.entry < entry) return 0;
+  const std::size_t at = run.mark & ~kUndoBegun;
+  assert(at <= slice.n);
+  if ((run.mark & kUndoBegun) == 0) return at;
+  assert(run.width >= 1 && run.width <= kUndoFloats / 2 && at < slice.n && at >= run.begin);
+  const std::size_t place = (at - run.begin) & run.width;
+  const std::size_t bytes = std::min<std::size_t>(run.width, slice.n - at) * sizeof(float);
+  std::memcpy(slice.p + at, log.p + place, bytes);
+  std::memcpy(slice.m + at, log.m + place, bytes);
+  std::memcpy(slice.v + at, log.v + place, bytes);
+  return at;
+}
+
+}  // namespace zf

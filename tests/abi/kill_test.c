@@ -1,0 +1,183 @@
+/* The optimizer is killed at random moments, and nothing is lost: an undisturbed handle takes the same steps
+ * beside it, and after each of them all parameters, moments and outputs are equal, bit for bit.
+ * ZF_KILLS: how many for each number of threads (default 30; 1000 takes minutes). */
+#include <signal.h>
+#include <string.h>
+
+#include "support.h"
+
+enum { GROUPS = 5, STALL_MS = 60000 };
+
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t random_below(uint64_t bound) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return (random_state >> 11) % bound;
+}
+
+static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group* groups) {
+  static const uint64_t elements[GROUPS] = {300007, 70001, 13, 0, 150013};
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_runtime* handle = NULL;
+  options.plan_path = plan;
+  options.max_restarts = max_restarts;
+  for (int i = 0; i < GROUPS; ++i) {
+    const zf_group init = ZF_GROUP_INIT;
+    groups[i] = init;
+    groups[i].elements = elements[i];
+    groups[i].mode = i % 2 == 0 ? ZF_ADAMW : ZF_ADAM;
+    groups[i].weight_decay = i == 2 ? 0.0f : 0.05f;
+    groups[i].grad_type = i % 3 == 0 ? ZF_F32 : i % 3 == 1 ? ZF_BF16 : ZF_F16;
+    groups[i].copy_type = i == 1 ? ZF_F16 : ZF_BF16;
+    groups[i].stale = 1;
+  }
+  EXPECT(zf_open(&options, groups, GROUPS, &handle), ZF_OK);
+  return handle;
+}
+
+static void* buffer_of(zf_runtime* handle, size_t group, zf_buffer_kind kind, size_t* bytes) {
+  void* pointer = NULL;
+  EXPECT(zf_buffer(handle, group, kind, &pointer, bytes), ZF_OK);
+  return pointer;
+}
+
+/* The same random values to both; 16-bit patterns of small positive numbers in every type. */
+static void fill_both(zf_runtime* a, zf_runtime* b, zf_buffer_kind kind, const zf_group* groups) {
+  for (size_t i = 0; i < GROUPS; ++i) {
+    size_t bytes = 0;
+    void* const one = buffer_of(a, i, kind, &bytes);
+    for (size_t k = 0; k < groups[i].elements; ++k) {
+      const uint16_t half = (uint16_t)(0x3800u + random_below(0x400));
+      if (bytes == groups[i].elements * 4) {
+        ((float*)one)[k] = (float)half / 16384.0f - 0.9f;
+      } else {
+        ((uint16_t*)one)[k] = half;
+      }
+    }
+    memcpy(buffer_of(b, i, kind, NULL), one, bytes);
+  }
+}
+
+static void expect_same(zf_runtime* a, zf_runtime* b, int step) {
+  static const zf_buffer_kind kinds[] = {ZF_PARAMS, ZF_MOMENT_1, ZF_MOMENT_2, ZF_STALE, ZF_COPY};
+  for (size_t i = 0; i < GROUPS; ++i) {
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; ++k) {
+      size_t bytes = 0;
+      const void* const one = buffer_of(a, i, kinds[k], &bytes);
+      if (memcmp(one, buffer_of(b, i, kinds[k], NULL), bytes) == 0) continue;
+      fprintf(stderr, "step %d: group %zu differs in buffer %d\n", step, i, (int)kinds[k]);
+      exit(1);
+    }
+  }
+}
+
+static void submit_step(zf_runtime* handle, int step, uint32_t buffer) {
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  args.buffer = buffer;
+  args.grad_scale = 0.5f;
+  if (step % 3 != 0) {
+    EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
+    return;
+  }
+  for (uint32_t i = 0; i < GROUPS; ++i) { /* group by group */
+    args.groups = &i;
+    args.n_groups = 1;
+    EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
+  }
+}
+
+static void spin_for(int64_t ns) {
+  const int64_t end = now_ns() + ns;
+  while (now_ns() < end) {
+  }
+}
+
+struct kills {
+  int wanted, done, in_work;
+};
+
+/* One kill, if it lives; counted apart when it had work. */
+static void kill_worker(zf_runtime* handle, struct kills* kills) {
+  zf_stats stats = ZF_STATS_INIT;
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  if (!stats.worker_alive || kills->done == kills->wanted) return;
+  CHECK(kill((pid_t)stats.worker_pid, SIGKILL) == 0);
+  ++kills->done;
+  kills->in_work += stats.completed != stats.submitted;
+}
+
+static void run(enum plan_kind kind, struct kills kills) {
+  zf_group groups[GROUPS];
+  const char* const plan = write_plan(kind, NULL);
+  zf_runtime* const calm = open_groups(plan, -1, groups);
+  const size_t descriptors = count_descriptors();
+  zf_runtime* const hunted = open_groups(plan, 1000000, groups);
+  const size_t more_descriptors = count_descriptors();
+  zf_stats stats = ZF_STATS_INIT;
+  int64_t step_ns = 1000000;
+  int step = 0;
+  fill_both(calm, hunted, ZF_PARAMS, groups);
+  while (kills.done < kills.wanted || step < 20) {
+    /* Every fourth time two steps wait together, so that a death may leave the second one untouched. */
+    const int steps = step % 4 == 0 ? 2 : 1;
+    for (uint32_t buffer = 0; buffer < (uint32_t)steps; ++buffer) {
+      fill_both(calm, hunted, buffer == 0 ? ZF_GRADS_0 : ZF_GRADS_1, groups);
+      submit_step(calm, step, buffer);
+    }
+    EXPECT(zf_wait(calm, 0, STALL_MS), ZF_OK);
+    for (uint32_t buffer = 0; buffer < (uint32_t)steps; ++buffer) submit_step(hunted, step, buffer);
+    spin_for((int64_t)random_below((uint64_t)(step_ns * steps)));
+    kill_worker(hunted, &kills);
+    /* Some of those that come after it are killed too: while they start, and while they repair. */
+    zf_status status = ZF_TIMEOUT;
+    for (int again = (int)random_below(3); again > 0 && status == ZF_TIMEOUT; --again) {
+      status = zf_wait(hunted, 0, 55 + (int64_t)random_below(12));
+      if (status == ZF_TIMEOUT) kill_worker(hunted, &kills);
+    }
+    EXPECT(zf_wait(hunted, 0, STALL_MS), ZF_OK);
+    step += steps;
+    expect_same(calm, hunted, step);
+    EXPECT(zf_get_stats(calm, &stats), ZF_OK);
+    step_ns = (int64_t)stats.last_step_ns * 5 / 4 + 10000;
+  }
+  EXPECT(zf_submit(hunted, NULL, NULL), ZF_OK); /* has a worker again, and can be closed in peace */
+  EXPECT(zf_wait(hunted, 0, STALL_MS), ZF_OK);
+  EXPECT(zf_get_stats(hunted, &stats), ZF_OK);
+  CHECK(stats.restarts > 0 && stats.restarts <= (uint32_t)kills.done);
+  CHECK(strstr(stats.last_death, "was killed by signal 9") != NULL);
+  CHECK(count_descriptors() == more_descriptors && count_children() == 2);
+  printf("%u threads (%s): %d kills, %d of them with work under way, over %d steps; all equal\n",
+         stats.threads, stats.isa, kills.done, kills.in_work, step);
+  const zf_status end = zf_close(hunted);
+  CHECK(end == ZF_OK || end == ZF_WORKER_DIED);
+  CHECK(count_descriptors() == descriptors);
+  EXPECT(zf_close(calm), ZF_OK);
+}
+
+/* After max_restarts deaths the next one is final, and says so. */
+static void restarts_end(void) {
+  zf_group groups[GROUPS];
+  zf_runtime* const handle = open_groups(write_plan(PLAN_SPLIT, NULL), 2, groups);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(kill(worker_of(handle), SIGKILL) == 0);
+    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(zf_wait(handle, 0, STALL_MS), i < 2 ? ZF_OK : ZF_WORKER_DIED);
+  }
+  expect_error("it has been started again 2 times");
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
+  EXPECT(zf_close(handle), ZF_WORKER_DIED);
+}
+
+int main(void) {
+  const char* const given = getenv("ZF_KILLS");
+  const struct kills kills = {given == NULL ? 30 : atoi(given), 0, 0};
+  const size_t descriptors = count_descriptors();
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  restarts_end();
+  run(PLAN_SPLIT, kills);
+  run(PLAN_SHARED, kills);
+  CHECK(count_descriptors() == descriptors && count_children() == 0);
+  return 0;
+}
