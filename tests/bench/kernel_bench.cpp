@@ -20,6 +20,7 @@
 #include "engine/half.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
+#include "engine/undo.hpp"
 #include "engine/working_set.hpp"
 #include "os/affinity.hpp"
 
@@ -146,13 +147,18 @@ void bench(const Options& options, const std::vector<Pu>& pus) {
   AdamSettings settings;
   settings.weight_decay = 0.01F;
   const AdamScalars scalars = scalars_of(settings, advanced({}, settings, 100));
-  const auto step = [&](GradType grad, CopyType narrow_to, bool with_stale) {
-    const AdamKernel kernel = adam_kernel(isa, {grad, narrow_to, with_stale, settings.mode, true});
-    return [&, grad, kernel](std::size_t member) {
+  std::vector<UndoLog> logs(pus.size());
+  const auto step = [&](GradType grad, CopyType narrow_to, bool with_stale, bool undo = false) {
+    const AdamKernel kernel = adam_kernel(isa, {grad, narrow_to, with_stale, settings.mode, true, undo});
+    return [&, grad, undo, kernel](std::size_t member) {
       AdamArrays slice = set.slice(member);
       slice.stale = stale.as<float>() + offset(slice);
       slice.copy = copy.as<std::uint16_t>() + offset(slice);
       if (grad != GradType::f32) slice.g = half_grads.as<std::uint16_t>() + offset(slice);
+      if (undo) {
+        slice.undo = &logs[member];
+        begin_run(logs[member], 0, 0);
+      }
       kernel(scalars, slice);
     };
   };
@@ -178,6 +184,8 @@ void bench(const Options& options, const std::vector<Pu>& pus) {
       {"fp16 copy, fused", "step", 30, step(GradType::f32, CopyType::f16, false)},
       {"bf16 gradients", "step", 26, step(GradType::bf16, CopyType::none, false)},
       {"all: bf16 g, stale, copy", "step", 32, step(GradType::bf16, CopyType::bf16, true)},
+      {"undo", "step", 28, step(GradType::f32, CopyType::none, false, true)},
+      {"all and undo", "all: bf16 g, stale, copy", 32, step(GradType::bf16, CopyType::bf16, true, true)},
   };
   measure(pool, candidates, options.rounds);
   print(options, pus.size(), candidates);
