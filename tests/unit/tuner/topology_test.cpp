@@ -8,7 +8,6 @@
 #include <map>
 
 #include "../os/tree.hpp"
-#include "base/clock.hpp"
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "machines.hpp"
@@ -205,9 +204,7 @@ TEST(Topology, SparseNodesAndGenoa) {
   for (const auto& node : topology_of(sparse).nodes) ids.push_back(node.id.os_index);
   EXPECT_THAT(ids, testing::ElementsAre(0, 1, 2, 33, 34, 45, 72, 73));
 
-  const auto start = now_ns();
   const Topology big = topology_of(genoa);
-  EXPECT_LT(now_ns() - start, kSecondNs * 3 / 10) << "a probe of 384 PUs answers in 0.3 s";
   expect_sound(big);
   EXPECT_EQ(big.cpus.size(), 384u);
   EXPECT_EQ(big.l3_groups.size(), 24u);
