@@ -100,6 +100,10 @@ void Runtime::check_group(std::size_t group) const {
   throw Refusal(ZF_ERROR_USAGE, fmt::format("group {}: there are {}", group, groups_.size()));
 }
 
+void Runtime::check_not_ended() const {
+  if (ended_) throw Refusal(ZF_ERROR_USAGE, "the optimizer was ended by zf_end", "open another");
+}
+
 void Runtime::revive_worker() {
   if (!worker_.is_known_dead() || worker_.revive()) return;
   const std::uint32_t restarts = worker_.restarts();
@@ -132,6 +136,7 @@ void Runtime::set_group(std::size_t group, const zf_group* settings) {
 }
 
 std::uint64_t Runtime::submit(const zf_submit_args& args) {
+  check_not_ended();
   const std::lock_guard lock(mutex_);
   revive_worker();
   choose_groups(args);
@@ -193,22 +198,25 @@ void Runtime::publish(std::uint32_t index, const zf_submit_args& args, std::uint
 }
 
 bool Runtime::wait(std::uint64_t ticket, std::int64_t timeout_ms) {
-  ControlBlock& control = arena_.control();
-  const std::uint64_t submitted = control.submitted.load(std::memory_order_seq_cst);
-  if (ticket == 0) ticket = submitted;
+  check_not_ended();
+  const std::uint64_t submitted = arena_.control().submitted.load(std::memory_order_seq_cst);
   if (ticket > submitted)
     throw Refusal(ZF_ERROR_USAGE, fmt::format("ticket {}: the last one is {}", ticket, submitted));
+  const std::int64_t limit_ms = timeout_ms < 0 ? kForeverMs : std::min(timeout_ms, kForeverMs);
+  return await(ticket == 0 ? submitted : ticket, now_ns() + limit_ms * kMillisecondNs);
+}
+
+bool Runtime::await(std::uint64_t ticket, Nanoseconds deadline) {
+  ControlBlock& control = arena_.control();
   const auto is_done = [&] { return control.completed.load(std::memory_order_seq_cst) >= ticket; };
   if (is_done()) return true;
 
   if (has_waiter_.exchange(true))
     throw Refusal(ZF_ERROR_BUSY, "another thread is in zf_wait", "one at a time");
-  const std::int64_t limit_ms = timeout_ms < 0 ? kForeverMs : std::min(timeout_ms, kForeverMs);
   const struct Leaving {
     std::atomic<bool>& flag;
     ~Leaving() { flag.store(false); }
   } leaving{has_waiter_};
-  const Nanoseconds deadline = now_ns() + limit_ms * kMillisecondNs;
   for (;;) {
     const auto answer = worker_.wait(is_done, deadline, spin_ns_);
     if (answer != WorkerLink::Answer::died) return answer == WorkerLink::Answer::happened;
@@ -241,8 +249,19 @@ zf_stats Runtime::stats() {
   return stats;
 }
 
+void Runtime::end() {
+  if (ended_.exchange(true)) return;
+  const Nanoseconds deadline = now_ns() + close_timeout_ns_;
+  await(arena_.control().submitted.load(std::memory_order_seq_cst), deadline);
+  end_worker(std::max<Nanoseconds>(0, deadline - now_ns()));
+}
+
 void Runtime::close() {
-  const zf_status status = worker_.end(close_timeout_ns_);
+  if (!ended_) end_worker(close_timeout_ns_);
+}
+
+void Runtime::end_worker(Nanoseconds timeout_ns) {
+  const zf_status status = worker_.end(timeout_ns);
   if (status == ZF_OK) return;
   if (status == ZF_WORKER_DIED) throw Refusal(status, worker_.cause());
   throw Refusal(status,

@@ -30,6 +30,8 @@ class Runtime {
   /// False: not yet (a common answer of a program that asks now and then, so it costs no exception).
   bool wait(std::uint64_t ticket, std::int64_t timeout_ms);
   zf_stats stats();
+  /// The worker is gone then, whatever is thrown.
+  void end();
   /// The last call before the destructor.
   void close();
 
@@ -48,6 +50,10 @@ class Runtime {
   Runtime(Prepared&& prepared, const std::vector<zf_group>& groups);
 
   void check_group(std::size_t group) const;
+  void check_not_ended() const;
+  /// wait() for the first `ticket` groups; false: not by `deadline`.
+  bool await(std::uint64_t ticket, Nanoseconds deadline);
+  void end_worker(Nanoseconds timeout_ns);
   /// Throws Refusal(ZF_WORKER_DIED) when the worker is dead and stays so. Under mutex_.
   void revive_worker();
   /// Fills chosen_ with the groups that a submission means; throws when one cannot be submitted now.
@@ -65,6 +71,7 @@ class Runtime {
       chosen_;               ///< of the present submission; kept, so that submitting allocates nothing
   std::uint64_t calls_ = 0;  ///< of submit
   std::atomic<bool> has_waiter_{false};
+  std::atomic<bool> ended_{false};  ///< by end()
 };
 
 }  // namespace zf

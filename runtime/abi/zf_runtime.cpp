@@ -110,6 +110,10 @@ zf_status zf_open(const zf_options* options, const zf_group* groups, size_t n_gr
   });
 }
 
+zf_status zf_end(zf_runtime* handle) {
+  return zf::guarded([&] { runtime_of(handle).end(); });
+}
+
 zf_status zf_close(zf_runtime* handle) {
   if (handle == nullptr) return ZF_OK;
   return zf::guarded([&] {

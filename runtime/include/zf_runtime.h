@@ -17,7 +17,8 @@
  * works with an older library as long as it leaves what that does not know at zero (else ZF_ERROR_ABI).
  *
  * Threads. A handle may be used by several threads: zf_submit, zf_set_group, zf_buffer and zf_get_stats at
- * any time, zf_wait by one thread at a time (it may run beside the others), zf_close when no other call runs.
+ * any time, zf_wait by one thread at a time (it may run beside the others), zf_end and zf_close when no other
+ * call runs.
  * zf_last_error is of the calling thread.
  *
  * fork. A child of the process that opened a handle must not use it: every call answers ZF_ERROR_FORKED and
@@ -126,6 +127,13 @@ typedef struct zf_group {
  * start_timeout_ms was too short. */
 ZF_API zf_status zf_open(const zf_options* options, const zf_group* groups, size_t n_groups,
                          zf_runtime** out);
+
+/* Ends the optimizer process as zf_close does, and leaves the handle with all its memory: for a program whose
+ * views of the buffers outlive the optimizer. Afterwards zf_buffer, zf_get_stats and zf_close work, all else
+ * answers ZF_ERROR_USAGE. What is submitted is done first, by a restarted optimizer if need be. The second
+ * call does nothing. ZF_OK; ZF_TIMEOUT (killed after close_timeout_ms), ZF_WORKER_DIED: it is gone all the
+ * same. */
+ZF_API zf_status zf_end(zf_runtime* handle);
 
 /* Ends the optimizer process: lets it finish what is submitted, kills it after close_timeout_ms, and collects
  * it. The handle and all its buffers are gone then, whatever is returned: ZF_OK, ZF_TIMEOUT (it was killed),

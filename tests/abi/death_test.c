@@ -82,6 +82,26 @@ static void hung_worker_is_killed_at_close(void) {
   CHECK(kill(worker, 0) == -1);
 }
 
+/* After zf_end the optimizer is gone, having done what was submitted, and the memory is not. */
+static void ended_optimizer_leaves_its_results(void) {
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 10);
+  const pid_t worker = worker_of(handle);
+  void* params = NULL;
+  void* grads = NULL;
+  EXPECT(zf_buffer(handle, 0, ZF_PARAMS, &params, NULL), ZF_OK);
+  EXPECT(zf_buffer(handle, 0, ZF_GRADS_0, &grads, NULL), ZF_OK);
+  *(float*)grads = 1.0f;
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(zf_end(handle), ZF_OK);
+  CHECK(kill(worker, 0) == -1); /* no zombie */
+  CHECK(*(float*)params < 0.0f);
+  EXPECT(zf_end(handle), ZF_OK);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_ERROR_USAGE);
+  expect_error("ended by zf_end");
+  EXPECT(zf_wait(handle, 0, 0), ZF_ERROR_USAGE);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
 /* A forked child can do nothing with the handle, and the trainer goes on as if it had not tried. */
 static void forked_child_cannot_disturb(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 1000);
@@ -156,6 +176,7 @@ int main(void) {
   finished_work_counts_after_death();
   signals_to_the_job_are_left_to_the_trainer();
   hung_worker_is_killed_at_close();
+  ended_optimizer_leaves_its_results();
   forked_child_cannot_disturb();
   killed_trainer_takes_its_worker_along(0);
   killed_trainer_takes_its_worker_along(1);

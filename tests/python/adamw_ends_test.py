@@ -53,9 +53,23 @@ class Ends(adamw_case.AdamWTest):
             with self.assertRaisesRegex(ZfError, "closed"):
                 optimizer.step()
 
-    def test_a_kill_is_told_and_parameters_stay(self):
+    def test_a_kill_changes_nothing(self):
+        for overlap in (False, True):
+            undisturbed, killed = make_model(), make_model()
+            with OverlappedAdamW(undisturbed.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
+                train(undisturbed, optimizer, 6)
+            with OverlappedAdamW(killed.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
+                train(killed, optimizer, 3)
+                os.kill(optimizer.runtime.stats().worker_pid, signal.SIGKILL)
+                train(killed, optimizer, 3, first=3)
+                optimizer.synchronize()
+                self.assertEqual(optimizer.runtime.stats().restarts, 1)
+            self.assertTrue(torch.equal(parameters_of(killed), parameters_of(undisturbed)))
+
+    def test_without_restarts_a_kill_is_told_and_parameters_stay(self):
         model = make_model()
-        optimizer = OverlappedAdamW(model.parameters(), plan=support.plan(), overlap=False)
+        optimizer = OverlappedAdamW(model.parameters(), plan=support.plan(), overlap=False,
+                                    runtime_options={"max_restarts": 0})
         train(model, optimizer, 3)
         before = parameters_of(model)
         os.kill(optimizer.runtime.stats().worker_pid, signal.SIGKILL)

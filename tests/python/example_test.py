@@ -1,4 +1,4 @@
-"""The example trains, agrees with torch, and tells what became of it when its optimizer is killed."""
+"""The example trains, agrees with torch, and survives a kill of its optimizer."""
 
 import re
 import subprocess
@@ -26,14 +26,10 @@ class Example(unittest.TestCase):
         self.assertLess(float(waiting[1]), 1e-4)
         self.assertLess(float(overlapped[1]), 1.0)
 
-    def test_it_says_what_a_kill_did(self):
+    def test_a_kill_changes_no_loss(self):
         ran = run_example("--kill-at", "5")
-        self.assertEqual(ran.stderr, "")
-        if ran.returncode == 0:  # the runtime restarted its optimizer
-            self.assertIn("difference to the undisturbed run: 0", ran.stdout)
-        else:
-            self.assertIn("ZF_WORKER_DIED", ran.stdout)
-            self.assertIn("signal 9", ran.stdout)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertIn("maximum difference to the undisturbed run: 0", ran.stdout)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import support
 from zf_runtime import Group, Runtime, ZfError, ZfPlanError, ZfWorkerDied, library_version
 
 
-def open_one(elements=1000):
-    return Runtime(support.plan(), groups=[Group(elements)])
+def open_one(elements=1000, **options):
+    return Runtime(support.plan(), groups=[Group(elements)], **options)
 
 
 class Opening(unittest.TestCase):
@@ -93,8 +93,39 @@ class Closing(unittest.TestCase):
 
 
 class Dying(unittest.TestCase):
-    def test_a_kill_is_told_with_its_signal(self):
+    def test_a_killed_optimizer_is_started_again(self):
+        with open_one() as runtime:
+            runtime.params(0)[:] = 1
+            runtime.grads(0)[:] = 1
+            first = runtime.stats().worker_pid
+            os.kill(first, signal.SIGKILL)
+            while runtime.stats().worker_alive:
+                time.sleep(0.001)
+            runtime.wait(runtime.submit())
+            stats = runtime.stats()
+            self.assertEqual((stats.restarts, stats.worker_alive, stats.completed), (1, True, 1))
+            self.assertNotEqual(stats.worker_pid, first)
+            self.assertRegex(stats.last_death, "signal 9")
+            self.assertTrue((runtime.params(0) < 1).all())
+
+    def test_what_is_submitted_is_done_though_it_dies_while_closing(self):
         runtime = open_one()
+        params = runtime.params(0)
+        runtime.grads(0)[:] = 1
+        pid = runtime.stats().worker_pid
+        os.kill(pid, signal.SIGSTOP)
+        runtime.submit()
+        os.kill(pid, signal.SIGKILL)
+        runtime.close()
+        self.assertTrue((params < 0).all())
+        self.assertEqual(runtime.stats().restarts, 1)
+
+    def test_more_restarts_than_none_are_meant(self):
+        with self.assertRaisesRegex(ValueError, "max_restarts is -1"):
+            open_one(max_restarts=-1)
+
+    def test_without_restarts_a_kill_is_told_with_its_signal(self):
+        runtime = open_one(max_restarts=0)
         os.kill(runtime.stats().worker_pid, signal.SIGKILL)
         started = time.monotonic()
         with self.assertRaisesRegex(ZfWorkerDied, "(?i)kill|signal 9"):

@@ -29,6 +29,8 @@ class Options(ctypes.Structure):
         ("spin_us", c_int32),
         ("start_timeout_ms", c_int64),
         ("close_timeout_ms", c_int64),
+        ("max_restarts", c_int32),
+        ("reserved", c_int32),
     ]
 
 
@@ -77,6 +79,9 @@ class Stats(ctypes.Structure):
         ("start_ns", c_uint64),
         ("isa", c_char * 16),
         ("memory_note", c_char * 200),
+        ("restarts", c_uint32),
+        ("reserved", c_uint32),
+        ("last_death", c_char * 240),
     ]
 
 
@@ -91,6 +96,7 @@ FUNCTIONS = {
     "zf_status_name": (c_char_p, [c_int32]),
     "zf_last_error": (c_char_p, []),
     "zf_open": (c_int32, [POINTER(Options), POINTER(Group), c_size_t, POINTER(c_void_p)]),
+    "zf_end": (c_int32, [c_void_p]),
     "zf_close": (c_int32, [c_void_p]),
     "zf_buffer": (c_int32, [c_void_p, c_size_t, c_int32, POINTER(c_void_p), POINTER(c_size_t)]),
     "zf_set_group": (c_int32, [c_void_p, c_size_t, POINTER(Group)]),

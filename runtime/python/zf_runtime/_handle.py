@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import threading
-import time
 import weakref
 
 from . import _abi
 from ._library import check, library
-from .errors import ZfError, ZfWorkerDied
+from .errors import ZfError
 from .stats import Stats, stats_of
 
 
@@ -23,13 +21,12 @@ class Handle:
     """An opened runtime. Any thread; close() when no other call runs."""
 
     def __init__(self, options: _abi.Options, groups: ctypes.Array):
+        self._library = library()  # first: __del__ needs it
         self._lock = threading.RLock()  # a finalizer may run inside any of our own calls
         self._pointer: ctypes.c_void_p | None = ctypes.c_void_p()
         self._buffers = 0  # memory objects that are alive
         self._closing = False
         self._owner = os.getpid()
-        self._close_timeout_ms = options.close_timeout_ms or 10_000
-        self._library = library()
         try:
             check(self._library.zf_open(ctypes.byref(options), groups, len(groups), ctypes.byref(self._pointer)))
         except ZfError:
@@ -75,29 +72,12 @@ class Handle:
             if self._buffers == 0:
                 self._free()
             elif os.getpid() == self._owner:
-                self._end_worker()
+                check(self._library.zf_end(self._pointer))
 
     def _any_pointer(self) -> ctypes.c_void_p:
         if self._pointer is None:
             raise ZfError("the runtime is closed, and its memory gone")
         return self._pointer
-
-    def _end_worker(self) -> None:
-        """Ends the process and leaves the memory: the C ABI can only do both. All that was submitted is done
-        first, so nothing is lost by the kill. The library collects the process when it is asked for stats."""
-        stats = self.stats()
-        died = not stats.worker_alive
-        try:
-            if not died:
-                check(self._library.zf_wait(self._pointer, 0, self._close_timeout_ms))
-        finally:
-            if not died and self.stats().worker_alive:
-                os.kill(stats.worker_pid, signal.SIGKILL)  # our child, not collected yet: no other can have its id
-                deadline = time.monotonic() + 5  # a process that is stuck in the kernel goes when it can
-                while self.stats().worker_alive and time.monotonic() < deadline:
-                    time.sleep(0.001)
-        if died:
-            raise ZfWorkerDied("the optimizer had died before it was closed", "ZF_WORKER_DIED")
 
     def _release(self) -> None:
         with self._lock:

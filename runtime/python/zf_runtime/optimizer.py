@@ -78,8 +78,9 @@ class OverlappedAdamW(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None, *, grad_scale: float = 1.0) -> float | None:
         """Hands over the gradients; see the class for when the parameters follow. Returns closure()'s loss.
 
-        grad_scale multiplies every gradient as it is read (unscale, clip). After ZfWorkerDied parameters and
-        moments stay readable, and may be half old and half new."""
+        grad_scale multiplies every gradient as it is read (unscale, clip). A killed optimizer is started again and
+        finishes the step; after ZfWorkerDied (the restarts are used up) parameters and moments stay readable, and
+        may be half old and half new."""
         runtime, loss = self.runtime, None
         if closure is not None:
             with torch.enable_grad():

@@ -28,6 +28,8 @@ class Runtime:
     groups: fixed for the runtime's life; a group is named by its index.
     spin_us: how long a wait stays on its CPU before it sleeps, in microseconds; None: the library's default.
     start_timeout, close_timeout: in seconds; None: 120 and 10.
+    max_restarts: how often a dead optimizer is started again, over the runtime's life: it finishes the step, with
+    the same result, bit for bit. None: the library's default (3). 0: never, its death ends every wait.
 
     Views. params(), grads() and so on are views of the shared memory, of shape (elements,), at the same place
     until close(). They keep the memory alive: after close() they hold the last values, and writing to them
@@ -40,11 +42,13 @@ class Runtime:
 
     def __init__(self, plan: str | os.PathLike[str] | None = None, rank: int | None = None,
                  groups: Sequence[Group] = (), *, spin_us: int | None = None,
-                 start_timeout: float | None = None, close_timeout: float | None = None):
+                 start_timeout: float | None = None, close_timeout: float | None = None,
+                 max_restarts: int | None = None):
         options = _abi.sized(
             _abi.Options, abi_version=_abi.ABI_VERSION, plan_path=os.fsencode(plan) if plan is not None else None,
             rank=-1 if rank is None else rank, spin_us=-1 if spin_us is None else spin_us,
-            start_timeout_ms=_milliseconds(start_timeout), close_timeout_ms=_milliseconds(close_timeout))
+            start_timeout_ms=_milliseconds(start_timeout), close_timeout_ms=_milliseconds(close_timeout),
+            max_restarts=_restarts(max_restarts))
         array = (_abi.Group * len(groups))(*(group.as_abi() for group in groups))
         self._groups = list(groups)
         self._handle = Handle(options, array)
@@ -136,7 +140,7 @@ class Runtime:
         """Waits until a submission, and all before it, are done; 0: all that are submitted now.
 
         timeout: in seconds; None: as long as the optimizer lives. ZfTimeout: not yet, ask again.
-        ZfWorkerDied: within 0.1 s of its death. Other Python threads run meanwhile, and Ctrl-C works."""
+        ZfWorkerDied: it is dead, and max_restarts are used up. Other Python threads run meanwhile, and Ctrl-C works."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left_ms = _PIECE_MS if deadline is None else max(0, round((deadline - time.monotonic()) * 1000))
@@ -163,3 +167,12 @@ class Runtime:
 def _milliseconds(seconds: float | None) -> int:
     """As the C ABI has it: 0 is the default, so a wish for less than one millisecond is one."""
     return 0 if seconds is None else max(1, round(seconds * 1000))
+
+
+def _restarts(count: int | None) -> int:
+    """As the C ABI has it: 0 is the default, so never is -1."""
+    if count is None:
+        return 0
+    if count < 0:
+        raise ValueError(f"max_restarts is {count}; it must be 0 (never) or more")
+    return count or -1

@@ -23,11 +23,13 @@ class Stats:
     start_ns: int  #: what the optimizer took to get ready
     isa: str  #: "avx512"
     memory_note: str  #: why the memory policy was refused; "" if it was not
+    restarts: int  #: how often the optimizer was started again after its death
+    last_death: str  #: what it died of the last time; "" if it never did
 
 
 def stats_of(raw: _abi.Stats) -> Stats:
     values = {field.name: getattr(raw, field.name) for field in dataclasses.fields(Stats)}
     values["worker_alive"] = bool(raw.worker_alive)
-    for text in ("isa", "memory_note"):
+    for text in ("isa", "memory_note", "last_death"):
         values[text] = values[text].decode(errors="replace")
     return Stats(**values)
