@@ -20,17 +20,21 @@ std::string host_name() {
 }
 
 Intent intent_of(const Split& split) {
-  int training = 0;
-  int pool = 0;
+  int reserved = 0;
+  int idle = 0;
+  int all = 0;
   for (const RankSplit& rank : split.ranks) {
-    training += rank.reserved_cores;
-    pool += rank.pool_cores;
+    reserved += rank.reserved_cores;
+    idle += rank.idle_cores;
+    all += rank.reserved_cores + rank.pool_cores + rank.idle_cores;
   }
   Intent intent;
   intent.placement = split.shape.placement;
   intent.pool_pus_per_core = split.shape.pool_pus_per_core;
-  intent.pool_cores = split.shape.pool_cores;
-  intent.reserved_fraction = training + pool == 0 ? 0 : static_cast<double>(training) / (training + pool);
+  intent.pool_cores = split.ranks.front().pool_cores;
+  intent.reserved_fraction = static_cast<double>(reserved) / all;
+  intent.idle_fraction = static_cast<double>(idle) / all;
+  intent.pool_kind = split.shape.pool_kind;
   return intent;
 }
 

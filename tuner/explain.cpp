@@ -55,8 +55,12 @@ std::string explain_evidence(const Plan& plan) {
                {"split", left},
                {"reserved"},
                {"pool threads"},
-               {"step"},
+               {"period"},
                {"spread"},
+               {"optimizer"},
+               {"training"},
+               {"exposed"},
+               {"launch p99"},
                {"GB/s"},
                {"of roofline"},
                {"samples"}});
@@ -64,14 +68,17 @@ std::string explain_evidence(const Plan& plan) {
   std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.pool_threads, a.label) < std::tuple(b.pool_threads, b.label);
   });
+  const auto time_or_none = [](Nanoseconds ns) { return ns == 0 ? "-" : print_duration(ns); };
   for (const CandidateEvidence& candidate : candidates) {
     const bool chosen = candidate.id == plan.choice.candidate;
     const auto samples =
         std::count_if(plan.evidence.samples.begin(), plan.evidence.samples.end(),
                       [&](const Sample& sample) { return sample.candidate == candidate.id; });
     table.add({chosen ? ">" : "", candidate.label, std::to_string(candidate.reserved_cores),
-               std::to_string(candidate.pool_threads), print_duration(candidate.step_ns_median),
-               fmt::format("{:.1f} %", 100 * candidate.step_spread),
+               std::to_string(candidate.pool_threads), print_duration(candidate.period_ns_median),
+               fmt::format("{:.1f} %", 100 * candidate.period_spread),
+               print_duration(candidate.step_ns_median), time_or_none(candidate.training_ns_median),
+               time_or_none(candidate.exposed_ns_median), time_or_none(candidate.launch_delay_p99_ns),
                fmt::format("{:.1f}", bytes_per_s(plan, candidate.step_ns_median) / 1e9),
                fmt::format("{:.2f}", candidate.roofline_ratio), std::to_string(samples)});
   }

@@ -13,6 +13,7 @@
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
 #include "engine/working_set.hpp"
+#include "os/affinity.hpp"
 #include "tuner/values.hpp"
 
 namespace zf {
@@ -49,7 +50,12 @@ class Lockstep {
   /// The pairs after the warm-up pair.
   std::vector<SplitSample> samples() const {
     std::vector<SplitSample> pairs;
-    for (std::size_t i = 2; i + 1 < pass_ns_.size(); i += 2) pairs.push_back({pass_ns_[i], pass_ns_[i + 1]});
+    for (std::size_t i = 2; i + 1 < pass_ns_.size(); i += 2) {
+      SplitSample pair;
+      pair.step_ns = pass_ns_[i];
+      pair.roofline_ns = pass_ns_[i + 1];
+      pairs.push_back(pair);
+    }
     return pairs;
   }
 
@@ -95,6 +101,7 @@ void drive_rank(const RankSplit& rank, std::size_t elements, Isa isa, Lockstep& 
   std::unique_ptr<WorkingSet> memory;
   try {
     pool = std::make_unique<Pool>(rank.pool);
+    if (rank.unbound) pool->run([&](std::size_t) { bind_this_thread(rank.optimizer); });
     memory = std::make_unique<WorkingSet>(*pool, elements);
   } catch (...) {
     lockstep.fail();
@@ -116,8 +123,8 @@ void drive_rank(const RankSplit& rank, std::size_t elements, Isa isa, Lockstep& 
 
 }  // namespace
 
-MachineMeter::MachineMeter(std::uint64_t elements_per_rank)
-    : elements_(elements_per_rank), isa_(chosen_isa()) {}
+MachineMeter::MachineMeter(std::uint64_t elements_per_rank, double scale)
+    : elements_(elements_per_rank), scale_(scale), isa_(chosen_isa()) {}
 
 std::string MachineMeter::isa() const { return std::string(name_of(isa_)); }
 

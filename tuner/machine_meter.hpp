@@ -12,14 +12,16 @@ namespace zf {
 class MachineMeter : public Meter {
  public:
   /// Throws Error(usage) when ZF_ISA asks for what this CPU lacks.
-  explicit MachineMeter(std::uint64_t elements_per_rank);
+  MachineMeter(std::uint64_t elements_per_rank, double scale);
 
   std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override;
   std::uint64_t elements_per_rank() const override { return elements_; }
+  double scale() const override { return scale_; }
   std::string isa() const override;
 
  private:
   std::uint64_t elements_;
+  double scale_;
   Isa isa_;
 };
 

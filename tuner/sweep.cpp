@@ -12,12 +12,19 @@ namespace {
 /// The state of one search.
 class Sweep {
  public:
-  Sweep(const std::vector<Home>& homes, Meter& meter, const SweepLimits& limits,
+  Sweep(const std::vector<Home>& homes, int update_interval, Meter& meter, const SweepLimits& limits,
         const std::function<void(const SweepProgress&)>& progress)
-      : homes_(homes), meter_(meter), limits_(limits), progress_(progress), random_(limits.seed) {
+      : homes_(homes),
+        update_interval_(update_interval),
+        meter_(meter),
+        limits_(limits),
+        progress_(progress),
+        random_(limits.seed) {
     result_.evidence.elements_per_rank = meter.elements_per_rank();
     result_.evidence.working_set_bytes_per_rank = meter.elements_per_rank() * WorkingSet::kBytesPerElement;
     result_.evidence.isa = meter.isa();
+    result_.evidence.scale = meter.scale();
+    result_.evidence.accuracy_wanted = kTie;
   }
 
   SweepResult run() {
@@ -56,16 +63,7 @@ class Sweep {
 
   int add(const SplitShape& shape) {
     Split split = split_of(homes_, shape);
-    CandidateEvidence candidate;
-    candidate.id = static_cast<int>(result_.splits.size());
-    candidate.label = split.label;
-    candidate.placement = shape.placement;
-    candidate.reserved_cores = split.ranks.front().reserved_cores;
-    for (const RankSplit& rank : split.ranks) {
-      candidate.reserved_cores = std::min(candidate.reserved_cores, rank.reserved_cores);
-      candidate.pool_cores = std::max(candidate.pool_cores, rank.pool_cores);
-      candidate.pool_threads = std::max(candidate.pool_threads, static_cast<int>(rank.pool.size()));
-    }
+    const CandidateEvidence candidate = candidate_of(static_cast<int>(result_.splits.size()), split);
     result_.evidence.candidates.push_back(candidate);
     result_.splits.push_back(std::move(split));
     tried_.push_back(shape);
@@ -74,17 +72,17 @@ class Sweep {
 
   void visit(int id, int round) {
     const auto index = static_cast<std::size_t>(id);
-    const Nanoseconds start = now_ns();
+    const Nanoseconds start = meter_.now();
     const auto samples =
         meter_.measure(result_.splits[index], limits_.samples_per_visit, start_ns_ + limits_.budget_ns);
-    longest_visit_ns_ = std::max(longest_visit_ns_, now_ns() - start);
+    longest_visit_ns_ = std::max(longest_visit_ns_, meter_.now() - start);
     for (const SplitSample& sample : samples) {
-      result_.evidence.samples.push_back({id, round, sample.step_ns, sample.roofline_ns});
+      result_.evidence.samples.push_back({id, round, sample});
     }
-    summarize(result_.evidence, static_cast<int>(homes_.size()));
+    summarize(result_.evidence, static_cast<int>(homes_.size()), update_interval_);
     ++visits_;
     if (progress_) {
-      progress_({round, visits_, now_ns() - start_ns_, &result_.evidence.candidates[index],
+      progress_({round, visits_, meter_.now() - start_ns_, &result_.evidence.candidates[index],
                  &knee_of(result_.evidence)});
     }
   }
@@ -92,18 +90,19 @@ class Sweep {
   bool has_time() {
     if (limits_.stop && limits_.stop()) out_of_time_ = true;
     const bool first = visits_ == 0;
-    if (!first && now_ns() - start_ns_ + longest_visit_ns_ > limits_.budget_ns) out_of_time_ = true;
+    if (!first && meter_.now() - start_ns_ + longest_visit_ns_ > limits_.budget_ns) out_of_time_ = true;
     return !out_of_time_;
   }
 
   const std::vector<Home>& homes_;
+  int update_interval_;
   Meter& meter_;
   SweepLimits limits_;
   const std::function<void(const SweepProgress&)>& progress_;
   std::mt19937 random_;
   std::vector<SplitShape> tried_;
   SweepResult result_;
-  Nanoseconds start_ns_ = now_ns();
+  Nanoseconds start_ns_ = meter_.now();
   Nanoseconds longest_visit_ns_ = 0;
   int visits_ = 0;
   bool out_of_time_ = false;
@@ -111,9 +110,9 @@ class Sweep {
 
 }  // namespace
 
-SweepResult sweep(const std::vector<Home>& homes, Meter& meter, const SweepLimits& limits,
-                  const std::function<void(const SweepProgress&)>& progress) {
-  return Sweep(homes, meter, limits, progress).run();
+SweepResult sweep(const std::vector<Home>& homes, int update_interval, Meter& meter,
+                  const SweepLimits& limits, const std::function<void(const SweepProgress&)>& progress) {
+  return Sweep(homes, update_interval, meter, limits, progress).run();
 }
 
 }  // namespace zf

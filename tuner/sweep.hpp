@@ -36,7 +36,7 @@ struct SweepResult {
 /// Visits the coarse shapes once, then the sizes around the knee, then all of them round after round in
 /// random order, so that drift of the machine hits all alike. May end without any candidate, if stopped at
 /// once. Throws what the meter throws.
-SweepResult sweep(const std::vector<Home>& homes, Meter& meter, const SweepLimits& limits,
-                  const std::function<void(const SweepProgress&)>& progress);
+SweepResult sweep(const std::vector<Home>& homes, int update_interval, Meter& meter,
+                  const SweepLimits& limits, const std::function<void(const SweepProgress&)>& progress);
 
 }  // namespace zf

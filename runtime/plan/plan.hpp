@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "base/id_set.hpp"
 #include "os/memory.hpp"
+#include "plan/evidence.hpp"
 
 namespace zf {
 
@@ -53,15 +54,15 @@ struct Workload {
   bool operator==(const Workload&) const = default;
 };
 
-/// How the pool's cores are picked from a home: fill one L3 group after the other, or take from all evenly.
-enum class Placement { compact, spread };
-
 /// What survives a move to another allocation of the same machine class.
 struct Intent {
   Placement placement = Placement::compact;
   int pool_pus_per_core = 1;     ///< 1: one PU per core; else all siblings
   int pool_cores = 0;            ///< per rank: the knee
   double reserved_fraction = 0;  ///< of a home's cores
+  double idle_fraction = 0;      ///< of a home's cores: left to neither side
+  std::optional<int>
+      pool_kind;  ///< CPU kind (hwloc's, 0: the slowest) that the pool's cores are of; absent: any
   bool operator==(const Intent&) const = default;
 };
 
@@ -95,46 +96,6 @@ struct Choice {
   Nanoseconds period_ns_median = 0;  ///< 0: nothing was measured
   int pool_threads = 0;              ///< per rank, the largest of any rank
   bool operator==(const Choice&) const = default;
-};
-
-/// One split that was measured, and its summary.
-struct CandidateEvidence {
-  int id = 0;
-  std::string label;       ///< "pool 4, compact"
-  int reserved_cores = 0;  ///< per rank, the smallest of any rank
-  int pool_cores = 0;      ///< per rank
-  int pool_threads = 0;    ///< per rank
-  Placement placement = Placement::compact;
-  Nanoseconds step_ns_median = 0;
-  double step_spread = 0;     ///< interquartile range / median
-  double roofline_ratio = 0;  ///< median of step bandwidth / roofline bandwidth, pair by pair
-  bool operator==(const CandidateEvidence&) const = default;
-};
-
-/// One timed step, kept for ever. All ranks at once; times are of the slowest rank.
-struct Sample {
-  int candidate = 0;  ///< CandidateEvidence::id
-  int round = 0;
-  Nanoseconds step_ns = 0;
-  Nanoseconds roofline_ns = 0;  ///< the roofline loop on the same memory, just beside it
-  bool operator==(const Sample&) const = default;
-};
-
-struct Roofline {
-  double bytes_per_s_median = 0;  ///< the best candidate's, all ranks together
-  int threads = 0;                ///< over all ranks
-  bool operator==(const Roofline&) const = default;
-};
-
-struct Evidence {
-  Roofline roofline;
-  std::uint64_t elements_per_rank = 0;
-  std::uint64_t working_set_bytes_per_rank = 0;
-  std::string isa;
-  double noise_floor = 0;  ///< relative; differences below it are ties
-  std::vector<CandidateEvidence> candidates;
-  std::vector<Sample> samples;
-  bool operator==(const Evidence&) const = default;
 };
 
 struct Plan {

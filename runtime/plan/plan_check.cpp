@@ -83,6 +83,11 @@ Found find_in_intent(const Intent& intent) {
   if (!at_least(intent.reserved_fraction, 0) || intent.reserved_fraction > 1) {
     return violation("intent.reserved_fraction", "is {}, not between 0 and 1", intent.reserved_fraction);
   }
+  if (!at_least(intent.idle_fraction, 0) || intent.idle_fraction > 1) {
+    return violation("intent.idle_fraction", "is {}, not between 0 and 1", intent.idle_fraction);
+  }
+  if (intent.pool_kind.value_or(0) < 0)
+    return violation("intent.pool_kind", "is {}, below 0", *intent.pool_kind);
   return std::nullopt;
 }
 
@@ -173,19 +178,31 @@ Found find_in_choice(const Choice& choice, const Plan& plan) {
 }
 
 Found find_in_candidate(const CandidateEvidence& candidate, const std::string& path) {
-  if (candidate.id < 0) return violation(path + ".id", "is {}, below 0", candidate.id);
-  if (candidate.reserved_cores < 0)
-    return violation(path + ".reserved_cores", "is {}, below 0", candidate.reserved_cores);
-  if (candidate.pool_cores < 1)
-    return violation(path + ".pool_cores", "is {}, below 1", candidate.pool_cores);
-  if (candidate.pool_threads < 1)
-    return violation(path + ".pool_threads", "is {}, below 1", candidate.pool_threads);
-  if (candidate.step_ns_median < 0)
-    return violation(path + ".step_ns_median", "is {}, below 0", candidate.step_ns_median);
-  if (!at_least(candidate.step_spread, 0))
-    return violation(path + ".step_spread", "is {}, below 0", candidate.step_spread);
-  if (!at_least(candidate.roofline_ratio, 0)) {
-    return violation(path + ".roofline_ratio", "is {}, below 0", candidate.roofline_ratio);
+  const struct {
+    const char* field;
+    Nanoseconds value;
+    Nanoseconds low;
+  } whole[] = {{".id", candidate.id, 0},
+               {".reserved_cores", candidate.reserved_cores, 0},
+               {".pool_cores", candidate.pool_cores, 1},
+               {".pool_threads", candidate.pool_threads, 1},
+               {".idle_cores", candidate.idle_cores, 0},
+               {".pool_kind", candidate.pool_kind.value_or(0), 0},
+               {".period_ns_median", candidate.period_ns_median, 0},
+               {".step_ns_median", candidate.step_ns_median, 0},
+               {".training_ns_median", candidate.training_ns_median, 0},
+               {".exposed_ns_median", candidate.exposed_ns_median, 0},
+               {".launch_delay_p50_ns", candidate.launch_delay_p50_ns, 0},
+               {".launch_delay_p99_ns", candidate.launch_delay_p99_ns, 0}};
+  for (const auto& [field, value, low] : whole) {
+    if (value < low) return violation(path + field, "is {}, below {}", value, low);
+  }
+  const std::pair<const char*, double> real[] = {{".period_spread", candidate.period_spread},
+                                                 {".step_spread", candidate.step_spread},
+                                                 {".training_spread", candidate.training_spread},
+                                                 {".roofline_ratio", candidate.roofline_ratio}};
+  for (const auto& [field, value] : real) {
+    if (!at_least(value, 0)) return violation(path + field, "is {}, below 0", value);
   }
   return std::nullopt;
 }
@@ -196,8 +213,15 @@ Found find_in_sample(const Sample& sample, const std::set<int>& known, std::size
     return violation(path("candidate"), "is {}, which evidence.candidates does not have", sample.candidate);
   }
   if (sample.round < 0) return violation(path("round"), "is {}, below 0", sample.round);
-  if (sample.step_ns < 0) return violation(path("step_ns"), "is {}, below 0", sample.step_ns);
-  if (sample.roofline_ns < 0) return violation(path("roofline_ns"), "is {}, below 0", sample.roofline_ns);
+  const SplitSample& times = sample.times;
+  const std::pair<const char*, Nanoseconds> whole[] = {{"step_ns", times.step_ns},
+                                                       {"roofline_ns", times.roofline_ns},
+                                                       {"training_ns", times.training_ns},
+                                                       {"launch_delay_p50_ns", times.launch_delay_p50_ns},
+                                                       {"launch_delay_p99_ns", times.launch_delay_p99_ns}};
+  for (const auto& [field, value] : whole) {
+    if (value < 0) return violation(path(field), "is {}, below 0", value);
+  }
   return std::nullopt;
 }
 
@@ -208,8 +232,15 @@ Found find_in_evidence(const Evidence& evidence, const Choice& choice) {
   }
   if (evidence.roofline.threads < 0)
     return violation("evidence.roofline.threads", "is {}, below 0", evidence.roofline.threads);
-  if (!at_least(evidence.noise_floor, 0))
-    return violation("evidence.noise_floor", "is {}, below 0", evidence.noise_floor);
+  if (!at_least(evidence.scale, 0) || evidence.scale > 1)
+    return violation("evidence.scale", "is {}, not between 0 and 1", evidence.scale);
+  const std::pair<const char*, double> relative[] = {
+      {"evidence.noise_floor", evidence.noise_floor},
+      {"evidence.accuracy_wanted", evidence.accuracy_wanted},
+      {"evidence.accuracy_reached", evidence.accuracy_reached}};
+  for (const auto& [field, value] : relative) {
+    if (!at_least(value, 0)) return violation(field, "is {}, below 0", value);
+  }
   std::set<int> known;
   for (std::size_t i = 0; i < evidence.candidates.size(); ++i) {
     const CandidateEvidence& candidate = evidence.candidates[i];
@@ -217,6 +248,8 @@ Found find_in_evidence(const Evidence& evidence, const Choice& choice) {
     if (auto found = find_in_candidate(candidate, path)) return found;
     if (!known.insert(candidate.id).second)
       return violation(path + ".id", "is {}, like an earlier one", candidate.id);
+    if (candidate.id == choice.candidate && candidate.control == Control::unbound)
+      return violation("choice.candidate", "is {}, which is unbound: no split", candidate.id);
   }
   if (choice.candidate != -1 && !known.contains(choice.candidate)) {
     return violation("choice.candidate", "is {}, which evidence.candidates does not have", choice.candidate);

@@ -7,22 +7,17 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "os/file.hpp"
+#include "plan/evidence_json.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/plan_check.hpp"
 
 namespace zf {
 namespace {
 
-using Object = nlohmann::ordered_json;  // keeps the order in which fields are written below
-
 constexpr int kMaxInt = std::numeric_limits<int>::max();
 
-const char* name_of(Placement placement) { return placement == Placement::compact ? "compact" : "spread"; }
 const char* name_of(MemoryPolicy policy) { return policy == MemoryPolicy::preferred ? "preferred" : "bind"; }
 
-Placement placement_of(const Field& field) {
-  return field.one_of({"compact", "spread"}) == 0 ? Placement::compact : Placement::spread;
-}
 MemoryPolicy policy_of(const Field& field) {
   return field.one_of({"preferred", "bind"}) == 0 ? MemoryPolicy::preferred : MemoryPolicy::bind;
 }
@@ -87,15 +82,26 @@ Workload read_workload(const Field& field) {
 }
 
 Object print_intent(const Intent& intent) {
-  return {{"placement", name_of(intent.placement)},
-          {"pool_pus_per_core", intent.pool_pus_per_core},
-          {"pool_cores", intent.pool_cores},
-          {"reserved_fraction", intent.reserved_fraction}};
+  Object object{{"placement", name_of(intent.placement)},
+                {"pool_pus_per_core", intent.pool_pus_per_core},
+                {"pool_cores", intent.pool_cores},
+                {"reserved_fraction", intent.reserved_fraction},
+                {"idle_fraction", intent.idle_fraction}};
+  if (intent.pool_kind) object["pool_kind"] = *intent.pool_kind;
+  return object;
 }
 Intent read_intent(const Field& field) {
-  field.object({"placement", "pool_pus_per_core", "pool_cores", "reserved_fraction"});
-  return {placement_of(field["placement"]), field["pool_pus_per_core"].integer(0, kMaxInt),
-          field["pool_cores"].integer(1, kMaxInt), field["reserved_fraction"].number()};
+  field.object(
+      {"placement", "pool_pus_per_core", "pool_cores", "reserved_fraction", "idle_fraction", "pool_kind"},
+      {"pool_kind"});
+  Intent intent;
+  intent.placement = placement_of(field["placement"]);
+  intent.pool_pus_per_core = field["pool_pus_per_core"].integer(0, kMaxInt);
+  intent.pool_cores = field["pool_cores"].integer(1, kMaxInt);
+  intent.reserved_fraction = field["reserved_fraction"].number();
+  intent.idle_fraction = field["idle_fraction"].number();
+  if (field.has("pool_kind")) intent.pool_kind = field["pool_kind"].integer(0, kMaxInt);
+  return intent;
 }
 
 Object print_rank(const RankBinding& rank) {
@@ -141,85 +147,6 @@ Choice read_choice(const Field& field) {
   choice.period_ns_median = field["period_ns_median"].integer<Nanoseconds>(0);
   choice.pool_threads = field["pool_threads"].integer(1, kMaxInt);
   return choice;
-}
-
-Object print_candidate(const CandidateEvidence& candidate) {
-  return {{"id", candidate.id},
-          {"label", candidate.label},
-          {"reserved_cores", candidate.reserved_cores},
-          {"pool_cores", candidate.pool_cores},
-          {"pool_threads", candidate.pool_threads},
-          {"placement", name_of(candidate.placement)},
-          {"step_ns_median", candidate.step_ns_median},
-          {"step_spread", candidate.step_spread},
-          {"roofline_ratio", candidate.roofline_ratio}};
-}
-CandidateEvidence read_candidate(const Field& field) {
-  field.object({"id", "label", "reserved_cores", "pool_cores", "pool_threads", "placement", "step_ns_median",
-                "step_spread", "roofline_ratio"});
-  CandidateEvidence candidate;
-  candidate.id = field["id"].integer(0, kMaxInt);
-  candidate.label = field["label"].text();
-  candidate.reserved_cores = field["reserved_cores"].integer(0, kMaxInt);
-  candidate.pool_cores = field["pool_cores"].integer(1, kMaxInt);
-  candidate.pool_threads = field["pool_threads"].integer(1, kMaxInt);
-  candidate.placement = placement_of(field["placement"]);
-  candidate.step_ns_median = field["step_ns_median"].integer<Nanoseconds>(0);
-  candidate.step_spread = field["step_spread"].number();
-  candidate.roofline_ratio = field["roofline_ratio"].number();
-  return candidate;
-}
-
-Object print_sample(const Sample& sample) {
-  return {{"candidate", sample.candidate},
-          {"round", sample.round},
-          {"step_ns", sample.step_ns},
-          {"roofline_ns", sample.roofline_ns}};
-}
-Sample read_sample(const Field& field) {
-  field.object({"candidate", "round", "step_ns", "roofline_ns"});
-  return {field["candidate"].integer(0, kMaxInt), field["round"].integer(0, kMaxInt),
-          field["step_ns"].integer<Nanoseconds>(0), field["roofline_ns"].integer<Nanoseconds>(0)};
-}
-
-template <class T>
-Object print_list(const std::vector<T>& items, Object (*print_item)(const T&)) {
-  Object list = Object::array();
-  for (const T& item : items) list.push_back(print_item(item));
-  return list;
-}
-template <class T>
-std::vector<T> read_list(const Field& field, T (*read_item)(const Field&)) {
-  std::vector<T> items;
-  for (const Field& item : field.items()) items.push_back(read_item(item));
-  return items;
-}
-
-Object print_evidence(const Evidence& evidence) {
-  return {{"roofline",
-           {{"bytes_per_s_median", evidence.roofline.bytes_per_s_median},
-            {"threads", evidence.roofline.threads}}},
-          {"elements_per_rank", evidence.elements_per_rank},
-          {"working_set_bytes_per_rank", evidence.working_set_bytes_per_rank},
-          {"isa", evidence.isa},
-          {"noise_floor", evidence.noise_floor},
-          {"candidates", print_list(evidence.candidates, print_candidate)},
-          {"samples", print_list(evidence.samples, print_sample)}};
-}
-Evidence read_evidence(const Field& field) {
-  field.object({"roofline", "elements_per_rank", "working_set_bytes_per_rank", "isa", "noise_floor",
-                "candidates", "samples"});
-  Evidence evidence;
-  const Field roofline = field["roofline"].object({"bytes_per_s_median", "threads"});
-  evidence.roofline.bytes_per_s_median = roofline["bytes_per_s_median"].number();
-  evidence.roofline.threads = roofline["threads"].integer(0, kMaxInt);
-  evidence.elements_per_rank = field["elements_per_rank"].integer<std::uint64_t>(0);
-  evidence.working_set_bytes_per_rank = field["working_set_bytes_per_rank"].integer<std::uint64_t>(0);
-  evidence.isa = field["isa"].text();
-  evidence.noise_floor = field["noise_floor"].number();
-  evidence.candidates = read_list(field["candidates"], read_candidate);
-  evidence.samples = read_list(field["samples"], read_sample);
-  return evidence;
 }
 
 Plan read_plan(const Field& field) {

@@ -159,7 +159,7 @@ Exit run(const Arguments& arguments) {
   for (const int count : thread_counts(arguments, static_cast<int>(home.cores.size()))) {
     rows.push_back({pool_of(home, count), {}});
   }
-  MachineMeter meter(elements);
+  MachineMeter meter(elements, 1);
   const int rounds = arguments.integer("rounds", 1, 1000).value_or(kDefaultRounds);
   for (int round = 0; round < rounds; ++round) {
     for (Row& row : rows) {

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "os/environment.hpp"
@@ -42,7 +43,7 @@ CommandSpec spec() {
 void print_progress(const SweepProgress& progress) {
   fmt::print(stderr, "[{:>5.1f} s] round {}: {} takes {} per step ({:.0f} % of roofline); best so far: {}\n",
              static_cast<double>(progress.elapsed_ns) / 1e9, progress.round + 1, progress.visited->label,
-             print_duration(progress.visited->step_ns_median), 100 * progress.visited->roofline_ratio,
+             print_duration(progress.visited->period_ns_median), 100 * progress.visited->roofline_ratio,
              progress.best->label);
 }
 
@@ -86,10 +87,13 @@ Exit run(const Arguments& arguments) {
   if (workload.params == 0) workload.params = size.elements_per_rank * ranks;
 
   const bool quiet = arguments.has("quiet");
-  MachineMeter meter(size.elements_per_rank);
+  const double scale =
+      static_cast<double>(size.elements_per_rank * ranks) / static_cast<double>(workload.params);
+  MachineMeter meter(size.elements_per_rank, std::min(scale, 1.0));
   const InterruptWatch interrupt;
   limits.stop = [&] { return interrupt.signal() != 0; };
-  SweepResult result = sweep(homes, meter, limits, quiet ? nullptr : print_progress);
+  SweepResult result =
+      sweep(homes, workload.update_interval, meter, limits, quiet ? nullptr : print_progress);
   if (result.splits.empty()) {
     throw Error(Exit::runtime_error, "interrupted before anything was measured: no plan was written");
   }

@@ -73,7 +73,8 @@ TEST(PlanJson, ParseOfPrintHoldsForAnyNumbers) {
     plan.allocation.cpu_quota = real(random) * 1e-3 + 1e-300;
     plan.intent.reserved_fraction = real(random);
     plan.evidence.roofline.bytes_per_s_median = real(random) * 1e300;
-    for (Sample& sample : plan.evidence.samples) sample.step_ns = static_cast<Nanoseconds>(random() >> 1);
+    for (Sample& sample : plan.evidence.samples)
+      sample.times.step_ns = static_cast<Nanoseconds>(random() >> 1);
     plan.machine.cpus.insert(Pu{static_cast<int>(48 + random() % 60000)});
     plan.machine.pus = 49;
     ASSERT_EQ(parse_plan(print_plan(plan), "plan.json"), plan);
@@ -199,9 +200,10 @@ TEST(PlanJson, EveryFieldOfAWrongTypeOrMissingIsRefused) {
     }
     if (original.is_number_integer()) {
       for (const json& value : {json(-1), json(0.5), json(1e300), json(std::uint64_t{1} << 63)}) {
-        const bool fits = value == json(std::uint64_t{1} << 63) &&
-                          (path.back() == "params" || path.back() == "memory_bytes" ||
-                           path.back() == "elements_per_rank" || path.back() == "working_set_bytes_per_rank");
+        const bool fits =
+            value == json(std::uint64_t{1} << 63) &&
+            (path.back() == "params" || path.back() == "memory_bytes" || path.back() == "training_bytes" ||
+             path.back() == "elements_per_rank" || path.back() == "working_set_bytes_per_rank");
         EXPECT_EQ(refusal(changed(path.to_string(), value).dump()).empty(), fits)
             << path.to_string() << " = " << value;
       }
@@ -209,7 +211,7 @@ TEST(PlanJson, EveryFieldOfAWrongTypeOrMissingIsRefused) {
     // Of a list, an element may be missing where nothing counts on it.
     if (sound()[path.parent_pointer()].is_array()) continue;
     const bool optional = path.back() == "cpu_quota" || path.back() == "memory_bytes" ||
-                          path.to_string() == "/choice/candidate";
+                          path.back() == "pool_kind" || path.to_string() == "/choice/candidate";
     EXPECT_EQ(refusal(without(path.to_string()).dump()).empty(), optional) << "without " << path.to_string();
     EXPECT_NE(refusal(changed(path.parent_pointer().to_string() + "/unknown", 1).dump()), "");
   }

@@ -48,7 +48,7 @@ Split pool_on(const std::vector<std::vector<Pu>>& ranks) {
 
 TEST(MachineMeter, GivesAsManyPairsAsAskedFor) {
   const Pu pu = thread_affinity().first();
-  MachineMeter meter(10'000);
+  MachineMeter meter(10'000, 1);
   const auto samples = meter.measure(pool_on({{pu}}), 5, INT64_MAX);
   ASSERT_EQ(samples.size(), 5U);
   for (const SplitSample& sample : samples) {
@@ -58,20 +58,20 @@ TEST(MachineMeter, GivesAsManyPairsAsAskedFor) {
 }
 
 TEST(MachineMeter, APastDeadlineStillGivesOnePair) {
-  MachineMeter meter(10'000);
+  MachineMeter meter(10'000, 1);
   EXPECT_EQ(meter.measure(pool_on({{thread_affinity().first()}}), 5, 0).size(), 1U);
 }
 
 TEST(MachineMeter, LeavesTheCallersBindingAlone) {
   const CpuSet before = thread_affinity();
-  MachineMeter meter(10'000);
+  MachineMeter meter(10'000, 1);
   meter.measure(pool_on({{before.first()}}), 1, INT64_MAX);
   EXPECT_EQ(thread_affinity(), before);
 }
 
 TEST(MachineMeter, ARankThatCannotBeSetUpEndsTheVisitForAll) {
   const Pu pu = thread_affinity().first();
-  MachineMeter meter(10'000);
+  MachineMeter meter(10'000, 1);
   EXPECT_THROW(meter.measure(pool_on({{pu}, {Pu{60000}}}), 2, INT64_MAX), Error);
   EXPECT_EQ(meter.measure(pool_on({{pu}}), 1, INT64_MAX).size(), 1U) << "and the next visit works";
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
@@ -10,6 +11,7 @@
 #include "os/file.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/assemble.hpp"
+#include "tuner/choose.hpp"
 
 namespace zf {
 namespace {
@@ -26,6 +28,24 @@ Plan plan_of(const Topology& topology, const Allowed& allowed, int ranks, const 
   return assemble(made, {topology, allowed}, {"3B", 3085938688, ranks, 4}, split, choice, {}, {});
 }
 
+/// A candidate with one sample per round: optimizer steps and training steps in milliseconds.
+void add_candidate(Evidence& evidence, const Split& split, const std::vector<double>& step_ms,
+                   const std::vector<double>& training_ms) {
+  constexpr double kNsPerMs = 1e6;
+  const auto id = static_cast<int>(evidence.candidates.size());
+  evidence.candidates.push_back(candidate_of(id, split));
+  for (std::size_t round = 0; round < step_ms.size(); ++round) {
+    SplitSample times;
+    times.step_ns = std::llround(step_ms[round] * kNsPerMs);
+    times.roofline_ns = std::llround(0.97 * step_ms[round] * kNsPerMs);
+    times.training_ns = std::llround(training_ms[round] * kNsPerMs);
+    times.launch_delay_p50_ns = 9000;
+    times.launch_delay_p99_ns = 84000;
+    times.training_bytes = 6ULL << 30;
+    evidence.samples.push_back({id, static_cast<int>(round), times});
+  }
+}
+
 /// Two ranks in a sparse Slurm allocation, with evidence as a sweep leaves it (the figures are invented).
 Plan slurm_sparse_32() {
   const Topology topology = slurm_sparse_machine();
@@ -33,24 +53,22 @@ Plan slurm_sparse_32() {
   allowed.memory_bytes = 96ULL << 30;
   Plan plan = plan_of(topology, allowed, 2, {.pool_cores = 6});
   plan.machine.model = "an example";
-  plan.choice.reason =
-      "6 cores (pool 6, compact) take 97.0 ms per step, a tie (within 2.0 %) with the fastest pool (pool 8, "
-      "compact "
-      "at 96.0 ms): memory bandwidth is saturated, so the other 10 cores of each rank train";
-  plan.choice.candidate = 1;
-  plan.choice.period_ns_median = 97000000;
-  plan.evidence.roofline = {187.5e9, 16};
-  plan.evidence.elements_per_rank = 1U << 28;
-  plan.evidence.working_set_bytes_per_rank = 4ULL << 30;
-  plan.evidence.isa = "avx512";
-  plan.evidence.noise_floor = 0.008;
-  plan.evidence.candidates = {{0, "pool 4, compact", 12, 4, 4, Placement::compact, 121000000, 0.012, 0.98},
-                              {1, "pool 6, compact", 10, 6, 6, Placement::compact, 97000000, 0.009, 0.97},
-                              {2, "pool 8, compact", 8, 8, 8, Placement::compact, 96000000, 0.011, 0.97}};
-  plan.evidence.samples = {
-      {0, 0, 121500000, 118580000}, {1, 0, 97000000, 94090000}, {2, 0, 96500000, 93605000},
-      {0, 1, 121000000, 118580000}, {1, 1, 97400000, 94090000}, {2, 1, 96000000, 93120000},
-      {0, 2, 120100000, 118000000}, {1, 2, 96600000, 93900000}, {2, 2, 95400000, 92800000}};
+  Evidence& evidence = plan.evidence;
+  evidence.elements_per_rank = 1U << 28;
+  evidence.working_set_bytes_per_rank = 4ULL << 30;
+  evidence.scale = 0.174;
+  evidence.isa = "avx512";
+  evidence.accuracy_wanted = 0.02;
+  evidence.accuracy_reached = 0.011;
+  const std::vector<Home> homes = homes_of(topology, allowed, std::vector<RankWish>(2));
+  add_candidate(evidence, split_of(homes, {.control = Control::unbound}), {171.0, 183.2, 176.4},
+                {44.1, 46.0, 45.2});
+  add_candidate(evidence, split_of(homes, {.pool_cores = 4}), {121.5, 121.0, 120.1}, {23.1, 23.0, 23.2});
+  add_candidate(evidence, split_of(homes, {.pool_cores = 6}), {97.0, 97.4, 96.6}, {24.0, 24.2, 24.1});
+  add_candidate(evidence, split_of(homes, {.control = Control::half}), {96.5, 96.0, 95.4},
+                {27.3, 26.9, 27.0});
+  summarize(evidence, 2, plan.workload.update_interval);
+  plan.choice = choose(evidence);
   return plan;
 }
 

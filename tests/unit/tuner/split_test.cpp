@@ -103,10 +103,10 @@ TEST(Split, CoarseShapesGrowGeometricallyUpToAllButOneCore) {
 TEST(Split, CoarseShapesTryPlacementsAndSiblingsOnlyWhereTheyDiffer) {
   const auto two_groups = coarse_shapes(homes_on({.l3_per_node = 2, .cores_per_l3 = 2}, 1));
   EXPECT_THAT(two_groups,
-              ElementsAre(SplitShape{1, 1, Placement::compact}, SplitShape{2, 1, Placement::compact},
+              ElementsAre(SplitShape{.pool_cores = 1}, SplitShape{2, 1, Placement::compact},
                           SplitShape{2, 1, Placement::spread}, SplitShape{3, 1, Placement::compact}));
   const auto smt = coarse_shapes(homes_on({.cores_per_l3 = 2, .pus_per_core = 2}, 1));
-  EXPECT_THAT(smt, ElementsAre(SplitShape{1, 1, Placement::compact}, SplitShape{1, 0, Placement::compact}));
+  EXPECT_THAT(smt, ElementsAre(SplitShape{.pool_cores = 1}, SplitShape{1, 0, Placement::compact}));
 }
 
 TEST(Split, RefinedShapesCloseInOnTheKnee) {

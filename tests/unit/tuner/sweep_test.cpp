@@ -40,12 +40,15 @@ class SaturatingMeter : public Meter {
     std::vector<SplitSample> result;
     for (int i = 0; i < samples; ++i) {
       const double factor = 1 + noise_ * normal_(random_);
-      result.push_back(
-          {static_cast<Nanoseconds>(step_ns * factor), static_cast<Nanoseconds>(step_ns * factor * 0.95)});
+      SplitSample sample;
+      sample.step_ns = static_cast<Nanoseconds>(step_ns * factor);
+      sample.roofline_ns = static_cast<Nanoseconds>(step_ns * factor * 0.95);
+      result.push_back(sample);
     }
     return result;
   }
   std::uint64_t elements_per_rank() const override { return 1'000'000; }
+  double scale() const override { return 1; }
   std::string isa() const override { return "scalar"; }
 
   int visits = 0;
@@ -60,7 +63,7 @@ class SaturatingMeter : public Meter {
 TEST(Sweep, StopsAtTheKneeAndLeavesTheRestToTraining) {
   for (const int saturation : {1, 2, 3, 5, 7, 11, 20}) {
     SaturatingMeter meter(saturation, 0);
-    const SweepResult result = sweep(homes(1, 32), meter, {}, nullptr);
+    const SweepResult result = sweep(homes(1, 32), 1, meter, {}, nullptr);
     EXPECT_EQ(knee_of(result.evidence).pool_threads, saturation);
     EXPECT_EQ(knee_of(result.evidence).reserved_cores, 32 - saturation);
   }
@@ -68,13 +71,13 @@ TEST(Sweep, StopsAtTheKneeAndLeavesTheRestToTraining) {
 
 TEST(Sweep, FindsTheKneeWithinOneThreadUnderNoise) {
   SaturatingMeter meter(6, 0.01);
-  const SweepResult result = sweep(homes(1, 24), meter, {}, nullptr);
+  const SweepResult result = sweep(homes(1, 24), 1, meter, {}, nullptr);
   EXPECT_THAT(knee_of(result.evidence).pool_threads, testing::AllOf(testing::Ge(5), testing::Le(7)));
 }
 
 TEST(Sweep, MeasuresAllRanksTogether) {
   SaturatingMeter meter(8, 0);
-  const SweepResult result = sweep(homes(4, 8), meter, {}, nullptr);
+  const SweepResult result = sweep(homes(4, 8), 1, meter, {}, nullptr);
   EXPECT_EQ(knee_of(result.evidence).pool_threads, 2) << "4 ranks share the bandwidth of 8 threads";
 }
 
@@ -82,7 +85,7 @@ TEST(Sweep, KeepsEverySampleAndVisitsCandidatesInTurn) {
   SaturatingMeter meter(3, 0.01);
   SweepLimits limits;
   limits.rounds = 4;
-  const SweepResult result = sweep(homes(1, 8), meter, limits, nullptr);
+  const SweepResult result = sweep(homes(1, 8), 1, meter, limits, nullptr);
   const auto candidates = static_cast<int>(result.evidence.candidates.size());
   EXPECT_EQ(meter.visits, 4 * candidates);
   EXPECT_EQ(result.evidence.samples.size(),
@@ -102,14 +105,14 @@ TEST(Sweep, ABudgetOfNothingStillMeasuresOnce) {
   SaturatingMeter meter(3, 0);
   SweepLimits limits;
   limits.budget_ns = 1;
-  const SweepResult result = sweep(homes(1, 8), meter, limits, nullptr);
+  const SweepResult result = sweep(homes(1, 8), 1, meter, limits, nullptr);
   EXPECT_EQ(meter.visits, 1);
   EXPECT_EQ(result.evidence.candidates.size(), 1U) << "what was not measured is not evidence";
 }
 
 TEST(Sweep, OneCoreIsAMeasuredCandidateToo) {
   SaturatingMeter meter(3, 0);
-  const SweepResult result = sweep(homes(1, 1), meter, {}, nullptr);
+  const SweepResult result = sweep(homes(1, 1), 1, meter, {}, nullptr);
   EXPECT_EQ(result.evidence.candidates.size(), 1U);
   EXPECT_THAT(choose(result.evidence).reason, testing::HasSubstr("share"));
 }
@@ -125,9 +128,11 @@ Evidence evidence_of(const std::vector<std::pair<int, Nanoseconds>>& pools) {
     candidate.pool_threads = candidate.pool_cores = threads;
     candidate.reserved_cores = 1;
     evidence.candidates.push_back(candidate);
-    for (int round = 0; round < 3; ++round) evidence.samples.push_back({id, round, step_ns, step_ns});
+    for (int round = 0; round < 3; ++round) {
+      evidence.samples.push_back({id, round, {step_ns, step_ns, 0, 0, 0, 0}});
+    }
   }
-  summarize(evidence, 1);
+  summarize(evidence, 1, 1);
   return evidence;
 }
 

@@ -1,0 +1,47 @@
+// The evidence in JSON, for the plan's file and for the sample file beside it. Needs nlohmann_json, so no
+// other header includes it.
+#pragma once
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "plan/evidence.hpp"
+#include "plan/json_fields.hpp"
+
+namespace zf {
+
+/// Keeps the order in which fields are written.
+using Object = nlohmann::ordered_json;
+
+inline constexpr int kMaxInt = std::numeric_limits<int>::max();
+
+const char* name_of(Placement placement);
+const char* name_of(Control control);
+
+// Readers throw Error(usage) that names the field.
+
+Placement placement_of(const Field& field);
+
+Object print_evidence(const Evidence& evidence);
+Evidence read_evidence(const Field& field);
+
+/// The fields of a SplitSample, added to an object that may have others.
+void add_times(Object& object, const SplitSample& times);
+/// Precondition: object() was called with these fields, and they are there.
+SplitSample read_times(const Field& field);
+
+template <class T>
+Object print_list(const std::vector<T>& items, Object (*print_item)(const T&)) {
+  Object list = Object::array();
+  for (const T& item : items) list.push_back(print_item(item));
+  return list;
+}
+template <class T>
+std::vector<T> read_list(const Field& field, T (*read_item)(const Field&)) {
+  std::vector<T> items;
+  for (const Field& item : field.items()) items.push_back(read_item(item));
+  return items;
+}
+
+}  // namespace zf
