@@ -83,14 +83,15 @@ const char* write_plan_for(const char* training, const char* optimizer, int shar
       "  \"allocation\": { \"fingerprint\": \"0123456789abcdef\", \"cpus\": \"0-8191\", \"mems\": \"0\" },\n"
       "  \"workload\": { \"name\": \"w\", \"params\": 1000, \"ranks\": 1, \"update_interval\": 1 },\n"
       "  \"intent\": { \"placement\": \"compact\", \"pool_pus_per_core\": 1, \"pool_cores\": 1,\n"
-      "    \"reserved_fraction\": 0.5 },\n"
+      "    \"reserved_fraction\": 0.5, \"idle_fraction\": 0 },\n"
       "  \"ranks\": [ { \"rank\": 0, \"training\": { \"cpus\": \"%s\", \"threads\": 1 },\n"
       "    \"optimizer\": { \"cpus\": \"%s\", \"mems\": \"0\", \"memory_policy\": \"preferred\" },\n"
       "    \"pt_reserved_cores\": %d, \"pt_reserved_cores_perc\": %.17g, \"shared\": %s } ],\n"
       "  \"choice\": { \"reason\": \"a test\", \"period_ns_median\": 0, \"pool_threads\": %d },\n"
       "  \"warnings\": [],\n"
       "  \"evidence\": { \"roofline\": { \"bytes_per_s_median\": 0, \"threads\": 0 },\n"
-      "    \"elements_per_rank\": 0, \"working_set_bytes_per_rank\": 0, \"isa\": \"\", \"noise_floor\": 0,\n"
+      "    \"elements_per_rank\": 0, \"working_set_bytes_per_rank\": 0, \"scale\": 0, \"isa\": \"\",\n"
+      "    \"noise_floor\": 0, \"accuracy_wanted\": 0, \"accuracy_reached\": 0,\n"
       "    \"candidates\": [], \"samples\": [] } }\n";
   const size_t size = sizeof kPlan + strlen(training) + strlen(optimizer) + 64;
   char* const text = malloc(size);
