@@ -1,0 +1,45 @@
+"""Two real NUMA nodes: what zf-tune says and does there. QEMU emulates them; see guest.py."""
+
+import json
+import re
+
+import guest
+from zf_cli import BINARY, DONE, CommandTest, parse_cpus
+
+
+class Guest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        guest.need()
+
+    def run_guest(self, command: str, **keywords):
+        result = guest.run(f"set -e; PATH={BINARY.rsplit('/', 1)[0]}:$PATH; {command}",
+                           programs=[BINARY, "numactl"], **keywords)
+        self.assert_exit(result, DONE)
+        return result.stdout
+
+    def test_exit_code_and_output_pass_through(self):
+        result = guest.run("echo out; echo err >&2; exit 7", shape="2n")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (7, "out\n", "err\n"))
+
+    def test_probe_sees_nodes_and_siblings(self):
+        machine = json.loads(self.run_guest("zf-tune probe --format json", shape="2ht"))
+        nodes = {node["node"]: parse_cpus(node["cpus"]) for node in machine["nodes"]}
+        self.assertEqual(nodes, {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}})
+
+    def test_exec_binds_each_rank_to_its_node(self):
+        for shape, nodes in (("2n", ({0, 1, 2, 3}, {4, 5, 6, 7})), ("2ht", ({0, 1, 4, 5}, {2, 3, 6, 7}))):
+            with self.subTest(shape=shape):
+                said = self.run_guest(
+                    "zf-tune plan -q --ranks 2 -o plan.json; for rank in 0 1; do "
+                    "zf-tune exec --plan plan.json --rank $rank -- sh -c "
+                    "'grep Cpus_allowed_list /proc/self/status; echo pool: $ZF_OPTIMIZER_CPUS; numactl --show'; done",
+                    shape=shape)
+                training = [parse_cpus(text) for text in re.findall(r"Cpus_allowed_list:\s*(\S+)", said)]
+                pools = [parse_cpus(text) for text in re.findall(r"pool: (\S+)", said)]
+                preferred = re.findall(r"^preferred: (\d+)", said, re.MULTILINE)
+                self.assertEqual(preferred, ["0", "1"])
+                for rank, node in enumerate(nodes):
+                    self.assertTrue(training[rank] and pools[rank])
+                    self.assertLessEqual(training[rank] | pools[rank], node)
+                    self.assertFalse(training[rank] & pools[rank])
