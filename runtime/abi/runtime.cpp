@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,10 +28,19 @@ Nanoseconds timeout_of(std::int64_t value_ms, std::int64_t default_ms, std::stri
   return std::min(value_ms == 0 ? default_ms : value_ms, kForeverMs) * kMillisecondNs;
 }
 
-Arena make_arena(const std::vector<zf_group>& groups, std::size_t threads, const Allowed& allowed) {
+/// The end of a wait: 0 only asks, negative is for ever.
+Nanoseconds deadline_of(std::int64_t timeout_ms) {
+  return now_ns() + (timeout_ms < 0 ? kForeverMs : std::min(timeout_ms, kForeverMs)) * kMillisecondNs;
+}
+
+Arena make_arena(const std::vector<zf_group>& groups, std::uint64_t chunk_bytes, std::size_t threads,
+                 const Allowed& allowed) {
   std::vector<GroupShape> shapes;
   shapes.reserve(groups.size());
-  for (const zf_group& group : groups) shapes.push_back(shape_of(group));
+  for (const zf_group& group : groups) {
+    shapes.push_back(shape_of(group));
+    if (chunk_bytes != 0) shapes.back().chunk_bytes = chunk_bytes;
+  }
   const ArenaLayout layout = arena_layout(shapes, threads);
   check_memory(layout.bytes, allowed);
   return Arena::create(layout);
@@ -66,7 +73,7 @@ std::unique_ptr<Runtime> Runtime::open(const zf_options& options, const std::vec
   const std::int32_t spin_us = options.spin_us < 0 ? default_spin_us : std::min(options.spin_us, max_spin_us);
   // Spinning on the CPU that the other side needs would only keep it from what we wait for.
   const Nanoseconds spin_ns = plan.binding.shared ? 0 : spin_us * Nanoseconds{1000};
-  Arena arena = make_arena(groups, plan.binding.optimizer.cpus.size(), allowed);
+  Arena arena = make_arena(groups, options.chunk_bytes, plan.binding.optimizer.cpus.size(), allowed);
   arena.control().spin_ns = spin_ns;
   const std::uint32_t restarts = options.max_restarts < 0 ? 0
                                  : options.max_restarts == 0
@@ -83,21 +90,14 @@ Runtime::Runtime(Prepared&& prepared, const std::vector<zf_group>& groups)
       spin_ns_(prepared.spin_ns),
       arena_(std::move(prepared.arena)),
       worker_(arena_, prepared.program, prepared.plan.binding, prepared.start_timeout_ns,
-              prepared.max_restarts) {
-  for (const zf_group& group : groups) groups_.push_back({.settings = group});
-  chosen_.reserve(groups.size());
-}
+              prepared.max_restarts),
+      submissions_(arena_, groups) {}
 
 void Runtime::check_process() const {
   if (getpid() == owner_) return;
   throw Refusal(ZF_ERROR_FORKED,
                 fmt::format("process {} uses a handle that process {} opened", getpid(), owner_),
                 "a forked child opens its own");
-}
-
-void Runtime::check_group(std::size_t group) const {
-  if (group < groups_.size()) return;
-  throw Refusal(ZF_ERROR_USAGE, fmt::format("group {}: there are {}", group, groups_.size()));
 }
 
 void Runtime::check_not_ended() const {
@@ -113,7 +113,7 @@ void Runtime::revive_worker() {
 }
 
 void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) const {
-  check_group(group);
+  submissions_.check_group(group);
   const auto index = static_cast<std::size_t>(kind);
   const bool asked_for = kind == ZF_STALE  ? arena_.group(group).has_stale()
                          : kind == ZF_COPY ? arena_.group(group).copy_type != ElementType::none
@@ -128,101 +128,73 @@ void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std
 }
 
 void Runtime::set_group(std::size_t group, const zf_group* settings) {
-  check_group(group);
-  const zf_group changed = read_group(settings, group);
   const std::lock_guard lock(mutex_);
-  check_same_shape(groups_[group].settings, changed, group);
-  groups_[group].settings = changed;
+  submissions_.set_group(group, settings);
 }
 
 std::uint64_t Runtime::submit(const zf_submit_args& args) {
   check_not_ended();
   const std::lock_guard lock(mutex_);
   revive_worker();
-  choose_groups(args);
-  ControlBlock& control = arena_.control();
-  std::uint64_t count = control.submitted.load(std::memory_order_relaxed);
-  for (const std::uint32_t group : chosen_) publish(group, args, ++count);
-  control.submitted.store(count, std::memory_order_seq_cst);
-  control.work.ring();
-  return count;
-}
-
-void Runtime::choose_groups(const zf_submit_args& args) {
-  if (args.buffer >= kGradBuffers)
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("buffer is {}; it must be 0 or 1", args.buffer));
-  if (!std::isfinite(args.grad_scale))
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("grad_scale is {}", args.grad_scale), "skip the step instead");
-  if (args.groups == nullptr && args.n_groups != 0)
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("groups is NULL, and n_groups {}", args.n_groups));
-  chosen_.clear();
-  if (args.groups != nullptr) {
-    if (args.n_groups > groups_.size())
-      throw Refusal(ZF_ERROR_USAGE,
-                    fmt::format("n_groups is {}; there are {}", args.n_groups, groups_.size()));
-    chosen_.assign(args.groups, args.groups + args.n_groups);
-  } else {
-    chosen_.resize(groups_.size());
-    std::iota(chosen_.begin(), chosen_.end(), 0U);
-  }
-  ++calls_;
-  const std::uint64_t completed = arena_.control().completed.load(std::memory_order_seq_cst);
-  for (const std::uint32_t index : chosen_) {
-    check_group(index);
-    Group& group = groups_[index];
-    if (std::exchange(group.chosen_by, calls_) == calls_)
-      throw Refusal(ZF_ERROR_USAGE, fmt::format("group {} is named twice", index));
-    if (group.tickets[args.buffer] > completed) {
-      throw Refusal(ZF_ERROR_BUSY,
-                    fmt::format("group {}: gradient buffer {} is still being read", index, args.buffer),
-                    "zf_wait for its last submission, or use the other buffer");
-    }
-  }
-}
-
-void Runtime::publish(std::uint32_t index, const zf_submit_args& args, std::uint64_t ticket) {
-  Group& group = groups_[index];
-  group.tickets[args.buffer] = ticket;
-  arena_.group(index).requests[args.buffer] = {
-      .lr = group.settings.lr,
-      .beta1 = group.settings.beta1,
-      .beta2 = group.settings.beta2,
-      .eps = group.settings.eps,
-      .weight_decay = group.settings.weight_decay,
-      .grad_scale = args.grad_scale,
-      .adamw = group.settings.mode == ZF_ADAMW ? 1U : 0U,
-      .bias_correction = group.settings.bias_correction != 0 ? 1U : 0U,
-      .step = args.step,
-      .serial = ++group.serial};
-  arena_.entry(ticket - 1) = {.group = index, .buffer = args.buffer};
+  return submissions_.submit(args);
 }
 
 bool Runtime::wait(std::uint64_t ticket, std::int64_t timeout_ms) {
   check_not_ended();
-  const std::uint64_t submitted = arena_.control().submitted.load(std::memory_order_seq_cst);
-  if (ticket > submitted)
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("ticket {}: the last one is {}", ticket, submitted));
-  const std::int64_t limit_ms = timeout_ms < 0 ? kForeverMs : std::min(timeout_ms, kForeverMs);
-  return await(ticket == 0 ? submitted : ticket, now_ns() + limit_ms * kMillisecondNs);
+  return await_ticket(known_ticket(ticket), deadline_of(timeout_ms));
 }
 
-bool Runtime::await(std::uint64_t ticket, Nanoseconds deadline) {
-  ControlBlock& control = arena_.control();
-  const auto is_done = [&] { return control.completed.load(std::memory_order_seq_cst) >= ticket; };
-  if (is_done()) return true;
+bool Runtime::progress(std::uint64_t ticket, std::size_t group, std::uint64_t at_least,
+                       std::int64_t timeout_ms, std::uint64_t* elements) {
+  check_not_ended();
+  submissions_.check_group(group);
+  ticket = known_ticket(ticket);
+  SubmittedStep step;
+  {
+    const std::lock_guard lock(mutex_);
+    step = submissions_.last_step(group, ticket);
+  }
+  const std::uint64_t wanted = std::min(at_least, arena_.group(group).elements);
+  const auto are_enough = [&] { return (*elements = elements_done(arena_, group, step)) >= wanted; };
+  return await(are_enough, deadline_of(timeout_ms));
+}
 
+void Runtime::norm(std::size_t group, std::uint32_t buffer, double* sum_of_squares, std::int32_t* finite) {
+  submissions_.check_group(group);
+  if (buffer >= kGradBuffers)
+    throw Refusal(ZF_ERROR_USAGE, fmt::format("buffer is {}; it must be 0 or 1", buffer));
+  const GroupNorm& found = arena_.group(group).norms[buffer];
+  *sum_of_squares = found.sum_of_squares;
+  *finite = found.finite != 0 ? 1 : 0;
+}
+
+std::uint64_t Runtime::known_ticket(std::uint64_t ticket) const {
+  const std::uint64_t submitted = submissions_.submitted();
+  if (ticket > submitted)
+    throw Refusal(ZF_ERROR_USAGE, fmt::format("ticket {}: the last one is {}", ticket, submitted));
+  return ticket == 0 ? submitted : ticket;
+}
+
+template <class Happened>
+bool Runtime::await(Happened happened, Nanoseconds deadline) {
+  if (happened()) return true;
   if (has_waiter_.exchange(true))
-    throw Refusal(ZF_ERROR_BUSY, "another thread is in zf_wait", "one at a time");
+    throw Refusal(ZF_ERROR_BUSY, "another thread is in zf_wait or zf_progress", "one at a time");
   const struct Leaving {
     std::atomic<bool>& flag;
     ~Leaving() { flag.store(false); }
   } leaving{has_waiter_};
   for (;;) {
-    const auto answer = worker_.wait(is_done, deadline, spin_ns_);
+    const auto answer = worker_.wait(happened, deadline, spin_ns_);
     if (answer != WorkerLink::Answer::died) return answer == WorkerLink::Answer::happened;
     const std::lock_guard lock(mutex_);
     revive_worker();
   }
+}
+
+bool Runtime::await_ticket(std::uint64_t ticket, Nanoseconds deadline) {
+  const auto is_done = [&] { return arena_.control().completed.load(std::memory_order_seq_cst) >= ticket; };
+  return await(is_done, deadline);
 }
 
 zf_stats Runtime::stats() {
@@ -252,7 +224,7 @@ zf_stats Runtime::stats() {
 void Runtime::end() {
   if (ended_.exchange(true)) return;
   const Nanoseconds deadline = now_ns() + close_timeout_ns_;
-  await(arena_.control().submitted.load(std::memory_order_seq_cst), deadline);
+  await_ticket(submissions_.submitted(), deadline);
   end_worker(std::max<Nanoseconds>(0, deadline - now_ns()));
 }
 

@@ -3,7 +3,6 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +12,7 @@
 
 #include "base/clock.hpp"
 #include "ipc/arena.hpp"
+#include "submissions.hpp"
 #include "worker_link.hpp"
 #include "zf_runtime.h"
 
@@ -29,6 +29,10 @@ class Runtime {
   std::uint64_t submit(const zf_submit_args& args);
   /// False: not yet (a common answer of a program that asks now and then, so it costs no exception).
   bool wait(std::uint64_t ticket, std::int64_t timeout_ms);
+  /// False: there are not so many yet.
+  bool progress(std::uint64_t ticket, std::size_t group, std::uint64_t at_least, std::int64_t timeout_ms,
+                std::uint64_t* elements);
+  void norm(std::size_t group, std::uint32_t buffer, double* sum_of_squares, std::int32_t* finite);
   zf_stats stats();
   /// The worker is gone then, whatever is thrown.
   void end();
@@ -39,37 +43,27 @@ class Runtime {
   void check_process() const;
 
  private:
-  struct Group {
-    zf_group settings;
-    std::uint64_t serial = 0;                              ///< submissions so far
-    std::uint64_t chosen_by = 0;                           ///< the last call of submit that named it
-    std::array<std::uint64_t, kGradBuffers> tickets = {};  ///< of each buffer's last one
-  };
-
   struct Prepared;
   Runtime(Prepared&& prepared, const std::vector<zf_group>& groups);
 
-  void check_group(std::size_t group) const;
   void check_not_ended() const;
-  /// wait() for the first `ticket` groups; false: not by `deadline`.
-  bool await(std::uint64_t ticket, Nanoseconds deadline);
+  /// The ticket, or the last one for 0. Throws Refusal(ZF_ERROR_USAGE) for one that was not given.
+  std::uint64_t known_ticket(std::uint64_t ticket) const;
+  /// False: not by `deadline`. Revives the worker if need be.
+  template <class Happened>
+  bool await(Happened happened, Nanoseconds deadline);
+  bool await_ticket(std::uint64_t ticket, Nanoseconds deadline);
   void end_worker(Nanoseconds timeout_ns);
   /// Throws Refusal(ZF_WORKER_DIED) when the worker is dead and stays so. Under mutex_.
   void revive_worker();
-  /// Fills chosen_ with the groups that a submission means; throws when one cannot be submitted now.
-  void choose_groups(const zf_submit_args& args);
-  void publish(std::uint32_t index, const zf_submit_args& args, std::uint64_t ticket);
 
   const pid_t owner_;
   const Nanoseconds close_timeout_ns_;
   const Nanoseconds spin_ns_;
   const Arena arena_;
   WorkerLink worker_;
-  std::mutex mutex_;  ///< of all below
-  std::vector<Group> groups_;
-  std::vector<std::uint32_t>
-      chosen_;               ///< of the present submission; kept, so that submitting allocates nothing
-  std::uint64_t calls_ = 0;  ///< of submit
+  std::mutex mutex_;  ///< of submissions_
+  Submissions submissions_;
   std::atomic<bool> has_waiter_{false};
   std::atomic<bool> ended_{false};  ///< by end()
 };

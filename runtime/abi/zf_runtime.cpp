@@ -16,7 +16,7 @@
 #include "versioned.hpp"
 
 // A release never changes what is here; it adds at the end.
-static_assert(sizeof(zf_options) == 48 && offsetof(zf_options, max_restarts) == 40 &&
+static_assert(sizeof(zf_options) == 56 && offsetof(zf_options, max_restarts) == 40 &&
               offsetof(zf_options, plan_path) == 8 && offsetof(zf_options, start_timeout_ms) == 24);
 static_assert(sizeof(zf_group) == 56);
 static_assert(sizeof(zf_submit_args) == 40 && offsetof(zf_submit_args, groups) == 8 &&
@@ -144,6 +144,24 @@ zf_status zf_wait(zf_runtime* handle, uint64_t ticket, int64_t timeout_ms) {
   bool done = false;
   const zf_status status = zf::guarded([&] { done = runtime_of(handle).wait(ticket, timeout_ms); });
   return status == ZF_OK && !done ? ZF_TIMEOUT : status;
+}
+
+zf_status zf_progress(zf_runtime* handle, uint64_t ticket, size_t group, uint64_t at_least,
+                      int64_t timeout_ms, uint64_t* elements) {
+  bool are_enough = false;
+  const zf_status status = zf::guarded([&] {
+    are_enough =
+        runtime_of(handle).progress(ticket, group, at_least, timeout_ms, required(elements, "elements"));
+  });
+  return status == ZF_OK && !are_enough ? ZF_TIMEOUT : status;
+}
+
+zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum_of_squares,
+                  int32_t* finite) {
+  return zf::guarded([&] {
+    runtime_of(handle).norm(group, buffer, required(sum_of_squares, "sum_of_squares"),
+                            required(finite, "finite"));
+  });
 }
 
 zf_status zf_get_stats(zf_runtime* handle, zf_stats* stats) {

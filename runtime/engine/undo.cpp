@@ -17,8 +17,6 @@ void begin_run(UndoLog& log, std::uint64_t entry, std::uint64_t begin) {
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-bool is_past(const UndoLog& log, std::uint64_t entry) { return log.runs[log.current].entry > entry; }
-
 std::size_t roll_back(const UndoLog& log, std::uint64_t entry, const AdamArrays& slice) {
   const UndoRun& run = log.runs[log.current];
   assert(run.entry <= entry);

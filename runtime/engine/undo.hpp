@@ -41,11 +41,8 @@ static_assert(sizeof(UndoLog) == 512 && offsetof(UndoLog, runs) == 384 && offset
 /// Before a kernel is called for [begin, ...) of a slice, which ends the run before it.
 void begin_run(UndoLog& log, std::uint64_t entry, std::uint64_t begin);
 
-/// True when the thread has finished this entry, outputs too, and has begun a later one.
-bool is_past(const UndoLog& log, std::uint64_t entry);
-
 /// Puts the old values of a torn vector back, and returns the first element of the slice that is not stepped.
-/// The same however often it is called. Precondition: not is_past(); `slice` is the whole slice.
+/// The same however often it is called. Precondition: no later entry was begun; `slice` is the whole slice.
 std::size_t roll_back(const UndoLog& log, std::uint64_t entry, const AdamArrays& slice);
 
 }  // namespace zf

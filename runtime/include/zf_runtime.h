@@ -17,9 +17,8 @@
  * works with an older library as long as it leaves what that does not know at zero (else ZF_ERROR_ABI).
  *
  * Threads. A handle may be used by several threads: zf_submit, zf_set_group, zf_buffer and zf_get_stats at
- * any time, zf_wait by one thread at a time (it may run beside the others), zf_end and zf_close when no other
- * call runs.
- * zf_last_error is of the calling thread.
+ * any time, zf_wait and zf_progress by one thread at a time (it may run beside the others), zf_end and
+ * zf_close when no other call runs. zf_last_error is of the calling thread.
  *
  * fork. A child of the process that opened a handle must not use it: every call answers ZF_ERROR_FORKED and
  * does nothing. The child does see the buffers; what it writes there, the optimizer reads.
@@ -88,10 +87,12 @@ typedef struct zf_options {
   int32_t max_restarts;     /* how often a dead optimizer is started again, over the handle's life; 0: 3;
                                -1: never, its death ends every wait */
   int32_t reserved;         /* 0 */
+  uint64_t chunk_bytes; /* groups are stepped, and zf_progress counts, in chunks of so many bytes of ZF_COPY
+                           (without one, of ZF_PARAMS), whole pages; 0: 256 MiB */
 } zf_options;
 
 #define ZF_OPTIONS_INIT \
-  { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0 }
+  { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0, 0 }
 
 /* Element types of gradients and of the copy for the GPU. Parameters and moments are fp32. */
 enum { ZF_NONE = 0, ZF_F32 = 1, ZF_BF16 = 2, ZF_F16 = 3 };
@@ -162,14 +163,20 @@ ZF_API zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind
  * what they were. */
 ZF_API zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings);
 
+/* What is to be done with the groups of a submission. */
+enum {
+  ZF_STEP = 0, /* an Adam step */
+  ZF_NORM = 1  /* the sum of squares of the gradients, for zf_norm; nothing is changed */
+};
+
 typedef struct zf_submit_args {
   uint32_t struct_size;
   uint32_t buffer;        /* which gradients: 0 or 1 */
   const uint32_t* groups; /* n_groups indexes, none twice; NULL: all groups */
   size_t n_groups;
-  float grad_scale;  /* multiplies every gradient as it is read (unscale and clip); finite */
-  uint32_t reserved; /* 0 */
-  uint64_t step;     /* the step's number, from 1, for the bias correction; 0: the group's next */
+  float grad_scale; /* multiplies every gradient as it is read (unscale and clip); finite */
+  uint32_t work;    /* ZF_STEP or ZF_NORM */
+  uint64_t step;    /* the step's number, from 1, for the bias correction; 0: the group's next */
 } zf_submit_args;
 
 #define ZF_SUBMIT_ARGS_INIT \
@@ -178,7 +185,8 @@ typedef struct zf_submit_args {
 /* Hands groups and their gradients to the optimizer, and returns at once. Submissions are done in order;
  * each sees the results of those before it. The groups of one call are stepped together, by all threads.
  * args: NULL for all groups, buffer 0. ticket: for zf_wait; may be NULL.
- * ZF_ERROR_BUSY: a group's last submission with the same buffer is not done; then nothing is submitted. */
+ * ZF_ERROR_BUSY: a group's last submission with the same buffer is not done; then nothing is submitted. (A
+ * ZF_STEP may follow a ZF_NORM of the same buffer at once.) */
 ZF_API zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ticket);
 
 /* Waits until a submission, and all before it, are done; ticket 0: all that are submitted now.
@@ -188,6 +196,31 @@ ZF_API zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint6
  * After ZF_OK the parameters, moments and outputs are those of the step. Not ended by signals: a program
  * that wants to handle Ctrl-C waits in pieces. */
 ZF_API zf_status zf_wait(zf_runtime* handle, uint64_t ticket, int64_t timeout_ms);
+
+/* How far a group's step is, while it runs: for a copy to the GPU that need not wait for its end.
+ * Waits until at least at_least elements (at most all there are; 0 only asks) from the group's start have
+ * been stepped by the last ZF_STEP of the group up to `ticket` (0: that is submitted now), and sets *elements
+ * to how many have been: parameters, moments and outputs of these are final and yours to read, whatever
+ * becomes of the optimizer. It counts in chunks (zf_options.chunk_bytes), which become finished from the
+ * first to the last; a group that was never submitted has nothing to wait for.
+ *
+ *   for (uint64_t sent = 0, done; sent < n; sent = done) {
+ *     zf_progress(handle, ticket, group, sent + 1, -1, &done);
+ *     ... start sending elements [sent, done) of ZF_COPY
+ *   }
+ *
+ * timeout_ms and answers as for zf_wait; with ZF_TIMEOUT and ZF_WORKER_DIED too *elements is set. One thread
+ * at a time in zf_wait or zf_progress. */
+ZF_API zf_status zf_progress(zf_runtime* handle, uint64_t ticket, size_t group, uint64_t at_least,
+                             int64_t timeout_ms, uint64_t* elements);
+
+/* What the group's last ZF_NORM of a gradient buffer found, after zf_wait for it; before the first, zeros.
+ * *sum_of_squares: of the gradients as they are, without grad_scale, in double; the same bits on any number
+ * of threads and any instruction set. *finite: 0 if any gradient is infinite or NaN. For clipping, and for
+ * skipping a step that overflowed: submit ZF_NORM, wait, then ZF_STEP with the scale that follows from it, or
+ * nothing. */
+ZF_API zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum_of_squares,
+                         int32_t* finite);
 
 typedef struct zf_stats {
   uint32_t struct_size;

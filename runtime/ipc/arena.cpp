@@ -64,13 +64,15 @@ void check_offsets(const Arena& arena) {
   const std::uint64_t bytes = arena.bytes();
   if (control.arena_bytes != bytes || control.group_count == 0 ||
       !std::has_single_bit(control.ring_capacity) ||
-      control.ring_capacity / kGradBuffers < control.group_count ||
+      control.ring_capacity / (kGradBuffers * kWorkKinds) < control.group_count ||
       !fits(control.groups_offset, control.group_count, sizeof(GroupBlock), bytes) ||
       !fits(control.ring_offset, control.ring_capacity, sizeof(WorkEntry), bytes) ||
-      !fits(control.undo_offset, control.undo_logs, kUndoBytes, bytes)) {
+      !fits(control.undo_offset, control.members, kUndoBytes, bytes) ||
+      !fits(control.members_offset, control.members, sizeof(MemberProgress), bytes)) {
     refuse("the arena's control block does not fit its size");
   }
   for (std::size_t i = 0; i < control.group_count; ++i) {
+    if (arena.group(i).chunk_elements == 0) refuse(fmt::format("group {} has chunks of nothing", i));
     for (const ArrayPlace& place : arena.group(i).arrays) {
       if (!fits(place.offset, place.bytes, 1, bytes))
         refuse(fmt::format("group {} lies outside the arena", i));
@@ -111,7 +113,8 @@ Arena Arena::create(const ArenaLayout& layout) {
   control.group_count = static_cast<std::uint32_t>(layout.shapes.size());
   control.ring_capacity = layout.ring_capacity;
   control.undo_offset = layout.undo_offset;
-  control.undo_logs = layout.undo_logs;
+  control.members_offset = layout.members_offset;
+  control.members = layout.members;
   control.work.init();
   control.done.init();
   for (std::size_t i = 0; i < layout.shapes.size(); ++i) {
@@ -120,6 +123,7 @@ Arena Arena::create(const ArenaLayout& layout) {
     group.grad_type = layout.shapes[i].grad_type;
     group.copy_type = layout.shapes[i].copy_type;
     group.stale = layout.shapes[i].stale ? 1 : 0;
+    group.chunk_elements = chunk_elements(layout.shapes[i]);
     group.arrays = layout.arrays[i];
     for (GroupProgress& progress : group.progress) progress.beta1_power = progress.beta2_power = 1.0F;
   }

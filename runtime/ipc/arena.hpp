@@ -35,6 +35,10 @@ class Arena {
     return at<WorkEntry>(control().ring_offset)[count % control().ring_capacity];
   }
 
+  MemberProgress& member(std::size_t index) const {
+    return at<MemberProgress>(control().members_offset)[index];
+  }
+
   template <class T>
   T* at(std::uint64_t offset) const {
     return reinterpret_cast<T*>(base_ + offset);

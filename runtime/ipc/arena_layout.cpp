@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "base/error.hpp"
@@ -60,6 +61,11 @@ std::uint64_t bytes_of(ElementType type) {
   return 0;
 }
 
+std::uint64_t chunk_elements(const GroupShape& group) {
+  const ElementType type = group.copy_type != ElementType::none ? group.copy_type : ElementType::f32;
+  return std::max(group.chunk_bytes / bytes_of(type) / kChunkGrain, std::uint64_t{1}) * kChunkGrain;
+}
+
 ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads) {
   if (groups.empty() || groups.size() > kMaxGroups) {
     throw Error(Exit::usage, fmt::format("{} groups; an arena has 1 to {}", groups.size(), kMaxGroups));
@@ -67,10 +73,11 @@ ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t thre
   ArenaLayout layout;
   layout.groups_offset = round_up(sizeof(ControlBlock), alignof(GroupBlock));
   layout.ring_offset = layout.groups_offset + groups.size() * sizeof(GroupBlock);
-  layout.ring_capacity = static_cast<std::uint32_t>(std::bit_ceil(groups.size() * kGradBuffers));
+  layout.ring_capacity = static_cast<std::uint32_t>(std::bit_ceil(groups.size() * kGradBuffers * kWorkKinds));
   layout.undo_offset = round_up(layout.ring_offset + layout.ring_capacity * sizeof(WorkEntry), kUndoBytes);
-  layout.undo_logs = static_cast<std::uint32_t>(threads);
-  layout.arrays_offset = round_up(layout.undo_offset + threads * kUndoBytes, kPageBytes);
+  layout.members = static_cast<std::uint32_t>(threads);
+  layout.members_offset = layout.undo_offset + threads * kUndoBytes;
+  layout.arrays_offset = round_up(layout.members_offset + threads * sizeof(MemberProgress), kPageBytes);
   layout.shapes = groups;
 
   std::uint64_t at = layout.arrays_offset;

@@ -19,7 +19,7 @@ namespace zf {
 
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
 /// Goes up whenever anything below ArenaPrefix changes its place or meaning.
-inline constexpr std::uint32_t kArenaVersion = 2;
+inline constexpr std::uint32_t kArenaVersion = 3;
 
 /// The descriptors that a worker is born with.
 inline constexpr int kWorkerArenaFd = 3;
@@ -94,6 +94,14 @@ struct GroupProgress {
 };
 static_assert(sizeof(GroupProgress) == 24);
 
+/// What a norm request found (engine's GradientNorm).
+struct GroupNorm {
+  double sum_of_squares;
+  std::uint32_t finite;
+  std::uint32_t unused;
+};
+static_assert(sizeof(GroupNorm) == 16);
+
 struct alignas(64) GroupBlock {
   // By the trainer, before the worker starts.
   std::uint64_t elements;
@@ -101,6 +109,7 @@ struct alignas(64) GroupBlock {
   ElementType copy_type;
   std::uint32_t stale;  ///< 1: there is a snapshot
   std::uint32_t unused;
+  std::uint64_t chunk_elements;  ///< not 0: the group is stepped, and reported, in pieces of so many
   std::array<ArrayPlace, kArrayKinds> arrays;
   // By the trainer, one per gradient buffer.
   std::array<GroupRequest, kGradBuffers> requests;
@@ -108,22 +117,43 @@ struct alignas(64) GroupBlock {
   // becomes true with one store, so that a death at any instruction leaves a whole one.
   alignas(64) std::atomic<std::uint64_t> committed;
   std::array<GroupProgress, 2> progress;
+  std::array<GroupNorm, kGradBuffers> norms;  ///< of each gradient buffer
 
+  /// The last one may be short; an empty group has none.
+  std::uint64_t chunks() const {
+    return elements / chunk_elements + (elements % chunk_elements != 0 ? 1 : 0);
+  }
   bool has_stale() const { return stale != 0; }
   const ArrayPlace& place(ArrayKind kind) const { return arrays[static_cast<std::size_t>(kind)]; }
   const ArrayPlace& grads(std::uint32_t buffer) const {
     return arrays[static_cast<std::size_t>(ArrayKind::grads0) + buffer];
   }
 };
-static_assert(sizeof(GroupBlock) == 320 && offsetof(GroupBlock, requests) == 136 &&
-              offsetof(GroupBlock, committed) == 256);
+static_assert(sizeof(GroupBlock) == 384 && offsetof(GroupBlock, requests) == 144 &&
+              offsetof(GroupBlock, committed) == 256 && offsetof(GroupBlock, norms) == 312);
 
-/// One group to step with one of its gradient buffers. The ring of these has room for every pair of them,
-/// and a pair is submitted again only when it is done: it cannot overflow.
+enum class WorkKind : std::uint32_t { step, norm };
+inline constexpr std::size_t kWorkKinds = 2;
+
+/// Something to do with one group and one of its gradient buffers. The ring of these has room for each of
+/// them once, and nothing is submitted again before it is done: it cannot overflow.
 struct WorkEntry {
   std::uint32_t group;
   std::uint32_t buffer;
+  WorkKind kind;
+  std::uint32_t unused;
+  /// Of a step: the number of its first chunk, counted over all steps since the arena was made.
+  std::uint64_t first_chunk;
 };
+static_assert(sizeof(WorkEntry) == 24);
+
+/// By one thread of the worker: so many chunks it has done its share of, in the order of their numbers, and
+/// its stores to them, outputs too, are there for whoever reads this with acquire. A chunk is finished when
+/// all threads are past it; what is finished is never written again by the same step, also not after a death.
+struct alignas(128) MemberProgress {
+  std::atomic<std::uint64_t> chunks;
+};
+static_assert(sizeof(MemberProgress) == 128);
 
 /// What the worker keeps per thread, for the one that comes after it: engine's UndoLog.
 inline constexpr std::size_t kUndoBytes = 512;
@@ -150,10 +180,11 @@ struct ControlBlock {
   std::uint64_t ring_offset;
   std::uint64_t arrays_offset;
   std::uint32_t group_count;
-  std::uint32_t ring_capacity;  ///< a power of two
-  std::int64_t spin_ns;         ///< 0 where both sides share their CPUs
-  std::uint64_t undo_offset;    ///< kUndoBytes for each thread of the worker, zero at the start
-  std::uint32_t undo_logs;
+  std::uint32_t ring_capacity;   ///< a power of two
+  std::int64_t spin_ns;          ///< 0 where both sides share their CPUs
+  std::uint64_t undo_offset;     ///< kUndoBytes for each thread of the worker, zero at the start
+  std::uint64_t members_offset;  ///< MemberProgress of each
+  std::uint32_t members;         ///< threads of the worker
   // By the trainer. Counts of WorkEntry since the arena was made; entry i lies at ring[i % ring_capacity].
   alignas(128) std::atomic<std::uint64_t> submitted;
   std::atomic<std::uint32_t> stop;  ///< 1: finish what is submitted, then leave

@@ -29,10 +29,11 @@ class Doorbell {
   /// Throws Error(runtime_error).
   void init();
 
-  /// Call after the atomic that `happened` reads was stored with seq_cst. No system call unless the other
-  /// side sleeps.
+  /// Call after the atomic that `happened` reads was stored with seq_cst. A load, and a system call only when
+  /// the other side sleeps.
   void ring() {
     // seq_cst on both sides, Dekker-wise: either the sleeper sees the new epoch, or we see the sleeper.
+    if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
     if (sleepers_.exchange(0, std::memory_order_seq_cst) != 0) wake();
   }
 

@@ -4,26 +4,47 @@
 #include <cassert>
 
 namespace zf {
+namespace {
 
-std::vector<std::vector<Slice>> shares_of(const std::vector<std::uint64_t>& elements, std::size_t members) {
-  assert(members >= 1);
-  std::vector<std::vector<Slice>> shares;
-  shares.reserve(elements.size());
-  std::size_t turn = 0;  // the member whose turn it is to take a grain that is left over
-  for (const std::uint64_t count : elements) {
-    const std::size_t grains = (count + kSliceGrain - 1) / kSliceGrain;
-    const std::size_t each = grains / members;
-    const std::size_t left_over = grains % members;
-    auto& slices = shares.emplace_back();
-    slices.reserve(members);
-    std::size_t grain = 0;
-    for (std::size_t member = 0; member < members; ++member) {
-      const bool takes_one_more = (member + members - turn) % members < left_over;
-      const std::size_t begin = std::min<std::size_t>(grain * kSliceGrain, count);
-      grain += each + (takes_one_more ? 1 : 0);
-      slices.push_back({.begin = begin, .end = std::min<std::size_t>(grain * kSliceGrain, count)});
+/// Whose turn it is to take a grain that is left over, from chunk to chunk.
+class Dealer {
+ public:
+  explicit Dealer(std::size_t members) : members_(members) { assert(members >= 1); }
+
+  std::vector<Slice> deal(std::size_t begin, std::size_t end) {
+    const std::size_t grains = (end - begin + kSliceGrain - 1) / kSliceGrain;
+    const std::size_t each = grains / members_;
+    const std::size_t left_over = grains % members_;
+    std::vector<Slice> slices;
+    slices.reserve(members_);
+    std::size_t at = begin;
+    for (std::size_t member = 0; member < members_; ++member) {
+      const bool takes_one_more = (member + members_ - turn_) % members_ < left_over;
+      const std::size_t next = std::min(at + (each + (takes_one_more ? 1 : 0)) * kSliceGrain, end);
+      slices.push_back({.begin = at, .end = next});
+      at = next;
     }
-    turn = (turn + left_over) % members;
+    turn_ = (turn_ + left_over) % members_;
+    return slices;
+  }
+
+ private:
+  const std::size_t members_;
+  std::size_t turn_ = 0;
+};
+
+}  // namespace
+
+std::vector<GroupShares> shares_of(const std::vector<GroupCut>& groups, std::size_t members) {
+  Dealer dealer(members);
+  std::vector<GroupShares> shares;
+  shares.reserve(groups.size());
+  for (const GroupCut& group : groups) {
+    assert(group.chunk_elements != 0 && group.chunk_elements % kSliceGrain == 0);
+    GroupShares& chunks = shares.emplace_back();
+    for (std::uint64_t begin = 0; begin < group.elements; begin += group.chunk_elements) {
+      chunks.push_back(dealer.deal(begin, std::min(begin + group.chunk_elements, group.elements)));
+    }
   }
   return shares;
 }

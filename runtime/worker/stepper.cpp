@@ -7,33 +7,31 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "worker/shares.hpp"
 #include "worker/wire.hpp"
 
 namespace zf {
-static_assert(sizeof(UndoLog) == kUndoBytes);
+static_assert(sizeof(UndoLog) == kUndoBytes && kChunkGrain % kSliceGrain == 0);
 namespace {
 
-std::vector<std::uint64_t> elements_of(const Arena& arena) {
-  std::vector<std::uint64_t> elements;
-  for (std::size_t i = 0; i < arena.control().group_count; ++i) elements.push_back(arena.group(i).elements);
-  return elements;
-}
-
-/// The bytes of an array that belong to a slice of its group.
-ArrayPlace part_of(const ArrayPlace& array, const GroupBlock& group, const Slice& slice) {
-  if (group.elements == 0) return {array.offset, 0};
-  const std::uint64_t each = array.bytes / group.elements;
-  return {array.offset + slice.begin * each, slice.size() * each};
+std::vector<GroupCut> cuts_of(const Arena& arena) {
+  std::vector<GroupCut> cuts;
+  for (std::size_t i = 0; i < arena.control().group_count; ++i) {
+    cuts.push_back({arena.group(i).elements, arena.group(i).chunk_elements});
+  }
+  return cuts;
 }
 
 }  // namespace
 
 Stepper::Stepper(Arena& arena, Pool& pool, Isa isa)
-    : arena_(arena), pool_(pool), isa_(isa), shares_(shares_of(elements_of(arena), pool.size())) {
-  if (pool.size() > arena.control().undo_logs) {
+    : arena_(arena),
+      pool_(pool),
+      isa_(isa),
+      norms_(arena, isa),
+      shares_(shares_of(cuts_of(arena), pool.size())) {
+  if (pool.size() != arena.control().members) {
     throw Error(Exit::runtime_error, fmt::format("{} threads, in an arena that was made for {}", pool.size(),
-                                                 arena.control().undo_logs));
+                                                 arena.control().members));
   }
   batch_.reserve(arena.control().group_count);
   batch_of_group_.assign(arena.control().group_count, 0);
@@ -45,9 +43,12 @@ void Stepper::place_memory() {
     try {
       for (std::size_t i = 0; i < shares_.size(); ++i) {
         const GroupBlock& group = arena_.group(i);
-        for (const ArrayPlace& array : group.arrays) {
-          const ArrayPlace part = part_of(array, group, shares_[i][member]);
-          arena_.reserve(part.offset, part.bytes);
+        for (const std::vector<Slice>& chunk : shares_[i]) {
+          const Slice& slice = chunk[member];
+          for (const ArrayPlace& array : group.arrays) {
+            const ArrayPlace part = part_of(array, group, slice.begin, slice.size());
+            arena_.reserve(part.offset, part.bytes);
+          }
         }
       }
     } catch (...) {
@@ -92,23 +93,20 @@ void Stepper::take_batch(std::uint64_t completed, std::uint64_t submitted) {
     assert(entry.group < arena_.control().group_count && entry.buffer < kGradBuffers);
     if (batch_of_group_[entry.group] == batch_number_) return;
     batch_of_group_[entry.group] = batch_number_;
-    batch_.push_back(job_of(count));
+    batch_.push_back(job_of(entry));
   }
 }
 
-Job Stepper::job_of(std::uint64_t count) const {
-  const WorkEntry& entry = arena_.entry(count);
+Job Stepper::job_of(const WorkEntry& entry) const {
+  Job job;
+  job.entry = entry;
+  if (entry.kind == WorkKind::norm) return job;
   const GroupBlock& group = arena_.group(entry.group);
   const GroupRequest& request = group.requests[entry.buffer];
   const AdamSettings settings = settings_of(request);
   const AdamProgress before =
       progress_of(group.progress[group.committed.load(std::memory_order_acquire) % 2]);
-  Job job;
-  job.group = entry.group;
-  job.buffer = entry.buffer;
-  job.entry = count;
   job.serial = request.serial;
-  job.committed = group.committed.load(std::memory_order_acquire) == request.serial;
   job.variant = variant_of(group, settings);
   job.variant.undo = true;
   job.kernel = adam_kernel(isa_, job.variant);
@@ -118,14 +116,14 @@ Job Stepper::job_of(std::uint64_t count) const {
 }
 
 AdamArrays Stepper::arrays_of(const Job& job, const Slice& slice) const {
-  const GroupBlock& group = arena_.group(job.group);
+  const GroupBlock& group = arena_.group(job.entry.group);
   const auto start = [&](const ArrayPlace& array) -> void* {
-    const ArrayPlace part = part_of(array, group, slice);
+    const ArrayPlace part = part_of(array, group, slice.begin, slice.size());
     return part.bytes == 0 ? nullptr : arena_.at<void>(part.offset);
   };
   AdamArrays arrays;
   arrays.p = static_cast<float*>(start(group.place(ArrayKind::params)));
-  arrays.g = start(group.grads(job.buffer));
+  arrays.g = start(group.grads(job.entry.buffer));
   arrays.m = static_cast<float*>(start(group.place(ArrayKind::moment1)));
   arrays.v = static_cast<float*>(start(group.place(ArrayKind::moment2)));
   arrays.stale = static_cast<float*>(start(group.place(ArrayKind::stale)));
@@ -134,40 +132,65 @@ AdamArrays Stepper::arrays_of(const Job& job, const Slice& slice) const {
   return arrays;
 }
 
-void Stepper::step_slice(const Job& job, std::size_t member) const {
-  const Slice& slice = shares_[job.group][member];
-  if (slice.size() == 0) return;
-  AdamArrays arrays = arrays_of(job, slice);
-  arrays.undo = &undo_of(member);
-  begin_run(*arrays.undo, job.entry, 0);
-  job.kernel(job.scalars, arrays);
+void Stepper::run_job(const Job& job, std::size_t member, bool resume) const {
+  const GroupShares& chunks = shares_[job.entry.group];
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const Slice& slice = chunks[i][member];
+    const std::uint64_t chunk = job.entry.first_chunk + i;
+    if (job.entry.kind == WorkKind::norm) {
+      norms_.sum(job.entry.group, job.entry.buffer, slice);  // from the start again: it changes nothing
+    } else if (resume) {
+      resume_slice(job, chunk, slice, member);
+    } else {
+      step_slice(job, chunk, slice, member);
+    }
+  }
 }
 
-void Stepper::resume_slice(const Job& job, std::size_t member) const {
-  const Slice& slice = shares_[job.group][member];
-  UndoLog& undo = undo_of(member);
-  if (slice.size() == 0 || job.committed || is_past(undo, job.entry)) return;
-  const AdamArrays arrays = arrays_of(job, slice);
-  const std::size_t at = roll_back(undo, job.entry, arrays);
+void Stepper::step_slice(const Job& job, std::uint64_t chunk, const Slice& slice, std::size_t member) const {
+  if (slice.size() != 0) {
+    AdamArrays arrays = arrays_of(job, slice);
+    arrays.undo = &undo_of(member);
+    begin_run(*arrays.undo, chunk, 0);
+    job.kernel(job.scalars, arrays);
+  }
+  report(member, chunk);
+}
 
-  // What is not stepped yet, without outputs: those of the part before may be lost, and are all made again.
-  KernelVariant variant = job.variant;
-  variant.stale = false;
-  variant.copy = CopyType::none;
-  AdamArrays rest = arrays_of(job, {slice.begin + at, slice.end});
-  rest.undo = &undo;
-  begin_run(undo, job.entry, at);
-  adam_kernel(isa_, variant)(job.scalars, rest);
-  output_kernel(isa_, job.variant)(arrays);
+void Stepper::resume_slice(const Job& job, std::uint64_t chunk, const Slice& slice,
+                           std::size_t member) const {
+  if (arena_.member(member).chunks.load(std::memory_order_acquire) > chunk) return;
+  if (slice.size() != 0) {
+    UndoLog& undo = undo_of(member);
+    const AdamArrays arrays = arrays_of(job, slice);
+    const std::size_t at = roll_back(undo, chunk, arrays);
+
+    // What is not stepped yet, without outputs: those of the part before may be lost, and are all made again.
+    KernelVariant variant = job.variant;
+    variant.stale = false;
+    variant.copy = CopyType::none;
+    AdamArrays rest = arrays_of(job, {slice.begin + at, slice.end});
+    rest.undo = &undo;
+    begin_run(undo, chunk, at);
+    adam_kernel(isa_, variant)(job.scalars, rest);
+    output_kernel(isa_, job.variant)(arrays);
+  }
+  report(member, chunk);
+}
+
+void Stepper::report(std::size_t member, std::uint64_t chunk) const {
+  // The kernel's last instruction was a fence where it has non-temporal stores, which no store is behind.
+  arena_.member(member).chunks.store(chunk + 1, std::memory_order_seq_cst);
+  arena_.control().done.ring();
 }
 
 void Stepper::run_batch(bool resume) {
   const Nanoseconds begin = now_ns();
   bool has_work = false;
-  for (const Job& job : batch_) has_work = has_work || arena_.group(job.group).elements != 0;
+  for (const Job& job : batch_) has_work = has_work || arena_.group(job.entry.group).elements != 0;
   if (has_work) {
     pool_.run([this, resume](std::size_t member) {
-      for (const Job& job : batch_) resume ? resume_slice(job, member) : step_slice(job, member);
+      for (const Job& job : batch_) run_job(job, member, resume);
     });
   }
   WorkerStats& stats = arena_.control().stats;
@@ -179,9 +202,14 @@ void Stepper::run_batch(bool resume) {
 
 void Stepper::commit_batch() {
   for (const Job& job : batch_) {
-    if (job.committed) continue;
-    GroupBlock& group = arena_.group(job.group);
-    assert(job.serial == group.committed.load(std::memory_order_relaxed) + 1);
+    GroupBlock& group = arena_.group(job.entry.group);
+    if (job.entry.kind == WorkKind::norm) {
+      norms_.add_up(job.entry.group, job.entry.buffer);
+      continue;
+    }
+    const std::uint64_t committed = group.committed.load(std::memory_order_relaxed);
+    if (committed == job.serial) continue;  // by a worker that died before it could say so
+    assert(job.serial == committed + 1);
     group.progress[job.serial % 2] = wire_progress(job.progress);
     group.committed.store(job.serial, std::memory_order_release);
   }

@@ -9,19 +9,18 @@
 #include "engine/isa.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
-#include "engine/slices.hpp"
 #include "engine/undo.hpp"
 #include "ipc/arena.hpp"
+#include "worker/norms.hpp"
+#include "worker/shares.hpp"
 
 namespace zf {
 
 /// One group of one fork-join.
 struct Job {
-  std::uint32_t group = 0;
-  std::uint32_t buffer = 0;
-  std::uint64_t entry = 0;   ///< its count in the ring
+  WorkEntry entry = {};
+  // Of a step:
   std::uint64_t serial = 0;  ///< GroupBlock::committed when it is done
-  bool committed = false;    ///< by a worker that died before it could say so
   KernelVariant variant = {};
   AdamKernel kernel = nullptr;
   AdamScalars scalars = {};
@@ -31,7 +30,7 @@ struct Job {
 /// Used by one thread: the one that owns the pool.
 class Stepper {
  public:
-  /// Throws Error(runtime_error) when the arena was made for fewer threads.
+  /// Throws Error(runtime_error) when the arena was made for another number of threads.
   Stepper(Arena& arena, Pool& pool, Isa isa);
 
   /// Every member gives pages to its own slices, so that they lie where its memory policy and its node say.
@@ -45,11 +44,15 @@ class Stepper {
  private:
   /// Takes what is submitted, at most once per group, since a second step of a group needs the first.
   void take_batch(std::uint64_t completed, std::uint64_t submitted);
-  Job job_of(std::uint64_t count) const;
+  Job job_of(const WorkEntry& entry) const;
   void run_batch(bool resume);
-  void step_slice(const Job& job, std::size_t member) const;
+  /// A member's part of a job.
+  void run_job(const Job& job, std::size_t member, bool resume) const;
+  void step_slice(const Job& job, std::uint64_t chunk, const Slice& slice, std::size_t member) const;
   /// The same for a slice that a worker before this one may have begun, finished or torn.
-  void resume_slice(const Job& job, std::size_t member) const;
+  void resume_slice(const Job& job, std::uint64_t chunk, const Slice& slice, std::size_t member) const;
+  /// The member has done its part of all chunks up to this one.
+  void report(std::size_t member, std::uint64_t chunk) const;
   void commit_batch();
   UndoLog& undo_of(std::size_t member) const {
     return arena_.at<UndoLog>(arena_.control().undo_offset)[member];
@@ -59,7 +62,8 @@ class Stepper {
   Arena& arena_;
   Pool& pool_;
   Isa isa_;
-  std::vector<std::vector<Slice>> shares_;     ///< [group][member]
+  Norms norms_;
+  std::vector<GroupShares> shares_;
   std::vector<Job> batch_;                     ///< room for every group: a step allocates nothing
   std::vector<std::uint64_t> batch_of_group_;  ///< the last batch that each group was in
   std::uint64_t batch_number_ = 0;

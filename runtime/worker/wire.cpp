@@ -3,17 +3,6 @@
 namespace zf {
 namespace {
 
-GradType grad_type(ElementType type) {
-  switch (type) {
-    case ElementType::bf16:
-      return GradType::bf16;
-    case ElementType::f16:
-      return GradType::f16;
-    default:
-      return GradType::f32;
-  }
-}
-
 CopyType copy_type(ElementType type) {
   switch (type) {
     case ElementType::bf16:
@@ -26,6 +15,24 @@ CopyType copy_type(ElementType type) {
 }
 
 }  // namespace
+
+GradType grad_type_of(const GroupBlock& group) {
+  switch (group.grad_type) {
+    case ElementType::bf16:
+      return GradType::bf16;
+    case ElementType::f16:
+      return GradType::f16;
+    default:
+      return GradType::f32;
+  }
+}
+
+ArrayPlace part_of(const ArrayPlace& array, const GroupBlock& group, std::uint64_t begin,
+                   std::uint64_t elements) {
+  if (group.elements == 0) return {array.offset, 0};
+  const std::uint64_t each = array.bytes / group.elements;
+  return {array.offset + begin * each, elements * each};
+}
 
 AdamSettings settings_of(const GroupRequest& request) {
   AdamSettings settings;
@@ -60,7 +67,7 @@ GroupProgress wire_progress(const AdamProgress& progress) {
 
 KernelVariant variant_of(const GroupBlock& group, const AdamSettings& settings) {
   KernelVariant variant;
-  variant.grad = grad_type(group.grad_type);
+  variant.grad = grad_type_of(group);
   variant.copy = copy_type(group.copy_type);
   variant.stale = group.has_stale();
   variant.mode = settings.mode;

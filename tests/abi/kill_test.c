@@ -8,21 +8,13 @@
 
 enum { GROUPS = 5, STALL_MS = 60000 };
 
-static uint64_t random_state = 88172645463325252u;
-
-static uint64_t random_below(uint64_t bound) {
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return (random_state >> 11) % bound;
-}
-
 static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group* groups) {
   static const uint64_t elements[GROUPS] = {300007, 70001, 13, 0, 150013};
   zf_options options = ZF_OPTIONS_INIT;
   zf_runtime* handle = NULL;
   options.plan_path = plan;
   options.max_restarts = max_restarts;
+  options.chunk_bytes = 65536; /* so that a death comes between chunks, too */
   for (int i = 0; i < GROUPS; ++i) {
     const zf_group init = ZF_GROUP_INIT;
     groups[i] = init;
@@ -35,12 +27,6 @@ static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group*
   }
   EXPECT(zf_open(&options, groups, GROUPS, &handle), ZF_OK);
   return handle;
-}
-
-static void* buffer_of(zf_runtime* handle, size_t group, zf_buffer_kind kind, size_t* bytes) {
-  void* pointer = NULL;
-  EXPECT(zf_buffer(handle, group, kind, &pointer, bytes), ZF_OK);
-  return pointer;
 }
 
 /* The same random values to both; 16-bit patterns of small positive numbers in every type. */
@@ -60,17 +46,25 @@ static void fill_both(zf_runtime* a, zf_runtime* b, zf_buffer_kind kind, const z
   }
 }
 
-static void expect_same(zf_runtime* a, zf_runtime* b, int step) {
+/* Elements [begin, end) of everything that a step writes. */
+static void expect_same_part(zf_runtime* a, zf_runtime* b, size_t group, uint64_t begin, uint64_t end,
+                             uint64_t elements, int step) {
   static const zf_buffer_kind kinds[] = {ZF_PARAMS, ZF_MOMENT_1, ZF_MOMENT_2, ZF_STALE, ZF_COPY};
-  for (size_t i = 0; i < GROUPS; ++i) {
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; ++k) {
-      size_t bytes = 0;
-      const void* const one = buffer_of(a, i, kinds[k], &bytes);
-      if (memcmp(one, buffer_of(b, i, kinds[k], NULL), bytes) == 0) continue;
-      fprintf(stderr, "step %d: group %zu differs in buffer %d\n", step, i, (int)kinds[k]);
-      exit(1);
-    }
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds && begin != end; ++k) {
+    size_t bytes = 0;
+    const char* const one = buffer_of(a, group, kinds[k], &bytes);
+    const char* const other = buffer_of(b, group, kinds[k], NULL);
+    const size_t each = bytes / elements;
+    if (memcmp(one + begin * each, other + begin * each, (end - begin) * each) == 0) continue;
+    fprintf(stderr, "step %d: group %zu differs in buffer %d, between %llu and %llu\n", step, group,
+            (int)kinds[k], (unsigned long long)begin, (unsigned long long)end);
+    exit(1);
   }
+}
+
+static void expect_same(zf_runtime* a, zf_runtime* b, const zf_group* groups, int step) {
+  for (size_t i = 0; i < GROUPS; ++i)
+    expect_same_part(a, b, i, 0, groups[i].elements, groups[i].elements, step);
 }
 
 static void submit_step(zf_runtime* handle, int step, uint32_t buffer) {
@@ -108,6 +102,21 @@ static void kill_worker(zf_runtime* handle, struct kills* kills) {
   kills->in_work += stats.completed != stats.submitted;
 }
 
+/* Reads a step's results as they become finished, and kills again while it does. What was reported is final.
+ */
+static void read_along(zf_runtime* calm, zf_runtime* hunted, const zf_group* groups, int step,
+                       struct kills* kills) {
+  for (size_t i = 0; i < GROUPS; ++i) {
+    uint64_t done = 0;
+    for (uint64_t read = 0; read < groups[i].elements; read = done) {
+      const zf_status status = zf_progress(hunted, 0, i, read + 1, 55, &done);
+      CHECK(status == ZF_OK || (status == ZF_TIMEOUT && done == read));
+      expect_same_part(calm, hunted, i, read, done, groups[i].elements, step);
+      if (random_below(20) == 0) kill_worker(hunted, kills);
+    }
+  }
+}
+
 static void run(enum plan_kind kind, struct kills kills) {
   zf_group groups[GROUPS];
   const char* const plan = write_plan(kind, NULL);
@@ -130,6 +139,7 @@ static void run(enum plan_kind kind, struct kills kills) {
     for (uint32_t buffer = 0; buffer < (uint32_t)steps; ++buffer) submit_step(hunted, step, buffer);
     spin_for((int64_t)random_below((uint64_t)(step_ns * steps)));
     kill_worker(hunted, &kills);
+    if (steps == 1) read_along(calm, hunted, groups, step, &kills);
     /* Some of those that come after it are killed too: while they start, and while they repair. */
     zf_status status = ZF_TIMEOUT;
     for (int again = (int)random_below(3); again > 0 && status == ZF_TIMEOUT; --again) {
@@ -138,7 +148,7 @@ static void run(enum plan_kind kind, struct kills kills) {
     }
     EXPECT(zf_wait(hunted, 0, STALL_MS), ZF_OK);
     step += steps;
-    expect_same(calm, hunted, step);
+    expect_same(calm, hunted, groups, step);
     EXPECT(zf_get_stats(calm, &stats), ZF_OK);
     step_ns = (int64_t)stats.last_step_ns * 5 / 4 + 10000;
   }

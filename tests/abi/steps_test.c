@@ -10,16 +10,6 @@
 
 enum { GROUPS = 5, STEPS = 6 };
 
-static uint64_t random_state = 88172645463325252u;
-
-/* In [-1, 1). */
-static float random_float(void) {
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return (float)(random_state >> 40) / (float)(1u << 23) - 1.0f;
-}
-
 static void make_groups(zf_group* groups) {
   const zf_group init = ZF_GROUP_INIT;
   for (int i = 0; i < GROUPS; ++i) groups[i] = init;
@@ -39,15 +29,9 @@ static void make_groups(zf_group* groups) {
   groups[4].elements = 0;
 }
 
-static void* buffer_of(zf_runtime* handle, int group, zf_buffer_kind kind) {
-  void* pointer = NULL;
-  EXPECT(zf_buffer(handle, (size_t)group, kind, &pointer, NULL), ZF_OK);
-  return pointer;
-}
-
 /* Fills a gradient buffer, and `plain` with the same values as fp32. */
 static void write_grads(zf_runtime* handle, int index, const zf_group* group, uint32_t buffer, float* plain) {
-  void* const grads = buffer_of(handle, index, buffer == 0 ? ZF_GRADS_0 : ZF_GRADS_1);
+  void* const grads = buffer_of(handle, (size_t)index, buffer == 0 ? ZF_GRADS_0 : ZF_GRADS_1, NULL);
   for (size_t i = 0; i < group->elements; ++i) {
     plain[i] = random_float();
     if (group->grad_type == ZF_BF16) {
@@ -76,12 +60,13 @@ static void check_equal(const float* got, const float* wanted, size_t n, int gro
 
 static void check_group(zf_runtime* handle, int index, const struct reference_group* want, int step) {
   const size_t n = (size_t)want->settings.elements;
-  check_equal(buffer_of(handle, index, ZF_PARAMS), want->p, n, index, "p", step);
-  check_equal(buffer_of(handle, index, ZF_MOMENT_1), want->m, n, index, "m", step);
-  check_equal(buffer_of(handle, index, ZF_MOMENT_2), want->v, n, index, "v", step);
-  if (want->settings.stale) check_equal(buffer_of(handle, index, ZF_STALE), want->p, n, index, "stale", step);
+  check_equal(buffer_of(handle, (size_t)index, ZF_PARAMS, NULL), want->p, n, index, "p", step);
+  check_equal(buffer_of(handle, (size_t)index, ZF_MOMENT_1, NULL), want->m, n, index, "m", step);
+  check_equal(buffer_of(handle, (size_t)index, ZF_MOMENT_2, NULL), want->v, n, index, "v", step);
+  if (want->settings.stale)
+    check_equal(buffer_of(handle, (size_t)index, ZF_STALE, NULL), want->p, n, index, "stale", step);
   if (want->settings.copy_type != ZF_BF16) return;
-  const unsigned short* const copy = buffer_of(handle, index, ZF_COPY);
+  const unsigned short* const copy = buffer_of(handle, (size_t)index, ZF_COPY, NULL);
   for (size_t i = 0; i < n; ++i) CHECK(copy[i] == bf16_of(want->p[i]));
 }
 
@@ -133,7 +118,7 @@ static void run(enum plan_kind kind) {
   make_groups(groups);
   EXPECT(zf_open(&options, groups, GROUPS, &handle), ZF_OK);
   for (int i = 0; i < GROUPS; ++i) {
-    float* const params = buffer_of(handle, i, ZF_PARAMS);
+    float* const params = buffer_of(handle, (size_t)i, ZF_PARAMS, NULL);
     for (size_t k = 0; k < groups[i].elements; ++k) params[k] = random_float();
     want[i] = reference_group(&groups[i], params);
   }
@@ -189,7 +174,7 @@ static void both_buffers_at_once(void) {
   zf_group group = ZF_GROUP_INIT;
   zf_runtime* const handle = open_one(PLAN_SPLIT, N);
   group.elements = N;
-  struct reference_group want = reference_group(&group, buffer_of(handle, 0, ZF_PARAMS));
+  struct reference_group want = reference_group(&group, buffer_of(handle, 0, ZF_PARAMS, NULL));
   for (int round = 0; round < ROUNDS; ++round) {
     zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
     CHECK(kill(worker_of(handle), SIGSTOP) == 0);

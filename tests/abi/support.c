@@ -132,6 +132,24 @@ zf_runtime* open_one(enum plan_kind kind, uint64_t elements) {
   return handle;
 }
 
+void* buffer_of(zf_runtime* handle, size_t group, zf_buffer_kind kind, size_t* bytes) {
+  void* pointer = NULL;
+  EXPECT(zf_buffer(handle, group, kind, &pointer, bytes), ZF_OK);
+  return pointer;
+}
+
+static uint64_t random_bits(void) {
+  static uint64_t state = 88172645463325252u;
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state;
+}
+
+uint64_t random_below(uint64_t bound) { return (random_bits() >> 11) % bound; }
+
+float random_float(void) { return (float)(random_bits() >> 40) / (float)(1u << 23) - 1.0f; }
+
 int64_t now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -51,6 +51,13 @@ const char* write_file(const char* text);
 /* A handle with one group of n elements under a plan of this kind, whose worker is never started again. */
 zf_runtime* open_one(enum plan_kind kind, uint64_t elements);
 
+/* Where an array of a group lies; bytes may be NULL. */
+void* buffer_of(zf_runtime* handle, size_t group, zf_buffer_kind kind, size_t* bytes);
+
+/* The same numbers in every run; the float is in [-1, 1). */
+uint64_t random_below(uint64_t bound);
+float random_float(void);
+
 int64_t now_ns(void);
 
 /* Open descriptors of this process. */

@@ -21,31 +21,37 @@ using testing::StartsWith;
 
 std::size_t grains_of(const Slice& slice) { return (slice.size() + kSliceGrain - 1) / kSliceGrain; }
 
-TEST(Shares, CoverEveryGroupOnceAndAreEqualWithinAGrain) {
+TEST(Shares, CoverEveryChunkOnceAndAreEqualWithinAGrain) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 300; ++round) {
     const std::size_t members = 1 + random() % 70;
-    std::vector<std::uint64_t> elements(1 + random() % 20);
-    for (auto& count : elements) count = random() % (random() % 2 == 0 ? 20 : 3'000'000);
-    const auto shares = shares_of(elements, members);
-    ASSERT_EQ(shares.size(), elements.size());
+    std::vector<GroupCut> groups(1 + random() % 20);
+    for (GroupCut& group : groups) {
+      group.elements = random() % (random() % 2 == 0 ? 20 : 3'000'000);
+      group.chunk_elements = (1 + random() % 1000) * kSliceGrain;
+    }
+    const auto shares = shares_of(groups, members);
+    ASSERT_EQ(shares.size(), groups.size());
     std::vector<std::size_t> total(members, 0);
-    for (std::size_t group = 0; group < elements.size(); ++group) {
-      ASSERT_EQ(shares[group].size(), members);
+    for (std::size_t group = 0; group < groups.size(); ++group) {
       std::size_t end = 0;
-      std::size_t least = ~std::size_t{0};
-      std::size_t most = 0;
-      for (std::size_t member = 0; member < members; ++member) {
-        const Slice& slice = shares[group][member];
-        ASSERT_EQ(slice.begin, end);
-        ASSERT_TRUE(slice.begin % kSliceGrain == 0 || slice.size() == 0);
-        end = slice.end;
-        least = std::min(least, grains_of(slice));
-        most = std::max(most, grains_of(slice));
-        total[member] += grains_of(slice);
+      for (std::size_t chunk = 0; chunk < shares[group].size(); ++chunk) {
+        ASSERT_EQ(shares[group][chunk].size(), members);
+        ASSERT_EQ(end, chunk * groups[group].chunk_elements);
+        std::size_t least = ~std::size_t{0};
+        std::size_t most = 0;
+        for (std::size_t member = 0; member < members; ++member) {
+          const Slice& slice = shares[group][chunk][member];
+          ASSERT_EQ(slice.begin, end);
+          ASSERT_TRUE(slice.begin % kSliceGrain == 0 || slice.size() == 0);
+          end = slice.end;
+          least = std::min(least, grains_of(slice));
+          most = std::max(most, grains_of(slice));
+          total[member] += grains_of(slice);
+        }
+        ASSERT_LE(most - least, 1U);
       }
-      ASSERT_EQ(end, elements[group]);
-      ASSERT_LE(most - least, 1U);
+      ASSERT_EQ(end, groups[group].elements);
     }
     const auto [least, most] = std::minmax_element(total.begin(), total.end());
     ASSERT_LE(*most - *least, 1U);
@@ -53,10 +59,10 @@ TEST(Shares, CoverEveryGroupOnceAndAreEqualWithinAGrain) {
 }
 
 TEST(Shares, SmallGroupsKeepAllMembersBusy) {
-  const auto shares = shares_of(std::vector<std::uint64_t>(16, 4 * kSliceGrain), 16);
+  const auto shares = shares_of(std::vector<GroupCut>(16, {4 * kSliceGrain, 1024 * kSliceGrain}), 16);
   for (std::size_t member = 0; member < 16; ++member) {
     std::size_t grains = 0;
-    for (const auto& group : shares) grains += grains_of(group[member]);
+    for (const auto& group : shares) grains += grains_of(group.front()[member]);
     EXPECT_EQ(grains, 4U) << "member " << member;
   }
 }

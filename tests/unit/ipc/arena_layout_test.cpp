@@ -29,7 +29,9 @@ std::vector<GroupShape> random_groups(std::mt19937& random) {
 std::vector<ArrayPlace> all_places(const ArenaLayout& layout) {
   std::vector<ArrayPlace> places = {{0, sizeof(ControlBlock)},
                                     {layout.groups_offset, layout.shapes.size() * sizeof(GroupBlock)},
-                                    {layout.ring_offset, layout.ring_capacity * sizeof(WorkEntry)}};
+                                    {layout.ring_offset, layout.ring_capacity * sizeof(WorkEntry)},
+                                    {layout.undo_offset, layout.members * kUndoBytes},
+                                    {layout.members_offset, layout.members * sizeof(MemberProgress)}};
   for (const auto& arrays : layout.arrays) places.insert(places.end(), arrays.begin(), arrays.end());
   return places;
 }
@@ -37,7 +39,7 @@ std::vector<ArrayPlace> all_places(const ArenaLayout& layout) {
 TEST(ArenaLayout, PartsAreAlignedDisjointAndInside) {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
-    const ArenaLayout layout = arena_layout(random_groups(random));
+    const ArenaLayout layout = arena_layout(random_groups(random), 1 + random() % 70);
     std::uint64_t end = 0;
     for (const ArrayPlace& place : all_places(layout)) {
       ASSERT_GE(place.offset, end);
@@ -85,10 +87,20 @@ TEST(ArenaLayout, ArraysHaveTheBytesOfTheirTypes) {
   EXPECT_EQ(bytes(1, ArrayKind::copy), 0U);
 }
 
+TEST(ArenaLayout, ChunksHaveTheBytesAskedForInTheCopy) {
+  const auto elements = [](ElementType copy, std::uint64_t chunk_bytes) {
+    return chunk_elements({.elements = 1, .copy_type = copy, .chunk_bytes = chunk_bytes});
+  };
+  EXPECT_EQ(elements(ElementType::bf16, kChunkBytes), kChunkBytes / 2);
+  EXPECT_EQ(elements(ElementType::none, kChunkBytes), kChunkBytes / 4);
+  EXPECT_EQ(elements(ElementType::f16, 3 * kPageBytes + 1), 3 * kChunkGrain) << "whole pages";
+  EXPECT_EQ(elements(ElementType::f16, 1), kChunkGrain) << "never nothing";
+}
+
 TEST(ArenaLayout, RingHasRoomForEveryGroupAndBuffer) {
   for (std::size_t groups = 1; groups < 70; ++groups) {
     const ArenaLayout layout = arena_layout(std::vector<GroupShape>(groups, GroupShape{.elements = 1}));
-    EXPECT_GE(layout.ring_capacity, groups * kGradBuffers);
+    EXPECT_GE(layout.ring_capacity, groups * kGradBuffers * kWorkKinds);
     EXPECT_EQ(layout.ring_capacity & (layout.ring_capacity - 1), 0U);
   }
 }

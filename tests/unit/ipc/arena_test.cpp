@@ -101,9 +101,9 @@ TEST(Arena, AnotherVersionIsToldToBothSides) {
   const Arena arena = Arena::create(arena_layout({{.elements = 3}}));
   arena.control().prefix.version = kArenaVersion + 1;
   EXPECT_THAT(refusal_of_attaching(duplicate(arena)),
-              HasSubstr("arena version 3, this zf-optimizer speaks 2"));
+              HasSubstr("arena version 4, this zf-optimizer speaks 3"));
   EXPECT_EQ(arena.control().prefix.worker_state.load(), WorkerState::failed);
-  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 3"));
+  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 4"));
 }
 
 TEST(Arena, AttachRefusesOffsetsThatDoNotFit) {
@@ -118,6 +118,9 @@ TEST(Arena, AttachRefusesOffsetsThatDoNotFit) {
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().group_count = 1U << 30; }), block);
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().groups_offset = ~0ULL; }), block);
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().ring_capacity = 3; }), block);
+  EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().members_offset = ~0ULL; }), block);
+  EXPECT_THAT(refusal_after([](const Arena& arena) { arena.group(1).chunk_elements = 0; }),
+              HasSubstr("chunks of nothing"));
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.group(1).arrays[2].bytes = ~0ULL; }),
               HasSubstr("group 1 lies outside"));
 }

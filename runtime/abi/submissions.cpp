@@ -1,0 +1,138 @@
+#include "submissions.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "group_settings.hpp"
+#include "status.hpp"
+
+namespace zf {
+namespace {
+
+WorkKind kind_of(const zf_submit_args& args) {
+  static_assert(static_cast<int>(WorkKind::step) == ZF_STEP && static_cast<int>(WorkKind::norm) == ZF_NORM);
+  return static_cast<WorkKind>(args.work);
+}
+
+void check(const zf_submit_args& args, std::size_t group_count) {
+  if (args.work >= kWorkKinds)
+    throw Refusal(ZF_ERROR_USAGE, fmt::format("work is {}; it must be ZF_STEP or ZF_NORM", args.work));
+  if (args.buffer >= kGradBuffers)
+    throw Refusal(ZF_ERROR_USAGE, fmt::format("buffer is {}; it must be 0 or 1", args.buffer));
+  if (!std::isfinite(args.grad_scale))
+    throw Refusal(ZF_ERROR_USAGE, fmt::format("grad_scale is {}", args.grad_scale), "skip the step instead");
+  if (args.groups == nullptr && args.n_groups != 0)
+    throw Refusal(ZF_ERROR_USAGE, fmt::format("groups is NULL, and n_groups {}", args.n_groups));
+  if (args.n_groups > group_count)
+    throw Refusal(ZF_ERROR_USAGE, fmt::format("n_groups is {}; there are {}", args.n_groups, group_count));
+}
+
+}  // namespace
+
+Submissions::Submissions(const Arena& arena, const std::vector<zf_group>& groups) : arena_(arena) {
+  for (const zf_group& group : groups) groups_.push_back({.settings = group});
+  chosen_.reserve(groups.size());
+}
+
+void Submissions::check_group(std::size_t group) const {
+  if (group < groups_.size()) return;
+  throw Refusal(ZF_ERROR_USAGE, fmt::format("group {}: there are {}", group, groups_.size()));
+}
+
+void Submissions::set_group(std::size_t group, const zf_group* settings) {
+  check_group(group);
+  const zf_group changed = read_group(settings, group);
+  check_same_shape(groups_[group].settings, changed, group);
+  groups_[group].settings = changed;
+}
+
+std::uint64_t Submissions::submitted() const {
+  return arena_.control().submitted.load(std::memory_order_seq_cst);
+}
+
+bool Submissions::all_done() const {
+  return arena_.control().completed.load(std::memory_order_seq_cst) == submitted();
+}
+
+std::uint64_t Submissions::submit(const zf_submit_args& args) {
+  check(args, groups_.size());
+  choose_groups(args);
+  std::uint64_t count = submitted();
+  for (const std::uint32_t group : chosen_) publish(group, args, ++count);
+  arena_.control().submitted.store(count, std::memory_order_seq_cst);
+  arena_.control().work.ring();
+  return count;
+}
+
+void Submissions::choose_groups(const zf_submit_args& args) {
+  chosen_.clear();
+  if (args.groups != nullptr) {
+    chosen_.assign(args.groups, args.groups + args.n_groups);
+  } else {
+    chosen_.resize(groups_.size());
+    std::iota(chosen_.begin(), chosen_.end(), 0U);
+  }
+  ++calls_;
+  const std::uint64_t completed = arena_.control().completed.load(std::memory_order_seq_cst);
+  for (const std::uint32_t index : chosen_) {
+    check_group(index);
+    Group& group = groups_[index];
+    if (std::exchange(group.chosen_by, calls_) == calls_)
+      throw Refusal(ZF_ERROR_USAGE, fmt::format("group {} is named twice", index));
+    // A step may follow a norm of its gradients: they are done in order.
+    const bool busy = group.last_of(WorkKind::step, args.buffer).ticket > completed ||
+                      group.last_of(kind_of(args), args.buffer).ticket > completed;
+    if (busy) {
+      throw Refusal(ZF_ERROR_BUSY,
+                    fmt::format("group {}: gradient buffer {} is still being read", index, args.buffer),
+                    "zf_wait for its last submission, or use the other buffer");
+    }
+  }
+}
+
+void Submissions::publish(std::uint32_t index, const zf_submit_args& args, std::uint64_t ticket) {
+  Group& group = groups_[index];
+  GroupBlock& block = arena_.group(index);
+  const WorkKind kind = kind_of(args);
+  group.last_of(kind, args.buffer) = {.ticket = ticket, .first_chunk = chunks_};
+  arena_.entry(ticket - 1) = {
+      .group = index, .buffer = args.buffer, .kind = kind, .unused = 0, .first_chunk = chunks_};
+  if (kind == WorkKind::norm) return;
+  chunks_ += block.chunks();
+  block.requests[args.buffer] = {.lr = group.settings.lr,
+                                 .beta1 = group.settings.beta1,
+                                 .beta2 = group.settings.beta2,
+                                 .eps = group.settings.eps,
+                                 .weight_decay = group.settings.weight_decay,
+                                 .grad_scale = args.grad_scale,
+                                 .adamw = group.settings.mode == ZF_ADAMW ? 1U : 0U,
+                                 .bias_correction = group.settings.bias_correction != 0 ? 1U : 0U,
+                                 .step = args.step,
+                                 .serial = ++group.serial};
+}
+
+SubmittedStep Submissions::last_step(std::size_t group, std::uint64_t ticket) const {
+  SubmittedStep found;
+  for (const Last& last : groups_[group].last[static_cast<std::size_t>(WorkKind::step)]) {
+    if (last.ticket <= ticket && last.ticket > found.ticket) found = {last.ticket, last.first_chunk};
+  }
+  return found;
+}
+
+std::uint64_t elements_done(const Arena& arena, std::size_t group, const SubmittedStep& step) {
+  const ControlBlock& control = arena.control();
+  const GroupBlock& block = arena.group(group);
+  if (control.completed.load(std::memory_order_seq_cst) >= step.ticket) return block.elements;
+  std::uint64_t chunks = block.chunks();
+  for (std::size_t i = 0; i < control.members; ++i) {
+    const std::uint64_t passed = arena.member(i).chunks.load(std::memory_order_seq_cst);
+    chunks = std::min(chunks, passed > step.first_chunk ? passed - step.first_chunk : 0);
+  }
+  return std::min(chunks * block.chunk_elements, block.elements);
+}
+
+}  // namespace zf
