@@ -129,6 +129,7 @@ zf_runtime* open_one(enum plan_kind kind, uint64_t elements) {
   group.elements = elements;
   EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
   CHECK(handle != NULL);
+  unlink(options.plan_path); /* now: a test may be about to be killed */
   return handle;
 }
 
