@@ -38,7 +38,15 @@ std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesy
               "give -o a path in a folder that exists and can be written");
 }
 
-/// 0, or the errno of the write that failed.
+/// The rename itself must survive a power cut. File systems that cannot sync a folder say EINVAL.
+int sync_folder(const std::filesystem::path& folder) {
+  const FileDescriptor fd(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return errno == EACCES ? 0 : errno;  // a folder that may be written but not listed
+  return ::fsync(fd.get()) == 0 || errno == EINVAL ? 0 : errno;
+}
+
+}  // namespace
+
 int write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
@@ -48,15 +56,6 @@ int write_all(int fd, std::string_view text) {
   }
   return 0;
 }
-
-/// The rename itself must survive a power cut. File systems that cannot sync a folder say EINVAL.
-int sync_folder(const std::filesystem::path& folder) {
-  const FileDescriptor fd(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid()) return errno == EACCES ? 0 : errno;  // a folder that may be written but not listed
-  return ::fsync(fd.get()) == 0 || errno == EINVAL ? 0 : errno;
-}
-
-}  // namespace
 
 std::string read_text_file(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a FIFO without a writer would wait for one for ever.

@@ -20,4 +20,7 @@ std::string read_text_file(const std::filesystem::path& path);
 /// Mode 0644 within the umask.
 void write_text_file_atomically(const std::filesystem::path& path, std::string_view text);
 
+/// The whole of `text`, however many writes that takes. 0, or the errno of the write that failed.
+int write_all(int fd, std::string_view text);
+
 }  // namespace zf

@@ -1,4 +1,5 @@
 #!/bin/busybox sh
+# shellcheck shell=dash
 # The guest's first process: mounts what every Linux has, waits for CPUs that are plugged in later, runs /command,
 # reports its exit code and switches the machine off.
 # Serial ports: 0 the kernel's messages, 1 and 2 the command's output and errors, 3 what we tell the host.
@@ -20,7 +21,7 @@ raw
 
 echo ready >/dev/ttyS3
 wanted=$(sed -n 's/.*zf_cpus=\([0-9]*\).*/\1/p' /proc/cmdline)
-present() { ls -d /sys/devices/system/cpu/cpu[0-9]* | wc -l; }
+present() { find /sys/devices/system/cpu -maxdepth 1 -name "cpu[0-9]*" | wc -l; }
 tries=0
 while [ "$(present)" -lt "$wanted" ] && [ "$tries" -lt 300 ]; do
   sleep 0.1

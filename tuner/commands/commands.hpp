@@ -21,6 +21,7 @@ Command explain_command();
 Command check_command();
 Command exec_command();
 Command bench_command();
+Command publish_command();
 
 /// All of them, in the order of the help.
 std::vector<Command> all_commands();

@@ -1,0 +1,113 @@
+#include "os/publish.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/error.hpp"
+#include "os/file.hpp"
+#include "tree.hpp"
+
+namespace zf {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Publish : public testing::Test {
+ protected:
+  void expect_refused(const std::string& why) {
+    try {
+      publish_text_file(target, "plan");
+      FAIL() << "published";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::runtime_error);
+      EXPECT_THAT(error.what(), HasSubstr(run.string()));
+      EXPECT_THAT(error.what(), HasSubstr(why));
+    }
+  }
+  std::size_t files_in_folder() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(run), fs::directory_iterator()));
+  }
+
+  TemporaryFolder folder;
+  const fs::path run = folder.path() / "run";
+  const fs::path target = run / "4711.json";
+};
+
+TEST_F(Publish, EveryoneMayReadWhateverTheUmask) {
+  const mode_t before = umask(0077);
+  publish_text_file(target, "plan");
+  umask(before);
+  EXPECT_EQ(read_text_file(target), "plan");
+  EXPECT_EQ(static_cast<int>(fs::status(run).permissions()), 0755);
+  EXPECT_EQ(static_cast<int>(fs::status(target).permissions()), 0644);
+}
+
+TEST_F(Publish, WhatIsThereIsReplacedAndWhatAKilledOneLeftIsGone) {
+  publish_text_file(target, "old");
+  write_text_file_atomically(run / ".4711.json.tmp", "half of");
+  publish_text_file(target, "new");
+  EXPECT_EQ(read_text_file(target), "new");
+  EXPECT_EQ(files_in_folder(), 1u);
+}
+
+TEST_F(Publish, LinkUnderItsNameIsReplacedNotFollowed) {
+  write_text_file_atomically(folder.path() / "precious", "precious");
+  fs::create_directory(run);
+  for (const char* name : {"4711.json", ".4711.json.tmp"})
+    fs::create_symlink(folder.path() / "precious", run / name);
+  publish_text_file(target, "plan");
+  EXPECT_EQ(read_text_file(folder.path() / "precious"), "precious");
+  EXPECT_EQ(read_text_file(target), "plan");
+  EXPECT_FALSE(fs::is_symlink(target));
+  EXPECT_EQ(files_in_folder(), 1u);
+}
+
+TEST_F(Publish, FolderThatIsALinkIsRefused) {
+  fs::create_directory(folder.path() / "elsewhere");
+  fs::create_directory_symlink(folder.path() / "elsewhere", run);
+  expect_refused("link");
+  EXPECT_TRUE(fs::is_empty(folder.path() / "elsewhere"));
+}
+
+TEST_F(Publish, FolderThatOthersMayWriteInIsRefused) {
+  fs::create_directory(run);
+  for (const auto writers : {fs::perms::group_write, fs::perms::others_write}) {
+    fs::permissions(run, fs::perms::owner_all | writers);
+    expect_refused("others may write");
+    EXPECT_TRUE(fs::is_empty(run));
+  }
+}
+
+TEST_F(Publish, FolderOfAnotherUserIsRefused) {
+  fs::create_directory(run);
+  if (chown(run.c_str(), 65534, 65534) != 0) GTEST_SKIP() << "giving a folder away needs root";
+  expect_refused("user 65534");
+}
+
+TEST_F(Publish, MissingParentIsNamed) {
+  fs::remove(folder.path());
+  expect_refused("No such file");
+}
+
+TEST_F(Publish, FailedWriteLeavesTheOldFileAndNothingElse) {
+  publish_text_file(target, "old");
+  struct rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small = {4096, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THROW(publish_text_file(target, std::string(10000, 'x')), Error);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(read_text_file(target), "old");
+  EXPECT_EQ(files_in_folder(), 1u);
+}
+
+}  // namespace
+}  // namespace zf
