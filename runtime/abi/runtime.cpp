@@ -12,6 +12,7 @@
 #include "group_settings.hpp"
 #include "os/environment.hpp"
 #include "plan_binding.hpp"
+#include "state_file.hpp"
 #include "status.hpp"
 #include "worker_program.hpp"
 
@@ -195,6 +196,38 @@ bool Runtime::await(Happened happened, Nanoseconds deadline) {
 bool Runtime::await_ticket(std::uint64_t ticket, Nanoseconds deadline) {
   const auto is_done = [&] { return arena_.control().completed.load(std::memory_order_seq_cst) >= ticket; };
   return await(is_done, deadline);
+}
+
+void Runtime::check_all_done() const {
+  if (!submissions_.all_done()) throw Refusal(ZF_ERROR_BUSY, "steps are under way", "zf_wait for them first");
+}
+
+std::uint64_t Runtime::step(std::size_t group) {
+  submissions_.check_group(group);
+  const std::lock_guard lock(mutex_);
+  check_all_done();
+  return last_progress(arena_.group(group)).step;
+}
+
+void Runtime::set_step(std::size_t group, std::uint64_t step) {
+  submissions_.check_group(group);
+  const std::lock_guard lock(mutex_);
+  check_all_done();
+  // Powers of no betas: the next step calculates its own from its number.
+  last_progress(arena_.group(group)) = {
+      .step = step, .beta1 = 0, .beta2 = 0, .beta1_power = 1, .beta2_power = 1};
+}
+
+void Runtime::export_state(const char* path) {
+  const std::lock_guard lock(mutex_);
+  check_all_done();
+  write_state(path, arena_, submissions_);
+}
+
+void Runtime::import_state(const char* path) {
+  const std::lock_guard lock(mutex_);
+  check_all_done();
+  read_state(path, arena_, submissions_);
 }
 
 zf_stats Runtime::stats() {

@@ -33,6 +33,10 @@ class Runtime {
   bool progress(std::uint64_t ticket, std::size_t group, std::uint64_t at_least, std::int64_t timeout_ms,
                 std::uint64_t* elements);
   void norm(std::size_t group, std::uint32_t buffer, double* sum_of_squares, std::int32_t* finite);
+  std::uint64_t step(std::size_t group);
+  void set_step(std::size_t group, std::uint64_t step);
+  void export_state(const char* path);
+  void import_state(const char* path);
   zf_stats stats();
   /// The worker is gone then, whatever is thrown.
   void end();
@@ -47,6 +51,8 @@ class Runtime {
   Runtime(Prepared&& prepared, const std::vector<zf_group>& groups);
 
   void check_not_ended() const;
+  /// Throws Refusal(ZF_ERROR_BUSY) while the worker may write. Under mutex_.
+  void check_all_done() const;
   /// The ticket, or the last one for 0. Throws Refusal(ZF_ERROR_USAGE) for one that was not given.
   std::uint64_t known_ticket(std::uint64_t ticket) const;
   /// False: not by `deadline`. Revives the worker if need be.

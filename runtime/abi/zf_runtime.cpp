@@ -94,6 +94,8 @@ const char* zf_status_name(zf_status status) {
       return "ZF_ERROR_FORKED";
     case ZF_ERROR_BUSY:
       return "ZF_ERROR_BUSY";
+    case ZF_ERROR_STATE:
+      return "ZF_ERROR_STATE";
     case ZF_ERROR_INTERNAL:
       return "ZF_ERROR_INTERNAL";
     default:
@@ -162,6 +164,22 @@ zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum
     runtime_of(handle).norm(group, buffer, required(sum_of_squares, "sum_of_squares"),
                             required(finite, "finite"));
   });
+}
+
+zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step) {
+  return zf::guarded([&] { *required(step, "step") = runtime_of(handle).step(group); });
+}
+
+zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step) {
+  return zf::guarded([&] { runtime_of(handle).set_step(group, step); });
+}
+
+zf_status zf_export_state(zf_runtime* handle, const char* path) {
+  return zf::guarded([&] { runtime_of(handle).export_state(required(path, "path")); });
+}
+
+zf_status zf_import_state(zf_runtime* handle, const char* path) {
+  return zf::guarded([&] { runtime_of(handle).import_state(required(path, "path")); });
 }
 
 zf_status zf_get_stats(zf_runtime* handle, zf_stats* stats) {

@@ -52,16 +52,17 @@ ZF_API const char* zf_version(void);
 typedef int32_t zf_status;
 enum {
   ZF_OK = 0,
-  ZF_TIMEOUT = 1,        /* not yet; the optimizer lives */
-  ZF_WORKER_DIED = 2,    /* the optimizer process ended, and is not started again; zf_last_error says why */
-  ZF_ERROR_USAGE = 3,    /* a wrong argument, or a call at the wrong time */
-  ZF_ERROR_PLAN = 4,     /* no plan, a broken one, or one for other CPUs than there are here */
-  ZF_ERROR_SYSTEM = 5,   /* the machine refused: memory, processes, descriptors */
-  ZF_ERROR_WORKER = 6,   /* zf-optimizer is missing, or could not start */
-  ZF_ERROR_ABI = 7,      /* program and library are of versions that do not fit */
-  ZF_ERROR_FORKED = 8,   /* called in a child of the process that opened the handle */
-  ZF_ERROR_BUSY = 9,     /* this gradient buffer's last submission is not done, or another thread waits */
-  ZF_ERROR_INTERNAL = 10 /* our bug */
+  ZF_TIMEOUT = 1,         /* not yet; the optimizer lives */
+  ZF_WORKER_DIED = 2,     /* the optimizer process ended, and is not started again; zf_last_error says why */
+  ZF_ERROR_USAGE = 3,     /* a wrong argument, or a call at the wrong time */
+  ZF_ERROR_PLAN = 4,      /* no plan, a broken one, or one for other CPUs than there are here */
+  ZF_ERROR_SYSTEM = 5,    /* the machine refused: memory, processes, descriptors */
+  ZF_ERROR_WORKER = 6,    /* zf-optimizer is missing, or could not start */
+  ZF_ERROR_ABI = 7,       /* program and library are of versions that do not fit */
+  ZF_ERROR_FORKED = 8,    /* called in a child of the process that opened the handle */
+  ZF_ERROR_BUSY = 9,      /* this gradient buffer's last submission is not done, or another thread waits */
+  ZF_ERROR_INTERNAL = 10, /* our bug */
+  ZF_ERROR_STATE = 11     /* a state file that is damaged, or of another version, or of other groups */
 };
 
 /* "ZF_WORKER_DIED" for 2, and so on; "?" for what is none. Never NULL. */
@@ -221,6 +222,27 @@ ZF_API zf_status zf_progress(zf_runtime* handle, uint64_t ticket, size_t group, 
  * nothing. */
 ZF_API zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum_of_squares,
                          int32_t* finite);
+
+/* The number of the group's last step; 0 before the first. ZF_ERROR_BUSY while anything is under way. */
+ZF_API zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step);
+
+/* The number that the group's next step comes after: for parameters and moments that are written into the
+ * buffers by hand. The next bias correction is float(pow(beta, step + 1)), as for zf_submit_args.step; only a
+ * state file carries the running product on, bit for bit. ZF_ERROR_BUSY while anything is under way. */
+ZF_API zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step);
+
+/* Writes parameters, moments and step counts of all groups to a file (docs/state-format.md), with checksums:
+ * to a temporary one beside it, which is synced and takes its place. ZF_ERROR_BUSY while anything is under
+ * way, and zf_submit of other threads waits meanwhile; works after the optimizer has died, or was ended.
+ * ZF_ERROR_SYSTEM: what was there before is untouched. */
+ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
+
+/* Reads such a file back into the buffers: the training goes on bit for bit as it would have, on any number
+ * of threads, any instruction set and any machine. Settings (lr, betas, ...) stay those of the handle; the
+ * number of groups, their elements and their modes must be those of the file. ZF_STALE and ZF_COPY are
+ * written by the next step. Everything is verified before anything is changed. ZF_ERROR_STATE: damaged,
+ * another version, other groups; ZF_ERROR_USAGE: no file there; ZF_ERROR_BUSY. */
+ZF_API zf_status zf_import_state(zf_runtime* handle, const char* path);
 
 typedef struct zf_stats {
   uint32_t struct_size;

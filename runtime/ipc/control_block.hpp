@@ -113,8 +113,9 @@ struct alignas(64) GroupBlock {
   std::array<ArrayPlace, kArrayKinds> arrays;
   // By the trainer, one per gradient buffer.
   std::array<GroupRequest, kGradBuffers> requests;
-  // By the worker. The last finished step is progress[committed % 2]: the next one is written beside it and
-  // becomes true with one store, so that a death at any instruction leaves a whole one.
+  // By the worker, and by the trainer while nothing is under way. The last finished step is
+  // progress[committed % 2]: the next one is written beside it and becomes true with one store, so that a
+  // death at any instruction leaves a whole one.
   alignas(64) std::atomic<std::uint64_t> committed;
   std::array<GroupProgress, 2> progress;
   std::array<GroupNorm, kGradBuffers> norms;  ///< of each gradient buffer
@@ -131,6 +132,11 @@ struct alignas(64) GroupBlock {
 };
 static_assert(sizeof(GroupBlock) == 384 && offsetof(GroupBlock, requests) == 144 &&
               offsetof(GroupBlock, committed) == 256 && offsetof(GroupBlock, norms) == 312);
+
+/// Of the last finished step.
+inline GroupProgress& last_progress(GroupBlock& group) {
+  return group.progress[group.committed.load(std::memory_order_acquire) % 2];
+}
 
 enum class WorkKind : std::uint32_t { step, norm };
 inline constexpr std::size_t kWorkKinds = 2;

@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <optional>
+#include <tuple>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -35,7 +37,7 @@ std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesy
     if (errno != EEXIST) break;
   }
   throw_errno(errno, fmt::format("cannot write {}: cannot create a file in its folder", path.string()),
-              "give -o a path in a folder that exists and can be written");
+              "give a path in a folder that exists and can be written");
 }
 
 /// The rename itself must survive a power cut. File systems that cannot sync a folder say EINVAL.
@@ -47,29 +49,41 @@ int sync_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-int write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return 0;
-}
-
-std::string read_text_file(const std::filesystem::path& path) {
+FileDescriptor open_regular_file(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a FIFO without a writer would wait for one for ever.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) refuse(path, errno_text(errno), "check the path and its permissions");
   struct stat status = {};
   checked(::fstat(file.get(), &status), path.string());
   if (S_ISDIR(status.st_mode)) refuse(path, "is a folder", "name a file in it");
   if (!S_ISREG(status.st_mode))
     refuse(path, "is no regular file (a FIFO or a device)", "copy it to a file first");
+  return file;
+}
 
+std::uint64_t size_of_file(int fd) {
+  struct stat status = {};
+  checked(::fstat(fd, &status), "fstat");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+std::size_t read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes) {
+  std::size_t used = 0;
+  while (used < bytes.size()) {
+    const ssize_t got =
+        ::pread(fd, bytes.data() + used, bytes.size() - used, static_cast<off_t>(offset + used));
+    if (got < 0 && errno == EINTR) continue;
+    if (checked(got, "reading a file", "check the file system that it lies on") == 0) break;
+    used += static_cast<std::size_t>(got);
+  }
+  return used;
+}
+
+std::string read_text_file(const std::filesystem::path& path) {
+  const FileDescriptor file = open_regular_file(path);
   std::string text;
   const auto limit = kMaxTextFileBytes + 1;
-  text.reserve(std::min(static_cast<std::size_t>(status.st_size) + 1, limit));
+  text.reserve(std::min(size_of_file(file.get()) + 1, limit));
   for (std::size_t used = 0;;) {
     text.resize(std::min(used + 65536, limit));
     const ssize_t got = ::read(file.get(), text.data() + used, text.size() - used);
@@ -86,26 +100,57 @@ std::string read_text_file(const std::filesystem::path& path) {
   }
 }
 
-void write_text_file_atomically(const std::filesystem::path& path, std::string_view text) {
+int write_all_at(int fd, std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    offset += static_cast<std::uint64_t>(written);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   struct stat old = {};
   // Root could rename a plan over /dev/null.
-  if (::stat(path.c_str(), &old) == 0 && !S_ISREG(old.st_mode)) {
+  if (::stat(path_.c_str(), &old) == 0 && !S_ISREG(old.st_mode)) {
     throw Error(Exit::runtime_error,
-                fmt::format("cannot write {}: it exists and is no regular file", path.string()),
+                fmt::format("cannot write {}: it exists and is no regular file", path_.string()),
                 "give the path of a file");
   }
-  const auto [file, temporary] = create_beside(path);
-  int error = write_all(file.get(), text);
-  if (error == 0 && ::fsync(file.get()) != 0) error = errno;
-  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error != 0) {
-    ::unlink(temporary.c_str());
-    throw_errno(error, fmt::format("cannot write {}", path.string()),
-                "free some space or give another path; what was there before is unchanged");
-  }
-  error = sync_folder(path.parent_path());
+  std::tie(file_, temporary_) = create_beside(path_);
+}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail(int error) const {
+  throw_errno(error, fmt::format("cannot write {}", path_.string()),
+              "free some space or give another path; what was there before is unchanged");
+}
+
+void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (const int error = write_all_at(file_.get(), offset, bytes); error != 0) fail(error);
+}
+
+void AtomicFile::set_size(std::uint64_t bytes) {
+  if (::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0) fail(errno);
+}
+
+void AtomicFile::commit() {
+  if (::fsync(file_.get()) != 0 || std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
+  temporary_.clear();
+  const int error = sync_folder(path_.parent_path());
   if (error != 0)
-    throw_errno(error, fmt::format("{} is written, but its folder cannot be synced", path.string()));
+    throw_errno(error, fmt::format("{} is written, but its folder cannot be synced", path_.string()));
+}
+
+void write_text_file_atomically(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write_at(0, std::as_bytes(std::span(text)));
+  file.commit();
 }
 
 }  // namespace zf

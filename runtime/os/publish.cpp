@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <span>
 #include <string>
 
 #include "base/error.hpp"
@@ -45,7 +46,7 @@ int write_for_all(int folder, const std::string& name, std::string_view text) {
   const FileDescriptor file(
       ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!file.valid()) return errno;
-  if (const int error = write_all(file.get(), text); error != 0) return error;
+  if (const int error = write_all_at(file.get(), 0, std::as_bytes(std::span(text))); error != 0) return error;
   if (::fchmod(file.get(), 0644) != 0) return errno;
   return ::fsync(file.get()) == 0 ? 0 : errno;
 }

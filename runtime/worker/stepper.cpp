@@ -101,11 +101,10 @@ Job Stepper::job_of(const WorkEntry& entry) const {
   Job job;
   job.entry = entry;
   if (entry.kind == WorkKind::norm) return job;
-  const GroupBlock& group = arena_.group(entry.group);
+  GroupBlock& group = arena_.group(entry.group);
   const GroupRequest& request = group.requests[entry.buffer];
   const AdamSettings settings = settings_of(request);
-  const AdamProgress before =
-      progress_of(group.progress[group.committed.load(std::memory_order_acquire) % 2]);
+  const AdamProgress before = progress_of(last_progress(group));
   job.serial = request.serial;
   job.variant = variant_of(group, settings);
   job.variant.undo = true;

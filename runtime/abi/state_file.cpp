@@ -1,0 +1,214 @@
+#include "state_file.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/crc32.hpp"
+#include "base/version.hpp"
+#include "os/file.hpp"
+#include "state_format.hpp"
+#include "status.hpp"
+
+namespace zf {
+namespace {
+
+constexpr const char* kEarlier = "take an earlier checkpoint";
+constexpr std::array<std::string_view, kStateArrays.size()> kArrayNames = {"parameters", "first moments",
+                                                                           "second moments"};
+
+[[noreturn]] void refuse(const std::filesystem::path& path, std::string_view what,
+                         std::string_view next = kEarlier) {
+  throw Refusal(ZF_ERROR_STATE, fmt::format("{}: {}", path.string(), what), next);
+}
+
+std::uint64_t to_page(std::uint64_t bytes) { return (bytes + kStatePage - 1) / kStatePage * kStatePage; }
+
+template <class T>
+std::span<std::byte> bytes_of_object(T& object) {
+  return std::as_writable_bytes(std::span(&object, 1));
+}
+
+std::span<std::byte> memory_of(const Arena& arena, std::size_t group, ArrayKind kind) {
+  const ArrayPlace& place = arena.group(group).place(kind);
+  return {arena.at<std::byte>(place.offset), place.bytes};
+}
+
+/// The checksum of an array that ends with zeros up to its page.
+std::uint32_t crc_with_zeros(std::uint32_t crc, std::uint64_t bytes) {
+  static constexpr std::array<std::byte, kStatePage> zeros = {};
+  return crc32(crc, std::span(zeros).first(to_page(bytes) - bytes));
+}
+
+std::uint64_t arrays_offset_of(std::size_t groups) {
+  return to_page(sizeof(StateHeader) + groups * sizeof(StateGroup));
+}
+
+/// Header and groups of a file for these groups; checksums of arrays and of all before them still 0.
+struct Table {
+  StateHeader header = {};
+  std::vector<StateGroup> groups;
+};
+
+Table table_of(const Arena& arena, const Submissions& submissions) {
+  Table table;
+  table.groups.resize(submissions.group_count());
+  std::uint64_t at = arrays_offset_of(table.groups.size());
+  table.header = {.magic = kStateMagic,
+                  .version = kStateVersion,
+                  .group_count = static_cast<std::uint32_t>(table.groups.size()),
+                  .file_bytes = 0,
+                  .arrays_offset = at,
+                  .groups_crc = 0,
+                  .header_crc = 0};
+  for (std::size_t i = 0; i < table.groups.size(); ++i) {
+    const zf_group& settings = submissions.settings(i);
+    table.groups[i] = {.elements = settings.elements,
+                       .progress = last_progress(arena.group(i)),
+                       .mode = static_cast<std::uint32_t>(settings.mode),
+                       .bias_correction = settings.bias_correction != 0 ? 1U : 0U,
+                       .lr = settings.lr,
+                       .beta1 = settings.beta1,
+                       .beta2 = settings.beta2,
+                       .eps = settings.eps,
+                       .weight_decay = settings.weight_decay,
+                       .unused = 0,
+                       .arrays = {}};
+    for (StateArray& array : table.groups[i].arrays) {
+      array.offset = at;
+      at += to_page(settings.elements * sizeof(float));
+    }
+  }
+  table.header.file_bytes = at;
+  return table;
+}
+
+/// The bytes before the arrays, with their checksums.
+std::vector<std::byte> packed(const Table& table) {
+  StateHeader header = table.header;
+  std::vector<std::byte> bytes(header.arrays_offset);
+  std::memcpy(bytes.data() + sizeof header, table.groups.data(), table.groups.size() * sizeof(StateGroup));
+  header.groups_crc = crc32(0, std::span(bytes).subspan(sizeof header));
+  header.header_crc = crc32(0, bytes_of_object(header).first(offsetof(StateHeader, header_crc)));
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return bytes;
+}
+
+/// Calls use(offset, bytes) for pieces of a range: small enough to be in the cache when it is used twice.
+template <class Use>
+void in_pieces(std::uint64_t bytes, Use use) {
+  constexpr std::uint64_t piece = std::uint64_t{1} << 20;
+  for (std::uint64_t at = 0; at < bytes; at += piece) use(at, std::min(piece, bytes - at));
+}
+
+Table read_table(const std::filesystem::path& path, int fd) {
+  Table table;
+  StateHeader& header = table.header;
+  const std::uint64_t size = size_of_file(fd);
+  const std::size_t got = read_at(fd, 0, bytes_of_object(header));
+  if (got >= sizeof header.magic && header.magic != kStateMagic)
+    refuse(path, "is no state file of zf_runtime", "was it written by zf_export_state?");
+  if (got < sizeof header) refuse(path, fmt::format("is truncated: {} bytes, less than its header", size));
+  if (header.version != kStateVersion) {
+    refuse(path,
+           fmt::format("has state version {}; this library ({}) reads version {}", header.version, version(),
+                       kStateVersion),
+           "read it with the release that wrote it");
+  }
+  if (header.header_crc != crc32(0, bytes_of_object(header).first(offsetof(StateHeader, header_crc))))
+    refuse(path, "its header is damaged (checksum)");
+  if (header.arrays_offset != arrays_offset_of(header.group_count))
+    refuse(path, "its header says what no header says", "was it written by zf_export_state?");
+  if (size != header.file_bytes) {
+    refuse(path,
+           fmt::format("{}: {} bytes where {} were written",
+                       size < header.file_bytes ? "is truncated" : "is too long", size, header.file_bytes));
+  }
+  std::vector<std::byte> rest(header.arrays_offset - sizeof header);
+  read_at(fd, sizeof header, rest);
+  if (header.groups_crc != crc32(0, rest)) refuse(path, "its table of groups is damaged (checksum)");
+  table.groups.resize(header.group_count);
+  std::memcpy(table.groups.data(), rest.data(), table.groups.size() * sizeof(StateGroup));
+  return table;
+}
+
+/// What the file was written from must be what it is read into.
+void check_same_groups(const std::filesystem::path& path, const Table& file, const Table& ours) {
+  constexpr const char* next = "open the groups that it was written from";
+  if (file.groups.size() != ours.groups.size())
+    refuse(path, fmt::format("holds {} groups; there are {} here", file.groups.size(), ours.groups.size()),
+           next);
+  for (std::size_t i = 0; i < ours.groups.size(); ++i) {
+    if (file.groups[i].elements != ours.groups[i].elements) {
+      refuse(path,
+             fmt::format("group {} has {} elements; here it has {}", i, file.groups[i].elements,
+                         ours.groups[i].elements),
+             next);
+    }
+    if (file.groups[i].mode != ours.groups[i].mode) {
+      const auto name = [](std::uint32_t mode) { return mode == ZF_ADAMW ? "AdamW" : "Adam"; };
+      refuse(path,
+             fmt::format("group {} is of {}; here it is of {}", i, name(file.groups[i].mode),
+                         name(ours.groups[i].mode)),
+             next);
+    }
+  }
+}
+
+void check_arrays(const std::filesystem::path& path, int fd, const Table& file) {
+  std::vector<std::byte> buffer(std::size_t{1} << 20);
+  for (std::size_t i = 0; i < file.groups.size(); ++i) {
+    for (std::size_t k = 0; k < kStateArrays.size(); ++k) {
+      const StateArray& array = file.groups[i].arrays[k];
+      std::uint32_t crc = 0;
+      in_pieces(to_page(file.groups[i].elements * sizeof(float)), [&](std::uint64_t at, std::uint64_t bytes) {
+        const std::span piece = std::span(buffer).first(bytes);
+        crc = crc32(crc, piece.first(read_at(fd, array.offset + at, piece)));
+      });
+      if (crc != array.crc)
+        refuse(path, fmt::format("the {} of group {} are damaged (checksum)", kArrayNames[k], i));
+    }
+  }
+}
+
+}  // namespace
+
+void write_state(const std::filesystem::path& path, const Arena& arena, const Submissions& groups) {
+  Table table = table_of(arena, groups);
+  AtomicFile file(path);
+  for (std::size_t i = 0; i < table.groups.size(); ++i) {
+    for (std::size_t k = 0; k < kStateArrays.size(); ++k) {
+      StateArray& array = table.groups[i].arrays[k];
+      const std::span<const std::byte> memory = memory_of(arena, i, kStateArrays[k]);
+      in_pieces(memory.size(), [&](std::uint64_t at, std::uint64_t bytes) {
+        array.crc = crc32(array.crc, memory.subspan(at, bytes));
+        file.write_at(array.offset + at, memory.subspan(at, bytes));
+      });
+      array.crc = crc_with_zeros(array.crc, memory.size());
+    }
+  }
+  file.set_size(table.header.file_bytes);
+  file.write_at(0, packed(table));
+  file.commit();
+}
+
+void read_state(const std::filesystem::path& path, const Arena& arena, const Submissions& groups) {
+  const FileDescriptor file = open_regular_file(path);
+  const Table table = read_table(path, file.get());
+  check_same_groups(path, table, table_of(arena, groups));
+  check_arrays(path, file.get(), table);
+  for (std::size_t i = 0; i < table.groups.size(); ++i) {
+    for (std::size_t k = 0; k < kStateArrays.size(); ++k) {
+      const std::span<std::byte> memory = memory_of(arena, i, kStateArrays[k]);
+      if (read_at(file.get(), table.groups[i].arrays[k].offset, memory) != memory.size())
+        refuse(path, "became shorter while it was read; what it was read into is now half of it");
+    }
+    last_progress(arena.group(i)) = table.groups[i].progress;
+  }
+}
+
+}  // namespace zf

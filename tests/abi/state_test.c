@@ -1,0 +1,218 @@
+/* A state file carries a training on, bit for bit, into another process shape; a damaged one is refused,
+ * whatever the damage, and changes nothing. */
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support.h"
+
+enum { GROUPS = 3 };
+
+static const zf_buffer_kind kState[] = {ZF_PARAMS, ZF_MOMENT_1, ZF_MOMENT_2};
+
+static zf_runtime* open_groups(enum plan_kind kind, const uint64_t* elements) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group groups[GROUPS];
+  zf_runtime* handle = NULL;
+  options.plan_path = write_plan(kind, NULL);
+  for (int i = 0; i < GROUPS; ++i) {
+    const zf_group init = ZF_GROUP_INIT;
+    groups[i] = init;
+    groups[i].elements = elements[i];
+    groups[i].mode = i == 1 ? ZF_ADAM : ZF_ADAMW;
+    groups[i].weight_decay = 0.1f;
+  }
+  EXPECT(zf_open(&options, groups, GROUPS, &handle), ZF_OK);
+  return handle;
+}
+
+/* Step `number` of a training whose gradients depend on the number alone. */
+static void take_step(zf_runtime* handle, int number) {
+  for (size_t i = 0; i < GROUPS; ++i) {
+    size_t bytes = 0;
+    float* const grads = buffer_of(handle, i, ZF_GRADS_0, &bytes);
+    for (size_t k = 0; k < bytes / sizeof(float); ++k)
+      grads[k] = (float)((k * 7919 + (size_t)number * 104729) % 2003) / 1001.0f - 1.0f;
+  }
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+}
+
+static int are_equal(zf_runtime* a, zf_runtime* b) {
+  int equal = 1;
+  for (size_t i = 0; i < GROUPS; ++i) {
+    uint64_t steps[2];
+    EXPECT(zf_get_step(a, i, &steps[0]), ZF_OK);
+    EXPECT(zf_get_step(b, i, &steps[1]), ZF_OK);
+    equal = equal && steps[0] == steps[1];
+    for (size_t k = 0; k < sizeof kState / sizeof *kState; ++k) {
+      size_t bytes = 0;
+      const void* const one = buffer_of(a, i, kState[k], &bytes);
+      equal = equal && memcmp(one, buffer_of(b, i, kState[k], NULL), bytes) == 0;
+    }
+  }
+  return equal;
+}
+
+static void a_training_goes_on_bit_for_bit(void) {
+  static const uint64_t elements[GROUPS] = {100003, 5000, 0};
+  const char* const path = write_file("");
+  zf_runtime* const whole = open_groups(PLAN_SPLIT, elements);
+  zf_runtime* const before = open_groups(PLAN_SPLIT, elements);
+  for (int step = 0; step < 5; ++step) take_step(whole, step);
+  for (int step = 0; step < 3; ++step) take_step(before, step);
+  CHECK(kill(worker_of(before), SIGKILL) == 0); /* the state outlives the optimizer */
+  EXPECT(zf_export_state(before, path), ZF_OK);
+
+  setenv("ZF_ISA", "scalar", 1);
+  zf_runtime* const after = open_groups(PLAN_SHARED, elements); /* more threads, where there are more CPUs */
+  unsetenv("ZF_ISA");
+  take_step(after, 99);
+  EXPECT(zf_import_state(after, path), ZF_OK);
+  CHECK(are_equal(before, after));
+  for (int step = 3; step < 5; ++step) take_step(after, step);
+  CHECK(are_equal(whole, after));
+
+  EXPECT(zf_set_step(after, 0, 1000), ZF_OK);
+  CHECK(!are_equal(whole, after));
+  uint64_t step = 0;
+  EXPECT(zf_get_step(after, 0, &step), ZF_OK);
+  CHECK(step == 1000);
+  take_step(after, 5);
+  EXPECT(zf_get_step(after, 0, &step), ZF_OK);
+  CHECK(step == 1001);
+  EXPECT(zf_close(whole), ZF_OK);
+  EXPECT(zf_close(after), ZF_OK);
+  EXPECT(zf_close(before), ZF_WORKER_DIED);
+}
+
+/* A step that begins at a number of one's own has the bias correction of that number: as if it were named. */
+static void a_set_step_is_the_step_before_the_next(void) {
+  static const uint64_t elements[GROUPS] = {1000, 10, 1};
+  zf_runtime* const named = open_groups(PLAN_SPLIT, elements);
+  zf_runtime* const set = open_groups(PLAN_SPLIT, elements);
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  take_step(named, 1);
+  take_step(set, 1);
+  args.step = 77;
+  EXPECT(zf_submit(named, &args, NULL), ZF_OK);
+  EXPECT(zf_wait(named, 0, -1), ZF_OK);
+  for (size_t i = 0; i < GROUPS; ++i) EXPECT(zf_set_step(set, i, 76), ZF_OK);
+  EXPECT(zf_submit(set, NULL, NULL), ZF_OK);
+  EXPECT(zf_wait(set, 0, -1), ZF_OK);
+  CHECK(are_equal(named, set));
+  EXPECT(zf_close(named), ZF_OK);
+  EXPECT(zf_close(set), ZF_OK);
+}
+
+static size_t read_file(const char* path, unsigned char* bytes, size_t room) {
+  FILE* const file = fopen(path, "rbe");
+  CHECK(file != NULL);
+  const size_t size = fread(bytes, 1, room, file);
+  CHECK(size < room && fclose(file) == 0);
+  return size;
+}
+
+static void rewrite(const char* path, const unsigned char* bytes, size_t size) {
+  FILE* const file = fopen(path, "wbe");
+  CHECK(file != NULL && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+}
+
+/* Every length that is not the right one, and flipped bits all over. */
+static void damage_is_refused_and_changes_nothing(void) {
+  static const uint64_t elements[GROUPS] = {40, 1025, 0};
+  static unsigned char good[1 << 16];
+  static unsigned char bad[1 << 16];
+  const char* const path = write_file("");
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, elements);
+  zf_runtime* const untouched = open_groups(PLAN_SPLIT, elements);
+  take_step(handle, 1);
+  EXPECT(zf_export_state(handle, path), ZF_OK);
+  take_step(handle, 2);
+  for (int step = 1; step <= 2; ++step) take_step(untouched, step);
+
+  const size_t size = read_file(path, good, sizeof good);
+  CHECK(size % 4096 == 0);
+  memcpy(bad, good, size);
+  for (size_t length = 0; length < size; length += length < 600 ? 1 : 37) {
+    rewrite(path, good, length);
+    EXPECT(zf_import_state(handle, path), ZF_ERROR_STATE);
+  }
+  expect_error("is truncated: ");
+  rewrite(path, good, size + 1);
+  EXPECT(zf_import_state(handle, path), ZF_ERROR_STATE);
+  expect_error("is too long");
+  for (size_t at = 0; at < size; at += at < 600 ? 1 : 7) {
+    bad[at] ^= (unsigned char)(1u << random_below(8));
+    rewrite(path, bad, size);
+    EXPECT(zf_import_state(handle, path), ZF_ERROR_STATE);
+    bad[at] = good[at];
+  }
+  expect_error("the second moments of group 1 are damaged");
+  CHECK(are_equal(handle, untouched));
+  rewrite(path, good, size);
+  EXPECT(zf_import_state(handle, path), ZF_OK);
+  CHECK(!are_equal(handle, untouched));
+  take_step(handle, 2);
+  CHECK(are_equal(handle, untouched));
+  
+  EXPECT(zf_close(handle), ZF_OK);
+  EXPECT(zf_close(untouched), ZF_OK);
+}
+
+static void what_does_not_fit_is_refused(void) {
+  static const uint64_t elements[GROUPS] = {40, 30, 0};
+  static const uint64_t others[GROUPS] = {40, 31, 0};
+  static unsigned char bytes[1 << 16];
+  const char* const path = write_file("");
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, elements);
+  zf_runtime* const other = open_groups(PLAN_SPLIT, others);
+  zf_runtime* const one = open_one(PLAN_SPLIT, 40);
+  EXPECT(zf_export_state(handle, path), ZF_OK);
+  EXPECT(zf_import_state(other, path), ZF_ERROR_STATE);
+  expect_error("group 1 has 30 elements; here it has 31");
+  EXPECT(zf_import_state(one, path), ZF_ERROR_STATE);
+  expect_error("holds 3 groups; there are 1 here");
+  zf_group group = ZF_GROUP_INIT;
+  group.elements = 30;
+  EXPECT(zf_set_group(handle, 1, &group), ZF_OK);
+  EXPECT(zf_import_state(handle, path), ZF_ERROR_STATE);
+  expect_error("group 1 is of Adam; here it is of AdamW");
+  const size_t size = read_file(path, bytes, sizeof bytes);
+  bytes[8] = 2;
+  rewrite(path, bytes, size);
+  EXPECT(zf_import_state(handle, path), ZF_ERROR_STATE);
+  expect_error("has state version 2; this library");
+  EXPECT(zf_import_state(handle, write_file("{ \"schema\": \"zf-plan/1\" }")), ZF_ERROR_STATE);
+  expect_error("is no state file");
+  EXPECT(zf_import_state(handle, "/nowhere/state"), ZF_ERROR_USAGE);
+  expect_error("/nowhere/state: No such file");
+  EXPECT(zf_import_state(handle, "/dev/zero"), ZF_ERROR_USAGE);
+  EXPECT(zf_export_state(handle, "/nowhere/state"), ZF_ERROR_SYSTEM);
+  expect_error("cannot write /nowhere/state");
+  EXPECT(zf_export_state(handle, NULL), ZF_ERROR_USAGE);
+
+  CHECK(kill(worker_of(handle), SIGSTOP) == 0);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  uint64_t step = 0;
+  EXPECT(zf_export_state(handle, path), ZF_ERROR_BUSY);
+  expect_error("steps are under way; zf_wait for them first");
+  EXPECT(zf_import_state(handle, path), ZF_ERROR_BUSY);
+  EXPECT(zf_get_step(handle, 0, &step), ZF_ERROR_BUSY);
+  EXPECT(zf_set_step(handle, 0, 1), ZF_ERROR_BUSY);
+  CHECK(kill(worker_of(handle), SIGCONT) == 0);
+  EXPECT(zf_close(handle), ZF_OK);
+  EXPECT(zf_close(other), ZF_OK);
+  EXPECT(zf_close(one), ZF_OK);
+}
+
+int main(void) {
+  const size_t descriptors = count_descriptors();
+  a_training_goes_on_bit_for_bit();
+  a_set_step_is_the_step_before_the_next();
+  damage_is_refused_and_changes_nothing();
+  what_does_not_fit_is_refused();
+  CHECK(count_descriptors() == descriptors && count_children() == 0);
+  return 0;
+}
