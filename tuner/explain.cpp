@@ -49,6 +49,21 @@ std::string explain_bindings(const Plan& plan) {
   return table.print();
 }
 
+std::string explain_trial(const Trial& trial) {
+  using enum Table::Align;
+  Table table({{"", left}, {"split", left}, {"pool threads"}, {"median"}, {"against"}, {"runs"}, {"values"}});
+  const TrialCandidate& winner = trial.candidates.at(static_cast<std::size_t>(trial.winner));
+  for (const TrialCandidate& candidate : trial.candidates) {
+    std::size_t values = 0;
+    for (const auto& run : candidate.runs) values += run.size();
+    table.add({&candidate == &winner ? ">" : "", candidate.label, std::to_string(candidate.pool_threads),
+               fmt::format("{:.4g}", candidate.median),
+               fmt::format("{:+.1f} %", 100 * (candidate.median / winner.median - 1)),
+               std::to_string(candidate.runs.size()), std::to_string(values)});
+  }
+  return table.print();
+}
+
 std::string explain_evidence(const Plan& plan) {
   using enum Table::Align;
   Table table({{"", left},
@@ -104,6 +119,10 @@ std::string explain(const Plan& plan) {
         print_bytes(plan.evidence.working_set_bytes_per_rank), plan.evidence.isa,
         100 * tie_of(plan.evidence));
     text += explain_evidence(plan) + "\n";
+  }
+  if (plan.trial) {
+    text += fmt::format("Tried by the job itself ({}), which said:\n", plan.trial->command);
+    text += explain_trial(*plan.trial) + "\n";
   }
   text += fmt::format("Why: {}.\n", plan.choice.reason);
   for (const std::string& warning : plan.warnings) text += fmt::format("Warning: {}.\n", warning);

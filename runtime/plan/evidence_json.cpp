@@ -26,11 +26,6 @@ Object print_candidate(const CandidateEvidence& candidate) {
   return object;
 }
 
-Control control_of(const Field& field) {
-  constexpr Control kControls[] = {Control::none, Control::unbound, Control::half, Control::two_reserved};
-  return kControls[field.one_of({"none", "unbound", "half", "two_reserved"})];
-}
-
 CandidateEvidence read_candidate(const Field& field) {
   field.object({"id", "label", "control", "reserved_cores", "pool_cores", "pool_threads", "idle_cores",
                 "placement", "pool_kind", "period_ns_median", "period_spread", "step_ns_median",
@@ -92,6 +87,11 @@ const char* name_of(Control control) {
 
 Placement placement_of(const Field& field) {
   return field.one_of({"compact", "spread"}) == 0 ? Placement::compact : Placement::spread;
+}
+
+Control control_of(const Field& field) {
+  constexpr Control kControls[] = {Control::none, Control::unbound, Control::half, Control::two_reserved};
+  return kControls[field.one_of({"none", "unbound", "half", "two_reserved"})];
 }
 
 void add_times(Object& object, const SplitSample& times) {

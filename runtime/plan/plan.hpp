@@ -10,6 +10,7 @@
 #include "base/id_set.hpp"
 #include "os/memory.hpp"
 #include "plan/evidence.hpp"
+#include "plan/trial.hpp"
 
 namespace zf {
 
@@ -107,6 +108,7 @@ struct Plan {
   std::vector<RankBinding> ranks;
   Choice choice;
   Evidence evidence;
+  std::optional<Trial> trial;  ///< where the job itself was tried
   std::vector<std::string> warnings;
   bool operator==(const Plan&) const = default;
 };

@@ -10,6 +10,7 @@
 #include "plan/evidence_json.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/plan_check.hpp"
+#include "plan/trial_json.hpp"
 
 namespace zf {
 namespace {
@@ -151,7 +152,8 @@ Choice read_choice(const Field& field) {
 
 Plan read_plan(const Field& field) {
   field.object({"schema", "made", "machine", "allocation", "workload", "intent", "ranks", "choice",
-                "warnings", "evidence"});
+                "warnings", "evidence", "trial"},
+               {"trial"});
   Plan plan;
   plan.made = read_made(field["made"]);
   plan.machine = read_machine(field["machine"]);
@@ -162,6 +164,7 @@ Plan read_plan(const Field& field) {
   plan.choice = read_choice(field["choice"]);
   for (const Field& warning : field["warnings"].items()) plan.warnings.push_back(warning.text());
   plan.evidence = read_evidence(field["evidence"]);
+  if (field.has("trial")) plan.trial = read_trial(field["trial"]);
   return plan;
 }
 
@@ -183,16 +186,17 @@ void check_version(const nlohmann::json& json, std::string_view name) {
 std::string print_plan(const Plan& plan) {
   Object warnings = Object::array();
   for (const std::string& warning : plan.warnings) warnings.push_back(warning);
-  const Object object{{"schema", kPlanSchema},
-                      {"made", print_made(plan.made)},
-                      {"machine", print_machine(plan.machine)},
-                      {"allocation", print_allocation(plan.allocation)},
-                      {"workload", print_workload(plan.workload)},
-                      {"intent", print_intent(plan.intent)},
-                      {"ranks", print_list(plan.ranks, print_rank)},
-                      {"choice", print_choice(plan.choice)},
-                      {"warnings", warnings},
-                      {"evidence", print_evidence(plan.evidence)}};
+  Object object{{"schema", kPlanSchema},
+                {"made", print_made(plan.made)},
+                {"machine", print_machine(plan.machine)},
+                {"allocation", print_allocation(plan.allocation)},
+                {"workload", print_workload(plan.workload)},
+                {"intent", print_intent(plan.intent)},
+                {"ranks", print_list(plan.ranks, print_rank)},
+                {"choice", print_choice(plan.choice)},
+                {"warnings", warnings},
+                {"evidence", print_evidence(plan.evidence)}};
+  if (plan.trial) object["trial"] = print_trial(*plan.trial);
   // A host name or a command line may hold any bytes; JSON may not.
   return object.dump(2, ' ', false, Object::error_handler_t::replace) + "\n";
 }

@@ -3,8 +3,10 @@
 namespace zf {
 
 std::vector<Command> all_commands() {
-  return {tune_command(),  probe_command(), plan_command(),  explain_command(),
-          check_command(), exec_command(),  bench_command(), publish_command()};
+  return {
+      tune_command(), probe_command(), plan_command(),  explain_command(), check_command(),
+      exec_command(), trial_command(), bench_command(), publish_command(),
+  };
 }
 
 }  // namespace zf

@@ -20,6 +20,7 @@ Command plan_command();
 Command explain_command();
 Command check_command();
 Command exec_command();
+Command trial_command();
 Command bench_command();
 Command publish_command();
 

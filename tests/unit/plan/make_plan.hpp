@@ -67,6 +67,12 @@ inline Plan make_plan() {
   plan.evidence.samples = {{0, 0, {900000000, 870000000, 40000000, 9000, 90000, 1U << 30}},
                            {1, 0, {200000000, 190000000, 41000000, 12000, 230000, 1U << 30}},
                            {1, 1, {202000000, 191000000, 41000000, 12000, 230000, 1U << 30}}};
+  plan.trial = Trial{"torchrun train.py",
+                     "step: ([0-9.]+) ms",
+                     false,
+                     {{"unbound", Control::unbound, 8, 120.5, {{120.5, 121.5}, {119.5}}},
+                      {"pool 5, spread", Control::none, 5, 100.25, {{100.25}}}},
+                     1};
   plan.warnings = {"I/O discovery took over 3 s: no GPUs"};
   return plan;
 }

@@ -1,0 +1,120 @@
+"""zf-tune trial: the user's own command under a few plans."""
+
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import zf_cli
+from zf_cli import DONE, RUNTIME_ERROR, STALE, USAGE
+
+# A job whose step takes longer the more CPUs it trains on, however many there are; unbound it is slow.
+JOB = r"""
+cpus=$(nproc)
+[ -n "$ZF_PLAN" ] || cpus=1000
+for step in 9 0 0 0; do echo "step time: $((cpus * 100 + step)) ms"; done
+"""
+METRIC = "step time: ([0-9]+) ms"
+
+
+class Trial(zf_cli.CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.need_two_cpus()
+        self.made = self.make_plan()
+
+    def trial(self, *arguments, job=JOB, **keywords):
+        return self.run_tune("trial", "--metric", METRIC, *arguments, "--", "sh", "-c", job, **keywords)
+
+    def test_the_best_split_becomes_the_plan(self):
+        result = self.trial("-t", "2", "-o", "won.json")
+        self.assert_exit(result, DONE)
+        plan = self.read_plan("won.json")
+        self.assert_sound(plan)
+        trial = plan["trial"]
+        won = trial["candidates"][trial["winner"]]
+        self.assertEqual(won["median"], min(candidate["median"] for candidate in trial["candidates"]))
+        unbound = [candidate for candidate in trial["candidates"] if candidate["control"] == "unbound"]
+        self.assertEqual([candidate["median"] for candidate in unbound], [100000])
+        self.assertEqual([len(candidate["runs"]) for candidate in trial["candidates"]],
+                         [2] * len(trial["candidates"]))
+        self.assertNotIn(9, [value % 100 for candidate in trial["candidates"] for run in candidate["runs"]
+                             for value in run])
+        self.assertIn("the job itself", plan["choice"]["reason"])
+        self.assertIn("Tried by the job itself", result.stderr)
+        explained = self.run_tune("explain", "won.json")
+        self.assertIn("unbound", explained.stdout)
+
+    def test_each_run_is_bound_by_its_plan(self):
+        job = 'grep Cpus_allowed_list /proc/self/status >>seen; echo "$ZF_PLAN" >>plans; ' + JOB
+        self.assert_exit(self.trial("-t", "1", "-q", job=job), DONE)
+        bound = [line.split()[1] for line in (self.folder / "seen").read_text().splitlines()]
+        training = self.made["ranks"][0]["training"]["cpus"]
+        self.assertIn(training, bound)
+        for path in filter(None, (self.folder / "plans").read_text().split()):
+            self.assertFalse(os.path.exists(path), "its plan stayed behind")
+
+    def test_a_command_that_binds_itself_is_not_bound_before(self):
+        (self.folder / "zf-tune").symlink_to(zf_cli.BINARY)
+        result = self.run_tune("trial", "-q", "-t", "1", "--metric", METRIC, "--", "./zf-tune", "exec", "--",
+                               "sh", "-c", JOB)
+        self.assert_exit(result, DONE)
+
+    def test_a_failing_command_is_told_with_its_last_lines(self):
+        before = self.read_plan()
+        result = self.trial(job="echo first; echo the reason >&2; exit 9")
+        self.assert_exit(result, RUNTIME_ERROR)
+        self.assertIn("ended with status 9", result.stderr)
+        self.assertIn("the reason", result.stderr)
+        self.assertEqual(self.read_plan(), before)
+
+    def test_a_command_that_says_nothing_of_the_kind(self):
+        result = self.trial(job="echo nothing here")
+        self.assert_exit(result, RUNTIME_ERROR)
+        self.assertIn("nothing that --metric", result.stderr)
+        self.assertIn("nothing here", result.stderr)
+
+    def test_one_that_hangs_is_ended(self):
+        result = self.trial("--timeout", "0.3s", job="echo hanging; sleep 60")
+        self.assert_exit(result, RUNTIME_ERROR)
+        self.assertIn("--timeout", result.stderr)
+        self.assertIn("hanging", result.stderr)
+
+    def test_a_job_that_needs_a_plan_goes_on_without_the_unbound_control(self):
+        self.assert_exit(self.trial("-t", "1", "-q", job='[ -n "$ZF_PLAN" ] || exit 1; ' + JOB), DONE)
+        plan = self.read_plan()
+        self.assertTrue(any("does not run unbound" in warning for warning in plan["warnings"]))
+        self.assertNotIn("unbound", [candidate["control"] for candidate in plan["trial"]["candidates"]])
+
+    def test_what_is_missing_or_wrong(self):
+        self.assert_refused(self.run_tune("trial", "--metric", "x"), USAGE, "no command")
+        self.assert_refused(self.run_tune("trial", "--", "true"), USAGE, "--metric is missing")
+        self.assert_refused(self.run_tune("trial", "--metric", "(", "--", "true"), USAGE, "--metric (")
+        self.assert_refused(self.run_tune("trial", "--metric", "x", "-p", "no.json", "--", "true"), USAGE, "no.json")
+        self.assert_refused(self.run_tune("trial", "--metric", "x", "--trials", "0", "--", "true"), USAGE, "trials")
+
+    def test_a_plan_of_another_machine(self):
+        self.make_plan("--topology", "pack:2 core:4 pu:2", name="other.json")
+        self.assert_refused(self.trial("-p", "other.json"), STALE, "other.json is of another machine")
+
+    def test_sigterm_ends_the_job_and_writes_nothing_too_early(self):
+        before = self.read_plan()
+        process = subprocess.Popen(
+            [zf_cli.BINARY, "trial", "--metric", METRIC, "--", "sh", "-c", "echo $$ >pid; sleep 60"],
+            cwd=self.folder, env=zf_cli.clean_environment(), stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 20
+        pid_file = self.folder / "pid"
+        while not (pid_file.exists() and pid_file.read_text().strip()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, RUNTIME_ERROR)
+        self.assertIn("interrupted", said)
+        self.assertEqual(self.read_plan(), before)
+        with self.assertRaises(ProcessLookupError):
+            os.kill(int(pid_file.read_text()), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

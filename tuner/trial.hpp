@@ -1,0 +1,55 @@
+// The job itself as the judge: which splits to try, what its output says, which one won. Pure.
+#pragma once
+
+#include <optional>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "tuner/homes.hpp"
+#include "tuner/split.hpp"
+
+namespace zf {
+
+/// A split for the job to run under.
+struct TrialSplit {
+  Split split;
+  int evidence_id = -1;  ///< CandidateEvidence::id; -1: the sweep did not measure it
+};
+
+/// The `best` eligible candidates of the sweep, fastest first, and the controls: half and half, two reserved,
+/// unbound. Each kind of binding once. Homes that are shared leave one split.
+std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector<Home>& homes, int best);
+
+/// A regular expression that finds a number in a line of the job's output.
+class Metric {
+ public:
+  /// Throws Error(usage) that names --metric for what is no ECMAScript expression, or has several groups.
+  explicit Metric(std::string pattern);
+
+  /// The number that the first group (without one: the whole match) is; absent: no match, or no finite
+  /// number.
+  std::optional<double> value_in(std::string_view line) const;
+  const std::string& pattern() const { return pattern_; }
+
+ private:
+  std::string pattern_;
+  std::regex regex_;
+};
+
+/// Values at the beginning of a run that are no steady state: `asked`, else a fifth of them, at least one
+/// where there are two. Never all of them.
+std::size_t warmup_of(std::size_t values, std::optional<int> asked);
+
+/// Fills in the medians and the winner: of all splits that tie with the best (by less than the larger of kTie
+/// and noise_of()) the one with the smallest pool; never unbound. Returns why, in words. Precondition: every
+/// candidate has a run, one of them is eligible.
+std::string judge(Trial& trial);
+
+/// How far apart the medians of two runs under the same split lie: the median over candidates of (largest -
+/// smallest) / median; 0 where none ran twice.
+double noise_of(const Trial& trial);
+
+}  // namespace zf
