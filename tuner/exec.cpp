@@ -25,15 +25,15 @@ FromVariable rank_of(const Plan& plan, const LaunchRequest& request, const Envir
               "give --rank N, or start under torchrun, srun or mpirun, which set LOCAL_RANK or the like");
 }
 
-/// A thread count goes to the command unless the user has set one, and then the user is told.
-void set_unless_set(Launch& launch, const Environment& environment, const std::string& name, int threads) {
-  const std::string value = std::to_string(threads);
+/// A thread count that the user has set stays, and the user is told.
+void keep_the_users(Launch& launch, const Environment& environment, const std::string& name) {
   const auto users = environment.get(name);
-  if (!users) {
-    launch.set[name] = value;
-  } else if (*users != value) {
-    launch.notes.push_back(fmt::format("{}={} is yours and stays; the plan has {}", name, *users, value));
+  if (!users) return;
+  const std::string& plans = launch.set.at(name);
+  if (*users != plans) {
+    launch.notes.push_back(fmt::format("{}={} is yours and stays; the plan has {}", name, *users, plans));
   }
+  launch.set.erase(name);
 }
 
 void narrow_to_allowed(Launch& launch, const RankBinding& binding, const Allowed& allowed, bool force) {
@@ -61,6 +61,16 @@ bool switched_off(const Environment& environment) {
   return value == "off" || value == "0" || value == "no" || value == "false";
 }
 
+std::map<std::string, std::string> variables_of(const RankBinding& binding,
+                                                const std::filesystem::path& plan_path) {
+  const std::string threads = std::to_string(binding.training.threads);
+  return {{"ZF_PLAN", plan_path.string()},
+          {"ZF_RANK", std::to_string(binding.rank)},
+          {"ZF_OPTIMIZER_CPUS", print(binding.optimizer.cpus)},
+          {"OMP_NUM_THREADS", threads},
+          {"MKL_NUM_THREADS", threads}};
+}
+
 Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
                  const Environment& environment) {
   const FromVariable rank = rank_of(plan, request, environment);
@@ -72,11 +82,8 @@ Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& 
   launch.cpus = binding.training.cpus;
   launch.mems = binding.optimizer.mems;
   narrow_to_allowed(launch, binding, allowed, request.force);
-  launch.set["ZF_PLAN"] = request.plan_path.string();
-  launch.set["ZF_RANK"] = std::to_string(rank.value);
-  launch.set["ZF_OPTIMIZER_CPUS"] = print(binding.optimizer.cpus);
-  set_unless_set(launch, environment, "OMP_NUM_THREADS", binding.training.threads);
-  set_unless_set(launch, environment, "MKL_NUM_THREADS", binding.training.threads);
+  launch.set = variables_of(binding, request.plan_path);
+  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) keep_the_users(launch, environment, name);
   return launch;
 }
 

@@ -36,6 +36,10 @@ struct LaunchRequest {
 Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
                  const Environment& environment);
 
+/// What the command and the runtime inside it are told, for one rank of the plan at an absolute path.
+std::map<std::string, std::string> variables_of(const RankBinding& binding,
+                                                const std::filesystem::path& plan_path);
+
 /// Whether ZF_TUNE=off (or 0, no, false) makes every wrapper a plain exec.
 bool switched_off(const Environment& environment);
 

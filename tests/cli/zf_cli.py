@@ -34,6 +34,17 @@ def parse_cpus(text: str) -> set[int]:
     return cpus
 
 
+def print_cpus(cpus: set[int]) -> str:
+    """The canonical list of a set: parse_cpus(print_cpus(x)) == x."""
+    ranges: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if ranges and ranges[-1][1] == cpu - 1:
+            ranges[-1][1] = cpu
+        else:
+            ranges.append([cpu, cpu])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
+
+
 def validate(plan: dict) -> None:
     """By jsonschema, which knows nothing of the code that writes plans."""
     try:

@@ -1,0 +1,135 @@
+"""zf-tune export --for deepspeed: by DeepSpeed's own rules the plan comes back, or it is refused."""
+
+import json
+import random
+
+import deepspeed_rules
+from zf_cli import DONE, INFEASIBLE, USAGE, CommandTest, parse_cpus, print_cpus
+
+CASES = 300
+NODE = "pack:2 [numa(memory=256GiB)] core:16 pu:2"
+
+
+def sides_of(plan: dict) -> list[tuple[set[int], set[int]]]:
+    return [(parse_cpus(rank["training"]["cpus"]), parse_cpus(rank["optimizer"]["cpus"])) for rank in plan["ranks"]]
+
+
+def random_sides(dice: random.Random) -> list[tuple[set[int], set[int]]]:
+    """Two in three begin as what DeepSpeed makes; half of all then have two CPUs changed over."""
+    ranks = dice.choice([1, 1, 2, 3, 4, 8])
+    each = dice.randint(2, 63 // ranks)
+    cpus = sorted(dice.sample(range(dice.choice([63, each * ranks])), each * ranks))
+    if dice.random() < 1 / 3:
+        dice.shuffle(cpus)
+    reserved = dice.randint(1, each - 1)
+    sides = []
+    for rank in range(ranks):
+        own = cpus[each * rank : each * (rank + 1)]
+        sides.append((set(own[:reserved]), set(own[reserved:])))
+    if dice.random() < 1 / 2:
+        (one, other) = (dice.choice(dice.choice(sides)) for _ in range(2))
+        if one is not other:
+            a, b = dice.choice(sorted(one)), dice.choice(sorted(other))
+            one ^= {a, b}
+            other ^= {a, b}
+    if dice.random() < 1 / 6:
+        training, optimizer = dice.choice(sides)
+        if len(training) > 1:
+            training.discard(max(training))
+        else:
+            optimizer.add(max(max(t | o) for t, o in sides) + 1)
+    return sides
+
+
+class DeepSpeedExport(CommandTest):
+    def write_plan(self, sides) -> None:
+        """The plan of NODE, with these sides instead of its own."""
+        plan = json.loads(json.dumps(self.template))
+        ranks = plan["ranks"]
+        plan["ranks"] = []
+        for number, (training, optimizer) in enumerate(sides):
+            rank = json.loads(json.dumps(ranks[0]))
+            rank["rank"] = number
+            rank["training"] = {"cpus": print_cpus(training), "threads": len(training)}
+            rank["optimizer"]["cpus"] = print_cpus(optimizer)
+            rank["pt_reserved_cores"] = len(training)
+            rank["pt_reserved_cores_perc"] = (len(training) - 0.5) / len(training | optimizer)
+            plan["ranks"].append(rank)
+        plan["workload"]["ranks"] = len(sides)
+        plan["choice"]["pool_threads"] = max(len(optimizer) for _, optimizer in sides)
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+
+    def export(self, *options):
+        return self.run_tune("export", "plan.json", "--for", "deepspeed", *options)
+
+    def given_back(self, exported: dict, ranks: int, cores: int):
+        """By ZenFlow, and by SuperOffload where it is told anything."""
+        bind, option, core_list = exported["arguments"]
+        self.assertEqual((bind, option), ("--bind_cores_to_rank", "--bind_core_list"))
+        masks = deepspeed_rules.launcher_slices(core_list, ranks)
+        perc = exported["zenflow"]["zero_optimization"]["zenflow"]["pt_reserved_cores_perc"]
+        yield deepspeed_rules.zenflow(masks, perc, cores)
+        if "superoffload" in exported:
+            offload = exported["superoffload"]["zero_optimization"]["offload_optimizer"]
+            self.assertIs(offload["super_offload"], True)
+            yield deepspeed_rules.superoffload(masks, offload["cpuadam_cores_perc"])
+
+    def could_be_told(self, sides, cores: int) -> bool:
+        """Whether any fraction at all makes DeepSpeed give these sides."""
+        core_list = print_cpus(set().union(*(training | optimizer for training, optimizer in sides)))
+        masks = deepspeed_rules.launcher_slices(core_list, len(sides))
+        count = len(masks[0])
+        return any(deepspeed_rules.zenflow(masks, (k - 0.5) / count, cores) == sides for k in range(1, count + 1))
+
+    def test_what_is_exported_comes_back_and_what_is_refused_would_not(self):
+        self.template = self.make_plan("--topology", NODE, "--ranks", "2")
+        cores = self.template["machine"]["cores"]
+        exported = refused = 0
+        for seed in range(CASES):
+            sides = random_sides(random.Random(seed))
+            with self.subTest(seed=seed, sides=sides):
+                self.write_plan(sides)
+                result = self.export("-q")
+                if result.returncode == DONE:
+                    exported += 1
+                    back = list(self.given_back(json.loads(result.stdout), len(sides), cores))
+                    self.assertEqual(back, [sides, sides])
+                else:
+                    refused += 1
+                    self.assert_refused(result, INFEASIBLE, "DeepSpeed", "tune --for deepspeed")
+                    self.assertFalse(self.could_be_told(sides, cores), result.stderr)
+        print(f"{exported} exported, {refused} refused")
+        self.assertGreater(exported, CASES / 5)
+        self.assertGreater(refused, CASES / 5)
+
+    def test_each_refusal_names_what_is_wrong(self):
+        self.template = self.make_plan("--topology", NODE, "--ranks", "2")
+        cases = {
+            "prefix": ([({8, 9}, {0, 1})], ["rank 0", "8-9", "0-1", "lowest"]),
+            "unequal": ([({0, 1}, {2, 3}), ({4}, {5})], ["rank 1", "as many"]),
+            "other share": ([({0, 1}, {2, 3}), ({4}, {5, 6, 7})], ["rank 1", "as many"]),
+            "interleaved": ([({0, 4}, {5, 6}), ({1, 2}, {3, 7})], ["ranks 0 and 1", "0,4-6", "interleave"]),
+            "order": ([({4, 5}, {6, 7}), ({0, 1}, {2, 3})], ["ranks 0 and 1", "interleave"]),
+            "core filter": ([({0, 1}, {62, 63})], ["CPU 63", "32"]),
+        }
+        for name, (sides, named) in cases.items():
+            with self.subTest(name):
+                self.write_plan(sides)
+                self.assert_refused(self.export(), INFEASIBLE, *named)
+
+    def test_shared_core_is_zenflows_alone(self):
+        plan = self.make_plan("--topology", NODE, "--allowed", "3", "--ranks", "1")
+        result = self.export()
+        self.assert_exit(result, DONE)
+        exported = json.loads(result.stdout)
+        self.assertNotIn("superoffload", exported)
+        self.assertIn("SuperOffload", result.stderr)
+        self.assertEqual(list(self.given_back(exported, 1, 32)), [sides_of(plan)])
+
+    def test_one_rank_per_node_is_warned_of_several_nodes(self):
+        self.make_plan("--topology", NODE, "--allowed", "0-15", "--ranks", "1")
+        self.assertIn("several nodes", self.export().stderr)
+
+    def test_all_ranks_or_none(self):
+        self.make_plan("--topology", NODE, "--ranks", "2")
+        self.assert_refused(self.export("--rank", "0"), USAGE, "--rank")

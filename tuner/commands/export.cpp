@@ -1,0 +1,61 @@
+#include "tuner/exports/export.hpp"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "os/file.hpp"
+#include "plan/plan_json.hpp"
+#include "tuner/commands/commands.hpp"
+
+namespace zf {
+namespace {
+
+CommandSpec spec() {
+  std::string names;
+  std::string help = "who reads it: ";
+  for (const Consumer& consumer : consumers()) {
+    names += fmt::format("{}{}", names.empty() ? "" : "|", consumer.name);
+    help += fmt::format("{} ({}), ", consumer.name, consumer.reads);
+  }
+  help.resize(help.size() - 2);
+  return {"export",
+          fmt::format("export [PLAN] --for {} [--rank R] [-o FILE]", names),
+          "Writes a plan (default: plan.json) in the words of another launcher, or refuses where that would "
+          "turn it "
+          "into something else.",
+          {
+              {"for", 0, "WHO", help},
+              {"rank", 'r', "N", "this rank alone (default: every rank, one line each; e.g. 0)"},
+              {"output", 'o', "FILE", "where it goes (default: -, standard output)"},
+              {"quiet", 'q', "", "no notes, only errors"},
+          },
+          1};
+}
+
+Exit run(const Arguments& arguments) {
+  const auto consumer = arguments.text("for");
+  if (!consumer) throw Error(Exit::usage, "zf-tune export: who is it for?", "give --for, e.g. --for numactl");
+  const std::filesystem::path path =
+      arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
+  const Export result = export_plan(*consumer, load_plan(path), std::filesystem::absolute(path),
+                                    arguments.integer("rank", 0, 65535));
+  const std::string output = arguments.text("output").value_or("-");
+  if (output == "-") {
+    fmt::print("{}", result.text);
+  } else {
+    write_text_file_atomically(output, result.text);
+  }
+  if (!arguments.has("quiet")) {
+    for (const std::string& note : result.notes) fmt::print(stderr, "zf-tune export: {}\n", note);
+  }
+  return Exit::done;
+}
+
+}  // namespace
+
+Command export_command() { return {spec(), run}; }
+
+}  // namespace zf

@@ -1,0 +1,63 @@
+#include "tuner/exports/export.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "plan/plan_check.hpp"
+
+namespace zf {
+namespace {
+
+const Consumer& consumer_named(std::string_view name) {
+  const auto& all = consumers();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Consumer& consumer) { return consumer.name == name; });
+  if (found != all.end()) return *found;
+  std::string names;
+  for (const Consumer& consumer : all) names += fmt::format("{}{}", names.empty() ? "" : ", ", consumer.name);
+  throw Error(Exit::usage, fmt::format("zf-tune export: --for: nobody is called \"{}\"", name),
+              fmt::format("there are {}", names));
+}
+
+std::vector<RankBinding> ranks_for(const Consumer& consumer, const Plan& plan, std::optional<int> rank) {
+  if (rank && consumer.ranks == Ranks::whole) {
+    throw Error(
+        Exit::usage,
+        fmt::format("zf-tune export: --rank {}: {} is told of all ranks at once", *rank, consumer.name),
+        "leave --rank out");
+  }
+  if (rank) return {binding_of(plan, *rank)};
+  if (consumer.ranks == Ranks::one && plan.ranks.size() > 1) {
+    throw Error(Exit::usage,
+                fmt::format("zf-tune export: which of the plan's {} ranks is meant?", plan.ranks.size()),
+                "give --rank N");
+  }
+  return plan.ranks;
+}
+
+}  // namespace
+
+const std::vector<Consumer>& consumers() {
+  static const std::vector<Consumer> all{
+      {"deepspeed", "launcher arguments and configuration, as JSON", Ranks::whole, deepspeed_export},
+      {"numactl", "a command prefix per rank", Ranks::each, numactl_export},
+      {"taskset", "a command prefix per rank", Ranks::each, taskset_export},
+      {"slurm", "an option of srun", Ranks::whole, slurm_export},
+      {"openmp", "shell exports of one rank", Ranks::one, openmp_export},
+      {"torchrun", "a command prefix that starts all ranks", Ranks::whole, torchrun_export},
+      {"mpirun", "Open MPI's rankfile", Ranks::whole, mpirun_export},
+      {"hwloc", "a bitmap per rank", Ranks::each, hwloc_export},
+      {"env", "shell exports of one rank, those that exec sets", Ranks::one, env_export},
+  };
+  return all;
+}
+
+Export export_plan(std::string_view name, const Plan& plan, const std::filesystem::path& plan_path,
+                   std::optional<int> rank) {
+  const Consumer& consumer = consumer_named(name);
+  return consumer.write({plan, ranks_for(consumer, plan, rank), plan_path});
+}
+
+}  // namespace zf
