@@ -56,11 +56,6 @@ void narrow_to_allowed(Launch& launch, const RankBinding& binding, const Allowed
 
 }  // namespace
 
-bool switched_off(const Environment& environment) {
-  const std::string value = environment.get("ZF_TUNE").value_or("");
-  return value == "off" || value == "0" || value == "no" || value == "false";
-}
-
 std::map<std::string, std::string> variables_of(const RankBinding& binding,
                                                 const std::filesystem::path& plan_path) {
   const std::string threads = std::to_string(binding.training.threads);

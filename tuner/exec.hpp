@@ -40,9 +40,6 @@ Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& 
 std::map<std::string, std::string> variables_of(const RankBinding& binding,
                                                 const std::filesystem::path& plan_path);
 
-/// Whether ZF_TUNE=off (or 0, no, false) makes every wrapper a plain exec.
-bool switched_off(const Environment& environment);
-
 /// Binds, reads back, sets the policy and the variables. Throws Error(runtime_error) when the binding did not
 /// take (with `force`: notes it). A refused memory policy is a note: first touch still places most pages.
 /// Precondition: the process has one thread.

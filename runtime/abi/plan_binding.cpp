@@ -2,11 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "base/cpu_list.hpp"
+#include "os/affinity.hpp"
 #include "os/sysroot.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
@@ -28,6 +30,16 @@ Plan load(const std::string& path) {
   } catch (const Error& error) {
     throw Refusal(ZF_ERROR_PLAN, error.what());
   }
+}
+
+/// As if there were no tuning: on the CPUs of this process, with memory wherever it comes to lie.
+BoundPlan unplanned(int rank, const Environment& environment) {
+  const auto found = rank < 0 ? local_rank(environment) : std::nullopt;
+  RankBinding binding;
+  binding.rank = found ? found->value : std::max(rank, 0);
+  binding.training.cpus = binding.optimizer.cpus = thread_affinity();
+  binding.shared = true;
+  return {.path = "ZF_TUNE=off", .binding = binding};
 }
 
 int rank_of(const Plan& plan, const std::string& path, int rank, const Environment& environment) {
@@ -57,11 +69,15 @@ std::optional<std::uint64_t> meminfo(std::string_view text, std::string_view key
   return kib * 1024;
 }
 
-double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+std::string size_text(std::uint64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  return mib < 10240 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
+}
 
 }  // namespace
 
 BoundPlan find_binding(const char* plan_path, int rank, const Environment& environment) {
+  if (switched_off(environment)) return unplanned(rank, environment);
   BoundPlan found;
   found.path = path_of(plan_path, environment);
   const Plan plan = load(found.path);
@@ -101,18 +117,17 @@ void check_memory(std::uint64_t arena_bytes, const Allowed& allowed) {
   constexpr const char* next = "give the job more memory, or fewer parameters per rank";
   if (allowed.memory_bytes && arena_bytes > *allowed.memory_bytes) {
     throw Refusal(ZF_ERROR_SYSTEM,
-                  fmt::format("the arena needs {:.1f} GiB, and the job's memory limit is {:.1f} GiB ({})",
-                              gib(arena_bytes), gib(*allowed.memory_bytes), allowed.memory_path),
+                  fmt::format("the arena needs {}, and the job's memory limit is {} ({})",
+                              size_text(arena_bytes), size_text(*allowed.memory_bytes), allowed.memory_path),
                   next);
   }
   const std::string text = SysRoot().read("/proc/meminfo").value_or("");
   const auto available = meminfo(text, "MemAvailable:");
   if (available && arena_bytes > *available + meminfo(text, "SwapFree:").value_or(0)) {
-    throw Refusal(
-        ZF_ERROR_SYSTEM,
-        fmt::format("the arena needs {:.1f} GiB, and the machine has {:.1f} GiB left (/proc/meminfo)",
-                    gib(arena_bytes), gib(*available)),
-        next);
+    throw Refusal(ZF_ERROR_SYSTEM,
+                  fmt::format("the arena needs {}, and the machine has {} left (/proc/meminfo)",
+                              size_text(arena_bytes), size_text(*available)),
+                  next);
   }
 }
 

@@ -15,7 +15,8 @@ struct BoundPlan {
   RankBinding binding;
 };
 
-/// `plan_path` may be null (ZF_PLAN), `rank` -1 (ZF_RANK and the launchers' variables; 0 if the plan has one
+/// ZF_TUNE=off: no plan, but the CPUs that the calling thread may use, shared with training. Else `plan_path`
+/// may be null (ZF_PLAN), `rank` -1 (ZF_RANK and the launchers' variables; 0 if the plan has one
 /// rank). Throws Refusal(ZF_ERROR_PLAN): no plan named, unreadable or broken; Refusal(ZF_ERROR_USAGE): no
 /// rank, or one that the plan does not have.
 BoundPlan find_binding(const char* plan_path, int rank, const Environment& environment);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/cpu_list.hpp"
 #include "group_settings.hpp"
 #include "os/environment.hpp"
 #include "plan_binding.hpp"
@@ -27,6 +28,34 @@ Nanoseconds timeout_of(std::int64_t value_ms, std::int64_t default_ms, std::stri
   if (value_ms < 0)
     throw Refusal(ZF_ERROR_USAGE, fmt::format("{} is {}; it must be 0 or more", field, value_ms));
   return std::min(value_ms == 0 ? default_ms : value_ms, kForeverMs) * kMillisecondNs;
+}
+
+const char* wish_of(std::int32_t value, std::string_view field) {
+  switch (value) {
+    case ZF_NO:
+      return "no";
+    case ZF_TRY:
+      return "try";
+    case ZF_MUST:
+      return "must";
+    default:
+      throw Refusal(ZF_ERROR_USAGE,
+                    fmt::format("{} is {}; it must be ZF_NO, ZF_TRY or ZF_MUST", field, value));
+  }
+}
+
+/// The worker's command line.
+std::vector<std::string> worker_arguments(const RankBinding& binding, const zf_options& options) {
+  std::vector<std::string> words = {"--rank",        std::to_string(binding.rank),
+                                    "--cpus",        print(binding.optimizer.cpus),
+                                    "--huge-pages",  wish_of(options.huge_pages, "huge_pages"),
+                                    "--lock-memory", wish_of(options.lock_memory, "lock_memory")};
+  if (!binding.optimizer.mems.empty()) {
+    const bool bind = binding.optimizer.memory_policy == MemoryPolicy::bind;
+    words.insert(words.end(),
+                 {"--mems", print(binding.optimizer.mems), "--memory-policy", bind ? "bind" : "preferred"});
+  }
+  return words;
 }
 
 /// The end of a wait: 0 only asks, negative is for ever.
@@ -51,12 +80,9 @@ Arena make_arena(const std::vector<zf_group>& groups, std::uint64_t chunk_bytes,
 
 /// The parts of a runtime before its worker is started.
 struct Runtime::Prepared {
-  BoundPlan plan;
-  std::string program;
-  Nanoseconds start_timeout_ns;
+  WorkerStart start;
   Nanoseconds close_timeout_ns;
   Nanoseconds spin_ns;
-  std::uint32_t max_restarts;
   Arena arena;
 };
 
@@ -67,21 +93,22 @@ std::unique_ptr<Runtime> Runtime::open(const zf_options& options, const std::vec
   const Nanoseconds start_ns = timeout_of(options.start_timeout_ms, 120'000, "start_timeout_ms");
   const Nanoseconds close_ns = timeout_of(options.close_timeout_ms, 10'000, "close_timeout_ms");
   const Environment environment = Environment::of_this_process();
-  BoundPlan plan = find_binding(options.plan_path, options.rank, environment);
+  const BoundPlan plan = find_binding(options.plan_path, options.rank, environment);
   const Allowed allowed = allowed_to_optimizer();
   check_binding(plan, allowed);
-  std::string program = find_worker_program(environment).string();
+  WorkerStart start = {.program = find_worker_program(environment).string(),
+                       .arguments = worker_arguments(plan.binding, options),
+                       .timeout_ns = start_ns,
+                       .max_restarts = options.max_restarts < 0 ? 0
+                                       : options.max_restarts == 0
+                                           ? default_restarts
+                                           : static_cast<std::uint32_t>(options.max_restarts)};
   const std::int32_t spin_us = options.spin_us < 0 ? default_spin_us : std::min(options.spin_us, max_spin_us);
   // Spinning on the CPU that the other side needs would only keep it from what we wait for.
   const Nanoseconds spin_ns = plan.binding.shared ? 0 : spin_us * Nanoseconds{1000};
   Arena arena = make_arena(groups, options.chunk_bytes, plan.binding.optimizer.cpus.size(), allowed);
   arena.control().spin_ns = spin_ns;
-  const std::uint32_t restarts = options.max_restarts < 0 ? 0
-                                 : options.max_restarts == 0
-                                     ? default_restarts
-                                     : static_cast<std::uint32_t>(options.max_restarts);
-  Prepared prepared{std::move(plan), std::move(program), start_ns,        close_ns,
-                    spin_ns,         restarts,           std::move(arena)};
+  Prepared prepared{std::move(start), close_ns, spin_ns, std::move(arena)};
   return std::unique_ptr<Runtime>(new Runtime(std::move(prepared), groups));
 }
 
@@ -90,8 +117,7 @@ Runtime::Runtime(Prepared&& prepared, const std::vector<zf_group>& groups)
       close_timeout_ns_(prepared.close_timeout_ns),
       spin_ns_(prepared.spin_ns),
       arena_(std::move(prepared.arena)),
-      worker_(arena_, prepared.program, prepared.plan.binding, prepared.start_timeout_ns,
-              prepared.max_restarts),
+      worker_(arena_, std::move(prepared.start)),
       submissions_(arena_, groups) {}
 
 void Runtime::check_process() const {
@@ -248,6 +274,11 @@ zf_stats Runtime::stats() {
                 sizeof stats.memory_note == sizeof worker.memory_note);
   std::memcpy(stats.isa, worker.isa.bytes.data(), sizeof stats.isa);
   std::memcpy(stats.memory_note, worker.memory_note.bytes.data(), sizeof stats.memory_note);
+  stats.pages_on_plan = worker.placement.pages_on_plan;
+  stats.pages_elsewhere = worker.placement.pages_elsewhere;
+  stats.pages_absent = worker.placement.pages_absent;
+  stats.huge_bytes = worker.placement.huge_bytes;
+  stats.locked_bytes = worker.placement.locked_bytes;
   stats.restarts = worker_.restarts();
   const std::string death = worker_.cause();
   std::memcpy(stats.last_death, death.data(), std::min(death.size(), sizeof stats.last_death - 1));

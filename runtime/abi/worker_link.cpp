@@ -4,9 +4,8 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <vector>
+#include <utility>
 
-#include "base/cpu_list.hpp"
 #include "status.hpp"
 
 namespace zf {
@@ -16,17 +15,10 @@ namespace {
 /// wrong (uninterruptible sleep), and nobody should hang for it.
 constexpr Nanoseconds kGoneNs = 10 * kSecondNs;
 
-ChildProcess start(const Arena& arena, const std::string& program, const RankBinding& binding) {
+ChildProcess start(const Arena& arena, const WorkerStart& how) {
   const FileDescriptor trainer = open_pidfd(getpid());
-  std::vector<std::string> arguments = {"--rank", std::to_string(binding.rank), "--cpus",
-                                        print(binding.optimizer.cpus)};
-  if (!binding.optimizer.mems.empty()) {
-    const bool bind = binding.optimizer.memory_policy == MemoryPolicy::bind;
-    arguments.insert(arguments.end(), {"--mems", print(binding.optimizer.mems), "--memory-policy",
-                                       bind ? "bind" : "preferred"});
-  }
   try {
-    return ChildProcess::spawn(program, arguments,
+    return ChildProcess::spawn(how.program, how.arguments,
                                {{arena.fd(), kWorkerArenaFd}, {trainer.get(), kWorkerTrainerFd}});
   } catch (const Error& error) {
     throw Refusal(ZF_ERROR_WORKER, error.what());
@@ -45,27 +37,23 @@ const char* hint_of(const Ending& ending) {
 
 }  // namespace
 
-WorkerLink::WorkerLink(const Arena& arena, const std::string& program, const RankBinding& binding,
-                       Nanoseconds timeout_ns, std::uint32_t max_restarts)
-    : arena_(arena),
-      program_(program),
-      binding_(binding),
-      max_restarts_(max_restarts),
-      process_(start(arena, program, binding)),
-      pid_(process_->pid()) {
-  await_ready(timeout_ns);
+WorkerLink::WorkerLink(const Arena& arena, WorkerStart how)
+    : arena_(arena), start_(std::move(how)), process_(start(arena, start_)), pid_(process_->pid()) {
+  await_ready();
 }
 
-void WorkerLink::await_ready(Nanoseconds timeout_ns) {
+void WorkerLink::await_ready() {
   const auto has_spoken = [this] { return state_of(arena_) != WorkerState::starting; };
-  const Answer answer = wait(has_spoken, now_ns() + timeout_ns, 0);
+  const Answer answer = wait(has_spoken, now_ns() + start_.timeout_ns, 0);
   if (answer == Answer::happened && state_of(arena_) == WorkerState::ready) return;
   if (answer == Answer::timeout) {
-    throw Refusal(ZF_TIMEOUT, fmt::format("{} was not ready after {} ms", program_, timeout_ns / 1'000'000),
+    throw Refusal(ZF_TIMEOUT,
+                  fmt::format("{} was not ready after {} ms", start_.program, start_.timeout_ns / 1'000'000),
                   "a large arena takes its time: raise zf_options.start_timeout_ms");
   }
   if (answer == Answer::happened) throw Refusal(ZF_ERROR_WORKER, arena_.control().prefix.error.load());
-  throw Refusal(ZF_ERROR_WORKER, cause(), "is it the zf-optimizer of this release?");
+  throw Refusal(ZF_ERROR_WORKER, cause(),
+                process_->ending().signal ? "" : "is it the zf-optimizer of this release?");
 }
 
 bool WorkerLink::look() {
@@ -73,7 +61,7 @@ bool WorkerLink::look() {
   const std::lock_guard lock(mutex_);
   if (!process_->has_ended()) return false;
   const Ending& ending = process_->ending();
-  std::string text = fmt::format("{} (process {}) {}", program_, pid(), text_of(ending));
+  std::string text = fmt::format("{} (process {}) {}", start_.program, pid(), text_of(ending));
   if (const std::string said = arena_.control().prefix.error.load(); !said.empty())
     text += "; it said: " + said;
   cause_ = Error(Exit::runtime_error, text, hint_of(ending)).what();
@@ -89,12 +77,12 @@ std::string WorkerLink::cause() {
 bool WorkerLink::revive() {
   const std::lock_guard lock(mutex_);
   if (!is_known_dead()) return true;
-  if (restarts() >= max_restarts_) return false;
+  if (restarts() >= start_.max_restarts) return false;
   ControlBlock& control = arena_.control();
   control.prefix.error.store("");
   control.prefix.worker_state.store(WorkerState::starting, std::memory_order_seq_cst);
   control.work.init();  // who slept on it is gone
-  process_.emplace(start(arena_, program_, binding_));
+  process_.emplace(start(arena_, start_));
   pid_.store(process_->pid(), std::memory_order_relaxed);
   restarts_.fetch_add(1, std::memory_order_relaxed);
   dead_.store(false, std::memory_order_release);

@@ -5,11 +5,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "ipc/arena.hpp"
 #include "ipc/child_process.hpp"
-#include "plan/plan.hpp"
 #include "zf_runtime.h"
 
 namespace zf {
@@ -17,12 +17,19 @@ namespace zf {
 /// The worker's death is noticed within 0.1 s: so often does a wait look.
 inline constexpr Nanoseconds kLookNs = kSecondNs / 20;
 
+/// How a worker is started, each time.
+struct WorkerStart {
+  std::string program;
+  std::vector<std::string> arguments;
+  Nanoseconds timeout_ns;  ///< until it is ready, the first time
+  std::uint32_t max_restarts;
+};
+
 class WorkerLink {
  public:
-  /// Starts the worker of an arena, and returns when it is ready. It may be revived so often. Throws
-  /// Refusal(ZF_ERROR_WORKER) with what it said or died of, Refusal(ZF_TIMEOUT); then it is gone.
-  WorkerLink(const Arena& arena, const std::string& program, const RankBinding& binding,
-             Nanoseconds timeout_ns, std::uint32_t max_restarts);
+  /// Starts the worker of an arena, and returns when it is ready. Throws Refusal(ZF_ERROR_WORKER) with what
+  /// it said or died of, Refusal(ZF_TIMEOUT); then it is gone.
+  WorkerLink(const Arena& arena, WorkerStart start);
 
   pid_t pid() const { return pid_.load(std::memory_order_relaxed); }
 
@@ -48,12 +55,10 @@ class WorkerLink {
   zf_status end(Nanoseconds timeout_ns);
 
  private:
-  void await_ready(Nanoseconds timeout_ns);
+  void await_ready();
 
   const Arena& arena_;
-  const std::string program_;
-  const RankBinding binding_;
-  const std::uint32_t max_restarts_;
+  const WorkerStart start_;
   std::mutex mutex_;  ///< of process_ and cause_
   std::optional<ChildProcess> process_;
   std::string cause_;

@@ -16,12 +16,12 @@
 #include "versioned.hpp"
 
 // A release never changes what is here; it adds at the end.
-static_assert(sizeof(zf_options) == 56 && offsetof(zf_options, max_restarts) == 40 &&
+static_assert(sizeof(zf_options) == 64 && offsetof(zf_options, max_restarts) == 40 &&
               offsetof(zf_options, plan_path) == 8 && offsetof(zf_options, start_timeout_ms) == 24);
 static_assert(sizeof(zf_group) == 56);
 static_assert(sizeof(zf_submit_args) == 40 && offsetof(zf_submit_args, groups) == 8 &&
               offsetof(zf_submit_args, grad_scale) == 24 && offsetof(zf_submit_args, step) == 32);
-static_assert(sizeof(zf_stats) == 536 && offsetof(zf_stats, restarts) == 288 &&
+static_assert(sizeof(zf_stats) == 576 && offsetof(zf_stats, restarts) == 288 &&
               offsetof(zf_stats, isa) == 72);
 static_assert(static_cast<int>(zf::ArrayKind::params) == ZF_PARAMS &&
               static_cast<int>(zf::ArrayKind::moment1) == ZF_MOMENT_1 &&

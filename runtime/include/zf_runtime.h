@@ -75,10 +75,15 @@ ZF_API const char* zf_last_error(void);
 
 typedef struct zf_runtime zf_runtime;
 
+/* How much something is wished for: not; where the machine lets us, with a note in zf_stats where it does
+ * not; or zf_open fails without it. */
+enum { ZF_NO = 0, ZF_TRY = 1, ZF_MUST = 2 };
+
 typedef struct zf_options {
   uint32_t struct_size;
   uint32_t abi_version;     /* ZF_ABI_VERSION */
-  const char* plan_path;    /* NULL: the environment's ZF_PLAN, which `zf-tune exec` sets */
+  const char* plan_path;    /* NULL: the environment's ZF_PLAN, which `zf-tune exec` sets. With ZF_TUNE=off no
+                               plan is read: all CPUs of this process, shared with it. */
   int32_t rank;             /* local rank; -1: ZF_RANK, then the launcher's variables (LOCAL_RANK,
                                SLURM_LOCALID, ...), then 0 if the plan has one rank only */
   int32_t spin_us;          /* how long a wait stays on its CPU before it sleeps, on both sides, in
@@ -90,10 +95,13 @@ typedef struct zf_options {
   int32_t reserved;         /* 0 */
   uint64_t chunk_bytes; /* groups are stepped, and zf_progress counts, in chunks of so many bytes of ZF_COPY
                            (without one, of ZF_PARAMS), whole pages; 0: 256 MiB */
+  int32_t huge_pages;   /* ZF_NO, ZF_TRY, ZF_MUST: 2 MiB pages, by madvise. (Linux gives them to shared memory
+                           where /sys/kernel/mm/transparent_hugepage/shmem_enabled says so.) */
+  int32_t lock_memory;  /* likewise: never swapped out, by mlock (`ulimit -l`) */
 } zf_options;
 
 #define ZF_OPTIONS_INIT \
-  { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0, 0 }
+  { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Element types of gradients and of the copy for the GPU. Parameters and moments are fp32. */
 enum { ZF_NONE = 0, ZF_F32 = 1, ZF_BF16 = 2, ZF_F16 = 3 };
@@ -257,17 +265,22 @@ typedef struct zf_stats {
   uint64_t total_step_ns;
   uint64_t start_ns;     /* what the optimizer took to get ready */
   char isa[16];          /* "avx512" */
-  char memory_note[200]; /* why the memory policy was refused (containers do that; then memory lies where
-                            the threads first touched it); "" if it was not */
+  char memory_note[200]; /* what was refused, as containers do: a memory policy (then memory lies where the
+                            threads first touched it), huge pages, locking; "" if nothing was */
   uint32_t restarts;     /* how often it was started again after its death */
   uint32_t reserved;
   char last_death[240]; /* what it died of the last time; "" if it never did */
+  /* Where the memory lies, as move_pages said when the optimizer was ready. At most some 65,536 pages of the
+   * arrays are looked at, evenly. */
+  uint64_t pages_on_plan;   /* on the plan's memory nodes (any node, if it names none) */
+  uint64_t pages_elsewhere; /* on others: they were full, or the policy was refused */
+  uint64_t pages_absent;    /* nowhere */
+  uint64_t huge_bytes;      /* of the arrays, in huge pages */
+  uint64_t locked_bytes;    /* of the arena */
 } zf_stats;
 
-#define ZF_STATS_INIT                                                               \
-  {                                                                                 \
-    (uint32_t)sizeof(zf_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, 0, 0, { 0 } \
-  }
+#define ZF_STATS_INIT \
+  { (uint32_t)sizeof(zf_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, 0, 0, {0}, 0, 0, 0, 0, 0 }
 
 /* Fills *stats, as much of it as struct_size says. Works after the optimizer has died. */
 ZF_API zf_status zf_get_stats(zf_runtime* handle, zf_stats* stats);

@@ -152,13 +152,16 @@ void Arena::reserve(std::uint64_t offset, std::uint64_t bytes) const {
 }
 
 void Arena::reserve_chunk(std::uint64_t begin, std::uint64_t bytes) const {
+  // First of all by this process's mapping: only there the kernel knows that it may take huge pages.
+  if (madvise(base_ + begin, bytes, kPopulateWrite) == 0) return;
+  if (errno != EINVAL) throw_errno(errno, "giving memory to an arena of " + size_text(bytes_), kLessMemory);
+  // Before Linux 5.14.
   int result = 0;
   do {
     result = fallocate(fd_.get(), 0, static_cast<off_t>(begin), static_cast<off_t>(bytes));
   } while (result != 0 && errno == EINTR);
   if (result != 0) throw_errno(errno, "giving memory to an arena of " + size_text(bytes_), kLessMemory);
-  if (madvise(base_ + begin, bytes, kPopulateWrite) == 0) return;
-  // Before Linux 5.14: a read per page. Not a write, since the other side may be writing there.
+  // A read per page. Not a write, since the other side may be writing there.
   for (std::uint64_t at = begin; at < begin + bytes; at += kPageBytes) {
     static_cast<void>(*reinterpret_cast<const volatile unsigned char*>(base_ + at));
   }

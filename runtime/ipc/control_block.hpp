@@ -164,7 +164,16 @@ static_assert(sizeof(MemberProgress) == 128);
 /// What the worker keeps per thread, for the one that comes after it: engine's UndoLog.
 inline constexpr std::size_t kUndoBytes = 512;
 
-/// By the worker. The texts and `threads` before `ready`.
+/// Where the arrays' memory lies.
+struct PlacementStats {
+  std::uint64_t pages_on_plan;  ///< of those looked at
+  std::uint64_t pages_elsewhere;
+  std::uint64_t pages_absent;
+  std::uint64_t huge_bytes;
+  std::uint64_t locked_bytes;
+};
+
+/// By the worker. All but the atomics before `ready`.
 struct WorkerStats {
   std::atomic<std::uint64_t> batches;       ///< fork-joins
   std::atomic<std::uint64_t> last_step_ns;  ///< of one fork-join
@@ -173,9 +182,10 @@ struct WorkerStats {
   std::uint32_t threads;
   std::uint32_t unused;
   FixedText<16> isa;
-  FixedText<200> memory_note;  ///< why the memory policy was refused; empty: it was not
+  FixedText<200> memory_note;  ///< what was refused; empty: nothing
+  PlacementStats placement;
 };
-static_assert(sizeof(WorkerStats) == 256);
+static_assert(sizeof(WorkerStats) == 296);
 
 /// What one side writes is two cache lines away from what the other spins on: L2 fetches lines in pairs.
 struct ControlBlock {
@@ -202,7 +212,7 @@ struct ControlBlock {
 };
 static_assert(offsetof(ControlBlock, arena_bytes) == 1024 && offsetof(ControlBlock, submitted) == 1152 &&
               offsetof(ControlBlock, completed) == 1280 && offsetof(ControlBlock, stats) == 1408 &&
-              sizeof(ControlBlock) == 1664);
+              sizeof(ControlBlock) == 1792);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 }  // namespace zf

@@ -54,6 +54,11 @@ std::optional<std::string> Environment::get(const std::string& name) const {
   return found == variables_.end() ? std::nullopt : std::optional(found->second);
 }
 
+bool switched_off(const Environment& environment) {
+  const std::string value = environment.get("ZF_TUNE").value_or("");
+  return value == "off" || value == "0" || value == "no" || value == "false";
+}
+
 std::optional<FromVariable> local_rank(const Environment& environment) {
   return first_number(environment,
                       {"ZF_RANK", "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",

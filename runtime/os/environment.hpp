@@ -23,6 +23,9 @@ class Environment {
   std::map<std::string, std::string> variables_;
 };
 
+/// ZF_TUNE=off (or 0, no, false): no wrapper, hook or plan has any effect.
+bool switched_off(const Environment& environment);
+
 /// A number that a variable holds, and which variable.
 struct FromVariable {
   int value;

@@ -2,13 +2,17 @@
 
 #include <fmt/core.h>
 #include <numaif.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cassert>
 #include <cerrno>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
+#include <fstream>
 #include <limits>
 #include <vector>
 
@@ -73,7 +77,43 @@ PolicyRefusal set_range_memory_policy(MemoryPolicy policy, const NodeSet& nodes,
   });
 }
 
-PageCounts count_pages(const void* start, std::size_t bytes) {
+PolicyRefusal ask_for_huge_pages(void* start, std::size_t bytes) {
+  if (::madvise(start, bytes, MADV_HUGEPAGE) == 0) return std::nullopt;
+  return fmt::format("madvise(MADV_HUGEPAGE) was refused: {}", errno_text(errno));
+}
+
+std::uint64_t huge_bytes_of(const void* start, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(start);
+  std::ifstream smaps("/proc/self/smaps");
+  std::uint64_t huge_kib = 0;
+  bool is_inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    std::uintptr_t from = 0;
+    std::uintptr_t to = 0;
+    std::uint64_t kib = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2) {
+      is_inside = from >= begin && to <= begin + bytes;
+    } else if (is_inside && (std::sscanf(line.c_str(), "ShmemPmdMapped: %" SCNu64, &kib) == 1 ||
+                             std::sscanf(line.c_str(), "AnonHugePages: %" SCNu64, &kib) == 1)) {
+      huge_kib += kib;
+    }
+  }
+  return huge_kib * 1024;
+}
+
+std::string why_no_huge_pages() {
+  constexpr const char* path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+  std::string setting;
+  std::getline(std::ifstream(path), setting);
+  return fmt::format("no page became huge: {} is \"{}\"", path, setting.empty() ? "not there" : setting);
+}
+
+PolicyRefusal lock_memory(void* start, std::size_t bytes) {
+  if (::mlock(start, bytes) == 0) return std::nullopt;
+  return fmt::format("mlock of {} MiB was refused: {}", bytes >> 20, errno_text(errno));
+}
+
+PageCounts count_pages(const void* start, std::size_t bytes, std::size_t every) {
   PageCounts counts;
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   // move_pages wants pages it might move, hence not const; without target nodes it only looks.
@@ -85,7 +125,7 @@ PageCounts count_pages(const void* start, std::size_t bytes) {
   std::vector<int> status(kPagesPerCall);
   while (next < end) {
     pages.clear();
-    for (; next < end && pages.size() < kPagesPerCall; next += page) pages.push_back(next);
+    for (; next < end && pages.size() < kPagesPerCall; next += every * page) pages.push_back(next);
     if (::move_pages(0, pages.size(), pages.data(), nullptr, status.data(), 0) < 0) {
       return {{}, 0, fmt::format("move_pages was refused: {}", errno_text(errno))};
     }

@@ -30,6 +30,13 @@ MemoryPolicy parse_policy(const std::string& text) {
               "give preferred or bind");
 }
 
+Wish parse_wish(const std::string& flag, const std::string& text) {
+  if (text == "no") return Wish::no;
+  if (text == "try") return Wish::can;
+  if (text == "must") return Wish::must;
+  throw Error(Exit::usage, fmt::format("{}: \"{}\" is no wish", flag, text), "give no, try or must");
+}
+
 }  // namespace
 
 WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
@@ -44,7 +51,8 @@ WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
       arguments.version = true;
       continue;
     }
-    const bool known = flag == "--rank" || flag == "--cpus" || flag == "--mems" || flag == "--memory-policy";
+    const bool known = flag == "--rank" || flag == "--cpus" || flag == "--mems" ||
+                       flag == "--memory-policy" || flag == "--huge-pages" || flag == "--lock-memory";
     if (!known) throw Error(Exit::usage, fmt::format("unknown argument \"{}\"", flag), kNotByHand);
     if (++i == words.size()) throw Error(Exit::usage, fmt::format("{} without a value", flag), kNotByHand);
     const std::string& value = words[i];
@@ -52,6 +60,8 @@ WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
     if (flag == "--cpus") arguments.cpus = parse_cpu_list(value, flag);
     if (flag == "--mems") arguments.mems = parse_node_list(value, flag);
     if (flag == "--memory-policy") arguments.memory_policy = parse_policy(value);
+    if (flag == "--huge-pages") arguments.huge_pages = parse_wish(flag, value);
+    if (flag == "--lock-memory") arguments.lock_memory = parse_wish(flag, value);
   }
   if (arguments.cpus.empty() && !arguments.help && !arguments.version) {
     throw Error(Exit::usage, "no --cpus: nothing to run on", kNotByHand);
@@ -69,6 +79,8 @@ std::string worker_help() {
          "  --cpus LIST            one pinned thread per CPU; OS indexes like 7-11 (required)\n"
          "  --mems LIST            NUMA nodes for the arena's memory, like 0 (default: no preference)\n"
          "  --memory-policy NAME   preferred (default) or bind\n"
+         "  --huge-pages WISH      no (default), try or must: 2 MiB pages for the arena\n"
+         "  --lock-memory WISH     no (default), try or must: the arena is never swapped out\n"
          "  --rank N               local rank, for whoever looks at ps (default: 0)\n"
          "  --version              print the version\n"
          "  --help                 print this page\n"

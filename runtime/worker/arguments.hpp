@@ -9,11 +9,16 @@
 
 namespace zf {
 
+/// no, as well as it can be, or not at all without it.
+enum class Wish { no, can, must };
+
 struct WorkerArguments {
   int rank = 0;
   CpuSet cpus;  ///< one pool thread on each
   NodeSet mems;
   MemoryPolicy memory_policy = MemoryPolicy::preferred;
+  Wish huge_pages = Wish::no;
+  Wish lock_memory = Wish::no;
   bool help = false;
   bool version = false;
 };

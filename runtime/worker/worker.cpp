@@ -8,7 +8,7 @@
 #include "engine/isa.hpp"
 #include "engine/pool.hpp"
 #include "os/affinity.hpp"
-#include "os/memory.hpp"
+#include "worker/placement.hpp"
 #include "worker/stepper.hpp"
 #include "worker/trainer_watch.hpp"
 
@@ -19,18 +19,6 @@ namespace {
 /// checkpoint: Ctrl-C, `timeout`, Slurm's warning before the limit. We end when it ends.
 void leave_signals_to_trainer() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE}) std::signal(signal, SIG_IGN);
-}
-
-/// For the threads made from here on, and for the arrays: none of them has a page yet. A refusal leaves it
-/// to first touch.
-PolicyRefusal set_memory_policy(Arena& arena, const WorkerArguments& arguments) {
-  if (arguments.mems.empty()) return std::nullopt;
-  PolicyRefusal thread = set_thread_memory_policy(arguments.memory_policy, arguments.mems);
-  const std::uint64_t start = arena.control().arrays_offset;
-  if (start == arena.bytes()) return thread;
-  PolicyRefusal range = set_range_memory_policy(arguments.memory_policy, arguments.mems,
-                                                arena.at<std::byte>(start), arena.bytes() - start);
-  return thread ? thread : range;
 }
 
 void tell_state(Arena& arena, WorkerState state) {
@@ -45,15 +33,15 @@ void work(Arena& arena, const WorkerArguments& arguments, Nanoseconds born_ns) {
   leave_signals_to_trainer();
   bind_this_thread(arguments.cpus);  // we were born with the trainer's mask
   watch_trainer(FileDescriptor(kWorkerTrainerFd));
-  const PolicyRefusal refusal = set_memory_policy(arena, arguments);
+  Notes notes = prepare_memory(arena, arguments);
   const Isa isa = chosen_isa();
   Pool pool(std::vector<Pu>(arguments.cpus.begin(), arguments.cpus.end()));
   Stepper stepper(arena, pool, isa);
   stepper.place_memory();
+  settle_memory(arena, arguments, std::move(notes));
 
   stats.threads = static_cast<std::uint32_t>(pool.size());
   stats.isa.store(name_of(isa));
-  stats.memory_note.store(refusal.value_or(""));
   stats.start_ns.store(static_cast<std::uint64_t>(now_ns() - born_ns), std::memory_order_relaxed);
   tell_state(arena, WorkerState::ready);
   stepper.serve();

@@ -53,6 +53,24 @@ static void plans(void) {
   EXPECT(open_with(NULL, &group, 1), ZF_OK);
 }
 
+/* ZF_TUNE=off: no plan, whatever is named, and it works all the same. */
+static void without_tuning(void) {
+  zf_options options = ZF_OPTIONS_INIT;
+  const zf_group group = group_of(10);
+  zf_runtime* handle = NULL;
+  zf_stats stats = ZF_STATS_INIT;
+  int cpus[MAX_CPUS];
+  options.plan_path = "/nowhere/plan.json";
+  setenv("ZF_TUNE", "off", 1);
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK(stats.threads == allowed_cpus(cpus));
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(zf_wait(handle, 0, 5000), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+  unsetenv("ZF_TUNE");
+}
+
 static void workers(void) {
   const char* const plan = write_plan(PLAN_SPLIT, NULL);
   const zf_group group = group_of(10);
@@ -174,11 +192,12 @@ static void calls(void) {
 int main(void) {
   const size_t descriptors = count_descriptors();
   plans();
+  without_tuning();
   workers();
   versions();
   groups();
   calls();
-  CHECK(count_children() == 0);
+  CHECK(count_children() == 0 && count_arena_mappings() == 0);
   CHECK(count_descriptors() == descriptors);
   return 0;
 }

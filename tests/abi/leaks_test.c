@@ -6,16 +6,6 @@
 
 #include "support.h"
 
-static size_t count_arena_mappings(void) {
-  char line[512];
-  size_t count = 0;
-  FILE* const maps = fopen("/proc/self/maps", "re");
-  CHECK(maps != NULL);
-  while (fgets(line, sizeof line, maps) != NULL) count += strstr(line, "zf-arena") != NULL;
-  fclose(maps);
-  return count;
-}
-
 static int compare(const void* a, const void* b) {
   const int64_t x = *(const int64_t*)a;
   const int64_t y = *(const int64_t*)b;

@@ -156,7 +156,7 @@ static void damage_is_refused_and_changes_nothing(void) {
   CHECK(!are_equal(handle, untouched));
   take_step(handle, 2);
   CHECK(are_equal(handle, untouched));
-  
+
   EXPECT(zf_close(handle), ZF_OK);
   EXPECT(zf_close(untouched), ZF_OK);
 }

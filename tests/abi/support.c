@@ -1,8 +1,12 @@
 #include "support.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -150,6 +154,47 @@ static uint64_t random_bits(void) {
 uint64_t random_below(uint64_t bound) { return (random_bits() >> 11) % bound; }
 
 float random_float(void) { return (float)(random_bits() >> 40) / (float)(1u << 23) - 1.0f; }
+
+size_t count_arena_mappings(void) {
+  char line[512];
+  size_t count = 0;
+  FILE* const maps = fopen("/proc/self/maps", "re");
+  CHECK(maps != NULL);
+  while (fgets(line, sizeof line, maps) != NULL) count += strstr(line, "zf-arena") != NULL;
+  fclose(maps);
+  return count;
+}
+
+int refuse_calls(const int* calls, size_t count) {
+  enum { MOST = 16 };
+  struct sock_filter code[2 * MOST + 2];
+  unsigned short n = 0;
+  CHECK(count <= MOST);
+  code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+  for (size_t i = 0; i < count; ++i) {
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], 0, 1);
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+  }
+  code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  const struct sock_fprog program = {n, code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+void in_child(void (*test)(void)) {
+  int status = -1;
+  fflush(NULL);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    test();
+    exit(0);
+  }
+  CHECK(waitpid(child, &status, 0) == child);
+  if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == SKIPPED)) return;
+  fprintf(stderr, "the test in a child ended with status %#x\n", (unsigned)status);
+  exit(1);
+}
 
 int64_t now_ns(void) {
   struct timespec now;

@@ -51,6 +51,16 @@ const char* write_file(const char* text);
 /* A handle with one group of n elements under a plan of this kind, whose worker is never started again. */
 zf_runtime* open_one(enum plan_kind kind, uint64_t elements);
 
+/* From here on the kernel answers EPERM to these system calls of this process and its children to come, as a
+ * container's filter does. 0: filters are not to be had here. */
+int refuse_calls(const int* calls, size_t count);
+
+/* Runs `test` in a process of its own, and ends this one as it ended, unless that was with 0 or SKIPPED. */
+void in_child(void (*test)(void));
+
+/* Mappings of arenas in this process. */
+size_t count_arena_mappings(void);
+
 /* Where an array of a group lies; bytes may be NULL. */
 void* buffer_of(zf_runtime* handle, size_t group, zf_buffer_kind kind, size_t* bytes);
 

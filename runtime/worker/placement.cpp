@@ -1,0 +1,76 @@
+#include "worker/placement.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "os/memory.hpp"
+
+namespace zf {
+namespace {
+
+/// Enough to see a group, or a thread's slice, on the wrong node; a look at 12 million pages would take
+/// seconds.
+constexpr std::uint64_t kPagesToLookAt = 65536;
+
+void add(Notes& notes, Wish wish, const PolicyRefusal& refusal, const char* next) {
+  if (!refusal) return;
+  if (wish == Wish::must) throw Error(Exit::runtime_error, *refusal, next);
+  notes += (notes.empty() ? "" : "; ") + *refusal;
+}
+
+std::byte* arrays_of(const Arena& arena) { return arena.at<std::byte>(arena.control().arrays_offset); }
+std::uint64_t array_bytes_of(const Arena& arena) { return arena.bytes() - arena.control().arrays_offset; }
+
+void count_nodes(const Arena& arena, const NodeSet& nodes, PlacementStats& placement, Notes& notes) {
+  const std::uint64_t every = std::max<std::uint64_t>(1, array_bytes_of(arena) / kPageBytes / kPagesToLookAt);
+  for (std::size_t i = 0; i < arena.control().group_count; ++i) {
+    for (const ArrayPlace& array : arena.group(i).arrays) {
+      const PageCounts counts = count_pages(arena.at<std::byte>(array.offset), array.bytes, every);
+      if (counts.refusal) return add(notes, Wish::can, counts.refusal, "");
+      for (const auto& [node, pages] : counts.by_node) {
+        (nodes.empty() || nodes.contains(node) ? placement.pages_on_plan : placement.pages_elsewhere) +=
+            pages;
+      }
+      placement.pages_absent += counts.absent;
+    }
+  }
+}
+
+}  // namespace
+
+Notes prepare_memory(Arena& arena, const WorkerArguments& arguments) {
+  Notes notes;
+  const std::uint64_t bytes = array_bytes_of(arena);
+  if (!arguments.mems.empty()) {
+    PolicyRefusal refusal = set_thread_memory_policy(arguments.memory_policy, arguments.mems);
+    if (!refusal && bytes != 0)
+      refusal = set_range_memory_policy(arguments.memory_policy, arguments.mems, arrays_of(arena), bytes);
+    add(notes, Wish::can, refusal, "");
+  }
+  if (arguments.huge_pages != Wish::no && bytes != 0) {
+    add(notes, arguments.huge_pages, ask_for_huge_pages(arrays_of(arena), bytes),
+        "leave zf_options.huge_pages at ZF_TRY");
+  }
+  return notes;
+}
+
+void settle_memory(Arena& arena, const WorkerArguments& arguments, Notes notes) {
+  PlacementStats placement = {};
+  const std::uint64_t bytes = array_bytes_of(arena);
+  if (arguments.lock_memory != Wish::no) {
+    const PolicyRefusal refusal = lock_memory(arena.at<void>(0), arena.bytes());
+    add(notes, arguments.lock_memory, refusal,
+        "raise `ulimit -l`, or leave zf_options.lock_memory at ZF_TRY");
+    if (!refusal) placement.locked_bytes = arena.bytes();
+  }
+  if (arguments.huge_pages != Wish::no && bytes != 0) {
+    placement.huge_bytes = huge_bytes_of(arrays_of(arena), bytes);
+    if (placement.huge_bytes == 0)
+      add(notes, arguments.huge_pages, why_no_huge_pages(), "leave zf_options.huge_pages at ZF_TRY");
+  }
+  count_nodes(arena, arguments.mems, placement, notes);
+  arena.control().stats.placement = placement;
+  arena.control().stats.memory_note.store(notes);
+}
+
+}  // namespace zf

@@ -1,0 +1,155 @@
+/* Where the arena's memory lies, and what happens when the machine refuses it: a note, or one clear error. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "support.h"
+
+enum { ELEMENTS = 3000000 }; /* 60 MB of arrays */
+
+static zf_status open_with(int32_t huge_pages, int32_t lock_memory, zf_runtime** handle) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  options.plan_path = write_plan(PLAN_SHARED, NULL);
+  options.huge_pages = huge_pages;
+  options.lock_memory = lock_memory;
+  group.elements = ELEMENTS;
+  return zf_open(&options, &group, 1, handle);
+}
+
+static zf_stats stats_of(zf_runtime* handle) {
+  zf_stats stats = ZF_STATS_INIT;
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  printf(
+      "  pages: %llu on the plan's nodes, %llu elsewhere, %llu nowhere; %llu bytes huge, %llu locked; "
+      "\"%s\"\n",
+      (unsigned long long)stats.pages_on_plan, (unsigned long long)stats.pages_elsewhere,
+      (unsigned long long)stats.pages_absent, (unsigned long long)stats.huge_bytes,
+      (unsigned long long)stats.locked_bytes, stats.memory_note);
+  return stats;
+}
+
+static void steps_and_closes(zf_runtime* handle) {
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+static uint64_t arena_bytes;
+
+/* One node, or a policy that works: every page that was looked at is where the plan says. */
+static void placement_is_looked_up(void) {
+  zf_runtime* handle = NULL;
+  EXPECT(open_with(ZF_NO, ZF_NO, &handle), ZF_OK);
+  const zf_stats stats = stats_of(handle);
+  arena_bytes = stats.arena_bytes;
+  if (strstr(stats.memory_note, "move_pages") == NULL) {
+    CHECK(stats.pages_on_plan > 5 * ELEMENTS * sizeof(float) / 4096 * 9 / 10);
+    CHECK(stats.pages_elsewhere == 0 && stats.pages_absent == 0);
+  }
+  CHECK(stats.huge_bytes == 0 && stats.locked_bytes == 0);
+  steps_and_closes(handle);
+}
+
+/* A container's filter: notes, and everything works. */
+static void refusals_are_notes(void) {
+  static const int calls[] = {SYS_mbind, SYS_set_mempolicy, SYS_move_pages, SYS_mlock};
+  zf_runtime* handle = NULL;
+  if (!refuse_calls(calls, sizeof calls / sizeof *calls)) {
+    printf("skipped: no seccomp filters here\n");
+    return;
+  }
+  EXPECT(open_with(ZF_NO, ZF_TRY, &handle), ZF_OK);
+  const zf_stats stats = stats_of(handle);
+  CHECK(strstr(stats.memory_note, "set_mempolicy(preferred, nodes 0) was refused: Operation not permitted") !=
+        NULL);
+  CHECK(strstr(stats.memory_note, "; mlock of ") != NULL);
+  CHECK(stats.pages_on_plan == 0 && stats.locked_bytes == 0);
+  steps_and_closes(handle);
+  EXPECT(open_with(ZF_NO, ZF_MUST, &handle), ZF_ERROR_WORKER);
+  expect_error("was refused: Operation not permitted; raise `ulimit -l`");
+  CHECK(count_children() == 0 && count_arena_mappings() == 0);
+}
+
+static void locked_or_noted(void) {
+  zf_runtime* handle = NULL;
+  EXPECT(open_with(ZF_NO, ZF_TRY, &handle), ZF_OK);
+  const zf_stats stats = stats_of(handle);
+  CHECK(stats.locked_bytes == (strstr(stats.memory_note, "mlock") == NULL ? stats.arena_bytes : 0));
+  steps_and_closes(handle);
+}
+
+static void huge_or_noted(void) {
+  zf_runtime* handle = NULL;
+  EXPECT(open_with(ZF_TRY, ZF_NO, &handle), ZF_OK);
+  const zf_stats stats = stats_of(handle);
+  CHECK((stats.huge_bytes == 0) == (strstr(stats.memory_note, "shmem_enabled is \"") != NULL));
+  steps_and_closes(handle);
+  const zf_status must = open_with(ZF_MUST, ZF_NO, &handle);
+  CHECK(must == (stats.huge_bytes == 0 ? ZF_ERROR_WORKER : ZF_OK));
+  if (must == ZF_OK) EXPECT(zf_close(handle), ZF_OK);
+  EXPECT(open_with(7, ZF_NO, &handle), ZF_ERROR_USAGE);
+  expect_error("huge_pages is 7");
+}
+
+static int write_number(const char* path, long long number) {
+  FILE* const file = fopen(path, "we");
+  const int printed = file != NULL && fprintf(file, "%lld\n", number) > 0;
+  return file != NULL && fclose(file) == 0 && printed;
+}
+
+/* A memory cgroup of this process alone; gone with this test. */
+static char cgroup[64];
+
+static void remove_cgroup(void) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/../cgroup.procs", cgroup);
+  write_number(path, getpid());
+  rmdir(cgroup);
+}
+
+static void enter_cgroup(long long limit_bytes) {
+  char path[128];
+  snprintf(cgroup, sizeof cgroup, "/sys/fs/cgroup/memory/zf-test-%d", (int)getpid());
+  if (mkdir(cgroup, 0755) != 0) {
+    printf("skipped: no memory cgroup (version 1) can be made here: %s\n", strerror(errno));
+    exit(SKIPPED);
+  }
+  atexit(remove_cgroup);
+  snprintf(path, sizeof path, "%s/memory.limit_in_bytes", cgroup);
+  CHECK(write_number(path, limit_bytes));
+  snprintf(path, sizeof path, "%s/cgroup.procs", cgroup);
+  CHECK(write_number(path, getpid()));
+}
+
+static void more_than_the_jobs_limit_is_refused(void) {
+  zf_runtime* handle = NULL;
+  enter_cgroup(40 << 20);
+  EXPECT(open_with(ZF_NO, ZF_NO, &handle), ZF_ERROR_SYSTEM);
+  expect_error("the arena needs 58 MiB, and the job's memory limit is 40 MiB (/sys/fs/cgroup/memory/zf-test-");
+  CHECK(handle == NULL && count_children() == 0 && count_arena_mappings() == 0);
+}
+
+/* The arena alone would fit, and the processes do not: the kernel kills, and it is told of what. */
+static void running_into_the_limit_is_told(void) {
+  zf_runtime* handle = NULL;
+  enter_cgroup((long long)arena_bytes);
+  EXPECT(open_with(ZF_NO, ZF_NO, &handle), ZF_ERROR_WORKER);
+  expect_error("it was the out-of-memory killer");
+  CHECK(handle == NULL && count_children() == 0 && count_arena_mappings() == 0);
+}
+
+int main(void) {
+  placement_is_looked_up();
+  in_child(refusals_are_notes);
+  locked_or_noted();
+  huge_or_noted();
+  in_child(more_than_the_jobs_limit_is_refused);
+  in_child(running_into_the_limit_is_told);
+  CHECK(count_children() == 0 && count_arena_mappings() == 0);
+  return 0;
+}
