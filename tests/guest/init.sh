@@ -8,6 +8,7 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/r
 mkdir -p /dev /proc /sys /tmp /run /root /guest
 mount -t devtmpfs dev /dev
 mkdir -p /dev/shm /dev/pts
+ln -s /proc/self/fd /dev/fd
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t cgroup2 cgroup2 /sys/fs/cgroup

@@ -7,6 +7,9 @@ import shutil
 import stat
 import subprocess
 
+# Folders of the root that are links into /usr, as Debian has them.
+_MERGED = ("bin", "sbin", "lib", "lib64")
+
 # Those of busybox that would stand in the way of util-linux's.
 _LEFT_OUT = {"taskset", "lscpu", "unshare", "nsenter", "setpriv", "nproc"}
 
@@ -17,12 +20,15 @@ class Initramfs:
     def __init__(self):
         self._parts: list[bytes] = []
         self._present = {"/"}
-
-    def __contains__(self, path: str) -> bool:
-        return path in self._present
+        for folder in _MERGED:
+            self.add_folder(f"/usr/{folder}")
+            self._present.add(f"/{folder}")
+            self._append(folder, f"usr/{folder}".encode(), stat.S_IFLNK | 0o777)
 
     def add(self, path: str, content: bytes, mode: int) -> None:
         """A file, folder or link with the folders above it; the first one added under a name stays."""
+        if path.split("/")[1] in _MERGED:
+            path = "/usr" + path
         if path in self._present:
             return
         if (parent := os.path.dirname(path)) not in self._present:

@@ -1,0 +1,88 @@
+"""Whatever is wrong with the plan or the node: the job runs, unbound at worst; the node stays in service; the system's
+log says why."""
+
+from lab import HOME
+from slurm_case import RANKS, SHOW_RANK, SlurmTest
+
+
+class Trouble(SlurmTest):
+    def assert_job_runs(self, set_up: str, *said_why: str, conf=""):
+        said = self.here(f"""
+            class_plan --ranks 2
+            cat >>/etc/zf-tune/slurm.conf <<<'{conf}'
+            plan=$(ls /etc/zf-tune/plans/*)
+            {set_up}
+            as_user {RANKS} zf-tune exec --quiet --force -- {SHOW_RANK}
+            until_true 20 job_gone
+            sinfo -h -o 'node is %T'
+            said""")
+        lines = said.splitlines()
+        self.assertEqual([line[:3] for line in lines[:2]], ["ran", "ran"], said)
+        self.assertEqual(lines[2], "node is idle", said)
+        log = "\n".join(lines[3:])
+        for text in said_why:
+            self.assertIn(text, log)
+        return said
+
+    def test_no_program(self):
+        self.assert_job_runs("", "job 1 gets no plan", "/nowhere/zf-tune", "No such file",
+                             conf="program=/nowhere/zf-tune")
+
+    def test_no_plan_for_the_class(self):
+        self.assert_job_runs("rm $plan", "job 1 gets no plan", "no plan for this node's class")
+
+    def test_plan_that_is_cut_off(self):
+        self.assert_job_runs("truncate -s 100 $plan", "job 1 gets no plan", "/etc/zf-tune/plans/")
+
+    def test_plan_that_nests_without_end(self):
+        self.assert_job_runs("head -c 5000000 /dev/zero | tr '\\0' '[' >$plan", "job 1 gets no plan")
+
+    def test_plan_with_control_characters_in_its_errors(self):
+        said = self.assert_job_runs("printf '{\"\\\\u001b[2J\\nforged\": 1}' >$plan", "job 1 gets no plan")
+        self.assertNotIn("\x1b", said)
+
+    def test_plan_on_a_fifo(self):
+        self.assert_job_runs("rm $plan; mkfifo $plan", "job 1 gets no plan", "FIFO")
+
+    def test_full_disk(self):
+        self.assert_job_runs("""mkdir /run/zf-tune; mount -t tmpfs -o size=8k,mode=755 tmpfs /run/zf-tune
+                                head -c 8192 /dev/zero >/run/zf-tune/filler""",
+                             "job 1 gets no plan", "No space left on device")
+
+    def test_program_that_hangs(self):
+        self.assert_job_runs(_program("trap '' TERM; while :; do sleep 1; done"),
+                             "job 1 gets no plan", "no answer within 0.7 s", conf=f"program={HOME}/bin/stub")
+
+    def test_program_that_cannot_even_be_killed(self):
+        """As one that waits for a dead file server. A frozen process does not die of SIGKILL either."""
+        frozen = "/sys/fs/cgroup/freezer/zf-lab-frozen"
+        self.assert_job_runs(
+            f"""mkdir {frozen}; trap 'echo THAWED >{frozen}/freezer.state; sleep 0.3; rmdir {frozen}' EXIT
+            """ + _program(f"echo $$ >{frozen}/cgroup.procs; echo FROZEN >{frozen}/freezer.state; sleep 1000"),
+            "job 1 gets no plan", "no answer within 0.7 s", conf=f"program={HOME}/bin/stub")
+
+    def test_link_planted_by_a_user(self):
+        said = self.assert_job_runs(
+            """mkdir -m 1777 /run/open; echo precious >$lab/precious
+            as_user ln -s $lab /run/open/zf-tune; ln -s $lab/precious $lab/1.json""",
+            "job 1 gets no plan", "/run/open/zf-tune", conf="run=/run/open/zf-tune")
+        self.assertEqual(said.count("ran as:\n"), 2, "no rank has a plan")
+
+    def test_folder_of_a_user(self):
+        said = self.assert_job_runs("mkdir -m 1777 /run/open; as_user mkdir /run/open/zf-tune; "
+                                    "as_user cp $plan /run/open/zf-tune/1.json",
+                                    "job 1 gets no plan", "belongs to user 65534", conf="run=/run/open/zf-tune")
+        self.assertEqual(said.count("ran as:\n"), 2, "no rank has a plan")
+
+    def test_settings_that_make_no_sense(self):
+        self.assert_job_runs("head -c 2000 /dev/urandom >>/etc/zf-tune/slurm.conf", conf="deadline=soon\nexit 1\n$(reboot)")
+
+
+def _program(text: str) -> str:
+    """Shell lines that put a script of these lines where zf-tune is looked for."""
+    return f"""cat >{HOME}/bin/stub <<'STUB'
+#!/bin/bash
+{text}
+STUB
+chmod +x {HOME}/bin/stub
+"""
