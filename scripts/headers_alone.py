@@ -44,13 +44,18 @@ def main() -> int:
     root = pathlib.Path(__file__).resolve().parent.parent
     commands = commands_by_folder(build)
 
+    public = root / "runtime/include"
     work = []
     for header in sorted(path for room in ("runtime", "tuner", "tests") for path in (root / room).rglob("*.hpp")):
+        if header.parent == public:
+            continue
         if header.parent not in commands:
             print(f"{header}: no source beside it, so nothing says how to compile it", file=sys.stderr)
             return 1
         work.append((header, commands[header.parent]))
-    for header in sorted((root / "runtime/include").glob("*.h")):  # for C and C++ programs alike
+    for header in sorted(public.glob("*.hpp")):
+        work.append((header, ["c++", "-std=c++20", "-Wall", "-Wextra", "-Wconversion", "-pedantic-errors"]))
+    for header in sorted(public.glob("*.h")):  # for C and C++ programs alike
         work.append((header, ["cc", "-std=c99", "-Wall", "-Wextra", "-pedantic-errors"]))
         work.append((header, ["c++", "-std=c++11", "-Wall", "-Wextra", "-pedantic-errors"]))
 

@@ -10,6 +10,10 @@
 
 #include "zf_runtime.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Ends the test with the condition and the text behind zf_last_error. */
 #define CHECK(condition)                                                                           \
   do {                                                                                             \
@@ -77,5 +81,9 @@ size_t count_descriptors(void);
 size_t count_children(void);
 
 pid_t worker_of(zf_runtime* handle);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -23,7 +23,7 @@ complain() {
 }
 
 for path in usr/bin/zf-tune usr/bin/zf-optimizer "$libraries/libzf_runtime.so" "$libraries/libzf_runtime.so.0" \
-  usr/include/zf_runtime.h usr/share/zf-tune/plan.schema.json usr/share/zf-tune/workloads \
+  usr/include/zf_runtime.h usr/include/zf_runtime.hpp usr/share/zf-tune/plan.schema.json usr/share/zf-tune/workloads \
   usr/share/man/man1/zf-tune.1.gz usr/share/doc/zf-tune/copyright usr/share/doc/zf-tune/changelog.gz; do
   [[ -e $work/root/$path ]] || complain "missing: /$path"
 done

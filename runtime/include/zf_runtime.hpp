@@ -1,0 +1,198 @@
+// zf_runtime.h for C++20: handles that close themselves, arrays as spans, errors as exceptions. Header only.
+//
+//   std::vector<zf_group> groups = {zf::runtime::group(n)};
+//   zf::runtime::Optimizer optimizer(groups);                 // plan and rank from the environment
+//   std::ranges::copy(weights, optimizer.params(0).begin());
+//   for (...) {
+//     fill(optimizer.grads<float>(0, buffer));
+//     optimizer.wait();                                       // the step before this one
+//     optimizer.submit({.buffer = buffer});
+//   }
+//
+// What a call means, its errors and thread rules are those of the C function that it is named after. Where
+// that answers ZF_TIMEOUT the call here says so in its result; every other answer that is not ZF_OK is thrown
+// as Error.
+#ifndef ZF_RUNTIME_HPP
+#define ZF_RUNTIME_HPP
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "zf_runtime.h"
+
+namespace zf::runtime {
+
+/// An answer that is not ZF_OK. what() is zf_last_error(): one line, with what to do next.
+class Error : public std::runtime_error {
+ public:
+  Error(zf_status status, const std::string& text) : std::runtime_error(text), status_(status) {}
+  zf_status status() const noexcept { return status_; }
+
+ private:
+  zf_status status_;
+};
+
+/// For timeouts: as long as the optimizer lives.
+inline constexpr std::chrono::milliseconds forever{-1};
+
+inline zf_options options() { return ZF_OPTIONS_INIT; }
+
+/// AdamW with lr 1e-3, fp32 gradients, no outputs.
+inline zf_group group(std::uint64_t elements) {
+  zf_group group = ZF_GROUP_INIT;
+  group.elements = elements;
+  return group;
+}
+
+/// What zf_submit is told.
+struct Submission {
+  std::span<const std::uint32_t> groups = {};  ///< empty: all
+  std::uint32_t buffer = 0;
+  float grad_scale = 1.0F;
+  std::uint64_t step = 0;
+};
+
+/// The sum of squares of a group's gradients.
+struct Norm {
+  double sum_of_squares;
+  bool finite;
+};
+
+/// Owns a handle. Moving leaves an empty one, whose only uses are to be destroyed and assigned to.
+class Optimizer {
+ public:
+  /// zf_open.
+  explicit Optimizer(std::span<const zf_group> groups, const zf_options& options = runtime::options()) {
+    check(zf_open(&options, groups.data(), groups.size(), &handle_));
+  }
+  Optimizer(Optimizer&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Optimizer& operator=(Optimizer&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+  /// As close(), whatever it answers.
+  ~Optimizer() { zf_close(handle_); }
+
+  /// zf_close. All spans are gone then. Error(ZF_TIMEOUT): it had to be killed.
+  void close() { check(zf_close(std::exchange(handle_, nullptr))); }
+  /// zf_end: the process goes, the spans stay.
+  void end() { check(zf_end(handle_)); }
+  /// For the C functions.
+  zf_runtime* handle() const noexcept { return handle_; }
+
+  // Arrays of a group: zf_buffer.
+  std::span<float> params(std::size_t group) const { return array<float>(group, ZF_PARAMS); }
+  std::span<float> moment1(std::size_t group) const { return array<float>(group, ZF_MOMENT_1); }
+  std::span<float> moment2(std::size_t group) const { return array<float>(group, ZF_MOMENT_2); }
+  std::span<float> stale(std::size_t group) const { return array<float>(group, ZF_STALE); }
+  /// Of a 2-byte type: std::uint16_t, or a bf16 or fp16 class of one's own.
+  template <class Half = std::uint16_t>
+  std::span<Half> copy(std::size_t group) const {
+    return array<Half>(group, ZF_COPY);
+  }
+  /// Of float, or a 2-byte type, as the group's grad_type has it.
+  template <class Element>
+  std::span<Element> grads(std::size_t group, std::uint32_t buffer) const {
+    if (buffer > 1) throw Error(ZF_ERROR_USAGE, "a gradient buffer is 0 or 1");
+    return array<Element>(group, buffer == 0 ? ZF_GRADS_0 : ZF_GRADS_1);
+  }
+
+  /// zf_set_group.
+  void set_group(std::size_t group, const zf_group& settings) {
+    check(zf_set_group(handle_, group, &settings));
+  }
+
+  /// zf_submit; the ticket.
+  std::uint64_t submit(const Submission& submission = {}) { return submit(submission, ZF_STEP); }
+  /// zf_submit of ZF_NORM: after wait(), norm() has the result.
+  std::uint64_t submit_norm(const Submission& submission = {}) { return submit(submission, ZF_NORM); }
+
+  /// zf_wait; false: not yet. Ticket 0: all that are submitted.
+  bool wait(std::uint64_t ticket = 0, std::chrono::milliseconds timeout = forever) {
+    return is_done(zf_wait(handle_, ticket, timeout.count()));
+  }
+
+  /// zf_progress: waits for at_least elements; how many there are, which after a timeout are fewer.
+  std::uint64_t progress(std::uint64_t ticket, std::size_t group, std::uint64_t at_least = 0,
+                         std::chrono::milliseconds timeout = forever) {
+    std::uint64_t elements = 0;
+    is_done(zf_progress(handle_, ticket, group, at_least, timeout.count(), &elements));
+    return elements;
+  }
+
+  /// zf_norm.
+  Norm norm(std::size_t group, std::uint32_t buffer) const {
+    Norm norm = {};
+    std::int32_t finite = 0;
+    check(zf_norm(handle_, group, buffer, &norm.sum_of_squares, &finite));
+    norm.finite = finite != 0;
+    return norm;
+  }
+
+  /// zf_get_step, zf_set_step.
+  std::uint64_t step(std::size_t group) const {
+    std::uint64_t step = 0;
+    check(zf_get_step(handle_, group, &step));
+    return step;
+  }
+  void set_step(std::size_t group, std::uint64_t step) { check(zf_set_step(handle_, group, step)); }
+
+  /// zf_export_state, zf_import_state.
+  void export_state(const std::string& path) const { check(zf_export_state(handle_, path.c_str())); }
+  void import_state(const std::string& path) { check(zf_import_state(handle_, path.c_str())); }
+
+  /// zf_get_stats.
+  zf_stats stats() const {
+    zf_stats stats = ZF_STATS_INIT;
+    check(zf_get_stats(handle_, &stats));
+    return stats;
+  }
+
+ private:
+  static void check(zf_status status) {
+    if (status != ZF_OK) throw Error(status, zf_last_error());
+  }
+  static bool is_done(zf_status status) {
+    if (status != ZF_TIMEOUT) check(status);
+    return status == ZF_OK;
+  }
+
+  std::uint64_t submit(const Submission& submission, std::uint32_t work) {
+    zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+    args.buffer = submission.buffer;
+    args.groups = submission.groups.empty() ? nullptr : submission.groups.data();
+    args.n_groups = submission.groups.size();
+    args.grad_scale = submission.grad_scale;
+    args.work = work;
+    args.step = submission.step;
+    std::uint64_t ticket = 0;
+    check(zf_submit(handle_, &args, &ticket));
+    return ticket;
+  }
+
+  template <class Element>
+  std::span<Element> array(std::size_t group, zf_buffer_kind kind) const {
+    void* first = nullptr;
+    std::size_t bytes = 0;
+    std::size_t params_bytes = 0;
+    check(zf_buffer(handle_, group, ZF_PARAMS, &first, &params_bytes));
+    check(zf_buffer(handle_, group, kind, &first, &bytes));
+    const std::size_t elements = params_bytes / sizeof(float);
+    if (bytes != elements * sizeof(Element))
+      throw Error(ZF_ERROR_USAGE, "this array has elements of another size: look at the group's types");
+    return {static_cast<Element*>(first), elements};
+  }
+
+  zf_runtime* handle_ = nullptr;
+};
+
+}  // namespace zf::runtime
+
+#endif

@@ -1,0 +1,116 @@
+// zf_runtime.hpp: the calls of the C interface, with what C++ adds to them: ownership, spans, exceptions.
+#include "zf_runtime.hpp"
+
+#include <csignal>
+#include <type_traits>
+#include <vector>
+
+#include "support.h"
+
+namespace {
+
+using zf::runtime::Error;
+using zf::runtime::Optimizer;
+
+static_assert(!std::is_copy_constructible_v<Optimizer> && !std::is_copy_assignable_v<Optimizer>);
+static_assert(std::is_nothrow_move_constructible_v<Optimizer> &&
+              std::is_nothrow_move_assignable_v<Optimizer>);
+
+std::vector<zf_group> two_groups() {
+  std::vector<zf_group> groups = {zf::runtime::group(1000), zf::runtime::group(10)};
+  groups[1].grad_type = ZF_BF16;
+  groups[1].copy_type = ZF_BF16;
+  groups[1].stale = 1;
+  return groups;
+}
+
+Optimizer open_two() {
+  zf_options options = zf::runtime::options();
+  options.plan_path = write_plan(PLAN_SPLIT, nullptr);
+  options.max_restarts = -1;
+  options.close_timeout_ms = 5000;
+  return Optimizer(two_groups(), options);
+}
+
+template <class Call>
+zf_status status_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    CHECK(error.what()[0] != '\0');
+    return error.status();
+  }
+  return ZF_OK;
+}
+
+void steps() {
+  Optimizer optimizer = open_two();
+  CHECK(optimizer.params(0).size() == 1000 && optimizer.copy(1).size() == 10 &&
+        optimizer.stale(1).size() == 10);
+  for (float& grad : optimizer.grads<float>(0, 1)) grad = 2.0F;
+  for (std::uint16_t& grad : optimizer.grads<std::uint16_t>(1, 1)) grad = 0x4000;  // 2 in bf16
+  optimizer.submit_norm({.buffer = 1});
+  CHECK(optimizer.wait());
+  CHECK(optimizer.norm(0, 1).sum_of_squares == 4000.0 && optimizer.norm(1, 1).finite);
+  const std::vector<std::uint32_t> first = {0};
+  const std::uint64_t ticket = optimizer.submit({.groups = first, .buffer = 1, .grad_scale = 0.5F});
+  CHECK(optimizer.progress(ticket, 0, 1000) == 1000);
+  CHECK(optimizer.wait(ticket));
+  CHECK(optimizer.step(0) == 1 && optimizer.step(1) == 0);
+  for (std::size_t i = 0; i < 1000; ++i) {
+    CHECK(optimizer.params(0)[i] != 0.0F && optimizer.moment1(0)[i] == (1.0F - 0.9F) * 1.0F);
+    CHECK(optimizer.moment2(0)[i] == 1.0F - 0.999F);
+  }
+  zf_group settings = two_groups()[0];
+  settings.lr = 0.5F;
+  optimizer.set_group(0, settings);
+  optimizer.set_step(0, 41);
+
+  const char* const path = write_file("");
+  optimizer.export_state(path);
+  Optimizer other = open_two();
+  other.import_state(path);
+  CHECK(other.step(0) == 41 && other.params(0)[999] == optimizer.params(0)[999]);
+  optimizer.close();
+}
+
+void ownership() {
+  {
+    Optimizer one = open_two();
+    Optimizer other = std::move(one);
+    CHECK(count_children() == 1 && one.handle() == nullptr && other.stats().worker_alive == 1);
+    one = std::move(other);
+    CHECK(one.stats().threads >= 1);
+    one.end();
+    CHECK(count_children() == 0 && one.params(0)[0] == 0.0F);
+  }
+  CHECK(count_children() == 0 && count_arena_mappings() == 0);
+}
+
+void errors() {
+  CHECK(status_of([] { Optimizer({}, zf::runtime::options()); }) == ZF_ERROR_USAGE);
+  Optimizer optimizer = open_two();
+  CHECK(status_of([&] { optimizer.params(2); }) == ZF_ERROR_USAGE);
+  CHECK(status_of([&] { optimizer.stale(0); }) == ZF_ERROR_USAGE);
+  CHECK(status_of([&] { optimizer.grads<float>(1, 0); }) == ZF_ERROR_USAGE);
+  CHECK(status_of([&] { optimizer.grads<float>(0, 2); }) == ZF_ERROR_USAGE);
+  CHECK(status_of([&] { optimizer.import_state("/nowhere/state"); }) == ZF_ERROR_USAGE);
+  const pid_t worker = optimizer.stats().worker_pid;
+  CHECK(kill(worker, SIGSTOP) == 0);
+  const std::uint64_t ticket = optimizer.submit();
+  CHECK(!optimizer.wait(ticket, std::chrono::milliseconds(1)));
+  CHECK(optimizer.progress(ticket, 0, 1, std::chrono::milliseconds(1)) == 0);
+  CHECK(status_of([&] { optimizer.submit(); }) == ZF_ERROR_BUSY);
+  CHECK(kill(worker, SIGKILL) == 0);
+  CHECK(status_of([&] { optimizer.wait(ticket); }) == ZF_WORKER_DIED);
+}
+
+}  // namespace
+
+int main() {
+  steps();
+  ownership();
+  errors();
+  CHECK(count_children() == 0 && count_arena_mappings() == 0);
+  return 0;
+}
