@@ -2,6 +2,7 @@
 
 #include "os/file.hpp"
 #include "plan/json_fields.hpp"
+#include "plan/workload_json.hpp"
 
 namespace zf {
 
@@ -9,14 +10,11 @@ Workload load_workload(const std::filesystem::path& path) {
   const std::string name = path.string();
   const nlohmann::json document = parse_json(read_text_file(path), name);
   const Field file =
-      Field(document, "", name).object({"schema", "name", "params", "ranks", "update_interval", "source"});
+      Field(document, "", name)
+          .object({"schema", "name", "params", "ranks", "update_interval", "training", "source"},
+                  {"training"});
   file["schema"].one_of({"zf-workload/1"});
-  Workload workload;
-  workload.name = file["name"].text();
-  workload.params = file["params"].integer<std::uint64_t>(1, 1'000'000'000'000'000);
-  workload.ranks = file["ranks"].integer(1, 4096);
-  workload.update_interval = file["update_interval"].integer(1, 1'000'000);
-  return workload;
+  return read_workload_fields(file);
 }
 
 }  // namespace zf

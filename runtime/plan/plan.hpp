@@ -11,6 +11,7 @@
 #include "os/memory.hpp"
 #include "plan/evidence.hpp"
 #include "plan/trial.hpp"
+#include "plan/workload.hpp"
 
 namespace zf {
 
@@ -45,14 +46,6 @@ struct Allocation {
   std::optional<double> cpu_quota;  ///< CPUs' worth of time
   std::optional<std::uint64_t> memory_bytes;
   bool operator==(const Allocation&) const = default;
-};
-
-struct Workload {
-  std::string name;
-  std::uint64_t params = 0;  ///< fp32 master parameters per node, over all ranks
-  int ranks = 1;
-  int update_interval = 1;  ///< training steps that one optimizer step hides behind
-  bool operator==(const Workload&) const = default;
 };
 
 /// What survives a move to another allocation of the same machine class.

@@ -11,6 +11,7 @@
 #include "plan/json_fields.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/trial_json.hpp"
+#include "plan/workload_json.hpp"
 
 namespace zf {
 namespace {
@@ -68,18 +69,6 @@ Allocation read_allocation(const Field& field) {
   if (field.has("cpu_quota")) allocation.cpu_quota = field["cpu_quota"].number();
   if (field.has("memory_bytes")) allocation.memory_bytes = field["memory_bytes"].integer<std::uint64_t>(1);
   return allocation;
-}
-
-Object print_workload(const Workload& workload) {
-  return {{"name", workload.name},
-          {"params", workload.params},
-          {"ranks", workload.ranks},
-          {"update_interval", workload.update_interval}};
-}
-Workload read_workload(const Field& field) {
-  field.object({"name", "params", "ranks", "update_interval"});
-  return {field["name"].text(), field["params"].integer<std::uint64_t>(1), field["ranks"].integer(1, kMaxInt),
-          field["update_interval"].integer(1, kMaxInt)};
 }
 
 Object print_intent(const Intent& intent) {
@@ -158,7 +147,8 @@ Plan read_plan(const Field& field) {
   plan.made = read_made(field["made"]);
   plan.machine = read_machine(field["machine"]);
   plan.allocation = read_allocation(field["allocation"]);
-  plan.workload = read_workload(field["workload"]);
+  plan.workload = read_workload_fields(
+      field["workload"].object({"name", "params", "ranks", "update_interval", "training"}, {"training"}));
   plan.intent = read_intent(field["intent"]);
   plan.ranks = read_list(field["ranks"], read_rank);
   plan.choice = read_choice(field["choice"]);

@@ -1,0 +1,33 @@
+// What is trained: the figures that both sides of a split are measured with.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/clock.hpp"
+
+namespace zf {
+
+/// What one training step of one rank asks of the host, beside its GPU. configs/workloads/README.md says
+/// where such figures come from.
+struct TrainingDemand {
+  std::uint64_t launches = 0;    ///< GPU kernels, launched one after the other
+  Nanoseconds launch_ns = 0;     ///< CPU time of one launch
+  std::uint64_t host_bytes = 0;  ///< moved by work on all training cores: accumulate, unscale, clip, cast
+  std::uint64_t copy_bytes = 0;  ///< moved between GPU and host, both ways together
+  std::uint64_t copy_bytes_per_s = 0;  ///< how fast; at least 1 where copy_bytes is not 0
+  Nanoseconds gpu_ns = 0;              ///< what the GPU computes when it never waits for a launch
+  bool operator==(const TrainingDemand&) const = default;
+};
+
+struct Workload {
+  std::string name;
+  std::uint64_t params = 0;  ///< fp32 master parameters per node, over all ranks
+  int ranks = 1;
+  int update_interval = 1;                      ///< training steps that one optimizer step hides behind
+  std::optional<TrainingDemand> training = {};  ///< absent: the optimizer was looked at alone
+  bool operator==(const Workload&) const = default;
+};
+
+}  // namespace zf
