@@ -118,6 +118,55 @@ class Steps(unittest.TestCase):
             self.assertTrue(runtime.done())
 
 
+class WhileItRuns(unittest.TestCase):
+    def test_progress_counts_chunks_and_is_all_in_the_end(self):
+        n = 500001
+        with Runtime(support.plan(), groups=[Group(n, copy_type="f16")], chunk_bytes=8192) as runtime:
+            runtime.grads(0)[:] = 1
+            ticket = runtime.submit()
+            sent = 0
+            while sent < n:
+                done = runtime.progress(0, sent + 1, ticket=ticket)
+                self.assertTrue(done == n or (done > sent and done % 4096 == 0))
+                np.testing.assert_array_equal(bits(runtime.copy(0)[sent:done]),
+                                              bits(runtime.params(0)[sent:done].astype(np.float16)))
+                self.assertTrue(runtime.params(0)[sent:done].all())
+                sent = done
+            runtime.wait(ticket)
+            os.kill(runtime.stats().worker_pid, signal.SIGSTOP)
+            try:
+                runtime.submit()
+                self.assertEqual(runtime.progress(0, 1, timeout=0.01), 0)
+            finally:
+                os.kill(runtime.stats().worker_pid, signal.SIGCONT)
+
+    def test_norms_agree_with_numpy(self):
+        random = np.random.default_rng(2)
+        with Runtime(support.plan(), groups=[Group(100003), Group(5001, grad_type="f16")]) as runtime:
+            for index in (0, 1):
+                grads = runtime.grads(index, 1)
+                grads[:] = random.standard_normal(grads.size, dtype=np.float32)
+            runtime.submit_norm(buffer=1)
+            runtime.wait()
+            for index in (0, 1):
+                wanted = np.sum(runtime.grads(index, 1).astype(np.longdouble) ** 2)
+                norm = runtime.norm(index, 1)
+                self.assertTrue(norm.finite)
+                self.assertAlmostEqual(norm.sum_of_squares, float(wanted), delta=1e-12 * float(wanted))
+            runtime.grads(1, 1)[4] = np.nan
+            runtime.wait(runtime.submit_norm([1], buffer=1))
+            self.assertFalse(runtime.norm(1, 1).finite)
+
+    def test_wishes_for_memory_are_met_or_noted(self):
+        with Runtime(support.plan(), groups=[Group(1 << 20)], huge_pages="try", lock_memory="try") as runtime:
+            stats = runtime.stats()
+            self.assertTrue(stats.huge_bytes or "huge" in stats.memory_note)
+            self.assertTrue(stats.locked_bytes or "mlock" in stats.memory_note)
+            self.assertTrue(stats.pages_on_plan or "move_pages" in stats.memory_note)
+        with self.assertRaisesRegex(ValueError, "lock_memory"):
+            Runtime(support.plan(), groups=[Group(1)], lock_memory="yes")
+
+
 class Calls(unittest.TestCase):
     def test_a_step_that_takes_long_is_a_timeout_and_its_buffer_busy(self):
         with Runtime(support.plan(), groups=[Group(1000)]) as runtime:

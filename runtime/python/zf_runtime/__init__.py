@@ -17,17 +17,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._library import library_version
-from .errors import ZfBusy, ZfError, ZfPlanError, ZfTimeout, ZfWorkerDied
+from .errors import ZfBusy, ZfError, ZfPlanError, ZfStateError, ZfTimeout, ZfWorkerDied
 from .group import Group
-from .runtime import Runtime
+from .runtime import Norm, Runtime
 from .stats import Stats
 
 if TYPE_CHECKING:
     from .optimizer import OverlappedAdamW
 
 __version__ = "0.1.0"
-__all__ = ["Group", "OverlappedAdamW", "Runtime", "Stats", "ZfBusy", "ZfError", "ZfPlanError", "ZfTimeout",
-           "ZfWorkerDied", "library_version"]
+__all__ = ["Group", "Norm", "OverlappedAdamW", "Runtime", "Stats", "ZfBusy", "ZfError", "ZfPlanError", "ZfStateError",
+           "ZfTimeout", "ZfWorkerDied", "library_version"]
 
 
 def __getattr__(name: str) -> Any:

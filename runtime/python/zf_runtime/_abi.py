@@ -7,15 +7,17 @@ struct that has grown there may stay as it is here: what it lacks keeps its defa
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 ABI_VERSION = 1
 
 OK, TIMEOUT, WORKER_DIED, ERROR_USAGE, ERROR_PLAN, ERROR_SYSTEM = 0, 1, 2, 3, 4, 5
-ERROR_WORKER, ERROR_ABI, ERROR_FORKED, ERROR_BUSY, ERROR_INTERNAL = 6, 7, 8, 9, 10
+ERROR_WORKER, ERROR_ABI, ERROR_FORKED, ERROR_BUSY, ERROR_INTERNAL, ERROR_STATE = 6, 7, 8, 9, 10, 11
 
 NONE, F32, BF16, F16 = 0, 1, 2, 3
 ADAM, ADAMW = 0, 1
+STEP, NORM = 0, 1
+NO, TRY, MUST = 0, 1, 2
 
 PARAMS, MOMENT_1, MOMENT_2, GRADS_0, GRADS_1, STALE, COPY = 0, 1, 2, 3, 4, 5, 6
 
@@ -31,6 +33,9 @@ class Options(ctypes.Structure):
         ("close_timeout_ms", c_int64),
         ("max_restarts", c_int32),
         ("reserved", c_int32),
+        ("chunk_bytes", c_uint64),
+        ("huge_pages", c_int32),
+        ("lock_memory", c_int32),
     ]
 
 
@@ -59,7 +64,7 @@ class SubmitArgs(ctypes.Structure):
         ("groups", POINTER(c_uint32)),
         ("n_groups", c_size_t),
         ("grad_scale", c_float),
-        ("reserved", c_uint32),
+        ("work", c_uint32),
         ("step", c_uint64),
     ]
 
@@ -82,6 +87,11 @@ class Stats(ctypes.Structure):
         ("restarts", c_uint32),
         ("reserved", c_uint32),
         ("last_death", c_char * 240),
+        ("pages_on_plan", c_uint64),
+        ("pages_elsewhere", c_uint64),
+        ("pages_absent", c_uint64),
+        ("huge_bytes", c_uint64),
+        ("locked_bytes", c_uint64),
     ]
 
 
@@ -102,6 +112,12 @@ FUNCTIONS = {
     "zf_set_group": (c_int32, [c_void_p, c_size_t, POINTER(Group)]),
     "zf_submit": (c_int32, [c_void_p, POINTER(SubmitArgs), POINTER(c_uint64)]),
     "zf_wait": (c_int32, [c_void_p, c_uint64, c_int64]),
+    "zf_progress": (c_int32, [c_void_p, c_uint64, c_size_t, c_uint64, c_int64, POINTER(c_uint64)]),
+    "zf_norm": (c_int32, [c_void_p, c_size_t, c_uint32, POINTER(c_double), POINTER(c_int32)]),
+    "zf_get_step": (c_int32, [c_void_p, c_size_t, POINTER(c_uint64)]),
+    "zf_set_step": (c_int32, [c_void_p, c_size_t, c_uint64]),
+    "zf_export_state": (c_int32, [c_void_p, c_char_p]),
+    "zf_import_state": (c_int32, [c_void_p, c_char_p]),
     "zf_get_stats": (c_int32, [c_void_p, POINTER(Stats)]),
 }
 

@@ -28,11 +28,16 @@ class ZfBusy(ZfError):
     """The last submission of this gradient buffer is not done, or another thread waits."""
 
 
+class ZfStateError(ZfError):
+    """A state file that is damaged, or of another version, or of other groups; nothing was changed."""
+
+
 _BY_STATUS = {
     "ZF_TIMEOUT": ZfTimeout,
     "ZF_WORKER_DIED": ZfWorkerDied,
     "ZF_ERROR_PLAN": ZfPlanError,
     "ZF_ERROR_BUSY": ZfBusy,
+    "ZF_ERROR_STATE": ZfStateError,
 }
 
 

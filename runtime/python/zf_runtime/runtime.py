@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Sequence
 
 from . import _abi, _views
 from ._handle import Handle
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 _PIECE_MS = 100  # zf_wait does not end for signals: between two pieces Python handles Ctrl-C
 
 
+class Norm(NamedTuple):
+    sum_of_squares: float  #: of the gradients as they are, without grad_scale
+    finite: bool  #: False: some gradient is infinite or NaN
+
+
 class Runtime:
     """An optimizer process with its parameters, gradients and moments in shared memory.
 
@@ -30,6 +35,8 @@ class Runtime:
     start_timeout, close_timeout: in seconds; None: 120 and 10.
     max_restarts: how often a dead optimizer is started again, over the runtime's life: it finishes the step, with
     the same result, bit for bit. None: the library's default (3). 0: never, its death ends every wait.
+    chunk_bytes: progress() counts in chunks of so many bytes of copy() (without one, of params()); None: 256 MiB.
+    huge_pages, lock_memory: "no", "try" (a refusal is a note in stats()) or "must" (a refusal is a ZfError).
 
     Views. params(), grads() and so on are views of the shared memory, of shape (elements,), at the same place
     until close(). They keep the memory alive: after close() they hold the last values, and writing to them
@@ -43,12 +50,14 @@ class Runtime:
     def __init__(self, plan: str | os.PathLike[str] | None = None, rank: int | None = None,
                  groups: Sequence[Group] = (), *, spin_us: int | None = None,
                  start_timeout: float | None = None, close_timeout: float | None = None,
-                 max_restarts: int | None = None):
+                 max_restarts: int | None = None, chunk_bytes: int | None = None, huge_pages: str = "no",
+                 lock_memory: str = "no"):
         options = _abi.sized(
             _abi.Options, abi_version=_abi.ABI_VERSION, plan_path=os.fsencode(plan) if plan is not None else None,
             rank=-1 if rank is None else rank, spin_us=-1 if spin_us is None else spin_us,
             start_timeout_ms=_milliseconds(start_timeout), close_timeout_ms=_milliseconds(close_timeout),
-            max_restarts=_restarts(max_restarts))
+            max_restarts=_restarts(max_restarts), chunk_bytes=0 if chunk_bytes is None else chunk_bytes,
+            huge_pages=_wish("huge_pages", huge_pages), lock_memory=_wish("lock_memory", lock_memory))
         array = (_abi.Group * len(groups))(*(group.as_abi() for group in groups))
         self._groups = list(groups)
         self._handle = Handle(options, array)
@@ -126,7 +135,14 @@ class Runtime:
         buffer: which gradients, 0 or 1. grad_scale multiplies each gradient as it is read (unscale, clip).
         step: the step's number, from 1, for the bias correction; 0: each group's next.
         ZfBusy: a group's last submission with this buffer is not done; then nothing is submitted."""
-        args = _abi.sized(_abi.SubmitArgs, buffer=buffer, grad_scale=grad_scale, step=step)
+        return self._submit(groups, _abi.sized(_abi.SubmitArgs, buffer=buffer, grad_scale=grad_scale, step=step))
+
+    def submit_norm(self, groups: Sequence[int] | None = None, *, buffer: int = 0) -> int:
+        """Has the squares of the groups' (None: all) gradients summed up; after wait(), norm() has the sums. A
+        submit() of the same buffer may follow at once."""
+        return self._submit(groups, _abi.sized(_abi.SubmitArgs, buffer=buffer, grad_scale=1.0, work=_abi.NORM))
+
+    def _submit(self, groups: Sequence[int] | None, args: Any) -> int:
         if groups is not None:
             if len(groups) == 0:
                 raise ValueError("no groups to submit; None means all of them")
@@ -141,15 +157,51 @@ class Runtime:
 
         timeout: in seconds; None: as long as the optimizer lives. ZfTimeout: not yet, ask again.
         ZfWorkerDied: it is dead, and max_restarts are used up. Other Python threads run meanwhile, and Ctrl-C works."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left_ms = _PIECE_MS if deadline is None else max(0, round((deadline - time.monotonic()) * 1000))
-            status = library().zf_wait(self._handle.pointer, ticket, min(left_ms, _PIECE_MS))
-            if status != _abi.TIMEOUT:
-                return check(status)
-            if deadline is not None and time.monotonic() >= deadline:
-                raise ZfTimeout(f"submission {ticket or 'all'} is not done after {timeout} s; the optimizer lives",
-                                "ZF_TIMEOUT")
+        if not _ask(lambda ms: library().zf_wait(self._handle.pointer, ticket, ms), timeout):
+            raise ZfTimeout(f"submission {ticket or 'all'} is not done after {timeout} s; the optimizer lives",
+                            "ZF_TIMEOUT")
+
+    def progress(self, group: int, at_least: int = 0, *, ticket: int = 0, timeout: float | None = None) -> int:
+        """How many elements from the group's start the last step of it, up to `ticket` (0: that is submitted now),
+        has finished, after waiting for at_least of them; fewer when `timeout` was too short. They are final: params,
+        moments, copy and stale of [0, that) may be read while the step goes on.
+
+            sent = 0
+            while sent < n:
+                done = runtime.progress(0, sent + 1)
+                gpu[sent:done].copy_(copy[sent:done], non_blocking=True)
+                sent = done
+        """
+        elements = ctypes.c_uint64()
+        _ask(lambda ms: library().zf_progress(self._handle.pointer, ticket, group, at_least, ms, ctypes.byref(elements)),
+             timeout)
+        return elements.value
+
+    def norm(self, group: int, buffer: int = 0) -> Norm:
+        """What the last submit_norm() of the group's gradients found."""
+        total, finite = ctypes.c_double(), ctypes.c_int32()
+        check(library().zf_norm(self._handle.pointer, group, buffer, ctypes.byref(total), ctypes.byref(finite)))
+        return Norm(total.value, bool(finite.value))
+
+    def step(self, group: int) -> int:
+        """The number of the group's last step; 0 before the first. ZfBusy while anything is under way."""
+        number = ctypes.c_uint64()
+        check(library().zf_get_step(self._handle.pointer, group, ctypes.byref(number)))
+        return number.value
+
+    def set_step(self, group: int, step: int) -> None:
+        """The number that the group's next step comes after. ZfBusy while anything is under way."""
+        check(library().zf_set_step(self._handle.pointer, group, step))
+
+    def export_state(self, path: str | os.PathLike[str]) -> None:
+        """Writes parameters, moments and step counts of all groups to a file, atomically, with checksums. ZfBusy while
+        anything is under way."""
+        check(library().zf_export_state(self._handle.pointer, os.fsencode(path)))
+
+    def import_state(self, path: str | os.PathLike[str]) -> None:
+        """Reads such a file back, and goes on from it bit for bit, on any number of threads. ZfStateError: damaged, or
+        of other groups; nothing is changed then."""
+        check(library().zf_import_state(self._handle.pointer, os.fsencode(path)))
 
     def done(self, ticket: int = 0) -> bool:
         """Whether wait(ticket) would return at once."""
@@ -162,6 +214,26 @@ class Runtime:
     def stats(self) -> Stats:
         """A reading; works after the optimizer has died, and while views live after close()."""
         return self._handle.stats()
+
+
+def _ask(call: Callable[[int], int], timeout: float | None) -> bool:
+    """call(milliseconds) until it answers something else than ZF_TIMEOUT; False: not in `timeout` seconds."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left_ms = _PIECE_MS if deadline is None else max(0, round((deadline - time.monotonic()) * 1000))
+        status = call(min(left_ms, _PIECE_MS))
+        if status != _abi.TIMEOUT:
+            check(status)
+            return True
+        if deadline is not None and time.monotonic() >= deadline:
+            return False
+
+
+def _wish(name: str, value: str) -> int:
+    wishes = {"no": _abi.NO, "try": _abi.TRY, "must": _abi.MUST}
+    if value not in wishes:
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, wishes))}")
+    return wishes[value]
 
 
 def _milliseconds(seconds: float | None) -> int:

@@ -22,9 +22,14 @@ class Stats:
     total_step_ns: int
     start_ns: int  #: what the optimizer took to get ready
     isa: str  #: "avx512"
-    memory_note: str  #: why the memory policy was refused; "" if it was not
+    memory_note: str  #: what was refused: a memory policy, huge pages, locking; "" if nothing was
     restarts: int  #: how often the optimizer was started again after its death
     last_death: str  #: what it died of the last time; "" if it never did
+    pages_on_plan: int  #: of those looked at by move_pages: on the plan's memory nodes
+    pages_elsewhere: int
+    pages_absent: int
+    huge_bytes: int  #: of the arrays, in huge pages
+    locked_bytes: int
 
 
 def stats_of(raw: _abi.Stats) -> Stats:

@@ -1,0 +1,91 @@
+"""A state file is what docs/state-format.md says, read here by a second implementation, and carries a training on."""
+
+import os
+import struct
+import tempfile
+import unittest
+import zlib
+
+import support
+
+np = support.need("numpy")
+from zf_runtime import Group, Runtime, ZfStateError  # noqa: E402
+
+GROUPS = [Group(5000, lr=0.25, weight_decay=0.5), Group(7, mode="adam", betas=(0.75, 0.5)), Group(0)]
+
+
+def read(path):
+    """[{step, mode, lr, ..., arrays}] of each group. AssertionError where a checksum is wrong."""
+    with open(path, "rb") as file:
+        data = file.read()
+    magic, version, count, size, first, table_crc, header_crc = struct.unpack_from("<8sIIQQII", data)
+    assert (magic, version, size) == (b"ZFSTATE\n", 1, len(data))
+    assert header_crc == zlib.crc32(data[:36]) and table_crc == zlib.crc32(data[40:first])
+    groups = []
+    for index in range(count):
+        fields = struct.unpack_from("<QQ4fII5fI" + 3 * "QII", data, 40 + 112 * index)
+        group = dict(zip(("elements", "step", "beta1", "beta2", "product1", "product2", "mode", "bias_correction", "lr",
+                          "set_beta1", "set_beta2", "eps", "weight_decay"), fields))
+        group["arrays"] = []
+        for offset, crc in zip(fields[14::3], fields[15::3]):
+            padded = data[offset:offset + -(-4 * group["elements"] // 4096) * 4096]
+            assert offset % 4096 == 0 and zlib.crc32(padded) == crc
+            group["arrays"].append(np.frombuffer(padded, np.float32, group["elements"]))
+        groups.append(group)
+    return groups
+
+
+def take_steps(runtime, count):
+    for _ in range(count):
+        for index in range(len(GROUPS)):
+            runtime.grads(index)[:] = runtime.params(index) * 0.5 + 1
+        runtime.wait(runtime.submit())
+
+
+class StateFile(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "state")
+
+    def test_is_as_documented(self):
+        with Runtime(support.plan(), groups=GROUPS) as runtime:
+            take_steps(runtime, 3)
+            runtime.export_state(self.path)
+            for index, (saved, group) in enumerate(zip(read(self.path), GROUPS)):
+                self.assertEqual((saved["elements"], saved["step"], runtime.step(index)), (group.elements, 3, 3))
+                self.assertEqual((saved["mode"], saved["bias_correction"]), (int(group.mode == "adamw"), 1))
+                self.assertEqual((saved["lr"], saved["weight_decay"]), (np.float32(group.lr), np.float32(group.weight_decay)))
+                beta1 = np.float32(group.betas[0])
+                self.assertEqual(np.float32(saved["product1"]), beta1 * beta1 * beta1)
+                for got, wanted in zip(saved["arrays"], (runtime.params(index), runtime.exp_avg(index),
+                                                         runtime.exp_avg_sq(index))):
+                    np.testing.assert_array_equal(got, wanted)
+
+    def test_carries_a_training_on_bit_for_bit(self):
+        with Runtime(support.plan(), groups=GROUPS) as whole, Runtime(support.plan(), groups=GROUPS) as part:
+            take_steps(whole, 5)
+            take_steps(part, 2)
+            part.export_state(self.path)
+            take_steps(part, 1)  # to be forgotten
+            part.import_state(self.path)
+            take_steps(part, 3)
+            for index in range(len(GROUPS)):
+                self.assertEqual(whole.step(index), part.step(index))
+                np.testing.assert_array_equal(whole.params(index), part.params(index))
+                np.testing.assert_array_equal(whole.exp_avg_sq(index), part.exp_avg_sq(index))
+            part.set_step(1, 70)
+            self.assertEqual(part.step(1), 70)
+
+    def test_damage_is_refused(self):
+        with Runtime(support.plan(), groups=GROUPS) as runtime:
+            runtime.export_state(self.path)
+            with open(self.path, "r+b") as file:
+                file.seek(5000)
+                file.write(b"!")
+            with self.assertRaisesRegex(ZfStateError, "parameters of group 0 are damaged"):
+                runtime.import_state(self.path)
+
+
+if __name__ == "__main__":
+    unittest.main()
