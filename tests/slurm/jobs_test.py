@@ -11,7 +11,7 @@ class Jobs(SlurmTest):
     def test_each_rank_runs_where_the_plan_says(self):
         said = self.here(f"""
             class_plan --ranks 2
-            as_user {RANKS} zf-tune exec -- slurm-rank
+            as_user {RANKS} zf-tune exec -- test-rank
             cat /etc/zf-tune/plans/*.json""")
         reports = reports_in(said)
         plan = json.loads(said[said.index('{\n'):])
@@ -19,14 +19,13 @@ class Jobs(SlurmTest):
             rank = plan["ranks"][report["rank"]]
             self.assertEqual(report["training"], rank["training"]["cpus"])
             self.assertEqual(set().union(*map(parse_cpus, report["pool"])), parse_cpus(rank["optimizer"]["cpus"]))
-        everywhere = parse_cpus(plan["machine"]["cpus"])
-        self.assert_each_rank_in_its_place(reports, {0: everywhere}, everywhere)
+        self.assert_each_rank_in_its_place(reports, {0: parse_cpus(plan["machine"]["cpus"])})
 
     def test_job_script_runs_under_the_plan(self):
         said = self.here(f"""
             class_plan --ranks 2
             cd "$lab" && mkdir out && chmod 777 out
-            as_user sbatch --output=out/log {HOME}/slurm/job.sbatch slurm-rank >/dev/null
+            as_user sbatch --output=out/log {HOME}/slurm/job.sbatch test-rank >/dev/null
             PATH=/usr/bin:/bin as_user sbatch --output=out/bare {HOME}/slurm/job.sbatch {SHOW_RANK} >/dev/null
             until_true 20 job_gone; cat out/log out/bare""")
         self.assertEqual(len(reports_in(said)), 2, said)

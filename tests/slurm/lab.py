@@ -52,7 +52,7 @@ class Lab:
             f"{HOME}/lab.sh": HERE / "lab.sh",
             f"{HOME}/bin/zf-tune": pathlib.Path(BINARY),
             f"{HOME}/bin/zf-optimizer": BUILD / "bin/zf-optimizer",
-            f"{HOME}/bin/slurm-rank": BUILD / "bin/slurm-rank",
+            f"{HOME}/bin/test-rank": BUILD / "bin/test-rank",
             f"{HOME}/lib/libzf_runtime.so.0": (BUILD / "lib/libzf_runtime.so.0").resolve(),
             f"{HOME}/slurm.conf": self.conf + (CONFINED if self.confined else UNCONFINED),
             "/etc/zf-tune/slurm.conf": f"program={HOME}/bin/zf-tune\n",

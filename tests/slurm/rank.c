@@ -1,5 +1,5 @@
-/* One rank of a job, as a trainer is: opens the runtime under the plan that `zf-tune exec` left in the environment,
- * steps once, and says where everything sits. One line of JSON on stdout:
+/* One rank of a job, as a trainer is: opens the runtime under the plan that `zf-tune exec` left in the
+ * environment, steps once, and says where everything sits. One line of JSON on stdout:
  *   {"rank":0,"training":"0,4","pool":["1","5"],"arena_nodes":"0","own_nodes":"0","note":""}
  * pool: the CPU list of each thread of the optimizer; *_nodes: the nodes that pages lie on. */
 #define _GNU_SOURCE
@@ -16,7 +16,7 @@ enum { ELEMENTS = 1 << 20, MAX_NODES = 64, LINE = 4096 };
 
 static void must(zf_status status, const char* what) {
   if (status == ZF_OK) return;
-  fprintf(stderr, "slurm-rank: %s: %s: %s\n", what, zf_status_name(status), zf_last_error());
+  fprintf(stderr, "test-rank: %s: %s: %s\n", what, zf_status_name(status), zf_last_error());
   exit(1);
 }
 
@@ -47,15 +47,16 @@ static void print_threads(pid_t pid) {
   if (folder != NULL) closedir(folder);
 }
 
-/* Counts where the pages of an array lie; they are touched first, since for a shared page that this process has not
- * touched the kernel answers ENOENT. */
+/* Counts where the pages of an array lie; they are touched first, since for a shared page that this process
+ * has not touched the kernel answers ENOENT. */
 static void count_pages(char* memory, size_t bytes, size_t* pages_of_node) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   for (size_t at = 0; at < bytes; at += page) {
     void* address = memory + at;
     int node = -1;
     (void)*(volatile char*)address;
-    if (move_pages(0, 1, &address, NULL, &node, 0) == 0 && node >= 0 && node < MAX_NODES) ++pages_of_node[node];
+    if (move_pages(0, 1, &address, NULL, &node, 0) == 0 && node >= 0 && node < MAX_NODES)
+      ++pages_of_node[node];
   }
 }
 

@@ -3,6 +3,7 @@
 import json
 import unittest
 
+import guest
 from lab import Lab, kit_conf, need_cgroup_v1, need_slurm
 from zf_cli import parse_cpus
 
@@ -25,21 +26,27 @@ class SlurmTest(unittest.TestCase):
         self.assertNotIn("error", result.stderr, f"\n{result.stdout}")
         return result.stdout
 
-    def assert_each_rank_in_its_place(self, reports: list[dict], nodes: dict[int, set[int]], allowed: set[int]):
-        """Two ranks, each on one node: disjoint, all of `allowed` in use, every page on the rank's own node."""
+    def in_guest(self, script: str, shape: str, **lab) -> str:
+        """The same in a guest of this shape, with cgroup v2."""
+        guest.need()
+        return self.finished(Lab(**{"conf": kit_conf()} | lab).run_in_guest(script, shape=shape))
+
+    def assert_each_rank_in_its_place(self, reports: list[dict], nodes: dict[int, set[int]]) -> list[set[int]]:
+        """Two ranks on CPUs of their own, each pool thread on one, every page on a node of the rank's. Their CPUs."""
         self.assertEqual(sorted(report["rank"] for report in reports), [0, 1])
-        taken: set[int] = set()
+        taken = []
         for report in sorted(reports, key=lambda report: report["rank"]):
             training = parse_cpus(report["training"])
             pool = [parse_cpus(cpus) for cpus in report["pool"]]
             self.assertTrue(all(len(cpus) == 1 for cpus in pool), f"a pool thread that may move: {report}")
-            cpus = training.union(*pool)
-            self.assertFalse(taken & cpus, "two ranks on one CPU")
-            taken |= cpus
-            (node,) = (node for node, its_cpus in nodes.items() if cpus <= its_cpus)
-            self.assertEqual((report["arena_nodes"], report["own_nodes"]), (str(node), str(node)), report)
+            taken.append(training.union(*pool))
+            its_nodes = {node for node, cpus in nodes.items() if cpus & taken[-1]}
+            training_nodes = {node for node, cpus in nodes.items() if cpus & training}
+            self.assertTrue(report["arena_nodes"] and report["own_nodes"], report)
+            self.assertLessEqual(parse_cpus(report["arena_nodes"]), its_nodes, report)
+            self.assertLessEqual(parse_cpus(report["own_nodes"]), training_nodes, report)
             self.assertEqual(report["note"], "")
-        self.assertLessEqual(taken, allowed)
+        self.assertFalse(taken[0] & taken[1], "two ranks on one CPU")
         return taken
 
 
