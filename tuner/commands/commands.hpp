@@ -22,6 +22,7 @@ Command check_command();
 Command exec_command();
 Command trial_command();
 Command export_command();
+Command doctor_command();
 Command bench_command();
 Command publish_command();
 

@@ -1,0 +1,123 @@
+"""zf-tune doctor: what hurts is found on the machine as it is, and told with its remedy."""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+
+from zf_cli import DONE, STALE, USAGE, CommandTest
+
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+MBIND, SET_MEMPOLICY = 237, 238  # x86-64
+
+LATE = """
+import os, threading, time
+wait = threading.Event()
+threading.Thread(target=wait.wait, daemon=True).start()
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+print("bound", flush=True)
+time.sleep(60)
+"""
+
+
+def refuse_memory_policies():
+    """A seccomp filter that answers EPERM to mbind and set_mempolicy, as containers have."""
+
+    class Instruction(ctypes.Structure):
+        _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint)]
+
+    class Program(ctypes.Structure):
+        _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.POINTER(Instruction))]
+
+    words = (Instruction * 5)(
+        Instruction(0x20, 0, 0, 0),  # load the number of the call
+        Instruction(0x15, 2, 0, MBIND),
+        Instruction(0x15, 1, 0, SET_MEMPOLICY),
+        Instruction(0x06, 0, 0, 0x7FFF0000),  # allow
+        Instruction(0x06, 0, 0, 0x00050001),  # EPERM
+    )
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or \
+            libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(Program(5, words)), 0, 0) != 0:
+        os._exit(99)
+
+
+class Doctor(CommandTest):
+    def findings(self, *options: str, **keywords) -> list[dict]:
+        result = self.run_tune("doctor", "--format", "json", *options, **keywords)
+        self.assert_exit(result, DONE)
+        return json.loads(result.stdout)["findings"]
+
+    def found(self, check: str, *options: str, **keywords) -> str:
+        """What this check said, all of it in one text."""
+        return "\n".join(finding["what"] for finding in self.findings(*options, **keywords) if finding["check"] == check)
+
+    def start(self, *words: str) -> subprocess.Popen:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_every_finding_has_a_remedy(self):
+        for finding in self.findings(KMP_AFFINITY="compact"):
+            self.assertIn(finding["severity"], ("note", "warning", "severe"))
+            self.assertTrue(finding["what"] and finding["remedy"])
+
+    def test_environment_that_binds_is_found(self):
+        self.assertIn("KMP_AFFINITY=compact", self.found("openmp", KMP_AFFINITY="compact"))
+        self.assertEqual(self.found("openmp"), "")
+
+    def test_burner_on_the_plans_cpu_is_found(self):
+        self.make_plan()
+        burner = self.start(sys.executable, "-c", "while True: pass")
+        said = ""
+        for _ in range(5):  # a busy machine may not give it a tenth of a CPU each time
+            said += self.found("busy-cpus", "--plan", "plan.json")
+            if f"(process {burner.pid})" in said:
+                return
+        self.fail(said)
+
+    def test_process_that_was_bound_late_is_found(self):
+        self.need_two_cpus()
+        late = self.start(sys.executable, "-c", LATE)
+        self.assertEqual(late.stdout.readline(), "bound\n")
+        self.assertIn(f"(process {late.pid}) was bound late", self.found("late-binding"))
+
+    def test_mask_narrower_than_the_plan_is_found(self):
+        self.need_two_cpus()
+        self.make_plan()
+        one = str(min(os.sched_getaffinity(0)))
+        self.assertIn("already bound", self.found("launcher", "--plan", "plan.json", before=["taskset", "-c", one]))
+        self.assertEqual(self.found("launcher", "--plan", "plan.json"), "")
+
+    def test_refused_memory_policy_is_found(self):
+        if os.uname().machine != "x86_64":
+            self.skipTest("the filter knows the system calls of x86-64 only")
+        said = self.found("system-calls", preexec_fn=refuse_memory_policies)
+        for call in ("mbind", "set_mempolicy"):
+            self.assertIn(call, said)
+
+    def test_another_machine_as_files(self):
+        for path, text in {"sys/devices/system/cpu/present": "0-3", "sys/devices/system/cpu/online": "0-3",
+                           "sys/devices/system/node/has_memory": "0-1", "sys/devices/system/node/online": "0-1",
+                           "proc/sys/kernel/numa_balancing": "1"}.items():
+            file = self.folder / "node" / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text + "\n")
+        findings = self.findings("--sysroot", "node", KMP_AFFINITY="this machine's, not that one's")
+        self.assertEqual([finding["check"] for finding in findings], ["numa"])
+
+    def test_strict_is_an_exit_code(self):
+        result = self.run_tune("doctor", "--strict", KMP_AFFINITY="compact")
+        self.assert_exit(result, STALE)
+        self.assertIn("severe: openmp: KMP_AFFINITY=compact", result.stdout)
+        self.assertIn("unset KMP_AFFINITY", result.stdout)
+        self.assert_exit(self.run_tune("doctor", KMP_AFFINITY="compact"), DONE)
+
+    def test_bad_input_is_refused(self):
+        self.assert_refused(self.run_tune("doctor", "--plan", "none.json"), USAGE, "none.json")
+        self.assert_refused(self.run_tune("doctor", "--sysroot", "none"), USAGE, "none")
+        self.assert_refused(self.run_tune("doctor", "--format", "xml"), USAGE, "xml")
+        self.assert_refused(self.run_tune("doctor", "plan.json"), USAGE, "plan.json")

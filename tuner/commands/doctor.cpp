@@ -1,0 +1,61 @@
+#include "tuner/doctor/doctor.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "plan/plan_json.hpp"
+#include "tuner/commands/commands.hpp"
+#include "tuner/commands/shared_arguments.hpp"
+
+namespace zf {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{500};
+
+CommandSpec spec() {
+  return {
+      "doctor",
+      "doctor [--plan FILE] [--format text|json] [--strict]",
+      "Says what will hurt a training job on this node, each with its remedy; looks for half a second, "
+      "changes "
+      "nothing.",
+      {
+          {"plan", 'p', "FILE", "look at this plan's CPUs, threads and size (default: at all allowed CPUs)"},
+          format_option(),
+          {"strict", 0, "", "exit with 3 if anything above a note was found (default: 0 whatever was found)"},
+          {"sysroot", 0, "DIR", "another machine: a folder that holds its /proc and /sys (default: /)"},
+      }};
+}
+
+Patient patient_of(const Arguments& arguments) {
+  Patient patient;
+  patient.sysroot = machine_source(arguments).sysroot;
+  if (const auto path = arguments.text("plan")) patient.plan = load_plan(*path);
+  patient.allowed = read_allowed(patient.sysroot);
+  patient.cpus = patient.plan ? cpus_of(*patient.plan) : patient.allowed.cpus;
+  patient.before = sample_activity(patient.sysroot, ::getpid());
+  if (patient.sysroot.is_this_machine()) {
+    patient.environment = Environment::of_this_process();
+    patient.refused_calls = try_system_calls();
+    std::this_thread::sleep_for(kLook);
+  }
+  patient.after = sample_activity(patient.sysroot, ::getpid());
+  return patient;
+}
+
+Exit run(const Arguments& arguments) {
+  const Format format = format_argument(arguments);
+  const auto diagnoses = examine(patient_of(arguments));
+  fmt::print("{}", format == Format::json ? diagnosis_json(diagnoses) : diagnosis_text(diagnoses));
+  const bool hurts = !diagnoses.empty() && diagnoses.front().finding.severity > Severity::note;
+  return hurts && arguments.has("strict") ? Exit::stale_plan : Exit::done;
+}
+
+}  // namespace
+
+Command doctor_command() { return {spec(), run}; }
+
+}  // namespace zf
