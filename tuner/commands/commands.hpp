@@ -23,6 +23,7 @@ Command exec_command();
 Command trial_command();
 Command export_command();
 Command doctor_command();
+Command verify_command();
 Command bench_command();
 Command publish_command();
 

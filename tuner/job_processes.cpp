@@ -1,0 +1,65 @@
+#include "tuner/job_processes.hpp"
+
+#include <charconv>
+#include <set>
+#include <system_error>
+#include <utility>
+
+namespace zf {
+namespace {
+
+/// The rank that exec wrote down. Anything else in ZF_RANK is not from exec.
+std::optional<int> rank_in(const std::optional<Environment>& environment) {
+  const std::string text = environment ? environment->get("ZF_RANK").value_or("") : "";
+  int rank = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, rank);
+  return error == std::errc() && stop == end ? std::optional(rank) : std::nullopt;
+}
+
+std::optional<JobProcess> job_process(const SysRoot& sysroot, int pid, std::optional<int> rank) {
+  auto process = read_process(sysroot, pid);
+  if (!process || !rank) return std::nullopt;
+  const Side side = process->name == "zf-optimizer" ? Side::optimizer : Side::trainer;
+  return JobProcess{std::move(*process), side, *rank, memory_by_node(sysroot, pid)};
+}
+
+bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code error;
+  return a == b || (std::filesystem::equivalent(a, b, error) && !error);
+}
+
+}  // namespace
+
+std::vector<JobProcess> processes_below(const SysRoot& sysroot, int pid, std::optional<int> rank) {
+  std::vector<JobProcess> found;
+  std::set<int> family{pid};
+  // Ids are handed out round and round, so that a child may have the lower one: until nobody new is found.
+  for (std::size_t known = 0; known != family.size();) {
+    known = family.size();
+    for (const int id : process_ids(sysroot)) {
+      const auto process = read_process(sysroot, id);
+      if (process && family.contains(process->parent)) family.insert(id);
+    }
+  }
+  for (const int id : family) {
+    const auto own = rank_in(environment_of(sysroot, id));
+    if (auto process = job_process(sysroot, id, own ? own : rank)) found.push_back(std::move(*process));
+  }
+  return found;
+}
+
+std::vector<JobProcess> processes_under(const SysRoot& sysroot, const std::filesystem::path& plan,
+                                        const Environment& environment) {
+  std::vector<JobProcess> found;
+  const auto job = environment.get("SLURM_JOB_ID");
+  for (const int id : process_ids(sysroot)) {
+    const auto its = environment_of(sysroot, id);
+    if (!its || !its->get("ZF_PLAN") || !same_file(*its->get("ZF_PLAN"), plan)) continue;
+    if (job && its->get("SLURM_JOB_ID") != job) continue;
+    if (auto process = job_process(sysroot, id, rank_in(its))) found.push_back(std::move(*process));
+  }
+  return found;
+}
+
+}  // namespace zf
