@@ -9,13 +9,15 @@
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 LC_ALL=C
 
-# read_settings: the variables below, as /etc/zf-tune/slurm.conf (NAME=VALUE, # comments) changes them.
+# read_settings: the variables below, as /etc/zf-tune/slurm.conf (NAME=VALUE, # comments) changes them. Other lines
+# are left alone.
 read_settings() {
   program=/usr/bin/zf-tune
   plans=/etc/zf-tune/plans # one plan per class of nodes; may be on a shared file system
   run=/run/zf-tune         # where jobs find theirs; on a local one
   deadline=0.7             # seconds for all that a prolog does, besides logging
-  strict=no                # yes: a node that falls behind its plan is drained
+  strict=no                # yes: the health check drains a node that falls behind its plan
+  scontrol=/usr/bin/scontrol
   local file=/etc/zf-tune/slurm.conf line name
   [[ -f $file && -r $file ]] || return 0
   while IFS= read -r line || [[ -n $line ]]; do
@@ -23,9 +25,7 @@ read_settings() {
     line=${line%"${line##*[![:space:]]}"}
     name=${line%%=*}
     case $line in
-      program=* | plans=* | run=* | deadline=* | strict=*) printf -v "$name" %s "${line#*=}" ;;
-      '') ;;
-      *) unknown_settings+=" $line" ;;
+      program=* | plans=* | run=* | deadline=* | strict=* | scontrol=*) printf -v "$name" %s "${line#*=}" ;;
     esac
   done <"$file"
   [[ $deadline =~ ^[0-9]*\.?[0-9]+$ ]] || deadline=0.7

@@ -10,7 +10,6 @@ set -uo pipefail
 export PATH=/opt/zf-lab/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 given=/opt/zf-lab
 lab=/run/lab
-export SLURM_CONF=$lab/slurm.conf
 daemons=()
 
 start() { # start NAME COMMAND...
@@ -67,7 +66,7 @@ CONF
   done
 }
 
-node_names() { sed -n 's/^NodeName=\([^ ]*\).*/\1/p' "$SLURM_CONF"; }
+node_names() { sed -n 's/^NodeName=\([^ ]*\).*/\1/p' /etc/slurm/slurm.conf; }
 nodes_idle() { [[ $(sinfo -h -N -o '%t' 2>/dev/null | sort -u) == idle ]]; }
 
 up() {
@@ -83,8 +82,9 @@ up() {
   chmod 600 "$lab/munge/key"
   start munged munged --force -F --key-file="$lab/munge/key" --socket="$lab/munge/socket" --num-threads=2 \
     --pid-file="$lab/munge/pid" --log-file="$lab/log/munged" --seed-file="$lab/munge/seed"
-  write_conf >"$SLURM_CONF"
-  [[ ! -e $given/cgroup.conf ]] || cp "$given/cgroup.conf" "$lab/"
+  mkdir -p /etc/slurm
+  write_conf >/etc/slurm/slurm.conf
+  [[ ! -e $given/cgroup.conf ]] || cp "$given/cgroup.conf" /etc/slurm/
   until_true 10 test -S "$lab/munge/socket" || return
   start slurmctld slurmctld -D -i
   local node

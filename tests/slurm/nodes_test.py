@@ -1,6 +1,8 @@
 """The same jobs where there is more than one NUMA node, under cgroup v2: in guests."""
 
+from lab import kit_conf
 from slurm_case import SlurmTest, reports_in
+from zf_cli import parse_cpus
 
 RANKS = "as_user srun -N1 -n2 --exclusive --cpu-bind=none"
 
@@ -16,3 +18,27 @@ class Nodes(SlurmTest):
         for rank, cpus in enumerate(taken):
             self.assertLessEqual(cpus, nodes[rank])
         self.assertNotIn("/run/zf-tune/", said, "the Epilog removes the plan")
+
+    def test_plan_of_the_whole_node_in_a_job_of_half_of_it(self):
+        """A job of one core on either node."""
+        conf = kit_conf() + ("NodeName=lab CPUs=8 Sockets=2 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=500 "
+                             "CpuSpecList=2-5\n")
+        said = self.in_guest(f"class_plan --ranks 2; {RANKS} -c2 zf-tune exec -- test-rank", "2ht", conf=conf)
+        self.assert_each_rank_in_its_place(reports_in(said), {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}})
+
+    def test_sparse_mask_of_48_cpus(self):
+        """What Slurm gave a job on a busy node, for a plan that was made on all of an idle one."""
+        mask = "0,4-11,21-26,30-46"
+        nodes = {0: set(range(24)), 1: set(range(24, 48))}
+        taken_by_the_system = ",".join(map(str, sorted(set(range(48)) - parse_cpus(mask))))
+        conf = kit_conf() + ("NodeName=lab CPUs=48 Sockets=2 CoresPerSocket=24 ThreadsPerCore=1 RealMemory=500 "
+                             f"CpuSpecList={taken_by_the_system}\n")
+        said = self.in_guest(f"""
+            class_plan --ranks 2
+            {RANKS} -c16 grep Cpus_allowed_list /proc/self/status
+            until_true 20 job_gone
+            {RANKS} -c16 zf-tune exec -- test-rank""", "48", conf=conf)
+        self.assertEqual(said.count(f"Cpus_allowed_list:\t{mask}\n"), 2, said)
+        taken = self.assert_each_rank_in_its_place(reports_in(said), nodes)
+        self.assertEqual(taken[0] | taken[1], parse_cpus(mask), "nothing is idle")
+        self.assertEqual([len(cpus) for cpus in taken], [16, 16])
