@@ -50,7 +50,7 @@ class Health(SlurmTest):
     def check_health(self, *, settings="", slow=False) -> str:
         stub = f"""#!/bin/bash
 [[ $1 == check && -e {HOME}/slow ]] && echo "$3: memory bandwidth is 61 % of the plan's" && exit 3
-[[ $1 == check ]] && touch $lab/checked && exit 0
+[[ $1 == check ]] && touch /run/lab/checked && exit 0
 exec {HOME}/bin/zf-tune "$@"
 """
         conf = kit_conf() + f"HealthCheckProgram={HOME}/slurm/health\nHealthCheckInterval=1\n"
@@ -59,7 +59,8 @@ exec {HOME}/bin/zf-tune "$@"
             printf '%b' 'program={HOME}/bin/stub\\n{settings}' >/etc/zf-tune/slurm.conf
             until_true 10 eval '[[ -e /run/lab/checked || -n $(said) ]]'; sleep 2
             sinfo -h -o 'node is %T'; sinfo -h -R -o '%E'; said | uniq""",
-                         conf=conf, texts={f"{HOME}/bin/stub": stub.replace("$lab", "/run/lab")})
+                         conf=conf, texts={f"{HOME}/bin/stub": stub,
+                                           "/etc/zf-tune/slurm.conf": f"program={HOME}/bin/stub\n{settings}\n"})
 
     def test_good_node_is_not_mentioned(self):
         self.assertEqual(self.check_health(), "node is idle\n")
