@@ -12,9 +12,9 @@ class Guest(CommandTest):
         super().setUp()
         guest.need()
 
-    def run_guest(self, command: str, **keywords):
+    def run_guest(self, command: str, more_programs=(), **keywords):
         result = guest.run(f"set -e; PATH={BINARY.rsplit('/', 1)[0]}:$PATH; {command}",
-                           programs=[BINARY, "numactl"], **keywords)
+                           programs=[BINARY, "numactl", *more_programs], **keywords)
         self.assert_exit(result, DONE)
         return result.stdout
 
@@ -43,3 +43,24 @@ class Guest(CommandTest):
                     self.assertTrue(training[rank] and pools[rank])
                     self.assertLessEqual(training[rank] | pools[rank], node)
                     self.assertFalse(training[rank] & pools[rank])
+
+    def test_pool_and_its_pages_lie_where_the_plan_says(self):
+        folder = BINARY.rsplit("/", 1)[0]
+        for shape in ("2n", "2ht"):
+            with self.subTest(shape=shape):
+                said = self.run_guest(
+                    "zf-tune plan -q --ranks 2 -o plan.json; for rank in 0 1; do "
+                    "zf-tune exec --quiet --plan plan.json --rank $rank -- guest_placement >rank$rank & done; wait; "
+                    "cat plan.json; cat rank0 rank1",
+                    shape=shape, more_programs=[f"{folder}/guest_placement", f"{folder}/zf-optimizer"])
+                plan, end = json.JSONDecoder().raw_decode(said)
+                for rank, line in zip(plan["ranks"], said[end:].strip().splitlines(), strict=True):
+                    found = json.loads(line)
+                    pool = parse_cpus(rank["optimizer"]["cpus"])
+                    threads = [parse_cpus(text) for text in found["threads"]]
+                    self.assertEqual(sorted(map(len, threads)), sorted([1] * len(pool) + [len(pool)]), "and the watch")
+                    self.assertEqual(set.union(*threads), pool)
+                    self.assertEqual(set(found["nodes"]), {rank["optimizer"]["mems"]})
+                    self.assertGreater(found["nodes"][rank["optimizer"]["mems"]], 5000)
+                    self.assertEqual((found["unknown"], found["elsewhere"], found["note"]), (0, 0, ""))
+                    self.assertGreater(found["on_plan"], 5000)
