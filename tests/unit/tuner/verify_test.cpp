@@ -17,7 +17,7 @@ using testing::IsEmpty;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-JobProcess process_of(Side side, int rank, std::vector<const char*> threads) {
+JobProcess process_of(Side side, int rank, const std::vector<const char*>& threads) {
   JobProcess member;
   member.side = side;
   member.rank = rank;
