@@ -1,8 +1,10 @@
 """zf-tune check and explain: is a plan still right here, and why is it what it is."""
 
+import json
 import os
+import time
 
-from zf_cli import DONE, STALE, CommandTest
+from zf_cli import DONE, STALE, USAGE, CommandTest
 
 
 class Check(CommandTest):
@@ -39,3 +41,35 @@ class Check(CommandTest):
         for rank in plan["ranks"]:
             self.assertIn(rank["training"]["cpus"], result.stdout)
             self.assertIn(rank["optimizer"]["cpus"], result.stdout)
+
+
+class Bandwidth(CommandTest):
+    """Against evidence made five times slower, and five times faster, than this machine is: noise is no matter."""
+
+    def measured_plan(self, factor: float) -> None:
+        self.assert_exit(self.run_tune("tune", "-q", "--budget", "500ms"), DONE)
+        plan = self.read_plan()
+        for sample in plan["evidence"]["samples"]:
+            for name in ("step_ns", "roofline_ns"):
+                sample[name] = int(sample[name] * factor)
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+
+    def test_bandwidth_as_planned(self):
+        self.measured_plan(5)
+        result = self.run_tune("check", "--bandwidth", "plan.json")
+        self.assert_exit(result, DONE)
+        self.assertIn("as fast as", result.stdout)
+
+    def test_bandwidth_of_a_slow_node_is_named_in_time(self):
+        self.measured_plan(1 / 5)
+        started = time.monotonic()
+        result = self.run_tune("check", "--bandwidth", "plan.json")
+        self.assertLess(time.monotonic() - started, 5.5, "the deadline, and the program's own end")
+        self.assert_exit(result, STALE)
+        self.assertRegex(result.stdout, "^plan.json: .* is slow: roofline .* GB/s, .* % of the")
+
+    def test_bandwidth_needs_evidence_and_this_machine(self):
+        self.make_plan()
+        self.assert_refused(self.run_tune("check", "--bandwidth", "plan.json"), USAGE, "no measurement", "tune")
+        self.assert_refused(self.run_tune("check", "--bandwidth", "--topology", "pack:2 [numa(memory=1GiB)] core:2 pu:1", "plan.json"), USAGE,
+                            "not this machine")

@@ -1,7 +1,13 @@
 #include <fmt/core.h>
 
+#include <chrono>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
+#include "tuner/assemble.hpp"
+#include "tuner/bandwidth.hpp"
 #include "tuner/commands/commands.hpp"
 #include "tuner/commands/shared_arguments.hpp"
 #include "tuner/fingerprint.hpp"
@@ -10,27 +16,53 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {"check", "check [options] [PLAN]",
+  return {"check", "check [--bandwidth] [options] [PLAN]",
           "Says whether a plan (default: plan.json) fits this machine and this allocation: exit 0, or 3 with "
           "every "
           "difference named.",
-          machine_options(), 1};
+          with_machine_options({
+              {"bandwidth", 0, "",
+               "also run the plan's pools, for up to 5 s, and say whether this node is slower than the "
+               "measured one"},
+          }),
+          1};
+}
+
+/// What --bandwidth may take, the reading of the machine and of the plan included.
+constexpr Nanoseconds kBandwidthDeadlineNs = 5 * kSecondNs;
+
+Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& allowed,
+                     Nanoseconds started_ns) {
+  const PlannedBandwidth planned = planned_bandwidth(plan);
+  const std::chrono::nanoseconds left(started_ns + kBandwidthDeadlineNs - now_ns() - kSecondNs / 4);
+  const auto now =
+      measure_bandwidth(plan, allowed, std::chrono::duration_cast<std::chrono::milliseconds>(left));
+  const BandwidthVerdict verdict = compare_bandwidth(plan, planned, now, provenance_of("").host);
+  fmt::print("{}: {}\n", path, verdict.words);
+  return verdict.slow ? Exit::stale_plan : Exit::done;
 }
 
 Exit run(const Arguments& arguments) {
+  const Nanoseconds started_ns = now_ns();
   const std::string path = arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
   const Plan plan = load_plan(path);
   const Machine machine = read_machine(machine_source(arguments));
+  if (arguments.has("bandwidth") && !machine.topology.is_this_machine) {
+    throw Error(
+        Exit::usage,
+        fmt::format("zf-tune check: --bandwidth: {} is not this machine: nothing can be measured on it",
+                    machine.topology.source),
+        "leave --topology and --sysroot out");
+  }
   auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
   for (Difference& difference : differences_from_allowed(plan, machine.allowed)) {
     differences.push_back(std::move(difference));
   }
   for (const std::string& difference : differences) fmt::print("{}: {}\n", path, difference);
-  if (differences.empty()) {
-    fmt::print("{}: fits this machine and this allocation\n", path);
-    return Exit::done;
-  }
-  return Exit::stale_plan;
+  if (!differences.empty()) return Exit::stale_plan;
+  if (arguments.has("bandwidth")) return check_bandwidth(path, plan, machine.allowed, started_ns);
+  fmt::print("{}: fits this machine and this allocation\n", path);
+  return Exit::done;
 }
 
 }  // namespace
