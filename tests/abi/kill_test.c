@@ -157,12 +157,12 @@ static void run(enum plan_kind kind, struct kills kills) {
   EXPECT(zf_get_stats(hunted, &stats), ZF_OK);
   CHECK(stats.restarts > 0 && stats.restarts <= (uint32_t)kills.done);
   CHECK(strstr(stats.last_death, "was killed by signal 9") != NULL);
-  CHECK(count_descriptors() == more_descriptors && count_children() == 2);
+  CHECK(count_descriptors() == more_descriptors && count_children() == 2 && count_arena_mappings() == 2);
   printf("%u threads (%s): %d kills, %d of them with work under way, over %d steps; all equal\n",
          stats.threads, stats.isa, kills.done, kills.in_work, step);
   const zf_status end = zf_close(hunted);
   CHECK(end == ZF_OK || end == ZF_WORKER_DIED);
-  CHECK(count_descriptors() == descriptors);
+  CHECK(count_descriptors() == descriptors && count_arena_mappings() == 1);
   EXPECT(zf_close(calm), ZF_OK);
 }
 
@@ -188,6 +188,6 @@ int main(void) {
   restarts_end();
   run(PLAN_SPLIT, kills);
   run(PLAN_SHARED, kills);
-  CHECK(count_descriptors() == descriptors && count_children() == 0);
+  CHECK(count_descriptors() == descriptors && count_children() == 0 && count_arena_mappings() == 0);
   return 0;
 }
