@@ -71,5 +71,6 @@ class Bandwidth(CommandTest):
     def test_bandwidth_needs_evidence_and_this_machine(self):
         self.make_plan()
         self.assert_refused(self.run_tune("check", "--bandwidth", "plan.json"), USAGE, "no measurement", "tune")
-        self.assert_refused(self.run_tune("check", "--bandwidth", "--topology", "pack:2 [numa(memory=1GiB)] core:2 pu:1", "plan.json"), USAGE,
+        elsewhere = "pack:2 [numa(memory=1GiB)] core:2 pu:1"
+        self.assert_refused(self.run_tune("check", "--bandwidth", "--topology", elsewhere, "plan.json"), USAGE,
                             "not this machine")
