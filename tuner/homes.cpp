@@ -122,29 +122,6 @@ std::vector<Home> cut_rooms(const std::vector<Room>& rooms, const std::vector<st
   return homes;
 }
 
-/// The nodes with memory among the home's own; else every allowed node that has both CPUs and memory, else
-/// every allowed one with memory, else every allowed one. Where no node has a size (a description that gives
-/// none), sizes are unknown and not nought: every node then counts as one with memory.
-NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed) {
-  NodeSet own;
-  NodeSet with_cpus;
-  NodeSet with_memory;
-  const bool sizes_known = std::any_of(topology.nodes.begin(), topology.nodes.end(),
-                                       [](const NumaNode& node) { return node.memory_bytes > 0; });
-  for (const NumaNode& node : topology.nodes) {
-    if ((sizes_known && node.memory_bytes == 0) || !allowed.contains(node.id)) continue;
-    with_memory.insert(node.id);
-    if (node.is_cpuless()) continue;
-    with_cpus.insert(node.id);
-    const auto lives_there = [&](const HomeCore& core) { return core.node == node.id; };
-    if (std::any_of(home.cores.begin(), home.cores.end(), lives_there)) own.insert(node.id);
-  }
-  for (const NodeSet& mems : {own, with_cpus, with_memory}) {
-    if (!mems.empty()) return mems;
-  }
-  return allowed;
-}
-
 /// Ranks without a wish take their homes in topological order of the first core.
 void sort_unwished(std::vector<Home>& homes, const std::vector<std::optional<int>>& wishes,
                    const Topology& topology) {
@@ -171,6 +148,29 @@ CpuSet Home::cpus() const {
   std::vector<Pu> pus;
   for (const HomeCore& core : cores) pus.insert(pus.end(), core.cpus.begin(), core.cpus.end());
   return CpuSet(std::move(pus));
+}
+
+/// The nodes with memory among the home's own; else every allowed node that has both CPUs and memory, else
+/// every allowed one with memory, else every allowed one. Where no node has a size (a description that gives
+/// none), sizes are unknown and not nought: every node then counts as one with memory.
+NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed) {
+  NodeSet own;
+  NodeSet with_cpus;
+  NodeSet with_memory;
+  const bool sizes_known = std::any_of(topology.nodes.begin(), topology.nodes.end(),
+                                       [](const NumaNode& node) { return node.memory_bytes > 0; });
+  for (const NumaNode& node : topology.nodes) {
+    if ((sizes_known && node.memory_bytes == 0) || !allowed.contains(node.id)) continue;
+    with_memory.insert(node.id);
+    if (node.is_cpuless()) continue;
+    with_cpus.insert(node.id);
+    const auto lives_there = [&](const HomeCore& core) { return core.node == node.id; };
+    if (std::any_of(home.cores.begin(), home.cores.end(), lives_there)) own.insert(node.id);
+  }
+  for (const NodeSet& mems : {own, with_cpus, with_memory}) {
+    if (!mems.empty()) return mems;
+  }
+  return allowed;
 }
 
 std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,

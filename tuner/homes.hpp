@@ -27,6 +27,9 @@ struct Home {
   CpuSet cpus() const;
 };
 
+/// Where a home's memory should lie, see Home::mems; `allowed`: nodes.
+NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed);
+
 /// Where a rank would like to live; absent: anywhere.
 struct RankWish {
   std::optional<Node> near;

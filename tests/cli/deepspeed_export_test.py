@@ -117,6 +117,28 @@ class DeepSpeedExport(CommandTest):
                 self.write_plan(sides)
                 self.assert_refused(self.export(), INFEASIBLE, *named)
 
+    def test_plan_for_deepspeed_always_exports(self):
+        nodes = [NODE, "pack:2 [numa] core:16 pu:2(indexes=16*2:2*1)", "pack:4 [numa] core:3 pu:1"]
+        for node in nodes:
+            for ranks in (1, 2, 3, 5):
+                for allowed in ((), ("--allowed", "0,2-9,11")):
+                    with self.subTest(node=node, ranks=ranks, allowed=allowed):
+                        options = ["--topology", node, "--ranks", str(ranks), *allowed]
+                        plan = self.make_plan("--for", "deepspeed", *options)
+                        self.assert_sound(plan)
+                        exported = json.loads(self.export("-q").stdout)
+                        for sides in self.given_back(exported, ranks, plan["machine"]["cores"]):
+                            self.assertEqual(sides, sides_of(plan))
+
+    def test_plan_for_deepspeed_says_what_it_left_out(self):
+        options = ["--topology", "pack:1 [numa] core:7 pu:1", "--ranks", "2", "--for", "deepspeed"]
+        self.assertIn("CPUs 6 are in no home", self.make_plan(*options)["choice"]["reason"])
+        options = ["--topology", NODE, "--ranks", "2", "--for", "deepspeed"]
+        self.assertIn("free choice as it is", self.make_plan(*options)["choice"]["reason"])
+
+    def test_plan_for_another_launcher_is_a_usage_error(self):
+        self.assert_refused(self.run_tune("plan", "--for", "slurm"), USAGE, "slurm", "export")
+
     def test_shared_core_is_zenflows_alone(self):
         plan = self.make_plan("--topology", NODE, "--allowed", "3", "--ranks", "1")
         result = self.export()

@@ -7,6 +7,7 @@
 #include "tuner/command_line.hpp"
 #include "tuner/commands/commands.hpp"
 #include "tuner/commands/shared_arguments.hpp"
+#include "tuner/deepspeed_homes.hpp"
 #include "tuner/explain.hpp"
 #include "tuner/homes.hpp"
 #include "tuner/plan_output.hpp"
@@ -24,6 +25,7 @@ CommandSpec spec() {
               ranks_option(),
               {"params", 'p', "COUNT",
                "parameters of the model, over all ranks of this node (default: 1B; e.g. 3B)"},
+              for_deepspeed_option(),
               {"quiet", 'q', "", "no table: only the plan, and errors"},
           })};
 }
@@ -40,15 +42,29 @@ Exit run(const Arguments& arguments) {
   const PlanOutput output(arguments.text("output").value_or("plan.json"));
   const std::uint64_t params =
       parse_quantity(arguments.text("params").value_or("1B"), "zf-tune plan: --params");
+  const bool deepspeed = for_deepspeed(arguments);
   const Machine machine = read_machine(machine_source(arguments));
   const RankCount ranks =
       rank_count_of(ranks_argument(arguments), Environment::of_this_process(), machine.topology);
-  const auto homes = homes_of(machine.topology, machine.allowed,
-                              std::vector<RankWish>(static_cast<std::size_t>(ranks.count)));
-  const Split split = split_of(homes, unmeasured_shape(homes));
+  auto homes = homes_of(machine.topology, machine.allowed,
+                        std::vector<RankWish>(static_cast<std::size_t>(ranks.count)));
+  Split split = split_of(homes, unmeasured_shape(homes));
 
   Choice choice;
   choice.reason = "nothing was measured: half of each home for either side, which is DeepSpeed's own default";
+  if (deepspeed) {
+    const std::string objection = deepspeed_objection(split, machine.topology);
+    if (objection.empty()) {
+      choice.reason += "; DeepSpeed can be told the free choice as it is";
+    } else {
+      homes = deepspeed_homes(machine.topology, machine.allowed, ranks.count);
+      split = split_of(homes, unmeasured_shape(homes));
+      choice.reason += fmt::format(
+          "; kept to what DeepSpeed can be told: {}. What that costs was not measured (the free "
+          "choice: {})",
+          restriction_in_words(homes, machine.allowed), objection);
+    }
+  }
   for (const RankSplit& rank : split.ranks) {
     choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
   }

@@ -24,6 +24,19 @@ OptionSpec ranks_option() {
           "e.g. 2)"};
 }
 
+bool for_deepspeed(const Arguments& arguments) {
+  const auto word = arguments.text("for");
+  if (!word || *word == "deepspeed") return word.has_value();
+  throw Error(Exit::usage,
+              fmt::format("zf-tune {}: --for: \"{}\" is not deepspeed", arguments.command, *word),
+              "any other launcher can be told any plan: zf-tune export --for");
+}
+
+OptionSpec for_deepspeed_option() {
+  return {"for", 0, "deepspeed",
+          "keep to what DeepSpeed can be told, and say what that costs (default: a free choice)"};
+}
+
 Format format_argument(const Arguments& arguments) {
   const std::string word = arguments.text("format").value_or("text");
   if (word == "text") return Format::text;

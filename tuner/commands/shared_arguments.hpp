@@ -15,6 +15,12 @@ std::optional<int> ranks_argument(const Arguments& arguments);
 
 OptionSpec ranks_option();
 
+/// --for deepspeed: whether the plan is kept to what DeepSpeed can be told. Throws Error(usage) for any other
+/// word: other launchers can be told every plan.
+bool for_deepspeed(const Arguments& arguments);
+
+OptionSpec for_deepspeed_option();
+
 /// --format text|json.
 enum class Format { text, json };
 

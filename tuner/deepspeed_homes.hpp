@@ -1,0 +1,27 @@
+// Homes that DeepSpeed can be told: equal runs of one ascending list of CPUs. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "os/allowed.hpp"
+#include "tuner/homes.hpp"
+#include "tuner/split.hpp"
+
+namespace zf {
+
+/// One home per rank, as large as they can all be, cores in ascending order: with a compact pool every cut of
+/// them is a split that why_not_deepspeed() has nothing against. Cores that are left over are left out where
+/// that keeps a run in one NUMA node. Of siblings whose numbers lie apart, and of several ranks' cores with
+/// unequal siblings, the first PU alone is taken. A single rank has no CPU number from the machine's number
+/// of cores on. Throws Error(infeasible) when there are more ranks than such cores.
+std::vector<Home> deepspeed_homes(const Topology& topology, const Allowed& allowed, int ranks);
+
+/// Why DeepSpeed cannot be told this split (see why_not_deepspeed); empty: it can.
+std::string deepspeed_objection(const Split& split, const Topology& topology);
+
+/// What the restriction leaves unused, in words: "CPUs 8-9 are in no home, 1 of 2 ranks lies on several NUMA
+/// nodes".
+std::string restriction_in_words(const std::vector<Home>& homes, const Allowed& allowed);
+
+}  // namespace zf
