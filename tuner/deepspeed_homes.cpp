@@ -23,12 +23,12 @@ CpuSet usable_cpus(const Topology& topology, const CpuSet& allowed, int ranks) {
   return low;
 }
 
-/// By their first PU, each with no PU above the next one's first.
+/// By their first PU, each with no PU above the next one's first. Their L3 and kind are forgotten.
 std::vector<HomeCore> ascending_cores(const Topology& topology, const CpuSet& cpus, int ranks) {
   std::vector<HomeCore> cores;
   for (const Core& core : topology.cores) {
     const CpuSet own = core.cpus & cpus;
-    if (!own.empty()) cores.push_back({own, core.node, core.l3, core.kind});
+    if (!own.empty()) cores.push_back({own, core.node, -1, 0});
   }
   std::sort(cores.begin(), cores.end(),
             [](const HomeCore& a, const HomeCore& b) { return a.cpus.first() < b.cpus.first(); });

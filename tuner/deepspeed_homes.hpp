@@ -10,11 +10,12 @@
 
 namespace zf {
 
-/// One home per rank, as large as they can all be, cores in ascending order: with a compact pool every cut of
-/// them is a split that why_not_deepspeed() has nothing against. Cores that are left over are left out where
-/// that keeps a run in one NUMA node. Of siblings whose numbers lie apart, and of several ranks' cores with
-/// unequal siblings, the first PU alone is taken. A single rank has no CPU number from the machine's number
-/// of cores on. Throws Error(infeasible) when there are more ranks than such cores.
+/// One home per rank, as large as they can all be, cores in ascending order and of one kind in one L3 group
+/// as far as a split can tell: so every cut of them is one that why_not_deepspeed() has nothing against.
+/// Cores that are left over are left out where that keeps a run in one NUMA node. Of siblings whose numbers
+/// lie apart, and of several ranks' cores with unequal siblings, the first PU alone is taken. A single rank
+/// has no CPU number from the machine's number of cores on. Throws Error(infeasible) when there are more
+/// ranks than such cores.
 std::vector<Home> deepspeed_homes(const Topology& topology, const Allowed& allowed, int ranks);
 
 /// Why DeepSpeed cannot be told this split (see why_not_deepspeed); empty: it can.

@@ -21,18 +21,21 @@ std::vector<std::string> homes_on(const Topology& topology, int ranks, std::stri
   return lists;
 }
 
-/// Every pool size, with one PU per core and with all.
-void expect_every_compact_cut_can_be_told(const std::vector<Home>& homes, const Topology& topology) {
+/// Every pool size, placement, kind, one PU per core and all, cores left idle and not.
+void expect_every_cut_can_be_told(const std::vector<Home>& homes, const Topology& topology) {
   for (int pool = 1; pool <= static_cast<int>(homes.front().cores.size()); ++pool) {
     for (const int pus_per_core : {1, 0}) {
-      const Split split = split_of(homes, {.pool_cores = pool, .pool_pus_per_core = pus_per_core});
-      EXPECT_EQ(deepspeed_objection(split, topology), "")
-          << pool << " cores, " << pus_per_core << " PUs per core";
+      for (const Placement placement : {Placement::compact, Placement::spread}) {
+        for (const int reserved : {0, 1}) {
+          const Split split = split_of(homes, {pool, pus_per_core, placement, reserved, 0, Control::none});
+          EXPECT_EQ(deepspeed_objection(split, topology), "") << split.label;
+        }
+      }
     }
   }
 }
 
-TEST(DeepSpeedHomes, EveryCompactCutOfThemCanBeTold) {
+TEST(DeepSpeedHomes, EveryCutOfThemCanBeTold) {
   int answered = 0;
   for (unsigned seed = 0; seed < kCases; ++seed) {
     const RandomCase c = random_case(seed);
@@ -58,7 +61,7 @@ TEST(DeepSpeedHomes, EveryCompactCutOfThemCanBeTold) {
       taken |= home.cpus();
     }
     EXPECT_TRUE(c.allowed.cpus.contains(taken));
-    expect_every_compact_cut_can_be_told(homes, c.topology);
+    expect_every_cut_can_be_told(homes, c.topology);
   }
   EXPECT_GT(answered, static_cast<int>(kCases * 9 / 10));
 }
