@@ -1,0 +1,62 @@
+"""Exports, verify and doctor on two real NUMA nodes with SMT: sets of several CPUs, memory on the wrong node."""
+
+import re
+import shutil
+import subprocess
+
+import guest
+from export_test import LIBGOMP_PROGRAM
+from zf_cli import BINARY, DONE, CommandTest, parse_cpus
+
+TRAINING = [{0, 4}, {2, 6}]  # of shape 2ht: nodes {0,1,4,5} and {2,3,6,7}, core 0 is {0,4}
+PLAN = "zf-tune plan -q --ranks 2 -o plan.json"
+
+
+class Job(CommandTest):
+    def setUp(self):
+        super().setUp()
+        guest.need()
+
+    def run_guest(self, command: str, *programs: str) -> str:
+        path = BINARY.rsplit("/", 1)[0]
+        result = guest.run(f"set -e; PATH={path}:{self.folder}:$PATH; {command}", shape="2ht",
+                           programs=[BINARY, "numactl", "taskset", *programs])
+        self.assert_exit(result, DONE)
+        return result.stdout
+
+    def test_numactl_and_taskset_put_each_rank_on_its_node(self):
+        said = self.run_guest(f"{PLAN}; for who in numactl taskset; do for rank in 0 1; do "
+                              "$(zf-tune export -q plan.json --for $who --rank $rank) "
+                              "grep Cpus_allowed_list /proc/self/status; done; done; "
+                              "$(zf-tune export -q plan.json --for numactl --rank 1) numactl --show")
+        masks = [parse_cpus(text) for text in re.findall(r"Cpus_allowed_list:\s*(\S+)", said)]
+        self.assertEqual(masks, TRAINING * 2)
+        self.assertRegex(said, r"(?m)^preferred: 1")
+
+    def test_libgomp_keeps_its_threads_in_the_ranks_place(self):
+        if shutil.which("gcc") is None:
+            self.skipTest("no gcc here")
+        (self.folder / "program.c").write_text(LIBGOMP_PROGRAM)
+        subprocess.run(["gcc", "-fopenmp", "-D_GNU_SOURCE", "-o", "program", "program.c"], cwd=self.folder, check=True,
+                       timeout=60)
+        said = self.run_guest(f"{PLAN}; eval \"$(zf-tune export -q plan.json --for openmp --rank 1)\"; "
+                              "OMP_NUM_THREADS=3 program", str(self.folder / "program"))
+        masks = [{int(cpu) for cpu in line.split()} for line in said.splitlines() if re.fullmatch(r"[\d ]+", line)]
+        self.assertEqual(masks, [TRAINING[1]] * 3)
+
+    def test_verify_names_memory_on_the_wrong_node(self):
+        hold = "dd if=/dev/zero of=/dev/null bs=64M"
+        said = self.run_guest(f"{PLAN}; for node in 0 1; do "
+                              f"zf-tune exec --rank 0 -- numactl --membind=$node {hold} & sleep 2; "
+                              "zf-tune verify --pid $! || echo exit $?; kill $!; done")
+        right, wrong = said.split("all as planned")
+        self.assertNotIn("drift", right)
+        self.assertRegex(wrong, r"drift: process \d+ \(dd\) has 64\S* MiB of its .* on nodes 1, outside 0")
+        self.assertIn("exit 3", wrong)
+
+    def test_doctor_finds_automatic_balancing(self):
+        setting = "/proc/sys/kernel/numa_balancing"
+        said = self.run_guest(f"for value in 1 0; do echo $value > {setting}; zf-tune doctor; echo; done")
+        on, off, _ = said.split("\n\n")
+        self.assertIn("kernel.numa_balancing is on", on)
+        self.assertNotIn("numa_balancing", off)
