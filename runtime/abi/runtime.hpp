@@ -6,12 +6,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "ipc/arena.hpp"
+#include "opening.hpp"
 #include "submissions.hpp"
 #include "worker_link.hpp"
 #include "zf_runtime.h"
@@ -21,8 +21,8 @@ namespace zf {
 /// Every function is that of the ABI with the same name, and throws what is not ZF_OK.
 class Runtime {
  public:
-  /// Plan, CPUs, memory, arena, worker: each step with its own refusal.
-  static std::unique_ptr<Runtime> open(const zf_options& options, const std::vector<zf_group>& groups);
+  /// Starts the worker.
+  Runtime(Opening opening, const std::vector<zf_group>& groups);
 
   void buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) const;
   void set_group(std::size_t group, const zf_group* settings);
@@ -47,9 +47,6 @@ class Runtime {
   void check_process() const;
 
  private:
-  struct Prepared;
-  Runtime(Prepared&& prepared, const std::vector<zf_group>& groups);
-
   void check_not_ended() const;
   /// Throws Refusal(ZF_ERROR_BUSY) while the worker may write. Under mutex_.
   void check_all_done() const;

@@ -15,7 +15,7 @@ namespace {
 /// wrong (uninterruptible sleep), and nobody should hang for it.
 constexpr Nanoseconds kGoneNs = 10 * kSecondNs;
 
-ChildProcess start(const Arena& arena, const WorkerStart& how) {
+ChildProcess spawn(const Arena& arena, const WorkerStart& how) {
   const FileDescriptor trainer = open_pidfd(getpid());
   try {
     return ChildProcess::spawn(how.program, how.arguments,
@@ -37,8 +37,8 @@ const char* hint_of(const Ending& ending) {
 
 }  // namespace
 
-WorkerLink::WorkerLink(const Arena& arena, WorkerStart how)
-    : arena_(arena), start_(std::move(how)), process_(start(arena, start_)), pid_(process_->pid()) {
+WorkerLink::WorkerLink(const Arena& arena, WorkerStart start)
+    : arena_(arena), start_(std::move(start)), process_(spawn(arena, start_)), pid_(process_->pid()) {
   await_ready();
 }
 
@@ -82,7 +82,7 @@ bool WorkerLink::revive() {
   control.prefix.error.store("");
   control.prefix.worker_state.store(WorkerState::starting, std::memory_order_seq_cst);
   control.work.init();  // who slept on it is gone
-  process_.emplace(start(arena_, start_));
+  process_.emplace(spawn(arena_, start_));
   pid_.store(process_->pid(), std::memory_order_relaxed);
   restarts_.fetch_add(1, std::memory_order_relaxed);
   dead_.store(false, std::memory_order_release);

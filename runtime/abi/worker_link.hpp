@@ -49,6 +49,8 @@ class WorkerLink {
   /// and returns without waiting for it. False when the restarts are used up. Throws Refusal(ZF_ERROR_WORKER)
   /// when the process cannot be made. Not while another thread rings the work bell.
   bool revive();
+  /// Dead, and stays so.
+  bool is_gone() const { return is_known_dead() && restarts() >= start_.max_restarts; }
   std::uint32_t restarts() const { return restarts_.load(std::memory_order_relaxed); }
 
   /// Lets it finish, then kills it; collects it. ZF_OK, ZF_TIMEOUT (killed), ZF_WORKER_DIED. At the end only.

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "base/version.hpp"
 #include "group_settings.hpp"
@@ -107,7 +108,8 @@ zf_status zf_open(const zf_options* options, const zf_group* groups, size_t n_gr
   if (out != nullptr) *out = nullptr;
   return zf::guarded([&] {
     required(out, "out");
-    auto runtime = zf::Runtime::open(read_options(options), zf::read_groups(groups, n_groups));
+    const std::vector<zf_group> ours = zf::read_groups(groups, n_groups);
+    auto runtime = std::make_unique<zf::Runtime>(zf::opening_of(read_options(options), ours), ours);
     *out = reinterpret_cast<zf_runtime*>(runtime.release());
   });
 }

@@ -37,6 +37,8 @@ static void killed_worker_is_noticed(void) {
   EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
   EXPECT(zf_buffer(handle, 0, ZF_PARAMS, &params, NULL), ZF_OK);
   CHECK(*(float*)params == 0.0f);
+  EXPECT(zf_export_state(handle, "/tmp/never-written"), ZF_WORKER_DIED);
+  expect_error("memory may hold half of it");
   CHECK(kill(worker, 0) == -1); /* no zombie */
   EXPECT(zf_close(handle), ZF_WORKER_DIED);
 }

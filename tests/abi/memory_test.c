@@ -67,11 +67,13 @@ static void refusals_are_notes(void) {
   const zf_stats stats = stats_of(handle);
   CHECK(strstr(stats.memory_note, "set_mempolicy(preferred, nodes 0) was refused: Operation not permitted") !=
         NULL);
-  CHECK(strstr(stats.memory_note, "; mlock of ") != NULL);
-  CHECK(stats.pages_on_plan == 0 && stats.locked_bytes == 0);
+  CHECK(stats.pages_on_plan == 0);
   steps_and_closes(handle);
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) /* which make mlock do nothing */
+  CHECK(strstr(stats.memory_note, "; mlock of ") != NULL && stats.locked_bytes == 0);
   EXPECT(open_with(ZF_NO, ZF_MUST, &handle), ZF_ERROR_WORKER);
   expect_error("was refused: Operation not permitted; raise `ulimit -l`");
+#endif
   CHECK(count_children() == 0 && count_arena_mappings() == 0);
 }
 
@@ -130,7 +132,8 @@ static void more_than_the_jobs_limit_is_refused(void) {
   zf_runtime* handle = NULL;
   enter_cgroup(40 << 20);
   EXPECT(open_with(ZF_NO, ZF_NO, &handle), ZF_ERROR_SYSTEM);
-  expect_error("the arena needs 58 MiB, and the job's memory limit is 40 MiB (/sys/fs/cgroup/memory/zf-test-");
+  expect_error(
+      "the arena needs 58 MiB, and the job's memory limit is 40 MiB (/sys/fs/cgroup/memory/zf-test-");
   CHECK(handle == NULL && count_children() == 0 && count_arena_mappings() == 0);
 }
 

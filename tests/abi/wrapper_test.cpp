@@ -78,6 +78,7 @@ void ownership() {
   {
     Optimizer one = open_two();
     Optimizer other = std::move(one);
+    // NOLINTNEXTLINE(bugprone-use-after-move): what is left of it is promised
     CHECK(count_children() == 1 && one.handle() == nullptr && other.stats().worker_alive == 1);
     one = std::move(other);
     CHECK(one.stats().threads >= 1);
