@@ -5,47 +5,42 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <set>
 #include <tuple>
 
-#include "tuner/statistics.hpp"
 #include "tuner/values.hpp"
 
 namespace zf {
 namespace {
 
-const CandidateEvidence& fastest_of(const Evidence& evidence) {
-  assert(!evidence.candidates.empty());
-  const auto rank = [](const CandidateEvidence& candidate) {
-    return std::tuple(!is_eligible(candidate), candidate.period_ns_median);
-  };
-  return *std::min_element(evidence.candidates.begin(), evidence.candidates.end(),
-                           [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+constexpr int kMinVisits = 2;
+constexpr double kHonestExcess = 0.15;  // a step above its roofline by this is still believed
+constexpr double kSlowestPart = 0.1;    // of the roofline
+constexpr double kSurely = 1.25;        // a tie is surely within this many times tie_of()
+constexpr double kUnknownAccuracy = 1;  // an interval without end, as a number
+
+const CandidateEvidence* control_of(const Evidence& evidence, Control control) {
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    if (candidate.control == control) return &candidate;
+  }
+  return nullptr;
 }
 
-std::string cores(int count) { return fmt::format("{} core{}", count, count == 1 ? "" : "s"); }
+std::vector<Observation> periods_of(const Evidence& evidence, const Workload& workload, int id) {
+  std::vector<Observation> periods;
+  for (const Sample& sample : evidence.samples) {
+    if (sample.candidate != id) continue;
+    periods.push_back({sample.round, static_cast<double>(period_ns(sample.times, workload.update_interval))});
+  }
+  return periods;
+}
 
-std::string reason_for(const Evidence& evidence, const CandidateEvidence& knee) {
-  const CandidateEvidence& fastest = fastest_of(evidence);
-  const std::string step = print_duration(knee.period_ns_median);
-  if (knee.reserved_cores == 0) {
-    return fmt::format("a rank has one core, which training and optimizer share: {} per step", step);
+int visits_of(const Evidence& evidence, int id) {
+  std::set<int> rounds;
+  for (const Sample& sample : evidence.samples) {
+    if (sample.candidate == id) rounds.insert(sample.round);
   }
-  if (evidence.candidates.size() == 1) {
-    return fmt::format("the only split there is: {} for the optimizer, {} for training, {} per step",
-                       cores(knee.pool_cores), cores(knee.reserved_cores), step);
-  }
-  const std::string rest = fmt::format("the other {} of each rank train", cores(knee.reserved_cores));
-  if (knee.id == fastest.id) {
-    return fmt::format(
-        "{} ({}) is the fastest pool at {} per step, and no smaller one comes within {:.1f} %; {}",
-        cores(knee.pool_cores), knee.label, step, 100 * tie_of(evidence), rest);
-  }
-  return fmt::format(
-      "{} ({}) take {} per step, a tie (within {:.1f} %) with the fastest pool ({} at {}): memory bandwidth "
-      "is "
-      "saturated, so {}",
-      cores(knee.pool_cores), knee.label, step, 100 * tie_of(evidence), fastest.label,
-      print_duration(fastest.period_ns_median), rest);
+  return static_cast<int>(rounds.size());
 }
 
 void summarize_candidate(CandidateEvidence& candidate, const std::vector<Sample>& samples,
@@ -80,6 +75,100 @@ void summarize_candidate(CandidateEvidence& candidate, const std::vector<Sample>
   candidate.roofline_ratio = median(ratio);
 }
 
+void summarize_roofline(Evidence& evidence, int ranks) {
+  const CandidateEvidence& fastest = fastest_of(evidence);
+  std::vector<double> rooflines;
+  for (const Sample& sample : evidence.samples) {
+    if (sample.candidate == fastest.id) rooflines.push_back(static_cast<double>(sample.times.roofline_ns));
+  }
+  if (rooflines.empty()) return;
+  const auto bytes = static_cast<double>(evidence.elements_per_rank * kAdamBytesPerParam) * ranks;
+  evidence.roofline.bytes_per_s_median = bytes / (median(rooflines) / static_cast<double>(kSecondNs));
+  evidence.roofline.threads = fastest.pool_threads * ranks;
+}
+
+double noise_floor_of(const Evidence& evidence, const Workload& workload) {
+  const CandidateEvidence& fastest = fastest_of(evidence);
+  std::vector<std::vector<Observation>> others;
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    if (candidate.id != fastest.id) others.push_back(periods_of(evidence, workload, candidate.id));
+  }
+  return noise_between_blocks(periods_of(evidence, workload, fastest.id), others,
+                              visits_of(evidence, fastest.id));
+}
+
+/// The widest interval around a difference that the choice rests on: to the knee, and to the next fastest.
+double accuracy_of(const Evidence& evidence, const Workload& workload) {
+  const CandidateEvidence& fastest = fastest_of(evidence);
+  std::set<int> rivals{knee_of(evidence, workload).id};
+  const CandidateEvidence* second = nullptr;
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    if (candidate.id == fastest.id) continue;
+    if (second == nullptr || candidate.period_ns_median < second->period_ns_median) second = &candidate;
+  }
+  if (second != nullptr) rivals.insert(second->id);
+  rivals.erase(fastest.id);
+  double accuracy = 0;
+  for (const int id : rivals) {
+    const double half = difference(evidence, workload, fastest.id, id).half_width();
+    accuracy = std::max(accuracy, std::min(half, kUnknownAccuracy));
+  }
+  return accuracy;
+}
+
+std::string cores(int count) { return fmt::format("{} core{}", count, count == 1 ? "" : "s"); }
+
+/// "the optimizer's 16.2 ms hide behind 1 training step of 36.0 ms", or what of it stays exposed.
+std::string sides(const CandidateEvidence& chosen, int update_interval) {
+  if (chosen.training_ns_median == 0) return "no training side was measured";
+  const std::string steps =
+      fmt::format("{} training step{} of {}", update_interval, update_interval == 1 ? "" : "s",
+                  print_duration(chosen.training_ns_median));
+  const std::string step = print_duration(chosen.step_ns_median);
+  if (chosen.exposed_ns_median == 0) return fmt::format("the optimizer's {} hide behind {}", step, steps);
+  return fmt::format("of the optimizer's {} {} are exposed beyond {}", step,
+                     print_duration(chosen.exposed_ns_median), steps);
+}
+
+std::string reason_for_knee(const Evidence& evidence, const Workload& workload,
+                            const CandidateEvidence& knee) {
+  const CandidateEvidence& fastest = fastest_of(evidence);
+  const std::string period = print_duration(knee.period_ns_median);
+  const auto eligible = std::count_if(evidence.candidates.begin(), evidence.candidates.end(), is_eligible);
+  if (knee.reserved_cores == 0) {
+    return fmt::format("a rank has one core, which training and optimizer share: {} per period", period);
+  }
+  if (eligible == 1) {
+    return fmt::format("the only split there is: {} for the optimizer, {} for training, {} per period; {}",
+                       cores(knee.pool_cores), cores(knee.reserved_cores), period,
+                       sides(knee, workload.update_interval));
+  }
+  std::string rest = fmt::format("{} of each rank train", cores(knee.reserved_cores));
+  if (knee.idle_cores > 0) rest += fmt::format(" and {} idle", knee.idle_cores);
+  if (knee.id == fastest.id) {
+    return fmt::format(
+        "{} ({}) has the shortest period, {}, and no smaller pool comes within {:.1f} %; {}; {}",
+        cores(knee.pool_cores), knee.label, period, 100 * tie_of(evidence), rest,
+        sides(knee, workload.update_interval));
+  }
+  return fmt::format(
+      "{} ({}) is the smallest pool whose period, {}, ties (within {:.1f} %) with the shortest ({} at {}); "
+      "{}; {}",
+      cores(knee.pool_cores), knee.label, period, 100 * tie_of(evidence), fastest.label,
+      print_duration(fastest.period_ns_median), rest, sides(knee, workload.update_interval));
+}
+
+/// What must not be kept from the user: running unbound was faster than anything that a plan can say.
+std::string unbound_note(const Evidence& evidence, const Workload& workload,
+                         const CandidateEvidence& chosen) {
+  const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
+  if (unbound == nullptr) return "";
+  const Difference slower = difference(evidence, workload, unbound->id, chosen.id);
+  if (slower.low <= tie_of(evidence)) return "";
+  return fmt::format("; yet unbound was {:.1f} % faster ({}), which no plan can say: try the job without one",
+                     100 * (1 - 1 / (1 + slower.estimate)), print_duration(unbound->period_ns_median));
+}
+
 }  // namespace
 
 CandidateEvidence candidate_of(int id, const Split& split) {
@@ -99,50 +188,98 @@ CandidateEvidence candidate_of(int id, const Split& split) {
   return candidate;
 }
 
-void summarize(Evidence& evidence, int ranks, int update_interval) {
-  std::vector<double> noises;
-  for (CandidateEvidence& candidate : evidence.candidates) {
-    summarize_candidate(candidate, evidence.samples, update_interval);
-    const auto samples =
-        std::count_if(evidence.samples.begin(), evidence.samples.end(),
-                      [&](const Sample& sample) { return sample.candidate == candidate.id; });
-    if (samples >= 2) noises.push_back(candidate.period_spread / std::sqrt(static_cast<double>(samples)));
-  }
-  evidence.noise_floor = noises.empty() ? 0 : median(noises);
-
-  const CandidateEvidence& fastest = fastest_of(evidence);
-  std::vector<double> rooflines;
-  for (const Sample& sample : evidence.samples) {
-    if (sample.candidate == fastest.id) rooflines.push_back(static_cast<double>(sample.times.roofline_ns));
-  }
-  if (rooflines.empty()) return;
-  const auto bytes = static_cast<double>(evidence.elements_per_rank * kAdamBytesPerParam) * ranks;
-  evidence.roofline.bytes_per_s_median = bytes / (median(rooflines) / static_cast<double>(kSecondNs));
-  evidence.roofline.threads = fastest.pool_threads * ranks;
-}
-
-double tie_of(const Evidence& evidence) { return std::max(kTie, evidence.noise_floor); }
-
 bool is_eligible(const CandidateEvidence& candidate) { return candidate.control != Control::unbound; }
 
-const CandidateEvidence& knee_of(const Evidence& evidence) {
-  const auto limit = static_cast<double>(fastest_of(evidence).period_ns_median) * (1 + tie_of(evidence));
-  const auto rank = [&](const CandidateEvidence& candidate) {
-    const bool ties = static_cast<double>(candidate.period_ns_median) <= limit;
-    return std::tuple(!is_eligible(candidate), !ties, candidate.pool_threads, candidate.pool_cores,
-                      candidate.period_ns_median);
+bool is_possible(const SplitSample& sample, double noise) {
+  const double ratio = static_cast<double>(sample.roofline_ns) / static_cast<double>(sample.step_ns);
+  return ratio <= 1 + std::max(kHonestExcess, 3 * noise) && ratio >= kSlowestPart;
+}
+
+void summarize(Evidence& evidence, const Workload& workload) {
+  for (CandidateEvidence& candidate : evidence.candidates) {
+    summarize_candidate(candidate, evidence.samples, workload.update_interval);
+  }
+  evidence.noise_floor = noise_floor_of(evidence, workload);
+  evidence.accuracy_reached = accuracy_of(evidence, workload);
+  summarize_roofline(evidence, workload.ranks);
+}
+
+double tie_of(const Evidence& evidence) { return std::max(evidence.accuracy_wanted, evidence.noise_floor); }
+
+const CandidateEvidence& fastest_of(const Evidence& evidence) {
+  assert(!evidence.candidates.empty());
+  const auto rank = [](const CandidateEvidence& candidate) {
+    return std::tuple(!is_eligible(candidate), candidate.period_ns_median);
   };
   return *std::min_element(evidence.candidates.begin(), evidence.candidates.end(),
                            [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
 }
 
-Choice choose(const Evidence& evidence) {
-  const CandidateEvidence& knee = knee_of(evidence);
+Difference difference(const Evidence& evidence, const Workload& workload, int a, int b) {
+  return compare(periods_of(evidence, workload, a), periods_of(evidence, workload, b));
+}
+
+const CandidateEvidence& knee_of(const Evidence& evidence, const Workload& workload) {
+  const CandidateEvidence& fastest = fastest_of(evidence);
+  const double tie = tie_of(evidence);
+  const CandidateEvidence* knee = &fastest;
+  const auto size = [](const CandidateEvidence& c) { return std::pair(c.pool_threads, c.pool_cores); };
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    if (!is_eligible(candidate) || size(candidate) >= size(*knee)) continue;
+    const Difference slower = difference(evidence, workload, fastest.id, candidate.id);
+    if (slower.estimate <= tie && (slower.high <= kSurely * tie || std::isinf(slower.high)))
+      knee = &candidate;
+  }
+  return *knee;
+}
+
+std::vector<int> undecided(const Evidence& evidence, const Workload& workload) {
+  const CandidateEvidence& fastest = fastest_of(evidence);
+  const CandidateEvidence& knee = knee_of(evidence, workload);
+  const double tie = tie_of(evidence);
+  const double wanted = evidence.accuracy_wanted;
+  std::set<int> ids;
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    if (candidate.id == fastest.id) continue;
+    const Difference slower = difference(evidence, workload, fastest.id, candidate.id);
+    if (slower.half_width() <= wanted) continue;
+    const bool may_be_faster = slower.low < -wanted;
+    const bool may_tie = candidate.pool_threads <= knee.pool_threads && slower.low < tie;
+    if (may_be_faster || (may_tie && is_eligible(candidate))) ids.insert(candidate.id);
+  }
+  const bool noisy = evidence.noise_floor > wanted;
+  for (const CandidateEvidence* candidate : {&fastest, &knee}) {
+    if (noisy || visits_of(evidence, candidate->id) < kMinVisits) ids.insert(candidate->id);
+  }
+  if (const CandidateEvidence* half = control_of(evidence, Control::half); noisy && half != nullptr)
+    ids.insert(half->id);
+  if (!ids.empty()) ids.insert(fastest.id);
+  return {ids.begin(), ids.end()};
+}
+
+Choice choose(const Evidence& evidence, const Workload& workload) {
+  const CandidateEvidence& knee = knee_of(evidence, workload);
+  const CandidateEvidence* chosen = &knee;
   Choice choice;
-  choice.reason = reason_for(evidence, knee);
-  choice.candidate = knee.id;
-  choice.period_ns_median = knee.period_ns_median;
-  choice.pool_threads = knee.pool_threads;
+  choice.reason = reason_for_knee(evidence, workload, knee);
+  const CandidateEvidence* half = control_of(evidence, Control::half);
+  if (evidence.noise_floor > evidence.accuracy_wanted && half != nullptr && half->id != knee.id) {
+    const int fastest = fastest_of(evidence).id;
+    if (half->id == fastest || difference(evidence, workload, fastest, half->id).low <= 0) {
+      chosen = half;
+      choice.reason = fmt::format(
+          "nothing beats the noise: differences under {:.1f} % cannot be told here, and half and half ({}) "
+          "is no more "
+          "than that behind the fastest ({} at {}); so this is the conservative plan, DeepSpeed's own "
+          "default",
+          100 * evidence.noise_floor, print_duration(half->period_ns_median), fastest_of(evidence).label,
+          print_duration(fastest_of(evidence).period_ns_median));
+    }
+  }
+  choice.reason += unbound_note(evidence, workload, *chosen);
+  choice.candidate = chosen->id;
+  choice.period_ns_median = chosen->period_ns_median;
+  choice.pool_threads = chosen->pool_threads;
   return choice;
 }
 

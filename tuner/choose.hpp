@@ -1,35 +1,56 @@
-// From evidence to a choice: the knee, and why, in words. Pure.
+// From evidence to a choice: what ties, what is still undecided, and why, in words. Pure.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "plan/plan.hpp"
 #include "tuner/split.hpp"
+#include "tuner/statistics.hpp"
 
 namespace zf {
 
-/// Two candidates tie when they differ by less than this, or by less than the noise.
+/// Differences below this are ties, where nobody asks for another accuracy.
 inline constexpr double kTie = 0.02;
 
 /// A candidate for this split, not measured yet.
 CandidateEvidence candidate_of(int id, const Split& split);
 
-/// Fills in what can be computed from the samples: every candidate's medians and spread, the noise floor (the
-/// median over candidates of spread / sqrt(samples)) and the roofline. Candidates keep their ids.
-void summarize(Evidence& evidence, int ranks, int update_interval);
-
 /// Whether a plan can say it: unbound is measured to be compared with, and nothing else.
 bool is_eligible(const CandidateEvidence& candidate);
 
-/// The knee: of all eligible candidates that tie with the fastest, the one with the fewest pool threads, then
-/// the fewest cores, then the lowest time. Precondition: at least one eligible candidate, summarized.
-const CandidateEvidence& knee_of(const Evidence& evidence);
+/// Whether a step can have been that fast beside its roofline (not above it by more than the noise, at least
+/// 15 %) and that slow (not below a tenth of it). What cannot be was a disturbance: measure again.
+bool is_possible(const SplitSample& sample, double noise);
 
-/// The relative difference below which this evidence cannot tell two candidates apart.
+/// Fills in what can be computed from the samples: every candidate's medians and spreads, the noise floor,
+/// the accuracy reached and the roofline. Candidates keep their ids.
+void summarize(Evidence& evidence, const Workload& workload);
+
+/// The relative difference below which two candidates tie: the accuracy that was asked for, or the noise
+/// floor where that is more.
 double tie_of(const Evidence& evidence);
 
-/// knee_of(), in words.
-Choice choose(const Evidence& evidence);
+// All of the following need at least one eligible candidate, and summarize() before.
+
+/// The shortest period.
+const CandidateEvidence& fastest_of(const Evidence& evidence);
+
+/// How much longer the period of candidate `b` is than that of `a`, round by round.
+Difference difference(const Evidence& evidence, const Workload& workload, int a, int b);
+
+/// The knee: of all eligible candidates that tie with the fastest, the one with the fewest pool threads, then
+/// the fewest cores. One ties when its difference is within tie_of() and surely (95 %) within
+/// one and a quarter times that.
+const CandidateEvidence& knee_of(const Evidence& evidence, const Workload& workload);
+
+/// Candidates that another visit could help to decide: those whose difference to the fastest is not known to
+/// the accuracy wanted and would change the choice, and the fastest itself; everyone that the choice rests on
+/// is visited twice, and again, with half and half, while the noise floor is above the accuracy wanted.
+/// Empty: decided.
+std::vector<int> undecided(const Evidence& evidence, const Workload& workload);
+
+/// The choice, and why. The knee; but where the noise is above the accuracy wanted and the fastest cannot be
+/// told from half and half, the latter, as the conservative plan.
+Choice choose(const Evidence& evidence, const Workload& workload);
 
 }  // namespace zf

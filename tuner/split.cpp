@@ -13,24 +13,6 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 int core_count(const Home& home) { return static_cast<int>(home.cores.size()); }
 
-/// Sizes that the coarse grid tries, up to `largest`, which is always the last.
-std::vector<int> coarse_sizes(int largest) {
-  std::vector<int> sizes{1};
-  for (int power = 2; power < largest; power *= 2) {
-    sizes.push_back(power);
-    if (power + power / 2 < largest) sizes.push_back(power + power / 2);
-  }
-  if (largest > 1) sizes.push_back(largest);
-  return sizes;
-}
-
-int largest_pool(const std::vector<Home>& homes) {
-  assert(!homes.empty());
-  const auto smallest = std::min_element(
-      homes.begin(), homes.end(), [](const Home& a, const Home& b) { return core_count(a) < core_count(b); });
-  return std::max(1, core_count(*smallest) - 1);
-}
-
 /// Indexes of a home's cores in the order in which a pool takes them. Always from an end, so that the others
 /// are the beginning of the home (compact) or of each of its L3 groups (spread).
 std::vector<int> pool_order(const Home& home, Placement placement) {
@@ -104,21 +86,6 @@ std::string label_of(const SplitShape& shape) {
   return label;
 }
 
-bool has_siblings(const std::vector<Home>& homes) {
-  return std::any_of(homes.begin(), homes.end(), [](const Home& home) {
-    return std::any_of(home.cores.begin(), home.cores.end(),
-                       [](const HomeCore& core) { return core.cpus.size() > 1; });
-  });
-}
-
-/// Whether a spread pool of this size is another pool than the compact one, and leaves a choice at all.
-bool spread_differs(const std::vector<Home>& homes, int pool_cores) {
-  return std::any_of(homes.begin(), homes.end(), [&](const Home& home) {
-    return pool_cores < core_count(home) - 1 && pool_members(home, pool_cores, Placement::spread, {}) !=
-                                                    pool_members(home, pool_cores, Placement::compact, {});
-  });
-}
-
 }  // namespace
 
 RankSplit split_home(const Home& home, const SplitShape& shape) {
@@ -171,49 +138,6 @@ Split split_of(const std::vector<Home>& homes, const SplitShape& shape) {
   }
   for (const Home& home : homes) split.ranks.push_back(unbound_home(home, everything, mems));
   return split;
-}
-
-std::vector<SplitShape> coarse_shapes(const std::vector<Home>& homes) {
-  std::vector<SplitShape> shapes;
-  for (const int size : coarse_sizes(largest_pool(homes))) {
-    for (const int pus_per_core : {1, 0}) {
-      if (pus_per_core == 0 && !has_siblings(homes)) continue;
-      shapes.push_back({size, pus_per_core, Placement::compact, 0, {}, Control::none});
-      if (spread_differs(homes, size))
-        shapes.push_back({size, pus_per_core, Placement::spread, 0, {}, Control::none});
-    }
-  }
-  return shapes;
-}
-
-std::vector<SplitShape> refined_shapes(const std::vector<Home>& homes, const SplitShape& knee,
-                                       const std::vector<SplitShape>& tried) {
-  std::vector<int> known = coarse_sizes(largest_pool(homes));
-  for (const SplitShape& shape : tried) {
-    if (shape.placement == knee.placement && shape.pool_pus_per_core == knee.pool_pus_per_core) {
-      known.push_back(shape.pool_cores);
-    }
-  }
-  int below = 0;
-  int above = largest_pool(homes) + 1;
-  for (const int size : known) {
-    if (size < knee.pool_cores) below = std::max(below, size);
-    if (size > knee.pool_cores) above = std::min(above, size);
-  }
-
-  std::vector<SplitShape> shapes;
-  const auto add_between = [&](int low, int high) {
-    const int inside = high - low - 1;
-    const int count = std::min(inside, kRefinedPerSide);
-    for (int i = 1; i <= count; ++i) {
-      SplitShape shape = knee;
-      shape.pool_cores = low + (high - low) * i / (count + 1);
-      shapes.push_back(shape);
-    }
-  };
-  add_between(below, knee.pool_cores);
-  add_between(knee.pool_cores, above);
-  return shapes;
 }
 
 }  // namespace zf

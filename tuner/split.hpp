@@ -1,4 +1,4 @@
-// A split: which cores of a home train and which run the optimizer. Pure functions from homes to candidates.
+// A split: which cores of a home train and which run the optimizer. Pure.
 #pragma once
 
 #include <optional>
@@ -57,20 +57,5 @@ struct Split {
 RankSplit split_home(const Home& home, const SplitShape& shape);
 
 Split split_of(const std::vector<Home>& homes, const SplitShape& shape);
-
-/// The shapes worth trying, smallest pool first: sizes 1, 2, 3, 4, 6, 8, 12, 16, … up to the smallest home's
-/// cores minus one (which is always among them), both placements where a home has several L3 groups and the
-/// pool does not fill them all, and all siblings where cores have several PUs.
-std::vector<SplitShape> coarse_shapes(const std::vector<Home>& homes);
-
-/// At most this many new sizes on either side of a knee at a time, so that the number of measurements grows
-/// with the logarithm of the core count.
-inline constexpr int kRefinedPerSide = 3;
-
-/// Sizes evenly between `knee` and its neighbours (in the coarse grid and in `tried`) that have not been
-/// tried; same placement, same PUs per core. Called again with what was tried since, it closes in; empty:
-/// closed.
-std::vector<SplitShape> refined_shapes(const std::vector<Home>& homes, const SplitShape& knee,
-                                       const std::vector<SplitShape>& tried);
 
 }  // namespace zf

@@ -1,118 +1,186 @@
 #include "tuner/sweep.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <random>
+#include <set>
 
 #include "engine/working_set.hpp"
+#include "tuner/candidates.hpp"
 #include "tuner/choose.hpp"
 
 namespace zf {
 namespace {
 
+constexpr int kVisitsAgain = 2;
+
 /// The state of one search.
 class Sweep {
  public:
-  Sweep(const std::vector<Home>& homes, int update_interval, Meter& meter, const SweepLimits& limits,
+  Sweep(const std::vector<Home>& homes, const Workload& workload, Meter& meter, const SweepLimits& limits,
         const std::function<void(const SweepProgress&)>& progress)
       : homes_(homes),
-        update_interval_(update_interval),
+        workload_(workload),
         meter_(meter),
         limits_(limits),
         progress_(progress),
-        random_(limits.seed) {
-    result_.evidence.elements_per_rank = meter.elements_per_rank();
-    result_.evidence.working_set_bytes_per_rank = meter.elements_per_rank() * WorkingSet::kBytesPerElement;
-    result_.evidence.isa = meter.isa();
-    result_.evidence.scale = meter.scale();
-    result_.evidence.accuracy_wanted = kTie;
+        random_(limits.seed),
+        start_ns_(meter.now()) {
+    Evidence& evidence = result_.evidence;
+    evidence.elements_per_rank = meter.elements_per_rank();
+    evidence.working_set_bytes_per_rank = meter.elements_per_rank() * WorkingSet::kBytesPerElement;
+    evidence.scale = meter.scale();
+    evidence.isa = meter.isa();
+    evidence.accuracy_wanted = limits.accuracy;
   }
 
   SweepResult run() {
-    visit_new(coarse_shapes(homes_));
-    refine();
-    for (int round = 1; round < limits_.rounds && !out_of_time_; ++round) {
-      std::vector<int> order;
-      for (const CandidateEvidence& candidate : result_.evidence.candidates) order.push_back(candidate.id);
-      std::shuffle(order.begin(), order.end(), random_);
-      for (const int id : order) {
-        if (has_time()) visit(id, round);
-      }
+    look();
+    while (!ended_ && !result_.splits.empty() && narrow()) {
+    }
+    phase_ = SweepPhase::settle;
+    while (!ended_ && !result_.splits.empty()) {
+      const std::vector<int> ids = undecided(evidence(), workload_);
+      if (ids.empty()) break;
+      visit_round(splits_of(ids));
     }
     return std::move(result_);
   }
 
  private:
-  /// Round 0: each shape becomes a candidate when its turn comes and there is time for it.
-  void visit_new(std::vector<SplitShape> shapes) {
-    std::shuffle(shapes.begin(), shapes.end(), random_);
-    for (const SplitShape& shape : shapes) {
-      if (!has_time()) return;
-      visit(add(shape), 0);
-    }
+  Evidence& evidence() { return result_.evidence; }
+
+  std::vector<Split> splits_of(const std::vector<int>& ids) const {
+    std::vector<Split> splits;
+    for (const int id : ids) splits.push_back(result_.splits[static_cast<std::size_t>(id)]);
+    return splits;
   }
 
-  /// Closes in on the knee until its neighbours have all been measured.
-  void refine() {
-    while (!out_of_time_ && !result_.splits.empty()) {
-      const SplitShape knee = result_.splits[static_cast<std::size_t>(knee_of(result_.evidence).id)].shape;
-      const auto shapes = refined_shapes(homes_, knee, tried_);
-      if (shapes.empty()) return;
-      visit_new(shapes);
-    }
+  /// The controls before the pools: however short the budget, they are what everybody asks for.
+  void look() {
+    std::vector<Split> splits = control_splits(homes_);
+    const auto controls = static_cast<std::ptrdiff_t>(splits.size());
+    for (Split& split : growing_splits(homes_)) splits.push_back(std::move(split));
+    std::shuffle(splits.begin() + controls, splits.end(), random_);
+    visit_all(splits);
   }
 
-  int add(const SplitShape& shape) {
-    Split split = split_of(homes_, shape);
-    const CandidateEvidence candidate = candidate_of(static_cast<int>(result_.splits.size()), split);
-    result_.evidence.candidates.push_back(candidate);
-    result_.splits.push_back(std::move(split));
-    tried_.push_back(shape);
-    return candidate.id;
+  bool narrow() {
+    phase_ = SweepPhase::narrow;
+    std::vector<TriedSplit> tried;
+    for (const CandidateEvidence& candidate : evidence().candidates) {
+      tried.push_back(
+          {result_.splits[static_cast<std::size_t>(candidate.id)],
+           static_cast<double>(candidate.step_ns_median),
+           static_cast<double>(candidate.step_ns_median) * std::min(1.0, candidate.roofline_ratio),
+           static_cast<double>(workload_.update_interval * candidate.training_ns_median)});
+    }
+    std::vector<Split> splits = promising_splits(homes_, tried, limits_.accuracy);
+    const auto room = static_cast<std::size_t>(limits_.splits) - result_.splits.size();
+    if (splits.size() > room) splits.resize(room);
+    if (splits.empty()) return false;
+    // Beside those that they must beat, so that there is a round to compare them in.
+    const std::set<int> rivals{fastest_of(evidence()).id, knee_of(evidence(), workload_).id};
+    for (Split& split : splits_of({rivals.begin(), rivals.end()})) splits.push_back(std::move(split));
+    visit_round(std::move(splits));
+    return true;
   }
 
-  void visit(int id, int round) {
-    const auto index = static_cast<std::size_t>(id);
-    const Nanoseconds start = meter_.now();
-    const auto samples =
-        meter_.measure(result_.splits[index], limits_.samples_per_visit, start_ns_ + limits_.budget_ns);
-    longest_visit_ns_ = std::max(longest_visit_ns_, meter_.now() - start);
-    for (const SplitSample& sample : samples) {
-      result_.evidence.samples.push_back({id, round, sample});
+  void visit_round(std::vector<Split> splits) {
+    std::shuffle(splits.begin(), splits.end(), random_);
+    visit_all(splits);
+  }
+
+  void visit_all(const std::vector<Split>& splits) {
+    round_size_ = static_cast<int>(splits.size());
+    visit_in_round_ = 0;
+    for (const Split& split : splits) {
+      if (has_time()) visit(split);
     }
-    summarize(result_.evidence, static_cast<int>(homes_.size()), update_interval_);
-    ++visits_;
+    ++round_;
+  }
+
+  /// What was measured and can be; all of it where that is nothing.
+  std::vector<SplitSample> measured(const Split& split) {
+    std::vector<SplitSample> kept;
+    std::vector<SplitSample> all;
+    for (int attempt = 0; attempt <= kVisitsAgain; ++attempt) {
+      const auto wanted = limits_.samples_per_visit - static_cast<int>(kept.size());
+      if (wanted == 0 || (attempt > 0 && !has_time())) break;
+      const auto samples = meter_.measure(split, wanted, start_ns_ + limits_.budget_ns);
+      ++result_.visits;
+      for (const SplitSample& sample : samples) {
+        all.push_back(sample);
+        if (is_possible(sample, evidence().noise_floor)) kept.push_back(sample);
+      }
+      if (static_cast<int>(samples.size()) < wanted) break;  // the deadline
+    }
+    if (!kept.empty()) return kept;
+    const std::string warning = fmt::format(
+        "{}: no step was between a tenth of the roofline beside it and the roofline itself; do not trust its "
+        "times",
+        split.label);
+    auto& warnings = result_.warnings;
+    if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+    return all;
+  }
+
+  void visit(const Split& split) {
+    const Nanoseconds begin = meter_.now();
+    const auto samples = measured(split);
+    longest_visit_ns_ = std::max(longest_visit_ns_, meter_.now() - begin);
+    const int id = id_of(split);
+    for (const SplitSample& sample : samples) evidence().samples.push_back({id, round_, sample});
+    ++visit_in_round_;
+    if (std::none_of(evidence().candidates.begin(), evidence().candidates.end(), is_eligible)) return;
+    summarize(evidence(), workload_);
     if (progress_) {
-      progress_({round, visits_, meter_.now() - start_ns_, &result_.evidence.candidates[index],
-                 &knee_of(result_.evidence)});
+      progress_({phase_, round_, visit_in_round_, round_size_, meter_.now() - start_ns_, limits_.budget_ns,
+                 &evidence(), &evidence().candidates[static_cast<std::size_t>(id)],
+                 &knee_of(evidence(), workload_)});
     }
+  }
+
+  /// Labels are unique (split.hpp). A split becomes a candidate with its first visit.
+  int id_of(const Split& split) {
+    const auto known = std::find_if(result_.splits.begin(), result_.splits.end(),
+                                    [&](const Split& other) { return other.label == split.label; });
+    if (known != result_.splits.end()) return static_cast<int>(known - result_.splits.begin());
+    const auto id = static_cast<int>(result_.splits.size());
+    result_.splits.push_back(split);
+    evidence().candidates.push_back(candidate_of(id, split));
+    return id;
   }
 
   bool has_time() {
-    if (limits_.stop && limits_.stop()) out_of_time_ = true;
-    const bool first = visits_ == 0;
-    if (!first && meter_.now() - start_ns_ + longest_visit_ns_ > limits_.budget_ns) out_of_time_ = true;
-    return !out_of_time_;
+    if (limits_.stop && limits_.stop()) ended_ = true;
+    const bool first = result_.visits == 0;
+    if (!first && meter_.now() - start_ns_ + longest_visit_ns_ > limits_.budget_ns) ended_ = true;
+    return !ended_;
   }
 
   const std::vector<Home>& homes_;
-  int update_interval_;
+  const Workload& workload_;
   Meter& meter_;
   SweepLimits limits_;
   const std::function<void(const SweepProgress&)>& progress_;
   std::mt19937 random_;
-  std::vector<SplitShape> tried_;
   SweepResult result_;
-  Nanoseconds start_ns_ = meter_.now();
+  SweepPhase phase_ = SweepPhase::look;
+  int round_ = 0;
+  int visit_in_round_ = 0;
+  int round_size_ = 0;
+  Nanoseconds start_ns_;
   Nanoseconds longest_visit_ns_ = 0;
-  int visits_ = 0;
-  bool out_of_time_ = false;
+  bool ended_ = false;
 };
 
 }  // namespace
 
-SweepResult sweep(const std::vector<Home>& homes, int update_interval, Meter& meter,
+SweepResult sweep(const std::vector<Home>& homes, const Workload& workload, Meter& meter,
                   const SweepLimits& limits, const std::function<void(const SweepProgress&)>& progress) {
-  return Sweep(homes, update_interval, meter, limits, progress).run();
+  return Sweep(homes, workload, meter, limits, progress).run();
 }
 
 }  // namespace zf

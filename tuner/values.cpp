@@ -70,6 +70,16 @@ Nanoseconds parse_duration(std::string_view text, std::string_view what) {
   return std::llround(*value);
 }
 
+double parse_percent(std::string_view text, std::string_view what) {
+  static constexpr std::array<Unit, 3> kUnits{{{"", 0.01}, {"%", 0.01}, {" %", 0.01}}};
+  const auto value = scaled(text, kUnits);
+  if (!value || *value <= 0 || *value > 0.5) {
+    throw Error(Exit::usage, fmt::format("{}: \"{}\" is no percentage above 0 and up to 50", what, text),
+                "write one like 2 or 0.5%");
+  }
+  return *value;
+}
+
 std::vector<int> parse_counts(std::string_view text, std::string_view what) {
   const std::string whole = fmt::format("{}: \"{}\"", what, text);
   std::vector<int> counts;

@@ -21,6 +21,9 @@ std::uint64_t parse_quantity(std::string_view text, std::string_view what);
 /// A duration: "60s", "500ms", "2m", "1.5s"; a bare number is seconds. More than 0, at most a day.
 Nanoseconds parse_duration(std::string_view text, std::string_view what);
 
+/// A part of the whole, as a fraction: "2", "2%" and "2 %" are 0.02. More than 0, at most 50 %.
+double parse_percent(std::string_view text, std::string_view what);
+
 /// Thread counts: "1,2,4". Each at least 1.
 std::vector<int> parse_counts(std::string_view text, std::string_view what);
 

@@ -17,4 +17,16 @@ Workload load_workload(const std::filesystem::path& path) {
   return read_workload_fields(file);
 }
 
+Workload on_ranks(Workload workload, int ranks) {
+  if (workload.training) {
+    const auto spread = [&](std::uint64_t bytes) {
+      return bytes * static_cast<std::uint64_t>(workload.ranks) / static_cast<std::uint64_t>(ranks);
+    };
+    workload.training->host_bytes = spread(workload.training->host_bytes);
+    workload.training->copy_bytes = spread(workload.training->copy_bytes);
+  }
+  workload.ranks = ranks;
+  return workload;
+}
+
 }  // namespace zf

@@ -10,4 +10,8 @@ namespace zf {
 /// Throws Error(usage) that names the file and the field.
 Workload load_workload(const std::filesystem::path& path);
 
+/// The same training with another number of ranks: what a rank moves on the host is shared by more or fewer,
+/// what its GPU computes stays.
+Workload on_ranks(Workload workload, int ranks);
+
 }  // namespace zf

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <memory>
 
 #include "os/environment.hpp"
 #include "plan/plan_json.hpp"
@@ -12,11 +14,16 @@
 #include "tuner/commands/commands.hpp"
 #include "tuner/commands/shared_arguments.hpp"
 #include "tuner/explain.hpp"
+#include "tuner/fingerprint.hpp"
 #include "tuner/homes.hpp"
 #include "tuner/interrupt.hpp"
 #include "tuner/machine_meter.hpp"
 #include "tuner/plan_output.hpp"
+#include "tuner/progress.hpp"
 #include "tuner/rank_count.hpp"
+#include "tuner/sample_file.hpp"
+#include "tuner/simulated_job.hpp"
+#include "tuner/simulated_meter.hpp"
 #include "tuner/sweep.hpp"
 #include "tuner/values.hpp"
 #include "tuner/workload_file.hpp"
@@ -25,26 +32,26 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {"tune", "[tune] [-o FILE] [options]",
-          "Measures this machine and writes the binding plan (what zf-tune does without a command).",
-          with_machine_options({
-              {"output", 'o', "FILE", "where the plan goes, - for standard output (default: plan.json)"},
-              ranks_option(),
-              {"workload", 'w', "FILE",
-               "what is to be trained: parameters, ranks, update interval (e.g. one of configs/workloads)"},
-              {"params", 'p', "COUNT",
-               "parameters of the model, over all ranks of this node (e.g. 3B; default: as many as are "
-               "measured)"},
-              {"budget", 'b', "TIME", "how long to measure at the most (default: 60s; e.g. 30s, 2m)"},
-              {"quiet", 'q', "", "no progress, no table: only the plan, and errors"},
-          })};
-}
-
-void print_progress(const SweepProgress& progress) {
-  fmt::print(stderr, "[{:>5.1f} s] round {}: {} takes {} per step ({:.0f} % of roofline); best so far: {}\n",
-             static_cast<double>(progress.elapsed_ns) / 1e9, progress.round + 1, progress.visited->label,
-             print_duration(progress.visited->period_ns_median), 100 * progress.visited->roofline_ratio,
-             progress.best->label);
+  return {
+      "tune", "[tune] [-o FILE] [options]",
+      "Measures this machine and writes the binding plan (what zf-tune does without a command).",
+      with_machine_options({
+          {"output", 'o', "FILE", "where the plan goes, - for standard output (default: plan.json)"},
+          ranks_option(),
+          {"workload", 'w', "FILE",
+           "what is to be trained: parameters, ranks, update interval (e.g. one of configs/workloads)"},
+          {"params", 'p', "COUNT",
+           "parameters of the model, over all ranks of this node (e.g. 3B; default: as many as are "
+           "measured)"},
+          {"budget", 'b', "TIME", "how long to measure at the most (default: 60s; e.g. 30s, 2m)"},
+          {"accuracy", 'a', "PERCENT",
+           "difference of periods to tell apart; smaller ones are ties (default: 2; e.g. 1)"},
+          {"seed", 0, "N", "of the random order of visits, and of a simulated machine's noise (default: 1)"},
+          {"fresh", 0, "", "measure anew, even if an interrupted sweep left samples beside the plan"},
+          {"simulate", 0, "FILE",
+           "sweep a simulated machine, e.g. one of configs/machines, instead of this one"},
+          {"quiet", 'q', "", "no progress, no table: only the plan, and errors"},
+      })};
 }
 
 /// What the user asked for. `params` 0: nothing was; what is measured is then what there is. `ranks` 0:
@@ -62,49 +69,124 @@ Workload given_workload(const Arguments& arguments) {
 
 std::optional<int> if_given(int ranks) { return ranks == 0 ? std::nullopt : std::optional(ranks); }
 
-Exit run(const Arguments& arguments) {
-  const PlanOutput output(arguments.text("output").value_or("plan.json"));
-  Workload workload = given_workload(arguments);
+/// Everything that a sweep needs.
+struct Job {
+  Machine machine;
+  Workload workload;
+  std::vector<Home> homes;
+  std::unique_ptr<SimulatedModel> model;  ///< what `meter` measures, if it is simulated
+  std::unique_ptr<Meter> meter;
+  std::vector<std::string> warnings;
+};
+
+void warn_if_said(std::vector<std::string>& warnings, const std::string& warning) {
+  if (!warning.empty()) warnings.push_back(warning);
+}
+
+Job job_here(const Arguments& arguments) {
+  Job job{read_machine(machine_source(arguments)), given_workload(arguments), {}, {}, {}, {}};
+  const Topology& topology = job.machine.topology;
+  if (!topology.is_this_machine) {
+    throw Error(Exit::usage,
+                fmt::format("{} is not this machine: nothing can be measured on it", topology.source),
+                "use zf-tune plan, which measures nothing, or --simulate");
+  }
+  Workload& workload = job.workload;
+  workload.ranks = rank_count_of(if_given(workload.ranks), Environment::of_this_process(), topology).count;
+  const auto ranks = static_cast<std::size_t>(workload.ranks);
+  job.homes = homes_of(topology, job.machine.allowed, std::vector<RankWish>(ranks));
+  const WorkingSetSize size =
+      working_set_size(workload.params, workload.ranks, last_level_cache_bytes(topology),
+                       available_memory_bytes(SysRoot(), job.machine.allowed));
+  if (workload.params == 0) workload.params = size.elements_per_rank * ranks;
+  const double scale =
+      static_cast<double>(size.elements_per_rank * ranks) / static_cast<double>(workload.params);
+  job.meter = std::make_unique<MachineMeter>(size.elements_per_rank, std::min(scale, 1.0));
+  job.warnings = topology.missing;
+  warn_if_said(job.warnings, size.warning);
+  return job;
+}
+
+Job job_on_simulated(const std::string& file, const Arguments& arguments, int seed) {
+  for (const OptionSpec& option : machine_options()) {
+    if (!arguments.has(option.name)) continue;
+    throw Error(Exit::usage,
+                fmt::format("zf-tune tune: --{}: a simulated machine is all there is to see", option.name),
+                "leave it out, or --simulate");
+  }
+  const Workload given = given_workload(arguments);
+  SimulatedJob simulated =
+      simulated_job(file, given.params == 0 ? std::nullopt : std::optional(given), ranks_argument(arguments));
+  Job job{std::move(simulated.machine), simulated.model.workload(), std::move(simulated.homes), {}, {}, {}};
+  job.model = std::make_unique<SimulatedModel>(std::move(simulated.model));
+  job.meter = std::make_unique<SimulatedMeter>(*job.model, simulated.elements_per_rank,
+                                               static_cast<std::uint64_t>(seed));
+  job.warnings = {fmt::format("simulated with {}: nothing was measured on a real machine", file)};
+  warn_if_said(job.warnings, simulated.warning);
+  return job;
+}
+
+/// Puts the sample file beside the plan in between, if there is a file.
+std::unique_ptr<RecordingMeter> recording(const Job& job, const std::string& output,
+                                          const Arguments& arguments) {
+  if (output == "-") return nullptr;
+  const MachineClass machine = machine_class_of(job.machine.topology);
+  const std::string header = sample_file_header(machine, allocation_of(job.machine.allowed, machine),
+                                                job.workload, job.homes, *job.meter);
+  const auto path = sample_file_of(output);
+  auto meter = std::make_unique<RecordingMeter>(*job.meter, path, header, arguments.has("fresh"));
+  if (meter->recorded_visits() > 0 && !arguments.has("quiet")) {
+    fmt::print(stderr, "going on with {} visits of the interrupted sweep in {} (--fresh: begin anew)\n",
+               meter->recorded_visits(), path.string());
+  }
+  return meter;
+}
+
+SweepLimits limits_of(const Arguments& arguments) {
   SweepLimits limits;
   if (const auto budget = arguments.text("budget")) {
     limits.budget_ns = parse_duration(*budget, "zf-tune tune: --budget");
   }
-
-  const Machine machine = read_machine(machine_source(arguments));
-  if (!machine.topology.is_this_machine) {
-    throw Error(Exit::usage,
-                fmt::format("{} is not this machine: nothing can be measured on it", machine.topology.source),
-                "use zf-tune plan, which measures nothing");
+  if (const auto accuracy = arguments.text("accuracy")) {
+    limits.accuracy = parse_percent(*accuracy, "zf-tune tune: --accuracy");
   }
-  workload.ranks =
-      rank_count_of(if_given(workload.ranks), Environment::of_this_process(), machine.topology).count;
-  const auto ranks = static_cast<std::size_t>(workload.ranks);
-  const auto homes = homes_of(machine.topology, machine.allowed, std::vector<RankWish>(ranks));
-  const WorkingSetSize size =
-      working_set_size(workload.params, workload.ranks, last_level_cache_bytes(machine.topology),
-                       available_memory_bytes(SysRoot(), machine.allowed));
+  return limits;
+}
 
-  if (workload.params == 0) workload.params = size.elements_per_rank * ranks;
-
+Exit run(const Arguments& arguments) {
+  const std::string target = arguments.text("output").value_or("plan.json");
+  const PlanOutput output(target);
+  SweepLimits limits = limits_of(arguments);
+  const int seed = arguments.integer("seed", 0, std::numeric_limits<int>::max()).value_or(1);
+  limits.seed = static_cast<unsigned>(seed);
+  const auto simulate = arguments.text("simulate");
+  const Job job = simulate ? job_on_simulated(*simulate, arguments, seed) : job_here(arguments);
   const bool quiet = arguments.has("quiet");
-  const double scale =
-      static_cast<double>(size.elements_per_rank * ranks) / static_cast<double>(workload.params);
-  MachineMeter meter(size.elements_per_rank, std::min(scale, 1.0));
+  const auto recorder = recording(job, target, arguments);
   const InterruptWatch interrupt;
   limits.stop = [&] { return interrupt.signal() != 0; };
-  SweepResult result =
-      sweep(homes, workload.update_interval, meter, limits, quiet ? nullptr : print_progress);
+
+  SweepResult result;
+  {
+    const ProgressDisplay display(quiet);
+    Meter& meter = recorder ? static_cast<Meter&>(*recorder) : *job.meter;
+    result = sweep(job.homes, job.workload, meter, limits,
+                   [&](const SweepProgress& progress) { display.show(progress); });
+  }
   if (result.splits.empty()) {
     throw Error(Exit::runtime_error, "interrupted before anything was measured: no plan was written");
   }
-  Choice choice = choose(result.evidence);
-  if (interrupt.signal() != 0)
+  Choice choice = choose(result.evidence, job.workload);
+  if (interrupt.signal() != 0) {
     choice.reason += fmt::format("; cut short by SIG{}", ::sigabbrev_np(interrupt.signal()));
+  } else if (recorder) {
+    recorder->finish();
+  }
   const Split& chosen = result.splits[static_cast<std::size_t>(choice.candidate)];
-  std::vector<std::string> warnings = machine.topology.missing;
-  if (!size.warning.empty()) warnings.push_back(size.warning);
+  std::vector<std::string> warnings = job.warnings;
+  for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));
 
-  const Plan plan = assemble(provenance_of(command_line()), machine, workload, chosen, choice,
+  const Plan plan = assemble(provenance_of(command_line()), job.machine, job.workload, chosen, choice,
                              std::move(result.evidence), std::move(warnings));
   output.write(plan);
   if (!quiet) fmt::print(stderr, "\n{}", explain(plan));

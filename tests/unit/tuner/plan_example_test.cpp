@@ -59,7 +59,7 @@ Plan slurm_sparse_32() {
   evidence.scale = 0.174;
   evidence.isa = "avx512";
   evidence.accuracy_wanted = 0.02;
-  evidence.accuracy_reached = 0.011;
+  
   const std::vector<Home> homes = homes_of(topology, allowed, std::vector<RankWish>(2));
   add_candidate(evidence, split_of(homes, {.control = Control::unbound}), {171.0, 183.2, 176.4},
                 {44.1, 46.0, 45.2});
@@ -67,8 +67,8 @@ Plan slurm_sparse_32() {
   add_candidate(evidence, split_of(homes, {.pool_cores = 6}), {97.0, 97.4, 96.6}, {24.0, 24.2, 24.1});
   add_candidate(evidence, split_of(homes, {.control = Control::half}), {96.5, 96.0, 95.4},
                 {27.3, 26.9, 27.0});
-  summarize(evidence, 2, plan.workload.update_interval);
-  plan.choice = choose(evidence);
+  summarize(evidence, plan.workload);
+  plan.choice = choose(evidence, plan.workload);
   return plan;
 }
 

@@ -10,6 +10,7 @@
 #include "plan/reserved_perc.hpp"
 #include "random_machine.hpp"
 #include "tuner/binding.hpp"
+#include "tuner/candidates.hpp"
 
 namespace zf {
 namespace {
@@ -19,12 +20,6 @@ using testing::ElementsAre;
 std::vector<Home> homes_on(const MachineShape& shape, std::size_t ranks, std::string_view allowed = "") {
   const Topology topology = make_topology(shape);
   return homes_of(topology, make_allowed(topology, allowed), std::vector<RankWish>(ranks));
-}
-
-std::vector<int> sizes_of(const std::vector<SplitShape>& shapes) {
-  std::vector<int> sizes;
-  for (const SplitShape& shape : shapes) sizes.push_back(shape.pool_cores);
-  return sizes;
 }
 
 TEST(Split, TrainingKeepsTheBeginningAndThePoolTakesTheEnd) {
@@ -90,47 +85,39 @@ TEST(Split, OneCoreIsBothSides) {
       << "an empty side: DeepSpeed shares all";
 }
 
-TEST(Split, CoarseShapesGrowGeometricallyUpToAllButOneCore) {
-  EXPECT_THAT(sizes_of(coarse_shapes(homes_on({.cores_per_l3 = 32}, 1))),
-              ElementsAre(1, 2, 3, 4, 6, 8, 12, 16, 24, 31));
-  EXPECT_THAT(sizes_of(coarse_shapes(homes_on({.cores_per_l3 = 2}, 1))), ElementsAre(1));
-  EXPECT_THAT(sizes_of(coarse_shapes(homes_on({.cores_per_l3 = 1}, 1))), ElementsAre(1));
-  EXPECT_THAT(sizes_of(coarse_shapes(homes_on({.cores_per_l3 = 3}, 1))), ElementsAre(1, 2));
-  EXPECT_THAT(sizes_of(coarse_shapes(homes_on({.cores_per_l3 = 9}, 2))), ElementsAre(1, 2, 3))
-      << "of the smaller home";
+TEST(Split, ReservedCoresLeaveTheOthersIdle) {
+  const auto homes = homes_on({.cores_per_l3 = 8}, 1);
+  const SplitShape shape{.pool_cores = 2, .reserved_cores = 3};
+  const Split split = split_of(homes, shape);
+  EXPECT_EQ(split.label, "pool 2, compact, 3 reserved");
+  EXPECT_EQ(print(split.ranks[0].training), "0-2");
+  EXPECT_EQ(print(split.ranks[0].optimizer), "6-7");
+  EXPECT_EQ(split.ranks[0].idle_cores, 3);
+  EXPECT_EQ(split_home(homes[0], {.pool_cores = 2, .reserved_cores = 99}).idle_cores, 0) << "what is there";
 }
 
-TEST(Split, CoarseShapesTryPlacementsAndSiblingsOnlyWhereTheyDiffer) {
-  const auto two_groups = coarse_shapes(homes_on({.l3_per_node = 2, .cores_per_l3 = 2}, 1));
-  EXPECT_THAT(two_groups,
-              ElementsAre(SplitShape{.pool_cores = 1}, SplitShape{2, 1, Placement::compact},
-                          SplitShape{2, 1, Placement::spread}, SplitShape{3, 1, Placement::compact}));
-  const auto smt = coarse_shapes(homes_on({.cores_per_l3 = 2, .pus_per_core = 2}, 1));
-  EXPECT_THAT(smt, ElementsAre(SplitShape{.pool_cores = 1}, SplitShape{1, 0, Placement::compact}));
+TEST(Split, APoolTakesTheCoresOfItsKindFirst) {
+  Home home;
+  for (int core = 0; core < 8; ++core) home.cores.push_back({{Pu{core}}, Node{0}, 0, core < 4 ? 1 : 0});
+  EXPECT_EQ(print(split_home(home, {.pool_cores = 2, .pool_kind = 1}).optimizer), "2-3");
+  EXPECT_EQ(print(split_home(home, {.pool_cores = 5, .pool_kind = 1}).optimizer), "0-3,7");
+  EXPECT_EQ(print(split_home(home, {.pool_cores = 2, .pool_kind = 0}).optimizer), "6-7");
 }
 
-TEST(Split, RefinedShapesCloseInOnTheKnee) {
-  const auto homes = homes_on({.cores_per_l3 = 32}, 1);
-  auto tried = coarse_shapes(homes);
-  const SplitShape knee{12, 1, Placement::compact};
-  const auto first = refined_shapes(homes, knee, tried);
-  EXPECT_THAT(sizes_of(first), ElementsAre(9, 10, 11, 13, 14, 15));
-  tried.insert(tried.end(), first.begin(), first.end());
-  EXPECT_TRUE(refined_shapes(homes, knee, tried).empty());
-  EXPECT_TRUE(refined_shapes(homes, {1, 1, Placement::compact}, tried).empty());
-  EXPECT_THAT(sizes_of(refined_shapes(homes, {31, 1, Placement::compact}, {})), ElementsAre(25, 27, 29));
+TEST(Split, TheControlsAreWhatPeopleUse) {
+  const auto homes = homes_on({.cores_per_l3 = 9}, 1);
+  EXPECT_EQ(split_home(homes[0], {.control = Control::half}).reserved_cores, 5) << "DeepSpeed rounds up";
+  EXPECT_EQ(split_home(homes[0], {.control = Control::two_reserved}).reserved_cores, 2);
 }
 
-TEST(Split, RefiningEndsAfterAFewRoundsOnALargeHome) {
-  const auto homes = homes_on({.cores_per_l3 = 384}, 1);
-  auto tried = coarse_shapes(homes);
-  const std::size_t coarse = tried.size();
-  const SplitShape knee{200, 1, Placement::compact};
-  for (auto more = refined_shapes(homes, knee, tried); !more.empty();
-       more = refined_shapes(homes, knee, tried)) {
-    for (const SplitShape& shape : more) EXPECT_EQ(std::count(tried.begin(), tried.end(), shape), 0);
-    tried.insert(tried.end(), more.begin(), more.end());
-    ASSERT_LE(tried.size(), coarse + 40);
+TEST(Split, UnboundIsEveryCoreForBothSides) {
+  const Split split =
+      split_of(homes_on({.cores_per_l3 = 4, .pus_per_core = 2}, 2), {.control = Control::unbound});
+  for (const RankSplit& rank : split.ranks) {
+    EXPECT_TRUE(rank.unbound);
+    EXPECT_EQ(print(rank.training), "0-7");
+    EXPECT_EQ(rank.training, rank.optimizer);
+    EXPECT_EQ(rank.pool.size(), 2U) << "as many threads as its home has cores";
   }
 }
 
@@ -139,10 +126,12 @@ TEST(Split, HoldsItsPromisesOnAnyMachine) {
     const RandomCase c = random_case(seed);
     SCOPED_TRACE(c.describe());
     const auto homes = homes_of(c.topology, c.allowed, c.wishes);
-    const auto shapes = coarse_shapes(homes);
-    ASSERT_FALSE(shapes.empty());
-    for (const SplitShape& shape : shapes) {
-      const Split split = split_of(homes, shape);
+    auto splits = growing_splits(homes);
+    for (const Split& control : control_splits(homes)) {
+      if (control.shape.control != Control::unbound) splits.push_back(control);
+    }
+    ASSERT_FALSE(splits.empty());
+    for (const Split& split : splits) {
       ASSERT_EQ(split.ranks.size(), homes.size());
       for (std::size_t rank = 0; rank < homes.size(); ++rank) {
         const RankSplit& side = split.ranks[rank];
@@ -156,8 +145,7 @@ TEST(Split, HoldsItsPromisesOnAnyMachine) {
           EXPECT_EQ(side.training, side.optimizer);
           continue;
         }
-        EXPECT_EQ(side.pool_cores,
-                  std::min(shape.pool_cores, static_cast<int>(homes[rank].cores.size()) - 1));
+        EXPECT_EQ(side.pool_cores + side.reserved_cores, static_cast<int>(homes[rank].cores.size()));
         EXPECT_FALSE(side.training.intersects(side.optimizer));
         for (const HomeCore& core : homes[rank].cores) {
           EXPECT_FALSE(core.cpus.intersects(side.training) && core.cpus.intersects(side.optimizer));

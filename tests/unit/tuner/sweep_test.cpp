@@ -5,10 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
+#include <set>
 
 #include "tuner/choose.hpp"
-#include "tuner/statistics.hpp"
 
 namespace zf {
 namespace {
@@ -27,6 +28,9 @@ std::vector<Home> homes(int ranks, int cores) {
   return result;
 }
 
+/// Only the optimizer is looked at.
+Workload alone(int ranks) { return {"test", 1'000'000, ranks, 1, {}}; }
+
 /// Each thread adds one unit of bandwidth until `saturation` threads (over all ranks) have all there is.
 class SaturatingMeter : public Meter {
  public:
@@ -34,6 +38,7 @@ class SaturatingMeter : public Meter {
 
   std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds) override {
     ++visits;
+    labels.push_back(split.label);
     int threads = 0;
     for (const RankSplit& rank : split.ranks) threads += static_cast<int>(rank.pool.size());
     const double step_ns = 1e9 / std::min(threads, saturation_);
@@ -52,6 +57,7 @@ class SaturatingMeter : public Meter {
   std::string isa() const override { return "scalar"; }
 
   int visits = 0;
+  std::vector<std::string> labels;
 
  private:
   int saturation_;
@@ -60,113 +66,129 @@ class SaturatingMeter : public Meter {
   std::normal_distribution<double> normal_;
 };
 
+/// The knee of a sweep over this machine.
+CandidateEvidence knee_after(Meter& meter, const std::vector<Home>& on, SweepLimits limits = {}) {
+  const Workload workload = alone(static_cast<int>(on.size()));
+  const SweepResult result = sweep(on, workload, meter, limits, nullptr);
+  return knee_of(result.evidence, workload);
+}
+
 TEST(Sweep, StopsAtTheKneeAndLeavesTheRestToTraining) {
   for (const int saturation : {1, 2, 3, 5, 7, 11, 20}) {
     SaturatingMeter meter(saturation, 0);
-    const SweepResult result = sweep(homes(1, 32), 1, meter, {}, nullptr);
-    EXPECT_EQ(knee_of(result.evidence).pool_threads, saturation);
-    EXPECT_EQ(knee_of(result.evidence).reserved_cores, 32 - saturation);
+    const CandidateEvidence knee = knee_after(meter, homes(1, 32));
+    EXPECT_EQ(knee.pool_threads, saturation);
+    EXPECT_EQ(knee.reserved_cores, 32 - saturation);
   }
 }
 
 TEST(Sweep, FindsTheKneeWithinOneThreadUnderNoise) {
   SaturatingMeter meter(6, 0.01);
-  const SweepResult result = sweep(homes(1, 24), 1, meter, {}, nullptr);
-  EXPECT_THAT(knee_of(result.evidence).pool_threads, testing::AllOf(testing::Ge(5), testing::Le(7)));
+  EXPECT_THAT(knee_after(meter, homes(1, 24)).pool_threads, testing::AllOf(testing::Ge(5), testing::Le(7)));
 }
 
 TEST(Sweep, MeasuresAllRanksTogether) {
   SaturatingMeter meter(8, 0);
-  const SweepResult result = sweep(homes(4, 8), 1, meter, {}, nullptr);
-  EXPECT_EQ(knee_of(result.evidence).pool_threads, 2) << "4 ranks share the bandwidth of 8 threads";
+  EXPECT_EQ(knee_after(meter, homes(4, 8)).pool_threads, 2) << "4 ranks share the bandwidth of 8 threads";
 }
 
-TEST(Sweep, KeepsEverySampleAndVisitsCandidatesInTurn) {
-  SaturatingMeter meter(3, 0.01);
-  SweepLimits limits;
-  limits.rounds = 4;
-  const SweepResult result = sweep(homes(1, 8), 1, meter, limits, nullptr);
-  const auto candidates = static_cast<int>(result.evidence.candidates.size());
-  EXPECT_EQ(meter.visits, 4 * candidates);
-  EXPECT_EQ(result.evidence.samples.size(),
-            static_cast<std::size_t>(meter.visits * limits.samples_per_visit));
-  for (int round = 0; round < 4; ++round) {
-    std::vector<int> seen;
-    for (const Sample& sample : result.evidence.samples) {
-      if (sample.round == round) seen.push_back(sample.candidate);
+TEST(Sweep, TheControlsAreAlwaysInTheTable) {
+  for (const int cores : {3, 4, 16, 33}) {
+    SaturatingMeter meter(3, 0.01);
+    knee_after(meter, homes(2, cores));
+    for (const char* control : {"half and half", "unbound"})
+      EXPECT_THAT(meter.labels, testing::Contains(control));
+    if (cores > 4) {
+      EXPECT_THAT(meter.labels, testing::Contains("two reserved"));
     }
-    std::sort(seen.begin(), seen.end());
-    seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
-    EXPECT_EQ(static_cast<int>(seen.size()), candidates);
   }
+}
+
+TEST(Sweep, ComparesOnlyWhatWasVisitedInOneRound) {
+  SaturatingMeter meter(6, 0.02);
+  const SweepResult result = sweep(homes(1, 24), alone(1), meter, {}, nullptr);
+  std::map<int, std::set<int>> rounds;
+  for (const Sample& sample : result.evidence.samples) rounds[sample.round].insert(sample.candidate);
+  ASSERT_GE(rounds.size(), 2U);
+  for (const auto& [round, candidates] : rounds) EXPECT_GE(candidates.size(), 2U) << "round " << round;
+}
+
+TEST(Sweep, MeasuresUntilTheDifferenceIsKnown) {
+  SaturatingMeter meter(6, 0.03);
+  SweepLimits limits;
+  limits.accuracy = 0.01;
+  const SweepResult result = sweep(homes(1, 8), alone(1), meter, limits, nullptr);
+  EXPECT_LE(result.evidence.accuracy_reached, 0.01);
+  SaturatingMeter again(6, 0.03);
+  limits.accuracy = 0.05;
+  EXPECT_LT(sweep(homes(1, 8), alone(1), again, limits, nullptr).visits, result.visits);
+}
+
+TEST(Sweep, VisitsGrowWithTheLogarithmOfTheCores) {
+  int before = 0;
+  for (int cores = 8; cores <= 512; cores *= 2) {
+    SaturatingMeter meter(cores / 3, 0);
+    knee_after(meter, homes(1, cores));
+    if (before != 0) {
+      EXPECT_LE(meter.visits, before + 6) << cores << " cores";
+    }
+    before = meter.visits;
+  }
+  EXPECT_LE(before, 60);
+}
+
+/// Every third roofline is disturbed.
+class DisturbedMeter : public SaturatingMeter {
+ public:
+  DisturbedMeter(double factor, int every) : SaturatingMeter(3, 0), factor_(factor), every_(every) {}
+  std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override {
+    auto result = SaturatingMeter::measure(split, samples, deadline_ns);
+    for (SplitSample& sample : result) {
+      if (++count_ % every_ != 0) continue;
+      sample.roofline_ns = static_cast<Nanoseconds>(static_cast<double>(sample.roofline_ns) * factor_);
+    }
+    return result;
+  }
+
+ private:
+  double factor_;
+  int every_;
+  int count_ = 0;
+};
+
+TEST(Sweep, WhatCannotBeIsMeasuredAgain) {
+  for (const double factor : {3.0, 0.05}) {
+    DisturbedMeter meter(factor, 3);
+    const SweepResult result = sweep(homes(1, 8), alone(1), meter, {}, nullptr);
+    for (const Sample& sample : result.evidence.samples) EXPECT_TRUE(is_possible(sample.times, 0));
+    EXPECT_THAT(result.warnings, testing::IsEmpty());
+  }
+}
+
+TEST(Sweep, ButNotForEverAndThenItWarns) {
+  DisturbedMeter meter(3, 1);
+  SweepLimits limits;
+  limits.budget_ns = 1;
+  const SweepResult result = sweep(homes(1, 2), alone(1), meter, limits, nullptr);
+  EXPECT_LE(meter.visits, 3);
+  EXPECT_THAT(result.warnings, testing::ElementsAre(testing::HasSubstr("do not trust")));
 }
 
 TEST(Sweep, ABudgetOfNothingStillMeasuresOnce) {
   SaturatingMeter meter(3, 0);
   SweepLimits limits;
   limits.budget_ns = 1;
-  const SweepResult result = sweep(homes(1, 8), 1, meter, limits, nullptr);
+  const SweepResult result = sweep(homes(1, 8), alone(1), meter, limits, nullptr);
   EXPECT_EQ(meter.visits, 1);
   EXPECT_EQ(result.evidence.candidates.size(), 1U) << "what was not measured is not evidence";
+  EXPECT_EQ(choose(result.evidence, alone(1)).candidate, 0) << "and it can be chosen";
 }
 
 TEST(Sweep, OneCoreIsAMeasuredCandidateToo) {
   SaturatingMeter meter(3, 0);
-  const SweepResult result = sweep(homes(1, 1), 1, meter, {}, nullptr);
+  const SweepResult result = sweep(homes(1, 1), alone(1), meter, {}, nullptr);
   EXPECT_EQ(result.evidence.candidates.size(), 1U);
-  EXPECT_THAT(choose(result.evidence).reason, testing::HasSubstr("share"));
-}
-
-Evidence evidence_of(const std::vector<std::pair<int, Nanoseconds>>& pools) {
-  Evidence evidence;
-  evidence.elements_per_rank = 1'000'000;
-  for (const auto& [threads, step_ns] : pools) {
-    const auto id = static_cast<int>(evidence.candidates.size());
-    CandidateEvidence candidate;
-    candidate.id = id;
-    candidate.label = "pool " + std::to_string(threads);
-    candidate.pool_threads = candidate.pool_cores = threads;
-    candidate.reserved_cores = 1;
-    evidence.candidates.push_back(candidate);
-    for (int round = 0; round < 3; ++round) {
-      evidence.samples.push_back({id, round, {step_ns, step_ns, 0, 0, 0, 0}});
-    }
-  }
-  summarize(evidence, 1, 1);
-  return evidence;
-}
-
-TEST(Choose, TheSmallestPoolWinsATie) {
-  EXPECT_EQ(choose(evidence_of({{8, 1000}, {4, 1015}, {2, 1500}})).pool_threads, 4);
-  EXPECT_EQ(choose(evidence_of({{8, 1000}, {4, 1030}, {2, 1500}})).pool_threads, 8);
-}
-
-TEST(Choose, SaysWhyInWords) {
-  EXPECT_THAT(choose(evidence_of({{8, 1000}, {4, 1015}})).reason, testing::HasSubstr("a tie"));
-  EXPECT_THAT(choose(evidence_of({{8, 1000}, {4, 2000}})).reason, testing::HasSubstr("the fastest pool"));
-  EXPECT_THAT(choose(evidence_of({{1, 1000}})).reason, testing::HasSubstr("the only split there is"));
-}
-
-TEST(Choose, NoiseWidensTheTie) {
-  Evidence evidence = evidence_of({{8, 1000}, {4, 1060}});
-  EXPECT_EQ(knee_of(evidence).pool_threads, 8);
-  evidence.noise_floor = 0.08;
-  EXPECT_EQ(knee_of(evidence).pool_threads, 4);
-}
-
-TEST(Choose, ComputesTheRooflineFromTheFastestCandidate) {
-  const Evidence evidence = evidence_of({{2, 56'000'000}, {1, 100'000'000}});
-  EXPECT_DOUBLE_EQ(evidence.roofline.bytes_per_s_median, 28e6 / 56e-3);
-  EXPECT_EQ(evidence.roofline.threads, 2);
-  EXPECT_DOUBLE_EQ(evidence.candidates[0].roofline_ratio, 1.0);
-}
-
-TEST(Statistics, QuantilesAreLinearBetweenNeighbours) {
-  EXPECT_DOUBLE_EQ(median({3, 1, 2}), 2);
-  EXPECT_DOUBLE_EQ(median({4, 1, 2, 3}), 2.5);
-  EXPECT_DOUBLE_EQ(quantile({0, 10}, 0.25), 2.5);
-  EXPECT_DOUBLE_EQ(relative_spread({5}), 0);
-  EXPECT_DOUBLE_EQ(relative_spread({90, 100, 110}), 0.1);
+  EXPECT_THAT(choose(result.evidence, alone(1)).reason, testing::HasSubstr("share"));
 }
 
 }  // namespace

@@ -1,0 +1,30 @@
+// A job on a simulated machine: everything that a sweep needs, as it would be on a real one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tuner/homes.hpp"
+#include "tuner/machine.hpp"
+#include "tuner/simulated_model.hpp"
+
+namespace zf {
+
+struct SimulatedJob {
+  SimulatedModel model;
+  Machine machine;  ///< all of it allowed
+  std::vector<Home> homes;
+  std::uint64_t elements_per_rank = 0;
+  std::string warning;  ///< see WorkingSetSize
+};
+
+/// The machine of `path` with its own workload, or with `workload`; `ranks` ranks, or as many as the
+/// machine's file says. Ranks live near their GPUs. Throws Error like load_simulated_machine(),
+/// load_workload() and homes_of().
+SimulatedJob simulated_job(const std::filesystem::path& path, const std::optional<Workload>& workload,
+                           std::optional<int> ranks);
+
+}  // namespace zf
