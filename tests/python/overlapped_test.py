@@ -38,6 +38,27 @@ class Overlapped(adamw_case.AdamWTest):
         torch.testing.assert_close(torch.tensor(losses), torch.tensor(wanted), **adamw_case.ROUNDING)
         self.assert_same(models[1], models[0])
 
+    def test_parameters_come_back_while_the_step_runs(self):
+        """Each parameter is copied as soon as it is finished, before the next one is waited for."""
+        params = [torch.nn.Parameter(torch.zeros(4096, dtype=torch.bfloat16)) for _ in range(500)]
+        optimizer = self.ours(params, lr=1.0, weight_decay=0, runtime_options={"chunk_bytes": 8192})
+        for param in params:
+            param.grad = torch.ones_like(param)
+        asked = []
+        progress = optimizer.runtime.progress
+
+        def watched(group, at_least, **keywords):
+            if asked:  # the one before was copied before this one is waited for
+                self.assertEqual(params[asked[-1] // 4096 - 1][0].item(), -1)
+            asked.append(at_least)
+            return min(at_least, progress(group, at_least, **keywords))
+
+        optimizer.runtime.progress = watched
+        optimizer.step()
+        optimizer.synchronize()
+        self.assertEqual(asked, [4096 * (number + 1) for number in range(500)])
+        self.assertTrue(all((param == -1).all() for param in params))
+
     def test_a_write_during_a_step_is_warned_of(self):
         param = torch.nn.Parameter(torch.zeros(5))
         optimizer = self.ours([param], lr=1.0, weight_decay=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -108,11 +108,15 @@ class FlatGroup:
         return True
 
     @torch.no_grad()
-    def publish(self) -> None:
-        """Gives the parameters the last finished step's values, except those that someone else has written to
-        meanwhile: what a program writes counts, as with torch."""
-        lost = 0
+    def publish(self, finished: Callable[[int], int]) -> None:
+        """Gives the parameters the values of the step under way, each as soon as it has them, except those that
+        someone else has written to meanwhile: what a program writes counts, as with torch. finished(n) waits for n
+        elements of the group, and says how many are finished."""
+        lost = done = 0
         for number, (param, result) in enumerate(zip(self.params, self._results)):
+            end = self.offsets[number] + param.numel()
+            if done < end:
+                done = finished(end)
             if self.aliased[number]:
                 # Another process wrote the values. Autograd must know, to refuse a graph that saved the old ones.
                 param.detach().view(-1)[:0].zero_()

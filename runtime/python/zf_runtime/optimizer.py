@@ -101,10 +101,11 @@ class OverlappedAdamW(torch.optim.Optimizer):
     def synchronize(self) -> None:
         """Waits for the step under way, and gives the parameters its values. Nothing to do: returns at once."""
         if self._ticket != 0:
-            self.runtime.wait(self._ticket)
+            runtime, ticket = self.runtime, self._ticket
+            for group in self._under_way:  # transfers of what is finished run beside the rest of the step
+                group.publish(lambda elements, index=group.index: runtime.progress(index, elements, ticket=ticket))
+            runtime.wait(ticket)
             self._ticket = 0
-            for group in self._under_way:
-                group.publish()
         self._finish_transfers()
 
     def state_dict(self) -> dict[str, Any]:

@@ -79,8 +79,7 @@ TEST_P(KilledAtEveryInstruction, LosesNothing) {
   std::size_t torn = 0;
   Shared before = {};
   for (;; ++instructions) {
-    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): equal bytes, copied from there, are what is
-    // meant
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): a copy of all its bytes
     if (instructions == 0 || std::memcmp(&before, shared, sizeof before) != 0) {
       std::memcpy(&before, shared, sizeof before);
       UndoLog log = before.log;
