@@ -16,15 +16,6 @@
 namespace zf {
 namespace {
 
-/// The rank, and where it was found.
-FromVariable rank_of(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
-  if (request.rank) return {*request.rank, "--rank"};
-  if (const auto found = local_rank(environment)) return *found;
-  if (plan.ranks.size() == 1) return {0, "the plan's only rank"};
-  throw Error(Exit::usage, fmt::format("which of the plan's {} ranks is this?", plan.ranks.size()),
-              "give --rank N, or start under torchrun, srun or mpirun, which set LOCAL_RANK or the like");
-}
-
 /// A thread count that the user has set stays, and the user is told.
 void keep_the_users(Launch& launch, const Environment& environment, const std::string& name) {
   const auto users = environment.get(name);
@@ -55,6 +46,20 @@ void narrow_to_allowed(Launch& launch, const RankBinding& binding, const Allowed
 }
 
 }  // namespace
+
+FromVariable rank_of(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
+  if (request.rank) return {*request.rank, "--rank"};
+  if (const auto found = local_rank(environment)) return *found;
+  if (plan.ranks.size() == 1) return {0, "the plan's only rank"};
+  throw Error(Exit::usage, fmt::format("which of the plan's {} ranks is this?", plan.ranks.size()),
+              "give --rank N, or start under torchrun, srun or mpirun, which set LOCAL_RANK or the like");
+}
+
+bool fits(const Plan& plan, int rank, const Allowed& allowed) {
+  const RankBinding& binding = binding_of(plan, rank);
+  return allowed.cpus.contains(binding.training.cpus | binding.optimizer.cpus) &&
+         allowed.mems.contains(binding.optimizer.mems);
+}
 
 std::map<std::string, std::string> variables_of(const RankBinding& binding,
                                                 const std::filesystem::path& plan_path) {

@@ -30,6 +30,12 @@ struct LaunchRequest {
   bool force = false;               ///< go on with what is allowed, unbound at worst
 };
 
+/// This process's local rank, and where that was found. Throws Error(usage) when nothing says it.
+FromVariable rank_of(const Plan& plan, const LaunchRequest& request, const Environment& environment);
+
+/// Every CPU and node of the rank is allowed. Throws Error(usage) when the plan has no such rank.
+bool fits(const Plan& plan, int rank, const Allowed& allowed);
+
 /// Pure: the plan's entry for this rank, held against what is allowed now and what the user has set.
 /// Throws Error(usage) when the rank is unknown or not in the plan, Error(stale_plan) that names the
 /// difference when the plan does not fit here and `force` is not given.

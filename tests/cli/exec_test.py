@@ -1,11 +1,12 @@
 """zf-tune exec: the command runs where the plan says, or not at all."""
 
+import json
 import os
 import signal
 import subprocess
 import time
 
-from zf_cli import BINARY, DONE, STALE, USAGE, CommandTest, clean_environment, parse_cpus
+from zf_cli import BINARY, DONE, INFEASIBLE, STALE, USAGE, CommandTest, clean_environment, parse_cpus
 
 CPUS_ALLOWED = ["sh", "-c", "grep Cpus_allowed_list /proc/self/status"]
 FOREIGN = "pack:2 [numa(memory=64GiB)] core:512 pu:1"
@@ -134,11 +135,24 @@ class Exec(CommandTest):
         self.assertEqual(parse_cpus(result.stdout.split()[1]), os.sched_getaffinity(0))
         self.assertTrue(result.stderr, "forced, and not a word about it")
 
-    def test_narrower_mask_than_the_plans_starts_nothing(self):
+    def test_plan_is_fitted_to_a_narrower_mask(self):
         self.need_two_cpus()
+        one = min(os.sched_getaffinity(0))
+        show = "grep Cpus_allowed_list /proc/self/status; cat $ZF_PLAN; sh -c 'cat $ZF_PLAN' | cmp - $ZF_PLAN"
+        result = self.run_exec("bash", "-c", show, before=["taskset", "-c", str(one)])
+        self.assert_exit(result, DONE)
+        self.assertEqual(parse_cpus(result.stdout.split()[1]), {one})
+        self.assert_sound(json.loads(result.stdout.split("\n", 1)[1]), {one})
+        (note,) = result.stderr.splitlines()
+        self.assertIn("is fitted to the CPUs allowed here", note)
+
+    def test_plan_with_more_ranks_than_there_are_cores_starts_nothing(self):
+        self.need_two_cpus()
+        self.make_plan("--ranks", "2", name="two.json")
         one = str(min(os.sched_getaffinity(0)))
-        result = self.run_exec("touch", "started", before=["taskset", "-c", one])
-        self.assert_exit(result, STALE)
+        result = self.run_exec("touch", "started", plan="two.json", options=["--rank", "1"],
+                               before=["taskset", "-c", one])
+        self.assert_exit(result, INFEASIBLE)
         self.assertFalse((self.folder / "started").exists())
 
     def test_memory_is_preferred_on_the_homes_nodes(self):

@@ -85,6 +85,6 @@ class Container(CommandTest):
         self.assertRegex(result.stderr, r"zf-tune exec: .*memory.*Operation not permitted")
         report = json.loads(result.stdout)
         self.assertEqual(report["training"], plan["ranks"][0]["training"]["cpus"])
-        self.assertEqual(set().union(*map(parse_cpus, report["pool"])),
+        self.assertEqual(set().union(*map(parse_cpus, report["threads"])),
                          parse_cpus(plan["ranks"][0]["optimizer"]["cpus"]))
         self.assertIn("Operation not permitted", report["note"])

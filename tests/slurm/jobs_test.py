@@ -18,7 +18,7 @@ class Jobs(SlurmTest):
         for report in reports:
             rank = plan["ranks"][report["rank"]]
             self.assertEqual(report["training"], rank["training"]["cpus"])
-            self.assertEqual(set().union(*map(parse_cpus, report["pool"])), parse_cpus(rank["optimizer"]["cpus"]))
+            self.assertEqual(report["optimizer"], rank["optimizer"]["cpus"])
         self.assert_each_rank_in_its_place(reports, {0: parse_cpus(plan["machine"]["cpus"])})
 
     def test_job_script_runs_under_the_plan(self):

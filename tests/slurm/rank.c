@@ -1,7 +1,8 @@
 /* One rank of a job, as a trainer is: opens the runtime under the plan that `zf-tune exec` left in the
  * environment, steps once, and says where everything sits. One line of JSON on stdout:
- *   {"rank":0,"training":"0,4","pool":["1","5"],"arena_nodes":"0","own_nodes":"0","note":""}
- * pool: the CPU list of each thread of the optimizer; *_nodes: the nodes that pages lie on. */
+ *   {"rank":0,"training":"0,4","optimizer":"1","threads":["1","1"],"arena_nodes":"0","own_nodes":"0","note":""}
+ * optimizer: its CPUs as the environment has them; threads: the CPU list of each of its threads; *_nodes: the
+ * nodes that pages lie on. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <numaif.h>
@@ -98,8 +99,9 @@ int main(void) {
   must(zf_get_stats(handle, &stats), "zf_get_stats");
 
   const char* const rank = getenv("ZF_RANK");
-  printf("{\"rank\":%s,\"training\":\"%s\",\"pool\":[", rank == NULL ? "null" : rank,
-         cpus_of("/proc/self/status"));
+  const char* const optimizer = getenv("ZF_OPTIMIZER_CPUS");
+  printf("{\"rank\":%s,\"training\":\"%s\",\"optimizer\":\"%s\",\"threads\":[", rank == NULL ? "null" : rank,
+         cpus_of("/proc/self/status"), optimizer == NULL ? "" : optimizer);
   print_threads(stats.worker_pid);
   printf("],\"arena_nodes\":\"");
   print_nodes(arena);

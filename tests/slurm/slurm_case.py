@@ -37,9 +37,12 @@ class SlurmTest(unittest.TestCase):
         taken = []
         for report in sorted(reports, key=lambda report: report["rank"]):
             training = parse_cpus(report["training"])
-            pool = [parse_cpus(cpus) for cpus in report["pool"]]
-            self.assertTrue(all(len(cpus) == 1 for cpus in pool), f"a pool thread that may move: {report}")
-            taken.append(training.union(*pool))
+            optimizer = parse_cpus(report["optimizer"])
+            threads = [parse_cpus(cpus) for cpus in report["threads"]]
+            pinned = [cpus for cpus in threads if len(cpus) == 1]
+            self.assertEqual(set().union(*pinned), optimizer, f"a pool thread on each: {report}")
+            self.assertLessEqual(set().union(*threads), optimizer)
+            taken.append(training | optimizer)
             its_nodes = {node for node, cpus in nodes.items() if cpus & taken[-1]}
             training_nodes = {node for node, cpus in nodes.items() if cpus & training}
             self.assertTrue(report["arena_nodes"] and report["own_nodes"], report)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "os/environment.hpp"
+#include "plan/plan_json.hpp"
 #include "tuner/assemble.hpp"
 #include "tuner/command_line.hpp"
 #include "tuner/commands/commands.hpp"
@@ -12,6 +13,7 @@
 #include "tuner/homes.hpp"
 #include "tuner/plan_output.hpp"
 #include "tuner/rank_count.hpp"
+#include "tuner/retarget.hpp"
 #include "tuner/values.hpp"
 
 namespace zf {
@@ -19,8 +21,10 @@ namespace {
 
 CommandSpec spec() {
   return {"plan", "plan [-o FILE] [options]",
-          "Writes a plan without measuring anything: half of each home trains, half runs the optimizer.",
+          "Writes a plan without measuring anything: with --from, one made elsewhere, fitted to this "
+          "allocation; else half of each home for either side.",
           with_machine_options({
+              {"from", 0, "FILE", "a plan made on a machine of this class, whatever CPUs it had there"},
               {"output", 'o', "FILE", "where the plan goes, - for standard output (default: plan.json)"},
               ranks_option(),
               {"params", 'p', "COUNT",
@@ -38,12 +42,11 @@ SplitShape unmeasured_shape(const std::vector<Home>& homes) {
   return {std::max(1, static_cast<int>(cores / 2)), 1, Placement::compact};
 }
 
-Exit run(const Arguments& arguments) {
-  const PlanOutput output(arguments.text("output").value_or("plan.json"));
+/// As if there were no time to measure.
+Plan unmeasured(const Arguments& arguments, const Machine& machine) {
   const std::uint64_t params =
       parse_quantity(arguments.text("params").value_or("1B"), "zf-tune plan: --params");
   const bool deepspeed = for_deepspeed(arguments);
-  const Machine machine = read_machine(machine_source(arguments));
   const RankCount ranks =
       rank_count_of(ranks_argument(arguments), Environment::of_this_process(), machine.topology);
   auto homes = homes_of(machine.topology, machine.allowed,
@@ -68,8 +71,26 @@ Exit run(const Arguments& arguments) {
   for (const RankSplit& rank : split.ranks) {
     choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
   }
-  const Plan plan = assemble(provenance_of(command_line()), machine, {"params", params, ranks.count, 1},
-                             split, choice, {}, machine.topology.missing);
+  return assemble(provenance_of(command_line()), machine, {"params", params, ranks.count, 1}, split, choice,
+                  {}, machine.topology.missing);
+}
+
+Plan fitted(const Arguments& arguments, const std::string& from, const Machine& machine) {
+  for (const char* const option : {"ranks", "params", "for"}) {
+    if (!arguments.has(option)) continue;
+    throw Error(
+        Exit::usage,
+        fmt::format("zf-tune plan: --{} cannot go with --from, which keeps what its plan has", option),
+        fmt::format("leave --{} out, or make a new plan", option));
+  }
+  return retarget(load_plan(from), machine);
+}
+
+Exit run(const Arguments& arguments) {
+  const PlanOutput output(arguments.text("output").value_or("plan.json"));
+  const Machine machine = read_machine(machine_source(arguments));
+  const auto from = arguments.text("from");
+  const Plan plan = from ? fitted(arguments, *from, machine) : unmeasured(arguments, machine);
   output.write(plan);
   if (!arguments.has("quiet")) fmt::print(stderr, "\n{}", explain(plan));
   return Exit::done;

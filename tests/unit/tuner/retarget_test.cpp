@@ -1,0 +1,95 @@
+#include "tuner/retarget.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+#include "machines.hpp"
+#include "plan/plan_check.hpp"
+#include "tuner/assemble.hpp"
+
+namespace zf {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kTwoSockets = "pack:2 [numa(memory=64GiB)] core:24 pu:1";
+
+Machine machine(const std::string& topology, const char* cpus = nullptr) {
+  MachineSource source;
+  source.topology = topology;
+  if (cpus != nullptr) source.allowed = parse_cpu_list(cpus, "test");
+  return read_machine(source);
+}
+
+Plan plan_on(const Machine& machine, int ranks, const SplitShape& shape) {
+  const auto homes =
+      homes_of(machine.topology, machine.allowed, std::vector<RankWish>(static_cast<std::size_t>(ranks)));
+  const Split split = split_of(homes, shape);
+  Choice choice;
+  choice.reason = "a test";
+  choice.pool_threads = static_cast<int>(split.ranks.front().pool.size());
+  return assemble({"a test", "2026-11-20T21:00:00Z", "node17", "zf-tune"}, machine, {"w", 1000, ranks, 1},
+                  split, choice, {}, {});
+}
+
+int pool_of(const Plan& plan, std::size_t rank) {
+  return static_cast<int>(plan.ranks[rank].optimizer.cpus.size());
+}
+
+TEST(Retarget, SameAllocationSamePlan) {
+  const Machine node = machine(kTwoSockets);
+  for (const int pool : {1, 6, 12, 23}) {
+    const Plan plan = plan_on(node, 2, {pool, 1, Placement::compact});
+    EXPECT_EQ(retarget(plan, node), plan) << pool;
+  }
+}
+
+TEST(Retarget, SlurmSparse32UsesItsCpusAndKeepsTheShares) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
+  const Plan moved = retarget(plan, machine(kTwoSockets, "0,4-11,21-26,30-46"));
+  EXPECT_FALSE(find_violation(moved));
+  CpuSet used;
+  for (const RankBinding& rank : moved.ranks) used |= rank.training.cpus | rank.optimizer.cpus;
+  EXPECT_EQ(print(used), "0,4-11,21-26,30-46");
+  EXPECT_EQ(pool_of(moved, 0), 8) << "half of 16, as it was half of 24";
+  EXPECT_EQ(moved.intent, plan.intent) << "what the next move starts from";
+  EXPECT_EQ(moved.made, plan.made);
+}
+
+TEST(Retarget, KneeStaysInALargerHome) {
+  const Plan plan = plan_on(machine(kTwoSockets, "0-11,24-35"), 2, {4, 1, Placement::compact});
+  const Plan moved = retarget(plan, machine(kTwoSockets));
+  EXPECT_EQ(pool_of(moved, 0), 4);
+  EXPECT_EQ(moved.ranks[0].training.cpus.size(), 20u);
+}
+
+TEST(Retarget, IdleCoresStayIdle) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {6, 1, Placement::compact, 12});
+  const Plan moved = retarget(plan, machine(kTwoSockets, "0-11,24-35"));
+  EXPECT_EQ(moved.ranks[0].training.cpus.size(), 6u);
+  EXPECT_EQ(pool_of(moved, 0), 3);
+}
+
+TEST(Retarget, OneCorePerRankIsShared) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
+  const Plan moved = retarget(plan, machine(kTwoSockets, "3,40"));
+  EXPECT_FALSE(find_violation(moved));
+  EXPECT_TRUE(moved.ranks[0].shared && moved.ranks[1].shared);
+  EXPECT_THROW(retarget(plan, machine(kTwoSockets, "3")), Error) << "two ranks on one core";
+}
+
+TEST(Retarget, AnotherClassIsRefusedWithTheDifferences) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
+  try {
+    retarget(plan, machine("pack:2 [numa(memory=64GiB)] core:32 pu:1"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::stale_plan);
+    EXPECT_THAT(error.what(), HasSubstr("cores: 48 in the plan, 64 here"));
+  }
+}
+
+}  // namespace
+}  // namespace zf
