@@ -139,10 +139,10 @@ ZF_API zf_status zf_open(const zf_options* options, const zf_group* groups, size
                          zf_runtime** out);
 
 /* Ends the optimizer process as zf_close does, and leaves the handle with all its memory: for a program whose
- * views of the buffers outlive the optimizer. Afterwards zf_submit, zf_wait and zf_progress answer ZF_ERROR_USAGE;
- * all else works. What is submitted is done first, by a restarted optimizer if need be. The second
- * call does nothing. ZF_OK; ZF_TIMEOUT (killed after close_timeout_ms), ZF_WORKER_DIED: it is gone all the
- * same. */
+ * views of the buffers outlive the optimizer. Afterwards zf_submit, zf_wait and zf_progress answer
+ * ZF_ERROR_USAGE; all else works. What is submitted is done first, by a restarted optimizer if need be. The
+ * second call does nothing. ZF_OK; ZF_TIMEOUT (killed after close_timeout_ms), ZF_WORKER_DIED: it is gone all
+ * the same. */
 ZF_API zf_status zf_end(zf_runtime* handle);
 
 /* Ends the optimizer process: lets it finish what is submitted, kills it after close_timeout_ms, and collects
@@ -241,9 +241,9 @@ ZF_API zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step);
 
 /* Writes parameters, moments and step counts of all groups to a file (docs/state-format.md), with checksums:
  * to a temporary one beside it, which is synced and takes its place. ZF_ERROR_BUSY while anything is under
- * way, and zf_submit of other threads waits meanwhile; works after the optimizer has died, or was ended, unless it
- * left a step half done for good: ZF_WORKER_DIED.
- * ZF_ERROR_SYSTEM: what was there before is untouched. */
+ * way, and zf_submit of other threads waits meanwhile; works after the optimizer has died, or was ended,
+ * unless it left a step half done for good: ZF_WORKER_DIED. ZF_ERROR_SYSTEM: what was there before is
+ * untouched. */
 ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
 
 /* Reads such a file back into the buffers: the training goes on bit for bit as it would have, on any number

@@ -64,3 +64,10 @@ class Guest(CommandTest):
                     self.assertGreater(found["nodes"][rank["optimizer"]["mems"]], 5000)
                     self.assertEqual((found["unknown"], found["elsewhere"], found["note"]), (0, 0, ""))
                     self.assertGreater(found["on_plan"], 5000)
+
+    def test_killed_optimizers_of_two_to_five_threads_lose_nothing(self):
+        folder = BINARY.rsplit("/", 1)[0]
+        said = self.run_guest(
+            "for cpus in 0-2 0-4; do ZF_KILLS=20 taskset -c $cpus abi_kill_test; done", shape="2n", timeout_s=280,
+            more_programs=[f"{folder}/abi_kill_test", f"{folder}/zf-optimizer"])
+        self.assertEqual(re.findall(r"^(\d) threads .*: 20 kills, .* all equal$", said, re.MULTILINE), list("2345"))
