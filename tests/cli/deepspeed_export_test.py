@@ -4,7 +4,7 @@ import json
 import random
 
 import deepspeed_rules
-from zf_cli import DONE, INFEASIBLE, USAGE, CommandTest, parse_cpus, print_cpus
+from zf_cli import DONE, INFEASIBLE, SOURCE, USAGE, CommandTest, parse_cpus, print_cpus
 
 CASES = 300
 NODE = "pack:2 [numa(memory=256GiB)] core:16 pu:2"
@@ -135,6 +135,19 @@ class DeepSpeedExport(CommandTest):
         self.assertIn("CPUs 6 are in no home", self.make_plan(*options)["choice"]["reason"])
         options = ["--topology", NODE, "--ranks", "2", "--for", "deepspeed"]
         self.assertIn("free choice as it is", self.make_plan(*options)["choice"]["reason"])
+
+    def test_tune_for_deepspeed_exports_and_says_what_it_costs(self):
+        machines = SOURCE / "configs/machines"
+        for name in ("cloud-2vcpu", "epyc-7742-8gpu-nps4"):
+            with self.subTest(name):
+                result = self.run_tune("tune", "-q", "--for", "deepspeed", "--fresh", "--simulate",
+                                       machines / f"{name}.json")
+                self.assert_exit(result, DONE)
+                plan = self.read_plan()
+                self.assertRegex(plan["choice"]["reason"], r"kept to what DeepSpeed can be told: .* free choice")
+                exported = json.loads(self.export("-q").stdout)
+                for sides in self.given_back(exported, len(plan["ranks"]), plan["machine"]["cores"]):
+                    self.assertEqual(sides, sides_of(plan))
 
     def test_plan_for_another_launcher_is_a_usage_error(self):
         self.assert_refused(self.run_tune("plan", "--for", "slurm"), USAGE, "slurm", "export")

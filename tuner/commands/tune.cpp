@@ -13,6 +13,7 @@
 #include "tuner/command_line.hpp"
 #include "tuner/commands/commands.hpp"
 #include "tuner/commands/shared_arguments.hpp"
+#include "tuner/deepspeed_homes.hpp"
 #include "tuner/explain.hpp"
 #include "tuner/fingerprint.hpp"
 #include "tuner/homes.hpp"
@@ -21,6 +22,7 @@
 #include "tuner/plan_output.hpp"
 #include "tuner/progress.hpp"
 #include "tuner/rank_count.hpp"
+#include "tuner/restriction_cost.hpp"
 #include "tuner/sample_file.hpp"
 #include "tuner/simulated_job.hpp"
 #include "tuner/simulated_meter.hpp"
@@ -50,6 +52,7 @@ CommandSpec spec() {
           {"fresh", 0, "", "measure anew, even if an interrupted sweep left samples beside the plan"},
           {"simulate", 0, "FILE",
            "sweep a simulated machine, e.g. one of configs/machines, instead of this one"},
+          for_deepspeed_option(),
           {"quiet", 'q', "", "no progress, no table: only the plan, and errors"},
       })};
 }
@@ -153,6 +156,26 @@ SweepLimits limits_of(const Arguments& arguments) {
   return limits;
 }
 
+/// Of the budget, with --for deepspeed: for the plan, and again for the free choice; the rest compares the
+/// two.
+constexpr double kRestrictedShare = 0.4;
+
+/// The plan's split, beside what it would have been without --for deepspeed.
+std::string cost_for_deepspeed(const Job& job, const std::vector<Home>& free_homes, const Split& chosen,
+                               double tie, const SweepLimits& limits, Nanoseconds deadline_ns) {
+  const std::string kept = fmt::format("kept to what DeepSpeed can be told: {}, ",
+                                       restriction_in_words(job.homes, job.machine.allowed));
+  const SweepResult free =
+      limits.stop() ? SweepResult() : sweep(free_homes, job.workload, *job.meter, limits, nullptr);
+  if (free.splits.empty() || limits.stop()) return kept + "at a cost that was not measured";
+  const auto best = static_cast<std::size_t>(choose(free.evidence, job.workload).candidate);
+  const Split& free_choice = free.splits[best];
+  if (free_choice.ranks == chosen.ranks) return kept + "which costs nothing: it is the free choice";
+  const Difference cost = restriction_cost(chosen, free_choice, job.workload.update_interval, *job.meter,
+                                           deadline_ns, limits.stop);
+  return kept + cost_in_words(cost, tie, free_choice.label);
+}
+
 Exit run(const Arguments& arguments) {
   const std::string target = arguments.text("output").value_or("plan.json");
   const PlanOutput output(target);
@@ -160,7 +183,14 @@ Exit run(const Arguments& arguments) {
   const int seed = arguments.integer("seed", 0, std::numeric_limits<int>::max()).value_or(1);
   limits.seed = static_cast<unsigned>(seed);
   const auto simulate = arguments.text("simulate");
-  const Job job = simulate ? job_on_simulated(*simulate, arguments, seed) : job_here(arguments);
+  const bool deepspeed = for_deepspeed(arguments);
+  Job job = simulate ? job_on_simulated(*simulate, arguments, seed) : job_here(arguments);
+  const std::vector<Home> free_homes = job.homes;
+  const Nanoseconds deadline_ns = job.meter->now() + limits.budget_ns;
+  if (deepspeed) {
+    job.homes = deepspeed_homes(job.machine.topology, job.machine.allowed, job.workload.ranks);
+    limits.budget_ns = static_cast<Nanoseconds>(kRestrictedShare * static_cast<double>(limits.budget_ns));
+  }
   const bool quiet = arguments.has("quiet");
   const auto recorder = recording(job, target, arguments);
   const InterruptWatch interrupt;
@@ -183,6 +213,10 @@ Exit run(const Arguments& arguments) {
     recorder->finish();
   }
   const Split& chosen = result.splits[static_cast<std::size_t>(choice.candidate)];
+  if (deepspeed) {
+    choice.reason +=
+        "; " + cost_for_deepspeed(job, free_homes, chosen, tie_of(result.evidence), limits, deadline_ns);
+  }
   std::vector<std::string> warnings = job.warnings;
   for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));
 
