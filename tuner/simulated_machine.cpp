@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/cpu_list.hpp"
+#include "base/error.hpp"
 #include "os/file.hpp"
 #include "plan/json_fields.hpp"
 #include "tuner/topology_hwloc.hpp"
@@ -77,9 +78,14 @@ void read_kinds(const Field& field, SimulatedMachine& machine) {
   if (!machine.kind_speeds.empty() && covered != topology.cpus) field.fail("does not cover every CPU");
 }
 
-/// A synthetic description, or an XML file beside the machine's.
-std::string topology_source(const std::string& text, const std::filesystem::path& path) {
-  return text.ends_with(".xml") ? (path.parent_path() / text).string() : text;
+/// From a synthetic description, or an XML file beside the machine's.
+Topology read_topology_of(const Field& field, const std::filesystem::path& path) {
+  const std::string text = field.text();
+  try {
+    return read_topology({text.ends_with(".xml") ? (path.parent_path() / text).string() : text, {}});
+  } catch (const Error& error) {
+    field.fail(fmt::format("is no topology: {}", error.what()));
+  }
 }
 
 }  // namespace
@@ -102,7 +108,7 @@ SimulatedMachine load_simulated_machine(const std::filesystem::path& path) {
   SimulatedMachine machine;
   machine.name = file["name"].text();
   machine.workload = (path.parent_path() / file["workload"].text()).string();
-  machine.topology = read_topology({topology_source(file["topology"].text(), path), {}});
+  machine.topology = read_topology_of(file["topology"], path);
   machine.topology.source = name;
   machine.topology.cpu_model = machine.name;
   machine.ranks = file["ranks"].integer(1, 4096);

@@ -1,0 +1,84 @@
+"""zf-tune tune, ended by SIGTERM at any moment: a valid plan or none, and samples that the next sweep goes on with."""
+
+import json
+import random
+import signal
+import subprocess
+import time
+
+from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, CommandTest, clean_environment
+
+TRIES = 50
+MACHINE = SOURCE / "configs/machines/epyc-7742-8gpu-nps1.json"
+
+
+class Interrupt(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.folder / "plan.json"
+        self.samples = self.folder / "plan.json.samples.jsonl"
+
+    def whole_lines(self):
+        text = self.samples.read_text() if self.samples.exists() else ""
+        return text.splitlines()[: text.count("\n")]
+
+    def interrupted(self, arguments, delay):
+        """Ends a sweep after that long; returns its exit status and what it said."""
+        process = subprocess.Popen(
+            [BINARY, "tune", *arguments],
+            cwd=self.folder,
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        time.sleep(delay)
+        process.send_signal(signal.SIGTERM)
+        _, talk = process.communicate(timeout=30)
+        return process.returncode, talk
+
+    def try_often(self, arguments, longest):
+        chance = random.Random(1)
+        ended = {"by the signal": 0, "with a plan, cut short": 0, "by itself": 0}
+        resumed = 0
+        for _ in range(TRIES):
+            self.plan.unlink(missing_ok=True)
+            before = self.whole_lines()
+            status, talk = self.interrupted(arguments, chance.uniform(0, longest))
+            self.assertIn(status, (DONE, RUNTIME_ERROR, -signal.SIGTERM), talk)
+            self.assertEqual(self.plan.exists(), status == DONE, talk)
+            after = self.whole_lines()
+            if before and before[-1] != '{"done":true}' and status == DONE:
+                self.assertEqual(after[: len(before)], before, "samples were lost")
+                self.assertIn("going on with", talk)
+                resumed += 1
+            for line in after:
+                json.loads(line)
+            if status != DONE:
+                ended["by the signal"] += 1
+                continue
+            plan = self.read_plan()
+            self.assert_sound(plan)
+            cut = "cut short by SIGTERM" in plan["choice"]["reason"]
+            self.assertEqual(cut, after[-1] != '{"done":true}')
+            ended["with a plan, cut short" if cut else "by itself"] += 1
+        print(f"{TRIES} tries ended: {ended}; {resumed} went on with samples")
+        self.assertGreater(ended["with a plan, cut short"], 0, ended)
+        self.assertGreater(resumed, 0)
+
+    def test_a_real_sweep_may_be_ended_at_any_moment(self):
+        self.try_often(["--params", "4M", "--budget", "20s", "--accuracy", "0.2"], 0.6)
+
+    def test_a_simulated_sweep_may_be_ended_at_any_moment(self):
+        self.try_often(["--simulate", str(MACHINE), "--accuracy", "0.05", "--budget", "1h"], 0.6)
+
+    def test_a_resumed_sweep_chooses_what_an_undisturbed_one_does(self):
+        undisturbed = ["--simulate", str(MACHINE), "-q"]
+        self.assert_exit(self.run_tune("tune", *undisturbed), DONE)
+        choice = self.read_plan()["choice"]
+        lines = self.samples.read_text().splitlines(keepends=True)
+        self.samples.write_text("".join(lines[:-1]))  # all but that it was done
+        self.assert_exit(self.run_tune("tune", *undisturbed), DONE)
+        self.assertEqual(self.read_plan()["choice"], choice)
+        self.assertEqual(self.samples.read_text(), "".join(lines), "nothing was measured twice")
