@@ -17,11 +17,14 @@ std::optional<int> rank_in(const std::optional<Environment>& environment) {
   return error == std::errc() && stop == end ? std::optional(rank) : std::nullopt;
 }
 
-std::optional<JobProcess> job_process(const SysRoot& sysroot, int pid, std::optional<int> rank) {
+/// `environment`: what it was started with.
+std::optional<JobProcess> job_process(const SysRoot& sysroot, int pid, int rank,
+                                      const Environment& environment) {
   auto process = read_process(sysroot, pid);
-  if (!process || !rank) return std::nullopt;
+  if (!process) return std::nullopt;
   const Side side = process->name == "zf-optimizer" ? Side::optimizer : Side::trainer;
-  return JobProcess{std::move(*process), side, *rank, memory_by_node(sysroot, pid)};
+  return JobProcess{std::move(*process), side, rank, environment.get("ZF_PLAN").value_or(""),
+                    memory_by_node(sysroot, pid)};
 }
 
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
@@ -43,21 +46,24 @@ std::vector<JobProcess> processes_below(const SysRoot& sysroot, int pid, std::op
     }
   }
   for (const int id : family) {
-    const auto own = rank_in(environment_of(sysroot, id));
-    if (auto process = job_process(sysroot, id, own ? own : rank)) found.push_back(std::move(*process));
+    const auto environment = environment_of(sysroot, id);
+    const auto own = rank_in(environment);
+    if (!own && !rank) continue;
+    auto process = job_process(sysroot, id, own ? *own : *rank, environment.value_or(Environment()));
+    if (process) found.push_back(std::move(*process));
   }
   return found;
 }
 
-std::vector<JobProcess> processes_under(const SysRoot& sysroot, const std::filesystem::path& plan,
-                                        const Environment& environment) {
+std::vector<JobProcess> processes_of_job(const SysRoot& sysroot, const std::optional<std::string>& slurm_job,
+                                         const std::optional<std::filesystem::path>& plan) {
   std::vector<JobProcess> found;
-  const auto job = environment.get("SLURM_JOB_ID");
   for (const int id : process_ids(sysroot)) {
-    const auto its = environment_of(sysroot, id);
-    if (!its || !its->get("ZF_PLAN") || !same_file(*its->get("ZF_PLAN"), plan)) continue;
-    if (job && its->get("SLURM_JOB_ID") != job) continue;
-    if (auto process = job_process(sysroot, id, rank_in(its))) found.push_back(std::move(*process));
+    const auto environment = environment_of(sysroot, id);
+    const auto rank = rank_in(environment);
+    if (!rank || (slurm_job && environment->get("SLURM_JOB_ID") != slurm_job)) continue;
+    auto process = job_process(sysroot, id, *rank, *environment);
+    if (process && (!plan || same_file(process->plan, *plan))) found.push_back(std::move(*process));
   }
   return found;
 }

@@ -19,15 +19,17 @@ struct JobProcess {
   ProcessState process;
   Side side = Side::trainer;  ///< optimizer: it is called zf-optimizer
   int rank = 0;
+  std::filesystem::path plan;          ///< its ZF_PLAN; empty: it has none
   std::optional<MemoryByNode> memory;  ///< absent: cannot be told
 };
 
 /// A process and its descendants, as far as they run under a plan. `rank`: taken for those that do not say.
 std::vector<JobProcess> processes_below(const SysRoot& sysroot, int pid, std::optional<int> rank);
 
-/// Every process of this node that runs under this plan; inside a Slurm job (`environment`), of that job
-/// alone.
-std::vector<JobProcess> processes_under(const SysRoot& sysroot, const std::filesystem::path& plan,
-                                        const Environment& environment);
+/// Every process of this node that zf-tune exec started and that we may look at: where `slurm_job` is given,
+/// of that job alone; where `plan` is given, under that file alone (exec may have fitted the plan to the
+/// allocation, and then the job runs under a file of its own).
+std::vector<JobProcess> processes_of_job(const SysRoot& sysroot, const std::optional<std::string>& slurm_job,
+                                         const std::optional<std::filesystem::path>& plan);
 
 }  // namespace zf

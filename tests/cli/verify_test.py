@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -94,14 +93,27 @@ class Verify(CommandTest):
         self.assertIn("may run on", said)
         self.assertIn("no thread of its own", said)
 
-    def test_job_finds_every_process_under_the_plan_and_no_other(self):
+    def pids(self, *options, **environment) -> list[int]:
+        # Without options: others' jobs as well, which may be anything.
+        result = self.run_tune("verify", "--job", *options, "--format", "json", **environment)
+        self.assertIn(result.returncode, (DONE, STALE))
+        return [process["pid"] for process in json.loads(result.stdout)["processes"]]
+
+    def test_job_finds_every_process_under_a_plan_or_of_a_slurm_job(self):
         self.make_plan("--ranks", "1", name="other.json")
-        first, second = self.start(), self.start(SLURM_JOB_ID="7")
-        self.start(before=(BINARY, "exec", "--plan", "other.json", "--"))
-        pids = [process["pid"] for process in self.verify("--job")["processes"]]
-        self.assertCountEqual(pids, [first.pid, second.pid])
-        pids = [process["pid"] for process in self.verify("--job", "plan.json", SLURM_JOB_ID="7")["processes"]]
-        self.assertEqual(pids, [second.pid])
+        first, second = self.start(), self.start(SLURM_JOB_ID=f"zf-{os.getpid()}")
+        other = self.start(before=(BINARY, "exec", "--plan", "other.json", "--"))
+        self.assertLessEqual({first.pid, second.pid, other.pid}, set(self.pids()))
+        self.assertCountEqual(self.pids("plan.json"), [first.pid, second.pid])
+        self.assertEqual(self.pids(SLURM_JOB_ID=f"zf-{os.getpid()}"), [second.pid])
+
+    def test_job_whose_plan_exec_has_fitted_is_held_against_the_fitted_one(self):
+        self.need_two_cpus()
+        one = max(os.sched_getaffinity(0))
+        trainer = self.start(before=("taskset", "-c", str(one), BINARY, "exec", "--plan", "plan.json", "--"))
+        seen = self.verify("--pid", trainer.pid)
+        self.assertEqual([process["cpus"] for process in seen["processes"]], [str(one)])
+        self.assertIn(trainer.pid, self.pids())
 
     def test_process_that_exec_did_not_start_is_verified_as_a_given_rank(self):
         self.need_two_cpus()
@@ -117,7 +129,7 @@ class Verify(CommandTest):
 
     def test_text_says_all_as_planned(self):
         trainer = self.start()
-        result = self.run_tune("verify", "--job")
+        result = self.run_tune("verify", "--job", "plan.json")
         self.assert_exit(result, DONE)
         self.assertRegex(result.stdout, rf"rank 0: trainer python3\S* \(process {trainer.pid}\): 3 threads on ")
         self.assertTrue(result.stdout.endswith("all as planned\n"))
@@ -127,9 +139,13 @@ class Verify(CommandTest):
         self.assert_refused(self.run_tune("verify", "--pid", "1", "--job"), USAGE, "either")
         self.assert_refused(self.run_tune("verify", "--pid", "nobody"), USAGE, "nobody")
         self.assert_refused(self.run_tune("verify", "--pid", "2147483647"), USAGE, "2147483647")
-        self.assert_refused(self.run_tune("verify", "--job"), RUNTIME_ERROR, "plan.json")
+        self.assert_refused(self.run_tune("verify", "--job", "plan.json"), RUNTIME_ERROR, "plan.json")
         trainer = self.start()
         self.assert_refused(self.run_tune("verify", "--pid", trainer.pid, "none.json"), USAGE, "none.json")
+
+    def test_plan_that_was_changed_under_a_job_is_drift(self):
+        trainer = self.start()
         (self.folder / "plan.json").write_text("{}")
-        result = self.run_tune("verify", "--pid", trainer.pid)
-        self.assertEqual((result.returncode, re.findall("schema|missing", result.stderr) != []), (USAGE, True))
+        (drift,) = self.verify("--pid", trainer.pid, code=STALE)["drift"]
+        self.assertIn("cannot be held against its plan", drift["what"])
+        self.assert_refused(self.run_tune("verify", "--pid", trainer.pid, "plan.json"), USAGE, "plan.json")

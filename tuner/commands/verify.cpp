@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include "base/error.hpp"
 #include "plan/plan_json.hpp"
@@ -20,12 +22,11 @@ CommandSpec spec() {
           "or 3 with "
           "every drift named.",
           {
-              {"pid", 'p', "PID",
-               "this process and its descendants (the plan: by default what its ZF_PLAN names)"},
+              {"pid", 'p', "PID", "this process and its descendants"},
               {"job", 'j', "",
-               "every process of this node that runs under the plan (default: $ZF_PLAN, else plan.json); "
-               "inside a "
-               "Slurm job, that job's alone"},
+               "every process of this node that zf-tune exec started; inside a Slurm job, of that job; with "
+               "PLAN, "
+               "under that file"},
               {"rank", 'r', "N",
                "with --pid: the local rank of processes that zf-tune exec did not start (e.g. 0)"},
               format_option(),
@@ -33,39 +34,42 @@ CommandSpec spec() {
           1};
 }
 
-struct Question {
-  std::filesystem::path plan;
-  std::vector<JobProcess> job;
-};
-
-Question about_pid(const Arguments& arguments, const SysRoot& sysroot, int pid) {
+std::vector<JobProcess> below(const SysRoot& sysroot, int pid, std::optional<int> rank) {
   if (!read_process(sysroot, pid)) {
     throw Error(Exit::usage, fmt::format("zf-tune verify: --pid {}: there is no such process", pid));
   }
-  const std::string its_plan =
-      environment_of(sysroot, pid).value_or(Environment()).get("ZF_PLAN").value_or("plan.json");
-  Question question{arguments.positionals.empty() ? its_plan : arguments.positionals.front(),
-                    processes_below(sysroot, pid, arguments.integer("rank", 0, 65535))};
-  if (question.job.empty()) {
-    throw Error(Exit::usage,
-                fmt::format("zf-tune verify: --pid {}: zf-tune exec started neither it nor a child", pid),
-                "give its --rank and the plan, or the trainer's own PID");
-  }
-  return question;
+  auto job = processes_below(sysroot, pid, rank);
+  if (!job.empty()) return job;
+  throw Error(Exit::usage,
+              fmt::format("zf-tune verify: --pid {}: zf-tune exec started neither it nor a child", pid),
+              "give its --rank and the plan, or the trainer's own PID");
 }
 
-Question about_job(const Arguments& arguments, const SysRoot& sysroot) {
-  const Environment environment = Environment::of_this_process();
-  const std::string mine = environment.get("ZF_PLAN").value_or("plan.json");
-  Question question{
-      std::filesystem::absolute(arguments.positionals.empty() ? mine : arguments.positionals.front()), {}};
-  question.job = processes_under(sysroot, question.plan, environment);
-  if (question.job.empty()) {
-    throw Error(Exit::runtime_error,
-                fmt::format("zf-tune verify: --job: no process here runs under {}", question.plan.string()),
-                "start the job with zf-tune exec, and look as the same user");
+std::vector<JobProcess> whole_job(const SysRoot& sysroot, const std::optional<std::filesystem::path>& plan) {
+  const auto slurm_job = Environment::of_this_process().get("SLURM_JOB_ID");
+  auto job = processes_of_job(sysroot, slurm_job, plan);
+  if (!job.empty()) return job;
+  throw Error(Exit::runtime_error,
+              fmt::format("zf-tune verify: --job: zf-tune exec has started nothing here{}{}",
+                          slurm_job ? " in job " + *slurm_job : "", plan ? " under " + plan->string() : ""),
+              "start the job with zf-tune exec, and look as the same user");
+}
+
+/// Each process by `plan`, or by its own: then a plan that is gone or changed is drift as well.
+std::vector<Drift> drift_in(const std::vector<JobProcess>& job,
+                            const std::optional<std::filesystem::path>& plan) {
+  if (plan) return drift_of(load_plan(*plan), job);
+  std::vector<Drift> drifts;
+  for (const JobProcess& member : job) {
+    try {
+      const std::string own = member.plan.empty() ? "plan.json" : member.plan.string();
+      for (Drift& drift : drift_of(load_plan(own), {member})) drifts.push_back(std::move(drift));
+    } catch (const Error& error) {
+      drifts.push_back({member.rank, member.process.pid, 0, member.process.name,
+                        fmt::format("cannot be held against its plan: {}", error.what())});
+    }
   }
-  return question;
+  return drifts;
 }
 
 Exit run(const Arguments& arguments) {
@@ -74,11 +78,12 @@ Exit run(const Arguments& arguments) {
   if (pid.has_value() == arguments.has("job")) {
     throw Error(Exit::usage, "zf-tune verify: which job?", "give either --pid PID or --job");
   }
+  std::optional<std::filesystem::path> plan;
+  if (!arguments.positionals.empty()) plan = std::filesystem::absolute(arguments.positionals.front());
   const SysRoot sysroot;
-  const Question question = pid ? about_pid(arguments, sysroot, *pid) : about_job(arguments, sysroot);
-  const auto drifts = drift_of(load_plan(question.plan), question.job);
-  fmt::print("{}", format == Format::json ? verification_json(question.job, drifts)
-                                          : verification_text(question.job, drifts));
+  const auto job = pid ? below(sysroot, *pid, arguments.integer("rank", 0, 65535)) : whole_job(sysroot, plan);
+  const auto drifts = drift_in(job, plan);
+  fmt::print("{}", format == Format::json ? verification_json(job, drifts) : verification_text(job, drifts));
   return drifts.empty() ? Exit::done : Exit::stale_plan;
 }
 
