@@ -52,7 +52,7 @@ double bytes_per_pass(const Plan& plan) {
 /// In the child: "ROOFLINE STEP", or what went wrong.
 std::string measured_text(const Plan& plan, Nanoseconds deadline_ns) {
   try {
-    MachineMeter meter(plan.evidence.elements_per_rank, 1);
+    MachineMeter meter({plan.evidence.elements_per_rank, {}, 1, chosen_isa()}, 1);
     const Bandwidth now =
         median_of(meter.measure(pools_of(plan), kMostPairs, deadline_ns), bytes_per_pass(plan));
     return fmt::format("{} {}", now.roofline, now.step);

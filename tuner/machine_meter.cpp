@@ -1,175 +1,163 @@
 #include "tuner/machine_meter.hpp"
 
 #include <fmt/core.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <barrier>
-#include <exception>
-#include <memory>
-#include <thread>
+#include <cerrno>
+#include <csignal>
+#include <new>
+#include <vector>
 
 #include "base/error.hpp"
-#include "engine/kernel.hpp"
-#include "engine/pool.hpp"
-#include "engine/working_set.hpp"
-#include "os/affinity.hpp"
-#include "tuner/values.hpp"
+#include "base/file_descriptor.hpp"
+#include "ipc/child_process.hpp"
 
 namespace zf {
 namespace {
 
-/// What every rank does between two barriers, in this order over and over.
-enum class Pass { step, roofline };
+/// Beyond its deadline a visit may still have to touch its memory and go its two least rounds. Nobody waits
+/// longer.
+constexpr Nanoseconds kGraceNs = 300 * kSecondNs;
 
-/// Drives all ranks in lockstep. Times are taken by the barrier itself, when the last rank arrives, so that a
-/// pass lasts from the start of all to the end of the slowest.
-class Lockstep {
+/// The lockstep and every rank's readings, in memory that forks share.
+class SharedReadings {
  public:
-  Lockstep(std::size_t ranks, int samples, Nanoseconds deadline_ns)
-      : wanted_passes_(2 * (samples + 1)),
-        deadline_ns_(deadline_ns),
-        barrier_(static_cast<std::ptrdiff_t>(ranks), Tick{this}) {}
-
-  /// Called by each rank with its own work; all return together.
-  template <class Step, class Roofline>
-  void run(Step&& step, Roofline&& roofline) {
-    barrier_.arrive_and_wait();
-    while (!stop_) {
-      pass_ == Pass::step ? step() : roofline();
-      barrier_.arrive_and_wait();
-    }
+  SharedReadings(std::size_t ranks, std::size_t rounds)
+      : rounds_(rounds), bytes_(sizeof(Lockstep) + ranks * rounds * sizeof(SplitSample)) {
+    static_assert(sizeof(Lockstep) % alignof(SplitSample) == 0);
+    memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED) throw_errno(errno, "shared memory for the ranks' readings");
+    new (memory_) Lockstep;
   }
+  ~SharedReadings() { ::munmap(memory_, bytes_); }
+  SharedReadings(const SharedReadings&) = delete;
+  SharedReadings& operator=(const SharedReadings&) = delete;
 
-  /// For a rank that could not be set up: everyone stops at the first barrier.
-  void fail() {
-    failed_ = true;
-    barrier_.arrive_and_wait();
-  }
-
-  /// The pairs after the warm-up pair.
-  std::vector<SplitSample> samples() const {
-    std::vector<SplitSample> pairs;
-    for (std::size_t i = 2; i + 1 < pass_ns_.size(); i += 2) {
-      SplitSample pair;
-      pair.step_ns = pass_ns_[i];
-      pair.roofline_ns = pass_ns_[i + 1];
-      pairs.push_back(pair);
-    }
-    return pairs;
+  Lockstep& lockstep() const { return *static_cast<Lockstep*>(memory_); }
+  SplitSample* of(std::size_t rank) const {
+    auto* const first = reinterpret_cast<SplitSample*>(static_cast<char*>(memory_) + sizeof(Lockstep));
+    return first + rank * rounds_;
   }
 
  private:
-  struct Tick {
-    Lockstep* lockstep;
-    void operator()() noexcept { lockstep->tick(); }
-  };
-
-  /// Runs once per barrier, on the last rank to arrive, while all others wait.
-  void tick() noexcept {
-    const Nanoseconds now = now_ns();
-    if (failed_) {
-      stop_ = true;
-      return;
-    }
-    if (started_) {
-      pass_ns_.push_back(now - pass_start_ns_);
-      const auto passes = static_cast<int>(pass_ns_.size());
-      const bool whole_pairs = passes % 2 == 0;
-      stop_ = passes >= wanted_passes_ || (whole_pairs && passes >= 4 && now > deadline_ns_);
-      pass_ = whole_pairs ? Pass::step : Pass::roofline;
-    }
-    started_ = true;
-    pass_start_ns_ = now_ns();
-  }
-
-  int wanted_passes_;
-  Nanoseconds deadline_ns_;
-  std::atomic<bool> failed_ = false;
-  // Written by tick() alone; the barrier orders them before every reader.
-  bool started_ = false;
-  bool stop_ = false;
-  Pass pass_ = Pass::step;
-  Nanoseconds pass_start_ns_ = 0;
-  std::vector<Nanoseconds> pass_ns_;
-  std::barrier<Tick> barrier_;
+  std::size_t rounds_;
+  std::size_t bytes_;
+  void* memory_ = nullptr;
 };
 
-/// One rank's side of a visit: its pool and working set live and die on this thread.
-void drive_rank(const RankSplit& rank, std::size_t elements, Isa isa, Lockstep& lockstep) {
-  std::unique_ptr<Pool> pool;
-  std::unique_ptr<WorkingSet> memory;
-  try {
-    pool = std::make_unique<Pool>(rank.pool);
-    if (rank.unbound) pool->run([&](std::size_t) { bind_this_thread(rank.optimizer); });
-    memory = std::make_unique<WorkingSet>(*pool, elements);
-  } catch (...) {
-    lockstep.fail();
-    throw;
+/// A fork that runs one rank. Killed, if need be, and collected at the latest by the destructor.
+class RankProcess {
+ public:
+  template <class Work>
+  explicit RankProcess(Work&& work) {
+    const pid_t parent = ::getpid();
+    pid_ = checked(::fork(), "cannot start a process per rank");
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != parent) ::_exit(1);  // it died before the line above
+      // Ctrl-C goes to all of us: the parent decides, and this visit is finished.
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
+      work();
+      ::_exit(0);
+    }
+    pidfd_ = open_pidfd(pid_);
   }
-  const AdamKernel kernel = adam_kernel(isa, {});
-  const AdamSettings settings;
-  AdamProgress progress;
-  const auto step = [&] {
-    progress = advanced(progress, settings, progress.step + 1);
-    const AdamScalars scalars = scalars_of(settings, progress);
-    pool->run([&](std::size_t member) { kernel(scalars, memory->slice(member)); });
-  };
-  const auto roofline = [&] {
-    pool->run([&](std::size_t member) { roofline_pass(isa, memory->slice(member)); });
-  };
-  lockstep.run(step, roofline);
+  ~RankProcess() {
+    if (pid_ <= 0 || collected_) return;
+    ::kill(pid_, SIGKILL);
+    collect();
+  }
+  RankProcess(RankProcess&& other) noexcept
+      : pid_(std::exchange(other.pid_, -1)), pidfd_(std::move(other.pidfd_)), collected_(other.collected_) {}
+  RankProcess& operator=(RankProcess&&) = delete;
+
+  bool has_ended(int wait_ms) const {
+    pollfd ended{pidfd_.get(), POLLIN, 0};
+    const int ready = ::poll(&ended, 1, wait_ms);
+    if (ready < 0 && errno != EINTR) throw_errno(errno, "poll on a rank's process");
+    return ready > 0;
+  }
+  /// Precondition: has_ended().
+  Ending collect() {
+    int status = 0;
+    pid_t got = 0;
+    do {
+      got = ::waitpid(pid_, &status, 0);
+    } while (got < 0 && errno == EINTR);
+    collected_ = true;
+    Ending ending;
+    if (got == pid_ && WIFEXITED(status)) ending.exit_status = WEXITSTATUS(status);
+    if (got == pid_ && WIFSIGNALED(status)) ending.signal = WTERMSIG(status);
+    return ending;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  FileDescriptor pidfd_;
+  bool collected_ = false;
+};
+
+/// Waits for all of them; tells the others when one ended in another way than by itself.
+void wait_for_all(std::vector<RankProcess>& processes, Lockstep& lockstep, Nanoseconds limit_ns) {
+  constexpr int kLookMs = 50;
+  std::vector<bool> gone(processes.size(), false);
+  while (std::find(gone.begin(), gone.end(), false) != gone.end()) {
+    for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+      if (gone[rank] || !processes[rank].has_ended(kLookMs)) continue;
+      gone[rank] = true;
+      const Ending ending = processes[rank].collect();
+      if (ending.exit_status == 0) continue;
+      lockstep.fail(fmt::format(
+          "the process of rank {} {}{}", rank, text_of(ending),
+          ending.signal == SIGKILL ? "; if nobody meant to, memory ran out: look at dmesg and the job's limit"
+                                   : ""));
+    }
+    if (now_ns() > limit_ns) lockstep.fail("a rank did not come to an end");
+    if (now_ns() > limit_ns + 10 * kSecondNs) return;  // stuck in the kernel: killed by the destructor
+  }
+}
+
+/// Rank by rank into one: the slowest counts, and bytes add up.
+SplitSample joined(const SplitSample& a, const SplitSample& b) {
+  return {std::max(a.step_ns, b.step_ns),
+          std::max(a.roofline_ns, b.roofline_ns),
+          std::max(a.training_ns, b.training_ns),
+          std::max(a.launch_delay_p50_ns, b.launch_delay_p50_ns),
+          std::max(a.launch_delay_p99_ns, b.launch_delay_p99_ns),
+          a.training_bytes + b.training_bytes};
 }
 
 }  // namespace
 
-MachineMeter::MachineMeter(std::uint64_t elements_per_rank, double scale)
-    : elements_(elements_per_rank), scale_(scale), isa_(chosen_isa()) {}
-
-std::string MachineMeter::isa() const { return std::string(name_of(isa_)); }
-
 std::vector<SplitSample> MachineMeter::measure(const Split& split, int samples, Nanoseconds deadline_ns) {
-  Lockstep lockstep(split.ranks.size(), samples, deadline_ns);
-  std::vector<std::exception_ptr> failures(split.ranks.size());
-  {
-    std::vector<std::jthread> drivers;
-    for (std::size_t rank = 0; rank < split.ranks.size(); ++rank) {
-      drivers.emplace_back([&, rank] {
-        try {
-          drive_rank(split.ranks[rank], elements_, isa_, lockstep);
-        } catch (...) {
-          failures[rank] = std::current_exception();
-        }
-      });
-    }
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-  return lockstep.samples();
-}
+  constexpr std::uint32_t kWarmUp = 1;
+  const auto rounds = static_cast<std::uint32_t>(samples) + kWarmUp;
+  const std::size_t ranks = split.ranks.size();
+  const SharedReadings shared(ranks, rounds);
+  Lockstep& lockstep = shared.lockstep();
+  lockstep.begin(static_cast<std::uint32_t>(ranks), rounds, kWarmUp + 1, deadline_ns);
 
-WorkingSetSize working_set_size(std::uint64_t params, int ranks, std::uint64_t cache_bytes,
-                                std::uint64_t available_bytes) {
-  constexpr std::uint64_t kMinBytes = (std::uint64_t{1} << 30) + (std::uint64_t{64} << 20);
-  constexpr std::uint64_t kCachesToLeave = 4;
-  const auto count = static_cast<std::uint64_t>(ranks);
-  const std::uint64_t enough = std::max(kMinBytes, kCachesToLeave * cache_bytes);
-  // More than enough is no more accurate: a 7B model is measured over the same bytes as a 3B one.
-  const std::uint64_t wanted = params == 0 ? enough : std::min(enough, params * WorkingSet::kBytesPerElement);
-  const std::uint64_t bytes = std::min(wanted, available_bytes / 2);
-
-  WorkingSetSize size;
-  size.elements_per_rank = std::max<std::uint64_t>(1, bytes / WorkingSet::kBytesPerElement / count);
-  if (bytes < wanted) {
-    size.warning = fmt::format("measured over {} instead of {}: only {} of memory are available",
-                               print_bytes(bytes), print_bytes(wanted), print_bytes(available_bytes));
-  } else if (bytes < 2 * cache_bytes) {
-    size.warning =
-        fmt::format("the {} measured over may stay in the caches ({}): bandwidths are not memory's",
-                    print_bytes(bytes), print_bytes(cache_bytes));
+  std::vector<RankProcess> processes;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    processes.emplace_back([&] { run_rank(split.ranks[rank], work_, lockstep, shared.of(rank)); });
   }
-  return size;
+  const Nanoseconds latest = std::max(now_ns(), std::min(deadline_ns, INT64_MAX - 2 * kGraceNs));
+  wait_for_all(processes, lockstep, latest + kGraceNs);
+  if (lockstep.has_failed())
+    throw Error(Exit::runtime_error, fmt::format("measuring \"{}\": {}", split.label, lockstep.why()));
+
+  std::vector<SplitSample> joint;
+  for (std::size_t round = kWarmUp; round < rounds && shared.of(0)[round].roofline_ns != 0; ++round) {
+    SplitSample sample = shared.of(0)[round];
+    for (std::size_t rank = 1; rank < ranks; ++rank) sample = joined(sample, shared.of(rank)[round]);
+    joint.push_back(sample);
+  }
+  return joint;
 }
 
 }  // namespace zf

@@ -1,40 +1,28 @@
-// Measures a split on this machine: the production pool and kernel, every rank at the same time.
+// Measures a split on this machine: the production pool and kernel beside the training side's load, every
+// rank at the same time, each in a process of its own.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
-#include "engine/isa.hpp"
 #include "tuner/meter.hpp"
+#include "tuner/rank_process.hpp"
 
 namespace zf {
 
 class MachineMeter : public Meter {
  public:
-  /// Throws Error(usage) when ZF_ISA asks for what this CPU lacks.
-  MachineMeter(std::uint64_t elements_per_rank, double scale);
+  /// `scale`: see Meter.
+  MachineMeter(const RankWork& work, double scale) : work_(work), scale_(scale) {}
 
+  /// Forks a process per rank, so call it while this one has a single thread. They die with this process, and
+  /// are gone when the call ends, however it ends. Error(runtime_error) names the rank that failed and says
+  /// of what.
   std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override;
-  std::uint64_t elements_per_rank() const override { return elements_; }
+  std::uint64_t elements_per_rank() const override { return work_.elements; }
   double scale() const override { return scale_; }
-  std::string isa() const override;
+  std::string isa() const override { return std::string(name_of(work_.isa)); }
 
  private:
-  std::uint64_t elements_;
+  RankWork work_;
   double scale_;
-  Isa isa_;
 };
-
-/// How much to measure over, and why it is not what was asked for (empty: it is).
-struct WorkingSetSize {
-  std::uint64_t elements_per_rank = 0;
-  std::string warning;
-};
-
-/// Elements (of WorkingSet::kBytesPerElement) per rank: `params` over the ranks where given, else just over
-/// 1 GiB or four times the last-level caches for all ranks together, whichever is more; never more than
-/// half of `available_bytes`. Warns where memory cut it down or where caches would hold it. Pure.
-WorkingSetSize working_set_size(std::uint64_t params, int ranks, std::uint64_t cache_bytes,
-                                std::uint64_t available_bytes);
 
 }  // namespace zf

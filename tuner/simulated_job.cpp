@@ -1,6 +1,6 @@
 #include "tuner/simulated_job.hpp"
 
-#include "tuner/machine_meter.hpp"
+#include "tuner/working_set_size.hpp"
 #include "tuner/workload_file.hpp"
 
 namespace zf {

@@ -12,6 +12,7 @@
 #include "tuner/statistics.hpp"
 #include "tuner/table.hpp"
 #include "tuner/values.hpp"
+#include "tuner/working_set_size.hpp"
 
 namespace zf {
 namespace {
@@ -159,7 +160,7 @@ Exit run(const Arguments& arguments) {
   for (const int count : thread_counts(arguments, static_cast<int>(home.cores.size()))) {
     rows.push_back({pool_of(home, count), {}});
   }
-  MachineMeter meter(elements, 1);
+  MachineMeter meter({elements, {}, 1, chosen_isa()}, 1);
   const int rounds = arguments.integer("rounds", 1, 1000).value_or(kDefaultRounds);
   for (int round = 0; round < rounds; ++round) {
     for (Row& row : rows) {

@@ -14,6 +14,7 @@
 #include "tuner/commands/commands.hpp"
 #include "tuner/commands/shared_arguments.hpp"
 #include "tuner/deepspeed_homes.hpp"
+#include "tuner/demand.hpp"
 #include "tuner/explain.hpp"
 #include "tuner/fingerprint.hpp"
 #include "tuner/homes.hpp"
@@ -28,6 +29,7 @@
 #include "tuner/simulated_meter.hpp"
 #include "tuner/sweep.hpp"
 #include "tuner/values.hpp"
+#include "tuner/working_set_size.hpp"
 #include "tuner/workload_file.hpp"
 
 namespace zf {
@@ -60,7 +62,7 @@ CommandSpec spec() {
 /// What the user asked for. `params` 0: nothing was; what is measured is then what there is. `ranks` 0:
 /// likewise.
 Workload given_workload(const Arguments& arguments) {
-  Workload workload{"synthetic", 0, 0, 1};
+  Workload workload{"small", 0, 0, kSmallUpdateInterval};
   if (const auto file = arguments.text("workload")) workload = load_workload(*file);
   if (const auto params = arguments.text("params")) {
     workload.name = "params";
@@ -86,6 +88,13 @@ void warn_if_said(std::vector<std::string>& warnings, const std::string& warning
   if (!warning.empty()) warnings.push_back(warning);
 }
 
+/// What every rank measures: both sides of the workload, cut down alike.
+RankWork work_of(const Workload& workload, std::uint64_t elements_per_rank, double scale) {
+  RankWork work{elements_per_rank, {}, workload.update_interval, chosen_isa()};
+  if (workload.training) work.training = scaled(*workload.training, scale);
+  return work;
+}
+
 Job job_here(const Arguments& arguments) {
   Job job{read_machine(machine_source(arguments)), given_workload(arguments), {}, {}, {}, {}};
   const Topology& topology = job.machine.topology;
@@ -102,9 +111,12 @@ Job job_here(const Arguments& arguments) {
       working_set_size(workload.params, workload.ranks, last_level_cache_bytes(topology),
                        available_memory_bytes(SysRoot(), job.machine.allowed));
   if (workload.params == 0) workload.params = size.elements_per_rank * ranks;
-  const double scale =
-      static_cast<double>(size.elements_per_rank * ranks) / static_cast<double>(workload.params);
-  job.meter = std::make_unique<MachineMeter>(size.elements_per_rank, std::min(scale, 1.0));
+  if (!arguments.has("workload")) {
+    workload.training = small_demand(workload.params / ranks, workload.update_interval);
+  }
+  const double scale = std::min(
+      1.0, static_cast<double>(size.elements_per_rank * ranks) / static_cast<double>(workload.params));
+  job.meter = std::make_unique<MachineMeter>(work_of(workload, size.elements_per_rank, scale), scale);
   job.warnings = topology.missing;
   warn_if_said(job.warnings, size.warning);
   return job;
