@@ -9,8 +9,6 @@ import subprocess
 from export_test import need
 from zf_cli import BINARY, CommandTest, clean_environment, parse_cpus
 
-MASK_OF_ITSELF = ["grep", "-h", "Cpus_allowed_list", "/proc/self/status"]
-
 
 class Launchers(CommandTest):
     def setUp(self):
@@ -49,16 +47,3 @@ class Launchers(CommandTest):
         self.assertCountEqual(map(int, re.findall(r"threads (\d+)", said)), threads)
         masks = {int(rank): parse_cpus(cpus) for rank, cpus in re.findall(r"(\d) Cpus_allowed_list:\s*(\S+)", said)}
         self.assertEqual([masks[0], masks[1]], self.training(plan))
-
-    def test_srun_binds_each_task_to_its_training_cpus(self):
-        need("srun")
-        up = subprocess.run(["sinfo", "-h", "-t", "idle", "-o", "%n"], capture_output=True, text=True, timeout=20,
-                            check=False)
-        if up.returncode != 0 or not up.stdout.strip():
-            self.skipTest("no Slurm with an idle node is up")
-        plan = self.make_plan("--ranks", "2")
-        option = self.run_tune("export", "--for", "slurm", "plan.json").stdout.strip()
-        said = self.launch(["srun", "--exclusive", "-n", "2", option, *MASK_OF_ITSELF], SLURM_CONF=os.environ.get(
-            "SLURM_CONF", "/etc/slurm/slurm.conf"))
-        masks = [parse_cpus(cpus) for cpus in re.findall(r"Cpus_allowed_list:\s*(\S+)", said)]
-        self.assertCountEqual(masks, self.training(plan))
