@@ -61,7 +61,7 @@ class Jobs(SlurmTest):
             until_true 20 job_gone; until_true 5 eval '[[ -z $(pgrep slurmstepd) ]]'; present >after
             diff before after && echo nothing left
             sinfo -h -o 'node is %T'; tail -n 100 /run/lab/prolog-times; test ! -e /run/lab/prolog-failed; said""",
-            conf=kit_conf(prolog="timed-prolog"), texts={f"{HOME}/slurm/timed-prolog": timed})
+            conf=kit_conf(prolog="timed-prolog"), more={f"{HOME}/slurm/timed-prolog": timed})
         first, state, *times = said.splitlines()
         self.assertEqual((first, state), ("nothing left", "node is idle"))
         took = sorted(float(end) - float(start) for start, end in map(str.split, times))

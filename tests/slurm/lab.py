@@ -44,7 +44,7 @@ class Lab:
 
     conf: str = ""
     confined: bool = True
-    texts: dict[str, str] = dataclasses.field(default_factory=dict)
+    more: dict[str, str | pathlib.Path] = dataclasses.field(default_factory=dict)
 
     def files(self, cgroup: str) -> dict[str, str | pathlib.Path]:
         """Everything of the lab, by its place: a text, or the file it is a copy of."""
@@ -60,7 +60,7 @@ class Lab:
         if self.confined:
             files[f"{HOME}/cgroup.conf"] = f"CgroupAutomount=no\nConstrainCores=yes\nConstrainRAMSpace=no\n{cgroup}"
         files |= {f"{HOME}/slurm/{path.name}": path for path in KIT.iterdir()}
-        return files | self.texts
+        return files | self.more
 
     def run_here(self, script: str, timeout_s=120) -> subprocess.CompletedProcess:
         """On this machine; cgroup v1."""

@@ -23,10 +23,10 @@ exec {HOME}/bin/zf-tune "$command" --topology "{HOME}/$SLURMD_NODENAME.xml" "$@"
 
 class Partition(SlurmTest):
     def run_partition(self, script: str, conf="") -> str:
-        texts = {f"{HOME}/{node}.xml": SOURCE / f"tests/machines/{machine}.xml" for node, machine in MACHINES.items()}
-        texts[f"{HOME}/stub/zf-tune"] = STUB
+        more = {f"{HOME}/{node}.xml": SOURCE / f"tests/machines/{machine}.xml" for node, machine in MACHINES.items()}
+        more[f"{HOME}/stub/zf-tune"] = STUB
         return self.here(f"export PATH={HOME}/stub:$PATH; cd $lab; mkdir -m 777 out\n{script}", conf=NODES + conf,
-                         confined=False, texts=texts)
+                         confined=False, more=more)
 
     def test_one_node_of_each_class_is_tuned_and_the_slow_one_named(self):
         said = self.run_partition(f"""
@@ -59,7 +59,7 @@ exec {HOME}/bin/zf-tune "$@"
             printf '%b' 'program={HOME}/bin/stub\\n{settings}' >/etc/zf-tune/slurm.conf
             until_true 10 eval '[[ -e /run/lab/checked || -n $(said) ]]'; sleep 2
             sinfo -h -o 'node is %T'; sinfo -h -R -o '%E'; said | uniq""",
-                         conf=conf, texts={f"{HOME}/bin/stub": stub,
+                         conf=conf, more={f"{HOME}/bin/stub": stub,
                                            "/etc/zf-tune/slurm.conf": f"program={HOME}/bin/stub\n{settings}\n"})
 
     def test_good_node_is_not_mentioned(self):

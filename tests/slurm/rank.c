@@ -3,7 +3,6 @@
  *   {"rank":0,"training":"0,4","optimizer":"1","threads":["1","1"],"arena_nodes":"0","own_nodes":"0","note":""}
  * optimizer: its CPUs as the environment has them; threads: the CPU list of each of its threads; *_nodes: the
  * nodes that pages lie on. */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <numaif.h>
 #include <stdio.h>

@@ -4,12 +4,8 @@
 
 #include <cstdio>
 
-#include "base/cpu_list.hpp"
-#include "plan/plan_json.hpp"
 #include "tuner/commands/commands.hpp"
-#include "tuner/machine.hpp"
-#include "tuner/plan_in_memory.hpp"
-#include "tuner/retarget.hpp"
+#include "tuner/launch_here.hpp"
 
 namespace zf {
 namespace {
@@ -31,45 +27,15 @@ CommandSpec spec() {
   return spec;
 }
 
-/// The plan itself where it fits this rank here; else fitted to what is allowed, held in memory, and said so.
-Launch launch_by(Plan plan, LaunchRequest request, const Environment& environment) {
-  const Allowed allowed = read_allowed(SysRoot());
-  if (fits(plan, rank_of(plan, request, environment).value, allowed)) {
-    return launch_of(plan, request, allowed, environment);
-  }
-  std::string note;
-  try {
-    const Plan moved = retarget(plan, read_machine({}));
-    note = fmt::format("{}, made for CPUs {}, is fitted to the CPUs allowed here, {}",
-                       request.plan_path.string(), print(plan.allocation.cpus), print(moved.allocation.cpus));
-    request.plan_path = plan_in_memory(moved);
-    plan = moved;
-  } catch (const Error& error) {
-    if (!request.force) throw;
-    note = error.what();
-  }
-  Launch launch = launch_of(plan, request, allowed, environment);
-  launch.notes.insert(launch.notes.begin(), note);
-  return launch;
-}
-
-/// What the plan asks for; nothing at all when switched off, or when the plan is of no use and --force is
-/// given.
+/// Nothing at all when switched off.
 Launch launch_for(const Arguments& arguments, const Environment& environment) {
   if (switched_off(environment)) return {};
-  const std::string path = arguments.text("plan").value_or(environment.get("ZF_PLAN").value_or("plan.json"));
   LaunchRequest request;
-  request.plan_path = std::filesystem::absolute(path);
+  request.plan_path = std::filesystem::absolute(
+      arguments.text("plan").value_or(environment.get("ZF_PLAN").value_or("plan.json")));
   request.rank = arguments.integer("rank", 0, 65535);
   request.force = arguments.has("force");
-  try {
-    return launch_by(load_plan(path), request, environment);
-  } catch (const Error& error) {
-    if (!request.force) throw;
-    Launch unbound;
-    unbound.notes.push_back(fmt::format("{}; going on, bound to nothing", error.what()));
-    return unbound;
-  }
+  return launch_here(request, environment);
 }
 
 Exit run(const Arguments& arguments) {

@@ -1,0 +1,74 @@
+"""The plugin: `srun --zf-tune` binds each task and its memory before the command starts, and never holds one up."""
+
+import unittest
+
+from lab import BUILD, HOME, kit_conf
+from slurm_case import RANKS, SHOW_RANK, SlurmTest, reports_in
+
+PLUGIN = BUILD / "lib/zf_tune.so"
+
+
+class Spank(SlurmTest):
+    def setUp(self):
+        super().setUp()
+        if not PLUGIN.exists():
+            raise unittest.SkipTest("built without the plugin: install libslurm-dev")
+
+    @staticmethod
+    def with_plugin(words="") -> dict:
+        """Without the TaskProlog: the plugin does its work."""
+        conf = "\n".join(line for line in kit_conf().splitlines() if not line.startswith("TaskProlog")) + "\n"
+        return {"conf": conf, "more": {f"{HOME}/lib/zf_tune.so": PLUGIN,
+                                       "/etc/slurm/plugstack.conf": f"optional {HOME}/lib/zf_tune.so {words}\n"}}
+
+    def test_each_rank_and_its_memory_on_one_node(self):
+        nodes = {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}}
+        said = self.in_guest(f"""
+            class_plan --ranks 2
+            as_user {RANKS} -c4 --zf-tune test-rank
+            as_user {RANKS} -c4 --zf-tune numactl --show""", "2ht", **self.with_plugin())
+        taken = self.assert_each_rank_in_its_place(reports_in(said), nodes)
+        for rank, cpus in enumerate(taken):
+            self.assertLessEqual(cpus, nodes[rank])
+        for node in nodes:
+            self.assertIn(f"preferred node: {node}\n", said)
+
+    def test_plan_is_fitted_to_the_job(self):
+        said = self.here("""
+            class_plan --ranks 1
+            as_user srun -n1 -c1 --cpu-bind=none --zf-tune test-rank 2>&1""", **self.with_plugin())
+        (report,) = reports_in(said)
+        self.assertEqual((report["training"], report["optimizer"]), ("0", "0"))
+        self.assertIn("is fitted to the CPUs allowed here, 0\n", said)
+
+    def test_only_where_it_is_asked_for(self):
+        said = self.here(f"""
+            class_plan --ranks 2
+            as_user {RANKS} {SHOW_RANK}
+            as_user {RANKS} --zf-tune=off {SHOW_RANK}
+            ZF_TUNE=off as_user {RANKS} --zf-tune {SHOW_RANK}
+            echo asked; as_user {RANKS} --zf-tune {SHOW_RANK} | sort""", **self.with_plugin())
+        before, after = said.split("asked\n")
+        self.assertEqual(before, "ran as:\n" * 6)
+        self.assertEqual(after, "ran as:0\nran as:1\n")
+
+    def test_default_of_the_cluster(self):
+        said = self.here(f"""
+            class_plan --ranks 2
+            as_user {RANKS} {SHOW_RANK} | sort
+            as_user {RANKS} --zf-tune=off {SHOW_RANK}
+            cd $lab; mkdir -m 777 out; as_user sbatch -o out/log --exclusive --wrap 'echo batch:$ZF_RANK' >/dev/null
+            until_true 10 job_gone; cat out/log""", **self.with_plugin("default=on"))
+        self.assertEqual(said, "ran as:0\nran as:1\n" + "ran as:\n" * 2 + "batch:\n")
+
+    def test_task_starts_whatever_is_wrong_with_the_plan(self):
+        said = self.here(f"""
+            class_plan --ranks 2
+            echo nonsense >$lab/nonsense; mkfifo -m 666 $lab/fifo
+            for plan in $lab/nonsense $lab/fifo $lab/absent; do
+              ZF_PLAN=$plan as_user {RANKS} --zf-tune {SHOW_RANK} 2>&1
+            done
+            until_true 10 job_gone; sinfo -h -o 'node is %T'""", **self.with_plugin())
+        self.assertEqual(said.count("ran as:\n"), 6, said)
+        self.assertEqual(said.count("going on, bound to nothing"), 6, said)
+        self.assertTrue(said.endswith("node is idle\n"), said)

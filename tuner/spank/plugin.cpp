@@ -1,0 +1,122 @@
+// srun --zf-tune: what `zf-tune exec --force` does, done by Slurm itself to each task, after Slurm's own
+// binding and before the command starts. In plugstack.conf:
+//   optional zf_tune.so [default=on|off] [run=/run/zf-tune]
+// default: for steps that do not give the option (off). run: where the Prolog publishes plans.
+//
+// A task is never held up: whatever is wrong is a line on its stderr, and it starts unbound at worst.
+#include <sys/stat.h>
+
+extern "C" {  // parts of spank.h do without
+#include <slurm/slurm.h>
+#include <slurm/spank.h>
+}
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "tuner/launch_here.hpp"
+
+#pragma GCC visibility push(default)
+extern "C" {  // constants are local in C++ unless said otherwise
+extern const char plugin_name[];
+extern const char plugin_type[];
+extern const unsigned int plugin_version;
+extern const unsigned int spank_plugin_version;
+}
+SPANK_PLUGIN(zf_tune, 1)
+#pragma GCC visibility pop
+
+namespace {
+
+int accept_word(int, const char* word, int) {
+  const std::string_view text = word == nullptr ? "on" : word;
+  return text == "on" || text == "off" ? 0 : -1;
+}
+
+spank_option option() {
+  static char name[] = "zf-tune";
+  static char argument[] = "on|off";
+  static char usage[] = "run each task under its node's plan: bound, its memory near it (docs/slurm.md)";
+  return {name, argument, usage, 2, 0, accept_word};
+}
+
+struct Settings {
+  bool on = false;
+  std::filesystem::path run = "/run/zf-tune";
+};
+
+/// Of plugstack.conf, and the step's own word over it.
+Settings settings_of(spank_t spank, int count, char** words) {
+  Settings settings;
+  for (int i = 0; i < count; ++i) {
+    const std::string_view word = words[i];
+    if (word == "default=on") settings.on = true;
+    if (word.starts_with("run=")) settings.run = word.substr(4);
+  }
+  spank_option asked = option();
+  char* value = nullptr;
+  if (spank_option_getopt(spank, &asked, &value) == ESPANK_SUCCESS)
+    settings.on = value == nullptr || std::string_view(value) != "off";
+  return settings;
+}
+
+zf::Environment environment_of(spank_t spank) {
+  std::map<std::string, std::string> variables;
+  char** words = nullptr;
+  if (spank_get_item(spank, S_JOB_ENV, &words) != ESPANK_SUCCESS) return {};
+  for (; words != nullptr && *words != nullptr; ++words) {
+    const std::string_view word = *words;
+    const auto equals = word.find('=');
+    if (equals != std::string_view::npos) variables.emplace(word.substr(0, equals), word.substr(equals + 1));
+  }
+  return zf::Environment(std::move(variables));
+}
+
+/// The job's own plan, or what the Prolog has published; nothing where others could have written it.
+std::filesystem::path plan_of(const zf::Environment& environment, const std::filesystem::path& run,
+                              std::uint32_t job) {
+  if (const auto own = environment.get("ZF_PLAN"); own && !own->empty()) return *own;
+  struct stat status = {};
+  if (::lstat(run.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return {};
+  if (status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return {};
+  return run / (std::to_string(job) + ".json");
+}
+
+void bind_task(spank_t spank, const Settings& settings) {
+  const zf::Environment environment = environment_of(spank);
+  if (!settings.on || zf::switched_off(environment)) return;
+  std::uint32_t job = 0;
+  std::uint32_t step = 0;
+  int task = 0;
+  if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS || step >= SLURM_MAX_NORMAL_STEP_ID) {
+    return;  // a batch script starts the ranks, and is none
+  }
+  const std::filesystem::path plan = plan_of(environment, settings.run, job);
+  if (plan.empty()) return;
+
+  zf::Launch launch = zf::launch_here({plan, task, true}, environment);
+  zf::apply(launch, true);
+  for (const auto& [name, value] : launch.set) spank_setenv(spank, name.c_str(), value.c_str(), 1);
+  for (const std::string& note : launch.notes) slurm_spank_log("zf-tune: %s", note.c_str());
+}
+
+}  // namespace
+
+[[gnu::visibility("default")]] int slurm_spank_init(spank_t spank, int, char**) {
+  spank_option known = option();
+  return spank_option_register(spank, &known) == ESPANK_SUCCESS ? 0 : -1;
+}
+
+[[gnu::visibility("default")]] int slurm_spank_task_init(spank_t spank, int count, char** words) {
+  try {
+    bind_task(spank, settings_of(spank, count, words));
+  } catch (const std::exception& error) {
+    slurm_spank_log("zf-tune: %s; going on, bound to nothing", error.what());
+  }
+  return 0;
+}
