@@ -97,8 +97,8 @@ double noise_floor_of(const Evidence& evidence, const Workload& workload) {
                               visits_of(evidence, fastest.id));
 }
 
-/// The widest interval around a difference that the choice rests on: to the knee, and to the next fastest.
-double accuracy_of(const Evidence& evidence, const Workload& workload) {
+/// Those whose differences to the fastest the choice rests on: the knee, and the next fastest.
+std::set<int> rivals_of(const Evidence& evidence, const Workload& workload) {
   const CandidateEvidence& fastest = fastest_of(evidence);
   std::set<int> rivals{knee_of(evidence, workload).id};
   const CandidateEvidence* second = nullptr;
@@ -108,9 +108,15 @@ double accuracy_of(const Evidence& evidence, const Workload& workload) {
   }
   if (second != nullptr) rivals.insert(second->id);
   rivals.erase(fastest.id);
+  return rivals;
+}
+
+/// The widest of these intervals.
+double accuracy_of(const Evidence& evidence, const Workload& workload) {
+  const int fastest = fastest_of(evidence).id;
   double accuracy = 0;
-  for (const int id : rivals) {
-    const double half = difference(evidence, workload, fastest.id, id).half_width();
+  for (const int id : rivals_of(evidence, workload)) {
+    const double half = difference(evidence, workload, fastest, id).half_width();
     accuracy = std::max(accuracy, std::min(half, kUnknownAccuracy));
   }
   return accuracy;
@@ -238,6 +244,7 @@ std::vector<int> undecided(const Evidence& evidence, const Workload& workload) {
   const CandidateEvidence& knee = knee_of(evidence, workload);
   const double tie = tie_of(evidence);
   const double wanted = evidence.accuracy_wanted;
+  const std::set<int> rivals = rivals_of(evidence, workload);
   std::set<int> ids;
   for (const CandidateEvidence& candidate : evidence.candidates) {
     if (candidate.id == fastest.id) continue;
@@ -245,7 +252,8 @@ std::vector<int> undecided(const Evidence& evidence, const Workload& workload) {
     if (slower.half_width() <= wanted) continue;
     const bool may_be_faster = slower.low < -wanted;
     const bool may_tie = candidate.pool_threads <= knee.pool_threads && slower.low < tie;
-    if (may_be_faster || (may_tie && is_eligible(candidate))) ids.insert(candidate.id);
+    const bool matters = may_tie || rivals.contains(candidate.id);
+    if (may_be_faster || (matters && is_eligible(candidate))) ids.insert(candidate.id);
   }
   const bool noisy = evidence.noise_floor > wanted;
   for (const CandidateEvidence* candidate : {&fastest, &knee}) {
