@@ -16,7 +16,6 @@ namespace {
 constexpr int kMinVisits = 2;
 constexpr double kHonestExcess = 0.15;  // a step above its roofline by this is still believed
 constexpr double kSlowestPart = 0.1;    // of the roofline
-constexpr double kSurely = 1.25;        // a tie is surely within this many times tie_of()
 constexpr double kUnknownAccuracy = 1;  // an interval without end, as a number
 
 const CandidateEvidence* control_of(const Evidence& evidence, Control control) {
@@ -88,13 +87,11 @@ void summarize_roofline(Evidence& evidence, int ranks) {
 }
 
 double noise_floor_of(const Evidence& evidence, const Workload& workload) {
-  const CandidateEvidence& fastest = fastest_of(evidence);
-  std::vector<std::vector<Observation>> others;
+  std::vector<std::vector<Observation>> candidates;
   for (const CandidateEvidence& candidate : evidence.candidates) {
-    if (candidate.id != fastest.id) others.push_back(periods_of(evidence, workload, candidate.id));
+    candidates.push_back(periods_of(evidence, workload, candidate.id));
   }
-  return noise_between_blocks(periods_of(evidence, workload, fastest.id), others,
-                              visits_of(evidence, fastest.id));
+  return noise_between_blocks(candidates, visits_of(evidence, fastest_of(evidence).id));
 }
 
 /// Those whose differences to the fastest the choice rests on: the knee, and the next fastest.
@@ -120,6 +117,18 @@ double accuracy_of(const Evidence& evidence, const Workload& workload) {
     accuracy = std::max(accuracy, std::min(half, kUnknownAccuracy));
   }
   return accuracy;
+}
+
+/// Half and half, where the noise is above the accuracy wanted and all that any split is faster than that.
+const CandidateEvidence* conservative(const Evidence& evidence, const Workload& workload) {
+  const CandidateEvidence* half = control_of(evidence, Control::half);
+  if (half == nullptr || evidence.noise_floor <= evidence.accuracy_wanted) return nullptr;
+  const auto beats_it = [&](const CandidateEvidence& candidate) {
+    return is_eligible(candidate) && candidate.id != half->id &&
+           !is_noise(difference(evidence, workload, candidate.id, half->id), evidence.noise_floor);
+  };
+  const auto& candidates = evidence.candidates;
+  return std::any_of(candidates.begin(), candidates.end(), beats_it) ? nullptr : half;
 }
 
 std::string cores(int count) { return fmt::format("{} core{}", count, count == 1 ? "" : "s"); }
@@ -232,9 +241,7 @@ const CandidateEvidence& knee_of(const Evidence& evidence, const Workload& workl
   const auto size = [](const CandidateEvidence& c) { return std::pair(c.pool_threads, c.pool_cores); };
   for (const CandidateEvidence& candidate : evidence.candidates) {
     if (!is_eligible(candidate) || size(candidate) >= size(*knee)) continue;
-    const Difference slower = difference(evidence, workload, fastest.id, candidate.id);
-    if (slower.estimate <= tie && (slower.high <= kSurely * tie || std::isinf(slower.high)))
-      knee = &candidate;
+    if (is_tie(difference(evidence, workload, fastest.id, candidate.id), tie)) knee = &candidate;
   }
   return *knee;
 }
@@ -255,12 +262,14 @@ std::vector<int> undecided(const Evidence& evidence, const Workload& workload) {
     const bool matters = may_tie || rivals.contains(candidate.id);
     if (may_be_faster || (matters && is_eligible(candidate))) ids.insert(candidate.id);
   }
+  // Half and half is what the choice falls back to, unless it is surely slower.
+  const CandidateEvidence* half = control_of(evidence, Control::half);
+  if (half != nullptr && difference(evidence, workload, fastest.id, half->id).low > tie) half = nullptr;
   const bool noisy = evidence.noise_floor > wanted;
-  for (const CandidateEvidence* candidate : {&fastest, &knee}) {
+  for (const CandidateEvidence* candidate : {&fastest, &knee, half}) {
+    if (candidate == nullptr) continue;
     if (noisy || visits_of(evidence, candidate->id) < kMinVisits) ids.insert(candidate->id);
   }
-  if (const CandidateEvidence* half = control_of(evidence, Control::half); noisy && half != nullptr)
-    ids.insert(half->id);
   if (!ids.empty()) ids.insert(fastest.id);
   return {ids.begin(), ids.end()};
 }
@@ -270,19 +279,13 @@ Choice choose(const Evidence& evidence, const Workload& workload) {
   const CandidateEvidence* chosen = &knee;
   Choice choice;
   choice.reason = reason_for_knee(evidence, workload, knee);
-  const CandidateEvidence* half = control_of(evidence, Control::half);
-  if (evidence.noise_floor > evidence.accuracy_wanted && half != nullptr && half->id != knee.id) {
-    const int fastest = fastest_of(evidence).id;
-    if (half->id == fastest || difference(evidence, workload, fastest, half->id).low <= 0) {
-      chosen = half;
-      choice.reason = fmt::format(
-          "nothing beats the noise: differences under {:.1f} % cannot be told here, and half and half ({}) "
-          "is no more "
-          "than that behind the fastest ({} at {}); so this is the conservative plan, DeepSpeed's own "
-          "default",
-          100 * evidence.noise_floor, print_duration(half->period_ns_median), fastest_of(evidence).label,
-          print_duration(fastest_of(evidence).period_ns_median));
-    }
+  if (const CandidateEvidence* half = conservative(evidence, workload); half != nullptr && half != &knee) {
+    chosen = half;
+    choice.reason = fmt::format(
+        "nothing beats the noise: differences under {:.1f} % cannot be told here, and no split is surely "
+        "faster than half and half ({}; {} at {}); so this is the conservative plan, DeepSpeed's own default",
+        100 * evidence.noise_floor, print_duration(half->period_ns_median), fastest_of(evidence).label,
+        print_duration(fastest_of(evidence).period_ns_median));
   }
   choice.reason += unbound_note(evidence, workload, *chosen);
   choice.candidate = chosen->id;

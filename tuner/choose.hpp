@@ -38,19 +38,18 @@ const CandidateEvidence& fastest_of(const Evidence& evidence);
 /// How much longer the period of candidate `b` is than that of `a`, round by round.
 Difference difference(const Evidence& evidence, const Workload& workload, int a, int b);
 
-/// The knee: of all eligible candidates that tie with the fastest, the one with the fewest pool threads, then
-/// the fewest cores. One ties when its difference is within tie_of() and surely (95 %) within
-/// one and a quarter times that.
+/// The knee: of all eligible candidates that tie with the fastest (is_tie() by tie_of()), the one with the
+/// fewest pool threads, then the fewest cores.
 const CandidateEvidence& knee_of(const Evidence& evidence, const Workload& workload);
 
 /// Candidates that another visit could help to decide: those whose difference to the fastest is not known to
 /// the accuracy wanted and would change the choice, and the fastest itself; everyone that the choice rests on
-/// is visited twice, and again, with half and half, while the noise floor is above the accuracy wanted.
-/// Empty: decided.
+/// (with half and half, unless that is surely slower) is visited twice, and again while the noise floor is
+/// above the accuracy wanted. Empty: decided.
 std::vector<int> undecided(const Evidence& evidence, const Workload& workload);
 
-/// The choice, and why. The knee; but where the noise is above the accuracy wanted and the fastest cannot be
-/// told from half and half, the latter, as the conservative plan.
+/// The choice, and why. The knee; but where the noise is above the accuracy wanted and no split beats half
+/// and half by more than noise (is_noise()), the latter, as the conservative plan.
 Choice choose(const Evidence& evidence, const Workload& workload);
 
 }  // namespace zf

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <functional>
 #include <new>
 #include <vector>
 
@@ -53,8 +54,7 @@ class SharedReadings {
 /// A fork that runs one rank. Killed, if need be, and collected at the latest by the destructor.
 class RankProcess {
  public:
-  template <class Work>
-  explicit RankProcess(Work&& work) {
+  explicit RankProcess(const std::function<void()>& work) {
     const pid_t parent = ::getpid();
     pid_ = checked(::fork(), "cannot start a process per rank");
     if (pid_ == 0) {
@@ -140,7 +140,7 @@ std::vector<SplitSample> MachineMeter::measure(const Split& split, int samples, 
   const std::size_t ranks = split.ranks.size();
   const SharedReadings shared(ranks, rounds);
   Lockstep& lockstep = shared.lockstep();
-  lockstep.begin(static_cast<std::uint32_t>(ranks), rounds, kWarmUp + 1, deadline_ns);
+  lockstep.begin(static_cast<std::uint32_t>(ranks), rounds, kWarmUp + kLeastSamples, deadline_ns);
 
   std::vector<RankProcess> processes;
   for (std::size_t rank = 0; rank < ranks; ++rank) {

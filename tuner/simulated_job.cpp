@@ -23,17 +23,22 @@ std::uint64_t memory_bytes(const Topology& topology) {
 
 }  // namespace
 
+SimulatedJob simulated_job(SimulatedMachine simulated, const Workload& workload, int ranks) {
+  const Workload spread = on_ranks(workload, ranks);
+  Machine machine{simulated.topology, allowed_from(allowed_inputs_of(simulated.topology))};
+  auto homes = homes_of(machine.topology, machine.allowed, wishes_of(simulated.gpu_nodes, ranks));
+  const WorkingSetSize size = working_set_size(spread.params, ranks, last_level_cache_bytes(machine.topology),
+                                               memory_bytes(machine.topology));
+  return {SimulatedModel(std::move(simulated), spread), std::move(machine), std::move(homes),
+          size.elements_per_rank, size.warning};
+}
+
 SimulatedJob simulated_job(const std::filesystem::path& path, const std::optional<Workload>& workload,
                            std::optional<int> ranks) {
   SimulatedMachine simulated = load_simulated_machine(path);
   const int count = ranks.value_or(simulated.ranks);
-  const Workload spread = on_ranks(workload ? *workload : load_workload(simulated.workload), count);
-  Machine machine{simulated.topology, allowed_from(allowed_inputs_of(simulated.topology))};
-  auto homes = homes_of(machine.topology, machine.allowed, wishes_of(simulated.gpu_nodes, count));
-  const WorkingSetSize size = working_set_size(spread.params, count, last_level_cache_bytes(machine.topology),
-                                               memory_bytes(machine.topology));
-  return {SimulatedModel(std::move(simulated), spread), std::move(machine), std::move(homes),
-          size.elements_per_rank, size.warning};
+  const Workload own = workload ? *workload : load_workload(simulated.workload);
+  return simulated_job(std::move(simulated), own, count);
 }
 
 }  // namespace zf

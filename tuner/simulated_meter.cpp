@@ -44,7 +44,7 @@ std::vector<SplitSample> SimulatedMeter::measure(const Split& split, int samples
     sample.training_bytes = static_cast<std::uint64_t>(static_cast<double>(ideal.training_bytes) * scale_);
     clock_ns_ += period_ns(sample, model_.workload().update_interval) + sample.roofline_ns;
     if (i >= 0) result.push_back(sample);
-    if (!result.empty() && clock_ns_ > deadline_ns) break;
+    if (result.size() >= kLeastSamples && clock_ns_ > deadline_ns) break;
   }
   return result;
 }

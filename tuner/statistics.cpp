@@ -5,11 +5,14 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numbers>
 
 namespace zf {
 namespace {
 
 constexpr double kNormal95 = 1.959964;
+constexpr double kSurely = 1.25;
+constexpr double kDeviationPerMedian = 1.4826;  // of absolute deviations, in a normal distribution
 
 using Blocks = std::map<int, std::vector<double>>;  // logarithms
 
@@ -29,6 +32,49 @@ Blocks as_one_block(const Blocks& blocks) {
   Blocks one;
   for (const auto& [block, values] : blocks) one[0].insert(one[0].end(), values.begin(), values.end());
   return one;
+}
+
+/// One candidate's median in one block, a logarithm.
+struct Visit {
+  int candidate = 0;
+  int block = 0;
+  double value = 0;
+};
+
+std::map<int, int> count_by(const std::vector<Visit>& visits, int Visit::*key) {
+  std::map<int, int> counts;
+  for (const Visit& visit : visits) ++counts[visit.*key];
+  return counts;
+}
+
+/// Without those that stand alone in their block or for their candidate: they have nothing to disagree with.
+std::vector<Visit> visits_of(const std::vector<std::vector<Observation>>& candidates) {
+  std::vector<Visit> visits;
+  for (std::size_t candidate = 0; candidate < candidates.size(); ++candidate) {
+    for (const auto& [block, values] : blocks_of(candidates[candidate])) {
+      visits.push_back({static_cast<int>(candidate), block, median(values)});
+    }
+  }
+  for (std::size_t before = 0; before != visits.size();) {
+    before = visits.size();
+    for (int Visit::*const key : {&Visit::candidate, &Visit::block}) {
+      const auto counts = count_by(visits, key);
+      std::erase_if(visits, [&](const Visit& visit) { return counts.at(visit.*key) < 2; });
+    }
+  }
+  return visits;
+}
+
+double degrees_of_freedom(const std::vector<Visit>& visits) {
+  const auto effects = count_by(visits, &Visit::candidate).size() + count_by(visits, &Visit::block).size();
+  return static_cast<double>(visits.size()) - static_cast<double>(effects) + 1;
+}
+
+void remove_means(std::vector<Visit>& visits, int Visit::*key) {
+  std::map<int, double> sums;
+  for (const Visit& visit : visits) sums[visit.*key] += visit.value;
+  const auto counts = count_by(visits, key);
+  for (Visit& visit : visits) visit.value -= sums.at(visit.*key) / counts.at(visit.*key);
 }
 
 }  // namespace
@@ -76,25 +122,28 @@ Difference compare(const std::vector<Observation>& a, const std::vector<Observat
   return difference;
 }
 
-double noise_between_blocks(const std::vector<Observation>& reference,
-                            const std::vector<std::vector<Observation>>& others, int blocks) {
-  const Blocks base = blocks_of(reference);
-  double squares = 0;
-  int degrees = 0;
-  for (const auto& other : others) {
-    std::vector<double> shifts;
-    for (const auto& [block, values] : blocks_of(other)) {
-      const auto found = base.find(block);
-      if (found != base.end()) shifts.push_back(median(values) - median(found->second));
-    }
-    if (shifts.size() < 2) continue;
-    double mean = 0;
-    for (const double shift : shifts) mean += shift / static_cast<double>(shifts.size());
-    for (const double shift : shifts) squares += (shift - mean) * (shift - mean);
-    degrees += static_cast<int>(shifts.size()) - 1;
+bool is_tie(const Difference& difference, double tie) {
+  return difference.estimate <= tie && (difference.high <= kSurely * tie || std::isinf(difference.high));
+}
+
+bool is_noise(const Difference& difference, double noise) {
+  return difference.estimate <= noise && difference.low <= 0;
+}
+
+double noise_between_blocks(const std::vector<std::vector<Observation>>& candidates, int blocks) {
+  std::vector<Visit> visits = visits_of(candidates);
+  const double freedom = degrees_of_freedom(visits);
+  if (visits.empty() || freedom <= 0) return 0;
+  // What is neither the candidate's nor the block's own; alternating means converge quickly.
+  for (int i = 0; i < 10; ++i) {
+    remove_means(visits, &Visit::candidate);
+    remove_means(visits, &Visit::block);
   }
-  if (degrees == 0) return 0;
-  return kNormal95 * std::sqrt(squares / degrees / std::max(1, blocks));
+  std::vector<double> residuals;
+  for (const Visit& visit : visits) residuals.push_back(std::abs(visit.value));
+  const double deviation =
+      kDeviationPerMedian * median(residuals) * std::sqrt(static_cast<double>(visits.size()) / freedom);
+  return kNormal95 * deviation * std::numbers::sqrt2 / std::sqrt(std::max(1, blocks));
 }
 
 }  // namespace zf

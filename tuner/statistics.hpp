@@ -36,10 +36,18 @@ struct Difference {
 /// Precondition: neither is empty.
 Difference compare(const std::vector<Observation>& a, const std::vector<Observation>& b);
 
+/// Whether that is no difference, or too small a one: at most `tie`, and surely (95 %), where there is enough
+/// to say so, within one and a quarter times that.
+bool is_tie(const Difference& difference, double tie);
+
+/// Whether that is nothing but noise: at most as much, and perhaps (95 %) not there at all.
+bool is_noise(const Difference& difference, double noise);
+
 /// What two visits disagree by: the half-width of a 95 % interval for the difference between two equal
-/// candidates that were visited in `blocks` blocks, judged by how the differences to `reference` vary from
-/// block to block. 0 where no candidate shares two blocks with the reference.
-double noise_between_blocks(const std::vector<Observation>& reference,
-                            const std::vector<std::vector<Observation>>& others, int blocks);
+/// candidates that were visited in `blocks` blocks. Judged by what is left of the candidates' medians in each
+/// block when each candidate's and each block's own level is taken off (two-way layout), by the median
+/// absolute deviation, so that one odd visit does not make all look uncertain. 0 where no two candidates
+/// share two blocks.
+double noise_between_blocks(const std::vector<std::vector<Observation>>& candidates, int blocks);
 
 }  // namespace zf

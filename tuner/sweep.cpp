@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <random>
 #include <set>
 
@@ -14,6 +16,10 @@ namespace zf {
 namespace {
 
 constexpr int kVisitsAgain = 2;
+constexpr int kLongestVisit = 64;  // samples: beyond, rounds would not interleave any more
+/// Of the budget, by phase: where each ends at the latest. However slow the steps, all splits are looked at,
+/// and there is time to settle what the choice rests on.
+constexpr std::array<double, 3> kShares = {0.5, 0.75, 1};
 
 /// The state of one search.
 class Sweep {
@@ -25,6 +31,7 @@ class Sweep {
         meter_(meter),
         limits_(limits),
         progress_(progress),
+        samples_(limits.samples_per_visit),
         random_(limits.seed),
         start_ns_(meter.now()) {
     Evidence& evidence = result_.evidence;
@@ -37,14 +44,9 @@ class Sweep {
 
   SweepResult run() {
     look();
-    while (!ended_ && !result_.splits.empty() && narrow()) {
+    while (!ended_ && !result_.splits.empty() && meter_.now() < end_of(SweepPhase::narrow) && narrow()) {
     }
-    phase_ = SweepPhase::settle;
-    while (!ended_ && !result_.splits.empty()) {
-      const std::vector<int> ids = undecided(evidence(), workload_);
-      if (ids.empty()) break;
-      visit_round(splits_of(ids));
-    }
+    settle();
     return std::move(result_);
   }
 
@@ -87,6 +89,17 @@ class Sweep {
     return true;
   }
 
+  /// Visits get twice as long from round to round, so that a long settling takes few of them.
+  void settle() {
+    phase_ = SweepPhase::settle;
+    while (!ended_ && !result_.splits.empty()) {
+      const std::vector<int> ids = undecided(evidence(), workload_);
+      if (ids.empty()) break;
+      visit_round(splits_of(ids));
+      if (samples_ < kLongestVisit) samples_ *= 2;
+    }
+  }
+
   void visit_round(std::vector<Split> splits) {
     std::shuffle(splits.begin(), splits.end(), random_);
     visit_all(splits);
@@ -95,20 +108,31 @@ class Sweep {
   void visit_all(const std::vector<Split>& splits) {
     round_size_ = static_cast<int>(splits.size());
     visit_in_round_ = 0;
-    for (const Split& split : splits) {
-      if (has_time()) visit(split);
+    for (std::size_t i = 0; i < splits.size(); ++i) {
+      if (has_time()) visit(splits[i], deadline_of_visit(splits.size() - i));
     }
     ++round_;
   }
 
+  Nanoseconds end_of(SweepPhase phase) const {
+    const double share = kShares.at(static_cast<std::size_t>(phase));
+    return start_ns_ + std::llround(share * static_cast<double>(limits_.budget_ns));
+  }
+
+  /// When the next visit should end, so that as many as are left of this round get as much time.
+  Nanoseconds deadline_of_visit(std::size_t visits_left) {
+    const Nanoseconds left = std::max<Nanoseconds>(0, end_of(phase_) - meter_.now());
+    return meter_.now() + left / static_cast<Nanoseconds>(visits_left);
+  }
+
   /// What was measured and can be; all of it where that is nothing.
-  std::vector<SplitSample> measured(const Split& split) {
+  std::vector<SplitSample> measured(const Split& split, Nanoseconds deadline_ns) {
     std::vector<SplitSample> kept;
     std::vector<SplitSample> all;
     for (int attempt = 0; attempt <= kVisitsAgain; ++attempt) {
-      const auto wanted = limits_.samples_per_visit - static_cast<int>(kept.size());
+      const auto wanted = samples_ - static_cast<int>(kept.size());
       if (wanted == 0 || (attempt > 0 && !has_time())) break;
-      const auto samples = meter_.measure(split, wanted, start_ns_ + limits_.budget_ns);
+      const auto samples = meter_.measure(split, wanted, deadline_ns);
       ++result_.visits;
       for (const SplitSample& sample : samples) {
         all.push_back(sample);
@@ -126,9 +150,9 @@ class Sweep {
     return all;
   }
 
-  void visit(const Split& split) {
+  void visit(const Split& split, Nanoseconds deadline_ns) {
     const Nanoseconds begin = meter_.now();
-    const auto samples = measured(split);
+    const auto samples = measured(split, deadline_ns);
     longest_visit_ns_ = std::max(longest_visit_ns_, meter_.now() - begin);
     const int id = id_of(split);
     for (const SplitSample& sample : samples) evidence().samples.push_back({id, round_, sample});
@@ -165,6 +189,7 @@ class Sweep {
   Meter& meter_;
   SweepLimits limits_;
   const std::function<void(const SweepProgress&)>& progress_;
+  int samples_;  ///< wanted of a visit
   std::mt19937 random_;
   SweepResult result_;
   SweepPhase phase_ = SweepPhase::look;

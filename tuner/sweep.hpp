@@ -47,11 +47,13 @@ struct SweepResult {
 };
 
 /// Rounds of visits in random order, so that drift of the machine hits all alike:
-/// - look: the controls and the growing pools, once each;
-/// - narrow: promising_splits(), beside the fastest and the knee, until there are none;
-/// - settle: undecided() ones, until there are none.
-/// A visit whose samples cannot be (is_possible()) is made again, twice at the most. May end without any
-/// candidate, if stopped at once. Throws what the meter throws.
+/// - look: the controls and the growing pools, once each, in half of the budget at the most;
+/// - narrow: promising_splits(), beside the fastest and the knee, until there are none or three quarters of
+///   the budget are spent;
+/// - settle: undecided() ones, until there are none; each round's visits are twice as long.
+/// Where the budget is short of time for samples_per_visit, the visits of a round share it alike, down to
+/// Meter::kLeastSamples each. A visit whose samples cannot be (is_possible()) is made again, twice at the
+/// most. May end without any candidate, if stopped at once. Throws what the meter throws.
 SweepResult sweep(const std::vector<Home>& homes, const Workload& workload, Meter& meter,
                   const SweepLimits& limits, const std::function<void(const SweepProgress&)>& progress);
 

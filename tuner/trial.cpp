@@ -6,7 +6,7 @@
 #include <cassert>
 #include <charconv>
 #include <cmath>
-#include <tuple>
+#include <utility>
 
 #include "base/error.hpp"
 #include "tuner/choose.hpp"
@@ -33,18 +33,64 @@ SplitShape control_shape(Control control) {
   return shape;
 }
 
-std::vector<double> all_values(const TrialCandidate& candidate) {
-  std::vector<double> values;
-  for (const auto& run : candidate.runs) values.insert(values.end(), run.begin(), run.end());
-  return values;
+/// Times, or what takes the place of times where more is better: run by run, the first runs side by side.
+std::vector<Observation> times_of(const Trial& trial, const TrialCandidate& candidate) {
+  std::vector<Observation> times;
+  for (std::size_t run = 0; run < candidate.runs.size(); ++run) {
+    for (const double value : candidate.runs[run]) {
+      times.push_back({static_cast<int>(run), trial.higher_is_better ? 1 / value : value});
+    }
+  }
+  return times;
 }
 
-/// By how much `value` is worse than `best`, relative.
-double loss(const Trial& trial, double value, double best) {
-  return trial.higher_is_better ? best / value - 1 : value / best - 1;
+double median_of(const TrialCandidate& candidate) {
+  std::vector<double> values;
+  for (const auto& run : candidate.runs) values.insert(values.end(), run.begin(), run.end());
+  return median(values);
 }
 
 bool is_eligible(const TrialCandidate& candidate) { return candidate.control != Control::unbound; }
+
+const TrialCandidate* control_of(const Trial& trial, Control control) {
+  const auto found =
+      std::find_if(trial.candidates.begin(), trial.candidates.end(),
+                   [&](const TrialCandidate& candidate) { return candidate.control == control; });
+  return found == trial.candidates.end() ? nullptr : &*found;
+}
+
+/// How much worse b is than a.
+Difference difference(const Trial& trial, const TrialCandidate& a, const TrialCandidate& b) {
+  return compare(times_of(trial, a), times_of(trial, b));
+}
+
+const TrialCandidate& best_of(const Trial& trial) {
+  const auto rank = [&](const TrialCandidate& candidate) {
+    return std::pair(!is_eligible(candidate),
+                     trial.higher_is_better ? -median_of(candidate) : median_of(candidate));
+  };
+  const auto best = std::min_element(trial.candidates.begin(), trial.candidates.end(),
+                                     [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  assert(best != trial.candidates.end() && is_eligible(*best));
+  return *best;
+}
+
+/// By any other, and by more than noise.
+bool is_beaten(const Trial& trial, const TrialCandidate& half, double noise) {
+  return std::any_of(trial.candidates.begin(), trial.candidates.end(), [&](const TrialCandidate& other) {
+    return is_eligible(other) && &other != &half && !is_noise(difference(trial, other, half), noise);
+  });
+}
+
+/// Of those that tie with the best, the one with the smallest pool.
+const TrialCandidate& knee_of(const Trial& trial, const TrialCandidate& best, double tie) {
+  const TrialCandidate* knee = &best;
+  for (const TrialCandidate& candidate : trial.candidates) {
+    if (!is_eligible(candidate) || candidate.pool_threads >= knee->pool_threads) continue;
+    if (is_tie(difference(trial, best, candidate), tie)) knee = &candidate;
+  }
+  return *knee;
+}
 
 }  // namespace
 
@@ -109,51 +155,40 @@ std::size_t warmup_of(std::size_t values, std::optional<int> asked) {
 }
 
 double noise_of(const Trial& trial) {
-  std::vector<double> ranges;
-  for (const TrialCandidate& candidate : trial.candidates) {
-    if (candidate.runs.size() < 2) continue;
-    std::vector<double> medians;
-    for (const auto& run : candidate.runs) medians.push_back(median(run));
-    const auto [low, high] = std::minmax_element(medians.begin(), medians.end());
-    ranges.push_back((*high - *low) / median(medians));
-  }
-  return ranges.empty() ? 0 : median(ranges);
+  std::vector<std::vector<Observation>> candidates;
+  for (const TrialCandidate& candidate : trial.candidates) candidates.push_back(times_of(trial, candidate));
+  return noise_between_blocks(candidates, static_cast<int>(best_of(trial).runs.size()));
 }
 
 std::string judge(Trial& trial) {
-  for (TrialCandidate& candidate : trial.candidates) candidate.median = median(all_values(candidate));
-  const auto better = [&](const TrialCandidate& a, const TrialCandidate& b) {
-    return trial.higher_is_better ? a.median > b.median : a.median < b.median;
-  };
-  const auto& fastest = *std::min_element(trial.candidates.begin(), trial.candidates.end(),
-                                          [&](const TrialCandidate& a, const TrialCandidate& b) {
-                                            if (is_eligible(a) != is_eligible(b)) return is_eligible(a);
-                                            return better(a, b);
-                                          });
-  assert(is_eligible(fastest));
-  const double tie = std::max(kTie, noise_of(trial));
-  const auto rank = [&](const TrialCandidate& candidate) {
-    const double lost = loss(trial, candidate.median, fastest.median);
-    return std::tuple(!is_eligible(candidate), lost > tie, candidate.pool_threads, lost);
-  };
-  const auto winner =
-      std::min_element(trial.candidates.begin(), trial.candidates.end(),
-                       [&](const TrialCandidate& a, const TrialCandidate& b) { return rank(a) < rank(b); });
-  trial.winner = static_cast<int>(winner - trial.candidates.begin());
+  for (TrialCandidate& candidate : trial.candidates) candidate.median = median_of(candidate);
+  const TrialCandidate& best = best_of(trial);
+  const double noise = noise_of(trial);
+  const double tie = std::max(kTie, noise);
+  const TrialCandidate* winner = &knee_of(trial, best, tie);
+  const TrialCandidate* half = noise > kTie ? control_of(trial, Control::half) : nullptr;
+  const bool in_the_noise = half != nullptr && half != winner && !is_beaten(trial, *half, noise);
+  if (in_the_noise) winner = half;
+  trial.winner = static_cast<int>(winner - trial.candidates.data());
 
   std::string reason = fmt::format("the job itself: {:.4g} with {}", winner->median, winner->label);
-  if (&*winner != &fastest) {
+  if (in_the_noise) {
+    reason += fmt::format(
+        ", the conservative plan: runs under one split differ by {:.1f} %, and nothing beats it by more "
+        "({:.4g} with {})",
+        100 * noise, best.median, best.label);
+  } else if (winner != &best) {
     reason += fmt::format(", a tie (within {:.1f} %) with the best ({:.4g} with {}), and the smaller pool",
-                          100 * tie, fastest.median, fastest.label);
+                          100 * tie, best.median, best.label);
   } else {
     reason +=
         fmt::format(", the best of {} splits (ties within {:.1f} %)", trial.candidates.size(), 100 * tie);
   }
-  for (const TrialCandidate& other : trial.candidates) {
-    const bool unbound_wins = !is_eligible(other) && loss(trial, winner->median, other.median) > tie;
-    if (!unbound_wins) continue;
-    reason += fmt::format(
-        "; unbound was better still, {:.4g}, which no plan can say: start the job without one", other.median);
+  const TrialCandidate* unbound = control_of(trial, Control::unbound);
+  if (unbound != nullptr && difference(trial, *unbound, *winner).low > tie) {
+    reason +=
+        fmt::format("; unbound was better still, {:.4g}, which no plan can say: start the job without one",
+                    unbound->median);
   }
   return reason;
 }

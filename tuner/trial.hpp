@@ -43,13 +43,13 @@ class Metric {
 /// where there are two. Never all of them.
 std::size_t warmup_of(std::size_t values, std::optional<int> asked);
 
-/// Fills in the medians and the winner: of all splits that tie with the best (by less than the larger of kTie
-/// and noise_of()) the one with the smallest pool; never unbound. Returns why, in words. Precondition: every
-/// candidate has a run, one of them is eligible.
+/// Fills in the medians and the winner, as choose() does for a sweep, with runs for rounds: of all splits
+/// that tie with the best (is_tie() by the larger of kTie and noise_of()) the one with the smallest pool;
+/// never unbound. Where the noise is above kTie and nothing beats half and half by more, that one.
+/// Returns why, in words. Precondition: every candidate has a run, one of them is eligible.
 std::string judge(Trial& trial);
 
-/// How far apart the medians of two runs under the same split lie: the median over candidates of (largest -
-/// smallest) / median; 0 where none ran twice.
+/// What two runs under the same split disagree by (noise_between_blocks()); 0 where no two ran twice.
 double noise_of(const Trial& trial);
 
 }  // namespace zf

@@ -20,6 +20,7 @@
 #include "tuner/statistics.hpp"
 #include "tuner/sweep.hpp"
 #include "tuner/table.hpp"
+#include "tuner/topology_hwloc.hpp"
 #include "tuner/workload_file.hpp"
 
 namespace zf {
@@ -29,6 +30,7 @@ namespace {
 constexpr double kRegretOf95 = 0.03;
 constexpr double kRegretOfAll = 0.08;
 constexpr int kEvaluations = 60;
+constexpr double kVisitsPerDoubling = 8;  // of the core count: no faster than its logarithm
 
 double period_of(const SimulatedJob& job, const Split& split) {
   return static_cast<double>(period_ns(job.model.times_of(split), job.model.workload().update_interval));
@@ -101,6 +103,13 @@ Workload varied(Workload workload, const Variant& variant) {
   return workload;
 }
 
+SweepResult swept(const SimulatedJob& job, int seed) {
+  SimulatedMeter meter(job.model, job.elements_per_rank, static_cast<std::uint64_t>(seed));
+  SweepLimits limits;
+  limits.seed = static_cast<unsigned>(seed);
+  return sweep(job.homes, job.model.workload(), meter, limits, nullptr);
+}
+
 Row measure(const std::filesystem::path& path, const Variant& variant, int seeds) {
   const Workload own = load_workload(load_simulated_machine(path).workload);
   const SimulatedJob job = simulated_job(path, varied(own, variant), {});
@@ -114,10 +123,7 @@ Row measure(const std::filesystem::path& path, const Variant& variant, int seeds
           "",
           best.split.label};
   for (int seed = 1; seed <= seeds; ++seed) {
-    SimulatedMeter meter(job.model, job.elements_per_rank, static_cast<std::uint64_t>(seed));
-    SweepLimits limits;
-    limits.seed = static_cast<unsigned>(seed);
-    const SweepResult result = sweep(job.homes, job.model.workload(), meter, limits, nullptr);
+    const SweepResult result = swept(job, seed);
     const Choice choice = choose(result.evidence, job.model.workload());
     const Split& chosen = result.splits[static_cast<std::size_t>(choice.candidate)];
     row.regrets.push_back(period_of(job, chosen) / best.period_ns - 1);
@@ -129,6 +135,47 @@ Row measure(const std::filesystem::path& path, const Variant& variant, int seeds
 }
 
 std::string percent(double value) { return fmt::format("{:.2f} %", 100 * value); }
+
+/// One rank on a machine of that many cores: the same cores in the same L3 groups, as much bandwidth for
+/// each.
+SimulatedJob scaled_job(SimulatedMachine machine, int cores) {
+  const auto scale = static_cast<double>(cores) / static_cast<double>(machine.topology.cores.size());
+  machine.topology =
+      read_topology({fmt::format("pack:1 [numa(memory=960GiB)] l3u:{} core:8 pu:1", cores / 8), {}});
+  machine.memory.node_bytes_per_s *= scale;
+  const Workload workload = load_workload(machine.workload);
+  return simulated_job(std::move(machine), varied(workload, kVariants[1]), 1);
+}
+
+/// Whether the visits grow no faster than promised over machines of 8 to 512 cores.
+bool show_growth(const std::filesystem::path& path, int seeds) {
+  using enum Table::Align;
+  Table table({{"cores"}, {"splits p50"}, {"visits p50"}, {"max"}});
+  constexpr int kFewest = 8;
+  constexpr int kMost = 512;
+  double first = 0;
+  double last = 0;
+  for (int cores = kFewest; cores <= kMost; cores *= 2) {
+    const SimulatedJob job = scaled_job(load_simulated_machine(path), cores);
+    std::vector<double> visits;
+    std::vector<double> splits;
+    for (int seed = 1; seed <= seeds; ++seed) {
+      const SweepResult result = swept(job, seed);
+      visits.push_back(result.visits);
+      splits.push_back(static_cast<double>(result.splits.size()));
+    }
+    last = median(visits);
+    if (cores == kFewest) first = last;
+    table.add({std::to_string(cores), fmt::format("{:.0f}", median(splits)), fmt::format("{:.0f}", last),
+               fmt::format("{:.0f}", quantile(visits, 1))});
+  }
+  const double per_doubling = (last - first) / std::log2(kMost / kFewest);
+  const bool kept = per_doubling <= kVisitsPerDoubling;
+  fmt::print(
+      "\n{} with other numbers of cores, every step: {:.1f} visits per doubling; promised: <= {}{}\n\n{}",
+      path.stem().string(), per_doubling, kVisitsPerDoubling, kept ? "" : " BROKEN", table.print());
+  return kept;
+}
 
 int run(int seeds, const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> machines;
@@ -163,7 +210,7 @@ int run(int seeds, const std::filesystem::path& folder) {
   }
   fmt::print("{} seeds each; promised: regret p95 <= {}, max <= {}, visits <= {}\n\n{}", seeds,
              percent(kRegretOf95), percent(kRegretOfAll), kEvaluations, table.print());
-  return kept ? 0 : 1;
+  return show_growth(folder / "grace-hopper.json", seeds) && kept ? 0 : 1;
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ Plan slurm_sparse_32() {
   evidence.scale = 0.174;
   evidence.isa = "avx512";
   evidence.accuracy_wanted = 0.02;
-  
+
   const std::vector<Home> homes = homes_of(topology, allowed, std::vector<RankWish>(2));
   add_candidate(evidence, split_of(homes, {.control = Control::unbound}), {171.0, 183.2, 176.4},
                 {44.1, 46.0, 45.2});

@@ -86,9 +86,9 @@ TEST(Statistics, VisitsThatDisagreeAreNoiseEvenIfEachIsQuiet) {
       other.push_back({block, block % 2 == 0 ? 1.1 : 0.9});
     }
   }
-  EXPECT_GT(noise_between_blocks(reference, {other}, 6), 0.05);
-  EXPECT_EQ(noise_between_blocks(reference, {reference}, 6), 0);
-  EXPECT_EQ(noise_between_blocks({{0, 1}}, {{{0, 2}}}, 1), 0) << "one visit each says nothing";
+  EXPECT_GT(noise_between_blocks({reference, other}, 6), 0.05);
+  EXPECT_EQ(noise_between_blocks({reference, reference}, 6), 0);
+  EXPECT_EQ(noise_between_blocks({{{0, 1}}, {{0, 2}}}, 1), 0) << "one visit each says nothing";
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ class SaturatingMeter : public Meter {
 };
 
 /// The knee of a sweep over this machine.
-CandidateEvidence knee_after(Meter& meter, const std::vector<Home>& on, SweepLimits limits = {}) {
+CandidateEvidence knee_after(Meter& meter, const std::vector<Home>& on, const SweepLimits& limits = {}) {
   const Workload workload = alone(static_cast<int>(on.size()));
   const SweepResult result = sweep(on, workload, meter, limits, nullptr);
   return knee_of(result.evidence, workload);
