@@ -53,7 +53,9 @@ std::string progress_line(const SweepProgress& progress, std::size_t width) {
 ProgressDisplay::ProgressDisplay(bool quiet)
     : mode_(quiet                          ? Mode::silent
             : ::isatty(STDERR_FILENO) == 1 ? Mode::live
-                                           : Mode::plain) {}
+                                           : Mode::plain) {
+  if (mode_ == Mode::live) fmt::print(stderr, "measuring the first split…");
+}
 
 ProgressDisplay::~ProgressDisplay() {
   if (mode_ == Mode::live) fmt::print(stderr, "\r\x1b[K");

@@ -24,7 +24,7 @@ struct SimulatedJob {
 /// A machine with a workload on so many ranks; or the machine of `path` with its own workload, or with
 /// `workload`, and as many ranks as the machine's file says. Ranks live near their GPUs. Throws Error like
 /// load_simulated_machine(), load_workload() and homes_of().
-SimulatedJob simulated_job(SimulatedMachine machine, const Workload& workload, int ranks);
+SimulatedJob simulated_job(SimulatedMachine simulated, const Workload& workload, int ranks);
 SimulatedJob simulated_job(const std::filesystem::path& path, const std::optional<Workload>& workload,
                            std::optional<int> ranks);
 
