@@ -17,7 +17,8 @@ class ProgressDisplay {
  public:
   enum class Mode { silent, live, plain };
 
-  /// Says at once that something is going on. Live where stderr is a terminal, plain where it is not, silent if asked for.
+  /// Says at once that something is going on. Live where stderr is a terminal, plain where it is not, silent
+  /// if asked for.
   explicit ProgressDisplay(bool quiet);
   /// Takes the live line away.
   ~ProgressDisplay();
