@@ -7,7 +7,6 @@
 
 #include "base/cpu_list.hpp"
 #include "tuner/choose.hpp"
-#include "tuner/table.hpp"
 #include "tuner/values.hpp"
 
 namespace zf {
@@ -25,15 +24,15 @@ std::string limits(const Allocation& allocation) {
   return text;
 }
 
-double bytes_per_s(const Plan& plan, Nanoseconds step_ns) {
+}  // namespace
+
+double step_bytes_per_s(const Plan& plan, Nanoseconds step_ns) {
   const auto bytes = static_cast<double>(plan.evidence.elements_per_rank * kAdamBytesPerParam);
   return bytes * static_cast<double>(plan.ranks.size()) / static_cast<double>(step_ns) *
          static_cast<double>(kSecondNs);
 }
 
-}  // namespace
-
-std::string explain_bindings(const Plan& plan) {
+Table bindings_table(const Plan& plan) {
   using enum Table::Align;
   Table table({{"rank"},
                {"training CPUs", left},
@@ -46,25 +45,25 @@ std::string explain_bindings(const Plan& plan) {
                print(rank.optimizer.cpus), "node " + print(rank.optimizer.mems),
                rank.shared ? "shared" : ""});
   }
-  return table.print();
+  return table;
 }
 
-std::string explain_trial(const Trial& trial) {
+Table trial_table(const Trial& trial) {
   using enum Table::Align;
   Table table({{"", left}, {"split", left}, {"pool threads"}, {"median"}, {"against"}, {"runs"}, {"values"}});
   const TrialCandidate& winner = trial.candidates.at(static_cast<std::size_t>(trial.winner));
   for (const TrialCandidate& candidate : trial.candidates) {
     std::size_t values = 0;
     for (const auto& run : candidate.runs) values += run.size();
-    table.add({&candidate == &winner ? ">" : "", candidate.label, std::to_string(candidate.pool_threads),
-               fmt::format("{:.4g}", candidate.median),
+    table.add({&candidate == &winner ? kChosenMark : "", candidate.label,
+               std::to_string(candidate.pool_threads), fmt::format("{:.4g}", candidate.median),
                fmt::format("{:+.1f} %", 100 * (candidate.median / winner.median - 1)),
                std::to_string(candidate.runs.size()), std::to_string(values)});
   }
-  return table.print();
+  return table;
 }
 
-std::string explain_evidence(const Plan& plan) {
+Table evidence_table(const Plan& plan) {
   using enum Table::Align;
   Table table({{"", left},
                {"split", left},
@@ -89,40 +88,49 @@ std::string explain_evidence(const Plan& plan) {
     const auto samples =
         std::count_if(plan.evidence.samples.begin(), plan.evidence.samples.end(),
                       [&](const Sample& sample) { return sample.candidate == candidate.id; });
-    table.add({chosen ? ">" : "", candidate.label, std::to_string(candidate.reserved_cores),
+    table.add({chosen ? kChosenMark : "", candidate.label, std::to_string(candidate.reserved_cores),
                std::to_string(candidate.pool_threads), print_duration(candidate.period_ns_median),
                fmt::format("{:.1f} %", 100 * candidate.period_spread),
                print_duration(candidate.step_ns_median), time_or_none(candidate.training_ns_median),
                time_or_none(candidate.exposed_ns_median), time_or_none(candidate.launch_delay_p99_ns),
-               fmt::format("{:.1f}", bytes_per_s(plan, candidate.step_ns_median) / 1e9),
+               fmt::format("{:.1f}", step_bytes_per_s(plan, candidate.step_ns_median) / 1e9),
                fmt::format("{:.2f}", candidate.roofline_ratio), std::to_string(samples)});
   }
-  return table.print();
+  return table;
+}
+
+std::vector<Fact> facts_of(const Plan& plan) {
+  const MachineClass& machine = plan.machine;
+  return {
+      {"Machine",
+       fmt::format("{}: {}, {} with CPUs, {}, {} ({})", machine.model.empty() ? "unknown CPU" : machine.model,
+                   counted(machine.packages, "package"), counted(machine.numa_nodes, "NUMA node"),
+                   counted(machine.cores, "core"), counted(machine.pus, "PU"), machine.fingerprint)},
+      {"Allocation", fmt::format("CPUs {}, memory nodes {}{}", print(plan.allocation.cpus),
+                                 print(plan.allocation.mems), limits(plan.allocation))},
+      {"Workload", fmt::format("{}: {} parameters on {}", plan.workload.name,
+                               print_quantity(plan.workload.params), counted(plan.workload.ranks, "rank"))}};
+}
+
+std::string measured_in_words(const Plan& plan) {
+  const Evidence& evidence = plan.evidence;
+  const bool simulated = evidence.isa == kSimulated;
+  return fmt::format("{} with all ranks at once, {} per rank{}; differences under {:.1f} % are ties",
+                     simulated ? "Simulated" : "Measured", print_bytes(evidence.working_set_bytes_per_rank),
+                     simulated ? "" : fmt::format(", {} kernels", evidence.isa), 100 * tie_of(evidence));
 }
 
 std::string explain(const Plan& plan) {
   std::string text =
       fmt::format("A plan by {}, made at {} on {}\n\n", plan.made.by, plan.made.at, plan.made.host);
-  text += fmt::format("Machine     {}: {}, {} with CPUs, {}, {} ({})\n",
-                      plan.machine.model.empty() ? "unknown CPU" : plan.machine.model,
-                      counted(plan.machine.packages, "package"),
-                      counted(plan.machine.numa_nodes, "NUMA node"), counted(plan.machine.cores, "core"),
-                      counted(plan.machine.pus, "PU"), plan.machine.fingerprint);
-  text += fmt::format("Allocation  CPUs {}, memory nodes {}{}\n", print(plan.allocation.cpus),
-                      print(plan.allocation.mems), limits(plan.allocation));
-  text += fmt::format("Workload    {}: {} parameters on {}\n\n", plan.workload.name,
-                      print_quantity(plan.workload.params), counted(plan.workload.ranks, "rank"));
-  text += explain_bindings(plan) + "\n";
+  for (const Fact& fact : facts_of(plan)) text += fmt::format("{:<12}{}\n", fact.name, fact.text);
+  text += fmt::format("\n{}\n", bindings_table(plan).print());
   if (!plan.evidence.candidates.empty()) {
-    text += fmt::format(
-        "Measured with all ranks at once, {} per rank, {} kernels; differences under {:.1f} % are ties:\n",
-        print_bytes(plan.evidence.working_set_bytes_per_rank), plan.evidence.isa,
-        100 * tie_of(plan.evidence));
-    text += explain_evidence(plan) + "\n";
+    text += fmt::format("{}:\n{}\n", measured_in_words(plan), evidence_table(plan).print());
   }
   if (plan.trial) {
-    text += fmt::format("Tried by the job itself ({}), which said:\n", plan.trial->command);
-    text += explain_trial(*plan.trial) + "\n";
+    text += fmt::format("Tried by the job itself ({}), which said:\n{}\n", plan.trial->command,
+                        trial_table(*plan.trial).print());
   }
   text += fmt::format("Why: {}.\n", plan.choice.reason);
   for (const std::string& warning : plan.warnings) text += fmt::format("Warning: {}.\n", warning);

@@ -11,18 +11,21 @@
 
 namespace zf {
 
-PlanOutput::PlanOutput(std::string target) : target_(std::move(target)) {
-  if (target_ == "-") return;
-  const std::filesystem::path path(target_);
+void need_writable(const std::filesystem::path& path, std::string_view flag) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    throw Error(Exit::usage, fmt::format("-o {}: is a folder", target_), "name a file in it");
+    throw Error(Exit::usage, fmt::format("{} {}: is a folder", flag, path.string()), "name a file in it");
   }
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (::access(folder.c_str(), W_OK | X_OK) != 0) {
-    throw Error(Exit::usage, fmt::format("-o {}: {}: {}", target_, folder.string(), errno_text(errno)),
+    throw Error(Exit::usage,
+                fmt::format("{} {}: {}: {}", flag, path.string(), folder.string(), errno_text(errno)),
                 "name a file in a folder that you may write to");
   }
+}
+
+PlanOutput::PlanOutput(std::string target) : target_(std::move(target)) {
+  if (target_ != "-") need_writable(target_, "-o");
 }
 
 void PlanOutput::write(const Plan& plan) const {

@@ -3,10 +3,15 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "plan/plan.hpp"
 
 namespace zf {
+
+/// Throws Error(usage) when `path` is a folder, or when its folder cannot be written to. `flag`: the option
+/// that named it.
+void need_writable(const std::filesystem::path& path, std::string_view flag);
 
 class PlanOutput {
  public:

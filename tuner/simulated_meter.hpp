@@ -17,7 +17,7 @@ class SimulatedMeter : public Meter {
   std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override;
   std::uint64_t elements_per_rank() const override { return elements_; }
   double scale() const override { return scale_; }
-  std::string isa() const override { return "simulated"; }
+  std::string isa() const override { return kSimulated; }
   Nanoseconds now() const override { return clock_ns_; }
 
  private:

@@ -20,6 +20,9 @@ class Table {
   /// Precondition: one cell per column.
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
+  const std::vector<Column>& columns() const { return columns_; }
+  const std::vector<std::vector<std::string>>& rows() const { return rows_; }
+
   /// Title line and rows, each line indented by two blanks and ended by a newline.
   std::string print() const;
 

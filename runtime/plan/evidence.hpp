@@ -84,6 +84,9 @@ struct Roofline {
   bool operator==(const Roofline&) const = default;
 };
 
+/// Evidence::isa where a simulated machine was asked, and nothing was measured on a real one.
+inline constexpr const char* kSimulated = "simulated";
+
 struct Evidence {
   Roofline roofline;
   std::uint64_t elements_per_rank = 0;

@@ -2,8 +2,15 @@
 
 #include <fmt/core.h>
 
+#include <cstdio>
+#include <optional>
+
 #include "plan/plan_json.hpp"
 #include "tuner/commands/commands.hpp"
+#include "tuner/commands/report_option.hpp"
+#include "tuner/fingerprint.hpp"
+#include "tuner/simulated_machine.hpp"
+#include "tuner/topology_hwloc.hpp"
 
 namespace zf {
 namespace {
@@ -11,15 +18,49 @@ namespace {
 CommandSpec spec() {
   return {
       "explain",
-      "explain [PLAN]",
+      "explain [--report FILE] [PLAN]",
       "Says in words what a plan (default: plan.json) binds where, what was measured, and why it was chosen.",
-      {},
+      {report_option(),
+       {"topology", 0, "FILE|TEXT",
+        "the machine that the report draws: an hwloc XML file or a synthetic description (default: this one, "
+        "if the plan is for such a machine)"},
+       {"simulate", 0, "FILE", "the machine that the report draws: the simulated one of this file"}},
       1};
 }
 
+/// The machine that was named, if one was.
+std::optional<Topology> named_machine(const Arguments& arguments, bool wanted) {
+  for (const char* const option : {"topology", "simulate"}) {
+    if (!arguments.has(option) || wanted) continue;
+    throw Error(Exit::usage, fmt::format("zf-tune explain: --{} is about the machine of a report", option),
+                "say --report FILE as well, or leave it out");
+  }
+  if (const auto file = arguments.text("simulate")) return load_simulated_machine(*file).topology;
+  if (const auto topology = arguments.text("topology")) return read_topology({*topology, {}});
+  return std::nullopt;
+}
+
+void write_report(const Plan& plan, const std::optional<Topology>& named, const ReportOutput& report) {
+  const Topology machine = named ? *named : read_topology({});
+  const auto differences = class_differences(plan.machine, machine_class_of(machine));
+  if (differences.empty()) return report.write(plan, &machine);
+  if (named) {
+    throw Error(Exit::stale_plan,
+                fmt::format("the plan is not for {}: {}", machine.source, differences.front()),
+                "name the machine that the plan was made for");
+  }
+  fmt::print(stderr,
+             "this machine is not of the plan's class: the report draws no nodes and caches "
+             "(--topology or --simulate: name the plan's)\n");
+  report.write(plan, nullptr);
+}
+
 Exit run(const Arguments& arguments) {
-  fmt::print("{}",
-             explain(load_plan(arguments.positionals.empty() ? "plan.json" : arguments.positionals.front())));
+  const ReportOutput report(arguments);
+  const auto named = named_machine(arguments, report.wanted());
+  const Plan plan = load_plan(arguments.positionals.empty() ? "plan.json" : arguments.positionals.front());
+  fmt::print("{}", explain(plan));
+  if (report.wanted()) write_report(plan, named, report);
   return Exit::done;
 }
 

@@ -12,6 +12,7 @@
 #include "tuner/choose.hpp"
 #include "tuner/command_line.hpp"
 #include "tuner/commands/commands.hpp"
+#include "tuner/commands/report_option.hpp"
 #include "tuner/commands/shared_arguments.hpp"
 #include "tuner/deepspeed_homes.hpp"
 #include "tuner/demand.hpp"
@@ -55,6 +56,7 @@ CommandSpec spec() {
           {"simulate", 0, "FILE",
            "sweep a simulated machine, e.g. one of configs/machines, instead of this one"},
           for_deepspeed_option(),
+          report_option(),
           {"quiet", 'q', "", "no progress, no table: only the plan, and errors"},
       })};
 }
@@ -191,6 +193,7 @@ std::string cost_for_deepspeed(const Job& job, const std::vector<Home>& free_hom
 Exit run(const Arguments& arguments) {
   const std::string target = arguments.text("output").value_or("plan.json");
   const PlanOutput output(target);
+  const ReportOutput report(arguments);
   SweepLimits limits = limits_of(arguments);
   const int seed = arguments.integer("seed", 0, std::numeric_limits<int>::max()).value_or(1);
   limits.seed = static_cast<unsigned>(seed);
@@ -235,6 +238,7 @@ Exit run(const Arguments& arguments) {
   const Plan plan = assemble(provenance_of(command_line()), job.machine, job.workload, chosen, choice,
                              std::move(result.evidence), std::move(warnings));
   output.write(plan);
+  report.write(plan, &job.machine.topology);
   if (!quiet) fmt::print(stderr, "\n{}", explain(plan));
   return Exit::done;
 }

@@ -19,11 +19,11 @@ TEST(Explain, SaysWhoGetsWhatAndWhy) {
   EXPECT_THAT(text, HasSubstr("0,4-11,21-26,30-46"));
   EXPECT_THAT(text, HasSubstr("Why: " + plan.choice.reason));
   for (const RankBinding& rank : plan.ranks) EXPECT_FALSE(rank.shared);
-  EXPECT_THAT(explain_bindings(plan), Not(HasSubstr("shared")));
+  EXPECT_THAT(bindings_table(plan).print(), Not(HasSubstr("shared")));
 }
 
 TEST(Explain, MarksTheChosenCandidateAndNoOther) {
-  const std::string table = explain_evidence(example("slurm-sparse-32.json"));
+  const std::string table = evidence_table(example("slurm-sparse-32.json")).print();
   EXPECT_THAT(table, HasSubstr("  >  pool 6, compact"));
   EXPECT_EQ(table.find('>'), table.rfind('>'));
   EXPECT_LT(table.find("pool 4"), table.find("pool 6")) << "fewest threads first";

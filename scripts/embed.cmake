@@ -1,0 +1,15 @@
+# Text files as constants of a C++ source, for a program that must find them without looking for them.
+# usage: cmake -D OUTPUT=FILE.cpp -D HEADER=declares/them.hpp -D kName=FILE ... -D NAMES=kName,... -P embed.cmake
+string(REPLACE "," ";" names "${NAMES}")
+set(source "// Made by scripts/embed.cmake.\n#include \"${HEADER}\"\n\nnamespace zf {\n\n")
+foreach(name IN LISTS names)
+  file(READ ${${name}} text)
+  foreach(end IN ITEMS ")zf_text\"" "</script" "</style")
+    string(FIND "${text}" "${end}" at)
+    if(NOT at EQUAL -1)
+      message(FATAL_ERROR "${${name}}: has ${end} in it, which would end the text too early")
+    endif()
+  endforeach()
+  string(APPEND source "const std::string_view ${name} = R\"zf_text(${text})zf_text\";\n\n")
+endforeach()
+file(WRITE ${OUTPUT} "${source}}  // namespace zf\n")

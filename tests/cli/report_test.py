@@ -1,0 +1,82 @@
+"""zf-tune tune --report, and explain --report: which page is written when, and what it says of which machine."""
+
+import os
+import re
+
+from zf_cli import DONE, SOURCE, STALE, USAGE, CommandTest
+
+MACHINES = SOURCE / "configs/machines"
+SIMULATED = ("--simulate", MACHINES / "xeon-2x16-2gpu.json")
+
+
+class Report(CommandTest):
+    def page(self, name="r.html") -> str:
+        return (self.folder / name).read_text()
+
+    def test_tune_writes_it_beside_the_plan(self):
+        self.assert_exit(self.run_tune("tune", "--budget", "2s", "--params", "1M", "--report", "r.html"), DONE)
+        page = self.page()
+        self.assertIn('id="sides-chart"', page)
+        self.assertNotIn("Simulated", page)
+        for cpu in os.sched_getaffinity(0):
+            self.assertIn(f'title="CPU {cpu}: ', page)
+
+    def test_a_simulated_machine_is_drawn_and_called_so(self):
+        result = self.run_tune("tune", *SIMULATED, "-q", "--report", "r.html")
+        self.assert_exit(result, DONE)
+        self.assertIn("wrote r.html", result.stderr)
+        page = self.page()
+        self.assertIn("Simulated: no figure on this page was measured on a real machine.", page)
+        self.assertEqual(page.count('class="box node"'), 2)
+        self.assertEqual(len(set(re.findall(r'title="CPU (\d+):', page))), 64)
+
+    def test_explain_gives_the_same_page_later(self):
+        self.assert_exit(self.run_tune("tune", *SIMULATED, "-q", "-o", "x.json", "--report", "now.html"), DONE)
+        result = self.run_tune("explain", *SIMULATED, "--report", "later.html", "x.json")
+        self.assert_exit(result, DONE)
+        self.assertIn("Why: ", result.stdout)
+        self.assertEqual(self.page("later.html"), self.page("now.html"))
+
+    def test_without_a_measurement_it_says_so(self):
+        self.make_plan()
+        self.assert_exit(self.run_tune("explain", "--report", "r.html"), DONE)
+        self.assertIn("Nothing was measured.", self.page())
+        self.assertNotIn("<canvas", self.page())
+
+    def test_a_plan_from_elsewhere_is_drawn_without_nodes_unless_its_machine_is_named(self):
+        machine = "pack:2 [numa(memory=64GiB)] l3u:2 core:4 pu:2"
+        self.make_plan("--topology", machine, "--ranks", "2")
+        result = self.run_tune("explain", "--report", "r.html")
+        self.assert_exit(result, DONE)
+        self.assertIn("--topology", result.stderr)
+        self.assertIn("not known here", self.page())
+        self.assertNotIn("NUMA node 0,", self.page())
+
+        self.assert_exit(self.run_tune("explain", "--report", "r.html", "--topology", machine), DONE)
+        self.assertNotIn("not known here", self.page())
+        self.assertIn("NUMA node 1, 64 GiB", self.page())
+
+    def test_a_named_machine_of_another_class_is_refused(self):
+        self.make_plan("--topology", "pack:1 core:4 pu:1")
+        result = self.run_tune("explain", "--report", "r.html", "--topology", "pack:1 core:8 pu:1")
+        self.assert_exit(result, STALE)
+        self.assertIn("cores", result.stderr)
+        self.assertFalse((self.folder / "r.html").exists())
+
+    def test_a_machine_without_a_report_is_refused(self):
+        self.make_plan()
+        self.assert_refused(self.run_tune("explain", "--topology", "core:2"), USAGE, "--topology", "--report")
+
+    def test_where_it_cannot_be_written_is_said_before_anything_is_measured(self):
+        for path in ("no/such/folder/r.html", "."):
+            with self.subTest(path=path):
+                self.assert_refused(self.run_tune("tune", "--report", path), USAGE, "--report", path)
+                self.assert_wrote_nothing()
+
+    def test_it_is_one_file_of_half_a_megabyte_at_the_most(self):
+        result = self.run_tune("tune", "--simulate", MACHINES / "xeon-6972p-2.json", "-q", "--report", "r.html")
+        self.assert_exit(result, DONE)
+        self.assertLess((self.folder / "r.html").stat().st_size, 512 << 10)
+        self.assertEqual(
+            sorted(path.name for path in self.folder.iterdir()), ["plan.json", "plan.json.samples.jsonl", "r.html"]
+        )

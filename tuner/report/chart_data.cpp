@@ -1,0 +1,118 @@
+#include "tuner/report/chart_data.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "tuner/choose.hpp"
+#include "tuner/explain.hpp"
+#include "tuner/report/unit.hpp"
+#include "tuner/statistics.hpp"
+
+namespace zf {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostBars = 24;
+
+/// Of the samples of one candidate; 0 stands for what was not measured.
+template <class Value>
+std::vector<double> values_of(const Evidence& evidence, int id, Value value) {
+  std::vector<double> values;
+  for (const Sample& sample : evidence.samples) {
+    if (sample.candidate == id && value(sample.times) > 0) values.push_back(value(sample.times));
+  }
+  return values;
+}
+
+Json quartiles(const std::vector<double>& values) {
+  if (values.empty()) return nullptr;
+  return {quantile(values, 0.25), median(values), quantile(values, 0.75)};
+}
+
+/// By period, at most kMostBars of those that are neither chosen nor a control.
+std::vector<CandidateEvidence> bars_of(const Plan& plan) {
+  std::vector<CandidateEvidence> candidates = plan.evidence.candidates;
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& a, const auto& b) { return a.period_ns_median < b.period_ns_median; });
+  std::vector<CandidateEvidence> bars;
+  for (const CandidateEvidence& candidate : candidates) {
+    const bool kept = candidate.control != Control::none || candidate.id == plan.choice.candidate;
+    if (kept || bars.size() < kMostBars) bars.push_back(candidate);
+  }
+  return bars;
+}
+
+Json sides_of(const Plan& plan, const TimeUnit& unit) {
+  const auto in_unit = [&](Nanoseconds ns) { return static_cast<double>(ns) / unit.ns; };
+  const auto step = [&](const SplitSample& times) { return in_unit(times.step_ns); };
+  const auto training = [&](const SplitSample& times) {
+    return in_unit(plan.workload.update_interval * times.training_ns);
+  };
+  Json sides = Json::array();
+  for (const CandidateEvidence& candidate : bars_of(plan)) {
+    sides.push_back({{"label", candidate.label},
+                     {"chosen", candidate.id == plan.choice.candidate},
+                     {"step", quartiles(values_of(plan.evidence, candidate.id, step))},
+                     {"training", quartiles(values_of(plan.evidence, candidate.id, training))}});
+  }
+  return sides;
+}
+
+/// Where the knee is, and the chosen pool, which is another one where the choice was a conservative one.
+Json marks_of(const Plan& plan) {
+  Json marks = Json::array();
+  const auto mark = [&](const CandidateEvidence& candidate, std::string_view name) {
+    marks.push_back(
+        {{"x", candidate.pool_threads}, {"text", fmt::format("{}: {}", name, candidate.pool_threads)}});
+  };
+  const CandidateEvidence& knee = knee_of(plan.evidence, plan.workload);
+  for (const CandidateEvidence& candidate : plan.evidence.candidates) {
+    if (candidate.id == plan.choice.candidate)
+      mark(candidate, candidate.id == knee.id ? "knee, chosen" : "chosen");
+  }
+  if (knee.id != plan.choice.candidate) mark(knee, "knee");
+  return marks;
+}
+
+Json bandwidth_of(const Plan& plan) {
+  const auto gb_per_s = [&](Nanoseconds ns) { return ns == 0 ? 0 : step_bytes_per_s(plan, ns) / 1e9; };
+  const auto step = [&](const SplitSample& times) { return gb_per_s(times.step_ns); };
+  const auto roofline = [&](const SplitSample& times) { return gb_per_s(times.roofline_ns); };
+  Json points = Json::array();
+  std::map<int, double> highest;  // roofline of any placement, by pool threads
+  for (const CandidateEvidence& candidate : plan.evidence.candidates) {
+    if (!is_eligible(candidate)) continue;
+    points.push_back({{"x", candidate.pool_threads},
+                      {"y", quartiles(values_of(plan.evidence, candidate.id, step))},
+                      {"label", candidate.label},
+                      {"placement", candidate.placement == Placement::compact ? "compact" : "spread"}});
+    const auto rooflines = values_of(plan.evidence, candidate.id, roofline);
+    if (rooflines.empty()) continue;
+    double& best = highest[candidate.pool_threads];
+    best = std::max(best, median(rooflines));
+  }
+  Json line = Json::array();
+  for (const auto& [threads, best] : highest) line.push_back({{"x", threads}, {"y", best}});
+  return {{"points", points}, {"roofline", line}, {"marks", marks_of(plan)}};
+}
+
+}  // namespace
+
+std::size_t bars_shown(const Plan& plan) { return bars_of(plan).size(); }
+
+std::string chart_data(const Plan& plan) {
+  const TimeUnit unit = unit_for(fastest_of(plan.evidence).period_ns_median);
+  const Json data = {{"unit", unit.name},
+                     {"interval", plan.workload.update_interval},
+                     {"sides", sides_of(plan, unit)},
+                     {"bandwidth", bandwidth_of(plan)}};
+  return data.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace zf

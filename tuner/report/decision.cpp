@@ -1,0 +1,133 @@
+#include "tuner/report/decision.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "tuner/choose.hpp"
+#include "tuner/explain.hpp"
+#include "tuner/values.hpp"
+
+namespace zf {
+namespace {
+
+const CandidateEvidence* chosen_of(const Plan& plan) {
+  for (const CandidateEvidence& candidate : plan.evidence.candidates) {
+    if (candidate.id == plan.choice.candidate) return &candidate;
+  }
+  return nullptr;
+}
+
+const CandidateEvidence* control_of(const Plan& plan, Control control) {
+  for (const CandidateEvidence& candidate : plan.evidence.candidates) {
+    if (candidate.control == control) return &candidate;
+  }
+  return nullptr;
+}
+
+/// How much longer the control's period is than the chosen one's; absent where either was not measured.
+std::optional<Difference> against(const Plan& plan, Control control) {
+  const CandidateEvidence* chosen = chosen_of(plan);
+  const CandidateEvidence* other = control_of(plan, control);
+  if (chosen == nullptr || other == nullptr || chosen == other) return std::nullopt;
+  return difference(plan.evidence, plan.workload, chosen->id, other->id);
+}
+
+/// Whether there were samples enough to say anything.
+bool is_known(const Difference& difference) { return std::isfinite(difference.high); }
+
+bool is_tie(const Plan& plan, const Difference& difference) {
+  return std::abs(difference.estimate) <= tie_of(plan.evidence) ||
+         (difference.low < 0 && difference.high > 0);
+}
+
+/// "4 cores", or "4 to 5 cores" where the ranks differ.
+template <class Count>
+std::string range_of(const Plan& plan, Count count, std::string_view noun) {
+  const auto [low, high] =
+      std::minmax_element(plan.ranks.begin(), plan.ranks.end(),
+                          [&](const RankBinding& a, const RankBinding& b) { return count(a) < count(b); });
+  const int least = count(*low);
+  const int most = count(*high);
+  return least == most ? fmt::format("{} {}{}", most, noun, most == 1 ? "" : "s")
+                       : fmt::format("{} to {} {}s", least, most, noun);
+}
+
+std::string split_in_words(const Plan& plan) {
+  const bool one = plan.ranks.size() == 1;
+  if (std::any_of(plan.ranks.begin(), plan.ranks.end(),
+                  [](const RankBinding& rank) { return rank.shared; })) {
+    return one ? "Training and the optimizer share the one core there is"
+               : "Training and the optimizer share a core where a rank has only one";
+  }
+  const auto training = [](const RankBinding& rank) { return rank.pt_reserved_cores; };
+  const auto pool = [](const RankBinding& rank) { return static_cast<int>(rank.optimizer.cpus.size()); };
+  return fmt::format("Reserve {} {}for training and run the optimizer with {}",
+                     range_of(plan, training, "core"), one ? "" : "of each rank ",
+                     range_of(plan, pool, "pinned thread"));
+}
+
+/// ", 12 % less than half and half"
+std::string gain_in_words(const Plan& plan) {
+  if (const CandidateEvidence* chosen = chosen_of(plan);
+      chosen != nullptr && chosen->control == Control::half) {
+    return ", which is DeepSpeed's half and half";
+  }
+  const auto half = against(plan, Control::half);
+  if (!half || !is_known(*half)) return "";
+  if (is_tie(plan, *half)) return ", a tie with DeepSpeed's half and half";
+  const double saved = 1 - 1 / (1 + half->estimate);
+  return fmt::format(", {:.1f} % {} than DeepSpeed's half and half", std::abs(100 * saved),
+                     saved > 0 ? "less" : "more");
+}
+
+/// How long the period is with a control, against the chosen one's.
+std::optional<Figure> figure_against(const Plan& plan, Control control, std::string_view name) {
+  const auto other = against(plan, control);
+  if (!other) return std::nullopt;
+  Figure figure{fmt::format("period with {}", name), "unknown", "too few samples"};
+  if (!is_known(*other)) return figure;
+  figure.value = is_tie(plan, *other) ? "a tie" : fmt::format("{:+.1f} %", 100 * other->estimate);
+  figure.note = fmt::format("95 %: {:+.1f} to {:+.1f} %", 100 * other->low, 100 * other->high);
+  return figure;
+}
+
+}  // namespace
+
+std::string headline_of(const Plan& plan) {
+  const std::string split = split_in_words(plan);
+  if (plan.choice.period_ns_median == 0) return split + "; nothing was measured.";
+  return fmt::format("{}: {} per period{}.", split, print_duration(plan.choice.period_ns_median),
+                     gain_in_words(plan));
+}
+
+std::vector<Figure> figures_of(const Plan& plan) {
+  const CandidateEvidence* chosen = chosen_of(plan);
+  if (chosen == nullptr) return {};
+  const auto spread = [](double relative) { return fmt::format("spread {:.1f} %", 100 * relative); };
+  std::vector<Figure> figures = {
+      {"period", print_duration(chosen->period_ns_median), spread(chosen->period_spread)},
+      {"optimizer step", print_duration(chosen->step_ns_median), spread(chosen->step_spread)}};
+  if (chosen->training_ns_median > 0) {
+    const int steps = plan.workload.update_interval;
+    figures.push_back({fmt::format("{} training step{}", steps, steps == 1 ? "" : "s"),
+                       print_duration(steps * chosen->training_ns_median), spread(chosen->training_spread)});
+    figures.push_back(
+        {"optimizer time exposed",
+         chosen->exposed_ns_median == 0 ? "none" : print_duration(chosen->exposed_ns_median),
+         chosen->exposed_ns_median == 0 ? "all of it hides behind training" : "beyond training"});
+  }
+  figures.push_back({"bandwidth",
+                     fmt::format("{:.1f} GB/s", step_bytes_per_s(plan, chosen->step_ns_median) / 1e9),
+                     fmt::format("{:.0f} % of the roofline", 100 * chosen->roofline_ratio)});
+  for (const auto& [control, name] :
+       {std::pair(Control::half, "half and half"), std::pair(Control::two_reserved, "two reserved cores"),
+        std::pair(Control::unbound, "unbound")}) {
+    if (auto figure = figure_against(plan, control, name)) figures.push_back(std::move(*figure));
+  }
+  return figures;
+}
+
+}  // namespace zf

@@ -1,0 +1,75 @@
+#include "tuner/report/heat_map.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "tuner/choose.hpp"
+#include "tuner/explain.hpp"
+#include "tuner/report/html.hpp"
+#include "tuner/report/unit.hpp"
+
+namespace zf {
+namespace {
+
+/// A period this many times the shortest is as pale as any that is longer.
+constexpr double kPalest = 1.5;
+
+/// 100: the shortest period, 0: the palest.
+int heat_of(Nanoseconds period_ns, Nanoseconds shortest_ns) {
+  const double ratio = static_cast<double>(period_ns) / static_cast<double>(shortest_ns);
+  return static_cast<int>(100 * (1 - std::min(1.0, (ratio - 1) / (kPalest - 1))));
+}
+
+}  // namespace
+
+std::string heat_map(const Plan& plan) {
+  std::map<std::pair<int, int>, const CandidateEvidence*> cells;
+  std::set<int> reserved;
+  std::set<int> pools;
+  const auto is_chosen = [&](const CandidateEvidence& candidate) {
+    return candidate.id == plan.choice.candidate;
+  };
+  for (const CandidateEvidence& candidate : plan.evidence.candidates) {
+    if (!is_eligible(candidate)) continue;
+    reserved.insert(candidate.reserved_cores);
+    pools.insert(candidate.pool_threads);
+    const CandidateEvidence*& cell = cells[{candidate.reserved_cores, candidate.pool_threads}];
+    const bool better =
+        cell == nullptr || (!is_chosen(*cell) && candidate.period_ns_median < cell->period_ns_median);
+    if (better || is_chosen(candidate)) cell = &candidate;
+  }
+  if (cells.empty()) return "";
+
+  const Nanoseconds shortest_ns = fastest_of(plan.evidence).period_ns_median;
+  const TimeUnit unit = unit_for(shortest_ns);
+  std::string text =
+      fmt::format("<div class=\"wide\"><table class=\"heat\"><thead><tr><th>period, {}</th>", unit.name);
+  text +=
+      fmt::format("<th colspan=\"{}\" scope=\"colgroup\">pool threads per rank</th></tr>\n", pools.size());
+  text += "<tr><th>reserved cores</th>";
+  for (const int pool : pools) text += fmt::format("<th scope=\"col\">{}</th>", pool);
+  text += "</tr></thead>\n<tbody>\n";
+  for (const int cores : reserved) {
+    text += fmt::format("<tr><th scope=\"row\">{}</th>", cores);
+    for (const int pool : pools) {
+      const auto cell = cells.find({cores, pool});
+      if (cell == cells.end()) {
+        text += "<td></td>";
+        continue;
+      }
+      const CandidateEvidence& candidate = *cell->second;
+      text += fmt::format("<td{} style=\"--heat:{}%\" title=\"{}\">{}</td>",
+                          is_chosen(candidate) ? " class=\"chosen\"" : "",
+                          heat_of(candidate.period_ns_median, shortest_ns), html_text(candidate.label),
+                          fmt::format("{:.4g}", static_cast<double>(candidate.period_ns_median) / unit.ns));
+    }
+    text += "</tr>\n";
+  }
+  return text + "</tbody></table></div>\n";
+}
+
+}  // namespace zf

@@ -1,0 +1,71 @@
+#include "tuner/report/html.hpp"
+
+#include <fmt/core.h>
+
+#include "tuner/explain.hpp"
+
+namespace zf {
+namespace {
+
+constexpr const char* kMarkSeen = "<span aria-hidden=\"true\">▶</span><span class=\"unseen\">chosen</span>";
+
+/// Text that is longer may be broken, anywhere.
+constexpr std::size_t kOneLine = 40;
+
+std::string cell(std::string_view tag, const Table::Column& column, std::string_view text) {
+  const char* kind = "";
+  if (column.align == Table::Align::right) kind = " class=\"number\"";
+  if (text.size() > kOneLine) kind = " class=\"long\"";
+  return fmt::format("<{}{}>{}</{}>", tag, kind, text == kChosenMark ? kMarkSeen : html_text(text), tag);
+}
+
+}  // namespace
+
+std::string html_text(std::string_view text) {
+  std::string safe;
+  for (const char letter : text) {
+    switch (letter) {
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      case '\'':
+        safe += "&#39;";
+        break;
+      default:
+        safe += letter;
+    }
+  }
+  return safe;
+}
+
+std::string html_table(const Table& table) {
+  const auto& columns = table.columns();
+  std::string text = "<div class=\"wide\"><table><thead><tr>";
+  for (const Table::Column& column : columns) {
+    text += cell(column.title.empty() ? "td" : "th", column, column.title);
+  }
+  text += "</tr></thead>\n<tbody>\n";
+  for (const auto& row : table.rows()) {
+    text += row.front() == kChosenMark ? "<tr class=\"chosen\">" : "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i) text += cell("td", columns[i], row[i]);
+    text += "</tr>\n";
+  }
+  return text + "</tbody></table></div>\n";
+}
+
+std::string json_for_script(std::string json) {
+  // Only inside strings can JSON hold this letter.
+  for (std::size_t at = 0; (at = json.find('<', at)) != std::string::npos;) json.replace(at, 1, "\\u003c");
+  return json;
+}
+
+}  // namespace zf

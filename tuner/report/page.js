@@ -1,0 +1,182 @@
+// Draws the charts of a zf-tune report from the data that the page holds.
+// When all are drawn, <html data-charts="drawn">; a chart that fails says so in its place.
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const charts = [];
+
+  /** The page's colours as they are now: light, dark, or on paper. */
+  const colors = () => {
+    const style = getComputedStyle(document.documentElement);
+    const of = (name) => style.getPropertyValue("--" + name).trim();
+    return { page: of("page"), ink: of("ink"), soft: of("soft"), line: of("line"), training: of("training"), optimizer: of("optimizer") };
+  };
+
+  const median = (quartiles) => (quartiles ? quartiles[1] : null);
+
+  /** From the first quartile to the third of every point that has `quartiles`. */
+  const whiskers = {
+    id: "whiskers",
+    afterDatasetsDraw(chart) {
+      const { ctx } = chart;
+      const flat = chart.options.indexAxis === "y";
+      const scale = flat ? chart.scales.x : chart.scales.y;
+      ctx.save();
+      ctx.strokeStyle = colors().ink;
+      ctx.lineWidth = 1.25;
+      chart.data.datasets.forEach((dataset, index) => {
+        if (!dataset.quartiles || !chart.isDatasetVisible(index)) return;
+        chart.getDatasetMeta(index).data.forEach((point, at) => {
+          const quartiles = dataset.quartiles[at];
+          if (!quartiles) return;
+          const [low, high] = [scale.getPixelForValue(quartiles[0]), scale.getPixelForValue(quartiles[2])];
+          const line = (from, to) => {
+            ctx.moveTo(...(flat ? from : from.slice().reverse()));
+            ctx.lineTo(...(flat ? to : to.slice().reverse()));
+          };
+          const across = flat ? point.y : point.x;
+          ctx.beginPath();
+          line([low, across], [high, across]);
+          line([low, across - 3], [low, across + 3]);
+          line([high, across - 3], [high, across + 3]);
+          ctx.stroke();
+        });
+      });
+      ctx.restore();
+    },
+  };
+
+  /** A line from top to bottom, and a word to it, at the knee and at the chosen pool. */
+  const marks = {
+    id: "marks",
+    beforeDatasetsDraw(chart) {
+      const { ctx } = chart;
+      const { top, bottom, left, right } = chart.chartArea;
+      ctx.save();
+      ctx.strokeStyle = ctx.fillStyle = colors().ink;
+      ctx.setLineDash([2, 3]);
+      ctx.font = "600 12px " + Chart.defaults.font.family;
+      data.bandwidth.marks.forEach((mark, index) => {
+        const x = chart.scales.x.getPixelForValue(mark.x);
+        const atRight = x > (left + right) / 2;
+        ctx.beginPath();
+        ctx.moveTo(x, top);
+        ctx.lineTo(x, bottom);
+        ctx.stroke();
+        ctx.textAlign = atRight ? "right" : "left";
+        ctx.fillText(mark.text, x + (atRight ? -6 : 6), bottom - 8 - 16 * index);
+      });
+      ctx.restore();
+    },
+  };
+
+  const title = (text) => ({ display: true, text });
+
+  function sides() {
+    const rows = data.sides;
+    const bars = (label, key, color) => ({
+      label,
+      data: rows.map((row) => median(row[key])),
+      quartiles: rows.map((row) => row[key]),
+      color,
+    });
+    const steps = data.interval === 1 ? "1 training step" : `${data.interval} training steps`;
+    const datasets = [bars("optimizer step", "step", "optimizer")];
+    if (rows.some((row) => row.training)) datasets.unshift(bars(steps, "training", "training"));
+    document.getElementById("sides-chart").style.height = `${90 + rows.length * 15 * (datasets.length + 0.4)}px`;
+    return {
+      type: "bar",
+      data: { labels: rows.map((row) => (row.chosen ? "▶ " : "") + row.label), datasets },
+      options: {
+        indexAxis: "y",
+        datasets: { bar: { barPercentage: 0.95, categoryPercentage: 0.75 } },
+        scales: {
+          x: { beginAtZero: true, title: title(`time, ${data.unit}`) },
+          y: { grid: { display: false }, ticks: { autoSkip: false, font: (at) => ({ weight: rows[at.index]?.chosen ? "bold" : "normal" }) } },
+        },
+        plugins: { tooltip: { callbacks: { label: (at) => `${at.dataset.label}: ${at.parsed.x.toPrecision(3)} ${data.unit}` } } },
+      },
+      plugins: [whiskers],
+    };
+  }
+
+  function bandwidth() {
+    const { points, roofline } = data.bandwidth;
+    const steps = (placement, pointStyle) => {
+      const own = points.filter((point) => point.placement === placement);
+      return {
+        label: `optimizer step, ${placement}`,
+        data: own.map((point) => ({ x: point.x, y: median(point.y) })),
+        quartiles: own.map((point) => point.y),
+        labels: own.map((point) => point.label),
+        color: placement === "compact" ? "optimizer" : "training",
+        pointStyle,
+        pointRadius: 5,
+        showLine: false,
+      };
+    };
+    const datasets = [steps("compact", "circle"), steps("spread", "triangle")].filter((set) => set.data.length > 0);
+    datasets.push({ label: "roofline, same cores", data: roofline, color: "soft", borderDash: [6, 4], borderWidth: 2, pointRadius: 2, showLine: true });
+    const most = Math.max(...points.map((point) => point.x));
+    return {
+      type: "scatter",
+      data: { datasets },
+      options: {
+        scales: {
+          x: { min: 0, max: most + Math.max(1, Math.round(most / 20)), ticks: { precision: 0 }, title: title("pool threads per rank") },
+          y: { beginAtZero: true, title: title("GB/s, all ranks together") },
+        },
+        plugins: { tooltip: { callbacks: { label: (at) => `${at.dataset.labels?.[at.dataIndex] ?? "roofline"}: ${at.parsed.y.toPrecision(3)} GB/s` } } },
+      },
+      plugins: [marks, whiskers],
+    };
+  }
+
+  function paint(chart) {
+    const now = colors();
+    for (const dataset of chart.data.datasets) {
+      dataset.backgroundColor = dataset.borderColor = now[dataset.color];
+    }
+    for (const scale of Object.values(chart.options.scales)) {
+      scale.grid.color = scale.grid.borderColor = now.line;
+      scale.ticks.color = scale.title.color = now.ink;
+    }
+    chart.options.plugins.legend.labels.color = now.ink;
+    chart.update();
+  }
+
+  function draw(id, config) {
+    const place = document.getElementById(id);
+    try {
+      const chart = new Chart(place.querySelector("canvas"), config());
+      paint(chart);
+      charts.push(chart);
+      return true;
+    } catch (error) {
+      place.textContent = `This chart could not be drawn (${error}); the table has its figures.`;
+      place.className = "failed";
+      return false;
+    }
+  }
+
+  /** Paper is narrower than a screen, and sharper. */
+  function fit(width) {
+    for (const chart of charts) {
+      if (width) chart.resize(width, chart.height);
+      else chart.resize();
+      paint(chart);
+    }
+  }
+
+  Chart.defaults.animation = false;
+  Chart.defaults.maintainAspectRatio = false;
+  Chart.defaults.devicePixelRatio = Math.max(2, window.devicePixelRatio);
+  Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+  Chart.defaults.plugins.legend.labels.usePointStyle = true;
+  const drawn = [draw("sides-chart", sides), draw("bandwidth-chart", bandwidth)];
+  document.documentElement.dataset.charts = drawn.every(Boolean) ? "drawn" : "failed";
+
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => fit());
+  addEventListener("beforeprint", () => fit(680));
+  addEventListener("afterprint", () => fit());
+})();

@@ -1,0 +1,190 @@
+#include "tuner/report/report.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tuner/choose.hpp"
+#include "tuner/explain.hpp"
+#include "tuner/report/chart_data.hpp"
+#include "tuner/report/decision.hpp"
+#include "tuner/report/embedded.hpp"
+#include "tuner/report/heat_map.hpp"
+#include "tuner/report/html.hpp"
+#include "tuner/report/machine_drawing.hpp"
+
+namespace zf {
+namespace {
+
+/// Nothing is loaded, from anywhere: the browser itself refuses.
+constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+
+constexpr const char* kHeatNote =
+    "The stronger the colour, the shorter the period; there is none from one and a half times the shortest "
+    "on. The "
+    "chosen split is framed. Empty cells were not visited.";
+
+constexpr const char* kBandwidthCaption =
+    "The optimizer step while training runs beside it, and on the same cores, alone, the roofline: a plain "
+    "loop with "
+    "Adam's mix of reads and writes. Whiskers from the first quartile to the third.";
+
+bool is_simulated(const Plan& plan) { return plan.evidence.isa == kSimulated; }
+
+/// At least one split that a plan can say.
+bool is_measured(const Plan& plan) {
+  const auto& candidates = plan.evidence.candidates;
+  return std::any_of(candidates.begin(), candidates.end(), is_eligible);
+}
+
+std::string section(std::string_view id, std::string_view title, std::string_view content) {
+  return fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}</section>\n\n", id, title, content);
+}
+
+std::string paragraph(std::string_view kind, std::string_view text) {
+  return fmt::format("<p class=\"{}\">{}</p>\n", kind, html_text(text));
+}
+
+std::string title(const Plan& plan) {
+  return html_text(is_simulated(plan) ? fmt::format("CPU plan for {}, simulated", plan.machine.model)
+                                      : fmt::format("CPU plan for {}", plan.made.host));
+}
+
+std::string header(const Plan& plan) {
+  std::string badge;
+  if (is_simulated(plan)) {
+    badge = paragraph("badge", "Simulated: no figure on this page was measured on a real machine.");
+  } else if (!is_measured(plan) && !plan.trial) {
+    badge = paragraph("badge", "Nothing was measured.");
+  }
+  const std::string& model = plan.machine.model;
+  return fmt::format(
+      "<header>\n<h1>{}</h1>\n{}{}</header>\n\n", title(plan),
+      paragraph("made", fmt::format("{} · made by {} on {}, {}", model.empty() ? "unknown CPU" : model,
+                                    plan.made.by, plan.made.host, plan.made.at)),
+      badge);
+}
+
+std::string figures(const Plan& plan) {
+  std::string items;
+  for (const Figure& figure : figures_of(plan)) {
+    items += fmt::format("<div><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>\n",
+                         html_text(figure.name), html_text(figure.value), html_text(figure.note));
+  }
+  return items.empty() ? "" : fmt::format("<dl class=\"figures\">\n{}</dl>\n", items);
+}
+
+std::string decision(const Plan& plan) {
+  std::string text = paragraph("headline", headline_of(plan)) +
+                     paragraph("why", fmt::format("Why: {}.", plan.choice.reason)) + figures(plan) +
+                     html_table(bindings_table(plan));
+  for (const std::string& warning : plan.warnings) {
+    text += paragraph("warning", fmt::format("Warning: {}.", warning));
+  }
+  return section("decision", "Decision", text);
+}
+
+/// A place for a chart; page.js draws it.
+std::string chart(std::string_view id, std::string_view in_words, std::string_view caption) {
+  return fmt::format(
+      "<figure>\n<div class=\"chart\" id=\"{}\"><canvas role=\"img\" aria-label=\"{}\"></canvas></div>\n"
+      "<figcaption>{}</figcaption>\n</figure>\n",
+      id, in_words, caption);
+}
+
+std::string bars_caption(const Plan& plan) {
+  const std::size_t shown = bars_shown(plan);
+  const std::size_t all = plan.evidence.candidates.size();
+  return fmt::format(
+      "Medians, whiskers from the first quartile to the third, shortest period on top. A period lasts as "
+      "long as "
+      "the longer of the two bars.{}",
+      shown == all ? "" : fmt::format(" {} of {} candidates.", shown, all));
+}
+
+std::string evidence(const Plan& plan) {
+  if (!is_measured(plan)) return "";
+  return section("candidates", "Candidates",
+                 paragraph("how", fmt::format("{}.", measured_in_words(plan))) +
+                     html_table(evidence_table(plan))) +
+         section("sides", "Both sides of every split",
+                 chart("sides-chart", "Training and optimizer time of each candidate, as in the table above",
+                       bars_caption(plan))) +
+         section("heat", "Periods over reserved cores and pool",
+                 heat_map(plan) + paragraph("note", kHeatNote)) +
+         section(
+             "bandwidth", "Memory bandwidth",
+             chart("bandwidth-chart", "Bandwidth of the optimizer step and of the roofline over pool threads",
+                   kBandwidthCaption));
+}
+
+std::string trial(const Plan& plan) {
+  if (!plan.trial) return "";
+  return section(
+      "trial", "The job itself",
+      paragraph("how", fmt::format("What {} said by \"{}\":", plan.trial->command, plan.trial->metric)) +
+          html_table(trial_table(*plan.trial)));
+}
+
+std::string machine(const Plan& plan, const Topology* topology) {
+  if (topology != nullptr) return section("machine", "Machine", machine_drawing(plan, *topology));
+  return section(
+      "machine", "Machine",
+      paragraph("note",
+                "This page was made away from the plan's machine: its NUMA nodes and caches are not "
+                "known here.") +
+          machine_drawing(plan, bare_topology(plan)));
+}
+
+std::string provenance(const Plan& plan) {
+  std::vector<Fact> facts = facts_of(plan);
+  facts.push_back({"Command", plan.made.command});
+  if (is_measured(plan)) {
+    const Evidence& evidence = plan.evidence;
+    facts.push_back(
+        {"Samples", fmt::format("{} periods of {} candidates, over {:.3g} of the model",
+                                evidence.samples.size(), evidence.candidates.size(), evidence.scale)});
+    facts.push_back({"Noise", fmt::format("floor {:.1f} %; accuracy wanted {:.1f} %, reached {:.1f} %",
+                                          100 * evidence.noise_floor, 100 * evidence.accuracy_wanted,
+                                          100 * evidence.accuracy_reached)});
+  }
+  std::string text;
+  for (const Fact& fact : facts)
+    text += fmt::format("<dt>{}</dt><dd>{}</dd>\n", fact.name, html_text(fact.text));
+  return section("provenance", "Where this comes from", fmt::format("<dl class=\"facts\">\n{}</dl>\n", text));
+}
+
+std::string scripts(const Plan& plan) {
+  if (!is_measured(plan)) return "";
+  return fmt::format(
+      "<script type=\"application/json\" "
+      "id=\"data\">{}</script>\n<script>\n{}</script>\n<script>\n{}</script>\n",
+      json_for_script(chart_data(plan)), kChartJs, kPageJs);
+}
+
+/// Without candidates that have no samples: there is nothing to draw of them.
+Plan with_samples_only(Plan plan) {
+  std::set<int> sampled;
+  for (const Sample& sample : plan.evidence.samples) sampled.insert(sample.candidate);
+  std::erase_if(plan.evidence.candidates,
+                [&](const CandidateEvidence& candidate) { return !sampled.contains(candidate.id); });
+  return plan;
+}
+
+}  // namespace
+
+std::string report_of(const Plan& plan, const Topology* topology) {
+  const Plan shown = with_samples_only(plan);
+  const std::string head = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n"
+      "<style>\n{}</style>\n</head>\n",
+      kPolicy, title(shown), kPageCss);
+  return fmt::format("{}<body>\n\n{}{}{}{}{}{}{}</body>\n</html>\n", head, header(shown), decision(shown),
+                     evidence(shown), trial(shown), machine(shown, topology), provenance(shown),
+                     scripts(shown));
+}
+
+}  // namespace zf
