@@ -131,12 +131,14 @@ class Browser(CommandTest):
         self.need("pdftotext")
         self.simulate("xeon-6972p-2")
         self.browse("r.html", DARK, "--no-pdf-header-footer", "--print-to-pdf=r.pdf")
-        run = lambda *words: subprocess.run(words, cwd=self.folder, capture_output=True, check=True).stdout
+
+        def run(*words: str) -> bytes:
+            return subprocess.run(words, cwd=self.folder, capture_output=True, check=True).stdout
+
         self.assertRegex(run("pdfinfo", "r.pdf").decode(), r"Page size: +59\d(\.\d+)? x 84\d(\.\d+)? pts \(A4\)")
         words = run("pdftotext", "-layout", "r.pdf", "-").decode()
         self.assertIn("Where this comes from", words)
-        self.assertIn("Whiskers from the first quartile", words)
-        plan = self.read_plan()
-        self.assertLessEqual(parse_cpus(plan["machine"]["cpus"]), {int(word) for word in words.split() if word.isdecimal()})
+        numbers = {int(word) for word in words.split() if word.isdecimal()}
+        self.assertLessEqual(parse_cpus(self.read_plan()["machine"]["cpus"]), numbers)
         corner = run("pdftoppm", "-r", "20", "-f", "1", "-l", "1", "-png", "r.pdf")
         self.assertEqual(first_pixel(corner), (255, 255, 255))

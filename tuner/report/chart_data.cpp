@@ -18,7 +18,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostBars = 24;
+/// With the chosen one and the controls they must fit on one page of paper.
+constexpr std::size_t kMostBars = 20;
 
 /// Of the samples of one candidate; 0 stands for what was not measured.
 template <class Value>

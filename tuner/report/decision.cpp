@@ -98,7 +98,7 @@ std::optional<Figure> figure_against(const Plan& plan, Control control, std::str
 
 std::string headline_of(const Plan& plan) {
   const std::string split = split_in_words(plan);
-  if (plan.choice.period_ns_median == 0) return split + "; nothing was measured.";
+  if (plan.choice.period_ns_median == 0) return split + (plan.trial ? "." : "; nothing was measured.");
   return fmt::format("{}: {} per period{}.", split, print_duration(plan.choice.period_ns_median),
                      gain_in_words(plan));
 }

@@ -58,7 +58,9 @@ std::string core_box(const Core& core, const Roles& roles) {
   return text + "</span>";
 }
 
+/// What is not known has no title, and no border.
 std::string open_box(std::string_view kind, std::string_view title) {
+  if (title.empty()) return fmt::format("<div class=\"{}\">\n", kind);
   return fmt::format("<div class=\"box {}\"><h4>{}</h4>\n", kind, html_text(title));
 }
 
@@ -74,7 +76,7 @@ std::string memory_of(const NumaNode& node) {
 }
 
 std::string node_title(const Topology& topology, const Core& core) {
-  if (!core.node) return "no NUMA node";
+  if (!core.node) return "";
   const NumaNode* node = node_of(topology, *core.node);
   std::string title =
       fmt::format("NUMA node {}{}", core.node->os_index, node == nullptr ? "" : memory_of(*node));
@@ -85,7 +87,7 @@ std::string node_title(const Topology& topology, const Core& core) {
 }
 
 std::string l3_title(const Topology& topology, const Core& core) {
-  if (core.l3 < 0) return "no L3 known";
+  if (core.l3 < 0) return "";
   const std::uint64_t bytes = topology.l3_groups[static_cast<std::size_t>(core.l3)].cache_bytes;
   return bytes == 0 ? "L3" : fmt::format("L3, {}", print_bytes(bytes));
 }

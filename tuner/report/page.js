@@ -9,10 +9,19 @@
   const colors = () => {
     const style = getComputedStyle(document.documentElement);
     const of = (name) => style.getPropertyValue("--" + name).trim();
-    return { page: of("page"), ink: of("ink"), soft: of("soft"), line: of("line"), training: of("training"), optimizer: of("optimizer") };
+    return {
+      ink: of("ink"),
+      soft: of("soft"),
+      line: of("line"),
+      training: of("training"),
+      optimizer: of("optimizer"),
+    };
   };
 
   const median = (quartiles) => (quartiles ? quartiles[1] : null);
+
+  /** How far an axis must reach, so that no whisker is cut. */
+  const highest = (all) => Math.max(...all.map((quartiles) => (quartiles ? quartiles[2] : 0)));
 
   /** From the first quartile to the third of every point that has `quartiles`. */
   const whiskers = {
@@ -83,7 +92,8 @@
     const steps = data.interval === 1 ? "1 training step" : `${data.interval} training steps`;
     const datasets = [bars("optimizer step", "step", "optimizer")];
     if (rows.some((row) => row.training)) datasets.unshift(bars(steps, "training", "training"));
-    document.getElementById("sides-chart").style.height = `${90 + rows.length * 15 * (datasets.length + 0.4)}px`;
+    document.getElementById("sides-chart").style.height =
+      `${90 + rows.length * 13 * (datasets.length + 0.4)}px`;
     return {
       type: "bar",
       data: { labels: rows.map((row) => (row.chosen ? "▶ " : "") + row.label), datasets },
@@ -91,10 +101,24 @@
         indexAxis: "y",
         datasets: { bar: { barPercentage: 0.95, categoryPercentage: 0.75 } },
         scales: {
-          x: { beginAtZero: true, title: title(`time, ${data.unit}`) },
-          y: { grid: { display: false }, ticks: { autoSkip: false, font: (at) => ({ weight: rows[at.index]?.chosen ? "bold" : "normal" }) } },
+          x: {
+            min: 0,
+            suggestedMax: highest(rows.flatMap((row) => [row.step, row.training])),
+            title: title(`time, ${data.unit}`),
+          },
+          y: {
+            grid: { display: false },
+            ticks: {
+              autoSkip: false,
+              font: (at) => ({ weight: rows[at.index]?.chosen ? "bold" : "normal" }),
+            },
+          },
         },
-        plugins: { tooltip: { callbacks: { label: (at) => `${at.dataset.label}: ${at.parsed.x.toPrecision(3)} ${data.unit}` } } },
+        plugins: {
+          tooltip: {
+            callbacks: { label: (at) => `${at.dataset.label}: ${at.parsed.x.toPrecision(3)} ${data.unit}` },
+          },
+        },
       },
       plugins: [whiskers],
     };
@@ -115,18 +139,44 @@
         showLine: false,
       };
     };
-    const datasets = [steps("compact", "circle"), steps("spread", "triangle")].filter((set) => set.data.length > 0);
-    datasets.push({ label: "roofline, same cores", data: roofline, color: "soft", borderDash: [6, 4], borderWidth: 2, pointRadius: 2, showLine: true });
+    const datasets = [steps("compact", "circle"), steps("spread", "triangle")].filter(
+      (set) => set.data.length > 0,
+    );
+    datasets.push({
+      label: "roofline, same cores",
+      data: roofline,
+      color: "soft",
+      borderDash: [6, 4],
+      borderWidth: 2,
+      pointRadius: 2,
+      showLine: true,
+    });
     const most = Math.max(...points.map((point) => point.x));
     return {
       type: "scatter",
       data: { datasets },
       options: {
         scales: {
-          x: { min: 0, max: most + Math.max(1, Math.round(most / 20)), ticks: { precision: 0 }, title: title("pool threads per rank") },
-          y: { beginAtZero: true, title: title("GB/s, all ranks together") },
+          x: {
+            min: 0,
+            max: most + Math.max(1, Math.round(most / 20)),
+            ticks: { precision: 0 },
+            title: title("pool threads per rank"),
+          },
+          y: {
+            min: 0,
+            suggestedMax: highest(points.map((point) => point.y)),
+            title: title("GB/s, all ranks together"),
+          },
         },
-        plugins: { tooltip: { callbacks: { label: (at) => `${at.dataset.labels?.[at.dataIndex] ?? "roofline"}: ${at.parsed.y.toPrecision(3)} GB/s` } } },
+        plugins: {
+          tooltip: {
+            callbacks: {
+              label: (at) =>
+                `${at.dataset.labels?.[at.dataIndex] ?? "roofline"}: ${at.parsed.y.toPrecision(3)} GB/s`,
+            },
+          },
+        },
       },
       plugins: [marks, whiskers],
     };

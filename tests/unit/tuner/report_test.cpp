@@ -155,6 +155,9 @@ TEST(Decision, SaysWhoGetsWhat) {
       headline_of(unmeasured()),
       "Reserve 11 cores of each rank for training and run the optimizer with 5 pinned threads; nothing was "
       "measured.");
+  Plan tried = unmeasured();
+  tried.trial = plan.trial;
+  EXPECT_THAT(headline_of(tried), Not(HasSubstr("measured"))) << "the job itself was tried";
   plan.ranks[1].pt_reserved_cores = 1;
   EXPECT_THAT(headline_of(plan), HasSubstr("Reserve 1 to 11 cores of each rank"));
   plan.ranks.resize(1);
@@ -236,10 +239,10 @@ TEST(ChartData, WhereThereAreTooManyBarsTheChosenOneAndTheControlsStay) {
   Plan plan = make_plan();
   for (int id = 2; id < 62; ++id) add_candidate(plan, id, 4, id, 1000000 + id);
   add_candidate(plan, 62, 4, 70, 950000000).control = Control::unbound;
-  EXPECT_EQ(bars_shown(plan), 26U) << "24 of the fastest, the chosen one, unbound";
+  EXPECT_EQ(bars_shown(plan), 22U) << "20 of the fastest, the chosen one, unbound";
   const auto sides = nlohmann::json::parse(chart_data(plan))["sides"];
   EXPECT_EQ(sides.back()["label"], "made 62");
-  EXPECT_EQ(sides[24]["chosen"], true);
+  EXPECT_EQ(sides[20]["chosen"], true);
 }
 
 TEST(MachineDrawing, ShowsEveryPuOnceWithItsRole) {
@@ -265,6 +268,14 @@ TEST(MachineDrawing, ASharedCoreIsBothSides) {
   const Topology topology = make_topology({});
   EXPECT_THAT(machine_drawing(one_core(), topology),
               HasSubstr("CPU 0: rank 0, training and optimizer\"><b>S0</b>"));
+}
+
+TEST(MachineDrawing, WhatIsNotKnownHasNoBox) {
+  const std::string drawing = machine_drawing(make_plan(), bare_topology(make_plan()));
+  EXPECT_EQ(count_of(drawing, "class=\"box "), 1U);
+  EXPECT_THAT(drawing, HasSubstr("<h4>PUs</h4>"));
+  EXPECT_EQ(count_of(drawing, "class=\"core\""), 48U);
+  EXPECT_EQ(count_of(drawing, "<div"), count_of(drawing, "</div>"));
 }
 
 TEST(MachineDrawing, MoreRanksThanHuesStillDifferInWords) {
