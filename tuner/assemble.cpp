@@ -47,7 +47,8 @@ Provenance provenance_of(std::string command) {
 }
 
 Plan assemble(Provenance made, const Machine& machine, const Workload& workload, const Split& split,
-              const Choice& choice, Evidence evidence, std::vector<std::string> warnings) {
+              const Choice& choice, Evidence evidence, std::vector<std::string> warnings,
+              std::vector<std::string> notes) {
   Plan plan;
   plan.made = std::move(made);
   plan.machine = machine_class_of(machine.topology);
@@ -57,7 +58,7 @@ Plan assemble(Provenance made, const Machine& machine, const Workload& workload,
   for (std::size_t rank = 0; rank < split.ranks.size(); ++rank) {
     plan.ranks.push_back(binding_of_split(static_cast<int>(rank), split.ranks[rank]));
     if (!split.ranks[rank].shared) continue;
-    warnings.push_back(
+    notes.push_back(
         fmt::format("rank {} has one core: training and optimizer share it and will slow each other; "
                     "ask for at least two cores per rank",
                     rank));
@@ -65,6 +66,7 @@ Plan assemble(Provenance made, const Machine& machine, const Workload& workload,
   plan.choice = choice;
   plan.evidence = std::move(evidence);
   plan.warnings = std::move(warnings);
+  plan.allocation.notes = std::move(notes);
   return plan;
 }
 

@@ -13,9 +13,10 @@ namespace zf {
 /// Who made it, when (UTC), where: `command` as typed.
 Provenance provenance_of(std::string command);
 
-/// A whole plan for `split`; evidence may be empty (nothing measured). Adds the warnings that follow from the
-/// bindings themselves (a shared core).
+/// A whole plan for `split`; evidence may be empty (nothing measured). `notes` are of the allocation (see
+/// RankHomes); those that follow from the bindings themselves (a shared core) are added.
 Plan assemble(Provenance made, const Machine& machine, const Workload& workload, const Split& split,
-              const Choice& choice, Evidence evidence, std::vector<std::string> warnings);
+              const Choice& choice, Evidence evidence, std::vector<std::string> warnings,
+              std::vector<std::string> notes);
 
 }  // namespace zf

@@ -7,6 +7,7 @@ namespace zf {
 RankBinding binding_of_split(int rank, const RankSplit& split) {
   RankBinding binding;
   binding.rank = rank;
+  binding.gpu = split.gpu;
   binding.training.cpus = split.training;
   binding.training.threads = split.shared ? split.pool_cores : split.reserved_cores;
   binding.optimizer.cpus = split.optimizer;

@@ -24,6 +24,11 @@ std::string limits(const Allocation& allocation) {
   return text;
 }
 
+std::string gpu_in_words(const RankBinding& rank) {
+  if (!rank.gpu) return "-";
+  return rank.gpu->pci_address + (rank.gpu->node ? fmt::format(", node {}", rank.gpu->node->os_index) : "");
+}
+
 }  // namespace
 
 double step_bytes_per_s(const Plan& plan, Nanoseconds step_ns) {
@@ -39,10 +44,11 @@ Table bindings_table(const Plan& plan) {
                {"threads"},
                {"optimizer CPUs", left},
                {"memory", left},
+               {"GPU", left},
                {"", left}});
   for (const RankBinding& rank : plan.ranks) {
     table.add({std::to_string(rank.rank), print(rank.training.cpus), std::to_string(rank.training.threads),
-               print(rank.optimizer.cpus), "node " + print(rank.optimizer.mems),
+               print(rank.optimizer.cpus), "node " + print(rank.optimizer.mems), gpu_in_words(rank),
                rank.shared ? "shared" : ""});
   }
   return table;
@@ -133,6 +139,7 @@ std::string explain(const Plan& plan) {
                         trial_table(*plan.trial).print());
   }
   text += fmt::format("Why: {}.\n", plan.choice.reason);
+  for (const std::string& note : plan.allocation.notes) text += fmt::format("Note: {}.\n", note);
   for (const std::string& warning : plan.warnings) text += fmt::format("Warning: {}.\n", warning);
   return text;
 }

@@ -36,8 +36,16 @@ std::vector<Room> rooms_of(const Topology& topology, const CpuSet& allowed) {
   return rooms;
 }
 
-/// Wishes as indexes of rooms. A wished node without a usable core becomes the room of the same package that
-/// has the most cores for each of its wishers; where there is none, the wish is dropped.
+/// The package that a rank wishes: its own word, or that of its node.
+std::optional<int> wished_package(const Topology& topology, const RankWish& wish) {
+  if (wish.package || !wish.near) return wish.package;
+  const auto core = std::find_if(topology.cores.begin(), topology.cores.end(),
+                                 [&](const Core& c) { return c.node == wish.near; });
+  return core == topology.cores.end() ? std::nullopt : std::optional(core->package);
+}
+
+/// Wishes as indexes of rooms. A wish for a package, or for a node without a usable core, becomes the room of
+/// that package that has the most cores for each of its wishers; where there is none, the wish is dropped.
 std::vector<std::optional<int>> room_wishes(const Topology& topology, const std::vector<Room>& rooms,
                                             const std::vector<RankWish>& wishes) {
   std::vector<std::optional<int>> result(wishes.size());
@@ -54,16 +62,15 @@ std::vector<std::optional<int>> room_wishes(const Topology& topology, const std:
     if (room != rooms.end()) grant(rank, static_cast<int>(room - rooms.begin()));
   }
   for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
-    if (!wishes[rank].near || result[rank]) continue;
-    const auto core = std::find_if(topology.cores.begin(), topology.cores.end(),
-                                   [&](const Core& c) { return c.node == wishes[rank].near; });
-    if (core == topology.cores.end()) continue;
+    if (result[rank]) continue;
+    const auto package = wished_package(topology, wishes[rank]);
+    if (!package) continue;
     int best = -1;
     const auto cores_per_wisher = [&](int room) {
       return static_cast<double>(rooms[at(room)].cores.size()) / (wishers[at(room)] + 1);
     };
     for (int room = 0; room < static_cast<int>(rooms.size()); ++room) {
-      if (rooms[at(room)].package != core->package) continue;
+      if (rooms[at(room)].package != *package) continue;
       if (best < 0 || cores_per_wisher(room) > cores_per_wisher(best)) best = room;
     }
     if (best >= 0) grant(rank, best);

@@ -6,6 +6,7 @@
 
 #include "base/id_set.hpp"
 #include "os/allowed.hpp"
+#include "plan/plan.hpp"
 #include "tuner/topology.hpp"
 
 namespace zf {
@@ -23,16 +24,18 @@ struct HomeCore {
 struct Home {
   std::vector<HomeCore> cores;  ///< topological order, the rank's own node first
   NodeSet mems;  ///< allowed nodes with memory that its cores belong to; where there are none, any allowed
-  bool shared = false;  ///< fewer than 2 cores: training and optimizer must share
+  bool shared = false;              ///< fewer than 2 cores: training and optimizer must share
+  std::optional<RankGpu> gpu = {};  ///< the rank's, where it is known
   CpuSet cpus() const;
 };
 
 /// Where a home's memory should lie, see Home::mems; `allowed`: nodes.
 NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed);
 
-/// Where a rank would like to live; absent: anywhere.
+/// Where a rank would like to live; both absent: anywhere.
 struct RankWish {
-  std::optional<Node> near;
+  std::optional<Node> near = {};
+  std::optional<int> package = {};  ///< OS index; for where `near` is absent or has no allowed core
 };
 
 /// One home per wish, in rank order. Every allowed core is used, counts differ by at most one core. As many

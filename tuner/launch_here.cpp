@@ -20,7 +20,8 @@ Launch launch_by(Plan plan, LaunchRequest request, const Environment& environmen
   }
   std::string note;
   try {
-    const Plan moved = retarget(plan, read_machine({}));
+    const Machine machine = read_machine({});
+    const Plan moved = retarget(plan, machine, moved_gpus(environment, machine.topology, plan));
     note = fmt::format("{}, made for CPUs {}, is fitted to the CPUs allowed here, {}",
                        request.plan_path.string(), print(plan.allocation.cpus), print(moved.allocation.cpus));
     request.plan_path = plan_in_memory(moved);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "tuner/gpu_driver.hpp"
 #include "tuner/topology_hwloc.hpp"
 
 namespace zf {
@@ -37,6 +38,7 @@ AllowedInputs allowed_inputs_of(const Topology& topology) {
 Machine read_machine(const MachineSource& source) {
   Machine machine;
   machine.topology = read_topology({source.topology, source.sysroot, source.io_deadline});
+  if (source.topology.empty()) read_gpu_driver(source.sysroot, machine.topology.gpus);
   const Topology& topology = machine.topology;
 
   AllowedInputs inputs =

@@ -21,6 +21,7 @@ constexpr std::array kSlurmVariables{
 Probe probe_of(Machine machine, const Environment& environment, std::optional<int> ranks_option) {
   Probe probe;
   probe.ranks = rank_count_of(ranks_option, environment, machine.topology);
+  probe.gpus = rank_gpus(environment, machine.topology, probe.ranks.count);
   if (machine.topology.is_this_machine) {  // the variables of our own job say nothing about another machine
     probe.local_rank = local_rank(environment);
     for (const char* name : kSlurmVariables) {

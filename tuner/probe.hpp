@@ -8,12 +8,14 @@
 #include "os/environment.hpp"
 #include "tuner/machine.hpp"
 #include "tuner/rank_count.hpp"
+#include "tuner/rank_gpus.hpp"
 
 namespace zf {
 
 struct Probe {
   Machine machine;
   RankCount ranks;
+  RankGpus gpus;                             ///< of each of the ranks
   std::optional<FromVariable> local_rank;    ///< which of the ranks this process is, where a launcher says so
   std::map<std::string, std::string> slurm;  ///< the SLURM_* variables that concern this node
 };

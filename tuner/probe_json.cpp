@@ -9,11 +9,11 @@
 //   l3_groups[]             cpus, cache_bytes
 //   cores[]                 cpus, package, node, l3 (index into l3_groups), kind (index into cpu_kinds)
 //   cpu_kinds[]             cpus, efficiency_rank, description
-//   gpus[]                  pci, name, node, local_cpus
+//   gpus[]                  pci, name, uuid, usable (bool: its driver shows it here), node, local_cpus
 //   allowed                 cpus, mems, cpu_quota (CPUs' worth of time), cpu_quota_path, memory_bytes,
 //                           memory_path, exclusions[]: reason (offline, cgroup_cpuset, affinity_mask,
 //                           not_in_list), cpus, detail
-//   ranks                   count, source, local_rank, local_rank_source
+//   ranks                   count, source, local_rank, local_rank_source, gpus[] (by rank: pci), gpu_notes[]
 //   slurm                   variables by name
 //   missing[]               what could not be read, in words
 #include <nlohmann/json.hpp>
@@ -92,6 +92,8 @@ void add_topology(Json& json, const Topology& topology) {
   for (const auto& gpu : topology.gpus) {
     json["gpus"].push_back({{"pci", gpu.pci_address},
                             {"name", gpu.name},
+                            {"uuid", or_null(gpu.uuid)},
+                            {"usable", gpu.usable},
                             {"node", or_null(gpu.node)},
                             {"local_cpus", print(gpu.local_cpus)}});
   }
@@ -122,7 +124,12 @@ std::string probe_json(const Probe& probe) {
   json["ranks"] = {{"count", probe.ranks.count},
                    {"source", probe.ranks.source},
                    {"local_rank", probe.local_rank ? Json(probe.local_rank->value) : Json()},
-                   {"local_rank_source", probe.local_rank ? Json(probe.local_rank->variable) : Json()}};
+                   {"local_rank_source", probe.local_rank ? Json(probe.local_rank->variable) : Json()},
+                   {"gpus", Json::array()},
+                   {"gpu_notes", probe.gpus.notes}};
+  for (const auto& gpu : probe.gpus.gpus) {
+    json["ranks"]["gpus"].push_back(gpu ? Json(gpu->pci_address) : Json());
+  }
   json["slurm"] = Json::object();
   for (const auto& [name, value] : probe.slurm) json["slurm"][name] = value;
   json["missing"] = missing_parts(probe.machine);

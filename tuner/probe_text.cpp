@@ -111,15 +111,26 @@ std::string kinds_lines(const Topology& topology) {
   return text;
 }
 
-std::string gpus_lines(const Topology& topology) {
+/// "0,4": the ranks that compute on this GPU.
+std::string ranks_on(const Gpu& gpu, const RankGpus& ranks) {
+  std::string text;
+  for (std::size_t rank = 0; rank < ranks.gpus.size(); ++rank) {
+    if (!ranks.gpus[rank] || ranks.gpus[rank]->pci_address != gpu.pci_address) continue;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", rank);
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string gpus_lines(const Topology& topology, const RankGpus& ranks) {
   if (topology.gpus.empty()) return line("GPUs", "none");
   Table table({{"GPU", Table::Align::left},
                {"node"},
+               {"rank"},
                {"near CPUs", Table::Align::left},
                {"name", Table::Align::left}});
   for (const auto& gpu : topology.gpus) {
-    table.add({gpu.pci_address, gpu.node ? fmt::format("{}", gpu.node->os_index) : "-", brief(gpu.local_cpus),
-               gpu.name});
+    table.add({gpu.pci_address, gpu.node ? fmt::format("{}", gpu.node->os_index) : "-", ranks_on(gpu, ranks),
+               brief(gpu.local_cpus), gpu.usable ? gpu.name : gpu.name + " (not shown here by its driver)"});
   }
   return fmt::format("\n{}\n", table.print());
 }
@@ -162,8 +173,9 @@ std::string ranks_line(const Probe& probe) {
 std::string probe_text(const Probe& probe) {
   const Topology& topology = probe.machine.topology;
   std::string text = machine_line(topology) + nodes_table(topology) + l3_line(topology) +
-                     kinds_lines(topology) + gpus_lines(topology) + allowed_lines(probe.machine) +
+                     kinds_lines(topology) + gpus_lines(topology, probe.gpus) + allowed_lines(probe.machine) +
                      ranks_line(probe);
+  for (const auto& note : probe.gpus.notes) text += line("", note);
   for (const auto& [name, value] : probe.slurm) {
     text += line(name == probe.slurm.begin()->first ? "Slurm" : "", fmt::format("{}={}", name, value));
   }

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "tuner/assemble.hpp"
 #include "tuner/fingerprint.hpp"
+#include "tuner/rank_homes.hpp"
 
 namespace zf {
 namespace {
@@ -28,14 +29,15 @@ SplitShape shape_of(const Intent& intent, int cores) {
 
 }  // namespace
 
-Plan retarget(const Plan& plan, const Machine& machine) {
+Plan retarget(const Plan& plan, const Machine& machine, const RankGpus& gpus) {
   const auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
   if (!differences.empty()) {
     throw Error(Exit::stale_plan,
                 fmt::format("the plan is for machines of another class: {}", fmt::join(differences, "; ")),
                 "make a plan here with zf-tune, or start anyway with --force");
   }
-  const auto homes = homes_of(machine.topology, machine.allowed, std::vector<RankWish>(plan.ranks.size()));
+  RankHomes ranks = rank_homes(machine, gpus);
+  const std::vector<Home>& homes = ranks.homes;
   std::size_t cores = homes.front().cores.size();
   for (const Home& home : homes) cores = std::min(cores, home.cores.size());
   const Split split = split_of(homes, shape_of(plan.intent, static_cast<int>(cores)));
@@ -45,7 +47,8 @@ Plan retarget(const Plan& plan, const Machine& machine) {
   for (const RankSplit& rank : split.ranks) {
     choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
   }
-  Plan moved = assemble(plan.made, machine, plan.workload, split, choice, plan.evidence, plan.warnings);
+  Plan moved = assemble(plan.made, machine, plan.workload, split, choice, plan.evidence, plan.warnings,
+                        std::move(ranks.notes));
   moved.intent = plan.intent;
   moved.trial = plan.trial;
   return moved;

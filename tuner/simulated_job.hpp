@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tuner/homes.hpp"
 #include "tuner/machine.hpp"
+#include "tuner/rank_homes.hpp"
 #include "tuner/simulated_model.hpp"
 
 namespace zf {
@@ -16,14 +16,15 @@ namespace zf {
 struct SimulatedJob {
   SimulatedModel model;
   Machine machine;  ///< all of it allowed
-  std::vector<Home> homes;
+  RankGpus gpus;
+  RankHomes placed;
   std::uint64_t elements_per_rank = 0;
   std::string warning;  ///< see WorkingSetSize
 };
 
 /// A machine with a workload on so many ranks; or the machine of `path` with its own workload, or with
 /// `workload`, and as many ranks as the machine's file says. Ranks live near their GPUs. Throws Error like
-/// load_simulated_machine(), load_workload() and homes_of().
+/// load_simulated_machine(), load_workload() and rank_homes().
 SimulatedJob simulated_job(SimulatedMachine simulated, const Workload& workload, int ranks);
 SimulatedJob simulated_job(const std::filesystem::path& path, const std::optional<Workload>& workload,
                            std::optional<int> ranks);

@@ -52,6 +52,18 @@ Node node_of(const Field& field, const Topology& topology) {
   return node;
 }
 
+/// One for each node, in the file's order. Their addresses are as invented as the machine.
+void add_gpus(const Field& nodes, Topology& topology) {
+  topology.gpus.clear();
+  for (const Field& field : nodes.items()) {
+    const Node id = node_of(field, topology);
+    const auto node = std::find_if(topology.nodes.begin(), topology.nodes.end(),
+                                   [&](const NumaNode& present) { return present.id == id; });
+    topology.gpus.push_back(
+        {fmt::format("0000:{:02x}:00.0", topology.gpus.size() + 1), "simulated", node->cpus, id});
+  }
+}
+
 /// CPU kinds as the file gives them, slowest first; a synthetic topology cannot say them itself.
 void read_kinds(const Field& field, SimulatedMachine& machine) {
   Topology& topology = machine.topology;
@@ -112,8 +124,7 @@ SimulatedMachine load_simulated_machine(const std::filesystem::path& path) {
   machine.topology.source = name;
   machine.topology.cpu_model = machine.name;
   machine.ranks = file["ranks"].integer(1, 4096);
-  for (const Field& node : file["gpu_nodes"].items())
-    machine.gpu_nodes.push_back(node_of(node, machine.topology));
+  add_gpus(file["gpu_nodes"], machine.topology);
   if (file.has("kinds")) read_kinds(file["kinds"], machine);
   if (machine.kind_speeds.empty()) {
     for (Core& core : machine.topology.cores) core.kind = 0;

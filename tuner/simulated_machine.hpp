@@ -37,8 +37,7 @@ struct SimulatedMachine {
   std::string name;
   std::string workload;             ///< path of the workload file that goes with it
   int ranks = 1;                    ///< on this machine, whatever the workload file says
-  Topology topology;                ///< not this machine, even if it looks like it
-  std::vector<Node> gpu_nodes;      ///< of each GPU in rank order; empty: no GPU matters
+  Topology topology;                ///< not this machine, even if it looks like it; its GPUs in rank order
   std::vector<double> kind_speeds;  ///< of a core of each CPU kind; empty: all 1
   SimulatedMemory memory;
   double smt_gain = 1;             ///< throughput of a core with all its PUs busy, over one PU

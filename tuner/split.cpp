@@ -63,6 +63,7 @@ RankSplit unbound_home(const Home& home, const CpuSet& everything, const NodeSet
   for (const HomeCore& core : home.cores) split.pool.push_back(core.cpus.first());
   split.reserved_cores = split.pool_cores = core_count(home);
   split.mems = mems;
+  split.gpu = home.gpu;
   split.unbound = true;
   return split;
 }
@@ -93,6 +94,7 @@ RankSplit split_home(const Home& home, const SplitShape& shape) {
   RankSplit split;
   split.mems = home.mems;
   split.shared = home.shared;
+  split.gpu = home.gpu;
   if (home.shared) {
     split.training = split.optimizer = home.cpus();
     split.pool.assign(split.optimizer.begin(), split.optimizer.end());

@@ -34,6 +34,7 @@ struct RankSplit {
   int idle_cores = 0;      ///< on neither side
   NodeSet mems;            ///< where the optimizer's state should lie
   bool shared = false;
+  std::optional<RankGpu> gpu = {};  ///< as in Home
   /// Nobody binds: `pool` says how many threads the optimizer has, and each of them, like each of training's,
   /// may run anywhere in `training` (== `optimizer`). Counts are those of the home: as many threads as it has
   /// cores for either side. For measuring only; no plan can say it.

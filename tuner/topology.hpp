@@ -44,6 +44,8 @@ struct Gpu {
   std::string name;         ///< "NVIDIA H200", "cuda0", or vendor:device in hex
   CpuSet local_cpus;
   std::optional<Node> node;  ///< the node with CPUs that it hangs off; absent: no one node (or unknown)
+  std::string uuid = {};     ///< "GPU-8932f937-…"; empty: not known
+  bool usable = true;        ///< false: its driver does not show it here (see read_gpu_driver)
 };
 
 struct Topology {

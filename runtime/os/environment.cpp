@@ -66,24 +66,39 @@ std::optional<FromVariable> local_rank(const Environment& environment) {
                       0);
 }
 
-std::optional<VisibleDevices> visible_devices(const Environment& environment) {
-  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
-    const auto text = environment.get(name);
-    if (!text) continue;
-    VisibleDevices devices{{}, name};
-    std::string_view rest = *text;
-    for (bool more = true; more;) {
-      const auto comma = rest.find(',');
-      const auto part = trim(rest.substr(0, comma));
-      // The driver's own rule: the list ends at the first entry that names no device.
-      if (part.empty() || part == "-1" || part == "NoDevFiles") break;
-      devices.ids.emplace_back(part);
-      more = comma != std::string_view::npos;
-      if (more) rest.remove_prefix(comma + 1);
-    }
-    return devices;
+std::optional<VisibleDevices> devices_in(const Environment& environment, const std::string& variable) {
+  const auto text = environment.get(variable);
+  if (!text) return std::nullopt;
+  VisibleDevices devices{{}, variable};
+  std::string_view rest = *text;
+  for (bool more = true; more;) {
+    const auto comma = rest.find(',');
+    const auto part = trim(rest.substr(0, comma));
+    // The driver's own rule: the list ends at the first entry that names no device.
+    if (part.empty() || part == "-1" || part == "NoDevFiles") break;
+    devices.ids.emplace_back(part);
+    more = comma != std::string_view::npos;
+    if (more) rest.remove_prefix(comma + 1);
   }
-  return std::nullopt;
+  return devices;
+}
+
+std::optional<VisibleDevices> visible_devices(const Environment& environment) {
+  if (auto cuda = devices_in(environment, "CUDA_VISIBLE_DEVICES")) return cuda;
+  const auto rocr = devices_in(environment, "ROCR_VISIBLE_DEVICES");
+  auto hip = devices_in(environment, "HIP_VISIBLE_DEVICES");
+  if (!rocr || !hip) return rocr ? rocr : hip;
+  for (auto id = hip->ids.begin(); id != hip->ids.end(); ++id) {
+    std::size_t position = 0;
+    const auto [end, error] = std::from_chars(id->data(), id->data() + id->size(), position);
+    if (error == std::errc() && end == id->data() + id->size() && position < rocr->ids.size()) {
+      *id = rocr->ids[position];
+      continue;
+    }
+    hip->ids.erase(id, hip->ids.end());
+    break;
+  }
+  return hip;
 }
 
 std::optional<FromVariable> local_rank_count(const Environment& environment) {

@@ -44,8 +44,12 @@ struct VisibleDevices {
   std::string variable;
 };
 
-/// CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, the first that is set, even to nothing.
-/// As in the driver, the list ends at the first entry that names no device. Absent: all may be seen.
+/// The list of one variable; as in the driver, it ends at the first entry that names no device. Absent: the
+/// variable is not set (it may be set to nothing).
+std::optional<VisibleDevices> devices_in(const Environment& environment, const std::string& variable);
+
+/// CUDA_VISIBLE_DEVICES, else what HIP_VISIBLE_DEVICES leaves of ROCR_VISIBLE_DEVICES: its numbers count
+/// within that list. Absent: all may be seen.
 std::optional<VisibleDevices> visible_devices(const Environment& environment);
 
 /// How many local ranks this node has: SLURM_NTASKS_PER_NODE, LOCAL_WORLD_SIZE,

@@ -38,13 +38,14 @@ struct MachineClass {
   bool operator==(const MachineClass&) const = default;
 };
 
-/// What the job that made the plan was allowed.
+/// What the job that made the plan was allowed, and what its ranks lost by that.
 struct Allocation {
   std::string fingerprint;
   CpuSet cpus;
   NodeSet mems;
   std::optional<double> cpu_quota;  ///< CPUs' worth of time
   std::optional<std::uint64_t> memory_bytes;
+  std::vector<std::string> notes;  ///< one sentence each: a rank far from its GPU, cores idle for a quota
   bool operator==(const Allocation&) const = default;
 };
 
@@ -73,8 +74,16 @@ struct OptimizerSide {
   bool operator==(const OptimizerSide&) const = default;
 };
 
+/// The GPU that a rank computes on.
+struct RankGpu {
+  std::string pci_address;   ///< "0000:3b:00.0"
+  std::optional<Node> node;  ///< that it hangs off; absent: no one node, or not known
+  bool operator==(const RankGpu&) const = default;
+};
+
 struct RankBinding {
-  int rank = 0;  ///< local rank
+  int rank = 0;                     ///< local rank
+  std::optional<RankGpu> gpu = {};  ///< absent: it has none, or it is not known
   TrainingSide training;
   OptimizerSide optimizer;
   int pt_reserved_cores = 0;  ///< cores, not PUs; 0 if shared: no core is training's alone

@@ -24,6 +24,17 @@ MemoryPolicy policy_of(const Field& field) {
   return field.one_of({"preferred", "bind"}) == 0 ? MemoryPolicy::preferred : MemoryPolicy::bind;
 }
 
+Object print_texts(const std::vector<std::string>& texts) {
+  Object list = Object::array();
+  for (const std::string& text : texts) list.push_back(text);
+  return list;
+}
+std::vector<std::string> read_texts(const Field& field) {
+  std::vector<std::string> texts;
+  for (const Field& text : field.items()) texts.push_back(text.text());
+  return texts;
+}
+
 // One pair of functions for each struct of plan.hpp, in its order.
 
 Object print_made(const Provenance& made) {
@@ -58,16 +69,19 @@ Object print_allocation(const Allocation& allocation) {
                 {"mems", print(allocation.mems)}};
   if (allocation.cpu_quota) object["cpu_quota"] = *allocation.cpu_quota;
   if (allocation.memory_bytes) object["memory_bytes"] = *allocation.memory_bytes;
+  if (!allocation.notes.empty()) object["notes"] = print_texts(allocation.notes);
   return object;
 }
 Allocation read_allocation(const Field& field) {
-  field.object({"fingerprint", "cpus", "mems", "cpu_quota", "memory_bytes"}, {"cpu_quota", "memory_bytes"});
+  field.object({"fingerprint", "cpus", "mems", "cpu_quota", "memory_bytes", "notes"},
+               {"cpu_quota", "memory_bytes", "notes"});
   Allocation allocation;
   allocation.fingerprint = field["fingerprint"].text();
   allocation.cpus = field["cpus"].cpus();
   allocation.mems = field["mems"].nodes();
   if (field.has("cpu_quota")) allocation.cpu_quota = field["cpu_quota"].number();
   if (field.has("memory_bytes")) allocation.memory_bytes = field["memory_bytes"].integer<std::uint64_t>(1);
+  if (field.has("notes")) allocation.notes = read_texts(field["notes"]);
   return allocation;
 }
 
@@ -94,21 +108,37 @@ Intent read_intent(const Field& field) {
   return intent;
 }
 
+Object print_gpu(const RankGpu& gpu) {
+  Object object{{"pci", gpu.pci_address}};
+  if (gpu.node) object["node"] = gpu.node->os_index;
+  return object;
+}
+RankGpu read_gpu(const Field& field) {
+  field.object({"pci", "node"}, {"node"});
+  RankGpu gpu{field["pci"].text(), {}};
+  if (field.has("node")) gpu.node = Node{field["node"].integer(0, kMaxOsIndex)};
+  return gpu;
+}
+
 Object print_rank(const RankBinding& rank) {
-  return {{"rank", rank.rank},
-          {"training", {{"cpus", print(rank.training.cpus)}, {"threads", rank.training.threads}}},
-          {"optimizer",
-           {{"cpus", print(rank.optimizer.cpus)},
-            {"mems", print(rank.optimizer.mems)},
-            {"memory_policy", name_of(rank.optimizer.memory_policy)}}},
-          {"pt_reserved_cores", rank.pt_reserved_cores},
-          {"pt_reserved_cores_perc", rank.pt_reserved_cores_perc},
-          {"shared", rank.shared}};
+  Object object{{"rank", rank.rank}};
+  if (rank.gpu) object["gpu"] = print_gpu(*rank.gpu);
+  object["training"] = {{"cpus", print(rank.training.cpus)}, {"threads", rank.training.threads}};
+  object["optimizer"] = {{"cpus", print(rank.optimizer.cpus)},
+                         {"mems", print(rank.optimizer.mems)},
+                         {"memory_policy", name_of(rank.optimizer.memory_policy)}};
+  object["pt_reserved_cores"] = rank.pt_reserved_cores;
+  object["pt_reserved_cores_perc"] = rank.pt_reserved_cores_perc;
+  object["shared"] = rank.shared;
+  return object;
 }
 RankBinding read_rank(const Field& field) {
-  field.object({"rank", "training", "optimizer", "pt_reserved_cores", "pt_reserved_cores_perc", "shared"});
+  field.object(
+      {"rank", "gpu", "training", "optimizer", "pt_reserved_cores", "pt_reserved_cores_perc", "shared"},
+      {"gpu"});
   RankBinding rank;
   rank.rank = field["rank"].integer(0, kMaxInt);
+  if (field.has("gpu")) rank.gpu = read_gpu(field["gpu"]);
   const Field training = field["training"].object({"cpus", "threads"});
   rank.training.cpus = training["cpus"].cpus();
   rank.training.threads = training["threads"].integer(1, kMaxInt);
@@ -152,7 +182,7 @@ Plan read_plan(const Field& field) {
   plan.intent = read_intent(field["intent"]);
   plan.ranks = read_list(field["ranks"], read_rank);
   plan.choice = read_choice(field["choice"]);
-  for (const Field& warning : field["warnings"].items()) plan.warnings.push_back(warning.text());
+  plan.warnings = read_texts(field["warnings"]);
   plan.evidence = read_evidence(field["evidence"]);
   if (field.has("trial")) plan.trial = read_trial(field["trial"]);
   return plan;
@@ -174,8 +204,6 @@ void check_version(const nlohmann::json& json, std::string_view name) {
 }  // namespace
 
 std::string print_plan(const Plan& plan) {
-  Object warnings = Object::array();
-  for (const std::string& warning : plan.warnings) warnings.push_back(warning);
   Object object{{"schema", kPlanSchema},
                 {"made", print_made(plan.made)},
                 {"machine", print_machine(plan.machine)},
@@ -184,7 +212,7 @@ std::string print_plan(const Plan& plan) {
                 {"intent", print_intent(plan.intent)},
                 {"ranks", print_list(plan.ranks, print_rank)},
                 {"choice", print_choice(plan.choice)},
-                {"warnings", warnings},
+                {"warnings", print_texts(plan.warnings)},
                 {"evidence", print_evidence(plan.evidence)}};
   if (plan.trial) object["trial"] = print_trial(*plan.trial);
   // A host name or a command line may hold any bytes; JSON may not.

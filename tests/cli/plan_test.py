@@ -58,7 +58,7 @@ class Plan(CommandTest):
         plan = self.read_plan()
         self.assert_sound(plan, {7})
         self.assertTrue(plan["ranks"][0]["shared"])
-        self.assertTrue(plan["warnings"])
+        self.assertTrue(plan["allocation"]["notes"])
 
     def test_more_ranks_than_cores_says_what_would_fit(self):
         result = self.run_tune("plan", "--topology", SLURM_NODE, "--allowed", "0-3", "--ranks", "5")

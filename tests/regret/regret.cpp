@@ -50,7 +50,7 @@ struct Best {
 
 /// Every pool size, placement, number of PUs per core, CPU kind, and number of reserved cores.
 Best exhaustive(const SimulatedJob& job) {
-  const int cores = smallest_home(job.homes);
+  const int cores = smallest_home(job.placed.homes);
   const auto kinds = static_cast<int>(job.machine.topology.cpu_kinds.size());
   Best best;
   for (int kind = -1; kind < (kinds > 1 ? kinds : 0); ++kind) {
@@ -61,7 +61,7 @@ Best exhaustive(const SimulatedJob& job) {
             SplitShape shape{pool, pus_per_core, placement, reserved == cores - pool ? 0 : reserved,
                              {},   Control::none};
             if (kind >= 0) shape.pool_kind = kind;
-            Split split = split_of(job.homes, shape);
+            Split split = split_of(job.placed.homes, shape);
             const double period = period_of(job, split);
             if (period < best.period_ns) best = {std::move(split), period};
           }
@@ -107,7 +107,7 @@ SweepResult swept(const SimulatedJob& job, int seed) {
   SimulatedMeter meter(job.model, job.elements_per_rank, static_cast<std::uint64_t>(seed));
   SweepLimits limits;
   limits.seed = static_cast<unsigned>(seed);
-  return sweep(job.homes, job.model.workload(), meter, limits, nullptr);
+  return sweep(job.placed.homes, job.model.workload(), meter, limits, nullptr);
 }
 
 Row measure(const std::filesystem::path& path, const Variant& variant, int seeds) {

@@ -10,9 +10,9 @@
 #include "tuner/commands/shared_arguments.hpp"
 #include "tuner/deepspeed_homes.hpp"
 #include "tuner/explain.hpp"
-#include "tuner/homes.hpp"
 #include "tuner/plan_output.hpp"
 #include "tuner/rank_count.hpp"
+#include "tuner/rank_homes.hpp"
 #include "tuner/retarget.hpp"
 #include "tuner/values.hpp"
 
@@ -49,9 +49,9 @@ Plan unmeasured(const Arguments& arguments, const Machine& machine) {
   const bool deepspeed = for_deepspeed(arguments);
   const RankCount ranks =
       rank_count_of(ranks_argument(arguments), Environment::of_this_process(), machine.topology);
-  auto homes = homes_of(machine.topology, machine.allowed,
-                        std::vector<RankWish>(static_cast<std::size_t>(ranks.count)));
-  Split split = split_of(homes, unmeasured_shape(homes));
+  const RankGpus gpus = rank_gpus(Environment::of_this_process(), machine.topology, ranks.count);
+  RankHomes placed = rank_homes(machine, gpus);
+  Split split = split_of(placed.homes, unmeasured_shape(placed.homes));
 
   Choice choice;
   choice.reason = "nothing was measured: half of each home for either side, which is DeepSpeed's own default";
@@ -60,19 +60,19 @@ Plan unmeasured(const Arguments& arguments, const Machine& machine) {
     if (objection.empty()) {
       choice.reason += "; DeepSpeed can be told the free choice as it is";
     } else {
-      homes = deepspeed_homes(machine.topology, machine.allowed, ranks.count);
-      split = split_of(homes, unmeasured_shape(homes));
+      placed = deepspeed_rank_homes(machine, gpus);
+      split = split_of(placed.homes, unmeasured_shape(placed.homes));
       choice.reason += fmt::format(
           "; kept to what DeepSpeed can be told: {}. What that costs was not measured (the free "
           "choice: {})",
-          restriction_in_words(homes, machine.allowed), objection);
+          restriction_in_words(placed.homes, machine.allowed), objection);
     }
   }
   for (const RankSplit& rank : split.ranks) {
     choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
   }
   return assemble(provenance_of(command_line()), machine, {"params", params, ranks.count, 1}, split, choice,
-                  {}, machine.topology.missing);
+                  {}, machine.topology.missing, std::move(placed.notes));
 }
 
 Plan fitted(const Arguments& arguments, const std::string& from, const Machine& machine) {
@@ -83,7 +83,8 @@ Plan fitted(const Arguments& arguments, const std::string& from, const Machine& 
         fmt::format("zf-tune plan: --{} cannot go with --from, which keeps what its plan has", option),
         fmt::format("leave --{} out, or make a new plan", option));
   }
-  return retarget(load_plan(from), machine);
+  const Plan plan = load_plan(from);
+  return retarget(plan, machine, moved_gpus(Environment::of_this_process(), machine.topology, plan));
 }
 
 Exit run(const Arguments& arguments) {

@@ -9,9 +9,9 @@
 #include "tuner/commands/shared_arguments.hpp"
 #include "tuner/explain.hpp"
 #include "tuner/fingerprint.hpp"
-#include "tuner/homes.hpp"
 #include "tuner/interrupt.hpp"
 #include "tuner/plan_output.hpp"
+#include "tuner/rank_homes.hpp"
 #include "tuner/statistics.hpp"
 #include "tuner/trial.hpp"
 #include "tuner/trial_runs.hpp"
@@ -80,13 +80,13 @@ void print_progress(const TrialProgress& progress) {
 }
 
 /// The homes here, of as many ranks as the plan has. Throws Error(stale_plan) on a machine of another class.
-std::vector<Home> homes_for(const Plan& plan, const std::string& path, const Machine& machine) {
+RankHomes homes_for(const Plan& plan, const std::string& path, const Machine& machine) {
   const auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
   if (!differences.empty()) {
     throw Error(Exit::stale_plan, fmt::format("{} is of another machine: {}", path, differences.front()),
                 "make a plan here with zf-tune");
   }
-  return homes_of(machine.topology, machine.allowed, std::vector<RankWish>(plan.ranks.size()));
+  return rank_homes(machine, moved_gpus(Environment::of_this_process(), machine.topology, plan));
 }
 
 Exit run(const Arguments& arguments) {
@@ -96,8 +96,9 @@ Exit run(const Arguments& arguments) {
   const std::string path = arguments.text("plan-from").value_or("plan.json");
   const Plan from = load_plan(path);
   const Machine machine = read_machine({});
-  const auto homes = homes_for(from, path, machine);
-  const auto splits = trial_splits(from.evidence, homes, arguments.integer("candidates", 1, 100).value_or(3));
+  const RankHomes ranks = homes_for(from, path, machine);
+  const auto splits =
+      trial_splits(from.evidence, ranks.homes, arguments.integer("candidates", 1, 100).value_or(3));
 
   const auto plan_for = [&](const TrialSplit& split) {
     Choice choice;
@@ -110,7 +111,7 @@ Exit run(const Arguments& arguments) {
     }
     choice.reason = "under trial";
     return assemble(provenance_of(command_line()), machine, from.workload, split.split, choice, from.evidence,
-                    from.warnings);
+                    from.warnings, ranks.notes);
   };
 
   const bool quiet = arguments.has("quiet");

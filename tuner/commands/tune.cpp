@@ -18,12 +18,12 @@
 #include "tuner/demand.hpp"
 #include "tuner/explain.hpp"
 #include "tuner/fingerprint.hpp"
-#include "tuner/homes.hpp"
 #include "tuner/interrupt.hpp"
 #include "tuner/machine_meter.hpp"
 #include "tuner/plan_output.hpp"
 #include "tuner/progress.hpp"
 #include "tuner/rank_count.hpp"
+#include "tuner/rank_homes.hpp"
 #include "tuner/restriction_cost.hpp"
 #include "tuner/sample_file.hpp"
 #include "tuner/simulated_job.hpp"
@@ -80,7 +80,8 @@ std::optional<int> if_given(int ranks) { return ranks == 0 ? std::nullopt : std:
 struct Job {
   Machine machine;
   Workload workload;
-  std::vector<Home> homes;
+  RankGpus gpus;
+  RankHomes placed;
   std::unique_ptr<SimulatedModel> model;  ///< what `meter` measures, if it is simulated
   std::unique_ptr<Meter> meter;
   std::vector<std::string> warnings;
@@ -98,7 +99,7 @@ RankWork work_of(const Workload& workload, std::uint64_t elements_per_rank, doub
 }
 
 Job job_here(const Arguments& arguments) {
-  Job job{read_machine(machine_source(arguments)), given_workload(arguments), {}, {}, {}, {}};
+  Job job{read_machine(machine_source(arguments)), given_workload(arguments), {}, {}, {}, {}, {}};
   const Topology& topology = job.machine.topology;
   if (!topology.is_this_machine) {
     throw Error(Exit::usage,
@@ -106,9 +107,11 @@ Job job_here(const Arguments& arguments) {
                 "use zf-tune plan, which measures nothing, or --simulate");
   }
   Workload& workload = job.workload;
-  workload.ranks = rank_count_of(if_given(workload.ranks), Environment::of_this_process(), topology).count;
+  const Environment environment = Environment::of_this_process();
+  workload.ranks = rank_count_of(if_given(workload.ranks), environment, topology).count;
   const auto ranks = static_cast<std::size_t>(workload.ranks);
-  job.homes = homes_of(topology, job.machine.allowed, std::vector<RankWish>(ranks));
+  job.gpus = rank_gpus(environment, topology, workload.ranks);
+  job.placed = rank_homes(job.machine, job.gpus);
   const WorkingSetSize size =
       working_set_size(workload.params, workload.ranks, last_level_cache_bytes(topology),
                        available_memory_bytes(SysRoot(), job.machine.allowed));
@@ -134,7 +137,13 @@ Job job_on_simulated(const std::string& file, const Arguments& arguments, int se
   const Workload given = given_workload(arguments);
   SimulatedJob simulated =
       simulated_job(file, given.params == 0 ? std::nullopt : std::optional(given), ranks_argument(arguments));
-  Job job{std::move(simulated.machine), simulated.model.workload(), std::move(simulated.homes), {}, {}, {}};
+  Job job{std::move(simulated.machine),
+          simulated.model.workload(),
+          std::move(simulated.gpus),
+          std::move(simulated.placed),
+          {},
+          {},
+          {}};
   job.model = std::make_unique<SimulatedModel>(std::move(simulated.model));
   job.meter = std::make_unique<SimulatedMeter>(*job.model, simulated.elements_per_rank,
                                                static_cast<std::uint64_t>(seed));
@@ -149,7 +158,7 @@ std::unique_ptr<RecordingMeter> recording(const Job& job, const std::string& out
   if (output == "-") return nullptr;
   const MachineClass machine = machine_class_of(job.machine.topology);
   const std::string header = sample_file_header(machine, allocation_of(job.machine.allowed, machine),
-                                                job.workload, job.homes, *job.meter);
+                                                job.workload, job.placed.homes, *job.meter);
   const auto path = sample_file_of(output);
   auto meter = std::make_unique<RecordingMeter>(*job.meter, path, header, arguments.has("fresh"));
   if (meter->recorded_visits() > 0 && !arguments.has("quiet")) {
@@ -178,7 +187,7 @@ constexpr double kRestrictedShare = 0.4;
 std::string cost_for_deepspeed(const Job& job, const std::vector<Home>& free_homes, const Split& chosen,
                                double tie, const SweepLimits& limits, Nanoseconds deadline_ns) {
   const std::string kept = fmt::format("kept to what DeepSpeed can be told: {}, ",
-                                       restriction_in_words(job.homes, job.machine.allowed));
+                                       restriction_in_words(job.placed.homes, job.machine.allowed));
   const SweepResult free =
       limits.stop() ? SweepResult() : sweep(free_homes, job.workload, *job.meter, limits, nullptr);
   if (free.splits.empty() || limits.stop()) return kept + "at a cost that was not measured";
@@ -200,10 +209,10 @@ Exit run(const Arguments& arguments) {
   const auto simulate = arguments.text("simulate");
   const bool deepspeed = for_deepspeed(arguments);
   Job job = simulate ? job_on_simulated(*simulate, arguments, seed) : job_here(arguments);
-  const std::vector<Home> free_homes = job.homes;
+  const std::vector<Home> free_homes = job.placed.homes;
   const Nanoseconds deadline_ns = job.meter->now() + limits.budget_ns;
   if (deepspeed) {
-    job.homes = deepspeed_homes(job.machine.topology, job.machine.allowed, job.workload.ranks);
+    job.placed = deepspeed_rank_homes(job.machine, job.gpus);
     limits.budget_ns = static_cast<Nanoseconds>(kRestrictedShare * static_cast<double>(limits.budget_ns));
   }
   const bool quiet = arguments.has("quiet");
@@ -215,7 +224,7 @@ Exit run(const Arguments& arguments) {
   {
     const ProgressDisplay display(quiet);
     Meter& meter = recorder ? static_cast<Meter&>(*recorder) : *job.meter;
-    result = sweep(job.homes, job.workload, meter, limits,
+    result = sweep(job.placed.homes, job.workload, meter, limits,
                    [&](const SweepProgress& progress) { display.show(progress); });
   }
   if (result.splits.empty()) {
@@ -236,7 +245,7 @@ Exit run(const Arguments& arguments) {
   for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));
 
   const Plan plan = assemble(provenance_of(command_line()), job.machine, job.workload, chosen, choice,
-                             std::move(result.evidence), std::move(warnings));
+                             std::move(result.evidence), std::move(warnings), job.placed.notes);
   output.write(plan);
   report.write(plan, &job.machine.topology);
   if (!quiet) fmt::print(stderr, "\n{}", explain(plan));

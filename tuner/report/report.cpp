@@ -79,6 +79,8 @@ std::string decision(const Plan& plan) {
   std::string text = paragraph("headline", headline_of(plan)) +
                      paragraph("why", fmt::format("Why: {}.", plan.choice.reason)) + figures(plan) +
                      html_table(bindings_table(plan));
+  for (const std::string& note : plan.allocation.notes)
+    text += paragraph("note", fmt::format("Note: {}.", note));
   for (const std::string& warning : plan.warnings) {
     text += paragraph("warning", fmt::format("Warning: {}.", warning));
   }

@@ -70,6 +70,15 @@ TEST(Environment, VisibleDevicesAreCounted) {
   EXPECT_FALSE(visible_devices(Environment()));
 }
 
+TEST(Environment, HipCountsWithinWhatRocrLeaves) {
+  const auto ids = [](const char* rocr, const char* hip) {
+    return visible_devices(with({{"ROCR_VISIBLE_DEVICES", rocr}, {"HIP_VISIBLE_DEVICES", hip}}))->ids;
+  };
+  EXPECT_THAT(ids("4,6,7", "2,0"), ElementsAre("7", "4"));
+  EXPECT_THAT(ids("4,6", "1,2,0"), ElementsAre("6")) << "the list ends at what is not there";
+  EXPECT_THAT(ids("", "0"), ElementsAre());
+}
+
 TEST(Environment, HiddenDevicesAreNoCount) {
   EXPECT_FALSE(local_rank_count(with({{"CUDA_VISIBLE_DEVICES", "-1"}})));
   const auto count = local_rank_count(with({{"ROCR_VISIBLE_DEVICES", "0,1,2"}}));

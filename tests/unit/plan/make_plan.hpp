@@ -24,12 +24,17 @@ inline Plan make_plan() {
   Plan plan;
   plan.made = {"zf-tune 0.1.0", "2026-11-20T21:00:00Z", "node17", "zf-tune tune --ranks 2"};
   plan.machine = {"00c0ffee00c0ffee", "Test CPU", 2, 2, 48, 48, parse_cpu_list("0-47", "test")};
-  plan.allocation = {"0123456789abcdef", parse_cpu_list("0,4-11,21-26,30-46", "test"),
-                     parse_node_list("0-1", "test"), 31.5, 64ULL << 30};
+  plan.allocation = {"0123456789abcdef",
+                     parse_cpu_list("0,4-11,21-26,30-46", "test"),
+                     parse_node_list("0-1", "test"),
+                     31.5,
+                     64ULL << 30,
+                     {"rank 1 is far from its GPU"}};
   plan.workload = {"small", 3085938688, 2, 4,
                    TrainingDemand{3780, 6000, 15429693440, 3857423360, 12000000000, 893000000}};
   plan.intent = {Placement::compact, 1, 5, 0.6875, 0.0625, 1};
   plan.ranks = {make_rank(0, "0,4-11,21-22", "23-26,30", "0-1"), make_rank(1, "31-41", "42-46", "1")};
+  plan.ranks[1].gpu = RankGpu{"0000:3b:00.0", Node{1}};
   plan.choice = {"5 cores saturate the memory", 1, 201000000, 5};
   plan.evidence.roofline = {1.25e11 + 1.0 / 3, 10};
   plan.evidence.elements_per_rank = 32U << 20;

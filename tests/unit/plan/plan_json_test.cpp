@@ -211,7 +211,8 @@ TEST(PlanJson, EveryFieldOfAWrongTypeOrMissingIsRefused) {
     // Of a list, an element may be missing where nothing counts on it.
     if (sound()[path.parent_pointer()].is_array()) continue;
     const bool optional = path.back() == "cpu_quota" || path.back() == "memory_bytes" ||
-                          path.back() == "pool_kind" || path.back() == "trial" ||
+                          path.back() == "pool_kind" || path.back() == "trial" || path.back() == "gpu" ||
+                          path.back() == "notes" || path.back() == "node" ||
                           path.to_string() == "/workload/training" || path.to_string() == "/choice/candidate";
     EXPECT_EQ(refusal(without(path.to_string()).dump()).empty(), optional) << "without " << path.to_string();
     EXPECT_NE(refusal(changed(path.parent_pointer().to_string() + "/unknown", 1).dump()), "");

@@ -15,7 +15,14 @@ except ImportError:
     print("skipped: python3-jsonschema is not installed")
     sys.exit(77)
 
-OPTIONAL = {("allocation", "cpu_quota"), ("allocation", "memory_bytes"), ("choice", "candidate")}
+OPTIONAL = {
+    ("allocation", "cpu_quota"),
+    ("allocation", "memory_bytes"),
+    ("allocation", "notes"),
+    ("choice", "candidate"),
+    ("ranks", "gpu"),
+    ("ranks", "gpu", "node"),
+}
 
 
 def paths(value, here=()):
@@ -49,7 +56,7 @@ def mutants(plan):
             at(mutant, parent)[last] = value
             yield f"{path} = {value!r}", mutant
         if isinstance(last, str):
-            if path not in OPTIONAL:
+            if tuple(step for step in path if isinstance(step, str)) not in OPTIONAL:
                 mutant = copy.deepcopy(plan)
                 del at(mutant, parent)[last]
                 yield f"{path} removed", mutant

@@ -32,7 +32,7 @@ TEST(Explain, MarksTheChosenCandidateAndNoOther) {
 TEST(Explain, ASharedCoreIsSaidAndWarnedOf) {
   const std::string text = explain(example("one-core.json"));
   EXPECT_THAT(text, HasSubstr("shared"));
-  EXPECT_THAT(text, HasSubstr("Warning: "));
+  EXPECT_THAT(text, HasSubstr("Note: rank 0 has one core"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The example plans in configs/examples, made by the code that makes every plan, on machines made by hand.
 // ZF_REGENERATE=1 writes them anew; review the difference.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "plan/plan_json.hpp"
 #include "tuner/assemble.hpp"
 #include "tuner/choose.hpp"
+#include "tuner/rank_homes.hpp"
 
 namespace zf {
 namespace {
@@ -19,13 +21,14 @@ namespace {
 /// Nothing measured yet.
 Plan plan_of(const Topology& topology, const Allowed& allowed, int ranks, const SplitShape& shape) {
   const Provenance made{"zf-tune 0.1.0", "2026-11-20T21:00:00Z", "node17", "zf-tune tune"};
-  const Split split =
-      split_of(homes_of(topology, allowed, std::vector<RankWish>(static_cast<std::size_t>(ranks))), shape);
+  const RankHomes placed = rank_homes({topology, allowed}, rank_gpus({}, topology, ranks));
+  const Split split = split_of(placed.homes, shape);
   Choice choice;
   for (const RankSplit& rank : split.ranks) {
     choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
   }
-  return assemble(made, {topology, allowed}, {"3B", 3085938688, ranks, 4}, split, choice, {}, {});
+  return assemble(made, {topology, allowed}, {"3B", 3085938688, ranks, 4}, split, choice, {}, {},
+                  placed.notes);
 }
 
 /// A candidate with one sample per round: optimizer steps and training steps in milliseconds.
@@ -48,7 +51,11 @@ void add_candidate(Evidence& evidence, const Split& split, const std::vector<dou
 
 /// Two ranks in a sparse Slurm allocation, with evidence as a sweep leaves it (the figures are invented).
 Plan slurm_sparse_32() {
-  const Topology topology = slurm_sparse_machine();
+  Topology topology = slurm_sparse_machine();
+  for (const NumaNode& node : topology.nodes) {
+    topology.gpus.push_back(
+        {fmt::format("0000:{}:00.0", node.id.os_index == 0 ? "3b" : "86"), "a GPU", node.cpus, node.id});
+  }
   Allowed allowed = make_allowed(topology, kSlurmSparseMask);
   allowed.memory_bytes = 96ULL << 30;
   Plan plan = plan_of(topology, allowed, 2, {.pool_cores = 6});

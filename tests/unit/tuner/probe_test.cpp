@@ -79,6 +79,7 @@ TEST(Probe, JsonHasLimitsRanksAndSlurm) {
   machine.allowed.cpu_quota = 2.5;
   machine.allowed.cpu_quota_path = "/sys/fs/cgroup/cpu.max";
   machine.topology.missing.push_back("something");
+  machine.topology.gpus = {{"0000:3b:00.0", "a GPU", machine.topology.cpus, std::nullopt}};
   const Environment environment(std::map<std::string, std::string>{{"SLURM_NTASKS_PER_NODE", "2"},
                                                                    {"SLURM_LOCALID", "1"},
                                                                    {"SLURM_JOB_ID", "77"},
@@ -86,10 +87,13 @@ TEST(Probe, JsonHasLimitsRanksAndSlurm) {
   const Probe probe = probe_of(machine, environment, std::nullopt);
   const Json json = Json::parse(probe_json(probe));
   EXPECT_EQ(json["allowed"]["cpu_quota"], 2.5);
-  EXPECT_EQ(json["ranks"], Json({{"count", 2},
-                                 {"source", "SLURM_NTASKS_PER_NODE"},
-                                 {"local_rank", 1},
-                                 {"local_rank_source", "SLURM_LOCALID"}}));
+  EXPECT_EQ(json["ranks"],
+            Json({{"count", 2},
+                  {"source", "SLURM_NTASKS_PER_NODE"},
+                  {"local_rank", 1},
+                  {"local_rank_source", "SLURM_LOCALID"},
+                  {"gpus", {"0000:3b:00.0", nullptr}},
+                  {"gpu_notes", {"the GPU of rank 1 is not known: this machine has 1 GPU for 2 ranks"}}}));
   EXPECT_EQ(json["slurm"]["SLURM_JOB_ID"], "77");
   EXPECT_FALSE(json["slurm"].contains("SLURM_CONF"));
   EXPECT_EQ(json["missing"], Json({"something"}));

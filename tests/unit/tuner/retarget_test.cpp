@@ -31,7 +31,12 @@ Plan plan_on(const Machine& machine, int ranks, const SplitShape& shape) {
   choice.reason = "a test";
   choice.pool_threads = static_cast<int>(split.ranks.front().pool.size());
   return assemble({"a test", "2026-11-20T21:00:00Z", "node17", "zf-tune"}, machine, {"w", 1000, ranks, 1},
-                  split, choice, {}, {});
+                  split, choice, {}, {}, {});
+}
+
+/// Where no launcher says anything.
+Plan moved_to(const Machine& machine, const Plan& plan) {
+  return retarget(plan, machine, moved_gpus({}, machine.topology, plan));
 }
 
 int pool_of(const Plan& plan, std::size_t rank) {
@@ -42,13 +47,13 @@ TEST(Retarget, SameAllocationSamePlan) {
   const Machine node = machine(kTwoSockets);
   for (const int pool : {1, 6, 12, 23}) {
     const Plan plan = plan_on(node, 2, {pool, 1, Placement::compact});
-    EXPECT_EQ(retarget(plan, node), plan) << pool;
+    EXPECT_EQ(moved_to(node, plan), plan) << pool;
   }
 }
 
 TEST(Retarget, SlurmSparse32UsesItsCpusAndKeepsTheShares) {
   const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
-  const Plan moved = retarget(plan, machine(kTwoSockets, "0,4-11,21-26,30-46"));
+  const Plan moved = moved_to(machine(kTwoSockets, "0,4-11,21-26,30-46"), plan);
   EXPECT_FALSE(find_violation(moved));
   CpuSet used;
   for (const RankBinding& rank : moved.ranks) used |= rank.training.cpus | rank.optimizer.cpus;
@@ -60,30 +65,42 @@ TEST(Retarget, SlurmSparse32UsesItsCpusAndKeepsTheShares) {
 
 TEST(Retarget, KneeStaysInALargerHome) {
   const Plan plan = plan_on(machine(kTwoSockets, "0-11,24-35"), 2, {4, 1, Placement::compact});
-  const Plan moved = retarget(plan, machine(kTwoSockets));
+  const Plan moved = moved_to(machine(kTwoSockets), plan);
   EXPECT_EQ(pool_of(moved, 0), 4);
   EXPECT_EQ(moved.ranks[0].training.cpus.size(), 20u);
 }
 
 TEST(Retarget, IdleCoresStayIdle) {
   const Plan plan = plan_on(machine(kTwoSockets), 2, {6, 1, Placement::compact, 12});
-  const Plan moved = retarget(plan, machine(kTwoSockets, "0-11,24-35"));
+  const Plan moved = moved_to(machine(kTwoSockets, "0-11,24-35"), plan);
   EXPECT_EQ(moved.ranks[0].training.cpus.size(), 6u);
   EXPECT_EQ(pool_of(moved, 0), 3);
 }
 
 TEST(Retarget, OneCorePerRankIsShared) {
   const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
-  const Plan moved = retarget(plan, machine(kTwoSockets, "3,40"));
+  const Plan moved = moved_to(machine(kTwoSockets, "3,40"), plan);
   EXPECT_FALSE(find_violation(moved));
   EXPECT_TRUE(moved.ranks[0].shared && moved.ranks[1].shared);
-  EXPECT_THROW(retarget(plan, machine(kTwoSockets, "3")), Error) << "two ranks on one core";
+  EXPECT_THROW(moved_to(machine(kTwoSockets, "3"), plan), Error) << "two ranks on one core";
+}
+
+TEST(Retarget, RanksStayWithTheirGpusAndTheNotesAreNew) {
+  Machine node = machine(kTwoSockets);
+  node.topology.gpus = {{"0000:81:00.0", "a GPU", parse_cpu_list("24-47", "test"), Node{1}}};
+  Plan plan = plan_on(node, 2, {12, 1, Placement::compact});
+  plan.ranks[0].gpu = RankGpu{"0000:81:00.0", Node{1}};
+  plan.allocation.notes = {"of another allocation"};
+  const Plan moved = moved_to(node, plan);
+  EXPECT_EQ(print(moved.ranks[0].training.cpus | moved.ranks[0].optimizer.cpus), "24-47");
+  EXPECT_EQ(moved.ranks[0].gpu, plan.ranks[0].gpu);
+  EXPECT_EQ(moved.allocation.notes, std::vector<std::string>());
 }
 
 TEST(Retarget, AnotherClassIsRefusedWithTheDifferences) {
   const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
   try {
-    retarget(plan, machine("pack:2 [numa(memory=64GiB)] core:32 pu:1"));
+    moved_to(machine("pack:2 [numa(memory=64GiB)] core:32 pu:1"), plan);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.exit(), Exit::stale_plan);

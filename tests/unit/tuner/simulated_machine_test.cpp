@@ -26,7 +26,7 @@ fs::path machine_file(const char* name) { return kConfigs / "machines" / name; }
 Workload workload_named(const char* name) { return load_workload(kConfigs / "workloads" / name); }
 
 double period_of(const SimulatedJob& job, const SplitShape& shape) {
-  const SplitSample times = job.model.times_of(split_of(job.homes, shape));
+  const SplitSample times = job.model.times_of(split_of(job.placed.homes, shape));
   return static_cast<double>(period_ns(times, job.model.workload().update_interval));
 }
 
@@ -54,7 +54,8 @@ TEST(SimulatedMachine, ASplitBeatsUnboundFor3BOnTwoTimes64Cores) {
   for (const char* name : {"epyc-7742-8gpu-nps1.json", "epyc-7742-8gpu-nps4.json"}) {
     const SimulatedJob job = simulated_job(machine_file(name), workload_named("qwen2.5-3b-2gpu.json"), 2);
     double best = std::numeric_limits<double>::infinity();
-    for (const Split& split : growing_splits(job.homes)) best = std::min(best, period_of(job, split.shape));
+    for (const Split& split : growing_splits(job.placed.homes))
+      best = std::min(best, period_of(job, split.shape));
     EXPECT_LT(1.02 * best, period_of(job, {.control = Control::unbound})) << name;
   }
 }
@@ -65,7 +66,7 @@ TEST(SimulatedMachine, StepsAsLongAsPublishedWhenAlone) {
   const auto alone_ns = [](const char* name) {
     const SimulatedJob job = simulated_job(machine_file(name), workload_named("qwen2.5-3b-2gpu.json"), 2);
     return static_cast<double>(
-        job.model.times_of(split_of(job.homes, {.pool_cores = kAllButOne})).roofline_ns);
+        job.model.times_of(split_of(job.placed.homes, {.pool_cores = kAllButOne})).roofline_ns);
   };
   EXPECT_NEAR(alone_ns("epyc-7742-8gpu-nps1.json"), 0.6e9, 0.06e9);
   EXPECT_NEAR(alone_ns("xeon-6972p-2.json"), 0.19e9, 0.02e9);
@@ -77,7 +78,7 @@ TEST(SimulatedMachine, ASlowNodeSlowsAllRanks) {
   const SimulatedJob job = simulated_job(shipped, {}, {});
   machine.slow_node = {Node{1}, 0.5};
   const SimulatedModel slow(machine, job.model.workload());
-  const Split half = split_of(job.homes, {.control = Control::half});
+  const Split half = split_of(job.placed.homes, {.control = Control::half});
   EXPECT_GT(slow.times_of(half).step_ns, 1.5 * static_cast<double>(job.model.times_of(half).step_ns));
 }
 
@@ -85,13 +86,14 @@ TEST(SimulatedMachine, ASharedCoreSlowsBothSides) {
   const SimulatedJob job = simulated_job(machine_file("cloud-2vcpu.json"), {}, 2);
   const SimulatedJob apart =
       simulated_job(machine_file("cloud-2vcpu.json"), on_ranks(job.model.workload(), 1), 1);
-  const SplitSample shared = job.model.times_of(split_of(job.homes, {}));
-  EXPECT_GT(shared.launch_delay_p50_ns, apart.model.times_of(split_of(apart.homes, {})).launch_delay_p50_ns);
+  const SplitSample shared = job.model.times_of(split_of(job.placed.homes, {}));
+  EXPECT_GT(shared.launch_delay_p50_ns,
+            apart.model.times_of(split_of(apart.placed.homes, {})).launch_delay_p50_ns);
 }
 
 TEST(SimulatedMeter, TheSameSeedGivesTheSameSamplesAndAnotherOnesOthers) {
   const SimulatedJob job = simulated_job(machine_file("grace-hopper.json"), {}, {});
-  const Split split = split_of(job.homes, {.pool_cores = 4});
+  const Split split = split_of(job.placed.homes, {.pool_cores = 4});
   const auto samples = [&](std::uint64_t seed) {
     SimulatedMeter meter(job.model, job.elements_per_rank, seed);
     return meter.measure(split, 5, std::numeric_limits<Nanoseconds>::max());
@@ -103,7 +105,7 @@ TEST(SimulatedMeter, TheSameSeedGivesTheSameSamplesAndAnotherOnesOthers) {
 TEST(SimulatedMeter, ItsClockMovesWithWhatItMeasuresAndEndsAtTheDeadline) {
   const SimulatedJob job = simulated_job(machine_file("grace-hopper.json"), {}, {});
   SimulatedMeter meter(job.model, job.elements_per_rank, 1);
-  const Split split = split_of(job.homes, {.pool_cores = 4});
+  const Split split = split_of(job.placed.homes, {.pool_cores = 4});
   EXPECT_EQ(meter.now(), 0);
   EXPECT_EQ(meter.measure(split, 9, 1).size(), Meter::kLeastSamples) << "even after the deadline";
   EXPECT_GT(meter.now(), 0);

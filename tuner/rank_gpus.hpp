@@ -1,0 +1,35 @@
+// Which GPU each local rank computes on, by what the launcher's variables say. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "os/environment.hpp"
+#include "plan/plan.hpp"
+#include "tuner/topology.hpp"
+
+namespace zf {
+
+/// By local rank. What is not known is absent, and `notes` says why, one sentence each; nothing is guessed.
+struct RankGpus {
+  std::vector<std::optional<Gpu>> gpus;
+  std::vector<std::string> notes;
+};
+
+/// Rank i computes on the i-th GPU that the job sees, as frameworks do with their local rank: of
+/// CUDA_VISIBLE_DEVICES or of ROCR_ and HIP_VISIBLE_DEVICES (see visible_devices), else of SLURM_STEP_GPUS or
+/// SLURM_JOB_GPUS, else in PCI order. Numbers count the GPUs in PCI order; under Slurm's ConstrainDevices,
+/// which numbers a step's GPUs anew, those of SLURM_STEP_GPUS. "GPU-…" is looked up in Gpu::uuid. Unknown
+/// stay: a MIG instance that does not name its GPU; a number that may count either way; any number where GPUs
+/// of several makes are ordered by CUDA's idea of their speed (CUDA_DEVICE_ORDER is not PCI_BUS_ID); ranks
+/// beyond the list, and the other ranks of a launcher that gave each task a list of its own.
+/// The variables say nothing about another machine (see Topology::is_this_machine): PCI order there.
+RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks);
+
+/// The GPUs of a plan that moves to this allocation, the same for every process that asks: those of
+/// SLURM_STEP_GPUS (this machine only) where it names enough of them, else the plan's own as far as they are
+/// here. A task's own list of visible devices is not asked: each rank would see another one.
+RankGpus moved_gpus(const Environment& environment, const Topology& topology, const Plan& plan);
+
+}  // namespace zf

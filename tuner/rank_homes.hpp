@@ -1,0 +1,27 @@
+// The homes of a node's ranks, near their GPUs and within the CPU quota: what every command starts from.
+// Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tuner/homes.hpp"
+#include "tuner/machine.hpp"
+#include "tuner/rank_gpus.hpp"
+
+namespace zf {
+
+struct RankHomes {
+  std::vector<Home> homes;         ///< by local rank, each with its GPU
+  std::vector<std::string> notes;  ///< what the allocation kept from being as it should, one sentence each
+};
+
+/// One home for each of `gpus`: on the NUMA node of the rank's GPU, or in its package where the GPU hangs off
+/// no single node; elsewhere (see homes_of) for ranks whose GPU or its place is not known. Throws like
+/// homes_of().
+RankHomes rank_homes(const Machine& machine, const RankGpus& gpus);
+
+/// The same of deepspeed_homes(), which no GPU can move.
+RankHomes deepspeed_rank_homes(const Machine& machine, const RankGpus& gpus);
+
+}  // namespace zf
