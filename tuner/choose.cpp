@@ -18,13 +18,6 @@ constexpr double kHonestExcess = 0.15;  // a step above its roofline by this is 
 constexpr double kSlowestPart = 0.1;    // of the roofline
 constexpr double kUnknownAccuracy = 1;  // an interval without end, as a number
 
-const CandidateEvidence* control_of(const Evidence& evidence, Control control) {
-  for (const CandidateEvidence& candidate : evidence.candidates) {
-    if (candidate.control == control) return &candidate;
-  }
-  return nullptr;
-}
-
 std::vector<Observation> periods_of(const Evidence& evidence, const Workload& workload, int id) {
   std::vector<Observation> periods;
   for (const Sample& sample : evidence.samples) {
@@ -185,6 +178,13 @@ std::string unbound_note(const Evidence& evidence, const Workload& workload,
 }
 
 }  // namespace
+
+const CandidateEvidence* control_of(const Evidence& evidence, Control control) {
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    if (candidate.control == control) return &candidate;
+  }
+  return nullptr;
+}
 
 CandidateEvidence candidate_of(int id, const Split& split) {
   CandidateEvidence candidate;

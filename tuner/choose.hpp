@@ -18,6 +18,9 @@ CandidateEvidence candidate_of(int id, const Split& split);
 /// Whether a plan can say it: unbound is measured to be compared with, and nothing else.
 bool is_eligible(const CandidateEvidence& candidate);
 
+/// The candidate that is this control; null where there is none.
+const CandidateEvidence* control_of(const Evidence& evidence, Control control);
+
 /// Whether a step can have been that fast beside its roofline (not above it by more than the noise, at least
 /// 15 %) and that slow (not below a tenth of it). What cannot be was a disturbance: measure again.
 bool is_possible(const SplitSample& sample, double noise);

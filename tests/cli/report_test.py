@@ -73,6 +73,12 @@ class Report(CommandTest):
                 self.assert_refused(self.run_tune("tune", "--report", path), USAGE, "--report", path)
                 self.assert_wrote_nothing()
 
+    def test_it_never_takes_the_plan_s_place(self):
+        plan = self.make_plan()
+        self.assert_refused(self.run_tune("explain", "--report", "./plan.json"), USAGE, "--report ./plan.json")
+        self.assert_refused(self.run_tune("tune", "-o", "x", "--report", "x"), USAGE, "--report x")
+        self.assertEqual(self.read_plan(), plan)
+
     def test_it_is_one_file_of_half_a_megabyte_at_the_most(self):
         result = self.run_tune("tune", "--simulate", MACHINES / "xeon-6972p-2.json", "-q", "--report", "r.html")
         self.assert_exit(result, DONE)

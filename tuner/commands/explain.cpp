@@ -56,9 +56,10 @@ void write_report(const Plan& plan, const std::optional<Topology>& named, const 
 }
 
 Exit run(const Arguments& arguments) {
-  const ReportOutput report(arguments);
+  const std::string path = arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
+  const ReportOutput report(arguments, path);
   const auto named = named_machine(arguments, report.wanted());
-  const Plan plan = load_plan(arguments.positionals.empty() ? "plan.json" : arguments.positionals.front());
+  const Plan plan = load_plan(path);
   fmt::print("{}", explain(plan));
   if (report.wanted()) write_report(plan, named, report);
   return Exit::done;

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "base/error.hpp"
 #include "os/file.hpp"
 #include "tuner/plan_output.hpp"
 #include "tuner/report/report.hpp"
@@ -15,14 +16,20 @@ OptionSpec report_option() {
           "also write the plan and its evidence as a page for a browser (e.g. report.html)"};
 }
 
-ReportOutput::ReportOutput(const Arguments& arguments) : path_(arguments.text("report")) {
-  if (path_) need_writable(*path_, "--report");
+ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::path& plan) {
+  const auto text = arguments.text("report");
+  if (!text) return;
+  path_ = *text;
+  need_writable(*path_, "--report");
+  if (path_->lexically_normal() == plan.lexically_normal()) {
+    throw Error(Exit::usage, fmt::format("--report {}: is where the plan is", *text), "name another file");
+  }
 }
 
 void ReportOutput::write(const Plan& plan, const Topology* topology) const {
   if (!path_) return;
   write_text_file_atomically(*path_, report_of(plan, topology));
-  fmt::print(stderr, "wrote {}\n", *path_);
+  fmt::print(stderr, "wrote {}\n", path_->string());
 }
 
 }  // namespace zf

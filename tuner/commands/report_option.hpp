@@ -1,8 +1,8 @@
 // --report FILE.html, as the commands share it.
 #pragma once
 
+#include <filesystem>
 #include <optional>
-#include <string>
 
 #include "plan/plan.hpp"
 #include "tuner/cli.hpp"
@@ -15,8 +15,8 @@ OptionSpec report_option();
 /// Writes the page that was asked for, if one was.
 class ReportOutput {
  public:
-  /// Throws Error(usage) when the file cannot be written, before any work is done.
-  explicit ReportOutput(const Arguments& arguments);
+  /// Throws Error(usage) when the file cannot be written, before any work is done, and when it is the plan's.
+  ReportOutput(const Arguments& arguments, const std::filesystem::path& plan);
 
   bool wanted() const { return path_.has_value(); }
   /// Atomically, and says where on stderr. `topology`: see report_of(). Throws Error(runtime_error) with the
@@ -24,7 +24,7 @@ class ReportOutput {
   void write(const Plan& plan, const Topology* topology) const;
 
  private:
-  std::optional<std::string> path_;
+  std::optional<std::filesystem::path> path_;
 };
 
 }  // namespace zf

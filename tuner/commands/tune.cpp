@@ -202,7 +202,7 @@ std::string cost_for_deepspeed(const Job& job, const std::vector<Home>& free_hom
 Exit run(const Arguments& arguments) {
   const std::string target = arguments.text("output").value_or("plan.json");
   const PlanOutput output(target);
-  const ReportOutput report(arguments);
+  const ReportOutput report(arguments, target);
   SweepLimits limits = limits_of(arguments);
   const int seed = arguments.integer("seed", 0, std::numeric_limits<int>::max()).value_or(1);
   limits.seed = static_cast<unsigned>(seed);

@@ -12,11 +12,10 @@ namespace zf {
 std::size_t bars_shown(const Plan& plan);
 
 /// { "unit": "ms", "interval": training steps per period,
-///   "sides": [{ label, chosen, step: [quartile, median, quartile], training: the same or null }], in that
-///   unit
-///            and by period,
+///   "sides": [{ label, chosen, step: [quartile, median, quartile], training: the same or null }],
 ///   "bandwidth": { "points": [{ x: pool threads per rank, y: quartiles in GB/s, label, placement }],
 ///                  "roofline": [{ x, y }], "marks": [{ x, text }] } }
+/// The sides are times in that unit, the training side's those of a whole period; shortest period first.
 /// Precondition: a split that a plan can say was measured, and every candidate has samples.
 std::string chart_data(const Plan& plan);
 

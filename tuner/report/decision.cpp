@@ -20,17 +20,10 @@ const CandidateEvidence* chosen_of(const Plan& plan) {
   return nullptr;
 }
 
-const CandidateEvidence* control_of(const Plan& plan, Control control) {
-  for (const CandidateEvidence& candidate : plan.evidence.candidates) {
-    if (candidate.control == control) return &candidate;
-  }
-  return nullptr;
-}
-
 /// How much longer the control's period is than the chosen one's; absent where either was not measured.
 std::optional<Difference> against(const Plan& plan, Control control) {
   const CandidateEvidence* chosen = chosen_of(plan);
-  const CandidateEvidence* other = control_of(plan, control);
+  const CandidateEvidence* other = control_of(plan.evidence, control);
   if (chosen == nullptr || other == nullptr || chosen == other) return std::nullopt;
   return difference(plan.evidence, plan.workload, chosen->id, other->id);
 }
