@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -98,6 +99,23 @@ Pieces packed(const std::vector<int>& groups, const std::vector<int>& sizes) {
   return pieces;
 }
 
+/// `cores` dealt out in proportion to what is wanted, to nobody more than that. Precondition: as many are
+/// wanted.
+std::vector<int> apportioned(int cores, const std::vector<int>& wanted) {
+  const int all = std::accumulate(wanted.begin(), wanted.end(), 0);
+  assert(cores <= all);
+  std::vector<int> parts;
+  int before = 0;
+  int given = 0;
+  for (const int count : wanted) {
+    before += count;
+    const int until_here = static_cast<int>(static_cast<std::int64_t>(cores) * before / all);
+    parts.push_back(until_here - given);
+    given = until_here;
+  }
+  return parts;
+}
+
 }  // namespace
 
 Pieces cut_cores(const std::vector<int>& groups, const std::vector<int>& sizes) {
@@ -107,6 +125,26 @@ Pieces cut_cores(const std::vector<int>& groups, const std::vector<int>& sizes) 
   if (torn == 0) return in_order;
   const Pieces by_group = packed(groups, sizes);
   return torn_groups(groups, by_group) < torn ? by_group : in_order;
+}
+
+Pieces cut_cores(const std::vector<int>& groups, const std::vector<int>& kinds,
+                 const std::vector<int>& sizes) {
+  std::map<int, std::vector<int>> members;
+  for (int core = 0; core < static_cast<int>(kinds.size()); ++core) members[kinds[at(core)]].push_back(core);
+  Pieces pieces(sizes.size());
+  std::vector<int> wanted = sizes;
+  for (const auto& [kind, cores] : members) {
+    std::vector<int> groups_of_kind;
+    for (const int core : cores) groups_of_kind.push_back(groups[at(core)]);
+    const std::vector<int> parts = apportioned(static_cast<int>(cores.size()), wanted);
+    const Pieces cuts = cut_cores(groups_of_kind, parts);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      for (const int core : cuts[i]) pieces[i].push_back(cores[at(core)]);
+      wanted[i] -= parts[i];
+    }
+  }
+  for (auto& piece : pieces) std::sort(piece.begin(), piece.end());
+  return pieces;
 }
 
 }  // namespace zf

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdlib>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -37,7 +38,8 @@ class Shares {
     place_wishers();
     place_whole_ranks();
     const std::vector<int> incomplete = settle_sizes();
-    for (const int rank : incomplete) complete(rank);
+    share_packages(incomplete);
+    for (const int rank : incomplete) take_nearest(rank, owed_[at(rank)]);
     for (int rank = 0; rank < ranks_; ++rank) put_own_room_first(rank);
     return shares_;
   }
@@ -178,13 +180,27 @@ class Shares {
     return order;
   }
 
-  void complete(int rank) {
-    int& owed = owed_[at(rank)];
-    while (owed > 0) {
-      const int room = nearest_leftover(rank, owed);
-      const int cores = std::min(owed, left_[at(room)]);
-      take(rank, room, cores);
-      owed -= cores;
+  /// Ranks that wish for rooms of one package share evenly what it has left: none of them takes it all and
+  /// sends the next one to another package.
+  void share_packages(const std::vector<int>& incomplete) {
+    std::map<int, int> waiting;
+    for (const int rank : incomplete) {
+      if (wishes_[at(rank)]) ++waiting[rooms_[at(*wishes_[at(rank)])].package];
+    }
+    for (const int rank : incomplete) {
+      if (!wishes_[at(rank)]) continue;
+      const int package = rooms_[at(*wishes_[at(rank)])].package;
+      take_nearest(rank, std::min(owed_[at(rank)], left_in_package(package) / waiting[package]--));
+    }
+  }
+
+  void take_nearest(int rank, int cores) {
+    owed_[at(rank)] -= cores;
+    while (cores > 0) {
+      const int room = nearest_leftover(rank, cores);
+      const int part = std::min(cores, left_[at(room)]);
+      take(rank, room, part);
+      cores -= part;
     }
   }
 

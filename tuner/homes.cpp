@@ -111,9 +111,13 @@ std::vector<Home> cut_rooms(const std::vector<Room>& rooms, const std::vector<st
     std::vector<int> sizes;
     for (const Piece piece : pieces) sizes.push_back(shares[piece.rank][piece.share].cores);
     std::vector<int> groups;
-    for (const HomeCore& core : rooms[at(room)].cores) groups.push_back(core.l3);
+    std::vector<int> kinds;
+    for (const HomeCore& core : rooms[at(room)].cores) {
+      groups.push_back(core.l3);
+      kinds.push_back(core.kind);
+    }
 
-    const auto cuts = cut_cores(groups, sizes);
+    const auto cuts = cut_cores(groups, kinds, sizes);
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       for (const int core : cuts[i])
         cores[pieces[i].rank][pieces[i].share].push_back(rooms[at(room)].cores[at(core)]);

@@ -40,7 +40,8 @@ struct RankWish {
 
 /// One home per wish, in rank order. Every allowed core is used, counts differ by at most one core. As many
 /// homes as possible lie inside one NUMA node; the others are put together in one package where the counts
-/// allow it. Ranks that wish the same node share it evenly. Few L3 groups are torn between ranks. Ranks
+/// allow it. Ranks that wish the same node share it evenly. Few L3 groups are torn between ranks, and
+/// each gets its part of fast and of slow cores. Ranks
 /// without a wish get their homes in topological order. Same input, same homes. Throws Error(infeasible) when
 /// there are more ranks than allowed cores, saying how many would fit. Precondition: at least one wish.
 std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,

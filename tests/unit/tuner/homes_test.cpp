@@ -83,6 +83,15 @@ TEST(Homes, L3GroupsStayWholeWhereTheCountsAllow) {
               ElementsAre("0-1,8-9", "4-7"));
 }
 
+TEST(Homes, FastAndSlowCoresAreDealtOutEvenly) {
+  Topology topology = make_topology({.cores_per_l3 = 14});
+  for (std::size_t core = 0; core < 6; ++core) topology.cores[core].kind = 1;
+  EXPECT_THAT(cpus_of(homes_of(topology, make_allowed(topology), anywhere(2))),
+              ElementsAre("0-2,6-9", "3-5,10-13"));
+  EXPECT_THAT(cpus_of(homes_of(topology, make_allowed(topology), anywhere(4))),
+              ElementsAre("0-1,6-7", "2-3,8-9", "4,10-11", "5,12-13"));
+}
+
 TEST(Homes, OneCoreIsShared) {
   const Topology topology = make_topology({.cores_per_l3 = 8, .pus_per_core = 2});
   const auto homes = homes_of(topology, make_allowed(topology, "2-3"), anywhere(1));
@@ -126,6 +135,16 @@ TEST(Homes, WishersOfOneNodeShareItEvenly) {
     EXPECT_EQ(nodes_of(homes[rank]).size(), 2U);
     for (const int node : nodes_of(homes[rank]))
       EXPECT_EQ(node / 4, wishes[rank].near->os_index / 4) << "same package";
+  }
+}
+
+TEST(Homes, WishersOfOnePackageShareWhatItHasLeft) {
+  // Two of a DGX's GPUs hang off one node of four: neither rank is sent to the other package alone.
+  const Topology topology = make_topology({.packages = 2, .nodes_per_package = 4, .cores_per_l3 = 16});
+  for (const Home& home : homes_of(topology, make_allowed(topology), {{Node{3}}, {Node{3}}})) {
+    EXPECT_EQ(std::count_if(home.cores.begin(), home.cores.end(),
+                            [](const HomeCore& core) { return core.node->os_index < 4; }),
+              32);
   }
 }
 

@@ -22,11 +22,15 @@ inline std::string own_machine(const std::string& name) {
   return std::string(ZF_SOURCE_DIR) + "/tests/machines/" + name;
 }
 
-/// Of ZF_MACHINES_DIR, which is not part of this project; empty where it is missing.
-inline std::string foreign_machine(const std::string& name) {
+/// The folder of machines that are not part of this project; it may be missing.
+inline std::string foreign_machines() {
   const char* given = std::getenv("ZF_MACHINES_DIR");
-  const std::string folder = given != nullptr ? given : std::string(ZF_SOURCE_DIR) + "/../shared/topologies";
-  const std::string path = folder + "/" + name;
+  return given != nullptr ? given : std::string(ZF_SOURCE_DIR) + "/../shared/topologies";
+}
+
+/// One of them; empty where it is missing.
+inline std::string foreign_machine(const std::string& name) {
+  const std::string path = foreign_machines() + "/" + name;
   return std::filesystem::exists(path) ? path : "";
 }
 

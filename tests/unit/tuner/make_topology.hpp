@@ -55,7 +55,8 @@ inline Topology make_topology(const MachineShape& shape) {
     topology.cpus |= node.cpus;
     topology.nodes.push_back(node);
   }
-  topology.complete_cpus = topology.cpus;
+  topology.complete_cpus = topology.allowed_cpus = topology.cpus;
+  for (const NumaNode& node : topology.nodes) topology.allowed_nodes.insert(node.id);
   return topology;
 }
 
