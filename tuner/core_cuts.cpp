@@ -104,6 +104,7 @@ Pieces packed(const std::vector<int>& groups, const std::vector<int>& sizes) {
 std::vector<int> apportioned(int cores, const std::vector<int>& wanted) {
   const int all = std::accumulate(wanted.begin(), wanted.end(), 0);
   assert(cores <= all);
+  if (all == 0) return wanted;
   std::vector<int> parts;
   int before = 0;
   int given = 0;

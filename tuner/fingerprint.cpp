@@ -24,6 +24,18 @@ std::string class_text(const Topology& topology) {
   return text;
 }
 
+/// What made the nodes others on the same packages and cores.
+std::string_view numa_mode(const MachineClass& planned, const MachineClass& present) {
+  const bool same_cores = planned.packages == present.packages && planned.cores == present.cores;
+  return same_cores ? " (the firmware's NUMA mode was changed: NPS, sub-NUMA clustering)" : "";
+}
+
+std::string_view smt(const MachineClass& planned, const MachineClass& present) {
+  if (planned.cores != present.cores) return "";
+  if (present.pus == present.cores) return " (SMT is off here)";
+  return planned.pus == planned.cores ? " (SMT is on here)" : "";
+}
+
 }  // namespace
 
 std::string digest(std::string_view text) {
@@ -59,14 +71,16 @@ Allocation allocation_of(const Allowed& allowed, const MachineClass& machine) {
 
 std::vector<std::string> class_differences(const MachineClass& planned, const MachineClass& present) {
   std::vector<std::string> differences;
-  const auto differ = [&](std::string_view what, const auto& then, const auto& now) {
-    if (then != now) differences.push_back(fmt::format("{}: {} in the plan, {} here", what, then, now));
+  const auto differ = [&](std::string_view what, const auto& then, const auto& now,
+                          std::string_view cause = "") {
+    if (then != now)
+      differences.push_back(fmt::format("{}: {} in the plan, {} here{}", what, then, now, cause));
   };
   differ("CPU model", planned.model, present.model);
   differ("packages", planned.packages, present.packages);
-  differ("NUMA nodes with CPUs", planned.numa_nodes, present.numa_nodes);
+  differ("NUMA nodes with CPUs", planned.numa_nodes, present.numa_nodes, numa_mode(planned, present));
   differ("cores", planned.cores, present.cores);
-  differ("PUs", planned.pus, present.pus);
+  differ("PUs", planned.pus, present.pus, smt(planned, present));
   differ("CPUs", print(planned.cpus), print(present.cpus));
   if (differences.empty() && planned.fingerprint != present.fingerprint) {
     differences.push_back(

@@ -4,13 +4,12 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/assemble.hpp"
 #include "tuner/bandwidth.hpp"
 #include "tuner/commands/commands.hpp"
 #include "tuner/commands/shared_arguments.hpp"
-#include "tuner/fingerprint.hpp"
+#include "tuner/plan_differences.hpp"
 
 namespace zf {
 namespace {
@@ -54,10 +53,7 @@ Exit run(const Arguments& arguments) {
                     machine.topology.source),
         "leave --topology and --sysroot out");
   }
-  auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
-  for (Difference& difference : differences_from_allowed(plan, machine.allowed)) {
-    differences.push_back(std::move(difference));
-  }
+  const auto differences = plan_differences(plan, machine);
   for (const std::string& difference : differences) fmt::print("{}: {}\n", path, difference);
   if (!differences.empty()) return Exit::stale_plan;
   if (arguments.has("bandwidth")) return check_bandwidth(path, plan, machine.allowed, started_ns);

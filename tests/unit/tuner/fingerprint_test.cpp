@@ -43,7 +43,7 @@ TEST(Fingerprint, DifferencesAreNamedOneByOne) {
   const MachineClass smt = machine_class_of(make_topology({.cores_per_l3 = 4, .pus_per_core = 2}));
   const MachineClass no_smt = machine_class_of(make_topology({.cores_per_l3 = 4, .pus_per_core = 1}));
   EXPECT_THAT(class_differences(smt, smt), IsEmpty());
-  EXPECT_THAT(class_differences(smt, no_smt), Contains("PUs: 8 in the plan, 4 here"));
+  EXPECT_THAT(class_differences(smt, no_smt), Contains("PUs: 8 in the plan, 4 here (SMT is off here)"));
   EXPECT_THAT(class_differences(smt, no_smt), Contains("CPUs: 0-7 in the plan, 0-3 here"));
 }
 
