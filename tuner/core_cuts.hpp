@@ -11,8 +11,8 @@ namespace zf {
 /// fewer of them. Precondition: the sizes add up to the number of cores.
 std::vector<std::vector<int>> cut_cores(const std::vector<int>& groups, const std::vector<int>& sizes);
 
-/// The same where cores differ: `kinds[i]` is the CPU kind of the i-th core. Every piece gets its part of each
-/// kind, by its size, so that no rank waits for another that has the slow cores alone.
+/// The same where cores differ: `kinds[i]` is the CPU kind of the i-th core. Every piece gets its part of
+/// each kind, by its size, so that no rank waits for another that has the slow cores alone.
 std::vector<std::vector<int>> cut_cores(const std::vector<int>& groups, const std::vector<int>& kinds,
                                         const std::vector<int>& sizes);
 
