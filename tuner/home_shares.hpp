@@ -23,8 +23,8 @@ struct Share {
 /// then the others from near to far. `wishes` holds the index of a room, or nothing, for every rank.
 ///
 /// Every core is given away, ranks differ by at most one core. Ranks that wish the same room get equal parts
-/// of it, and of what their package has left. Of the ranks without a wish as many as possible lie inside one room; the others are put together
-/// from what is left, in one package where that holds enough.
+/// of it, and of what their package has left. Of the ranks without a wish as many as possible lie inside one
+/// room; the others are put together from what is left, in one package where that holds enough.
 /// Preconditions: at least one rank, and no more ranks than cores.
 std::vector<std::vector<Share>> shares_of(const std::vector<NodeRoom>& rooms,
                                           const std::vector<std::optional<int>>& wishes);
