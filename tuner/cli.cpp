@@ -135,7 +135,8 @@ std::vector<OptionSpec> machine_options() {
        "another machine: an hwloc XML file or a synthetic description (e.g. \"pack:2 [numa] core:8 pu:2\")"},
       {"sysroot", 0, "DIR", "another machine: a folder that holds its /proc and /sys (default: /)"},
       {"allowed", 0, "LIST", "use these CPUs only, OS indexes (e.g. 0,4-11; default: all that are allowed)"},
-      {"mems", 0, "LIST", "use these NUMA nodes only (e.g. 0; default: all that are allowed)"},
+      {"mems", 0, "LIST",
+       "use memory of these NUMA nodes only, also of HBM or CXL (e.g. 0; default: all that are allowed)"},
   };
 }
 

@@ -161,24 +161,27 @@ CpuSet Home::cpus() const {
   return CpuSet(std::move(pus));
 }
 
-/// The nodes with memory among the home's own; else every allowed node that has both CPUs and memory, else
-/// every allowed one with memory, else every allowed one. Where no node has a size (a description that gives
-/// none), sizes are unknown and not nought: every node then counts as one with memory.
+/// The nodes with memory among the home's own; else every allowed node that has both CPUs and memory; else of
+/// those without CPUs, which then are all that the user allows, the ones near the home; else every allowed
+/// one with memory, else every allowed one. Where no node has a size (a description that gives none), sizes
+/// are unknown and not nought: every node then counts as one with memory.
 NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed) {
   NodeSet own;
   NodeSet with_cpus;
+  NodeSet near;
   NodeSet with_memory;
   const bool sizes_known = std::any_of(topology.nodes.begin(), topology.nodes.end(),
                                        [](const NumaNode& node) { return node.memory_bytes > 0; });
   for (const NumaNode& node : topology.nodes) {
     if ((sizes_known && node.memory_bytes == 0) || !allowed.contains(node.id)) continue;
     with_memory.insert(node.id);
+    if (node.local_cpus.intersects(home.cpus())) near.insert(node.id);
     if (node.is_cpuless()) continue;
     with_cpus.insert(node.id);
     const auto lives_there = [&](const HomeCore& core) { return core.node == node.id; };
     if (std::any_of(home.cores.begin(), home.cores.end(), lives_there)) own.insert(node.id);
   }
-  for (const NodeSet& mems : {own, with_cpus, with_memory}) {
+  for (const NodeSet& mems : {own, with_cpus, near, with_memory}) {
     if (!mems.empty()) return mems;
   }
   return allowed;

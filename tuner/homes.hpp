@@ -23,13 +23,15 @@ struct HomeCore {
 /// What one rank owns.
 struct Home {
   std::vector<HomeCore> cores;  ///< topological order, the rank's own node first
-  NodeSet mems;  ///< allowed nodes with memory that its cores belong to; where there are none, any allowed
+  NodeSet mems;  ///< allowed nodes with memory that its cores belong to; where there are none, see mems_of
   bool shared = false;              ///< fewer than 2 cores: training and optimizer must share
   std::optional<RankGpu> gpu = {};  ///< the rank's, where it is known
   CpuSet cpus() const;
 };
 
-/// Where a home's memory should lie, see Home::mems; `allowed`: nodes.
+/// Where a home's memory should lie: of the `allowed` nodes its own. Memory without CPUs (HBM, CXL, GPU
+/// memory) is taken only where the user allows nothing else, and then the nearest: --mems makes it a memory
+/// tier.
 NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed);
 
 /// Where a rank would like to live; both absent: anywhere.

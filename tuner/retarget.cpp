@@ -27,15 +27,28 @@ SplitShape shape_of(const Intent& intent, int cores) {
   return shape;
 }
 
+/// A plan whose state lies in memory without CPUs (--mems) keeps it there, where that is allowed.
+Machine with_memory_tier(const Plan& plan, Machine machine) {
+  NodeSet planned;
+  for (const RankBinding& rank : plan.ranks) planned |= rank.optimizer.mems;
+  for (const NumaNode& node : machine.topology.nodes) {
+    if (!node.is_cpuless() && planned.contains(node.id)) return machine;
+  }
+  const NodeSet tier = plan.allocation.mems & machine.allowed.mems;
+  if (tier.contains(planned)) machine.allowed.mems = tier;
+  return machine;
+}
+
 }  // namespace
 
-Plan retarget(const Plan& plan, const Machine& machine, const RankGpus& gpus) {
-  const auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
+Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus) {
+  const auto differences = class_differences(plan.machine, machine_class_of(present.topology));
   if (!differences.empty()) {
     throw Error(Exit::stale_plan,
                 fmt::format("the plan is for machines of another class: {}", fmt::join(differences, "; ")),
                 "make a plan here with zf-tune, or start anyway with --force");
   }
+  const Machine machine = with_memory_tier(plan, present);
   RankHomes ranks = rank_homes(machine, gpus);
   const std::vector<Home>& homes = ranks.homes;
   std::size_t cores = homes.front().cores.size();

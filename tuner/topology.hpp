@@ -13,8 +13,9 @@ namespace zf {
 struct NumaNode {
   Node id;
   std::uint64_t memory_bytes = 0;
-  CpuSet cpus;          ///< empty: a CPU-less node (HBM, CXL, GPU memory), never a home
-  std::string subtype;  ///< "MCDRAM", "HBM", …; empty for plain DRAM
+  CpuSet cpus;             ///< empty: a CPU-less node (HBM, CXL, GPU memory), never a home
+  std::string subtype;     ///< "MCDRAM", "HBM", …; empty for plain DRAM
+  CpuSet local_cpus = {};  ///< those it is near to, which may be the cpus of another node; empty: of none
   bool is_cpuless() const { return cpus.empty(); }
 };
 

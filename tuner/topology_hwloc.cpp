@@ -164,8 +164,10 @@ void read_nodes(hwloc_topology_t hwloc, Topology& topology, std::vector<NodeLoca
   for (const hwloc_obj_t object : objects_of(hwloc, HWLOC_OBJ_NUMANODE)) {
     const std::string subtype = object->subtype == nullptr ? "" : object->subtype;
     const Node id{static_cast<int>(object->os_index)};
-    topology.nodes.push_back({id, object->attr->numanode.local_memory, {}, subtype == "DRAM" ? "" : subtype});
-    localities.push_back({id, cpus_of(object), subtype});
+    const CpuSet local = cpus_of(object) & topology.cpus;
+    topology.nodes.push_back(
+        {id, object->attr->numanode.local_memory, {}, subtype == "DRAM" ? "" : subtype, local});
+    localities.push_back({id, local, subtype});
   }
 }
 

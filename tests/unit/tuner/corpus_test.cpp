@@ -104,6 +104,25 @@ void expect_sound_plan(const CorpusCase& c) {
   EXPECT_TRUE(differences_from_allowed(moved, whole.allowed).empty());
 }
 
+/// Cores are left idle for a quota alone, no more are used than it keeps busy, and that is said.
+void expect_within_quota(CorpusCase c, const std::vector<Home>& homes, double quota) {
+  c.machine.allowed.cpu_quota = quota;
+  const RankHomes ranks = rank_homes(c.machine, c.gpus);
+  std::size_t used = 0;
+  bool cut = false;
+  for (std::size_t rank = 0; rank < homes.size(); ++rank) {
+    const Home& home = ranks.homes[rank];
+    EXPECT_TRUE(homes[rank].cpus().contains(home.cpus()));
+    EXPECT_EQ(home.shared, homes[rank].shared);
+    used += home.cores.size();
+    cut = cut || home.cores.size() < homes[rank].cores.size();
+  }
+  EXPECT_LE(static_cast<double>(used), std::max(quota, 2.0 * static_cast<double>(homes.size())));
+  const bool said = std::any_of(ranks.notes.begin(), ranks.notes.end(),
+                                [](const std::string& note) { return note.starts_with("the CPU quota"); });
+  EXPECT_EQ(said, cut);
+}
+
 /// Returns how many ranks were seen to be near their GPU.
 int expect_all(const Topology& topology, unsigned first_seed, unsigned cases) {
   int near = 0;
@@ -113,6 +132,7 @@ int expect_all(const Topology& topology, unsigned first_seed, unsigned cases) {
     const RankHomes ranks = rank_homes(c.machine, c.gpus);
     expect_partition(c, ranks.homes);
     near += expect_near_gpus(c, ranks.homes);
+    expect_within_quota(c, ranks.homes, 0.5 + seed % 50);
     expect_sound_plan(c);
     if (testing::Test::HasFailure()) return near;
   }

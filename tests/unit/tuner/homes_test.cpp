@@ -181,6 +181,19 @@ TEST(Homes, CpulessNodesAreNeitherHomesNorMemoryOfOne) {
   EXPECT_EQ(print(homes[1].mems), "1");
 }
 
+TEST(Homes, CpulessNodesAreAMemoryTierWhereNothingElseIsAllowed) {
+  Topology topology = make_topology({.packages = 2, .cores_per_l3 = 2});
+  for (const int node : {0, 1}) {
+    const CpuSet near = topology.nodes[static_cast<std::size_t>(node)].cpus;
+    topology.nodes.push_back({Node{2 + node}, 16ULL << 30, {}, "HBM", near});
+  }
+  Allowed allowed = make_allowed(topology);
+  allowed.mems = {Node{2}, Node{3}};
+  const auto homes = homes_of(topology, allowed, anywhere(2));
+  EXPECT_EQ(print(homes[0].mems), "2") << "the near one";
+  EXPECT_EQ(print(homes[1].mems), "3");
+}
+
 TEST(Homes, UnknownMemorySizesAreNotNoMemory) {
   Topology topology = make_topology({.packages = 2, .cores_per_l3 = 2});
   for (NumaNode& node : topology.nodes) node.memory_bytes = 0;  // as of "pack:2 [numa] core:2"

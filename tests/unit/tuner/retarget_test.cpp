@@ -97,6 +97,20 @@ TEST(Retarget, RanksStayWithTheirGpusAndTheNotesAreNew) {
   EXPECT_EQ(moved.allocation.notes, std::vector<std::string>());
 }
 
+TEST(Retarget, AMemoryTierIsKept) {
+  ZF_NEED_MACHINE(path, "knl-snc4-flat-hwloc1.xml");
+  MachineSource source;
+  source.topology = path;
+  source.mems = NodeSet{Node{4}, Node{5}, Node{6}, Node{7}};
+  const Plan plan = plan_on(read_machine(source), 4, {4, 1, Placement::compact});
+  EXPECT_EQ(print(plan.ranks[0].optimizer.mems), "4") << "MCDRAM of the first cluster";
+  const Plan moved = moved_to(machine(path, "0-15"), plan);
+  EXPECT_EQ(print(moved.ranks[0].optimizer.mems), "4");
+  EXPECT_EQ(moved_to(machine(path), moved), plan) << "there and back again";
+  source.mems = NodeSet{Node{0}, Node{1}, Node{2}, Node{3}};
+  EXPECT_EQ(print(moved_to(read_machine(source), plan).ranks[0].optimizer.mems), "0") << "no tier is allowed";
+}
+
 TEST(Retarget, AnotherClassIsRefusedWithTheDifferences) {
   const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
   try {
