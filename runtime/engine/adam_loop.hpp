@@ -47,6 +47,22 @@ class StandardFloats {
   }
   unsigned saved_;
 };
+#elif defined(__aarch64__)
+/// The same, in FPCR.
+class StandardFloats {
+ public:
+  StandardFloats() {
+    asm volatile("mrs %0, fpcr" : "=r"(saved_) : : "memory");
+    set(0);
+  }
+  ~StandardFloats() { set(saved_); }
+  StandardFloats(const StandardFloats&) = delete;
+  StandardFloats& operator=(const StandardFloats&) = delete;
+
+ private:
+  static void set(uint64_t mode) { asm volatile("msr fpcr, %0" : : "r"(mode) : "memory"); }
+  uint64_t saved_;
+};
 #else
 struct StandardFloats {
   StandardFloats() {}

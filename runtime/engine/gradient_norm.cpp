@@ -12,6 +12,8 @@ NormKernel norm_kernel(Isa isa, GradType type) {
 #if defined(__x86_64__)
   if (isa == Isa::avx512) return norm_kernel_avx512(type);
   if (isa == Isa::avx2) return norm_kernel_avx2(type);
+#elif defined(__aarch64__)
+  if (isa == Isa::neon) return norm_kernel_neon(type);
 #endif
   return norm_kernel_scalar(type);
 }

@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/error.hpp"
 
@@ -12,6 +14,16 @@
 
 namespace zf {
 namespace {
+
+constexpr Isa kNarrowToWide[] = {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512};
+
+bool has_neon() {
+#if defined(__aarch64__)
+  return true;
+#else
+  return false;
+#endif
+}
 
 #if defined(__x86_64__)
 /// F16C by cpuid: clang's __builtin_cpu_supports does not know the name before version 18. The operating
@@ -43,6 +55,8 @@ std::string_view name_of(Isa isa) {
   switch (isa) {
     case Isa::scalar:
       return "scalar";
+    case Isa::neon:
+      return "neon";
     case Isa::avx2:
       return "avx2";
     case Isa::avx512:
@@ -52,7 +66,7 @@ std::string_view name_of(Isa isa) {
 }
 
 std::optional<Isa> isa_named(std::string_view name) {
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kNarrowToWide) {
     if (name == name_of(isa)) return isa;
   }
   return std::nullopt;
@@ -62,6 +76,8 @@ bool is_supported(Isa isa) {
   switch (isa) {
     case Isa::scalar:
       return true;
+    case Isa::neon:
+      return has_neon();
     case Isa::avx2:
       return has_avx2();
     case Isa::avx512:
@@ -75,7 +91,7 @@ Isa chosen_isa() {
     const auto isa = isa_named(wish);
     if (!isa) {
       throw Error(Exit::usage, fmt::format("ZF_ISA=\"{}\" names no instruction set", wish),
-                  "use scalar, avx2 or avx512, or unset it");
+                  "use scalar, neon, avx2 or avx512, or unset it");
     }
     if (!is_supported(*isa)) {
       throw Error(Exit::usage, fmt::format("ZF_ISA={}: this CPU does not have it", wish),
@@ -83,8 +99,7 @@ Isa chosen_isa() {
     }
     return *isa;
   }
-  if (is_supported(Isa::avx512)) return Isa::avx512;
-  return is_supported(Isa::avx2) ? Isa::avx2 : Isa::scalar;
+  return *std::find_if(std::rbegin(kNarrowToWide), std::rend(kNarrowToWide), is_supported);
 }
 
 }  // namespace zf

@@ -6,7 +6,7 @@
 
 namespace zf {
 
-enum class Isa { scalar, avx2, avx512 };
+enum class Isa { scalar, neon, avx2, avx512 };
 
 std::string_view name_of(Isa isa);
 std::optional<Isa> isa_named(std::string_view name);
@@ -14,8 +14,8 @@ std::optional<Isa> isa_named(std::string_view name);
 /// True when this CPU and its kernel can run it.
 bool is_supported(Isa isa);
 
-/// ZF_ISA=scalar|avx2|avx512 if set, else the widest supported one. Throws Error(usage) when ZF_ISA names
-/// none or one that this CPU lacks.
+/// ZF_ISA=scalar|neon|avx2|avx512 if set, else the widest supported one. Throws Error(usage) when ZF_ISA
+/// names none or one that this CPU lacks.
 Isa chosen_isa();
 
 }  // namespace zf

@@ -12,6 +12,8 @@ AdamKernel adam_kernel(Isa isa, const KernelVariant& variant) {
 #if defined(__x86_64__)
   if (isa == Isa::avx512) return adam_kernel_avx512(variant);
   if (isa == Isa::avx2) return adam_kernel_avx2(variant);
+#elif defined(__aarch64__)
+  if (isa == Isa::neon) return adam_kernel_neon(variant);
 #endif
   return adam_kernel_scalar(variant);
 }
@@ -21,6 +23,8 @@ OutputKernel output_kernel(Isa isa, const KernelVariant& variant) {
 #if defined(__x86_64__)
   if (isa == Isa::avx512) return output_kernel_avx512(variant);
   if (isa == Isa::avx2) return output_kernel_avx2(variant);
+#elif defined(__aarch64__)
+  if (isa == Isa::neon) return output_kernel_neon(variant);
 #endif
   return output_kernel_scalar(variant);
 }
@@ -29,6 +33,8 @@ void roofline_pass(Isa isa, const AdamArrays& arrays) {
 #if defined(__x86_64__)
   if (isa == Isa::avx512) return roofline_pass_avx512(arrays);
   if (isa == Isa::avx2) return roofline_pass_avx2(arrays);
+#elif defined(__aarch64__)
+  if (isa == Isa::neon) return roofline_pass_neon(arrays);
 #endif
   roofline_pass_scalar(arrays);
 }

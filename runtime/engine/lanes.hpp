@@ -21,6 +21,11 @@ AdamKernel adam_kernel_avx512(const KernelVariant& variant);
 OutputKernel output_kernel_avx512(const KernelVariant& variant);
 void roofline_pass_avx512(const AdamArrays& arrays);
 NormKernel norm_kernel_avx512(GradType type);
+#elif defined(__aarch64__)
+AdamKernel adam_kernel_neon(const KernelVariant& variant);
+OutputKernel output_kernel_neon(const KernelVariant& variant);
+void roofline_pass_neon(const AdamArrays& arrays);
+NormKernel norm_kernel_neon(GradType type);
 #endif
 
 }  // namespace zf

@@ -52,14 +52,14 @@ class Jobs(SlurmTest):
             present() {{
               find /run/zf-tune
               find /sys/fs/cgroup/*/slurm_lab -type d -regex '.*/\\(uid\\|job\\|step\\|task\\)_[^/]*'
-              ps -e -o args= | grep -v '^ps \\|find'
+              ps -e -o args= | grep -v '^ps \\|find\\|^sort' | sort
             }}
-            as_user {RANKS} true; until_true 10 job_gone; present >before
+            as_user {RANKS} true; until_true 10 job_gone; present >/run/lab/before
             for job in $(seq 100); do
               as_user {RANKS} zf-tune exec -- true || echo "job $job failed"
             done
-            until_true 20 job_gone; until_true 5 eval '[[ -z $(pgrep slurmstepd) ]]'; present >after
-            diff before after && echo nothing left
+            until_true 20 job_gone; until_true 5 eval '[[ -z $(pgrep slurmstepd) ]]'; present >/run/lab/after
+            diff /run/lab/before /run/lab/after && echo nothing left
             sinfo -h -o 'node is %T'; tail -n 100 /run/lab/prolog-times; test ! -e /run/lab/prolog-failed; said""",
             conf=kit_conf(prolog="timed-prolog"), more={f"{HOME}/slurm/timed-prolog": timed})
         first, state, *times = said.splitlines()

@@ -36,7 +36,7 @@ class ZfIsa {
   std::optional<std::string> old_;
 };
 
-constexpr Isa kAll[] = {Isa::scalar, Isa::avx2, Isa::avx512};
+constexpr Isa kAll[] = {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512};
 
 TEST(Isa, NamesRoundTrip) {
   for (const Isa isa : kAll) EXPECT_EQ(isa_named(name_of(isa)), isa);

@@ -96,7 +96,7 @@ inline std::string text(const KernelVariant& variant) {
 
 inline std::vector<Isa> supported_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512}) {
     if (is_supported(isa)) isas.push_back(isa);
   }
   return isas;

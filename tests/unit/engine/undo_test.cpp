@@ -12,7 +12,9 @@ constexpr std::uint64_t kEntry = 41;
 constexpr std::size_t kElements = 2 * 16 + 16 + 5;
 const KernelVariant kVariant = {GradType::bf16, CopyType::bf16, true, AdamMode::adamw, true};
 
-std::size_t width_of(Isa isa) { return isa == Isa::avx512 ? 16 : isa == Isa::avx2 ? 8 : 1; }
+std::size_t width_of(Isa isa) {
+  return isa == Isa::avx512 ? 16 : isa == Isa::avx2 ? 8 : isa == Isa::neon ? 4 : 1;
+}
 
 TestState stepped(TestState state, Isa isa) {
   adam_kernel(isa, kVariant)(test_scalars(kVariant, 3), state.arrays(kVariant, 0, state.p.size()));

@@ -1,0 +1,79 @@
+// The lane of 4 floats: AArch64's NEON, which every such CPU has.
+#if defined(__aarch64__)
+#include <arm_neon.h>
+
+#include "engine/adam_loop.hpp"
+#include "engine/lanes.hpp"
+#include "engine/norm_loop.hpp"
+#include "engine/outputs_loop.hpp"
+
+namespace zf {
+namespace {
+
+struct NeonLane {
+  using F = float32x4_t;
+  static constexpr size_t width = 4;
+
+  static F set(float x) { return vdupq_n_f32(x); }
+  static F load(const float* at) { return vld1q_f32(at); }
+  static void store(float* at, F value) { vst1q_f32(at, value); }
+  // There is a store-pair with a hint (STNP) and no store that goes past the caches.
+  static void stream(float* at, F value) { vst1q_f32(at, value); }
+  static void fence() {}
+
+  template <GradType kGrad>
+  static F load_grad(const void* base, size_t i) {
+    if constexpr (kGrad == GradType::f32) {
+      return vld1q_f32(static_cast<const float*>(base) + i);
+    } else {
+      const uint16x4_t half = vld1_u16(static_cast<const uint16_t*>(base) + i);
+      if constexpr (kGrad == GradType::f16) return vcvt_f32_f16(vreinterpret_f16_u16(half));
+      return vreinterpretq_f32_u32(vshll_n_u16(half, 16));
+    }
+  }
+
+  template <CopyType kCopy>
+  static void stream_copy(void* base, size_t i, F value) {
+    const uint16x4_t half = kCopy == CopyType::bf16 ? bf16(value) : vreinterpret_u16_f16(vcvt_f16_f32(value));
+    vst1_u16(static_cast<uint16_t*>(base) + i, half);
+  }
+
+  static F add(F a, F b) { return vaddq_f32(a, b); }
+  static F mul(F a, F b) { return vmulq_f32(a, b); }
+  static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
+  static F div(F a, F b) { return vdivq_f32(a, b); }
+  static F sqrt(F a) { return vsqrtq_f32(a); }
+  static F nan_made_canonical(F a) {
+    return vbslq_f32(vceqq_f32(a, a), a, vreinterpretq_f32_u32(vdupq_n_u32(0xffc00000U)));
+  }
+
+  using D = float64x2_t;
+  static constexpr size_t double_width = 2;
+  static D zero() { return vdupq_n_f64(0.0); }
+  static void store_double(double* at, D value) { vst1q_f64(at, value); }
+  static void add_squares(D* sums, F g) {
+    const D low = vcvt_f64_f32(vget_low_f32(g));
+    const D high = vcvt_high_f64_f32(g);
+    sums[0] = vfmaq_f64(sums[0], low, low);
+    sums[1] = vfmaq_f64(sums[1], high, high);
+  }
+
+ private:
+  static uint16x4_t bf16(F value) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(value);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t rounded = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd);
+    const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
+    return vshrn_n_u32(vbslq_u32(vceqq_f32(value, value), rounded, quiet), 16);
+  }
+};
+
+}  // namespace
+
+AdamKernel adam_kernel_neon(const KernelVariant& variant) { return kernel_of<NeonLane>(variant); }
+OutputKernel output_kernel_neon(const KernelVariant& variant) { return outputs_of<NeonLane>(variant); }
+void roofline_pass_neon(const AdamArrays& arrays) { roofline_loop<NeonLane>(arrays); }
+NormKernel norm_kernel_neon(GradType type) { return norm_kernel_of<NeonLane>(type); }
+
+}  // namespace zf
+#endif

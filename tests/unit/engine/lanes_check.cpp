@@ -1,0 +1,55 @@
+// Every lane of this CPU against the scalar one, bit for bit: a program without GoogleTest, so that a cross
+// compiler and an emulator are all that another architecture needs (neon_cross.sh).
+#include <cstdio>
+
+#include "engine/gradient_norm.hpp"
+#include "engine/undo.hpp"
+#include "kernel_fixture.hpp"
+
+namespace {
+
+using namespace zf;
+
+TestState stepped(TestState state, Isa isa, const KernelVariant& variant) {
+  UndoLog log = {};
+  AdamArrays arrays = state.arrays(variant, 0, state.p.size());
+  arrays.undo = &log;
+  begin_run(log, 1, 0);
+  adam_kernel(isa, variant)(test_scalars(variant, 3), arrays);
+  output_kernel(isa, variant)(arrays);
+  return state;
+}
+
+std::vector<double> norms_of(TestState& state, Isa isa, GradType type) {
+  std::vector<double> sums(norm_blocks(state.p.size()));
+  const AdamArrays arrays = state.arrays({.grad = type}, 0, state.p.size());
+  norm_kernel(isa, type)(arrays.g, arrays.n, sums.data());
+  return sums;
+}
+
+}  // namespace
+
+int main() {
+  std::size_t compared = 0;
+  for (const Isa isa : supported_isas()) {
+    for (KernelVariant variant : all_variants()) {
+      for (const std::size_t n : {1U, 3U, 4U, 7U, 16U, 29U, 64U, 30011U}) {
+        for (variant.undo = false;; variant.undo = true) {
+          const TestState state = random_state(n, variant.grad, static_cast<unsigned>(n), true);
+          TestState calm = random_state(n, variant.grad, static_cast<unsigned>(n), false);
+          if (!(stepped(state, isa, variant) == stepped(state, Isa::scalar, variant)) ||
+              norms_of(calm, isa, variant.grad) != norms_of(calm, Isa::scalar, variant.grad)) {
+            std::printf("%s differs from scalar: %zu elements, %s\n", std::string(name_of(isa)).c_str(), n,
+                        text(variant).c_str());
+            return 1;
+          }
+          ++compared;
+          if (variant.undo) break;
+        }
+      }
+    }
+  }
+  std::printf("%zu comparisons, widest lane %s: all equal\n", compared,
+              std::string(name_of(supported_isas().back())).c_str());
+  return 0;
+}
