@@ -1,13 +1,11 @@
 #include "tuner/rank_gpus.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <variant>
-
-#include "base/cpu_list.hpp"
 
 namespace zf {
 namespace {
@@ -100,7 +98,7 @@ class Lookup {
 /// One note for all ranks of which the same is to be said.
 RankGpus with_notes(const std::vector<std::optional<Found>>& found) {
   RankGpus result;
-  std::map<std::string, IdSet<Pu>> ranks_by_reason;  // of ranks, for their list
+  std::map<std::string, std::vector<int>> ranks_by_reason;
   for (const auto& one : found) {
     const auto rank = static_cast<int>(result.gpus.size());
     result.gpus.emplace_back();
@@ -108,12 +106,12 @@ RankGpus with_notes(const std::vector<std::optional<Found>>& found) {
     if (const Gpu* gpu = std::get_if<Gpu>(&*one)) {
       result.gpus.back() = *gpu;
     } else {
-      ranks_by_reason[std::get<std::string>(*one)].insert(Pu{rank});
+      ranks_by_reason[std::get<std::string>(*one)].push_back(rank);
     }
   }
   for (const auto& [reason, ranks] : ranks_by_reason) {
     result.notes.push_back(fmt::format("the GPU of rank{} {} is not known: {}", ranks.size() == 1 ? "" : "s",
-                                       print(ranks), reason));
+                                       fmt::join(ranks, ","), reason));
   }
   return result;
 }
@@ -123,16 +121,19 @@ RankGpus with_notes(const std::vector<std::optional<Found>>& found) {
 RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks) {
   const Environment said = topology.is_this_machine ? environment : Environment();
   const Lookup lookup(said, topology);
-  auto list = visible_devices(said);
-  if (!list) list = slurm_gpus(said);
+  const auto visible = visible_devices(said);
+  const auto slurm = slurm_gpus(said);
+  const auto& list = visible ? visible : slurm;
   std::vector<std::optional<Found>> found(static_cast<std::size_t>(ranks));
   if (list ? list->ids.empty() : lookup.count() == 0) return with_notes(found);  // no GPU is in question
 
   const std::size_t count = list ? list->ids.size() : lookup.count();
-  const auto own_rank = list && count < found.size() ? local_rank(said) : std::nullopt;
+  const auto own_rank = visible && count < found.size() ? local_rank(said) : std::nullopt;
+  // What Slurm numbers anew may be the step's GPUs, or this task's.
+  const bool own_numbers = own_rank && slurm && number_of(visible->ids.front());
   for (std::size_t rank = 0; rank < found.size(); ++rank) {
-    if (own_rank && static_cast<std::size_t>(own_rank->value) != rank) {
-      found[rank] = fmt::format("{} is this task's, of rank {}; plan outside srun, or with --gpu-bind=none",
+    if (own_rank && (own_numbers || static_cast<std::size_t>(own_rank->value) != rank)) {
+      found[rank] = fmt::format("{} is of the task of rank {}; plan outside srun, or with --gpu-bind=none",
                                 list->variable, own_rank->value);
     } else if (const std::size_t at = own_rank ? 0 : rank; at >= count) {
       found[rank] =

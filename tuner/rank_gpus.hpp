@@ -23,8 +23,9 @@ struct RankGpus {
 /// which numbers a step's GPUs anew, those of SLURM_STEP_GPUS. "GPU-…" is looked up in Gpu::uuid. Unknown
 /// stay: a MIG instance that does not name its GPU; a number that may count either way; any number where GPUs
 /// of several makes are ordered by CUDA's idea of their speed (CUDA_DEVICE_ORDER is not PCI_BUS_ID); ranks
-/// beyond the list, and the other ranks of a launcher that gave each task a list of its own.
-/// The variables say nothing about another machine (see Topology::is_this_machine): PCI order there.
+/// beyond the list, and the other ranks where a launcher gave each task a list of its own (under Slurm this
+/// one too). The variables say nothing about another machine (see Topology::is_this_machine): PCI order
+/// there.
 RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks);
 
 /// The GPUs of a plan that moves to this allocation, the same for every process that asks: those of

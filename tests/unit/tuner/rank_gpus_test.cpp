@@ -77,14 +77,19 @@ TEST(RankGpus, AListOfOneTaskSaysNothingOfTheOthers) {
   const RankGpus ranks = of({{"CUDA_VISIBLE_DEVICES", "2"}, {"LOCAL_RANK", "1"}}, 3);
   EXPECT_THAT(buses(ranks), ElementsAre("-", "81", "-"));
   EXPECT_THAT(ranks.notes,
-              ElementsAre(HasSubstr("ranks 0,2 is not known: CUDA_VISIBLE_DEVICES is this task's")));
+              ElementsAre(HasSubstr("ranks 0,2 is not known: CUDA_VISIBLE_DEVICES is of the task")));
+  const RankGpus numbered_anew =
+      of({{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_LOCALID", "1"}, {"SLURM_STEP_GPUS", "0,1"}}, 2);
+  EXPECT_THAT(buses(numbered_anew), ElementsAre("-", "-")) << "the step's first GPU, or this task's";
+  const RankGpus step = of({{"SLURM_LOCALID", "1"}, {"SLURM_STEP_GPUS", "2,3"}}, 3);
+  EXPECT_THAT(buses(step), ElementsAre("81", "c1", "-")) << "the step's list is everybody's";
 }
 
 TEST(RankGpus, RanksBeyondTheListHaveNone) {
   const RankGpus ranks = of({}, 6);
   EXPECT_THAT(buses(ranks), ElementsAre("04", "3b", "81", "c1", "-", "-"));
   EXPECT_THAT(ranks.notes,
-              ElementsAre(HasSubstr("ranks 4-5 is not known: this machine has 4 GPUs for 6 ranks")));
+              ElementsAre(HasSubstr("ranks 4,5 is not known: this machine has 4 GPUs for 6 ranks")));
 }
 
 TEST(RankGpus, HiddenGpusAreNoMatter) {
