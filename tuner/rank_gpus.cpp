@@ -77,8 +77,9 @@ class Lookup {
       return fmt::format("{}, which may count the node's GPUs or those of {} (ConstrainDevices)", what,
                          slurm_->variable);
     }
-    if (of_step && !of_node) return find(step[number], slurm_->variable);
-    return in_pci_order(number, what);
+    if (of_step) return find(step[number], slurm_->variable);
+    if (of_node) return in_pci_order(number, what);
+    return fmt::format("{}, which is none of {}", what, slurm_->variable);
   }
 
   /// Any beginning that only one GPU has will do, as it does for CUDA.

@@ -67,6 +67,11 @@ TEST(RankGpus, SlurmNumbersTheNodesGpusOrTheStepsOwn) {
   EXPECT_THAT(buses(visible("0,1")), ElementsAre("81", "c1")) << "ConstrainDevices=yes";
 }
 
+TEST(RankGpus, ANumberThatTheStepDoesNotHaveIsSaid) {
+  const RankGpus ranks = of({{"SLURM_STEP_GPUS", "1"}, {"CUDA_VISIBLE_DEVICES", "2"}}, 1);
+  EXPECT_THAT(ranks.notes, ElementsAre(HasSubstr("names \"2\", which is none of SLURM_STEP_GPUS")));
+}
+
 TEST(RankGpus, ANumberThatMayCountEitherWayIsNotGuessed) {
   const RankGpus ranks = of({{"SLURM_STEP_GPUS", "1,2,3"}, {"CUDA_VISIBLE_DEVICES", "1,3"}}, 2);
   EXPECT_THAT(buses(ranks), ElementsAre("-", "c1"));
