@@ -18,6 +18,7 @@
 
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/info.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_scheduler_observer.h>
@@ -70,6 +71,18 @@ class Failure {
  private:
   std::mutex mutex_;
   std::exception_ptr failure_;
+};
+
+/// oneTBB gives each new thread the binding that the process's first thread had when oneTBB was first used,
+/// until the thread comes into an arena. So that it is the right one, in a process that has not used it
+/// before and whose first thread makes this.
+struct FirstUse {
+  explicit FirstUse(const CpuSet& cpus) {
+    const CpuSet before = thread_affinity();
+    bind_this_thread(cpus);
+    tbb::info::default_concurrency();
+    bind_this_thread(before);
+  }
 };
 
 /// Binds each of oneTBB's threads as it comes into the arena.
@@ -152,7 +165,8 @@ struct Load::State {
       : cpus(where),
         demand(asked),
         buffer(buffer_bytes),
-        // oneTBB counts the CPUs at its first use, and would hold us to them.
+        first_use(where),
+        // It would hold us to the number of CPUs that it saw then.
         parallelism(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads) + 1),
         arena(threads, 0),
         binder(arena, cpus, failure) {
@@ -225,8 +239,6 @@ struct Load::State {
   }
 
   void run_steps() {
-    // oneTBB's threads are children of the thread that first needs them, and so bound even before they come
-    // in.
     if (steps == 0) return arena.execute([this] { touch(); });
     reading = {};
     delays.clear();
@@ -303,6 +315,7 @@ struct Load::State {
   const TrainingDemand demand;
   Buffer buffer;
   Failure failure;
+  FirstUse first_use;
   tbb::global_control parallelism;
   tbb::task_arena arena;
   Binder binder;
