@@ -85,7 +85,8 @@ std::string worker_help() {
          "  --version              print the version\n"
          "  --help                 print this page\n"
          "\n"
-         "Environment: ZF_ISA=scalar|neon|avx2|avx512 forces the vector instructions; the result is the same.\n";
+         "Environment: ZF_ISA=scalar|neon|avx2|avx512 forces the vector instructions; the result is the "
+         "same.\n";
 }
 
 }  // namespace zf
