@@ -10,10 +10,8 @@ namespace zf {
 
 /// Fills Gpu::uuid and Gpu::usable from /proc/driver/nvidia/gpus/ADDRESS/information. Without that folder
 /// (no such driver) nothing changes. A GPU that the folder lacks is not usable: NVIDIA's container runtime
-/// shows there what it gave to the container, while /sys shows every device of the host.
-///
-/// NVML is not asked: starting it takes seconds, may hang, and would tell nothing more but the GPU of a MIG
-/// instance.
+/// shows there what it gave to the container, while /sys shows every device of the host. What this folder
+/// cannot tell, nvml.hpp may.
 void read_gpu_driver(const SysRoot& sysroot, std::vector<Gpu>& gpus);
 
 }  // namespace zf

@@ -49,9 +49,10 @@ class Lookup {
   Found find(const std::string& id, const std::string& variable) const {
     const std::string what = fmt::format("{} names \"{}\"", variable, id);
     if (const auto number = number_of(id)) return by_number(*number, variable, what);
+    if (const auto gpu = by_alias(id)) return *gpu;
     if (id.starts_with("GPU-")) return by_uuid(id, what);
     if (id.starts_with("MIG-GPU-")) return by_uuid(id.substr(4, id.find('/') - 4), what);
-    if (id.starts_with("MIG-")) return what + ", a MIG instance: only its driver knows of which GPU";
+    if (id.starts_with("MIG-")) return what + ", a MIG instance, and NVML does not say of which GPU";
     return what + ", which is neither a number nor a UUID";
   }
 
@@ -82,11 +83,18 @@ class Lookup {
     return fmt::format("{}, which is none of {}", what, slurm_->variable);
   }
 
+  std::optional<Gpu> by_alias(const std::string& id) const {
+    for (const Gpu& gpu : gpus_) {
+      if (std::find(gpu.aliases.begin(), gpu.aliases.end(), id) != gpu.aliases.end()) return gpu;
+    }
+    return {};
+  }
+
   /// Any beginning that only one GPU has will do, as it does for CUDA.
   Found by_uuid(const std::string& uuid, const std::string& what) const {
     const auto has = [&](const Gpu& gpu) { return gpu.uuid.starts_with(uuid); };
     const auto first = std::find_if(gpus_.begin(), gpus_.end(), has);
-    if (first == gpus_.end()) return what + ", which /proc/driver/nvidia/gpus does not show";
+    if (first == gpus_.end()) return what + ", which neither /proc/driver/nvidia/gpus nor NVML shows";
     if (std::count_if(gpus_.begin(), gpus_.end(), has) > 1) return what + ", which several GPUs begin with";
     return *first;
   }

@@ -46,7 +46,8 @@ struct Gpu {
   CpuSet local_cpus;
   std::optional<Node> node;  ///< the node with CPUs that it hangs off; absent: no one node (or unknown)
   std::string uuid = {};     ///< "GPU-8932f937-…"; empty: not known
-  bool usable = true;        ///< false: its driver does not show it here (see read_gpu_driver)
+  std::vector<std::string> aliases = {};  ///< UUIDs of MIG instances on it, as far as asked (see nvml.hpp)
+  bool usable = true;                     ///< false: its driver does not show it here (see read_gpu_driver)
 };
 
 struct Topology {

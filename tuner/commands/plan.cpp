@@ -43,10 +43,11 @@ SplitShape unmeasured_shape(const std::vector<Home>& homes) {
 }
 
 /// As if there were no time to measure.
-Plan unmeasured(const Arguments& arguments, const Machine& machine) {
+Plan unmeasured(const Arguments& arguments) {
   const std::uint64_t params =
       parse_quantity(arguments.text("params").value_or("1B"), "zf-tune plan: --params");
   const bool deepspeed = for_deepspeed(arguments);
+  const Machine machine = read_machine_and_ask_nvml(arguments);
   const RankCount ranks =
       rank_count_of(ranks_argument(arguments), Environment::of_this_process(), machine.topology);
   const RankGpus gpus = rank_gpus(Environment::of_this_process(), machine.topology, ranks.count);
@@ -75,7 +76,7 @@ Plan unmeasured(const Arguments& arguments, const Machine& machine) {
                   {}, machine.topology.missing, std::move(placed.notes));
 }
 
-Plan fitted(const Arguments& arguments, const std::string& from, const Machine& machine) {
+Plan fitted(const Arguments& arguments, const std::string& from) {
   for (const char* const option : {"ranks", "params", "for"}) {
     if (!arguments.has(option)) continue;
     throw Error(
@@ -84,14 +85,14 @@ Plan fitted(const Arguments& arguments, const std::string& from, const Machine& 
         fmt::format("leave --{} out, or make a new plan", option));
   }
   const Plan plan = load_plan(from);
+  const Machine machine = read_machine(machine_source(arguments));
   return retarget(plan, machine, moved_gpus(Environment::of_this_process(), machine.topology, plan));
 }
 
 Exit run(const Arguments& arguments) {
   const PlanOutput output(arguments.text("output").value_or("plan.json"));
-  const Machine machine = read_machine(machine_source(arguments));
   const auto from = arguments.text("from");
-  const Plan plan = from ? fitted(arguments, *from, machine) : unmeasured(arguments, machine);
+  const Plan plan = from ? fitted(arguments, *from) : unmeasured(arguments);
   output.write(plan);
   if (!arguments.has("quiet")) fmt::print(stderr, "\n{}", explain(plan));
   return Exit::done;

@@ -4,6 +4,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "tuner/nvml.hpp"
 
 namespace zf {
 
@@ -14,6 +15,15 @@ MachineSource machine_source(const Arguments& arguments) {
   if (const auto list = arguments.text("allowed")) source.allowed = parse_cpu_list(*list, "--allowed");
   if (const auto list = arguments.text("mems")) source.mems = parse_node_list(*list, "--mems");
   return source;
+}
+
+Machine read_machine_and_ask_nvml(const Arguments& arguments) {
+  Machine machine = read_machine(machine_source(arguments));
+  Topology& topology = machine.topology;
+  if (topology.is_this_machine) {
+    name_by_nvml(unresolved_uuids(Environment::of_this_process(), topology.gpus), topology.gpus);
+  }
+  return machine;
 }
 
 std::optional<int> ranks_argument(const Arguments& arguments) { return arguments.integer("ranks", 1, 4096); }

@@ -10,6 +10,10 @@ namespace zf {
 
 MachineSource machine_source(const Arguments& arguments);
 
+/// The machine of these arguments, for who plans by the GPUs that the environment names: NVML is asked for
+/// those that nothing else knows, which takes seconds.
+Machine read_machine_and_ask_nvml(const Arguments& arguments);
+
 /// --ranks N, with its bounds.
 std::optional<int> ranks_argument(const Arguments& arguments);
 

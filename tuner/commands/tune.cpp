@@ -99,7 +99,7 @@ RankWork work_of(const Workload& workload, std::uint64_t elements_per_rank, doub
 }
 
 Job job_here(const Arguments& arguments) {
-  Job job{read_machine(machine_source(arguments)), given_workload(arguments), {}, {}, {}, {}, {}};
+  Job job{read_machine_and_ask_nvml(arguments), given_workload(arguments), {}, {}, {}, {}, {}};
   const Topology& topology = job.machine.topology;
   if (!topology.is_this_machine) {
     throw Error(Exit::usage,

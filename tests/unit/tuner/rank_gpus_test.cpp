@@ -109,8 +109,8 @@ TEST(RankGpus, HiddenGpusAreNoMatter) {
 
 TEST(RankGpus, WhatCannotBeResolvedSaysWhy) {
   const auto note = [](const char* id) { return of({{"CUDA_VISIBLE_DEVICES", id}}, 1).notes.at(0); };
-  EXPECT_THAT(note("MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f"), HasSubstr("a MIG instance"));
-  EXPECT_THAT(note("GPU-ff"), HasSubstr("which /proc/driver/nvidia/gpus does not show"));
+  EXPECT_THAT(note("MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f"), HasSubstr("a MIG instance, and NVML"));
+  EXPECT_THAT(note("GPU-ff"), HasSubstr("which neither /proc/driver/nvidia/gpus nor NVML shows"));
   EXPECT_THAT(note("GPU-"), HasSubstr("several GPUs begin with"));
   EXPECT_THAT(note("9"), HasSubstr("4 GPUs are seen here"));
   EXPECT_THAT(note("cuda:0"), HasSubstr("neither a number nor a UUID"));
