@@ -22,38 +22,47 @@ namespace {
 
 constexpr idtype_t kPidfd = static_cast<idtype_t>(3);  // P_PIDFD, not in every libc's headers
 
+/// How long a process may take to be gone after SIGKILL.
+constexpr Nanoseconds kGoneNs = 10 * kSecondNs;
+
 /// posix_spawn answers with an errno value.
 void spawn_checked(int error, std::string_view what) {
   if (error != 0) throw_errno(error, what);
 }
 
+/// Initialized and destroyed, whatever comes between.
+struct FileActions {
+  FileActions() { spawn_checked(posix_spawn_file_actions_init(&list), "posix_spawn_file_actions_init"); }
+  ~FileActions() { posix_spawn_file_actions_destroy(&list); }
+  FileActions(const FileActions&) = delete;
+  FileActions& operator=(const FileActions&) = delete;
+
+  posix_spawn_file_actions_t list;
+};
+
 /// What happens in the child between its birth and its exec.
 class SpawnActions {
  public:
   explicit SpawnActions(const std::vector<InheritedFd>& fds) {
-    spawn_checked(posix_spawn_file_actions_init(&actions_), "posix_spawn_file_actions_init");
-    spawn_checked(posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0), "/dev/null");
-    spawn_checked(posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0), "/dev/null");
+    spawn_checked(posix_spawn_file_actions_addopen(&actions_.list, 0, "/dev/null", O_RDONLY, 0), "/dev/null");
+    spawn_checked(posix_spawn_file_actions_addopen(&actions_.list, 1, "/dev/null", O_WRONLY, 0), "/dev/null");
     int next = 3;
     for (const InheritedFd& inherited : fds) {
       assert(inherited.number == next);
       // Copies far above the targets: a target may be the number of another source.
       copies_.emplace_back(checked(fcntl(inherited.fd, F_DUPFD_CLOEXEC, 64), "F_DUPFD_CLOEXEC"));
-      spawn_checked(posix_spawn_file_actions_adddup2(&actions_, copies_.back().get(), inherited.number),
+      spawn_checked(posix_spawn_file_actions_adddup2(&actions_.list, copies_.back().get(), inherited.number),
                     "dup2");
       next = inherited.number + 1;
     }
     // Sockets and devices that other libraries of the trainer opened without close-on-exec.
-    spawn_checked(posix_spawn_file_actions_addclosefrom_np(&actions_, next), "closefrom");
+    spawn_checked(posix_spawn_file_actions_addclosefrom_np(&actions_.list, next), "closefrom");
   }
-  ~SpawnActions() { posix_spawn_file_actions_destroy(&actions_); }
-  SpawnActions(const SpawnActions&) = delete;
-  SpawnActions& operator=(const SpawnActions&) = delete;
 
-  const posix_spawn_file_actions_t* get() const { return &actions_; }
+  const posix_spawn_file_actions_t* get() const { return &actions_.list; }
 
  private:
-  posix_spawn_file_actions_t actions_;
+  FileActions actions_;
   std::vector<FileDescriptor> copies_;
 };
 
@@ -79,6 +88,13 @@ class SpawnAttributes {
   posix_spawnattr_t attributes_;
 };
 
+/// A child that nobody could watch must not live: it would step the same arena as the one after it.
+void discard(pid_t pid) {
+  ::kill(pid, SIGKILL);
+  const Nanoseconds deadline = now_ns() + kGoneNs;
+  while (waitpid(pid, nullptr, WNOHANG) == 0 && now_ns() < deadline) usleep(1000);
+}
+
 }  // namespace
 
 std::string text_of(const Ending& ending) {
@@ -88,6 +104,12 @@ std::string text_of(const Ending& ending) {
   }
   if (ending.exit_status) return fmt::format("ended with status {}", *ending.exit_status);
   return "is gone (its status was collected by someone else: is SIGCHLD ignored?)";
+}
+
+Error lost_pidfd(pid_t pid) {
+  return {Exit::runtime_error,
+          fmt::format("the descriptor by which process {} is watched is no longer ours", pid),
+          "something in this program closes descriptors that it did not open"};
 }
 
 FileDescriptor open_pidfd(pid_t pid) {
@@ -103,8 +125,12 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
 
 ChildProcess::~ChildProcess() {
   if (pid_ < 0 || ending_) return;
-  kill();
-  if (wait_for_end(now_ns() + 10 * kSecondNs)) ending();
+  try {
+    kill();
+    if (wait_for_end(now_ns() + kGoneNs)) ending();
+  } catch (const Error&) {
+    // Its descriptor is lost, and its number may be another process's by now: it cannot be reached.
+  }
 }
 
 ChildProcess ChildProcess::spawn(const std::filesystem::path& program,
@@ -121,8 +147,13 @@ ChildProcess ChildProcess::spawn(const std::filesystem::path& program,
   pid_t pid = -1;
   spawn_checked(posix_spawn(&pid, program.c_str(), actions.get(), attributes.get(), argv.data(), environ),
                 "starting " + program.string());
-  // Nobody collects it before us, so the number cannot be another process's.
-  return {pid, open_pidfd(pid)};
+  try {
+    // Nobody collects it before us, so the number cannot be another process's.
+    return {pid, open_pidfd(pid)};
+  } catch (const Error&) {
+    discard(pid);
+    throw;
+  }
 }
 
 bool ChildProcess::has_ended() const { return wait_for_end(0); }
@@ -133,7 +164,8 @@ bool ChildProcess::wait_for_end(Nanoseconds deadline) const {
     const Nanoseconds left_ms = deadline == 0 ? 0 : (deadline - now_ns() + 999'999) / 1'000'000;
     pollfd ended = {.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
     const int ready = poll(&ended, 1, static_cast<int>(std::clamp<Nanoseconds>(left_ms, 0, 60'000)));
-    if (ready > 0) return true;
+    if ((ended.revents & POLLIN) != 0) return true;
+    if (ready > 0) throw lost_pidfd(pid_);
     if (ready < 0 && errno != EINTR) throw_errno(errno, "poll on a pidfd");
     if (deadline == 0 || now_ns() >= deadline) return false;
   }
@@ -152,10 +184,11 @@ const Ending& ChildProcess::ending() {
   siginfo_t info = {};
   int result = 0;
   do {
-    result = waitid(kPidfd, static_cast<id_t>(pidfd_.get()), &info, WEXITED);
+    result = waitid(kPidfd, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG);
   } while (result != 0 && errno == EINTR);
+  if (result != 0 && errno != ECHILD) throw lost_pidfd(pid_);
   ending_.emplace();
-  if (result != 0) return *ending_;
+  if (result != 0 || info.si_pid == 0) return *ending_;
   if (info.si_code == CLD_EXITED) {
     ending_->exit_status = info.si_status;
   } else {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "base/file_descriptor.hpp"
 
 namespace zf {
@@ -45,7 +46,7 @@ class ChildProcess {
   ~ChildProcess();
 
   pid_t pid() const { return pid_; }
-  /// One look, no waiting.
+  /// One look, no waiting. Both throw lost_pidfd() when that is so: then nothing is known.
   bool has_ended() const;
   /// False at the deadline (a point of now_ns()).
   bool wait_for_end(Nanoseconds deadline) const;
@@ -61,6 +62,9 @@ class ChildProcess {
   FileDescriptor pidfd_;
   std::optional<Ending> ending_;
 };
+
+/// The pidfd of a process turned out to be closed, or another file.
+Error lost_pidfd(pid_t pid);
 
 /// A pidfd, close-on-exec. Throws Error(runtime_error) if there is no such process.
 FileDescriptor open_pidfd(pid_t pid);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "ipc/child_process.hpp"
 
 namespace zf {
 namespace {
@@ -20,6 +21,7 @@ bool wait_for_end(int pidfd, int timeout_ms) {
   pollfd ended = {.fd = pidfd, .events = POLLIN, .revents = 0};
   const int ready = poll(&ended, 1, timeout_ms);
   if (ready < 0 && errno != EINTR) throw_errno(errno, "poll on the trainer's pidfd");
+  if (ready > 0 && (ended.revents & POLLIN) == 0) throw lost_pidfd(getppid());
   return ready > 0;
 }
 

@@ -4,10 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -53,6 +58,61 @@ TEST(ChildProcess, DroppingItKillsAndCollects) {
     pid = child.pid();
   }
   EXPECT_EQ(kill(pid, 0), -1) << "no zombie either";
+}
+
+/// So many descriptors more may be opened, while this lives.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(rlim_t more) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    std::vector<FileDescriptor> held;  // numbers below the highest one may be free
+    while (held.empty() || held.back().get() < kHighest - 1) held.emplace_back(checked(dup(2), "dup"));
+    const rlimit limit{kHighest + more, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    held_ = std::move(held);
+  }
+  ~DescriptorLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+  DescriptorLimit(const DescriptorLimit&) = delete;
+  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
+
+ private:
+  static constexpr int kHighest = 100;
+  rlimit before_ = {};
+  std::vector<FileDescriptor> held_;
+};
+
+TEST(ChildProcess, WithoutADescriptorToWatchItThereIsNone) {
+  const FileDescriptor null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  int refused = 0;
+  for (rlim_t more = 0; more < 6; ++more) {
+    const DescriptorLimit limit(more);
+    try {
+      ChildProcess child = ChildProcess::spawn("/bin/sleep", {"60"}, {{null.get(), 3}});
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("Too many open files"));
+      ++refused;
+    }
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "no child of any kind with " << more << " more";
+  }
+  EXPECT_GE(refused, 2) << "the copy of a descriptor, and the pidfd";
+  EXPECT_LT(refused, 6);
+}
+
+TEST(ChildProcess, ALostDescriptorIsNoDeath) {
+  ChildProcess child = shell("exec sleep 60");
+  const pid_t pid = child.pid();
+  for (int fd = 3; fd < 64; ++fd) {  // as a careless library does
+    std::array<char, 64> name{};
+    const std::string link = "/proc/self/fd/" + std::to_string(fd);
+    if (readlink(link.c_str(), name.data(), name.size() - 1) > 0 &&
+        std::string_view(name.data()).find("pidfd") != std::string_view::npos) {
+      close(fd);
+    }
+  }
+  EXPECT_THROW(child.has_ended(), Error);
+  EXPECT_THROW(child.ending(), Error);
+  EXPECT_EQ(kill(pid, SIGKILL), 0) << "it lives";
+  EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
 }
 
 TEST(ChildProcess, GetsTheNamedDescriptorsAndNoOthers) {
