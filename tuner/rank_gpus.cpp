@@ -27,8 +27,8 @@ std::vector<Gpu> usable_gpus(const Topology& topology) {
   return usable;
 }
 
-/// SLURM_STEP_GPUS names the step's GPUs by their numbers on the node; so does SLURM_JOB_GPUS in a batch
-/// script.
+/// SLURM_STEP_GPUS names the step's GPUs by their numbers on the node (N of /dev/nvidiaN, in no particular
+/// PCI order: the two differ on A100 systems); so does SLURM_JOB_GPUS in a batch script.
 std::optional<VisibleDevices> slurm_gpus(const Environment& environment) {
   auto devices = devices_in(environment, "SLURM_STEP_GPUS");
   return devices ? devices : devices_in(environment, "SLURM_JOB_GPUS");
@@ -39,9 +39,12 @@ class Lookup {
  public:
   Lookup(const Environment& environment, const Topology& topology)
       : gpus_(usable_gpus(topology)), slurm_(slurm_gpus(environment)) {
+    by_minor_ = !gpus_.empty() &&
+                std::all_of(gpus_.begin(), gpus_.end(), [](const Gpu& g) { return g.minor.has_value(); });
     const bool alike =
         std::all_of(gpus_.begin(), gpus_.end(), [&](const Gpu& g) { return g.name == gpus_[0].name; });
     by_speed_ = !alike && environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID";
+    if (slurm_) step_ = step_gpus();
   }
 
   std::size_t count() const { return gpus_.size(); }
@@ -56,6 +59,9 @@ class Lookup {
     return what + ", which is neither a number nor a UUID";
   }
 
+  /// The i-th of slurm_gpus().
+  const Found& of_step(std::size_t i) const { return step_[i]; }
+
   Found in_pci_order(std::size_t number, const std::string& what) const {
     if (number < gpus_.size()) return gpus_[number];
     return fmt::format("{}, and {} {} seen here", what, gpus_.size(),
@@ -63,8 +69,22 @@ class Lookup {
   }
 
  private:
+  /// Of the step's GPUs the job sees the first in PCI order first, whatever the minor numbers say.
+  std::vector<Found> step_gpus() const {
+    std::vector<Found> found;
+    for (const std::string& id : slurm_->ids) found.push_back(find(id, slurm_->variable));
+    const auto known = [](const Found& one) { return std::holds_alternative<Gpu>(one); };
+    if (by_minor_ && std::all_of(found.begin(), found.end(), known)) {
+      std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+        return std::get<Gpu>(a).pci_address < std::get<Gpu>(b).pci_address;
+      });
+    }
+    return found;
+  }
+
   Found by_number(std::size_t number, const std::string& variable, const std::string& what) const {
-    if (variable.starts_with("SLURM_")) return in_pci_order(number, what);
+    if (variable.starts_with("SLURM_"))
+      return by_minor_ ? by_minor(number, what) : in_pci_order(number, what);
     if (by_speed_ && variable == "CUDA_VISIBLE_DEVICES") {
       return what +
              ", and CUDA numbers GPUs of several makes by their speed: set CUDA_DEVICE_ORDER=PCI_BUS_ID";
@@ -74,13 +94,27 @@ class Lookup {
     const auto& step = slurm_->ids;
     const bool of_node = std::find(step.begin(), step.end(), std::to_string(number)) != step.end();
     const bool of_step = number < step.size();
-    if (of_node && of_step && step[number] != std::to_string(number)) {
+    if (of_node && of_step && !same(step_[number], in_pci_order(number, what))) {
       return fmt::format("{}, which may count the node's GPUs or those of {} (ConstrainDevices)", what,
                          slurm_->variable);
     }
-    if (of_step) return find(step[number], slurm_->variable);
+    if (of_step) return step_[number];
     if (of_node) return in_pci_order(number, what);
     return fmt::format("{}, which is none of {}", what, slurm_->variable);
+  }
+
+  Found by_minor(std::size_t number, const std::string& what) const {
+    const auto has = [&](const Gpu& gpu) { return static_cast<std::size_t>(*gpu.minor) == number; };
+    const auto found = std::find_if(gpus_.begin(), gpus_.end(), has);
+    if (found != gpus_.end()) return *found;
+    return fmt::format("{}, and no GPU seen here is /dev/nvidia{}", what, number);
+  }
+
+  /// The same GPU, or neither is known.
+  static bool same(const Found& a, const Found& b) {
+    const Gpu* one = std::get_if<Gpu>(&a);
+    const Gpu* other = std::get_if<Gpu>(&b);
+    return one && other ? one->pci_address == other->pci_address : one == other;
   }
 
   std::optional<Gpu> by_alias(const std::string& id) const {
@@ -101,6 +135,8 @@ class Lookup {
 
   std::vector<Gpu> gpus_;
   std::optional<VisibleDevices> slurm_;
+  std::vector<Found> step_;  // by place in slurm_->ids
+  bool by_minor_ = false;    // else nobody says, and Slurm's numbers are taken for PCI order
   bool by_speed_ = false;
 };
 
@@ -149,7 +185,9 @@ RankGpus rank_gpus(const Environment& environment, const Topology& topology, int
           fmt::format("{} {} GPU{} for {} ranks", list ? list->variable + " has" : "this machine has", count,
                       count == 1 ? "" : "s", ranks);
     } else {
-      found[rank] = list ? lookup.find(list->ids[at], list->variable) : lookup.in_pci_order(at, "");
+      found[rank] = visible ? lookup.find(visible->ids[at], visible->variable)
+                    : slurm ? lookup.of_step(at)
+                            : lookup.in_pci_order(at, "");
     }
   }
   return with_notes(found);
@@ -161,7 +199,7 @@ RankGpus moved_gpus(const Environment& environment, const Topology& topology, co
   if (slurm && slurm->ids.size() >= plan.ranks.size()) {
     const Lookup lookup(environment, topology);
     for (std::size_t rank = 0; rank < found.size(); ++rank) {
-      found[rank] = lookup.find(slurm->ids[rank], slurm->variable);
+      found[rank] = lookup.of_step(rank);
     }
     return with_notes(found);
   }

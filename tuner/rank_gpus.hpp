@@ -19,8 +19,10 @@ struct RankGpus {
 
 /// Rank i computes on the i-th GPU that the job sees, as frameworks do with their local rank: of
 /// CUDA_VISIBLE_DEVICES or of ROCR_ and HIP_VISIBLE_DEVICES (see visible_devices), else of SLURM_STEP_GPUS or
-/// SLURM_JOB_GPUS, else in PCI order. Numbers count the GPUs in PCI order; under Slurm's ConstrainDevices,
-/// which numbers a step's GPUs anew, those of SLURM_STEP_GPUS. "GPU-…" is looked up in Gpu::uuid, and
+/// SLURM_JOB_GPUS, else in PCI order. Slurm's numbers are device minors (Gpu::minor) where all GPUs have one,
+/// else taken for PCI order; of the GPUs they name, the job sees the first in PCI order first. Other numbers
+/// count the GPUs in PCI order; under Slurm's ConstrainDevices, which numbers a step's GPUs anew, those of
+/// SLURM_STEP_GPUS. "GPU-…" is looked up in Gpu::uuid, and
 /// every UUID in Gpu::aliases. Unknown stay: a UUID found in neither; a number that may count either way; any
 /// number where GPUs of several makes are ordered by CUDA's idea of their speed (CUDA_DEVICE_ORDER is not
 /// PCI_BUS_ID); ranks beyond the list, and the other ranks where a launcher gave each task a list of its own

@@ -48,6 +48,7 @@ struct Gpu {
   std::string uuid = {};     ///< "GPU-8932f937-…"; empty: not known
   std::vector<std::string> aliases = {};  ///< UUIDs of MIG instances on it, as far as asked (see nvml.hpp)
   bool usable = true;                     ///< false: its driver does not show it here (see read_gpu_driver)
+  std::optional<int> minor = {};  ///< 0 of /dev/nvidia0, which need not be PCI order; absent: not known
 };
 
 struct Topology {

@@ -67,6 +67,44 @@ TEST(RankGpus, SlurmNumbersTheNodesGpusOrTheStepsOwn) {
   EXPECT_THAT(buses(visible("0,1")), ElementsAre("81", "c1")) << "ConstrainDevices=yes";
 }
 
+/// As on a DGX A100: the driver numbers its device files in another order than PCI's.
+Topology numbered_by_minor(const std::vector<std::optional<int>>& minors = {2, 3, 0, 1}) {
+  Topology topology = four_gpus();
+  for (std::size_t i = 0; i < minors.size(); ++i) topology.gpus[i].minor = minors[i];
+  return topology;
+}
+
+TEST(RankGpus, SlurmNumbersDeviceFilesAndNotPciOrder) {
+  const Topology a100 = numbered_by_minor();
+  for (const char* name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
+    EXPECT_THAT(buses(of({{name, "0,1"}}, 2, a100)), ElementsAre("81", "c1")) << name;
+  }
+  EXPECT_THAT(buses(of({{"SLURM_STEP_GPUS", "0,2"}}, 2, a100)), ElementsAre("04", "81"))
+      << "the job's first GPU is the first of its own in PCI order";
+  Topology hidden = a100;
+  hidden.gpus[0].usable = false;
+  EXPECT_THAT(buses(of({{"SLURM_STEP_GPUS", "0,3"}}, 2, hidden)), ElementsAre("3b", "81"));
+  EXPECT_THAT(of({{"SLURM_STEP_GPUS", "0,7"}}, 2, a100).notes,
+              ElementsAre(HasSubstr("names \"7\", and no GPU seen here is /dev/nvidia7")));
+}
+
+TEST(RankGpus, SlurmNumbersArePciOrderUnlessEveryMinorIsKnown) {
+  const Topology partly = numbered_by_minor({2, 3, std::nullopt, 1});
+  EXPECT_THAT(buses(of({{"SLURM_STEP_GPUS", "0,1"}}, 2, partly)), ElementsAre("04", "3b"));
+}
+
+TEST(RankGpus, VisibleDevicesCountThoseThatSlurmNamedByMinor) {
+  const auto visible = [](const char* cuda, const char* step = "0,1") {
+    return of({{"SLURM_STEP_GPUS", step}, {"CUDA_VISIBLE_DEVICES", cuda}}, 2, numbered_by_minor());
+  };
+  EXPECT_THAT(buses(visible("0,1", "2,3")), ElementsAre("04", "3b")) << "ConstrainDevices=yes";
+  EXPECT_THAT(buses(visible("0,1", "0,1,2,3")), ElementsAre("04", "3b"))
+      << "all of the node, counted either way";
+  EXPECT_THAT(buses(visible("0,1")), ElementsAre("-", "-"))
+      << "CUDA's first two of the node, or the step's, which are others";
+  EXPECT_THAT(visible("0,1").notes.at(0), HasSubstr("which may count the node's GPUs or those of"));
+}
+
 TEST(RankGpus, ANumberThatTheStepDoesNotHaveIsSaid) {
   const RankGpus ranks = of({{"SLURM_STEP_GPUS", "1"}, {"CUDA_VISIBLE_DEVICES", "2"}}, 1);
   EXPECT_THAT(ranks.notes, ElementsAre(HasSubstr("names \"2\", which is none of SLURM_STEP_GPUS")));
@@ -147,16 +185,21 @@ TEST(RankGpus, AMovedPlanTakesTheStepsGpusElseItsOwn) {
   EXPECT_THAT(buses(moved({{"SLURM_STEP_GPUS", "0,1"}, {"CUDA_VISIBLE_DEVICES", "0"}})),
               ElementsAre("04", "3b"));
   EXPECT_THAT(buses(moved({{"SLURM_STEP_GPUS", "0"}})), ElementsAre("81", "-")) << "too few for the plan";
+  const Environment step(Variables{{"SLURM_STEP_GPUS", "0,1"}});
+  EXPECT_THAT(buses(moved_gpus(step, numbered_by_minor(), plan)), ElementsAre("81", "c1")) << "by minor";
 }
 
-TEST(GpuDriver, NamesTheUuidsAndWhatAContainerSees) {
+TEST(GpuDriver, NamesTheUuidsTheMinorsAndWhatAContainerSees) {
   Tree tree;
   tree.file("/proc/driver/nvidia/gpus/0000:3b:00.0/information",
-            "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-8932f937-d72c\nBus Type: \t PCIe");
-  tree.file("/proc/driver/nvidia/gpus/0000:c1:00.0/information", "GPU UUID: \t GPU-?-?-?");
+            "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-8932f937-d72c\nBus Type: \t PCIe\nDevice Minor: \t 2");
+  tree.file("/proc/driver/nvidia/gpus/0000:c1:00.0/information",
+            "GPU UUID: \t GPU-?-?-?\nDevice Minor: \t ?");
   Topology topology = four_gpus();
   read_gpu_driver(tree.sysroot(), topology.gpus);
   EXPECT_EQ(topology.gpus[1].uuid, "GPU-8932f937-d72c");
+  EXPECT_EQ(topology.gpus[1].minor, 2);
+  EXPECT_EQ(topology.gpus[3].minor, std::nullopt);
   EXPECT_EQ(topology.gpus[3].uuid, "") << "the driver does not know it yet";
   EXPECT_FALSE(topology.gpus[0].usable);
   EXPECT_THAT(buses(of({{"CUDA_VISIBLE_DEVICES", "0,1"}}, 2, topology)), ElementsAre("3b", "c1"))
