@@ -2,11 +2,14 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <charconv>
+#include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
+
+#include "tuner/child_output.hpp"
 
 namespace zf {
 namespace {
@@ -29,26 +32,67 @@ std::string uuid_in(const std::string& information) {
   return uuid.find('?') == std::string::npos ? uuid : std::string();
 }
 
-std::optional<int> minor_in(const std::string& information) {
-  const std::string text = value_in(information, "Device Minor:");
-  int minor = 0;
+std::optional<int> number_of(const std::string& text) {
+  int number = 0;
   const char* end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, minor);
-  return error == std::errc() && last == end && minor >= 0 ? std::optional(minor) : std::nullopt;
+  const auto [last, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && last == end && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+std::optional<int> minor_in(const std::string& information) {
+  return number_of(value_in(information, "Device Minor:"));
+}
+
+/// In the child: "ADDRESS MINOR UUID" for each GPU of the folder, "-" for what is not known.
+std::string driver_lines(const SysRoot& sysroot) {
+  std::string lines;
+  for (const std::string& address : sysroot.list(kFolder)) {
+    const std::string information =
+        sysroot.read(fmt::format("{}/{}/information", kFolder, address)).value_or("");
+    const auto minor = minor_in(information);
+    const std::string uuid = uuid_in(information);
+    lines +=
+        fmt::format("{} {} {}\n", address, minor ? std::to_string(*minor) : "-", uuid.empty() ? "-" : uuid);
+  }
+  return lines;
+}
+
+struct Driven {
+  std::optional<int> minor;
+  std::string uuid;
+};
+
+std::map<std::string, Driven> driven_gpus(const std::string& lines) {
+  std::map<std::string, Driven> gpus;
+  std::istringstream words(lines);
+  for (std::string address, minor, uuid; words >> address >> minor >> uuid;) {
+    gpus[address] = {number_of(minor), uuid == "-" ? "" : uuid};
+  }
+  return gpus;
 }
 
 }  // namespace
 
-void read_gpu_driver(const SysRoot& sysroot, std::vector<Gpu>& gpus) {
-  const auto shown = sysroot.list(kFolder);
-  if (shown.empty()) return;
-  for (Gpu& gpu : gpus) {
-    gpu.usable = std::find(shown.begin(), shown.end(), gpu.pci_address) != shown.end();
-    const std::string information =
-        sysroot.read(fmt::format("{}/{}/information", kFolder, gpu.pci_address)).value_or("");
-    gpu.uuid = uuid_in(information);
-    gpu.minor = minor_in(information);
+std::string read_gpu_driver(const SysRoot& sysroot, std::vector<Gpu>& gpus,
+                            std::chrono::milliseconds deadline) {
+  if (gpus.empty()) return {};
+  const auto said = output_of_child([&] { return driver_lines(sysroot); }, deadline);
+  if (said.end == ChildOutput::End::late) {
+    return fmt::format(
+        "the GPU driver took over {} ms (does it hang?): no UUIDs and numbers of GPUs are known",
+        deadline.count());
   }
+  if (said.end == ChildOutput::End::died)
+    return "reading the GPU driver failed: no UUIDs and numbers of GPUs are known";
+  const auto shown = driven_gpus(said.text);
+  if (shown.empty()) return {};
+  for (Gpu& gpu : gpus) {
+    const auto found = shown.find(gpu.pci_address);
+    gpu.usable = found != shown.end();
+    gpu.minor = gpu.usable ? found->second.minor : std::nullopt;
+    gpu.uuid = gpu.usable ? found->second.uuid : std::string();
+  }
+  return {};
 }
 
 }  // namespace zf

@@ -2,8 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "tuner/gpu_driver.hpp"
 #include "tuner/topology_hwloc.hpp"
 
@@ -22,6 +25,19 @@ NodeSet nodes_with_memory(const Topology& topology) {
   return with_memory.empty() ? nodes : with_memory;
 }
 
+/// Both ask drivers, and share one deadline.
+Topology topology_and_driver(const MachineSource& source) {
+  const Nanoseconds started_ns = now_ns();
+  Topology topology = read_topology({source.topology, source.sysroot, source.with_io, source.io_deadline});
+  if (!source.topology.empty()) return topology;
+  const auto spent =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::nanoseconds(now_ns() - started_ns));
+  std::string missing = read_gpu_driver(source.sysroot, topology.gpus,
+                                        std::max(source.io_deadline - spent, std::chrono::milliseconds(0)));
+  if (!missing.empty()) topology.missing.push_back(std::move(missing));
+  return topology;
+}
+
 }  // namespace
 
 AllowedInputs allowed_inputs_of(const Topology& topology) {
@@ -37,8 +53,7 @@ AllowedInputs allowed_inputs_of(const Topology& topology) {
 
 Machine read_machine(const MachineSource& source) {
   Machine machine;
-  machine.topology = read_topology({source.topology, source.sysroot, source.io_deadline});
-  if (source.topology.empty()) read_gpu_driver(source.sysroot, machine.topology.gpus);
+  machine.topology = topology_and_driver(source);
   const Topology& topology = machine.topology;
 
   AllowedInputs inputs =

@@ -19,7 +19,8 @@ struct MachineSource {
   SysRoot sysroot;                              ///< this machine, or another one's /proc and /sys
   std::optional<CpuSet> allowed;                ///< --allowed: use only these CPUs
   std::optional<NodeSet> mems;                  ///< --mems: use memory of only these nodes
-  std::chrono::milliseconds io_deadline{3000};  ///< see TopologySource
+  bool with_io = true;                          ///< see TopologySource
+  std::chrono::milliseconds io_deadline{3000};  ///< see TopologySource; for the GPU driver's files as well
 };
 
 struct Machine {

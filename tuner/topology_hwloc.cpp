@@ -108,13 +108,16 @@ Hwloc load_sysroot(const TopologySource& source, std::vector<std::string>& missi
                 fmt::format("{}: no sys/devices/system/cpu/online there", sysroot.path().string()),
                 "a --sysroot holds the proc/ and sys/ of a machine; or give an XML file with --topology");
   }
-  auto found = output_of_child([&] { return discover(sysroot, true); }, source.io_deadline);
-  if (found.text.empty()) {
+  ChildOutput found;
+  if (source.with_io) found = output_of_child([&] { return discover(sysroot, true); }, source.io_deadline);
+  if (source.with_io && found.text.empty()) {
     missing.push_back(
         found.end == ChildOutput::End::late
             ? fmt::format("I/O discovery took over {} ms (a driver that hangs?): no GPUs are known",
                           source.io_deadline.count())
             : "I/O discovery failed: no GPUs are known");
+  }
+  if (found.text.empty()) {
     found = output_of_child([&] { return discover(sysroot, false); }, std::chrono::seconds(60));
   }
   if (found.text.empty()) {

@@ -12,6 +12,7 @@ namespace zf {
 struct TopologySource {
   std::string topology;  ///< empty: `sysroot`; else an XML file or a synthetic description
   SysRoot sysroot;       ///< this machine, or a folder that holds another one's /proc and /sys
+  bool with_io = true;   ///< false: of `sysroot`, GPUs are not looked for, and not said to be missing
   /// I/O discovery can hang on a broken driver: after this long, GPUs are reported missing and the rest goes
   /// on.
   std::chrono::milliseconds io_deadline{3000};

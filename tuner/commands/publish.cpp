@@ -13,10 +13,6 @@
 namespace zf {
 namespace {
 
-/// Looking for GPUs can hang on a broken driver, and a prolog has a second: the class does not depend on
-/// them.
-constexpr std::chrono::milliseconds kIoDeadline{200};
-
 CommandSpec spec() {
   return {"publish", "publish --plans FOLDER --to FILE",
           "Copies the plan of this node's class to where jobs find it: what a Slurm prolog runs.",
@@ -56,7 +52,9 @@ Exit run(const Arguments& arguments) {
   const std::filesystem::path folder = required(arguments, "plans");
   const std::filesystem::path target = std::filesystem::absolute(required(arguments, "to"));
   MachineSource source = machine_source(arguments);
-  source.io_deadline = kIoDeadline;
+  // Looking for GPUs can hang on a broken driver, and a prolog has a second: the class does not depend on
+  // them.
+  source.with_io = false;
   const MachineClass node = machine_class_of(read_machine(source).topology);
   // Printed anew: what jobs read has our form, whatever whoever can write in the folder put there.
   publish_text_file(target, print_plan(plan_of_class(node, folder)));

@@ -189,6 +189,8 @@ TEST(RankGpus, AMovedPlanTakesTheStepsGpusElseItsOwn) {
   EXPECT_THAT(buses(moved_gpus(step, numbered_by_minor(), plan)), ElementsAre("81", "c1")) << "by minor";
 }
 
+constexpr std::chrono::milliseconds kDeadline{10'000};
+
 TEST(GpuDriver, NamesTheUuidsTheMinorsAndWhatAContainerSees) {
   Tree tree;
   tree.file("/proc/driver/nvidia/gpus/0000:3b:00.0/information",
@@ -196,7 +198,7 @@ TEST(GpuDriver, NamesTheUuidsTheMinorsAndWhatAContainerSees) {
   tree.file("/proc/driver/nvidia/gpus/0000:c1:00.0/information",
             "GPU UUID: \t GPU-?-?-?\nDevice Minor: \t ?");
   Topology topology = four_gpus();
-  read_gpu_driver(tree.sysroot(), topology.gpus);
+  EXPECT_EQ(read_gpu_driver(tree.sysroot(), topology.gpus, kDeadline), "");
   EXPECT_EQ(topology.gpus[1].uuid, "GPU-8932f937-d72c");
   EXPECT_EQ(topology.gpus[1].minor, 2);
   EXPECT_EQ(topology.gpus[3].minor, std::nullopt);
@@ -206,9 +208,21 @@ TEST(GpuDriver, NamesTheUuidsTheMinorsAndWhatAContainerSees) {
       << "a container counts its own";
 }
 
+TEST(GpuDriver, OneThatDoesNotAnswerIsGivenUpAndLeavesTheGpusAsTheyAre) {
+  Tree tree;
+  tree.file("/proc/driver/nvidia/gpus/0000:3b:00.0/information", "GPU UUID: \t GPU-8932f937-d72c");
+  Topology topology = four_gpus();
+  EXPECT_THAT(read_gpu_driver(tree.sysroot(), topology.gpus, std::chrono::milliseconds(0)),
+              HasSubstr("the GPU driver took over 0 ms"));
+  EXPECT_EQ(topology.gpus[1].uuid, "GPU-3b");
+  EXPECT_TRUE(topology.gpus[0].usable);
+  topology.gpus.clear();
+  EXPECT_EQ(read_gpu_driver(tree.sysroot(), topology.gpus, std::chrono::milliseconds(0)), "") << "not asked";
+}
+
 TEST(GpuDriver, WithoutItsFolderNothingChanges) {
   Topology topology = four_gpus();
-  read_gpu_driver(Tree().sysroot(), topology.gpus);
+  EXPECT_EQ(read_gpu_driver(Tree().sysroot(), topology.gpus, kDeadline), "");
   EXPECT_EQ(topology.gpus[0].uuid, "GPU-04");
   EXPECT_TRUE(topology.gpus[0].usable);
 }

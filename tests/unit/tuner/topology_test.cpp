@@ -13,6 +13,7 @@
 #include "machines.hpp"
 #include "os/affinity.hpp"
 #include "os/file.hpp"
+#include "tuner/fingerprint.hpp"
 #include "tuner/machine.hpp"
 
 /// hwloc 2.9 forgets the objects of an XML file that ends too soon, which one of these tests feeds it.
@@ -255,6 +256,17 @@ TEST(Topology, IoThatTakesTooLongIsMissingAndTheRestIsThere) {
   EXPECT_THAT(topology.missing, testing::ElementsAre(HasSubstr("no GPUs are known")));
 }
 
+TEST(Topology, WithoutIoNothingIsAskedAndNothingIsMissing) {
+  TopologySource source;
+  source.io_deadline = std::chrono::milliseconds(0);
+  source.with_io = false;
+  const Topology topology = read_topology(source);
+  expect_sound(topology);
+  EXPECT_TRUE(topology.gpus.empty());
+  EXPECT_TRUE(topology.missing.empty());
+  EXPECT_EQ(machine_class_of(topology), machine_class_of(read_topology({})));
+}
+
 TEST(Topology, WhatCannotBeReadIsRefusedInWords) {
   TemporaryFolder folder;
   const std::string v3 = folder.path() / "v3.xml";
@@ -338,6 +350,42 @@ TEST(Machine, FolderWithTwoCpusOffAndACpuset) {
   ASSERT_EQ(machine.allowed.exclusions.size(), 2u);
   EXPECT_EQ(print(machine.allowed.exclusions[0].cpus), "3");
   EXPECT_THAT(machine.allowed.exclusions[1].detail, HasSubstr("/sys/fs/cgroup/job/cpuset.cpus.effective"));
+}
+
+/// One node of two CPUs with one GPU.
+void one_gpu(Tree& tree) {
+  tree.machine("0-1", "0");
+  tree.file("/sys/devices/system/cpu/possible", "0-1").file("/sys/devices/system/node/online", "0");
+  tree.file("/sys/devices/system/node/node0/cpumap", "3")
+      .file("/sys/devices/system/node/node0/cpulist", "0-1");
+  tree.file("/sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:       1048576 kB");
+  for (const std::string cpu : {"0", "1"}) {
+    const std::string folder = "/sys/devices/system/cpu/cpu" + cpu + "/topology/";
+    const std::string own = std::to_string(1 << std::stoi(cpu));
+    tree.file(folder + "core_id", cpu).file(folder + "physical_package_id", "0");
+    tree.file(folder + "thread_siblings", own).file(folder + "core_cpus", own);
+    tree.file(folder + "core_siblings", "3").file(folder + "package_cpus", "3");
+  }
+  const std::string device = "/sys/bus/pci/devices/0000:3b:00.0/";
+  tree.file(device + "class", "0x030200").file(device + "vendor", "0x10de").file(device + "device", "0x2330");
+  tree.file(device + "local_cpus", "3");
+  tree.file("/proc/driver/nvidia/gpus/0000:3b:00.0/information",
+            "GPU UUID: \t GPU-8932f937-d72c\nDevice Minor: \t 4");
+}
+
+TEST(Machine, GpusAndWhatTheirDriverSaysUnlessNobodyAsks) {
+  Tree tree;
+  one_gpu(tree);
+  MachineSource source;
+  source.sysroot = tree.sysroot();
+  const Topology topology = read_machine(source).topology;
+  if (topology.gpus.empty()) GTEST_SKIP() << "this hwloc finds no PCI devices in a folder";
+  EXPECT_EQ(topology.gpus[0].uuid, "GPU-8932f937-d72c");
+  EXPECT_EQ(topology.gpus[0].minor, 4);
+  EXPECT_TRUE(topology.missing.empty());
+  source.with_io = false;
+  EXPECT_TRUE(read_machine(source).topology.gpus.empty());
+  EXPECT_TRUE(read_machine(source).topology.missing.empty());
 }
 
 }  // namespace
