@@ -104,5 +104,13 @@ TEST(Undo, KnowsWhatWasBegunBeforeAndAfter) {
   EXPECT_EQ(roll_back(log, kEntry + 1, arrays), 0U) << "not begun";
 }
 
+/// In the build that is shipped, too: a log that is ahead of its work must not be taken for an earlier one.
+TEST(UndoDeathTest, ALogOfLaterWorkStopsTheProcess) {
+  TestState state = random_state(kElements, kVariant.grad, 5, true);
+  UndoLog log = {};
+  begin_run(log, kEntry + 1, 0);
+  EXPECT_DEATH(roll_back(log, kEntry, state.arrays(kVariant, 0, kElements)), "run.entry <= entry");
+}
+
 }  // namespace
 }  // namespace zf
