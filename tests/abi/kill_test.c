@@ -6,7 +6,7 @@
 
 #include "support.h"
 
-enum { GROUPS = 5, STALL_MS = 60000 };
+enum { GROUPS = 5, STALL_MS = 60000, MOST_GROWTH_KIB = 128 };
 
 static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group* groups) {
   static const uint64_t elements[GROUPS] = {300007, 70001, 13, 0, 150013};
@@ -117,6 +117,17 @@ static void read_along(zf_runtime* calm, zf_runtime* hunted, const zf_group* gro
   }
 }
 
+/* A restart leaves nothing behind: what the trainer's own memory grew by since the first of them. */
+static void expect_no_growth(size_t kib_before) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  (void)kib_before; /* their allocators keep what is freed */
+#else
+  const size_t kib = count_private_kib();
+  printf("%zu KiB of private memory, %zu after the first kills\n", kib, kib_before);
+  CHECK(kib <= kib_before + MOST_GROWTH_KIB);
+#endif
+}
+
 static void run(enum plan_kind kind, struct kills kills) {
   zf_group groups[GROUPS];
   const char* const plan = write_plan(kind, NULL);
@@ -127,6 +138,7 @@ static void run(enum plan_kind kind, struct kills kills) {
   zf_stats stats = ZF_STATS_INIT;
   int64_t step_ns = 1000000;
   int step = 0;
+  size_t kib_before = 0;
   fill_both(calm, hunted, ZF_PARAMS, groups);
   while (kills.done < kills.wanted || step < 20) {
     /* Every fourth time two steps wait together, so that a death may leave the second one untouched. */
@@ -151,12 +163,14 @@ static void run(enum plan_kind kind, struct kills kills) {
     expect_same(calm, hunted, groups, step);
     EXPECT(zf_get_stats(calm, &stats), ZF_OK);
     step_ns = (int64_t)stats.last_step_ns * 5 / 4 + 10000;
+    if (kib_before == 0 && kills.done * 4 >= kills.wanted) kib_before = count_private_kib();
   }
   EXPECT(zf_submit(hunted, NULL, NULL), ZF_OK); /* has a worker again, and can be closed in peace */
   EXPECT(zf_wait(hunted, 0, STALL_MS), ZF_OK);
   EXPECT(zf_get_stats(hunted, &stats), ZF_OK);
   CHECK(stats.restarts > 0 && stats.restarts <= (uint32_t)kills.done);
   CHECK(strstr(stats.last_death, "was killed by signal 9") != NULL);
+  expect_no_growth(kib_before);
   CHECK(count_descriptors() == more_descriptors && count_children() == 2 && count_arena_mappings() == 2);
   printf("%u threads (%s): %d kills, %d of them with work under way, over %d steps; all equal\n",
          stats.threads, stats.isa, kills.done, kills.in_work, step);

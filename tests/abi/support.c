@@ -213,6 +213,17 @@ static size_t count_entries(const char* folder) {
 
 size_t count_descriptors(void) { return count_entries("/proc/self/fd"); }
 
+size_t count_private_kib(void) {
+  char line[128];
+  size_t kib = 0;
+  FILE* const rollup = fopen("/proc/self/smaps_rollup", "re");
+  if (rollup == NULL) return 0;
+  while (fgets(line, sizeof line, rollup) != NULL && sscanf(line, "Anonymous: %zu kB", &kib) != 1) {
+  }
+  fclose(rollup);
+  return kib;
+}
+
 size_t count_children(void) {
   char path[64];
   size_t count = 0;

@@ -77,6 +77,10 @@ int64_t now_ns(void);
 /* Open descriptors of this process. */
 size_t count_descriptors(void);
 
+/* Memory of this process that is no file's and not shared, in KiB, page by page; 0: a kernel without
+ * smaps_rollup. (RssAnon of /proc/self/status is off by some pages per CPU.) */
+size_t count_private_kib(void);
+
 /* Children of this process, zombies too. */
 size_t count_children(void);
 
