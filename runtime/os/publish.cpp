@@ -17,27 +17,35 @@
 namespace zf {
 namespace {
 
+constexpr std::size_t kMostReadBytes = 4096;
+
+FileDescriptor open_folder(const std::filesystem::path& folder) {
+  return FileDescriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+void need_our_own(const FileDescriptor& fd, const std::filesystem::path& folder) {
+  struct stat status = {};
+  checked(::fstat(fd.get(), &status), folder.string());
+  if (status.st_uid != ::geteuid()) {
+    throw Error(Exit::runtime_error, fmt::format("{}: belongs to user {}", folder.string(), status.st_uid),
+                "remove it, or use another folder");
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    throw Error(Exit::runtime_error, fmt::format("{}: others may write in it", folder.string()),
+                fmt::format("chmod 755 {}", folder.string()));
+  }
+}
+
 /// The folder, held open: from here on its name does not matter any more.
 FileDescriptor folder_of_our_own(const std::filesystem::path& folder) {
   const bool made = ::mkdir(folder.c_str(), 0755) == 0;
   if (!made && errno != EEXIST) throw_errno(errno, fmt::format("cannot make the folder {}", folder.string()));
-  FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  FileDescriptor fd = open_folder(folder);
   if (!fd.valid())
     throw_errno(errno, fmt::format("cannot publish in {}", folder.string()),
                 "it must be a folder, not a link");
   if (made) checked(::fchmod(fd.get(), 0755), folder.string());  // the umask may have closed it to others
-  struct stat status = {};
-  checked(::fstat(fd.get(), &status), folder.string());
-  if (status.st_uid != ::geteuid()) {
-    throw Error(Exit::runtime_error,
-                fmt::format("cannot publish in {}: it belongs to user {}", folder.string(), status.st_uid),
-                "remove it, or publish in another folder");
-  }
-  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    throw Error(Exit::runtime_error,
-                fmt::format("cannot publish in {}: others may write in it", folder.string()),
-                fmt::format("chmod 755 {}", folder.string()));
-  }
+  need_our_own(fd, folder);
   return fd;
 }
 
@@ -64,6 +72,29 @@ void publish_text_file(const std::filesystem::path& path, std::string_view text)
   if (error == 0) return;
   ::unlinkat(folder.get(), temporary.c_str(), 0);
   throw_errno(error, fmt::format("cannot publish {}", path.string()));
+}
+
+std::optional<std::string> read_published_file(const std::filesystem::path& path) {
+  const std::filesystem::path parent = path.parent_path();
+  const FileDescriptor folder = open_folder(parent);
+  if (!folder.valid() && errno == ENOENT) return std::nullopt;
+  if (!folder.valid()) throw_errno(errno, fmt::format("cannot read in {}", parent.string()));
+  need_our_own(folder, parent);
+  // O_NONBLOCK: a FIFO is refused below, not waited for.
+  const FileDescriptor file(
+      ::openat(folder.get(), path.filename().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file.valid() && errno == ENOENT) return std::nullopt;
+  if (!file.valid())
+    throw_errno(errno, fmt::format("cannot read {}", path.string()), "if it is a link, remove it");
+  struct stat status = {};
+  checked(::fstat(file.get(), &status), path.string());
+  if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) {
+    throw Error(Exit::runtime_error,
+                fmt::format("{}: is not a regular file of user {}", path.string(), ::geteuid()), "remove it");
+  }
+  std::string text(kMostReadBytes, '\0');
+  text.resize(read_at(file.get(), 0, std::as_writable_bytes(std::span(text))));
+  return text;
 }
 
 }  // namespace zf

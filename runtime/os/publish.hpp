@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace zf {
@@ -14,5 +16,11 @@ namespace zf {
 /// Throws Error(runtime_error) with the path; then what was published before is unchanged, and the temporary
 /// file is gone.
 void publish_text_file(const std::filesystem::path& path, std::string_view text);
+
+/// What publish_text_file has written, at most 4 KiB of it; absent where there is no such file or folder.
+/// Throws Error(runtime_error) with the path when somebody else may have had a hand in it: the folder is
+/// refused as above, and so is a file that is not this user's, or is no regular file (a link is not
+/// followed).
+std::optional<std::string> read_published_file(const std::filesystem::path& path);
 
 }  // namespace zf

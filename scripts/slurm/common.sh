@@ -16,6 +16,7 @@ read_settings() {
   plans=/etc/zf-tune/plans # one plan per class of nodes; may be on a shared file system
   run=/run/zf-tune         # where jobs find theirs; on a local one
   deadline=0.7             # seconds for all that a prolog does, besides logging
+  class=/var/lib/zf-tune/class # where the health check remembers the node's class
   strict=no                # yes: the health check drains a node that falls behind its plan
   scontrol=/usr/bin/scontrol
   local file=/etc/zf-tune/slurm.conf line name
@@ -25,7 +26,7 @@ read_settings() {
     line=${line%"${line##*[![:space:]]}"}
     name=${line%%=*}
     case $line in
-      program=* | plans=* | run=* | deadline=* | strict=* | scontrol=*) printf -v "$name" %s "${line#*=}" ;;
+      program=* | plans=* | run=* | deadline=* | class=* | strict=* | scontrol=*) printf -v "$name" %s "${line#*=}" ;;
     esac
   done <"$file"
   [[ $deadline =~ ^[0-9]*\.?[0-9]+$ ]] || deadline=0.7

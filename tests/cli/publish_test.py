@@ -3,7 +3,7 @@
 import json
 import os
 
-from zf_cli import DONE, RUNTIME_ERROR, STALE, USAGE, CommandTest
+from zf_cli import DONE, RUNTIME_ERROR, SOURCE, STALE, USAGE, CommandTest
 
 NODE = ("--topology", "pack:2 [numa(memory=64GiB)] core:8 pu:1")
 
@@ -62,3 +62,65 @@ class Publish(CommandTest):
         (self.folder / "run").chmod(0o777)
         self.assert_refused(self.publish(), RUNTIME_ERROR, "others may write")
         self.assert_nothing_published()
+
+
+class Remembered(CommandTest):
+    """What the health check asks for: a node that has changed is still held against the plan of its class."""
+
+    WHOLE = ("--topology", str(SOURCE / "tests/machines/qemu-2ht.xml"))
+    TWO_CPUS_OFF = ("--topology", str(SOURCE / "tests/machines/qemu-2ht-offline2,5.xml"))
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "plans").mkdir()
+        self.fingerprint = self.put_class_plan(*self.WHOLE)
+        self.memory = self.folder / "lib/class"
+
+    def put_class_plan(self, *node: str) -> str:
+        fingerprint = self.make_plan(*node)["machine"]["fingerprint"]
+        (self.folder / "plan.json").rename(self.folder / f"plans/{fingerprint}.json")
+        return fingerprint
+
+    def publish(self, *node: str):
+        return self.run_tune("publish", "--plans", "plans", "--to", "run/node.json", "--remember", "lib/class", *node)
+
+    def test_changed_node_is_held_against_the_plan_it_had(self):
+        self.assert_exit(self.publish(*self.WHOLE), DONE)
+        self.assertEqual(self.memory.read_text(), self.fingerprint + "\n")
+        result = self.publish(*self.TWO_CPUS_OFF)
+        self.assert_exit(result, DONE)
+        self.assertIn(f"the plan of class {self.fingerprint}, of which this node was", result.stdout)
+        self.assertEqual(self.memory.read_text(), self.fingerprint + "\n")
+        check = self.run_tune("check", *self.TWO_CPUS_OFF, "run/node.json")
+        self.assert_exit(check, STALE)
+        self.assertIn("CPUs 2,5 are offline here, and were online in the plan", check.stdout)
+
+    def test_without_a_memory_there_is_no_plan(self):
+        for forget in (lambda: None, lambda: self.memory.unlink()):
+            forget()
+            self.assert_refused(self.publish(*self.TWO_CPUS_OFF), STALE, "no plan for this node's class")
+            self.assert_exit(self.publish(*self.WHOLE), DONE)
+        (self.folder / f"plans/{self.fingerprint}.json").unlink()
+        self.assert_refused(self.publish(*self.TWO_CPUS_OFF), STALE, "no plan for this node's class")
+
+    def test_change_to_a_class_that_has_a_plan_is_said_once(self):
+        other = self.put_class_plan(*self.TWO_CPUS_OFF)
+        self.assert_exit(self.publish(*self.WHOLE), DONE)
+        result = self.publish(*self.TWO_CPUS_OFF)
+        self.assert_exit(result, DONE)
+        self.assertIn(f"was of class {self.fingerprint} and is of class {other}", result.stderr)
+        self.assertEqual(self.publish(*self.TWO_CPUS_OFF).stderr, "")
+        self.assertEqual(self.memory.read_text(), other + "\n")
+
+    def test_memory_that_others_may_write_is_not_believed(self):
+        self.assert_exit(self.publish(*self.WHOLE), DONE)
+        self.memory.parent.chmod(0o777)
+        self.assert_refused(self.publish(*self.TWO_CPUS_OFF), RUNTIME_ERROR, "others may write")
+        result = self.publish(*self.WHOLE)
+        self.assert_exit(result, DONE)
+        self.assertIn("zf-tune publish: the node's class is not remembered: ", result.stderr)
+
+    def test_memory_that_names_no_class_names_no_file(self):
+        self.assert_exit(self.publish(*self.WHOLE), DONE)
+        self.memory.write_text("../../etc/passwd")
+        self.assert_refused(self.publish(*self.TWO_CPUS_OFF), RUNTIME_ERROR, "holds no class of nodes")

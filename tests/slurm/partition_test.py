@@ -53,14 +53,55 @@ class Health(SlurmTest):
 [[ $1 == check ]] && touch /run/lab/checked && exit 0
 exec {HOME}/bin/zf-tune "$@"
 """
+        settings = f"program={HOME}/bin/stub\nclass=/run/zf-class/class\n{settings}\n"
         conf = kit_conf() + f"HealthCheckProgram={HOME}/slurm/health\nHealthCheckInterval=1\n"
         return self.here(f"""
             class_plan; {"touch " + HOME + "/slow" if slow else ":"}
-            printf '%b' 'program={HOME}/bin/stub\\n{settings}' >/etc/zf-tune/slurm.conf
             until_true 10 eval '[[ -e /run/lab/checked || -n $(said) ]]'; sleep 2
             sinfo -h -o 'node is %T'; sinfo -h -R -o '%E'; said | uniq""",
                          conf=conf, more={f"{HOME}/bin/stub": stub,
-                                           "/etc/zf-tune/slurm.conf": f"program={HOME}/bin/stub\n{settings}\n"})
+                                           "/etc/zf-tune/slurm.conf": settings})
+
+    def check_changed(self, *, settings="", script="") -> str:
+        """A node of 8 CPUs that loses two of them after its first health check. Only the machine is made up."""
+        stub = f"""#!/bin/bash
+command=$1
+shift
+[[ $command != check ]] || {{ touch /run/lab/checked; shift; }} # --bandwidth is refused where nothing can be measured
+exec {HOME}/bin/zf-tune "$command" --topology {HOME}/node.xml "$@"
+"""
+        machines = SOURCE / "tests/machines"
+        return self.here(f"""
+            mount -t tmpfs tmpfs /var/lib; health={HOME}/slurm/health; mkdir -p /etc/zf-tune/plans
+            {HOME}/bin/stub plan -q --ranks 2 -o plan.json 2>/dev/null
+            mv plan.json /etc/zf-tune/plans/$(grep -m 1 '"fingerprint"' plan.json | cut -d'"' -f4).json
+            $health; said; echo "class: $(cat /var/lib/zf-tune/class)"; stat -c '%a %U' /var/lib/zf-tune/class
+            cp {HOME}/less.xml {HOME}/node.xml
+            {script}
+            $health
+            until_true 5 eval '[[ -n $(said) ]]'; sinfo -h -o 'node is %T'; sinfo -h -R -o '%E'; said""",
+                         conf=kit_conf(), confined=False,
+                         more={f"{HOME}/bin/stub": stub,
+                               "/etc/zf-tune/slurm.conf": f"program={HOME}/bin/stub\n{settings}\n",
+                               f"{HOME}/node.xml": machines / "qemu-2ht.xml",
+                               f"{HOME}/less.xml": machines / "qemu-2ht-offline2,5.xml"})
+
+    def test_node_that_lost_cpus_is_named_though_its_class_has_no_plan(self):
+        said = self.check_changed()
+        self.assertRegex(said, r"^class: \w{16}\n644 root\nnode is idle\nthis node falls behind its plan: .*"
+                               r"PUs: 8 in the plan, 6 here; .*CPUs 2,5 are offline here")
+
+    def test_node_that_lost_cpus_is_drained_when_that_is_wanted(self):
+        said = self.check_changed(settings="strict=yes")
+        self.assertIn("node is drained\nzf-tune: this node falls behind its plan: ", said)
+
+    def test_forgotten_class_is_none_of_the_health_checks_business(self):
+        said = self.check_changed(script="rm /var/lib/zf-tune/class; logger -t zf-tune nothing else")
+        self.assertTrue(said.endswith("node is idle\nnothing else\n"), said)
+
+    def test_memory_of_a_user_is_not_believed(self):
+        said = self.check_changed(script="chown -R 65534 /var/lib/zf-tune")
+        self.assertIn("node is idle\ncannot check this node: /var/lib/zf-tune: belongs to user 65534", said)
 
     def test_good_node_is_not_mentioned(self):
         self.assertEqual(self.check_health(), "node is idle\n")

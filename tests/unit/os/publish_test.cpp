@@ -109,5 +109,18 @@ TEST_F(Publish, FailedWriteLeavesTheOldFileAndNothingElse) {
   EXPECT_EQ(files_in_folder(), 1u);
 }
 
+TEST_F(Publish, WhatWasPublishedIsReadUnlessSomebodyElseHadAHandInIt) {
+  EXPECT_EQ(read_published_file(target), std::nullopt) << "no folder";
+  publish_text_file(target, "plan");
+  EXPECT_EQ(read_published_file(target), "plan");
+  EXPECT_EQ(read_published_file(run / "another.json"), std::nullopt);
+  fs::create_symlink(target, run / "link");
+  EXPECT_THROW(read_published_file(run / "link"), Error);
+  ASSERT_EQ(mkfifo((run / "fifo").c_str(), 0600), 0);
+  EXPECT_THROW(read_published_file(run / "fifo"), Error);
+  fs::permissions(run, fs::perms::owner_all | fs::perms::others_write);
+  EXPECT_THROW(read_published_file(target), Error);
+}
+
 }  // namespace
 }  // namespace zf
