@@ -3,6 +3,9 @@
 //
 // Run it as a trainer: zf-tune exec --plan plan.json -- latency_bench [rounds]. The peers of pipe and
 // semaphores sit on the plan's first optimizer CPU. All are asked in turn, round after round.
+//
+// In a burst the optimizer still spins (zf_options.spin_us) when the next submission comes. "After a pause"
+// it sleeps, as it does for a trainer that submits once per step: then it is woken like the others.
 #include <fmt/core.h>
 #include <semaphore.h>
 #include <sys/mman.h>
@@ -12,10 +15,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -88,8 +93,27 @@ zf_runtime* open_runtime(std::size_t count, std::uint64_t elements) {
 struct Row {
   std::string name;
   std::function<void()> round_trip;
+  bool after_pause = false;
   std::vector<Nanoseconds> samples = {};
+
+  void measure_one() {
+    const Nanoseconds start = now_ns();
+    round_trip();
+    samples.push_back(now_ns() - start);
+  }
 };
+
+constexpr int kBurst = 20;                      // in a row; the one before them is the warm-up
+constexpr int kPauses = 2;                      // per round
+constexpr std::chrono::milliseconds kPause{2};  // 40 times as long as anybody spins
+
+void measure_round(Row& row) {
+  row.round_trip();
+  for (int i = 0; i < (row.after_pause ? kPauses : kBurst); ++i) {
+    if (row.after_pause) std::this_thread::sleep_for(kPause);
+    row.measure_one();
+  }
+}
 
 std::function<void()> step_of(zf_runtime* handle) {
   return [handle] {
@@ -136,26 +160,22 @@ void run(int rounds) {
   zf_runtime* const empty = open_runtime(1, 0);
   zf_runtime* const one_group = open_runtime(1, 65536);
   zf_runtime* const many_groups = open_runtime(16, 4096);
+  const auto by_pipe = [&] { send(ask[1], answer[0]); };
+  const auto by_semaphores = [&] {
+    ::sem_post(&semaphores.ask);
+    wait_for(semaphores.answer);
+  };
   std::vector<Row> rows{{"empty step", step_of(empty)},
-                        {"pipe, there and back", [&] { send(ask[1], answer[0]); }},
-                        {"semaphores, there and back",
-                         [&] {
-                           ::sem_post(&semaphores.ask);
-                           wait_for(semaphores.answer);
-                         }},
+                        {"pipe, there and back", by_pipe},
+                        {"semaphores, there and back", by_semaphores},
                         {"1 group of 64K", step_of(one_group)},
-                        {"16 groups of 4K", step_of(many_groups)}};
+                        {"16 groups of 4K", step_of(many_groups)},
+                        {"empty step after a pause", step_of(empty), true},
+                        {"pipe after a pause", by_pipe, true},
+                        {"semaphores after a pause", by_semaphores, true}};
 
-  constexpr int kBurst = 20;  // a few in a row, as a trainer's loop would; the first is the warm-up
   for (int round = 0; round < rounds; ++round) {
-    for (Row& row : rows) {
-      row.round_trip();
-      for (int i = 0; i < kBurst; ++i) {
-        const Nanoseconds start = now_ns();
-        row.round_trip();
-        row.samples.push_back(now_ns() - start);
-      }
-    }
+    for (Row& row : rows) measure_round(row);
   }
   for (zf_runtime* handle : {empty, one_group, many_groups}) check(zf_close(handle));
 
