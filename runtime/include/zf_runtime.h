@@ -181,7 +181,8 @@ enum {
 typedef struct zf_submit_args {
   uint32_t struct_size;
   uint32_t buffer;        /* which gradients: 0 or 1 */
-  const uint32_t* groups; /* n_groups indexes, none twice; NULL: all groups */
+  const uint32_t* groups; /* n_groups indexes, none twice; NULL: all groups. (Not NULL with n_groups 0: none,
+                             which submits nothing; ticket is the last one.) */
   size_t n_groups;
   float grad_scale; /* multiplies every gradient as it is read (unscale and clip); finite */
   uint32_t work;    /* ZF_STEP or ZF_NORM */

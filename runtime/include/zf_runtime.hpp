@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -51,7 +52,8 @@ inline zf_group group(std::uint64_t elements) {
 
 /// What zf_submit is told.
 struct Submission {
-  std::span<const std::uint32_t> groups = {};  ///< empty: all
+  /// Absent: all. Given but empty: none, as for a trainer that has collected none yet.
+  std::optional<std::span<const std::uint32_t>> groups = std::nullopt;
   std::uint32_t buffer = 0;
   float grad_scale = 1.0F;
   std::uint64_t step = 0;
@@ -167,8 +169,12 @@ class Optimizer {
   std::uint64_t submit(const Submission& submission, std::uint32_t work) {
     zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
     args.buffer = submission.buffer;
-    args.groups = submission.groups.empty() ? nullptr : submission.groups.data();
-    args.n_groups = submission.groups.size();
+    if (submission.groups) {
+      // NULL would mean all, and that is what an empty span may have.
+      static constexpr std::uint32_t none = 0;
+      args.groups = submission.groups->empty() ? &none : submission.groups->data();
+      args.n_groups = submission.groups->size();
+    }
     args.grad_scale = submission.grad_scale;
     args.work = work;
     args.step = submission.step;

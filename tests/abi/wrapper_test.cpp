@@ -74,6 +74,20 @@ void steps() {
   optimizer.close();
 }
 
+/// A collection that is still empty is not all groups.
+void chosen_groups() {
+  Optimizer optimizer = open_two();
+  std::vector<std::uint32_t> chosen;
+  CHECK(optimizer.submit({.groups = chosen}) == 0 && optimizer.submit_norm({.groups = chosen}) == 0);
+  CHECK(optimizer.submit({.groups = std::span<const std::uint32_t>()}) == 0);
+  CHECK(optimizer.wait() && optimizer.stats().submitted == 0 && optimizer.step(0) == 0);
+  chosen.push_back(1);
+  const std::uint64_t ticket = optimizer.submit({.groups = chosen});
+  CHECK(optimizer.submit({.groups = std::span(chosen).first(0)}) == ticket && optimizer.wait(ticket));
+  CHECK(optimizer.step(0) == 0 && optimizer.step(1) == 1);
+  CHECK(optimizer.wait(optimizer.submit()) && optimizer.step(0) == 1 && optimizer.step(1) == 2);
+}
+
 void ownership() {
   {
     Optimizer one = open_two();
@@ -110,6 +124,7 @@ void errors() {
 
 int main() {
   steps();
+  chosen_groups();
   ownership();
   errors();
   CHECK(count_children() == 0 && count_arena_mappings() == 0);
