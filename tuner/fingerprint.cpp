@@ -10,10 +10,17 @@
 namespace zf {
 namespace {
 
+/// Memory that appears and goes with a GPU's driver (Grace Hopper, POWER9): hwloc's name for it; before the
+/// driver is loaded, its node may be there and hold nothing.
+bool comes_with_a_driver(const NumaNode& node) {
+  return node.is_cpuless() && (node.subtype == "GPUMemory" || node.memory_bytes == 0);
+}
+
 /// One line per fact, in the topology's own order, which does not depend on what is allowed.
 std::string class_text(const Topology& topology) {
   std::string text = fmt::format("model {}\npackages {}\n", topology.cpu_model, topology.packages);
   for (const NumaNode& node : topology.nodes) {
+    if (comes_with_a_driver(node)) continue;
     text += fmt::format("node {} cpus {} {}\n", node.id.os_index, print(node.cpus), node.subtype);
   }
   for (const L3Group& group : topology.l3_groups) {

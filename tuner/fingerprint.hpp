@@ -11,8 +11,10 @@
 
 namespace zf {
 
-/// The machine's class: CPU model, packages, NUMA nodes and their CPUs, L3 groups and sizes, cores and their
-/// PUs. Not in it: memory sizes (firmware keeps a varying bit), GPUs, host names, what is allowed.
+/// The machine's class: CPU model, packages, NUMA nodes and their CPUs, nodes without CPUs that hold memory
+/// (HBM, CXL), L3 groups and sizes, cores and their PUs, all of them as far as they are online. Not in it:
+/// memory sizes (firmware keeps a varying bit), GPUs and the nodes of their memory, which come and go with
+/// the driver, host names, what is allowed.
 MachineClass machine_class_of(const Topology& topology);
 
 /// What is allowed, tied to the machine's class.

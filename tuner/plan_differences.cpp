@@ -62,14 +62,14 @@ void add_gpus(const Plan& plan, const Topology& topology, std::vector<Difference
 
 }  // namespace
 
-std::vector<Difference> plan_differences(const Plan& plan, const Machine& machine) {
+std::vector<Difference> plan_differences(const Plan& plan, const Machine& machine, GpusOfRanks gpus) {
   auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
   add_online_set(plan.machine.cpus, machine.topology, differences);
   for (Difference& difference : differences_from_allowed(plan, machine.allowed)) {
     differences.push_back(std::move(difference));
   }
   add_limits(plan.allocation, machine.allowed, differences);
-  add_gpus(plan, machine.topology, differences);
+  if (gpus == GpusOfRanks::compared) add_gpus(plan, machine.topology, differences);
   return differences;
 }
 

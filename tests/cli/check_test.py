@@ -33,6 +33,16 @@ class Check(CommandTest):
         self.make_plan("--topology", node)
         self.assert_exit(self.run_tune("check", "--topology", node, "plan.json"), DONE)
 
+    def test_gpus_may_be_left_out(self):
+        node = "pack:2 [numa(memory=64GiB)] core:8 pu:1"
+        plan = self.make_plan("--topology", node)
+        plan["ranks"][0]["gpu"] = {"pci": "0000:3b:00.0", "node": 0}
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+        result = self.run_tune("check", "--topology", node, "plan.json")
+        self.assert_exit(result, STALE)
+        self.assertIn("GPU 0000:3b:00.0 of rank 0 is not here", result.stdout)
+        self.assert_exit(self.run_tune("check", "--no-gpus", "--topology", node, "plan.json"), DONE)
+
     def test_explain_gives_the_reason_and_the_cpus(self):
         plan = self.make_plan("--topology", "pack:2 [numa(memory=64GiB)] core:8 pu:1", "--ranks", "2")
         result = self.run_tune("explain", "plan.json")

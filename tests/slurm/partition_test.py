@@ -49,7 +49,7 @@ class Health(SlurmTest):
 
     def check_health(self, *, settings="", slow=False) -> str:
         stub = f"""#!/bin/bash
-[[ $1 == check && -e {HOME}/slow ]] && echo "$3: memory bandwidth is 61 % of the plan's" && exit 3
+[[ $1 == check && -e {HOME}/slow ]] && echo "${{@: -1}}: memory bandwidth is 61 % of the plan's" && exit 3
 [[ $1 == check ]] && touch /run/lab/checked && exit 0
 exec {HOME}/bin/zf-tune "$@"
 """
@@ -84,6 +84,7 @@ exec {HOME}/bin/zf-tune "$command" --topology {HOME}/node.xml "$@"
                          more={f"{HOME}/bin/stub": stub,
                                "/etc/zf-tune/slurm.conf": f"program={HOME}/bin/stub\n{settings}\n",
                                f"{HOME}/node.xml": machines / "qemu-2ht.xml",
+                               f"{HOME}/whole.xml": machines / "qemu-2ht.xml",
                                f"{HOME}/less.xml": machines / "qemu-2ht-offline2,5.xml"})
 
     def test_node_that_lost_cpus_is_named_though_its_class_has_no_plan(self):
@@ -94,6 +95,13 @@ exec {HOME}/bin/zf-tune "$command" --topology {HOME}/node.xml "$@"
     def test_node_that_lost_cpus_is_drained_when_that_is_wanted(self):
         said = self.check_changed(settings="strict=yes")
         self.assertIn("node is drained\nzf-tune: this node falls behind its plan: ", said)
+
+    def test_plan_with_gpus_that_this_node_lacks_is_no_reason_to_drain_it(self):
+        said = self.check_changed(settings="strict=yes", script=f"""
+            cp {HOME}/whole.xml {HOME}/node.xml; plan=$(ls /etc/zf-tune/plans/*)
+            sed -i '0,/"rank": 0,/s//&\\n "gpu": {{"pci": "0000:3b:00.0"}},/' "$plan"
+            {HOME}/bin/zf-tune check --topology {HOME}/node.xml "$plan" | sed 's/.*: GPU/GPU/' | logger -t zf-tune""")
+        self.assertTrue(said.endswith("node is idle\nGPU 0000:3b:00.0 of rank 0 is not here\n"), said)
 
     def test_forgotten_class_is_none_of_the_health_checks_business(self):
         said = self.check_changed(script="rm /var/lib/zf-tune/class; logger -t zf-tune nothing else")

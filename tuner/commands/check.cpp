@@ -15,7 +15,7 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {"check", "check [--bandwidth] [options] [PLAN]",
+  return {"check", "check [--bandwidth] [--no-gpus] [options] [PLAN]",
           "Says whether a plan (default: plan.json) fits this machine and this allocation: exit 0, or 3 with "
           "every "
           "difference named.",
@@ -23,6 +23,9 @@ CommandSpec spec() {
               {"bandwidth", 0, "",
                "also run the plan's pools, for up to 5 s, and say whether this node is slower than the "
                "measured one"},
+              {"no-gpus", 0, "",
+               "leave the ranks' GPUs out, and do not look for any: nodes of one class may have others "
+               "(default: compare them)"},
           }),
           1};
 }
@@ -45,7 +48,10 @@ Exit run(const Arguments& arguments) {
   const Nanoseconds started_ns = now_ns();
   const std::string path = arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
   const Plan plan = load_plan(path);
-  const Machine machine = read_machine(machine_source(arguments));
+  const GpusOfRanks gpus = arguments.has("no-gpus") ? GpusOfRanks::left_out : GpusOfRanks::compared;
+  MachineSource source = machine_source(arguments);
+  source.with_io = gpus == GpusOfRanks::compared;
+  const Machine machine = read_machine(source);
   if (arguments.has("bandwidth") && !machine.topology.is_this_machine) {
     throw Error(
         Exit::usage,
@@ -53,7 +59,7 @@ Exit run(const Arguments& arguments) {
                     machine.topology.source),
         "leave --topology and --sysroot out");
   }
-  const auto differences = plan_differences(plan, machine);
+  const auto differences = plan_differences(plan, machine, gpus);
   for (const std::string& difference : differences) fmt::print("{}: {}\n", path, difference);
   if (!differences.empty()) return Exit::stale_plan;
   if (arguments.has("bandwidth")) return check_bandwidth(path, plan, machine.allowed, started_ns);

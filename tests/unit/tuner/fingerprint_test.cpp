@@ -39,6 +39,24 @@ TEST(Fingerprint, SeesSmtAndCachesAndNodes) {
   for (const MachineShape& other : {smt_off, nps2, interleaved}) EXPECT_NE(print_of(base), print_of(other));
 }
 
+TEST(Fingerprint, DoesNotDependOnTheGpuDriver) {
+  const Topology without = slurm_sparse_machine();
+  Topology loaded = without;  // Grace Hopper: node 2 is the GPU's memory, 3 is for MIG
+  loaded.nodes.push_back({Node{2}, 96ULL << 30, {}, "GPUMemory", without.nodes[0].cpus});
+  loaded.nodes.push_back({Node{3}, 0, {}, ""});
+  EXPECT_EQ(machine_class_of(loaded), machine_class_of(without));
+  Topology unloaded = loaded;
+  unloaded.nodes[2].memory_bytes = 0;
+  unloaded.nodes[2].subtype = "";
+  EXPECT_EQ(machine_class_of(unloaded), machine_class_of(without));
+}
+
+TEST(Fingerprint, SeesMemoryThatIsNoGpus) {
+  Topology flat = slurm_sparse_machine();
+  flat.nodes.push_back({Node{2}, 64ULL << 30, {}, "HBM"});
+  EXPECT_NE(machine_class_of(flat).fingerprint, machine_class_of(slurm_sparse_machine()).fingerprint);
+}
+
 TEST(Fingerprint, DifferencesAreNamedOneByOne) {
   const MachineClass smt = machine_class_of(make_topology({.cores_per_l3 = 4, .pus_per_core = 2}));
   const MachineClass no_smt = machine_class_of(make_topology({.cores_per_l3 = 4, .pus_per_core = 1}));

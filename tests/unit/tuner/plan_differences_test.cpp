@@ -123,5 +123,14 @@ TEST(PlanDifferences, GpusMovedGoneOrHidden) {
                           "GPU 0000:40:00.0 of rank 1 is not here"));
 }
 
+TEST(PlanDifferences, GpusOfOtherSlotsMayBeLeftOut) {
+  Topology other = with_gpus();
+  other.gpus[0].pci_address = "0000:a0:00.0";
+  other.gpus[1].node = Node{0};
+  const Plan plan = plan_on(all_of(with_gpus()), 2);
+  EXPECT_THAT(plan_differences(plan, all_of(other)), testing::SizeIs(2));
+  EXPECT_THAT(plan_differences(plan, all_of(other), GpusOfRanks::left_out), IsEmpty());
+}
+
 }  // namespace
 }  // namespace zf
