@@ -11,8 +11,8 @@ support.need("torch")
 EXAMPLE = support.PACKAGE / "examples/train_tiny_lm.py"
 
 
-def run_example(*arguments):
-    return subprocess.run([support.TUNE, "exec", "--plan", support.plan(), "--", sys.executable, "-B", EXAMPLE,
+def run_example(*arguments, program=(EXAMPLE,)):
+    return subprocess.run([support.TUNE, "exec", "--plan", support.plan(), "--", sys.executable, "-B", *program,
                            "--text", EXAMPLE, "--steps", "12", "--batch", "2", *arguments],
                           capture_output=True, text=True, timeout=250, check=False)
 
@@ -29,7 +29,18 @@ class Example(unittest.TestCase):
     def test_a_kill_changes_no_loss(self):
         ran = run_example("--kill-at", "5")
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
-        self.assertIn("maximum difference to the undisturbed run: 0", ran.stdout)
+        self.assertRegex(ran.stdout, r"step 5, [1-9]\d* restarts?; maximum difference to the undisturbed run: 0\n")
+
+    def test_a_kill_that_kills_nothing_is_no_success(self):
+        harmless = f"import os, runpy; os.kill = lambda *_: None; runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
+        ran = run_example("--kill-at", "5", program=("-c", harmless))
+        self.assertEqual((ran.returncode, ran.stderr), (1, ""))
+        self.assertIn("never started again", ran.stdout)
+
+    def test_a_kill_beyond_the_last_step_is_refused(self):
+        ran = run_example("--kill-at", "13")
+        self.assertEqual((ran.returncode, ran.stdout), (2, ""))
+        self.assertEqual(ran.stderr, "train_tiny_lm.py: --kill-at 13: there are steps 1 to 12 (--steps)\n")
 
 
 if __name__ == "__main__":

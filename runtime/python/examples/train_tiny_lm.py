@@ -6,7 +6,7 @@
   overlapped   OverlappedAdamW(overlap=True): the optimizer works beside the next step, one step late
 
 and compares losses and step times. With --kill-at N a fourth run loses its optimizer process to kill -9 in the
-middle of step N, and must have the losses of the third.
+middle of step N, must see it started again, and must have the losses of the third.
 
   zf-tune plan -o plan.json
   zf-tune exec --plan plan.json -- python3 train_tiny_lm.py --steps 100
@@ -104,10 +104,13 @@ def train(name: str, model: nn.Module, optimizer: torch.optim.Optimizer, text: t
     return losses
 
 
-def train_ours(name: str, text: torch.Tensor, args: argparse.Namespace, overlap: bool, kill_at: int = 0) -> list:
+def train_ours(name: str, text: torch.Tensor, args: argparse.Namespace, overlap: bool, kill_at: int = 0) -> tuple:
+    """The losses, and how often the optimizer process was started again."""
     model = make_model()
     with OverlappedAdamW(groups_of(model), lr=args.lr, plan=args.plan, overlap=overlap) as optimizer:
-        return train(name, model, optimizer, text, args, kill_at)
+        losses = train(name, model, optimizer, text, args, kill_at)
+        optimizer.synchronize()  # the last step may be the one that was killed
+        return losses, optimizer.runtime.stats().restarts
 
 
 def largest_difference(losses: list, others: list) -> float:
@@ -115,11 +118,14 @@ def largest_difference(losses: list, others: list) -> float:
 
 
 def killed_run(text: torch.Tensor, args: argparse.Namespace, undisturbed: list) -> bool:
-    """Whether the training had the result of the undisturbed run."""
-    losses = train_ours("killed", text, args, overlap=True, kill_at=args.kill_at)
+    """Whether the optimizer was killed and started again, and the training had the result of the undisturbed run."""
+    losses, restarts = train_ours("killed", text, args, overlap=True, kill_at=args.kill_at)
     difference = largest_difference(losses, undisturbed)
-    print(f"survived kill -9 of the optimizer at step {args.kill_at}; maximum difference to the undisturbed run: "
-          f"{difference:.3g}")
+    if restarts == 0:
+        print(f"kill -9 at step {args.kill_at}, but the optimizer was never started again: this run shows nothing")
+        return False
+    print(f"kill -9 of the optimizer at step {args.kill_at}, {restarts} restart{'s' if restarts > 1 else ''}; "
+          f"maximum difference to the undisturbed run: {difference:.3g}")
     return difference == 0
 
 
@@ -132,14 +138,16 @@ def main() -> int:
     parser.add_argument("--lr", type=float, default=1e-3, help="default: %(default)s")
     parser.add_argument("--kill-at", type=int, default=0, metavar="N", help="kill the optimizer in step N of one run")
     args = parser.parse_args()
+    if not 0 <= args.kill_at <= args.steps:
+        parser.exit(2, f"{parser.prog}: --kill-at {args.kill_at}: there are steps 1 to {args.steps} (--steps)\n")
 
     text = torch.tensor(list(pathlib.Path(args.text).read_bytes()), dtype=torch.long)
     model = make_model()
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {len(text)} bytes of text, "
           f"{torch.get_num_threads()} torch threads")
     torchs = train("torch", model, torch.optim.AdamW(groups_of(model), lr=args.lr), text, args)
-    waiting = train_ours("waiting", text, args, overlap=False)
-    overlapped = train_ours("overlapped", text, args, overlap=True)
+    waiting, _ = train_ours("waiting", text, args, overlap=False)
+    overlapped, _ = train_ours("overlapped", text, args, overlap=True)
     print(f"maximum difference of the losses, torch and waiting: {largest_difference(torchs, waiting):.3g}")
     print(f"maximum difference of the losses, torch and overlapped (one step late): "
           f"{largest_difference(torchs, overlapped):.3g}")
