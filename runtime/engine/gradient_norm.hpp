@@ -3,7 +3,8 @@
 // A group is cut into blocks of 1024 elements from its start. Within a block, element i is squared in double
 // (exact: a float has 24 bits) and added to the i mod 16 th of 16 sums, which are then added pairwise; blocks
 // are added in order. So the bits of the result do not depend on the ISA, on how many threads there are or
-// on where the slices end, as long as they end between blocks (slices_of() does).
+// on where the slices end, as long as they end between blocks (slices_of() does). With a NaN
+// among the gradients it is a NaN; which one is not promised.
 #pragma once
 
 #include <cstddef>

@@ -226,9 +226,9 @@ ZF_API zf_status zf_progress(zf_runtime* handle, uint64_t ticket, size_t group, 
 
 /* What the group's last ZF_NORM of a gradient buffer found, after zf_wait for it; before the first, zeros.
  * *sum_of_squares: of the gradients as they are, without grad_scale, in double; the same bits on any number
- * of threads and any instruction set. *finite: 0 if any gradient is infinite or NaN. For clipping, and for
- * skipping a step that overflowed: submit ZF_NORM, wait, then ZF_STEP with the scale that follows from it, or
- * nothing. */
+ * of threads and any instruction set, but for which NaN it is if a gradient is NaN. *finite: 0 if any
+ * gradient is infinite or NaN. For clipping, and for skipping a step that overflowed: submit ZF_NORM, wait,
+ * then ZF_STEP with the scale that follows from it, or nothing. */
 ZF_API zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum_of_squares,
                          int32_t* finite);
 

@@ -18,7 +18,8 @@ enum class MemoryPolicy { preferred, bind };
 using PolicyRefusal = std::optional<std::string>;
 
 /// The default policy of the calling thread and, across exec, of the command it becomes.
-/// Preferred falls back to other nodes when these are full; bind fails instead.
+/// Preferred falls back to other nodes when these are full; with bind the kernel's out-of-memory killer then
+/// ends a process that uses them.
 /// An empty set puts the system's default back.
 PolicyRefusal set_thread_memory_policy(MemoryPolicy policy, const NodeSet& nodes);
 
