@@ -27,12 +27,12 @@ std::optional<JobProcess> job_process(const SysRoot& sysroot, int pid, int rank,
                     memory_by_node(sysroot, pid)};
 }
 
+}  // namespace
+
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
   std::error_code error;
   return a == b || (std::filesystem::equivalent(a, b, error) && !error);
 }
-
-}  // namespace
 
 std::vector<JobProcess> processes_below(const SysRoot& sysroot, int pid, std::optional<int> rank) {
   std::vector<JobProcess> found;

@@ -32,4 +32,7 @@ std::vector<JobProcess> processes_below(const SysRoot& sysroot, int pid, std::op
 std::vector<JobProcess> processes_of_job(const SysRoot& sysroot, const std::optional<std::string>& slurm_job,
                                          const std::optional<std::filesystem::path>& plan);
 
+/// Two names of one file, the one in ZF_PLAN for instance. It need not be there.
+bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
+
 }  // namespace zf

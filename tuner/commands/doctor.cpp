@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "plan/plan_json.hpp"
@@ -23,7 +24,10 @@ CommandSpec spec() {
       "changes "
       "nothing.",
       {
-          {"plan", 'p', "FILE", "look at this plan's CPUs, threads and size (default: at all allowed CPUs)"},
+          {"plan", 'p', "FILE",
+           "look at this plan's CPUs, threads and size, and take what runs under it for its job (default: at "
+           "all "
+           "allowed CPUs)"},
           format_option(),
           {"strict", 0, "", "exit with 3 if anything above a note was found (default: 0 whatever was found)"},
           {"sysroot", 0, "DIR", "another machine: a folder that holds its /proc and /sys (default: /)"},
@@ -33,16 +37,21 @@ CommandSpec spec() {
 Patient patient_of(const Arguments& arguments) {
   Patient patient;
   patient.sysroot = machine_source(arguments).sysroot;
-  if (const auto path = arguments.text("plan")) patient.plan = load_plan(*path);
+  OwnJob own;
+  if (const auto path = arguments.text("plan")) {
+    patient.plan = load_plan(*path);
+    own.plan = std::filesystem::absolute(*path);
+  }
   patient.allowed = read_allowed(patient.sysroot);
   patient.cpus = patient.plan ? cpus_of(*patient.plan) : patient.allowed.cpus;
-  patient.before = sample_activity(patient.sysroot, ::getpid());
+  if (patient.sysroot.is_this_machine()) patient.environment = Environment::of_this_process();
+  own.slurm_job = patient.environment.get("SLURM_JOB_ID");
+  patient.before = sample_activity(patient.sysroot, ::getpid(), own);
   if (patient.sysroot.is_this_machine()) {
-    patient.environment = Environment::of_this_process();
     patient.refused_calls = try_system_calls();
     std::this_thread::sleep_for(kLook);
   }
-  patient.after = sample_activity(patient.sysroot, ::getpid());
+  patient.after = sample_activity(patient.sysroot, ::getpid(), own);
   return patient;
 }
 

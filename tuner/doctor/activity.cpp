@@ -5,6 +5,8 @@
 #include <sstream>
 #include <utility>
 
+#include "tuner/job_processes.hpp"
+
 namespace zf {
 namespace {
 
@@ -47,15 +49,27 @@ std::map<int, Interrupts> interrupts_of(const std::string& text) {
   return all;
 }
 
+/// `environment`: of a process that zf-tune exec started.
+bool is_of(const OwnJob& own, const Environment& environment) {
+  const auto job = environment.get("SLURM_JOB_ID");
+  if (own.slurm_job && job) return own.slurm_job == job;
+  const auto plan = environment.get("ZF_PLAN");
+  return own.plan && plan && same_file(*own.plan, *plan);
+}
+
 }  // namespace
 
-ActivitySample sample_activity(const SysRoot& sysroot, int self) {
+ActivitySample sample_activity(const SysRoot& sysroot, int self, const OwnJob& own) {
   ActivitySample sample;
   for (const int pid : process_ids(sysroot)) {
     if (pid == self) continue;
     const auto environment = environment_of(sysroot, pid);
-    if (environment && environment->get("ZF_RANK")) continue;
-    if (auto process = read_process(sysroot, pid)) sample.processes.push_back(std::move(*process));
+    const bool under_a_plan = environment && environment->get("ZF_RANK");
+    if (under_a_plan && is_of(own, *environment)) continue;
+    auto process = read_process(sysroot, pid);
+    if (!process) continue;
+    sample.processes.push_back(std::move(*process));
+    if (under_a_plan) sample.under_a_plan.insert(pid);
   }
   sample.interrupts = interrupts_of(sysroot.read("/proc/interrupts").value_or(""));
   sample.at_ns = now_ns();

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,11 +25,20 @@ struct Interrupts {
 struct ActivitySample {
   Nanoseconds at_ns = 0;
   std::vector<ProcessState> processes;
+  std::set<int> under_a_plan;            ///< those of them that zf-tune exec started (they carry ZF_RANK)
   std::map<int, Interrupts> interrupts;  ///< by number
 };
 
-/// All processes but `self`, and those that carry ZF_RANK: they are what the plan is for.
-ActivitySample sample_activity(const SysRoot& sysroot, int self);
+/// What the plan is for. With neither, nothing is.
+struct OwnJob {
+  std::optional<std::string> slurm_job;       ///< SLURM_JOB_ID
+  std::optional<std::filesystem::path> plan;  ///< ZF_PLAN of its processes names this file
+};
+
+/// All processes but `self` and those that zf-tune exec started for `own`: where both have a SLURM_JOB_ID
+/// they must be equal, else the plan's file decides (one that exec has fitted to the allocation is another
+/// file). What an earlier run left behind, and another job, are in.
+ActivitySample sample_activity(const SysRoot& sysroot, int self, const OwnJob& own);
 
 /// A thread's name, and what part of one CPU it took between two samples.
 struct CpuTime {

@@ -19,10 +19,12 @@ std::vector<Finding> busy_findings(const Patient& patient) {
   const auto ticks_per_s = static_cast<double>(::sysconf(_SC_CLK_TCK));
   for (const CpuTime& time : cpu_times(patient.before, patient.after, patient.cpus, ticks_per_s)) {
     if (time.share < kBusyShare || findings.size() == kMostShown) break;
-    findings.push_back({Severity::warning,
-                        fmt::format("{} (process {}) takes {:.0f} % of CPU {}", time.process, time.pid,
-                                    100 * time.share, time.cpu.os_index),
-                        fmt::format("end it, or move it away: taskset -acp CPUS {}", time.pid)});
+    const bool planned = patient.after.under_a_plan.contains(time.pid);
+    findings.push_back(
+        {Severity::warning,
+         fmt::format("{} (process {}{}) takes {:.0f} % of CPU {}", time.process, time.pid,
+                     planned ? ", started by zf-tune exec" : "", 100 * time.share, time.cpu.os_index),
+         fmt::format("end it, or move it away: taskset -acp CPUS {}", time.pid)});
   }
   return findings;
 }

@@ -12,6 +12,7 @@ namespace zf {
 std::vector<Finding> late_binding_findings(const Patient& patient) {
   std::vector<Finding> findings;
   for (const ProcessState& process : patient.after.processes) {
+    if (patient.after.under_a_plan.contains(process.pid)) continue;  // exec binds early; verify looks closer
     const CpuSet& main = process.threads.front().cpus;
     const auto left_behind = [&](const ThreadState& thread) {
       return thread.cpus != main && thread.cpus.contains(main);

@@ -238,7 +238,7 @@ TEST(DoctorLateBinding, ThreadsThatKeptTheOldMask) {
   add_thread(tree, 200, 200, "0-1", 0, 0);
   add_thread(tree, 200, 201, "1", 0, 0);
   Patient patient = patient_with(tree);
-  patient.after = sample_activity(patient.sysroot, 0);
+  patient.after = sample_activity(patient.sysroot, 0, {});
   const auto findings = late_binding_findings(patient);
   EXPECT_THAT(findings, ElementsAre(finding(Severity::warning,
                                             "(process 100) was bound late: its main thread to 0-1, "
@@ -251,21 +251,63 @@ TEST(DoctorBusy, TwoSamplesOfTheSameThreads) {
   const int ticks_per_s = static_cast<int>(sysconf(_SC_CLK_TCK));
   Tree tree;
   add_thread(tree, 100, 100, "0-3", 50, 2);
-  add_thread(tree, 300, 300, "0-3", 50, 2);
   add_thread(tree, 400, 400, "0-9", 50, 9);
-  tree.file("/proc/300/environ", std::string("A=1\0ZF_RANK=0\0", 14));
   Patient patient = patient_with(tree);
-  patient.before = sample_activity(patient.sysroot, 0);
+  patient.before = sample_activity(patient.sysroot, 0, {});
   EXPECT_THAT(busy_findings(patient), IsEmpty());
-  for (const int pid : {100, 300, 400})
-    add_thread(tree, pid, pid, "0-9", 50 + ticks_per_s, pid == 400 ? 9 : 2);
-  patient.after = sample_activity(patient.sysroot, 0);
+  for (const int pid : {100, 400}) add_thread(tree, pid, pid, "0-9", 50 + ticks_per_s, pid == 400 ? 9 : 2);
+  patient.after = sample_activity(patient.sysroot, 0, {});
   patient.after.at_ns = patient.before.at_ns + 2 * kSecondNs;
   EXPECT_THAT(busy_findings(patient),
               ElementsAre(finding(Severity::warning, "(process 100) takes 50 % of CPU 2")))
-      << "300 is the plan's own, 400 ran elsewhere";
+      << "400 ran elsewhere";
   patient.after.at_ns = patient.before.at_ns + 20 * kSecondNs;
   EXPECT_THAT(busy_findings(patient), IsEmpty()) << "5 %";
+}
+
+void set_environment(Tree& tree, int pid, const std::vector<std::string>& variables) {
+  std::string text;
+  for (const std::string& variable : variables) text += variable + '\0';
+  tree.file(fmt::format("/proc/{}/environ", pid), text);
+}
+
+/// The processes that are not of this job.
+std::vector<int> others(const Tree& tree, const OwnJob& own) {
+  std::vector<int> pids;
+  for (const ProcessState& process : sample_activity(tree.sysroot(), 0, own).processes)
+    pids.push_back(process.pid);
+  return pids;
+}
+
+TEST(DoctorBusy, OnlyTheProcessesOfThisJobOrOfThisPlanAreItsOwn) {
+  Tree tree;
+  for (const int pid : {100, 200, 300, 400}) add_thread(tree, pid, pid, "0-3", 0, 2);
+  set_environment(tree, 100, {"A=1", "SLURM_JOB_ID=7", "ZF_PLAN=/run/zf-tune/7.json"});
+  set_environment(tree, 200, {"ZF_RANK=0", "SLURM_JOB_ID=7", "ZF_PLAN=/proc/200/fd/3"});
+  set_environment(tree, 300, {"ZF_RANK=0", "SLURM_JOB_ID=8", "ZF_PLAN=/home/me/plan.json"});
+  set_environment(tree, 400, {"ZF_RANK=1", "ZF_PLAN=/home/me/old.json"});
+  EXPECT_THAT(others(tree, {}), ElementsAre(100, 200, 300, 400)) << "whose they are, nobody says";
+  EXPECT_THAT(others(tree, {"7", {}}), ElementsAre(100, 300, 400)) << "exec may have fitted the plan";
+  EXPECT_THAT(others(tree, {{}, "/home/me/plan.json"}), ElementsAre(100, 200, 400));
+  EXPECT_THAT(others(tree, {"7", "/home/me/plan.json"}), ElementsAre(100, 300, 400))
+      << "another job under the same plan is in the way";
+}
+
+TEST(DoctorBusy, ALeftOverOfAnEarlierRunIsNamedAndNotTakenForBoundLate) {
+  const int ticks_per_s = static_cast<int>(sysconf(_SC_CLK_TCK));
+  Tree tree;
+  add_thread(tree, 100, 100, "2", 0, 2);
+  add_thread(tree, 100, 101, "0-3", 0, 2);
+  set_environment(tree, 100, {"ZF_RANK=0", "ZF_PLAN=/home/me/old.json"});
+  Patient patient = patient_with(tree);
+  patient.before = sample_activity(patient.sysroot, 0, {{}, "/home/me/plan.json"});
+  add_thread(tree, 100, 100, "2", ticks_per_s, 2);
+  patient.after = sample_activity(patient.sysroot, 0, {{}, "/home/me/plan.json"});
+  patient.after.at_ns = patient.before.at_ns + kSecondNs;
+  EXPECT_THAT(
+      busy_findings(patient),
+      ElementsAre(finding(Severity::warning, "(process 100, started by zf-tune exec) takes 100 % of CPU 2")));
+  EXPECT_THAT(late_binding_findings(patient), IsEmpty());
 }
 
 TEST(DoctorInterrupts, DevicesOnThePlansCpus) {
@@ -278,9 +320,9 @@ TEST(DoctorInterrupts, DevicesOnThePlansCpus) {
   Tree tree;
   tree.file("/proc/interrupts", interrupts(100, 100));
   Patient patient = patient_with(tree);
-  patient.before = sample_activity(patient.sysroot, 0);
+  patient.before = sample_activity(patient.sysroot, 0, {});
   tree.file("/proc/interrupts", interrupts(100 + 30000, 100 + 30000));
-  patient.after = sample_activity(patient.sysroot, 0);
+  patient.after = sample_activity(patient.sysroot, 0, {});
   patient.after.at_ns = patient.before.at_ns + 10 * kSecondNs;
   EXPECT_THAT(interrupt_findings(patient),
               ElementsAre(finding(Severity::warning,
