@@ -16,9 +16,18 @@
  * works with a newer library (what it does not know keeps its default), and one built with a newer header
  * works with an older library as long as it leaves what that does not know at zero (else ZF_ERROR_ABI).
  *
- * Threads. A handle may be used by several threads: zf_submit, zf_set_group, zf_buffer and zf_get_stats at
- * any time, zf_wait and zf_progress by one thread at a time (it may run beside the others), zf_end and
- * zf_close when no other call runs. zf_last_error is of the calling thread.
+ * Threads. A handle may be used by several threads:
+ * - zf_submit, zf_set_group, zf_buffer, zf_get_stats: at any time.
+ * - zf_get_step, zf_set_step, zf_export_state, zf_import_state: at any time; ZF_ERROR_BUSY while work is
+ *   under way. During these four, zf_submit, zf_set_group and zf_progress of other threads wait. The buffers
+ *   are not locked: nobody writes parameters or moments during zf_export_state, nobody touches them during
+ *   zf_import_state.
+ * - zf_wait, zf_progress: by one thread at a time (it may run beside the others).
+ * - zf_norm: by any thread, but without a lock: after zf_wait for the ZF_NORM, and before the next ZF_NORM of
+ *   the same group and buffer is submitted. Beside one that is under way its two results may not belong
+ *   together.
+ * - zf_end, zf_close: when no other call runs.
+ * zf_last_error is of the calling thread.
  *
  * fork. A child of the process that opened a handle must not use it: every call answers ZF_ERROR_FORKED and
  * does nothing. The child does see the buffers; what it writes there, the optimizer reads.
