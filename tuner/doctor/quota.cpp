@@ -1,9 +1,11 @@
 // A CPU quota stops every thread of the group at once when it is used up: a step waits for the slowest.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <sstream>
+#include <string>
 
 #include "os/cgroup_path.hpp"
 #include "tuner/doctor/doctor.hpp"
@@ -22,17 +24,40 @@ std::map<std::string, std::uint64_t> counters_of(const std::string& text) {
   return counters;
 }
 
+/// How many threads of the plan can run at once: a training thread each, a pool thread on each of the pool's
+/// CPUs, and never more than there are CPUs (a shared rank has both sides on the same ones). Siblings that
+/// stay idle take no time.
+std::size_t threads_at_once(const Plan& plan) {
+  std::size_t threads = 0;
+  for (const RankBinding& rank : plan.ranks) {
+    const std::size_t wanted = static_cast<std::size_t>(rank.training.threads) + rank.optimizer.cpus.size();
+    threads += std::min(wanted, (rank.training.cpus | rank.optimizer.cpus).size());
+  }
+  return threads;
+}
+
+/// zf-tune sizes homes to the quota that it sees. Made once more under the same one, the plan would need as
+/// much: a home has two cores at least, and a pool may have a thread on each sibling.
+std::string remedy_of(const Plan& plan, const Allowed& allowed, std::size_t threads) {
+  if (plan.allocation.cpu_quota == allowed.cpu_quota) {
+    return fmt::format(
+        "raise the quota to {} CPUs; the plan was made under this one, and would come out the same", threads);
+  }
+  return fmt::format("raise the quota to {} CPUs, or make the plan again under it: zf-tune sizes pools to it",
+                     threads);
+}
+
 }  // namespace
 
 std::vector<Finding> quota_findings(const Patient& patient) {
   std::vector<Finding> findings;
   const Allowed& allowed = patient.allowed;
-  if (patient.plan && allowed.cpu_quota && *allowed.cpu_quota < static_cast<double>(patient.cpus.size())) {
-    findings.push_back(
-        {Severity::warning,
-         fmt::format("the plan uses {} CPUs, and {} allows the time of {:.1f}", patient.cpus.size(),
-                     allowed.cpu_quota_path, *allowed.cpu_quota),
-         "raise the quota to the CPUs, or make the plan again under it: zf-tune sizes pools to it"});
+  const std::size_t threads = patient.plan ? threads_at_once(*patient.plan) : 0;
+  if (allowed.cpu_quota && *allowed.cpu_quota < static_cast<double>(threads)) {
+    findings.push_back({Severity::warning,
+                        fmt::format("the plan runs {} threads at once, and {} allows the time of {:.4g} CPUs",
+                                    threads, allowed.cpu_quota_path, *allowed.cpu_quota),
+                        remedy_of(*patient.plan, allowed, threads)});
   }
   for (const std::string& group : groups_of(patient.sysroot, read_cgroup_paths(patient.sysroot), "cpu")) {
     const std::string path = group + "/cpu.stat";

@@ -139,14 +139,33 @@ TEST(DoctorQuota, ThrottlingIsSeenInBothVersions) {
   EXPECT_THAT(quota_findings(patient_with(one)), IsEmpty());
 }
 
-TEST(DoctorQuota, APlanLargerThanTheQuota) {
-  Patient patient = with_plan(patient_with(std::map<std::string, std::string>()));
-  patient.allowed.cpu_quota = 4.5;
+TEST(DoctorQuota, APlanOfMoreThreadsThanTheQuota) {
+  Patient patient = with_plan(patient_with(std::map<std::string, std::string>()));  // 16 threads per rank
+  patient.allowed.cpu_quota = 31.5;
   patient.allowed.cpu_quota_path = "/sys/fs/cgroup/job/cpu.max";
-  EXPECT_THAT(quota_findings(patient),
-              ElementsAre(finding(Severity::warning, "cpu.max allows the time of 4.5")));
-  patient.allowed.cpu_quota = 64;
+  const auto same = quota_findings(patient);
+  EXPECT_THAT(same, ElementsAre(finding(Severity::warning,
+                                        "32 threads at once, and /sys/fs/cgroup/job/cpu.max "
+                                        "allows the time of 31.5")));
+  EXPECT_THAT(same[0].remedy, testing::Not(HasSubstr("make the plan again")))
+      << "it was made under this quota";
+  patient.plan->allocation.cpu_quota = std::nullopt;
+  EXPECT_THAT(quota_findings(patient)[0].remedy, HasSubstr("or make the plan again"));
+  patient.allowed.cpu_quota = 32;
   EXPECT_THAT(quota_findings(patient), IsEmpty());
+}
+
+TEST(DoctorQuota, SiblingsThatRunNoThreadTakeNoTime) {
+  Patient patient = with_plan(patient_with(std::map<std::string, std::string>()));
+  RankBinding smt = make_rank(0, "0-7", "8-11", "0");  // four cores of two PUs train, one thread on each
+  smt.training.threads = 4;
+  patient.plan->ranks = {smt};
+  patient.allowed.cpu_quota = 8;
+  EXPECT_THAT(quota_findings(patient), IsEmpty()) << "12 CPUs, and 8 threads";
+  RankBinding shared = make_rank(0, "0-7", "0-7", "0");
+  shared.shared = true;
+  patient.plan->ranks = {shared};
+  EXPECT_THAT(quota_findings(patient), IsEmpty()) << "both sides on the same 8 CPUs";
 }
 
 TEST(DoctorSystemCalls, RefusedBindingIsWorseThanRefusedMemoryPolicy) {
