@@ -20,8 +20,6 @@
 namespace zf {
 namespace {
 
-constexpr Nanoseconds kMillisecondNs = 1'000'000;
-
 bool write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());

@@ -17,7 +17,6 @@
 namespace zf {
 namespace {
 
-constexpr Nanoseconds kMillisecondNs = 1'000'000;
 constexpr int kLookMs = 100;
 constexpr Nanoseconds kGraceNs = 5 * kSecondNs;
 /// A job that never ends its line (a progress bar) is read in pieces of this size.

@@ -12,7 +12,6 @@
 
 namespace zf {
 
-inline constexpr std::int64_t kMillisecondNs = 1'000'000;
 /// A year: no sum with it overflows.
 inline constexpr std::int64_t kForeverMs = std::int64_t{1000} * 60 * 60 * 24 * 365;
 

@@ -27,7 +27,8 @@ Runtime::Runtime(Opening opening, const std::vector<zf_group>& groups)
       spin_ns_(opening.spin_ns),
       arena_(std::move(opening.arena)),
       worker_(arena_, std::move(opening.start)),
-      submissions_(arena_, groups) {}
+      submissions_(arena_, groups),
+      watch_(worker_, [this] { return on_death(); }) {}
 
 void Runtime::check_process() const {
   if (getpid() == owner_) return;
@@ -48,6 +49,11 @@ void Runtime::revive_worker() {
                                                             worker_.cause(), restarts));
 }
 
+bool Runtime::on_death() {
+  const std::lock_guard lock(mutex_);
+  return !worker_.look() || worker_.revive();
+}
+
 void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) const {
   submissions_.check_group(group);
   const auto index = static_cast<std::size_t>(kind);
@@ -64,13 +70,13 @@ void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std
 }
 
 void Runtime::set_group(std::size_t group, const zf_group* settings) {
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(still_, mutex_);
   submissions_.set_group(group, settings);
 }
 
 std::uint64_t Runtime::submit(const zf_submit_args& args) {
   check_not_ended();
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(still_, mutex_);
   revive_worker();
   return submissions_.submit(args);
 }
@@ -151,7 +157,7 @@ std::uint64_t Runtime::step(std::size_t group) {
 
 void Runtime::set_step(std::size_t group, std::uint64_t step) {
   submissions_.check_group(group);
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(still_, mutex_);
   check_all_done();
   // Powers of no betas: the next step calculates its own from its number.
   last_progress(arena_.group(group)) = {
@@ -159,13 +165,16 @@ void Runtime::set_step(std::size_t group, std::uint64_t step) {
 }
 
 void Runtime::export_state(const char* path) {
-  const std::lock_guard lock(mutex_);
-  check_all_done();
+  const std::lock_guard still(still_);
+  {
+    const std::lock_guard lock(mutex_);
+    check_all_done();
+  }
   write_state(path, arena_, submissions_);
 }
 
 void Runtime::import_state(const char* path) {
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(still_, mutex_);
   check_all_done();
   read_state(path, arena_, submissions_);
 }
@@ -174,9 +183,9 @@ zf_stats Runtime::stats() {
   const ControlBlock& control = arena_.control();
   const WorkerStats& worker = control.stats;
   zf_stats stats = ZF_STATS_INIT;
-  stats.worker_pid = worker_.pid();
   stats.threads = worker.threads;
   stats.worker_alive = worker_.look() ? 0 : 1;
+  stats.worker_pid = worker_.pid();
   stats.arena_bytes = control.arena_bytes;
   stats.submitted = control.submitted.load(std::memory_order_seq_cst);
   stats.completed = control.completed.load(std::memory_order_seq_cst);
@@ -211,6 +220,7 @@ void Runtime::close() {
 }
 
 void Runtime::end_worker(Nanoseconds timeout_ns) {
+  watch_.stop();
   const zf_status status = worker_.end(timeout_ns);
   if (status == ZF_OK) return;
   if (status == ZF_WORKER_DIED) throw Refusal(status, worker_.cause());

@@ -14,6 +14,7 @@
 #include "opening.hpp"
 #include "submissions.hpp"
 #include "worker_link.hpp"
+#include "worker_watch.hpp"
 #include "zf_runtime.h"
 
 namespace zf {
@@ -59,16 +60,20 @@ class Runtime {
   void end_worker(Nanoseconds timeout_ns);
   /// Throws Refusal(ZF_WORKER_DIED) when the worker is dead and stays so. Under mutex_.
   void revive_worker();
+  /// Of the watch.
+  bool on_death();
 
   const pid_t owner_;
   const Nanoseconds close_timeout_ns_;
   const Nanoseconds spin_ns_;
   const Arena arena_;
   WorkerLink worker_;
-  std::mutex mutex_;  ///< of submissions_
+  std::mutex still_;  ///< nothing new is submitted while it is held; taken before mutex_
+  std::mutex mutex_;  ///< of submissions_, never for long
   Submissions submissions_;
   std::atomic<bool> has_waiter_{false};
   std::atomic<bool> ended_{false};  ///< by end()
+  WorkerWatch watch_;               ///< goes first
 };
 
 }  // namespace zf

@@ -29,6 +29,10 @@ WorkerState state_of(const Arena& arena) {
   return arena.control().prefix.worker_state.load(std::memory_order_seq_cst);
 }
 
+std::string not_ready_text(const WorkerStart& start) {
+  return fmt::format("was not ready after {} ms", start.timeout_ns / kMillisecondNs);
+}
+
 const char* hint_of(const Ending& ending) {
   return ending.signal == SIGKILL
              ? "if nobody meant to, it was the out-of-memory killer: look at dmesg and the job's memory limit"
@@ -38,17 +42,20 @@ const char* hint_of(const Ending& ending) {
 }  // namespace
 
 WorkerLink::WorkerLink(const Arena& arena, WorkerStart start)
-    : arena_(arena), start_(std::move(start)), process_(spawn(arena, start_)), pid_(process_->pid()) {
+    : arena_(arena),
+      start_(std::move(start)),
+      process_(spawn(arena, start_)),
+      started_ns_(now_ns()),
+      pid_(process_->pid()) {
   await_ready();
 }
 
 void WorkerLink::await_ready() {
   const auto has_spoken = [this] { return state_of(arena_) != WorkerState::starting; };
-  const Answer answer = wait(has_spoken, now_ns() + start_.timeout_ns, 0);
+  const Answer answer = wait(has_spoken, started_ns_ + start_.timeout_ns, 0);
   if (answer == Answer::happened && state_of(arena_) == WorkerState::ready) return;
   if (answer == Answer::timeout) {
-    throw Refusal(ZF_TIMEOUT,
-                  fmt::format("{} was not ready after {} ms", start_.program, start_.timeout_ns / 1'000'000),
+    throw Refusal(ZF_TIMEOUT, fmt::format("{} {}", start_.program, not_ready_text(start_)),
                   "a large arena takes its time: raise zf_options.start_timeout_ms");
   }
   if (answer == Answer::happened) throw Refusal(ZF_ERROR_WORKER, arena_.control().prefix.error.load());
@@ -64,9 +71,28 @@ bool WorkerLink::look() {
   std::string text = fmt::format("{} (process {}) {}", start_.program, pid(), text_of(ending));
   if (const std::string said = arena_.control().prefix.error.load(); !said.empty())
     text += "; it said: " + said;
-  cause_ = Error(Exit::runtime_error, text, hint_of(ending)).what();
+  if (start_given_up_) text += "; it " + not_ready_text(start_);
+  cause_ = Error(Exit::runtime_error, text, start_given_up_ ? "" : hint_of(ending)).what();
   dead_.store(true, std::memory_order_release);
   return true;
+}
+
+FileDescriptor WorkerLink::pidfd() {
+  const std::lock_guard lock(mutex_);
+  return process_->pidfd();
+}
+
+std::optional<Nanoseconds> WorkerLink::time_to_be_ready() {
+  const std::lock_guard lock(mutex_);
+  if (state_of(arena_) != WorkerState::starting) return std::nullopt;
+  return started_ns_ + start_.timeout_ns - now_ns();
+}
+
+void WorkerLink::give_up_start() {
+  const std::lock_guard lock(mutex_);
+  if (state_of(arena_) != WorkerState::starting) return;
+  start_given_up_ = true;
+  process_->kill();
 }
 
 std::string WorkerLink::cause() {
@@ -83,6 +109,8 @@ bool WorkerLink::revive() {
   control.prefix.worker_state.store(WorkerState::starting, std::memory_order_seq_cst);
   control.work.init();  // who slept on it is gone
   process_.emplace(spawn(arena_, start_));
+  started_ns_ = now_ns();
+  start_given_up_ = false;
   pid_.store(process_->pid(), std::memory_order_relaxed);
   restarts_.fetch_add(1, std::memory_order_relaxed);
   dead_.store(false, std::memory_order_release);

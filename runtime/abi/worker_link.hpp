@@ -14,14 +14,14 @@
 
 namespace zf {
 
-/// The worker's death is noticed within 0.1 s: so often does a wait look.
+/// So often does a wait look whether the worker lives, whoever else watches it.
 inline constexpr Nanoseconds kLookNs = kSecondNs / 20;
 
 /// How a worker is started, each time.
 struct WorkerStart {
   std::string program;
   std::vector<std::string> arguments;
-  Nanoseconds timeout_ns;  ///< until it is ready, the first time
+  Nanoseconds timeout_ns;  ///< until it is ready
   std::uint32_t max_restarts;
 };
 
@@ -42,12 +42,19 @@ class WorkerLink {
   bool is_known_dead() const { return dead_.load(std::memory_order_acquire); }
   /// One look. Thread-safe.
   bool look();
+  /// A copy of its pidfd. Thread-safe. Throws Error(runtime_error).
+  FileDescriptor pidfd();
+  /// What is left of the time in which it must be ready, 0 or less when it is over; absent: it is.
+  /// Thread-safe.
+  std::optional<Nanoseconds> time_to_be_ready();
+  /// Kills it if it is not ready, and lets cause() say so. Thread-safe.
+  void give_up_start();
   /// What it died of the last time; "" if it never did. Thread-safe.
   std::string cause();
 
   /// After a death was noticed: starts another worker over the same arena, which finishes what is submitted,
-  /// and returns without waiting for it. False when the restarts are used up. Throws Refusal(ZF_ERROR_WORKER)
-  /// when the process cannot be made. Not while another thread rings the work bell.
+  /// and returns without waiting for it. Nothing if it lives. False when the restarts are used up. Throws
+  /// Refusal(ZF_ERROR_WORKER) when the process cannot be made. Not while another thread rings the work bell.
   bool revive();
   /// Dead, and stays so.
   bool is_gone() const { return is_known_dead() && restarts() >= start_.max_restarts; }
@@ -61,8 +68,10 @@ class WorkerLink {
 
   const Arena& arena_;
   const WorkerStart start_;
-  std::mutex mutex_;  ///< of process_ and cause_
+  std::mutex mutex_;  ///< of the next four
   std::optional<ChildProcess> process_;
+  Nanoseconds started_ns_ = 0;
+  bool start_given_up_ = false;
   std::string cause_;
   std::atomic<pid_t> pid_;
   std::atomic<std::uint32_t> restarts_{0};

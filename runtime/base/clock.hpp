@@ -10,6 +10,7 @@ namespace zf {
 using Nanoseconds = std::int64_t;
 
 inline constexpr Nanoseconds kSecondNs = 1'000'000'000;
+inline constexpr Nanoseconds kMillisecondNs = 1'000'000;
 
 inline Nanoseconds now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(

@@ -97,7 +97,8 @@ typedef struct zf_options {
                                SLURM_LOCALID, ...), then 0 if the plan has one rank only */
   int32_t spin_us;          /* how long a wait stays on its CPU before it sleeps, on both sides, in
                                microseconds; -1: 50. Not done where the plan shares CPUs. */
-  int64_t start_timeout_ms; /* until the optimizer is ready, its memory placed; 0: 120,000 */
+  int64_t start_timeout_ms; /* until the optimizer is ready, its memory placed, also when it is started again;
+                               0: 120,000 */
   int64_t close_timeout_ms; /* until it has finished what is submitted, at zf_close; 0: 10,000 */
   int32_t max_restarts;     /* how often a dead optimizer is started again, over the handle's life; 0: 3;
                                -1: never, its death ends every wait */
@@ -209,9 +210,9 @@ typedef struct zf_submit_args {
 ZF_API zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ticket);
 
 /* Waits until a submission, and all before it, are done; ticket 0: all that are submitted now.
- * timeout_ms: 0 only asks; negative: as long as the optimizer lives. Its death is noticed within 0.1 s: it is
- * started again and finishes the step, with the same result, bit for bit (docs/recovery.md), or, when
- * max_restarts are used up, every wait ends with ZF_WORKER_DIED.
+ * timeout_ms: 0 only asks; negative: as long as the optimizer lives. Its death is noticed within 0.1 s, by a
+ * thread of ours, also when nobody waits: it is started again and finishes the step, with the same result,
+ * bit for bit (docs/recovery.md), or, when max_restarts are used up, every wait ends with ZF_WORKER_DIED.
  * After ZF_OK the parameters, moments and outputs are those of the step. Not ended by signals: a program
  * that wants to handle Ctrl-C waits in pieces. */
 ZF_API zf_status zf_wait(zf_runtime* handle, uint64_t ticket, int64_t timeout_ms);

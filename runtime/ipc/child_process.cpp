@@ -156,6 +156,10 @@ ChildProcess ChildProcess::spawn(const std::filesystem::path& program,
   }
 }
 
+FileDescriptor ChildProcess::pidfd() const {
+  return FileDescriptor(checked(fcntl(pidfd_.get(), F_DUPFD_CLOEXEC, 0), "a copy of a pidfd"));
+}
+
 bool ChildProcess::has_ended() const { return wait_for_end(0); }
 
 bool ChildProcess::wait_for_end(Nanoseconds deadline) const {

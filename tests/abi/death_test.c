@@ -1,7 +1,9 @@
 /* Either side dies: the other notices, says of what, and nothing is left. */
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,6 +54,71 @@ static void finished_work_counts_after_death(void) {
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
   EXPECT(zf_wait(handle, ticket, -1), ZF_OK);
   EXPECT(zf_close(handle), ZF_WORKER_DIED);
+}
+
+static zf_runtime* open_restartable(int64_t start_timeout_ms) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  zf_runtime* handle = NULL;
+  options.plan_path = write_plan(PLAN_SPLIT, NULL);
+  options.start_timeout_ms = start_timeout_ms;
+  group.elements = 1000;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+  return handle;
+}
+
+/* Only looks, at what changes when another one has been started. */
+static zf_stats await_restarts(zf_runtime* handle, uint32_t restarts) {
+  zf_stats stats = ZF_STATS_INIT;
+  const int64_t deadline = now_ns() + 20000000000;
+  do {
+    sleep_ms(1);
+    EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  } while (stats.restarts < restarts && now_ns() < deadline);
+  CHECK(stats.restarts == restarts);
+  return stats;
+}
+
+/* The trainer is in forward and backward, and asks for nothing. */
+static void death_is_noticed_while_nobody_waits(void) {
+  zf_runtime* const handle = open_restartable(0);
+  const pid_t worker = worker_of(handle);
+  const int64_t begin = now_ns();
+  CHECK(kill(worker, SIGKILL) == 0);
+  const zf_stats stats = await_restarts(handle, 1);
+  const double noticed_ms = (double)(now_ns() - begin) * 1e-6;
+  printf("with nobody waiting the worker had a successor after %.2f ms\n", noticed_ms);
+  CHECK(noticed_ms < 1000);
+  CHECK(stats.worker_pid != worker && strstr(stats.last_death, "was killed by signal 9") != NULL);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+/* The first worker starts, the second one hangs, the third one starts. */
+static void successor_that_hangs_at_its_start_is_given_up(void) {
+  char real[4096] = "";
+  char script[8192];
+  zf_runtime* handle = open_restartable(0);
+  char link[64];
+  snprintf(link, sizeof link, "/proc/%d/exe", (int)worker_of(handle));
+  CHECK(readlink(link, real, sizeof real - 1) > 0);
+  EXPECT(zf_close(handle), ZF_OK);
+  const char* const count = write_file("");
+  snprintf(script, sizeof script,
+           "#!/bin/sh\necho >>%s\ntest $(wc -l <%s) = 2 && exec sleep 60\nexec %s \"$@\"\n", count, count,
+           real);
+  const char* const program = write_file(script);
+  CHECK(chmod(program, 0755) == 0);
+  setenv("ZF_OPTIMIZER", program, 1);
+  handle = open_restartable(3000);
+  unsetenv("ZF_OPTIMIZER");
+  CHECK(kill(worker_of(handle), SIGKILL) == 0);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
+  const zf_stats stats = await_restarts(handle, 2);
+  CHECK(strstr(stats.last_death, "it was not ready after 3000 ms") != NULL);
+  EXPECT(zf_close(handle), ZF_OK);
 }
 
 /* Ctrl-C, and what Slurm sends to a whole job, are for the trainer. */
@@ -176,6 +243,8 @@ int main(void) {
   CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
   killed_worker_is_noticed();
   finished_work_counts_after_death();
+  death_is_noticed_while_nobody_waits();
+  successor_that_hangs_at_its_start_is_given_up();
   signals_to_the_job_are_left_to_the_trainer();
   hung_worker_is_killed_at_close();
   ended_optimizer_leaves_its_results();

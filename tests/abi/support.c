@@ -224,15 +224,26 @@ size_t count_private_kib(void) {
   return kib;
 }
 
-size_t count_children(void) {
-  char path[64];
+static size_t count_children_of(const char* task) {
+  char path[300];
   size_t count = 0;
   int pid = 0;
-  snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+  snprintf(path, sizeof path, "/proc/self/task/%s/children", task);
   FILE* const file = fopen(path, "re");
-  if (file == NULL) return 0; /* a kernel without it */
+  if (file == NULL) return 0; /* a kernel without it, or the thread has just ended */
   while (fscanf(file, "%d", &pid) == 1) ++count;
   fclose(file);
+  return count;
+}
+
+size_t count_children(void) {
+  size_t count = 0;
+  DIR* const tasks = opendir("/proc/self/task");
+  CHECK(tasks != NULL);
+  for (const struct dirent* task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+    if (task->d_name[0] != '.') count += count_children_of(task->d_name);
+  }
+  closedir(tasks);
   return count;
 }
 

@@ -1,0 +1,43 @@
+// Notices the worker's death at once, also while nobody waits for anything.
+#pragma once
+
+#include <functional>
+#include <thread>
+
+#include "base/file_descriptor.hpp"
+#include "worker_link.hpp"
+
+namespace zf {
+
+/// A thread of the trainer, with its CPU mask and all signals blocked, that sleeps on the worker's pidfd.
+class WorkerWatch {
+ public:
+  /// `on_death` is called on that thread whenever a worker has ended; false ends the watch. What it throws is
+  /// left for the next wait to say, and tried again after a second. A worker that is not ready in time after
+  /// its start is killed, which is a death like any other.
+  /// Throws Refusal(ZF_ERROR_SYSTEM) when the thread or its descriptor cannot be had.
+  WorkerWatch(WorkerLink& worker, std::function<bool()> on_death);
+  /// Stops.
+  ~WorkerWatch();
+  WorkerWatch(const WorkerWatch&) = delete;
+  WorkerWatch& operator=(const WorkerWatch&) = delete;
+
+  /// Returns when on_death() will not be called any more. Thread-safe; the second call does nothing.
+  void stop();
+
+ private:
+  enum class Event { stopped, death, late };
+  Event next_event();
+  bool is_stopped_within(Nanoseconds time) const;
+  void watch() noexcept;
+
+  WorkerLink& worker_;
+  const std::function<bool()> on_death_;
+  const FileDescriptor stop_;  ///< eventfd
+  /// A copy: another thread may replace the worker, and with it its descriptor, in the middle of a poll.
+  FileDescriptor pidfd_;
+  std::mutex mutex_;  ///< of thread_
+  std::thread thread_;
+};
+
+}  // namespace zf
