@@ -50,7 +50,8 @@ class ChildProcess {
   bool has_ended() const;
   /// False at the deadline (a point of now_ns()).
   bool wait_for_end(Nanoseconds deadline) const;
-  /// A copy of the descriptor by which it is watched: readable when it has ended. Throws Error(runtime_error).
+  /// A copy of the descriptor by which it is watched: readable when it has ended. Throws
+  /// Error(runtime_error).
   FileDescriptor pidfd() const;
   /// SIGKILL. Nothing if it has ended.
   void kill() const;
