@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
@@ -27,22 +28,35 @@ void keep_the_users(Launch& launch, const Environment& environment, const std::s
   launch.set.erase(name);
 }
 
-void narrow_to_allowed(Launch& launch, const RankBinding& binding, const Allowed& allowed, bool force) {
-  const CpuSet lost = (binding.training.cpus | binding.optimizer.cpus) - allowed.cpus;
-  const NodeSet lost_mems = binding.optimizer.mems - allowed.mems;
-  if (lost.empty() && lost_mems.empty()) return;
+CpuSet cpus_of(const RankBinding& binding) { return binding.training.cpus | binding.optimizer.cpus; }
+
+bool is_allowed(const RankBinding& binding, const Allowed& allowed) {
+  return allowed.cpus.contains(cpus_of(binding)) && allowed.mems.contains(binding.optimizer.mems);
+}
+
+void check_allowed(const RankBinding& binding, const Allowed& allowed) {
+  if (is_allowed(binding, allowed)) return;
+  const CpuSet lost = cpus_of(binding) - allowed.cpus;
   const std::string difference =
-      lost.empty() ? fmt::format("the plan's memory nodes {} of rank {} are not allowed here (allowed: {})",
-                                 print(lost_mems), binding.rank, print(allowed.mems))
-                   : fmt::format("the plan's CPUs {} of rank {} are not allowed here (allowed: {})",
-                                 print(lost), binding.rank, print(allowed.cpus));
-  if (!force) {
-    throw Error(Exit::stale_plan, difference, "make a plan here with zf-tune, or start anyway with --force");
+      lost.empty()
+          ? fmt::format("the plan's memory nodes {} of rank {} are not allowed here (allowed: {})",
+                        print(binding.optimizer.mems - allowed.mems), binding.rank, print(allowed.mems))
+          : fmt::format("the plan's CPUs {} of rank {} are not allowed here (allowed: {})", print(lost),
+                        binding.rank, print(allowed.cpus));
+  throw Error(Exit::stale_plan, difference, "make a plan here with zf-tune, or start anyway with --force");
+}
+
+std::size_t threads_of(const Plan& plan) {
+  std::size_t threads = 0;
+  for (const RankBinding& binding : plan.ranks) {
+    threads += static_cast<std::size_t>(binding.training.threads) + binding.optimizer.cpus.size();
   }
-  launch.cpus = launch.cpus & allowed.cpus;
-  launch.mems = launch.mems & allowed.mems;
-  launch.notes.push_back(fmt::format("{}; going on, bound to {}", difference,
-                                     launch.cpus.empty() ? "nothing" : print(launch.cpus)));
+  return threads;
+}
+
+bool is_throttled(const Plan& plan, const Allowed& allowed) {
+  return allowed.cpu_quota && allowed.cpu_quota != plan.allocation.cpu_quota &&
+         *allowed.cpu_quota < static_cast<double>(threads_of(plan));
 }
 
 }  // namespace
@@ -55,10 +69,19 @@ FromVariable rank_of(const Plan& plan, const LaunchRequest& request, const Envir
               "give --rank N, or start under torchrun, srun or mpirun, which set LOCAL_RANK or the like");
 }
 
-bool fits(const Plan& plan, int rank, const Allowed& allowed) {
-  const RankBinding& binding = binding_of(plan, rank);
-  return allowed.cpus.contains(binding.training.cpus | binding.optimizer.cpus) &&
-         allowed.mems.contains(binding.optimizer.mems);
+int rank_count_of(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
+  if (request.ranks) return *request.ranks;
+  const auto launched = request.rank ? std::nullopt : launched_ranks(environment);
+  return launched ? launched->value : static_cast<int>(plan.ranks.size());
+}
+
+bool holds(const Plan& plan, int rank, int ranks, const Allowed& allowed) {
+  if (ranks != static_cast<int>(plan.ranks.size()) || is_throttled(plan, allowed)) return false;
+  const auto allows = [&](const RankBinding& binding) { return is_allowed(binding, allowed); };
+  if (std::all_of(plan.ranks.begin(), plan.ranks.end(), allows)) return true;
+  return std::all_of(plan.ranks.begin(), plan.ranks.end(), [&](const RankBinding& binding) {
+    return binding.rank == rank ? allows(binding) : !allowed.cpus.intersects(cpus_of(binding));
+  });
 }
 
 std::map<std::string, std::string> variables_of(const RankBinding& binding,
@@ -81,7 +104,7 @@ Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& 
   launch.rank_source = rank.variable;
   launch.cpus = binding.training.cpus;
   launch.mems = binding.optimizer.mems;
-  narrow_to_allowed(launch, binding, allowed, request.force);
+  check_allowed(binding, allowed);
   launch.set = variables_of(binding, request.plan_path);
   for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) keep_the_users(launch, environment, name);
   return launch;

@@ -27,18 +27,26 @@ struct Launch {
 struct LaunchRequest {
   std::filesystem::path plan_path;  ///< absolute, for ZF_PLAN
   std::optional<int> rank;          ///< --rank
-  bool force = false;               ///< go on with what is allowed, unbound at worst
+  bool force = false;               ///< go on whatever is wrong, unbound at worst
+  std::optional<int> ranks = {};    ///< on this node, where the caller knows
 };
 
 /// This process's local rank, and where that was found. Throws Error(usage) when nothing says it.
 FromVariable rank_of(const Plan& plan, const LaunchRequest& request, const Environment& environment);
 
-/// Every CPU and node of the rank is allowed. Throws Error(usage) when the plan has no such rank.
-bool fits(const Plan& plan, int rank, const Allowed& allowed);
+/// How many ranks run on this node: of the request, else as the launcher says, else as many as the plan has.
+int rank_count_of(const Plan& plan, const LaunchRequest& request, const Environment& environment);
+
+/// Whether the plan holds as it is for a rank that is one of `ranks`. Each of them asks this for itself and
+/// none hears the others' answers, so that one may keep its place only if all may: everything of all ranks is
+/// allowed; or this rank's alone and nothing of any other's, as under a launcher that gives each rank its own
+/// CPUs. Not where there are other ranks than the plan's, nor under a CPU quota that is not the plan's and
+/// below its threads.
+bool holds(const Plan& plan, int rank, int ranks, const Allowed& allowed);
 
 /// Pure: the plan's entry for this rank, held against what is allowed now and what the user has set.
 /// Throws Error(usage) when the rank is unknown or not in the plan, Error(stale_plan) that names the
-/// difference when the plan does not fit here and `force` is not given.
+/// difference when the rank has CPUs or nodes that are not allowed.
 Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
                  const Environment& environment);
 

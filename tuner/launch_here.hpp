@@ -6,9 +6,12 @@
 
 namespace zf {
 
-/// Reads the plan at `request.plan_path`. Where it does not fit this rank here, it is fitted to what is
-/// allowed (retarget.hpp), held in memory, and a note says so. With `request.force` whatever is wrong becomes
-/// a note, and the launch binds nothing at worst. Else throws as load_plan, retarget and launch_of do.
+/// Reads the plan at `request.plan_path`. Where it does not hold here (see holds()), or was made on a machine
+/// of another class by what /proc and /sys say at a glance, it is fitted to what is allowed and to the ranks
+/// that run here (retarget.hpp), held in memory, and a note says so. A rank that Slurm has bound to CPUs of
+/// its own keeps these and shares them out between its two sides. With `request.force` a plan of another
+/// class is fitted too, whatever else is wrong becomes a note, and the launch binds nothing. Else throws as
+/// load_plan, retarget and launch_of do.
 Launch launch_here(const LaunchRequest& request, const Environment& environment);
 
 }  // namespace zf

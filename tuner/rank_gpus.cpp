@@ -193,17 +193,17 @@ RankGpus rank_gpus(const Environment& environment, const Topology& topology, int
   return with_notes(found);
 }
 
-RankGpus moved_gpus(const Environment& environment, const Topology& topology, const Plan& plan) {
-  std::vector<std::optional<Found>> found(plan.ranks.size());
+RankGpus moved_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks) {
+  std::vector<std::optional<Found>> found(static_cast<std::size_t>(ranks));
   const auto slurm = topology.is_this_machine ? slurm_gpus(environment) : std::nullopt;
-  if (slurm && slurm->ids.size() >= plan.ranks.size()) {
+  if (slurm && slurm->ids.size() >= found.size()) {
     const Lookup lookup(environment, topology);
     for (std::size_t rank = 0; rank < found.size(); ++rank) {
       found[rank] = lookup.of_step(rank);
     }
     return with_notes(found);
   }
-  for (std::size_t rank = 0; rank < found.size(); ++rank) {
+  for (std::size_t rank = 0; rank < std::min(found.size(), plan.ranks.size()); ++rank) {
     const auto& planned = plan.ranks[rank].gpu;
     if (!planned) continue;
     const auto here = std::find_if(topology.gpus.begin(), topology.gpus.end(),

@@ -30,9 +30,10 @@ struct RankGpus {
 /// Topology::is_this_machine): PCI order there.
 RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks);
 
-/// The GPUs of a plan that moves to this allocation, the same for every process that asks: those of
-/// SLURM_STEP_GPUS (this machine only) where it names enough of them, else the plan's own as far as they are
-/// here. A task's own list of visible devices is not asked: each rank would see another one.
-RankGpus moved_gpus(const Environment& environment, const Topology& topology, const Plan& plan);
+/// The GPUs of the ranks of a plan that moves to this allocation, the same for every process that asks: those
+/// of SLURM_STEP_GPUS (this machine only) where it names enough of them, else the plan's own as far as they
+/// are here, and unknown for ranks that the plan has not. A task's own list of visible devices is not asked:
+/// each rank would see another one.
+RankGpus moved_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks);
 
 }  // namespace zf

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.hpp"
+#include "plan/plan_check.hpp"
 #include "tuner/assemble.hpp"
+#include "tuner/deepspeed_homes.hpp"
 #include "tuner/fingerprint.hpp"
 #include "tuner/rank_homes.hpp"
 
@@ -39,32 +42,68 @@ Machine with_memory_tier(const Plan& plan, Machine machine) {
   return machine;
 }
 
+/// Homes and their split; the latter as the plan intends it.
+struct Placed {
+  RankHomes ranks;
+  Split split;
+};
+
+Placed placed(RankHomes ranks, const Intent& intent) {
+  std::size_t cores = ranks.homes.front().cores.size();
+  for (const Home& home : ranks.homes) cores = std::min(cores, home.cores.size());
+  Split split = split_of(ranks.homes, shape_of(intent, static_cast<int>(cores)));
+  return {std::move(ranks), std::move(split)};
+}
+
+/// Free where that is something DeepSpeed can be told, or nobody asks for it.
+Placed placed(const Machine& machine, const RankGpus& gpus, const Intent& intent) {
+  Placed free = placed(rank_homes(machine, gpus), intent);
+  if (!intent.for_deepspeed || deepspeed_objection(free.split, machine.topology).empty()) return free;
+  return placed(deepspeed_rank_homes(machine, gpus), intent);
+}
+
 }  // namespace
 
-Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus) {
-  const auto differences = class_differences(plan.machine, machine_class_of(present.topology));
-  if (!differences.empty()) {
-    throw Error(Exit::stale_plan,
-                fmt::format("the plan is for machines of another class: {}", fmt::join(differences, "; ")),
-                "make a plan here with zf-tune, or start anyway with --force");
+Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus, const RetargetWishes& wishes) {
+  const std::string differences =
+      fmt::format("{}", fmt::join(class_differences(plan.machine, machine_class_of(present.topology)), "; "));
+  if (!differences.empty() && !wishes.any_class) {
+    throw Error(Exit::stale_plan, fmt::format("the plan is for machines of another class: {}", differences),
+                "make a plan here with zf-tune, or take its shares all the same with --force");
   }
   const Machine machine = with_memory_tier(plan, present);
-  RankHomes ranks = rank_homes(machine, gpus);
-  const std::vector<Home>& homes = ranks.homes;
-  std::size_t cores = homes.front().cores.size();
-  for (const Home& home : homes) cores = std::min(cores, home.cores.size());
-  const Split split = split_of(homes, shape_of(plan.intent, static_cast<int>(cores)));
+  Intent intent = plan.intent;
+  intent.for_deepspeed = intent.for_deepspeed || wishes.for_deepspeed;
+  Placed here = placed(machine, gpus, intent);
 
   Choice choice = plan.choice;
   choice.pool_threads = 0;
-  for (const RankSplit& rank : split.ranks) {
+  for (const RankSplit& rank : here.split.ranks) {
     choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
   }
-  Plan moved = assemble(plan.made, machine, plan.workload, split, choice, plan.evidence, plan.warnings,
-                        std::move(ranks.notes));
-  moved.intent = plan.intent;
+  Workload workload = plan.workload;
+  workload.ranks = static_cast<int>(gpus.gpus.size());
+  std::vector<std::string> warnings = plan.warnings;
+  if (workload.ranks != plan.workload.ranks) {
+    warnings.push_back(
+        fmt::format("made for {} ranks on this node and fitted to {}", plan.workload.ranks, workload.ranks));
+  }
+  if (!differences.empty()) {
+    warnings.push_back(fmt::format("made for machines of another class: {}", differences));
+  }
+  Plan moved = assemble(plan.made, machine, workload, here.split, choice, plan.evidence, std::move(warnings),
+                        std::move(here.ranks.notes));
+  moved.intent = intent;
   moved.trial = plan.trial;
   return moved;
+}
+
+Plan plan_of_rank(const Plan& plan, int rank) {
+  Plan alone = plan;
+  alone.ranks = {binding_of(plan, rank)};
+  alone.ranks.front().rank = 0;
+  alone.workload.ranks = 1;
+  return alone;
 }
 
 }  // namespace zf

@@ -81,6 +81,7 @@ BoundPlan find_binding(const char* plan_path, int rank, const Environment& envir
   BoundPlan found;
   found.path = path_of(plan_path, environment);
   const Plan plan = load(found.path);
+  found.foreign = foreign_machine(plan.machine, read_machine_glance(SysRoot()));
   found.binding = binding_of(plan, rank_of(plan, found.path, rank, environment));
   return found;
 }
@@ -110,6 +111,11 @@ void check_binding(const BoundPlan& plan, const Allowed& allowed) {
         fmt::format("{}: memory nodes {} of rank {}'s optimizer are not available here (there are {})",
                     plan.path, print(missing), plan.binding.rank, print(allowed.mems)),
         next);
+  }
+  if (plan.foreign) {
+    throw Refusal(ZF_ERROR_PLAN,
+                  fmt::format("{}: it was made on a machine of another class: {}", plan.path, *plan.foreign),
+                  "make a plan here with zf-tune, or start under `zf-tune exec --force`, which fits it");
   }
 }
 

@@ -13,6 +13,7 @@ namespace zf {
 struct BoundPlan {
   std::string path;  ///< for messages
   RankBinding binding;
+  std::optional<std::string> foreign = {};  ///< how it is of another machine; absent: it may be of this one
 };
 
 /// ZF_TUNE=off: no plan, but the CPUs that the calling thread may use, shared with training. Else `plan_path`
@@ -25,7 +26,8 @@ BoundPlan find_binding(const char* plan_path, int rank, const Environment& envir
 /// `zf-tune exec` holds the training CPUs only. (The worker widens its own, and reads it back.)
 Allowed allowed_to_optimizer();
 
-/// Throws Refusal(ZF_ERROR_PLAN) that names the CPUs or nodes of the plan that are not there.
+/// Throws Refusal(ZF_ERROR_PLAN) that names the CPUs or nodes of the plan that are not there, or what else
+/// makes this another machine than the plan's.
 void check_binding(const BoundPlan& plan, const Allowed& allowed);
 
 /// Throws Refusal(ZF_ERROR_SYSTEM) when an arena of this size cannot live here: beyond the job's memory limit

@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <array>
 #include <charconv>
 #include <initializer_list>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -34,6 +36,36 @@ std::optional<FromVariable> first_number(const Environment& environment,
     return FromVariable{value, name};
   }
   return std::nullopt;
+}
+
+/// The `index`-th count of "4(x2),1".
+std::optional<int> count_on_node(std::string_view counts, int index) {
+  while (!counts.empty()) {
+    int count = 0;
+    int nodes = 1;
+    const char* const end = counts.data() + counts.size();
+    const char* rest = std::from_chars(counts.data(), end, count).ptr;
+    if (count < 1) return std::nullopt;
+    if (constexpr std::string_view times = "(x"; std::string_view(rest, end).starts_with(times)) {
+      rest = std::from_chars(rest + times.size(), end, nodes).ptr;
+      if (rest == end || *rest++ != ')') return std::nullopt;
+    }
+    if (index < nodes) return count;
+    index -= nodes;
+    if (rest != end && *rest++ != ',') return std::nullopt;
+    counts = std::string_view(rest, end);
+  }
+  return std::nullopt;
+}
+
+/// Tasks of this step on this node.
+std::optional<FromVariable> slurm_tasks(const Environment& environment) {
+  constexpr const char* name = "SLURM_STEP_TASKS_PER_NODE";
+  const auto counts = environment.get(name);
+  const auto node = first_number(environment, {"SLURM_NODEID"}, 0);
+  if (!counts || !node) return std::nullopt;
+  const auto count = count_on_node(*counts, node->value);
+  return count ? std::optional(FromVariable{*count, name}) : std::nullopt;
 }
 
 }  // namespace
@@ -99,6 +131,38 @@ std::optional<VisibleDevices> visible_devices(const Environment& environment) {
     break;
   }
   return hip;
+}
+
+std::optional<FromVariable> launched_ranks(const Environment& environment) {
+  const auto rank = local_rank(environment);
+  if (!rank) return std::nullopt;
+  if (rank->variable == "SLURM_LOCALID") return slurm_tasks(environment);
+  constexpr std::array<std::pair<const char*, const char*>, 5> kCounts{
+      {{"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+       {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+       {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+       {"MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
+       {"PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"}}};
+  for (const auto& [of_rank, count] : kCounts) {
+    if (rank->variable == of_rank) return first_number(environment, {count}, 1);
+  }
+  return std::nullopt;
+}
+
+bool slurm_binds_each_task(const Environment& environment, int tasks) {
+  const std::string type = environment.get("SLURM_CPU_BIND_TYPE").value_or("");
+  if (type.empty() || type.starts_with("none")) return false;
+  const std::string list = environment.get("SLURM_CPU_BIND_LIST").value_or("");
+  if (list.empty()) return true;  // --cpu-bind=rank and the like need none
+  std::set<std::string_view> masks;
+  std::string_view rest = list;
+  for (int task = 0; task < tasks; ++task) {
+    if (rest.empty()) return false;  // fewer than tasks: another launcher's ranks within one of Slurm's tasks
+    const auto comma = rest.find(',');
+    if (!masks.insert(rest.substr(0, comma)).second) return false;
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+  }
+  return true;
 }
 
 std::optional<FromVariable> local_rank_count(const Environment& environment) {

@@ -38,6 +38,15 @@ struct FromVariable {
 /// with the variable when its value is no number of 0 and up.
 std::optional<FromVariable> local_rank(const Environment& environment);
 
+/// How many ranks the launcher that named local_rank() has started on this node: LOCAL_WORLD_SIZE,
+/// SLURM_STEP_TASKS_PER_NODE ("4(x2),1", of which SLURM_NODEID is ours), OMPI_COMM_WORLD_LOCAL_SIZE,
+/// MPI_LOCALNRANKS, MV2_COMM_WORLD_LOCAL_SIZE, PMI_LOCAL_SIZE. Absent: it does not say, or nothing does.
+std::optional<FromVariable> launched_ranks(const Environment& environment);
+
+/// Whether Slurm has bound each of so many tasks of this node to CPUs of its own (SLURM_CPU_BIND_TYPE and
+/// _LIST, which task/affinity sets): then none of them sees what the others have.
+bool slurm_binds_each_task(const Environment& environment, int tasks);
+
 /// The GPUs that the job may see, as the variable names them: indexes or UUIDs.
 struct VisibleDevices {
   std::vector<std::string> ids;  ///< empty: the variable hides them all ("", "-1", "NoDevFiles")

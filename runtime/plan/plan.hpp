@@ -58,6 +58,7 @@ struct Intent {
   double idle_fraction = 0;      ///< of a home's cores: left to neither side
   std::optional<int>
       pool_kind;  ///< CPU kind (hwloc's, 0: the slowest) that the pool's cores are of; absent: any
+  bool for_deepspeed = false;  ///< kept to what DeepSpeed can be told
   bool operator==(const Intent&) const = default;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "os/allowed.hpp"
+#include "os/machine_glance.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {
@@ -28,6 +29,11 @@ using Difference = std::string;
 
 /// Empty: every rank of the plan may run here.
 std::vector<Difference> differences_from_allowed(const Plan& plan, const Allowed& allowed);
+
+/// How this machine is another one than the plan's, in words, as far as a glance tells: another CPU model,
+/// CPUs that the plan's machine had and this one has not, offline ones aside. Absent: it may be of the plan's
+/// class.
+std::optional<Difference> foreign_machine(const MachineClass& planned, const MachineGlance& present);
 
 /// The entry for a local rank. Throws Error(usage) that names the ranks there are.
 const RankBinding& binding_of(const Plan& plan, int rank);

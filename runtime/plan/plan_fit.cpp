@@ -50,6 +50,16 @@ std::vector<Difference> differences_from_allowed(const Plan& plan, const Allowed
   return differences;
 }
 
+std::optional<Difference> foreign_machine(const MachineClass& planned, const MachineGlance& present) {
+  if (!planned.model.empty() && !present.cpu_model.empty() && planned.model != present.cpu_model) {
+    return fmt::format("CPU model: {} in the plan, {} here", planned.model, present.cpu_model);
+  }
+  if (const CpuSet gone = planned.cpus - present.present; !present.present.empty() && !gone.empty()) {
+    return fmt::format("CPUs {} in the plan, {} here", print(planned.cpus), print(present.present));
+  }
+  return std::nullopt;
+}
+
 const RankBinding& binding_of(const Plan& plan, int rank) {
   const auto found = std::find_if(plan.ranks.begin(), plan.ranks.end(),
                                   [&](const RankBinding& r) { return r.rank == rank; });

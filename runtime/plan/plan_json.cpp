@@ -92,12 +92,13 @@ Object print_intent(const Intent& intent) {
                 {"reserved_fraction", intent.reserved_fraction},
                 {"idle_fraction", intent.idle_fraction}};
   if (intent.pool_kind) object["pool_kind"] = *intent.pool_kind;
+  if (intent.for_deepspeed) object["for"] = "deepspeed";
   return object;
 }
 Intent read_intent(const Field& field) {
-  field.object(
-      {"placement", "pool_pus_per_core", "pool_cores", "reserved_fraction", "idle_fraction", "pool_kind"},
-      {"pool_kind"});
+  field.object({"placement", "pool_pus_per_core", "pool_cores", "reserved_fraction", "idle_fraction",
+                "pool_kind", "for"},
+               {"pool_kind", "for"});
   Intent intent;
   intent.placement = placement_of(field["placement"]);
   intent.pool_pus_per_core = field["pool_pus_per_core"].integer(0, kMaxInt);
@@ -105,6 +106,10 @@ Intent read_intent(const Field& field) {
   intent.reserved_fraction = field["reserved_fraction"].number();
   intent.idle_fraction = field["idle_fraction"].number();
   if (field.has("pool_kind")) intent.pool_kind = field["pool_kind"].integer(0, kMaxInt);
+  if (field.has("for")) {
+    field["for"].one_of({"deepspeed"});
+    intent.for_deepspeed = true;
+  }
   return intent;
 }
 

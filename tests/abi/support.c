@@ -76,15 +76,16 @@ const char* write_file(const char* text) {
   return path;
 }
 
-const char* write_plan_for(const char* training, const char* optimizer, int shared, int optimizer_threads,
-                           double perc) {
+/* A plan of a machine that has the CPUs 0 to last_cpu. */
+static const char* write_plan_of(const char* model, int last_cpu, const char* training, const char* optimizer,
+                                 int shared, int optimizer_threads, double perc) {
   static const char kPlan[] =
       "{ \"schema\": \"zf-plan/1\",\n"
       "  \"made\": { \"by\": \"a test\", \"at\": \"2026-11-20T21:00:00Z\", \"host\": \"h\", \"command\": "
       "\"c\" },\n"
-      "  \"machine\": { \"fingerprint\": \"0123456789abcdef\", \"model\": \"any\", \"packages\": 1,\n"
-      "    \"numa_nodes\": 1, \"cores\": 8192, \"pus\": 8192, \"cpus\": \"0-8191\" },\n"
-      "  \"allocation\": { \"fingerprint\": \"0123456789abcdef\", \"cpus\": \"0-8191\", \"mems\": \"0\" },\n"
+      "  \"machine\": { \"fingerprint\": \"0123456789abcdef\", \"model\": \"%s\", \"packages\": 1,\n"
+      "    \"numa_nodes\": 1, \"cores\": %d, \"pus\": %d, \"cpus\": \"0-%d\" },\n"
+      "  \"allocation\": { \"fingerprint\": \"0123456789abcdef\", \"cpus\": \"0-%d\", \"mems\": \"0\" },\n"
       "  \"workload\": { \"name\": \"w\", \"params\": 1000, \"ranks\": 1, \"update_interval\": 1 },\n"
       "  \"intent\": { \"placement\": \"compact\", \"pool_pus_per_core\": 1, \"pool_cores\": 1,\n"
       "    \"reserved_fraction\": 0.5, \"idle_fraction\": 0 },\n"
@@ -97,15 +98,22 @@ const char* write_plan_for(const char* training, const char* optimizer, int shar
       "    \"elements_per_rank\": 0, \"working_set_bytes_per_rank\": 0, \"scale\": 0, \"isa\": \"\",\n"
       "    \"noise_floor\": 0, \"accuracy_wanted\": 0, \"accuracy_reached\": 0,\n"
       "    \"candidates\": [], \"samples\": [] } }\n";
-  const size_t size = sizeof kPlan + strlen(training) + strlen(optimizer) + 64;
+  const size_t size = sizeof kPlan + strlen(model) + strlen(training) + strlen(optimizer) + 128;
   char* const text = malloc(size);
   CHECK(text != NULL);
-  snprintf(text, size, kPlan, training, optimizer, shared ? 0 : 1, perc, shared ? "true" : "false",
-           optimizer_threads);
+  snprintf(text, size, kPlan, model, last_cpu + 1, last_cpu + 1, last_cpu, last_cpu, training, optimizer,
+           shared ? 0 : 1, perc, shared ? "true" : "false", optimizer_threads);
   const char* const path = write_file(text);
   free(text);
   return path;
 }
+
+const char* write_plan_for(const char* training, const char* optimizer, int shared, int optimizer_threads,
+                           double perc) {
+  return write_plan_of("", MAX_CPUS * 2 - 1, training, optimizer, shared, optimizer_threads, perc);
+}
+
+const char* write_plan_of_model(const char* model) { return write_plan_of(model, 0, "0", "0", 1, 1, 0.5); }
 
 const char* write_plan(enum plan_kind kind, const char** optimizer) {
   static int cpus[MAX_CPUS];
@@ -114,7 +122,8 @@ const char* write_plan(enum plan_kind kind, const char** optimizer) {
   char* const training = list_of(cpus, shared ? count : 1);
   char* const rest = shared ? strdup(training) : list_of(cpus + 1, count - 1);
   const double perc = ((shared ? (double)count : 1.0) - 0.5) / (double)count;
-  const char* const path = write_plan_for(training, rest, shared, (int)(shared ? count : count - 1), perc);
+  const char* const path =
+      write_plan_of("", cpus[count - 1], training, rest, shared, (int)(shared ? count : count - 1), perc);
   free(training);
   if (optimizer != NULL) {
     *optimizer = rest;

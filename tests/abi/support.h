@@ -45,9 +45,12 @@ enum plan_kind { PLAN_SPLIT, PLAN_SHARED };
  * shared. Returns its path; *optimizer (may be NULL) is the optimizer's CPUs as the kernel prints them. */
 const char* write_plan(enum plan_kind kind, const char** optimizer);
 
-/* The same with CPU lists of one's own, to be refused. */
+/* The same with CPU lists of one's own, of a machine with thousands of CPUs: to be refused. */
 const char* write_plan_for(const char* training, const char* optimizer, int shared, int optimizer_threads,
                            double perc);
+
+/* A plan that was made on a machine with this CPU model. */
+const char* write_plan_of_model(const char* model);
 
 /* Writes `text` to a temporary file that is gone at exit, and returns its path. */
 const char* write_file(const char* text);

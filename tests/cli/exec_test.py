@@ -132,8 +132,30 @@ class Exec(CommandTest):
         self.make_foreign_plan()
         result = self.run_exec(*CPUS_ALLOWED, plan="foreign.json", options=["--force"])
         self.assert_exit(result, DONE)
-        self.assertEqual(parse_cpus(result.stdout.split()[1]), os.sched_getaffinity(0))
-        self.assertTrue(result.stderr, "forced, and not a word about it")
+        self.assertLessEqual(parse_cpus(result.stdout.split()[1]), os.sched_getaffinity(0))
+        self.assertIn("is fitted to the CPUs allowed here", result.stderr)
+
+    def test_forced_plan_that_cannot_be_fitted_binds_nothing_and_tells_nothing(self):
+        self.need_two_cpus()
+        self.make_plan("--ranks", "2", name="two.json")
+        one = str(min(os.sched_getaffinity(0)))
+        show = "grep Cpus_allowed_list /proc/self/status; env | grep -E '^(ZF_|OMP_NUM|MKL_NUM)'; true"
+        result = self.run_exec("sh", "-c", show, plan="two.json", options=["--force", "--rank", "1"],
+                               before=["taskset", "-c", one])
+        self.assert_exit(result, DONE)
+        self.assertEqual(result.stdout.split(), ["Cpus_allowed_list:", one])
+        self.assertIn("bound to nothing", result.stderr)
+
+    def test_plan_for_other_ranks_is_fitted_to_those_that_run(self):
+        self.need_two_cpus()
+        self.make_plan("--ranks", "1", name="one.json")
+        for rank in "01":
+            result = self.run_exec("sh", "-c", "echo $ZF_RANK; grep -c '\"rank\":' $ZF_PLAN", plan="one.json",
+                                   before=["env", f"LOCAL_RANK={rank}", "LOCAL_WORLD_SIZE=2"])
+            self.assert_exit(result, DONE)
+            self.assertEqual(result.stdout.split(), [rank, "2"])
+            self.assertIn("made for 1 rank and CPUs", result.stderr)
+            self.assertIn("is fitted to 2 ranks and the CPUs allowed here", result.stderr)
 
     def test_plan_is_fitted_to_a_narrower_mask(self):
         self.need_two_cpus()

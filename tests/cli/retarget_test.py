@@ -40,6 +40,28 @@ class Retarget(CommandTest):
     def test_fewer_cores_than_ranks_are_refused(self):
         self.assert_refused(self.retarget(*NODE, "--allowed", "7"), INFEASIBLE)
 
+    def test_another_class_can_be_forced(self):
+        self.assert_exit(self.retarget("--topology", "pack:1 [numa(memory=256GiB)] core:24 pu:1", "--force"), DONE)
+        moved = self.read_plan("moved.json")
+        self.assert_sound(moved, set(range(24)))
+        self.assertIn("packages: 2 in the plan, 1 here", moved["warnings"][-1])
+
+    def test_other_ranks_share_all_there_is(self):
+        self.assert_exit(self.retarget(*NODE, "--ranks", "4"), DONE)
+        moved = self.read_plan("moved.json")
+        self.assert_sound(moved, set(range(48)))
+        self.assertEqual(len(moved["ranks"]), 4)
+        self.assertIn("made for 2 ranks on this node and fitted to 4", moved["warnings"])
+
+    def test_deepspeed_users_get_an_answer_in_the_next_allocation_too(self):
+        node = ("--topology", "pack:2 [numa(memory=256GiB)] core:32 pu:1")
+        mask = ("--allowed", "0,4-11,21-26,30-46")
+        for made, moved, answer in (((), (), INFEASIBLE), ((), ("--for", "deepspeed"), DONE),
+                                    (("--for", "deepspeed"), (), DONE)):
+            with self.subTest(made=made, moved=moved):
+                self.make_plan(*node, "--ranks", "2", *made)
+                self.assert_exit(self.retarget(*node, *mask, *moved), DONE)
+                self.assert_exit(self.run_tune("export", "moved.json", "--for", "deepspeed"), answer)
+
     def test_what_the_plan_already_says_is_not_said_again(self):
-        self.assert_refused(self.retarget(*NODE, "--ranks", "4"), USAGE, "--ranks")
         self.assert_refused(self.retarget(*NODE, "--params", "7B"), USAGE, "--params")

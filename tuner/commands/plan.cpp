@@ -25,6 +25,8 @@ CommandSpec spec() {
           "allocation; else half of each home for either side.",
           with_machine_options({
               {"from", 0, "FILE", "a plan made on a machine of this class, whatever CPUs it had there"},
+              {"force", 0, "",
+               "with --from: also on a machine of another class, whose differences become a warning"},
               {"output", 'o', "FILE", "where the plan goes, - for standard output (default: plan.json)"},
               ranks_option(),
               {"params", 'p', "COUNT",
@@ -72,21 +74,23 @@ Plan unmeasured(const Arguments& arguments) {
   for (const RankSplit& rank : split.ranks) {
     choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
   }
-  return assemble(provenance_of(command_line()), machine, {"params", params, ranks.count, 1}, split, choice,
-                  {}, machine.topology.missing, std::move(placed.notes));
+  Plan plan = assemble(provenance_of(command_line()), machine, {"params", params, ranks.count, 1}, split,
+                       choice, {}, machine.topology.missing, std::move(placed.notes));
+  plan.intent.for_deepspeed = deepspeed;
+  return plan;
 }
 
 Plan fitted(const Arguments& arguments, const std::string& from) {
-  for (const char* const option : {"ranks", "params", "for"}) {
-    if (!arguments.has(option)) continue;
-    throw Error(
-        Exit::usage,
-        fmt::format("zf-tune plan: --{} cannot go with --from, which keeps what its plan has", option),
-        fmt::format("leave --{} out, or make a new plan", option));
+  if (arguments.has("params")) {
+    throw Error(Exit::usage, "zf-tune plan: --params cannot go with --from, which keeps what its plan has",
+                "leave --params out, or make a new plan");
   }
+  const RetargetWishes wishes{arguments.has("force"), for_deepspeed(arguments)};
   const Plan plan = load_plan(from);
   const Machine machine = read_machine(machine_source(arguments));
-  return retarget(plan, machine, moved_gpus(Environment::of_this_process(), machine.topology, plan));
+  const int ranks = ranks_argument(arguments).value_or(plan.workload.ranks);
+  return retarget(plan, machine, moved_gpus(Environment::of_this_process(), machine.topology, plan, ranks),
+                  wishes);
 }
 
 Exit run(const Arguments& arguments) {

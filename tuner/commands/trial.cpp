@@ -86,7 +86,8 @@ RankHomes homes_for(const Plan& plan, const std::string& path, const Machine& ma
     throw Error(Exit::stale_plan, fmt::format("{} is of another machine: {}", path, differences.front()),
                 "make a plan here with zf-tune");
   }
-  return rank_homes(machine, moved_gpus(Environment::of_this_process(), machine.topology, plan));
+  return rank_homes(machine,
+                    moved_gpus(Environment::of_this_process(), machine.topology, plan, plan.workload.ranks));
 }
 
 Exit run(const Arguments& arguments) {

@@ -244,8 +244,9 @@ Exit run(const Arguments& arguments) {
   std::vector<std::string> warnings = job.warnings;
   for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));
 
-  const Plan plan = assemble(provenance_of(command_line()), job.machine, job.workload, chosen, choice,
-                             std::move(result.evidence), std::move(warnings), job.placed.notes);
+  Plan plan = assemble(provenance_of(command_line()), job.machine, job.workload, chosen, choice,
+                       std::move(result.evidence), std::move(warnings), job.placed.notes);
+  plan.intent.for_deepspeed = deepspeed;
   output.write(plan);
   report.write(plan, &job.machine.topology);
   if (!quiet) fmt::print(stderr, "\n{}", explain(plan));

@@ -91,15 +91,18 @@ void bind_task(spank_t spank, const Settings& settings) {
   std::uint32_t job = 0;
   std::uint32_t step = 0;
   int task = 0;
+  std::uint32_t tasks = 0;
   if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
       spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS ||
-      spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS || step >= SLURM_MAX_NORMAL_STEP_ID) {
+      spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS ||
+      step >= SLURM_MAX_NORMAL_STEP_ID) {
     return;  // a batch script starts the ranks, and is none
   }
   const std::filesystem::path plan = plan_of(environment, settings.run, job);
   if (plan.empty()) return;
 
-  zf::Launch launch = zf::launch_here({plan, task, true}, environment);
+  zf::Launch launch = zf::launch_here({plan, task, true, static_cast<int>(tasks)}, environment);
   zf::apply(launch, true);
   for (const auto& [name, value] : launch.set) spank_setenv(spank, name.c_str(), value.c_str(), 1);
   for (const std::string& note : launch.notes) slurm_spank_log("zf-tune: %s", note.c_str());

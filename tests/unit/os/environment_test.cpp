@@ -87,6 +87,50 @@ TEST(Environment, HiddenDevicesAreNoCount) {
   EXPECT_EQ(count->variable, "ROCR_VISIBLE_DEVICES");
 }
 
+int ranks_launched(std::map<std::string, std::string> variables) {
+  const auto count = launched_ranks(with(std::move(variables)));
+  return count ? count->value : 0;
+}
+
+TEST(Environment, TheLauncherOfTheRankCountsTheRanks) {
+  EXPECT_EQ(ranks_launched({{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}}), 4);
+  EXPECT_EQ(ranks_launched({{"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}}), 3);
+  EXPECT_EQ(ranks_launched({{"LOCAL_WORLD_SIZE", "4"}}), 0) << "there is no rank";
+  EXPECT_EQ(ranks_launched({{"LOCAL_RANK", "0"},
+                            {"SLURM_LOCALID", "0"},
+                            {"SLURM_STEP_TASKS_PER_NODE", "1"},
+                            {"SLURM_NODEID", "0"}}),
+            0)
+      << "torchrun's ranks within one task";
+}
+
+TEST(Environment, SlurmCountsTheTasksOfEachNode) {
+  const auto on_node = [](const char* node, const char* counts) {
+    return ranks_launched(
+        {{"SLURM_LOCALID", "0"}, {"SLURM_NODEID", node}, {"SLURM_STEP_TASKS_PER_NODE", counts}});
+  };
+  EXPECT_EQ(on_node("0", "2"), 2);
+  EXPECT_EQ(on_node("0", "4(x2),1"), 4);
+  EXPECT_EQ(on_node("1", "4(x2),1"), 4);
+  EXPECT_EQ(on_node("2", "4(x2),1"), 1);
+  EXPECT_EQ(on_node("3", "4(x2),1,8"), 8);
+  EXPECT_EQ(on_node("4", "4(x2),1,8"), 0) << "there is no such node";
+  for (const char* broken : {"", ",", "x", "4(", "4(x", "4(x2", "0", "-1", "4;1"})
+    EXPECT_EQ(on_node("1", broken), 0) << broken;
+}
+
+TEST(Environment, SlurmsOwnBindingIsSeen) {
+  const auto is_bound = [](const char* type, const char* list, int tasks = 2) {
+    return slurm_binds_each_task(with({{"SLURM_CPU_BIND_TYPE", type}, {"SLURM_CPU_BIND_LIST", list}}), tasks);
+  };
+  EXPECT_TRUE(is_bound("mask_cpu:", "0x1,0x2"));
+  EXPECT_TRUE(is_bound("rank", ""));
+  EXPECT_FALSE(is_bound("none", ""));
+  EXPECT_FALSE(is_bound("mask_cpu:", "0x3,0x3")) << "they share them";
+  EXPECT_FALSE(is_bound("mask_cpu:", "0x3")) << "torchrun's ranks within one task";
+  EXPECT_FALSE(slurm_binds_each_task(Environment(), 2));
+}
+
 TEST(Environment, OfThisProcess) {
   ::setenv("ZF_TEST_VARIABLE", "a=b", 1);
   EXPECT_EQ(Environment::of_this_process().get("ZF_TEST_VARIABLE"), "a=b");

@@ -158,6 +158,19 @@ TEST(PlanFit, APlanFitsItsOwnAllocation) {
   EXPECT_TRUE(differences_from_allowed(make_plan(), allowed).empty());
 }
 
+TEST(PlanFit, AnotherMachineIsNoticedAtAGlance) {
+  const Plan plan = make_plan();
+  MachineGlance here{plan.machine.model, plan.machine.cpus};
+  EXPECT_FALSE(foreign_machine(plan.machine, here));
+  here.present.insert(Pu{9999});
+  EXPECT_FALSE(foreign_machine(plan.machine, here)) << "offline when the plan was made";
+  EXPECT_FALSE(foreign_machine(plan.machine, {})) << "nothing is known";
+  here.cpu_model = "Z80";
+  EXPECT_THAT(foreign_machine(plan.machine, here).value_or(""), HasSubstr("Z80 here"));
+  here = {plan.machine.model, {Pu{0}}};
+  EXPECT_THAT(foreign_machine(plan.machine, here).value_or(""), HasSubstr("in the plan, 0 here"));
+}
+
 TEST(PlanFit, EveryDifferenceIsNamedWithItsReason) {
   Allowed allowed;
   allowed.cpus = cpus("0,4-10,21,31-41,43-46");

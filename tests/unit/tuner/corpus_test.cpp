@@ -99,7 +99,7 @@ void expect_sound_plan(const CorpusCase& c) {
 
   Machine whole = c.machine;
   whole.allowed = allowed_from(allowed_inputs_of(whole.topology));
-  const Plan moved = retarget(plan, whole, moved_gpus({}, whole.topology, plan));
+  const Plan moved = retarget(plan, whole, moved_gpus({}, whole.topology, plan, plan.workload.ranks));
   EXPECT_FALSE(find_violation(moved)) << "moved to the whole machine";
   EXPECT_TRUE(differences_from_allowed(moved, whole.allowed).empty());
 }

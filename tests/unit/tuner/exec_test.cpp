@@ -103,14 +103,52 @@ TEST(Exec, ARankIsHeldAgainstItsOwnCpusOnly) {
   EXPECT_EQ(print(launch.cpus), "8-11");
 }
 
-TEST(Exec, ForceGoesOnWithWhatIsAllowed) {
-  LaunchRequest request = kRequest;
-  request.force = true;
-  const Launch part = launch_of(two_ranks(), request, allowed("2-5"), environment({{"LOCAL_RANK", "0"}}));
-  EXPECT_EQ(print(part.cpus), "2-3");
-  EXPECT_THAT(part.notes, Contains(HasSubstr("going on")));
-  const Launch nothing = launch_of(two_ranks(), request, allowed("20"), environment({{"LOCAL_RANK", "0"}}));
-  EXPECT_TRUE(nothing.cpus.empty());
+bool holds_for(int rank, const char* cpus, int ranks = 2) {
+  return holds(two_ranks(), rank, ranks, allowed(cpus));
+}
+
+TEST(Exec, EveryRankComesToTheSameWhereAllSeeTheSame) {
+  EXPECT_TRUE(holds_for(0, "0-15") && holds_for(1, "0-15"));
+  EXPECT_FALSE(holds_for(0, "0-11") || holds_for(1, "0-11"))
+      << "were rank 0 to keep its place, rank 1's new one would lie in it";
+  EXPECT_FALSE(holds_for(0, "1-15"));
+}
+
+TEST(Exec, ARankThatSeesItsOwnAloneKeepsIt) {
+  EXPECT_TRUE(holds_for(0, "0-7") && holds_for(1, "8-15"));
+  EXPECT_FALSE(holds_for(1, "0-7"));
+  EXPECT_FALSE(holds_for(0, "0-8")) << "one CPU of rank 1";
+}
+
+TEST(Exec, APlanForOtherRanksDoesNotHold) {
+  EXPECT_FALSE(holds_for(0, "0-15", 1));
+  EXPECT_FALSE(holds_for(0, "0-15", 4));
+}
+
+TEST(Exec, AQuotaThatIsNewAndBelowTheThreadsCounts) {
+  Plan plan = two_ranks();
+  Allowed here = allowed("0-15");
+  here.cpu_quota = 15.5;
+  EXPECT_FALSE(holds(plan, 0, 2, here));
+  plan.allocation.cpu_quota = 15.5;
+  EXPECT_TRUE(holds(plan, 0, 2, here)) << "it was made under it";
+  here.cpu_quota = 16;
+  EXPECT_TRUE(holds(plan, 0, 2, here)) << "16 threads";
+}
+
+TEST(Exec, CountsTheRanksThatTheLauncherStarted) {
+  const auto count = [](std::map<std::string, std::string> variables,
+                        const LaunchRequest& request = kRequest) {
+    return rank_count_of(two_ranks(), request, Environment(std::move(variables)));
+  };
+  EXPECT_EQ(count({}), 2) << "as many as the plan has";
+  EXPECT_EQ(count({{"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "8"}}), 8);
+  EXPECT_EQ(count({{"LOCAL_RANK", "0"}}), 2);
+  LaunchRequest by_hand = kRequest;
+  by_hand.rank = 1;
+  EXPECT_EQ(count({{"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "8"}}, by_hand), 2);
+  by_hand.ranks = 4;
+  EXPECT_EQ(count({}, by_hand), 4);
 }
 
 TEST(Exec, SwitchesOff) {

@@ -177,7 +177,7 @@ TEST(RankGpus, AMovedPlanTakesTheStepsGpusElseItsOwn) {
   plan.ranks[0].gpu = RankGpu{"0000:81:00.0", Node{1}};
   plan.ranks[1].gpu = RankGpu{"0000:c4:00.0", Node{1}};
   const auto moved = [&](const Variables& variables) {
-    return moved_gpus(Environment(variables), four_gpus(), plan);
+    return moved_gpus(Environment(variables), four_gpus(), plan, 2);
   };
   EXPECT_THAT(buses(moved({})), ElementsAre("81", "-"));
   EXPECT_THAT(moved({}).notes, ElementsAre(HasSubstr("the plan's 0000:c4:00.0 is not here")));
@@ -186,7 +186,7 @@ TEST(RankGpus, AMovedPlanTakesTheStepsGpusElseItsOwn) {
               ElementsAre("04", "3b"));
   EXPECT_THAT(buses(moved({{"SLURM_STEP_GPUS", "0"}})), ElementsAre("81", "-")) << "too few for the plan";
   const Environment step(Variables{{"SLURM_STEP_GPUS", "0,1"}});
-  EXPECT_THAT(buses(moved_gpus(step, numbered_by_minor(), plan)), ElementsAre("81", "c1")) << "by minor";
+  EXPECT_THAT(buses(moved_gpus(step, numbered_by_minor(), plan, 2)), ElementsAre("81", "c1")) << "by minor";
 }
 
 constexpr std::chrono::milliseconds kDeadline{10'000};

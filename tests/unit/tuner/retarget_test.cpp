@@ -8,6 +8,7 @@
 #include "machines.hpp"
 #include "plan/plan_check.hpp"
 #include "tuner/assemble.hpp"
+#include "tuner/deepspeed_homes.hpp"
 
 namespace zf {
 namespace {
@@ -35,8 +36,9 @@ Plan plan_on(const Machine& machine, int ranks, const SplitShape& shape) {
 }
 
 /// Where no launcher says anything.
-Plan moved_to(const Machine& machine, const Plan& plan) {
-  return retarget(plan, machine, moved_gpus({}, machine.topology, plan));
+Plan moved_to(const Machine& machine, const Plan& plan, int ranks = 0, const RetargetWishes& wishes = {}) {
+  if (ranks == 0) ranks = plan.workload.ranks;
+  return retarget(plan, machine, moved_gpus({}, machine.topology, plan, ranks), wishes);
 }
 
 int pool_of(const Plan& plan, std::size_t rank) {
@@ -85,6 +87,57 @@ TEST(Retarget, OneCorePerRankIsShared) {
   EXPECT_THROW(moved_to(machine(kTwoSockets, "3"), plan), Error) << "two ranks on one core";
 }
 
+TEST(Retarget, OtherRanksShareAllThereIs) {
+  const Plan plan = plan_on(machine(kTwoSockets), 8, {2, 1, Placement::compact});
+  const Plan two = moved_to(machine(kTwoSockets), plan, 2);
+  EXPECT_FALSE(find_violation(two));
+  ASSERT_EQ(two.ranks.size(), 2u);
+  EXPECT_EQ(print(two.ranks[0].training.cpus | two.ranks[0].optimizer.cpus), "0-23");
+  EXPECT_EQ(pool_of(two, 0), 2) << "the knee";
+  EXPECT_THAT(two.warnings, testing::ElementsAre(HasSubstr("made for 8 ranks on this node and fitted to 2")));
+  const Plan sixteen = moved_to(machine(kTwoSockets), plan, 16);
+  EXPECT_FALSE(find_violation(sixteen));
+  EXPECT_EQ(sixteen.ranks.size(), 16u);
+}
+
+TEST(Retarget, OneRankAlone) {
+  Plan plan = plan_on(machine(kTwoSockets), 2, {8, 1, Placement::compact});
+  plan.ranks[1].gpu = RankGpu{"0000:81:00.0", Node{1}};
+  const Plan alone = plan_of_rank(plan, 1);
+  EXPECT_FALSE(find_violation(alone));
+  EXPECT_EQ(alone.ranks[0].gpu, plan.ranks[1].gpu);
+  const Plan moved = moved_to(machine(kTwoSockets, "30-41"), alone);
+  EXPECT_EQ(print(moved.ranks[0].training.cpus | moved.ranks[0].optimizer.cpus), "30-41");
+  EXPECT_TRUE(moved.warnings.empty());
+}
+
+TEST(Retarget, WhatDeepspeedCanBeToldStaysSo) {
+  constexpr const char* node = "pack:2 [numa(memory=64GiB)] core:32 pu:1";
+  Plan plan = plan_on(machine(node), 2, {16, 1, Placement::compact});
+  const Machine holes = machine(node, "0,4-11,21-26,30-46");
+  const auto is_told = [&](const Plan& moved) {
+    std::vector<Home> homes;
+    Split split;
+    for (const RankBinding& rank : moved.ranks) {
+      RankSplit sides;
+      sides.training = rank.training.cpus;
+      sides.optimizer = rank.optimizer.cpus;
+      sides.reserved_cores = static_cast<int>(rank.training.cpus.size());
+      sides.pool_cores = static_cast<int>(rank.optimizer.cpus.size());
+      sides.mems = rank.optimizer.mems;
+      sides.pool.assign(rank.optimizer.cpus.begin(), rank.optimizer.cpus.end());
+      split.ranks.push_back(sides);
+    }
+    return deepspeed_objection(split, holes.topology).empty();
+  };
+  EXPECT_FALSE(is_told(moved_to(holes, plan)));
+  const Plan asked = moved_to(holes, plan, 2, {.for_deepspeed = true});
+  EXPECT_TRUE(is_told(asked));
+  EXPECT_TRUE(asked.intent.for_deepspeed);
+  plan.intent.for_deepspeed = true;
+  EXPECT_TRUE(is_told(moved_to(holes, plan)));
+}
+
 TEST(Retarget, RanksStayWithTheirGpusAndTheNotesAreNew) {
   Machine node = machine(kTwoSockets);
   node.topology.gpus = {{"0000:81:00.0", "a GPU", parse_cpu_list("24-47", "test"), Node{1}}};
@@ -120,6 +173,17 @@ TEST(Retarget, AnotherClassIsRefusedWithTheDifferences) {
     EXPECT_EQ(error.exit(), Exit::stale_plan);
     EXPECT_THAT(error.what(), HasSubstr("cores: 48 in the plan, 64 here"));
   }
+}
+
+TEST(Retarget, AnotherClassMayBeForcedAndIsRemembered) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
+  const Plan moved =
+      moved_to(machine("pack:2 [numa(memory=64GiB)] core:32 pu:1"), plan, 2, {.any_class = true});
+  EXPECT_FALSE(find_violation(moved));
+  EXPECT_EQ(moved.machine.cores, 64);
+  EXPECT_EQ(pool_of(moved, 0), 12);
+  EXPECT_THAT(moved.warnings,
+              testing::ElementsAre(HasSubstr("another class: cores: 48 in the plan, 64 here")));
 }
 
 }  // namespace

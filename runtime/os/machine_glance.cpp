@@ -1,0 +1,35 @@
+#include "os/machine_glance.hpp"
+
+#include <fstream>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+
+namespace zf {
+namespace {
+
+/// "model name\t: AMD EPYC …" of the first CPU.
+std::string cpu_model(const SysRoot& sysroot) {
+  std::ifstream cpuinfo(sysroot.path() / "proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {
+    if (!line.starts_with("model name")) continue;
+    const auto begin = line.find_first_not_of(" \t", line.find(':') + 1);
+    return begin == std::string::npos ? std::string() : line.substr(begin);
+  }
+  return {};
+}
+
+}  // namespace
+
+MachineGlance read_machine_glance(const SysRoot& sysroot) {
+  MachineGlance glance;
+  glance.cpu_model = cpu_model(sysroot);
+  try {
+    glance.present = parse_cpu_list(sysroot.read("/sys/devices/system/cpu/present").value_or(""), "present");
+  } catch (const Error&) {
+    // Unreadable in a strange container: not known.
+  }
+  return glance;
+}
+
+}  // namespace zf
