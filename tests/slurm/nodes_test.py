@@ -27,6 +27,24 @@ class Nodes(SlurmTest):
         taken = self.assert_each_rank_in_its_place(reports_in(said), {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}})
         self.assertEqual(taken, [{0, 4}, {3, 7}])
 
+    def test_ranks_that_slurm_has_bound_keep_its_cpus(self):
+        """task/affinity gives each task a mask of its own; no task may make do with a part of its part."""
+        said = self.in_guest("""
+            class_plan --ranks 4
+            as_user srun -N1 -n2 --exclusive -c4 zf-tune exec -- test-rank 2>&1""", "2ht")
+        self.assertEqual(self.cpus_in(said), [[0, 4, 1], [2, 6, 3]], "two cores each, of one the first PU")
+        self.assertIn("is fitted to the CPUs that Slurm gave to rank 1, 2-3,6-7 ", said)
+
+    def test_two_tasks_share_the_node_of_a_plan_for_four(self):
+        said = self.in_guest(f"class_plan --ranks 4; {RANKS} -c4 zf-tune exec -- test-rank 2>&1", "2ht")
+        self.assertEqual(self.cpus_in(said), [[0, 4, 1], [2, 6, 3]])
+        self.assertIn("made for 4 ranks and CPUs 0-7, is fitted to 2 ranks and the CPUs allowed here, 0-7\n", said)
+
+    def cpus_in(self, said: str) -> list[list[int]]:
+        """Each rank's training CPUs, then its optimizer's."""
+        return sorted(sorted(parse_cpus(report["training"])) + sorted(parse_cpus(report["optimizer"]))
+                      for report in reports_in(said))
+
     def test_sparse_mask_of_48_cpus(self):
         """What Slurm gave a job on a busy node, for a plan that was made on all of an idle one."""
         mask = "0,4-11,21-26,30-46"

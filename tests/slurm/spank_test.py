@@ -4,6 +4,7 @@ import unittest
 
 from lab import BUILD, HOME, kit_conf
 from slurm_case import RANKS, SHOW_RANK, SlurmTest, reports_in
+from zf_cli import parse_cpus
 
 PLUGIN = BUILD / "lib/zf_tune.so"
 
@@ -32,6 +33,15 @@ class Spank(SlurmTest):
             self.assertLessEqual(cpus, nodes[rank])
         for node in nodes:
             self.assertIn(f"preferred node: {node}\n", said)
+
+    def test_ranks_that_slurm_has_bound_keep_its_cpus(self):
+        said = self.in_guest("""
+            class_plan --ranks 4
+            as_user srun -N1 -n2 --exclusive -c4 --zf-tune test-rank 2>&1""", "2ht", **self.with_plugin())
+        taken = sorted(sorted(parse_cpus(report["training"]) | parse_cpus(report["optimizer"]))
+                       for report in reports_in(said))
+        self.assertEqual(taken, [[0, 1, 4], [2, 3, 6]])
+        self.assertIn("is fitted to the CPUs that Slurm gave to rank 1, 2-3,6-7 ", said)
 
     def test_plan_is_fitted_to_the_job(self):
         said = self.here("""
