@@ -49,7 +49,7 @@ std::vector<SplitShape> families_of(const std::vector<Home>& homes) {
   std::set<int> l3_groups;
   for (const Home& home : homes) {
     for (const HomeCore& core : home.cores) {
-      siblings = siblings || core.cpus.size() > 1;
+      siblings = siblings || (core.cpus.size() > 1 && !home.at_quota);
       kinds.insert(core.kind);
       l3_groups.insert(core.l3);
     }

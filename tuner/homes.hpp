@@ -24,7 +24,8 @@ struct HomeCore {
 struct Home {
   std::vector<HomeCore> cores;  ///< topological order, the rank's own node first
   NodeSet mems;  ///< allowed nodes with memory that its cores belong to; where there are none, see mems_of
-  bool shared = false;              ///< fewer than 2 cores: training and optimizer must share
+  bool shared = false;    ///< fewer than 2 cores: training and optimizer must share
+  bool at_quota = false;  ///< the CPU quota keeps no more threads busy than there are cores: no siblings' too
   std::optional<RankGpu> gpu = {};  ///< the rank's, where it is known
   CpuSet cpus() const;
 };

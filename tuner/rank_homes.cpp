@@ -33,15 +33,22 @@ void fit_to_quota(const Machine& machine, RankHomes& ranks) {
   const auto most = static_cast<std::size_t>(std::max<double>(kFewestCores, std::floor(each)));
   std::size_t idle = 0;
   for (Home& home : ranks.homes) {
+    home.at_quota = each < static_cast<double>(home.cpus().size());
     if (home.cores.size() <= most) continue;
     idle += home.cores.size() - most;
     home.cores.resize(most);
     home.mems = mems_of(home, machine.topology, allowed.mems);
   }
   if (idle == 0) return;
+  const std::string quota =
+      fmt::format("the CPU quota of {:.4g} ({})", *allowed.cpu_quota, allowed.cpu_quota_path);
+  const std::string left = fmt::format("{} allowed core{} left idle", idle, idle == 1 ? " is" : "s are");
   ranks.notes.push_back(
-      fmt::format("the CPU quota of {:.4g} ({}) keeps {} cores per rank busy: {} allowed core{} left idle",
-                  *allowed.cpu_quota, allowed.cpu_quota_path, most, idle, idle == 1 ? " is" : "s are"));
+      each < kFewestCores
+          ? fmt::format("{} is less than the {} cores per rank that keep its two sides apart: these will be "
+                        "throttled, and {}",
+                        quota, kFewestCores, left)
+          : fmt::format("{} keeps {} cores per rank busy: {}", quota, most, left));
 }
 
 void give_gpus(const Machine& machine, const RankGpus& gpus, RankHomes& ranks) {

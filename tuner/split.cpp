@@ -118,7 +118,8 @@ RankSplit split_home(const Home& home, const SplitShape& shape) {
     }
     // Siblings that the pool leaves out stay idle: beside a pool thread they would slow it down.
     const int siblings = static_cast<int>(pus.size());
-    const int threads = shape.pool_pus_per_core == 0 ? siblings : std::min(siblings, shape.pool_pus_per_core);
+    const int wished = home.at_quota ? 1 : shape.pool_pus_per_core;
+    const int threads = wished == 0 ? siblings : std::min(siblings, wished);
     split.pool.insert(split.pool.end(), pus.begin(), pus.begin() + threads);
   }
   split.training = CpuSet(std::move(training));

@@ -54,7 +54,8 @@ struct Split {
 /// home spans nodes). A spread pool takes them in turn from the end of each L3 group. A pool larger than the
 /// home's cores minus one is cut to that; at least one core always trains, unless the home is shared.
 /// Training gets the first `reserved_cores` of the rest. Siblings that the pool does not use stay idle: they
-/// are on neither side. Precondition: the shape is not unbound, which is no matter of one home.
+/// are on neither side; where the home is at its quota, it uses none. Precondition: the shape is not unbound,
+/// which is no matter of one home.
 RankSplit split_home(const Home& home, const SplitShape& shape);
 
 Split split_of(const std::vector<Home>& homes, const SplitShape& shape);

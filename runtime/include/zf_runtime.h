@@ -19,8 +19,8 @@
  * Threads. A handle may be used by several threads:
  * - zf_submit, zf_set_group, zf_buffer, zf_get_stats: at any time.
  * - zf_get_step, zf_set_step, zf_export_state, zf_import_state: at any time; ZF_ERROR_BUSY while work is
- *   under way. During these four, zf_submit, zf_set_group and zf_progress of other threads wait. The buffers
- *   are not locked: nobody writes parameters or moments during zf_export_state, nobody touches them during
+ *   under way. During these four, zf_submit and zf_set_group of other threads wait. The buffers are not
+ *   locked: nobody writes parameters or moments during zf_export_state, nobody touches them during
  *   zf_import_state.
  * - zf_wait, zf_progress: by one thread at a time (it may run beside the others).
  * - zf_norm: by any thread, but without a lock: after zf_wait for the ZF_NORM, and before the next ZF_NORM of

@@ -86,6 +86,7 @@ TEST(RankHomes, AQuotaLeavesTwoCoresToKeepTheSidesApart) {
   Machine node = machine({.packages = 2, .cores_per_l3 = 8}, {});
   node.allowed.cpu_quota = 0.5;
   EXPECT_THAT(cpus_of(placed(node, 2)), ElementsAre("0-1", "8-9"));
+  EXPECT_THAT(placed(node, 2).notes, ElementsAre(testing::HasSubstr("is less than the 2 cores per rank")));
   node.allowed = make_allowed(node.topology, "3,9");
   node.allowed.cpu_quota = 0.5;
   EXPECT_THAT(cpus_of(placed(node, 2)), ElementsAre("3", "9"));

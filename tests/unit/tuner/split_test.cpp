@@ -170,5 +170,13 @@ TEST(Binding, CountsWhatDeepSpeedCounts) {
   EXPECT_DOUBLE_EQ(binding.pt_reserved_cores_perc, 5.5 / 7);
 }
 
+TEST(Split, AtItsQuotaAHomeHasOneThreadPerCore) {
+  Home home = homes_on({.cores_per_l3 = 4, .pus_per_core = 2}, 1).front();
+  const SplitShape all_siblings{.pool_cores = 2, .pool_pus_per_core = 0};
+  EXPECT_EQ(split_home(home, all_siblings).pool.size(), 4u);
+  home.at_quota = true;
+  EXPECT_EQ(split_home(home, all_siblings).pool.size(), 2u);
+}
+
 }  // namespace
 }  // namespace zf
