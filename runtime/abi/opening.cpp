@@ -79,6 +79,7 @@ Opening opening_of(const zf_options& options, const std::vector<zf_group>& group
   check_binding(plan, allowed);
   WorkerStart start = {.program = find_worker_program(environment).string(),
                        .arguments = worker_arguments(plan.binding, options),
+                       .environment = environment.words(),
                        .timeout_ns = start_ns,
                        .max_restarts = options.max_restarts < 0 ? 0
                                        : options.max_restarts == 0

@@ -211,7 +211,13 @@ zf_stats Runtime::stats() {
 void Runtime::end() {
   if (ended_.exchange(true)) return;
   const Nanoseconds deadline = now_ns() + close_timeout_ns_;
-  await_ticket(submissions_.submitted(), deadline);
+  try {
+    await_ticket(submissions_.submitted(), deadline);
+  } catch (...) {
+    watch_.stop();  // or it would start another
+    worker_.end(0);
+    throw;
+  }
   end_worker(std::max<Nanoseconds>(0, deadline - now_ns()));
 }
 

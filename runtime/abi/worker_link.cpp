@@ -19,7 +19,8 @@ ChildProcess spawn(const Arena& arena, const WorkerStart& how) {
   const FileDescriptor trainer = open_pidfd(getpid());
   try {
     return ChildProcess::spawn(how.program, how.arguments,
-                               {{arena.fd(), kWorkerArenaFd}, {trainer.get(), kWorkerTrainerFd}});
+                               {{arena.fd(), kWorkerArenaFd}, {trainer.get(), kWorkerTrainerFd}},
+                               how.environment);
   } catch (const Error& error) {
     throw Refusal(ZF_ERROR_WORKER, error.what());
   }

@@ -21,7 +21,8 @@ inline constexpr Nanoseconds kLookNs = kSecondNs / 20;
 struct WorkerStart {
   std::string program;
   std::vector<std::string> arguments;
-  Nanoseconds timeout_ns;  ///< until it is ready
+  std::vector<std::string> environment;  ///< the trainer's, as it was then: it may change its own at any time
+  Nanoseconds timeout_ns;                ///< until it is ready
   std::uint32_t max_restarts;
 };
 
@@ -54,7 +55,8 @@ class WorkerLink {
 
   /// After a death was noticed: starts another worker over the same arena, which finishes what is submitted,
   /// and returns without waiting for it. Nothing if it lives. False when the restarts are used up. Throws
-  /// Refusal(ZF_ERROR_WORKER) when the process cannot be made. Not while another thread rings the work bell.
+  /// Refusal(ZF_ERROR_WORKER) or Error(runtime_error) when the process cannot be made. Not while another
+  /// thread rings the work bell.
   bool revive();
   /// Dead, and stays so.
   bool is_gone() const { return is_known_dead() && restarts() >= start_.max_restarts; }

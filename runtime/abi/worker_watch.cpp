@@ -18,7 +18,9 @@
 namespace zf {
 namespace {
 
-constexpr int kForever = -1;
+/// A poll ends after that long even if nothing happens: a program that closes descriptors which it did not
+/// open may have closed ours, and then nothing would ever wake it.
+constexpr Nanoseconds kSlice = kSecondNs;
 
 /// The trainer's handlers run on the trainer's own threads.
 class AllSignalsBlocked {
@@ -65,36 +67,39 @@ WorkerWatch::~WorkerWatch() { stop(); }
 void WorkerWatch::stop() {
   const std::lock_guard lock(mutex_);
   if (!thread_.joinable()) return;
-  eventfd_write(stop_.get(), 1);
+  stopping_.store(true, std::memory_order_seq_cst);
+  eventfd_write(stop_.get(), 1);  // where it fails the slice ends all the same
   thread_.join();
 }
 
-bool WorkerWatch::is_stopped_within(Nanoseconds time) const {
+void WorkerWatch::look_again() {
   std::array files{pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0}};
-  return wait_for_any(files, static_cast<int>(time / kMillisecondNs));
+  if (poll(files.data(), files.size(), static_cast<int>(kSlice / kMillisecondNs)) != 0) return;
+  try {
+    pidfd_ = worker_.pidfd();  // ours may be the one that was lost
+  } catch (const std::exception&) {
+    // Then the next poll says so again.
+  }
 }
 
 WorkerWatch::Event WorkerWatch::next_event() {
-  for (;;) {
-    // No deadline once it is ready: the life of the worker is what this waits for.
+  while (!stopping_.load(std::memory_order_seq_cst)) {
     const auto left = worker_.time_to_be_ready();
-    const int timeout_ms =
-        left ? static_cast<int>(std::clamp<Nanoseconds>(*left, kLookNs, 60 * kSecondNs) / kMillisecondNs)
-             : kForever;
+    const Nanoseconds slice = left ? std::clamp<Nanoseconds>(*left, kLookNs, kSlice) : kSlice;
     std::array files{pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0},
                      pollfd{.fd = pidfd_.get(), .events = POLLIN, .revents = 0}};
-    if (wait_for_any(files, timeout_ms)) {
-      if (files[0].revents != 0) return Event::stopped;
-      if ((files[1].revents & POLLIN) == 0) throw lost_pidfd(worker_.pid());
-      return Event::death;
+    if (wait_for_any(files, static_cast<int>(slice / kMillisecondNs))) {
+      if ((files[1].revents & POLLIN) != 0) return Event::death;
+      if (files[1].revents != 0) throw lost_pidfd(worker_.pid());
     }
     if (left && *left <= 0) return Event::late;
   }
+  return Event::stopped;
 }
 
 void WorkerWatch::watch() noexcept {
   pthread_setname_np(pthread_self(), "zf-watch");
-  for (bool goes_on = true; goes_on;) {
+  for (bool goes_on = true; goes_on && !stopping_.load(std::memory_order_seq_cst);) {
     try {
       switch (next_event()) {
         case Event::stopped:
@@ -109,7 +114,7 @@ void WorkerWatch::watch() noexcept {
       }
     } catch (const std::exception&) {
       // Descriptors or processes are short, perhaps not for long. Whoever waits meets the same, and is told.
-      goes_on = !is_stopped_within(kSecondNs);
+      look_again();
     }
   }
 }

@@ -1,7 +1,9 @@
 // Notices the worker's death at once, also while nobody waits for anything.
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 #include "base/file_descriptor.hpp"
@@ -15,7 +17,7 @@ class WorkerWatch {
   /// `on_death` is called on that thread whenever a worker has ended; false ends the watch. What it throws is
   /// left for the next wait to say, and tried again after a second. A worker that is not ready in time after
   /// its start is killed, which is a death like any other.
-  /// Throws Refusal(ZF_ERROR_SYSTEM) when the thread or its descriptor cannot be had.
+  /// Throws Refusal(ZF_ERROR_SYSTEM) when the thread cannot be had, Error(runtime_error) for its descriptors.
   WorkerWatch(WorkerLink& worker, std::function<bool()> on_death);
   /// Stops.
   ~WorkerWatch();
@@ -28,12 +30,13 @@ class WorkerWatch {
  private:
   enum class Event { stopped, death, late };
   Event next_event();
-  bool is_stopped_within(Nanoseconds time) const;
+  void look_again();
   void watch() noexcept;
 
   WorkerLink& worker_;
   const std::function<bool()> on_death_;
-  const FileDescriptor stop_;  ///< eventfd
+  std::atomic<bool> stopping_{false};
+  const FileDescriptor stop_;  ///< eventfd: wakes the thread to see that
   /// A copy: another thread may replace the worker, and with it its descriptor, in the middle of a poll.
   FileDescriptor pidfd_;
   std::mutex mutex_;  ///< of thread_

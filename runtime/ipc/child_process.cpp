@@ -88,6 +88,15 @@ class SpawnAttributes {
   posix_spawnattr_t attributes_;
 };
 
+/// As exec wants it, NULL at the end.
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 /// A child that nobody could watch must not live: it would step the same arena as the one after it.
 void discard(pid_t pid) {
   ::kill(pid, SIGKILL);
@@ -135,17 +144,18 @@ ChildProcess::~ChildProcess() {
 
 ChildProcess ChildProcess::spawn(const std::filesystem::path& program,
                                  const std::vector<std::string>& arguments,
-                                 const std::vector<InheritedFd>& fds) {
+                                 const std::vector<InheritedFd>& fds,
+                                 const std::optional<std::vector<std::string>>& environment) {
   const SpawnActions actions(fds);
   const SpawnAttributes attributes;
   std::vector<std::string> words = {program.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = pointers_to(words);
+  std::vector<std::string> variables = environment.value_or(std::vector<std::string>());
+  const std::vector<char*> envp = pointers_to(variables);
   pid_t pid = -1;
-  spawn_checked(posix_spawn(&pid, program.c_str(), actions.get(), attributes.get(), argv.data(), environ),
+  spawn_checked(posix_spawn(&pid, program.c_str(), actions.get(), attributes.get(), argv.data(),
+                            environment ? envp.data() : environ),
                 "starting " + program.string());
   try {
     // Nobody collects it before us, so the number cannot be another process's.

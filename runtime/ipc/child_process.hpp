@@ -35,10 +35,12 @@ class ChildProcess {
  public:
   /// posix_spawn (never fork: the caller may hold a CUDA context). The child gets stdin and stdout on
   /// /dev/null, our stderr, `fds`, and no other descriptor; default signal actions, nothing blocked; the
-  /// calling thread's CPU mask and memory policy. `fds` are numbered 3, 4, … without a gap.
-  /// Throws Error(runtime_error) with the path.
+  /// calling thread's CPU mask and memory policy; `environment` ("NAME=value"), absent: ours, which then
+  /// nobody may change meanwhile. `fds` are numbered 3, 4, … without a gap. Throws Error(runtime_error) with
+  /// the path.
   static ChildProcess spawn(const std::filesystem::path& program, const std::vector<std::string>& arguments,
-                            const std::vector<InheritedFd>& fds);
+                            const std::vector<InheritedFd>& fds,
+                            const std::optional<std::vector<std::string>>& environment = std::nullopt);
 
   ChildProcess(ChildProcess&&) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;

@@ -86,6 +86,13 @@ std::optional<std::string> Environment::get(const std::string& name) const {
   return found == variables_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::vector<std::string> Environment::words() const {
+  std::vector<std::string> words;
+  words.reserve(variables_.size());
+  for (const auto& [name, value] : variables_) words.push_back(fmt::format("{}={}", name, value));
+  return words;
+}
+
 bool switched_off(const Environment& environment) {
   const std::string value = environment.get("ZF_TUNE").value_or("");
   return value == "off" || value == "0" || value == "no" || value == "false";

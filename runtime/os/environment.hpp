@@ -18,6 +18,8 @@ class Environment {
 
   std::optional<std::string> get(const std::string& name) const;
   const std::map<std::string, std::string>& all() const { return variables_; }
+  /// "NAME=value", as exec takes them.
+  std::vector<std::string> words() const;
 
  private:
   std::map<std::string, std::string> variables_;

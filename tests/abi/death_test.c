@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -111,14 +112,55 @@ static void successor_that_hangs_at_its_start_is_given_up(void) {
   const char* const program = write_file(script);
   CHECK(chmod(program, 0755) == 0);
   setenv("ZF_OPTIMIZER", program, 1);
-  handle = open_restartable(3000);
+  handle = open_restartable(5000);
   unsetenv("ZF_OPTIMIZER");
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
   EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
   const zf_stats stats = await_restarts(handle, 2);
-  CHECK(strstr(stats.last_death, "it was not ready after 3000 ms") != NULL);
+  CHECK(strstr(stats.last_death, "it was not ready after 5000 ms") != NULL);
   EXPECT(zf_close(handle), ZF_OK);
+}
+
+/* With no descriptor left it cannot be started again to do what is submitted; and later, when it could, not
+ * either. */
+static void nothing_is_started_after_a_failed_end(void) {
+  struct rlimit before;
+  zf_runtime* const handle = open_restartable(0);
+  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const struct rlimit none = {3, before.rlim_max}; /* poll of fewer is allowed */
+  const pid_t worker = worker_of(handle);
+  CHECK(kill(worker, SIGSTOP) == 0);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  CHECK(kill(worker, SIGKILL) == 0);
+  const zf_status ended = zf_end(handle);
+  CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(ended != ZF_OK);
+  sleep_ms(1500); /* the watch tries again every second */
+  CHECK(count_children() == 0);
+  zf_close(handle);
+}
+
+/* As a program does that becomes a daemon: it closes whatever it has, ours too. */
+static void lost_descriptors_do_not_hang_the_close(void) {
+  const pid_t child = fork();
+  if (child == 0) {
+    zf_runtime* const handle = open_restartable(0);
+    for (int fd = 3; fd < 256; ++fd) close(fd);
+    sleep_ms(50);
+    const int64_t begin = now_ns();
+    zf_close(handle); /* whatever it can say of a process that it cannot see */
+    _exit(now_ns() - begin < 5000000000 ? 0 : 1);
+  }
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  const int64_t deadline = now_ns() + 10000000000;
+  while (count_children() != 0 && now_ns() < deadline) { /* its worker has come to us, and ends */
+    waitpid(-1, NULL, WNOHANG);
+    sleep_ms(1);
+  }
+  CHECK(count_children() == 0);
 }
 
 /* Ctrl-C, and what Slurm sends to a whole job, are for the trainer. */
@@ -245,6 +287,8 @@ int main(void) {
   finished_work_counts_after_death();
   death_is_noticed_while_nobody_waits();
   successor_that_hangs_at_its_start_is_given_up();
+  nothing_is_started_after_a_failed_end();
+  lost_descriptors_do_not_hang_the_close();
   signals_to_the_job_are_left_to_the_trainer();
   hung_worker_is_killed_at_close();
   ended_optimizer_leaves_its_results();
