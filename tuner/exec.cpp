@@ -46,17 +46,9 @@ void check_allowed(const RankBinding& binding, const Allowed& allowed) {
   throw Error(Exit::stale_plan, difference, "make a plan here with zf-tune, or start anyway with --force");
 }
 
-std::size_t threads_of(const Plan& plan) {
-  std::size_t threads = 0;
-  for (const RankBinding& binding : plan.ranks) {
-    threads += static_cast<std::size_t>(binding.training.threads) + binding.optimizer.cpus.size();
-  }
-  return threads;
-}
-
 bool is_throttled(const Plan& plan, const Allowed& allowed) {
   return allowed.cpu_quota && allowed.cpu_quota != plan.allocation.cpu_quota &&
-         *allowed.cpu_quota < static_cast<double>(threads_of(plan));
+         *allowed.cpu_quota < static_cast<double>(threads_at_once(plan));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "tuner/machine.hpp"
 #include "tuner/plan_in_memory.hpp"
 #include "tuner/retarget.hpp"
+#include "tuner/slurm_masks.hpp"
 
 namespace zf {
 namespace {
@@ -28,37 +29,56 @@ std::string advice(const Allowed& allowed, int ranks) {
          "--bind-to none)";
 }
 
-struct Fitted {
-  Plan plan;
-  std::string note;
-};
-
-/// For all ranks of this node, each of which comes to the same.
-Fitted fitted_to_all(const Plan& plan, int ranks, const Machine& machine, const LaunchRequest& request,
-                     const Environment& environment) {
-  Plan moved = retarget(plan, machine, moved_gpus(environment, machine.topology, plan, ranks),
-                        {.any_class = request.force});
-  const bool others = moved.ranks.size() != plan.ranks.size();
-  std::string note =
-      fmt::format("{}, made for {}CPUs {}, is fitted to {}the CPUs allowed here, {}{}",
-                  request.plan_path.string(), others ? in_words(plan.ranks.size()) + " and " : "",
-                  print(plan.allocation.cpus), others ? in_words(moved.ranks.size()) + " and " : "",
-                  print(moved.allocation.cpus), advice(machine.allowed, ranks));
-  return {std::move(moved), std::move(note)};
+/// What this process could use if it had not been bound: what Slurm's masks are parts of.
+Allowed allowed_to_job(const Topology& topology) {
+  AllowedInputs inputs = read_allowed_inputs(SysRoot());
+  inputs.affinity.reset();
+  inputs.online = inputs.online & topology.cpus;
+  return allowed_from(inputs);
 }
 
-/// For a rank that sees its own CPUs alone.
-Fitted fitted_to_one(const Plan& plan, int rank, int ranks, const Machine& machine,
-                     const LaunchRequest& request, const Environment& environment) {
-  RankGpus gpus = moved_gpus(environment, machine.topology, plan, ranks);
-  gpus.gpus = {gpus.gpus.at(static_cast<std::size_t>(rank))};
-  const int model = std::min(rank, static_cast<int>(plan.ranks.size()) - 1);
-  Plan moved = retarget(plan_of_rank(plan, model), machine, gpus, {.any_class = request.force});
-  std::string note = fmt::format(
-      "{} is fitted to the CPUs that Slurm gave to rank {}, {} "
-      "(with srun --cpu-bind=none the plan shares out the job's)",
-      request.plan_path.string(), rank, print(moved.allocation.cpus));
-  return {std::move(moved), std::move(note)};
+/// What is new in a list, each a line of its own.
+void add_new(std::vector<std::string>& notes, const std::vector<std::string>& before,
+             const std::vector<std::string>& now) {
+  for (const std::string& line : now) {
+    if (std::find(before.begin(), before.end(), line) == before.end()) notes.push_back(line);
+  }
+}
+
+struct Fitted {
+  Plan plan;
+  std::vector<std::string> notes;
+};
+
+/// Every rank of this node asks for itself, and comes to the same plan where all see the same.
+Fitted fitted(const Plan& plan, int rank, int ranks, const LaunchRequest& request,
+              const Environment& environment) {
+  Machine machine = read_machine({});
+  RetargetWishes wishes{.any_class = request.force};
+  if (const auto masks = slurm_masks(environment);
+      ranks > 1 && are_one_for_each(masks, ranks, rank, machine.allowed.cpus)) {
+    wishes.masks = masks;
+    machine.allowed = allowed_to_job(machine.topology);
+  }
+  const std::string named = request.plan_path.string();
+  Fitted result{retarget(plan, machine, moved_gpus(environment, machine.topology, plan, ranks), wishes), {}};
+  const bool others = result.plan.ranks.size() != plan.ranks.size();
+  if (wishes.masks.empty()) {
+    result.notes.push_back(fmt::format("{}, made for {}CPUs {}, is fitted to {}the CPUs allowed here, {}{}",
+                                       named, others ? in_words(plan.ranks.size()) + " and " : "",
+                                       print(plan.allocation.cpus),
+                                       others ? in_words(result.plan.ranks.size()) + " and " : "",
+                                       print(result.plan.allocation.cpus), advice(machine.allowed, ranks)));
+  } else {
+    const CpuSet own = wishes.masks.at(static_cast<std::size_t>(rank)) & machine.allowed.cpus;
+    result.notes.push_back(
+        fmt::format("{} is fitted to the CPUs that Slurm gave to rank {}, {} (with srun "
+                    "--cpu-bind=none the plan shares out the job's)",
+                    named, rank, print(own)));
+  }
+  add_new(result.notes, plan.warnings, result.plan.warnings);
+  add_new(result.notes, plan.allocation.notes, result.plan.allocation.notes);
+  return result;
 }
 
 Launch launch_by(const Plan& plan, LaunchRequest request, const Environment& environment) {
@@ -72,14 +92,10 @@ Launch launch_by(const Plan& plan, LaunchRequest request, const Environment& env
     throw Error(Exit::usage, fmt::format("rank {} of {} on this node", rank, ranks),
                 "local ranks count from 0: look at --rank and the launcher's variables");
   }
-  const bool alone = ranks > 1 && slurm_binds_each_task(environment, ranks);
-  const Machine machine = read_machine({});
-  const Fitted fitted = alone ? fitted_to_one(plan, rank, ranks, machine, request, environment)
-                              : fitted_to_all(plan, ranks, machine, request, environment);
-  request.plan_path = plan_in_memory(fitted.plan);
-  if (alone) request.rank = 0;
-  Launch launch = launch_of(fitted.plan, request, machine.allowed, environment);
-  launch.notes.insert(launch.notes.begin(), fitted.note);
+  Fitted moved = fitted(plan, rank, ranks, request, environment);
+  request.plan_path = plan_in_memory(moved.plan);
+  Launch launch = launch_of(moved.plan, request, allowed, environment);
+  launch.notes.insert(launch.notes.begin(), moved.notes.begin(), moved.notes.end());
   return launch;
 }
 

@@ -135,7 +135,7 @@ class Lookup {
 
   std::vector<Gpu> gpus_;
   std::optional<VisibleDevices> slurm_;
-  std::vector<Found> step_;  // by place in slurm_->ids
+  std::vector<Found> step_;  // by place in the step, in PCI order
   bool by_minor_ = false;    // else nobody says, and Slurm's numbers are taken for PCI order
   bool by_speed_ = false;
 };

@@ -84,6 +84,18 @@ RankHomes rank_homes(const Machine& machine, const RankGpus& gpus) {
   return finished(machine, gpus, homes_of(machine.topology, machine.allowed, wishes));
 }
 
+RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks) {
+  std::vector<Home> homes;
+  for (std::size_t rank = 0; rank < masks.size(); ++rank) {
+    Allowed own = machine.allowed;
+    own.cpus = own.cpus & masks[rank];
+    const auto& gpu = gpus.gpus.at(rank);
+    const RankWish wish = gpu ? wish_for(machine.topology, *gpu) : RankWish();
+    homes.push_back(homes_of(machine.topology, own, {wish}).front());
+  }
+  return finished(machine, gpus, std::move(homes));
+}
+
 RankHomes deepspeed_rank_homes(const Machine& machine, const RankGpus& gpus) {
   return finished(machine, gpus,
                   deepspeed_homes(machine.topology, machine.allowed, static_cast<int>(gpus.gpus.size())));

@@ -21,6 +21,10 @@ struct RankHomes {
 /// homes_of().
 RankHomes rank_homes(const Machine& machine, const RankGpus& gpus);
 
+/// The same, each within the mask of its rank, of which there are as many as `gpus`, disjoint: what a
+/// launcher gave it. Throws Error(infeasible) where nothing of a mask is allowed.
+RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks);
+
 /// The same of deepspeed_homes(), which no GPU can move.
 RankHomes deepspeed_rank_homes(const Machine& machine, const RankGpus& gpus);
 

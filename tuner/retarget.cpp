@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "plan/plan_check.hpp"
 #include "tuner/assemble.hpp"
 #include "tuner/deepspeed_homes.hpp"
 #include "tuner/fingerprint.hpp"
@@ -55,8 +54,11 @@ Placed placed(RankHomes ranks, const Intent& intent) {
   return {std::move(ranks), std::move(split)};
 }
 
-/// Free where that is something DeepSpeed can be told, or nobody asks for it.
-Placed placed(const Machine& machine, const RankGpus& gpus, const Intent& intent) {
+/// Within the masks, if there are any; else free, where that is something DeepSpeed can be told or nobody
+/// asks for it.
+Placed placed(const Machine& machine, const RankGpus& gpus, const Intent& intent,
+              const std::vector<CpuSet>& masks) {
+  if (!masks.empty()) return placed(rank_homes_within(machine, gpus, masks), intent);
   Placed free = placed(rank_homes(machine, gpus), intent);
   if (!intent.for_deepspeed || deepspeed_objection(free.split, machine.topology).empty()) return free;
   return placed(deepspeed_rank_homes(machine, gpus), intent);
@@ -74,7 +76,7 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus, co
   const Machine machine = with_memory_tier(plan, present);
   Intent intent = plan.intent;
   intent.for_deepspeed = intent.for_deepspeed || wishes.for_deepspeed;
-  Placed here = placed(machine, gpus, intent);
+  Placed here = placed(machine, gpus, intent, wishes.masks);
 
   Choice choice = plan.choice;
   choice.pool_threads = 0;
@@ -96,14 +98,6 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus, co
   moved.intent = intent;
   moved.trial = plan.trial;
   return moved;
-}
-
-Plan plan_of_rank(const Plan& plan, int rank) {
-  Plan alone = plan;
-  alone.ranks = {binding_of(plan, rank)};
-  alone.ranks.front().rank = 0;
-  alone.workload.ranks = 1;
-  return alone;
 }
 
 }  // namespace zf

@@ -1,6 +1,8 @@
 // A plan for another allocation on a machine of the same class. Pure.
 #pragma once
 
+#include <vector>
+
 #include "plan/plan.hpp"
 #include "tuner/machine.hpp"
 #include "tuner/rank_gpus.hpp"
@@ -10,6 +12,7 @@ namespace zf {
 struct RetargetWishes {
   bool any_class = false;      ///< go on where the machine is of another class; the plan's warnings say so
   bool for_deepspeed = false;  ///< also where the plan's intent does not ask for it
+  std::vector<CpuSet> masks = {};  ///< by rank, what a launcher gave it: its home; empty: all is shared out
 };
 
 /// New homes in what is allowed of `present`, one for each of `gpus` and near it, split as the plan intends:
@@ -21,9 +24,5 @@ struct RetargetWishes {
 /// are fewer cores than ranks. `gpus`: see moved_gpus(); never empty.
 Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
               const RetargetWishes& wishes = {});
-
-/// The plan for one of its ranks alone, which becomes rank 0: for a process that sees nothing of the others.
-/// Precondition: the plan has that rank.
-Plan plan_of_rank(const Plan& plan, int rank);
 
 }  // namespace zf

@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <initializer_list>
-#include <set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -100,8 +99,8 @@ bool switched_off(const Environment& environment) {
 
 std::optional<FromVariable> local_rank(const Environment& environment) {
   return first_number(environment,
-                      {"ZF_RANK", "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
-                       "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"},
+                      {"ZF_RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                       "MV2_COMM_WORLD_LOCAL_RANK", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID"},
                       0);
 }
 
@@ -144,9 +143,9 @@ std::optional<FromVariable> launched_ranks(const Environment& environment) {
   const auto rank = local_rank(environment);
   if (!rank) return std::nullopt;
   if (rank->variable == "SLURM_LOCALID") return slurm_tasks(environment);
-  constexpr std::array<std::pair<const char*, const char*>, 5> kCounts{
-      {{"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-       {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+  if (rank->variable == "LOCAL_RANK") return first_number(environment, {"LOCAL_WORLD_SIZE", "LOCAL_SIZE"}, 1);
+  constexpr std::array<std::pair<const char*, const char*>, 4> kCounts{
+      {{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
        {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
        {"MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
        {"PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"}}};
@@ -156,26 +155,11 @@ std::optional<FromVariable> launched_ranks(const Environment& environment) {
   return std::nullopt;
 }
 
-bool slurm_binds_each_task(const Environment& environment, int tasks) {
-  const std::string type = environment.get("SLURM_CPU_BIND_TYPE").value_or("");
-  if (type.empty() || type.starts_with("none")) return false;
-  const std::string list = environment.get("SLURM_CPU_BIND_LIST").value_or("");
-  if (list.empty()) return true;  // --cpu-bind=rank and the like need none
-  std::set<std::string_view> masks;
-  std::string_view rest = list;
-  for (int task = 0; task < tasks; ++task) {
-    if (rest.empty()) return false;  // fewer than tasks: another launcher's ranks within one of Slurm's tasks
-    const auto comma = rest.find(',');
-    if (!masks.insert(rest.substr(0, comma)).second) return false;
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
-  }
-  return true;
-}
-
 std::optional<FromVariable> local_rank_count(const Environment& environment) {
-  auto launched = first_number(
-      environment,
-      {"SLURM_NTASKS_PER_NODE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, 1);
+  auto launched = first_number(environment,
+                               {"LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"},
+                               1);
   if (launched) return launched;
   const auto devices = visible_devices(environment);
   if (!devices || devices->ids.empty()) return std::nullopt;

@@ -34,20 +34,18 @@ struct FromVariable {
   std::string variable;
 };
 
-/// Which local rank this process is: ZF_RANK, LOCAL_RANK (torchrun, DeepSpeed), SLURM_LOCALID,
-/// OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID (Intel MPI, MPICH), MV2_COMM_WORLD_LOCAL_RANK,
-/// PMI_LOCAL_RANK, PALS_LOCAL_RANKID (Cray); the first that is set (an empty one is not). Throws Error(usage)
-/// with the variable when its value is no number of 0 and up.
+/// Which local rank this process is: ZF_RANK, LOCAL_RANK (torchrun, DeepSpeed), OMPI_COMM_WORLD_LOCAL_RANK,
+/// MPI_LOCALRANKID (Intel MPI, MPICH), MV2_COMM_WORLD_LOCAL_RANK, PMI_LOCAL_RANK, PALS_LOCAL_RANKID (Cray),
+/// SLURM_LOCALID; the first that is set (an empty one is not). Slurm's comes last: a batch script has it as
+/// well, and whatever is started there inherits it. Throws Error(usage) with the variable when its value is
+/// no number of 0 and up.
 std::optional<FromVariable> local_rank(const Environment& environment);
 
-/// How many ranks the launcher that named local_rank() has started on this node: LOCAL_WORLD_SIZE,
-/// SLURM_STEP_TASKS_PER_NODE ("4(x2),1", of which SLURM_NODEID is ours), OMPI_COMM_WORLD_LOCAL_SIZE,
-/// MPI_LOCALNRANKS, MV2_COMM_WORLD_LOCAL_SIZE, PMI_LOCAL_SIZE. Absent: it does not say, or nothing does.
+/// How many ranks the launcher that named local_rank() has started on this node: LOCAL_WORLD_SIZE (torchrun)
+/// or LOCAL_SIZE (DeepSpeed), OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, MV2_COMM_WORLD_LOCAL_SIZE,
+/// PMI_LOCAL_SIZE, SLURM_STEP_TASKS_PER_NODE ("4(x2),1", of which SLURM_NODEID is ours). Absent: it does not
+/// say, or nothing does.
 std::optional<FromVariable> launched_ranks(const Environment& environment);
-
-/// Whether Slurm has bound each of so many tasks of this node to CPUs of its own (SLURM_CPU_BIND_TYPE and
-/// _LIST, which task/affinity sets): then none of them sees what the others have.
-bool slurm_binds_each_task(const Environment& environment, int tasks);
 
 /// The GPUs that the job may see, as the variable names them: indexes or UUIDs.
 struct VisibleDevices {
@@ -63,10 +61,10 @@ std::optional<VisibleDevices> devices_in(const Environment& environment, const s
 /// within that list. Absent: all may be seen.
 std::optional<VisibleDevices> visible_devices(const Environment& environment);
 
-/// How many local ranks this node has: SLURM_NTASKS_PER_NODE, LOCAL_WORLD_SIZE,
-/// OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, the first that is set; then the count of visible_devices,
-/// unless it is 0. SLURM_TASKS_PER_NODE is not asked: "4(x2),1" counts the nodes of a job, not this one.
-/// Throws as above, for numbers of 1 and up.
+/// How many local ranks this node has: LOCAL_WORLD_SIZE, LOCAL_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE,
+/// MPI_LOCALNRANKS, SLURM_NTASKS_PER_NODE, the first that is set; then the count of visible_devices, unless
+/// it is 0. SLURM_TASKS_PER_NODE is not asked: "4(x2),1" counts the nodes of a job, not this one. Throws as
+/// above, for numbers of 1 and up.
 std::optional<FromVariable> local_rank_count(const Environment& environment);
 
 }  // namespace zf

@@ -30,6 +30,11 @@ using Difference = std::string;
 /// Empty: every rank of the plan may run here.
 std::vector<Difference> differences_from_allowed(const Plan& plan, const Allowed& allowed);
 
+/// How many threads of the plan can run at once: a training thread each, a pool thread on each of the pool's
+/// CPUs, and never more than there are CPUs (a shared rank has both sides on the same ones). Siblings that
+/// stay idle take no time.
+std::size_t threads_at_once(const Plan& plan);
+
 /// How this machine is another one than the plan's, in words, as far as a glance tells: another CPU model,
 /// CPUs that the plan's machine had and this one has not, offline ones aside. Absent: it may be of the plan's
 /// class.

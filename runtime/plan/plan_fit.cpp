@@ -50,6 +50,15 @@ std::vector<Difference> differences_from_allowed(const Plan& plan, const Allowed
   return differences;
 }
 
+std::size_t threads_at_once(const Plan& plan) {
+  std::size_t threads = 0;
+  for (const RankBinding& rank : plan.ranks) {
+    const std::size_t wanted = static_cast<std::size_t>(rank.training.threads) + rank.optimizer.cpus.size();
+    threads += std::min(wanted, (rank.training.cpus | rank.optimizer.cpus).size());
+  }
+  return threads;
+}
+
 std::optional<Difference> foreign_machine(const MachineClass& planned, const MachineGlance& present) {
   if (!planned.model.empty() && !present.cpu_model.empty() && planned.model != present.cpu_model) {
     return fmt::format("CPU model: {} in the plan, {} here", planned.model, present.cpu_model);

@@ -134,6 +134,7 @@ class Exec(CommandTest):
         self.assert_exit(result, DONE)
         self.assertLessEqual(parse_cpus(result.stdout.split()[1]), os.sched_getaffinity(0))
         self.assertIn("is fitted to the CPUs allowed here", result.stderr)
+        self.assertIn("made for machines of another class: ", result.stderr)
 
     def test_forced_plan_that_cannot_be_fitted_binds_nothing_and_tells_nothing(self):
         self.need_two_cpus()
@@ -165,8 +166,9 @@ class Exec(CommandTest):
         self.assert_exit(result, DONE)
         self.assertEqual(parse_cpus(result.stdout.split()[1]), {one})
         self.assert_sound(json.loads(result.stdout.split("\n", 1)[1]), {one})
-        (note,) = result.stderr.splitlines()
-        self.assertIn("is fitted to the CPUs allowed here", note)
+        fitted, shared = result.stderr.splitlines()
+        self.assertIn("is fitted to the CPUs allowed here", fitted)
+        self.assertIn("rank 0 has one core", shared)
 
     def test_plan_with_more_ranks_than_there_are_cores_starts_nothing(self):
         self.need_two_cpus()

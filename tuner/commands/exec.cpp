@@ -18,7 +18,7 @@ CommandSpec spec() {
       {
           {"plan", 'p', "FILE", "the plan (default: $ZF_PLAN, else plan.json)"},
           {"rank", 'r', "N",
-           "local rank (default: LOCAL_RANK, SLURM_LOCALID, OMPI_COMM_WORLD_LOCAL_RANK, … ; e.g. 0)"},
+           "local rank (default: LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, …, SLURM_LOCALID; e.g. 0)"},
           {"dry-run", 0, "", "print what would happen, start nothing"},
           {"force", 0, "", "start the command even where the plan does not fit, unbound at worst"},
           {"quiet", 'q', "", "no notes, only errors"},

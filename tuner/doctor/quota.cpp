@@ -1,13 +1,13 @@
 // A CPU quota stops every thread of the group at once when it is used up: a step waits for the slowest.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <sstream>
 #include <string>
 
 #include "os/cgroup_path.hpp"
+#include "plan/plan_check.hpp"
 #include "tuner/doctor/doctor.hpp"
 
 namespace zf {
@@ -22,18 +22,6 @@ std::map<std::string, std::uint64_t> counters_of(const std::string& text) {
   std::string name;
   for (std::uint64_t value = 0; words >> name >> value;) counters[name] = value;
   return counters;
-}
-
-/// How many threads of the plan can run at once: a training thread each, a pool thread on each of the pool's
-/// CPUs, and never more than there are CPUs (a shared rank has both sides on the same ones). Siblings that
-/// stay idle take no time.
-std::size_t threads_at_once(const Plan& plan) {
-  std::size_t threads = 0;
-  for (const RankBinding& rank : plan.ranks) {
-    const std::size_t wanted = static_cast<std::size_t>(rank.training.threads) + rank.optimizer.cpus.size();
-    threads += std::min(wanted, (rank.training.cpus | rank.optimizer.cpus).size());
-  }
-  return threads;
 }
 
 /// zf-tune sizes homes to the quota that it sees. Made once more under the same one, the plan would need as

@@ -94,6 +94,7 @@ int ranks_launched(std::map<std::string, std::string> variables) {
 
 TEST(Environment, TheLauncherOfTheRankCountsTheRanks) {
   EXPECT_EQ(ranks_launched({{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}}), 4);
+  EXPECT_EQ(ranks_launched({{"LOCAL_RANK", "1"}, {"LOCAL_SIZE", "2"}}), 2) << "DeepSpeed";
   EXPECT_EQ(ranks_launched({{"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}}), 3);
   EXPECT_EQ(ranks_launched({{"LOCAL_WORLD_SIZE", "4"}}), 0) << "there is no rank";
   EXPECT_EQ(ranks_launched({{"LOCAL_RANK", "0"},
@@ -119,16 +120,14 @@ TEST(Environment, SlurmCountsTheTasksOfEachNode) {
     EXPECT_EQ(on_node("1", broken), 0) << broken;
 }
 
-TEST(Environment, SlurmsOwnBindingIsSeen) {
-  const auto is_bound = [](const char* type, const char* list, int tasks = 2) {
-    return slurm_binds_each_task(with({{"SLURM_CPU_BIND_TYPE", type}, {"SLURM_CPU_BIND_LIST", list}}), tasks);
-  };
-  EXPECT_TRUE(is_bound("mask_cpu:", "0x1,0x2"));
-  EXPECT_TRUE(is_bound("rank", ""));
-  EXPECT_FALSE(is_bound("none", ""));
-  EXPECT_FALSE(is_bound("mask_cpu:", "0x3,0x3")) << "they share them";
-  EXPECT_FALSE(is_bound("mask_cpu:", "0x3")) << "torchrun's ranks within one task";
-  EXPECT_FALSE(slurm_binds_each_task(Environment(), 2));
+TEST(Environment, RanksOfMpiAreNotTheBatchScripts) {
+  const std::map<std::string, std::string> variables{{"SLURM_LOCALID", "0"},
+                                                     {"SLURM_NODEID", "0"},
+                                                     {"SLURM_STEP_TASKS_PER_NODE", "1"},
+                                                     {"OMPI_COMM_WORLD_LOCAL_RANK", "3"},
+                                                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
+  EXPECT_EQ(local_rank(with(variables))->value, 3);
+  EXPECT_EQ(ranks_launched(variables), 4);
 }
 
 TEST(Environment, OfThisProcess) {

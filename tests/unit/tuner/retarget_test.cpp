@@ -100,14 +100,14 @@ TEST(Retarget, OtherRanksShareAllThereIs) {
   EXPECT_EQ(sixteen.ranks.size(), 16u);
 }
 
-TEST(Retarget, OneRankAlone) {
-  Plan plan = plan_on(machine(kTwoSockets), 2, {8, 1, Placement::compact});
-  plan.ranks[1].gpu = RankGpu{"0000:81:00.0", Node{1}};
-  const Plan alone = plan_of_rank(plan, 1);
-  EXPECT_FALSE(find_violation(alone));
-  EXPECT_EQ(alone.ranks[0].gpu, plan.ranks[1].gpu);
-  const Plan moved = moved_to(machine(kTwoSockets, "30-41"), alone);
+TEST(Retarget, WhatALauncherGaveEachRankIsItsHome) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {8, 1, Placement::compact});
+  RetargetWishes wishes;
+  wishes.masks = {parse_cpu_list("30-41", "test"), parse_cpu_list("0-3", "test")};
+  const Plan moved = moved_to(machine(kTwoSockets), plan, 2, wishes);
+  EXPECT_FALSE(find_violation(moved));
   EXPECT_EQ(print(moved.ranks[0].training.cpus | moved.ranks[0].optimizer.cpus), "30-41");
+  EXPECT_EQ(print(moved.ranks[1].training.cpus | moved.ranks[1].optimizer.cpus), "0-3");
   EXPECT_TRUE(moved.warnings.empty());
 }
 
