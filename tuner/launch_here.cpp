@@ -55,10 +55,11 @@ Fitted fitted(const Plan& plan, int rank, int ranks, const LaunchRequest& reques
               const Environment& environment) {
   Machine machine = read_machine({});
   RetargetWishes wishes{.any_class = request.force};
-  if (const auto masks = slurm_masks(environment);
-      ranks > 1 && are_one_for_each(masks, ranks, rank, machine.allowed.cpus)) {
+  const Allowed of_job = allowed_to_job(machine.topology);
+  const auto masks = slurm_masks(environment);
+  if (ranks > 1 && are_one_for_each(masks, ranks, rank, machine.allowed.cpus, of_job.cpus)) {
     wishes.masks = masks;
-    machine.allowed = allowed_to_job(machine.topology);
+    machine.allowed = of_job;
   }
   const std::string named = request.plan_path.string();
   Fitted result{retarget(plan, machine, moved_gpus(environment, machine.topology, plan, ranks), wishes), {}};

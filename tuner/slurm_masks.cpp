@@ -54,14 +54,15 @@ std::vector<CpuSet> slurm_masks(const Environment& environment) {
   return found;
 }
 
-bool are_one_for_each(const std::vector<CpuSet>& masks, int ranks, int rank, const CpuSet& allowed) {
+bool are_one_for_each(const std::vector<CpuSet>& masks, int ranks, int rank, const CpuSet& seen,
+                      const CpuSet& of_job) {
   if (masks.size() != static_cast<std::size_t>(ranks) || rank < 0 || rank >= ranks) return false;
   CpuSet taken;
   for (const CpuSet& mask : masks) {
     if (taken.intersects(mask)) return false;
     taken |= mask;
   }
-  return masks[static_cast<std::size_t>(rank)].contains(allowed);
+  return (masks[static_cast<std::size_t>(rank)] & of_job) == seen;
 }
 
 }  // namespace zf

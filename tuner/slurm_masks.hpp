@@ -14,9 +14,10 @@ namespace zf {
 /// says nothing that can be read.
 std::vector<CpuSet> slurm_masks(const Environment& environment);
 
-/// Whether these are CPUs of its own for each of so many ranks, and `allowed`, which is what one of them
-/// sees, lies within its own mask. Not so for ranks that another launcher has started within one of Slurm's
-/// tasks.
-bool are_one_for_each(const std::vector<CpuSet>& masks, int ranks, int rank, const CpuSet& allowed);
+/// Whether these are CPUs of its own for each of so many ranks, and the one at `rank` is obeyed: of what the
+/// job may use, this process sees just that. Not so for ranks that another launcher has started within one of
+/// Slurm's tasks.
+bool are_one_for_each(const std::vector<CpuSet>& masks, int ranks, int rank, const CpuSet& seen,
+                      const CpuSet& of_job);
 
 }  // namespace zf

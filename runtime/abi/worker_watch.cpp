@@ -38,14 +38,6 @@ class AllSignalsBlocked {
   sigset_t before_ = {};
 };
 
-/// True when one of them is readable, or has no file behind it any more.
-template <std::size_t N>
-bool wait_for_any(std::array<pollfd, N>& files, int timeout_ms) {
-  const int ready = poll(files.data(), files.size(), timeout_ms);
-  if (ready < 0 && errno != EINTR) throw_errno(errno, "poll on the optimizer's pidfd");
-  return ready > 0;
-}
-
 }  // namespace
 
 WorkerWatch::WorkerWatch(WorkerLink& worker, std::function<bool()> on_death)
@@ -72,29 +64,35 @@ void WorkerWatch::stop() {
   thread_.join();
 }
 
-void WorkerWatch::look_again() {
-  std::array files{pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0}};
-  if (poll(files.data(), files.size(), static_cast<int>(kSlice / kMillisecondNs)) != 0) return;
-  try {
-    pidfd_ = worker_.pidfd();  // ours may be the one that was lost
-  } catch (const std::exception&) {
-    // Then the next poll says so again.
-  }
+short WorkerWatch::wait_for(int worker, Nanoseconds time) {
+  std::array files{pollfd{.fd = is_deaf_ ? -1 : stop_.get(), .events = POLLIN, .revents = 0},
+                   pollfd{.fd = worker, .events = POLLIN, .revents = 0}};
+  const int ready = poll(files.data(), files.size(), static_cast<int>(time / kMillisecondNs));
+  if (ready < 0 && errno != EINTR) throw_errno(errno, "poll on the optimizer's pidfd");
+  // It says something, and nobody has asked us to stop: it is closed, or another file by now.
+  if (files[0].revents != 0 && !stopping_.load(std::memory_order_seq_cst)) is_deaf_ = true;
+  return files[1].revents;
 }
 
 WorkerWatch::Event WorkerWatch::next_event() {
   while (!stopping_.load(std::memory_order_seq_cst)) {
     const auto left = worker_.time_to_be_ready();
-    const Nanoseconds slice = left ? std::clamp<Nanoseconds>(*left, kLookNs, kSlice) : kSlice;
-    std::array files{pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0},
-                     pollfd{.fd = pidfd_.get(), .events = POLLIN, .revents = 0}};
-    if (wait_for_any(files, static_cast<int>(slice / kMillisecondNs))) {
-      if ((files[1].revents & POLLIN) != 0) return Event::death;
-      if (files[1].revents != 0) throw lost_pidfd(worker_.pid());
-    }
+    const short found =
+        wait_for(pidfd_.get(), left ? std::clamp<Nanoseconds>(*left, kLookNs, kSlice) : kSlice);
+    if ((found & POLLIN) != 0) return Event::death;
+    if (found != 0) throw lost_pidfd(worker_.pid());
     if (left && *left <= 0) return Event::late;
   }
   return Event::stopped;
+}
+
+void WorkerWatch::look_again_later() {
+  try {
+    wait_for(-1, kSlice);
+    pidfd_ = worker_.pidfd();  // ours may be the one that was lost
+  } catch (const std::exception&) {
+    // Then the next poll says so again.
+  }
 }
 
 void WorkerWatch::watch() noexcept {
@@ -114,7 +112,7 @@ void WorkerWatch::watch() noexcept {
       }
     } catch (const std::exception&) {
       // Descriptors or processes are short, perhaps not for long. Whoever waits meets the same, and is told.
-      look_again();
+      look_again_later();
     }
   }
 }

@@ -30,13 +30,16 @@ class WorkerWatch {
  private:
   enum class Event { stopped, death, late };
   Event next_event();
-  void look_again();
+  /// What poll found of `worker` (-1: none), after `time` at the latest.
+  short wait_for(int worker, Nanoseconds time);
+  void look_again_later();
   void watch() noexcept;
 
   WorkerLink& worker_;
   const std::function<bool()> on_death_;
   std::atomic<bool> stopping_{false};
   const FileDescriptor stop_;  ///< eventfd: wakes the thread to see that
+  bool is_deaf_ = false;       ///< that was lost: only the end of a slice is left
   /// A copy: another thread may replace the worker, and with it its descriptor, in the middle of a poll.
   FileDescriptor pidfd_;
   std::mutex mutex_;  ///< of thread_

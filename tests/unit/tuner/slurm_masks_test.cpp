@@ -38,11 +38,15 @@ TEST(SlurmMasks, WhatIsNoneIsNone) {
 
 TEST(SlurmMasks, AreARanksOwnOnlyWhereAllAre) {
   const auto set = [](const char* list) { return parse_cpu_list(list, "test"); };
-  EXPECT_TRUE(are_one_for_each({set("0-3"), set("4-7")}, 2, 1, set("4-7")));
-  EXPECT_TRUE(are_one_for_each({set("0-3"), set("4-7")}, 2, 1, set("4-5"))) << "the job has less";
-  EXPECT_FALSE(are_one_for_each({set("0-3"), set("4-7")}, 2, 0, set("0-7"))) << "nobody obeys them";
-  EXPECT_FALSE(are_one_for_each({set("0-3"), set("3-7")}, 2, 1, set("4-7"))) << "one CPU of both";
-  EXPECT_FALSE(are_one_for_each({set("0-7")}, 2, 1, set("0-7"))) << "torchrun's ranks within one task";
+  const auto own = [&](std::vector<CpuSet> masks, int rank, const char* seen) {
+    return are_one_for_each(masks, 2, rank, set(seen), set("0-7"));
+  };
+  EXPECT_TRUE(own({set("0-3"), set("4-7")}, 1, "4-7"));
+  EXPECT_TRUE(own({set("0-3"), set("4-9")}, 1, "4-7")) << "the job has no more";
+  EXPECT_FALSE(own({set("0-3"), set("4-7")}, 0, "0-7")) << "nobody obeys them";
+  EXPECT_FALSE(own({set("0-3"), set("4-7")}, 1, "4-5")) << "narrowed once more";
+  EXPECT_FALSE(own({set("0-3"), set("3-7")}, 1, "3-7")) << "one CPU of both";
+  EXPECT_FALSE(own({set("0-7")}, 1, "0-7")) << "torchrun's ranks within one task";
 }
 
 }  // namespace
