@@ -98,6 +98,7 @@ Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& 
   launch.mems = binding.optimizer.mems;
   check_allowed(binding, allowed);
   launch.set = variables_of(binding, request.plan_path);
+  launch.set["ZF_RANK_FROM"] = launchers_rank(environment);
   for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) keep_the_users(launch, environment, name);
   return launch;
 }

@@ -37,6 +37,13 @@ std::optional<FromVariable> first_number(const Environment& environment,
   return std::nullopt;
 }
 
+std::optional<FromVariable> rank_by_launcher(const Environment& environment) {
+  return first_number(environment,
+                      {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                       "MV2_COMM_WORLD_LOCAL_RANK", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID"},
+                      0);
+}
+
 /// The `index`-th count of "4(x2),1".
 std::optional<int> count_on_node(std::string_view counts, int index) {
   while (!counts.empty()) {
@@ -97,11 +104,17 @@ bool switched_off(const Environment& environment) {
   return value == "off" || value == "0" || value == "no" || value == "false";
 }
 
+std::string launchers_rank(const Environment& environment) {
+  const auto rank = rank_by_launcher(environment);
+  return rank ? fmt::format("{}={}", rank->variable, rank->value) : std::string();
+}
+
 std::optional<FromVariable> local_rank(const Environment& environment) {
-  return first_number(environment,
-                      {"ZF_RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                       "MV2_COMM_WORLD_LOCAL_RANK", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID"},
-                      0);
+  const auto ours = first_number(environment, {"ZF_RANK"}, 0);
+  if (!ours) return rank_by_launcher(environment);
+  const auto then = environment.get("ZF_RANK_FROM");
+  const std::string now = launchers_rank(environment);
+  return !then || now.empty() || now == *then ? ours : rank_by_launcher(environment);
 }
 
 std::optional<VisibleDevices> devices_in(const Environment& environment, const std::string& variable) {

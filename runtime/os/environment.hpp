@@ -37,9 +37,13 @@ struct FromVariable {
 /// Which local rank this process is: ZF_RANK, LOCAL_RANK (torchrun, DeepSpeed), OMPI_COMM_WORLD_LOCAL_RANK,
 /// MPI_LOCALRANKID (Intel MPI, MPICH), MV2_COMM_WORLD_LOCAL_RANK, PMI_LOCAL_RANK, PALS_LOCAL_RANKID (Cray),
 /// SLURM_LOCALID; the first that is set (an empty one is not). Slurm's comes last: a batch script has it as
-/// well, and whatever is started there inherits it. Throws Error(usage) with the variable when its value is
-/// no number of 0 and up.
+/// well, and whatever is started there inherits it. ZF_RANK does not
+/// count where ZF_RANK_FROM is not launchers_rank(): a launcher that was started under zf-tune exec has
+/// started more ranks since. Throws Error(usage) with the variable when its value is no number of 0 and up.
 std::optional<FromVariable> local_rank(const Environment& environment);
+
+/// "LOCAL_RANK=3": the variable that local_rank() takes when there is no ZF_RANK; empty: none is set.
+std::string launchers_rank(const Environment& environment);
 
 /// How many ranks the launcher that named local_rank() has started on this node: LOCAL_WORLD_SIZE (torchrun)
 /// or LOCAL_SIZE (DeepSpeed), OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, MV2_COMM_WORLD_LOCAL_SIZE,

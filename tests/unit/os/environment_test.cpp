@@ -120,6 +120,22 @@ TEST(Environment, SlurmCountsTheTasksOfEachNode) {
     EXPECT_EQ(on_node("1", broken), 0) << broken;
 }
 
+TEST(Environment, ALauncherBelowExecNamesTheRanksAnew) {
+  const auto rank = [](std::map<std::string, std::string> variables) {
+    return local_rank(with(std::move(variables)))->variable;
+  };
+  EXPECT_EQ(rank({{"ZF_RANK", "1"}, {"LOCAL_RANK", "0"}}), "ZF_RANK") << "set by hand";
+  EXPECT_EQ(rank({{"ZF_RANK", "1"}, {"ZF_RANK_FROM", "LOCAL_RANK=0"}, {"LOCAL_RANK", "0"}}), "ZF_RANK");
+  EXPECT_EQ(rank({{"ZF_RANK", "0"}, {"ZF_RANK_FROM", ""}}), "ZF_RANK");
+  EXPECT_EQ(rank({{"ZF_RANK", "0"}, {"ZF_RANK_FROM", ""}, {"LOCAL_RANK", "3"}}), "LOCAL_RANK");
+  EXPECT_EQ(rank({{"ZF_RANK", "0"},
+                  {"ZF_RANK_FROM", "SLURM_LOCALID=0"},
+                  {"SLURM_LOCALID", "0"},
+                  {"LOCAL_RANK", "3"}}),
+            "LOCAL_RANK")
+      << "torchrun in one of Slurm's tasks";
+}
+
 TEST(Environment, RanksOfMpiAreNotTheBatchScripts) {
   const std::map<std::string, std::string> variables{{"SLURM_LOCALID", "0"},
                                                      {"SLURM_NODEID", "0"},
