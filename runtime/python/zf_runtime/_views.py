@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     import numpy
 
 
-def grads_kind(buffer: int) -> int:
+def grads_buffer(buffer: int) -> int:
     if buffer not in (0, 1):
         raise ValueError(f"gradient buffer {buffer}: there are 0 and 1")
-    return _abi.GRADS_0 + buffer
+    return int(buffer)
 
 
 def element_type(group: Group, kind: int) -> str:

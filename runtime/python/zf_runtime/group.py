@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from . import _abi
+from . import _abi, _checks
 
 ELEMENT_TYPES = {None: _abi.NONE, "f32": _abi.F32, "bf16": _abi.BF16, "f16": _abi.F16}
 MODES = {"adam": _abi.ADAM, "adamw": _abi.ADAMW}
@@ -38,12 +38,11 @@ class Group:
             if getattr(self, field) not in known or (field == "grad_type" and self.grad_type is None):
                 names = ", ".join(repr(name) for name in known if name or field == "copy_type")
                 raise ValueError(f"{field} is {getattr(self, field)!r}; it must be one of {names}")
-        if self.elements < 0:
-            raise ValueError(f"elements is {self.elements}; it must be 0 or more")
+        _checks.integer("elements", self.elements, _checks.UINT64_MAX)
 
     def as_abi(self) -> _abi.Group:
         return _abi.sized(
-            _abi.Group, mode=MODES[self.mode], elements=self.elements, lr=self.lr, beta1=self.betas[0],
+            _abi.Group, mode=MODES[self.mode], elements=int(self.elements), lr=self.lr, beta1=self.betas[0],
             beta2=self.betas[1], eps=self.eps, weight_decay=self.weight_decay,
             bias_correction=int(self.bias_correction), grad_type=ELEMENT_TYPES[self.grad_type],
             copy_type=ELEMENT_TYPES[self.copy_type], stale=int(self.stale))

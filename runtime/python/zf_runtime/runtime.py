@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Sequence
 
-from . import _abi, _views
+from . import _abi, _checks, _views
 from ._handle import Handle
 from ._library import check, library
 from .errors import ZfTimeout
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _PIECE_MS = 100  # zf_wait does not end for signals: between two pieces Python handles Ctrl-C
+_YEAR_S = 365 * 24 * 60 * 60
 
 
 class Norm(NamedTuple):
@@ -54,9 +55,11 @@ class Runtime:
                  lock_memory: str = "no"):
         options = _abi.sized(
             _abi.Options, abi_version=_abi.ABI_VERSION, plan_path=os.fsencode(plan) if plan is not None else None,
-            rank=-1 if rank is None else rank, spin_us=-1 if spin_us is None else spin_us,
-            start_timeout_ms=_milliseconds(start_timeout), close_timeout_ms=_milliseconds(close_timeout),
-            max_restarts=_restarts(max_restarts), chunk_bytes=0 if chunk_bytes is None else chunk_bytes,
+            rank=_checks.option("rank", rank, _checks.INT32_MAX, -1),
+            spin_us=_checks.option("spin_us", spin_us, _checks.INT32_MAX, -1),
+            start_timeout_ms=_milliseconds("start_timeout", start_timeout),
+            close_timeout_ms=_milliseconds("close_timeout", close_timeout), max_restarts=_restarts(max_restarts),
+            chunk_bytes=_checks.option("chunk_bytes", chunk_bytes, _checks.UINT64_MAX, 0),
             huge_pages=_wish("huge_pages", huge_pages), lock_memory=_wish("lock_memory", lock_memory))
         array = (_abi.Group * len(groups))(*(group.as_abi() for group in groups))
         self._groups = list(groups)
@@ -103,7 +106,7 @@ class Runtime:
     def grads(self, group: int, buffer: int = 0) -> np.ndarray:
         """Gradients 0 or 1, of the group's grad_type (bf16 as uint16: NumPy has no such type); yours from the
         end of the last submission of this buffer to the next."""
-        return self.numpy(group, _views.grads_kind(buffer))
+        return self.numpy(group, _abi.GRADS_0 + _views.grads_buffer(buffer))
 
     def stale(self, group: int) -> np.ndarray:
         """fp32 snapshot of the last step's result; only with Group.stale."""
@@ -115,16 +118,24 @@ class Runtime:
 
     def numpy(self, group: int, kind: int) -> np.ndarray:
         """A NumPy view of an array, by its kind in zf_runtime.h (ZF_PARAMS is 0)."""
-        memory = self._handle.memory(group, kind)
-        return _views.as_numpy(memory, _views.element_type(self._groups[group], kind), self._groups[group].elements)
+        return _views.as_numpy(*self._array(group, kind))
 
     def tensor(self, group: int, kind: int) -> Any:
         """The same as a torch tensor on the CPU, bf16 as torch.bfloat16."""
-        memory = self._handle.memory(group, kind)
-        return _views.as_tensor(memory, _views.element_type(self._groups[group], kind), self._groups[group].elements)
+        return _views.as_tensor(*self._array(group, kind))
+
+    def _array(self, group: int, kind: int) -> tuple[ctypes.Array, str, int]:
+        """An array's memory, its element type and how many elements it has."""
+        group, kind = self._index(group), _checks.integer("kind", kind, _abi.COPY)
+        memory, settings = self._handle.memory(group, kind), self._groups[group]
+        return memory, _views.element_type(settings, kind), settings.elements
+
+    def _index(self, group: int) -> int:
+        return _checks.index("group", group, len(self._groups))
 
     def set_group(self, group: int, settings: Group) -> None:
         """New settings for the submissions from now on; elements and types must be what they were."""
+        group = self._index(group)
         check(library().zf_set_group(self._handle.pointer, group, ctypes.byref(settings.as_abi())))
         self._groups[group] = settings
 
@@ -135,18 +146,19 @@ class Runtime:
         buffer: which gradients, 0 or 1. grad_scale multiplies each gradient as it is read (unscale, clip).
         step: the step's number, from 1, for the bias correction; 0: each group's next.
         ZfBusy: a group's last submission with this buffer is not done; then nothing is submitted."""
-        return self._submit(groups, _abi.sized(_abi.SubmitArgs, buffer=buffer, grad_scale=grad_scale, step=step))
+        return self._submit(groups, buffer, grad_scale=grad_scale, step=_number("step", step))
 
     def submit_norm(self, groups: Sequence[int] | None = None, *, buffer: int = 0) -> int:
         """Has the squares of the groups' (None: all) gradients summed up; after wait(), norm() has the sums. A
         submit() of the same buffer may follow at once."""
-        return self._submit(groups, _abi.sized(_abi.SubmitArgs, buffer=buffer, grad_scale=1.0, work=_abi.NORM))
+        return self._submit(groups, buffer, grad_scale=1.0, work=_abi.NORM)
 
-    def _submit(self, groups: Sequence[int] | None, args: Any) -> int:
+    def _submit(self, groups: Sequence[int] | None, buffer: int, **fields: Any) -> int:
+        args = _abi.sized(_abi.SubmitArgs, buffer=_views.grads_buffer(buffer), **fields)
         if groups is not None:
             if len(groups) == 0:
                 raise ValueError("no groups to submit; None means all of them")
-            args.groups = (ctypes.c_uint32 * len(groups))(*groups)
+            args.groups = (ctypes.c_uint32 * len(groups))(*map(self._index, groups))
             args.n_groups = len(groups)
         ticket = ctypes.c_uint64()
         check(library().zf_submit(self._handle.pointer, ctypes.byref(args), ctypes.byref(ticket)))
@@ -157,6 +169,7 @@ class Runtime:
 
         timeout: in seconds; None: as long as the optimizer lives. ZfTimeout: not yet, ask again.
         ZfWorkerDied: it is dead, and max_restarts are used up. Other Python threads run meanwhile, and Ctrl-C works."""
+        ticket = _number("ticket", ticket)
         if not _ask(lambda ms: library().zf_wait(self._handle.pointer, ticket, ms), timeout):
             raise ZfTimeout(f"submission {ticket or 'all'} is not done after {timeout} s; the optimizer lives",
                             "ZF_TIMEOUT")
@@ -172,6 +185,7 @@ class Runtime:
                 gpu[sent:done].copy_(copy[sent:done], non_blocking=True)
                 sent = done
         """
+        group, at_least, ticket = self._index(group), _number("at_least", at_least), _number("ticket", ticket)
         elements = ctypes.c_uint64()
         _ask(lambda ms: library().zf_progress(self._handle.pointer, ticket, group, at_least, ms, ctypes.byref(elements)),
              timeout)
@@ -180,18 +194,19 @@ class Runtime:
     def norm(self, group: int, buffer: int = 0) -> Norm:
         """What the last submit_norm() of the group's gradients found."""
         total, finite = ctypes.c_double(), ctypes.c_int32()
-        check(library().zf_norm(self._handle.pointer, group, buffer, ctypes.byref(total), ctypes.byref(finite)))
+        check(library().zf_norm(self._handle.pointer, self._index(group), _views.grads_buffer(buffer),
+                                ctypes.byref(total), ctypes.byref(finite)))
         return Norm(total.value, bool(finite.value))
 
     def step(self, group: int) -> int:
         """The number of the group's last step; 0 before the first. ZfBusy while anything is under way."""
         number = ctypes.c_uint64()
-        check(library().zf_get_step(self._handle.pointer, group, ctypes.byref(number)))
+        check(library().zf_get_step(self._handle.pointer, self._index(group), ctypes.byref(number)))
         return number.value
 
     def set_step(self, group: int, step: int) -> None:
         """The number that the group's next step comes after. ZfBusy while anything is under way."""
-        check(library().zf_set_step(self._handle.pointer, group, step))
+        check(library().zf_set_step(self._handle.pointer, self._index(group), _number("step", step)))
 
     def export_state(self, path: str | os.PathLike[str]) -> None:
         """Writes parameters, moments and step counts of all groups to a file, atomically, with checksums. ZfBusy while
@@ -236,15 +251,20 @@ def _wish(name: str, value: str) -> int:
     return wishes[value]
 
 
-def _milliseconds(seconds: float | None) -> int:
-    """As the C ABI has it: 0 is the default, so a wish for less than one millisecond is one."""
-    return 0 if seconds is None else max(1, round(seconds * 1000))
+def _number(name: str, value: int) -> int:
+    return _checks.integer(name, value, _checks.UINT64_MAX)
+
+
+def _milliseconds(name: str, seconds: float | None) -> int:
+    """As the C ABI has it: 0 is the default, so a wish for less than one millisecond is one. More than a year is a
+    year, there as here."""
+    if seconds is None:
+        return 0
+    if not seconds >= 0:
+        raise ValueError(f"{name} is {seconds} s; it must be 0 or more, or None for the default")
+    return max(1, round(min(seconds, _YEAR_S) * 1000))
 
 
 def _restarts(count: int | None) -> int:
     """As the C ABI has it: 0 is the default, so never is -1."""
-    if count is None:
-        return 0
-    if count < 0:
-        raise ValueError(f"max_restarts is {count}; it must be 0 (never) or more")
-    return count or -1
+    return 0 if count is None else _checks.integer("max_restarts", count, _checks.INT32_MAX, ", or None") or -1

@@ -1,0 +1,88 @@
+"""Integers that C does not hold, and indexes of nothing, are one Python error each. Needs the standard library only."""
+
+import re
+import unittest
+
+import support
+from zf_runtime import Group, Runtime
+
+
+class Index:
+    """An integer that is no int, such as NumPy's."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+class Arguments(unittest.TestCase):
+    def open(self, **options):
+        runtime = Runtime(support.plan(), groups=[Group(1000), Group(10)], **options)
+        self.addCleanup(runtime.close)
+        return runtime
+
+    def assert_range(self, name, value, highest, call):
+        with self.subTest(name, value=value):
+            with self.assertRaisesRegex(ValueError, f"^{name} is {value}; it must be 0 to {highest}"):
+                call()
+
+    def test_elements(self):
+        for value in (2**70, 2**64, -1):
+            self.assert_range("elements", value, 2**64 - 1, lambda value=value: Group(elements=value))
+        with self.assertRaisesRegex(TypeError, "elements is 1.5"):
+            Group(elements=1.5)
+
+    def test_options(self):
+        for name, highest in (("rank", 2**31 - 1), ("spin_us", 2**31 - 1), ("max_restarts", 2**31 - 1),
+                              ("chunk_bytes", 2**64 - 1)):
+            for value in (2**70, highest + 1, -1, -7):
+                self.assert_range(name, value, highest, lambda name=name, value=value: self.open(**{name: value}))
+        for name in ("start_timeout", "close_timeout"):
+            for value in (-1, float("nan")):
+                with self.subTest(name, value=value), self.assertRaisesRegex(ValueError, f"{name} is {value} s"):
+                    self.open(**{name: value})
+
+    def test_what_the_c_types_hold_is_taken(self):
+        runtime = self.open(rank=Index(0), spin_us=2**31 - 1, max_restarts=2**31 - 1, chunk_bytes=2**64 - 1,
+                            start_timeout=2**70, close_timeout=float("inf"))
+        runtime.wait(runtime.submit([Index(1)]))
+        self.assertEqual((runtime.step(0), runtime.step(1)), (0, 1))
+
+    def test_numbers(self):
+        runtime = self.open()
+        calls = {"ticket": (runtime.wait, lambda value: runtime.progress(0, ticket=value)),
+                 "at_least": (lambda value: runtime.progress(0, value),),
+                 "step": (lambda value: runtime.submit(step=value), lambda value: runtime.set_step(0, value))}
+        for name, uses in calls.items():
+            for use in uses:
+                for value in (-1, 2**64):
+                    self.assert_range(name, value, 2**64 - 1, lambda use=use, value=value: use(value))
+        for value in (-1, 7, 2**32):
+            self.assert_range("kind", value, 6, lambda value=value: runtime.numpy(0, value))
+        self.assertEqual(runtime.stats().submitted, 0)
+
+    def test_groups_are_not_counted_from_the_end(self):
+        runtime = self.open()
+        uses = (runtime.params, runtime.exp_avg, runtime.exp_avg_sq, runtime.grads, runtime.stale, runtime.copy,
+                runtime.progress, runtime.norm, runtime.step, lambda group: runtime.tensor(group, 0),
+                lambda group: runtime.set_group(group, Group(10)), lambda group: runtime.set_step(group, 1),
+                lambda group: runtime.submit([group]), lambda group: runtime.submit_norm([0, group]))
+        for number, use in enumerate(uses):
+            for group in (-1, 2, 2**32, 2**64):
+                with self.subTest(use=number, group=group):
+                    with self.assertRaisesRegex(IndexError, re.escape(f"group {group}: there are 0 to 1")):
+                        use(group)
+
+    def test_gradient_buffers(self):
+        runtime = self.open()
+        for use in (lambda buffer: runtime.grads(0, buffer), lambda buffer: runtime.norm(0, buffer),
+                    lambda buffer: runtime.submit(buffer=buffer), lambda buffer: runtime.submit_norm(buffer=buffer)):
+            for buffer in (-1, 2, 2**32):
+                with self.assertRaisesRegex(ValueError, f"gradient buffer {buffer}: there are 0 and 1"):
+                    use(buffer)
+
+
+if __name__ == "__main__":
+    unittest.main()
