@@ -2,7 +2,9 @@
 
 import copy
 import os
+import re
 import signal
+import traceback
 import unittest
 
 import support
@@ -25,6 +27,33 @@ class Ends(adamw_case.AdamWTest):
             train(model, optimizer, 1)
         with self.assertRaisesRegex(TypeError, "state_dict"):
             copy.deepcopy(optimizer)
+
+    def test_what_torch_refuses_is_refused(self):
+        for wrong in ({"lr": -1}, {"lr": float("nan")}, {"betas": (1.0, 0.9)}, {"betas": (0.9, -0.1)}, {"eps": -1e-8},
+                      {"weight_decay": -0.1}):
+            with self.subTest(wrong):
+                with self.assertRaises(ValueError) as theirs:
+                    torch.optim.AdamW(make_model().parameters(), **wrong)
+                with self.assertRaisesRegex(ValueError, re.escape(str(theirs.exception))):
+                    self.ours(make_model().parameters(), **wrong)
+                model = make_model()
+                optimizer = self.ours(model[0].parameters())
+                for make in (lambda: self.ours([{"params": model[0].parameters()},
+                                                {"params": model[2].parameters(), **wrong}]),
+                             lambda: optimizer.add_param_group({"params": model[2].parameters(), **wrong})):
+                    with self.assertRaisesRegex(ValueError, re.escape(str(theirs.exception)) + " in param_group 1"):
+                        make()
+                train(model, optimizer, 1)
+
+    def test_options_are_given_once(self):
+        for name, place in (("plan", "argument"), ("rank", "argument"), ("groups", "param_group")):
+            with self.subTest(name), self.assertRaisesRegex(TypeError, f"'{name}'.*{place}"):
+                self.ours(make_model().parameters(), runtime_options={name: None})
+
+    def test_ranks_that_cannot_be(self):
+        for rank in (-1, -7, 2**40):
+            with self.subTest(rank), self.assertRaisesRegex(ValueError, f"rank is {rank}; .*2147483647"):
+                self.ours(make_model().parameters(), rank=rank)
 
     def test_some_without_gradients_are_named(self):
         first, second = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
@@ -52,6 +81,39 @@ class Ends(adamw_case.AdamWTest):
             self.assertEqual(len(optimizer.state_dict()["state"]), 4)
             with self.assertRaisesRegex(ZfError, "closed"):
                 optimizer.step()
+
+    def test_a_forked_child_closes_it_and_the_parent_goes_on(self):
+        for overlap in (False, True):
+            undisturbed, forked = make_model(), make_model()
+            with OverlappedAdamW(undisturbed.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
+                train(undisturbed, optimizer, 6)
+            with OverlappedAdamW(forked.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
+                train(forked, optimizer, 3)  # with overlap, the third is under way
+                self.assertEqual(self.status_of_child(optimizer), 0)
+                train(forked, optimizer, 3, first=3)
+                self.assertEqual(optimizer.runtime.stats().restarts, 0)
+            self.assertTrue(torch.equal(parameters_of(forked), parameters_of(undisturbed)))
+
+    def status_of_child(self, optimizer):
+        """Of one that sees every use refused, and then closes."""
+        child = os.fork()
+        if child == 0:
+            try:
+                for use in (optimizer.step, lambda: optimizer.add_param_group({"params": [torch.nn.Parameter()]}),
+                            lambda: optimizer.load_state_dict({})):
+                    try:
+                        use()
+                        os._exit(2)
+                    except ZfError as error:
+                        assert error.status == "ZF_ERROR_FORKED"
+                optimizer.close()
+                optimizer.close()
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        return os.waitpid(child, 0)[1]
 
     def test_a_kill_changes_nothing(self):
         for overlap in (False, True):

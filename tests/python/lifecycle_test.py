@@ -84,10 +84,13 @@ class Closing(unittest.TestCase):
             child = os.fork()
             if child == 0:
                 try:
-                    runtime.close()
-                    os._exit(1)
+                    runtime.submit()
                 except ZfError as error:
-                    os._exit(0 if error.status == "ZF_ERROR_FORKED" else 2)
+                    runtime.close()
+                    runtime.close()
+                    os._exit(0 if runtime.closed and error.status == "ZF_ERROR_FORKED" else 2)
+                finally:
+                    os._exit(1)
             self.assertEqual(os.waitpid(child, 0)[1], 0)
             runtime.wait(runtime.submit())
 

@@ -26,6 +26,21 @@ def check_supported(settings: dict[str, Any], index: int) -> None:
                           f"torch.optim.AdamW for it, or leave {name} out")
 
 
+def check_settings(settings: dict[str, Any], place: str = "") -> None:
+    """What torch.optim.AdamW refuses, in its words: ValueError. `place` is added: " in param_group 1". Only where
+    settings are given; what a scheduler makes of them later is its own, as in torch."""
+    names = {"lr": "learning rate", "eps": "epsilon value", "weight_decay": "weight_decay value"}
+    for key, name in names.items():
+        if not 0 <= float(settings[key]) < math.inf:
+            raise ValueError(f"Invalid {name}: {settings[key]}{place}; it must be 0 or more, and finite")
+    if len(settings["betas"]) != 2:
+        raise ValueError(f"Invalid betas: {settings['betas']}{place}; there are two")
+    for number, beta in enumerate(settings["betas"]):
+        if not 0 <= float(beta) < 1:
+            raise ValueError(f"Invalid beta parameter at index {number}: {beta}{place}; it must be 0 or more, and "
+                             "less than 1")
+
+
 class FlatGroup:
     """The layout is fixed when the runtime is opened; settings are read from `settings` at each step."""
 

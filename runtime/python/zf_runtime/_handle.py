@@ -44,6 +44,11 @@ class Handle:
     def is_closed(self) -> bool:
         return self._closing
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child of the process that opened it: the library answers ZF_ERROR_FORKED."""
+        return os.getpid() != self._owner
+
     def memory(self, group: int, kind: int) -> ctypes.Array:
         """An array's bytes, as a buffer that keeps this handle's memory alive."""
         address, size = ctypes.c_void_p(), ctypes.c_size_t()
@@ -64,14 +69,19 @@ class Handle:
         """Ends the optimizer process. Memory goes now, or with the last view. The second call does nothing.
 
         ZfTimeout: it had not finished and was killed; ZfWorkerDied: it had died before. Closed all the same.
+        In a forked child no call is let through any more, and nothing else happens: process and memory are the
+        parent's.
         """
+        if self.is_forked:  # without the lock, which a thread that the child lacks may have held
+            self._closing = True
+            return
         with self._lock:
             if self._closing:
                 return
             self._closing = True
             if self._buffers == 0:
                 self._free()
-            elif os.getpid() == self._owner:
+            else:
                 check(self._library.zf_end(self._pointer))
 
     def _any_pointer(self) -> ctypes.c_void_p:

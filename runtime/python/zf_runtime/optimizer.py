@@ -10,7 +10,7 @@ import torch
 
 from . import _state
 from ._cuda import HostRegistration
-from ._flat_group import FlatGroup, check_supported
+from ._flat_group import FlatGroup, check_settings, check_supported
 from .errors import ZfError, ZfWorkerDied
 from .runtime import Runtime
 
@@ -21,7 +21,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
     params, lr, betas, eps, weight_decay, amsgrad, maximize: as torch.optim.AdamW; the last two are refused.
     plan, rank: as Runtime. alias: let CPU fp32 parameters live in the shared memory when overlap=False, so
     that nothing is copied back (off where something else holds views of the parameters). runtime_options:
-    more keywords for Runtime.
+    more keywords for Runtime, such as max_restarts.
 
     step() with overlap=False is torch's: when it returns, the parameters are updated. With overlap=True it
     hands the gradients over and returns with the parameters of the step before: the optimizer works while
@@ -50,17 +50,20 @@ class OverlappedAdamW(torch.optim.Optimizer):
         self._buffer = 0
         self._alias = alias and not overlap
         self._registration: HostRegistration | None = None
-        self._options = dict(runtime_options or {}, plan=plan, rank=rank)
+        self._options = _with_ours(runtime_options or {}, plan=plan, rank=rank)
         self._overlap = overlap
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-                                  "amsgrad": False, "maximize": False})
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+                    "amsgrad": False, "maximize": False}
+        check_settings(defaults)
+        super().__init__(params, defaults)
         self._open()
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime underneath, for its stats. ZfError after close()."""
+        """The runtime underneath, for its stats. ZfError after close(), and in a forked child."""
         if self._runtime is None:
             raise ZfError("the optimizer is closed")
+        self._check_process()
         return self._runtime
 
     @property
@@ -116,6 +119,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes a state_dict of this class or of torch.optim.AdamW; its tensors are copied. Load the model first."""
+        self._check_process()
         _state.check(state_dict, self._groups, self.param_groups)
         self.synchronize()
         super().load_state_dict(state_dict)
@@ -126,10 +130,12 @@ class OverlappedAdamW(torch.optim.Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """As torch's. The runtime is opened anew, with the state that it had."""
+        check_settings({**self.defaults, **param_group}, f" in param_group {len(self.param_groups)}")
         if self._runtime is None:
             super().add_param_group(param_group)
             return
         check_supported(param_group, len(self.param_groups))
+        self._check_process()
         self.synchronize()
         saved = _state.saved(self._groups)
         self.close()
@@ -140,9 +146,15 @@ class OverlappedAdamW(torch.optim.Optimizer):
     def close(self) -> None:
         """Finishes the step under way, publishes it, and ends the process. The second call does nothing.
 
-        ZfWorkerDied: it had died; the parameters hold what there was."""
+        ZfWorkerDied: it had died; the parameters hold what there was. In a forked child the process and the step
+        are the parent's, and stay as they are; parameters in the shared memory stay there, too."""
         runtime = self._runtime
         if runtime is None:
+            return
+        if runtime.forked:
+            self._runtime = None
+            self._ticket = 0
+            runtime.close()
             return
         try:
             with contextlib.suppress(ZfWorkerDied):  # runtime.close() says it below
@@ -186,6 +198,11 @@ class OverlappedAdamW(torch.optim.Optimizer):
         if self._devices or torch.cuda.is_initialized():  # a program that is all CPU gets no CUDA context from us
             self._registration = HostRegistration(array for group in self._groups for array in group.flat)
 
+    def _check_process(self) -> None:
+        """Before anything is written to the shared memory: in a forked child that is the parent's."""
+        if self._runtime is not None and self._runtime.forked:
+            raise ZfError("a forked child cannot use the optimizer of its parent; make one here", "ZF_ERROR_FORKED")
+
     def _submit(self, active: list[FlatGroup], grad_scale: float) -> None:
         self._finish_transfers()
         by_step: dict[int, list[FlatGroup]] = {}
@@ -206,3 +223,13 @@ class OverlappedAdamW(torch.optim.Optimizer):
         """Pinned copies are asynchronous: they must be over before either side writes what they read."""
         for device in self._devices:
             torch.cuda.synchronize(device)
+
+
+def _with_ours(options: dict[str, Any], **ours: Any) -> dict[str, Any]:
+    """Keywords for Runtime. TypeError: the optimizer gives one of them itself."""
+    for name in ours:
+        if name in options:
+            raise TypeError(f"runtime_options has {name!r}, which is an argument of OverlappedAdamW: give it there")
+    if "groups" in options:
+        raise TypeError("runtime_options has 'groups'; each param_group is one: give them in params")
+    return {**options, **ours}

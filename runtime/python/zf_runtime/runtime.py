@@ -45,7 +45,8 @@ class Runtime:
 
     Threads. submit, set_group, stats and views from any thread; one thread at a time in wait; close last.
 
-    fork. A forked child must not use it; what it writes to a view, the optimizer reads.
+    fork. A forked child must not use it; what it writes to a view, the optimizer reads. close() does nothing there
+    but refuse further calls.
     """
 
     def __init__(self, plan: str | os.PathLike[str] | None = None, rank: int | None = None,
@@ -85,6 +86,11 @@ class Runtime:
     @property
     def closed(self) -> bool:
         return self._handle.is_closed
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is a forked child of the process that opened it, which must not use it."""
+        return self._handle.is_forked
 
     @property
     def groups(self) -> tuple[Group, ...]:
