@@ -1,5 +1,6 @@
 """The example trains, agrees with torch, and survives a kill of its optimizer."""
 
+import os
 import re
 import subprocess
 import sys
@@ -11,10 +12,10 @@ support.need("torch")
 EXAMPLE = support.PACKAGE / "examples/train_tiny_lm.py"
 
 
-def run_example(*arguments, program=(EXAMPLE,)):
+def run_example(*arguments, program=(EXAMPLE,), **environment):
     return subprocess.run([support.TUNE, "exec", "--plan", support.plan(), "--", sys.executable, "-B", *program,
                            "--text", EXAMPLE, "--steps", "12", "--batch", "2", *arguments],
-                          capture_output=True, text=True, timeout=250, check=False)
+                          capture_output=True, text=True, timeout=250, check=False, env=os.environ | environment)
 
 
 class Example(unittest.TestCase):
@@ -36,6 +37,15 @@ class Example(unittest.TestCase):
         ran = run_example("--kill-at", "5", program=("-c", harmless))
         self.assertEqual((ran.returncode, ran.stderr), (1, ""))
         self.assertIn("never started again", ran.stdout)
+
+    def test_what_is_missing_is_said_before_anything_is_trained(self):
+        for arguments, environment, missing in (((), {"ZF_RUNTIME_LIBRARY": "/no/lib.so"}, "/no/lib.so"),
+                                                ((), {"ZF_OPTIMIZER": "/no/program"}, "/no/program"),
+                                                (("--plan", "/no/plan.json"), {}, "/no/plan.json")):
+            with self.subTest(missing):
+                ran = run_example(*arguments, **environment)
+                self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+                self.assertRegex(ran.stderr, rf"\A\S+train_tiny_lm.py: .*{missing}.*\n\Z")
 
     def test_a_kill_beyond_the_last_step_is_refused(self):
         ran = run_example("--kill-at", "13")

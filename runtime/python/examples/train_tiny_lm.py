@@ -12,6 +12,8 @@ middle of step N, must see it started again, and must have the losses of the thi
   zf-tune exec --plan plan.json -- python3 train_tiny_lm.py --steps 100
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import pathlib
@@ -27,10 +29,10 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 try:
-    from zf_runtime import OverlappedAdamW, ZfError
+    from zf_runtime import Group, OverlappedAdamW, Runtime, ZfError
 except ImportError:  # not installed: beside this file in the source tree
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-    from zf_runtime import OverlappedAdamW, ZfError
+    from zf_runtime import Group, OverlappedAdamW, Runtime, ZfError
 
 LETTERS = 256  # bytes
 
@@ -104,6 +106,11 @@ def train(name: str, model: nn.Module, optimizer: torch.optim.Optimizer, text: t
     return losses
 
 
+def check_runtime(plan: str | None) -> None:
+    """ZfError where the library, the plan or the optimizer process is missing: said before anything is trained."""
+    Runtime(plan, groups=[Group(elements=1)]).close()
+
+
 def train_ours(name: str, text: torch.Tensor, args: argparse.Namespace, overlap: bool, kill_at: int = 0) -> tuple:
     """The losses, and how often the optimizer process was started again."""
     model = make_model()
@@ -141,6 +148,7 @@ def main() -> int:
     if not 0 <= args.kill_at <= args.steps:
         parser.exit(2, f"{parser.prog}: --kill-at {args.kill_at}: there are steps 1 to {args.steps} (--steps)\n")
 
+    check_runtime(args.plan)
     text = torch.tensor(list(pathlib.Path(args.text).read_bytes()), dtype=torch.long)
     model = make_model()
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {len(text)} bytes of text, "

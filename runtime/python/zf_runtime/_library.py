@@ -19,15 +19,15 @@ SONAME = NAME + ".0"
 
 
 def _candidates() -> Iterator[str]:
-    """Where to look, in this order: the prefix that the package was installed to, the build folder of the
-    source tree that it lies in, and what the system's loader knows."""
+    """Where to look, in this order: the build folder of the source tree that the package lies in (pip install -e),
+    the prefix that it was installed to, and what the system's loader knows."""
     triplet = sysconfig.get_config_var("MULTIARCH") or ""
     package = pathlib.Path(__file__).resolve().parent
+    if len(package.parents) > 2 and (package.parents[2] / "CMakeLists.txt").exists():
+        yield str(package.parents[2] / "build" / "lib" / SONAME)
     for prefix in dict.fromkeys([sys.prefix, "/usr/local", "/usr"]):
         if prefix == sys.prefix or package.is_relative_to(prefix):
             yield from (os.path.join(prefix, "lib", SONAME), os.path.join(prefix, "lib", triplet, SONAME))
-    if len(package.parents) > 2 and (package.parents[2] / "CMakeLists.txt").exists():
-        yield str(package.parents[2] / "build" / "lib" / SONAME)
     yield ctypes.util.find_library("zf_runtime") or SONAME
 
 
@@ -43,7 +43,9 @@ def _load() -> ctypes.CDLL:
         except OSError as error:
             tried.append(str(error))
     remedy = "ZF_RUNTIME_LIBRARY names no library that can be loaded" if wish else (
-        "install zf-tune, or set ZF_RUNTIME_LIBRARY to its path")
+        f"set ZF_RUNTIME_LIBRARY=/path/to/{NAME} (a build has it in build/lib), or install this package with `pip "
+        "install -e runtime/python` from the source tree, whose build/lib it then finds, or the library with `cmake "
+        "--install build` and ldconfig")
     raise ZfError(f"{NAME} was not found: {remedy} (tried: {'; '.join(tried)})", "ZF_ERROR_SYSTEM")
 
 

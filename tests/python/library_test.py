@@ -1,0 +1,49 @@
+"""Where the package finds the library when nobody names it, and what it says when it does not."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import support
+
+
+class Library(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def ask(self, package):
+        """A copy of the package, without ZF_RUNTIME_LIBRARY."""
+        shutil.copytree(support.PACKAGE / "zf_runtime", package / "zf_runtime")
+        environment = {name: value for name, value in os.environ.items() if name != "ZF_RUNTIME_LIBRARY"}
+        return subprocess.run([sys.executable, "-B", "-c",
+                               "import zf_runtime._library\nprint(zf_runtime._library.library()._name)"],
+                              env=environment | {"PYTHONPATH": str(package)}, capture_output=True, text=True,
+                              timeout=60, check=False)
+
+    def test_that_of_the_source_tree_is_found(self):
+        """As with pip install -e."""
+        library = self.folder / "build/lib/libzf_runtime.so.0"
+        library.parent.mkdir(parents=True)
+        library.symlink_to(os.environ["ZF_RUNTIME_LIBRARY"])
+        (self.folder / "CMakeLists.txt").touch()
+        asked = self.ask(self.folder / "runtime/python")
+        self.assertEqual((asked.stdout, asked.stderr), (f"{library}\n", ""))
+
+    def test_none_says_what_to_do(self):
+        asked = self.ask(self.folder)
+        if asked.returncode == 0:
+            self.skipTest(f"this system has one: {asked.stdout.strip()}")
+        last = asked.stderr.splitlines()[-1]
+        for remedy in ("ZF_RUNTIME_LIBRARY=/path/to/libzf_runtime.so", "pip install -e runtime/python",
+                       "cmake --install build"):
+            self.assertIn(remedy, last)
+
+
+if __name__ == "__main__":
+    unittest.main()
