@@ -209,7 +209,7 @@ void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
 
 /// p += g, m += g, v += g. Loads before stores as in the step; non-temporal stores took 1.6 times as long,
 /// and unrolling and prefetch were ties or lost, on the same machine.
-template <class Lane>
+template <class Lane, bool kStale>
 void roofline_loop(const AdamArrays& arrays) {
   using F = typename Lane::F;
   float* const p = arrays.p;
@@ -226,13 +226,22 @@ void roofline_loop(const AdamArrays& arrays) {
     Lane::store(p + i, new_p);
     Lane::store(m + i, new_m);
     Lane::store(v + i, new_v);
+    if constexpr (kStale) Lane::stream(arrays.stale + i, new_p);
   }
   const float* const g = static_cast<const float*>(g_base);
   for (size_t i = whole; i < n; ++i) {
     p[i] += g[i];
     m[i] += g[i];
     v[i] += g[i];
+    if constexpr (kStale) arrays.stale[i] = p[i];
   }
+  if constexpr (kStale) Lane::fence();
+}
+
+template <class Lane>
+void roofline_loop(const AdamArrays& arrays) {
+  if (arrays.stale == nullptr) return roofline_loop<Lane, false>(arrays);
+  roofline_loop<Lane, true>(arrays);
 }
 
 // From the variant's values to the instance: one argument becomes a constant at each stage.

@@ -51,7 +51,8 @@ using OutputKernel = void (*)(const AdamArrays& arrays);
 OutputKernel output_kernel(Isa isa, const KernelVariant& variant);
 
 /// The roofline loop: the same 4 reads (p, g, m, v) and 3 writes (p, m, v) with one addition each, so that
-/// nothing but memory can be in the way. Leaves finite, non-denormal values when g is finite and positive.
+/// nothing but memory can be in the way; with `stale`, p is streamed there as well. Leaves finite,
+/// non-denormal values when g is finite and positive.
 void roofline_pass(Isa isa, const AdamArrays& arrays);
 
 }  // namespace zf

@@ -162,10 +162,17 @@ void bench(const Options& options, const std::vector<Pu>& pus) {
       kernel(scalars, slice);
     };
   };
+  const auto roofline = [&](std::size_t member) { roofline_pass(isa, set.slice(member)); };
+  const auto roofline_and_stale = [&](std::size_t member) {
+    AdamArrays slice = set.slice(member);
+    slice.stale = stale.as<float>() + offset(slice);
+    roofline_pass(isa, slice);
+  };
   const auto plain = step(GradType::f32, CopyType::none, false);
 
   std::vector<Candidate> candidates = {
-      {"roofline", "step", 28, [&](std::size_t member) { roofline_pass(isa, set.slice(member)); }},
+      {"roofline", "step", 28, roofline},
+      {"roofline and snapshot", "roofline", 32, roofline_and_stale},
       {"step", "roofline", 28, plain},
       {"stale, second pass", "step", 36,
        [&](std::size_t member) {

@@ -146,13 +146,18 @@ TEST(Kernel, CallersFlushOfDenormalsAndRoundingModeDoNotMatter) {
 
 TEST(Kernel, RooflineReadsAndWritesWhatItSays) {
   for (const Isa isa : supported_isas()) {
-    TestState state = random_state(1037, GradType::f32, 19, false);
-    const TestState before = state;
-    roofline_pass(isa, state.arrays({}, 0, state.p.size()));
-    for (std::size_t i = 0; i < state.p.size(); ++i) {
-      ASSERT_EQ(state.p[i], before.p[i] + before.g32[i]);
-      ASSERT_EQ(state.m[i], before.m[i] + before.g32[i]);
-      ASSERT_EQ(state.v[i], before.v[i] + before.g32[i]);
+    for (const bool with_stale : {false, true}) {
+      TestState state = random_state(1037, GradType::f32, 19, false);
+      const TestState before = state;
+      KernelVariant outputs;
+      outputs.stale = with_stale;
+      roofline_pass(isa, state.arrays(outputs, 0, state.p.size()));
+      for (std::size_t i = 0; i < state.p.size(); ++i) {
+        ASSERT_EQ(state.p[i], before.p[i] + before.g32[i]);
+        ASSERT_EQ(state.m[i], before.m[i] + before.g32[i]);
+        ASSERT_EQ(state.v[i], before.v[i] + before.g32[i]);
+        ASSERT_EQ(state.stale[i], with_stale ? state.p[i] : before.stale[i]);
+      }
     }
   }
 }
