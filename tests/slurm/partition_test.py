@@ -44,6 +44,18 @@ class Partition(SlurmTest):
         self.assertRegex(said, r"a1\t\w{16}\tfits\na2\t.*\nb1\t\w{16}\tfits\n2\n$")
 
 
+    def test_a_job_that_cannot_do_its_work_says_so_and_fails(self):
+        said = self.run_partition(f"""
+            tune() {{ as_user sbatch -o out/log -N2 {HOME}/slurm/tune-classes.sbatch "$@" >/dev/null
+                     until_true 30 job_gone; cat out/log; }}
+            tune; ln -sf /bin/false {HOME}/stub/zf-tune; tune out/plans
+            ls -A out/plans; sacct -n -X -o ExitCode 2>/dev/null; scontrol show job 2>/dev/null | grep -o 'ExitCode=[0-9]*'""")
+        self.assertIn("tune-classes: no folder given; usage: sbatch", said)
+        self.assertIn("tune-classes: no node has said its class", said)
+        self.assertIn("ExitCode=2\nExitCode=1\n", said)
+        self.assertNotIn("nodes.tsv", said)
+
+
 class Health(SlurmTest):
     """As slurmd runs it, on this machine."""
 
