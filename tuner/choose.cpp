@@ -124,6 +124,10 @@ const CandidateEvidence* conservative(const Evidence& evidence, const Workload& 
   return std::any_of(candidates.begin(), candidates.end(), beats_it) ? nullptr : half;
 }
 
+std::pair<int, int> size_of_pool(const CandidateEvidence& candidate) {
+  return {candidate.pool_threads, candidate.pool_cores};
+}
+
 std::string cores(int count) { return fmt::format("{} core{}", count, count == 1 ? "" : "s"); }
 
 /// "the optimizer's 16.2 ms hide behind 1 training step of 36.0 ms", or what of it stays exposed.
@@ -136,6 +140,22 @@ std::string sides(const CandidateEvidence& chosen, int update_interval) {
   if (chosen.exposed_ns_median == 0) return fmt::format("the optimizer's {} hide behind {}", step, steps);
   return fmt::format("of the optimizer's {} {} are exposed beyond {}", step,
                      print_duration(chosen.exposed_ns_median), steps);
+}
+
+/// What is known of the pools that are smaller than the fastest, which is the knee: none surely ties.
+std::string smaller_pools(const Evidence& evidence, const Workload& workload) {
+  const CandidateEvidence& fastest = fastest_of(evidence);
+  const double tie = tie_of(evidence);
+  const CandidateEvidence* open = nullptr;
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    if (!is_eligible(candidate) || size_of_pool(candidate) >= size_of_pool(fastest)) continue;
+    const Difference slower = difference(evidence, workload, fastest.id, candidate.id);
+    if ((std::isinf(slower.high) ? slower.estimate : slower.low) > tie) continue;
+    if (open == nullptr || candidate.period_ns_median < open->period_ns_median) open = &candidate;
+  }
+  if (open == nullptr) return fmt::format("no smaller pool comes within {:.1f} %", 100 * tie);
+  return fmt::format("that a smaller pool ({} at {}) comes within {:.1f} % is neither sure nor ruled out",
+                     open->label, print_duration(open->period_ns_median), 100 * tie);
 }
 
 std::string reason_for_knee(const Evidence& evidence, const Workload& workload,
@@ -154,10 +174,9 @@ std::string reason_for_knee(const Evidence& evidence, const Workload& workload,
   std::string rest = fmt::format("{} of each rank train", cores(knee.reserved_cores));
   if (knee.idle_cores > 0) rest += fmt::format(" and {} idle", knee.idle_cores);
   if (knee.id == fastest.id) {
-    return fmt::format(
-        "{} ({}) has the shortest period, {}, and no smaller pool comes within {:.1f} %; {}; {}",
-        cores(knee.pool_cores), knee.label, period, 100 * tie_of(evidence), rest,
-        sides(knee, workload.update_interval));
+    return fmt::format("{} ({}) has the shortest period, {}, and {}; {}; {}", cores(knee.pool_cores),
+                       knee.label, period, smaller_pools(evidence, workload), rest,
+                       sides(knee, workload.update_interval));
   }
   return fmt::format(
       "{} ({}) is the smallest pool whose period, {}, ties (within {:.1f} %) with the shortest ({} at {}); "
@@ -238,9 +257,8 @@ const CandidateEvidence& knee_of(const Evidence& evidence, const Workload& workl
   const CandidateEvidence& fastest = fastest_of(evidence);
   const double tie = tie_of(evidence);
   const CandidateEvidence* knee = &fastest;
-  const auto size = [](const CandidateEvidence& c) { return std::pair(c.pool_threads, c.pool_cores); };
   for (const CandidateEvidence& candidate : evidence.candidates) {
-    if (!is_eligible(candidate) || size(candidate) >= size(*knee)) continue;
+    if (!is_eligible(candidate) || size_of_pool(candidate) >= size_of_pool(*knee)) continue;
     if (is_tie(difference(evidence, workload, fastest.id, candidate.id), tie)) knee = &candidate;
   }
   return *knee;

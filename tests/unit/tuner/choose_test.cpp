@@ -74,6 +74,16 @@ TEST(Choose, SaysWhyInWords) {
   EXPECT_THAT(reason(evidence_of({{1, 1'000'000}})), HasSubstr("the only split there is"));
 }
 
+TEST(Choose, ASmallerPoolThatMayTieIsOwnedUpTo) {
+  const auto reason = [](const Evidence& evidence) { return choose(evidence, kWorkload).reason; };
+  EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 1'500'000}})),
+              HasSubstr("no smaller pool comes within"));
+  Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'030'000}}, 0.2);
+  evidence.noise_floor = 0;
+  EXPECT_EQ(chosen_threads(evidence), 8);
+  EXPECT_THAT(reason(evidence), HasSubstr("a smaller pool (pool 4 at 1.0 ms) comes within"));
+}
+
 TEST(Choose, NoiseWidensTheTie) {
   Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'060'000}});
   EXPECT_EQ(knee_of(evidence, kWorkload).pool_threads, 8);
