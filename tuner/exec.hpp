@@ -25,7 +25,7 @@ struct Launch {
 };
 
 struct LaunchRequest {
-  std::filesystem::path plan_path;  ///< absolute, for ZF_PLAN
+  std::filesystem::path plan_path;  ///< for ZF_PLAN; launch_of() wants it absolute
   std::optional<int> rank;          ///< --rank
   bool force = false;               ///< go on whatever is wrong, unbound at worst
   std::optional<int> ranks = {};    ///< on this node, where the caller knows

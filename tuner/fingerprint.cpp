@@ -83,7 +83,8 @@ std::vector<std::string> class_differences(const MachineClass& planned, const Ma
     if (then != now)
       differences.push_back(fmt::format("{}: {} in the plan, {} here{}", what, then, now, cause));
   };
-  differ("CPU model", planned.model, present.model);
+  const auto named = [](const std::string& model) { return model.empty() ? "unknown" : model; };
+  differ("CPU model", named(planned.model), named(present.model));
   differ("packages", planned.packages, present.packages);
   differ("NUMA nodes with CPUs", planned.numa_nodes, present.numa_nodes, numa_mode(planned, present));
   differ("cores", planned.cores, present.cores);

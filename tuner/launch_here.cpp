@@ -100,11 +100,24 @@ Launch launch_by(const Plan& plan, LaunchRequest request, const Environment& env
   return launch;
 }
 
+LaunchRequest with_absolute_path(LaunchRequest request) {
+  if (request.plan_path.empty()) throw Error(Exit::usage, "the plan's name is empty", "give --plan FILE");
+  std::error_code error;
+  const auto path = std::filesystem::absolute(request.plan_path, error);
+  if (error) {
+    throw Error(Exit::runtime_error, fmt::format("{}: {}", request.plan_path.string(), error.message()),
+                "give the plan's whole path");
+  }
+  request.plan_path = path;
+  return request;
+}
+
 }  // namespace
 
 Launch launch_here(const LaunchRequest& request, const Environment& environment) {
   try {
-    return launch_by(load_plan(request.plan_path), request, environment);
+    const LaunchRequest named = with_absolute_path(request);
+    return launch_by(load_plan(named.plan_path), named, environment);
   } catch (const Error& error) {
     if (!request.force) throw;
     Launch unbound;

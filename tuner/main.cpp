@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "base/version.hpp"
 #include "tuner/commands/commands.hpp"
 
@@ -61,7 +63,7 @@ Exit run(std::vector<std::string> words) {
 
 int report(Exit exit, const char* what) {
   const bool named = std::string_view(what).starts_with("zf-tune");
-  fmt::print(stderr, "{}{}\n", named ? "" : "zf-tune: ", what);
+  zf::say("{}{}\n", named ? "" : "zf-tune: ", what);
   return static_cast<int>(exit);
 }
 
@@ -69,6 +71,7 @@ int report(Exit exit, const char* what) {
 
 int main(int argc, char** argv) {
   try {
+    zf::guard_standard_streams();
     const Exit exit = run(std::vector<std::string>(argv + 1, argv + argc));
     if (std::fflush(stdout) != 0) return report(Exit::runtime_error, "standard output cannot be written");
     return static_cast<int>(exit);

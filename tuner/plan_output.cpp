@@ -7,14 +7,22 @@
 #include <cstdio>
 
 #include "base/error.hpp"
+#include "base/say.hpp"
 #include "plan/plan_json.hpp"
 
 namespace zf {
 
 void need_writable(const std::filesystem::path& path, std::string_view flag) {
+  if (path.empty()) throw Error(Exit::usage, fmt::format("{}: the name is empty", flag), "name a file");
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(status)) {
     throw Error(Exit::usage, fmt::format("{} {}: is a folder", flag, path.string()), "name a file in it");
+  }
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw Error(Exit::usage,
+                fmt::format("{} {}: is no regular file (a FIFO or a device)", flag, path.string()),
+                "name a file");
   }
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (::access(folder.c_str(), W_OK | X_OK) != 0) {
@@ -24,7 +32,8 @@ void need_writable(const std::filesystem::path& path, std::string_view flag) {
   }
 }
 
-PlanOutput::PlanOutput(std::string target) : target_(std::move(target)) {
+PlanOutput::PlanOutput(const Arguments& arguments)
+    : target_(arguments.text("output").value_or("plan.json")), quiet_(arguments.has("quiet")) {
   if (target_ != "-") need_writable(target_, "-o");
 }
 
@@ -37,7 +46,7 @@ void PlanOutput::write(const Plan& plan) const {
     return;
   }
   save_plan(plan, target_);
-  fmt::print(stderr, "wrote {}\n", target_);
+  if (!quiet_) say("wrote {}\n", target_);
 }
 
 }  // namespace zf

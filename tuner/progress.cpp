@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
+#include "base/say.hpp"
 #include "tuner/values.hpp"
 
 namespace zf {
@@ -54,22 +54,22 @@ ProgressDisplay::ProgressDisplay(bool quiet)
     : mode_(quiet                          ? Mode::silent
             : ::isatty(STDERR_FILENO) == 1 ? Mode::live
                                            : Mode::plain) {
-  if (mode_ == Mode::live) fmt::print(stderr, "measuring the first split…");
+  if (mode_ == Mode::live) say("measuring the first split…");
 }
 
 ProgressDisplay::~ProgressDisplay() {
-  if (mode_ == Mode::live) fmt::print(stderr, "\r\x1b[K");
+  if (mode_ == Mode::live) say("\r\x1b[K");
 }
 
 void ProgressDisplay::show(const SweepProgress& progress) const {
   if (mode_ == Mode::live) {
     // One column less: a line that fills the last one would scroll.
-    fmt::print(stderr, "\r\x1b[K{}", progress_line(progress, terminal_width() - 1));
+    say("\r\x1b[K{}", progress_line(progress, terminal_width() - 1));
   } else if (mode_ == Mode::plain && progress.visit == progress.round_size) {
-    fmt::print(stderr, "[{:>5.1f} s] round {}, {} {}: {}; differences known to {:.1f} %\n",
-               seconds(progress.elapsed_ns), progress.round + 1, name_of(progress.phase),
-               progress.round_size == 1 ? "one split" : fmt::format("{} splits", progress.round_size),
-               best_so_far(progress), 100 * progress.evidence->accuracy_reached);
+    say("[{:>5.1f} s] round {}, {} {}: {}; differences known to {:.1f} %\n", seconds(progress.elapsed_ns),
+        progress.round + 1, name_of(progress.phase),
+        progress.round_size == 1 ? "one split" : fmt::format("{} splits", progress.round_size),
+        best_so_far(progress), 100 * progress.evidence->accuracy_reached);
   }
 }
 

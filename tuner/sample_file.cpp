@@ -60,8 +60,9 @@ std::filesystem::path sample_file_of(const std::filesystem::path& plan) {
 RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const std::string& header,
                                bool fresh)
     : meter_(meter), path_(std::move(path)) {
-  file_ = FileDescriptor(checked(
-      ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644), path_.string()));
+  file_ = FileDescriptor(
+      checked(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644),
+              path_.string(), "the samples go there: remove it, or choose another -o FILE"));
   if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
     throw_errno(errno, path_.string() + ": another zf-tune is writing it",
                 "wait for it, or choose another -o FILE");
@@ -70,7 +71,12 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
   recorded_.clear();
   recorded_visits_ = 0;
   checked(::ftruncate(file_.get(), 0), path_.string());
-  append(header + "\n");
+  try {
+    append(header + "\n");
+  } catch (const Error&) {
+    ::unlink(path_.c_str());  // not even begun: nothing to go on from
+    throw;
+  }
 }
 
 /// Whether the file is of an unfinished sweep with this header; then what it holds, less a torn last line.
@@ -103,7 +109,7 @@ void RecordingMeter::append(const std::string& text) const {
   while (!left.empty()) {
     const ssize_t written = ::write(file_.get(), left.data(), left.size());
     if (written < 0 && errno == EINTR) continue;
-    checked(written, path_.string());
+    checked(written, path_.string(), "free some space and run again: a sweep that was begun goes on");
     left.remove_prefix(static_cast<std::size_t>(written));
   }
 }

@@ -2,20 +2,11 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <system_error>
 
+#include "base/plain_text.hpp"
+
 namespace zf {
-namespace {
-
-/// One line, whatever was quoted from a file or an argument.
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
-  return text;
-}
-
-}  // namespace
 
 Error::Error(Exit exit, std::string_view what, std::string_view next)
     : std::runtime_error(one_line(next.empty() ? std::string(what) : fmt::format("{}; {}", what, next))),

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 /// Far more than any document of ours has.
 constexpr int kMaxDepth = 16;
-constexpr std::string_view kNext = "make the file again with zf-tune, or correct this";
+constexpr std::string_view kNext = "correct this, or take a file as it was made";
 
 std::string shortened(std::string_view text) {
   constexpr std::size_t kMost = 80;
@@ -25,7 +25,9 @@ std::string shortened(std::string_view text) {
 
 /// nlohmann says "[json.exception.parse_error.101] parse error at line 3, column 5: syntax error while …".
 std::string complaint(std::string_view what) {
-  if (const auto at = what.find("line "); at != std::string_view::npos) what.remove_prefix(at);
+  if (const auto at = what.find("] "); what.starts_with('[') && at != std::string_view::npos)
+    what.remove_prefix(at + 2);
+  if (what.starts_with("parse error at ")) what.remove_prefix(std::string_view("parse error at ").size());
   // "last read: '…'" quotes the whole token, which may be megabytes.
   return what.size() <= 200 ? std::string(what) : fmt::format("{}...", what.substr(0, 200));
 }
@@ -71,11 +73,15 @@ class DuplicateKeys {
 }  // namespace
 
 json parse_json(std::string_view text, std::string_view name) {
+  constexpr std::string_view kBroken = "the file was cut off or edited: take it as it was made";
+  // Which would be the end of the text to the parser, whatever follows.
+  if (text.find('\0') != std::string_view::npos) {
+    throw Error(Exit::usage, fmt::format("{}: is no JSON: there is a NUL byte in it", name), kBroken);
+  }
   try {
     return json::parse(text, DuplicateKeys(name));
   } catch (const json::exception& error) {
-    throw Error(Exit::usage, fmt::format("{}: is no JSON: {}", name, complaint(error.what())),
-                "the file was cut off or edited; make it again with zf-tune");
+    throw Error(Exit::usage, fmt::format("{}: is no JSON: {}", name, complaint(error.what())), kBroken);
   }
 }
 

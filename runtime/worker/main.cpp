@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/say.hpp"
 #include "base/version.hpp"
 #include "worker/arguments.hpp"
 #include "worker/worker.hpp"
@@ -15,7 +16,7 @@
 namespace {
 
 int complain(zf::Exit exit, const char* what) {
-  fmt::print(stderr, "zf-optimizer: {}\n", what);
+  zf::say("zf-optimizer: {}\n", what);
   return static_cast<int>(exit);
 }
 

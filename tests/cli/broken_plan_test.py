@@ -45,6 +45,14 @@ class BrokenPlan(CommandTest):
         os.mkfifo(self.folder / "plan.json")
         self.assert_every_reader_refuses()
 
+    def test_what_it_quotes_cannot_drive_the_terminal(self):
+        self.plan["made"]["host"] = "node\x1b[2J\x07"
+        self.plan["warnings"] = ["red\x1b[31m"]
+        (self.folder / "plan.json").write_text(json.dumps(self.plan))
+        result = self.run_tune("explain", "plan.json")
+        self.assert_exit(result, DONE)
+        self.assertNotRegex(result.stdout, r"[\x00-\x09\x0b-\x1f]")
+
     def test_truncated_anywhere(self):
         text = json.dumps(self.plan)
         for length in [0, 1, len(text) // 3, len(text) // 2, len(text) - 1]:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from zf_cli import BINARY, DONE, INFEASIBLE, STALE, USAGE, CommandTest, clean_environment, parse_cpus
+from zf_cli import BINARY, DONE, INFEASIBLE, RUNTIME_ERROR, STALE, USAGE, CommandTest, clean_environment, parse_cpus
 
 CPUS_ALLOWED = ["sh", "-c", "grep Cpus_allowed_list /proc/self/status"]
 FOREIGN = "pack:2 [numa(memory=64GiB)] core:512 pu:1"
@@ -34,6 +34,26 @@ class Exec(CommandTest):
         result = self.run_exec(*CPUS_ALLOWED)
         self.assert_exit(result, DONE)
         self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(self.training["cpus"]))
+
+    def test_an_empty_variable_is_not_set(self):
+        self.assert_exit(self.run_tune("exec", "--", "true", ZF_PLAN=""), DONE)
+
+    def test_no_name_is_no_plan_and_force_starts_all_the_same(self):
+        self.assert_refused(self.run_tune("exec", "-p", "", "--", "true"), USAGE, "--plan")
+        result = self.run_tune("exec", "--force", "-p", "", "--", "echo", "started")
+        self.assert_exit(result, DONE)
+        self.assertEqual(result.stdout, "started\n")
+
+    def test_a_current_folder_that_is_gone(self):
+        gone = self.folder / "gone"
+        gone.mkdir()
+        where = ["sh", "-c", f'cd "{gone}" && rmdir "{gone}" && exec "$@"', "sh"]
+        words = ["exec", "-p", "plan.json", "--", "echo", "started"]
+        self.assert_refused(self.run_tune(*words, before=where), RUNTIME_ERROR, "plan.json")
+        gone.mkdir()
+        result = self.run_tune("exec", "--force", *words[1:], before=where)
+        self.assert_exit(result, DONE)
+        self.assertEqual(result.stdout, "started\n")
 
     def test_reports_nothing_when_nothing_is_wrong(self):
         self.assertEqual(self.run_exec("true").stderr, "")

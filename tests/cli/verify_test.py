@@ -72,6 +72,16 @@ class Verify(CommandTest):
         self.assertIn(f"thread {tid}", text.stdout)
         self.assertNotIn("as planned", text.stdout)
 
+    def test_another_users_process_is_called_that(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root, to be somebody else")
+        trainer = self.start()
+        try:
+            result = self.run_tune("verify", "--pid", trainer.pid, preexec_fn=lambda: os.setuid(65534))
+        except PermissionError:
+            self.skipTest("where zf-tune lies nobody else may look")
+        self.assert_refused(result, RUNTIME_ERROR, f"/proc/{trainer.pid}/environ", "as root")
+
     def test_optimizer_is_verified_with_its_trainer(self):
         trainer = self.start("with an optimizer")
         seen = self.verify("--pid", trainer.pid)

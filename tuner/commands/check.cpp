@@ -4,6 +4,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/plain_text.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/assemble.hpp"
 #include "tuner/bandwidth.hpp"
@@ -60,7 +61,7 @@ Exit run(const Arguments& arguments) {
         "leave --topology and --sysroot out");
   }
   const auto differences = plan_differences(plan, machine, gpus);
-  for (const std::string& difference : differences) fmt::print("{}: {}\n", path, difference);
+  for (const std::string& difference : differences) fmt::print("{}: {}\n", path, one_line(difference));
   if (!differences.empty()) return Exit::stale_plan;
   if (arguments.has("bandwidth")) return check_bandwidth(path, plan, machine.allowed, started_ns);
   fmt::print("{}: fits this machine and this allocation\n", path);

@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "base/plain_text.hpp"
+#include "base/say.hpp"
 #include "tuner/commands/commands.hpp"
 #include "tuner/launch_here.hpp"
 
@@ -27,12 +29,18 @@ CommandSpec spec() {
   return spec;
 }
 
+/// As it was named. A variable that is set to nothing is not set.
+std::filesystem::path plan_path(const Arguments& arguments, const Environment& environment) {
+  if (const auto given = arguments.text("plan")) return *given;
+  const std::string variable = environment.get("ZF_PLAN").value_or("");
+  return variable.empty() ? "plan.json" : variable;
+}
+
 /// Nothing at all when switched off.
 Launch launch_for(const Arguments& arguments, const Environment& environment) {
   if (switched_off(environment)) return {};
   LaunchRequest request;
-  request.plan_path = std::filesystem::absolute(
-      arguments.text("plan").value_or(environment.get("ZF_PLAN").value_or("plan.json")));
+  request.plan_path = plan_path(arguments, environment);
   request.rank = arguments.integer("rank", 0, 65535);
   request.force = arguments.has("force");
   return launch_here(request, environment);
@@ -51,7 +59,7 @@ Exit run(const Arguments& arguments) {
   }
   apply(launch, arguments.has("force"));
   if (!arguments.has("quiet")) {
-    for (const std::string& note : launch.notes) fmt::print(stderr, "zf-tune exec: {}\n", note);
+    for (const std::string& note : launch.notes) say("zf-tune exec: {}\n", one_line(note));
   }
   become(arguments.wrapped);
 }

@@ -2,9 +2,9 @@
 
 #include <fmt/core.h>
 
-#include <cstdio>
 #include <optional>
 
+#include "base/say.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/commands/commands.hpp"
 #include "tuner/commands/report_option.hpp"
@@ -49,9 +49,8 @@ void write_report(const Plan& plan, const std::optional<Topology>& named, const 
                 fmt::format("the plan is not for {}: {}", machine.source, differences.front()),
                 "name the machine that the plan was made for");
   }
-  fmt::print(stderr,
-             "this machine is not of the plan's class: the report draws no nodes and caches "
-             "(--topology or --simulate: name the plan's)\n");
+  say("this machine is not of the plan's class: the report draws no nodes and caches "
+      "(--topology or --simulate: name the plan's)\n");
   report.write(plan, nullptr);
 }
 

@@ -6,9 +6,12 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/plain_text.hpp"
+#include "base/say.hpp"
 #include "os/file.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/commands/commands.hpp"
+#include "tuner/plan_output.hpp"
 
 namespace zf {
 namespace {
@@ -38,18 +41,19 @@ CommandSpec spec() {
 Exit run(const Arguments& arguments) {
   const auto consumer = arguments.text("for");
   if (!consumer) throw Error(Exit::usage, "zf-tune export: who is it for?", "give --for, e.g. --for numactl");
+  const std::string output = arguments.text("output").value_or("-");
+  if (output != "-") need_writable(output, "-o");
   const std::filesystem::path path =
       arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
   const Export result = export_plan(*consumer, load_plan(path), std::filesystem::absolute(path),
                                     arguments.integer("rank", 0, 65535));
-  const std::string output = arguments.text("output").value_or("-");
   if (output == "-") {
     fmt::print("{}", result.text);
   } else {
     write_text_file_atomically(output, result.text);
   }
   if (!arguments.has("quiet")) {
-    for (const std::string& note : result.notes) fmt::print(stderr, "zf-tune export: {}\n", note);
+    for (const std::string& note : result.notes) say("zf-tune export: {}\n", one_line(note));
   }
   return Exit::done;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/say.hpp"
 #include "os/environment.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/assemble.hpp"
@@ -94,11 +95,11 @@ Plan fitted(const Arguments& arguments, const std::string& from) {
 }
 
 Exit run(const Arguments& arguments) {
-  const PlanOutput output(arguments.text("output").value_or("plan.json"));
+  const PlanOutput output(arguments);
   const auto from = arguments.text("from");
   const Plan plan = from ? fitted(arguments, *from) : unmeasured(arguments);
   output.write(plan);
-  if (!arguments.has("quiet")) fmt::print(stderr, "\n{}", explain(plan));
+  if (!arguments.has("quiet")) say("\n{}", explain(plan));
   return Exit::done;
 }
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "base/say.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/commands/commands.hpp"
 #include "tuner/commands/shared_arguments.hpp"
@@ -30,7 +31,8 @@ CommandSpec spec() {
 
 std::string required(const Arguments& arguments, const std::string& option) {
   const auto value = arguments.text(option);
-  if (!value) throw Error(Exit::usage, fmt::format("zf-tune publish: --{} is missing", option), "see --help");
+  if (!value || value->empty())
+    throw Error(Exit::usage, fmt::format("zf-tune publish: --{} is missing", option), "see --help");
   return *value;
 }
 
@@ -84,13 +86,12 @@ void remember(const std::string& fingerprint, const std::filesystem::path& file)
     const auto before = remembered_class(file);
     if (before == fingerprint) return;
     if (before) {
-      fmt::print(stderr,
-                 "zf-tune publish: this node was of class {} and is of class {}, which has a plan too\n",
-                 *before, fingerprint);
+      say("zf-tune publish: this node was of class {} and is of class {}, which has a plan too\n", *before,
+          fingerprint);
     }
     publish_text_file(file, fingerprint + "\n");
   } catch (const Error& error) {
-    fmt::print(stderr, "zf-tune publish: the node's class is not remembered: {}\n", error.what());
+    say("zf-tune publish: the node's class is not remembered: {}\n", error.what());
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.hpp"
+#include "base/say.hpp"
 #include "os/file.hpp"
 #include "tuner/plan_output.hpp"
 #include "tuner/report/report.hpp"
@@ -16,7 +17,8 @@ OptionSpec report_option() {
           "also write the plan and its evidence as a page for a browser (e.g. report.html)"};
 }
 
-ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::path& plan) {
+ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::path& plan)
+    : quiet_(arguments.has("quiet")) {
   const auto text = arguments.text("report");
   if (!text) return;
   path_ = *text;
@@ -29,7 +31,7 @@ ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::pa
 void ReportOutput::write(const Plan& plan, const Topology* topology) const {
   if (!path_) return;
   write_text_file_atomically(*path_, report_of(plan, topology));
-  fmt::print(stderr, "wrote {}\n", path_->string());
+  if (!quiet_) say("wrote {}\n", path_->string());
 }
 
 }  // namespace zf

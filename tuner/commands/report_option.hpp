@@ -19,12 +19,13 @@ class ReportOutput {
   ReportOutput(const Arguments& arguments, const std::filesystem::path& plan);
 
   bool wanted() const { return path_.has_value(); }
-  /// Atomically, and says where on stderr. `topology`: see report_of(). Throws Error(runtime_error) with the
-  /// path.
+  /// Atomically, and says where on stderr, unless -q was given. `topology`: see report_of(). Throws
+  /// Error(runtime_error) with the path.
   void write(const Plan& plan, const Topology* topology) const;
 
  private:
   std::optional<std::filesystem::path> path_;
+  bool quiet_;
 };
 
 }  // namespace zf

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/say.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/assemble.hpp"
 #include "tuner/command_line.hpp"
@@ -31,7 +32,9 @@ CommandSpec spec() {
       "as by zf-tune exec; with several it is a launcher whose ranks run under zf-tune exec.",
       {
           {"metric", 'm', "REGEX",
-           "finds the number in a line of the output: its one group, else the whole match (ECMAScript; e.g. "
+           "finds the number in a line of the output, in its first 4096 characters: its one group, else the "
+           "whole match "
+           "(ECMAScript; e.g. "
            "'step time: ([0-9.]+) ms')"},
           {"plan-from", 'p', "FILE", "the plan whose splits are tried (default: plan.json)"},
           {"output", 'o', "FILE", "where the winning plan goes, - for standard output (default: plan.json)"},
@@ -62,7 +65,7 @@ TrialRequest request_of(const Arguments& arguments) {
     request.timeout_ns = parse_duration(*timeout, "zf-tune trial: --timeout");
   }
   if (arguments.has("show-output")) {
-    request.on_line = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
+    request.on_line = [](std::string_view line) { say("{}\n", line); };
   }
   return request;
 }
@@ -75,8 +78,8 @@ Metric metric_of(const Arguments& arguments) {
 }
 
 void print_progress(const TrialProgress& progress) {
-  fmt::print(stderr, "[run {} of {}] {}: median {:.4g} of {} values\n", progress.run, progress.runs,
-             progress.label, median(progress.values), progress.values.size());
+  say("[run {} of {}] {}: median {:.4g} of {} values\n", progress.run, progress.runs, progress.label,
+      median(progress.values), progress.values.size());
 }
 
 /// The homes here, of as many ranks as the plan has. Throws Error(stale_plan) on a machine of another class.
@@ -93,7 +96,7 @@ RankHomes homes_for(const Plan& plan, const std::string& path, const Machine& ma
 Exit run(const Arguments& arguments) {
   TrialRequest request = request_of(arguments);
   const Metric metric = metric_of(arguments);
-  const PlanOutput output(arguments.text("output").value_or("plan.json"));
+  const PlanOutput output(arguments);
   const std::string path = arguments.text("plan-from").value_or("plan.json");
   const Plan from = load_plan(path);
   const Machine machine = read_machine({});
@@ -128,7 +131,7 @@ Exit run(const Arguments& arguments) {
   plan.warnings.insert(plan.warnings.end(), result.warnings.begin(), result.warnings.end());
   plan.trial = std::move(result.trial);
   output.write(plan);
-  if (!quiet) fmt::print(stderr, "\n{}", explain(plan));
+  if (!quiet) say("\n{}", explain(plan));
   return Exit::done;
 }
 

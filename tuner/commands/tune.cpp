@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 
+#include "base/say.hpp"
 #include "os/environment.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/assemble.hpp"
@@ -162,8 +163,8 @@ std::unique_ptr<RecordingMeter> recording(const Job& job, const std::string& out
   const auto path = sample_file_of(output);
   auto meter = std::make_unique<RecordingMeter>(*job.meter, path, header, arguments.has("fresh"));
   if (meter->recorded_visits() > 0 && !arguments.has("quiet")) {
-    fmt::print(stderr, "going on with {} visits of the interrupted sweep in {} (--fresh: begin anew)\n",
-               meter->recorded_visits(), path.string());
+    say("going on with {} visits of the interrupted sweep in {} (--fresh: begin anew)\n",
+        meter->recorded_visits(), path.string());
   }
   return meter;
 }
@@ -200,9 +201,8 @@ std::string cost_for_deepspeed(const Job& job, const std::vector<Home>& free_hom
 }
 
 Exit run(const Arguments& arguments) {
-  const std::string target = arguments.text("output").value_or("plan.json");
-  const PlanOutput output(target);
-  const ReportOutput report(arguments, target);
+  const PlanOutput output(arguments);
+  const ReportOutput report(arguments, output.target());
   SweepLimits limits = limits_of(arguments);
   const int seed = arguments.integer("seed", 0, std::numeric_limits<int>::max()).value_or(1);
   limits.seed = static_cast<unsigned>(seed);
@@ -216,7 +216,7 @@ Exit run(const Arguments& arguments) {
     limits.budget_ns = static_cast<Nanoseconds>(kRestrictedShare * static_cast<double>(limits.budget_ns));
   }
   const bool quiet = arguments.has("quiet");
-  const auto recorder = recording(job, target, arguments);
+  const auto recorder = recording(job, output.target(), arguments);
   const InterruptWatch interrupt;
   limits.stop = [&] { return interrupt.signal() != 0; };
 
@@ -249,7 +249,7 @@ Exit run(const Arguments& arguments) {
   plan.intent.for_deepspeed = deepspeed;
   output.write(plan);
   report.write(plan, &job.machine.topology);
-  if (!quiet) fmt::print(stderr, "\n{}", explain(plan));
+  if (!quiet) say("\n{}", explain(plan));
   return Exit::done;
 }
 

@@ -40,6 +40,13 @@ std::vector<JobProcess> below(const SysRoot& sysroot, int pid, std::optional<int
   }
   auto job = processes_below(sysroot, pid, rank);
   if (!job.empty()) return job;
+  if (!environment_of(sysroot, pid)) {
+    throw Error(Exit::runtime_error,
+                fmt::format("zf-tune verify: --pid {0}: /proc/{0}/environ cannot be read: it may be another "
+                            "user's",
+                            pid),
+                "look as the user whose job it is, or as root");
+  }
   throw Error(Exit::usage,
               fmt::format("zf-tune verify: --pid {}: zf-tune exec started neither it nor a child", pid),
               "give its --rank and the plan, or the trainer's own PID");

@@ -150,7 +150,8 @@ TEST(PlanJson, WhatIsNoJsonSaysWhere) {
   EXPECT_THAT(refusal(""), StartsWith("plan.json: is no JSON: line 1, column 1"));
   EXPECT_THAT(refusal("{\n  \"schema\": \"zf-plan/1\",\n  \"made\""),
               StartsWith("plan.json: is no JSON: line 3, column 9"));
-  EXPECT_THAT(refusal("{\"schema\": 1e999}"), StartsWith("plan.json: is no JSON: "));
+  EXPECT_THAT(refusal("{\"schema\": 1e999}"), StartsWith("plan.json: is no JSON: number overflow"));
+  EXPECT_THAT(refusal(print_plan(make_plan()) + std::string(1, '\0')), HasSubstr("NUL byte"));
   EXPECT_THAT(refusal("{\"schema\": NaN}"), StartsWith("plan.json: is no JSON: "));
   EXPECT_THAT(refusal(std::string("\x7f"
                                   "ELF\0\xff\xfe",

@@ -1,0 +1,11 @@
+#include "base/say.hpp"
+
+#include <cstdio>
+
+namespace zf {
+
+void say_text(std::string_view text) {
+  [[maybe_unused]] const std::size_t written = std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+}  // namespace zf
