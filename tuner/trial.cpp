@@ -121,7 +121,8 @@ Metric::Metric(std::string pattern) : pattern_(std::move(pattern)) {
   constexpr const char* kNext =
       R"(it must find one number in a line of the command's output, e.g. 'step time: ([0-9.]+) ms')";
   try {
-    regex_.assign(pattern_);
+    // The other matcher of libstdc++ recurses once per character, and may try every way to match.
+    regex_.assign(pattern_, std::regex::ECMAScript | std::regex_constants::__polynomial);
   } catch (const std::regex_error& error) {
     throw Error(
         Exit::usage,
@@ -135,12 +136,15 @@ Metric::Metric(std::string pattern) : pattern_(std::move(pattern)) {
   }
 }
 
-std::optional<double> Metric::value_in(std::string_view line) const {
+std::optional<std::string> Metric::match_in(std::string_view line) const {
+  line = line.substr(0, kMetricColumns);
   std::match_results<std::string_view::const_iterator> match;
   if (!std::regex_search(line.begin(), line.end(), match, regex_)) return std::nullopt;
   const auto& found = match[match.size() - 1];
-  if (!found.matched) return std::nullopt;
-  const std::string text = found.str();
+  return found.matched ? std::optional(found.str()) : std::nullopt;
+}
+
+std::optional<double> metric_value(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value <= 0)

@@ -23,21 +23,28 @@ struct TrialSplit {
 /// unbound. Each kind of binding once. Homes that are shared leave one split.
 std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector<Home>& homes, int best);
 
-/// A regular expression that finds a number in a line of the job's output.
+/// Of a line of the job's output, as much as a Metric looks at.
+inline constexpr std::size_t kMetricColumns = 4096;
+
+/// A regular expression that finds a number in a line of the job's output. ECMAScript without references
+/// back (\1), so that no expression and no line can take more than about a second.
 class Metric {
  public:
-  /// Throws Error(usage) that names --metric for what is no ECMAScript expression, or has several groups.
+  /// Throws Error(usage) that names --metric for what is no such expression, or has several groups.
   explicit Metric(std::string pattern);
 
-  /// The number that the first group (without one: the whole match) is; absent: no match, or no finite
-  /// number.
-  std::optional<double> value_in(std::string_view line) const;
+  /// What the first group (without one: the whole match) is, in the first kMetricColumns of the line.
+  /// Absent: no match.
+  std::optional<std::string> match_in(std::string_view line) const;
   const std::string& pattern() const { return pattern_; }
 
  private:
   std::string pattern_;
   std::regex regex_;
 };
+
+/// The positive number that `text` is; absent: it is none.
+std::optional<double> metric_value(std::string_view text);
 
 /// Values at the beginning of a run that are no steady state: `asked`, else a fifth of them, at least one
 /// where there are two. Never all of them.

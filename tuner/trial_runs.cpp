@@ -10,6 +10,7 @@
 #include <random>
 
 #include "base/error.hpp"
+#include "base/plain_text.hpp"
 #include "os/file.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/command_line.hpp"
@@ -73,23 +74,47 @@ struct Run {
   std::string failure;  ///< empty: it went well
 };
 
+/// What the values are not good for; empty: nothing. `odd`: the first match that is no number.
+std::string complaint(std::size_t values, const std::string& odd, const Metric& metric,
+                      const TrialRequest& request) {
+  const std::string pattern = shell_quoted(metric.pattern());
+  if (values == 0 && !odd.empty()) {
+    return fmt::format("printed {} where --metric {} matches, which is no positive number",
+                       shell_quoted(one_line(odd.substr(0, kShownOfLine))), pattern);
+  }
+  if (values == 0) return fmt::format("printed nothing that --metric {} matches", pattern);
+  if (request.warmup && static_cast<std::size_t>(*request.warmup) >= values) {
+    return fmt::format("printed {} value{}, all of which --warmup {} discards", values,
+                       values == 1 ? "" : "s", *request.warmup);
+  }
+  return "";
+}
+
 Run run_once(const std::vector<std::string>& words, const Metric& metric, const TrialRequest& request) {
   Run run;
+  std::string odd;
   std::deque<std::string> last;
+  const Nanoseconds deadline_ns = now_ns() + request.timeout_ns;
   const auto listen = [&](std::string_view line) {
     if (request.on_line) request.on_line(line);
-    if (const auto value = metric.value_in(line)) run.values.push_back(*value);
+    // Of a run that ends for another reason no value is taken: then no match is worth its time.
+    const auto match = now_ns() < deadline_ns && !request.stop() ? metric.match_in(line) : std::nullopt;
+    if (const auto value = metric_value(match.value_or(""))) {
+      run.values.push_back(*value);
+    } else if (odd.empty()) {
+      odd = match.value_or("");
+    }
     last.emplace_back(line.substr(0, kShownOfLine));
     if (last.size() > kLastLines) last.pop_front();
   };
-  const JobEnd end = run_job(words, now_ns() + request.timeout_ns, request.stop, listen);
+  const JobEnd end = run_job(words, deadline_ns, request.stop, listen);
   run.stopped = end.why == JobEnd::Why::stopped;
   if (end.why == JobEnd::Why::late) {
     run.failure = fmt::format("was ended after {} (--timeout)", print_duration(request.timeout_ns));
   } else if (end.ending.exit_status != 0) {
     run.failure = text_of(end.ending);
-  } else if (run.values.empty()) {
-    run.failure = fmt::format("printed nothing that --metric {} matches", shell_quoted(metric.pattern()));
+  } else {
+    run.failure = complaint(run.values.size(), odd, metric, request);
   }
   if (!run.failure.empty()) {
     run.failure += last.empty() ? "; it said nothing" : "; its last lines:";

@@ -75,6 +75,24 @@ class Trial(zf_cli.CommandTest):
         self.assertIn("nothing that --metric", result.stderr)
         self.assertIn("nothing here", result.stderr)
 
+    def test_a_match_that_is_no_positive_number(self):
+        result = self.run_tune("trial", "--metric", "loss (.*)", "--", "sh", "-c", "echo loss nan")
+        self.assert_exit(result, RUNTIME_ERROR)
+        self.assertIn("printed nan where --metric", result.stderr)
+
+    def test_a_warmup_that_leaves_nothing(self):
+        result = self.trial("--warmup", "4")
+        self.assert_exit(result, RUNTIME_ERROR)
+        self.assertIn("printed 4 values, all of which --warmup 4 discards", result.stderr)
+
+    def test_no_line_and_no_expression_holds_it_up(self):
+        job = "head -c 1000000 /dev/zero | tr '\\0' x; echo; " + JOB
+        result = self.run_tune("trial", "-q", "-t", "1", "--metric", f"(?:(?:x+x+)+y)|{METRIC}", "--timeout", "10s",
+                               "--", "sh", "-c", job)
+        self.assertIn(result.returncode, (DONE, RUNTIME_ERROR))
+        if result.returncode == RUNTIME_ERROR:
+            self.assertIn("--timeout", result.stderr)
+
     def test_one_that_hangs_is_ended(self):
         result = self.trial("--timeout", "0.3s", job="echo hanging; sleep 60")
         self.assert_exit(result, RUNTIME_ERROR)

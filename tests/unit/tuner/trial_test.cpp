@@ -64,17 +64,26 @@ TEST(TrialSplits, SiblingsAndIdleCoresComeBack) {
 }
 
 TEST(TrialMetric, FindsTheNumberOfItsGroupOrOfAllOfIt) {
-  EXPECT_EQ(Metric("step: ([0-9.]+) ms").value_in("[7] step: 12.5 ms, loss 3"), 12.5);
-  EXPECT_EQ(Metric("[0-9]+").value_in("took 17 s"), 17);
-  EXPECT_EQ(Metric("time=(.*)").value_in("time=1.5e-3"), 1.5e-3);
-  for (const char* const none :
-       {"no number", "time=", "time=nan", "time=inf", "time=3s", "time=-1", "time=0"}) {
-    EXPECT_EQ(Metric("time=(.*)").value_in(none), std::nullopt) << none;
+  EXPECT_EQ(Metric("step: ([0-9.]+) ms").match_in("[7] step: 12.5 ms, loss 3"), "12.5");
+  EXPECT_EQ(Metric("[0-9]+").match_in("took 17 s"), "17");
+  EXPECT_EQ(Metric("loss.*?([0-9.]+)").match_in("loss 1.5 time 2.5"), "1.5");
+  EXPECT_EQ(Metric("\\btime: (\\d+)").match_in("x time: 15 ms"), "15");
+  EXPECT_EQ(Metric("time=(.*)").match_in("no number"), std::nullopt);
+  EXPECT_EQ(metric_value("1.5e-3"), 1.5e-3);
+  for (const char* const none : {"", "nan", "inf", "3s", "-1", "0"}) {
+    EXPECT_EQ(metric_value(none), std::nullopt) << none;
   }
 }
 
+TEST(TrialMetric, NoLineIsTooLongAndNoExpressionTriesEveryWay) {
+  const std::string line(1 << 20, 'x');
+  EXPECT_EQ(Metric("(x+)").match_in(line).value_or("").size(), kMetricColumns);
+  // All ways to cut 40 letters into pairs of runs: some 2^40.
+  EXPECT_EQ(Metric("(x+x+)+y").match_in(line.substr(0, 40)), std::nullopt);
+}
+
 TEST(TrialMetric, WhatIsNoMetricIsRefused) {
-  for (const char* const pattern : {"(", "(a)(b)", "["}) {
+  for (const char* const pattern : {"(", "(a)(b)", "[", "(a)\\1"}) {
     try {
       const Metric metric{pattern};
       FAIL() << pattern;
