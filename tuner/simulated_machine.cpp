@@ -111,10 +111,10 @@ SimulatedMachine load_simulated_machine(const std::filesystem::path& path) {
   const nlohmann::json document = parse_json(read_text_file(path), name);
   const Field file =
       Field(document, "", name)
+          .schema("zf-machine/1")
           .object({"schema", "name", "source", "topology", "workload", "ranks", "gpu_nodes", "kinds",
                    "memory", "smt_gain", "sync_ns_per_thread", "launch", "noise", "slow_node"},
                   {"kinds", "slow_node"});
-  file["schema"].one_of({"zf-machine/1"});
   for (const Field& line : file["source"].items()) line.text();
 
   SimulatedMachine machine;

@@ -11,9 +11,9 @@ Workload load_workload(const std::filesystem::path& path) {
   const nlohmann::json document = parse_json(read_text_file(path), name);
   const Field file =
       Field(document, "", name)
+          .schema("zf-workload/1")
           .object({"schema", "name", "params", "ranks", "update_interval", "training", "source"},
                   {"training"});
-  file["schema"].one_of({"zf-workload/1"});
   return read_workload_fields(file);
 }
 

@@ -101,6 +101,18 @@ const Field& Field::object(std::initializer_list<std::string_view> keys,
   return *this;
 }
 
+const Field& Field::schema(std::string_view wanted) const {
+  if (!value_->is_object()) fail("is " + shown() + ", not an object");
+  if (!has("schema")) child(*value_, "schema").fail(fmt::format("is missing, \"{}\" is wanted", wanted));
+  if (const std::string found = (*this)["schema"].text(); found != wanted) {
+    throw Error(
+        Exit::usage,
+        fmt::format("{}: schema: is \"{}\", and \"{}\" is wanted here", name_, shortened(found), wanted),
+        "give a file of that kind; one of an older version must be made again");
+  }
+  return *this;
+}
+
 Field Field::operator[](std::string_view key) const { return child(value_->at(std::string(key)), key); }
 
 Field Field::child(const json& value, std::string_view key) const {

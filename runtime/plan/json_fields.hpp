@@ -28,6 +28,9 @@ class Field {
   /// An object with these keys and no others; `may_be_absent` of them may be missing.
   const Field& object(std::initializer_list<std::string_view> keys,
                       std::initializer_list<std::string_view> may_be_absent = {}) const;
+  /// An object whose "schema" is this one. Before any other complaint: a file of another kind or version
+  /// differs in fields, and its reader should hear why.
+  const Field& schema(std::string_view wanted) const;
   bool has(std::string_view key) const { return value_->contains(key); }
   /// Precondition: object() was called with this key, and it is there.
   Field operator[](std::string_view key) const;

@@ -193,19 +193,6 @@ Plan read_plan(const Field& field) {
   return plan;
 }
 
-/// Before any other complaint: a plan of another version differs in fields, and its reader should hear why.
-void check_version(const nlohmann::json& json, std::string_view name) {
-  if (!json.is_object()) Field(json, "", name).object({});
-  if (!json.contains("schema")) Field(json, "", name).fail("schema: is missing: this is no plan");
-  const Field schema(json.at("schema"), "schema", name);
-  if (const std::string version = schema.text(); version != kPlanSchema) {
-    throw Error(Exit::usage,
-                fmt::format("{}: schema: is \"{}\", and this zf-tune reads \"{}\" only", name,
-                            version.substr(0, 40), kPlanSchema),
-                "make the plan again with this zf-tune");
-  }
-}
-
 }  // namespace
 
 std::string print_plan(const Plan& plan) {
@@ -226,8 +213,7 @@ std::string print_plan(const Plan& plan) {
 
 Plan parse_plan(std::string_view text, std::string_view name) {
   const nlohmann::json json = parse_json(text, name);
-  check_version(json, name);
-  Plan plan = read_plan(Field(json, "", name));
+  Plan plan = read_plan(Field(json, "", name).schema(kPlanSchema));
   if (const auto violation = find_violation(plan)) {
     throw Error(Exit::usage, fmt::format("{}: {}: {}", name, violation->field, violation->what),
                 "make the plan again with zf-tune, or correct this");

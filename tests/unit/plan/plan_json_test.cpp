@@ -130,7 +130,7 @@ TEST(PlanJson, EachBrokenFieldIsNamed) {
        changed("/evidence/samples/2/candidate", 9)},
       {"plan.json: warnings[0]: is a list, not a text", changed("/warnings/0", json::array())},
       {"plan.json: schema: is missing", without("/schema")},
-      {"plan.json: schema: is \"zf-plan/2\", and this zf-tune reads \"zf-plan/1\" only; make the plan again",
+      {"plan.json: schema: is \"zf-plan/2\", and \"zf-plan/1\" is wanted here",
        changed("/schema", "zf-plan/2")},
       {"plan.json: schema: is 1, not a text", changed("/schema", 1)},
       {"plan.json: is a list, not an object", json::array()},
