@@ -19,7 +19,6 @@ namespace {
 
 constexpr int kLookMs = 100;
 constexpr Nanoseconds kGraceNs = 5 * kSecondNs;
-/// A job that never ends its line (a progress bar) is read in pieces of this size.
 constexpr std::size_t kLongestLine = 1 << 16;
 
 /// The life of the child up to its exec.
@@ -40,7 +39,7 @@ constexpr std::size_t kLongestLine = 1 << 16;
   ::_exit(error == ENOENT ? 127 : 126);
 }
 
-/// Cuts what arrives into lines.
+/// Cuts what arrives into lines, and off what is too long of one.
 class Lines {
  public:
   explicit Lines(const std::function<void(std::string_view)>& on_line) : on_line_(on_line) {}
@@ -49,8 +48,11 @@ class Lines {
     for (const char letter : text) {
       // A progress bar goes back to the beginning of its line instead of starting another.
       const bool ends = letter == '\n' || letter == '\r';
-      if (!ends) line_ += letter;
-      if (ends || line_.size() >= kLongestLine) flush();
+      if (ends) {
+        flush();
+      } else if (line_.size() < kLongestLine) {
+        line_ += letter;
+      }
     }
   }
   void flush() {

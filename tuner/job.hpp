@@ -22,11 +22,11 @@ struct JobEnd {
 };
 
 /// Runs `command` (found on PATH) in a process group of its own, standard input empty, standard output and
-/// error together going line by line to `on_line`. `stop` is asked ten times a second. At the deadline (of
-/// now_ns()), or when stopped, the group gets SIGTERM, and SIGKILL five seconds later. When the command has
-/// ended, what it left running in its group is killed: the next run should have the machine for itself.
-/// It dies with us. Throws Error(runtime_error) when it cannot be started, and what the functions throw
-/// (then the group is killed). Call it before threads are started.
+/// error together going line by line to `on_line` (64 KiB of a line at the most). `stop` is asked ten times a
+/// second. At the deadline (of now_ns()), or when stopped, the group gets SIGTERM, and SIGKILL five seconds
+/// later. When the command has ended, what it left running in its group is killed: the next run should have
+/// the machine for itself. It dies with us. Throws Error(runtime_error) when it cannot be started, and what
+/// the functions throw (then the group is killed). Call it before threads are started.
 JobEnd run_job(const std::vector<std::string>& command, Nanoseconds deadline_ns,
                const std::function<bool()>& stop, const std::function<void(std::string_view)>& on_line);
 

@@ -14,15 +14,19 @@ namespace zf {
 
 void need_writable(const std::filesystem::path& path, std::string_view flag) {
   if (path.empty()) throw Error(Exit::usage, fmt::format("{}: the name is empty", flag), "name a file");
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::status_known(status)) {
+    throw Error(Exit::usage, fmt::format("{} {}: {}", flag, path.string(), error.message()),
+                "name a file that can be made");
+  }
   if (std::filesystem::is_directory(status)) {
     throw Error(Exit::usage, fmt::format("{} {}: is a folder", flag, path.string()), "name a file in it");
   }
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     throw Error(Exit::usage,
                 fmt::format("{} {}: is no regular file (a FIFO or a device)", flag, path.string()),
-                "name a file");
+                flag == "-o" ? "name a file, or - for standard output" : "name a file");
   }
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (::access(folder.c_str(), W_OK | X_OK) != 0) {

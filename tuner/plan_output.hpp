@@ -10,8 +10,9 @@
 
 namespace zf {
 
-/// Throws Error(usage) when `path` is empty, is there and no regular file, or lies in a folder that cannot be
-/// written to: better before the work than after it. `flag`: the option that named it.
+/// Throws Error(usage) when `path` is empty, is there and no regular file, cannot be looked at (too long), or
+/// lies in a folder that cannot be written to: better before the work than after it. `flag`: the option that
+/// named it.
 void need_writable(const std::filesystem::path& path, std::string_view flag);
 
 class PlanOutput {

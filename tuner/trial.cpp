@@ -120,9 +120,13 @@ std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector
 Metric::Metric(std::string pattern) : pattern_(std::move(pattern)) {
   constexpr const char* kNext =
       R"(it must find one number in a line of the command's output, e.g. 'step time: ([0-9.]+) ms')";
+  constexpr std::size_t kLongest = 1000;  // brackets in brackets are followed on the stack
+  if (pattern_.size() > kLongest) {
+    throw Error(Exit::usage, fmt::format("zf-tune trial: --metric has {} characters", pattern_.size()),
+                kNext);
+  }
   try {
-    // The other matcher of libstdc++ recurses once per character, and may try every way to match.
-    regex_.assign(pattern_, std::regex::ECMAScript | std::regex_constants::__polynomial);
+    regex_.assign(pattern_);
   } catch (const std::regex_error& error) {
     throw Error(
         Exit::usage,

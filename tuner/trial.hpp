@@ -26,15 +26,15 @@ std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector
 /// Of a line of the job's output, as much as a Metric looks at.
 inline constexpr std::size_t kMetricColumns = 4096;
 
-/// A regular expression that finds a number in a line of the job's output. ECMAScript without references
-/// back (\1), so that no expression and no line can take more than about a second.
+/// A regular expression that finds a number in a line of the job's output.
 class Metric {
  public:
-  /// Throws Error(usage) that names --metric for what is no such expression, or has several groups.
+  /// Throws Error(usage) that names --metric for what is no ECMAScript expression, has several groups or is
+  /// longer than 1000 characters.
   explicit Metric(std::string pattern);
 
   /// What the first group (without one: the whole match) is, in the first kMetricColumns of the line.
-  /// Absent: no match.
+  /// Absent: no match. There are expressions that take for ever on some lines: see MetricMatches.
   std::optional<std::string> match_in(std::string_view line) const;
   const std::string& pattern() const { return pattern_; }
 
@@ -47,7 +47,7 @@ class Metric {
 std::optional<double> metric_value(std::string_view text);
 
 /// Values at the beginning of a run that are no steady state: `asked`, else a fifth of them, at least one
-/// where there are two. Never all of them.
+/// where there are two. Never all of them: run_trial() refuses an `asked` that would.
 std::size_t warmup_of(std::size_t values, std::optional<int> asked);
 
 /// Fills in the medians and the winner, as choose() does for a sweep, with runs for rounds: of all splits

@@ -15,6 +15,7 @@
 #include "plan/plan_json.hpp"
 #include "tuner/command_line.hpp"
 #include "tuner/job.hpp"
+#include "tuner/metric_matches.hpp"
 #include "tuner/values.hpp"
 
 namespace zf {
@@ -71,16 +72,17 @@ std::vector<std::string> words_of(const std::vector<std::string>& command, const
 struct Run {
   std::vector<double> values;  ///< without the warm-up
   bool stopped = false;
-  std::string failure;  ///< empty: it went well
+  std::string failure;  ///< what went wrong; empty: nothing
+  std::string said;     ///< with a failure: the last lines, or that there were none
 };
 
-/// What the values are not good for; empty: nothing. `odd`: the first match that is no number.
-std::string complaint(std::size_t values, const std::string& odd, const Metric& metric,
-                      const TrialRequest& request) {
+/// What the matches are not good for; empty: nothing.
+std::string complaint(const MetricMatches& matches, const Metric& metric, const TrialRequest& request) {
   const std::string pattern = shell_quoted(metric.pattern());
-  if (values == 0 && !odd.empty()) {
+  const std::size_t values = matches.values().size();
+  if (values == 0 && matches.odd()) {
     return fmt::format("printed {} where --metric {} matches, which is no positive number",
-                       shell_quoted(one_line(odd.substr(0, kShownOfLine))), pattern);
+                       shell_quoted(one_line(matches.odd()->substr(0, kShownOfLine))), pattern);
   }
   if (values == 0) return fmt::format("printed nothing that --metric {} matches", pattern);
   if (request.warmup && static_cast<std::size_t>(*request.warmup) >= values) {
@@ -90,38 +92,37 @@ std::string complaint(std::size_t values, const std::string& odd, const Metric& 
   return "";
 }
 
+std::string last_words(const std::deque<std::string>& lines) {
+  if (lines.empty()) return "; it said nothing";
+  std::string text = "; its last lines:";
+  for (const std::string& line : lines) text += fmt::format("\n  | {}", line);
+  return text;
+}
+
 Run run_once(const std::vector<std::string>& words, const Metric& metric, const TrialRequest& request) {
-  Run run;
-  std::string odd;
+  MetricMatches matches(metric);
   std::deque<std::string> last;
-  const Nanoseconds deadline_ns = now_ns() + request.timeout_ns;
   const auto listen = [&](std::string_view line) {
     if (request.on_line) request.on_line(line);
-    // Of a run that ends for another reason no value is taken: then no match is worth its time.
-    const auto match = now_ns() < deadline_ns && !request.stop() ? metric.match_in(line) : std::nullopt;
-    if (const auto value = metric_value(match.value_or(""))) {
-      run.values.push_back(*value);
-    } else if (odd.empty()) {
-      odd = match.value_or("");
-    }
+    matches.add(line);
     last.emplace_back(line.substr(0, kShownOfLine));
     if (last.size() > kLastLines) last.pop_front();
   };
-  const JobEnd end = run_job(words, deadline_ns, request.stop, listen);
+  const JobEnd end = run_job(words, now_ns() + request.timeout_ns, request.stop, listen);
+  Run run;
   run.stopped = end.why == JobEnd::Why::stopped;
+  if (run.stopped) return run;
   if (end.why == JobEnd::Why::late) {
     run.failure = fmt::format("was ended after {} (--timeout)", print_duration(request.timeout_ns));
   } else if (end.ending.exit_status != 0) {
     run.failure = text_of(end.ending);
   } else {
-    run.failure = complaint(run.values.size(), odd, metric, request);
+    matches.finish();
+    run.failure = complaint(matches, metric, request);
   }
-  if (!run.failure.empty()) {
-    run.failure += last.empty() ? "; it said nothing" : "; its last lines:";
-    for (const std::string& line : last) run.failure += fmt::format("\n  | {}", line);
-  }
-  const auto warmup = static_cast<std::ptrdiff_t>(warmup_of(run.values.size(), request.warmup));
-  run.values.erase(run.values.begin(), run.values.begin() + warmup);
+  if (!run.failure.empty()) run.said = last_words(last);
+  const auto warmup = static_cast<std::ptrdiff_t>(warmup_of(matches.values().size(), request.warmup));
+  run.values.assign(matches.values().begin() + warmup, matches.values().end());
   return run;
 }
 
@@ -189,13 +190,13 @@ TrialResult run_trial(const std::vector<TrialSplit>& splits,
       const std::string& label = result.trial.candidates[i].label;
       if (!run.failure.empty() && is_unbound(splits[i]) && round == 0) {
         result.warnings.push_back(
-            fmt::format("the job does not run unbound, so that this control is missing: the command {}",
-                        run.failure.substr(0, run.failure.find(';'))));
+            fmt::format("the control that is unbound is missing: there the command {}", run.failure));
         order.erase(std::find(order.begin(), order.end(), i));
         continue;
       }
       if (!run.failure.empty()) {
-        throw Error(Exit::runtime_error, fmt::format("under \"{}\" the command {}", label, run.failure));
+        throw Error(Exit::runtime_error,
+                    fmt::format("under \"{}\" the command {}{}", label, run.failure, run.said));
       }
       ++runs;
       if (progress) {

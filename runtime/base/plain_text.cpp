@@ -5,18 +5,27 @@
 namespace zf {
 namespace {
 
-bool is_control(unsigned char c) { return c < 0x20 || c == 0x7f; }
+unsigned char byte(char c) { return static_cast<unsigned char>(c); }
+
+/// U+0000 to U+001F and U+007F.
+bool is_control(char c) { return byte(c) < 0x20 || c == 0x7f; }
 
 }  // namespace
 
 std::string plain_text(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return is_control(c) && c != '\n'; }, ' ');
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (is_control(text[i]) && text[i] != '\n') text[i] = ' ';
+    // U+0080 to U+009F, in UTF-8: to a terminal U+009B is what ESC and a bracket are.
+    if (i > 0 && byte(text[i - 1]) == 0xc2 && byte(text[i]) >= 0x80 && byte(text[i]) <= 0x9f) {
+      text[i - 1] = text[i] = ' ';
+    }
+  }
   return text;
 }
 
 std::string one_line(std::string text) {
-  std::replace_if(text.begin(), text.end(), is_control, ' ');
+  text = plain_text(std::move(text));
+  std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
 }
 

@@ -8,8 +8,8 @@
 
 namespace zf {
 
-/// On stderr, at once. Where that cannot be written (a full disk, closed) the words are lost, and never the
-/// work: does not throw because of it.
+/// On stderr, at once. Where that cannot be written (a full disk, closed, a pipe that nobody reads) the words
+/// are lost, and never the work: no exception, no SIGPIPE. Any thread.
 void say_text(std::string_view text);
 
 /// The same, formatted.

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 /// Far more than any document of ours has.
 constexpr int kMaxDepth = 16;
-constexpr std::string_view kNext = "correct this, or take a file as it was made";
+constexpr std::string_view kNext = "correct this, or make the file again";
 
 std::string shortened(std::string_view text) {
   constexpr std::size_t kMost = 80;
@@ -73,7 +73,7 @@ class DuplicateKeys {
 }  // namespace
 
 json parse_json(std::string_view text, std::string_view name) {
-  constexpr std::string_view kBroken = "the file was cut off or edited: take it as it was made";
+  constexpr std::string_view kBroken = "it was cut off or edited: copy it again, or make it again";
   // Which would be the end of the text to the parser, whatever follows.
   if (text.find('\0') != std::string_view::npos) {
     throw Error(Exit::usage, fmt::format("{}: is no JSON: there is a NUL byte in it", name), kBroken);

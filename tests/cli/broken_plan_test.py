@@ -46,12 +46,15 @@ class BrokenPlan(CommandTest):
         self.assert_every_reader_refuses()
 
     def test_what_it_quotes_cannot_drive_the_terminal(self):
-        self.plan["made"]["host"] = "node\x1b[2J\x07"
+        self.plan["made"]["host"] = "node\x1b[2J\x07\x7f"
+        self.plan["machine"]["model"] = "CPU\x9b31m\x85 é"
         self.plan["warnings"] = ["red\x1b[31m"]
         (self.folder / "plan.json").write_text(json.dumps(self.plan))
-        result = self.run_tune("explain", "plan.json")
-        self.assert_exit(result, DONE)
-        self.assertNotRegex(result.stdout, r"[\x00-\x09\x0b-\x1f]")
+        for command in ("explain", "check"):
+            result = self.run_tune(command, "plan.json")
+            self.assertIn("CPU", result.stdout)
+            self.assertIn("é", result.stdout)
+            self.assertNotRegex(result.stdout, r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
     def test_truncated_anywhere(self):
         text = json.dumps(self.plan)

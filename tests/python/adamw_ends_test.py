@@ -45,6 +45,17 @@ class Ends(adamw_case.AdamWTest):
                         make()
                 train(model, optimizer, 1)
 
+    def test_a_group_that_is_refused_changes_nothing(self):
+        model = make_model()
+        optimizer = self.ours(model[0].parameters())
+        for wrong in ({"lr": 0.1}, {"params": model[0].parameters()}, {"params": model[2].parameters(), "amsgrad": True}):
+            with self.assertRaises((KeyError, ValueError, ZfError)):
+                optimizer.add_param_group(wrong)
+        train(model, optimizer, 1)
+        optimizer.close()
+        with self.assertRaisesRegex(ZfError, "amsgrad"):
+            optimizer.add_param_group({"params": model[2].parameters(), "amsgrad": True})
+
     def test_options_are_given_once(self):
         for name, place in (("plan", "argument"), ("rank", "argument"), ("groups", "param_group")):
             with self.subTest(name), self.assertRaisesRegex(TypeError, f"'{name}'.*{place}"):

@@ -74,6 +74,8 @@ class Arguments(unittest.TestCase):
                 with self.subTest(use=number, group=group):
                     with self.assertRaisesRegex(IndexError, re.escape(f"group {group}: there are 0 to 1")):
                         use(group)
+            with self.assertRaisesRegex(TypeError, "group is 'a'; it must be an integer"):
+                use("a")
 
     def test_gradient_buffers(self):
         runtime = self.open()
@@ -82,6 +84,9 @@ class Arguments(unittest.TestCase):
             for buffer in (-1, 2, 2**32):
                 with self.assertRaisesRegex(ValueError, f"gradient buffer {buffer}: there are 0 and 1"):
                     use(buffer)
+            with self.assertRaisesRegex(TypeError, "gradient buffer is 1.0"):
+                use(1.0)
+        runtime.grads(0, Index(1))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -93,6 +94,32 @@ class Closing(unittest.TestCase):
                     os._exit(1)
             self.assertEqual(os.waitpid(child, 0)[1], 0)
             runtime.wait(runtime.submit())
+
+
+    def test_a_forked_child_waits_for_no_thread_that_it_lacks(self):
+        with open_one() as runtime:
+            view = runtime.params(0)
+            held, done = threading.Event(), threading.Event()
+
+            def hold():
+                with runtime._handle._lock:
+                    held.set()
+                    done.wait(30)
+
+            holder = threading.Thread(target=hold)
+            holder.start()
+            held.wait(30)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(10)
+                runtime.close()
+                del view, runtime
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+            done.set()
+            holder.join()
+            self.assertEqual(status, 0)
+            view[:] = 1
 
 
 class Dying(unittest.TestCase):

@@ -43,7 +43,6 @@ class Partition(SlurmTest):
         self.assertRegex(said, r"these do not fit:\na2\t\w{16}\t.*61 % of the plan's\n2\nplans are kept\n")
         self.assertRegex(said, r"a1\t\w{16}\tfits\na2\t.*\nb1\t\w{16}\tfits\n2\n$")
 
-
     def test_a_job_that_cannot_do_its_work_says_so_and_fails(self):
         said = self.run_partition(f"""
             tune() {{ as_user sbatch -o out/log -N2 {HOME}/slurm/tune-classes.sbatch "$@" >/dev/null

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <cstdio>
-
 #include "base/plain_text.hpp"
 #include "base/say.hpp"
 #include "tuner/commands/commands.hpp"

@@ -42,9 +42,13 @@ Exit run(const Arguments& arguments) {
   const auto consumer = arguments.text("for");
   if (!consumer) throw Error(Exit::usage, "zf-tune export: who is it for?", "give --for, e.g. --for numactl");
   const std::string output = arguments.text("output").value_or("-");
-  if (output != "-") need_writable(output, "-o");
   const std::filesystem::path path =
       arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
+  if (output != "-") need_writable(output, "-o");
+  std::error_code ignored;  // what is not there yet is another file
+  if (std::filesystem::equivalent(output, path, ignored)) {
+    throw Error(Exit::usage, fmt::format("-o {}: is the plan that is exported", output), "name another file");
+  }
   const Export result = export_plan(*consumer, load_plan(path), std::filesystem::absolute(path),
                                     arguments.integer("rank", 0, 65535));
   if (output == "-") {

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <cstdio>
-
 #include "base/error.hpp"
 #include "base/say.hpp"
 #include "os/file.hpp"

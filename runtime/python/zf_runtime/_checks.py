@@ -9,16 +9,21 @@ INT32_MAX = 2**31 - 1
 UINT64_MAX = 2**64 - 1
 
 
+def number(name: str, value: SupportsIndex) -> int:
+    """`value` as an int. TypeError: it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be an integer") from None
+
+
 def integer(name: str, value: SupportsIndex, highest: int, otherwise: str = "") -> int:
     """`value` as an int of 0 to `highest`. ValueError: it is outside; TypeError: it is none. `otherwise` is what else
     may be given, for the text."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}; it must be an integer") from None
-    if not 0 <= number <= highest:
-        raise ValueError(f"{name} is {number}; it must be 0 to {highest}{otherwise}")
-    return number
+    result = number(name, value)
+    if not 0 <= result <= highest:
+        raise ValueError(f"{name} is {result}; it must be 0 to {highest}{otherwise}")
+    return result
 
 
 def option(name: str, value: SupportsIndex | None, highest: int, default: int) -> int:
@@ -29,7 +34,7 @@ def option(name: str, value: SupportsIndex | None, highest: int, default: int) -
 def index(name: str, value: SupportsIndex, count: int) -> int:
     """`value` as an index of one of `count` things, of which there is one at least. IndexError: it is of none; a list
     would count negative ones from its end."""
-    number = operator.index(value)
-    if not 0 <= number < count:
-        raise IndexError(f"{name} {number}: there are 0 to {count - 1}")
-    return number
+    result = number(name, value)
+    if not 0 <= result < count:
+        raise IndexError(f"{name} {result}: there are 0 to {count - 1}")
+    return result

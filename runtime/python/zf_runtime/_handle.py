@@ -90,6 +90,8 @@ class Handle:
         return self._pointer
 
     def _release(self) -> None:
+        if self.is_forked:  # the memory is the parent's, and the lock may be held for ever
+            return
         with self._lock:
             self._buffers -= 1
             if self._buffers == 0 and self._closing and self._pointer is not None:
@@ -101,5 +103,5 @@ class Handle:
         check(self._library.zf_close(pointer))
 
     def __del__(self) -> None:
-        if getattr(self, "_pointer", None) is not None:
+        if getattr(self, "_pointer", None) is not None and not self.is_forked:
             self._library.zf_close(self._pointer)

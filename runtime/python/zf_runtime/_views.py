@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from . import _abi
+from . import _abi, _checks
 from .group import Group
 
 if TYPE_CHECKING:
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def grads_buffer(buffer: int) -> int:
-    if buffer not in (0, 1):
-        raise ValueError(f"gradient buffer {buffer}: there are 0 and 1")
-    return int(buffer)
+    number = _checks.number("gradient buffer", buffer)
+    if number not in (0, 1):
+        raise ValueError(f"gradient buffer {number}: there are 0 and 1")
+    return number
 
 
 def element_type(group: Group, kind: int) -> str:

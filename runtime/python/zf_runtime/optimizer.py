@@ -129,17 +129,17 @@ class OverlappedAdamW(torch.optim.Optimizer):
         _state.take(state_dict, self._groups, self.param_groups, self.state)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As torch's. The runtime is opened anew, with the state that it had."""
+        """As torch's. The runtime is opened anew, with the state that it had. What is refused changes nothing."""
         check_settings({**self.defaults, **param_group}, f" in param_group {len(self.param_groups)}")
+        check_supported(param_group, len(self.param_groups))
         if self._runtime is None:
             super().add_param_group(param_group)
             return
-        check_supported(param_group, len(self.param_groups))
         self._check_process()
         self.synchronize()
+        super().add_param_group(param_group)
         saved = _state.saved(self._groups)
         self.close()
-        super().add_param_group(param_group)
         self._open()
         _state.restore(saved, self._groups, self.state)
 

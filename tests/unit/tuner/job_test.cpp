@@ -39,6 +39,13 @@ TEST(Job, BothStreamsInLinesAndTheStatus) {
   EXPECT_EQ(ran.end.ending.exit_status, 3);
 }
 
+TEST(Job, ALineIsOneLineHoweverLong) {
+  const Ran ran = run("head -c 1000000 /dev/zero | tr '\\0' x; echo tail; echo next");
+  ASSERT_EQ(ran.lines.size(), 2U);
+  EXPECT_EQ(ran.lines[0], std::string(1 << 16, 'x'));
+  EXPECT_EQ(ran.lines[1], "next");
+}
+
 TEST(Job, ItsSignalIsTold) { EXPECT_EQ(run("kill -SEGV $$").end.ending.signal, SIGSEGV); }
 
 TEST(Job, WhatCannotBeStartedSaysWhy) {
