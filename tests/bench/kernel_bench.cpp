@@ -168,12 +168,25 @@ void bench(const Options& options, const std::vector<Pu>& pus) {
     slice.stale = stale.as<float>() + offset(slice);
     roofline_pass(isa, slice);
   };
+  const std::size_t other_ahead = prefetch_elements() == 0 ? 256 : 0;
+  const auto roofline_otherwise = [&](std::size_t member) {
+    AdamArrays slice = set.slice(member);
+    slice.ahead = other_ahead;
+    roofline_pass(isa, slice);
+  };
+  const auto step_otherwise = [&](std::size_t member) {
+    AdamArrays slice = set.slice(member);
+    slice.ahead = other_ahead;
+    adam_kernel(isa, {GradType::f32, CopyType::none, false, settings.mode, true, false})(scalars, slice);
+  };
   const auto plain = step(GradType::f32, CopyType::none, false);
 
   std::vector<Candidate> candidates = {
       {"roofline", "step", 28, roofline},
       {"roofline and snapshot", "roofline", 32, roofline_and_stale},
       {"step", "roofline", 28, plain},
+      {other_ahead == 0 ? "roofline, no prefetch" : "roofline, prefetch", "roofline", 28, roofline_otherwise},
+      {other_ahead == 0 ? "step, no prefetch" : "step, prefetch", "step", 28, step_otherwise},
       {"stale, second pass", "step", 36,
        [&](std::size_t member) {
          plain(member);

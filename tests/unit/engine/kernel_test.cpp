@@ -144,6 +144,23 @@ TEST(Kernel, CallersFlushOfDenormalsAndRoundingModeDoNotMatter) {
 }
 #endif
 
+TEST(Kernel, AskingForMemoryAheadChangesNothing) {
+  for (const Isa isa : supported_isas()) {
+    for (const GradType grad : {GradType::f32, GradType::bf16}) {
+      const KernelVariant variant = {grad, CopyType::bf16, true, AdamMode::adamw, true};
+      TestState without = random_state(1037, grad, 23, false);
+      TestState with = without;
+      AdamArrays slice = without.arrays(variant, 0, without.p.size());
+      slice.ahead = 0;
+      adam_kernel(isa, variant)(test_scalars(variant, 1), slice);
+      slice = with.arrays(variant, 0, with.p.size());
+      slice.ahead = 256;
+      adam_kernel(isa, variant)(test_scalars(variant, 1), slice);
+      EXPECT_TRUE(with == without) << name_of(isa);
+    }
+  }
+}
+
 TEST(Kernel, RooflineReadsAndWritesWhatItSays) {
   for (const Isa isa : supported_isas()) {
     for (const bool with_stale : {false, true}) {
