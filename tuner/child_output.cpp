@@ -32,6 +32,7 @@ bool write_all(int fd, std::string_view text) {
 
 /// The whole life of the child after the fork.
 [[noreturn]] void live(const std::function<std::string()>& work, int out, pid_t parent) {
+  ::setpgid(0, 0);  // a terminal's Ctrl-C is for the parent to answer
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it died before the line above
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);

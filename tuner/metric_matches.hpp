@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,26 +13,32 @@
 
 namespace zf {
 
-/// Lines are collected, and matched many at a time by a child process: std::regex follows a line on the stack
-/// and may try every way to match it, and a match beside the run would take a CPU from it.
+/// Of a run's output, as much as is kept to be looked at.
+inline constexpr std::size_t kMostKeptBytes = std::size_t{256} << 20;
+
+/// Keeps the lines of a run while it runs (a match then would take a CPU from it), and looks at them when it
+/// has ended, in child processes: std::regex follows a line on the stack and may try every way to match it.
 class MetricMatches {
  public:
-  /// `patience`: for one child, which has 8 MiB of output at the most.
-  explicit MetricMatches(const Metric& metric, std::chrono::milliseconds patience = std::chrono::seconds(20));
+  /// `patience`: for 64 KiB of output.
+  explicit MetricMatches(const Metric& metric, std::chrono::milliseconds patience = std::chrono::seconds(10));
 
-  /// Looks at its first kMetricColumns. Throws as finish(), where much has been collected.
+  /// Its first kMetricColumns. Lines beyond kMostKeptBytes are not looked at.
   void add(std::string_view line);
-  /// What is left. Throws Error(usage) that names --metric where a child did not come to an end.
-  void finish();
+  /// Looks at all lines, until `stop` says so, which is asked every 64 KiB. Throws Error(usage) that names
+  /// --metric where a child did not come to an end in time, Error(runtime_error) where it died.
+  void find(const std::function<bool()>& stop);
 
   const std::vector<double>& values() const { return values_; }
   /// The first match that was no positive number; absent: there was none.
   const std::optional<std::string>& odd() const { return odd_; }
 
  private:
+  void find_in(std::string_view lines, const std::function<bool()>& stop);
+
   const Metric& metric_;
   std::chrono::milliseconds patience_;
-  std::string lines_;  ///< not looked at yet, each with its end
+  std::string lines_;  ///< each with its end
   std::vector<double> values_;
   std::optional<std::string> odd_;
 };

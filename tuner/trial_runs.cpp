@@ -72,8 +72,8 @@ std::vector<std::string> words_of(const std::vector<std::string>& command, const
 struct Run {
   std::vector<double> values;  ///< without the warm-up
   bool stopped = false;
-  std::string failure;  ///< what went wrong; empty: nothing
-  std::string said;     ///< with a failure: the last lines, or that there were none
+  std::string failure;                  ///< what went wrong; empty: nothing
+  std::vector<std::string> last_lines;  ///< of what it said
 };
 
 /// What the matches are not good for; empty: nothing.
@@ -92,13 +92,6 @@ std::string complaint(const MetricMatches& matches, const Metric& metric, const 
   return "";
 }
 
-std::string last_words(const std::deque<std::string>& lines) {
-  if (lines.empty()) return "; it said nothing";
-  std::string text = "; its last lines:";
-  for (const std::string& line : lines) text += fmt::format("\n  | {}", line);
-  return text;
-}
-
 Run run_once(const std::vector<std::string>& words, const Metric& metric, const TrialRequest& request) {
   MetricMatches matches(metric);
   std::deque<std::string> last;
@@ -110,17 +103,17 @@ Run run_once(const std::vector<std::string>& words, const Metric& metric, const 
   };
   const JobEnd end = run_job(words, now_ns() + request.timeout_ns, request.stop, listen);
   Run run;
-  run.stopped = end.why == JobEnd::Why::stopped;
-  if (run.stopped) return run;
+  run.last_lines.assign(last.begin(), last.end());
   if (end.why == JobEnd::Why::late) {
     run.failure = fmt::format("was ended after {} (--timeout)", print_duration(request.timeout_ns));
-  } else if (end.ending.exit_status != 0) {
+  } else if (end.why == JobEnd::Why::ended && end.ending.exit_status != 0) {
     run.failure = text_of(end.ending);
-  } else {
-    matches.finish();
+  } else if (end.why == JobEnd::Why::ended) {
+    matches.find(request.stop);
     run.failure = complaint(matches, metric, request);
   }
-  if (!run.failure.empty()) run.said = last_words(last);
+  // A signal for us may have ended the command as well, or kept us from reading all of what it said.
+  run.stopped = end.why == JobEnd::Why::stopped || request.stop();
   const auto warmup = static_cast<std::ptrdiff_t>(warmup_of(matches.values().size(), request.warmup));
   run.values.assign(matches.values().begin() + warmup, matches.values().end());
   return run;
@@ -195,8 +188,7 @@ TrialResult run_trial(const std::vector<TrialSplit>& splits,
         continue;
       }
       if (!run.failure.empty()) {
-        throw Error(Exit::runtime_error,
-                    fmt::format("under \"{}\" the command {}{}", label, run.failure, run.said));
+        throw TrialFailure(fmt::format("under \"{}\" the command {}", label, run.failure), run.last_lines);
       }
       ++runs;
       if (progress) {

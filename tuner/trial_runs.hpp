@@ -8,10 +8,23 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "plan/plan.hpp"
 #include "tuner/trial.hpp"
 
 namespace zf {
+
+/// A run of the command that cannot be judged.
+class TrialFailure : public Error {
+ public:
+  TrialFailure(std::string_view what, std::vector<std::string> last_lines)
+      : Error(Exit::runtime_error, what), last_lines_(std::move(last_lines)) {}
+  /// What the command said last, up to ten lines, each cut at 300 characters.
+  const std::vector<std::string>& last_lines() const { return last_lines_; }
+
+ private:
+  std::vector<std::string> last_lines_;
+};
 
 struct TrialRequest {
   std::vector<std::string> command;
@@ -41,8 +54,9 @@ struct TrialResult {
 /// Every split once per round, in random order, so that drift of the machine hits all alike. A run is bound
 /// as `zf-tune exec` would where the plan has one rank and the command does not call `zf-tune exec` itself;
 /// it finds its plan in ZF_PLAN. Unbound, it has ZF_TUNE=off and no ZF_PLAN; a command that cannot run so is
-/// warned of and goes on without this control. Throws Error(runtime_error) with the command's last lines for
-/// a run that fails, is late or prints nothing that matches, and when it is stopped within the first round.
+/// warned of and goes on without this control. Throws TrialFailure for a run that fails, is late or prints
+/// nothing that matches, Error(runtime_error) when it is stopped within the first round, and as
+/// MetricMatches::find().
 TrialResult run_trial(const std::vector<TrialSplit>& splits,
                       const std::function<Plan(const TrialSplit&)>& plan_for, const Metric& metric,
                       const TrialRequest& request, const std::function<void(const TrialProgress&)>& progress);

@@ -1,5 +1,6 @@
 #include "base/say.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -7,7 +8,9 @@
 namespace zf {
 
 void say_text(std::string_view text) {
-  // For this thread and this write alone: what is exec'd later should die of a broken pipe as usual.
+  // For this thread and this write alone: what is exec'd later should die of a broken pipe as usual. None of
+  // these calls can fail: their arguments are sound.
+  const int error = errno;
   sigset_t broken_pipe;
   sigset_t before;
   sigset_t pending;
@@ -21,6 +24,7 @@ void say_text(std::string_view text) {
     ::sigtimedwait(&broken_pipe, nullptr, &kAtOnce);
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
 }
 
 }  // namespace zf

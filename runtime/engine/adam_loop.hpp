@@ -96,8 +96,8 @@ inline void ask_for(size_t i, const float* p, const void* g, const float* m, con
 /// As plain as it can be: on an AMD EPYC (Zen 4, AVX-512, 128M parameters, 55 GB/s on one thread, medians of
 /// interleaved ratios) unrolling by 2 and 4 was a tie; software prefetch was a tie at 256 B ahead and lost 5
 /// % at 512 B, 12 % at 2 KiB and 20 % at 8 KiB; joining two narrowed halves into one 64-byte store was a tie.
-/// On an Intel Xeon (model 207, AVX-512, 20 GB/s on one thread) prefetch won 8 to 10 %, anywhere from 512 B
-/// to 3 KiB ahead, and unrolling added nothing to it: prefetch_elements().
+/// On an Intel Xeon (model 207, AVX-512, 20 GB/s on one thread) software prefetch won 6 to 11 %, anywhere
+/// from 512 B to 3 KiB ahead, and unrolling added nothing to it: prefetch_elements(), docs/benchmarks.md.
 /// All loads come before all stores: element i of the arrays may differ in high address bits only, and a load
 /// then looks as if it depended on the store before it.
 template <class Lane, GradType kGrad, CopyType kCopy, bool kStale, Decay kDecay, bool kUndo>
@@ -223,7 +223,7 @@ void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
 }
 
 /// p += g, m += g, v += g. Loads before stores as in the step; non-temporal stores took 1.6 times as long,
-/// and unrolling and prefetch were ties or lost, on the same EPYC; on the same Xeon prefetch won 5 to 7 %.
+/// and unrolling and prefetch were ties or lost, on the same EPYC; on the same Xeon prefetch won 4 to 7 %.
 template <class Lane, bool kStale>
 void roofline_loop(const AdamArrays& arrays) {
   using F = typename Lane::F;

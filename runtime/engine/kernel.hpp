@@ -6,7 +6,6 @@
 
 #include "engine/adam.hpp"
 #include "engine/isa.hpp"
-#include "engine/prefetch.hpp"
 
 namespace zf {
 
@@ -26,7 +25,7 @@ struct AdamArrays {
   void* copy = nullptr;     ///< out: the new p as bf16 or fp16, or null
   UndoLog* undo = nullptr;  ///< with the variant's undo: of this thread, after begin_run()
   std::size_t n = 0;
-  std::size_t ahead = prefetch_elements();  ///< elements to ask memory for ahead of the loop; 0: none
+  std::size_t ahead = 0;  ///< elements to ask memory for ahead of the loop (prefetch_elements()); 0: none
 };
 
 struct KernelVariant {

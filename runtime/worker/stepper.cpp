@@ -128,6 +128,7 @@ AdamArrays Stepper::arrays_of(const Job& job, const Slice& slice) const {
   arrays.stale = static_cast<float*>(start(group.place(ArrayKind::stale)));
   arrays.copy = start(group.place(ArrayKind::copy));
   arrays.n = slice.size();
+  arrays.ahead = ahead_;
   return arrays;
 }
 

@@ -9,6 +9,7 @@
 #include "engine/isa.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
+#include "engine/prefetch.hpp"
 #include "engine/undo.hpp"
 #include "ipc/arena.hpp"
 #include "worker/norms.hpp"
@@ -62,6 +63,7 @@ class Stepper {
   Arena& arena_;
   Pool& pool_;
   Isa isa_;
+  std::size_t ahead_ = prefetch_elements();
   Norms norms_;
   std::vector<GroupShares> shares_;
   std::vector<Job> batch_;                     ///< room for every group: a step allocates nothing

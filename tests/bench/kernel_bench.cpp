@@ -20,6 +20,7 @@
 #include "engine/half.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
+#include "engine/prefetch.hpp"
 #include "engine/undo.hpp"
 #include "engine/working_set.hpp"
 #include "os/affinity.hpp"

@@ -65,8 +65,9 @@ class Trial(zf_cli.CommandTest):
         before = self.read_plan()
         result = self.trial(job="echo first; echo the reason >&2; exit 9")
         self.assert_exit(result, RUNTIME_ERROR)
-        self.assertIn("ended with status 9", result.stderr)
-        self.assertIn("the reason", result.stderr)
+        said = result.stderr.splitlines()
+        self.assertIn("ended with status 9", said.pop())
+        self.assertEqual(said, ["The command's last lines:", "  | first", "  | the reason"])
         self.assertEqual(self.read_plan(), before)
 
     def test_a_command_that_says_nothing_of_the_kind(self):
@@ -135,6 +136,25 @@ class Trial(zf_cli.CommandTest):
         self.assertEqual(self.read_plan(), before)
         with self.assertRaises(ProcessLookupError):
             os.kill(int(pid_file.read_text()), 0)
+
+    def test_ctrl_c_while_the_output_is_looked_at_keeps_the_rounds_before(self):
+        # From the second run of a split on, what it prints takes long to look at.
+        job = JOB + """
+            name=ran$(nproc)$ZF_PLAN; name=$(echo $name | tr / _)
+            [ -e "$name" ] && { head -c 4000 /dev/zero | tr '\\0' x; echo; touch slow; }
+            touch "$name"
+        """
+        process = subprocess.Popen(
+            [zf_cli.BINARY, "trial", "-t", "2", "--metric", f"{METRIC}|(?:(?:x+x+)+y)", "--", "sh", "-c", job],
+            cwd=self.folder, env=zf_cli.clean_environment(), stderr=subprocess.PIPE, text=True, start_new_session=True)
+        deadline = time.monotonic() + 20
+        while not (self.folder / "slow").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, DONE, said)
+        self.assertIn("cut short by SIGINT", self.read_plan()["choice"]["reason"])
 
 
 if __name__ == "__main__":

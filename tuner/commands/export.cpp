@@ -38,17 +38,22 @@ CommandSpec spec() {
           1};
 }
 
+/// Throws Error(usage) where the export cannot go to `output`, or would take the place of its plan.
+void need_file_beside(const std::string& output, const std::filesystem::path& plan) {
+  need_writable(output, "-o");
+  std::error_code ignored;  // what is not there yet is another file
+  if (std::filesystem::equivalent(output, plan, ignored)) {
+    throw Error(Exit::usage, fmt::format("-o {}: is the plan that is exported", output), "name another file");
+  }
+}
+
 Exit run(const Arguments& arguments) {
   const auto consumer = arguments.text("for");
   if (!consumer) throw Error(Exit::usage, "zf-tune export: who is it for?", "give --for, e.g. --for numactl");
   const std::string output = arguments.text("output").value_or("-");
   const std::filesystem::path path =
       arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
-  if (output != "-") need_writable(output, "-o");
-  std::error_code ignored;  // what is not there yet is another file
-  if (std::filesystem::equivalent(output, path, ignored)) {
-    throw Error(Exit::usage, fmt::format("-o {}: is the plan that is exported", output), "name another file");
-  }
+  if (output != "-") need_file_beside(output, path);
   const Export result = export_plan(*consumer, load_plan(path), std::filesystem::absolute(path),
                                     arguments.integer("rank", 0, 65535));
   if (output == "-") {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/plain_text.hpp"
 #include "base/say.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/assemble.hpp"
@@ -121,7 +122,14 @@ Exit run(const Arguments& arguments) {
   const bool quiet = arguments.has("quiet");
   const InterruptWatch interrupt;
   request.stop = [&] { return interrupt.signal() != 0; };
-  TrialResult result = run_trial(splits, plan_for, metric, request, quiet ? nullptr : print_progress);
+  TrialResult result;
+  try {
+    result = run_trial(splits, plan_for, metric, request, quiet ? nullptr : print_progress);
+  } catch (const TrialFailure& failure) {
+    say("{}\n", failure.last_lines().empty() ? "The command said nothing." : "The command's last lines:");
+    for (const std::string& line : failure.last_lines()) say("  | {}\n", one_line(line));
+    throw;
+  }
 
   std::string reason = judge(result.trial);
   if (interrupt.signal() != 0)

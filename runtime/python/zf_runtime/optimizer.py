@@ -129,7 +129,8 @@ class OverlappedAdamW(torch.optim.Optimizer):
         _state.take(state_dict, self._groups, self.param_groups, self.state)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As torch's. The runtime is opened anew, with the state that it had. What is refused changes nothing."""
+        """As torch's. The runtime is opened anew, with the state that it had. What is refused changes nothing; where the
+        runtime cannot be opened again the optimizer is closed, without the group."""
         check_settings({**self.defaults, **param_group}, f" in param_group {len(self.param_groups)}")
         check_supported(param_group, len(self.param_groups))
         if self._runtime is None:
@@ -137,10 +138,15 @@ class OverlappedAdamW(torch.optim.Optimizer):
             return
         self._check_process()
         self.synchronize()
-        super().add_param_group(param_group)
         saved = _state.saved(self._groups)
-        self.close()
-        self._open()
+        super().add_param_group(param_group)
+        try:
+            FlatGroup(len(self.param_groups) - 1, self.param_groups[-1]).wanted()  # says what the runtime cannot take
+            self.close()
+            self._open()
+        except BaseException:
+            self.param_groups.pop()
+            raise
         _state.restore(saved, self._groups, self.state)
 
     def close(self) -> None:
