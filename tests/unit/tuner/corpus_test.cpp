@@ -13,7 +13,11 @@ namespace zf {
 namespace {
 
 constexpr unsigned kCasesPerFile = 40;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr unsigned kSyntheticMachines = 60;  // they take minutes, and run the same lines
+#else
 constexpr unsigned kSyntheticMachines = 300;
+#endif
 constexpr unsigned kCasesPerSynthetic = 4;
 
 void expect_whole_cores(const Topology& topology, const Allowed& allowed, const Home& home) {
