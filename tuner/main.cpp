@@ -9,8 +9,8 @@
 
 #include "base/error.hpp"
 #include "base/say.hpp"
-#include "base/standard_streams.hpp"
 #include "base/version.hpp"
+#include "os/standard_streams.hpp"
 #include "tuner/commands/commands.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "base/standard_streams.hpp"
+#include "os/standard_streams.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
