@@ -9,7 +9,7 @@
 
 #include "base/clock.hpp"
 #include "ipc/arena.hpp"
-#include "ipc/child_process.hpp"
+#include "ipc/child.hpp"
 #include "zf_runtime.h"
 
 namespace zf {
@@ -71,7 +71,7 @@ class WorkerLink {
   const Arena& arena_;
   const WorkerStart start_;
   std::mutex mutex_;  ///< of the next four
-  std::optional<ChildProcess> process_;
+  std::optional<Child> process_;
   Nanoseconds started_ns_ = 0;
   bool start_given_up_ = false;
   std::string cause_;
