@@ -22,7 +22,7 @@ Child start_worker(const Arena& arena, const WorkerStart& how) {
     return spawn(how.program, how.arguments,
                  {{arena.fd(), kWorkerArenaFd}, {trainer.get(), kWorkerTrainerFd}}, how.environment);
   } catch (const Error& error) {
-    throw Refusal(ZF_ERROR_WORKER, error.what());
+    throw AbiError(ZF_ERROR_WORKER, error.what());
   }
 }
 
@@ -56,15 +56,15 @@ void WorkerLink::await_ready() {
   const Answer answer = wait(has_spoken, started_ns_ + start_.timeout_ns, 0);
   if (answer == Answer::happened && state_of(arena_) == WorkerState::ready) return;
   if (answer == Answer::timeout) {
-    throw Refusal(ZF_TIMEOUT, fmt::format("{} {}", start_.program, not_ready_text(start_)),
-                  "a large arena takes its time: raise zf_options.start_timeout_ms");
+    throw AbiError(ZF_TIMEOUT, fmt::format("{} {}", start_.program, not_ready_text(start_)),
+                   "a large arena takes its time: raise zf_options.start_timeout_ms");
   }
-  if (answer == Answer::happened) throw Refusal(ZF_ERROR_WORKER, arena_.control().prefix.error.load());
-  throw Refusal(ZF_ERROR_WORKER, cause(),
-                process_->reap().signal ? "" : "is it the zf-optimizer of this release?");
+  if (answer == Answer::happened) throw AbiError(ZF_ERROR_WORKER, arena_.control().prefix.error.load());
+  throw AbiError(ZF_ERROR_WORKER, last_exit_reason(),
+                 process_->reap().signal ? "" : "is it the zf-optimizer of this release?");
 }
 
-bool WorkerLink::look() {
+bool WorkerLink::poll_exit() {
   if (is_known_dead()) return true;
   const std::lock_guard lock(mutex_);
   if (!process_->has_ended()) return false;
@@ -73,7 +73,7 @@ bool WorkerLink::look() {
   if (const std::string said = arena_.control().prefix.error.load(); !said.empty())
     text += "; it said: " + said;
   if (start_given_up_) text += "; it " + not_ready_text(start_);
-  cause_ = Error(Exit::runtime_error, text, start_given_up_ ? "" : hint_of(status)).what();
+  last_exit_reason_ = Error(Exit::runtime_error, text, start_given_up_ ? "" : hint_of(status)).what();
   dead_.store(true, std::memory_order_release);
   return true;
 }
@@ -96,12 +96,12 @@ void WorkerLink::give_up_start() {
   process_->kill();
 }
 
-std::string WorkerLink::cause() {
+std::string WorkerLink::last_exit_reason() {
   const std::lock_guard lock(mutex_);
-  return cause_;
+  return last_exit_reason_;
 }
 
-bool WorkerLink::revive() {
+bool WorkerLink::restart() {
   const std::lock_guard lock(mutex_);
   if (!is_known_dead()) return true;
   if (restarts() >= start_.max_restarts) return false;
@@ -127,7 +127,7 @@ zf_status WorkerLink::end(Nanoseconds timeout_ns) {
     process_->kill();
     process_->wait_until(now_ns() + kGoneNs);
   }
-  if (!look() || !ended_alone) return ZF_TIMEOUT;
+  if (!poll_exit() || !ended_alone) return ZF_TIMEOUT;
   return state_of(arena_) == WorkerState::left ? ZF_OK : ZF_WORKER_DIED;
 }
 
