@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "base/error.hpp"
-#include "base/say.hpp"
+#include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 
 namespace zf {
@@ -50,7 +50,7 @@ void PlanOutput::write(const Plan& plan) const {
     return;
   }
   save_plan(plan, target_);
-  if (!quiet_) say("wrote {}\n", target_);
+  if (!quiet_) print_stderr("wrote {}\n", target_);
 }
 
 }  // namespace zf

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "base/error.hpp"
-#include "base/plain_text.hpp"
+#include "base/text.hpp"
 #include "os/file.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/command_line.hpp"

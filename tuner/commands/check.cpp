@@ -4,7 +4,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/plain_text.hpp"
+#include "base/text.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/assemble.hpp"
 #include "tuner/bandwidth.hpp"

@@ -2,8 +2,8 @@
 
 #include <fmt/core.h>
 
-#include "base/plain_text.hpp"
-#include "base/say.hpp"
+#include "base/text.hpp"
+#include "os/standard_streams.hpp"
 #include "tuner/commands/commands.hpp"
 #include "tuner/launch_here.hpp"
 
@@ -57,7 +57,7 @@ Exit run(const Arguments& arguments) {
   }
   apply(launch, arguments.has("force"));
   if (!arguments.has("quiet")) {
-    for (const std::string& note : launch.notes) say("zf-tune exec: {}\n", one_line(note));
+    for (const std::string& note : launch.notes) print_stderr("zf-tune exec: {}\n", one_line(note));
   }
   become(arguments.wrapped);
 }

@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "base/plain_text.hpp"
-#include "base/say.hpp"
+#include "base/text.hpp"
 #include "os/file.hpp"
+#include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/commands/commands.hpp"
 #include "tuner/plan_output.hpp"
@@ -62,7 +62,7 @@ Exit run(const Arguments& arguments) {
     write_text_file_atomically(output, result.text);
   }
   if (!arguments.has("quiet")) {
-    for (const std::string& note : result.notes) say("zf-tune export: {}\n", one_line(note));
+    for (const std::string& note : result.notes) print_stderr("zf-tune export: {}\n", one_line(note));
   }
   return Exit::done;
 }

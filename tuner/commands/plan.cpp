@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/say.hpp"
 #include "os/environment.hpp"
+#include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/assemble.hpp"
 #include "tuner/command_line.hpp"
@@ -99,7 +99,7 @@ Exit run(const Arguments& arguments) {
   const auto from = arguments.text("from");
   const Plan plan = from ? fitted(arguments, *from) : unmeasured(arguments);
   output.write(plan);
-  if (!arguments.has("quiet")) say("\n{}", explain(plan));
+  if (!arguments.has("quiet")) print_stderr("\n{}", explain(plan));
   return Exit::done;
 }
 

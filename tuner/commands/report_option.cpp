@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include "base/error.hpp"
-#include "base/say.hpp"
 #include "os/file.hpp"
+#include "os/standard_streams.hpp"
 #include "tuner/plan_output.hpp"
 #include "tuner/report/report.hpp"
 
@@ -29,7 +29,7 @@ ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::pa
 void ReportOutput::write(const Plan& plan, const Topology* topology) const {
   if (!path_) return;
   write_text_file_atomically(*path_, report_of(plan, topology));
-  if (!quiet_) say("wrote {}\n", path_->string());
+  if (!quiet_) print_stderr("wrote {}\n", path_->string());
 }
 
 }  // namespace zf

@@ -5,8 +5,8 @@
 #include <limits>
 #include <memory>
 
-#include "base/say.hpp"
 #include "os/environment.hpp"
+#include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "tuner/assemble.hpp"
 #include "tuner/available_memory.hpp"
@@ -163,8 +163,8 @@ std::unique_ptr<RecordingMeter> recording(const Job& job, const std::string& out
   const auto path = sample_file_of(output);
   auto meter = std::make_unique<RecordingMeter>(*job.meter, path, header, arguments.has("fresh"));
   if (meter->recorded_visits() > 0 && !arguments.has("quiet")) {
-    say("going on with {} visits of the interrupted sweep in {} (--fresh: begin anew)\n",
-        meter->recorded_visits(), path.string());
+    print_stderr("going on with {} visits of the interrupted sweep in {} (--fresh: begin anew)\n",
+                 meter->recorded_visits(), path.string());
   }
   return meter;
 }
@@ -249,7 +249,7 @@ Exit run(const Arguments& arguments) {
   plan.intent.for_deepspeed = deepspeed;
   output.write(plan);
   report.write(plan, &job.machine.topology);
-  if (!quiet) say("\n{}", explain(plan));
+  if (!quiet) print_stderr("\n{}", explain(plan));
   return Exit::done;
 }
 
