@@ -57,8 +57,9 @@ ProgressDisplay::ProgressDisplay(bool quiet)
   if (mode_ == Mode::live) print_stderr("measuring the first split…");
 }
 
-ProgressDisplay::~ProgressDisplay() {
+void ProgressDisplay::clear() {
   if (mode_ == Mode::live) print_stderr("\r\x1b[K");
+  mode_ = Mode::silent;
 }
 
 void ProgressDisplay::show(const SweepProgress& progress) const {

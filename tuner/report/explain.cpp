@@ -7,7 +7,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/text.hpp"
-#include "search/choose.hpp"
+#include "search/decision.hpp"
 #include "text/units.hpp"
 
 namespace zf {

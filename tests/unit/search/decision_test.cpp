@@ -1,7 +1,9 @@
-#include "search/choose.hpp"
+#include "search/decision.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "search/choose.hpp"
 
 namespace zf {
 namespace {
@@ -22,7 +24,7 @@ struct Times {
 Evidence evidence_of(const std::vector<Times>& pools, double noise = 0.001) {
   Evidence evidence;
   evidence.elements_per_rank = 1'000'000;
-  evidence.accuracy_wanted = kTie;
+  evidence.accuracy_wanted = kDefaultTie;
   for (const Times& times : pools) {
     const auto id = static_cast<int>(evidence.candidates.size());
     CandidateEvidence candidate;
@@ -108,10 +110,11 @@ TEST(Choose, UnboundIsNeverChosenAndItsVictoryNotHidden) {
 }
 
 TEST(Choose, AsksForMoreOnlyWhereItMatters) {
-  EXPECT_THAT(undecided(evidence_of({{8, 1'000'000}, {4, 1'500'000}}), kWorkload), testing::IsEmpty());
+  EXPECT_THAT(candidates_to_revisit(evidence_of({{8, 1'000'000}, {4, 1'500'000}}), kWorkload),
+              testing::IsEmpty());
   // Ids 0 and 1 cannot be told apart yet; 2 is far off.
   Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'020'000}, {2, 1'900'000}}, 0.1);
-  EXPECT_THAT(undecided(evidence, kWorkload), testing::ElementsAre(0, 1));
+  EXPECT_THAT(candidates_to_revisit(evidence, kWorkload), testing::ElementsAre(0, 1));
 }
 
 TEST(Choose, ComputesTheRooflineFromTheFastestCandidate) {

@@ -1,0 +1,19 @@
+// A plan as if there were no time to measure: half of each home for either side.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "machine/machine.hpp"
+#include "machine/ranks.hpp"
+#include "plan/plan.hpp"
+
+namespace zf {
+
+/// Returns a plan with the split that DeepSpeed makes by default (pt_reserved_cores_perc 0.5), one PU per
+/// core. With `for_deepspeed` homes are cut as DeepSpeed can be told, if the free choice cannot be told.
+/// `command`: for the provenance. Throws as rank_homes() does.
+Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, std::uint64_t params, bool for_deepspeed,
+                     std::string command);
+
+}  // namespace zf
