@@ -120,9 +120,10 @@ on_debian_12() { [[ $(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_I
 # The cmake to use: the system's, which packages.txt names, whatever stands before it in PATH; PATH's elsewhere,
 # and where the system's is too old.
 cmake_program() {
-  local program
+  local program version
   for program in /usr/bin/cmake "$(command -v cmake)"; do
-    if [[ -x $program ]] && "$program" -P /dev/stdin <<<'cmake_minimum_required(VERSION 3.25)' 2>/dev/null; then
+    version=$("$program" --version 2>/dev/null | sed -n '1s/^cmake version //p') || continue
+    if [[ $(printf '%s\n' 3.25 "$version" | sort -V | head -n 1) == 3.25 ]]; then
       echo "$program"
       return
     fi
