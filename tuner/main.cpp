@@ -10,8 +10,8 @@
 #include "base/error.hpp"
 #include "base/say.hpp"
 #include "base/version.hpp"
+#include "commands/commands.hpp"
 #include "os/standard_streams.hpp"
-#include "tuner/commands/commands.hpp"
 
 namespace {
 

@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "tuner/candidates.hpp"
-#include "tuner/choose.hpp"
-#include "tuner/simulated_job.hpp"
-#include "tuner/simulated_meter.hpp"
-#include "tuner/statistics.hpp"
-#include "tuner/sweep.hpp"
-#include "tuner/table.hpp"
-#include "tuner/topology_hwloc.hpp"
-#include "tuner/workload_file.hpp"
+#include "machine/topology_hwloc.hpp"
+#include "measure/training_demand.hpp"
+#include "search/candidates.hpp"
+#include "search/choose.hpp"
+#include "search/sweep.hpp"
+#include "simulate/simulated_job.hpp"
+#include "simulate/simulated_meter.hpp"
+#include "text/statistics.hpp"
+#include "text/table.hpp"
 
 namespace zf {
 namespace {

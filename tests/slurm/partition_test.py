@@ -100,12 +100,12 @@ exec {HOME}/bin/zf-tune "$command" --topology {HOME}/node.xml "$@"
 
     def test_node_that_lost_cpus_is_named_though_its_class_has_no_plan(self):
         said = self.check_changed()
-        self.assertRegex(said, r"^class: \w{16}\n644 root\nnode is idle\nthis node falls behind its plan: .*"
+        self.assertRegex(said, r"^class: \w{16}\n644 root\nnode is idle\nthis node differs from its plan: .*"
                                r"PUs: 8 in the plan, 6 here; .*CPUs 2,5 are offline here")
 
     def test_node_that_lost_cpus_is_drained_when_that_is_wanted(self):
         said = self.check_changed(settings="strict=yes")
-        self.assertIn("node is drained\nzf-tune: this node falls behind its plan: ", said)
+        self.assertIn("node is drained\nzf-tune: this node differs from its plan: ", said)
 
     def test_plan_with_gpus_that_this_node_lacks_is_no_reason_to_drain_it(self):
         said = self.check_changed(settings="strict=yes", script=f"""
@@ -127,8 +127,8 @@ exec {HOME}/bin/zf-tune "$command" --topology {HOME}/node.xml "$@"
 
     def test_slow_node_is_named_in_the_log_and_not_drained(self):
         self.assertEqual(self.check_health(slow=True),
-                         "node is idle\nthis node falls behind its plan: memory bandwidth is 61 % of the plan's\n")
+                         "node is idle\nthis node differs from its plan: memory bandwidth is 61 % of the plan's\n")
 
     def test_slow_node_is_drained_when_that_is_wanted(self):
-        why = "this node falls behind its plan: memory bandwidth is 61 % of the plan's"
+        why = "this node differs from its plan: memory bandwidth is 61 % of the plan's"
         self.assertEqual(self.check_health(slow=True, settings="strict=yes"), f"node is drained\nzf-tune: {why}\n{why}\n")

@@ -3,16 +3,15 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_list.hpp"
+#include "commands/commands.hpp"
+#include "commands/shared_arguments.hpp"
 #include "engine/working_set.hpp"
-#include "tuner/available_memory.hpp"
-#include "tuner/commands/commands.hpp"
-#include "tuner/commands/shared_arguments.hpp"
-#include "tuner/homes.hpp"
-#include "tuner/machine_meter.hpp"
-#include "tuner/statistics.hpp"
-#include "tuner/table.hpp"
-#include "tuner/values.hpp"
-#include "tuner/working_set_size.hpp"
+#include "homes/homes.hpp"
+#include "measure/machine_meter.hpp"
+#include "measure/working_set_size.hpp"
+#include "text/statistics.hpp"
+#include "text/table.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {

@@ -5,12 +5,12 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/plain_text.hpp"
+#include "commands/commands.hpp"
+#include "commands/shared_arguments.hpp"
+#include "measure/bandwidth.hpp"
 #include "plan/plan_json.hpp"
-#include "tuner/assemble.hpp"
-#include "tuner/bandwidth.hpp"
-#include "tuner/commands/commands.hpp"
-#include "tuner/commands/shared_arguments.hpp"
-#include "tuner/plan_differences.hpp"
+#include "planning/assemble.hpp"
+#include "planning/plan_differences.hpp"
 
 namespace zf {
 namespace {

@@ -1,4 +1,4 @@
-#include "tuner/commands/commands.hpp"
+#include "commands/commands.hpp"
 
 namespace zf {
 

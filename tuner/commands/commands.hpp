@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "tuner/cli.hpp"
+#include "commands/cli.hpp"
 
 namespace zf {
 

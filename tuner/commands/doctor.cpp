@@ -1,4 +1,4 @@
-#include "tuner/doctor/doctor.hpp"
+#include "inspect/doctor.hpp"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <thread>
 
+#include "commands/commands.hpp"
+#include "commands/shared_arguments.hpp"
 #include "plan/plan_json.hpp"
-#include "tuner/commands/commands.hpp"
-#include "tuner/commands/shared_arguments.hpp"
 
 namespace zf {
 namespace {

@@ -1,11 +1,11 @@
-#include "tuner/exec.hpp"
+#include "launch/exec.hpp"
 
 #include <fmt/core.h>
 
 #include "base/plain_text.hpp"
 #include "base/say.hpp"
-#include "tuner/commands/commands.hpp"
-#include "tuner/launch_here.hpp"
+#include "commands/commands.hpp"
+#include "launch/resolve_launch.hpp"
 
 namespace zf {
 namespace {

@@ -1,16 +1,16 @@
-#include "tuner/explain.hpp"
+#include "report/explain.hpp"
 
 #include <fmt/core.h>
 
 #include <optional>
 
 #include "base/say.hpp"
+#include "commands/commands.hpp"
+#include "commands/output.hpp"
+#include "machine/fingerprint.hpp"
+#include "machine/topology_hwloc.hpp"
 #include "plan/plan_json.hpp"
-#include "tuner/commands/commands.hpp"
-#include "tuner/commands/report_option.hpp"
-#include "tuner/fingerprint.hpp"
-#include "tuner/simulated_machine.hpp"
-#include "tuner/topology_hwloc.hpp"
+#include "simulate/simulated_machine.hpp"
 
 namespace zf {
 namespace {

@@ -1,4 +1,4 @@
-#include "tuner/exports/export.hpp"
+#include "exports/export.hpp"
 
 #include <fmt/core.h>
 
@@ -8,10 +8,10 @@
 #include "base/error.hpp"
 #include "base/plain_text.hpp"
 #include "base/say.hpp"
+#include "commands/commands.hpp"
+#include "commands/output.hpp"
 #include "os/file.hpp"
 #include "plan/plan_json.hpp"
-#include "tuner/commands/commands.hpp"
-#include "tuner/plan_output.hpp"
 
 namespace zf {
 namespace {

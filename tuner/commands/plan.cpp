@@ -3,19 +3,19 @@
 #include <algorithm>
 
 #include "base/say.hpp"
+#include "commands/commands.hpp"
+#include "commands/output.hpp"
+#include "commands/shared_arguments.hpp"
+#include "homes/deepspeed_homes.hpp"
+#include "homes/rank_homes.hpp"
+#include "machine/ranks.hpp"
 #include "os/environment.hpp"
 #include "plan/plan_json.hpp"
-#include "tuner/assemble.hpp"
-#include "tuner/command_line.hpp"
-#include "tuner/commands/commands.hpp"
-#include "tuner/commands/shared_arguments.hpp"
-#include "tuner/deepspeed_homes.hpp"
-#include "tuner/explain.hpp"
-#include "tuner/plan_output.hpp"
-#include "tuner/rank_count.hpp"
-#include "tuner/rank_homes.hpp"
-#include "tuner/retarget.hpp"
-#include "tuner/values.hpp"
+#include "planning/assemble.hpp"
+#include "planning/retarget.hpp"
+#include "report/explain.hpp"
+#include "text/command_line.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {

@@ -1,9 +1,9 @@
-#include "tuner/probe.hpp"
+#include "machine/probe.hpp"
 
 #include <fmt/core.h>
 
-#include "tuner/commands/commands.hpp"
-#include "tuner/commands/shared_arguments.hpp"
+#include "commands/commands.hpp"
+#include "commands/shared_arguments.hpp"
 
 namespace zf {
 namespace {

@@ -6,10 +6,10 @@
 #include <filesystem>
 
 #include "base/say.hpp"
+#include "commands/commands.hpp"
+#include "commands/shared_arguments.hpp"
+#include "machine/fingerprint.hpp"
 #include "plan/plan_json.hpp"
-#include "tuner/commands/commands.hpp"
-#include "tuner/commands/shared_arguments.hpp"
-#include "tuner/fingerprint.hpp"
 
 namespace zf {
 namespace {

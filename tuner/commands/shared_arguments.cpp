@@ -1,10 +1,10 @@
-#include "tuner/commands/shared_arguments.hpp"
+#include "commands/shared_arguments.hpp"
 
 #include <fmt/core.h>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
-#include "tuner/nvml.hpp"
+#include "machine/nvml.hpp"
 
 namespace zf {
 

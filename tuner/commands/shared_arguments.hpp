@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "tuner/cli.hpp"
-#include "tuner/machine.hpp"
+#include "commands/cli.hpp"
+#include "machine/machine.hpp"
 
 namespace zf {
 

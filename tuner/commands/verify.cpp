@@ -1,4 +1,4 @@
-#include "tuner/verify.hpp"
+#include "inspect/verify.hpp"
 
 #include <fmt/core.h>
 
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "commands/commands.hpp"
+#include "commands/shared_arguments.hpp"
 #include "plan/plan_json.hpp"
-#include "tuner/commands/commands.hpp"
-#include "tuner/commands/shared_arguments.hpp"
 
 namespace zf {
 namespace {

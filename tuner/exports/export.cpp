@@ -1,4 +1,4 @@
-#include "tuner/exports/export.hpp"
+#include "exports/export.hpp"
 
 #include <fmt/core.h>
 

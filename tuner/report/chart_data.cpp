@@ -1,4 +1,4 @@
-#include "tuner/report/chart_data.hpp"
+#include "report/chart_data.hpp"
 
 #include <fmt/core.h>
 
@@ -8,10 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tuner/choose.hpp"
-#include "tuner/explain.hpp"
-#include "tuner/report/unit.hpp"
-#include "tuner/statistics.hpp"
+#include "report/explain.hpp"
+#include "search/choose.hpp"
+#include "text/statistics.hpp"
 
 namespace zf {
 namespace {

@@ -1,12 +1,26 @@
-// What the page's script draws, as JSON. Pure.
+// One unit for all times of a chart. Pure.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
+#include "base/clock.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {
+
+struct TimeUnit {
+  const char* name;  ///< "ms"
+  double ns;         ///< so many nanoseconds
+};
+
+/// The largest in which `ns` is at least 1.
+inline TimeUnit unit_for(Nanoseconds ns) {
+  for (const TimeUnit unit : {TimeUnit{"s", 1e9}, TimeUnit{"ms", 1e6}, TimeUnit{"us", 1e3}}) {
+    if (static_cast<double>(ns) >= unit.ns) return unit;
+  }
+  return {"ns", 1};
+}
 
 /// How many candidates the bars can show legibly: the fastest, and what else is chosen or a control.
 std::size_t bars_shown(const Plan& plan);

@@ -1,4 +1,4 @@
-#include "tuner/report/decision.hpp"
+#include "report/decision.hpp"
 
 #include <fmt/core.h>
 
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <optional>
 
-#include "tuner/choose.hpp"
-#include "tuner/explain.hpp"
-#include "tuner/values.hpp"
+#include "report/explain.hpp"
+#include "search/choose.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {

@@ -1,4 +1,4 @@
-#include "tuner/report/heat_map.hpp"
+#include "report/heat_map.hpp"
 
 #include <fmt/core.h>
 
@@ -7,10 +7,10 @@
 #include <set>
 #include <utility>
 
-#include "tuner/choose.hpp"
-#include "tuner/explain.hpp"
-#include "tuner/report/html.hpp"
-#include "tuner/report/unit.hpp"
+#include "report/chart_data.hpp"
+#include "report/explain.hpp"
+#include "report/html.hpp"
+#include "search/choose.hpp"
 
 namespace zf {
 namespace {

@@ -1,8 +1,8 @@
-#include "tuner/report/html.hpp"
+#include "report/html.hpp"
 
 #include <fmt/core.h>
 
-#include "tuner/explain.hpp"
+#include "report/explain.hpp"
 
 namespace zf {
 namespace {

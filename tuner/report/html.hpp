@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "tuner/table.hpp"
+#include "text/table.hpp"
 
 namespace zf {
 

@@ -1,12 +1,12 @@
-#include "tuner/report/machine_drawing.hpp"
+#include "report/machine_drawing.hpp"
 
 #include <fmt/core.h>
 
 #include <map>
 #include <vector>
 
-#include "tuner/report/html.hpp"
-#include "tuner/values.hpp"
+#include "report/html.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "machine/topology.hpp"
 #include "plan/plan.hpp"
-#include "tuner/topology.hpp"
 
 namespace zf {
 

@@ -1,18 +1,18 @@
-#include "tuner/report/report.hpp"
+#include "report/report.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <set>
 
-#include "tuner/choose.hpp"
-#include "tuner/explain.hpp"
-#include "tuner/report/chart_data.hpp"
-#include "tuner/report/decision.hpp"
-#include "tuner/report/embedded.hpp"
-#include "tuner/report/heat_map.hpp"
-#include "tuner/report/html.hpp"
-#include "tuner/report/machine_drawing.hpp"
+#include "report/chart_data.hpp"
+#include "report/decision.hpp"
+#include "report/embedded.hpp"
+#include "report/explain.hpp"
+#include "report/heat_map.hpp"
+#include "report/html.hpp"
+#include "report/machine_drawing.hpp"
+#include "search/choose.hpp"
 
 namespace zf {
 namespace {

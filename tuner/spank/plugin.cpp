@@ -17,7 +17,7 @@ extern "C" {  // parts of spank.h do without
 #include <vector>
 
 #include "base/error.hpp"
-#include "tuner/launch_here.hpp"
+#include "launch/resolve_launch.hpp"
 
 #pragma GCC visibility push(default)
 extern "C" {  // constants are local in C++ unless said otherwise

@@ -1,0 +1,55 @@
+// Every machine at hand, and random jobs on it.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "../machine/machines.hpp"
+#include "homes/rank_homes.hpp"
+#include "random_machine.hpp"
+
+namespace zf {
+
+/// The XML files below a folder, sorted; none where it is missing.
+inline std::vector<std::string> machine_files(const std::string& folder) {
+  std::vector<std::string> files;
+  if (!std::filesystem::is_directory(folder)) return files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() == ".xml") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// Ranks, a part of a machine, and their GPUs.
+struct CorpusCase {
+  Machine machine;
+  RankGpus gpus;
+  std::string words;
+};
+
+/// A job by the dice on a machine whose own limits (a cgroup's, offline CPUs) hold as well. Half of the
+/// machines without GPUs get up to eight, anywhere.
+inline CorpusCase corpus_case(const Topology& topology, unsigned seed) {
+  Dice dice(seed);
+  CorpusCase c;
+  c.machine.topology = topology;
+  auto& gpus = c.machine.topology.gpus;
+  const int invented = gpus.empty() && dice(0, 1) == 0 ? dice(1, 8) : 0;
+  for (int gpu = 0; gpu < invented; ++gpu) {
+    const NumaNode& node = topology.nodes[dice.index(topology.nodes.size())];
+    if (!node.is_cpuless()) gpus.push_back({fmt::format("0000:{:02x}:00.0", gpu), "", node.cpus, node.id});
+  }
+  AllowedInputs inputs = allowed_inputs_of(c.machine.topology);
+  c.machine.allowed = allowed_from(inputs);
+  inputs.list = random_cpus(c.machine.allowed.cpus, dice);
+  c.machine.allowed = allowed_from(inputs);
+  c.gpus = rank_gpus({}, c.machine.topology, random_ranks(c.machine.topology, c.machine.allowed.cpus, dice));
+  c.words = fmt::format("{}, seed {}: CPUs {}, {} ranks, {} GPUs", topology.source, seed,
+                        print(c.machine.allowed.cpus), c.gpus.gpus.size(), gpus.size());
+  return c;
+}
+
+}  // namespace zf

@@ -1,0 +1,174 @@
+// What must hold of any machine, any allowed set, any number of ranks and any GPUs: from homes to the plan.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "corpus.hpp"
+#include "plan/plan_check.hpp"
+#include "plan/plan_json.hpp"
+#include "planning/assemble.hpp"
+#include "planning/retarget.hpp"
+
+namespace zf {
+namespace {
+
+constexpr unsigned kCasesPerFile = 40;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr unsigned kSyntheticMachines = 60;  // they take minutes, and run the same lines
+#else
+constexpr unsigned kSyntheticMachines = 300;
+#endif
+constexpr unsigned kCasesPerSynthetic = 4;
+
+void expect_whole_cores(const Topology& topology, const Allowed& allowed, const Home& home) {
+  for (const HomeCore& part : home.cores) {
+    const auto whole = std::find_if(topology.cores.begin(), topology.cores.end(),
+                                    [&](const Core& core) { return core.cpus.intersects(part.cpus); });
+    EXPECT_EQ(part.cpus, whole->cpus & allowed.cpus) << "whole cores";
+    for (const NumaNode& node : topology.nodes) {
+      EXPECT_FALSE(node.id == part.node && node.is_cpuless());
+    }
+  }
+}
+
+void expect_partition(const CorpusCase& c, const std::vector<Home>& homes) {
+  const Allowed& allowed = c.machine.allowed;
+  ASSERT_EQ(homes.size(), c.gpus.gpus.size());
+  CpuSet used;
+  std::size_t least = homes[0].cores.size();
+  std::size_t most = least;
+  for (const Home& home : homes) {
+    EXPECT_FALSE(used.intersects(home.cpus())) << "disjoint";
+    used |= home.cpus();
+    least = std::min(least, home.cores.size());
+    most = std::max(most, home.cores.size());
+    EXPECT_FALSE(home.mems.empty());
+    EXPECT_TRUE(allowed.mems.contains(home.mems));
+    expect_whole_cores(c.machine.topology, allowed, home);
+  }
+  EXPECT_EQ(used, allowed.cpus) << "inside allowed, and nothing idle";
+  EXPECT_GE(least, 1U);
+  EXPECT_LE(most - least, 1U) << "balanced";
+}
+
+/// A rank has its fair part of the node of its GPU. Where a rank's own node has no allowed core, it competes
+/// for others: those cases are left out. Returns how many ranks were looked at.
+int expect_near_gpus(const CorpusCase& c, const std::vector<Home>& homes) {
+  std::map<int, std::size_t> cores;
+  std::size_t total = 0;
+  for (const Core& core : c.machine.topology.cores) {
+    if (!core.cpus.intersects(c.machine.allowed.cpus)) continue;
+    if (core.node) ++cores[core.node->os_index];
+    ++total;
+  }
+  std::map<int, std::size_t> wishers;
+  for (const auto& gpu : c.gpus.gpus) {
+    if (!gpu) continue;
+    if (!gpu->node || cores[gpu->node->os_index] == 0) return 0;
+    ++wishers[gpu->node->os_index];
+  }
+  int ranks = 0;
+  for (std::size_t rank = 0; rank < homes.size(); ++rank) {
+    if (!c.gpus.gpus[rank]) continue;
+    const int node = c.gpus.gpus[rank]->node->os_index;
+    const auto near =
+        std::count_if(homes[rank].cores.begin(), homes[rank].cores.end(),
+                      [&](const HomeCore& core) { return core.node && core.node->os_index == node; });
+    EXPECT_GE(static_cast<std::size_t>(near), std::min(cores[node] / wishers[node], total / homes.size()))
+        << "rank " << rank << " is not near its GPU";
+    ++ranks;
+  }
+  return ranks;
+}
+
+Plan plan_of(const CorpusCase& c) {
+  const RankHomes ranks = rank_homes(c.machine, c.gpus);
+  const Split split = split_of(ranks.homes, {.control = Control::half});
+  Choice choice;
+  choice.reason = "a test";
+  for (const RankSplit& rank : split.ranks) {
+    choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
+  }
+  return assemble({"a test", "2026-11-20T21:00:00Z", "node", "zf-tune"}, c.machine,
+                  {"w", 1000, static_cast<int>(ranks.homes.size()), 1}, split, choice, {}, {}, ranks.notes);
+}
+
+void expect_sound_plan(const CorpusCase& c) {
+  const Plan plan = plan_of(c);
+  const auto violation = find_violation(plan);
+  EXPECT_FALSE(violation) << violation->field << " " << violation->what;
+  EXPECT_TRUE(differences_from_allowed(plan, c.machine.allowed).empty());
+  EXPECT_EQ(print_plan(plan_of(c)), print_plan(plan)) << "same input, same plan";
+  EXPECT_EQ(parse_plan(print_plan(plan), "plan"), plan);
+
+  Machine whole = c.machine;
+  whole.allowed = allowed_from(allowed_inputs_of(whole.topology));
+  const Plan moved = retarget(plan, whole, moved_gpus({}, whole.topology, plan, plan.workload.ranks));
+  EXPECT_FALSE(find_violation(moved)) << "moved to the whole machine";
+  EXPECT_TRUE(differences_from_allowed(moved, whole.allowed).empty());
+}
+
+/// Cores are left idle for a quota alone, no more are used than it keeps busy, and that is said.
+void expect_within_quota(CorpusCase c, const std::vector<Home>& homes, double quota) {
+  c.machine.allowed.cpu_quota = quota;
+  const RankHomes ranks = rank_homes(c.machine, c.gpus);
+  std::size_t used = 0;
+  bool cut = false;
+  for (std::size_t rank = 0; rank < homes.size(); ++rank) {
+    const Home& home = ranks.homes[rank];
+    EXPECT_TRUE(homes[rank].cpus().contains(home.cpus()));
+    EXPECT_EQ(home.shared, homes[rank].shared);
+    used += home.cores.size();
+    cut = cut || home.cores.size() < homes[rank].cores.size();
+  }
+  EXPECT_LE(static_cast<double>(used), std::max(quota, 2.0 * static_cast<double>(homes.size())));
+  const bool said = std::any_of(ranks.notes.begin(), ranks.notes.end(),
+                                [](const std::string& note) { return note.starts_with("the CPU quota"); });
+  EXPECT_EQ(said, cut);
+}
+
+/// Returns how many ranks were seen to be near their GPU.
+int expect_all(const Topology& topology, unsigned first_seed, unsigned cases) {
+  int near = 0;
+  for (unsigned seed = first_seed; seed < first_seed + cases; ++seed) {
+    const CorpusCase c = corpus_case(topology, seed);
+    SCOPED_TRACE(c.words);
+    const RankHomes ranks = rank_homes(c.machine, c.gpus);
+    expect_partition(c, ranks.homes);
+    near += expect_near_gpus(c, ranks.homes);
+    expect_within_quota(c, ranks.homes, 0.5 + seed % 50);
+    expect_sound_plan(c);
+    if (testing::Test::HasFailure()) return near;
+  }
+  return near;
+}
+
+void expect_all_of(const std::vector<std::string>& files) {
+  int near = 0;
+  for (const std::string& file : files) near += expect_all(topology_of(file), 0, kCasesPerFile);
+  fmt::print("{} machines x {} cases; {} ranks near their GPU\n", files.size(), kCasesPerFile, near);
+  EXPECT_GT(near, 100);
+}
+
+TEST(Corpus, OurMachines) { expect_all_of(machine_files(std::string(ZF_SOURCE_DIR) + "/tests/machines")); }
+
+TEST(Corpus, MachinesOfOthers) {
+  const auto files = machine_files(foreign_machines());
+  if (files.empty()) GTEST_SKIP() << "no XML below " << foreign_machines() << ": set ZF_MACHINES_DIR";
+  expect_all_of(files);
+}
+
+TEST(Corpus, SyntheticMachines) {
+  int near = 0;
+  for (unsigned machine = 0; machine < kSyntheticMachines; ++machine) {
+    Dice dice(machine);
+    near += expect_all(random_topology(dice), machine * kCasesPerSynthetic, kCasesPerSynthetic);
+    if (HasFailure()) return;
+  }
+  fmt::print("{} machines x {} cases; {} ranks near their GPU\n", kSyntheticMachines, kCasesPerSynthetic,
+             near);
+  EXPECT_GT(near, 100);
+}
+
+}  // namespace
+}  // namespace zf

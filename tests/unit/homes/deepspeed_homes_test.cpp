@@ -1,0 +1,106 @@
+#include "homes/deepspeed_homes.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "random_machine.hpp"
+
+namespace zf {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr unsigned kCases = 400;
+
+std::vector<std::string> homes_on(const Topology& topology, int ranks, std::string_view allowed = "") {
+  std::vector<std::string> lists;
+  for (const Home& home : deepspeed_homes(topology, make_allowed(topology, allowed), ranks)) {
+    lists.push_back(print(home.cpus()));
+  }
+  return lists;
+}
+
+/// Every pool size, placement, kind, one PU per core and all, cores left idle and not.
+void expect_every_cut_can_be_told(const std::vector<Home>& homes, const Topology& topology) {
+  for (int pool = 1; pool <= static_cast<int>(homes.front().cores.size()); ++pool) {
+    for (const int pus_per_core : {1, 0}) {
+      for (const Placement placement : {Placement::compact, Placement::spread}) {
+        for (const int reserved : {0, 1}) {
+          const Split split = split_of(homes, {pool, pus_per_core, placement, reserved, 0, Control::none});
+          EXPECT_EQ(deepspeed_objection(split, topology), "") << split.label;
+        }
+      }
+    }
+  }
+}
+
+TEST(DeepSpeedHomes, EveryCutOfThemCanBeTold) {
+  int answered = 0;
+  for (unsigned seed = 0; seed < kCases; ++seed) {
+    const RandomCase c = random_case(seed);
+    SCOPED_TRACE(c.describe());
+    const auto ranks = static_cast<int>(c.wishes.size());
+    std::vector<Home> homes;
+    try {
+      homes = deepspeed_homes(c.topology, c.allowed, ranks);
+    } catch (const Error& error) {
+      // homes_of() always has an answer in these cases; DeepSpeed drops high numbers of a single rank.
+      EXPECT_EQ(ranks, 1);
+      EXPECT_GE(c.allowed.cpus.first().os_index, static_cast<int>(c.topology.cores.size()));
+      continue;
+    }
+    ++answered;
+    ASSERT_EQ(homes.size(), c.wishes.size());
+    CpuSet taken;
+    for (const Home& home : homes) {
+      EXPECT_FALSE(home.cpus().intersects(taken));
+      EXPECT_EQ(home.cores.size(), homes.front().cores.size());
+      EXPECT_EQ(home.shared, home.cores.size() < 2);
+      EXPECT_FALSE(home.mems.empty());
+      taken |= home.cpus();
+    }
+    EXPECT_TRUE(c.allowed.cpus.contains(taken));
+    expect_every_cut_can_be_told(homes, c.topology);
+  }
+  EXPECT_GT(answered, static_cast<int>(kCases * 9 / 10));
+}
+
+TEST(DeepSpeedHomes, AdjacentSiblingsStayTogetherAndOthersAreLeftOut) {
+  const MachineShape shape{.packages = 2, .cores_per_l3 = 4, .pus_per_core = 2};
+  EXPECT_EQ(homes_on(make_topology(shape), 2), (std::vector<std::string>{"0-7", "8-15"}));
+  MachineShape interleaved = shape;
+  interleaved.numbering = Numbering::interleaved;
+  EXPECT_EQ(homes_on(make_topology(interleaved), 2), (std::vector<std::string>{"0-3", "4-7"}));
+}
+
+TEST(DeepSpeedHomes, LeftOverCoresAreThoseBetweenNodes) {
+  const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 8});
+  EXPECT_EQ(homes_on(topology, 2, "0-4,8-11"), (std::vector<std::string>{"0-3", "8-11"}));
+  EXPECT_EQ(homes_on(topology, 2, "0-4,8-10"), (std::vector<std::string>{"0-3", "4,8-10"}));
+}
+
+TEST(DeepSpeedHomes, UnequalSiblingsOfSeveralRanksAreLeftOut) {
+  const Topology topology = make_topology({.cores_per_l3 = 4, .pus_per_core = 2});
+  EXPECT_EQ(homes_on(topology, 2, "0-4,6"), (std::vector<std::string>{"0,2", "4,6"}));
+}
+
+TEST(DeepSpeedHomes, ASingleRankHasNoNumberFromTheCountOfCoresOn) {
+  const Topology topology = make_topology({.cores_per_l3 = 4, .pus_per_core = 2});
+  EXPECT_EQ(homes_on(topology, 1), (std::vector<std::string>{"0-3"}));
+  EXPECT_THROW(homes_on(topology, 1, "4-7"), Error);
+}
+
+TEST(DeepSpeedHomes, WhatIsLeftUnusedIsSaid) {
+  const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 8});
+  const auto words = [&](std::string_view list) {
+    const Allowed allowed = make_allowed(topology, list);
+    return restriction_in_words(deepspeed_homes(topology, allowed, 2), allowed);
+  };
+  EXPECT_EQ(words(""), "every allowed CPU is in a home");
+  EXPECT_EQ(words("0-4,8-11"), "CPUs 4 are in no home");
+  EXPECT_THAT(words("0-4,8-10"), HasSubstr("1 of 2 ranks on several NUMA nodes"));
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,157 @@
+// The homes of named machines as files to look at: tests/machines/golden. ZF_REGENERATE=1 writes them anew;
+// review the difference.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include "corpus.hpp"
+#include "os/file.hpp"
+#include "simulate/simulated_machine.hpp"
+#include "text/table.hpp"
+
+namespace zf {
+namespace {
+
+struct GoldenCase {
+  const char* name;
+  const char* machine;  ///< of configs/machines (.json), tests/machines, or ZF_MACHINES_DIR (others/…)
+  int ranks;
+  const char* allowed = "";  ///< "": everything
+  double cpu_quota = 0;      ///< 0: none
+};
+
+std::ostream& operator<<(std::ostream& out, const GoldenCase& golden) { return out << golden.name; }
+
+const GoldenCase kGoldens[] = {
+    {"dgx-a100-nps1-8-ranks", "epyc-7742-8gpu-nps1.json", 8},
+    {"dgx-a100-nps4-8-ranks", "epyc-7742-8gpu-nps4.json", 8},
+    {"dgx-a100-nps4-2-ranks", "epyc-7742-8gpu-nps4.json", 2},
+    {"xeon-2x16-2-ranks", "xeon-2x16-2gpu.json", 2},
+    {"desktop-4p-4e-1-rank", "desktop-4p-4e.json", 1},
+    {"qemu-2ht-2-ranks", "qemu-2ht.xml", 2},
+    {"qemu-2ht-offline-2-ranks", "qemu-2ht-offline2,5.xml", 2},
+    {"qemu-cpuless-2-ranks", "qemu-cpuless.xml", 2},
+    {"qemu-memonly-2-ranks", "qemu-memonly.xml", 2},
+    {"qemu-nomem-2-ranks", "qemu-nomem.xml", 2},
+    {"qemu-8n-3-ranks", "qemu-8n.xml", 3},
+    {"qemu-8n-quota-2-ranks", "qemu-8n.xml", 2, "", 6},
+    {"qemu-cpuset-1-rank", "qemu-2n-cgroup2-cpuset-0,4-5-mems0.xml", 1},
+    {"pascal-2-ranks", "others/cts1-pascal.xml", 2},
+    {"quartz-smt-off-4-ranks", "others/cts1-quartz-smt1.xml", 4},
+    {"corona-4-ranks", "others/epyc-corona.xml", 4},
+    {"g4dn-8-ranks", "others/g4dnmetal.xml", 8},
+    {"g4dn-4-ranks-in-half", "others/g4dnmetal.xml", 4, "0-11,48-59"},
+    {"lassen-4-ranks", "others/coral-lassen.xml", 4},
+    {"knl-snc4-4-ranks", "others/knl-snc4-flat-hwloc1.xml", 4},
+    {"hybrid-2-ranks", "others/converted/20em64t-hybrid-1p6c2t+2ca4co1t.xml", 2},
+    {"sparse-node-ids-4-ranks", "others/converted/48amd64-4pa2n6c-sparse.xml", 4},
+    {"genoa-8-ranks", "others/converted/AMD-19h-Zen4-2xEpyc-9654.xml", 8},
+    {"memory-tiers-2-ranks", "others/converted/fakeheteromemtiers.xml", 2},
+    {"snc2-odd-even-4-ranks", "others/converted/memorysidecaches.xml", 4},
+};
+
+/// Empty: it is not here.
+Topology topology_named(const std::string& name) {
+  if (name.ends_with(".json")) {
+    return load_simulated_machine(std::string(ZF_SOURCE_DIR) + "/configs/machines/" + name).topology;
+  }
+  if (!name.starts_with("others/")) return topology_of(own_machine(name));
+  const std::string path = foreign_machine(name.substr(sizeof("others/") - 1));
+  return path.empty() ? Topology() : topology_of(path);
+}
+
+/// "12 of node 0, 4 of node 1"
+std::string nodes_in_words(const Home& home) {
+  std::map<int, int> counts;
+  for (const HomeCore& core : home.cores) ++counts[core.node ? core.node->os_index : -1];
+  std::string text;
+  for (const auto& [node, count] : counts) {
+    text += fmt::format("{}{} of node {}", text.empty() ? "" : ", ", count, node);
+  }
+  return text;
+}
+
+/// "4 whole, 1 part": a home's L3 groups, by whether it has all that is allowed of them.
+std::string l3_in_words(const Home& home, const Topology& topology, const Allowed& allowed) {
+  int whole = 0;
+  int part = 0;
+  for (const L3Group& group : topology.l3_groups) {
+    const CpuSet of_group = group.cpus & allowed.cpus;
+    if (!of_group.intersects(home.cpus())) continue;
+    ++(home.cpus().contains(of_group) ? whole : part);
+  }
+  return fmt::format("{} whole, {} part", whole, part);
+}
+
+/// "3, 4": a home's cores of each CPU kind, slow ones first; empty where all are alike.
+std::string kinds_in_words(const Home& home, const Topology& topology) {
+  std::string text;
+  for (int kind = 0; topology.cpu_kinds.size() > 1 && kind < static_cast<int>(topology.cpu_kinds.size());
+       ++kind) {
+    const auto count = std::count_if(home.cores.begin(), home.cores.end(),
+                                     [&](const HomeCore& core) { return core.kind == kind; });
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", count);
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string homes_in_words(const GoldenCase& golden, const Topology& topology) {
+  using enum Table::Align;
+  Machine machine{topology, {}};
+  AllowedInputs inputs = allowed_inputs_of(topology);
+  if (*golden.allowed != '\0') inputs.list = parse_cpu_list(golden.allowed, "test");
+  machine.allowed = allowed_from(inputs);
+  if (golden.cpu_quota > 0) {
+    machine.allowed.cpu_quota = golden.cpu_quota;
+    machine.allowed.cpu_quota_path = "cpu.max";
+  }
+  const RankHomes ranks = rank_homes(machine, rank_gpus({}, topology, golden.ranks));
+
+  Table table({{"rank"},
+               {"GPU", left},
+               {"CPUs", left},
+               {"cores", left},
+               {"by kind", left},
+               {"L3 groups", left},
+               {"memory", left}});
+  for (std::size_t rank = 0; rank < ranks.homes.size(); ++rank) {
+    const Home& home = ranks.homes[rank];
+    table.add({std::to_string(rank),
+               !home.gpu ? "-"
+               : !home.gpu->node
+                   ? home.gpu->pci_address
+                   : fmt::format("{}, node {}", home.gpu->pci_address, home.gpu->node->os_index),
+               print(home.cpus()), nodes_in_words(home), kinds_in_words(home, topology),
+               l3_in_words(home, topology, machine.allowed), print(home.mems)});
+  }
+  std::string text =
+      fmt::format("{}\npackages {}, nodes {}, cores {}, PUs {}; ranks {} in CPUs {}\n\n{}", golden.machine,
+                  topology.packages, topology.nodes.size(), topology.cores.size(), topology.cpus.size(),
+                  golden.ranks, print(machine.allowed.cpus), table.print());
+  for (const std::string& note : ranks.notes) text += "\nNote: " + note;
+  return text + (ranks.notes.empty() ? "" : "\n");
+}
+
+class GoldenHomes : public testing::TestWithParam<GoldenCase> {};
+
+TEST_P(GoldenHomes, AsReviewed) {
+  const GoldenCase& golden = GetParam();
+  const Topology topology = topology_named(golden.machine);
+  if (topology.cores.empty()) GTEST_SKIP() << golden.machine << " is not here: set ZF_MACHINES_DIR";
+  const std::string path = std::string(ZF_SOURCE_DIR) + "/tests/machines/golden/" + golden.name + ".txt";
+  const std::string text = homes_in_words(golden, topology);
+  if (std::getenv("ZF_REGENERATE") != nullptr) std::ofstream(path) << text;
+  EXPECT_EQ(read_text_file(path), text) << "if that is meant, run again with ZF_REGENERATE=1";
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, GoldenHomes, testing::ValuesIn(kGoldens),
+                         [](const testing::TestParamInfo<GoldenCase>& golden) {
+                           std::string name = golden.param.name;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,113 @@
+#include "homes/rank_homes.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../machine/make_topology.hpp"
+
+namespace zf {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// Everything allowed, and a GPU beside each of these nodes.
+Machine machine(const MachineShape& shape, const std::vector<int>& gpu_nodes) {
+  Machine machine;
+  machine.topology = make_topology(shape);
+  for (const int index : gpu_nodes) {
+    const NumaNode& node = machine.topology.nodes.at(static_cast<std::size_t>(index));
+    machine.topology.gpus.push_back(
+        {std::to_string(machine.topology.gpus.size()), "a GPU", node.cpus, node.id});
+  }
+  machine.allowed = make_allowed(machine.topology);
+  return machine;
+}
+
+RankHomes placed(const Machine& machine, int ranks) {
+  return rank_homes(machine, rank_gpus({}, machine.topology, ranks));
+}
+
+std::vector<std::string> cpus_of(const RankHomes& ranks) {
+  std::vector<std::string> lists;
+  for (const Home& home : ranks.homes) lists.push_back(print(home.cpus()));
+  return lists;
+}
+
+TEST(RankHomes, LieNearTheirGpus) {
+  const Machine node = machine({.packages = 2, .cores_per_l3 = 4}, {1, 0});
+  const RankHomes ranks = placed(node, 2);
+  EXPECT_THAT(cpus_of(ranks), ElementsAre("4-7", "0-3"));
+  EXPECT_EQ(ranks.homes[0].gpu, (RankGpu{"0", Node{1}}));
+  EXPECT_THAT(ranks.notes, IsEmpty());
+}
+
+TEST(RankHomes, AGpuOfAWholePackageIsNearAllItsNodes) {
+  Machine node = machine({.packages = 2, .nodes_per_package = 2, .cores_per_l3 = 4}, {2, 0});
+  for (std::size_t gpu = 0; gpu < 2; ++gpu) {
+    node.topology.gpus[gpu].local_cpus = parse_cpu_list(gpu == 0 ? "8-15" : "0-7", "test");
+    node.topology.gpus[gpu].node.reset();
+  }
+  EXPECT_THAT(cpus_of(placed(node, 2)), ElementsAre("8-15", "0-7"));
+  EXPECT_THAT(placed(node, 2).notes, IsEmpty());
+}
+
+TEST(RankHomes, AGpuOfUnknownPlaceIsSaidAndMovesNobody) {
+  Machine node = machine({.packages = 2, .cores_per_l3 = 4}, {1, 0});
+  for (Gpu& gpu : node.topology.gpus) {
+    gpu.local_cpus = node.topology.cpus;
+    gpu.node.reset();
+  }
+  const RankHomes ranks = placed(node, 2);
+  EXPECT_THAT(cpus_of(ranks), ElementsAre("0-3", "4-7"));
+  EXPECT_THAT(ranks.notes,
+              ElementsAre(HasSubstr("its GPU 0 is not known"), HasSubstr("its GPU 1 is not known")));
+}
+
+TEST(RankHomes, FarFromTheGpuIsSaid) {
+  Machine node = machine({.packages = 2, .cores_per_l3 = 4}, {1});
+  node.allowed = make_allowed(node.topology, "0-3");
+  EXPECT_THAT(placed(node, 1).notes, ElementsAre("rank 0 is far from its GPU 0: it has no CPU of node 1"));
+}
+
+TEST(RankHomes, AQuotaSizesTheHomesAndSaysSo) {
+  Machine node = machine({.packages = 2, .cores_per_l3 = 8, .pus_per_core = 2}, {});
+  node.allowed.cpu_quota = 7.5;
+  node.allowed.cpu_quota_path = "/sys/fs/cgroup/cpu.max";
+  const RankHomes ranks = placed(node, 2);
+  EXPECT_THAT(cpus_of(ranks), ElementsAre("0-5", "16-21")) << "three cores each";
+  EXPECT_THAT(ranks.notes,
+              ElementsAre("the CPU quota of 7.5 (/sys/fs/cgroup/cpu.max) keeps 3 cores per rank busy: "
+                          "10 allowed cores are left idle"));
+}
+
+TEST(RankHomes, AQuotaLeavesTwoCoresToKeepTheSidesApart) {
+  Machine node = machine({.packages = 2, .cores_per_l3 = 8}, {});
+  node.allowed.cpu_quota = 0.5;
+  EXPECT_THAT(cpus_of(placed(node, 2)), ElementsAre("0-1", "8-9"));
+  EXPECT_THAT(placed(node, 2).notes, ElementsAre(testing::HasSubstr("is less than the 2 cores per rank")));
+  node.allowed = make_allowed(node.topology, "3,9");
+  node.allowed.cpu_quota = 0.5;
+  EXPECT_THAT(cpus_of(placed(node, 2)), ElementsAre("3", "9"));
+  EXPECT_THAT(placed(node, 2).notes, IsEmpty()) << "nothing was left out";
+}
+
+TEST(RankHomes, AHomeThatAQuotaCutsOffANodeForgetsItsMemory) {
+  Machine node = machine({.packages = 2, .cores_per_l3 = 4}, {});
+  EXPECT_EQ(print(placed(node, 1).homes[0].mems), "0-1");
+  node.allowed.cpu_quota = 4;
+  EXPECT_EQ(print(placed(node, 1).homes[0].mems), "0");
+}
+
+TEST(RankHomes, DeepspeedsHomesHaveTheirGpusToo) {
+  const Machine node = machine({.packages = 2, .cores_per_l3 = 4}, {1, 0});
+  const RankHomes ranks = deepspeed_rank_homes(node, rank_gpus({}, node.topology, 2));
+  EXPECT_THAT(cpus_of(ranks), ElementsAre("0-3", "4-7"));
+  EXPECT_EQ(ranks.homes[0].gpu, (RankGpu{"0", Node{1}}));
+  EXPECT_THAT(ranks.notes, ElementsAre("rank 0 is far from its GPU 0: it has no CPU of node 1",
+                                       "rank 1 is far from its GPU 1: it has no CPU of node 0"));
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,354 @@
+#include "inspect/doctor.hpp"
+
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../os/tree.hpp"
+#include "../plan/make_plan.hpp"
+
+namespace zf {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+testing::Matcher<const Finding&> finding(Severity severity, const std::string& what) {
+  return AllOf(Field(&Finding::severity, severity), Field(&Finding::what, HasSubstr(what)),
+               Field(&Finding::remedy, testing::Not(testing::IsEmpty())));
+}
+
+Patient patient_with(const Tree& tree, const char* cpus = "0-3") {
+  Patient patient;
+  patient.sysroot = tree.sysroot();
+  patient.cpus = parse_cpu_list(cpus, "test");
+  return patient;
+}
+
+Patient patient_with(std::map<std::string, std::string> variables) {
+  Patient patient;
+  patient.environment = Environment(std::move(variables));
+  patient.cpus = parse_cpu_list("0-3", "test");
+  return patient;
+}
+
+Patient with_plan(Patient patient) {
+  patient.plan = make_plan();
+  patient.cpus = cpus_of(*patient.plan);
+  return patient;
+}
+
+TEST(Doctor, AHealthyNodeHasNoFindings) {
+  Tree tree;
+  tree.machine("0-3", "0-1")
+      .file("/sys/devices/system/node/online", "0-1")
+      .file("/proc/sys/kernel/numa_balancing", "0")
+      .file("/proc/sys/vm/zone_reclaim_mode", "0")
+      .file("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never")
+      .file("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+            "always within_size [advise] never deny force")
+      .file("/proc/mounts", "tmpfs /dev/shm tmpfs rw,nosuid,nodev,size=263921256k,inode64 0 0")
+      .file("/proc/self/limits", "Max locked memory         unlimited            unlimited            bytes")
+      .file("/proc/swaps", "Filename\tType\tSize\tUsed\tPriority\n/dev/sda2  partition\t8388604\t0\t-2")
+      .file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance");
+  EXPECT_THAT(examine(patient_with(tree)), IsEmpty());
+}
+
+TEST(Doctor, AFolderOfNothingHasNothingToSay) {
+  EXPECT_THAT(examine(patient_with(Tree().machine("0", "0"))), IsEmpty());
+}
+
+TEST(Doctor, EveryCheckIsNamedOnceAndTheWorstFindingComesFirst) {
+  std::set<std::string_view> names;
+  for (const Check& check : checks()) EXPECT_TRUE(names.insert(check.name).second) << check.name;
+  Tree tree;
+  tree.file("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always [never]");
+  Patient patient = patient_with(tree);
+  patient.environment = Environment({{"KMP_AFFINITY", "compact"}, {"OMP_NUM_THREADS", "64"}});
+  const auto diagnoses = examine(patient);
+  std::vector<std::string_view> order;
+  for (const Diagnosis& diagnosis : diagnoses) order.push_back(diagnosis.check);
+  EXPECT_THAT(order, ElementsAre("openmp", "openmp", "huge-pages"));
+  EXPECT_THAT(diagnosis_text(diagnoses), HasSubstr("severe: openmp: KMP_AFFINITY=compact"));
+  EXPECT_THAT(diagnosis_text(diagnoses), HasSubstr(fmt::format("{} checks, 3 findings\n", checks().size())));
+  EXPECT_THAT(diagnosis_text({}), HasSubstr("nothing found"));
+}
+
+TEST(DoctorOpenmp, RuntimesThatBindByThemselves) {
+  const auto kmp = openmp_findings(patient_with({{"KMP_AFFINITY", "compact"}}));
+  EXPECT_THAT(kmp, ElementsAre(finding(Severity::severe, "KMP_AFFINITY=compact")));
+  const auto gomp = openmp_findings(patient_with({{"GOMP_CPU_AFFINITY", "0-3"}}));
+  EXPECT_THAT(gomp, ElementsAre(finding(Severity::severe, "GOMP_CPU_AFFINITY=0-3")));
+  const auto bind = openmp_findings(patient_with({{"OMP_PROC_BIND", "close"}}));
+  EXPECT_THAT(bind, ElementsAre(finding(Severity::warning, "OMP_PROC_BIND=close")));
+  const auto places = openmp_findings(patient_with({{"OMP_PLACES", "cores"}}));
+  EXPECT_THAT(places, ElementsAre(finding(Severity::warning, "OMP_PLACES=cores")));
+  EXPECT_THAT(openmp_findings(patient_with({{"OMP_PLACES", "{0},{1}"}})), testing::SizeIs(1));
+}
+
+TEST(DoctorOpenmp, WhatExportWritesAndWhatBindsNothingAreFine) {
+  EXPECT_THAT(openmp_findings(patient_with({{"OMP_PLACES", "{0,4:8}"}, {"OMP_NUM_THREADS", "4"}})),
+              IsEmpty());
+  EXPECT_THAT(openmp_findings(patient_with({{"OMP_PROC_BIND", "false"}, {"OMP_PLACES", "cores"}})),
+              IsEmpty());
+  EXPECT_THAT(openmp_findings(patient_with(std::map<std::string, std::string>())), IsEmpty());
+}
+
+TEST(DoctorOpenmp, ThreadCountsAreHeldAgainstThePlanOrTheCpus) {
+  const auto alone = openmp_findings(patient_with({{"OMP_NUM_THREADS", "5"}}));
+  EXPECT_THAT(alone, ElementsAre(finding(Severity::warning, "5 threads on 4 allowed CPUs")));
+  const auto planned = openmp_findings(with_plan(patient_with({{"MKL_NUM_THREADS", "5"}})));
+  EXPECT_THAT(planned, ElementsAre(finding(Severity::warning, "MKL_NUM_THREADS=5 wins over the plan's 11")));
+  EXPECT_THAT(openmp_findings(with_plan(patient_with({{"OMP_NUM_THREADS", "11"}}))), IsEmpty());
+}
+
+TEST(DoctorLauncher, AMaskNarrowerThanTheCpuset) {
+  Patient patient = patient_with({{"SLURM_JOB_ID", "7"}});
+  EXPECT_THAT(launcher_findings(patient), IsEmpty());
+  patient.allowed.exclusions = {{ExclusionReason::cgroup_cpuset, parse_cpu_list("8-9", "test"), "outside"}};
+  EXPECT_THAT(launcher_findings(patient), IsEmpty());
+  patient.allowed.exclusions.push_back(
+      {ExclusionReason::affinity_mask, parse_cpu_list("2,20", "test"), "outside the affinity mask"});
+  const auto bound = launcher_findings(patient);
+  EXPECT_THAT(bound, ElementsAre(finding(Severity::warning, "CPUs 2,20 are outside the affinity mask")));
+  EXPECT_THAT(bound.front().remedy, HasSubstr("--cpu-bind=none"));
+  patient = with_plan(patient);
+  EXPECT_THAT(launcher_findings(patient), IsEmpty()) << "the plan does not use CPUs 2 and 20";
+  patient.allowed.exclusions.back().cpus = parse_cpu_list("3-5", "test");
+  EXPECT_THAT(launcher_findings(patient), ElementsAre(finding(Severity::severe, "CPUs 4-5 of the plan")));
+}
+
+TEST(DoctorQuota, ThrottlingIsSeenInBothVersions) {
+  Tree two;
+  two.file("/proc/self/cgroup", "0::/job")
+      .file("/proc/self/mountinfo", "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw")
+      .file("/sys/fs/cgroup/job/cpu.stat", "usage_usec 5\nnr_periods 100\nnr_throttled 40\nthrottled_usec 9");
+  EXPECT_THAT(quota_findings(patient_with(two)),
+              ElementsAre(finding(Severity::warning, "in 40 of 100 periods")));
+
+  Tree one;
+  one.file("/proc/self/cgroup", "3:cpu,cpuacct:/job")
+      .file("/proc/self/mountinfo", "30 25 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct")
+      .file("/sys/fs/cgroup/cpu/job/cpu.stat", "nr_periods 1000\nnr_throttled 1\nthrottled_time 9");
+  EXPECT_THAT(quota_findings(patient_with(one)),
+              ElementsAre(finding(Severity::note, "/sys/fs/cgroup/cpu/job/cpu.stat")));
+  one.file("/sys/fs/cgroup/cpu/job/cpu.stat", "nr_periods 1000\nnr_throttled 0\nthrottled_time 0");
+  EXPECT_THAT(quota_findings(patient_with(one)), IsEmpty());
+}
+
+TEST(DoctorQuota, APlanOfMoreThreadsThanTheQuota) {
+  Patient patient = with_plan(patient_with(std::map<std::string, std::string>()));  // 16 threads per rank
+  patient.allowed.cpu_quota = 31.5;
+  patient.allowed.cpu_quota_path = "/sys/fs/cgroup/job/cpu.max";
+  const auto same = quota_findings(patient);
+  EXPECT_THAT(same, ElementsAre(finding(Severity::warning,
+                                        "32 threads at once, and /sys/fs/cgroup/job/cpu.max "
+                                        "allows the time of 31.5")));
+  EXPECT_THAT(same[0].remedy, testing::Not(HasSubstr("make the plan again")))
+      << "it was made under this quota";
+  patient.plan->allocation.cpu_quota = std::nullopt;
+  EXPECT_THAT(quota_findings(patient)[0].remedy, HasSubstr("or make the plan again"));
+  patient.allowed.cpu_quota = 32;
+  EXPECT_THAT(quota_findings(patient), IsEmpty());
+}
+
+TEST(DoctorQuota, SiblingsThatRunNoThreadTakeNoTime) {
+  Patient patient = with_plan(patient_with(std::map<std::string, std::string>()));
+  RankBinding smt = make_rank(0, "0-7", "8-11", "0");  // four cores of two PUs train, one thread on each
+  smt.training.threads = 4;
+  patient.plan->ranks = {smt};
+  patient.allowed.cpu_quota = 8;
+  EXPECT_THAT(quota_findings(patient), IsEmpty()) << "12 CPUs, and 8 threads";
+  RankBinding shared = make_rank(0, "0-7", "0-7", "0");
+  shared.shared = true;
+  patient.plan->ranks = {shared};
+  EXPECT_THAT(quota_findings(patient), IsEmpty()) << "both sides on the same 8 CPUs";
+}
+
+TEST(DoctorSystemCalls, RefusedBindingIsWorseThanRefusedMemoryPolicy) {
+  Patient patient;
+  patient.refused_calls = {"mbind(preferred) was refused: EPERM", "sched_setaffinity: EPERM"};
+  EXPECT_THAT(system_call_findings(patient), ElementsAre(finding(Severity::warning, "mbind"),
+                                                         finding(Severity::severe, "no plan can be obeyed")));
+}
+
+TEST(DoctorMemory, SharedMemoryTooSmall) {
+  Tree tree;
+  tree.file("/proc/mounts", "tmpfs /dev/shm tmpfs rw,size=1g 0 0\nshm /dev/shm tmpfs rw,size=65536k 0 0");
+  EXPECT_THAT(shared_memory_findings(patient_with(tree)), ElementsAre(finding(Severity::warning, "64 MiB")))
+      << "the later mount covers the earlier one";
+  tree.file("/proc/mounts", "tmpfs /dev/shm tmpfs rw,size=2g 0 0");
+  EXPECT_THAT(shared_memory_findings(patient_with(tree)), IsEmpty());
+  EXPECT_THAT(shared_memory_findings(with_plan(patient_with(tree))),
+              ElementsAre(finding(Severity::warning, "3.09B parameters")));
+  tree.file("/proc/mounts", "tmpfs /dev/shm tmpfs rw,nosuid 0 0");
+  EXPECT_THAT(shared_memory_findings(patient_with(tree)), IsEmpty())
+      << "half of memory, the kernel's default";
+  tree.file("/proc/mounts", "proc /proc proc rw 0 0");
+  EXPECT_THAT(shared_memory_findings(patient_with(tree)),
+              ElementsAre(finding(Severity::warning, "not mounted")));
+}
+
+TEST(DoctorMemory, LockedMemoryIsLimited) {
+  Tree tree;
+  tree.file("/proc/self/limits",
+            "Max processes             1  2  processes\nMax locked memory         65536     65536    bytes");
+  EXPECT_THAT(locked_memory_findings(patient_with(tree)),
+              ElementsAre(finding(Severity::note, "at most 65536 bytes")));
+}
+
+TEST(DoctorKernel, HugePages) {
+  Tree tree;
+  tree.file("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]")
+      .file("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+            "always within_size advise never [deny] force");
+  EXPECT_THAT(huge_page_findings(patient_with(tree)),
+              ElementsAre(finding(Severity::warning, "never"), finding(Severity::note, "deny")));
+}
+
+TEST(DoctorKernel, NumaSettingsMatterOnSeveralNodesOnly) {
+  Tree tree;
+  tree.file("/proc/sys/kernel/numa_balancing", "1")
+      .file("/proc/sys/vm/zone_reclaim_mode", "1")
+      .file("/sys/devices/system/node/online", "0,8");
+  EXPECT_THAT(numa_findings(patient_with(tree)), ElementsAre(finding(Severity::warning, "numa_balancing"),
+                                                             finding(Severity::note, "zone_reclaim_mode")));
+  tree.file("/sys/devices/system/node/online", "0");
+  EXPECT_THAT(numa_findings(patient_with(tree)), IsEmpty());
+}
+
+TEST(DoctorKernel, GovernorOfThePlansCpus) {
+  Tree tree;
+  for (const int cpu : {0, 1, 5}) {
+    tree.file(fmt::format("/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor", cpu), "powersave");
+  }
+  EXPECT_THAT(governor_findings(patient_with(tree, "0-3")),
+              ElementsAre(finding(Severity::warning, "CPUs 0-1 run")));
+  EXPECT_THAT(governor_findings(patient_with(tree, "2-3")), IsEmpty());
+}
+
+TEST(DoctorKernel, UsedSwap) {
+  Tree tree;
+  tree.file("/proc/swaps",
+            "Filename Type Size Used Priority\n/swap file 4194304 2097152 -2\n/s2 file 100 1048576 -3");
+  EXPECT_THAT(swap_findings(patient_with(tree)),
+              ElementsAre(finding(Severity::warning, "3 GiB lie in swap")));
+}
+
+/// A thread of a process, as /proc tells it. `stat` is proc(5)'s, with a name that looks like its end.
+void add_thread(Tree& tree, int pid, int tid, const char* cpus, int ticks, int last_cpu) {
+  const std::string folder = fmt::format("/proc/{}/task/{}", pid, tid);
+  tree.file(folder + "/status", fmt::format("Name:\tpt) R 1\nPPid:\t1\nCpus_allowed_list:\t{}", cpus));
+  tree.file(folder + "/stat",
+            fmt::format(
+                "{} (pt) R 1) S 1 1 1 0 -1 4194560 1 2 3 4 {} 0 0 0 20 0 1 0 5 6 7 8 9 10 11 12 13 14 15 16 "
+                "17 18 19 20 21 {} 0 0",
+                tid, ticks, last_cpu));
+}
+
+TEST(DoctorLateBinding, ThreadsThatKeptTheOldMask) {
+  Tree tree;
+  add_thread(tree, 100, 100, "0-1", 0, 0);
+  add_thread(tree, 100, 101, "0-63", 0, 7);
+  add_thread(tree, 100, 102, "0-63", 0, 8);
+  add_thread(tree, 200, 200, "0-1", 0, 0);
+  add_thread(tree, 200, 201, "1", 0, 0);
+  Patient patient = patient_with(tree);
+  patient.after = sample_activity(patient.sysroot, 0, {});
+  const auto findings = late_binding_findings(patient);
+  EXPECT_THAT(findings, ElementsAre(finding(Severity::warning,
+                                            "(process 100) was bound late: its main thread to 0-1, "
+                                            "while 2 of its threads may still run on 0-63")));
+  patient.cpus = parse_cpu_list("8-9", "test");
+  EXPECT_THAT(late_binding_findings(patient), IsEmpty()) << "on other CPUs";
+}
+
+TEST(DoctorBusy, TwoSamplesOfTheSameThreads) {
+  const int ticks_per_s = static_cast<int>(sysconf(_SC_CLK_TCK));
+  Tree tree;
+  add_thread(tree, 100, 100, "0-3", 50, 2);
+  add_thread(tree, 400, 400, "0-9", 50, 9);
+  Patient patient = patient_with(tree);
+  patient.before = sample_activity(patient.sysroot, 0, {});
+  EXPECT_THAT(busy_findings(patient), IsEmpty());
+  for (const int pid : {100, 400}) add_thread(tree, pid, pid, "0-9", 50 + ticks_per_s, pid == 400 ? 9 : 2);
+  patient.after = sample_activity(patient.sysroot, 0, {});
+  patient.after.at_ns = patient.before.at_ns + 2 * kSecondNs;
+  EXPECT_THAT(busy_findings(patient),
+              ElementsAre(finding(Severity::warning, "(process 100) takes 50 % of CPU 2")))
+      << "400 ran elsewhere";
+  patient.after.at_ns = patient.before.at_ns + 20 * kSecondNs;
+  EXPECT_THAT(busy_findings(patient), IsEmpty()) << "5 %";
+}
+
+void set_environment(Tree& tree, int pid, const std::vector<std::string>& variables) {
+  std::string text;
+  for (const std::string& variable : variables) text += variable + '\0';
+  tree.file(fmt::format("/proc/{}/environ", pid), text);
+}
+
+/// The processes that are not of this job.
+std::vector<int> others(const Tree& tree, const OwnJob& own) {
+  std::vector<int> pids;
+  for (const ProcessState& process : sample_activity(tree.sysroot(), 0, own).processes)
+    pids.push_back(process.pid);
+  return pids;
+}
+
+TEST(DoctorBusy, OnlyTheProcessesOfThisJobOrOfThisPlanAreItsOwn) {
+  Tree tree;
+  for (const int pid : {100, 200, 300, 400}) add_thread(tree, pid, pid, "0-3", 0, 2);
+  set_environment(tree, 100, {"A=1", "SLURM_JOB_ID=7", "ZF_PLAN=/run/zf-tune/7.json"});
+  set_environment(tree, 200, {"ZF_RANK=0", "SLURM_JOB_ID=7", "ZF_PLAN=/proc/200/fd/3"});
+  set_environment(tree, 300, {"ZF_RANK=0", "SLURM_JOB_ID=8", "ZF_PLAN=/home/me/plan.json"});
+  set_environment(tree, 400, {"ZF_RANK=1", "ZF_PLAN=/home/me/old.json"});
+  EXPECT_THAT(others(tree, {}), ElementsAre(100, 200, 300, 400)) << "whose they are, nobody says";
+  EXPECT_THAT(others(tree, {"7", {}}), ElementsAre(100, 300, 400)) << "exec may have fitted the plan";
+  EXPECT_THAT(others(tree, {{}, "/home/me/plan.json"}), ElementsAre(100, 200, 400));
+  EXPECT_THAT(others(tree, {"7", "/home/me/plan.json"}), ElementsAre(100, 300, 400))
+      << "another job under the same plan is in the way";
+}
+
+TEST(DoctorBusy, ALeftOverOfAnEarlierRunIsNamedAndNotTakenForBoundLate) {
+  const int ticks_per_s = static_cast<int>(sysconf(_SC_CLK_TCK));
+  Tree tree;
+  add_thread(tree, 100, 100, "2", 0, 2);
+  add_thread(tree, 100, 101, "0-3", 0, 2);
+  set_environment(tree, 100, {"ZF_RANK=0", "ZF_PLAN=/home/me/old.json"});
+  Patient patient = patient_with(tree);
+  patient.before = sample_activity(patient.sysroot, 0, {{}, "/home/me/plan.json"});
+  add_thread(tree, 100, 100, "2", ticks_per_s, 2);
+  patient.after = sample_activity(patient.sysroot, 0, {{}, "/home/me/plan.json"});
+  patient.after.at_ns = patient.before.at_ns + kSecondNs;
+  EXPECT_THAT(
+      busy_findings(patient),
+      ElementsAre(finding(Severity::warning, "(process 100, started by zf-tune exec) takes 100 % of CPU 2")));
+  EXPECT_THAT(late_binding_findings(patient), IsEmpty());
+}
+
+TEST(DoctorInterrupts, DevicesOnThePlansCpus) {
+  const auto interrupts = [](int nic, int disk) {
+    return fmt::format(
+        "           CPU0       CPU3       CPU8\n 36:  5 {} 7  PCI-MSIX-0000:c1:00.0 1-edge  mlx5_comp3\n"
+        " 37:  1 2 {}  PCI-MSIX nvme0q9\nLOC: 1 {} 3  Local timer interrupts\nERR: 0",
+        nic, disk, nic);
+  };
+  Tree tree;
+  tree.file("/proc/interrupts", interrupts(100, 100));
+  Patient patient = patient_with(tree);
+  patient.before = sample_activity(patient.sysroot, 0, {});
+  tree.file("/proc/interrupts", interrupts(100 + 30000, 100 + 30000));
+  patient.after = sample_activity(patient.sysroot, 0, {});
+  patient.after.at_ns = patient.before.at_ns + 10 * kSecondNs;
+  EXPECT_THAT(interrupt_findings(patient),
+              ElementsAre(finding(Severity::warning,
+                                  "interrupt 36 (mlx5_comp3) comes 3000 times a second on CPUs 3")));
+  patient.after.at_ns = patient.before.at_ns + 100 * kSecondNs;
+  EXPECT_THAT(interrupt_findings(patient), IsEmpty());
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,93 @@
+#include "machine/fingerprint.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "make_topology.hpp"
+
+namespace zf {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(Fingerprint, IsOfTheClassAndNotOfWhatVariesBetweenItsNodes) {
+  const MachineClass one = machine_class_of(slurm_sparse_machine());
+  Topology other = slurm_sparse_machine();
+  other.nodes[0].memory_bytes -= 12345;  // firmware keeps a varying bit
+  other.source = "elsewhere";
+  other.gpus.push_back({"0000:3b:00.0", "a GPU", {}, std::nullopt});
+  EXPECT_EQ(machine_class_of(other), one);
+  EXPECT_EQ(one.fingerprint.size(), 16U);
+}
+
+TEST(Fingerprint, SeesSmtAndCachesAndNodes) {
+  const auto print_of = [](const MachineShape& shape) {
+    return machine_class_of(make_topology(shape)).fingerprint;
+  };
+  const MachineShape base{
+      .packages = 2, .nodes_per_package = 1, .l3_per_node = 2, .cores_per_l3 = 4, .pus_per_core = 2};
+  MachineShape smt_off = base;
+  smt_off.pus_per_core = 1;
+  MachineShape nps2 = base;
+  nps2.nodes_per_package = 2;
+  nps2.l3_per_node = 1;
+  MachineShape interleaved = base;
+  interleaved.numbering = Numbering::interleaved;
+  for (const MachineShape& other : {smt_off, nps2, interleaved}) EXPECT_NE(print_of(base), print_of(other));
+}
+
+TEST(Fingerprint, DoesNotDependOnTheGpuDriver) {
+  const Topology without = slurm_sparse_machine();
+  Topology loaded = without;  // Grace Hopper: node 2 is the GPU's memory, 3 is for MIG
+  loaded.nodes.push_back({Node{2}, 96ULL << 30, {}, "GPUMemory", without.nodes[0].cpus});
+  loaded.nodes.push_back({Node{3}, 0, {}, ""});
+  EXPECT_EQ(machine_class_of(loaded), machine_class_of(without));
+  Topology unloaded = loaded;
+  unloaded.nodes[2].memory_bytes = 0;
+  unloaded.nodes[2].subtype = "";
+  EXPECT_EQ(machine_class_of(unloaded), machine_class_of(without));
+}
+
+TEST(Fingerprint, SeesMemoryThatIsNoGpus) {
+  Topology flat = slurm_sparse_machine();
+  flat.nodes.push_back({Node{2}, 64ULL << 30, {}, "HBM"});
+  EXPECT_NE(machine_class_of(flat).fingerprint, machine_class_of(slurm_sparse_machine()).fingerprint);
+}
+
+TEST(Fingerprint, DifferencesAreNamedOneByOne) {
+  const MachineClass smt = machine_class_of(make_topology({.cores_per_l3 = 4, .pus_per_core = 2}));
+  const MachineClass no_smt = machine_class_of(make_topology({.cores_per_l3 = 4, .pus_per_core = 1}));
+  EXPECT_THAT(class_differences(smt, smt), IsEmpty());
+  EXPECT_THAT(class_differences(smt, no_smt), Contains("PUs: 8 in the plan, 4 here (SMT is off here)"));
+  EXPECT_THAT(class_differences(smt, no_smt), Contains("CPUs: 0-7 in the plan, 0-3 here"));
+}
+
+TEST(Fingerprint, ALayoutThatOnlyTheDigestSeesIsSaidAsSuch) {
+  const MachineClass one = machine_class_of(make_topology({.l3_per_node = 1, .cores_per_l3 = 8}));
+  const MachineClass other = machine_class_of(make_topology({.l3_per_node = 2, .cores_per_l3 = 4}));
+  EXPECT_THAT(class_differences(one, other), ElementsAre(HasSubstr("layout")));
+}
+
+TEST(Fingerprint, AnAllocationIsTiedToItsMachine) {
+  const Topology topology = slurm_sparse_machine();
+  const MachineClass machine = machine_class_of(topology);
+  MachineClass other = machine;
+  other.fingerprint = digest("another");
+  const Allowed allowed = make_allowed(topology, kSlurmSparseMask);
+  EXPECT_NE(allocation_of(allowed, machine).fingerprint, allocation_of(allowed, other).fingerprint);
+  EXPECT_NE(allocation_of(allowed, machine).fingerprint,
+            allocation_of(make_allowed(topology, "0-3"), machine).fingerprint);
+}
+
+TEST(Fingerprint, TheDigestIsFnv1a) {
+  // The published test vectors of FNV-1a, 64 bits.
+  EXPECT_EQ(digest(""), "cbf29ce484222325");
+  EXPECT_EQ(digest("a"), "af63dc4c8601ec8c");
+  EXPECT_EQ(digest("foobar"), "85944171f73967e8");
+}
+
+}  // namespace
+}  // namespace zf

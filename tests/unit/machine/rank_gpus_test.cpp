@@ -1,0 +1,231 @@
+#include "machine/ranks.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../os/tree.hpp"
+#include "machine/gpu_driver.hpp"
+#include "make_topology.hpp"
+
+namespace zf {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using Variables = std::map<std::string, std::string>;
+
+/// Two packages with two GPUs each: this machine, as far as anybody can tell.
+Topology four_gpus() {
+  Topology topology = make_topology({.packages = 2, .cores_per_l3 = 8});
+  topology.is_this_machine = true;
+  for (const char* bus : {"04", "3b", "81", "c1"}) {
+    const NumaNode& node = topology.nodes[topology.gpus.size() / 2];
+    topology.gpus.push_back(
+        {"0000:" + std::string(bus) + ":00.0", "NVIDIA H200", node.cpus, node.id, "GPU-" + std::string(bus)});
+  }
+  return topology;
+}
+
+/// The bus of each rank's GPU, "-" where it is not known.
+std::vector<std::string> buses(const RankGpus& ranks) {
+  std::vector<std::string> list;
+  for (const auto& gpu : ranks.gpus) list.push_back(gpu ? gpu->pci_address.substr(5, 2) : "-");
+  return list;
+}
+
+RankGpus of(const Variables& variables, int ranks, const Topology& topology = four_gpus()) {
+  return rank_gpus(Environment(variables), topology, ranks);
+}
+
+TEST(RankGpus, PciOrderWhereNobodySaysOtherwise) {
+  EXPECT_THAT(buses(of({}, 4)), ElementsAre("04", "3b", "81", "c1"));
+  EXPECT_THAT(buses(of({}, 2)), ElementsAre("04", "3b"));
+  EXPECT_THAT(of({}, 4).notes, IsEmpty());
+}
+
+TEST(RankGpus, VisibleDevicesInTheirOwnOrder) {
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
+    EXPECT_THAT(buses(of({{name, "3,1"}}, 2)), ElementsAre("c1", "3b")) << name;
+  }
+  EXPECT_THAT(buses(of({{"CUDA_VISIBLE_DEVICES", "GPU-81,0"}}, 2)), ElementsAre("81", "04"));
+}
+
+TEST(RankGpus, HipCountsWithinWhatRocrLeaves) {
+  const Variables both{{"ROCR_VISIBLE_DEVICES", "1,3,2"}, {"HIP_VISIBLE_DEVICES", "2,1"}};
+  EXPECT_THAT(buses(of(both, 2)), ElementsAre("81", "c1"));
+}
+
+TEST(RankGpus, SlurmNumbersTheNodesGpusOrTheStepsOwn) {
+  EXPECT_THAT(buses(of({{"SLURM_STEP_GPUS", "2,3"}}, 2)), ElementsAre("81", "c1"));
+  EXPECT_THAT(buses(of({{"SLURM_JOB_GPUS", "2,3"}}, 2)), ElementsAre("81", "c1"));
+  const auto visible = [](const char* cuda) {
+    return of({{"SLURM_STEP_GPUS", "2,3"}, {"CUDA_VISIBLE_DEVICES", cuda}}, 2);
+  };
+  EXPECT_THAT(buses(visible("2,3")), ElementsAre("81", "c1")) << "ConstrainDevices=no";
+  EXPECT_THAT(buses(visible("0,1")), ElementsAre("81", "c1")) << "ConstrainDevices=yes";
+}
+
+/// As on a DGX A100: the driver numbers its device files in another order than PCI's.
+Topology numbered_by_minor(const std::vector<std::optional<int>>& minors = {2, 3, 0, 1}) {
+  Topology topology = four_gpus();
+  for (std::size_t i = 0; i < minors.size(); ++i) topology.gpus[i].minor = minors[i];
+  return topology;
+}
+
+TEST(RankGpus, SlurmNumbersDeviceFilesAndNotPciOrder) {
+  const Topology a100 = numbered_by_minor();
+  for (const char* name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
+    EXPECT_THAT(buses(of({{name, "0,1"}}, 2, a100)), ElementsAre("81", "c1")) << name;
+  }
+  EXPECT_THAT(buses(of({{"SLURM_STEP_GPUS", "0,2"}}, 2, a100)), ElementsAre("04", "81"))
+      << "the job's first GPU is the first of its own in PCI order";
+  Topology hidden = a100;
+  hidden.gpus[0].usable = false;
+  EXPECT_THAT(buses(of({{"SLURM_STEP_GPUS", "0,3"}}, 2, hidden)), ElementsAre("3b", "81"));
+  EXPECT_THAT(of({{"SLURM_STEP_GPUS", "0,7"}}, 2, a100).notes,
+              ElementsAre(HasSubstr("names \"7\", and no GPU seen here is /dev/nvidia7")));
+}
+
+TEST(RankGpus, SlurmNumbersArePciOrderUnlessEveryMinorIsKnown) {
+  const Topology partly = numbered_by_minor({2, 3, std::nullopt, 1});
+  EXPECT_THAT(buses(of({{"SLURM_STEP_GPUS", "0,1"}}, 2, partly)), ElementsAre("04", "3b"));
+}
+
+TEST(RankGpus, VisibleDevicesCountThoseThatSlurmNamedByMinor) {
+  const auto visible = [](const char* cuda, const char* step = "0,1") {
+    return of({{"SLURM_STEP_GPUS", step}, {"CUDA_VISIBLE_DEVICES", cuda}}, 2, numbered_by_minor());
+  };
+  EXPECT_THAT(buses(visible("0,1", "2,3")), ElementsAre("04", "3b")) << "ConstrainDevices=yes";
+  EXPECT_THAT(buses(visible("0,1", "0,1,2,3")), ElementsAre("04", "3b"))
+      << "all of the node, counted either way";
+  EXPECT_THAT(buses(visible("0,1")), ElementsAre("-", "-"))
+      << "CUDA's first two of the node, or the step's, which are others";
+  EXPECT_THAT(visible("0,1").notes.at(0), HasSubstr("which may count the node's GPUs or those of"));
+}
+
+TEST(RankGpus, ANumberThatTheStepDoesNotHaveIsSaid) {
+  const RankGpus ranks = of({{"SLURM_STEP_GPUS", "1"}, {"CUDA_VISIBLE_DEVICES", "2"}}, 1);
+  EXPECT_THAT(ranks.notes, ElementsAre(HasSubstr("names \"2\", which is none of SLURM_STEP_GPUS")));
+}
+
+TEST(RankGpus, ANumberThatMayCountEitherWayIsNotGuessed) {
+  const RankGpus ranks = of({{"SLURM_STEP_GPUS", "1,2,3"}, {"CUDA_VISIBLE_DEVICES", "1,3"}}, 2);
+  EXPECT_THAT(buses(ranks), ElementsAre("-", "c1"));
+  EXPECT_THAT(ranks.notes, ElementsAre(HasSubstr("rank 0 is not known: CUDA_VISIBLE_DEVICES names \"1\"")));
+}
+
+TEST(RankGpus, AListOfOneTaskSaysNothingOfTheOthers) {
+  const RankGpus ranks = of({{"CUDA_VISIBLE_DEVICES", "2"}, {"LOCAL_RANK", "1"}}, 3);
+  EXPECT_THAT(buses(ranks), ElementsAre("-", "81", "-"));
+  EXPECT_THAT(ranks.notes,
+              ElementsAre(HasSubstr("ranks 0,2 is not known: CUDA_VISIBLE_DEVICES is of the task")));
+  const RankGpus numbered_anew =
+      of({{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_LOCALID", "1"}, {"SLURM_STEP_GPUS", "0,1"}}, 2);
+  EXPECT_THAT(buses(numbered_anew), ElementsAre("-", "-")) << "the step's first GPU, or this task's";
+  const RankGpus step = of({{"SLURM_LOCALID", "1"}, {"SLURM_STEP_GPUS", "2,3"}}, 3);
+  EXPECT_THAT(buses(step), ElementsAre("81", "c1", "-")) << "the step's list is everybody's";
+}
+
+TEST(RankGpus, RanksBeyondTheListHaveNone) {
+  const RankGpus ranks = of({}, 6);
+  EXPECT_THAT(buses(ranks), ElementsAre("04", "3b", "81", "c1", "-", "-"));
+  EXPECT_THAT(ranks.notes,
+              ElementsAre(HasSubstr("ranks 4,5 is not known: this machine has 4 GPUs for 6 ranks")));
+}
+
+TEST(RankGpus, HiddenGpusAreNoMatter) {
+  EXPECT_THAT(buses(of({{"CUDA_VISIBLE_DEVICES", ""}}, 2)), ElementsAre("-", "-"));
+  EXPECT_THAT(of({{"CUDA_VISIBLE_DEVICES", ""}}, 2).notes, IsEmpty());
+  Topology none = four_gpus();
+  none.gpus.clear();
+  EXPECT_THAT(of({}, 2, none).notes, IsEmpty());
+  EXPECT_THAT(of({{"CUDA_VISIBLE_DEVICES", "0"}}, 1, none).notes,
+              ElementsAre(HasSubstr("0 GPUs are seen here")));
+}
+
+TEST(RankGpus, WhatCannotBeResolvedSaysWhy) {
+  const auto note = [](const char* id) { return of({{"CUDA_VISIBLE_DEVICES", id}}, 1).notes.at(0); };
+  EXPECT_THAT(note("MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f"), HasSubstr("a MIG instance, and NVML"));
+  EXPECT_THAT(note("GPU-ff"), HasSubstr("which neither /proc/driver/nvidia/gpus nor NVML shows"));
+  EXPECT_THAT(note("GPU-"), HasSubstr("several GPUs begin with"));
+  EXPECT_THAT(note("9"), HasSubstr("4 GPUs are seen here"));
+  EXPECT_THAT(note("cuda:0"), HasSubstr("neither a number nor a UUID"));
+  EXPECT_THAT(buses(of({{"CUDA_VISIBLE_DEVICES", "MIG-GPU-3b/1/0"}}, 1)), ElementsAre("3b"))
+      << "the older names tell the GPU";
+}
+
+TEST(RankGpus, CudaOrdersGpusOfSeveralMakesByTheirSpeed) {
+  Topology mixed = four_gpus();
+  mixed.gpus[0].name = "NVIDIA T4";
+  const Variables zero{{"CUDA_VISIBLE_DEVICES", "0"}};
+  EXPECT_THAT(of(zero, 1, mixed).notes, ElementsAre(HasSubstr("set CUDA_DEVICE_ORDER=PCI_BUS_ID")));
+  const Variables by_bus{{"CUDA_VISIBLE_DEVICES", "0"}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}};
+  EXPECT_THAT(buses(of(by_bus, 1, mixed)), ElementsAre("04"));
+}
+
+TEST(RankGpus, OurVariablesSayNothingAboutAnotherMachine) {
+  Topology other = four_gpus();
+  other.is_this_machine = false;
+  EXPECT_THAT(buses(of({{"CUDA_VISIBLE_DEVICES", "3"}}, 2, other)), ElementsAre("04", "3b"));
+}
+
+TEST(RankGpus, AMovedPlanTakesTheStepsGpusElseItsOwn) {
+  Plan plan;
+  plan.ranks.resize(2);
+  plan.ranks[0].gpu = RankGpu{"0000:81:00.0", Node{1}};
+  plan.ranks[1].gpu = RankGpu{"0000:c4:00.0", Node{1}};
+  const auto moved = [&](const Variables& variables) {
+    return moved_gpus(Environment(variables), four_gpus(), plan, 2);
+  };
+  EXPECT_THAT(buses(moved({})), ElementsAre("81", "-"));
+  EXPECT_THAT(moved({}).notes, ElementsAre(HasSubstr("the plan's 0000:c4:00.0 is not here")));
+  EXPECT_THAT(buses(moved({{"CUDA_VISIBLE_DEVICES", "0"}})), ElementsAre("81", "-")) << "one task's list";
+  EXPECT_THAT(buses(moved({{"SLURM_STEP_GPUS", "0,1"}, {"CUDA_VISIBLE_DEVICES", "0"}})),
+              ElementsAre("04", "3b"));
+  EXPECT_THAT(buses(moved({{"SLURM_STEP_GPUS", "0"}})), ElementsAre("81", "-")) << "too few for the plan";
+  const Environment step(Variables{{"SLURM_STEP_GPUS", "0,1"}});
+  EXPECT_THAT(buses(moved_gpus(step, numbered_by_minor(), plan, 2)), ElementsAre("81", "c1")) << "by minor";
+}
+
+constexpr std::chrono::milliseconds kDeadline{10'000};
+
+TEST(GpuDriver, NamesTheUuidsTheMinorsAndWhatAContainerSees) {
+  Tree tree;
+  tree.file("/proc/driver/nvidia/gpus/0000:3b:00.0/information",
+            "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-8932f937-d72c\nBus Type: \t PCIe\nDevice Minor: \t 2");
+  tree.file("/proc/driver/nvidia/gpus/0000:c1:00.0/information",
+            "GPU UUID: \t GPU-?-?-?\nDevice Minor: \t ?");
+  Topology topology = four_gpus();
+  EXPECT_EQ(read_gpu_driver(tree.sysroot(), topology.gpus, kDeadline), "");
+  EXPECT_EQ(topology.gpus[1].uuid, "GPU-8932f937-d72c");
+  EXPECT_EQ(topology.gpus[1].minor, 2);
+  EXPECT_EQ(topology.gpus[3].minor, std::nullopt);
+  EXPECT_EQ(topology.gpus[3].uuid, "") << "the driver does not know it yet";
+  EXPECT_FALSE(topology.gpus[0].usable);
+  EXPECT_THAT(buses(of({{"CUDA_VISIBLE_DEVICES", "0,1"}}, 2, topology)), ElementsAre("3b", "c1"))
+      << "a container counts its own";
+}
+
+TEST(GpuDriver, OneThatDoesNotAnswerIsGivenUpAndLeavesTheGpusAsTheyAre) {
+  Tree tree;
+  tree.file("/proc/driver/nvidia/gpus/0000:3b:00.0/information", "GPU UUID: \t GPU-8932f937-d72c");
+  Topology topology = four_gpus();
+  EXPECT_THAT(read_gpu_driver(tree.sysroot(), topology.gpus, std::chrono::milliseconds(0)),
+              HasSubstr("the GPU driver took over 0 ms"));
+  EXPECT_EQ(topology.gpus[1].uuid, "GPU-3b");
+  EXPECT_TRUE(topology.gpus[0].usable);
+  topology.gpus.clear();
+  EXPECT_EQ(read_gpu_driver(tree.sysroot(), topology.gpus, std::chrono::milliseconds(0)), "") << "not asked";
+}
+
+TEST(GpuDriver, WithoutItsFolderNothingChanges) {
+  Topology topology = four_gpus();
+  EXPECT_EQ(read_gpu_driver(Tree().sysroot(), topology.gpus, kDeadline), "");
+  EXPECT_EQ(topology.gpus[0].uuid, "GPU-04");
+  EXPECT_TRUE(topology.gpus[0].usable);
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,113 @@
+#include "measure/bandwidth.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../plan/make_plan.hpp"
+#include "base/error.hpp"
+#include "os/affinity.hpp"
+
+namespace zf {
+namespace {
+
+using testing::HasSubstr;
+
+/// A plan whose own split moved 100 GB/s beside the roofline's 125: two ranks of 2^20 parameters.
+Plan measured_plan() {
+  Plan plan = make_plan();
+  plan.evidence.elements_per_rank = 1U << 20;
+  plan.evidence.working_set_bytes_per_rank = 16U << 20;
+  const double bytes = 2.0 * (1U << 20) * kAdamBytesPerParam;
+  const auto ns = [&](double bytes_per_s) { return static_cast<Nanoseconds>(bytes / bytes_per_s * 1e9); };
+  plan.evidence.samples = {{0, 0, {ns(1e9), ns(1e9), 0, 0, 0, 0}},  // another candidate's
+                           {1, 0, {ns(100e9), ns(125e9), 0, 0, 0, 0}},
+                           {1, 1, {ns(101e9), ns(126e9), 0, 0, 0, 0}},
+                           {1, 2, {ns(99e9), ns(124e9), 0, 0, 0, 0}}};
+  return plan;
+}
+
+BandwidthVerdict verdict(const Plan& plan, const std::optional<Bandwidth>& now) {
+  return compare_bandwidth(plan, planned_bandwidth(plan), now, "node42");
+}
+
+TEST(Bandwidth, OfThePlansOwnSplit) {
+  const PlannedBandwidth planned = planned_bandwidth(measured_plan());
+  EXPECT_NEAR(planned.median.roofline, 125e9, 1e8);
+  EXPECT_NEAR(planned.median.step, 100e9, 1e8);
+  EXPECT_FALSE(planned.loaded);
+  EXPECT_LT(planned.spread, 0.02);
+}
+
+TEST(Bandwidth, ASlowNodeIsNamed) {
+  const Plan plan = measured_plan();
+  EXPECT_FALSE(verdict(plan, Bandwidth{120e9, 95e9}).slow);
+  EXPECT_FALSE(verdict(plan, Bandwidth{250e9, 200e9}).slow);
+  const BandwidthVerdict slow = verdict(plan, Bandwidth{75e9, 70e9});
+  EXPECT_TRUE(slow.slow);
+  for (const char* word : {"node42 is slow", "75.0 GB/s", "60 %", "125.", "node17", "90 %"}) {
+    EXPECT_THAT(slow.words, HasSubstr(word));
+  }
+  EXPECT_TRUE(verdict(plan, Bandwidth{125e9, 70e9}).slow) << "the memory is fine, the kernel is not";
+}
+
+TEST(Bandwidth, EvidenceThatSpreadAllowsMore) {
+  Plan plan = measured_plan();
+  plan.evidence.samples[2].times.roofline_ns *= 2;
+  plan.evidence.samples[3].times.roofline_ns = plan.evidence.samples[3].times.roofline_ns * 3 / 2;
+  const PlannedBandwidth planned = planned_bandwidth(plan);
+  EXPECT_GT(planned.spread, 0.2);
+  EXPECT_FALSE(
+      compare_bandwidth(plan, planned, Bandwidth{planned.median.roofline * 0.8, 100e9}, "node42").slow);
+}
+
+TEST(Bandwidth, StepsMeasuredBesideTrainingAreSaidToBe) {
+  Plan plan = measured_plan();
+  for (Sample& sample : plan.evidence.samples) sample.times.training_ns = 1000;
+  EXPECT_THAT(verdict(plan, Bandwidth{125e9, 130e9}).words, HasSubstr("beside training"));
+}
+
+TEST(Bandwidth, APlanWithoutMeasurementsCannotBeComparedWith) {
+  Plan plan = measured_plan();
+  plan.choice.candidate = -1;
+  EXPECT_THROW(planned_bandwidth(plan), Error);
+}
+
+/// One rank on one CPU that this process may use.
+Plan plan_of_here(std::uint64_t elements) {
+  Plan plan = measured_plan();
+  plan.ranks.resize(1);
+  plan.ranks[0].optimizer.cpus = CpuSet{thread_affinity().first()};
+  plan.evidence.elements_per_rank = elements;
+  return plan;
+}
+
+TEST(Bandwidth, IsMeasuredHere) {
+  const auto now = measure_bandwidth(plan_of_here(1U << 18), Allowed(), std::chrono::seconds(20));
+  ASSERT_TRUE(now.has_value());
+  EXPECT_GT(now->roofline, 0);
+  EXPECT_GT(now->step, 0);
+}
+
+TEST(Bandwidth, ANodeThatDoesNotGetThroughInTimeIsSlow) {
+  const Plan plan = plan_of_here(1U << 26);  // 1 GiB in a millisecond
+  const auto now = measure_bandwidth(plan, Allowed(), std::chrono::milliseconds(1));
+  EXPECT_FALSE(now.has_value());
+  const BandwidthVerdict late = verdict(plan, now);
+  EXPECT_TRUE(late.slow);
+  EXPECT_THAT(late.words, HasSubstr("no pass"));
+}
+
+TEST(Bandwidth, WhatDoesNotFitIntoMemoryIsNotTried) {
+  Allowed allowed;
+  allowed.memory_bytes = 1U << 20;
+  EXPECT_THROW(measure_bandwidth(plan_of_here(1U << 20), allowed, std::chrono::seconds(1)), Error);
+}
+
+TEST(Bandwidth, PoolsThatCannotBeSetUpAreAnError) {
+  Plan plan = plan_of_here(1U << 18);
+  plan.ranks[0].optimizer.cpus = parse_cpu_list("65000", "test");
+  EXPECT_THROW(measure_bandwidth(plan, Allowed(), std::chrono::seconds(20)), Error);
+}
+
+}  // namespace
+}  // namespace zf

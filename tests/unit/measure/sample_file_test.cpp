@@ -1,0 +1,138 @@
+#include "measure/sample_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "os/file.hpp"
+
+namespace zf {
+namespace {
+
+using testing::HasSubstr;
+
+/// Counts its visits, and answers with them.
+class CountingMeter : public Meter {
+ public:
+  std::vector<SplitSample> measure(const Split&, int samples, Nanoseconds) override {
+    ++visits;
+    SplitSample sample;
+    sample.step_ns = sample.roofline_ns = visits;
+    sample.training_bytes = ~std::uint64_t{0};
+    return std::vector<SplitSample>(static_cast<std::size_t>(samples), sample);
+  }
+  std::uint64_t elements_per_rank() const override { return 1000; }
+  double scale() const override { return 0.5; }
+  std::string isa() const override { return "scalar"; }
+
+  int visits = 0;
+};
+
+Split split_called(const char* label) { return {{}, label, {}}; }
+
+class SampleFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "zf-samples-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    path_ = folder_ / "plan.json.samples.jsonl";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  /// A sweep of these visits; returns what each was answered.
+  std::vector<Nanoseconds> visit(const std::vector<const char*>& labels, bool finish = false,
+                                 bool fresh = false, const std::string& header = "{}") {
+    RecordingMeter meter(inner_, path_, header, fresh);
+    recorded_ = meter.recorded_visits();
+    std::vector<Nanoseconds> steps;
+    for (const char* label : labels)
+      steps.push_back(meter.measure(split_called(label), 2, 0).front().step_ns);
+    if (finish) meter.finish();
+    return steps;
+  }
+
+  std::filesystem::path folder_;
+  std::filesystem::path path_;
+  CountingMeter inner_;
+  int recorded_ = 0;
+};
+
+TEST_F(SampleFile, AnInterruptedSweepGoesOnVisitForVisit) {
+  EXPECT_THAT(visit({"a", "b", "a"}), testing::ElementsAre(1, 2, 3));
+  EXPECT_THAT(visit({"b", "a", "a", "b", "c"}), testing::ElementsAre(2, 1, 3, 4, 5)) << "in whatever order";
+  EXPECT_EQ(recorded_, 3);
+  EXPECT_THAT(visit({"b", "b", "c"}), testing::ElementsAre(2, 4, 5));
+  EXPECT_EQ(recorded_, 5);
+}
+
+TEST_F(SampleFile, AFinishedOneBeginsAnew) {
+  visit({"a"}, true);
+  EXPECT_THAT(visit({"a"}), testing::ElementsAre(2));
+  EXPECT_EQ(recorded_, 0);
+}
+
+TEST_F(SampleFile, SoDoesOneOfAnotherMachineOrWorkloadAndAFreshOne) {
+  visit({"a"});
+  EXPECT_THAT(visit({"a"}, false, false, R"({"machine":"other"})"), testing::ElementsAre(2));
+  EXPECT_THAT(visit({"a"}, false, true, R"({"machine":"other"})"), testing::ElementsAre(3));
+}
+
+TEST_F(SampleFile, ATornLastLineIsDroppedWhereverItWasCut) {
+  visit({"a", "b"});
+  const std::string whole = read_text_file(path_);
+  const auto last_line = whole.rfind('\n', whole.size() - 2) + 1;
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    write_text_file_atomically(path_, whole.substr(0, length));
+    const auto steps = visit({"a", "b", "c"});
+    EXPECT_EQ(read_text_file(path_).back(), '\n') << length;
+    if (length > last_line) {
+      EXPECT_THAT(steps, testing::ElementsAre(1, 2, testing::_)) << length;
+    }
+    EXPECT_EQ(visit({"c"}).front(), steps[2]) << "and what was written behind it can be read: " << length;
+  }
+}
+
+TEST_F(SampleFile, AnEditedOneIsNotBelieved) {
+  visit({"a"});
+  std::ofstream(path_, std::ios::app) << "{\"split\":\"a\",\"visit\":-1}\n";
+  EXPECT_THAT(visit({"a"}), testing::ElementsAre(2));
+}
+
+TEST_F(SampleFile, TwoAtOnceAreRefused) {
+  const RecordingMeter first(inner_, path_, "{}", false);
+  try {
+    const RecordingMeter second(inner_, path_, "{}", false);
+    FAIL() << "both write";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(path_.string()));
+    EXPECT_THAT(error.what(), HasSubstr("another zf-tune"));
+  }
+}
+
+TEST_F(SampleFile, TheHeaderTellsApartWhatMustNotBeMixed) {
+  MachineClass machine;
+  machine.fingerprint = "1";
+  Allocation allocation;
+  Workload workload{"w", 10, 1, 1, {}};
+  std::vector<Home> homes(1);
+  homes[0].cores.push_back({{Pu{3}}, Node{0}, 0, 0});
+  const std::string header = sample_file_header(machine, allocation, workload, homes, inner_);
+  EXPECT_THAT(header, testing::Not(HasSubstr("\n")));
+  const auto differs = [&] {
+    return sample_file_header(machine, allocation, workload, homes, inner_) != header;
+  };
+  EXPECT_FALSE(differs());
+  workload.update_interval = 2;
+  EXPECT_TRUE(differs());
+  workload.update_interval = 1;
+  homes[0].cores[0].cpus = {Pu{4}};
+  EXPECT_TRUE(differs());
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,124 @@
+#include "measure/synthetic_training.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "base/error.hpp"
+#include "os/affinity.hpp"
+
+namespace zf {
+namespace {
+
+constexpr Nanoseconds kMs = 1'000'000;
+constexpr std::size_t kBuffer = std::size_t{4} << 20;
+
+/// oneTBB's threads stay with their process, so each test has one of its own. Its exit status.
+int status_in_child(const std::function<int()>& work) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(work());
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+/// A second thread of this process that is bound to other CPUs than these; 0: there is none.
+pid_t thread_outside(const CpuSet& cpus) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    const pid_t tid = std::stoi(entry.path().filename());
+    if (tid != ::gettid() && thread_affinity(tid) != cpus) return tid;
+  }
+  return 0;
+}
+
+std::size_t thread_count() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) ++count;
+  return count;
+}
+
+TEST(Load, EveryThreadIsBoundToTheReservedCores) {
+  const CpuSet one{thread_affinity().last()};
+  EXPECT_EQ(status_in_child([&] {
+              Load load(one, 2, kBuffer, {50, 1000, 1 << 22, 1 << 20, 1'000'000'000, kMs});
+              load.start(2);
+              load.wait();
+              if (thread_count() < 4) return 1;  // ours, driver, copier, one of oneTBB at the least
+              return thread_outside(one) == 0 ? 0 : 2;
+            }),
+            0);
+}
+
+TEST(Load, AStepTakesAtLeastItsGpuTimeAndCountsItsBytes) {
+  EXPECT_EQ(status_in_child([&] {
+              const TrainingDemand demand{20, 1000, 1 << 20, 1 << 20, 10'000'000'000, 30 * kMs};
+              Load load(thread_affinity(), 1, kBuffer, demand);
+              load.start(3);
+              const LoadReading reading = load.wait();
+              if (reading.step_ns < 30 * kMs) return 1;
+              if (reading.bytes != 3ULL * (2 << 20)) return 2;
+              return reading.launch_delay_p99_ns > 0 &&
+                             reading.launch_delay_p99_ns >= reading.launch_delay_p50_ns
+                         ? 0
+                         : 3;
+            }),
+            0);
+}
+
+TEST(Load, AChainOfLaunchesLongerThanTheGpusTimeIsWhatAStepTakes) {
+  EXPECT_EQ(status_in_child([&] {
+              Load load(thread_affinity(), 1, kBuffer, {100, kMs / 2, 0, 0, 0, kMs});
+              load.start(1);
+              return load.wait().step_ns >= 50 * kMs ? 0 : 1;
+            }),
+            0);
+}
+
+TEST(Load, CopiesAreNoFasterThanTheirPace) {
+  EXPECT_EQ(status_in_child([&] {
+              // 8 MiB at 100 MB/s: the last piece is due after 75 ms.
+              Load load(thread_affinity(), 1, kBuffer, {0, 0, 0, 8 << 20, 100'000'000, 0});
+              load.start(1);
+              return load.wait().step_ns >= 75 * kMs ? 0 : 1;
+            }),
+            0);
+}
+
+TEST(Load, NothingToDoIsDoneAtOnce) {
+  EXPECT_EQ(status_in_child([&] {
+              Load load(thread_affinity(), 1, 0, {});
+              load.start(1);
+              const LoadReading reading = load.wait();
+              return reading.bytes == 0 && reading.launch_delay_p99_ns == 0 ? 0 : 1;
+            }),
+            0);
+}
+
+TEST(Load, CpusThatAreNotThereAreAnError) {
+  EXPECT_EQ(status_in_child([&] {
+              try {
+                Load load(CpuSet{Pu{60000}}, 1, kBuffer, {});
+              } catch (const Error&) {
+                return 0;
+              }
+              return 1;
+            }),
+            0);
+}
+
+TEST(StreamCopy, CopiesEveryByte) {
+  alignas(64) char from[4096];
+  alignas(64) char to[4096] = {};
+  for (std::size_t i = 0; i < sizeof from; ++i) from[i] = static_cast<char>(i * 7);
+  stream_copy(to, from, 4032);
+  EXPECT_EQ(std::string(to, 4032), std::string(from, 4032));
+  EXPECT_EQ(to[4032], 0);
+}
+
+}  // namespace
+}  // namespace zf

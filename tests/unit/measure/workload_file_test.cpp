@@ -1,0 +1,56 @@
+#include "measure/training_demand.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "os/file.hpp"
+
+namespace zf {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(WorkloadFile, EveryShippedOneIsSoundAndNamedAfterItself) {
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator(ZF_SOURCE_DIR "/configs/workloads")) {
+    if (entry.path().extension() != ".json") continue;
+    EXPECT_EQ(load_workload(entry.path()).name, entry.path().stem());
+    ++count;
+  }
+  EXPECT_GE(count, 4);
+}
+
+TEST(WorkloadFile, WhatIsWrongIsNamed) {
+  const std::string good =
+      R"({"schema": "zf-workload/1", "name": "x", "params": 10, "ranks": 2, "update_interval": 4, "source": "test"})";
+  const fs::path path = fs::temp_directory_path() / ("zf-workload-" + std::to_string(::getpid()) + ".json");
+  write_text_file_atomically(path, good);
+  EXPECT_EQ(load_workload(path).params, 10U);
+  for (const auto& [from, to, field] : std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"\"params\": 10", "\"params\": -1", "params"},
+           {"\"ranks\": 2", "\"ranks\": \"2\"", "ranks"},
+           {"\"update_interval\": 4, ", "", "update_interval"},
+           {"zf-workload/1", "zf-workload/2", "schema"},
+           {"zf-workload/1", "zf-plan/1", "\"zf-workload/1\" is wanted here"},
+           {"\"source\"", "\"sauce\"", "sauce"}}) {
+    std::string bad = good;
+    bad.replace(bad.find(from), from.size(), to);
+    write_text_file_atomically(path, bad);
+    try {
+      load_workload(path);
+      ADD_FAILURE() << bad << " was taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::usage);
+      EXPECT_THAT(error.what(), testing::HasSubstr(path.string()));
+      EXPECT_THAT(error.what(), testing::HasSubstr(field));
+    }
+  }
+  fs::remove(path);
+}
+
+}  // namespace
+}  // namespace zf

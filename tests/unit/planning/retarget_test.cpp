@@ -1,0 +1,190 @@
+#include "planning/retarget.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../machine/machines.hpp"
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+#include "homes/deepspeed_homes.hpp"
+#include "plan/plan_check.hpp"
+#include "planning/assemble.hpp"
+
+namespace zf {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kTwoSockets = "pack:2 [numa(memory=64GiB)] core:24 pu:1";
+
+Machine machine(const std::string& topology, const char* cpus = nullptr) {
+  MachineSource source;
+  source.topology = topology;
+  if (cpus != nullptr) source.allowed = parse_cpu_list(cpus, "test");
+  return read_machine(source);
+}
+
+Plan plan_on(const Machine& machine, int ranks, const SplitShape& shape) {
+  const auto homes =
+      homes_of(machine.topology, machine.allowed, std::vector<RankWish>(static_cast<std::size_t>(ranks)));
+  const Split split = split_of(homes, shape);
+  Choice choice;
+  choice.reason = "a test";
+  choice.pool_threads = static_cast<int>(split.ranks.front().pool.size());
+  return assemble({"a test", "2026-11-20T21:00:00Z", "node17", "zf-tune"}, machine, {"w", 1000, ranks, 1},
+                  split, choice, {}, {}, {});
+}
+
+/// Where no launcher says anything.
+Plan moved_to(const Machine& machine, const Plan& plan, int ranks = 0, const RetargetWishes& wishes = {}) {
+  if (ranks == 0) ranks = plan.workload.ranks;
+  return retarget(plan, machine, moved_gpus({}, machine.topology, plan, ranks), wishes);
+}
+
+int pool_of(const Plan& plan, std::size_t rank) {
+  return static_cast<int>(plan.ranks[rank].optimizer.cpus.size());
+}
+
+TEST(Retarget, SameAllocationSamePlan) {
+  const Machine node = machine(kTwoSockets);
+  for (const int pool : {1, 6, 12, 23}) {
+    const Plan plan = plan_on(node, 2, {pool, 1, Placement::compact});
+    EXPECT_EQ(moved_to(node, plan), plan) << pool;
+  }
+}
+
+TEST(Retarget, SlurmSparse32UsesItsCpusAndKeepsTheShares) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
+  const Plan moved = moved_to(machine(kTwoSockets, "0,4-11,21-26,30-46"), plan);
+  EXPECT_FALSE(find_violation(moved));
+  CpuSet used;
+  for (const RankBinding& rank : moved.ranks) used |= rank.training.cpus | rank.optimizer.cpus;
+  EXPECT_EQ(print(used), "0,4-11,21-26,30-46");
+  EXPECT_EQ(pool_of(moved, 0), 8) << "half of 16, as it was half of 24";
+  EXPECT_EQ(moved.intent, plan.intent) << "what the next move starts from";
+  EXPECT_EQ(moved.made, plan.made);
+}
+
+TEST(Retarget, KneeStaysInALargerHome) {
+  const Plan plan = plan_on(machine(kTwoSockets, "0-11,24-35"), 2, {4, 1, Placement::compact});
+  const Plan moved = moved_to(machine(kTwoSockets), plan);
+  EXPECT_EQ(pool_of(moved, 0), 4);
+  EXPECT_EQ(moved.ranks[0].training.cpus.size(), 20u);
+}
+
+TEST(Retarget, IdleCoresStayIdle) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {6, 1, Placement::compact, 12});
+  const Plan moved = moved_to(machine(kTwoSockets, "0-11,24-35"), plan);
+  EXPECT_EQ(moved.ranks[0].training.cpus.size(), 6u);
+  EXPECT_EQ(pool_of(moved, 0), 3);
+}
+
+TEST(Retarget, OneCorePerRankIsShared) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
+  const Plan moved = moved_to(machine(kTwoSockets, "3,40"), plan);
+  EXPECT_FALSE(find_violation(moved));
+  EXPECT_TRUE(moved.ranks[0].shared && moved.ranks[1].shared);
+  EXPECT_THROW(moved_to(machine(kTwoSockets, "3"), plan), Error) << "two ranks on one core";
+}
+
+TEST(Retarget, OtherRanksShareAllThereIs) {
+  const Plan plan = plan_on(machine(kTwoSockets), 8, {2, 1, Placement::compact});
+  const Plan two = moved_to(machine(kTwoSockets), plan, 2);
+  EXPECT_FALSE(find_violation(two));
+  ASSERT_EQ(two.ranks.size(), 2u);
+  EXPECT_EQ(print(two.ranks[0].training.cpus | two.ranks[0].optimizer.cpus), "0-23");
+  EXPECT_EQ(pool_of(two, 0), 2) << "the knee";
+  EXPECT_THAT(two.warnings, testing::ElementsAre(HasSubstr("made for 8 ranks on this node and fitted to 2")));
+  const Plan sixteen = moved_to(machine(kTwoSockets), plan, 16);
+  EXPECT_FALSE(find_violation(sixteen));
+  EXPECT_EQ(sixteen.ranks.size(), 16u);
+}
+
+TEST(Retarget, WhatALauncherGaveEachRankIsItsHome) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {8, 1, Placement::compact});
+  RetargetWishes wishes;
+  wishes.masks = {parse_cpu_list("30-41", "test"), parse_cpu_list("0-3", "test")};
+  const Plan moved = moved_to(machine(kTwoSockets), plan, 2, wishes);
+  EXPECT_FALSE(find_violation(moved));
+  EXPECT_EQ(print(moved.ranks[0].training.cpus | moved.ranks[0].optimizer.cpus), "30-41");
+  EXPECT_EQ(print(moved.ranks[1].training.cpus | moved.ranks[1].optimizer.cpus), "0-3");
+  EXPECT_TRUE(moved.warnings.empty());
+}
+
+TEST(Retarget, WhatDeepspeedCanBeToldStaysSo) {
+  constexpr const char* node = "pack:2 [numa(memory=64GiB)] core:32 pu:1";
+  Plan plan = plan_on(machine(node), 2, {16, 1, Placement::compact});
+  const Machine holes = machine(node, "0,4-11,21-26,30-46");
+  const auto is_told = [&](const Plan& moved) {
+    std::vector<Home> homes;
+    Split split;
+    for (const RankBinding& rank : moved.ranks) {
+      RankSplit sides;
+      sides.training = rank.training.cpus;
+      sides.optimizer = rank.optimizer.cpus;
+      sides.reserved_cores = static_cast<int>(rank.training.cpus.size());
+      sides.pool_cores = static_cast<int>(rank.optimizer.cpus.size());
+      sides.mems = rank.optimizer.mems;
+      sides.pool.assign(rank.optimizer.cpus.begin(), rank.optimizer.cpus.end());
+      split.ranks.push_back(sides);
+    }
+    return deepspeed_objection(split, holes.topology).empty();
+  };
+  EXPECT_FALSE(is_told(moved_to(holes, plan)));
+  const Plan asked = moved_to(holes, plan, 2, {.for_deepspeed = true});
+  EXPECT_TRUE(is_told(asked));
+  EXPECT_TRUE(asked.intent.for_deepspeed);
+  plan.intent.for_deepspeed = true;
+  EXPECT_TRUE(is_told(moved_to(holes, plan)));
+}
+
+TEST(Retarget, RanksStayWithTheirGpusAndTheNotesAreNew) {
+  Machine node = machine(kTwoSockets);
+  node.topology.gpus = {{"0000:81:00.0", "a GPU", parse_cpu_list("24-47", "test"), Node{1}}};
+  Plan plan = plan_on(node, 2, {12, 1, Placement::compact});
+  plan.ranks[0].gpu = RankGpu{"0000:81:00.0", Node{1}};
+  plan.allocation.notes = {"of another allocation"};
+  const Plan moved = moved_to(node, plan);
+  EXPECT_EQ(print(moved.ranks[0].training.cpus | moved.ranks[0].optimizer.cpus), "24-47");
+  EXPECT_EQ(moved.ranks[0].gpu, plan.ranks[0].gpu);
+  EXPECT_EQ(moved.allocation.notes, std::vector<std::string>());
+}
+
+TEST(Retarget, AMemoryTierIsKept) {
+  ZF_NEED_MACHINE(path, "knl-snc4-flat-hwloc1.xml");
+  MachineSource source;
+  source.topology = path;
+  source.mems = NodeSet{Node{4}, Node{5}, Node{6}, Node{7}};
+  const Plan plan = plan_on(read_machine(source), 4, {4, 1, Placement::compact});
+  EXPECT_EQ(print(plan.ranks[0].optimizer.mems), "4") << "MCDRAM of the first cluster";
+  const Plan moved = moved_to(machine(path, "0-15"), plan);
+  EXPECT_EQ(print(moved.ranks[0].optimizer.mems), "4");
+  EXPECT_EQ(moved_to(machine(path), moved), plan) << "there and back again";
+  source.mems = NodeSet{Node{0}, Node{1}, Node{2}, Node{3}};
+  EXPECT_EQ(print(moved_to(read_machine(source), plan).ranks[0].optimizer.mems), "0") << "no tier is allowed";
+}
+
+TEST(Retarget, AnotherClassIsRefusedWithTheDifferences) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
+  try {
+    moved_to(machine("pack:2 [numa(memory=64GiB)] core:32 pu:1"), plan);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::stale_plan);
+    EXPECT_THAT(error.what(), HasSubstr("cores: 48 in the plan, 64 here"));
+  }
+}
+
+TEST(Retarget, AnotherClassMayBeForcedAndIsRemembered) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
+  const Plan moved =
+      moved_to(machine("pack:2 [numa(memory=64GiB)] core:32 pu:1"), plan, 2, {.any_class = true});
+  EXPECT_FALSE(find_violation(moved));
+  EXPECT_EQ(moved.machine.cores, 64);
+  EXPECT_EQ(pool_of(moved, 0), 12);
+  EXPECT_THAT(moved.warnings,
+              testing::ElementsAre(HasSubstr("another class: cores: 48 in the plan, 64 here")));
+}
+
+}  // namespace
+}  // namespace zf

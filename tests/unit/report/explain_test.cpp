@@ -1,0 +1,39 @@
+#include "report/explain.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plan/plan_json.hpp"
+
+namespace zf {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Plan example(const char* name) { return load_plan(std::string(ZF_SOURCE_DIR "/configs/examples/") + name); }
+
+TEST(Explain, SaysWhoGetsWhatAndWhy) {
+  const Plan plan = example("slurm-sparse-32.json");
+  const std::string text = explain(plan);
+  EXPECT_THAT(text, HasSubstr("0,4-11,21-26,30-46"));
+  EXPECT_THAT(text, HasSubstr("Why: " + plan.choice.reason));
+  for (const RankBinding& rank : plan.ranks) EXPECT_FALSE(rank.shared);
+  EXPECT_THAT(bindings_table(plan).print(), Not(HasSubstr("shared")));
+}
+
+TEST(Explain, MarksTheChosenCandidateAndNoOther) {
+  const std::string table = evidence_table(example("slurm-sparse-32.json")).print();
+  EXPECT_THAT(table, HasSubstr("  >  pool 6, compact"));
+  EXPECT_EQ(table.find('>'), table.rfind('>'));
+  EXPECT_LT(table.find("pool 4"), table.find("pool 6")) << "fewest threads first";
+}
+
+TEST(Explain, ASharedCoreIsSaidAndWarnedOf) {
+  const std::string text = explain(example("one-core.json"));
+  EXPECT_THAT(text, HasSubstr("shared"));
+  EXPECT_THAT(text, HasSubstr("Note: rank 0 has one core"));
+}
+
+}  // namespace
+}  // namespace zf

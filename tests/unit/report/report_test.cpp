@@ -1,0 +1,299 @@
+#include "report/report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "../machine/make_topology.hpp"
+#include "../plan/make_plan.hpp"
+#include "report/chart_data.hpp"
+#include "report/decision.hpp"
+#include "report/heat_map.hpp"
+#include "report/html.hpp"
+#include "report/machine_drawing.hpp"
+
+namespace zf {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+std::size_t count_of(std::string_view text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+Plan unmeasured() {
+  Plan plan = make_plan();
+  plan.evidence = {};
+  plan.trial.reset();
+  plan.choice = {"nothing was measured", -1, 0, 5};
+  return plan;
+}
+
+Plan one_core() {
+  Plan plan = unmeasured();
+  plan.machine.cpus = plan.allocation.cpus = parse_cpu_list("0", "test");
+  plan.ranks = {make_rank(0, "0", "0", "0")};
+  plan.ranks[0].shared = true;
+  plan.ranks[0].pt_reserved_cores = 0;
+  return plan;
+}
+
+void add_samples(Plan& plan, int id, Nanoseconds period, int count) {
+  for (int i = 0; i < count; ++i) {
+    plan.evidence.samples.push_back({id, 0, {period, period, period / 8, 1000, 2000, 1}});
+  }
+}
+
+/// A candidate and one sample of it.
+CandidateEvidence& add_candidate(Plan& plan, int id, int reserved, int pool, Nanoseconds period) {
+  CandidateEvidence& candidate = plan.evidence.candidates.emplace_back();
+  candidate.id = id;
+  candidate.label = "made " + std::to_string(id);
+  candidate.reserved_cores = reserved;
+  candidate.pool_cores = candidate.pool_threads = pool;
+  candidate.period_ns_median = candidate.step_ns_median = period;
+  add_samples(plan, id, period, 1);
+  return candidate;
+}
+
+TEST(Report, TellsTheDecisionThenTheCandidatesThenDraws) {
+  const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 24});
+  const std::string page = report_of(make_plan(), &topology);
+  EXPECT_TRUE(page.starts_with("<!DOCTYPE html>"));
+  std::size_t last = 0;
+  for (const char* const part :
+       {"<h1>CPU plan for node17", "class=\"headline\"", "5 cores saturate the memory", "id=\"candidates\"",
+        "id=\"sides\"", "id=\"heat\"", "id=\"bandwidth\"", "id=\"trial\"", "id=\"machine\"",
+        "zf-tune tune --ranks 2", "id=\"data\""}) {
+    const std::size_t at = page.find(part);
+    ASSERT_NE(at, std::string::npos) << part;
+    EXPECT_GT(at, last) << part;
+    last = at;
+  }
+  EXPECT_THAT(page, HasSubstr("Warning: I/O discovery took over 3 s: no GPUs."));
+}
+
+TEST(Report, NeedsNothingButItself) {
+  const std::string page = report_of(make_plan(), nullptr);
+  EXPECT_THAT(page, HasSubstr("content=\"default-src 'none';"));
+  for (const char* const loads : {" src=", " href=", "<link", "@import", "url(", "sourceMappingURL"}) {
+    EXPECT_THAT(page, Not(HasSubstr(loads)));
+  }
+}
+
+TEST(Report, CarriesTheLicenceNoticeOfItsCharts) {
+  EXPECT_THAT(report_of(make_plan(), nullptr), AllOf(HasSubstr("Chart.js v"), HasSubstr("MIT License")));
+}
+
+TEST(Report, WhateverAPlanSaysIsNoMarkup) {
+  const std::string evil = "</script></style><img src=x onerror=alert(1)>\"'&";
+  Plan plan = make_plan();
+  plan.made = {evil, evil, evil, evil};
+  plan.machine.model = plan.choice.reason = plan.workload.name = plan.evidence.isa = evil;
+  plan.warnings = {evil};
+  for (CandidateEvidence& candidate : plan.evidence.candidates) candidate.label = evil;
+  plan.trial->command = plan.trial->metric = evil;
+  for (TrialCandidate& candidate : plan.trial->candidates) candidate.label = evil;
+  Topology topology = make_topology({.packages = 2, .cores_per_l3 = 24});
+  topology.cpu_kinds = {{parse_cpu_list("0-23", "test"), 0, evil},
+                        {parse_cpu_list("24-47", "test"), 1, evil}};
+  topology.gpus = {{"0000:3b:00.0", evil, {}, Node{0}}, {"0000:3c:00.0", evil, {}, {}}};
+  topology.nodes[1].cpus = {};
+  topology.nodes[1].subtype = evil;
+
+  const std::string page = report_of(plan, &topology);
+  EXPECT_EQ(count_of(page, "<img"), 0U);
+  EXPECT_EQ(count_of(page, "</style>"), 1U);
+  EXPECT_EQ(count_of(page, "<script"), 3U);
+  EXPECT_EQ(count_of(page, "</script>"), 3U);
+  EXPECT_THAT(page, HasSubstr("&lt;/script&gt;"));
+  EXPECT_THAT(page, HasSubstr("\\u003c/script>"));
+}
+
+TEST(Report, WhatWasNotMeasuredIsSaidAndNotDrawn) {
+  const std::string page = report_of(unmeasured(), nullptr);
+  EXPECT_THAT(page, HasSubstr("Nothing was measured."));
+  for (const char* const absent : {"<canvas", "<script", "id=\"candidates\"", "id=\"trial\""}) {
+    EXPECT_THAT(page, Not(HasSubstr(absent)));
+  }
+}
+
+TEST(Report, ACandidateWithoutSamplesIsLeftOut) {
+  Plan plan = make_plan();
+  plan.evidence.candidates.emplace_back().id = 7;
+  plan.evidence.candidates.back().label = "never visited";
+  EXPECT_THAT(report_of(plan, nullptr), Not(HasSubstr("never visited")));
+}
+
+TEST(Report, SimulatedIsSaidFirst) {
+  Plan plan = make_plan();
+  EXPECT_THAT(report_of(plan, nullptr), Not(HasSubstr("Simulated")));
+  plan.evidence.isa = kSimulated;
+  const std::string page = report_of(plan, nullptr);
+  EXPECT_THAT(page, HasSubstr("<h1>CPU plan for Test CPU, simulated</h1>"));
+  EXPECT_LT(page.find("Simulated: no figure on this page was measured"), page.find("class=\"headline\""));
+}
+
+TEST(Report, AwayFromTheMachineItSaysThatNodesAreNotKnown) {
+  const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 24});
+  EXPECT_THAT(report_of(make_plan(), nullptr),
+              AllOf(HasSubstr("not known here"), Not(HasSubstr("NUMA node 0,"))));
+  EXPECT_THAT(report_of(make_plan(), &topology),
+              AllOf(Not(HasSubstr("not known here")), HasSubstr("NUMA node 0,")));
+}
+
+TEST(Decision, SaysWhoGetsWhat) {
+  Plan plan = make_plan();
+  EXPECT_EQ(
+      headline_of(unmeasured()),
+      "Reserve 11 cores of each rank for training and run the optimizer with 5 pinned threads; nothing was "
+      "measured.");
+  Plan tried = unmeasured();
+  tried.trial = plan.trial;
+  EXPECT_THAT(headline_of(tried), Not(HasSubstr("measured"))) << "the job itself was tried";
+  plan.ranks[1].pt_reserved_cores = 1;
+  EXPECT_THAT(headline_of(plan), HasSubstr("Reserve 1 to 11 cores of each rank"));
+  plan.ranks.resize(1);
+  EXPECT_THAT(headline_of(plan), HasSubstr("Reserve 11 cores for training"));
+  EXPECT_EQ(headline_of(one_core()),
+            "Training and the optimizer share the one core there is; nothing was measured.");
+}
+
+TEST(Decision, ComparesWithHalfAndHalf) {
+  Plan plan = make_plan();
+  EXPECT_THAT(headline_of(plan), HasSubstr(": 201.0 ms per period, which is DeepSpeed's half and half."));
+
+  plan.evidence.candidates[1].control = Control::none;
+  add_candidate(plan, 2, 8, 8, 402000000).control = Control::half;
+  EXPECT_THAT(headline_of(plan), HasSubstr(": 201.0 ms per period.")) << "three samples say nothing";
+
+  Plan slower = plan;
+  add_samples(slower, 1, 201000000, 8);
+  add_samples(slower, 2, 402000000, 8);
+  EXPECT_THAT(headline_of(slower), HasSubstr("50.0 % less than DeepSpeed's half and half."));
+
+  Plan equal = plan;
+  add_samples(equal, 1, 201000000, 8);
+  add_samples(equal, 2, 202000000, 8);
+  EXPECT_THAT(headline_of(equal), HasSubstr("a tie with DeepSpeed's half and half."));
+}
+
+TEST(Decision, FiguresNameBothSidesAndTheControlsThatWereMeasured) {
+  Plan plan = make_plan();
+  add_candidate(plan, 2, 16, 16, 402000000).control = Control::unbound;
+  std::vector<std::string> names;
+  for (const Figure& figure : figures_of(plan)) names.push_back(figure.name);
+  EXPECT_THAT(names, ElementsAre("period", "optimizer step", "4 training steps", "optimizer time exposed",
+                                 "bandwidth", "period with unbound"));
+  EXPECT_EQ(figures_of(plan).back().value, "unknown");
+  add_samples(plan, 1, 201000000, 8);
+  add_samples(plan, 2, 402000000, 8);
+  EXPECT_EQ(figures_of(plan).back().value, "+100.0 %");
+  EXPECT_TRUE(figures_of(unmeasured()).empty());
+}
+
+TEST(HeatMap, ShowsTheShortestPeriodOfACellAndFramesTheChosenOne) {
+  Plan plan = make_plan();
+  add_candidate(plan, 2, 15, 1, 450000000);
+  add_candidate(plan, 3, 3, 3, 100000000).control = Control::unbound;
+  const std::string map = heat_map(plan);
+  EXPECT_THAT(map, HasSubstr("--heat:0%\" title=\"made 2\">450</td>"));
+  EXPECT_THAT(map, Not(HasSubstr("900")));
+  EXPECT_THAT(map, HasSubstr("class=\"chosen\" style=\"--heat:100%\" title=\"pool 5, spread\">201</td>"));
+  EXPECT_THAT(map, Not(HasSubstr(">100<"))) << "unbound reserves nothing";
+  EXPECT_EQ(count_of(map, "<td></td>"), 2U) << "two rows and two columns, on a diagonal";
+  EXPECT_EQ(heat_map(unmeasured()), "");
+}
+
+TEST(ChartData, HasTheQuartilesOfTheSamplesInOneUnit) {
+  const auto data = nlohmann::json::parse(chart_data(make_plan()));
+  EXPECT_EQ(data["unit"], "ms");
+  const auto& fastest = data["sides"][0];
+  EXPECT_EQ(fastest["label"], "pool 5, spread");
+  EXPECT_EQ(fastest["chosen"], true);
+  EXPECT_EQ(fastest["step"], nlohmann::json({200.5, 201.0, 201.5}));
+  EXPECT_EQ(fastest["training"], nlohmann::json({164.0, 164.0, 164.0})) << "the four steps of a period";
+  const auto& point = data["bandwidth"]["points"][1];
+  EXPECT_EQ(point["x"], 5);
+  EXPECT_NEAR(point["y"][1], 2.0 * (32U << 20) * 28 / 0.201 / 1e9, 0.01);
+  EXPECT_NEAR(data["bandwidth"]["roofline"][1]["y"], 2.0 * (32U << 20) * 28 / 0.1905 / 1e9, 0.01);
+  EXPECT_EQ(data["bandwidth"]["marks"], nlohmann::json::parse(R"([{"x": 5, "text": "knee, chosen: 5"}])"));
+}
+
+TEST(ChartData, AConservativeChoiceIsMarkedBesideTheKnee) {
+  Plan plan = make_plan();
+  add_candidate(plan, 2, 4, 12, 100000000);
+  const auto data = nlohmann::json::parse(chart_data(plan));
+  EXPECT_EQ(data["bandwidth"]["marks"],
+            nlohmann::json::parse(R"([{"x": 5, "text": "chosen: 5"}, {"x": 12, "text": "knee: 12"}])"));
+}
+
+TEST(ChartData, WhereThereAreTooManyBarsTheChosenOneAndTheControlsStay) {
+  Plan plan = make_plan();
+  for (int id = 2; id < 62; ++id) add_candidate(plan, id, 4, id, 1000000 + id);
+  add_candidate(plan, 62, 4, 70, 950000000).control = Control::unbound;
+  EXPECT_EQ(bars_shown(plan), 22U) << "20 of the fastest, the chosen one, unbound";
+  const auto sides = nlohmann::json::parse(chart_data(plan))["sides"];
+  EXPECT_EQ(sides.back()["label"], "made 62");
+  EXPECT_EQ(sides[20]["chosen"], true);
+}
+
+TEST(MachineDrawing, ShowsEveryPuOnceWithItsRole) {
+  const Plan plan = make_plan();
+  const Topology topology = make_topology({.packages = 2, .l3_per_node = 2, .cores_per_l3 = 12});
+  const std::string drawing = machine_drawing(plan, topology);
+  for (const Pu pu : plan.machine.cpus) {
+    EXPECT_EQ(count_of(drawing, "title=\"CPU " + std::to_string(pu.os_index) + ":"), 1U) << pu.os_index;
+  }
+  EXPECT_THAT(drawing,
+              HasSubstr("class=\"pu training rank0\" title=\"CPU 4: rank 0, training\"><b>T0</b>4<"));
+  EXPECT_THAT(drawing,
+              HasSubstr("class=\"pu optimizer rank1\" title=\"CPU 42: rank 1, optimizer\"><b>O1</b>42<"));
+  EXPECT_THAT(drawing, HasSubstr("CPU 1: not allowed"));
+  EXPECT_EQ(count_of(drawing, ": rank 0, optimizer\""), plan.ranks[0].optimizer.cpus.size());
+  EXPECT_EQ(count_of(drawing, "class=\"box package\""), 2U);
+  EXPECT_EQ(count_of(drawing, "class=\"box node\""), 2U);
+  EXPECT_EQ(count_of(drawing, "class=\"box l3\""), 4U);
+  EXPECT_EQ(count_of(drawing, "<div"), count_of(drawing, "</div>"));
+}
+
+TEST(MachineDrawing, ASharedCoreIsBothSides) {
+  const Topology topology = make_topology({});
+  EXPECT_THAT(machine_drawing(one_core(), topology),
+              HasSubstr("CPU 0: rank 0, training and optimizer\"><b>S0</b>"));
+}
+
+TEST(MachineDrawing, WhatIsNotKnownHasNoBox) {
+  const std::string drawing = machine_drawing(make_plan(), bare_topology(make_plan()));
+  EXPECT_EQ(count_of(drawing, "class=\"box "), 1U);
+  EXPECT_THAT(drawing, HasSubstr("<h4>PUs</h4>"));
+  EXPECT_EQ(count_of(drawing, "class=\"core\""), 48U);
+  EXPECT_EQ(count_of(drawing, "<div"), count_of(drawing, "</div>"));
+}
+
+TEST(MachineDrawing, MoreRanksThanHuesStillDifferInWords) {
+  Plan plan = unmeasured();
+  plan.ranks.clear();
+  for (int rank = 0; rank < 12; ++rank) {
+    plan.ranks.push_back(
+        make_rank(rank, std::to_string(4 * rank).c_str(), std::to_string(4 * rank + 1).c_str(), "0"));
+  }
+  const std::string drawing = machine_drawing(plan, bare_topology(plan));
+  EXPECT_THAT(drawing, HasSubstr("training rank3\" title=\"CPU 44: rank 11, training\"><b>T11</b>"));
+  EXPECT_EQ(count_of(drawing, "<div"), count_of(drawing, "</div>"));
+}
+
+TEST(Html, EscapesWhatIsMarkupAndNothingElse) {
+  EXPECT_EQ(html_text("<a href=\"x\">'&</a> µ"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&lt;/a&gt; µ");
+  EXPECT_EQ(json_for_script(R"({"a":"</script><!--"})"), R"({"a":"\u003c/script>\u003c!--"})");
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,82 @@
+#include "search/restriction_cost.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace zf {
+namespace {
+
+using testing::HasSubstr;
+
+/// Splits take what they are told to, and every visit a second of the meter's clock; the machine slows down
+/// by half with every pair of visits.
+class DriftingMeter : public Meter {
+ public:
+  explicit DriftingMeter(double kept_factor) : kept_factor_(kept_factor) {}
+  std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds /*deadline_ns*/) override {
+    visited.push_back(split.label);
+    const auto pairs_before = (visited.size() - 1) / 2;
+    const double ns =
+        1e6 * (1 + 0.5 * static_cast<double>(pairs_before)) * (split.label == "kept" ? kept_factor_ : 1);
+    std::vector<SplitSample> result(static_cast<std::size_t>(samples));
+    for (SplitSample& sample : result) {
+      sample.step_ns = static_cast<Nanoseconds>(ns);
+      sample.training_ns = 1000;
+    }
+    return result;
+  }
+  std::uint64_t elements_per_rank() const override { return 1; }
+  double scale() const override { return 1; }
+  std::string isa() const override { return "none"; }
+  Nanoseconds now() const override { return static_cast<Nanoseconds>(visited.size()) * kSecondNs; }
+
+  std::vector<std::string> visited;
+
+ private:
+  double kept_factor_;
+};
+
+constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
+
+Difference cost_with(Meter& meter, Nanoseconds deadline_ns, bool stopped = false) {
+  Split kept;
+  kept.label = "kept";
+  Split free;
+  free.label = "free";
+  return restriction_cost(kept, free, 4, meter, deadline_ns, [&] { return stopped; });
+}
+
+TEST(RestrictionCost, IsTakenInTurnSoThatDriftHitsBothAlike) {
+  DriftingMeter meter(1.25);
+  const Difference cost = cost_with(meter, kNever);
+  EXPECT_NEAR(cost.estimate, 0.25, 1e-3);
+  EXPECT_NEAR(cost.high, 0.25, 1e-3);
+  EXPECT_EQ(std::count(meter.visited.begin(), meter.visited.end(), "kept"),
+            std::count(meter.visited.begin(), meter.visited.end(), "free"));
+}
+
+TEST(RestrictionCost, EndsWithTheBudgetButNotBeforeOneVisitEach) {
+  DriftingMeter late(1.1);
+  EXPECT_NEAR(cost_with(late, 0).estimate, 0.1, 1e-3);
+  EXPECT_EQ(late.visited.size(), 2U);
+  DriftingMeter budget(1.1);
+  cost_with(budget, 3 * kSecondNs);
+  EXPECT_EQ(budget.visited.size(), 4U);
+  DriftingMeter stopped(1.1);
+  cost_with(stopped, kNever, true);
+  EXPECT_EQ(stopped.visited.size(), 2U);
+}
+
+TEST(RestrictionCost, InWords) {
+  EXPECT_EQ(cost_in_words({0.12, 0.111, 0.129}, 0.02, "pool 4, spread"),
+            "12.0 % longer per period than the free choice, pool 4, spread (95 % sure: 11.1 to 12.9 %)");
+  EXPECT_THAT(cost_in_words({-0.05, -0.06, -0.04}, 0.02, "pool 4"), HasSubstr("5.0 % shorter"));
+  EXPECT_THAT(cost_in_words({0.015, 0.01, 0.02}, 0.02, "pool 4"),
+              HasSubstr("ties with the free choice, pool 4 (+1.5 %"));
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,195 @@
+// The search against machines that are a formula: bandwidth grows with the pool until memory is saturated.
+#include "search/sweep.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "search/choose.hpp"
+
+namespace zf {
+namespace {
+
+/// Homes of `cores` single-PU cores each, one L3, one node.
+std::vector<Home> homes(int ranks, int cores) {
+  std::vector<Home> result;
+  int next = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    Home home;
+    for (int core = 0; core < cores; ++core) home.cores.push_back({{Pu{next++}}, Node{0}, 0, 0});
+    home.mems = {Node{0}};
+    home.shared = cores < 2;
+    result.push_back(home);
+  }
+  return result;
+}
+
+/// Only the optimizer is looked at.
+Workload alone(int ranks) { return {"test", 1'000'000, ranks, 1, {}}; }
+
+/// Each thread adds one unit of bandwidth until `saturation` threads (over all ranks) have all there is.
+class SaturatingMeter : public Meter {
+ public:
+  SaturatingMeter(int saturation, double noise) : saturation_(saturation), noise_(noise) {}
+
+  std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds) override {
+    ++visits;
+    labels.push_back(split.label);
+    int threads = 0;
+    for (const RankSplit& rank : split.ranks) threads += static_cast<int>(rank.pool.size());
+    const double step_ns = 1e9 / std::min(threads, saturation_);
+    std::vector<SplitSample> result;
+    for (int i = 0; i < samples; ++i) {
+      const double factor = 1 + noise_ * normal_(random_);
+      SplitSample sample;
+      sample.step_ns = static_cast<Nanoseconds>(step_ns * factor);
+      sample.roofline_ns = static_cast<Nanoseconds>(step_ns * factor * 0.95);
+      result.push_back(sample);
+    }
+    return result;
+  }
+  std::uint64_t elements_per_rank() const override { return 1'000'000; }
+  double scale() const override { return 1; }
+  std::string isa() const override { return "scalar"; }
+
+  int visits = 0;
+  std::vector<std::string> labels;
+
+ private:
+  int saturation_;
+  double noise_;
+  std::mt19937 random_{11};
+  std::normal_distribution<double> normal_;
+};
+
+/// The knee of a sweep over this machine.
+CandidateEvidence knee_after(Meter& meter, const std::vector<Home>& on, const SweepLimits& limits = {}) {
+  const Workload workload = alone(static_cast<int>(on.size()));
+  const SweepResult result = sweep(on, workload, meter, limits, nullptr);
+  return knee_of(result.evidence, workload);
+}
+
+TEST(Sweep, StopsAtTheKneeAndLeavesTheRestToTraining) {
+  for (const int saturation : {1, 2, 3, 5, 7, 11, 20}) {
+    SaturatingMeter meter(saturation, 0);
+    const CandidateEvidence knee = knee_after(meter, homes(1, 32));
+    EXPECT_EQ(knee.pool_threads, saturation);
+    EXPECT_EQ(knee.reserved_cores, 32 - saturation);
+  }
+}
+
+TEST(Sweep, FindsTheKneeWithinOneThreadUnderNoise) {
+  SaturatingMeter meter(6, 0.01);
+  EXPECT_THAT(knee_after(meter, homes(1, 24)).pool_threads, testing::AllOf(testing::Ge(5), testing::Le(7)));
+}
+
+TEST(Sweep, MeasuresAllRanksTogether) {
+  SaturatingMeter meter(8, 0);
+  EXPECT_EQ(knee_after(meter, homes(4, 8)).pool_threads, 2) << "4 ranks share the bandwidth of 8 threads";
+}
+
+TEST(Sweep, TheControlsAreAlwaysInTheTable) {
+  for (const int cores : {3, 4, 16, 33}) {
+    SaturatingMeter meter(3, 0.01);
+    knee_after(meter, homes(2, cores));
+    for (const char* control : {"half and half", "unbound"})
+      EXPECT_THAT(meter.labels, testing::Contains(control));
+    if (cores > 4) {
+      EXPECT_THAT(meter.labels, testing::Contains("two reserved"));
+    }
+  }
+}
+
+TEST(Sweep, ComparesOnlyWhatWasVisitedInOneRound) {
+  SaturatingMeter meter(6, 0.02);
+  const SweepResult result = sweep(homes(1, 24), alone(1), meter, {}, nullptr);
+  std::map<int, std::set<int>> rounds;
+  for (const Sample& sample : result.evidence.samples) rounds[sample.round].insert(sample.candidate);
+  ASSERT_GE(rounds.size(), 2U);
+  for (const auto& [round, candidates] : rounds) EXPECT_GE(candidates.size(), 2U) << "round " << round;
+}
+
+TEST(Sweep, MeasuresUntilTheDifferenceIsKnown) {
+  SaturatingMeter meter(6, 0.03);
+  SweepLimits limits;
+  limits.accuracy = 0.01;
+  const SweepResult result = sweep(homes(1, 8), alone(1), meter, limits, nullptr);
+  EXPECT_LE(result.evidence.accuracy_reached, 0.01);
+  SaturatingMeter again(6, 0.03);
+  limits.accuracy = 0.05;
+  EXPECT_LT(sweep(homes(1, 8), alone(1), again, limits, nullptr).visits, result.visits);
+}
+
+TEST(Sweep, VisitsGrowWithTheLogarithmOfTheCores) {
+  int before = 0;
+  for (int cores = 8; cores <= 512; cores *= 2) {
+    SaturatingMeter meter(cores / 3, 0);
+    knee_after(meter, homes(1, cores));
+    if (before != 0) {
+      EXPECT_LE(meter.visits, before + 6) << cores << " cores";
+    }
+    before = meter.visits;
+  }
+  EXPECT_LE(before, 60);
+}
+
+/// Every third roofline is disturbed.
+class DisturbedMeter : public SaturatingMeter {
+ public:
+  DisturbedMeter(double factor, int every) : SaturatingMeter(3, 0), factor_(factor), every_(every) {}
+  std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override {
+    auto result = SaturatingMeter::measure(split, samples, deadline_ns);
+    for (SplitSample& sample : result) {
+      if (++count_ % every_ != 0) continue;
+      sample.roofline_ns = static_cast<Nanoseconds>(static_cast<double>(sample.roofline_ns) * factor_);
+    }
+    return result;
+  }
+
+ private:
+  double factor_;
+  int every_;
+  int count_ = 0;
+};
+
+TEST(Sweep, WhatCannotBeIsMeasuredAgain) {
+  for (const double factor : {3.0, 0.05}) {
+    DisturbedMeter meter(factor, 3);
+    const SweepResult result = sweep(homes(1, 8), alone(1), meter, {}, nullptr);
+    for (const Sample& sample : result.evidence.samples) EXPECT_TRUE(is_possible(sample.times, 0));
+    EXPECT_THAT(result.warnings, testing::IsEmpty());
+  }
+}
+
+TEST(Sweep, ButNotForEverAndThenItWarns) {
+  DisturbedMeter meter(3, 1);
+  SweepLimits limits;
+  limits.budget_ns = 1;
+  const SweepResult result = sweep(homes(1, 2), alone(1), meter, limits, nullptr);
+  EXPECT_LE(meter.visits, 3);
+  EXPECT_THAT(result.warnings, testing::ElementsAre(testing::HasSubstr("do not trust")));
+}
+
+TEST(Sweep, ABudgetOfNothingStillMeasuresOnce) {
+  SaturatingMeter meter(3, 0);
+  SweepLimits limits;
+  limits.budget_ns = 1;
+  const SweepResult result = sweep(homes(1, 8), alone(1), meter, limits, nullptr);
+  EXPECT_EQ(meter.visits, 1);
+  EXPECT_EQ(result.evidence.candidates.size(), 1U) << "what was not measured is not evidence";
+  EXPECT_EQ(choose(result.evidence, alone(1)).candidate, 0) << "and it can be chosen";
+}
+
+TEST(Sweep, OneCoreIsAMeasuredCandidateToo) {
+  SaturatingMeter meter(3, 0);
+  const SweepResult result = sweep(homes(1, 1), alone(1), meter, {}, nullptr);
+  EXPECT_EQ(result.evidence.candidates.size(), 1U);
+  EXPECT_THAT(choose(result.evidence, alone(1)).reason, testing::HasSubstr("share"));
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,191 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "measure/training_demand.hpp"
+#include "os/file.hpp"
+#include "search/candidates.hpp"
+#include "simulate/simulated_job.hpp"
+#include "simulate/simulated_meter.hpp"
+
+namespace zf {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+const fs::path kConfigs = fs::path(ZF_SOURCE_DIR) / "configs";
+
+fs::path machine_file(const char* name) { return kConfigs / "machines" / name; }
+
+Workload workload_named(const char* name) { return load_workload(kConfigs / "workloads" / name); }
+
+double period_of(const SimulatedJob& job, const SplitShape& shape) {
+  const SplitSample times = job.model.times_of(split_of(job.placed.homes, shape));
+  return static_cast<double>(period_ns(times, job.model.workload().update_interval));
+}
+
+TEST(SimulatedMachine, EveryShippedOneRuns) {
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator(kConfigs / "machines")) {
+    if (entry.path().extension() != ".json") continue;
+    SCOPED_TRACE(entry.path());
+    const SimulatedJob job = simulated_job(entry.path(), {}, {});
+    EXPECT_GT(period_of(job, {.pool_cores = 1}), 0);
+    ++count;
+  }
+  EXPECT_GE(count, 7);
+}
+
+// The orders that were published (FACTS: DeepSpeed's ZenFlow issues), in the model.
+TEST(SimulatedMachine, HalfOfTheCoresReservedBeatsTwoFor05BOnTwoTimes16Cores) {
+  const SimulatedJob job =
+      simulated_job(machine_file("xeon-2x16-2gpu.json"), workload_named("qwen2.5-0.5b-2gpu.json"), {});
+  EXPECT_LT(1.1 * period_of(job, {.control = Control::half}),
+            period_of(job, {.control = Control::two_reserved}));
+}
+
+TEST(SimulatedMachine, ASplitBeatsUnboundFor3BOnTwoTimes64Cores) {
+  for (const char* name : {"epyc-7742-8gpu-nps1.json", "epyc-7742-8gpu-nps4.json"}) {
+    const SimulatedJob job = simulated_job(machine_file(name), workload_named("qwen2.5-3b-2gpu.json"), 2);
+    double best = std::numeric_limits<double>::infinity();
+    for (const Split& split : growing_splits(job.placed.homes))
+      best = std::min(best, period_of(job, split.shape));
+    EXPECT_LT(1.02 * best, period_of(job, {.control = Control::unbound})) << name;
+  }
+}
+
+TEST(SimulatedMachine, StepsAsLongAsPublishedWhenAlone) {
+  constexpr int kAllButOne = 1000;
+  // 3.086B parameters: 0.6 s on 2x EPYC 7742, 0.19 s on 2x Xeon 6972P.
+  const auto alone_ns = [](const char* name) {
+    const SimulatedJob job = simulated_job(machine_file(name), workload_named("qwen2.5-3b-2gpu.json"), 2);
+    return static_cast<double>(
+        job.model.times_of(split_of(job.placed.homes, {.pool_cores = kAllButOne})).roofline_ns);
+  };
+  EXPECT_NEAR(alone_ns("epyc-7742-8gpu-nps1.json"), 0.6e9, 0.06e9);
+  EXPECT_NEAR(alone_ns("xeon-6972p-2.json"), 0.19e9, 0.02e9);
+}
+
+TEST(SimulatedMachine, ASlowNodeSlowsAllRanks) {
+  const auto shipped = machine_file("xeon-2x16-2gpu.json");
+  SimulatedMachine machine = load_simulated_machine(shipped);
+  const SimulatedJob job = simulated_job(shipped, {}, {});
+  machine.slow_node = {Node{1}, 0.5};
+  const SimulatedModel slow(machine, job.model.workload());
+  const Split half = split_of(job.placed.homes, {.control = Control::half});
+  EXPECT_GT(slow.times_of(half).step_ns, 1.5 * static_cast<double>(job.model.times_of(half).step_ns));
+}
+
+TEST(SimulatedMachine, ASharedCoreSlowsBothSides) {
+  const SimulatedJob job = simulated_job(machine_file("cloud-2vcpu.json"), {}, 2);
+  const SimulatedJob apart =
+      simulated_job(machine_file("cloud-2vcpu.json"), on_ranks(job.model.workload(), 1), 1);
+  const SplitSample shared = job.model.times_of(split_of(job.placed.homes, {}));
+  EXPECT_GT(shared.launch_delay_p50_ns,
+            apart.model.times_of(split_of(apart.placed.homes, {})).launch_delay_p50_ns);
+}
+
+TEST(SimulatedMeter, TheSameSeedGivesTheSameSamplesAndAnotherOnesOthers) {
+  const SimulatedJob job = simulated_job(machine_file("grace-hopper.json"), {}, {});
+  const Split split = split_of(job.placed.homes, {.pool_cores = 4});
+  const auto samples = [&](std::uint64_t seed) {
+    SimulatedMeter meter(job.model, job.elements_per_rank, seed);
+    return meter.measure(split, 5, std::numeric_limits<Nanoseconds>::max());
+  };
+  EXPECT_EQ(samples(7), samples(7));
+  EXPECT_NE(samples(7), samples(8));
+}
+
+TEST(SimulatedMeter, ItsClockMovesWithWhatItMeasuresAndEndsAtTheDeadline) {
+  const SimulatedJob job = simulated_job(machine_file("grace-hopper.json"), {}, {});
+  SimulatedMeter meter(job.model, job.elements_per_rank, 1);
+  const Split split = split_of(job.placed.homes, {.pool_cores = 4});
+  EXPECT_EQ(meter.now(), 0);
+  EXPECT_EQ(meter.measure(split, 9, 1).size(), Meter::kLeastSamples) << "even after the deadline";
+  EXPECT_GT(meter.now(), 0);
+}
+
+class SimulatedMachineFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = fs::path(testing::TempDir()) / ("zf-machine-" + std::to_string(::getpid()) + ".json");
+    good_ = json::parse(read_text_file(machine_file("desktop-4p-4e.json")));
+    good_["slow_node"] = {{"node", 0}, {"speed", 0.5}};
+  }
+  void TearDown() override { fs::remove(path_); }
+
+  std::string refusal(const json& document) {
+    write_text_file_atomically(path_, document.dump());
+    try {
+      load_simulated_machine(path_);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::usage);
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+      return error.what();
+    }
+  }
+
+  fs::path path_;
+  json good_;
+};
+
+TEST_F(SimulatedMachineFile, EachWrongFieldIsNamed) {
+  ASSERT_EQ(refusal(good_), "");
+  const std::vector<std::pair<const char*, json>> cases = {
+      {"/schema", "zf-machine/2"},
+      {"/name", 1},
+      {"/source", "me"},
+      {"/topology", "pack:0"},
+      {"/workload", nullptr},
+      {"/ranks", 0},
+      {"/gpu_nodes/0", 5},
+      {"/kinds/0/cpus", "0-99"},
+      {"/kinds/1/cpus", "4-7"},
+      {"/kinds/1/speed", 0.1},
+      {"/kinds/1/speed", 1.5},
+      {"/memory/core_gb_per_s", 0},
+      {"/memory/l3_gb_per_s", -1},
+      {"/memory/node_gb_per_s", "60"},
+      {"/memory/remote_gb_per_s", 1e300},
+      {"/memory/sharpness", 0.5},
+      {"/smt_gain", 0},
+      {"/sync_ns_per_thread", -1},
+      {"/launch/delay_ns", -1},
+      {"/launch/crowding", true},
+      {"/launch/interference", -0.1},
+      {"/noise/relative", 0.5},
+      {"/noise/outlier_rate", 1},
+      {"/noise/outlier_factor", 0.5},
+      {"/noise/drift", 1},
+      {"/noise/drift_period_s", 0},
+      {"/slow_node/node", 3},
+      {"/slow_node/speed", 0},
+  };
+  for (const auto& [pointer, value] : cases) {
+    json document = good_;
+    const json::json_pointer path(pointer);
+    document[path] = value;
+    const std::string said = refusal(document);
+    EXPECT_THAT(said, testing::StartsWith(path_.string())) << pointer;
+    if (path.back() != "0") {
+      EXPECT_THAT(said, HasSubstr(path.back())) << pointer;
+    }
+    if (path.back() == "0") continue;
+    json without = good_;
+    without[path.parent_pointer()].erase(path.back());
+    EXPECT_NE(refusal(without), "") << "without " << pointer;
+    document = good_;
+    document[path.parent_pointer() / "unknown"] = 1;
+    EXPECT_THAT(refusal(document), HasSubstr("unknown"));
+  }
+}
+
+}  // namespace
+}  // namespace zf

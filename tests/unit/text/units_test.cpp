@@ -1,0 +1,73 @@
+#include "text/units.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "text/command_line.hpp"
+
+namespace zf {
+namespace {
+
+template <class Parse>
+void expect_refused(Parse parse, const char* text) {
+  try {
+    parse(text);
+    ADD_FAILURE() << text << " was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::usage);
+    EXPECT_THAT(error.what(), testing::StartsWith("--flag: "));
+    EXPECT_THAT(error.what(), testing::HasSubstr(text));
+  }
+}
+
+TEST(Values, QuantitiesArePowersOfTen) {
+  EXPECT_EQ(parse_quantity("1000", "--flag"), 1000U);
+  EXPECT_EQ(parse_quantity("64K", "--flag"), 64'000U);
+  EXPECT_EQ(parse_quantity("1.5M", "--flag"), 1'500'000U);
+  EXPECT_EQ(parse_quantity("3B", "--flag"), 3'000'000'000U);
+  EXPECT_EQ(parse_quantity("3.085938688B", "--flag"), 3'085'938'688U);
+  for (const char* wrong : {"", "0", "-3", "3X", "B", "1e30", "nan", "inf", "99999T", "3 B", "0.1"}) {
+    expect_refused([](const char* text) { parse_quantity(text, "--flag"); }, wrong);
+  }
+}
+
+TEST(Values, DurationsHaveUnits) {
+  EXPECT_EQ(parse_duration("60s", "--flag"), 60 * kSecondNs);
+  EXPECT_EQ(parse_duration("60", "--flag"), 60 * kSecondNs);
+  EXPECT_EQ(parse_duration("500ms", "--flag"), kSecondNs / 2);
+  EXPECT_EQ(parse_duration("2m", "--flag"), 120 * kSecondNs);
+  for (const char* wrong : {"", "0s", "-1s", "s", "1d", "25h", "1s2"}) {
+    expect_refused([](const char* text) { parse_duration(text, "--flag"); }, wrong);
+  }
+}
+
+TEST(Values, CountsAndIntegersKeepTheirBounds) {
+  EXPECT_EQ(parse_counts("1,2,4", "--flag"), (std::vector<int>{1, 2, 4}));
+  EXPECT_EQ(parse_integer("7", 0, 7, "--flag"), 7);
+  for (const char* wrong : {"", "1,", "0", "1,a", "-1", "99999999999999"}) {
+    expect_refused([](const char* text) { parse_counts(text, "--flag"); }, wrong);
+  }
+  expect_refused([](const char* text) { parse_integer(text, 0, 7, "--flag"); }, "8");
+}
+
+TEST(Values, PrintTheDigitsThatMatter) {
+  EXPECT_EQ(print_quantity(3'085'938'688), "3.09B");
+  EXPECT_EQ(print_quantity(1000), "1000");
+  EXPECT_EQ(print_bytes(std::uint64_t{256} << 30), "256 GiB");
+  EXPECT_EQ(print_bytes(12), "12 bytes");
+  EXPECT_EQ(print_duration(1'520'000'000), "1.52 s");
+  EXPECT_EQ(print_duration(12'340'000), "12.3 ms");
+  EXPECT_EQ(print_duration(840'000), "840.0 us");
+}
+
+TEST(CommandLine, IsQuotedAsAShellWouldNeedIt) {
+  EXPECT_EQ(shell_quoted("plan.json"), "plan.json");
+  EXPECT_EQ(shell_quoted(""), "''");
+  EXPECT_EQ(shell_quoted("two words"), "'two words'");
+  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_quoted("$(rm)"), "'$(rm)'");
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,91 @@
+#include "trial/job.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+namespace zf {
+namespace {
+
+struct Ran {
+  JobEnd end;
+  std::vector<std::string> lines;
+};
+
+Ran run(
+    const std::string& script, Nanoseconds limit_ns = 20 * kSecondNs,
+    const std::function<bool()>& stop = [] { return false; }) {
+  Ran ran;
+  ran.end = run_job({"sh", "-c", script}, now_ns() + limit_ns, stop,
+                    [&](std::string_view line) { ran.lines.emplace_back(line); });
+  return ran;
+}
+
+bool is_alive(pid_t pid) { return ::kill(pid, 0) == 0; }
+
+/// Killed processes of a group are collected by init, some time later.
+bool ends_soon(pid_t pid) {
+  for (int i = 0; i < 500 && is_alive(pid); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return !is_alive(pid);
+}
+
+TEST(Job, BothStreamsInLinesAndTheStatus) {
+  const Ran ran = run("echo one; echo two >&2; printf 'a\\rb'; exit 3");
+  EXPECT_EQ(ran.lines, (std::vector<std::string>{"one", "two", "a", "b"}));
+  EXPECT_EQ(ran.end.why, JobEnd::Why::ended);
+  EXPECT_EQ(ran.end.ending.exit_status, 3);
+}
+
+TEST(Job, ALineIsOneLineHoweverLong) {
+  const Ran ran = run("head -c 1000000 /dev/zero | tr '\\0' x; echo tail; echo next");
+  ASSERT_EQ(ran.lines.size(), 2U);
+  EXPECT_EQ(ran.lines[0], std::string(1 << 16, 'x'));
+  EXPECT_EQ(ran.lines[1], "next");
+}
+
+TEST(Job, ItsSignalIsTold) { EXPECT_EQ(run("kill -SEGV $$").end.ending.signal, SIGSEGV); }
+
+TEST(Job, WhatCannotBeStartedSaysWhy) {
+  std::string said;
+  const JobEnd end = run_job(
+      {"/no/such/program"}, now_ns() + kSecondNs, [] { return false; },
+      [&](std::string_view line) { said = line; });
+  EXPECT_EQ(end.ending.exit_status, 127);
+  EXPECT_EQ(said, "/no/such/program: No such file or directory");
+}
+
+TEST(Job, StandardInputIsEmpty) { EXPECT_EQ(run("cat; echo end").lines, std::vector<std::string>{"end"}); }
+
+TEST(Job, TheDeadlineEndsItAndItsChildren) {
+  const Ran ran = run("sleep 60 & echo $!; wait", kSecondNs / 5);
+  EXPECT_EQ(ran.end.why, JobEnd::Why::late);
+  ASSERT_EQ(ran.lines.size(), 1U);
+  EXPECT_TRUE(ends_soon(std::stoi(ran.lines[0])));
+}
+
+TEST(Job, OneThatIgnoresSigtermIsKilled) {
+  const Ran ran = run("trap '' TERM; while :; do sleep 0.1; done", kSecondNs / 5);
+  EXPECT_EQ(ran.end.ending.signal, SIGKILL);
+}
+
+TEST(Job, StoppedWhenAsked) {
+  int asked = 0;
+  EXPECT_EQ(run("sleep 60", 20 * kSecondNs, [&] { return ++asked > 1; }).end.why, JobEnd::Why::stopped);
+}
+
+TEST(Job, WhatItLeftRunningIsKilled) {
+  const Ran ran = run("sleep 60 & echo $!");
+  EXPECT_EQ(ran.end.why, JobEnd::Why::ended);
+  ASSERT_EQ(ran.lines.size(), 1U);
+  EXPECT_TRUE(ends_soon(std::stoi(ran.lines[0])));
+}
+
+TEST(Job, OneThatClosesItsOutputIsStillWaitedFor) {
+  EXPECT_EQ(run("exec >&- 2>&-; sleep 0.3; exit 7").end.ending.exit_status, 7);
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,176 @@
+#include "trial/trial.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+
+namespace zf {
+namespace {
+
+Home home_of(int cores) {
+  Home home;
+  for (int i = 0; i < cores; ++i) home.cores.push_back({CpuSet{Pu{i}}, Node{0}, 0, 0});
+  home.mems = NodeSet{Node{0}};
+  return home;
+}
+
+CandidateEvidence measured(int id, int pool, Nanoseconds period) {
+  CandidateEvidence candidate;
+  candidate.id = id;
+  candidate.pool_cores = candidate.pool_threads = pool;
+  candidate.period_ns_median = period;
+  return candidate;
+}
+
+std::vector<std::string> labels(const std::vector<TrialSplit>& splits) {
+  std::vector<std::string> names;
+  for (const TrialSplit& split : splits) names.push_back(split.split.label);
+  return names;
+}
+
+TEST(TrialSplits, TheBestAndTheControlsEachBindingOnce) {
+  Evidence evidence;
+  evidence.candidates = {measured(0, 1, 900), measured(1, 3, 500), measured(2, 4, 510), measured(3, 5, 600)};
+  evidence.candidates.push_back(measured(4, 8, 100));
+  evidence.candidates.back().control = Control::unbound;
+  const auto splits = trial_splits(evidence, {home_of(8)}, 2);
+  // Half and half is the same binding as a pool of 4, which is there already.
+  EXPECT_EQ(labels(splits),
+            (std::vector<std::string>{"pool 3, compact", "pool 4, compact", "two reserved", "unbound"}));
+  EXPECT_EQ(splits[0].evidence_id, 1);
+  EXPECT_EQ(splits[2].evidence_id, -1);
+  EXPECT_EQ(splits[3].evidence_id, 4);
+}
+
+TEST(TrialSplits, WithoutEvidenceTheControls) {
+  EXPECT_EQ(labels(trial_splits({}, {home_of(8)}, 3)),
+            (std::vector<std::string>{"half and half", "two reserved", "unbound"}));
+}
+
+TEST(TrialSplits, SiblingsAndIdleCoresComeBack) {
+  Home home;
+  for (int i = 0; i < 8; ++i) home.cores.push_back({CpuSet{Pu{i}, Pu{i + 8}}, Node{0}, 0, 0});
+  home.mems = NodeSet{Node{0}};
+  Evidence evidence;
+  evidence.candidates = {measured(0, 3, 500)};
+  evidence.candidates[0].pool_threads = 6;
+  evidence.candidates[0].reserved_cores = 2;
+  evidence.candidates[0].idle_cores = 3;
+  const auto splits = trial_splits(evidence, {home}, 1);
+  const RankSplit& rank = splits.front().split.ranks.front();
+  EXPECT_EQ(rank.pool.size(), 6U);
+  EXPECT_EQ(rank.reserved_cores, 2);
+  EXPECT_EQ(rank.idle_cores, 3);
+}
+
+TEST(TrialMetric, FindsTheNumberOfItsGroupOrOfAllOfIt) {
+  EXPECT_EQ(Metric("step: ([0-9.]+) ms").match_in("[7] step: 12.5 ms, loss 3"), "12.5");
+  EXPECT_EQ(Metric("[0-9]+").match_in("took 17 s"), "17");
+  EXPECT_EQ(Metric("loss.*?([0-9.]+)").match_in("loss 1.5 time 2.5"), "1.5");
+  EXPECT_EQ(Metric("\\btime: (\\d+)").match_in("x time: 15 ms"), "15");
+  EXPECT_EQ(Metric("time=(.*)").match_in("no number"), std::nullopt);
+  EXPECT_EQ(metric_value("1.5e-3"), 1.5e-3);
+  for (const char* const none : {"", "nan", "inf", "3s", "-1", "0"}) {
+    EXPECT_EQ(metric_value(none), std::nullopt) << none;
+  }
+}
+
+TEST(TrialMetric, LooksAtTheBeginningOfALine) {
+  EXPECT_EQ(Metric("(x+)").match_in(std::string(1 << 20, 'x')).value_or("").size(), kMetricColumns);
+}
+
+TEST(TrialMetric, WhatIsNoMetricIsRefused) {
+  std::string deep;
+  for (int i = 0; i < 20000; ++i) deep += "(?:";
+  for (const std::string& pattern : {std::string("("), std::string("(a)(b)"), std::string("["), deep}) {
+    try {
+      const Metric metric{pattern};
+      ADD_FAILURE() << pattern;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::usage);
+      EXPECT_NE(std::string(error.what()).find("--metric"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(TrialWarmup, AFifthAtLeastOneNeverAll) {
+  EXPECT_EQ(warmup_of(0, {}), 0U);
+  EXPECT_EQ(warmup_of(1, {}), 0U);
+  EXPECT_EQ(warmup_of(2, {}), 1U);
+  EXPECT_EQ(warmup_of(50, {}), 10U);
+  EXPECT_EQ(warmup_of(50, 3), 3U);
+  EXPECT_EQ(warmup_of(50, 0), 0U);
+  EXPECT_EQ(warmup_of(50, 80), 49U);
+}
+
+Trial trial_of(std::vector<TrialCandidate> candidates) {
+  Trial trial;
+  trial.candidates = std::move(candidates);
+  return trial;
+}
+
+TEST(TrialJudge, TheFastestWins) {
+  Trial trial = trial_of({{"pool 3", Control::none, 3, 0, {{100}, {101}}},
+                          {"pool 6", Control::none, 6, 0, {{80}, {81}}},
+                          {"pool 8", Control::none, 8, 0, {{90}, {91}}}});
+  const std::string reason = judge(trial);
+  EXPECT_EQ(trial.winner, 1);
+  EXPECT_EQ(trial.candidates[1].median, 80.5);
+  EXPECT_NE(reason.find("80.5 with pool 6"), std::string::npos) << reason;
+}
+
+/// Five values around `middle`, all within a thousandth.
+std::vector<double> run_at(double middle) {
+  return {middle * 0.9995, middle * 0.9999, middle, middle * 1.0001, middle * 1.0005};
+}
+
+TEST(TrialJudge, ATieGoesToTheSmallerPool) {
+  Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80)}},
+                          {"pool 3", Control::none, 3, 0, {run_at(81), run_at(81)}}});
+  EXPECT_NE(judge(trial).find("a tie"), std::string::npos);
+  EXPECT_EQ(trial.winner, 1);
+}
+
+TEST(TrialJudge, DriftThatHitsAllAlikeIsNoNoise) {
+  // From run to run all take 10 % longer; within each, the smaller pool takes 5 % more.
+  Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(88), run_at(97)}},
+                          {"pool 3", Control::none, 3, 0, {run_at(84), run_at(92.4), run_at(101.85)}}});
+  judge(trial);
+  EXPECT_EQ(trial.winner, 0);
+  EXPECT_LT(noise_of(trial), 0.001);
+}
+
+TEST(TrialJudge, RunsThatDisagreeWidenTheTie) {
+  // Now the one is ahead by 8 %, now the other by 4 %.
+  Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80), run_at(84)}},
+                          {"pool 3", Control::none, 3, 0, {run_at(86), run_at(77), run_at(84)}}});
+  EXPECT_GT(noise_of(trial), 0.05);
+  EXPECT_NE(judge(trial).find("pool 3, a tie"), std::string::npos);
+  EXPECT_EQ(trial.winner, 1);
+}
+
+TEST(TrialJudge, WhereNothingBeatsTheNoiseHalfAndHalfIsConservative) {
+  Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80), run_at(84)}},
+                          {"half and half", Control::half, 8, 0, {run_at(86), run_at(77), run_at(84)}},
+                          {"pool 1", Control::none, 1, 0, {run_at(120), run_at(120), run_at(120)}}});
+  EXPECT_NE(judge(trial).find("half and half, the conservative plan"), std::string::npos);
+  EXPECT_EQ(trial.winner, 1);
+}
+
+TEST(TrialJudge, ThroughputIsBetterWhenHigher) {
+  Trial trial = trial_of({{"pool 3", Control::none, 3, 0, {{100}}}, {"pool 6", Control::none, 6, 0, {{80}}}});
+  trial.higher_is_better = true;
+  judge(trial);
+  EXPECT_EQ(trial.winner, 0);
+}
+
+TEST(TrialJudge, UnboundCannotWinAndIsOwnedUpTo) {
+  Trial trial = trial_of(
+      {{"unbound", Control::unbound, 8, 0, {run_at(50)}}, {"pool 3", Control::none, 3, 0, {run_at(80)}}});
+  const std::string reason = judge(trial);
+  EXPECT_EQ(trial.winner, 1);
+  EXPECT_NE(reason.find("unbound was better still, 50"), std::string::npos) << reason;
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,148 @@
+#include "commands/cli.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cxxopts.hpp>
+
+#include "base/error.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+cxxopts::Options cxxopts_of(const CommandSpec& spec) {
+  cxxopts::Options options("zf-tune", "");
+  options.add_options()("h,help", "print this help");
+  for (const OptionSpec& option : spec.options) {
+    const std::string names =
+        option.letter != 0 ? fmt::format("{},{}", option.letter, option.name) : option.name;
+    if (option.value.empty()) {
+      options.add_options()(names, option.help);
+    } else {
+      options.add_options()(names, option.help, cxxopts::value<std::string>(), option.value);
+    }
+  }
+  options.add_options()("positional", "", cxxopts::value<std::vector<std::string>>());
+  options.parse_positional("positional");
+  return options;
+}
+
+bool takes_value(const CommandSpec& spec, const std::string& word) {
+  return std::any_of(spec.options.begin(), spec.options.end(), [&](const OptionSpec& option) {
+    const bool named =
+        word == "--" + option.name || (option.letter != 0 && word == std::string{'-', option.letter});
+    return named && !option.value.empty();
+  });
+}
+
+/// Where the options end and a wrapped command begins: at "--", or at the first word that is neither an
+/// option nor an option's value.
+std::size_t end_of_options(const CommandSpec& spec, const std::vector<std::string>& words) {
+  std::size_t at = 0;
+  while (at < words.size() && words[at] != "--" && words[at].starts_with('-')) {
+    at += takes_value(spec, words[at]) ? 2 : 1;
+  }
+  return std::min(at, words.size());
+}
+
+std::string where(const Arguments& arguments, const std::string& option) {
+  return fmt::format("zf-tune {}: --{}", arguments.command, option);
+}
+
+}  // namespace
+
+std::optional<std::string> Arguments::text(const std::string& option) const {
+  const auto it = options.find(option);
+  return it == options.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::optional<int> Arguments::integer(const std::string& option, int low, int high) const {
+  const auto given = text(option);
+  if (!given) return std::nullopt;
+  return parse_integer(*given, low, high, where(*this, option));
+}
+
+Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string>& words) {
+  Arguments arguments;
+  arguments.command = spec.name;
+  const std::size_t end = spec.wraps_command ? end_of_options(spec, words) : words.size();
+  std::vector<const char*> argv{"zf-tune"};
+  for (std::size_t i = 0; i < end; ++i) argv.push_back(words[i].c_str());
+  for (std::size_t i = end; i < words.size(); ++i) {
+    if (i > end || words[i] != "--") arguments.wrapped.push_back(words[i]);
+  }
+
+  const std::string see = fmt::format("see zf-tune {} --help", spec.name);
+  try {
+    const auto result = cxxopts_of(spec).parse(static_cast<int>(argv.size()), argv.data());
+    arguments.help = result.count("help") > 0;
+    for (const OptionSpec& option : spec.options) {
+      if (result.count(option.name) == 0) continue;
+      arguments.options[option.name] = option.value.empty() ? "true" : result[option.name].as<std::string>();
+    }
+    if (result.count("positional") > 0) {
+      arguments.positionals = result["positional"].as<std::vector<std::string>>();
+    }
+  } catch (const cxxopts::exceptions::exception& error) {
+    std::string complaint = error.what();
+    std::replace(complaint.begin(), complaint.end(), '\n', ' ');
+    throw Error(Exit::usage, fmt::format("zf-tune {}: {}", spec.name, complaint), see);
+  }
+  if (arguments.positionals.size() > spec.positionals) {
+    throw Error(Exit::usage,
+                fmt::format("zf-tune {}: \"{}\" is one argument too many", spec.name,
+                            arguments.positionals[spec.positionals]),
+                see);
+  }
+  return arguments;
+}
+
+std::string help_of(const CommandSpec& spec) {
+  std::string text = fmt::format("Usage: zf-tune {}\n\n{}\n\nOptions:\n", spec.synopsis, spec.summary);
+  const auto add = [&](const std::string& names, const std::string& help) {
+    constexpr std::size_t kColumn = 26;
+    constexpr std::size_t kWidth = 100;
+    std::string line = "  " + names;
+    line.resize(std::max(line.size() + 2, kColumn), ' ');
+    std::size_t used = line.size();
+    for (std::size_t at = 0; at < help.size();) {
+      const std::size_t end = std::min(help.find(' ', at), help.size());
+      if (used + (end - at) > kWidth) {
+        line.erase(line.find_last_not_of(' ') + 1);
+        line += "\n" + std::string(kColumn, ' ');
+        used = kColumn;
+      }
+      line += help.substr(at, end - at) + " ";
+      used += end - at + 1;
+      at = end + 1;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  };
+  for (const OptionSpec& option : spec.options) {
+    const std::string letter = option.letter != 0 ? fmt::format("-{}, ", option.letter) : "    ";
+    add(fmt::format("{}--{}{}{}", letter, option.name, option.value.empty() ? "" : " ", option.value),
+        option.help);
+  }
+  add("-h, --help", "print this help");
+  return text;
+}
+
+std::vector<OptionSpec> machine_options() {
+  return {
+      {"topology", 0, "FILE|TEXT",
+       "another machine: an hwloc XML file or a synthetic description (e.g. \"pack:2 [numa] core:8 pu:2\")"},
+      {"sysroot", 0, "DIR", "another machine: a folder that holds its /proc and /sys (default: /)"},
+      {"allowed", 0, "LIST", "use these CPUs only, OS indexes (e.g. 0,4-11; default: all that are allowed)"},
+      {"mems", 0, "LIST",
+       "use memory of these NUMA nodes only, also of HBM or CXL (e.g. 0; default: all that are allowed)"},
+  };
+}
+
+std::vector<OptionSpec> with_machine_options(std::vector<OptionSpec> specific) {
+  for (OptionSpec& option : machine_options()) specific.push_back(std::move(option));
+  return specific;
+}
+
+}  // namespace zf

@@ -1,0 +1,80 @@
+#include "commands/output.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/error.hpp"
+#include "base/say.hpp"
+#include "os/file.hpp"
+#include "plan/plan_json.hpp"
+#include "report/report.hpp"
+
+namespace zf {
+
+void need_writable(const std::filesystem::path& path, std::string_view flag) {
+  if (path.empty()) throw Error(Exit::usage, fmt::format("{}: the name is empty", flag), "name a file");
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::status_known(status)) {
+    throw Error(Exit::usage, fmt::format("{} {}: {}", flag, path.string(), error.message()),
+                "name a file that can be made");
+  }
+  if (std::filesystem::is_directory(status)) {
+    throw Error(Exit::usage, fmt::format("{} {}: is a folder", flag, path.string()), "name a file in it");
+  }
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw Error(Exit::usage,
+                fmt::format("{} {}: is no regular file (a FIFO or a device)", flag, path.string()),
+                flag == "-o" ? "name a file, or - for standard output" : "name a file");
+  }
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    throw Error(Exit::usage,
+                fmt::format("{} {}: {}: {}", flag, path.string(), folder.string(), errno_text(errno)),
+                "name a file in a folder that you may write to");
+  }
+}
+
+PlanOutput::PlanOutput(const Arguments& arguments)
+    : target_(arguments.text("output").value_or("plan.json")), quiet_(arguments.has("quiet")) {
+  if (target_ != "-") need_writable(target_, "-o");
+}
+
+void PlanOutput::write(const Plan& plan) const {
+  if (target_ == "-") {
+    const std::string text = print_plan(plan);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+      throw Error(Exit::runtime_error, fmt::format("standard output: {}", errno_text(errno)));
+    }
+    return;
+  }
+  save_plan(plan, target_);
+  if (!quiet_) say("wrote {}\n", target_);
+}
+
+OptionSpec report_option() {
+  return {"report", 0, "FILE",
+          "also write the plan and its evidence as a page for a browser (e.g. report.html)"};
+}
+
+ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::path& plan)
+    : quiet_(arguments.has("quiet")) {
+  const auto text = arguments.text("report");
+  if (!text) return;
+  path_ = *text;
+  need_writable(*path_, "--report");
+  if (path_->lexically_normal() == plan.lexically_normal()) {
+    throw Error(Exit::usage, fmt::format("--report {}: is where the plan is", *text), "name another file");
+  }
+}
+
+void ReportOutput::write(const Plan& plan, const Topology* topology) const {
+  if (!path_) return;
+  write_text_file_atomically(*path_, report_of(plan, topology));
+  if (!quiet_) say("wrote {}\n", path_->string());
+}
+
+}  // namespace zf

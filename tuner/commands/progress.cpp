@@ -1,0 +1,76 @@
+#include "commands/progress.hpp"
+
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/say.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+constexpr std::size_t kUsualWidth = 80;
+
+const char* name_of(SweepPhase phase) {
+  switch (phase) {
+    case SweepPhase::narrow:
+      return "narrow";
+    case SweepPhase::settle:
+      return "settle";
+    case SweepPhase::look:
+      break;
+  }
+  return "look";
+}
+
+std::size_t terminal_width() {
+  winsize size = {};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsualWidth;
+  return size.ws_col;
+}
+
+std::string best_so_far(const SweepProgress& progress) {
+  return fmt::format("best {}: {}, spread {:.1f} %", progress.best->label,
+                     print_duration(progress.best->period_ns_median), 100 * progress.best->period_spread);
+}
+
+double seconds(Nanoseconds ns) { return static_cast<double>(ns) / static_cast<double>(kSecondNs); }
+
+}  // namespace
+
+std::string progress_line(const SweepProgress& progress, std::size_t width) {
+  const Nanoseconds left = std::max<Nanoseconds>(0, progress.budget_ns - progress.elapsed_ns);
+  std::string line =
+      fmt::format("{} {}/{}: {} | {} | at most {:.0f} s left", name_of(progress.phase), progress.visit,
+                  progress.round_size, progress.visited->label, best_so_far(progress), seconds(left));
+  if (width != 0 && line.size() > width) line.resize(width);
+  return line;
+}
+
+ProgressDisplay::ProgressDisplay(bool quiet)
+    : mode_(quiet                          ? Mode::silent
+            : ::isatty(STDERR_FILENO) == 1 ? Mode::live
+                                           : Mode::plain) {
+  if (mode_ == Mode::live) say("measuring the first split…");
+}
+
+ProgressDisplay::~ProgressDisplay() {
+  if (mode_ == Mode::live) say("\r\x1b[K");
+}
+
+void ProgressDisplay::show(const SweepProgress& progress) const {
+  if (mode_ == Mode::live) {
+    // One column less: a line that fills the last one would scroll.
+    say("\r\x1b[K{}", progress_line(progress, terminal_width() - 1));
+  } else if (mode_ == Mode::plain && progress.visit == progress.round_size) {
+    say("[{:>5.1f} s] round {}, {} {}: {}; differences known to {:.1f} %\n", seconds(progress.elapsed_ns),
+        progress.round + 1, name_of(progress.phase),
+        progress.round_size == 1 ? "one split" : fmt::format("{} splits", progress.round_size),
+        best_so_far(progress), 100 * progress.evidence->accuracy_reached);
+  }
+}
+
+}  // namespace zf

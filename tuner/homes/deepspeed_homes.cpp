@@ -1,0 +1,152 @@
+// DeepSpeed 0.19.6: the launcher cuts an ascending list of CPUs into equal runs, one per local rank
+// (utils/numa.py); ZenFlow cuts each rank's run into training, then optimizer, by one fraction for all ranks
+// (zenflow_utils.py); SuperOffload does the same with the fraction of the other side (superoffload_utils.py).
+#include "homes/deepspeed_homes.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+#include "homes/split.hpp"
+
+namespace zf {
+namespace {
+
+/// What DeepSpeed keeps of the allowed CPUs: see why_not_deepspeed().
+CpuSet usable_cpus(const Topology& topology, const CpuSet& allowed, int ranks) {
+  if (ranks > 1) return allowed;
+  CpuSet low;
+  for (const Pu pu : allowed) {
+    if (pu.os_index < static_cast<int>(topology.cores.size())) low.insert(pu);
+  }
+  return low;
+}
+
+/// By their first PU, each with no PU above the next one's first. Their L3 and kind are forgotten.
+std::vector<HomeCore> ascending_cores(const Topology& topology, const CpuSet& cpus, int ranks) {
+  std::vector<HomeCore> cores;
+  for (const Core& core : topology.cores) {
+    const CpuSet own = core.cpus & cpus;
+    if (!own.empty()) cores.push_back({own, core.node, -1, 0});
+  }
+  std::sort(cores.begin(), cores.end(),
+            [](const HomeCore& a, const HomeCore& b) { return a.cpus.first() < b.cpus.first(); });
+  const bool interleaved =
+      std::adjacent_find(cores.begin(), cores.end(), [](const HomeCore& a, const HomeCore& b) {
+        return a.cpus.last() > b.cpus.first();
+      }) != cores.end();
+  const bool unequal =
+      std::adjacent_find(cores.begin(), cores.end(), [](const HomeCore& a, const HomeCore& b) {
+        return a.cpus.size() != b.cpus.size();
+      }) != cores.end();
+  if (interleaved || (unequal && ranks > 1)) {
+    for (HomeCore& core : cores) core.cpus = {core.cpus.first()};
+  }
+  return cores;
+}
+
+bool in_one_node(const HomeCore* first, std::size_t count) {
+  return std::all_of(first, first + count, [&](const HomeCore& core) { return core.node == first->node; });
+}
+
+CpuSet cpus_of(const RankBinding& rank) { return rank.training.cpus | rank.optimizer.cpus; }
+
+/// Of one rank alone: DeepSpeed's training side is the lowest CPUs.
+std::optional<std::string> not_a_prefix(const RankBinding& rank) {
+  if (rank.shared || rank.training.cpus.last() < rank.optimizer.cpus.first()) return std::nullopt;
+  return fmt::format(
+      "rank {} trains on {} and optimizes on {}: DeepSpeed trains on the lowest CPUs of a rank", rank.rank,
+      print(rank.training.cpus), print(rank.optimizer.cpus));
+}
+
+}  // namespace
+
+std::optional<std::string> why_not_deepspeed(const std::vector<RankBinding>& ranks, int machine_cores) {
+  const RankBinding& first = ranks.front();
+  for (const RankBinding& rank : ranks) {
+    if (auto why = not_a_prefix(rank)) return why;
+    if (rank.training.cpus.size() != first.training.cpus.size() ||
+        cpus_of(rank).size() != cpus_of(first).size()) {
+      return fmt::format(
+          "rank {} has {} CPUs, {} of them for training, and rank {} has {} and {}: DeepSpeed gives every "
+          "rank as many",
+          first.rank, cpus_of(first).size(), first.training.cpus.size(), rank.rank, cpus_of(rank).size(),
+          rank.training.cpus.size());
+    }
+    if (rank.rank == first.rank) continue;
+    const RankBinding& before = ranks[static_cast<std::size_t>(rank.rank - 1)];
+    if (cpus_of(before).last() < cpus_of(rank).first()) continue;
+    return fmt::format("ranks {} and {} interleave ({}, {}): DeepSpeed cuts one ascending list into runs",
+                       before.rank, rank.rank, print(cpus_of(before)), print(cpus_of(rank)));
+  }
+  if (ranks.size() == 1 && cpus_of(first).last().os_index >= machine_cores) {
+    return fmt::format(
+        "the only rank has CPU {}: where all ranks have one mask, DeepSpeed drops CPU numbers from {} on, "
+        "the number "
+        "of cores",
+        cpus_of(first).last().os_index, machine_cores);
+  }
+  return std::nullopt;
+}
+
+std::vector<Home> deepspeed_homes(const Topology& topology, const Allowed& allowed, int ranks) {
+  assert(ranks > 0);
+  const auto cores = ascending_cores(topology, usable_cpus(topology, allowed.cpus, ranks), ranks);
+  const auto count = static_cast<std::size_t>(ranks);
+  if (cores.size() < count) {
+    throw Error(
+        Exit::infeasible,
+        fmt::format("{} ranks need as many cores, and DeepSpeed can be told of {} of CPUs {}{}", ranks,
+                    cores.size(), print(allowed.cpus),
+                    ranks == 1 ? fmt::format(" (a single rank's numbers end below {}, the number of cores)",
+                                             topology.cores.size())
+                               : ""),
+        "leave --for deepspeed out and start with zf-tune exec, or allow other CPUs");
+  }
+  const std::size_t each = cores.size() / count;
+  std::size_t spare = cores.size() - each * count;
+  std::vector<Home> homes;
+  const HomeCore* next = cores.data();
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (std::size_t skip = 0; skip <= spare; ++skip) {
+      if (!in_one_node(next + skip, each)) continue;
+      next += skip;
+      spare -= skip;
+      break;
+    }
+    Home home;
+    home.cores.assign(next, next + each);
+    home.shared = each < 2;
+    home.mems = mems_of(home, topology, allowed.mems);
+    homes.push_back(std::move(home));
+    next += each;
+  }
+  return homes;
+}
+
+std::string deepspeed_objection(const Split& split, const Topology& topology) {
+  std::vector<RankBinding> bindings;
+  for (const RankSplit& rank : split.ranks) {
+    if (rank.unbound) return "nobody is bound";
+    bindings.push_back(binding_of_split(static_cast<int>(bindings.size()), rank));
+  }
+  return why_not_deepspeed(bindings, static_cast<int>(topology.cores.size())).value_or("");
+}
+
+std::string restriction_in_words(const std::vector<Home>& homes, const Allowed& allowed) {
+  CpuSet used;
+  for (const Home& home : homes) used |= home.cpus();
+  const CpuSet unused = allowed.cpus - used;
+  const auto torn = std::count_if(homes.begin(), homes.end(), [](const Home& home) {
+    return !in_one_node(home.cores.data(), home.cores.size());
+  });
+  std::string words = unused.empty() ? "every allowed CPU is in a home"
+                                     : fmt::format("CPUs {} are in no home", print(unused));
+  if (torn > 0) words += fmt::format(", {} of {} ranks on several NUMA nodes", torn, homes.size());
+  return words;
+}
+
+}  // namespace zf

@@ -1,0 +1,164 @@
+#include "homes/split.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+
+#include "plan/reserved_perc.hpp"
+
+namespace zf {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+int core_count(const Home& home) { return static_cast<int>(home.cores.size()); }
+
+/// Indexes of a home's cores in the order in which a pool takes them. Always from an end, so that the others
+/// are the beginning of the home (compact) or of each of its L3 groups (spread).
+std::vector<int> pool_order(const Home& home, Placement placement) {
+  std::vector<int> order;
+  if (placement == Placement::compact) {
+    for (int core = core_count(home) - 1; core >= 0; --core) order.push_back(core);
+    return order;
+  }
+  std::map<int, std::vector<int>> by_l3;
+  for (int core = 0; core < core_count(home); ++core) by_l3[home.cores[at(core)].l3].push_back(core);
+  std::vector<std::vector<int>> groups;
+  for (const auto& [l3, cores] : by_l3) groups.push_back(cores);
+  // Highest last core first: the first round then starts where a compact pool starts.
+  std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.back() > b.back(); });
+  while (order.size() < home.cores.size()) {
+    for (std::vector<int>& group : groups) {
+      if (group.empty()) continue;
+      order.push_back(group.back());
+      group.pop_back();
+    }
+  }
+  return order;
+}
+
+/// Which cores of a home run the pool: `count` of them, by placement, those of `kind` first.
+std::vector<bool> pool_members(const Home& home, int count, Placement placement, std::optional<int> kind) {
+  std::vector<int> order = pool_order(home, placement);
+  if (kind) {
+    std::stable_partition(order.begin(), order.end(),
+                          [&](int core) { return home.cores[at(core)].kind == *kind; });
+  }
+  std::vector<bool> member(home.cores.size());
+  for (int i = 0; i < count; ++i) member[at(order[at(i)])] = true;
+  return member;
+}
+
+/// Cores of a home that run the pool; a control has its own idea. At least one core is left to training.
+int pool_cores_of(const SplitShape& shape, int cores) {
+  int pool = shape.pool_cores;
+  if (shape.control == Control::half) pool = cores / 2;  // DeepSpeed rounds training's half up
+  if (shape.control == Control::two_reserved) pool = cores - 2;
+  return std::clamp(pool, 1, cores - 1);
+}
+
+RankSplit unbound_home(const Home& home, const CpuSet& everything, const NodeSet& mems) {
+  RankSplit split;
+  split.training = split.optimizer = everything;
+  for (const HomeCore& core : home.cores) split.pool.push_back(core.cpus.first());
+  split.reserved_cores = split.pool_cores = core_count(home);
+  split.mems = mems;
+  split.gpu = home.gpu;
+  split.unbound = true;
+  return split;
+}
+
+std::string label_of(const SplitShape& shape) {
+  switch (shape.control) {
+    case Control::unbound:
+      return "unbound";
+    case Control::half:
+      return "half and half";
+    case Control::two_reserved:
+      return "two reserved";
+    case Control::none:
+      break;
+  }
+  std::string label = fmt::format("pool {}, {}", shape.pool_cores,
+                                  shape.placement == Placement::compact ? "compact" : "spread");
+  if (shape.pool_pus_per_core != 1) label += ", all siblings";
+  if (shape.pool_kind) label += fmt::format(", kind {}", *shape.pool_kind);
+  if (shape.reserved_cores != 0) label += fmt::format(", {} reserved", shape.reserved_cores);
+  return label;
+}
+
+}  // namespace
+
+RankSplit split_home(const Home& home, const SplitShape& shape) {
+  assert(!home.cores.empty() && shape.control != Control::unbound);
+  RankSplit split;
+  split.mems = home.mems;
+  split.shared = home.shared;
+  split.gpu = home.gpu;
+  if (home.shared) {
+    split.training = split.optimizer = home.cpus();
+    split.pool.assign(split.optimizer.begin(), split.optimizer.end());
+    split.pool_cores = core_count(home);
+    return split;
+  }
+
+  split.pool_cores = pool_cores_of(shape, core_count(home));
+  const int left = core_count(home) - split.pool_cores;
+  const int wanted = shape.reserved_cores == 0 ? left : std::min(left, shape.reserved_cores);
+  split.idle_cores = left - wanted;
+  const std::vector<bool> member = pool_members(home, split.pool_cores, shape.placement, shape.pool_kind);
+  std::vector<Pu> training;
+  for (std::size_t core = 0; core < home.cores.size(); ++core) {
+    const CpuSet& pus = home.cores[core].cpus;
+    if (!member[core]) {
+      if (split.reserved_cores == wanted) continue;
+      training.insert(training.end(), pus.begin(), pus.end());
+      ++split.reserved_cores;
+      continue;
+    }
+    // Siblings that the pool leaves out stay idle: beside a pool thread they would slow it down.
+    const int siblings = static_cast<int>(pus.size());
+    const int wished = home.at_quota ? 1 : shape.pool_pus_per_core;
+    const int threads = wished == 0 ? siblings : std::min(siblings, wished);
+    split.pool.insert(split.pool.end(), pus.begin(), pus.begin() + threads);
+  }
+  split.training = CpuSet(std::move(training));
+  split.optimizer = CpuSet(split.pool);
+  return split;
+}
+
+Split split_of(const std::vector<Home>& homes, const SplitShape& shape) {
+  Split split{shape, label_of(shape), {}};
+  if (shape.control != Control::unbound) {
+    for (const Home& home : homes) split.ranks.push_back(split_home(home, shape));
+    return split;
+  }
+  CpuSet everything;
+  NodeSet mems;
+  for (const Home& home : homes) {
+    everything |= home.cpus();
+    mems |= home.mems;
+  }
+  for (const Home& home : homes) split.ranks.push_back(unbound_home(home, everything, mems));
+  return split;
+}
+
+RankBinding binding_of_split(int rank, const RankSplit& split) {
+  RankBinding binding;
+  binding.rank = rank;
+  binding.gpu = split.gpu;
+  binding.training.cpus = split.training;
+  binding.training.threads = split.shared ? split.pool_cores : split.reserved_cores;
+  binding.optimizer.cpus = split.optimizer;
+  binding.optimizer.mems = split.mems;
+  binding.pt_reserved_cores = split.reserved_cores;
+  // n is what DeepSpeed would count: the CPUs of both sides, without siblings left idle.
+  binding.pt_reserved_cores_perc = reserved_perc(static_cast<int>(split.training.size()),
+                                                 static_cast<int>((split.training | split.optimizer).size()));
+  binding.shared = split.shared;
+  return binding;
+}
+
+}  // namespace zf

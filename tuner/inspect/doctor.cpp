@@ -1,0 +1,88 @@
+#include "inspect/doctor.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace zf {
+namespace {
+
+std::string_view name_of(Severity severity) {
+  switch (severity) {
+    case Severity::note:
+      return "note";
+    case Severity::warning:
+      return "warning";
+    case Severity::severe:
+      return "severe";
+  }
+  return "";
+}
+
+}  // namespace
+
+const std::vector<Check>& checks() {
+  static const std::vector<Check> all{
+      {"system-calls", system_call_findings},
+      {"launcher", launcher_findings},
+      {"late-binding", late_binding_findings},
+      {"openmp", openmp_findings},
+      {"quota", quota_findings},
+      {"busy-cpus", busy_findings},
+      {"interrupts", interrupt_findings},
+      {"governor", governor_findings},
+      {"numa", numa_findings},
+      {"huge-pages", huge_page_findings},
+      {"shared-memory", shared_memory_findings},
+      {"locked-memory", locked_memory_findings},
+      {"swap", swap_findings},
+  };
+  return all;
+}
+
+std::vector<Diagnosis> examine(const Patient& patient) {
+  std::vector<Diagnosis> diagnoses;
+  for (const Check& check : checks()) {
+    for (Finding& finding : check.examine(patient)) diagnoses.push_back({check.name, std::move(finding)});
+  }
+  std::stable_sort(diagnoses.begin(), diagnoses.end(), [](const Diagnosis& a, const Diagnosis& b) {
+    return a.finding.severity > b.finding.severity;
+  });
+  return diagnoses;
+}
+
+CpuSet cpus_of(const Plan& plan) {
+  CpuSet cpus;
+  for (const RankBinding& rank : plan.ranks) cpus |= rank.training.cpus | rank.optimizer.cpus;
+  return cpus;
+}
+
+std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses) {
+  std::string text;
+  for (const Diagnosis& diagnosis : diagnoses) {
+    const Finding& finding = diagnosis.finding;
+    text += fmt::format("{}: {}: {}\n    {}\n", name_of(finding.severity), diagnosis.check, finding.what,
+                        finding.remedy);
+  }
+  const std::size_t count = diagnoses.size();
+  return text + fmt::format(
+                    "{} checks, {}\n", checks().size(),
+                    count == 0 ? "nothing found" : fmt::format("{} finding{}", count, count == 1 ? "" : "s"));
+}
+
+std::string diagnosis_json(const std::vector<Diagnosis>& diagnoses) {
+  nlohmann::ordered_json document{{"checks", nlohmann::ordered_json::array()},
+                                  {"findings", nlohmann::ordered_json::array()}};
+  for (const Check& check : checks()) document["checks"].push_back(check.name);
+  for (const Diagnosis& diagnosis : diagnoses) {
+    document["findings"].push_back({{"check", diagnosis.check},
+                                    {"severity", name_of(diagnosis.finding.severity)},
+                                    {"what", diagnosis.finding.what},
+                                    {"remedy", diagnosis.finding.remedy}});
+  }
+  // A process may be called anything: what is not UTF-8 becomes U+FFFD.
+  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace zf

@@ -1,0 +1,71 @@
+#include "inspect/job_processes.hpp"
+
+#include <charconv>
+#include <set>
+#include <system_error>
+#include <utility>
+
+namespace zf {
+namespace {
+
+/// The rank that exec wrote down. Anything else in ZF_RANK is not from exec.
+std::optional<int> rank_in(const std::optional<Environment>& environment) {
+  const std::string text = environment ? environment->get("ZF_RANK").value_or("") : "";
+  int rank = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, rank);
+  return error == std::errc() && stop == end ? std::optional(rank) : std::nullopt;
+}
+
+/// `environment`: what it was started with.
+std::optional<JobProcess> job_process(const SysRoot& sysroot, int pid, int rank,
+                                      const Environment& environment) {
+  auto process = read_process(sysroot, pid);
+  if (!process) return std::nullopt;
+  const Side side = process->name == "zf-optimizer" ? Side::optimizer : Side::trainer;
+  return JobProcess{std::move(*process), side, rank, environment.get("ZF_PLAN").value_or(""),
+                    memory_by_node(sysroot, pid)};
+}
+
+}  // namespace
+
+bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code error;
+  return a == b || (std::filesystem::equivalent(a, b, error) && !error);
+}
+
+std::vector<JobProcess> processes_below(const SysRoot& sysroot, int pid, std::optional<int> rank) {
+  std::vector<JobProcess> found;
+  std::set<int> family{pid};
+  // Ids are handed out round and round, so that a child may have the lower one: until nobody new is found.
+  for (std::size_t known = 0; known != family.size();) {
+    known = family.size();
+    for (const int id : process_ids(sysroot)) {
+      const auto process = read_process(sysroot, id);
+      if (process && family.contains(process->parent)) family.insert(id);
+    }
+  }
+  for (const int id : family) {
+    const auto environment = environment_of(sysroot, id);
+    const auto own = rank_in(environment);
+    if (!own && !rank) continue;
+    auto process = job_process(sysroot, id, own ? *own : *rank, environment.value_or(Environment()));
+    if (process) found.push_back(std::move(*process));
+  }
+  return found;
+}
+
+std::vector<JobProcess> processes_of_job(const SysRoot& sysroot, const std::optional<std::string>& slurm_job,
+                                         const std::optional<std::filesystem::path>& plan) {
+  std::vector<JobProcess> found;
+  for (const int id : process_ids(sysroot)) {
+    const auto environment = environment_of(sysroot, id);
+    const auto rank = rank_in(environment);
+    if (!rank || (slurm_job && environment->get("SLURM_JOB_ID") != slurm_job)) continue;
+    auto process = job_process(sysroot, id, *rank, *environment);
+    if (process && (!plan || same_file(process->plan, *plan))) found.push_back(std::move(*process));
+  }
+  return found;
+}
+
+}  // namespace zf

@@ -1,0 +1,147 @@
+#include "inspect/processes.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "base/cpu_list.hpp"
+
+namespace zf {
+namespace {
+
+std::optional<int> number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// Names in a folder that are numbers, ascending.
+std::vector<int> numbers_in(const SysRoot& sysroot, const std::string& folder) {
+  std::vector<int> ids;
+  for (const std::string& name : sysroot.list(folder)) {
+    if (const auto id = number(name)) ids.push_back(*id);
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+/// "Name:\tvalue" lines of a status file.
+std::map<std::string, std::string> status_of(const std::string& text) {
+  std::map<std::string, std::string> fields;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto colon = line.find(':');
+    const auto value = line.find_first_not_of(" \t", std::min(colon, line.size() - 1) + 1);
+    if (colon == std::string::npos || value == std::string::npos) continue;
+    fields[line.substr(0, colon)] = line.substr(value);
+  }
+  return fields;
+}
+
+/// Fields 14, 15 and 39 of stat (proc(5)), counted from behind the name, which may hold blanks and brackets.
+void read_times(const std::string& stat, ThreadState& thread) {
+  std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
+  std::string field;
+  for (int n = 3; fields >> field; ++n) {
+    if (n == 14 || n == 15) thread.ticks += static_cast<std::uint64_t>(number(field).value_or(0));
+    if (n == 39) thread.last_cpu = Pu{number(field).value_or(0)};
+  }
+}
+
+}  // namespace
+
+std::vector<int> process_ids(const SysRoot& sysroot) { return numbers_in(sysroot, "/proc"); }
+
+std::optional<ProcessState> read_process(const SysRoot& sysroot, int pid) {
+  ProcessState process;
+  process.pid = pid;
+  for (const int tid : numbers_in(sysroot, fmt::format("/proc/{}/task", pid))) {
+    const std::string folder = fmt::format("/proc/{}/task/{}", pid, tid);
+    const auto status = sysroot.read(folder + "/status");
+    const auto stat = sysroot.read(folder + "/stat");
+    if (!status || !stat) continue;
+    auto fields = status_of(*status);
+    ThreadState thread;
+    thread.tid = tid;
+    thread.name = fields["Name"];
+    thread.cpus = parse_cpu_list(fields["Cpus_allowed_list"], folder + "/status");
+    read_times(*stat, thread);
+    if (tid == pid) {
+      process.parent = number(fields["PPid"]).value_or(0);
+      process.name = thread.name;
+      process.threads.insert(process.threads.begin(), std::move(thread));
+    } else {
+      process.threads.push_back(std::move(thread));
+    }
+  }
+  if (process.threads.empty()) return std::nullopt;
+  return process;
+}
+
+std::optional<Environment> environment_of(const SysRoot& sysroot, int pid) {
+  const auto text = sysroot.read(fmt::format("/proc/{}/environ", pid));
+  if (!text) return std::nullopt;
+  std::map<std::string, std::string> variables;
+  std::istringstream entries(*text);
+  for (std::string entry; std::getline(entries, entry, '\0');) {
+    const auto equals = entry.find('=');
+    if (equals != std::string::npos) variables.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return Environment(std::move(variables));
+}
+
+namespace {
+
+template <class Integer>
+std::optional<Integer> number(std::string_view text) {
+  Integer value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+/// "7f6c prefer:0 anon=12 dirty=12 N0=10 N1=2 kernelpagesize_kB=4"
+void add_line(const std::string& line, MemoryByNode& memory) {
+  std::istringstream words(line);
+  std::string word;
+  bool counts = false;
+  std::uint64_t page_bytes = 4096;
+  MemoryByNode pages;
+  while (words >> word) {
+    const auto equals = word.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string_view name = std::string_view(word).substr(0, equals);
+    const std::string_view value = std::string_view(word).substr(equals + 1);
+    counts = counts || name == "anon" || (name == "file" && value.starts_with("/memfd:"));
+    if (name == "kernelpagesize_kB") page_bytes = number<std::uint64_t>(value).value_or(4) << 10;
+    if (!name.starts_with('N')) continue;
+    const auto node = number<int>(name.substr(1));
+    const auto count = number<std::uint64_t>(value);
+    if (node && count) pages[Node{*node}] += *count;
+  }
+  if (!counts) return;
+  for (const auto& [node, count] : pages) memory[node] += count * page_bytes;
+}
+
+}  // namespace
+
+MemoryByNode memory_of_numa_maps(std::string_view text) {
+  MemoryByNode memory;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) add_line(line, memory);
+  return memory;
+}
+
+std::optional<MemoryByNode> memory_by_node(const SysRoot& sysroot, int pid) {
+  const auto text = sysroot.read(fmt::format("/proc/{}/numa_maps", pid));
+  return text ? std::optional(memory_of_numa_maps(*text)) : std::nullopt;
+}
+
+}  // namespace zf

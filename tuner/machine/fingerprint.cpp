@@ -1,0 +1,101 @@
+#include "machine/fingerprint.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/cpu_list.hpp"
+
+namespace zf {
+namespace {
+
+/// Memory that appears and goes with a GPU's driver (Grace Hopper, POWER9): hwloc's name for it; before the
+/// driver is loaded, its node may be there and hold nothing.
+bool comes_with_a_driver(const NumaNode& node) {
+  return node.is_cpuless() && (node.subtype == "GPUMemory" || node.memory_bytes == 0);
+}
+
+/// One line per fact, in the topology's own order, which does not depend on what is allowed.
+std::string class_text(const Topology& topology) {
+  std::string text = fmt::format("model {}\npackages {}\n", topology.cpu_model, topology.packages);
+  for (const NumaNode& node : topology.nodes) {
+    if (comes_with_a_driver(node)) continue;
+    text += fmt::format("node {} cpus {} {}\n", node.id.os_index, print(node.cpus), node.subtype);
+  }
+  for (const L3Group& group : topology.l3_groups) {
+    text += fmt::format("l3 {} bytes {}\n", print(group.cpus), group.cache_bytes);
+  }
+  for (const Core& core : topology.cores)
+    text += fmt::format("core {} package {}\n", print(core.cpus), core.package);
+  return text;
+}
+
+/// What made the nodes others on the same packages and cores.
+std::string_view numa_mode(const MachineClass& planned, const MachineClass& present) {
+  const bool same_cores = planned.packages == present.packages && planned.cores == present.cores;
+  return same_cores ? " (the firmware's NUMA mode was changed: NPS, sub-NUMA clustering)" : "";
+}
+
+std::string_view smt(const MachineClass& planned, const MachineClass& present) {
+  if (planned.cores != present.cores) return "";
+  if (present.pus == present.cores) return " (SMT is off here)";
+  return planned.pus == planned.cores ? " (SMT is on here)" : "";
+}
+
+}  // namespace
+
+std::string digest(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{:016x}", hash);
+}
+
+MachineClass machine_class_of(const Topology& topology) {
+  MachineClass machine;
+  machine.fingerprint = digest(class_text(topology));
+  machine.model = topology.cpu_model;
+  machine.packages = topology.packages;
+  machine.numa_nodes = static_cast<int>(std::count_if(
+      topology.nodes.begin(), topology.nodes.end(), [](const NumaNode& node) { return !node.is_cpuless(); }));
+  machine.cores = static_cast<int>(topology.cores.size());
+  machine.pus = static_cast<int>(topology.cpus.size());
+  machine.cpus = topology.cpus;
+  return machine;
+}
+
+Allocation allocation_of(const Allowed& allowed, const MachineClass& machine) {
+  Allocation allocation;
+  allocation.cpus = allowed.cpus;
+  allocation.mems = allowed.mems;
+  allocation.cpu_quota = allowed.cpu_quota;
+  allocation.memory_bytes = allowed.memory_bytes;
+  allocation.fingerprint = digest(
+      fmt::format("{}\ncpus {}\nmems {}\nquota {}\nmemory {}\n", machine.fingerprint, print(allowed.cpus),
+                  print(allowed.mems), allowed.cpu_quota.value_or(0), allowed.memory_bytes.value_or(0)));
+  return allocation;
+}
+
+std::vector<std::string> class_differences(const MachineClass& planned, const MachineClass& present) {
+  std::vector<std::string> differences;
+  const auto differ = [&](std::string_view what, const auto& then, const auto& now,
+                          std::string_view cause = "") {
+    if (then != now)
+      differences.push_back(fmt::format("{}: {} in the plan, {} here{}", what, then, now, cause));
+  };
+  const auto named = [](const std::string& model) { return model.empty() ? "unknown" : model; };
+  differ("CPU model", named(planned.model), named(present.model));
+  differ("packages", planned.packages, present.packages);
+  differ("NUMA nodes with CPUs", planned.numa_nodes, present.numa_nodes, numa_mode(planned, present));
+  differ("cores", planned.cores, present.cores);
+  differ("PUs", planned.pus, present.pus, smt(planned, present));
+  differ("CPUs", print(planned.cpus), print(present.cpus));
+  if (differences.empty() && planned.fingerprint != present.fingerprint) {
+    differences.push_back(
+        fmt::format("layout of cores, caches and NUMA nodes: fingerprint {} in the plan, {} here",
+                    planned.fingerprint, present.fingerprint));
+  }
+  return differences;
+}
+
+}  // namespace zf

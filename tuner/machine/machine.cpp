@@ -1,0 +1,77 @@
+#include "machine/machine.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "machine/gpu_driver.hpp"
+#include "machine/topology_hwloc.hpp"
+
+namespace zf {
+namespace {
+
+/// Where no node has memory, the sizes are not known (a CPUID dump, a bare synthetic machine): then all
+/// nodes.
+NodeSet nodes_with_memory(const Topology& topology) {
+  NodeSet nodes;
+  NodeSet with_memory;
+  for (const NumaNode& node : topology.nodes) {
+    nodes.insert(node.id);
+    if (node.memory_bytes > 0) with_memory.insert(node.id);
+  }
+  return with_memory.empty() ? nodes : with_memory;
+}
+
+/// Both ask drivers, and share one deadline.
+Topology topology_and_driver(const MachineSource& source) {
+  const Nanoseconds started_ns = now_ns();
+  Topology topology = read_topology({source.topology, source.sysroot, source.with_io, source.io_deadline});
+  if (!source.topology.empty()) return topology;
+  const auto spent =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::nanoseconds(now_ns() - started_ns));
+  std::string missing = read_gpu_driver(source.sysroot, topology.gpus,
+                                        std::max(source.io_deadline - spent, source.io_deadline / 4));
+  if (!missing.empty()) topology.missing.push_back(std::move(missing));
+  return topology;
+}
+
+}  // namespace
+
+AllowedInputs allowed_inputs_of(const Topology& topology) {
+  AllowedInputs inputs;
+  inputs.present = topology.complete_cpus;
+  inputs.online = topology.cpus;
+  inputs.nodes = nodes_with_memory(topology);
+  const std::string made_by = "as recorded in " + topology.source;
+  if (topology.allowed_cpus != topology.cpus) inputs.cgroup.cpus = {topology.allowed_cpus, made_by};
+  if (!topology.allowed_nodes.contains(inputs.nodes)) inputs.cgroup.mems = {topology.allowed_nodes, made_by};
+  return inputs;
+}
+
+Machine read_machine(const MachineSource& source) {
+  Machine machine;
+  machine.topology = topology_and_driver(source);
+  const Topology& topology = machine.topology;
+
+  AllowedInputs inputs =
+      source.topology.empty() ? read_allowed_inputs(source.sysroot) : allowed_inputs_of(topology);
+  // Between two readings a CPU may have gone offline; and a plan can only use CPUs whose core is known.
+  inputs.present |= topology.complete_cpus;
+  inputs.online = inputs.online & topology.cpus;
+  if (inputs.nodes.empty()) inputs.nodes = nodes_with_memory(topology);
+  inputs.list = source.allowed;
+  inputs.mems_list = source.mems;
+  machine.allowed = allowed_from(inputs);
+  return machine;
+}
+
+std::vector<std::string> missing_parts(const Machine& machine) {
+  std::vector<std::string> parts = machine.topology.missing;
+  parts.insert(parts.end(), machine.allowed.missing.begin(), machine.allowed.missing.end());
+  return parts;
+}
+
+}  // namespace zf

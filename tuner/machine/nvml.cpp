@@ -1,0 +1,101 @@
+#include "machine/nvml.hpp"
+
+#include <dlfcn.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "children/child_output.hpp"
+
+namespace zf {
+namespace {
+
+// Of NVIDIA's published ABI, which nvml.h of every CUDA toolkit declares, the part that is used here.
+using Device = struct nvmlDevice_st*;
+constexpr int kSuccess = 0;
+
+struct PciInfo {
+  char bus_id_legacy[16];
+  unsigned int domain;
+  unsigned int bus;
+  unsigned int device;
+  unsigned int pci_device_id;
+  unsigned int pci_subsystem_id;
+  char bus_id[32];
+};
+static_assert(sizeof(PciInfo) == 68);
+
+/// The library, for as long as this child lives.
+class Nvml {
+ public:
+  explicit Nvml(const std::string& library) : handle_(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) return;
+    const auto init = function<int (*)()>("nvmlInit_v2");
+    by_uuid_ = function<int (*)(const char*, Device*)>("nvmlDeviceGetHandleByUUID");
+    parent_ = function<int (*)(Device, Device*)>("nvmlDeviceGetDeviceHandleFromMigDeviceHandle");
+    pci_ = function<int (*)(Device, PciInfo*)>("nvmlDeviceGetPciInfo_v3");
+    answers_ = init != nullptr && by_uuid_ != nullptr && pci_ != nullptr && init() == kSuccess;
+  }
+
+  /// "0000:3b:00.0"; empty: not known.
+  std::string address_of(const std::string& uuid) const {
+    Device device = nullptr;
+    if (!answers_ || by_uuid_(uuid.c_str(), &device) != kSuccess) return {};
+    if (Device gpu = nullptr; uuid.starts_with("MIG-") && parent_ != nullptr) {
+      if (parent_(device, &gpu) != kSuccess) return {};
+      device = gpu;
+    }
+    PciInfo info{};
+    if (pci_(device, &info) != kSuccess) return {};
+    return fmt::format("{:04x}:{:02x}:{:02x}.0", info.domain, info.bus, info.device);
+  }
+
+ private:
+  template <typename Function>
+  Function function(const char* name) const {
+    return reinterpret_cast<Function>(::dlsym(handle_, name));
+  }
+
+  void* handle_;
+  int (*by_uuid_)(const char*, Device*) = nullptr;
+  int (*parent_)(Device, Device*) = nullptr;  ///< absent before driver 450, as MIG is
+  int (*pci_)(Device, PciInfo*) = nullptr;
+  bool answers_ = false;
+};
+
+}  // namespace
+
+std::vector<std::string> unresolved_uuids(const Environment& environment, const std::vector<Gpu>& gpus) {
+  std::vector<std::string> uuids;
+  const auto visible = visible_devices(environment);
+  if (!visible) return uuids;
+  for (const std::string& id : visible->ids) {
+    const bool names_its_gpu = id.starts_with("MIG-GPU-");
+    if (names_its_gpu || (!id.starts_with("MIG-") && !id.starts_with("GPU-"))) continue;
+    const auto is_it = [&](const Gpu& gpu) { return gpu.uuid.starts_with(id); };
+    if (std::none_of(gpus.begin(), gpus.end(), is_it)) uuids.push_back(id);
+  }
+  return uuids;
+}
+
+void name_by_nvml(const std::vector<std::string>& uuids, std::vector<Gpu>& gpus,
+                  std::chrono::milliseconds deadline, const std::string& library) {
+  if (uuids.empty() || gpus.empty()) return;
+  const auto ask = [&] {
+    const Nvml nvml(library);
+    std::string lines;
+    for (const std::string& uuid : uuids) lines += fmt::format("{}\n", nvml.address_of(uuid));
+    return lines;
+  };
+  std::istringstream answer(output_of_child(ask, deadline).text);
+  for (const std::string& uuid : uuids) {
+    std::string address;
+    if (!std::getline(answer, address)) return;
+    const auto gpu =
+        std::find_if(gpus.begin(), gpus.end(), [&](const Gpu& g) { return g.pci_address == address; });
+    if (gpu != gpus.end()) gpu->aliases.push_back(uuid);
+  }
+}
+
+}  // namespace zf

@@ -1,0 +1,140 @@
+// The keys of `zf-tune probe --format json`. Every CPU and node is an OS index, in lists as "0,4-11"; what is
+// absent is null.
+//
+//   schema                  "zf-probe/1"
+//   machine                 source, this_machine (bool), fingerprint, cpu_model, packages, numa_nodes (with
+//   CPUs),
+//                           cores, pus, cpus (online), offline
+//   nodes[]                 node, memory_bytes, cpus ("" for HBM, CXL and the like), subtype
+//   l3_groups[]             cpus, cache_bytes
+//   cores[]                 cpus, package, node, l3 (index into l3_groups), kind (index into cpu_kinds)
+//   cpu_kinds[]             cpus, efficiency_rank, description
+//   gpus[]                  pci, name, uuid, usable (bool: its driver shows it here), node, local_cpus
+//   allowed                 cpus, mems, cpu_quota (CPUs' worth of time), cpu_quota_path, memory_bytes,
+//                           memory_path, exclusions[]: reason (offline, cgroup_cpuset, affinity_mask,
+//                           not_in_list), cpus, detail
+//   ranks                   count, source, local_rank, local_rank_source, gpus[] (by rank: pci), gpu_notes[]
+//   slurm                   variables by name
+//   missing[]               what could not be read, in words
+#include <nlohmann/json.hpp>
+
+#include "base/cpu_list.hpp"
+#include "machine/fingerprint.hpp"
+#include "machine/probe.hpp"
+
+namespace zf {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json or_null(const std::optional<Node>& node) { return node ? Json(node->os_index) : Json(); }
+
+Json or_null(int index) { return index >= 0 ? Json(index) : Json(); }
+
+Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+const char* name_of(ExclusionReason reason) {
+  switch (reason) {
+    case ExclusionReason::offline:
+      return "offline";
+    case ExclusionReason::cgroup_cpuset:
+      return "cgroup_cpuset";
+    case ExclusionReason::affinity_mask:
+      return "affinity_mask";
+    case ExclusionReason::not_in_list:
+      return "not_in_list";
+  }
+  return "";
+}
+
+Json machine_json(const Topology& topology) {
+  const MachineClass machine = machine_class_of(topology);
+  return {{"source", topology.source},
+          {"this_machine", topology.is_this_machine},
+          {"fingerprint", machine.fingerprint},
+          {"cpu_model", or_null(topology.cpu_model)},
+          {"packages", machine.packages},
+          {"numa_nodes", machine.numa_nodes},
+          {"cores", machine.cores},
+          {"pus", machine.pus},
+          {"cpus", print(topology.cpus)},
+          {"offline", print(topology.complete_cpus - topology.cpus)}};
+}
+
+void add_topology(Json& json, const Topology& topology) {
+  json["nodes"] = json["l3_groups"] = json["cores"] = json["cpu_kinds"] = json["gpus"] = Json::array();
+  for (const auto& node : topology.nodes) {
+    json["nodes"].push_back({{"node", node.id.os_index},
+                             {"memory_bytes", node.memory_bytes},
+                             {"cpus", print(node.cpus)},
+                             {"subtype", or_null(node.subtype)}});
+  }
+  for (const auto& group : topology.l3_groups) {
+    json["l3_groups"].push_back({{"cpus", print(group.cpus)}, {"cache_bytes", group.cache_bytes}});
+  }
+  for (const auto& core : topology.cores) {
+    json["cores"].push_back({{"cpus", print(core.cpus)},
+                             {"package", core.package},
+                             {"node", or_null(core.node)},
+                             {"l3", or_null(core.l3)},
+                             {"kind", core.kind}});
+  }
+  for (const auto& kind : topology.cpu_kinds) {
+    json["cpu_kinds"].push_back({{"cpus", print(kind.cpus)},
+                                 {"efficiency_rank", or_null(kind.efficiency_rank)},
+                                 {"description", kind.description}});
+  }
+  for (const auto& gpu : topology.gpus) {
+    json["gpus"].push_back({{"pci", gpu.pci_address},
+                            {"name", gpu.name},
+                            {"uuid", or_null(gpu.uuid)},
+                            {"usable", gpu.usable},
+                            {"node", or_null(gpu.node)},
+                            {"local_cpus", print(gpu.local_cpus)}});
+  }
+}
+
+Json allowed_json(const Allowed& allowed) {
+  Json exclusions = Json::array();
+  for (const auto& exclusion : allowed.exclusions) {
+    exclusions.push_back({{"reason", name_of(exclusion.reason)},
+                          {"cpus", print(exclusion.cpus)},
+                          {"detail", exclusion.detail}});
+  }
+  return {{"cpus", print(allowed.cpus)},
+          {"mems", print(allowed.mems)},
+          {"cpu_quota", or_null(allowed.cpu_quota)},
+          {"cpu_quota_path", or_null(allowed.cpu_quota_path)},
+          {"memory_bytes", or_null(allowed.memory_bytes)},
+          {"memory_path", or_null(allowed.memory_path)},
+          {"exclusions", std::move(exclusions)}};
+}
+
+}  // namespace
+
+std::string probe_json(const Probe& probe) {
+  Json json = {{"schema", "zf-probe/1"}, {"machine", machine_json(probe.machine.topology)}};
+  add_topology(json, probe.machine.topology);
+  json["allowed"] = allowed_json(probe.machine.allowed);
+  json["ranks"] = {{"count", probe.ranks.count},
+                   {"source", probe.ranks.source},
+                   {"local_rank", probe.local_rank ? Json(probe.local_rank->value) : Json()},
+                   {"local_rank_source", probe.local_rank ? Json(probe.local_rank->variable) : Json()},
+                   {"gpus", Json::array()},
+                   {"gpu_notes", probe.gpus.notes}};
+  for (const auto& gpu : probe.gpus.gpus) {
+    json["ranks"]["gpus"].push_back(gpu ? Json(gpu->pci_address) : Json());
+  }
+  json["slurm"] = Json::object();
+  for (const auto& [name, value] : probe.slurm) json["slurm"][name] = value;
+  json["missing"] = missing_parts(probe.machine);
+  // Names from the kernel and from pci.ids need not be UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace zf

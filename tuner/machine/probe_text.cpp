@@ -1,0 +1,187 @@
+// One screen, also for a machine of 384 PUs: objects that are alike are counted, not listed.
+#include <fmt/core.h>
+
+#include <map>
+#include <vector>
+
+#include "base/cpu_list.hpp"
+#include "machine/probe.hpp"
+#include "text/table.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+/// Lists up to this long are shown as they are.
+constexpr std::size_t kShortList = 40;
+
+/// "0-76:4" instead of twenty numbers, where a machine deals its CPUs out in turn. --allowed reads it, too.
+std::string brief(const CpuSet& cpus) {
+  std::string plain = print(cpus);
+  if (plain.size() <= kShortList) return plain;
+  const std::vector<Pu> pus(cpus.begin(), cpus.end());
+  std::string text;
+  for (std::size_t i = 0; i < pus.size();) {
+    std::size_t last = i;
+    const int step = i + 1 < pus.size() ? pus[i + 1].os_index - pus[i].os_index : 0;
+    while (last + 1 < pus.size() && pus[last + 1].os_index - pus[last].os_index == step) ++last;
+    if (last < i + 2 && step != 1) last = i;
+    if (!text.empty()) text += ',';
+    text += fmt::format("{}", pus[i].os_index);
+    if (last > i) text += fmt::format("-{}", pus[last].os_index);
+    if (last > i && step != 1) text += fmt::format(":{}", step);
+    i = last + 1;
+  }
+  return text.size() < plain.size() ? text : plain;
+}
+
+std::string count(std::size_t n, const char* one, const char* many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many);
+}
+
+std::string line(const char* label, const std::string& text) {
+  return fmt::format("{:<11} {}\n", label, text);
+}
+
+std::string machine_line(const Topology& topology) {
+  std::size_t with_cpus = 0;
+  for (const auto& node : topology.nodes) with_cpus += node.is_cpuless() ? 0 : 1;
+  const std::size_t others = topology.nodes.size() - with_cpus;
+  return line(
+      "Machine",
+      fmt::format("{}: {}{}, {}{}, {}, {}", topology.source,
+                  topology.cpu_model.empty() ? "" : topology.cpu_model + ", ",
+                  count(static_cast<std::size_t>(topology.packages), "package", "packages"),
+                  count(with_cpus, "NUMA node", "NUMA nodes"),
+                  others == 0 ? "" : fmt::format(" and {} without CPUs", others),
+                  count(topology.cores.size(), "core", "cores"), count(topology.cpus.size(), "PU", "PUs")));
+}
+
+std::string nodes_table(const Topology& topology) {
+  if (topology.nodes.empty()) return line("NUMA nodes", "none known");
+  std::uint64_t memory = 0;
+  for (const auto& node : topology.nodes) memory += node.memory_bytes;
+  Table table({{"node"}, {"package"}, {"cores"}, {"memory"}, {"CPUs", Table::Align::left}});
+  for (const auto& node : topology.nodes) {
+    std::string packages;
+    int last_package = -1;
+    int cores = 0;
+    for (const auto& core : topology.cores) {
+      if (core.node != node.id) continue;
+      ++cores;
+      if (core.package == last_package) continue;
+      last_package = core.package;
+      packages += fmt::format("{}{}", packages.empty() ? "" : ",", core.package);
+    }
+    std::string cpus = brief(node.cpus);
+    if (node.is_cpuless()) cpus = node.subtype.empty() ? "none" : fmt::format("none ({})", node.subtype);
+    table.add({fmt::format("{}", node.id.os_index), packages.empty() ? "-" : packages,
+               fmt::format("{}", cores),
+               memory == 0              ? "unknown"
+               : node.memory_bytes == 0 ? "none"
+                                        : print_bytes(node.memory_bytes),
+               cpus});
+  }
+  return fmt::format("\n{}\n", table.print());
+}
+
+/// "24 of 32 MiB for 8 cores each"
+std::string l3_line(const Topology& topology) {
+  if (topology.l3_groups.empty()) return line("L3 caches", "none known");
+  std::vector<std::size_t> cores_of(topology.l3_groups.size());
+  for (const auto& core : topology.cores) {
+    if (core.l3 >= 0) ++cores_of[static_cast<std::size_t>(core.l3)];
+  }
+  std::map<std::pair<std::uint64_t, std::size_t>, std::size_t> alike;
+  for (std::size_t i = 0; i < cores_of.size(); ++i) ++alike[{topology.l3_groups[i].cache_bytes, cores_of[i]}];
+  std::string text;
+  for (const auto& [kind, groups] : alike) {
+    text += fmt::format("{}{} of {} for {}{}", text.empty() ? "" : ", ", groups, print_bytes(kind.first),
+                        count(kind.second, "core", "cores"), groups > 1 ? " each" : "");
+  }
+  return line("L3 caches", text);
+}
+
+std::string kinds_lines(const Topology& topology) {
+  if (topology.cpu_kinds.size() < 2) return {};
+  std::string text;
+  for (const auto& kind : topology.cpu_kinds) {
+    text += line(text.empty() ? "CPU kinds" : "", fmt::format("{}  {}", brief(kind.cpus), kind.description));
+  }
+  return text;
+}
+
+/// "0,4": the ranks that compute on this GPU.
+std::string ranks_on(const Gpu& gpu, const RankGpus& ranks) {
+  std::string text;
+  for (std::size_t rank = 0; rank < ranks.gpus.size(); ++rank) {
+    if (!ranks.gpus[rank] || ranks.gpus[rank]->pci_address != gpu.pci_address) continue;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", rank);
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string gpus_lines(const Topology& topology, const RankGpus& ranks) {
+  if (topology.gpus.empty()) return line("GPUs", "none");
+  Table table({{"GPU", Table::Align::left},
+               {"node"},
+               {"rank"},
+               {"near CPUs", Table::Align::left},
+               {"name", Table::Align::left}});
+  for (const auto& gpu : topology.gpus) {
+    table.add({gpu.pci_address, gpu.node ? fmt::format("{}", gpu.node->os_index) : "-", ranks_on(gpu, ranks),
+               brief(gpu.local_cpus), gpu.usable ? gpu.name : gpu.name + " (not shown here by its driver)"});
+  }
+  return fmt::format("\n{}\n", table.print());
+}
+
+std::string allowed_lines(const Machine& machine) {
+  const Allowed& allowed = machine.allowed;
+  std::size_t cores = 0;
+  for (const auto& core : machine.topology.cores) cores += core.cpus.intersects(allowed.cpus) ? 1 : 0;
+  std::string text =
+      line("Allowed", fmt::format("CPUs {} ({} of {} PUs, on {})", print(allowed.cpus), allowed.cpus.size(),
+                                  machine.topology.complete_cpus.size(), count(cores, "core", "cores")));
+  text += line("", allowed.mems.empty()
+                       ? "memory of no known node"
+                       : fmt::format("memory of {} {}", allowed.mems.size() == 1 ? "node" : "nodes",
+                                     print(allowed.mems)));
+  for (const auto& exclusion : allowed.exclusions) {
+    text += line(&exclusion == &allowed.exclusions.front() ? "Excluded" : "",
+                 fmt::format("CPUs {}: {}", brief(exclusion.cpus), exclusion.detail));
+  }
+  text += line("CPU quota", allowed.cpu_quota ? fmt::format("{:.4g} CPUs' worth of time ({})",
+                                                            *allowed.cpu_quota, allowed.cpu_quota_path)
+                                              : "none");
+  return text + line("Memory", allowed.memory_bytes
+                                   ? fmt::format("at most {} ({})", print_bytes(*allowed.memory_bytes),
+                                                 allowed.memory_path)
+                                   : "no limit");
+}
+
+std::string ranks_line(const Probe& probe) {
+  std::string text = fmt::format("{} ({})", probe.ranks.count, probe.ranks.source);
+  if (probe.local_rank) {
+    text +=
+        fmt::format("; this process is rank {} ({})", probe.local_rank->value, probe.local_rank->variable);
+  }
+  return line("Ranks", text);
+}
+
+}  // namespace
+
+std::string probe_text(const Probe& probe) {
+  const Topology& topology = probe.machine.topology;
+  std::string text = machine_line(topology) + nodes_table(topology) + l3_line(topology) +
+                     kinds_lines(topology) + gpus_lines(topology, probe.gpus) + allowed_lines(probe.machine) +
+                     ranks_line(probe);
+  for (const auto& note : probe.gpus.notes) text += line("", note);
+  for (const auto& [name, value] : probe.slurm) {
+    text += line(name == probe.slurm.begin()->first ? "Slurm" : "", fmt::format("{}={}", name, value));
+  }
+  const auto missing = missing_parts(probe.machine);
+  for (const auto& part : missing) text += line(&part == &missing.front() ? "Missing" : "", part);
+  return text;
+}
+
+}  // namespace zf

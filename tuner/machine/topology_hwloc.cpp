@@ -1,0 +1,283 @@
+// Two halves: loading an hwloc topology from any source without being fooled or hung, and reading it.
+#include "machine/topology_hwloc.hpp"
+
+#include <fmt/core.h>
+#include <hwloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "base/error.hpp"
+#include "children/child_output.hpp"
+#include "machine/gpu_names.hpp"
+#include "machine/node_owner.hpp"
+#include "os/file.hpp"
+
+namespace zf {
+namespace {
+
+struct Destroy {
+  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
+};
+using Hwloc = std::unique_ptr<hwloc_topology, Destroy>;
+
+/// Without the caches and distances that nobody asks for. DONT_CHANGE_BINDING: no walk over all CPUs to ask
+/// each by CPUID; the kernel knows all we need. (Memory attributes stay: they tell HBM from other special
+/// memory.)
+Hwloc new_hwloc(bool with_io) {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) throw Error(Exit::runtime_error, "hwloc cannot be initialised");
+  Hwloc hwloc(raw);
+  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED |
+                                    HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING |
+                                    HWLOC_TOPOLOGY_FLAG_NO_DISTANCES);
+  hwloc_topology_set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_icache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_io_types_filter(
+      raw, with_io ? HWLOC_TYPE_FILTER_KEEP_IMPORTANT : HWLOC_TYPE_FILTER_KEEP_NONE);
+  return hwloc;
+}
+
+// --- Loading -----------------------------------------------------------------------------------------------
+
+/// set_xmlbuffer and set_synthetic answer what they think of it, and with one of them set hwloc looks at no
+/// environment variable that names another machine; load() alone falls back to this machine in silence.
+Hwloc load_xml(const std::string& xml, const std::string& source) {
+  Hwloc hwloc = new_hwloc(true);
+  const bool read =
+      hwloc_topology_set_xmlbuffer(hwloc.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) == 0 &&
+      hwloc_topology_load(hwloc.get()) == 0;
+  if (read) return hwloc;
+  const auto tag = xml.find("<topology version=\"");
+  const bool newer = tag != std::string::npos && xml[tag + 19] > '2';
+  throw Error(Exit::usage,
+              fmt::format("--topology {}: {}", source,
+                          newer ? "is XML of hwloc 3, and this is hwloc 2" : "hwloc cannot read this as XML"),
+              newer ? "export it on that machine with: lstopo --export-xml-flags v2 FILE.xml"
+                    : "make one on the other machine with: lstopo FILE.xml");
+}
+
+Hwloc load_synthetic(const std::string& description) {
+  Hwloc hwloc = new_hwloc(true);
+  if (hwloc_topology_set_synthetic(hwloc.get(), description.c_str()) == 0 &&
+      hwloc_topology_load(hwloc.get()) == 0) {
+    return hwloc;
+  }
+  throw Error(
+      Exit::usage,
+      fmt::format("--topology \"{}\": is no file, and hwloc cannot read it as a description", description),
+      "write for example \"pack:2 [numa(memory=256GiB)] l3u:2 core:12 pu:2\"");
+}
+
+/// In the child: the environment is the child's own. GPU libraries stay asleep: starting CUDA or NVML takes
+/// seconds per node and is the very thing that hangs, and PCI locality does not need them.
+std::string discover(const SysRoot& sysroot, bool with_io) {
+  for (const char* name :
+       {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_CPUID_PATH", "HWLOC_THISSYSTEM",
+        "HWLOC_THISSYSTEM_ALLOWED_RESOURCES", "HWLOC_DUMPED_HWDATA_DIR"}) {
+    ::unsetenv(name);
+  }
+  std::string components = "-x86,-cuda,-nvml,-opencl,-gl,-levelzero,-rsmi";
+  if (!sysroot.is_this_machine()) {
+    components += ",-pci";  // libpciaccess would list this machine's devices
+    ::setenv("HWLOC_FSROOT", sysroot.path().c_str(), 1);
+    ::setenv("HWLOC_THISSYSTEM", "0", 1);
+  }
+  ::setenv("HWLOC_COMPONENTS", components.c_str(), 1);
+
+  const Hwloc hwloc = new_hwloc(with_io);
+  char* xml = nullptr;
+  int bytes = 0;
+  if (hwloc_topology_load(hwloc.get()) != 0) return {};
+  if (hwloc_topology_export_xmlbuffer(hwloc.get(), &xml, &bytes, 0) != 0) return {};
+  return xml;
+}
+
+/// Of a machine with /proc and /sys: read in a child, since I/O discovery can hang or crash in a driver, and
+/// handed over as XML. Without an answer by the deadline: once more without I/O.
+Hwloc load_sysroot(const TopologySource& source, std::vector<std::string>& missing) {
+  const SysRoot& sysroot = source.sysroot;
+  if (!sysroot.read("/sys/devices/system/cpu/online")) {  // hwloc would make a machine up
+    throw Error(Exit::usage,
+                fmt::format("{}: no sys/devices/system/cpu/online there", sysroot.path().string()),
+                "a --sysroot holds the proc/ and sys/ of a machine; or give an XML file with --topology");
+  }
+  ChildOutput found;
+  if (source.with_io) found = output_of_child([&] { return discover(sysroot, true); }, source.io_deadline);
+  if (source.with_io && found.text.empty()) {
+    missing.push_back(
+        found.end == ChildOutput::End::late
+            ? fmt::format("I/O discovery took over {} ms (a driver that hangs?): no GPUs are known",
+                          source.io_deadline.count())
+            : "I/O discovery failed: no GPUs are known");
+  }
+  if (found.text.empty()) {
+    found = output_of_child([&] { return discover(sysroot, false); }, std::chrono::seconds(60));
+  }
+  if (found.text.empty()) {
+    throw Error(Exit::runtime_error,
+                fmt::format("hwloc cannot read the machine at {}", sysroot.path().string()),
+                "see whether lstopo works there");
+  }
+  return load_xml(found.text, sysroot.path().string());
+}
+
+Hwloc load(const TopologySource& source, std::vector<std::string>& missing) {
+  const std::string& given = source.topology;
+  if (given.empty()) return load_sysroot(source, missing);
+  std::error_code ignored;
+  const bool file = std::filesystem::exists(given, ignored) || given.ends_with(".xml") ||
+                    given.find('/') != std::string::npos;
+  return file ? load_xml(read_text_file(given), given) : load_synthetic(given);
+}
+
+// --- Reading -----------------------------------------------------------------------------------------------
+
+template <class Id>
+IdSet<Id> ids_of(hwloc_const_bitmap_t bitmap) {
+  std::vector<Id> ids;
+  if (bitmap == nullptr || hwloc_bitmap_weight(bitmap) < 0) return {};
+  for (int id = hwloc_bitmap_first(bitmap); id >= 0; id = hwloc_bitmap_next(bitmap, id))
+    ids.push_back(Id{id});
+  return IdSet<Id>(std::move(ids));
+}
+
+CpuSet cpus_of(hwloc_obj_t object) { return ids_of<Pu>(object->cpuset); }
+
+std::string info_of(hwloc_obj_t object, const char* name) {
+  const char* text = object == nullptr ? nullptr : hwloc_obj_get_info_by_name(object, name);
+  return text == nullptr ? std::string() : std::string(text);
+}
+
+std::vector<hwloc_obj_t> objects_of(hwloc_topology_t hwloc, hwloc_obj_type_t type) {
+  std::vector<hwloc_obj_t> objects;
+  for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_obj_by_type(hwloc, type, object)) != nullptr;) {
+    objects.push_back(object);
+  }
+  return objects;
+}
+
+void read_nodes(hwloc_topology_t hwloc, Topology& topology, std::vector<NodeLocality>& localities) {
+  for (const hwloc_obj_t object : objects_of(hwloc, HWLOC_OBJ_NUMANODE)) {
+    const std::string subtype = object->subtype == nullptr ? "" : object->subtype;
+    const Node id{static_cast<int>(object->os_index)};
+    const CpuSet local = cpus_of(object) & topology.cpus;
+    topology.nodes.push_back(
+        {id, object->attr->numanode.local_memory, {}, subtype == "DRAM" ? "" : subtype, local});
+    localities.push_back({id, local, subtype});
+  }
+}
+
+void read_cpu_kinds(hwloc_topology_t hwloc, Topology& topology) {
+  const int count = hwloc_cpukinds_get_nr(hwloc, 0);
+  for (unsigned i = 0; static_cast<int>(i) < count; ++i) {
+    const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> cpus(hwloc_bitmap_alloc(),
+                                                                             hwloc_bitmap_free);
+    CpuKind kind;
+    unsigned infos_count = 0;
+    hwloc_info_s* infos = nullptr;
+    if (hwloc_cpukinds_get_info(hwloc, i, cpus.get(), &kind.efficiency_rank, &infos_count, &infos, 0) != 0)
+      continue;
+    for (unsigned info = 0; info < infos_count; ++info) {
+      kind.description += fmt::format("{}{}={}", info == 0 ? "" : " ", infos[info].name, infos[info].value);
+    }
+    kind.cpus = ids_of<Pu>(cpus.get());
+    topology.cpu_kinds.push_back(std::move(kind));
+  }
+}
+
+/// One Core for each of hwloc's; where it knows none (a bare "numa:2 pu:4"), one for each PU.
+void read_cores(hwloc_topology_t hwloc, Topology& topology, const std::vector<NodeLocality>& localities) {
+  for (const hwloc_obj_t cache : objects_of(hwloc, HWLOC_OBJ_L3CACHE)) {
+    topology.l3_groups.push_back({cpus_of(cache), cache->attr->cache.size});
+  }
+  const bool has_cores = hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_CORE) > 0;
+  for (const hwloc_obj_t object : objects_of(hwloc, has_cores ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU)) {
+    Core core;
+    core.cpus = cpus_of(object);
+    if (core.cpus.empty()) continue;
+    if (const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(hwloc, HWLOC_OBJ_PACKAGE, object)) {
+      const bool numbered = package->os_index != HWLOC_UNKNOWN_INDEX;
+      core.package = static_cast<int>(numbered ? package->os_index : package->logical_index);
+    }
+    if (const hwloc_obj_t cache = hwloc_get_ancestor_obj_by_type(hwloc, HWLOC_OBJ_L3CACHE, object)) {
+      core.l3 = static_cast<int>(cache->logical_index);
+    }
+    if (const int owner = owner_of(core.cpus, localities); owner >= 0) {
+      NumaNode& node = topology.nodes[static_cast<std::size_t>(owner)];
+      node.cpus |= core.cpus;
+      core.node = node.id;
+    }
+    for (std::size_t kind = 0; kind < topology.cpu_kinds.size(); ++kind) {
+      if (topology.cpu_kinds[kind].cpus.contains(core.cpus)) core.kind = static_cast<int>(kind);
+    }
+    topology.cores.push_back(std::move(core));
+  }
+}
+
+void read_gpus(hwloc_topology_t hwloc, Topology& topology) {
+  for (hwloc_obj_t device = nullptr; (device = hwloc_get_next_pcidev(hwloc, device)) != nullptr;) {
+    const auto& pci = device->attr->pcidev;
+    PciIdentity identity{
+        pci.class_id, pci.vendor_id, pci.device_id, pci.bus, device->name ? device->name : "", {}};
+    for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
+      if (child->type != HWLOC_OBJ_OS_DEVICE) continue;
+      const bool runs_code = child->attr->osdev.type == HWLOC_OBJ_OSDEV_COPROC;
+      identity.os_devices.push_back({child->name ? child->name : "", info_of(child, "GPUModel"), runs_code});
+    }
+    if (!is_compute_gpu(identity)) continue;
+
+    Gpu gpu;
+    gpu.pci_address = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
+    gpu.name = gpu_name(identity);
+    gpu.local_cpus = cpus_of(hwloc_get_non_io_ancestor_obj(hwloc, device)) & topology.cpus;
+    for (const NumaNode& node : topology.nodes) {
+      if (!gpu.local_cpus.empty() && node.cpus.contains(gpu.local_cpus)) gpu.node = node.id;
+    }
+    topology.gpus.push_back(std::move(gpu));
+  }
+  std::sort(topology.gpus.begin(), topology.gpus.end(),
+            [](const Gpu& a, const Gpu& b) { return a.pci_address < b.pci_address; });
+}
+
+std::string cpu_model(hwloc_topology_t hwloc) {
+  std::string model = info_of(hwloc_get_obj_by_type(hwloc, HWLOC_OBJ_PACKAGE, 0), "CPUModel");
+  if (model.empty()) model = info_of(hwloc_get_root_obj(hwloc), "CPUModel");
+  return model.substr(0, model.find_last_not_of(' ') + 1);  // AMD pads its names to 47 characters
+}
+
+}  // namespace
+
+Topology read_topology(const TopologySource& source) {
+  Topology topology;
+  const Hwloc owned = load(source, topology.missing);
+  const hwloc_topology_t hwloc = owned.get();
+
+  topology.is_this_machine = source.topology.empty() && source.sysroot.is_this_machine();
+  topology.source = topology.is_this_machine  ? "this machine"
+                    : source.topology.empty() ? source.sysroot.path().string()
+                                              : source.topology;
+  topology.cpu_model = cpu_model(hwloc);
+  topology.cpus = ids_of<Pu>(hwloc_topology_get_topology_cpuset(hwloc));
+  topology.complete_cpus = ids_of<Pu>(hwloc_topology_get_complete_cpuset(hwloc)) | topology.cpus;
+  topology.allowed_cpus = ids_of<Pu>(hwloc_topology_get_allowed_cpuset(hwloc)) & topology.cpus;
+  topology.allowed_nodes = ids_of<Node>(hwloc_topology_get_allowed_nodeset(hwloc));
+  topology.packages = std::max(hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_PACKAGE), 1);
+
+  std::vector<NodeLocality> localities;
+  read_nodes(hwloc, topology, localities);
+  read_cpu_kinds(hwloc, topology);
+  read_cores(hwloc, topology, localities);
+  read_gpus(hwloc, topology);
+  std::sort(topology.nodes.begin(), topology.nodes.end(),
+            [](const NumaNode& a, const NumaNode& b) { return a.id < b.id; });
+  return topology;
+}
+
+}  // namespace zf

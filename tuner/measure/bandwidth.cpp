@@ -1,0 +1,136 @@
+#include "measure/bandwidth.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include "base/error.hpp"
+#include "children/child_output.hpp"
+#include "engine/working_set.hpp"
+#include "measure/machine_meter.hpp"
+#include "measure/working_set_size.hpp"
+#include "text/statistics.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+constexpr int kMostPairs = 25;
+constexpr std::string_view kError = "error ";
+
+/// The plan's pools, as the meter takes them: nothing trains.
+Split pools_of(const Plan& plan) {
+  Split split;
+  split.label = "the plan's pools";
+  for (const RankBinding& binding : plan.ranks) {
+    RankSplit rank;
+    rank.optimizer = binding.optimizer.cpus;
+    rank.pool.assign(rank.optimizer.begin(), rank.optimizer.end());
+    rank.pool_cores = static_cast<int>(rank.pool.size());
+    rank.mems = binding.optimizer.mems;
+    split.ranks.push_back(std::move(rank));
+  }
+  return split;
+}
+
+Bandwidth median_of(const std::vector<SplitSample>& samples, double bytes) {
+  std::vector<double> rooflines;
+  std::vector<double> steps;
+  for (const SplitSample& sample : samples) {
+    rooflines.push_back(bytes * 1e9 / static_cast<double>(sample.roofline_ns));
+    steps.push_back(bytes * 1e9 / static_cast<double>(sample.step_ns));
+  }
+  return {median(rooflines), median(steps)};
+}
+
+double bytes_per_pass(const Plan& plan) {
+  return static_cast<double>(plan.evidence.elements_per_rank * plan.ranks.size() * kAdamBytesPerParam);
+}
+
+/// In the child: "ROOFLINE STEP", or what went wrong.
+std::string measured_text(const Plan& plan, Nanoseconds deadline_ns) {
+  try {
+    MachineMeter meter({plan.evidence.elements_per_rank, {}, 1, chosen_isa()}, 1);
+    const Bandwidth now =
+        median_of(meter.measure(pools_of(plan), kMostPairs, deadline_ns), bytes_per_pass(plan));
+    return fmt::format("{} {}", now.roofline, now.step);
+  } catch (const Error& error) {
+    return fmt::format("{}{}", kError, error.what());
+  }
+}
+
+std::string gigabytes(double bytes_per_s) { return fmt::format("{:.1f} GB/s", bytes_per_s / 1e9); }
+
+}  // namespace
+
+PlannedBandwidth planned_bandwidth(const Plan& plan) {
+  std::vector<SplitSample> samples;
+  for (const Sample& sample : plan.evidence.samples) {
+    if (sample.candidate == plan.choice.candidate && sample.times.roofline_ns > 0 && sample.times.step_ns > 0)
+      samples.push_back(sample.times);
+  }
+  if (samples.empty() || plan.evidence.elements_per_rank == 0) {
+    throw Error(Exit::usage, "the plan holds no measurement to compare this node with",
+                "make it with zf-tune tune, which measures");
+  }
+  PlannedBandwidth planned;
+  planned.median = median_of(samples, bytes_per_pass(plan));
+  std::vector<double> rooflines;
+  for (const SplitSample& sample : samples) {
+    rooflines.push_back(static_cast<double>(sample.roofline_ns));
+    planned.loaded = planned.loaded || sample.training_ns > 0;
+  }
+  planned.spread = relative_spread(rooflines);
+  return planned;
+}
+
+std::optional<Bandwidth> measure_bandwidth(const Plan& plan, const Allowed& allowed,
+                                           std::chrono::milliseconds deadline) {
+  const std::uint64_t needed =
+      plan.evidence.elements_per_rank * plan.ranks.size() * WorkingSet::kBytesPerElement;
+  const std::uint64_t available = available_memory_bytes(SysRoot(), allowed);
+  if (needed > available) {
+    throw Error(Exit::infeasible,
+                fmt::format("the plan was measured over {}, and {} of memory are available",
+                            print_bytes(needed), print_bytes(available)),
+                "look when the node is idle");
+  }
+  // A quarter is left for the last pass and for taking the memory down.
+  const Nanoseconds measure_until_ns = now_ns() + deadline.count() * 1'000'000 * 3 / 4;
+  const ChildOutput output = output_of_child([&] { return measured_text(plan, measure_until_ns); }, deadline);
+  if (output.end == ChildOutput::End::late) return std::nullopt;
+  if (output.end == ChildOutput::End::died) {
+    throw Error(Exit::runtime_error, "the process that measures this node was killed",
+                "look for the kernel's OOM killer");
+  }
+  if (output.text.starts_with(kError)) throw Error(Exit::runtime_error, output.text.substr(kError.size()));
+  Bandwidth now;
+  std::istringstream(output.text) >> now.roofline >> now.step;
+  return now;
+}
+
+BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& planned,
+                                   const std::optional<Bandwidth>& now, const std::string& host) {
+  if (!now) {
+    return {true, fmt::format("{} is slow: no pass over {} was done in time, the plan's took {}", host,
+                              print_bytes(plan.evidence.working_set_bytes_per_rank * plan.ranks.size()),
+                              print_duration(static_cast<Nanoseconds>(bytes_per_pass(plan) * 1e9 /
+                                                                      planned.median.roofline)))};
+  }
+  const double limit = std::max(kSlowNode, planned.spread);
+  const double roofline = now->roofline / planned.median.roofline;
+  const double step = now->step / planned.median.step;
+  const bool slow = roofline < 1 - limit || step < 1 - limit;
+  return {
+      slow,
+      fmt::format(
+          "{} {}: roofline {}, {:.0f} % of the {} on {}; optimizer step {}, {:.0f} % of {}{}; slow is "
+          "below {:.0f} %",
+          host, slow ? "is slow" : "is as fast as the plan's node", gigabytes(now->roofline), 100 * roofline,
+          gigabytes(planned.median.roofline), plan.made.host, gigabytes(now->step), 100 * step,
+          gigabytes(planned.median.step), planned.loaded ? " beside training" : "", 100 * (1 - limit))};
+}
+
+}  // namespace zf

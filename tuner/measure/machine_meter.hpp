@@ -1,0 +1,28 @@
+// Measures a split on this machine: the production pool and kernel beside the training side's load, every
+// rank at the same time, each in a process of its own.
+#pragma once
+
+#include "measure/meter.hpp"
+#include "measure/rank_process.hpp"
+
+namespace zf {
+
+class MachineMeter : public Meter {
+ public:
+  /// `scale`: see Meter.
+  MachineMeter(const RankWork& work, double scale) : work_(work), scale_(scale) {}
+
+  /// Forks a process per rank, so call it while this one has a single thread. They die with this process, and
+  /// are gone when the call ends, however it ends. Error(runtime_error) names the rank that failed and says
+  /// of what.
+  std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override;
+  std::uint64_t elements_per_rank() const override { return work_.elements; }
+  double scale() const override { return scale_; }
+  std::string isa() const override { return std::string(name_of(work_.isa)); }
+
+ private:
+  RankWork work_;
+  double scale_;
+};
+
+}  // namespace zf

@@ -1,0 +1,82 @@
+#include "measure/rank_process.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include "engine/kernel.hpp"
+#include "engine/pool.hpp"
+#include "engine/working_set.hpp"
+#include "measure/synthetic_training.hpp"
+#include "os/affinity.hpp"
+
+namespace zf {
+namespace {
+
+/// The training side's memory, beside 16 bytes per parameter of the optimizer's: as far beyond the caches.
+constexpr std::size_t kLoadBytesPerElement = 4;
+
+/// A rank that is set up.
+class Rank {
+ public:
+  Rank(const RankSplit& split, const RankWork& work)
+      : work_(work), pool_(split.pool), memory_(pool_, work.elements), kernel_(adam_kernel(work.isa, {})) {
+    if (split.unbound) pool_.run([&](std::size_t) { bind_this_thread(split.optimizer); });
+    if (work.training) {
+      load_.emplace(split.training, std::max(1, split.reserved_cores), work.elements * kLoadBytesPerElement,
+                    *work.training);
+    }
+  }
+
+  void run_period(SplitSample& reading) {
+    if (load_) load_->start(work_.update_interval);
+    const Nanoseconds start = now_ns();
+    step();
+    reading.step_ns = now_ns() - start;
+    if (!load_) return;
+    const LoadReading training = load_->wait();
+    reading.training_ns = training.step_ns;
+    reading.launch_delay_p50_ns = training.launch_delay_p50_ns;
+    reading.launch_delay_p99_ns = training.launch_delay_p99_ns;
+    reading.training_bytes = training.bytes;
+  }
+
+  void run_roofline(SplitSample& reading) {
+    const Nanoseconds start = now_ns();
+    pool_.run([&](std::size_t member) { roofline_pass(work_.isa, memory_.slice(member)); });
+    reading.roofline_ns = now_ns() - start;
+  }
+
+ private:
+  void step() {
+    progress_ = advanced(progress_, settings_, progress_.step + 1);
+    const AdamScalars scalars = scalars_of(settings_, progress_);
+    pool_.run([&](std::size_t member) { kernel_(scalars, memory_.slice(member)); });
+  }
+
+  const RankWork& work_;
+  Pool pool_;
+  WorkingSet memory_;
+  AdamKernel kernel_;
+  AdamSettings settings_;
+  AdamProgress progress_;
+  std::optional<Load> load_;
+};
+
+}  // namespace
+
+void run_rank(const RankSplit& split, const RankWork& work, Lockstep& lockstep,
+              SplitSample* readings) noexcept {
+  try {
+    Rank rank(split, work);
+    // Two barriers per round: the roofline loop of one rank must not meet the step of another.
+    for (SplitSample* reading = readings; lockstep.arrive(); ++reading) {
+      rank.run_period(*reading);
+      if (!lockstep.arrive()) return;
+      rank.run_roofline(*reading);
+    }
+  } catch (const std::exception& error) {
+    lockstep.fail(error.what());
+  }
+}
+
+}  // namespace zf

@@ -1,0 +1,129 @@
+#include "measure/sample_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+#include "base/version.hpp"
+#include "os/file.hpp"
+#include "plan/evidence_json.hpp"
+#include "plan/workload_json.hpp"
+
+namespace zf {
+namespace {
+
+constexpr std::string_view kDone = R"({"done":true})";
+
+std::string line_of(const std::string& label, int visit, const SplitSample& sample) {
+  Object object{{"split", label}, {"visit", visit}};
+  add_times(object, sample);
+  return object.dump() + "\n";
+}
+
+/// Takes the first line off `text`; false where there is no whole line left.
+bool next_line(std::string_view& text, std::string_view& line) {
+  const auto end = text.find('\n');
+  if (end == std::string_view::npos) return false;
+  line = text.substr(0, end);
+  text.remove_prefix(end + 1);
+  return true;
+}
+
+}  // namespace
+
+std::string sample_file_header(const MachineClass& machine, const Allocation& allocation,
+                               const Workload& workload, const std::vector<Home>& homes, const Meter& meter) {
+  Object lists = Object::array();
+  for (const Home& home : homes) lists.push_back(print(home.cpus()));
+  const Object header{{"schema", "zf-samples/1"},
+                      {"by", fmt::format("zf-tune {}", version())},
+                      {"machine", machine.fingerprint},
+                      {"allocation", allocation.fingerprint},
+                      {"workload", print_workload(workload)},
+                      {"homes", lists},
+                      {"elements_per_rank", meter.elements_per_rank()},
+                      {"scale", meter.scale()},
+                      {"isa", meter.isa()}};
+  return header.dump(-1, ' ', false, Object::error_handler_t::replace);
+}
+
+std::filesystem::path sample_file_of(const std::filesystem::path& plan) {
+  return plan.string() + ".samples.jsonl";
+}
+
+RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const std::string& header,
+                               bool fresh)
+    : meter_(meter), path_(std::move(path)) {
+  file_ = FileDescriptor(
+      checked(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644),
+              path_.string(), "the samples go there: remove it, or choose another -o FILE"));
+  if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
+    throw_errno(errno, path_.string() + ": another zf-tune is writing it",
+                "wait for it, or choose another -o FILE");
+  }
+  if (!fresh && read(header)) return;
+  recorded_.clear();
+  recorded_visits_ = 0;
+  checked(::ftruncate(file_.get(), 0), path_.string());
+  try {
+    append(header + "\n");
+  } catch (const Error&) {
+    ::unlink(path_.c_str());  // not even begun: nothing to go on from
+    throw;
+  }
+}
+
+/// Whether the file is of an unfinished sweep with this header; then what it holds, less a torn last line.
+bool RecordingMeter::read(const std::string& header) {
+  const std::string content = read_text_file(path_);
+  const std::string name = path_.string();
+  std::string_view rest = content;
+  std::string_view line;
+  if (!next_line(rest, line) || line != header) return false;
+  try {
+    while (next_line(rest, line)) {
+      if (line == kDone) return false;
+      const nlohmann::json document = parse_json(line, name);
+      const Field sample = Field(document, "", name)
+                               .object({"split", "visit", "step_ns", "roofline_ns", "training_ns",
+                                        "launch_delay_p50_ns", "launch_delay_p99_ns", "training_bytes"});
+      const Visit visit{sample["split"].text(), sample["visit"].integer(0, kMaxInt)};
+      recorded_[visit].push_back(read_times(sample));
+    }
+  } catch (const Error&) {
+    return false;  // somebody edited it, or the disk lied: samples are cheap, wrong ones are not
+  }
+  recorded_visits_ = static_cast<int>(recorded_.size());
+  checked(::ftruncate(file_.get(), static_cast<off_t>(content.size() - rest.size())), name);
+  return true;
+}
+
+void RecordingMeter::append(const std::string& text) const {
+  std::string_view left = text;
+  while (!left.empty()) {
+    const ssize_t written = ::write(file_.get(), left.data(), left.size());
+    if (written < 0 && errno == EINTR) continue;
+    checked(written, path_.string(), "free some space and run again: a sweep that was begun goes on");
+    left.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+std::vector<SplitSample> RecordingMeter::measure(const Split& split, int samples, Nanoseconds deadline_ns) {
+  const int visit = visits_[split.label]++;
+  if (const auto known = recorded_.find({split.label, visit}); known != recorded_.end()) return known->second;
+  const auto measured = meter_.measure(split, samples, deadline_ns);
+  std::string lines;
+  for (const SplitSample& sample : measured) lines += line_of(split.label, visit, sample);
+  append(lines);
+  return measured;
+}
+
+void RecordingMeter::finish() { append(std::string(kDone) + "\n"); }
+
+}  // namespace zf

@@ -1,0 +1,371 @@
+#include "measure/synthetic_training.hpp"
+
+#include <emmintrin.h>
+#include <fmt/core.h>
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/info.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
+#include <oneapi/tbb/task_scheduler_observer.h>
+#include <semaphore.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/error.hpp"
+#include "measure/training_demand.hpp"
+#include "os/affinity.hpp"
+#include "text/statistics.hpp"
+
+namespace zf {
+namespace {
+
+constexpr std::size_t kSmallestBuffer = std::size_t{1} << 20;
+/// A piece of a copy: its thread looks at the clock between two.
+constexpr std::size_t kCopyBytes = std::size_t{256} << 10;
+constexpr std::size_t kGrain = std::size_t{32} << 10;  // elements of host work in a task
+/// Per element of host work: a bf16 gradient is read, an fp32 one read and written.
+constexpr std::size_t kHostBytesPerElement = 10;
+
+/// POSIX's: libstdc++ 12's std::binary_semaphore may lose a wake-up (gcc.gnu.org/PR104928).
+class Semaphore {
+ public:
+  Semaphore() { ::sem_init(&semaphore_, 0, 0); }
+  ~Semaphore() { ::sem_destroy(&semaphore_); }
+  Semaphore(const Semaphore&) = delete;
+  Semaphore& operator=(const Semaphore&) = delete;
+  void release() { ::sem_post(&semaphore_); }
+  void acquire() {
+    while (::sem_wait(&semaphore_) != 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  sem_t semaphore_{};
+};
+
+/// The first failure in any thread, kept for the owner.
+class Failure {
+ public:
+  void keep(std::exception_ptr failure) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(failure);
+  }
+  void rethrow() {
+    const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+/// oneTBB gives each new thread the binding that the process's first thread had when oneTBB was first used,
+/// until the thread comes into an arena. So that it is the right one, in a process that has not used it
+/// before and whose first thread makes this.
+struct FirstUse {
+  explicit FirstUse(const CpuSet& cpus) {
+    const CpuSet before = thread_affinity();
+    bind_this_thread(cpus);
+    tbb::info::default_concurrency();
+    bind_this_thread(before);
+  }
+};
+
+/// Binds each of oneTBB's threads as it comes into the arena.
+class Binder : public tbb::task_scheduler_observer {
+ public:
+  Binder(tbb::task_arena& arena, const CpuSet& cpus, Failure& failure)
+      : task_scheduler_observer(arena), cpus_(cpus), failure_(failure) {
+    observe(true);
+  }
+  ~Binder() override { observe(false); }
+  Binder(const Binder&) = delete;
+  Binder& operator=(const Binder&) = delete;
+
+  void on_scheduler_entry(bool /*is_worker*/) override {
+    try {
+      bind_this_thread(cpus_);
+    } catch (...) {
+      failure_.keep(std::current_exception());
+    }
+  }
+
+ private:
+  const CpuSet& cpus_;
+  Failure& failure_;
+};
+
+/// Private memory: fp32 sums, bf16 gradients, and two sides to copy between.
+class Buffer {
+ public:
+  explicit Buffer(std::size_t bytes)
+      : elements_(std::max(bytes, kSmallestBuffer) / 8 / kCopyBytes * kCopyBytes) {
+    if (elements_ == 0) elements_ = kCopyBytes;
+    bytes_ = elements_ * 8;
+    void* const memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+      throw_errno(errno, fmt::format("{} MiB of memory for the training side", bytes_ >> 20));
+    base_ = static_cast<char*>(memory);
+  }
+  ~Buffer() { ::munmap(base_, bytes_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  std::size_t elements() const { return elements_; }
+  float* sums() const { return reinterpret_cast<float*>(base_); }
+  std::uint16_t* gradients() const { return reinterpret_cast<std::uint16_t*>(base_ + elements_ * 4); }
+  /// Both of copy_bytes().
+  char* copy_from() const { return base_ + elements_ * 6; }
+  char* copy_to() const { return base_ + elements_ * 7; }
+  std::size_t copy_bytes() const { return elements_; }
+
+ private:
+  std::size_t elements_;
+  std::size_t bytes_ = 0;
+  char* base_ = nullptr;
+};
+
+/// Keeps this thread's CPU busy for so long, by its own clock: what it is not given does not count.
+void burn(Nanoseconds cpu_ns) {
+  const auto spent = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return time.tv_sec * kSecondNs + time.tv_nsec;
+  };
+  const Nanoseconds end = spent() + cpu_ns;
+  while (spent() < end) {
+  }
+}
+
+void sleep_until(Nanoseconds point_ns) {
+  if (now_ns() >= point_ns) return;
+  const timespec point{point_ns / kSecondNs, point_ns % kSecondNs};
+  while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &point, nullptr) == EINTR) {
+  }
+}
+
+}  // namespace
+
+struct Load::State {
+  State(const CpuSet& where, int threads, std::size_t buffer_bytes, const TrainingDemand& asked)
+      : cpus(where),
+        demand(asked),
+        buffer(buffer_bytes),
+        first_use(where),
+        // It would hold us to the number of CPUs that it saw then.
+        parallelism(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads) + 1),
+        arena(threads, 0),
+        binder(arena, cpus, failure) {
+    delays.reserve(demand.launches);
+    start_threads();
+    done.acquire();
+    try {
+      failure.rethrow();
+    } catch (...) {
+      end_threads();
+      throw;
+    }
+  }
+  ~State() { end_threads(); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  void start_threads() {
+    try {
+      copier = std::thread([this] {
+        live(
+            copy_begin, [this] { copy(); }, copy_done);
+      });
+      driver = std::thread([this] {
+        live(
+            begin, [this] { run_steps(); }, done);
+      });
+      steps = 0;  // the first time it only wakes the arena and touches the memory
+      begin.release();
+    } catch (const std::system_error& error) {
+      end_threads();
+      throw Error(Exit::runtime_error, fmt::format("a thread of the training side: {}", error.what()),
+                  "look at ulimit -u and the cgroup's pids.max");
+    }
+  }
+
+  void end_threads() {
+    leaving = true;
+    begin.release();
+    copy_begin.release();
+    if (driver.joinable()) driver.join();
+    if (copier.joinable()) copier.join();
+  }
+
+  /// The life of a thread: works whenever told to.
+  void live(Semaphore& told, const std::function<void()>& work, Semaphore& finished) {
+    try {
+      bind_this_thread(cpus);
+    } catch (...) {
+      failure.keep(std::current_exception());
+    }
+    for (;;) {
+      told.acquire();
+      if (leaving) return;
+      work();
+      finished.release();
+    }
+  }
+
+  void touch() {
+    using Range = tbb::blocked_range<std::size_t>;
+    tbb::parallel_for(Range(0, buffer.elements(), kGrain), [this](const Range& range) {
+      for (std::size_t i = range.begin(); i < range.end(); ++i) {
+        buffer.sums()[i] = 1.0F;
+        buffer.gradients()[i] = 0x3a83;  // 1e-3 in bf16
+        buffer.copy_from()[i] = 1;
+        buffer.copy_to()[i] = 0;
+      }
+    });
+  }
+
+  void run_steps() {
+    if (steps == 0) return arena.execute([this] { touch(); });
+    reading = {};
+    delays.clear();
+    const Nanoseconds start = now_ns();
+    for (int i = 0; i < steps; ++i) run_step();
+    reading.step_ns = (now_ns() - start) / steps;
+    reading.bytes = static_cast<std::uint64_t>(steps) * (demand.copy_bytes + demand.host_bytes);
+    if (delays.empty()) return;
+    reading.launch_delay_p50_ns = std::llround(quantile(delays, 0.5));
+    reading.launch_delay_p99_ns = std::llround(quantile(delays, 0.99));
+  }
+
+  void run_step() {
+    step_start_ns = now_ns();
+    copy_begin.release();
+    const auto kernels = static_cast<Nanoseconds>(demand.launches);
+    gpu = GpuClock(step_start_ns, kernels == 0 ? demand.gpu_ns : demand.gpu_ns / kernels);
+    if (kernels == 0) {
+      gpu.launch(step_start_ns);
+    } else {
+      arena.enqueue([this] { launch(demand.launches, step_start_ns); });
+      chain_done.acquire();
+    }
+    copy_done.acquire();
+    sleep_until(gpu.free_ns());
+    arena.execute([this] { host_work(); });
+  }
+
+  /// One link of the chain; `due_ns`: when the one before it was over.
+  void launch(std::uint64_t left, Nanoseconds due_ns) {
+    burn(demand.launch_ns);
+    const Nanoseconds over_ns = now_ns();
+    delays.push_back(static_cast<double>(std::max<Nanoseconds>(0, over_ns - due_ns - demand.launch_ns)));
+    gpu.launch(over_ns);
+    if (left == 1) {
+      chain_done.release();
+    } else {
+      arena.enqueue([this, left, over_ns] { launch(left - 1, over_ns); });
+    }
+  }
+
+  /// A copied byte is read and written, and so stands for two of the demand: one that went up, one that came
+  /// down.
+  void copy() {
+    std::size_t place = 0;
+    for (std::uint64_t moved = 0; moved < demand.copy_bytes; moved += 2 * kCopyBytes) {
+      sleep_until(due_ns(step_start_ns, moved, demand.copy_bytes_per_s));
+      stream_copy(buffer.copy_to() + place, buffer.copy_from() + place, kCopyBytes);
+      place = (place + kCopyBytes) % buffer.copy_bytes();
+    }
+  }
+
+  void host_work() {
+    using Range = tbb::blocked_range<std::size_t>;
+    std::size_t left = demand.host_bytes / kHostBytesPerElement;
+    while (left > 0) {
+      const std::size_t part = std::min(left, buffer.elements());
+      tbb::parallel_for(Range(0, part, kGrain), [this](const Range& range) {
+        float* const sums = buffer.sums();
+        const std::uint16_t* const gradients = buffer.gradients();
+        for (std::size_t i = range.begin(); i < range.end(); ++i) {
+          const std::uint32_t bits = static_cast<std::uint32_t>(gradients[i]) << 16;
+          float gradient = 0;
+          static_assert(sizeof gradient == sizeof bits);
+          __builtin_memcpy(&gradient, &bits, sizeof gradient);
+          sums[i] += 1e-6F * gradient;
+        }
+      });
+      left -= part;
+    }
+  }
+
+  const CpuSet cpus;
+  const TrainingDemand demand;
+  Buffer buffer;
+  Failure failure;
+  FirstUse first_use;
+  tbb::global_control parallelism;
+  tbb::task_arena arena;
+  Binder binder;
+
+  // Handed from thread to thread by the semaphores.
+  int steps = 0;
+  bool leaving = false;
+  Nanoseconds step_start_ns = 0;
+  GpuClock gpu{0, 0};
+  std::vector<double> delays;
+  LoadReading reading;
+  Semaphore begin;
+  Semaphore done;
+  Semaphore copy_begin;
+  Semaphore copy_done;
+  Semaphore chain_done;
+  std::thread copier;
+  std::thread driver;
+};
+
+Load::Load(const CpuSet& cpus, int threads, std::size_t buffer_bytes, const TrainingDemand& demand)
+    : state_(std::make_unique<State>(cpus, threads, buffer_bytes, demand)) {}
+
+Load::~Load() = default;
+
+void Load::start(int steps) {
+  assert(steps > 0);
+  state_->steps = steps;
+  state_->begin.release();
+}
+
+LoadReading Load::wait() {
+  state_->done.acquire();
+  state_->failure.rethrow();
+  return state_->reading;
+}
+
+void stream_copy(void* to, const void* from, std::size_t bytes) {
+  assert(bytes % 64 == 0 && reinterpret_cast<std::uintptr_t>(to) % 64 == 0);
+#if defined(__x86_64__)
+  const auto* source = static_cast<const __m128i*>(from);
+  auto* target = static_cast<__m128i*>(to);
+  for (std::size_t i = 0; i < bytes / sizeof(__m128i); ++i) {
+    _mm_stream_si128(target + i, _mm_load_si128(source + i));
+  }
+  _mm_sfence();
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+}  // namespace zf

@@ -1,0 +1,74 @@
+#include "measure/training_demand.hpp"
+
+#include <cmath>
+
+#include "os/file.hpp"
+#include "plan/json_fields.hpp"
+#include "plan/workload_json.hpp"
+
+namespace zf {
+namespace {
+
+template <class Count>
+Count cut(Count value, double scale) {
+  if (value == 0) return 0;
+  return std::max<Count>(1, static_cast<Count>(std::llround(static_cast<double>(value) * scale)));
+}
+
+}  // namespace
+
+TrainingDemand scaled(const TrainingDemand& demand, double scale) {
+  TrainingDemand part = demand;
+  part.launches = cut(demand.launches, scale);
+  part.host_bytes = cut(demand.host_bytes, scale);
+  part.copy_bytes = cut(demand.copy_bytes, scale);
+  part.gpu_ns = cut(demand.gpu_ns, scale);
+  return part;
+}
+
+TrainingDemand small_demand(std::uint64_t params_per_rank, int update_interval) {
+  // configs/workloads/README.md has these figures with their sources.
+  constexpr double kLaunchesPerParam = 2520 / 0.247e9;
+  constexpr double kGpuNsPerParam = 0.8 * 1116e6 / 1.543e9;
+  constexpr std::uint64_t kHostBytesPerParam = 10;
+  const auto params = static_cast<double>(params_per_rank);
+  const auto interval = static_cast<std::uint64_t>(update_interval);
+  TrainingDemand demand;
+  demand.launches = static_cast<std::uint64_t>(std::max(1.0, params * kLaunchesPerParam));
+  demand.launch_ns = 6000;
+  demand.host_bytes = kHostBytesPerParam * params_per_rank;
+  demand.copy_bytes = 2 * params_per_rank + 2 * params_per_rank / interval;
+  demand.copy_bytes_per_s = 12'000'000'000;
+  demand.gpu_ns = static_cast<Nanoseconds>(params * kGpuNsPerParam);
+  return demand;
+}
+
+Nanoseconds due_ns(Nanoseconds start_ns, std::uint64_t bytes, std::uint64_t bytes_per_s) {
+  const double seconds = static_cast<double>(bytes) / static_cast<double>(bytes_per_s);
+  return start_ns + std::llround(seconds * static_cast<double>(kSecondNs));
+}
+
+Workload load_workload(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  const nlohmann::json document = parse_json(read_text_file(path), name);
+  const Field file =
+      Field(document, "", name)
+          .schema("zf-workload/1")
+          .object({"schema", "name", "params", "ranks", "update_interval", "training", "source"},
+                  {"training"});
+  return read_workload_fields(file);
+}
+
+Workload on_ranks(Workload workload, int ranks) {
+  if (workload.training) {
+    const auto spread = [&](std::uint64_t bytes) {
+      return bytes * static_cast<std::uint64_t>(workload.ranks) / static_cast<std::uint64_t>(ranks);
+    };
+    workload.training->host_bytes = spread(workload.training->host_bytes);
+    workload.training->copy_bytes = spread(workload.training->copy_bytes);
+  }
+  workload.ranks = ranks;
+  return workload;
+}
+
+}  // namespace zf

@@ -1,0 +1,53 @@
+#include "measure/working_set_size.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.hpp"
+#include "engine/working_set.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+
+WorkingSetSize working_set_size(std::uint64_t params, int ranks, std::uint64_t cache_bytes,
+                                std::uint64_t available_bytes) {
+  constexpr std::uint64_t kMinBytes = (std::uint64_t{1} << 30) + (std::uint64_t{64} << 20);
+  constexpr std::uint64_t kCachesToLeave = 4;
+  const auto count = static_cast<std::uint64_t>(ranks);
+  const std::uint64_t enough = std::max(kMinBytes, kCachesToLeave * cache_bytes);
+  // More than enough is no more accurate: a 7B model is measured over the same bytes as a 3B one.
+  const std::uint64_t wanted = params == 0 ? enough : std::min(enough, params * WorkingSet::kBytesPerElement);
+  const std::uint64_t bytes =
+      std::min(wanted, available_bytes / 5 * 2);  // and a quarter of that for the training side
+
+  WorkingSetSize size;
+  size.elements_per_rank = std::max<std::uint64_t>(1, bytes / WorkingSet::kBytesPerElement / count);
+  if (bytes < wanted) {
+    size.warning = fmt::format("measured over {} instead of {}: only {} of memory are available",
+                               print_bytes(bytes), print_bytes(wanted), print_bytes(available_bytes));
+  } else if (bytes < 2 * cache_bytes) {
+    size.warning =
+        fmt::format("the {} measured over may stay in the caches ({}): bandwidths are not memory's",
+                    print_bytes(bytes), print_bytes(cache_bytes));
+  }
+  return size;
+}
+
+std::uint64_t available_memory_bytes(const SysRoot& sysroot, const Allowed& allowed) {
+  static constexpr std::string_view kField = "MemAvailable:";
+  const std::string text = sysroot.read("/proc/meminfo").value_or("");
+  const auto at = text.find(kField);
+  const auto digits = at == std::string::npos ? at : text.find_first_of("0123456789", at);
+  std::uint64_t kibibytes = 0;
+  if (digits == std::string::npos ||
+      std::from_chars(text.data() + digits, text.data() + text.size(), kibibytes).ec != std::errc()) {
+    throw Error(Exit::runtime_error, "/proc/meminfo: no MemAvailable", "mount /proc");
+  }
+  // A cgroup's own usage is left out: page cache counts as usage and gives way, so half the limit is the
+  // better guess.
+  return std::min(kibibytes * 1024, allowed.memory_bytes.value_or(UINT64_MAX));
+}
+
+}  // namespace zf

@@ -1,0 +1,73 @@
+#include "planning/assemble.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <array>
+#include <ctime>
+
+#include "base/version.hpp"
+#include "homes/split.hpp"
+#include "machine/fingerprint.hpp"
+
+namespace zf {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+Intent intent_of(const Split& split) {
+  int reserved = 0;
+  int idle = 0;
+  int all = 0;
+  for (const RankSplit& rank : split.ranks) {
+    reserved += rank.reserved_cores;
+    idle += rank.idle_cores;
+    all += rank.reserved_cores + rank.pool_cores + rank.idle_cores;
+  }
+  Intent intent;
+  intent.placement = split.shape.placement;
+  intent.pool_pus_per_core = split.shape.pool_pus_per_core;
+  intent.pool_cores = split.ranks.front().pool_cores;
+  intent.reserved_fraction = static_cast<double>(reserved) / all;
+  intent.idle_fraction = static_cast<double>(idle) / all;
+  intent.pool_kind = split.shape.pool_kind;
+  return intent;
+}
+
+}  // namespace
+
+Provenance provenance_of(std::string command) {
+  return {fmt::format("zf-tune {}", version()),
+          fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))), host_name(),
+          std::move(command)};
+}
+
+Plan assemble(Provenance made, const Machine& machine, const Workload& workload, const Split& split,
+              const Choice& choice, Evidence evidence, std::vector<std::string> warnings,
+              std::vector<std::string> notes) {
+  Plan plan;
+  plan.made = std::move(made);
+  plan.machine = machine_class_of(machine.topology);
+  plan.allocation = allocation_of(machine.allowed, plan.machine);
+  plan.workload = workload;
+  plan.intent = intent_of(split);
+  for (std::size_t rank = 0; rank < split.ranks.size(); ++rank) {
+    plan.ranks.push_back(binding_of_split(static_cast<int>(rank), split.ranks[rank]));
+    if (!split.ranks[rank].shared) continue;
+    notes.push_back(
+        fmt::format("rank {} has one core: training and optimizer share it and will slow each other; "
+                    "ask for at least two cores per rank",
+                    rank));
+  }
+  plan.choice = choice;
+  plan.evidence = std::move(evidence);
+  plan.warnings = std::move(warnings);
+  plan.allocation.notes = std::move(notes);
+  return plan;
+}
+
+}  // namespace zf

@@ -1,0 +1,76 @@
+#include "planning/plan_differences.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/cpu_list.hpp"
+#include "machine/fingerprint.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+void add_online_set(const CpuSet& planned, const Topology& topology, std::vector<Difference>& differences) {
+  const CpuSet offline = planned & (topology.complete_cpus - topology.cpus);
+  const CpuSet back = (topology.cpus - planned) & topology.complete_cpus;
+  if (!offline.empty()) {
+    differences.push_back(
+        fmt::format("CPUs {} are offline here, and were online in the plan", print(offline)));
+  }
+  if (!back.empty()) {
+    differences.push_back(fmt::format("CPUs {} are online here, and were not in the plan", print(back)));
+  }
+}
+
+void add_limits(const Allocation& planned, const Allowed& allowed, std::vector<Difference>& differences) {
+  const auto from = [](const std::string& path) { return path.empty() ? "" : fmt::format(" ({})", path); };
+  if (planned.cpu_quota != allowed.cpu_quota) {
+    const auto words = [](const std::optional<double>& quota) {
+      return quota ? fmt::format("{:.4g} CPUs' worth", *quota) : "none";
+    };
+    differences.push_back(fmt::format("CPU quota: {} in the plan, {} here{}", words(planned.cpu_quota),
+                                      words(allowed.cpu_quota), from(allowed.cpu_quota_path)));
+  }
+  if (allowed.memory_bytes && (!planned.memory_bytes || *allowed.memory_bytes < *planned.memory_bytes)) {
+    differences.push_back(fmt::format("memory limit: {} in the plan, {} here{}",
+                                      planned.memory_bytes ? print_bytes(*planned.memory_bytes) : "none",
+                                      print_bytes(*allowed.memory_bytes), from(allowed.memory_path)));
+  }
+}
+
+void add_gpus(const Plan& plan, const Topology& topology, std::vector<Difference>& differences) {
+  const auto place = [](const std::optional<Node>& node) {
+    return node ? fmt::format("on node {}", node->os_index) : "on no one node";
+  };
+  for (const RankBinding& rank : plan.ranks) {
+    if (!rank.gpu) continue;
+    const std::string name = fmt::format("GPU {} of rank {}", rank.gpu->pci_address, rank.rank);
+    const auto here = std::find_if(topology.gpus.begin(), topology.gpus.end(),
+                                   [&](const Gpu& gpu) { return gpu.pci_address == rank.gpu->pci_address; });
+    if (here == topology.gpus.end()) {
+      differences.push_back(name + " is not here");
+    } else if (!here->usable) {
+      differences.push_back(name + " is here, and its driver does not show it");
+    } else if (here->node != rank.gpu->node) {
+      differences.push_back(
+          fmt::format("{}: {} in the plan, {} here", name, place(rank.gpu->node), place(here->node)));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Difference> plan_differences(const Plan& plan, const Machine& machine, GpusOfRanks gpus) {
+  auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
+  add_online_set(plan.machine.cpus, machine.topology, differences);
+  for (Difference& difference : differences_from_allowed(plan, machine.allowed)) {
+    differences.push_back(std::move(difference));
+  }
+  add_limits(plan.allocation, machine.allowed, differences);
+  if (gpus == GpusOfRanks::compared) add_gpus(plan, machine.topology, differences);
+  return differences;
+}
+
+}  // namespace zf

@@ -1,0 +1,148 @@
+#include "report/explain.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/cpu_list.hpp"
+#include "base/plain_text.hpp"
+#include "search/choose.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+std::string counted(int count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string limits(const Allocation& allocation) {
+  std::string text;
+  if (allocation.cpu_quota) text += fmt::format(", a quota of {:.3g} CPUs", *allocation.cpu_quota);
+  if (allocation.memory_bytes)
+    text += fmt::format(", a limit of {} of memory", print_bytes(*allocation.memory_bytes));
+  return text;
+}
+
+std::string gpu_in_words(const RankBinding& rank) {
+  if (!rank.gpu) return "-";
+  return rank.gpu->pci_address + (rank.gpu->node ? fmt::format(", node {}", rank.gpu->node->os_index) : "");
+}
+
+}  // namespace
+
+double step_bytes_per_s(const Plan& plan, Nanoseconds step_ns) {
+  const auto bytes = static_cast<double>(plan.evidence.elements_per_rank * kAdamBytesPerParam);
+  return bytes * static_cast<double>(plan.ranks.size()) / static_cast<double>(step_ns) *
+         static_cast<double>(kSecondNs);
+}
+
+Table bindings_table(const Plan& plan) {
+  using enum Table::Align;
+  Table table({{"rank"},
+               {"training CPUs", left},
+               {"threads"},
+               {"optimizer CPUs", left},
+               {"memory", left},
+               {"GPU", left},
+               {"", left}});
+  for (const RankBinding& rank : plan.ranks) {
+    table.add({std::to_string(rank.rank), print(rank.training.cpus), std::to_string(rank.training.threads),
+               print(rank.optimizer.cpus), "node " + print(rank.optimizer.mems), gpu_in_words(rank),
+               rank.shared ? "shared" : ""});
+  }
+  return table;
+}
+
+Table trial_table(const Trial& trial) {
+  using enum Table::Align;
+  Table table({{"", left}, {"split", left}, {"pool threads"}, {"median"}, {"against"}, {"runs"}, {"values"}});
+  const TrialCandidate& winner = trial.candidates.at(static_cast<std::size_t>(trial.winner));
+  for (const TrialCandidate& candidate : trial.candidates) {
+    std::size_t values = 0;
+    for (const auto& run : candidate.runs) values += run.size();
+    table.add({&candidate == &winner ? kChosenMark : "", candidate.label,
+               std::to_string(candidate.pool_threads), fmt::format("{:.4g}", candidate.median),
+               fmt::format("{:+.1f} %", 100 * (candidate.median / winner.median - 1)),
+               std::to_string(candidate.runs.size()), std::to_string(values)});
+  }
+  return table;
+}
+
+Table evidence_table(const Plan& plan) {
+  using enum Table::Align;
+  Table table({{"", left},
+               {"split", left},
+               {"reserved"},
+               {"pool threads"},
+               {"period"},
+               {"spread"},
+               {"optimizer"},
+               {"training"},
+               {"exposed"},
+               {"launch p99"},
+               {"GB/s"},
+               {"of roofline"},
+               {"samples"}});
+  auto candidates = plan.evidence.candidates;
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    return std::tuple(a.pool_threads, a.label) < std::tuple(b.pool_threads, b.label);
+  });
+  const auto time_or_none = [](Nanoseconds ns) { return ns == 0 ? "-" : print_duration(ns); };
+  for (const CandidateEvidence& candidate : candidates) {
+    const bool chosen = candidate.id == plan.choice.candidate;
+    const auto samples =
+        std::count_if(plan.evidence.samples.begin(), plan.evidence.samples.end(),
+                      [&](const Sample& sample) { return sample.candidate == candidate.id; });
+    table.add({chosen ? kChosenMark : "", candidate.label, std::to_string(candidate.reserved_cores),
+               std::to_string(candidate.pool_threads), print_duration(candidate.period_ns_median),
+               fmt::format("{:.1f} %", 100 * candidate.period_spread),
+               print_duration(candidate.step_ns_median), time_or_none(candidate.training_ns_median),
+               time_or_none(candidate.exposed_ns_median), time_or_none(candidate.launch_delay_p99_ns),
+               fmt::format("{:.1f}", step_bytes_per_s(plan, candidate.step_ns_median) / 1e9),
+               fmt::format("{:.2f}", candidate.roofline_ratio), std::to_string(samples)});
+  }
+  return table;
+}
+
+std::vector<Fact> facts_of(const Plan& plan) {
+  const MachineClass& machine = plan.machine;
+  return {
+      {"Machine",
+       fmt::format("{}: {}, {} with CPUs, {}, {} ({})", machine.model.empty() ? "unknown CPU" : machine.model,
+                   counted(machine.packages, "package"), counted(machine.numa_nodes, "NUMA node"),
+                   counted(machine.cores, "core"), counted(machine.pus, "PU"), machine.fingerprint)},
+      {"Allocation", fmt::format("CPUs {}, memory nodes {}{}", print(plan.allocation.cpus),
+                                 print(plan.allocation.mems), limits(plan.allocation))},
+      {"Workload", fmt::format("{}: {} parameters on {}", plan.workload.name,
+                               print_quantity(plan.workload.params), counted(plan.workload.ranks, "rank"))}};
+}
+
+std::string measured_in_words(const Plan& plan) {
+  const Evidence& evidence = plan.evidence;
+  const bool simulated = evidence.isa == kSimulated;
+  return fmt::format("{} with all ranks at once, {} per rank{}; differences under {:.1f} % are ties",
+                     simulated ? "Simulated" : "Measured", print_bytes(evidence.working_set_bytes_per_rank),
+                     simulated ? "" : fmt::format(", {} kernels", evidence.isa), 100 * tie_of(evidence));
+}
+
+std::string explain(const Plan& plan) {
+  std::string text =
+      fmt::format("A plan by {}, made at {} on {}\n\n", plan.made.by, plan.made.at, plan.made.host);
+  for (const Fact& fact : facts_of(plan)) text += fmt::format("{:<12}{}\n", fact.name, fact.text);
+  text += fmt::format("\n{}\n", bindings_table(plan).print());
+  if (!plan.evidence.candidates.empty()) {
+    text += fmt::format("{}:\n{}\n", measured_in_words(plan), evidence_table(plan).print());
+  }
+  if (plan.trial) {
+    text += fmt::format("Tried by the job itself ({}), which said:\n{}\n", plan.trial->command,
+                        trial_table(*plan.trial).print());
+  }
+  text += fmt::format("Why: {}.\n", plan.choice.reason);
+  for (const std::string& note : plan.allocation.notes) text += fmt::format("Note: {}.\n", note);
+  for (const std::string& warning : plan.warnings) text += fmt::format("Warning: {}.\n", warning);
+  return plain_text(std::move(text));
+}
+
+}  // namespace zf

@@ -1,0 +1,33 @@
+// Measures a split on a simulated machine: the model's times, with noise, on a clock of its own.
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+#include "measure/meter.hpp"
+#include "simulate/simulated_model.hpp"
+
+namespace zf {
+
+class SimulatedMeter : public Meter {
+ public:
+  /// Same arguments, same calls: same samples. `elements_per_rank` as for a real machine.
+  SimulatedMeter(const SimulatedModel& model, std::uint64_t elements_per_rank, std::uint64_t seed);
+
+  std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override;
+  std::uint64_t elements_per_rank() const override { return elements_; }
+  double scale() const override { return scale_; }
+  std::string isa() const override { return kSimulated; }
+  Nanoseconds now() const override { return clock_ns_; }
+
+ private:
+  Nanoseconds noisy(Nanoseconds ns);
+
+  const SimulatedModel& model_;
+  std::uint64_t elements_;
+  double scale_;
+  std::mt19937_64 random_;
+  Nanoseconds clock_ns_ = 0;
+};
+
+}  // namespace zf

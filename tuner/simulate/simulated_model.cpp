@@ -1,0 +1,216 @@
+#include "simulate/simulated_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+namespace zf {
+namespace {
+
+constexpr double kRegions = 40;  // forks and joins of one training step's work on the host
+constexpr double kHelpers = 3;   // threads beside the one that launches: autograd, collectives, data loading
+constexpr double kLaunchTail = 4;  // p99 over p50
+
+constexpr double kNsPerS = 1e9;
+constexpr int kFixedPointRounds = 6;
+
+int node_index(const Core& core) { return core.node ? core.node->os_index : -1; }
+
+/// First PU of each core in the set: training runs a thread per core.
+std::vector<Pu> one_per_core(const CpuSet& cpus, const std::map<int, std::size_t>& core_of_pu) {
+  std::set<std::size_t> seen;
+  std::vector<Pu> pus;
+  for (const Pu pu : cpus) {
+    if (seen.insert(core_of_pu.at(pu.os_index)).second) pus.push_back(pu);
+  }
+  return pus;
+}
+
+}  // namespace
+
+/// What is going on on the nodes, averaged over a period.
+struct SimulatedModel::Load {
+  std::map<int, double> pool_wanted;     ///< bytes per second, all ranks, while the optimizer steps
+  std::map<int, double> training_burst;  ///< likewise, while training works on the host
+  double pool_busy = 0.5;                ///< part of the period in which the optimizer steps
+  double host_busy = 0.5;                ///< part of the period in which training works on the host
+};
+
+SimulatedModel::SimulatedModel(SimulatedMachine machine, const Workload& workload)
+    : machine_(std::move(machine)),
+      workload_(workload),
+      demand_(workload.training.value_or(TrainingDemand{})) {
+  const auto& cores = machine_.topology.cores;
+  for (std::size_t core = 0; core < cores.size(); ++core) {
+    for (const Pu pu : cores[core].cpus) core_of_pu_[pu.os_index] = core;
+  }
+}
+
+double SimulatedModel::node_bytes_per_s(int node) const {
+  const bool slow = machine_.slow_node && machine_.slow_node->node.os_index == node;
+  return machine_.memory.node_bytes_per_s * (slow ? machine_.slow_node->speed : 1);
+}
+
+double SimulatedModel::limited(double wanted, double limit) const {
+  const double p = machine_.memory.sharpness;
+  return wanted * std::pow(1 + std::pow(wanted / limit, p), -1 / p);
+}
+
+/// Of `capacity`, what one side gets that wants `wanted` while the others take `others`: what they leave, or
+/// its share in proportion, whichever is more.
+double SimulatedModel::left_for(double wanted, double others, double capacity) const {
+  return limited(wanted, std::max(capacity - others, capacity * wanted / (wanted + others)));
+}
+
+SimulatedModel::Threads SimulatedModel::threads_on(const std::vector<Pu>& pus) const {
+  std::map<std::size_t, int> threads_of_core;
+  for (const Pu pu : pus) ++threads_of_core[core_of_pu_.at(pu.os_index)];
+
+  const auto rate_of = [&](const Core& core, int threads) {
+    const auto all = static_cast<double>(core.cpus.size());
+    const double gain = all > 1 ? 1 + (machine_.smt_gain - 1) * (threads - 1) / (all - 1) : 1;
+    return machine_.memory.core_bytes_per_s * machine_.speed_of(core) * gain;
+  };
+  std::map<int, double> l3_wanted;
+  for (const auto& [index, threads] : threads_of_core) {
+    const Core& core = machine_.topology.cores[index];
+    l3_wanted[core.l3] += rate_of(core, threads);
+  }
+  Threads result;
+  result.count = static_cast<int>(pus.size());
+  for (const auto& [index, threads] : threads_of_core) {
+    const Core& core = machine_.topology.cores[index];
+    const double wanted = l3_wanted[core.l3];
+    const double granted = core.l3 < 0 ? wanted : limited(wanted, machine_.memory.l3_bytes_per_s);
+    const double rate = rate_of(core, threads) * granted / wanted;
+    Threads::OnNode& node = result.nodes[node_index(core)];
+    node.slowest_bytes_per_s =
+        node.bytes_per_s == 0 ? rate / threads : std::min(node.slowest_bytes_per_s, rate / threads);
+    node.bytes_per_s += rate;
+  }
+  return result;
+}
+
+SimulatedModel::Rank SimulatedModel::rank_of(const RankSplit& split) const {
+  Rank rank;
+  rank.pool = threads_on(split.pool);
+  // Floating threads are, on average, where the rank's own home is.
+  const auto training = split.unbound ? split.pool : one_per_core(split.training, core_of_pu_);
+  rank.training = threads_on(training);
+  rank.shares_cores = split.shared || split.unbound;
+  const auto cores = static_cast<double>(training.size());
+  rank.crowd = std::max(0.0, (kHelpers + 1) / cores - 1);
+  if (split.unbound) {
+    const auto nodes = static_cast<double>(split.mems.size());
+    const double remote = machine_.memory.remote_bytes_per_s / machine_.memory.node_bytes_per_s;
+    rank.locality = 1 / (1 / nodes + (1 - 1 / nodes) / std::min(1.0, remote));
+  }
+  const Core& launching = machine_.topology.cores[core_of_pu_.at(training.front().os_index)];
+  rank.launch_speed = machine_.speed_of(launching);
+  rank.launch_node = node_index(launching);
+  return rank;
+}
+
+/// Every thread has an equal slice, so the slowest one sets the pace.
+double SimulatedModel::step_ns(const std::vector<Rank>& ranks, const Load& load) const {
+  const double bytes = static_cast<double>(kAdamBytesPerParam * workload_.params) / workload_.ranks;
+  double slowest_ns = 0;
+  for (const Rank& rank : ranks) {
+    double pace = 0;  // bytes per second of the slowest thread
+    for (const auto& [node, threads] : rank.pool.nodes) {
+      const double wanted = load.pool_wanted.at(node);
+      const auto burst = load.training_burst.find(node);
+      const double others = burst == load.training_burst.end() ? 0 : burst->second * load.host_busy;
+      const double granted = left_for(wanted, others, node_bytes_per_s(node)) / wanted;
+      const double mine = threads.slowest_bytes_per_s * granted * rank.locality;
+      pace = pace == 0 ? mine : std::min(pace, mine);
+    }
+    if (rank.shares_cores) pace /= 1 + load.host_busy;
+    const double ns =
+        bytes / rank.pool.count / pace * kNsPerS + machine_.sync_ns_per_thread * rank.pool.count;
+    slowest_ns = std::max(slowest_ns, ns);
+  }
+  return slowest_ns;
+}
+
+/// The part of a training step in which the host only launches: the GPU, the launches and the copies at once.
+double SimulatedModel::off_host_ns(double launch_delay_ns, double launch_speed) const {
+  const auto launch_ns = static_cast<double>(demand_.launch_ns) / launch_speed + launch_delay_ns;
+  const double copy_ns =
+      demand_.copy_bytes == 0
+          ? 0
+          : static_cast<double>(demand_.copy_bytes) / static_cast<double>(demand_.copy_bytes_per_s) * kNsPerS;
+  return std::max(
+      {static_cast<double>(demand_.gpu_ns), static_cast<double>(demand_.launches) * launch_ns, copy_ns});
+}
+
+double SimulatedModel::training_ns(const std::vector<Rank>& ranks, const Load& load,
+                                   double* launch_delay_ns) const {
+  double slowest_ns = 0;
+  *launch_delay_ns = 0;
+  const auto pool_traffic = [&](int node) {
+    const auto wanted = load.pool_wanted.find(node);
+    return wanted == load.pool_wanted.end()
+               ? 0.0
+               : limited(wanted->second, node_bytes_per_s(node)) * load.pool_busy;
+  };
+  if (!workload_.training) return 0;
+  for (const Rank& rank : ranks) {
+    double host_bytes_per_s = 0;
+    for (const auto& [node, threads] : rank.training.nodes) {
+      const double wanted = load.training_burst.at(node);
+      const double granted = left_for(wanted, pool_traffic(node), node_bytes_per_s(node)) / wanted;
+      host_bytes_per_s += threads.bytes_per_s * granted * rank.locality;
+    }
+    if (rank.shares_cores) host_bytes_per_s /= 1 + load.pool_busy;
+    const double host_ns = static_cast<double>(demand_.host_bytes) / host_bytes_per_s * kNsPerS +
+                           kRegions * machine_.sync_ns_per_thread * rank.training.count;
+
+    const double taken = std::min(1.0, pool_traffic(rank.launch_node) / node_bytes_per_s(rank.launch_node));
+    const double crowd = rank.crowd + (rank.shares_cores ? load.pool_busy : 0);
+    const double delay = machine_.launch_delay_ns * (1 + machine_.launch_crowding * crowd) *
+                         (1 + machine_.launch_interference * taken) / rank.launch_speed;
+    *launch_delay_ns = std::max(*launch_delay_ns, delay);
+    slowest_ns = std::max(slowest_ns, off_host_ns(delay, rank.launch_speed) + host_ns);
+  }
+  return slowest_ns;
+}
+
+SplitSample SimulatedModel::times_of(const Split& split) const {
+  std::vector<Rank> ranks;
+  Load load;
+  for (const RankSplit& side : split.ranks) {
+    const Rank& rank = ranks.emplace_back(rank_of(side));
+    for (const auto& [node, threads] : rank.pool.nodes) load.pool_wanted[node] += threads.bytes_per_s;
+    for (const auto& [node, threads] : rank.training.nodes) load.training_burst[node] += threads.bytes_per_s;
+  }
+  Load alone = load;
+  alone.host_busy = 0;
+  const double roofline = step_ns(ranks, alone);
+
+  double step = roofline;
+  double training = 0;
+  double delay = 0;
+  for (int round = 0; round < kFixedPointRounds; ++round) {
+    training = training_ns(ranks, load, &delay);
+    step = step_ns(ranks, load);
+    const double hiding = workload_.update_interval * training;
+    const double period = std::max(step, hiding);
+    const double host = std::max(0.0, training - off_host_ns(delay, 1)) * workload_.update_interval;
+    // Half of the way: each side's slowness gives the other room, and the plain iteration swings.
+    load.pool_busy = (load.pool_busy + step / period) / 2;
+    load.host_busy = (load.host_busy + host / period) / 2;
+  }
+  SplitSample times;
+  times.step_ns = std::llround(step);
+  times.roofline_ns = std::llround(std::min(roofline, step));
+  times.training_ns = std::llround(training);
+  times.launch_delay_p50_ns = std::llround(delay);
+  times.launch_delay_p99_ns = std::llround(delay * kLaunchTail);
+  times.training_bytes = (demand_.host_bytes + demand_.copy_bytes) *
+                         static_cast<std::uint64_t>(workload_.update_interval * workload_.ranks);
+  return times;
+}
+
+}  // namespace zf

@@ -1,0 +1,32 @@
+#include "text/command_line.hpp"
+
+#include "os/sysroot.hpp"
+
+namespace zf {
+
+std::string shell_quoted(const std::string& word) {
+  static constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text(1, '\'');
+  for (const char c : word) {
+    if (c == '\'') text += "'\\'";  // leave the quotes, quote the quote, and go on inside quotes
+    text += c;
+  }
+  text += '\'';
+  return text;
+}
+
+std::string command_line() {
+  const std::string raw = SysRoot().read("/proc/self/cmdline").value_or("");
+  std::string text;
+  for (std::size_t at = 0; at < raw.size();) {
+    const std::size_t end = std::min(raw.find('\0', at), raw.size());
+    if (!text.empty()) text += ' ';
+    text += shell_quoted(raw.substr(at, end - at));
+    at = end + 1;
+  }
+  return text;
+}
+
+}  // namespace zf

@@ -1,0 +1,117 @@
+#include "text/units.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace zf {
+namespace {
+
+struct Unit {
+  std::string_view suffix;
+  double factor;
+};
+
+/// A positive decimal number with one of the units behind it, or nothing.
+template <std::size_t N>
+std::optional<double> scaled(std::string_view text, const std::array<Unit, N>& units) {
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc() || !std::isfinite(number)) return std::nullopt;
+  const std::string_view suffix(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  for (const Unit& unit : units) {
+    if (unit.suffix == suffix) return number * unit.factor;
+  }
+  return std::nullopt;
+}
+
+/// Three digits that matter, without trailing zeros.
+std::string three_digits(double value, std::string_view unit) { return fmt::format("{:.3g}{}", value, unit); }
+
+}  // namespace
+
+int parse_integer(std::string_view text, int low, int high, std::string_view what) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
+    throw Error(Exit::usage,
+                fmt::format("{}: \"{}\" is no whole number from {} to {}", what, text, low, high));
+  }
+  return value;
+}
+
+std::uint64_t parse_quantity(std::string_view text, std::string_view what) {
+  static constexpr std::array<Unit, 8> kUnits{
+      {{"", 1}, {"K", 1e3}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"B", 1e9}, {"b", 1e9}, {"T", 1e12}}};
+  const auto value = scaled(text, kUnits);
+  if (!value || *value < 1 || *value > 1e15) {
+    throw Error(Exit::usage, fmt::format("{}: \"{}\" is no count", what, text),
+                "write one like 3B, 500M or 1000000");
+  }
+  return static_cast<std::uint64_t>(std::llround(*value));
+}
+
+Nanoseconds parse_duration(std::string_view text, std::string_view what) {
+  static constexpr std::array<Unit, 5> kUnits{
+      {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"m", 60e9}, {"h", 3600e9}}};
+  const auto value = scaled(text, kUnits);
+  if (!value || *value < 1 || *value > 86400e9) {
+    throw Error(Exit::usage, fmt::format("{}: \"{}\" is no duration", what, text),
+                "write one like 60s, 500ms or 2m");
+  }
+  return std::llround(*value);
+}
+
+double parse_percent(std::string_view text, std::string_view what) {
+  static constexpr std::array<Unit, 3> kUnits{{{"", 0.01}, {"%", 0.01}, {" %", 0.01}}};
+  const auto value = scaled(text, kUnits);
+  if (!value || *value <= 0 || *value > 0.5) {
+    throw Error(Exit::usage, fmt::format("{}: \"{}\" is no percentage above 0 and up to 50", what, text),
+                "write one like 2 or 0.5%");
+  }
+  return *value;
+}
+
+std::vector<int> parse_counts(std::string_view text, std::string_view what) {
+  const std::string whole = fmt::format("{}: \"{}\"", what, text);
+  std::vector<int> counts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    counts.push_back(parse_integer(text.substr(at, end - at), 1, 65536, whole));
+    at = end + 1;
+  }
+  return counts;
+}
+
+std::string print_quantity(std::uint64_t value) {
+  const auto number = static_cast<double>(value);
+  if (number >= 1e12) return three_digits(number / 1e12, "T");
+  if (number >= 1e9) return three_digits(number / 1e9, "B");
+  if (number >= 1e6) return three_digits(number / 1e6, "M");
+  return fmt::format("{}", value);
+}
+
+std::string print_bytes(std::uint64_t bytes) {
+  const auto number = static_cast<double>(bytes);
+  if (number >= 0x1p40) return three_digits(number / 0x1p40, " TiB");
+  if (number >= 0x1p30) return three_digits(number / 0x1p30, " GiB");
+  if (number >= 0x1p20) return three_digits(number / 0x1p20, " MiB");
+  return fmt::format("{} bytes", bytes);
+}
+
+std::string print_duration(Nanoseconds ns) {
+  const auto number = static_cast<double>(ns);
+  if (number >= 1e9) return fmt::format("{:.2f} s", number / 1e9);
+  if (number >= 1e6) return fmt::format("{:.1f} ms", number / 1e6);
+  return fmt::format("{:.1f} us", number / 1e3);
+}
+
+}  // namespace zf

@@ -1,0 +1,78 @@
+#include "trial/metric_matches.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "children/child_output.hpp"
+#include "text/command_line.hpp"
+
+namespace zf {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
+
+/// Calls `each` with every line of `text`, whose lines all have an end.
+template <class Function>
+void for_each_line(std::string_view text, const Function& each) {
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    each(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+}
+
+/// Takes whole lines off `text`, of kPieceBytes together or a little more.
+std::string_view next_piece(std::string_view& text) {
+  const auto end = text.find('\n', std::min(kPieceBytes, text.size() - 1));
+  const std::string_view piece = text.substr(0, end + 1);
+  text.remove_prefix(piece.size());
+  return piece;
+}
+
+}  // namespace
+
+MetricMatches::MetricMatches(const Metric& metric, std::chrono::milliseconds patience)
+    : metric_(metric), patience_(patience) {}
+
+void MetricMatches::add(std::string_view line) {
+  line = line.substr(0, kMetricColumns);
+  if (lines_.size() + line.size() >= kMostKeptBytes) return;
+  lines_ += line;
+  lines_ += '\n';
+}
+
+void MetricMatches::find(const std::function<bool()>& stop) {
+  for (std::string_view left = lines_; !left.empty() && !stop();) find_in(next_piece(left), stop);
+}
+
+void MetricMatches::find_in(std::string_view lines, const std::function<bool()>& stop) {
+  const ChildOutput matches = output_of_child(
+      [&] {
+        std::string found;
+        for_each_line(lines, [&](std::string_view line) {
+          if (const auto match = metric_.match_in(line)) found += *match + '\n';
+        });
+        return found;
+      },
+      patience_);
+  if (matches.end != ChildOutput::End::done && stop()) return;  // what ends us may have ended the child
+  const std::string metric = fmt::format("zf-tune trial: --metric {}", shell_quoted(metric_.pattern()));
+  if (matches.end == ChildOutput::End::late) {
+    throw Error(Exit::usage, metric + " takes too long on this output",
+                "it is searched for anywhere in a line: leave out a leading .* and repeats inside repeats");
+  }
+  if (matches.end == ChildOutput::End::died) {
+    throw Error(Exit::runtime_error, metric + ": what looked for it died", "is there memory left? Try again");
+  }
+  for_each_line(matches.text, [&](std::string_view match) {
+    if (const auto value = metric_value(match)) {
+      values_.push_back(*value);
+    } else if (!odd_) {
+      odd_ = match;
+    }
+  });
+}
+
+}  // namespace zf

@@ -1,0 +1,204 @@
+#include "trial/trial.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "base/error.hpp"
+#include "search/choose.hpp"
+#include "text/statistics.hpp"
+
+namespace zf {
+namespace {
+
+/// The shape that a candidate of the sweep was made of.
+SplitShape shape_of(const CandidateEvidence& candidate) {
+  SplitShape shape;
+  shape.pool_cores = candidate.pool_cores;
+  shape.pool_pus_per_core = candidate.pool_threads > candidate.pool_cores ? 0 : 1;
+  shape.placement = candidate.placement;
+  shape.reserved_cores = candidate.idle_cores > 0 ? candidate.reserved_cores : 0;
+  shape.pool_kind = candidate.pool_kind;
+  shape.control = candidate.control;
+  return shape;
+}
+
+SplitShape control_shape(Control control) {
+  SplitShape shape;
+  shape.control = control;
+  return shape;
+}
+
+/// Times, or what takes the place of times where more is better: run by run, the first runs side by side.
+std::vector<Observation> times_of(const Trial& trial, const TrialCandidate& candidate) {
+  std::vector<Observation> times;
+  for (std::size_t run = 0; run < candidate.runs.size(); ++run) {
+    for (const double value : candidate.runs[run]) {
+      times.push_back({static_cast<int>(run), trial.higher_is_better ? 1 / value : value});
+    }
+  }
+  return times;
+}
+
+double median_of(const TrialCandidate& candidate) {
+  std::vector<double> values;
+  for (const auto& run : candidate.runs) values.insert(values.end(), run.begin(), run.end());
+  return median(values);
+}
+
+bool is_eligible(const TrialCandidate& candidate) { return candidate.control != Control::unbound; }
+
+const TrialCandidate* control_of(const Trial& trial, Control control) {
+  const auto found =
+      std::find_if(trial.candidates.begin(), trial.candidates.end(),
+                   [&](const TrialCandidate& candidate) { return candidate.control == control; });
+  return found == trial.candidates.end() ? nullptr : &*found;
+}
+
+/// How much worse b is than a.
+Difference difference(const Trial& trial, const TrialCandidate& a, const TrialCandidate& b) {
+  return compare(times_of(trial, a), times_of(trial, b));
+}
+
+const TrialCandidate& best_of(const Trial& trial) {
+  const auto rank = [&](const TrialCandidate& candidate) {
+    return std::pair(!is_eligible(candidate),
+                     trial.higher_is_better ? -median_of(candidate) : median_of(candidate));
+  };
+  const auto best = std::min_element(trial.candidates.begin(), trial.candidates.end(),
+                                     [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  assert(best != trial.candidates.end() && is_eligible(*best));
+  return *best;
+}
+
+/// By any other, and by more than noise.
+bool is_beaten(const Trial& trial, const TrialCandidate& half, double noise) {
+  return std::any_of(trial.candidates.begin(), trial.candidates.end(), [&](const TrialCandidate& other) {
+    return is_eligible(other) && &other != &half && !is_noise(difference(trial, other, half), noise);
+  });
+}
+
+/// Of those that tie with the best, the one with the smallest pool.
+const TrialCandidate& knee_of(const Trial& trial, const TrialCandidate& best, double tie) {
+  const TrialCandidate* knee = &best;
+  for (const TrialCandidate& candidate : trial.candidates) {
+    if (!is_eligible(candidate) || candidate.pool_threads >= knee->pool_threads) continue;
+    if (is_tie(difference(trial, best, candidate), tie)) knee = &candidate;
+  }
+  return *knee;
+}
+
+}  // namespace
+
+std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector<Home>& homes, int best) {
+  std::vector<TrialSplit> splits;
+  const auto add = [&](const SplitShape& shape, int id) {
+    Split split = split_of(homes, shape);
+    const bool known = std::any_of(splits.begin(), splits.end(),
+                                   [&](const TrialSplit& other) { return other.split.ranks == split.ranks; });
+    if (!known) splits.push_back({std::move(split), id});
+  };
+  std::vector<CandidateEvidence> measured = evidence.candidates;
+  std::stable_sort(measured.begin(), measured.end(),
+                   [](const auto& a, const auto& b) { return a.period_ns_median < b.period_ns_median; });
+  for (const CandidateEvidence& candidate : measured) {
+    if (static_cast<int>(splits.size()) == best) break;
+    if (is_eligible(candidate)) add(shape_of(candidate), candidate.id);
+  }
+  for (const Control control : {Control::half, Control::two_reserved, Control::unbound}) {
+    const auto found = std::find_if(measured.begin(), measured.end(),
+                                    [&](const auto& candidate) { return candidate.control == control; });
+    add(control_shape(control), found == measured.end() ? -1 : found->id);
+  }
+  return splits;
+}
+
+Metric::Metric(std::string pattern) : pattern_(std::move(pattern)) {
+  constexpr const char* kNext =
+      R"(it must find one number in a line of the command's output, e.g. 'step time: ([0-9.]+) ms')";
+  constexpr std::size_t kLongest = 1000;  // brackets in brackets are followed on the stack
+  if (pattern_.size() > kLongest) {
+    throw Error(Exit::usage, fmt::format("zf-tune trial: --metric has {} characters", pattern_.size()),
+                kNext);
+  }
+  try {
+    regex_.assign(pattern_);
+  } catch (const std::regex_error& error) {
+    throw Error(
+        Exit::usage,
+        fmt::format("zf-tune trial: --metric {} is no regular expression: {}", pattern_, error.what()),
+        kNext);
+  }
+  if (regex_.mark_count() > 1) {
+    throw Error(Exit::usage,
+                fmt::format("zf-tune trial: --metric {} has {} groups", pattern_, regex_.mark_count()),
+                "keep the one around the number; (?:...) groups without counting");
+  }
+}
+
+std::optional<std::string> Metric::match_in(std::string_view line) const {
+  line = line.substr(0, kMetricColumns);
+  std::match_results<std::string_view::const_iterator> match;
+  if (!std::regex_search(line.begin(), line.end(), match, regex_)) return std::nullopt;
+  const auto& found = match[match.size() - 1];
+  return found.matched ? std::optional(found.str()) : std::nullopt;
+}
+
+std::optional<double> metric_value(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value <= 0)
+    return std::nullopt;
+  return value;
+}
+
+std::size_t warmup_of(std::size_t values, std::optional<int> asked) {
+  if (values == 0) return 0;
+  const std::size_t wanted = asked ? static_cast<std::size_t>(*asked) : std::max<std::size_t>(1, values / 5);
+  return std::min(wanted, values - 1);
+}
+
+double noise_of(const Trial& trial) {
+  std::vector<std::vector<Observation>> candidates;
+  for (const TrialCandidate& candidate : trial.candidates) candidates.push_back(times_of(trial, candidate));
+  return noise_between_blocks(candidates, static_cast<int>(best_of(trial).runs.size()));
+}
+
+std::string judge(Trial& trial) {
+  for (TrialCandidate& candidate : trial.candidates) candidate.median = median_of(candidate);
+  const TrialCandidate& best = best_of(trial);
+  const double noise = noise_of(trial);
+  const double tie = std::max(kTie, noise);
+  const TrialCandidate* winner = &knee_of(trial, best, tie);
+  const TrialCandidate* half = noise > kTie ? control_of(trial, Control::half) : nullptr;
+  const bool in_the_noise = half != nullptr && half != winner && !is_beaten(trial, *half, noise);
+  if (in_the_noise) winner = half;
+  trial.winner = static_cast<int>(winner - trial.candidates.data());
+
+  std::string reason = fmt::format("the job itself: {:.4g} with {}", winner->median, winner->label);
+  if (in_the_noise) {
+    reason += fmt::format(
+        ", the conservative plan: runs under one split differ by {:.1f} %, and nothing beats it by more "
+        "({:.4g} with {})",
+        100 * noise, best.median, best.label);
+  } else if (winner != &best) {
+    reason += fmt::format(", a tie (within {:.1f} %) with the best ({:.4g} with {}), and the smaller pool",
+                          100 * tie, best.median, best.label);
+  } else {
+    reason +=
+        fmt::format(", the best of {} splits (ties within {:.1f} %)", trial.candidates.size(), 100 * tie);
+  }
+  const TrialCandidate* unbound = control_of(trial, Control::unbound);
+  if (unbound != nullptr && difference(trial, *unbound, *winner).low > tie) {
+    reason +=
+        fmt::format("; unbound was better still, {:.4g}, which no plan can say: start the job without one",
+                    unbound->median);
+  }
+  return reason;
+}
+
+}  // namespace zf
