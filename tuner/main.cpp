@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/say.hpp"
 #include "base/version.hpp"
 #include "commands/commands.hpp"
 #include "os/standard_streams.hpp"
@@ -63,7 +62,7 @@ Exit run(std::vector<std::string> words) {
 
 int report(Exit exit, const char* what) {
   const bool named = std::string_view(what).starts_with("zf-tune");
-  zf::say("{}{}\n", named ? "" : "zf-tune: ", what);
+  zf::print_stderr("{}{}\n", named ? "" : "zf-tune: ", what);
   return static_cast<int>(exit);
 }
 

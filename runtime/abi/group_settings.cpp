@@ -17,7 +17,7 @@ static_assert(sizeof(zf_group) >= kFirstGroupBytes && offsetof(zf_group, element
 
 void require(bool good, std::size_t index, std::string_view field, double value, std::string_view must) {
   if (good) return;
-  throw Refusal(ZF_ERROR_USAGE, fmt::format("group {}: {} is {}; it must be {}", index, field, value, must));
+  throw AbiError(ZF_ERROR_USAGE, fmt::format("group {}: {} is {}; it must be {}", index, field, value, must));
 }
 
 }  // namespace
@@ -42,17 +42,18 @@ zf_group read_group(const zf_group* given, std::size_t index) {
 }
 
 std::vector<zf_group> read_groups(const zf_group* given, std::size_t count) {
-  if (given == nullptr || count == 0) throw Refusal(ZF_ERROR_USAGE, "no groups", "give zf_open at least one");
+  if (given == nullptr || count == 0)
+    throw AbiError(ZF_ERROR_USAGE, "no groups", "give zf_open at least one");
   const std::size_t stride = given->struct_size;
   std::vector<zf_group> groups;
   for (std::size_t i = 0; i < count; ++i) {
     const auto* const at = reinterpret_cast<const unsigned char*>(given) + i * stride;
     const auto* const group = reinterpret_cast<const zf_group*>(at);
     if (group->struct_size != stride) {
-      throw Refusal(ZF_ERROR_ABI,
-                    fmt::format("group {}: struct_size is {}, and that of group 0 is {}", i,
-                                group->struct_size, stride),
-                    "set it, best by ZF_GROUP_INIT");
+      throw AbiError(ZF_ERROR_ABI,
+                     fmt::format("group {}: struct_size is {}, and that of group 0 is {}", i,
+                                 group->struct_size, stride),
+                     "set it, best by ZF_GROUP_INIT");
     }
     groups.push_back(read_group(group, i));
   }
@@ -66,14 +67,26 @@ GroupShape shape_of(const zf_group& group) {
           .stale = group.stale != 0};
 }
 
+AdamSettings settings_of(const zf_group& group, float grad_scale) {
+  static_assert(static_cast<int>(AdamMode::adam) == ZF_ADAM && static_cast<int>(AdamMode::adamw) == ZF_ADAMW);
+  return {.lr = group.lr,
+          .beta1 = group.beta1,
+          .beta2 = group.beta2,
+          .eps = group.eps,
+          .weight_decay = group.weight_decay,
+          .grad_scale = grad_scale,
+          .mode = static_cast<AdamMode>(group.mode),
+          .bias_correction = group.bias_correction != 0 ? 1U : 0U};
+}
+
 void check_same_shape(const zf_group& group, const zf_group& changed, std::size_t index) {
   if (group.elements == changed.elements && group.grad_type == changed.grad_type &&
       group.copy_type == changed.copy_type && (group.stale != 0) == (changed.stale != 0)) {
     return;
   }
-  throw Refusal(ZF_ERROR_USAGE,
-                fmt::format("group {}: elements, grad_type, copy_type and stale cannot change", index),
-                "close, and open with the new groups");
+  throw AbiError(ZF_ERROR_USAGE,
+                 fmt::format("group {}: elements, grad_type, copy_type and stale cannot change", index),
+                 "close, and open with the new groups");
 }
 
 }  // namespace zf

@@ -20,7 +20,7 @@ namespace {
 /// `value`, or `default_ms` for 0, as nanoseconds.
 Nanoseconds timeout_of(std::int64_t value_ms, std::int64_t default_ms, std::string_view field) {
   if (value_ms < 0)
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("{} is {}; it must be 0 or more", field, value_ms));
+    throw AbiError(ZF_ERROR_USAGE, fmt::format("{} is {}; it must be 0 or more", field, value_ms));
   return std::min(value_ms == 0 ? default_ms : value_ms, kForeverMs) * kMillisecondNs;
 }
 
@@ -33,8 +33,8 @@ const char* wish_of(std::int32_t value, std::string_view field) {
     case ZF_MUST:
       return "must";
     default:
-      throw Refusal(ZF_ERROR_USAGE,
-                    fmt::format("{} is {}; it must be ZF_NO, ZF_TRY or ZF_MUST", field, value));
+      throw AbiError(ZF_ERROR_USAGE,
+                     fmt::format("{} is {}; it must be ZF_NO, ZF_TRY or ZF_MUST", field, value));
   }
 }
 

@@ -22,7 +22,7 @@ struct Opening {
   Arena arena;
 };
 
-/// Starts nothing yet. Throws Refusal and Error, as zf_open answers.
+/// Starts nothing yet. Throws AbiError and Error, as zf_open answers.
 Opening opening_of(const zf_options& options, const std::vector<zf_group>& groups);
 
 }  // namespace zf

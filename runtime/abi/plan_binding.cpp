@@ -3,12 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "base/cpu_list.hpp"
 #include "os/affinity.hpp"
+#include "os/meminfo.hpp"
 #include "os/sysroot.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
@@ -20,15 +20,15 @@ namespace {
 std::string path_of(const char* plan_path, const Environment& environment) {
   if (plan_path != nullptr) return plan_path;
   if (const auto path = environment.get("ZF_PLAN"); path && !path->empty()) return *path;
-  throw Refusal(ZF_ERROR_PLAN, "no plan: ZF_PLAN is not set",
-                "run under `zf-tune exec --plan plan.json`, or name a plan in zf_options.plan_path");
+  throw AbiError(ZF_ERROR_PLAN, "no plan: ZF_PLAN is not set",
+                 "run under `zf-tune exec --plan plan.json`, or name a plan in zf_options.plan_path");
 }
 
 Plan load(const std::string& path) {
   try {
     return load_plan(path);
   } catch (const Error& error) {
-    throw Refusal(ZF_ERROR_PLAN, error.what());
+    throw AbiError(ZF_ERROR_PLAN, error.what());
   }
 }
 
@@ -42,13 +42,13 @@ BoundPlan unplanned(int rank, const Environment& environment) {
   return {.path = "ZF_TUNE=off", .binding = binding};
 }
 
-int rank_of(const Plan& plan, const std::string& path, int rank, const Environment& environment) {
+int resolve_rank(const Plan& plan, const std::string& path, int rank, const Environment& environment) {
   if (rank >= 0) return rank;
   if (const auto found = local_rank(environment)) return found->value;
   if (plan.ranks.size() == 1) return 0;
-  throw Refusal(ZF_ERROR_USAGE,
-                fmt::format("{} has {} ranks, and nothing says which this is", path, plan.ranks.size()),
-                "set ZF_RANK, or zf_options.rank");
+  throw AbiError(ZF_ERROR_USAGE,
+                 fmt::format("{} has {} ranks, and nothing says which this is", path, plan.ranks.size()),
+                 "set ZF_RANK, or zf_options.rank");
 }
 
 std::string excluded_text(const Allowed& allowed, const CpuSet& missing) {
@@ -56,17 +56,6 @@ std::string excluded_text(const Allowed& allowed, const CpuSet& missing) {
     if (exclusion.cpus.contains(missing)) return fmt::format(": {}", exclusion.detail);
   }
   return fmt::format(" (there are {})", print(allowed.cpus));
-}
-
-/// "MemAvailable:   24166604 kB" of /proc/meminfo, in bytes.
-std::optional<std::uint64_t> meminfo(std::string_view text, std::string_view key) {
-  const auto at = text.find(key);
-  if (at == std::string_view::npos) return std::nullopt;
-  const auto digits = text.find_first_of("0123456789", at + key.size());
-  if (digits == std::string_view::npos) return std::nullopt;
-  std::uint64_t kib = 0;
-  std::from_chars(text.data() + digits, text.data() + text.size(), kib);
-  return kib * 1024;
 }
 
 std::string size_text(std::uint64_t bytes) {
@@ -81,8 +70,8 @@ BoundPlan find_binding(const char* plan_path, int rank, const Environment& envir
   BoundPlan found;
   found.path = path_of(plan_path, environment);
   const Plan plan = load(found.path);
-  found.foreign = foreign_machine(plan.machine, read_machine_glance(SysRoot()));
-  found.binding = binding_of(plan, rank_of(plan, found.path, rank, environment));
+  found.foreign = foreign_machine(plan.machine, read_machine_identity(SysRoot()));
+  found.binding = binding_of(plan, resolve_rank(plan, found.path, rank, environment));
   return found;
 }
 
@@ -98,42 +87,42 @@ void check_binding(const BoundPlan& plan, const Allowed& allowed) {
       "it was made for another machine or allocation: `zf-tune plan --from {}` makes one for this",
       plan.path);
   if (const CpuSet missing = optimizer.cpus - allowed.cpus; !missing.empty()) {
-    throw Refusal(ZF_ERROR_PLAN,
-                  fmt::format("{}: CPUs {} of rank {}'s optimizer are not available here{}", plan.path,
-                              print(missing), plan.binding.rank, excluded_text(allowed, missing)),
-                  next);
+    throw AbiError(ZF_ERROR_PLAN,
+                   fmt::format("{}: CPUs {} of rank {}'s optimizer are not available here{}", plan.path,
+                               print(missing), plan.binding.rank, excluded_text(allowed, missing)),
+                   next);
   }
   // Where the nodes could not be read, nothing can be said against them.
   const NodeSet missing = allowed.mems.empty() ? NodeSet() : optimizer.mems - allowed.mems;
   if (!missing.empty()) {
-    throw Refusal(
+    throw AbiError(
         ZF_ERROR_PLAN,
         fmt::format("{}: memory nodes {} of rank {}'s optimizer are not available here (there are {})",
                     plan.path, print(missing), plan.binding.rank, print(allowed.mems)),
         next);
   }
   if (plan.foreign) {
-    throw Refusal(ZF_ERROR_PLAN,
-                  fmt::format("{}: it was made on a machine of another class: {}", plan.path, *plan.foreign),
-                  "make a plan here with zf-tune, or start under `zf-tune exec --force`, which fits it");
+    throw AbiError(ZF_ERROR_PLAN,
+                   fmt::format("{}: it was made on a machine of another class: {}", plan.path, *plan.foreign),
+                   "make a plan here with zf-tune, or start under `zf-tune exec --force`, which fits it");
   }
 }
 
 void check_memory(std::uint64_t arena_bytes, const Allowed& allowed) {
   constexpr const char* next = "give the job more memory, or fewer parameters per rank";
   if (allowed.memory_bytes && arena_bytes > *allowed.memory_bytes) {
-    throw Refusal(ZF_ERROR_SYSTEM,
-                  fmt::format("the arena needs {}, and the job's memory limit is {} ({})",
-                              size_text(arena_bytes), size_text(*allowed.memory_bytes), allowed.memory_path),
-                  next);
+    throw AbiError(ZF_ERROR_SYSTEM,
+                   fmt::format("the arena needs {}, and the job's memory limit is {} ({})",
+                               size_text(arena_bytes), size_text(*allowed.memory_bytes), allowed.memory_path),
+                   next);
   }
   const std::string text = SysRoot().read("/proc/meminfo").value_or("");
-  const auto available = meminfo(text, "MemAvailable:");
-  if (available && arena_bytes > *available + meminfo(text, "SwapFree:").value_or(0)) {
-    throw Refusal(ZF_ERROR_SYSTEM,
-                  fmt::format("the arena needs {}, and the machine has {} left (/proc/meminfo)",
-                              size_text(arena_bytes), size_text(*available)),
-                  next);
+  const auto available = meminfo_bytes(text, "MemAvailable");
+  if (available && arena_bytes > *available + meminfo_bytes(text, "SwapFree").value_or(0)) {
+    throw AbiError(ZF_ERROR_SYSTEM,
+                   fmt::format("the arena needs {}, and the machine has {} left (/proc/meminfo)",
+                               size_text(arena_bytes), size_text(*available)),
+                   next);
   }
 }
 

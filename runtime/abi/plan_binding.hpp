@@ -18,7 +18,7 @@ struct BoundPlan {
 
 /// ZF_TUNE=off: no plan, but the CPUs that the calling thread may use, shared with training. Else `plan_path`
 /// may be null (ZF_PLAN), `rank` -1 (ZF_RANK and the launchers' variables; 0 if the plan has one
-/// rank). Throws Refusal(ZF_ERROR_PLAN): no plan named, unreadable or broken; Refusal(ZF_ERROR_USAGE): no
+/// rank). Throws AbiError(ZF_ERROR_PLAN): no plan named, unreadable or broken; AbiError(ZF_ERROR_USAGE): no
 /// rank, or one that the plan does not have.
 BoundPlan find_binding(const char* plan_path, int rank, const Environment& environment);
 
@@ -26,12 +26,12 @@ BoundPlan find_binding(const char* plan_path, int rank, const Environment& envir
 /// `zf-tune exec` holds the training CPUs only. (The worker widens its own, and reads it back.)
 Allowed allowed_to_optimizer();
 
-/// Throws Refusal(ZF_ERROR_PLAN) that names the CPUs or nodes of the plan that are not there, or what else
+/// Throws AbiError(ZF_ERROR_PLAN) that names the CPUs or nodes of the plan that are not there, or what else
 /// makes this another machine than the plan's.
 void check_binding(const BoundPlan& plan, const Allowed& allowed);
 
-/// Throws Refusal(ZF_ERROR_SYSTEM) when an arena of this size cannot live here: beyond the job's memory limit
-/// or the machine's free memory, where the kernel would kill instead of saying no.
+/// Throws AbiError(ZF_ERROR_SYSTEM) when an arena of this size cannot live here: beyond the job's memory
+/// limit or the machine's free memory, where the kernel would kill instead of saying no.
 void check_memory(std::uint64_t arena_bytes, const Allowed& allowed);
 
 }  // namespace zf

@@ -32,26 +32,26 @@ Runtime::Runtime(Opening opening, const std::vector<zf_group>& groups)
 
 void Runtime::check_process() const {
   if (getpid() == owner_) return;
-  throw Refusal(ZF_ERROR_FORKED,
-                fmt::format("process {} uses a handle that process {} opened", getpid(), owner_),
-                "a forked child opens its own");
+  throw AbiError(ZF_ERROR_FORKED,
+                 fmt::format("process {} uses a handle that process {} opened", getpid(), owner_),
+                 "a forked child opens its own");
 }
 
 void Runtime::check_not_ended() const {
-  if (ended_) throw Refusal(ZF_ERROR_USAGE, "the optimizer was ended by zf_end", "open another");
+  if (ended_) throw AbiError(ZF_ERROR_USAGE, "the optimizer was ended by zf_end", "open another");
 }
 
-void Runtime::revive_worker() {
-  if (!worker_.is_known_dead() || worker_.revive()) return;
+void Runtime::restart_worker() {
+  if (!worker_.is_known_dead() || worker_.restart()) return;
   const std::uint32_t restarts = worker_.restarts();
-  throw Refusal(ZF_WORKER_DIED, restarts == 0 ? worker_.cause()
-                                              : fmt::format("{}; it has been started again {} times",
-                                                            worker_.cause(), restarts));
+  throw AbiError(ZF_WORKER_DIED, restarts == 0 ? worker_.last_exit_reason()
+                                               : fmt::format("{}; it has been started again {} times",
+                                                             worker_.last_exit_reason(), restarts));
 }
 
 bool Runtime::on_death() {
   const std::lock_guard lock(mutex_);
-  return !worker_.look() || worker_.revive();
+  return !worker_.poll_exit() || worker_.restart();
 }
 
 void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) const {
@@ -61,8 +61,8 @@ void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std
                          : kind == ZF_COPY ? arena_.group(group).copy_type != ElementType::none
                                            : index < kArrayKinds;
   if (!asked_for) {
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("group {} has no buffer of kind {}", group, index),
-                  "ZF_STALE and ZF_COPY exist when zf_group asked for them at zf_open");
+    throw AbiError(ZF_ERROR_USAGE, fmt::format("group {} has no buffer of kind {}", group, index),
+                   "ZF_STALE and ZF_COPY exist when zf_group asked for them at zf_open");
   }
   const ArrayPlace& place = arena_.group(group).arrays[index];
   *pointer = arena_.at<void>(place.offset);
@@ -70,14 +70,14 @@ void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std
 }
 
 void Runtime::set_group(std::size_t group, const zf_group* settings) {
-  const std::scoped_lock lock(still_, mutex_);
+  const std::scoped_lock lock(submit_mutex_, mutex_);
   submissions_.set_group(group, settings);
 }
 
 std::uint64_t Runtime::submit(const zf_submit_args& args) {
   check_not_ended();
-  const std::scoped_lock lock(still_, mutex_);
-  revive_worker();
+  const std::scoped_lock lock(submit_mutex_, mutex_);
+  restart_worker();
   return submissions_.submit(args);
 }
 
@@ -104,8 +104,8 @@ bool Runtime::progress(std::uint64_t ticket, std::size_t group, std::uint64_t at
 void Runtime::norm(std::size_t group, std::uint32_t buffer, double* sum_of_squares, std::int32_t* finite) {
   submissions_.check_group(group);
   if (buffer >= kGradBuffers)
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("buffer is {}; it must be 0 or 1", buffer));
-  const GroupNorm& found = arena_.group(group).norms[buffer];
+    throw AbiError(ZF_ERROR_USAGE, fmt::format("buffer is {}; it must be 0 or 1", buffer));
+  const GradientNorm& found = arena_.group(group).norms[buffer];
   *sum_of_squares = found.sum_of_squares;
   *finite = found.finite != 0 ? 1 : 0;
 }
@@ -113,7 +113,7 @@ void Runtime::norm(std::size_t group, std::uint32_t buffer, double* sum_of_squar
 std::uint64_t Runtime::known_ticket(std::uint64_t ticket) const {
   const std::uint64_t submitted = submissions_.submitted();
   if (ticket > submitted)
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("ticket {}: the last one is {}", ticket, submitted));
+    throw AbiError(ZF_ERROR_USAGE, fmt::format("ticket {}: the last one is {}", ticket, submitted));
   return ticket == 0 ? submitted : ticket;
 }
 
@@ -121,7 +121,7 @@ template <class Happened>
 bool Runtime::await(Happened happened, Nanoseconds deadline) {
   if (happened()) return true;
   if (has_waiter_.exchange(true))
-    throw Refusal(ZF_ERROR_BUSY, "another thread is in zf_wait or zf_progress", "one at a time");
+    throw AbiError(ZF_ERROR_BUSY, "another thread is in zf_wait or zf_progress", "one at a time");
   const struct Leaving {
     std::atomic<bool>& flag;
     ~Leaving() { flag.store(false); }
@@ -130,7 +130,7 @@ bool Runtime::await(Happened happened, Nanoseconds deadline) {
     const auto answer = worker_.wait(happened, deadline, spin_ns_);
     if (answer != WorkerLink::Answer::died) return answer == WorkerLink::Answer::happened;
     const std::lock_guard lock(mutex_);
-    revive_worker();
+    restart_worker();
   }
 }
 
@@ -142,10 +142,10 @@ bool Runtime::await_ticket(std::uint64_t ticket, Nanoseconds deadline) {
 void Runtime::check_all_done() const {
   if (submissions_.all_done()) return;
   if (ended_ || worker_.is_gone()) {
-    throw Refusal(ZF_WORKER_DIED, "the optimizer died over a step: memory may hold half of it",
-                  "go on from an earlier checkpoint");
+    throw AbiError(ZF_WORKER_DIED, "the optimizer died over a step: memory may hold half of it",
+                   "go on from an earlier checkpoint");
   }
-  throw Refusal(ZF_ERROR_BUSY, "steps are under way", "zf_wait for them first");
+  throw AbiError(ZF_ERROR_BUSY, "steps are under way", "zf_wait for them first");
 }
 
 std::uint64_t Runtime::step(std::size_t group) {
@@ -157,7 +157,7 @@ std::uint64_t Runtime::step(std::size_t group) {
 
 void Runtime::set_step(std::size_t group, std::uint64_t step) {
   submissions_.check_group(group);
-  const std::scoped_lock lock(still_, mutex_);
+  const std::scoped_lock lock(submit_mutex_, mutex_);
   check_all_done();
   // Powers of no betas: the next step calculates its own from its number.
   last_progress(arena_.group(group)) = {
@@ -165,7 +165,7 @@ void Runtime::set_step(std::size_t group, std::uint64_t step) {
 }
 
 void Runtime::export_state(const char* path) {
-  const std::lock_guard still(still_);
+  const std::lock_guard still(submit_mutex_);
   {
     const std::lock_guard lock(mutex_);
     check_all_done();
@@ -174,7 +174,7 @@ void Runtime::export_state(const char* path) {
 }
 
 void Runtime::import_state(const char* path) {
-  const std::scoped_lock lock(still_, mutex_);
+  const std::scoped_lock lock(submit_mutex_, mutex_);
   check_all_done();
   read_state(path, arena_, submissions_);
 }
@@ -184,7 +184,7 @@ zf_stats Runtime::stats() {
   const WorkerStats& worker = control.stats;
   zf_stats stats = ZF_STATS_INIT;
   stats.threads = worker.threads;
-  stats.worker_alive = worker_.look() ? 0 : 1;
+  stats.worker_alive = worker_.poll_exit() ? 0 : 1;
   stats.worker_pid = worker_.pid();
   stats.arena_bytes = control.arena_bytes;
   stats.submitted = control.submitted.load(std::memory_order_seq_cst);
@@ -203,7 +203,7 @@ zf_stats Runtime::stats() {
   stats.huge_bytes = worker.placement.huge_bytes;
   stats.locked_bytes = worker.placement.locked_bytes;
   stats.restarts = worker_.restarts();
-  const std::string death = worker_.cause();
+  const std::string death = worker_.last_exit_reason();
   std::memcpy(stats.last_death, death.data(), std::min(death.size(), sizeof stats.last_death - 1));
   return stats;
 }
@@ -229,11 +229,11 @@ void Runtime::end_worker(Nanoseconds timeout_ns) {
   watch_.stop();
   const zf_status status = worker_.end(timeout_ns);
   if (status == ZF_OK) return;
-  if (status == ZF_WORKER_DIED) throw Refusal(status, worker_.cause());
-  throw Refusal(status,
-                fmt::format("the optimizer was killed: it had not finished after {} ms",
-                            close_timeout_ns_ / kMillisecondNs),
-                "raise zf_options.close_timeout_ms, or zf_wait before zf_close");
+  if (status == ZF_WORKER_DIED) throw AbiError(status, worker_.last_exit_reason());
+  throw AbiError(status,
+                 fmt::format("the optimizer was killed: it had not finished after {} ms",
+                             close_timeout_ns_ / kMillisecondNs),
+                 "raise zf_options.close_timeout_ms, or zf_wait before zf_close");
 }
 
 }  // namespace zf

@@ -44,22 +44,22 @@ class Runtime {
   /// The last call before the destructor.
   void close();
 
-  /// Throws Refusal(ZF_ERROR_FORKED) in a child of the process that opened.
+  /// Throws AbiError(ZF_ERROR_FORKED) in a child of the process that opened.
   void check_process() const;
 
  private:
   void check_not_ended() const;
-  /// Throws Refusal(ZF_ERROR_BUSY) while the worker may write. Under mutex_.
+  /// Throws AbiError(ZF_ERROR_BUSY) while the worker may write. Under mutex_.
   void check_all_done() const;
-  /// The ticket, or the last one for 0. Throws Refusal(ZF_ERROR_USAGE) for one that was not given.
+  /// The ticket, or the last one for 0. Throws AbiError(ZF_ERROR_USAGE) for one that was not given.
   std::uint64_t known_ticket(std::uint64_t ticket) const;
   /// False: not by `deadline`. Revives the worker if need be.
   template <class Happened>
   bool await(Happened happened, Nanoseconds deadline);
   bool await_ticket(std::uint64_t ticket, Nanoseconds deadline);
   void end_worker(Nanoseconds timeout_ns);
-  /// Throws Refusal(ZF_WORKER_DIED) when the worker is dead and stays so. Under mutex_.
-  void revive_worker();
+  /// Throws AbiError(ZF_WORKER_DIED) when the worker is dead and stays so. Under mutex_.
+  void restart_worker();
   /// Of the watch.
   bool on_death();
 
@@ -68,8 +68,8 @@ class Runtime {
   const Nanoseconds spin_ns_;
   const Arena arena_;
   WorkerLink worker_;
-  std::mutex still_;  ///< nothing new is submitted while it is held; taken before mutex_
-  std::mutex mutex_;  ///< of submissions_, never for long
+  std::mutex submit_mutex_;  ///< nothing new is submitted while it is held; taken before mutex_
+  std::mutex mutex_;         ///< of submissions_, never for long
   Submissions submissions_;
   std::atomic<bool> has_waiter_{false};
   std::atomic<bool> ended_{false};  ///< by end()

@@ -11,7 +11,6 @@
 #include "base/crc32.hpp"
 #include "base/version.hpp"
 #include "os/file.hpp"
-#include "state_format.hpp"
 #include "status.hpp"
 
 namespace zf {
@@ -23,7 +22,7 @@ constexpr std::array<std::string_view, kStateArrays.size()> kArrayNames = {"para
 
 [[noreturn]] void refuse(const std::filesystem::path& path, std::string_view what,
                          std::string_view next = kEarlier) {
-  throw Refusal(ZF_ERROR_STATE, fmt::format("{}: {}", path.string(), what), next);
+  throw AbiError(ZF_ERROR_STATE, fmt::format("{}: {}", path.string(), what), next);
 }
 
 std::uint64_t to_page(std::uint64_t bytes) { return (bytes + kStatePage - 1) / kStatePage * kStatePage; }
@@ -49,13 +48,13 @@ std::uint64_t arrays_offset_of(std::size_t groups) {
 }
 
 /// Header and groups of a file for these groups; checksums of arrays and of all before them still 0.
-struct Table {
+struct StateTable {
   StateHeader header = {};
   std::vector<StateGroup> groups;
 };
 
-Table table_of(const Arena& arena, const Submissions& submissions) {
-  Table table;
+StateTable table_of(const Arena& arena, const Submissions& submissions) {
+  StateTable table;
   table.groups.resize(submissions.group_count());
   std::uint64_t at = arrays_offset_of(table.groups.size());
   table.header = {.magic = kStateMagic,
@@ -88,7 +87,7 @@ Table table_of(const Arena& arena, const Submissions& submissions) {
 }
 
 /// The bytes before the arrays, with their checksums.
-std::vector<std::byte> packed(const Table& table) {
+std::vector<std::byte> packed(const StateTable& table) {
   StateHeader header = table.header;
   std::vector<std::byte> bytes(header.arrays_offset);
   std::memcpy(bytes.data() + sizeof header, table.groups.data(), table.groups.size() * sizeof(StateGroup));
@@ -105,8 +104,8 @@ void in_pieces(std::uint64_t bytes, Use use) {
   for (std::uint64_t at = 0; at < bytes; at += piece) use(at, std::min(piece, bytes - at));
 }
 
-Table read_table(const std::filesystem::path& path, int fd) {
-  Table table;
+StateTable read_table(const std::filesystem::path& path, int fd) {
+  StateTable table;
   StateHeader& header = table.header;
   const std::uint64_t size = size_of_file(fd);
   const std::size_t got = read_at(fd, 0, bytes_of_object(header));
@@ -137,7 +136,7 @@ Table read_table(const std::filesystem::path& path, int fd) {
 }
 
 /// What the file was written from must be what it is read into.
-void check_same_groups(const std::filesystem::path& path, const Table& file, const Table& ours) {
+void check_same_groups(const std::filesystem::path& path, const StateTable& file, const StateTable& ours) {
   constexpr const char* next = "open the groups that it was written from";
   if (file.groups.size() != ours.groups.size())
     refuse(path, fmt::format("holds {} groups; there are {} here", file.groups.size(), ours.groups.size()),
@@ -159,7 +158,7 @@ void check_same_groups(const std::filesystem::path& path, const Table& file, con
   }
 }
 
-void check_arrays(const std::filesystem::path& path, int fd, const Table& file) {
+void check_arrays(const std::filesystem::path& path, int fd, const StateTable& file) {
   std::vector<std::byte> buffer(std::size_t{1} << 20);
   for (std::size_t i = 0; i < file.groups.size(); ++i) {
     for (std::size_t k = 0; k < kStateArrays.size(); ++k) {
@@ -178,7 +177,7 @@ void check_arrays(const std::filesystem::path& path, int fd, const Table& file) 
 }  // namespace
 
 void write_state(const std::filesystem::path& path, const Arena& arena, const Submissions& groups) {
-  Table table = table_of(arena, groups);
+  StateTable table = table_of(arena, groups);
   AtomicFile file(path);
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
     for (std::size_t k = 0; k < kStateArrays.size(); ++k) {
@@ -198,7 +197,7 @@ void write_state(const std::filesystem::path& path, const Arena& arena, const Su
 
 void read_state(const std::filesystem::path& path, const Arena& arena, const Submissions& groups) {
   const FileDescriptor file = open_regular_file(path);
-  const Table table = read_table(path, file.get());
+  const StateTable table = read_table(path, file.get());
   check_same_groups(path, table, table_of(arena, groups));
   check_arrays(path, file.get(), table);
   for (std::size_t i = 0; i < table.groups.size(); ++i) {

@@ -30,13 +30,13 @@ zf_status keep(zf_status status, std::string_view text) noexcept {
 
 }  // namespace
 
-Refusal::Refusal(zf_status status, std::string_view what, std::string_view next)
+AbiError::AbiError(zf_status status, std::string_view what, std::string_view next)
     : std::runtime_error(Error(Exit::runtime_error, what, next).what()), status_(status) {}
 
 zf_status status_of_exception() noexcept {
   try {
     throw;
-  } catch (const Refusal& refusal) {
+  } catch (const AbiError& refusal) {
     return keep(refusal.status(), refusal.what());
   } catch (const Error& error) {
     return keep(status_of(error.exit()), error.what());

@@ -11,9 +11,9 @@
 namespace zf {
 
 /// A status with its text. Error's that pass a call of the ABI become one, by their exit code.
-class Refusal : public std::runtime_error {
+class AbiError : public std::runtime_error {
  public:
-  Refusal(zf_status status, std::string_view what, std::string_view next = {});
+  AbiError(zf_status status, std::string_view what, std::string_view next = {});
   zf_status status() const { return status_; }
 
  private:

@@ -20,15 +20,15 @@ WorkKind kind_of(const zf_submit_args& args) {
 
 void check(const zf_submit_args& args, std::size_t group_count) {
   if (args.work >= kWorkKinds)
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("work is {}; it must be ZF_STEP or ZF_NORM", args.work));
+    throw AbiError(ZF_ERROR_USAGE, fmt::format("work is {}; it must be ZF_STEP or ZF_NORM", args.work));
   if (args.buffer >= kGradBuffers)
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("buffer is {}; it must be 0 or 1", args.buffer));
+    throw AbiError(ZF_ERROR_USAGE, fmt::format("buffer is {}; it must be 0 or 1", args.buffer));
   if (!std::isfinite(args.grad_scale))
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("grad_scale is {}", args.grad_scale), "skip the step instead");
+    throw AbiError(ZF_ERROR_USAGE, fmt::format("grad_scale is {}", args.grad_scale), "skip the step instead");
   if (args.groups == nullptr && args.n_groups != 0)
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("groups is NULL, and n_groups {}", args.n_groups));
+    throw AbiError(ZF_ERROR_USAGE, fmt::format("groups is NULL, and n_groups {}", args.n_groups));
   if (args.n_groups > group_count)
-    throw Refusal(ZF_ERROR_USAGE, fmt::format("n_groups is {}; there are {}", args.n_groups, group_count));
+    throw AbiError(ZF_ERROR_USAGE, fmt::format("n_groups is {}; there are {}", args.n_groups, group_count));
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ Submissions::Submissions(const Arena& arena, const std::vector<zf_group>& groups
 
 void Submissions::check_group(std::size_t group) const {
   if (group < groups_.size()) return;
-  throw Refusal(ZF_ERROR_USAGE, fmt::format("group {}: there are {}", group, groups_.size()));
+  throw AbiError(ZF_ERROR_USAGE, fmt::format("group {}: there are {}", group, groups_.size()));
 }
 
 void Submissions::set_group(std::size_t group, const zf_group* settings) {
@@ -82,14 +82,14 @@ void Submissions::choose_groups(const zf_submit_args& args) {
     check_group(index);
     Group& group = groups_[index];
     if (std::exchange(group.chosen_by, calls_) == calls_)
-      throw Refusal(ZF_ERROR_USAGE, fmt::format("group {} is named twice", index));
+      throw AbiError(ZF_ERROR_USAGE, fmt::format("group {} is named twice", index));
     // A step may follow a norm of its gradients: they are done in order.
     const bool busy = group.last_of(WorkKind::step, args.buffer).ticket > completed ||
                       group.last_of(kind_of(args), args.buffer).ticket > completed;
     if (busy) {
-      throw Refusal(ZF_ERROR_BUSY,
-                    fmt::format("group {}: gradient buffer {} is still being read", index, args.buffer),
-                    "zf_wait for its last submission, or use the other buffer");
+      throw AbiError(ZF_ERROR_BUSY,
+                     fmt::format("group {}: gradient buffer {} is still being read", index, args.buffer),
+                     "zf_wait for its last submission, or use the other buffer");
     }
   }
 }
@@ -103,16 +103,8 @@ void Submissions::publish(std::uint32_t index, const zf_submit_args& args, std::
       .group = index, .buffer = args.buffer, .kind = kind, .unused = 0, .first_chunk = chunks_};
   if (kind == WorkKind::norm) return;
   chunks_ += block.chunks();
-  block.requests[args.buffer] = {.lr = group.settings.lr,
-                                 .beta1 = group.settings.beta1,
-                                 .beta2 = group.settings.beta2,
-                                 .eps = group.settings.eps,
-                                 .weight_decay = group.settings.weight_decay,
-                                 .grad_scale = args.grad_scale,
-                                 .adamw = group.settings.mode == ZF_ADAMW ? 1U : 0U,
-                                 .bias_correction = group.settings.bias_correction != 0 ? 1U : 0U,
-                                 .step = args.step,
-                                 .serial = ++group.serial};
+  block.requests[args.buffer] = {
+      .settings = settings_of(group.settings, args.grad_scale), .step = args.step, .serial = ++group.serial};
 }
 
 SubmittedStep Submissions::last_step(std::size_t group, std::uint64_t ticket) const {

@@ -18,13 +18,13 @@ struct SubmittedStep {
   std::uint64_t first_chunk = 0;
 };
 
-/// Not thread-safe. What is refused is thrown as Refusal, and nothing is submitted then.
+/// Not thread-safe. What is refused is thrown as AbiError, and nothing is submitted then.
 class Submissions {
  public:
   Submissions(const Arena& arena, const std::vector<zf_group>& groups);
 
   std::size_t group_count() const { return groups_.size(); }
-  /// Throws Refusal(ZF_ERROR_USAGE).
+  /// Throws AbiError(ZF_ERROR_USAGE).
   void check_group(std::size_t group) const;
   const zf_group& settings(std::size_t group) const { return groups_[group].settings; }
   void set_group(std::size_t group, const zf_group* settings);

@@ -14,7 +14,7 @@
 namespace zf {
 
 /// A copy of *given in our own version: what an older program does not have stays as in `defaults`.
-/// Throws Refusal(ZF_ERROR_ABI): smaller than the first version ever (the size was forgotten), or larger
+/// Throws AbiError(ZF_ERROR_ABI): smaller than the first version ever (the size was forgotten), or larger
 /// than ours with something in it that we do not know.
 template <class Struct>
 Struct read_versioned(const Struct* given, const Struct& defaults, std::size_t first_version_bytes,
@@ -22,13 +22,13 @@ Struct read_versioned(const Struct* given, const Struct& defaults, std::size_t f
   std::uint32_t size = 0;
   std::memcpy(&size, given, sizeof size);
   if (size < first_version_bytes || size > 4096) {
-    throw Refusal(ZF_ERROR_ABI, fmt::format("{}.struct_size is {}", name, size),
-                  fmt::format("set it, best by the INIT macro of {}", name));
+    throw AbiError(ZF_ERROR_ABI, fmt::format("{}.struct_size is {}", name, size),
+                   fmt::format("set it, best by the INIT macro of {}", name));
   }
   const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
   const std::size_t known = std::min<std::size_t>(size, sizeof(Struct));
   if (std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
-    throw Refusal(
+    throw AbiError(
         ZF_ERROR_ABI,
         fmt::format("{}: the program uses fields that this library ({}) does not have", name, zf_version()),
         "install the library that the program was built for");

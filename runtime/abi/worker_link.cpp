@@ -6,6 +6,7 @@
 #include <csignal>
 #include <utility>
 
+#include "ipc/spawn.hpp"
 #include "status.hpp"
 
 namespace zf {
@@ -15,14 +16,13 @@ namespace {
 /// wrong (uninterruptible sleep), and nobody should hang for it.
 constexpr Nanoseconds kGoneNs = 10 * kSecondNs;
 
-ChildProcess spawn(const Arena& arena, const WorkerStart& how) {
+Child start_worker(const Arena& arena, const WorkerStart& how) {
   const FileDescriptor trainer = open_pidfd(getpid());
   try {
-    return ChildProcess::spawn(how.program, how.arguments,
-                               {{arena.fd(), kWorkerArenaFd}, {trainer.get(), kWorkerTrainerFd}},
-                               how.environment);
+    return spawn(how.program, how.arguments,
+                 {{arena.fd(), kWorkerArenaFd}, {trainer.get(), kWorkerTrainerFd}}, how.environment);
   } catch (const Error& error) {
-    throw Refusal(ZF_ERROR_WORKER, error.what());
+    throw AbiError(ZF_ERROR_WORKER, error.what());
   }
 }
 
@@ -34,8 +34,8 @@ std::string not_ready_text(const WorkerStart& start) {
   return fmt::format("was not ready after {} ms", start.timeout_ns / kMillisecondNs);
 }
 
-const char* hint_of(const Ending& ending) {
-  return ending.signal == SIGKILL
+const char* hint_of(const ExitStatus& status) {
+  return status.signal == SIGKILL
              ? "if nobody meant to, it was the out-of-memory killer: look at dmesg and the job's memory limit"
              : "";
 }
@@ -45,7 +45,7 @@ const char* hint_of(const Ending& ending) {
 WorkerLink::WorkerLink(const Arena& arena, WorkerStart start)
     : arena_(arena),
       start_(std::move(start)),
-      process_(spawn(arena, start_)),
+      process_(start_worker(arena, start_)),
       started_ns_(now_ns()),
       pid_(process_->pid()) {
   await_ready();
@@ -56,24 +56,24 @@ void WorkerLink::await_ready() {
   const Answer answer = wait(has_spoken, started_ns_ + start_.timeout_ns, 0);
   if (answer == Answer::happened && state_of(arena_) == WorkerState::ready) return;
   if (answer == Answer::timeout) {
-    throw Refusal(ZF_TIMEOUT, fmt::format("{} {}", start_.program, not_ready_text(start_)),
-                  "a large arena takes its time: raise zf_options.start_timeout_ms");
+    throw AbiError(ZF_TIMEOUT, fmt::format("{} {}", start_.program, not_ready_text(start_)),
+                   "a large arena takes its time: raise zf_options.start_timeout_ms");
   }
-  if (answer == Answer::happened) throw Refusal(ZF_ERROR_WORKER, arena_.control().prefix.error.load());
-  throw Refusal(ZF_ERROR_WORKER, cause(),
-                process_->ending().signal ? "" : "is it the zf-optimizer of this release?");
+  if (answer == Answer::happened) throw AbiError(ZF_ERROR_WORKER, arena_.control().prefix.error.load());
+  throw AbiError(ZF_ERROR_WORKER, last_exit_reason(),
+                 process_->reap().signal ? "" : "is it the zf-optimizer of this release?");
 }
 
-bool WorkerLink::look() {
+bool WorkerLink::poll_exit() {
   if (is_known_dead()) return true;
   const std::lock_guard lock(mutex_);
   if (!process_->has_ended()) return false;
-  const Ending& ending = process_->ending();
-  std::string text = fmt::format("{} (process {}) {}", start_.program, pid(), text_of(ending));
+  const ExitStatus& status = process_->reap();
+  std::string text = fmt::format("{} (process {}) {}", start_.program, pid(), describe(status));
   if (const std::string said = arena_.control().prefix.error.load(); !said.empty())
     text += "; it said: " + said;
   if (start_given_up_) text += "; it " + not_ready_text(start_);
-  cause_ = Error(Exit::runtime_error, text, start_given_up_ ? "" : hint_of(ending)).what();
+  last_exit_reason_ = Error(Exit::runtime_error, text, start_given_up_ ? "" : hint_of(status)).what();
   dead_.store(true, std::memory_order_release);
   return true;
 }
@@ -96,12 +96,12 @@ void WorkerLink::give_up_start() {
   process_->kill();
 }
 
-std::string WorkerLink::cause() {
+std::string WorkerLink::last_exit_reason() {
   const std::lock_guard lock(mutex_);
-  return cause_;
+  return last_exit_reason_;
 }
 
-bool WorkerLink::revive() {
+bool WorkerLink::restart() {
   const std::lock_guard lock(mutex_);
   if (!is_known_dead()) return true;
   if (restarts() >= start_.max_restarts) return false;
@@ -109,7 +109,7 @@ bool WorkerLink::revive() {
   control.prefix.error.store("");
   control.prefix.worker_state.store(WorkerState::starting, std::memory_order_seq_cst);
   control.work.init();  // who slept on it is gone
-  process_.emplace(spawn(arena_, start_));
+  process_.emplace(start_worker(arena_, start_));
   started_ns_ = now_ns();
   start_given_up_ = false;
   pid_.store(process_->pid(), std::memory_order_relaxed);
@@ -122,12 +122,12 @@ zf_status WorkerLink::end(Nanoseconds timeout_ns) {
   ControlBlock& control = arena_.control();
   control.stop.store(1, std::memory_order_seq_cst);
   control.work.ring();
-  const bool ended_alone = is_known_dead() || process_->wait_for_end(now_ns() + timeout_ns);
+  const bool ended_alone = is_known_dead() || process_->wait_until(now_ns() + timeout_ns);
   if (!ended_alone) {
     process_->kill();
-    process_->wait_for_end(now_ns() + kGoneNs);
+    process_->wait_until(now_ns() + kGoneNs);
   }
-  if (!look() || !ended_alone) return ZF_TIMEOUT;
+  if (!poll_exit() || !ended_alone) return ZF_TIMEOUT;
   return state_of(arena_) == WorkerState::left ? ZF_OK : ZF_WORKER_DIED;
 }
 

@@ -20,8 +20,8 @@ bool is_program(const std::filesystem::path& path) {
 std::filesystem::path folder_of_this_library() {
   Dl_info info = {};
   if (dladdr(reinterpret_cast<const void*>(&zf_version), &info) == 0 || info.dli_fname == nullptr) {
-    throw Refusal(ZF_ERROR_WORKER, "cannot tell where libzf_runtime.so lies",
-                  "set ZF_OPTIMIZER to the path of zf-optimizer");
+    throw AbiError(ZF_ERROR_WORKER, "cannot tell where libzf_runtime.so lies",
+                   "set ZF_OPTIMIZER to the path of zf-optimizer");
   }
   std::error_code error;
   const auto real = std::filesystem::canonical(info.dli_fname, error);
@@ -33,8 +33,8 @@ std::filesystem::path folder_of_this_library() {
 std::filesystem::path find_worker_program(const Environment& environment) {
   if (const auto named = environment.get("ZF_OPTIMIZER"); named && !named->empty()) {
     if (is_program(*named)) return *named;
-    throw Refusal(ZF_ERROR_WORKER, fmt::format("ZF_OPTIMIZER={}: no program there", *named),
-                  "set it to the path of zf-optimizer, or unset it");
+    throw AbiError(ZF_ERROR_WORKER, fmt::format("ZF_OPTIMIZER={}: no program there", *named),
+                   "set it to the path of zf-optimizer, or unset it");
   }
   const std::filesystem::path folder = folder_of_this_library();
   std::string tried;
@@ -43,8 +43,8 @@ std::filesystem::path find_worker_program(const Environment& environment) {
     if (is_program(path)) return path;
     tried += (tried.empty() ? "" : ", ") + path.string();
   }
-  throw Refusal(ZF_ERROR_WORKER, fmt::format("no zf-optimizer beside the library; tried {}", tried),
-                "install it there, or set ZF_OPTIMIZER to its path");
+  throw AbiError(ZF_ERROR_WORKER, fmt::format("no zf-optimizer beside the library; tried {}", tried),
+                 "install it there, or set ZF_OPTIMIZER to its path");
 }
 
 }  // namespace zf

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <exception>
 #include <system_error>
 #include <utility>
 
+#include "base/signals_blocked.hpp"
 #include "status.hpp"
 
 namespace zf {
@@ -20,23 +20,7 @@ namespace {
 
 /// A poll ends after that long even if nothing happens: a program that closes descriptors which it did not
 /// open may have closed ours, and then nothing would ever wake it.
-constexpr Nanoseconds kSlice = kSecondNs;
-
-/// The trainer's handlers run on the trainer's own threads.
-class AllSignalsBlocked {
- public:
-  AllSignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
-  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
-
- private:
-  sigset_t before_ = {};
-};
+constexpr Nanoseconds kLongestPollNs = kSecondNs;
 
 }  // namespace
 
@@ -45,12 +29,12 @@ WorkerWatch::WorkerWatch(WorkerLink& worker, std::function<bool()> on_death)
       on_death_(std::move(on_death)),
       stop_(static_cast<int>(checked(eventfd(0, EFD_CLOEXEC), "eventfd"))),
       pidfd_(worker_.pidfd()) {
-  const AllSignalsBlocked blocked;
+  const SignalsBlocked blocked;  // the trainer's signal handlers run on the trainer's own threads
   try {
     thread_ = std::thread([this] { watch(); });
   } catch (const std::system_error& error) {
-    throw Refusal(ZF_ERROR_SYSTEM, fmt::format("the thread that watches the optimizer: {}", error.what()),
-                  "look at ulimit -u and the cgroup's pids.max");
+    throw AbiError(ZF_ERROR_SYSTEM, fmt::format("the thread that watches the optimizer: {}", error.what()),
+                   "look at ulimit -u and the cgroup's pids.max");
   }
 }
 
@@ -65,20 +49,20 @@ void WorkerWatch::stop() {
 }
 
 short WorkerWatch::wait_for(int worker, Nanoseconds time) {
-  std::array files{pollfd{.fd = is_deaf_ ? -1 : stop_.get(), .events = POLLIN, .revents = 0},
+  std::array files{pollfd{.fd = stop_lost_ ? -1 : stop_.get(), .events = POLLIN, .revents = 0},
                    pollfd{.fd = worker, .events = POLLIN, .revents = 0}};
   const int ready = poll(files.data(), files.size(), static_cast<int>(time / kMillisecondNs));
   if (ready < 0 && errno != EINTR) throw_errno(errno, "poll on the optimizer's pidfd");
   // It says something, and nobody has asked us to stop: it is closed, or another file by now.
-  if (files[0].revents != 0 && !stopping_.load(std::memory_order_seq_cst)) is_deaf_ = true;
+  if (files[0].revents != 0 && !stopping_.load(std::memory_order_seq_cst)) stop_lost_ = true;
   return files[1].revents;
 }
 
 WorkerWatch::Event WorkerWatch::next_event() {
   while (!stopping_.load(std::memory_order_seq_cst)) {
     const auto left = worker_.time_to_be_ready();
-    const short found =
-        wait_for(pidfd_.get(), left ? std::clamp<Nanoseconds>(*left, kLookNs, kSlice) : kSlice);
+    const short found = wait_for(
+        pidfd_.get(), left ? std::clamp<Nanoseconds>(*left, kPollNs, kLongestPollNs) : kLongestPollNs);
     if ((found & POLLIN) != 0) return Event::death;
     if (found != 0) throw lost_pidfd(worker_.pid());
     if (left && *left <= 0) return Event::late;
@@ -86,9 +70,9 @@ WorkerWatch::Event WorkerWatch::next_event() {
   return Event::stopped;
 }
 
-void WorkerWatch::look_again_later() {
+void WorkerWatch::retry_later() {
   try {
-    wait_for(-1, kSlice);
+    wait_for(-1, kLongestPollNs);
     pidfd_ = worker_.pidfd();  // ours may be the one that was lost
   } catch (const std::exception&) {
     // Then the next poll says so again.
@@ -112,7 +96,7 @@ void WorkerWatch::watch() noexcept {
       }
     } catch (const std::exception&) {
       // Descriptors or processes are short, perhaps not for long. Whoever waits meets the same, and is told.
-      look_again_later();
+      retry_later();
     }
   }
 }

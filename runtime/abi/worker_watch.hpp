@@ -17,7 +17,8 @@ class WorkerWatch {
   /// `on_death` is called on that thread whenever a worker has ended; false ends the watch. What it throws is
   /// left for the next wait to say, and tried again after a second. A worker that is not ready in time after
   /// its start is killed, which is a death like any other.
-  /// Throws Refusal(ZF_ERROR_SYSTEM) when the thread cannot be had, Error(runtime_error) for its descriptors.
+  /// Throws AbiError(ZF_ERROR_SYSTEM) when the thread cannot be had, Error(runtime_error) for its
+  /// descriptors.
   WorkerWatch(WorkerLink& worker, std::function<bool()> on_death);
   /// Stops.
   ~WorkerWatch();
@@ -32,14 +33,14 @@ class WorkerWatch {
   Event next_event();
   /// What poll found of `worker` (-1: none), after `time` at the latest.
   short wait_for(int worker, Nanoseconds time);
-  void look_again_later();
+  void retry_later();
   void watch() noexcept;
 
   WorkerLink& worker_;
   const std::function<bool()> on_death_;
   std::atomic<bool> stopping_{false};
   const FileDescriptor stop_;  ///< eventfd: wakes the thread to see that
-  bool is_deaf_ = false;       ///< that was lost: only the end of a slice is left
+  bool stop_lost_ = false;     ///< that was lost: only the end of a slice is left
   /// A copy: another thread may replace the worker, and with it its descriptor, in the middle of a poll.
   FileDescriptor pidfd_;
   std::mutex mutex_;  ///< of thread_

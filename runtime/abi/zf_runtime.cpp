@@ -40,7 +40,7 @@ namespace {
 
 /// What the opaque handle is.
 zf::Runtime& runtime_of(zf_runtime* handle) {
-  if (handle == nullptr) throw zf::Refusal(ZF_ERROR_USAGE, "the handle is NULL");
+  if (handle == nullptr) throw zf::AbiError(ZF_ERROR_USAGE, "the handle is NULL");
   auto& runtime = *reinterpret_cast<zf::Runtime*>(handle);
   runtime.check_process();
   return runtime;
@@ -48,7 +48,7 @@ zf::Runtime& runtime_of(zf_runtime* handle) {
 
 template <class Pointer>
 Pointer required(Pointer pointer, std::string_view name) {
-  if (pointer == nullptr) throw zf::Refusal(ZF_ERROR_USAGE, fmt::format("{} is NULL", name));
+  if (pointer == nullptr) throw zf::AbiError(ZF_ERROR_USAGE, fmt::format("{} is NULL", name));
   return pointer;
 }
 
@@ -57,10 +57,10 @@ zf_options read_options(const zf_options* given) {
   if (given == nullptr) return defaults;
   const zf_options options = zf::read_versioned(given, defaults, 40, "zf_options");
   if (options.abi_version != ZF_ABI_VERSION) {
-    throw zf::Refusal(ZF_ERROR_ABI,
-                      fmt::format("the program was built for ABI version {}, this library ({}) has {}",
-                                  options.abi_version, zf::version(), ZF_ABI_VERSION),
-                      "install the library that it was built for, or build it again");
+    throw zf::AbiError(ZF_ERROR_ABI,
+                       fmt::format("the program was built for ABI version {}, this library ({}) has {}",
+                                   options.abi_version, zf::version(), ZF_ABI_VERSION),
+                       "install the library that it was built for, or build it again");
   }
   return options;
 }
@@ -189,7 +189,7 @@ zf_status zf_get_stats(zf_runtime* handle, zf_stats* stats) {
     const zf_stats filled = runtime_of(handle).stats();
     const std::uint32_t size = required(stats, "stats")->struct_size;
     if (size < sizeof(std::uint32_t)) {
-      throw zf::Refusal(ZF_ERROR_ABI, "zf_stats.struct_size is 0", "set it, best by ZF_STATS_INIT");
+      throw zf::AbiError(ZF_ERROR_ABI, "zf_stats.struct_size is 0", "set it, best by ZF_STATS_INIT");
     }
     const std::size_t known = std::min<std::size_t>(size, sizeof filled);
     std::memcpy(stats, &filled, known);

@@ -4,7 +4,7 @@
 
 #include <system_error>
 
-#include "base/plain_text.hpp"
+#include "base/text.hpp"
 
 namespace zf {
 

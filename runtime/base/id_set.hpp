@@ -1,17 +1,30 @@
-// A set of PUs (CpuSet) or of NUMA nodes (NodeSet): a value, always in ascending OS order.
+// The two kinds of number that must never be mixed up, a PU and a NUMA node, and sets of them.
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <initializer_list>
 #include <iterator>
 #include <utility>
 #include <vector>
 
-#include "base/ids.hpp"
-
 namespace zf {
 
+/// One hardware thread, named by its OS index: the N of /sys/devices/system/cpu/cpuN.
+/// Never a count, never a logical index.
+struct Pu {
+  int os_index = 0;
+  auto operator<=>(const Pu&) const = default;
+};
+
+/// One NUMA node, named by its OS index: the N of /sys/devices/system/node/nodeN. The numbers may have gaps.
+struct Node {
+  int os_index = 0;
+  auto operator<=>(const Node&) const = default;
+};
+
+/// A set as a value, always in ascending order of OS indexes.
 template <class Id>
 class IdSet {
  public:

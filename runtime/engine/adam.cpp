@@ -32,7 +32,7 @@ AdamScalars scalars_of(const AdamSettings& settings, const AdamProgress& progres
   scalars.eps = settings.eps;
   scalars.inv_sqrt_bias2 = 1.0F;
   scalars.step_size = -settings.lr;
-  if (settings.bias_correction) {
+  if (settings.bias_correction != 0) {
     scalars.inv_sqrt_bias2 = 1.0F / std::sqrt(1.0F - progress.beta2_power);
     scalars.step_size = -settings.lr / (1.0F - progress.beta1_power);
   }

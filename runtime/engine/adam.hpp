@@ -3,29 +3,9 @@
 
 #include <cstdint>
 
+#include "base/step_types.hpp"
+
 namespace zf {
-
-enum class AdamMode : std::uint32_t { adam, adamw };  ///< L2 in the gradient, or decoupled weight decay
-
-struct AdamSettings {
-  float lr = 1e-3F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float eps = 1e-8F;
-  float weight_decay = 0.0F;
-  AdamMode mode = AdamMode::adamw;
-  bool bias_correction = true;
-  float grad_scale = 1.0F;  ///< multiplies every gradient as it is read: unscale × clip
-};
-
-/// How far a group has come: the step that was taken last, and the running powers of its betas.
-struct AdamProgress {
-  std::uint64_t step = 0;
-  float beta1 = 0.0F;  ///< the betas that the powers belong to
-  float beta2 = 0.0F;
-  float beta1_power = 1.0F;
-  float beta2_power = 1.0F;
-};
 
 /// What the kernel multiplies with. Formulas: docs/kernel.md.
 struct AdamScalars {

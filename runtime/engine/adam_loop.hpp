@@ -27,7 +27,7 @@ namespace {
 
 enum class Decay { none, l2, decoupled };
 
-constexpr size_t size_of(GradType type) { return type == GradType::f32 ? 4 : 2; }
+constexpr size_t size_of(ElementType type) { return type == ElementType::f32 ? 4 : 2; }
 
 #if defined(__x86_64__)
 /// Round to nearest and keep denormals, whatever the caller has set: a training process often flushes them
@@ -83,8 +83,8 @@ struct UndoPlace {
 };
 
 /// Asks for the line of each array that holds element `i`, which may lie beyond the end: nothing faults.
-template <GradType kGrad>
-inline void ask_for(size_t i, const float* p, const void* g, const float* m, const float* v) {
+template <ElementType kGrad>
+inline void prefetch_lines(size_t i, const float* p, const void* g, const float* m, const float* v) {
   __builtin_prefetch(p + i);
   __builtin_prefetch(m + i);
   __builtin_prefetch(v + i);
@@ -97,10 +97,10 @@ inline void ask_for(size_t i, const float* p, const void* g, const float* m, con
 /// interleaved ratios) unrolling by 2 and 4 was a tie; software prefetch was a tie at 256 B ahead and lost 5
 /// % at 512 B, 12 % at 2 KiB and 20 % at 8 KiB; joining two narrowed halves into one 64-byte store was a tie.
 /// On an Intel Xeon (model 207, AVX-512, 20 GB/s on one thread) software prefetch won 6 to 11 %, anywhere
-/// from 512 B to 3 KiB ahead, and unrolling added nothing to it: prefetch_elements(), docs/benchmarks.md.
-/// All loads come before all stores: element i of the arrays may differ in high address bits only, and a load
-/// then looks as if it depended on the store before it.
-template <class Lane, GradType kGrad, CopyType kCopy, bool kStale, Decay kDecay, bool kUndo>
+/// from 512 B to 3 KiB ahead, and unrolling added nothing to it: preferred_prefetch_distance(),
+/// docs/benchmarks.md. All loads come before all stores: element i of the arrays may differ in high address
+/// bits only, and a load then looks as if it depended on the store before it.
+template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay kDecay, bool kUndo>
 void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, const UndoPlace& undo) {
   using F = typename Lane::F;
   // Local copies: the compiler must assume that a vector store may change what a reference points to.
@@ -111,7 +111,7 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, co
   float* const stale = arrays.stale;
   void* const copy = arrays.copy;
   const size_t n = arrays.n;
-  const size_t ahead = arrays.ahead;
+  const size_t prefetch_distance = arrays.prefetch_distance;
   UndoLog* const log = undo.log;
   uint64_t* const mark = kUndo ? &undo.run->mark : nullptr;
   const size_t first = undo.first;
@@ -127,7 +127,8 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, co
   const F grad_scale = Lane::set(scalars.grad_scale);
 
   for (size_t i = 0; i < n; i += Lane::width) {
-    if (ahead != 0 && i % kLineFloats == 0) ask_for<kGrad>(i + ahead, p_base, g_base, m_base, v_base);
+    if (prefetch_distance != 0 && i % kLineFloats == 0)
+      prefetch_lines<kGrad>(i + prefetch_distance, p_base, g_base, m_base, v_base);
     F g = Lane::mul(Lane::template load_grad<kGrad>(g_base, i), grad_scale);
     F p = Lane::load(p_base + i);
     F m = Lane::load(m_base + i);
@@ -159,16 +160,16 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, co
     Lane::store(m_base + i, m);
     Lane::store(v_base + i, v);
     if constexpr (kStale) Lane::stream(stale + i, p);
-    if constexpr (kCopy != CopyType::none) Lane::template stream_copy<kCopy>(copy, i, p);
+    if constexpr (kCopy != ElementType::none) Lane::template stream_copy<kCopy>(copy, i, p);
   }
 }
 
 /// One step over a slice: whole vectors, then the rest as one vector on a padded copy.
-template <class Lane, GradType kGrad, CopyType kCopy, bool kStale, Decay kDecay, bool kUndo>
+template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay kDecay, bool kUndo>
 void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
   if (arrays.n == 0) return;  // an empty slice may begin anywhere
   assert(!kStale || reinterpret_cast<uintptr_t>(arrays.stale) % 64 == 0);
-  assert(kCopy == CopyType::none || reinterpret_cast<uintptr_t>(arrays.copy) % 64 == 0);
+  assert(kCopy == ElementType::none || reinterpret_cast<uintptr_t>(arrays.copy) % 64 == 0);
   const StandardFloats standard_floats;
   constexpr auto step = step_whole_vectors<Lane, kGrad, kCopy, kStale, kDecay, kUndo>;
   const size_t rest = arrays.n % Lane::width;
@@ -211,7 +212,7 @@ void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
     memcpy(arrays.m + whole, m, rest * sizeof(float));
     memcpy(arrays.v + whole, v, rest * sizeof(float));
     if constexpr (kStale) memcpy(arrays.stale + whole, stale, rest * sizeof(float));
-    if constexpr (kCopy != CopyType::none)
+    if constexpr (kCopy != ElementType::none)
       memcpy(static_cast<char*>(arrays.copy) + whole * 2, copy, rest * 2);
   }
   if constexpr (kUndo) {
@@ -219,7 +220,7 @@ void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
     __atomic_store_n(&undo.run->mark, undo.run->begin + arrays.n, __ATOMIC_RELAXED);
   }
   // Non-temporal stores are not ordered with the ordinary store by which the caller then says "done".
-  if constexpr (kStale || kCopy != CopyType::none) Lane::fence();
+  if constexpr (kStale || kCopy != ElementType::none) Lane::fence();
 }
 
 /// p += g, m += g, v += g. Loads before stores as in the step; non-temporal stores took 1.6 times as long,
@@ -232,11 +233,12 @@ void roofline_loop(const AdamArrays& arrays) {
   float* const m = arrays.m;
   float* const v = arrays.v;
   const size_t n = arrays.n;
-  const size_t ahead = arrays.ahead;
+  const size_t prefetch_distance = arrays.prefetch_distance;
   const size_t whole = n - n % Lane::width;
   for (size_t i = 0; i < whole; i += Lane::width) {
-    if (ahead != 0 && i % kLineFloats == 0) ask_for<GradType::f32>(i + ahead, p, g_base, m, v);
-    const F g = Lane::template load_grad<GradType::f32>(g_base, i);
+    if (prefetch_distance != 0 && i % kLineFloats == 0)
+      prefetch_lines<ElementType::f32>(i + prefetch_distance, p, g_base, m, v);
+    const F g = Lane::template load_grad<ElementType::f32>(g_base, i);
     const F new_p = Lane::add(Lane::load(p + i), g);
     const F new_m = Lane::add(Lane::load(m + i), g);
     const F new_v = Lane::add(Lane::load(v + i), g);
@@ -263,49 +265,51 @@ void roofline_loop(const AdamArrays& arrays) {
 
 // From the variant's values to the instance: one argument becomes a constant at each stage.
 
-template <class Lane, GradType kGrad, CopyType kCopy, bool kStale, Decay kDecay>
+template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay kDecay>
 AdamKernel kernel_by_undo(const KernelVariant& variant) {
   return variant.undo ? adam_step<Lane, kGrad, kCopy, kStale, kDecay, true>
                       : adam_step<Lane, kGrad, kCopy, kStale, kDecay, false>;
 }
 
-template <class Lane, GradType kGrad, CopyType kCopy, bool kStale>
+template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale>
 AdamKernel kernel_by_decay(const KernelVariant& variant) {
   if (!variant.decay) return kernel_by_undo<Lane, kGrad, kCopy, kStale, Decay::none>(variant);
   if (variant.mode == AdamMode::adam) return kernel_by_undo<Lane, kGrad, kCopy, kStale, Decay::l2>(variant);
   return kernel_by_undo<Lane, kGrad, kCopy, kStale, Decay::decoupled>(variant);
 }
 
-template <class Lane, GradType kGrad, CopyType kCopy>
+template <class Lane, ElementType kGrad, ElementType kCopy>
 AdamKernel kernel_by_stale(const KernelVariant& variant) {
   return variant.stale ? kernel_by_decay<Lane, kGrad, kCopy, true>(variant)
                        : kernel_by_decay<Lane, kGrad, kCopy, false>(variant);
 }
 
-template <class Lane, GradType kGrad>
+template <class Lane, ElementType kGrad>
 AdamKernel kernel_by_copy(const KernelVariant& variant) {
   switch (variant.copy) {
-    case CopyType::bf16:
-      return kernel_by_stale<Lane, kGrad, CopyType::bf16>(variant);
-    case CopyType::f16:
-      return kernel_by_stale<Lane, kGrad, CopyType::f16>(variant);
-    case CopyType::none:
+    case ElementType::bf16:
+      return kernel_by_stale<Lane, kGrad, ElementType::bf16>(variant);
+    case ElementType::f16:
+      return kernel_by_stale<Lane, kGrad, ElementType::f16>(variant);
+    case ElementType::f32:
+    case ElementType::none:
       break;
   }
-  return kernel_by_stale<Lane, kGrad, CopyType::none>(variant);
+  return kernel_by_stale<Lane, kGrad, ElementType::none>(variant);
 }
 
 template <class Lane>
 AdamKernel kernel_of(const KernelVariant& variant) {
   switch (variant.grad) {
-    case GradType::bf16:
-      return kernel_by_copy<Lane, GradType::bf16>(variant);
-    case GradType::f16:
-      return kernel_by_copy<Lane, GradType::f16>(variant);
-    case GradType::f32:
+    case ElementType::bf16:
+      return kernel_by_copy<Lane, ElementType::bf16>(variant);
+    case ElementType::f16:
+      return kernel_by_copy<Lane, ElementType::f16>(variant);
+    case ElementType::f32:
+    case ElementType::none:
       break;
   }
-  return kernel_by_copy<Lane, GradType::f32>(variant);
+  return kernel_by_copy<Lane, ElementType::f32>(variant);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace zf {
 
-NormKernel norm_kernel(Isa isa, GradType type) {
+NormKernel norm_kernel(Isa isa, ElementType type) {
   assert(is_supported(isa));
 #if defined(__x86_64__)
   if (isa == Isa::avx512) return norm_kernel_avx512(type);
@@ -21,7 +21,7 @@ NormKernel norm_kernel(Isa isa, GradType type) {
 GradientNorm gradient_norm(std::span<const double> block_sums) {
   double sum = 0.0;
   for (const double block_sum : block_sums) sum += block_sum;
-  return {sum, std::isfinite(sum)};
+  return {.sum_of_squares = sum, .finite = std::isfinite(sum) ? 1U : 0U};
 }
 
 }  // namespace zf

@@ -27,12 +27,7 @@ constexpr std::size_t norm_blocks(std::size_t n) { return (n + kNormBlock - 1) /
 using NormKernel = void (*)(const void* g, std::size_t n, double* block_sums);
 
 /// Precondition: is_supported(isa).
-NormKernel norm_kernel(Isa isa, GradType type);
-
-struct GradientNorm {
-  double sum_of_squares;
-  bool finite;  ///< false when any gradient is infinite or NaN; squares of floats cannot overflow a double
-};
+NormKernel norm_kernel(Isa isa, ElementType type);
 
 /// All blocks of a group, in order. Several groups: add their sums of squares in the order of the groups.
 GradientNorm gradient_norm(std::span<const double> block_sums);

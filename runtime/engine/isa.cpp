@@ -109,4 +109,14 @@ Isa chosen_isa() {
   return *std::find_if(std::rbegin(kNarrowToWide), std::rend(kNarrowToWide), is_supported);
 }
 
+std::size_t preferred_prefetch_distance() {
+#if defined(__x86_64__)
+  constexpr std::size_t kDistance =
+      256;  // 1 KiB of fp32; every distance from 512 B to 3 KiB measured the same
+  return __builtin_cpu_is("intel") != 0 ? kDistance : 0;
+#else
+  return 0;
+#endif
+}
+
 }  // namespace zf

@@ -9,28 +9,24 @@
 
 namespace zf {
 
-struct UndoLog;
-
-enum class GradType : std::uint32_t { f32, bf16, f16 };
-enum class CopyType : std::uint32_t { none, bf16, f16 };
-
 /// The arrays of one slice, `n` elements each, in elements of their own type. p, m, v (and stale, copy where
 /// used) begin on a 64-byte boundary, unless n is 0; none overlap.
 struct AdamArrays {
   float* p = nullptr;       ///< master parameters
-  const void* g = nullptr;  ///< gradients, of the variant's GradType
+  const void* g = nullptr;  ///< gradients, of the variant's ElementType
   float* m = nullptr;       ///< first moments
   float* v = nullptr;       ///< second moments
   float* stale = nullptr;   ///< out: fp32 snapshot of the new p, or null
   void* copy = nullptr;     ///< out: the new p as bf16 or fp16, or null
   UndoLog* undo = nullptr;  ///< with the variant's undo: of this thread, after begin_run()
   std::size_t n = 0;
-  std::size_t ahead = 0;  ///< elements to ask memory for ahead of the loop (prefetch_elements()); 0: none
+  std::size_t prefetch_distance =
+      0;  ///< elements to ask memory for ahead of the loop (preferred_prefetch_distance()); 0: none
 };
 
 struct KernelVariant {
-  GradType grad = GradType::f32;
-  CopyType copy = CopyType::none;
+  ElementType grad = ElementType::f32;
+  ElementType copy = ElementType::none;
   bool stale = false;
   AdamMode mode = AdamMode::adamw;
   bool decay = false;  ///< weight_decay != 0

@@ -20,22 +20,22 @@ struct Avx2Lane {
   static void stream(float* at, F value) { _mm256_stream_ps(at, value); }
   static void fence() { _mm_sfence(); }
 
-  template <GradType kGrad>
+  template <ElementType kGrad>
   static F load_grad(const void* base, size_t i) {
-    if constexpr (kGrad == GradType::f32) {
+    if constexpr (kGrad == ElementType::f32) {
       return _mm256_loadu_ps(static_cast<const float*>(base) + i);
     } else {
       const auto* at = reinterpret_cast<const __m128i*>(static_cast<const uint16_t*>(base) + i);
       const __m128i half = _mm_loadu_si128(at);
-      if constexpr (kGrad == GradType::f16) return _mm256_cvtph_ps(half);
+      if constexpr (kGrad == ElementType::f16) return _mm256_cvtph_ps(half);
       return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
     }
   }
 
-  template <CopyType kCopy>
+  template <ElementType kCopy>
   static void stream_copy(void* base, size_t i, F value) {
     auto* at = reinterpret_cast<__m128i*>(static_cast<uint16_t*>(base) + i);
-    _mm_stream_si128(at, kCopy == CopyType::bf16 ? bf16(value) : _mm256_cvtps_ph(value, kNearest));
+    _mm_stream_si128(at, kCopy == ElementType::bf16 ? bf16(value) : _mm256_cvtps_ph(value, kNearest));
   }
 
   static F add(F a, F b) { return _mm256_add_ps(a, b); }
@@ -78,7 +78,7 @@ struct Avx2Lane {
 AdamKernel adam_kernel_avx2(const KernelVariant& variant) { return kernel_of<Avx2Lane>(variant); }
 OutputKernel output_kernel_avx2(const KernelVariant& variant) { return outputs_of<Avx2Lane>(variant); }
 void roofline_pass_avx2(const AdamArrays& arrays) { roofline_loop<Avx2Lane>(arrays); }
-NormKernel norm_kernel_avx2(GradType type) { return norm_kernel_of<Avx2Lane>(type); }
+NormKernel norm_kernel_avx2(ElementType type) { return norm_kernel_of<Avx2Lane>(type); }
 
 }  // namespace zf
 #endif

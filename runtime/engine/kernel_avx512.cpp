@@ -24,22 +24,22 @@ struct Avx512Lane {
   static void stream(float* at, F value) { _mm512_stream_ps(at, value); }
   static void fence() { _mm_sfence(); }
 
-  template <GradType kGrad>
+  template <ElementType kGrad>
   static F load_grad(const void* base, size_t i) {
-    if constexpr (kGrad == GradType::f32) {
+    if constexpr (kGrad == ElementType::f32) {
       return _mm512_loadu_ps(static_cast<const float*>(base) + i);
     } else {
       const auto* at = reinterpret_cast<const __m256i*>(static_cast<const uint16_t*>(base) + i);
       const __m256i half = _mm256_loadu_si256(at);
-      if constexpr (kGrad == GradType::f16) return _mm512_cvtph_ps(half);
+      if constexpr (kGrad == ElementType::f16) return _mm512_cvtph_ps(half);
       return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
     }
   }
 
-  template <CopyType kCopy>
+  template <ElementType kCopy>
   static void stream_copy(void* base, size_t i, F value) {
     auto* at = reinterpret_cast<__m256i*>(static_cast<uint16_t*>(base) + i);
-    _mm256_stream_si256(at, kCopy == CopyType::bf16 ? bf16(value) : _mm512_cvtps_ph(value, kNearest));
+    _mm256_stream_si256(at, kCopy == ElementType::bf16 ? bf16(value) : _mm512_cvtps_ph(value, kNearest));
   }
 
   static F add(F a, F b) { return _mm512_add_ps(a, b); }
@@ -82,7 +82,7 @@ struct Avx512Lane {
 AdamKernel adam_kernel_avx512(const KernelVariant& variant) { return kernel_of<Avx512Lane>(variant); }
 OutputKernel output_kernel_avx512(const KernelVariant& variant) { return outputs_of<Avx512Lane>(variant); }
 void roofline_pass_avx512(const AdamArrays& arrays) { roofline_loop<Avx512Lane>(arrays); }
-NormKernel norm_kernel_avx512(GradType type) { return norm_kernel_of<Avx512Lane>(type); }
+NormKernel norm_kernel_avx512(ElementType type) { return norm_kernel_of<Avx512Lane>(type); }
 
 }  // namespace zf
 #endif

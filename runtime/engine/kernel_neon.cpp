@@ -21,20 +21,21 @@ struct NeonLane {
   static void stream(float* at, F value) { vst1q_f32(at, value); }
   static void fence() {}
 
-  template <GradType kGrad>
+  template <ElementType kGrad>
   static F load_grad(const void* base, size_t i) {
-    if constexpr (kGrad == GradType::f32) {
+    if constexpr (kGrad == ElementType::f32) {
       return vld1q_f32(static_cast<const float*>(base) + i);
     } else {
       const uint16x4_t half = vld1_u16(static_cast<const uint16_t*>(base) + i);
-      if constexpr (kGrad == GradType::f16) return vcvt_f32_f16(vreinterpret_f16_u16(half));
+      if constexpr (kGrad == ElementType::f16) return vcvt_f32_f16(vreinterpret_f16_u16(half));
       return vreinterpretq_f32_u32(vshll_n_u16(half, 16));
     }
   }
 
-  template <CopyType kCopy>
+  template <ElementType kCopy>
   static void stream_copy(void* base, size_t i, F value) {
-    const uint16x4_t half = kCopy == CopyType::bf16 ? bf16(value) : vreinterpret_u16_f16(vcvt_f16_f32(value));
+    const uint16x4_t half =
+        kCopy == ElementType::bf16 ? bf16(value) : vreinterpret_u16_f16(vcvt_f16_f32(value));
     vst1_u16(static_cast<uint16_t*>(base) + i, half);
   }
 
@@ -73,7 +74,7 @@ struct NeonLane {
 AdamKernel adam_kernel_neon(const KernelVariant& variant) { return kernel_of<NeonLane>(variant); }
 OutputKernel output_kernel_neon(const KernelVariant& variant) { return outputs_of<NeonLane>(variant); }
 void roofline_pass_neon(const AdamArrays& arrays) { roofline_loop<NeonLane>(arrays); }
-NormKernel norm_kernel_neon(GradType type) { return norm_kernel_of<NeonLane>(type); }
+NormKernel norm_kernel_neon(ElementType type) { return norm_kernel_of<NeonLane>(type); }
 
 }  // namespace zf
 #endif

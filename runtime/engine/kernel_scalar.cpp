@@ -21,16 +21,16 @@ struct ScalarLane {
   static void stream(float* at, F value) { *at = value; }
   static void fence() {}
 
-  template <GradType kGrad>
+  template <ElementType kGrad>
   static F load_grad(const void* base, size_t i) {
-    if constexpr (kGrad == GradType::bf16) return f32_of_bf16(static_cast<const uint16_t*>(base)[i]);
-    if constexpr (kGrad == GradType::f16) return f32_of_f16(static_cast<const uint16_t*>(base)[i]);
+    if constexpr (kGrad == ElementType::bf16) return f32_of_bf16(static_cast<const uint16_t*>(base)[i]);
+    if constexpr (kGrad == ElementType::f16) return f32_of_f16(static_cast<const uint16_t*>(base)[i]);
     return static_cast<const float*>(base)[i];
   }
 
-  template <CopyType kCopy>
+  template <ElementType kCopy>
   static void stream_copy(void* base, size_t i, F value) {
-    static_cast<uint16_t*>(base)[i] = kCopy == CopyType::bf16 ? bf16_of_f32(value) : f16_of_f32(value);
+    static_cast<uint16_t*>(base)[i] = kCopy == ElementType::bf16 ? bf16_of_f32(value) : f16_of_f32(value);
   }
 
   static F add(F a, F b) { return a + b; }
@@ -52,6 +52,6 @@ struct ScalarLane {
 AdamKernel adam_kernel_scalar(const KernelVariant& variant) { return kernel_of<ScalarLane>(variant); }
 OutputKernel output_kernel_scalar(const KernelVariant& variant) { return outputs_of<ScalarLane>(variant); }
 void roofline_pass_scalar(const AdamArrays& arrays) { roofline_loop<ScalarLane>(arrays); }
-NormKernel norm_kernel_scalar(GradType type) { return norm_kernel_of<ScalarLane>(type); }
+NormKernel norm_kernel_scalar(ElementType type) { return norm_kernel_of<ScalarLane>(type); }
 
 }  // namespace zf

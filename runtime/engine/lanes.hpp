@@ -9,23 +9,23 @@ namespace zf {
 AdamKernel adam_kernel_scalar(const KernelVariant& variant);
 OutputKernel output_kernel_scalar(const KernelVariant& variant);
 void roofline_pass_scalar(const AdamArrays& arrays);
-NormKernel norm_kernel_scalar(GradType type);
+NormKernel norm_kernel_scalar(ElementType type);
 
 #if defined(__x86_64__)
 AdamKernel adam_kernel_avx2(const KernelVariant& variant);
 OutputKernel output_kernel_avx2(const KernelVariant& variant);
 void roofline_pass_avx2(const AdamArrays& arrays);
-NormKernel norm_kernel_avx2(GradType type);
+NormKernel norm_kernel_avx2(ElementType type);
 
 AdamKernel adam_kernel_avx512(const KernelVariant& variant);
 OutputKernel output_kernel_avx512(const KernelVariant& variant);
 void roofline_pass_avx512(const AdamArrays& arrays);
-NormKernel norm_kernel_avx512(GradType type);
+NormKernel norm_kernel_avx512(ElementType type);
 #elif defined(__aarch64__)
 AdamKernel adam_kernel_neon(const KernelVariant& variant);
 OutputKernel output_kernel_neon(const KernelVariant& variant);
 void roofline_pass_neon(const AdamArrays& arrays);
-NormKernel norm_kernel_neon(GradType type);
+NormKernel norm_kernel_neon(ElementType type);
 #endif
 
 }  // namespace zf

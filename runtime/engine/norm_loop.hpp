@@ -12,14 +12,14 @@ namespace {
 
 constexpr size_t kSums = 16;
 
-template <class Lane, GradType kGrad>
+template <class Lane, ElementType kGrad>
 void add_sixteen(typename Lane::D* sums, const void* g, size_t i) {
   for (size_t k = 0; k < kSums; k += Lane::width) {
     Lane::add_squares(sums + k / Lane::double_width, Lane::template load_grad<kGrad>(g, i + k));
   }
 }
 
-template <class Lane, GradType kGrad>
+template <class Lane, ElementType kGrad>
 double block_sum(const void* g, size_t begin, size_t end) {
   typename Lane::D sums[kSums / Lane::double_width];
   for (auto& sum : sums) sum = Lane::zero();
@@ -40,7 +40,7 @@ double block_sum(const void* g, size_t begin, size_t end) {
   return lanes[0];
 }
 
-template <class Lane, GradType kGrad>
+template <class Lane, ElementType kGrad>
 void sum_blocks(const void* g, size_t n, double* block_sums) {
   const StandardFloats standard_floats;
   for (size_t begin = 0; begin < n; begin += kNormBlock) {
@@ -50,16 +50,17 @@ void sum_blocks(const void* g, size_t n, double* block_sums) {
 }
 
 template <class Lane>
-NormKernel norm_kernel_of(GradType type) {
+NormKernel norm_kernel_of(ElementType type) {
   switch (type) {
-    case GradType::bf16:
-      return sum_blocks<Lane, GradType::bf16>;
-    case GradType::f16:
-      return sum_blocks<Lane, GradType::f16>;
-    case GradType::f32:
+    case ElementType::bf16:
+      return sum_blocks<Lane, ElementType::bf16>;
+    case ElementType::f16:
+      return sum_blocks<Lane, ElementType::f16>;
+    case ElementType::f32:
+    case ElementType::none:
       break;
   }
-  return sum_blocks<Lane, GradType::f32>;
+  return sum_blocks<Lane, ElementType::f32>;
 }
 
 }  // namespace

@@ -9,21 +9,21 @@
 namespace zf {
 namespace {
 
-template <class Lane, CopyType kCopy, bool kStale>
+template <class Lane, ElementType kCopy, bool kStale>
 void write_outputs(const AdamArrays& arrays) {
   const size_t rest = arrays.n % Lane::width;
   const size_t whole = arrays.n - rest;
   for (size_t i = 0; i < whole; i += Lane::width) {
     const auto p = Lane::load(arrays.p + i);
     if constexpr (kStale) Lane::stream(arrays.stale + i, p);
-    if constexpr (kCopy != CopyType::none) Lane::template stream_copy<kCopy>(arrays.copy, i, p);
+    if constexpr (kCopy != ElementType::none) Lane::template stream_copy<kCopy>(arrays.copy, i, p);
   }
   if (rest != 0) {
     alignas(64) float padded[Lane::width] = {};
     alignas(64) unsigned char copy[Lane::width * 2];
     memcpy(padded, arrays.p + whole, rest * sizeof(float));
     if constexpr (kStale) memcpy(arrays.stale + whole, padded, rest * sizeof(float));
-    if constexpr (kCopy != CopyType::none) {
+    if constexpr (kCopy != ElementType::none) {
       Lane::template stream_copy<kCopy>(copy, 0, Lane::load(padded));
       memcpy(static_cast<char*>(arrays.copy) + whole * 2, copy, rest * 2);
     }
@@ -31,7 +31,7 @@ void write_outputs(const AdamArrays& arrays) {
   Lane::fence();
 }
 
-template <class Lane, CopyType kCopy>
+template <class Lane, ElementType kCopy>
 OutputKernel outputs_by_stale(bool stale) {
   return stale ? write_outputs<Lane, kCopy, true> : write_outputs<Lane, kCopy, false>;
 }
@@ -39,14 +39,15 @@ OutputKernel outputs_by_stale(bool stale) {
 template <class Lane>
 OutputKernel outputs_of(const KernelVariant& variant) {
   switch (variant.copy) {
-    case CopyType::bf16:
-      return outputs_by_stale<Lane, CopyType::bf16>(variant.stale);
-    case CopyType::f16:
-      return outputs_by_stale<Lane, CopyType::f16>(variant.stale);
-    case CopyType::none:
+    case ElementType::bf16:
+      return outputs_by_stale<Lane, ElementType::bf16>(variant.stale);
+    case ElementType::f16:
+      return outputs_by_stale<Lane, ElementType::f16>(variant.stale);
+    case ElementType::f32:
+    case ElementType::none:
       break;
   }
-  return outputs_by_stale<Lane, CopyType::none>(variant.stale);
+  return outputs_by_stale<Lane, ElementType::none>(variant.stale);
 }
 
 }  // namespace

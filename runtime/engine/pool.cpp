@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <cassert>
@@ -12,34 +11,16 @@
 
 #include "base/error.hpp"
 #include "base/id_set.hpp"
-#include "engine/gate.hpp"
+#include "base/signals_blocked.hpp"
+#include "engine/waitable_counter.hpp"
 #include "os/affinity.hpp"
 
 namespace zf {
-namespace {
-
-/// All signals blocked while it lives: threads made meanwhile leave signals to the thread that made them.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &old_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t old_{};
-};
-
-}  // namespace
-
 struct Pool::State {
   // Gates are aligned to line pairs: epoch_ is spun on by all while members write running_.
-  Gate epoch;    ///< raised once for each run, and once to stop
-  Gate running;  ///< members (without member 0) that have not finished the present run, or their start
+  WaitableCounter epoch;  ///< raised once for each run, and once to stop
+  WaitableCounter
+      running;  ///< members (without member 0) that have not finished the present run, or their start
 
   // Written by member 0 before epoch is raised, read by the others after they saw it raised.
   alignas(kLinePair) Erased work = nullptr;
@@ -77,7 +58,7 @@ struct Pool::State {
       const SignalsBlocked blocked;
       for (std::size_t member = 1; member < pus.size(); ++member) {
         try {
-          threads.emplace_back([this, member, pu = pus[member]] { live(member, pu); });
+          threads.emplace_back([this, member, pu = pus[member]] { thread_main(member, pu); });
         } catch (const std::system_error& error) {
           throw Error(Exit::runtime_error,
                       fmt::format("thread {} of {} for the pool: {}", member, pus.size() - 1, error.what()),
@@ -91,7 +72,7 @@ struct Pool::State {
     }
   }
 
-  void live(std::size_t member, Pu pu) noexcept {
+  void thread_main(std::size_t member, Pu pu) noexcept {
     pthread_setname_np(pthread_self(), fmt::format("zf-pool-{}", member % 1'000'000).c_str());
     try {
       bind_this_thread({pu});

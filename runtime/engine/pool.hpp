@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/ids.hpp"
+#include "base/id_set.hpp"
 
 namespace zf {
 

@@ -9,18 +9,18 @@
 
 namespace zf {
 
-void begin_run(UndoLog& log, std::uint64_t entry, std::uint64_t begin) {
+void begin_run(UndoLog& log, std::uint64_t chunk_number, std::uint64_t begin) {
   const std::uint64_t next = log.current ^ 1U;
-  log.runs[next] = {.entry = entry, .begin = begin, .width = 0, .mark = begin};
+  log.runs[next] = {.chunk_number = chunk_number, .begin = begin, .width = 0, .mark = begin};
   std::atomic_ref(log.current).store(next, std::memory_order_release);
   // The first of the kernel's stores comes after it.
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-std::size_t roll_back(const UndoLog& log, std::uint64_t entry, const AdamArrays& slice) {
+std::size_t roll_back(const UndoLog& log, std::uint64_t chunk_number, const AdamArrays& slice) {
   const UndoRun& run = log.runs[log.current];
-  assert(run.entry <= entry);
-  if (run.entry < entry) return 0;
+  assert(run.chunk_number <= chunk_number);
+  if (run.chunk_number < chunk_number) return 0;
   const std::size_t at = run.mark & ~kUndoBegun;
   assert(at <= slice.n);
   if ((run.mark & kUndoBegun) == 0) return at;

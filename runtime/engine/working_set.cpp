@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/stagger.hpp"
-#include "engine/prefetch.hpp"
+#include "engine/isa.hpp"
 #include "engine/slices.hpp"
 
 namespace zf {
@@ -73,7 +73,7 @@ WorkingSet::WorkingSet(Pool& pool, std::size_t elements) : elements_(elements) {
     mine.m = arrays[2] + slice.begin;
     mine.v = arrays[3] + slice.begin;
     mine.n = slice.size();
-    mine.ahead = prefetch_elements();
+    mine.prefetch_distance = preferred_prefetch_distance();
     fill(mine, g);
   });
 }

@@ -67,7 +67,7 @@ void check_offsets(const Arena& arena) {
       control.ring_capacity / (kGradBuffers * kWorkKinds) < control.group_count ||
       !fits(control.groups_offset, control.group_count, sizeof(GroupBlock), bytes) ||
       !fits(control.ring_offset, control.ring_capacity, sizeof(WorkEntry), bytes) ||
-      !fits(control.undo_offset, control.members, kUndoBytes, bytes) ||
+      !fits(control.undo_offset, control.members, sizeof(UndoLog), bytes) ||
       !fits(control.members_offset, control.members, sizeof(MemberProgress), bytes)) {
     refuse("the arena's control block does not fit its size");
   }
@@ -125,7 +125,6 @@ Arena Arena::create(const ArenaLayout& layout) {
     group.stale = layout.shapes[i].stale ? 1 : 0;
     group.chunk_elements = chunk_elements(layout.shapes[i]);
     group.arrays = layout.arrays[i];
-    for (GroupProgress& progress : group.progress) progress.beta1_power = progress.beta2_power = 1.0F;
   }
   return arena;
 }

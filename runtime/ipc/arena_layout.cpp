@@ -74,9 +74,10 @@ ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t thre
   layout.groups_offset = round_up(sizeof(ControlBlock), alignof(GroupBlock));
   layout.ring_offset = layout.groups_offset + groups.size() * sizeof(GroupBlock);
   layout.ring_capacity = static_cast<std::uint32_t>(std::bit_ceil(groups.size() * kGradBuffers * kWorkKinds));
-  layout.undo_offset = round_up(layout.ring_offset + layout.ring_capacity * sizeof(WorkEntry), kUndoBytes);
+  layout.undo_offset =
+      round_up(layout.ring_offset + layout.ring_capacity * sizeof(WorkEntry), sizeof(UndoLog));
   layout.members = static_cast<std::uint32_t>(threads);
-  layout.members_offset = layout.undo_offset + threads * kUndoBytes;
+  layout.members_offset = layout.undo_offset + threads * sizeof(UndoLog);
   layout.arrays_offset = round_up(layout.members_offset + threads * sizeof(MemberProgress), kPageBytes);
   layout.shapes = groups;
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/step_types.hpp"
 #include "ipc/doorbell.hpp"
 
 namespace zf {
@@ -55,8 +56,6 @@ struct ArenaPrefix {
 static_assert(offsetof(ArenaPrefix, version) == 8 && offsetof(ArenaPrefix, worker_state) == 12 &&
               offsetof(ArenaPrefix, error) == 16 && sizeof(ArenaPrefix) == 1024);
 
-enum class ElementType : std::uint32_t { none = 0, f32 = 1, bf16 = 2, f16 = 3 };
-
 /// The arrays of a group. Numbers are those of zf_buffer_kind.
 enum class ArrayKind : std::uint32_t { params, moment1, moment2, grads0, grads1, stale, copy };
 inline constexpr std::size_t kArrayKinds = 7;
@@ -69,38 +68,13 @@ struct ArrayPlace {
   bool operator==(const ArrayPlace&) const = default;
 };
 
-/// One step asked for. By the trainer, before the WorkEntry that names it is published.
+/// A step that the trainer asks for. The trainer writes it before the WorkEntry that names it is published.
 struct GroupRequest {
-  float lr;
-  float beta1;
-  float beta2;
-  float eps;
-  float weight_decay;
-  float grad_scale;
-  std::uint32_t adamw;            ///< 0: Adam with L2
-  std::uint32_t bias_correction;  ///< 0: off
-  std::uint64_t step;             ///< 0: the one after the last
-  std::uint64_t serial;           ///< what GroupBlock::committed becomes with it
+  AdamSettings settings;
+  std::uint64_t step;    ///< 0: the one after the last
+  std::uint64_t serial;  ///< what GroupBlock::committed becomes with this step
 };
-static_assert(sizeof(GroupRequest) == 48);
-
-/// How far a group has come (engine's AdamProgress).
-struct GroupProgress {
-  std::uint64_t step;
-  float beta1;
-  float beta2;
-  float beta1_power;
-  float beta2_power;
-};
-static_assert(sizeof(GroupProgress) == 24);
-
-/// What a norm request found (engine's GradientNorm).
-struct GroupNorm {
-  double sum_of_squares;
-  std::uint32_t finite;
-  std::uint32_t unused;
-};
-static_assert(sizeof(GroupNorm) == 16);
+static_assert(sizeof(GroupRequest) == 48 && offsetof(GroupRequest, step) == 32);
 
 struct alignas(64) GroupBlock {
   // By the trainer, before the worker starts.
@@ -117,8 +91,8 @@ struct alignas(64) GroupBlock {
   // progress[committed % 2]: the next one is written beside it and becomes true with one store, so that a
   // death at any instruction leaves a whole one.
   alignas(64) std::atomic<std::uint64_t> committed;
-  std::array<GroupProgress, 2> progress;
-  std::array<GroupNorm, kGradBuffers> norms;  ///< of each gradient buffer
+  std::array<AdamProgress, 2> progress;
+  std::array<GradientNorm, kGradBuffers> norms;  ///< of each gradient buffer
 
   /// The last one may be short; an empty group has none.
   std::uint64_t chunks() const {
@@ -129,12 +103,18 @@ struct alignas(64) GroupBlock {
   const ArrayPlace& grads(std::uint32_t buffer) const {
     return arrays[static_cast<std::size_t>(ArrayKind::grads0) + buffer];
   }
+  /// Returns the place of `count` elements of one of the group's arrays, from `begin` on.
+  ArrayPlace part_of(const ArrayPlace& array, std::uint64_t begin, std::uint64_t count) const {
+    if (elements == 0) return {array.offset, 0};
+    const std::uint64_t each = array.bytes / elements;
+    return {array.offset + begin * each, count * each};
+  }
 };
 static_assert(sizeof(GroupBlock) == 384 && offsetof(GroupBlock, requests) == 144 &&
               offsetof(GroupBlock, committed) == 256 && offsetof(GroupBlock, norms) == 312);
 
 /// Of the last finished step.
-inline GroupProgress& last_progress(GroupBlock& group) {
+inline AdamProgress& last_progress(GroupBlock& group) {
   return group.progress[group.committed.load(std::memory_order_acquire) % 2];
 }
 
@@ -160,9 +140,6 @@ struct alignas(128) MemberProgress {
   std::atomic<std::uint64_t> chunks;
 };
 static_assert(sizeof(MemberProgress) == 128);
-
-/// What the worker keeps per thread, for the one that comes after it: engine's UndoLog.
-inline constexpr std::size_t kUndoBytes = 512;
 
 /// Where the arrays' memory lies.
 struct PlacementStats {
@@ -198,7 +175,7 @@ struct ControlBlock {
   std::uint32_t group_count;
   std::uint32_t ring_capacity;   ///< a power of two
   std::int64_t spin_ns;          ///< 0 where both sides share their CPUs
-  std::uint64_t undo_offset;     ///< kUndoBytes for each thread of the worker, zero at the start
+  std::uint64_t undo_offset;     ///< UndoLog of each thread of the worker, zero at the start
   std::uint64_t members_offset;  ///< MemberProgress of each
   std::uint32_t members;         ///< threads of the worker
   // By the trainer. Counts of WorkEntry since the arena was made; entry i lies at ring[i % ring_capacity].

@@ -8,17 +8,9 @@
 #include <cstdint>
 
 #include "base/clock.hpp"
+#include "base/wait.hpp"
 
 namespace zf {
-
-/// Tells the CPU that this is a spin loop: saves power, and leaves the core to its SMT sibling.
-inline void relax_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 /// Lies in shared memory. What happened is told by atomics elsewhere (an epoch that went up); the bell only
 /// wakes whoever sleeps over them. One sleeper at a time; any number of ringers. Survives the death of
@@ -42,16 +34,7 @@ class Doorbell {
   template <class Happened>
   bool wait(Happened happened, Nanoseconds deadline, Nanoseconds spin_ns) {
     if (happened()) return true;
-    if (spin_ns > 0) {
-      const Nanoseconds spin_end = std::min(deadline, now_ns() + spin_ns);
-      do {
-        // 16 looks per look at the clock: a clock read costs as much as several pauses.
-        for (int i = 0; i < 16; ++i) {
-          relax_cpu();
-          if (happened()) return true;
-        }
-      } while (now_ns() < spin_end);
-    }
+    if (spin_ns > 0 && spin_until(happened, std::min(deadline, now_ns() + spin_ns))) return true;
     for (;;) {
       sleepers_.exchange(1, std::memory_order_seq_cst);
       if (happened()) {

@@ -8,6 +8,7 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "os/affinity.hpp"
+#include "os/meminfo.hpp"
 
 namespace zf {
 namespace {
@@ -50,14 +51,6 @@ std::optional<std::string> status_field(const SysRoot& sysroot, std::string_view
   return text->substr(begin, text->find('\n', begin) - begin);
 }
 
-/// "Node 0 MemTotal:  7563468 kB", more than none.
-bool has_memory(std::string_view meminfo) {
-  const auto label = meminfo.find("MemTotal:");
-  if (label == std::string_view::npos) return false;
-  const auto digit = meminfo.find_first_not_of(' ', label + std::string_view("MemTotal:").size());
-  return digit != std::string_view::npos && meminfo[digit] != '0';
-}
-
 /// The nodes with memory, for kernels before 3.8, which have no has_memory file.
 NodeSet nodes_by_meminfo(const SysRoot& sysroot) {
   const std::string folder = "/sys/devices/system/node";
@@ -66,8 +59,8 @@ NodeSet nodes_by_meminfo(const SysRoot& sysroot) {
     int id = -1;
     const char* end = name.data() + name.size();
     if (!name.starts_with("node") || std::from_chars(name.data() + 4, end, id).ptr != end) continue;
-    if (has_memory(sysroot.read(fmt::format("{}/{}/meminfo", folder, name)).value_or("")))
-      nodes.insert(Node{id});
+    const std::string text = sysroot.read(fmt::format("{}/{}/meminfo", folder, name)).value_or("");
+    if (meminfo_bytes(text, "MemTotal").value_or(0) != 0) nodes.insert(Node{id});
   }
   return nodes;
 }

@@ -20,8 +20,8 @@ std::string_view trim(std::string_view text) {
 }
 
 /// The first variable that is set and not empty, as a number of `least` and up.
-std::optional<FromVariable> first_number(const Environment& environment,
-                                         std::initializer_list<const char*> names, int least) {
+std::optional<EnvNumber> first_number(const Environment& environment,
+                                      std::initializer_list<const char*> names, int least) {
   for (const char* name : names) {
     const auto text = environment.get(name);
     if (!text || trim(*text).empty()) continue;
@@ -32,12 +32,12 @@ std::optional<FromVariable> first_number(const Environment& environment,
       throw Error(Exit::usage, fmt::format("{}=\"{}\" is no number of {} and up", name, *text, least),
                   fmt::format("unset {} or correct it", name));
     }
-    return FromVariable{value, name};
+    return EnvNumber{value, name};
   }
   return std::nullopt;
 }
 
-std::optional<FromVariable> rank_by_launcher(const Environment& environment) {
+std::optional<EnvNumber> rank_by_launcher(const Environment& environment) {
   return first_number(environment,
                       {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                        "MV2_COMM_WORLD_LOCAL_RANK", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID"},
@@ -65,13 +65,13 @@ std::optional<int> count_on_node(std::string_view counts, int index) {
 }
 
 /// Tasks of this step on this node.
-std::optional<FromVariable> slurm_tasks(const Environment& environment) {
+std::optional<EnvNumber> slurm_tasks(const Environment& environment) {
   constexpr const char* name = "SLURM_STEP_TASKS_PER_NODE";
   const auto counts = environment.get(name);
   const auto node = first_number(environment, {"SLURM_NODEID"}, 0);
   if (!counts || !node) return std::nullopt;
   const auto count = count_on_node(*counts, node->value);
-  return count ? std::optional(FromVariable{*count, name}) : std::nullopt;
+  return count ? std::optional(EnvNumber{*count, name}) : std::nullopt;
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ std::string launchers_rank(const Environment& environment) {
   return rank ? fmt::format("{}={}", rank->variable, rank->value) : std::string();
 }
 
-std::optional<FromVariable> local_rank(const Environment& environment) {
+std::optional<EnvNumber> local_rank(const Environment& environment) {
   const auto ours = first_number(environment, {"ZF_RANK"}, 0);
   if (!ours) return rank_by_launcher(environment);
   const auto then = environment.get("ZF_RANK_FROM");
@@ -152,7 +152,7 @@ std::optional<VisibleDevices> visible_devices(const Environment& environment) {
   return hip;
 }
 
-std::optional<FromVariable> launched_ranks(const Environment& environment) {
+std::optional<EnvNumber> launched_ranks(const Environment& environment) {
   const auto rank = local_rank(environment);
   if (!rank) return std::nullopt;
   if (rank->variable == "SLURM_LOCALID") return slurm_tasks(environment);
@@ -168,7 +168,7 @@ std::optional<FromVariable> launched_ranks(const Environment& environment) {
   return std::nullopt;
 }
 
-std::optional<FromVariable> local_rank_count(const Environment& environment) {
+std::optional<EnvNumber> local_rank_count(const Environment& environment) {
   auto launched = first_number(environment,
                                {"LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
                                 "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"},
@@ -176,7 +176,7 @@ std::optional<FromVariable> local_rank_count(const Environment& environment) {
   if (launched) return launched;
   const auto devices = visible_devices(environment);
   if (!devices || devices->ids.empty()) return std::nullopt;
-  return FromVariable{static_cast<int>(devices->ids.size()), devices->variable};
+  return EnvNumber{static_cast<int>(devices->ids.size()), devices->variable};
 }
 
 }  // namespace zf

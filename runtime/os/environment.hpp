@@ -29,7 +29,7 @@ class Environment {
 bool switched_off(const Environment& environment);
 
 /// A number that a variable holds, and which variable.
-struct FromVariable {
+struct EnvNumber {
   int value;
   std::string variable;
 };
@@ -40,7 +40,7 @@ struct FromVariable {
 /// well, and whatever is started there inherits it. ZF_RANK does not
 /// count where ZF_RANK_FROM is not launchers_rank(): a launcher that was started under zf-tune exec has
 /// started more ranks since. Throws Error(usage) with the variable when its value is no number of 0 and up.
-std::optional<FromVariable> local_rank(const Environment& environment);
+std::optional<EnvNumber> local_rank(const Environment& environment);
 
 /// "LOCAL_RANK=3": the variable that local_rank() takes when there is no ZF_RANK; empty: none is set.
 std::string launchers_rank(const Environment& environment);
@@ -49,7 +49,7 @@ std::string launchers_rank(const Environment& environment);
 /// or LOCAL_SIZE (DeepSpeed), OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, MV2_COMM_WORLD_LOCAL_SIZE,
 /// PMI_LOCAL_SIZE, SLURM_STEP_TASKS_PER_NODE ("4(x2),1", of which SLURM_NODEID is ours). Absent: it does not
 /// say, or nothing does.
-std::optional<FromVariable> launched_ranks(const Environment& environment);
+std::optional<EnvNumber> launched_ranks(const Environment& environment);
 
 /// The GPUs that the job may see, as the variable names them: indexes or UUIDs.
 struct VisibleDevices {
@@ -69,6 +69,6 @@ std::optional<VisibleDevices> visible_devices(const Environment& environment);
 /// MPI_LOCALNRANKS, SLURM_NTASKS_PER_NODE, the first that is set; then the count of visible_devices, unless
 /// it is 0. SLURM_TASKS_PER_NODE is not asked: "4(x2),1" counts the nodes of a job, not this one. Throws as
 /// above, for numbers of 1 and up.
-std::optional<FromVariable> local_rank_count(const Environment& environment);
+std::optional<EnvNumber> local_rank_count(const Environment& environment);
 
 }  // namespace zf

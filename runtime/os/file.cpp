@@ -47,6 +47,18 @@ int sync_folder(const std::filesystem::path& folder) {
   return ::fsync(fd.get()) == 0 || errno == EINVAL ? 0 : errno;
 }
 
+/// Calls write(from, count), a system call, until all bytes are written. Returns 0 or its errno.
+template <class Write>
+int write_in_full(std::span<const std::byte> bytes, Write write) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
 }  // namespace
 
 FileDescriptor open_regular_file(const std::filesystem::path& path) {
@@ -101,14 +113,16 @@ std::string read_text_file(const std::filesystem::path& path) {
 }
 
 int write_all_at(int fd, std::uint64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    offset += static_cast<std::uint64_t>(written);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return 0;
+  return write_in_full(bytes, [&](const std::byte* from, std::size_t count) {
+    const ssize_t written = ::pwrite(fd, from, count, static_cast<off_t>(offset));
+    if (written > 0) offset += static_cast<std::uint64_t>(written);
+    return written;
+  });
+}
+
+int write_all(int fd, std::span<const std::byte> bytes) {
+  return write_in_full(bytes,
+                       [&](const std::byte* from, std::size_t count) { return ::write(fd, from, count); });
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {

@@ -58,7 +58,11 @@ class AtomicFile {
 /// An AtomicFile with this text.
 void write_text_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// All of `bytes`, however many writes that takes. 0, or the errno of the write that failed.
+/// Writes all of `bytes` at an offset of a file, in as many calls as that takes. Returns 0, or the errno of
+/// the call that failed.
 int write_all_at(int fd, std::uint64_t offset, std::span<const std::byte> bytes);
+
+/// Writes likewise where the descriptor stands: to a pipe, or at a file's position.
+int write_all(int fd, std::span<const std::byte> bytes);
 
 }  // namespace zf

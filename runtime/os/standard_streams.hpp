@@ -1,12 +1,28 @@
-// Descriptors 0, 1 and 2 belong to nobody else.
+// The three standard streams: descriptors 0, 1 and 2 kept free of other files, and notes on standard error.
 #pragma once
+
+#include <fmt/core.h>
+
+#include <string_view>
+#include <utility>
 
 namespace zf {
 
-/// Where the caller closed one of them, the next file that is opened would get its number, and what is meant
-/// for the stream: puts something in each free place that refuses to be read (0) or written (1, 2), as if it
-/// were still closed. A program that is exec'd does not inherit it. Where there is no /dev/null, all stays as
-/// it is. First thing in main().
+/// Opens /dev/null in the place of every standard stream that the caller closed. Otherwise the next file that
+/// is opened would get that number, and would receive the text meant for the stream. The descriptors refuse
+/// to be read (0) or written (1, 2), as if the stream were still closed, and are closed on exec. Without
+/// /dev/null nothing is opened. Call it first in main().
 void guard_standard_streams();
+
+/// Writes text to stderr at once: notes, progress, complaints. If stderr cannot be written (a full disk,
+/// closed, a pipe that nobody reads) the text is lost, but never the work: no exception, no SIGPIPE.
+/// Thread-safe.
+void print_stderr_text(std::string_view text);
+
+/// Formats and writes likewise.
+template <class... Values>
+void print_stderr(fmt::format_string<Values...> format, Values&&... values) {
+  print_stderr_text(fmt::format(format, std::forward<Values>(values)...));
+}
 
 }  // namespace zf

@@ -27,6 +27,9 @@ Control control_of(const Field& field);
 Object print_evidence(const Evidence& evidence);
 Evidence read_evidence(const Field& field);
 
+Object print_trial(const Trial& trial);
+Trial read_trial(const Field& field);
+
 /// The fields of a SplitSample, added to an object that may have others.
 void add_times(Object& object, const SplitSample& times);
 /// Precondition: object() was called with these fields, and they are there.

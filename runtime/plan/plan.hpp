@@ -10,7 +10,6 @@
 #include "base/id_set.hpp"
 #include "os/memory.hpp"
 #include "plan/evidence.hpp"
-#include "plan/trial.hpp"
 #include "plan/workload.hpp"
 
 namespace zf {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "os/allowed.hpp"
-#include "os/machine_glance.hpp"
+#include "os/machine_identity.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {
@@ -38,7 +38,7 @@ std::size_t threads_at_once(const Plan& plan);
 /// How this machine is another one than the plan's, in words, as far as a glance tells: another CPU model,
 /// CPUs that the plan's machine had and this one has not, offline ones aside. Absent: it may be of the plan's
 /// class.
-std::optional<Difference> foreign_machine(const MachineClass& planned, const MachineGlance& present);
+std::optional<Difference> foreign_machine(const MachineClass& planned, const MachineIdentity& present);
 
 /// The entry for a local rank. Throws Error(usage) that names the ranks there are.
 const RankBinding& binding_of(const Plan& plan, int rank);

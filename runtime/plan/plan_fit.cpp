@@ -59,7 +59,7 @@ std::size_t threads_at_once(const Plan& plan) {
   return threads;
 }
 
-std::optional<Difference> foreign_machine(const MachineClass& planned, const MachineGlance& present) {
+std::optional<Difference> foreign_machine(const MachineClass& planned, const MachineIdentity& present) {
   if (!planned.model.empty() && !present.cpu_model.empty() && planned.model != present.cpu_model) {
     return fmt::format("CPU model: {} in the plan, {} here", planned.model, present.cpu_model);
   }

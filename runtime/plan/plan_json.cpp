@@ -10,7 +10,6 @@
 #include "plan/evidence_json.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/plan_check.hpp"
-#include "plan/trial_json.hpp"
 #include "plan/workload_json.hpp"
 
 namespace zf {

@@ -30,10 +30,10 @@ MemoryPolicy parse_policy(const std::string& text) {
               "give preferred or bind");
 }
 
-Wish parse_wish(const std::string& flag, const std::string& text) {
-  if (text == "no") return Wish::no;
-  if (text == "try") return Wish::can;
-  if (text == "must") return Wish::must;
+Strictness parse_strictness(const std::string& flag, const std::string& text) {
+  if (text == "no") return Strictness::off;
+  if (text == "try") return Strictness::best_effort;
+  if (text == "must") return Strictness::required;
   throw Error(Exit::usage, fmt::format("{}: \"{}\" is no wish", flag, text), "give no, try or must");
 }
 
@@ -60,8 +60,8 @@ WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
     if (flag == "--cpus") arguments.cpus = parse_cpu_list(value, flag);
     if (flag == "--mems") arguments.mems = parse_node_list(value, flag);
     if (flag == "--memory-policy") arguments.memory_policy = parse_policy(value);
-    if (flag == "--huge-pages") arguments.huge_pages = parse_wish(flag, value);
-    if (flag == "--lock-memory") arguments.lock_memory = parse_wish(flag, value);
+    if (flag == "--huge-pages") arguments.huge_pages = parse_strictness(flag, value);
+    if (flag == "--lock-memory") arguments.lock_memory = parse_strictness(flag, value);
   }
   if (arguments.cpus.empty() && !arguments.help && !arguments.version) {
     throw Error(Exit::usage, "no --cpus: nothing to run on", kNotByHand);

@@ -9,16 +9,17 @@
 
 namespace zf {
 
-/// no, as well as it can be, or not at all without it.
-enum class Wish { no, can, must };
+/// What to do about a feature that the machine may refuse: nothing, try it, or fail without it. The command
+/// line says no, try or must.
+enum class Strictness { off, best_effort, required };
 
 struct WorkerArguments {
   int rank = 0;
   CpuSet cpus;  ///< one pool thread on each
   NodeSet mems;
   MemoryPolicy memory_policy = MemoryPolicy::preferred;
-  Wish huge_pages = Wish::no;
-  Wish lock_memory = Wish::no;
+  Strictness huge_pages = Strictness::off;
+  Strictness lock_memory = Strictness::off;
   bool help = false;
   bool version = false;
 };

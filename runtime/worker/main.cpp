@@ -8,15 +8,15 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/say.hpp"
 #include "base/version.hpp"
+#include "os/standard_streams.hpp"
 #include "worker/arguments.hpp"
 #include "worker/worker.hpp"
 
 namespace {
 
 int complain(zf::Exit exit, const char* what) {
-  zf::say("zf-optimizer: {}\n", what);
+  zf::print_stderr("zf-optimizer: {}\n", what);
   return static_cast<int>(exit);
 }
 

@@ -2,8 +2,6 @@
 
 #include <cassert>
 
-#include "worker/wire.hpp"
-
 namespace zf {
 
 Norms::Norms(const Arena& arena, Isa isa) : arena_(arena), isa_(isa) {
@@ -19,16 +17,15 @@ Norms::Norms(const Arena& arena, Isa isa) : arena_(arena), isa_(isa) {
 void Norms::sum(std::uint32_t group, std::uint32_t buffer, const Slice& slice) const {
   assert(slice.begin % kNormBlock == 0 || slice.size() == 0);
   const GroupBlock& block = arena_.group(group);
-  const ArrayPlace grads = part_of(block.grads(buffer), block, slice.begin, slice.size());
+  const ArrayPlace grads = block.part_of(block.grads(buffer), slice.begin, slice.size());
   double* const sums = block_sums_.get() + first_block_[group] + slice.begin / kNormBlock;
-  norm_kernel(isa_, grad_type_of(block))(arena_.at<void>(grads.offset), slice.size(), sums);
+  norm_kernel(isa_, block.grad_type)(arena_.at<void>(grads.offset), slice.size(), sums);
 }
 
 void Norms::add_up(std::uint32_t group, std::uint32_t buffer) const {
   const std::size_t begin = first_block_[group];
-  const GradientNorm norm = gradient_norm({block_sums_.get() + begin, first_block_[group + 1] - begin});
-  arena_.group(group).norms[buffer] = {
-      .sum_of_squares = norm.sum_of_squares, .finite = norm.finite ? 1U : 0U, .unused = 0};
+  arena_.group(group).norms[buffer] =
+      gradient_norm({block_sums_.get() + begin, first_block_[group + 1] - begin});
 }
 
 }  // namespace zf

@@ -12,9 +12,9 @@ namespace {
 /// seconds.
 constexpr std::uint64_t kPagesToLookAt = 65536;
 
-void add(Notes& notes, Wish wish, const PolicyRefusal& refusal, const char* next) {
+void add(Notes& notes, Strictness strictness, const PolicyRefusal& refusal, const char* next) {
   if (!refusal) return;
-  if (wish == Wish::must) throw Error(Exit::runtime_error, *refusal, next);
+  if (strictness == Strictness::required) throw Error(Exit::runtime_error, *refusal, next);
   notes += (notes.empty() ? "" : "; ") + *refusal;
 }
 
@@ -26,7 +26,7 @@ void count_nodes(const Arena& arena, const NodeSet& nodes, PlacementStats& place
   for (std::size_t i = 0; i < arena.control().group_count; ++i) {
     for (const ArrayPlace& array : arena.group(i).arrays) {
       const PageCounts counts = count_pages(arena.at<std::byte>(array.offset), array.bytes, every);
-      if (counts.refusal) return add(notes, Wish::can, counts.refusal, "");
+      if (counts.refusal) return add(notes, Strictness::best_effort, counts.refusal, "");
       for (const auto& [node, pages] : counts.by_node) {
         (nodes.empty() || nodes.contains(node) ? placement.pages_on_plan : placement.pages_elsewhere) +=
             pages;
@@ -45,9 +45,9 @@ Notes prepare_memory(Arena& arena, const WorkerArguments& arguments) {
     PolicyRefusal refusal = set_thread_memory_policy(arguments.memory_policy, arguments.mems);
     if (!refusal && bytes != 0)
       refusal = set_range_memory_policy(arguments.memory_policy, arguments.mems, arrays_of(arena), bytes);
-    add(notes, Wish::can, refusal, "");
+    add(notes, Strictness::best_effort, refusal, "");
   }
-  if (arguments.huge_pages != Wish::no && bytes != 0) {
+  if (arguments.huge_pages != Strictness::off && bytes != 0) {
     add(notes, arguments.huge_pages, ask_for_huge_pages(arrays_of(arena), bytes),
         "leave zf_options.huge_pages at ZF_TRY");
   }
@@ -57,13 +57,13 @@ Notes prepare_memory(Arena& arena, const WorkerArguments& arguments) {
 void settle_memory(Arena& arena, const WorkerArguments& arguments, Notes notes) {
   PlacementStats placement = {};
   const std::uint64_t bytes = array_bytes_of(arena);
-  if (arguments.lock_memory != Wish::no) {
+  if (arguments.lock_memory != Strictness::off) {
     const PolicyRefusal refusal = lock_memory(arena.at<void>(0), arena.bytes());
     add(notes, arguments.lock_memory, refusal,
         "raise `ulimit -l`, or leave zf_options.lock_memory at ZF_TRY");
     if (!refusal) placement.locked_bytes = arena.bytes();
   }
-  if (arguments.huge_pages != Wish::no && bytes != 0) {
+  if (arguments.huge_pages != Strictness::off && bytes != 0) {
     placement.huge_bytes = huge_bytes_of(arrays_of(arena), bytes);
     if (placement.huge_bytes == 0)
       add(notes, arguments.huge_pages, why_no_huge_pages(), "leave zf_options.huge_pages at ZF_TRY");

@@ -35,7 +35,7 @@ class Dealer {
 
 }  // namespace
 
-std::vector<GroupShares> shares_of(const std::vector<GroupCut>& groups, std::size_t members) {
+std::vector<GroupShares> deal_shares(const std::vector<GroupCut>& groups, std::size_t members) {
   Dealer dealer(members);
   std::vector<GroupShares> shares;
   shares.reserve(groups.size());

@@ -26,6 +26,6 @@ struct GroupCut {
 /// A fixed share per member, whatever is submitted together, keeps pages with the thread that first touched
 /// them. Pure. Precondition: members >= 1.
 using GroupShares = std::vector<std::vector<Slice>>;
-std::vector<GroupShares> shares_of(const std::vector<GroupCut>& groups, std::size_t members);
+std::vector<GroupShares> deal_shares(const std::vector<GroupCut>& groups, std::size_t members);
 
 }  // namespace zf

@@ -7,10 +7,9 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "worker/wire.hpp"
 
 namespace zf {
-static_assert(sizeof(UndoLog) == kUndoBytes && kChunkGrain % kSliceGrain == 0);
+static_assert(kChunkGrain % kSliceGrain == 0);
 namespace {
 
 std::vector<GroupCut> cuts_of(const Arena& arena) {
@@ -21,6 +20,17 @@ std::vector<GroupCut> cuts_of(const Arena& arena) {
   return cuts;
 }
 
+KernelVariant variant_of(const GroupBlock& group, const AdamSettings& settings) {
+  KernelVariant variant;
+  variant.grad = group.grad_type;
+  variant.copy = group.copy_type;
+  variant.stale = group.has_stale();
+  variant.mode = settings.mode;
+  variant.decay = settings.weight_decay != 0.0F;
+  variant.undo = true;
+  return variant;
+}
+
 }  // namespace
 
 Stepper::Stepper(Arena& arena, Pool& pool, Isa isa)
@@ -28,7 +38,7 @@ Stepper::Stepper(Arena& arena, Pool& pool, Isa isa)
       pool_(pool),
       isa_(isa),
       norms_(arena, isa),
-      shares_(shares_of(cuts_of(arena), pool.size())) {
+      shares_(deal_shares(cuts_of(arena), pool.size())) {
   if (pool.size() != arena.control().members) {
     throw Error(Exit::runtime_error, fmt::format("{} threads, in an arena that was made for {}", pool.size(),
                                                  arena.control().members));
@@ -46,7 +56,7 @@ void Stepper::place_memory() {
         for (const std::vector<Slice>& chunk : shares_[i]) {
           const Slice& slice = chunk[member];
           for (const ArrayPlace& array : group.arrays) {
-            const ArrayPlace part = part_of(array, group, slice.begin, slice.size());
+            const ArrayPlace part = group.part_of(array, slice.begin, slice.size());
             arena_.reserve(part.offset, part.bytes);
           }
         }
@@ -93,87 +103,87 @@ void Stepper::take_batch(std::uint64_t completed, std::uint64_t submitted) {
     assert(entry.group < arena_.control().group_count && entry.buffer < kGradBuffers);
     if (batch_of_group_[entry.group] == batch_number_) return;
     batch_of_group_[entry.group] = batch_number_;
-    batch_.push_back(job_of(entry));
+    batch_.push_back(task_of(entry));
   }
 }
 
-Job Stepper::job_of(const WorkEntry& entry) const {
-  Job job;
-  job.entry = entry;
-  if (entry.kind == WorkKind::norm) return job;
+GroupTask Stepper::task_of(const WorkEntry& entry) const {
+  GroupTask task;
+  task.entry = entry;
+  if (entry.kind == WorkKind::norm) return task;
   GroupBlock& group = arena_.group(entry.group);
   const GroupRequest& request = group.requests[entry.buffer];
-  const AdamSettings settings = settings_of(request);
-  const AdamProgress before = progress_of(last_progress(group));
-  job.serial = request.serial;
-  job.variant = variant_of(group, settings);
-  job.variant.undo = true;
-  job.kernel = adam_kernel(isa_, job.variant);
-  job.progress = advanced(before, settings, request.step != 0 ? request.step : before.step + 1);
-  job.scalars = scalars_of(settings, job.progress);
-  return job;
+  const AdamSettings& settings = request.settings;
+  const AdamProgress& before = last_progress(group);
+  task.serial = request.serial;
+  task.variant = variant_of(group, settings);
+  task.kernel = adam_kernel(isa_, task.variant);
+  task.progress = advanced(before, settings, request.step != 0 ? request.step : before.step + 1);
+  task.scalars = scalars_of(settings, task.progress);
+  return task;
 }
 
-AdamArrays Stepper::arrays_of(const Job& job, const Slice& slice) const {
-  const GroupBlock& group = arena_.group(job.entry.group);
+AdamArrays Stepper::arrays_of(const GroupTask& task, const Slice& slice) const {
+  const GroupBlock& group = arena_.group(task.entry.group);
   const auto start = [&](const ArrayPlace& array) -> void* {
-    const ArrayPlace part = part_of(array, group, slice.begin, slice.size());
+    const ArrayPlace part = group.part_of(array, slice.begin, slice.size());
     return part.bytes == 0 ? nullptr : arena_.at<void>(part.offset);
   };
   AdamArrays arrays;
   arrays.p = static_cast<float*>(start(group.place(ArrayKind::params)));
-  arrays.g = start(group.grads(job.entry.buffer));
+  arrays.g = start(group.grads(task.entry.buffer));
   arrays.m = static_cast<float*>(start(group.place(ArrayKind::moment1)));
   arrays.v = static_cast<float*>(start(group.place(ArrayKind::moment2)));
   arrays.stale = static_cast<float*>(start(group.place(ArrayKind::stale)));
   arrays.copy = start(group.place(ArrayKind::copy));
   arrays.n = slice.size();
-  arrays.ahead = ahead_;
+  arrays.prefetch_distance = prefetch_distance_;
   return arrays;
 }
 
-void Stepper::run_job(const Job& job, std::size_t member, bool resume) const {
-  const GroupShares& chunks = shares_[job.entry.group];
+void Stepper::run_task(const GroupTask& task, std::size_t member, bool resume) const {
+  const GroupShares& chunks = shares_[task.entry.group];
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const Slice& slice = chunks[i][member];
-    const std::uint64_t chunk = job.entry.first_chunk + i;
-    if (job.entry.kind == WorkKind::norm) {
-      norms_.sum(job.entry.group, job.entry.buffer, slice);  // from the start again: it changes nothing
+    const std::uint64_t chunk = task.entry.first_chunk + i;
+    if (task.entry.kind == WorkKind::norm) {
+      norms_.sum(task.entry.group, task.entry.buffer, slice);  // from the start again: it changes nothing
     } else if (resume) {
-      resume_slice(job, chunk, slice, member);
+      resume_slice(task, chunk, slice, member);
     } else {
-      step_slice(job, chunk, slice, member);
+      step_slice(task, chunk, slice, member);
     }
   }
 }
 
-void Stepper::step_slice(const Job& job, std::uint64_t chunk, const Slice& slice, std::size_t member) const {
+void Stepper::step_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice,
+                         std::size_t member) const {
   if (slice.size() != 0) {
-    AdamArrays arrays = arrays_of(job, slice);
+    AdamArrays arrays = arrays_of(task, slice);
     arrays.undo = &undo_of(member);
     begin_run(*arrays.undo, chunk, 0);
-    job.kernel(job.scalars, arrays);
+    task.kernel(task.scalars, arrays);
   }
   report(member, chunk);
 }
 
-void Stepper::resume_slice(const Job& job, std::uint64_t chunk, const Slice& slice,
+void Stepper::resume_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice,
                            std::size_t member) const {
   if (arena_.member(member).chunks.load(std::memory_order_acquire) > chunk) return;
   if (slice.size() != 0) {
     UndoLog& undo = undo_of(member);
-    const AdamArrays arrays = arrays_of(job, slice);
+    const AdamArrays arrays = arrays_of(task, slice);
     const std::size_t at = roll_back(undo, chunk, arrays);
 
     // What is not stepped yet, without outputs: those of the part before may be lost, and are all made again.
-    KernelVariant variant = job.variant;
+    KernelVariant variant = task.variant;
     variant.stale = false;
-    variant.copy = CopyType::none;
-    AdamArrays rest = arrays_of(job, {slice.begin + at, slice.end});
+    variant.copy = ElementType::none;
+    AdamArrays rest = arrays_of(task, {slice.begin + at, slice.end});
     rest.undo = &undo;
     begin_run(undo, chunk, at);
-    adam_kernel(isa_, variant)(job.scalars, rest);
-    output_kernel(isa_, job.variant)(arrays);
+    adam_kernel(isa_, variant)(task.scalars, rest);
+    output_kernel(isa_, task.variant)(arrays);
   }
   report(member, chunk);
 }
@@ -187,10 +197,10 @@ void Stepper::report(std::size_t member, std::uint64_t chunk) const {
 void Stepper::run_batch(bool resume) {
   const Nanoseconds begin = now_ns();
   bool has_work = false;
-  for (const Job& job : batch_) has_work = has_work || arena_.group(job.entry.group).elements != 0;
+  for (const GroupTask& task : batch_) has_work = has_work || arena_.group(task.entry.group).elements != 0;
   if (has_work) {
     pool_.run([this, resume](std::size_t member) {
-      for (const Job& job : batch_) run_job(job, member, resume);
+      for (const GroupTask& task : batch_) run_task(task, member, resume);
     });
   }
   WorkerStats& stats = arena_.control().stats;
@@ -201,17 +211,17 @@ void Stepper::run_batch(bool resume) {
 }
 
 void Stepper::commit_batch() {
-  for (const Job& job : batch_) {
-    GroupBlock& group = arena_.group(job.entry.group);
-    if (job.entry.kind == WorkKind::norm) {
-      norms_.add_up(job.entry.group, job.entry.buffer);
+  for (const GroupTask& task : batch_) {
+    GroupBlock& group = arena_.group(task.entry.group);
+    if (task.entry.kind == WorkKind::norm) {
+      norms_.add_up(task.entry.group, task.entry.buffer);
       continue;
     }
     const std::uint64_t committed = group.committed.load(std::memory_order_relaxed);
-    if (committed == job.serial) continue;  // by a worker that died before it could say so
-    assert(job.serial == committed + 1);
-    group.progress[job.serial % 2] = wire_progress(job.progress);
-    group.committed.store(job.serial, std::memory_order_release);
+    if (committed == task.serial) continue;  // by a worker that died before it could say so
+    assert(task.serial == committed + 1);
+    group.progress[task.serial % 2] = task.progress;
+    group.committed.store(task.serial, std::memory_order_release);
   }
 }
 

@@ -9,7 +9,6 @@
 #include "engine/isa.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
-#include "engine/prefetch.hpp"
 #include "engine/undo.hpp"
 #include "ipc/arena.hpp"
 #include "worker/norms.hpp"
@@ -18,7 +17,7 @@
 namespace zf {
 
 /// One group of one fork-join.
-struct Job {
+struct GroupTask {
   WorkEntry entry = {};
   // Of a step:
   std::uint64_t serial = 0;  ///< GroupBlock::committed when it is done
@@ -45,28 +44,28 @@ class Stepper {
  private:
   /// Takes what is submitted, at most once per group, since a second step of a group needs the first.
   void take_batch(std::uint64_t completed, std::uint64_t submitted);
-  Job job_of(const WorkEntry& entry) const;
+  GroupTask task_of(const WorkEntry& entry) const;
   void run_batch(bool resume);
-  /// A member's part of a job.
-  void run_job(const Job& job, std::size_t member, bool resume) const;
-  void step_slice(const Job& job, std::uint64_t chunk, const Slice& slice, std::size_t member) const;
+  /// A member's part of a task.
+  void run_task(const GroupTask& task, std::size_t member, bool resume) const;
+  void step_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t member) const;
   /// The same for a slice that a worker before this one may have begun, finished or torn.
-  void resume_slice(const Job& job, std::uint64_t chunk, const Slice& slice, std::size_t member) const;
+  void resume_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t member) const;
   /// The member has done its part of all chunks up to this one.
   void report(std::size_t member, std::uint64_t chunk) const;
   void commit_batch();
   UndoLog& undo_of(std::size_t member) const {
     return arena_.at<UndoLog>(arena_.control().undo_offset)[member];
   }
-  AdamArrays arrays_of(const Job& job, const Slice& slice) const;
+  AdamArrays arrays_of(const GroupTask& task, const Slice& slice) const;
 
   Arena& arena_;
   Pool& pool_;
   Isa isa_;
-  std::size_t ahead_ = prefetch_elements();
+  std::size_t prefetch_distance_ = preferred_prefetch_distance();
   Norms norms_;
   std::vector<GroupShares> shares_;
-  std::vector<Job> batch_;                     ///< room for every group: a step allocates nothing
+  std::vector<GroupTask> batch_;               ///< room for every group: a step allocates nothing
   std::vector<std::uint64_t> batch_of_group_;  ///< the last batch that each group was in
   std::uint64_t batch_number_ = 0;
 };

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "ipc/child_process.hpp"
+#include "ipc/child.hpp"
 
 namespace zf {
 namespace {

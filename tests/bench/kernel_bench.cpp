@@ -18,9 +18,9 @@
 #include "base/error.hpp"
 #include "base/stagger.hpp"
 #include "engine/half.hpp"
+#include "engine/isa.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
-#include "engine/prefetch.hpp"
 #include "engine/undo.hpp"
 #include "engine/working_set.hpp"
 #include "os/affinity.hpp"
@@ -149,13 +149,13 @@ void bench(const Options& options, const std::vector<Pu>& pus) {
   settings.weight_decay = 0.01F;
   const AdamScalars scalars = scalars_of(settings, advanced({}, settings, 100));
   std::vector<UndoLog> logs(pus.size());
-  const auto step = [&](GradType grad, CopyType narrow_to, bool with_stale, bool undo = false) {
+  const auto step = [&](ElementType grad, ElementType narrow_to, bool with_stale, bool undo = false) {
     const AdamKernel kernel = adam_kernel(isa, {grad, narrow_to, with_stale, settings.mode, true, undo});
     return [&, grad, undo, kernel](std::size_t member) {
       AdamArrays slice = set.slice(member);
       slice.stale = stale.as<float>() + offset(slice);
       slice.copy = copy.as<std::uint16_t>() + offset(slice);
-      if (grad != GradType::f32) slice.g = half_grads.as<std::uint16_t>() + offset(slice);
+      if (grad != ElementType::f32) slice.g = half_grads.as<std::uint16_t>() + offset(slice);
       if (undo) {
         slice.undo = &logs[member];
         begin_run(logs[member], 0, 0);
@@ -169,18 +169,19 @@ void bench(const Options& options, const std::vector<Pu>& pus) {
     slice.stale = stale.as<float>() + offset(slice);
     roofline_pass(isa, slice);
   };
-  const std::size_t other_ahead = prefetch_elements() == 0 ? 256 : 0;
+  const std::size_t other_ahead = preferred_prefetch_distance() == 0 ? 256 : 0;
   const auto roofline_otherwise = [&](std::size_t member) {
     AdamArrays slice = set.slice(member);
-    slice.ahead = other_ahead;
+    slice.prefetch_distance = other_ahead;
     roofline_pass(isa, slice);
   };
   const auto step_otherwise = [&](std::size_t member) {
     AdamArrays slice = set.slice(member);
-    slice.ahead = other_ahead;
-    adam_kernel(isa, {GradType::f32, CopyType::none, false, settings.mode, true, false})(scalars, slice);
+    slice.prefetch_distance = other_ahead;
+    adam_kernel(isa, {ElementType::f32, ElementType::none, false, settings.mode, true, false})(scalars,
+                                                                                               slice);
   };
-  const auto plain = step(GradType::f32, CopyType::none, false);
+  const auto plain = step(ElementType::f32, ElementType::none, false);
 
   std::vector<Candidate> candidates = {
       {"roofline", "step", 28, roofline},
@@ -194,19 +195,20 @@ void bench(const Options& options, const std::vector<Pu>& pus) {
          const AdamArrays& slice = set.slice(member);
          std::memcpy(stale.as<float>() + offset(slice), slice.p, slice.n * 4);
        }},
-      {"stale, fused", "step", 32, step(GradType::f32, CopyType::none, true)},
+      {"stale, fused", "step", 32, step(ElementType::f32, ElementType::none, true)},
       {"bf16 copy, second pass", "step", 34,
        [&](std::size_t member) {
          plain(member);
          const AdamArrays& slice = set.slice(member);
          narrow(slice.p, copy.as<std::uint16_t>() + offset(slice), slice.n);
        }},
-      {"bf16 copy, fused", "step", 30, step(GradType::f32, CopyType::bf16, false)},
-      {"fp16 copy, fused", "step", 30, step(GradType::f32, CopyType::f16, false)},
-      {"bf16 gradients", "step", 26, step(GradType::bf16, CopyType::none, false)},
-      {"all: bf16 g, stale, copy", "step", 32, step(GradType::bf16, CopyType::bf16, true)},
-      {"undo", "step", 28, step(GradType::f32, CopyType::none, false, true)},
-      {"all and undo", "all: bf16 g, stale, copy", 32, step(GradType::bf16, CopyType::bf16, true, true)},
+      {"bf16 copy, fused", "step", 30, step(ElementType::f32, ElementType::bf16, false)},
+      {"fp16 copy, fused", "step", 30, step(ElementType::f32, ElementType::f16, false)},
+      {"bf16 gradients", "step", 26, step(ElementType::bf16, ElementType::none, false)},
+      {"all: bf16 g, stale, copy", "step", 32, step(ElementType::bf16, ElementType::bf16, true)},
+      {"undo", "step", 28, step(ElementType::f32, ElementType::none, false, true)},
+      {"all and undo", "all: bf16 g, stale, copy", 32,
+       step(ElementType::bf16, ElementType::bf16, true, true)},
   };
   measure(pool, candidates, options.rounds);
   print(options, pus.size(), candidates);

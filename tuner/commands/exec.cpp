@@ -2,10 +2,10 @@
 
 #include <fmt/core.h>
 
-#include "base/plain_text.hpp"
-#include "base/say.hpp"
+#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "launch/resolve_launch.hpp"
+#include "os/standard_streams.hpp"
 
 namespace zf {
 namespace {
@@ -57,7 +57,7 @@ Exit run(const Arguments& arguments) {
   }
   apply(launch, arguments.has("force"));
   if (!arguments.has("quiet")) {
-    for (const std::string& note : launch.notes) say("zf-tune exec: {}\n", one_line(note));
+    for (const std::string& note : launch.notes) print_stderr("zf-tune exec: {}\n", one_line(note));
   }
   become(arguments.wrapped);
 }

@@ -4,11 +4,11 @@
 
 #include <optional>
 
-#include "base/say.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
 #include "machine/fingerprint.hpp"
 #include "machine/topology_hwloc.hpp"
+#include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "simulate/simulated_machine.hpp"
 
@@ -49,7 +49,8 @@ void write_report(const Plan& plan, const std::optional<Topology>& named, const 
                 fmt::format("the plan is not for {}: {}", machine.source, differences.front()),
                 "name the machine that the plan was made for");
   }
-  say("this machine is not of the plan's class: the report draws no nodes and caches "
+  print_stderr(
+      "this machine is not of the plan's class: the report draws no nodes and caches "
       "(--topology or --simulate: name the plan's)\n");
   report.write(plan, nullptr);
 }

@@ -6,11 +6,11 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "base/plain_text.hpp"
-#include "base/say.hpp"
+#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
 #include "os/file.hpp"
+#include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 
 namespace zf {
@@ -62,7 +62,7 @@ Exit run(const Arguments& arguments) {
     write_text_file_atomically(output, result.text);
   }
   if (!arguments.has("quiet")) {
-    for (const std::string& note : result.notes) say("zf-tune export: {}\n", one_line(note));
+    for (const std::string& note : result.notes) print_stderr("zf-tune export: {}\n", one_line(note));
   }
   return Exit::done;
 }

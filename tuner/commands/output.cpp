@@ -7,8 +7,8 @@
 #include <cstdio>
 
 #include "base/error.hpp"
-#include "base/say.hpp"
 #include "os/file.hpp"
+#include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "report/report.hpp"
 
@@ -52,7 +52,7 @@ void PlanOutput::write(const Plan& plan) const {
     return;
   }
   save_plan(plan, target_);
-  if (!quiet_) say("wrote {}\n", target_);
+  if (!quiet_) print_stderr("wrote {}\n", target_);
 }
 
 OptionSpec report_option() {
@@ -74,7 +74,7 @@ ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::pa
 void ReportOutput::write(const Plan& plan, const Topology* topology) const {
   if (!path_) return;
   write_text_file_atomically(*path_, report_of(plan, topology));
-  if (!quiet_) say("wrote {}\n", path_->string());
+  if (!quiet_) print_stderr("wrote {}\n", path_->string());
 }
 
 }  // namespace zf

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/say.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
 #include "commands/shared_arguments.hpp"
@@ -10,6 +9,7 @@
 #include "homes/rank_homes.hpp"
 #include "machine/ranks.hpp"
 #include "os/environment.hpp"
+#include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
 #include "planning/retarget.hpp"
@@ -99,7 +99,7 @@ Exit run(const Arguments& arguments) {
   const auto from = arguments.text("from");
   const Plan plan = from ? fitted(arguments, *from) : unmeasured(arguments);
   output.write(plan);
-  if (!arguments.has("quiet")) say("\n{}", explain(plan));
+  if (!arguments.has("quiet")) print_stderr("\n{}", explain(plan));
   return Exit::done;
 }
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/say.hpp"
+#include "os/standard_streams.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -54,22 +54,22 @@ ProgressDisplay::ProgressDisplay(bool quiet)
     : mode_(quiet                          ? Mode::silent
             : ::isatty(STDERR_FILENO) == 1 ? Mode::live
                                            : Mode::plain) {
-  if (mode_ == Mode::live) say("measuring the first split…");
+  if (mode_ == Mode::live) print_stderr("measuring the first split…");
 }
 
 ProgressDisplay::~ProgressDisplay() {
-  if (mode_ == Mode::live) say("\r\x1b[K");
+  if (mode_ == Mode::live) print_stderr("\r\x1b[K");
 }
 
 void ProgressDisplay::show(const SweepProgress& progress) const {
   if (mode_ == Mode::live) {
     // One column less: a line that fills the last one would scroll.
-    say("\r\x1b[K{}", progress_line(progress, terminal_width() - 1));
+    print_stderr("\r\x1b[K{}", progress_line(progress, terminal_width() - 1));
   } else if (mode_ == Mode::plain && progress.visit == progress.round_size) {
-    say("[{:>5.1f} s] round {}, {} {}: {}; differences known to {:.1f} %\n", seconds(progress.elapsed_ns),
-        progress.round + 1, name_of(progress.phase),
-        progress.round_size == 1 ? "one split" : fmt::format("{} splits", progress.round_size),
-        best_so_far(progress), 100 * progress.evidence->accuracy_reached);
+    print_stderr("[{:>5.1f} s] round {}, {} {}: {}; differences known to {:.1f} %\n",
+                 seconds(progress.elapsed_ns), progress.round + 1, name_of(progress.phase),
+                 progress.round_size == 1 ? "one split" : fmt::format("{} splits", progress.round_size),
+                 best_so_far(progress), 100 * progress.evidence->accuracy_reached);
   }
 }
 

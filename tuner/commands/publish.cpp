@@ -5,10 +5,10 @@
 
 #include <filesystem>
 
-#include "base/say.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
 #include "machine/fingerprint.hpp"
+#include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 
 namespace zf {
@@ -86,12 +86,12 @@ void remember(const std::string& fingerprint, const std::filesystem::path& file)
     const auto before = remembered_class(file);
     if (before == fingerprint) return;
     if (before) {
-      say("zf-tune publish: this node was of class {} and is of class {}, which has a plan too\n", *before,
-          fingerprint);
+      print_stderr("zf-tune publish: this node was of class {} and is of class {}, which has a plan too\n",
+                   *before, fingerprint);
     }
     publish_text_file(file, fingerprint + "\n");
   } catch (const Error& error) {
-    say("zf-tune publish: the node's class is not remembered: {}\n", error.what());
+    print_stderr("zf-tune publish: the node's class is not remembered: {}\n", error.what());
   }
 }
 

@@ -2,14 +2,14 @@
 
 #include <cstring>
 
-#include "base/plain_text.hpp"
-#include "base/say.hpp"
+#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/interrupt.hpp"
 #include "commands/output.hpp"
 #include "commands/shared_arguments.hpp"
 #include "homes/rank_homes.hpp"
 #include "machine/fingerprint.hpp"
+#include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
 #include "report/explain.hpp"
@@ -66,7 +66,7 @@ TrialRequest request_of(const Arguments& arguments) {
     request.timeout_ns = parse_duration(*timeout, "zf-tune trial: --timeout");
   }
   if (arguments.has("show-output")) {
-    request.on_line = [](std::string_view line) { say("{}\n", line); };
+    request.on_line = [](std::string_view line) { print_stderr("{}\n", line); };
   }
   return request;
 }
@@ -79,8 +79,8 @@ Metric metric_of(const Arguments& arguments) {
 }
 
 void print_progress(const TrialProgress& progress) {
-  say("[run {} of {}] {}: median {:.4g} of {} values\n", progress.run, progress.runs, progress.label,
-      median(progress.values), progress.values.size());
+  print_stderr("[run {} of {}] {}: median {:.4g} of {} values\n", progress.run, progress.runs, progress.label,
+               median(progress.values), progress.values.size());
 }
 
 /// The homes here, of as many ranks as the plan has. Throws Error(stale_plan) on a machine of another class.
@@ -126,8 +126,9 @@ Exit run(const Arguments& arguments) {
   try {
     result = run_trial(splits, plan_for, metric, request, quiet ? nullptr : print_progress);
   } catch (const TrialFailure& failure) {
-    say("{}\n", failure.last_lines().empty() ? "The command said nothing." : "The command's last lines:");
-    for (const std::string& line : failure.last_lines()) say("  | {}\n", one_line(line));
+    print_stderr("{}\n",
+                 failure.last_lines().empty() ? "The command said nothing." : "The command's last lines:");
+    for (const std::string& line : failure.last_lines()) print_stderr("  | {}\n", one_line(line));
     throw;
   }
 
@@ -139,7 +140,7 @@ Exit run(const Arguments& arguments) {
   plan.warnings.insert(plan.warnings.end(), result.warnings.begin(), result.warnings.end());
   plan.trial = std::move(result.trial);
   output.write(plan);
-  if (!quiet) say("\n{}", explain(plan));
+  if (!quiet) print_stderr("\n{}", explain(plan));
   return Exit::done;
 }
 

@@ -5,7 +5,6 @@
 #include <limits>
 #include <memory>
 
-#include "base/say.hpp"
 #include "commands/commands.hpp"
 #include "commands/interrupt.hpp"
 #include "commands/output.hpp"
@@ -20,6 +19,7 @@
 #include "measure/training_demand.hpp"
 #include "measure/working_set_size.hpp"
 #include "os/environment.hpp"
+#include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
 #include "report/explain.hpp"
@@ -160,8 +160,8 @@ std::unique_ptr<RecordingMeter> recording(const Job& job, const std::string& out
   const auto path = sample_file_of(output);
   auto meter = std::make_unique<RecordingMeter>(*job.meter, path, header, arguments.has("fresh"));
   if (meter->recorded_visits() > 0 && !arguments.has("quiet")) {
-    say("going on with {} visits of the interrupted sweep in {} (--fresh: begin anew)\n",
-        meter->recorded_visits(), path.string());
+    print_stderr("going on with {} visits of the interrupted sweep in {} (--fresh: begin anew)\n",
+                 meter->recorded_visits(), path.string());
   }
   return meter;
 }
@@ -246,7 +246,7 @@ Exit run(const Arguments& arguments) {
   plan.intent.for_deepspeed = deepspeed;
   output.write(plan);
   report.write(plan, &job.machine.topology);
-  if (!quiet) say("\n{}", explain(plan));
+  if (!quiet) print_stderr("\n{}", explain(plan));
   return Exit::done;
 }
 

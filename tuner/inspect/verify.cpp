@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_list.hpp"
-#include "base/plain_text.hpp"
+#include "base/text.hpp"
 #include "plan/plan_check.hpp"
 #include "text/units.hpp"
 
@@ -90,7 +90,7 @@ std::string verification_text(const std::vector<JobProcess>& job, const std::vec
     text += fmt::format("rank {}: drift: process {}{} ({}) {}\n", drift.rank, drift.pid,
                         drift.tid == 0 ? "" : fmt::format(", thread {}", drift.tid), drift.name, drift.what);
   }
-  return plain_text(text + (drifts.empty() ? "all as planned\n" : ""));
+  return strip_control_chars(text + (drifts.empty() ? "all as planned\n" : ""));
 }
 
 std::string verification_json(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts) {

@@ -53,7 +53,7 @@ bool is_throttled(const Plan& plan, const Allowed& allowed) {
 
 }  // namespace
 
-FromVariable rank_of(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
+EnvNumber rank_of(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
   if (request.rank) return {*request.rank, "--rank"};
   if (const auto found = local_rank(environment)) return *found;
   if (plan.ranks.size() == 1) return {0, "the plan's only rank"};
@@ -88,7 +88,7 @@ std::map<std::string, std::string> variables_of(const RankBinding& binding,
 
 Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
                  const Environment& environment) {
-  const FromVariable rank = rank_of(plan, request, environment);
+  const EnvNumber rank = rank_of(plan, request, environment);
   const RankBinding& binding = binding_of(plan, rank.value);
 
   Launch launch;

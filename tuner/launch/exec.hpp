@@ -32,7 +32,7 @@ struct LaunchRequest {
 };
 
 /// This process's local rank, and where that was found. Throws Error(usage) when nothing says it.
-FromVariable rank_of(const Plan& plan, const LaunchRequest& request, const Environment& environment);
+EnvNumber rank_of(const Plan& plan, const LaunchRequest& request, const Environment& environment);
 
 /// How many ranks run on this node: of the request, else as the launcher says, else as many as the plan has.
 int rank_count_of(const Plan& plan, const LaunchRequest& request, const Environment& environment);

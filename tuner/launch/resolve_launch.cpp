@@ -16,7 +16,7 @@
 #include "launch/slurm_masks.hpp"
 #include "machine/machine.hpp"
 #include "os/file.hpp"
-#include "os/machine_glance.hpp"
+#include "os/machine_identity.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/retarget.hpp"
@@ -110,7 +110,7 @@ Launch launch_by(const Plan& plan, LaunchRequest request, const Environment& env
   const Allowed allowed = read_allowed(SysRoot());
   const int rank = rank_of(plan, request, environment).value;
   const int ranks = rank_count_of(plan, request, environment);
-  if (holds(plan, rank, ranks, allowed) && !foreign_machine(plan.machine, read_machine_glance(SysRoot())))
+  if (holds(plan, rank, ranks, allowed) && !foreign_machine(plan.machine, read_machine_identity(SysRoot())))
     return launch_of(plan, request, allowed, environment);
 
   if (rank >= ranks) {

@@ -15,7 +15,7 @@ struct Probe {
   Machine machine;
   RankCount ranks;
   RankGpus gpus;                             ///< of each of the ranks
-  std::optional<FromVariable> local_rank;    ///< which of the ranks this process is, where a launcher says so
+  std::optional<EnvNumber> local_rank;       ///< which of the ranks this process is, where a launcher says so
   std::map<std::string, std::string> slurm;  ///< the SLURM_* variables that concern this node
 };
 

@@ -16,7 +16,7 @@
 
 #include "base/error.hpp"
 #include "base/file_descriptor.hpp"
-#include "ipc/child_process.hpp"
+#include "ipc/child.hpp"
 
 namespace zf {
 namespace {
@@ -83,15 +83,15 @@ class RankProcess {
     return ready > 0;
   }
   /// Precondition: has_ended().
-  Ending collect() {
+  ExitStatus collect() {
     int status = 0;
     pid_t got = 0;
     do {
       got = ::waitpid(pid_, &status, 0);
     } while (got < 0 && errno == EINTR);
     collected_ = true;
-    Ending ending;
-    if (got == pid_ && WIFEXITED(status)) ending.exit_status = WEXITSTATUS(status);
+    ExitStatus ending;
+    if (got == pid_ && WIFEXITED(status)) ending.code = WEXITSTATUS(status);
     if (got == pid_ && WIFSIGNALED(status)) ending.signal = WTERMSIG(status);
     return ending;
   }
@@ -110,10 +110,10 @@ void wait_for_all(std::vector<RankProcess>& processes, Lockstep& lockstep, Nanos
     for (std::size_t rank = 0; rank < processes.size(); ++rank) {
       if (gone[rank] || !processes[rank].has_ended(kLookMs)) continue;
       gone[rank] = true;
-      const Ending ending = processes[rank].collect();
-      if (ending.exit_status == 0) continue;
+      const ExitStatus ending = processes[rank].collect();
+      if (ending.code == 0) continue;
       lockstep.fail(fmt::format(
-          "the process of rank {} {}{}", rank, text_of(ending),
+          "the process of rank {} {}{}", rank, describe(ending),
           ending.signal == SIGKILL ? "; if nobody meant to, memory ran out: look at dmesg and the job's limit"
                                    : ""));
     }

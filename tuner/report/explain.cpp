@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/cpu_list.hpp"
-#include "base/plain_text.hpp"
+#include "base/text.hpp"
 #include "search/choose.hpp"
 #include "text/units.hpp"
 
@@ -142,7 +142,7 @@ std::string explain(const Plan& plan) {
   text += fmt::format("Why: {}.\n", plan.choice.reason);
   for (const std::string& note : plan.allocation.notes) text += fmt::format("Note: {}.\n", note);
   for (const std::string& warning : plan.warnings) text += fmt::format("Warning: {}.\n", warning);
-  return plain_text(std::move(text));
+  return strip_control_chars(std::move(text));
 }
 
 }  // namespace zf

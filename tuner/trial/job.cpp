@@ -81,7 +81,7 @@ class Group {
   void signal(int number) const { ::kill(-leader_, number); }  // ESRCH: all of it has ended
 
   /// Whether the command itself has ended; then the rest of its group is killed, and `ending` filled in.
-  bool has_ended(Ending& ending) {
+  bool has_ended(ExitStatus& ending) {
     siginfo_t info = {};
     // Not collected yet, so that the group's number cannot be another's when we kill it.
     if (::waitid(P_PID, static_cast<id_t>(leader_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
@@ -91,7 +91,7 @@ class Group {
     if (info.si_pid == 0) return false;
     signal(SIGKILL);
     if (info.si_code == CLD_EXITED) {
-      ending.exit_status = info.si_status;
+      ending.code = info.si_status;
     } else {
       ending.signal = info.si_status;
     }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "ipc/child_process.hpp"
+#include "ipc/child.hpp"
 
 namespace zf {
 
@@ -18,7 +18,7 @@ struct JobEnd {
     stopped,  ///< ended by us: `stop` said so
   };
   Why why = Why::ended;
-  Ending ending;
+  ExitStatus ending;
 };
 
 /// Runs `command` (found on PATH) in a process group of its own, standard input empty, standard output and

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "base/error.hpp"
-#include "base/plain_text.hpp"
+#include "base/text.hpp"
 #include "os/file.hpp"
 #include "plan/plan_json.hpp"
 #include "text/command_line.hpp"
@@ -106,8 +106,8 @@ Run run_once(const std::vector<std::string>& words, const Metric& metric, const 
   run.last_lines.assign(last.begin(), last.end());
   if (end.why == JobEnd::Why::late) {
     run.failure = fmt::format("was ended after {} (--timeout)", print_duration(request.timeout_ns));
-  } else if (end.why == JobEnd::Why::ended && end.ending.exit_status != 0) {
-    run.failure = text_of(end.ending);
+  } else if (end.why == JobEnd::Why::ended && end.ending.code != 0) {
+    run.failure = describe(end.ending);
   } else if (end.why == JobEnd::Why::ended) {
     matches.find(request.stop);
     run.failure = complaint(matches, metric, request);

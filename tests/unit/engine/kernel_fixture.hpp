@@ -27,10 +27,10 @@ struct TestState {
     slice.p = p.data() + begin;
     slice.m = m.data() + begin;
     slice.v = v.data() + begin;
-    slice.g = variant.grad == GradType::f32 ? static_cast<const void*>(g32.data() + begin)
-                                            : static_cast<const void*>(g16.data() + begin);
+    slice.g = variant.grad == ElementType::f32 ? static_cast<const void*>(g32.data() + begin)
+                                               : static_cast<const void*>(g16.data() + begin);
     if (variant.stale) slice.stale = stale.data() + begin;
-    if (variant.copy != CopyType::none) slice.copy = copy.data() + begin;
+    if (variant.copy != ElementType::none) slice.copy = copy.data() + begin;
     slice.n = n;
     return slice;
   }
@@ -43,7 +43,7 @@ struct TestState {
 
 /// Weights and moments as in training, some of them denormal; gradients of type `grad`, of all sizes,
 /// with denormals, infinities and NaNs of different payloads when `hostile`. Outputs are filled with a mark.
-inline TestState random_state(std::size_t n, GradType grad, unsigned seed, bool hostile) {
+inline TestState random_state(std::size_t n, ElementType grad, unsigned seed, bool hostile) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
   TestState state;
@@ -55,14 +55,14 @@ inline TestState random_state(std::size_t n, GradType grad, unsigned seed, bool 
     const float root = draw(tiny ? 1e-20F : 1e-3F);
     state.v.push_back(root * root);
     auto g = draw(1e-3F);
-    auto half = static_cast<std::uint16_t>(grad == GradType::bf16 ? bf16_of_f32(g) : f16_of_f32(g));
+    auto half = static_cast<std::uint16_t>(grad == ElementType::bf16 ? bf16_of_f32(g) : f16_of_f32(g));
     if (hostile && random() % 8 == 0) {
       g = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
       half = static_cast<std::uint16_t>(random());
       if (random() % 4 == 0) {  // infinity, quiet and signalling NaN
         const std::uint32_t top[] = {0x7f800000U, 0xff800000U, 0x7fc12345U, 0xff812345U};
         g = std::bit_cast<float>(top[random() % 4]);
-        half = static_cast<std::uint16_t>((grad == GradType::bf16 ? 0x7f80U : 0x7c00U) | (random() % 4));
+        half = static_cast<std::uint16_t>((grad == ElementType::bf16 ? 0x7f80U : 0x7c00U) | (random() % 4));
       }
     }
     state.g32.push_back(g);
@@ -75,8 +75,8 @@ inline TestState random_state(std::size_t n, GradType grad, unsigned seed, bool 
 
 inline std::vector<KernelVariant> all_variants() {
   std::vector<KernelVariant> variants;
-  for (const GradType grad : {GradType::f32, GradType::bf16, GradType::f16}) {
-    for (const CopyType copy : {CopyType::none, CopyType::bf16, CopyType::f16}) {
+  for (const ElementType grad : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
+    for (const ElementType copy : {ElementType::none, ElementType::bf16, ElementType::f16}) {
       for (const bool stale : {false, true}) {
         variants.push_back({grad, copy, stale, AdamMode::adamw, false});
         variants.push_back({grad, copy, stale, AdamMode::adamw, true});

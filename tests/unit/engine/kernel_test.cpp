@@ -48,7 +48,7 @@ TEST(Kernel, LanesAgreeBitForBitOnEveryShortLength) {
 }
 
 TEST(Kernel, LanesAgreeBitForBitOnOddLengths) {
-  for (const GradType grad : {GradType::f32, GradType::bf16, GradType::f16}) {
+  for (const ElementType grad : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
     const TestState begin = random_state(kOddLength, grad, 7, true);
     for (const KernelVariant& variant : all_variants()) {
       if (variant.grad != grad) continue;
@@ -61,7 +61,7 @@ TEST(Kernel, LanesAgreeBitForBitOnOddLengths) {
 }
 
 TEST(Kernel, SlicingChangesNothing) {
-  const KernelVariant variant = {GradType::bf16, CopyType::bf16, true, AdamMode::adamw, true};
+  const KernelVariant variant = {ElementType::bf16, ElementType::bf16, true, AdamMode::adamw, true};
   const TestState begin = random_state(kOddLength, variant.grad, 11, true);
   const TestState expected = stepped(begin, Isa::scalar, variant, 1);
   for (const Isa isa : supported_isas()) {
@@ -94,13 +94,13 @@ TEST(Kernel, NothingOutsideTheSliceIsWritten) {
 }
 
 TEST(Kernel, OutputsAreTheNewParameters) {
-  for (const CopyType copy : {CopyType::bf16, CopyType::f16}) {
-    const KernelVariant variant = {GradType::f32, copy, true, AdamMode::adamw, true};
+  for (const ElementType copy : {ElementType::bf16, ElementType::f16}) {
+    const KernelVariant variant = {ElementType::f32, copy, true, AdamMode::adamw, true};
     for (const Isa isa : supported_isas()) {
       const TestState state = stepped(random_state(4099, variant.grad, 5, true), isa, variant, 1);
       EXPECT_TRUE(same_bits(state.stale, state.p));
       for (std::size_t i = 0; i < state.p.size(); ++i) {
-        ASSERT_EQ(state.copy[i], copy == CopyType::bf16 ? bf16_of_f32(state.p[i]) : f16_of_f32(state.p[i]))
+        ASSERT_EQ(state.copy[i], copy == ElementType::bf16 ? bf16_of_f32(state.p[i]) : f16_of_f32(state.p[i]))
             << i;
       }
     }
@@ -109,7 +109,7 @@ TEST(Kernel, OutputsAreTheNewParameters) {
 
 TEST(Kernel, KnowsOneKindOfNan) {
   // A gradient's NaN is replaced by the machine's own, so no two kinds can meet in one operation.
-  const KernelVariant variant = {GradType::f32, CopyType::bf16, false, AdamMode::adam, true};
+  const KernelVariant variant = {ElementType::f32, ElementType::bf16, false, AdamMode::adam, true};
   for (const Isa isa : supported_isas()) {
     const TestState state = stepped(random_state(4099, variant.grad, 13, true), isa, variant, 1);
     for (const auto* array : {&state.p, &state.m, &state.v}) {
@@ -124,7 +124,7 @@ TEST(Kernel, KnowsOneKindOfNan) {
 
 #if defined(__x86_64__)
 TEST(Kernel, CallersFlushOfDenormalsAndRoundingModeDoNotMatter) {
-  const KernelVariant variant = {GradType::f16, CopyType::f16, true, AdamMode::adamw, true};
+  const KernelVariant variant = {ElementType::f16, ElementType::f16, true, AdamMode::adamw, true};
   const TestState begin = random_state(4099, variant.grad, 17, true);
   const TestState expected = stepped(begin, Isa::scalar, variant, 1);
   const unsigned before = _mm_getcsr();
@@ -146,15 +146,15 @@ TEST(Kernel, CallersFlushOfDenormalsAndRoundingModeDoNotMatter) {
 
 TEST(Kernel, AskingForMemoryAheadChangesNothing) {
   for (const Isa isa : supported_isas()) {
-    for (const GradType grad : {GradType::f32, GradType::bf16}) {
-      const KernelVariant variant = {grad, CopyType::bf16, true, AdamMode::adamw, true};
+    for (const ElementType grad : {ElementType::f32, ElementType::bf16}) {
+      const KernelVariant variant = {grad, ElementType::bf16, true, AdamMode::adamw, true};
       TestState without = random_state(1037, grad, 23, false);
       TestState with = without;
       AdamArrays slice = without.arrays(variant, 0, without.p.size());
-      slice.ahead = 0;
+      slice.prefetch_distance = 0;
       adam_kernel(isa, variant)(test_scalars(variant, 1), slice);
       slice = with.arrays(variant, 0, with.p.size());
-      slice.ahead = 256;
+      slice.prefetch_distance = 256;
       adam_kernel(isa, variant)(test_scalars(variant, 1), slice);
       EXPECT_TRUE(with == without) << name_of(isa);
     }
@@ -164,7 +164,7 @@ TEST(Kernel, AskingForMemoryAheadChangesNothing) {
 TEST(Kernel, RooflineReadsAndWritesWhatItSays) {
   for (const Isa isa : supported_isas()) {
     for (const bool with_stale : {false, true}) {
-      TestState state = random_state(1037, GradType::f32, 19, false);
+      TestState state = random_state(1037, ElementType::f32, 19, false);
       const TestState before = state;
       KernelVariant outputs;
       outputs.stale = with_stale;

@@ -51,7 +51,7 @@ class AdamValues : public testing::TestWithParam<std::tuple<AdamMode, float>> {
     return settings;
   }
   KernelVariant variant() const {
-    return {GradType::f32, CopyType::none, false, settings().mode, settings().weight_decay != 0.0F};
+    return {ElementType::f32, ElementType::none, false, settings().mode, settings().weight_decay != 0.0F};
   }
   /// Gradient i of step t; the same for every array that is compared.
   static float gradient(std::size_t i, std::uint64_t t) {
@@ -61,7 +61,7 @@ class AdamValues : public testing::TestWithParam<std::tuple<AdamMode, float>> {
 
 TEST_P(AdamValues, AgreeWithTheRecipeBitForBit) {
   for (const Isa isa : supported_isas()) {
-    TestState state = random_state(4096, GradType::f32, 23, false);
+    TestState state = random_state(4096, ElementType::f32, 23, false);
     TestState expected = state;
     AdamProgress progress;
     float b1t = 1;
@@ -85,7 +85,7 @@ TEST_P(AdamValues, AgreeWithTheRecipeBitForBit) {
 TEST_P(AdamValues, Float64BoundsTheErrorOverHundredSteps) {
   // Float64 all through, from the paper's formulas: Kingma and Ba 2015; Loshchilov and Hutter 2019.
   const Recipe r = recipe();
-  TestState state = random_state(4096, GradType::f32, 29, false);
+  TestState state = random_state(4096, ElementType::f32, 29, false);
   std::fill(state.m.begin(), state.m.end(), 0.0F);
   std::fill(state.v.begin(), state.v.end(), 0.0F);
   std::vector<double> p(state.p.begin(), state.p.end());
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, AdamValues,
                                           testing::Values(0.0F, 0.1F)));
 
 TEST(Kernel, ScaleOfOneIsExactAndAScaleIsAppliedBeforeEverything) {
-  const KernelVariant variant = {GradType::f32, CopyType::none, false, AdamMode::adam, true};
+  const KernelVariant variant = {ElementType::f32, ElementType::none, false, AdamMode::adam, true};
   for (const Isa isa : supported_isas()) {
     TestState scaled = random_state(1037, variant.grad, 31, false);
     TestState divided = scaled;
@@ -136,13 +136,13 @@ TEST(Kernel, ScaleOfOneIsExactAndAScaleIsAppliedBeforeEverything) {
 }
 
 TEST(Kernel, HalfGradientsAreTheirFloatValues) {
-  for (const GradType grad : {GradType::bf16, GradType::f16}) {
-    const KernelVariant half = {grad, CopyType::none, false, AdamMode::adamw, true};
-    const KernelVariant full = {GradType::f32, CopyType::none, false, AdamMode::adamw, true};
+  for (const ElementType grad : {ElementType::bf16, ElementType::f16}) {
+    const KernelVariant half = {grad, ElementType::none, false, AdamMode::adamw, true};
+    const KernelVariant full = {ElementType::f32, ElementType::none, false, AdamMode::adamw, true};
     TestState a = random_state(65536, grad, 37, false);
     for (std::size_t i = 0; i < a.g16.size(); ++i) {  // every 16-bit pattern, NaNs and denormals among them
       a.g16[i] = static_cast<std::uint16_t>(i);
-      a.g32[i] = grad == GradType::bf16 ? f32_of_bf16(a.g16[i]) : f32_of_f16(a.g16[i]);
+      a.g32[i] = grad == ElementType::bf16 ? f32_of_bf16(a.g16[i]) : f32_of_f16(a.g16[i]);
     }
     for (const Isa isa : supported_isas()) {
       TestState one = a;
@@ -157,8 +157,8 @@ TEST(Kernel, HalfGradientsAreTheirFloatValues) {
 TEST(Kernel, EveryKindOfParameterIsNarrowedAsInSoftware) {
   // lr = 0 leaves p as it is, so that the copy shows the conversion of any bit pattern but NaN payloads,
   // which the addition quiets before.
-  for (const CopyType copy : {CopyType::bf16, CopyType::f16}) {
-    const KernelVariant variant = {GradType::f32, copy, false, AdamMode::adamw, false};
+  for (const ElementType copy : {ElementType::bf16, ElementType::f16}) {
+    const KernelVariant variant = {ElementType::f32, copy, false, AdamMode::adamw, false};
     TestState state = random_state(1 << 20, variant.grad, 41, false);
     std::mt19937 random(43);
     for (float& p : state.p) p = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
@@ -168,7 +168,7 @@ TEST(Kernel, EveryKindOfParameterIsNarrowedAsInSoftware) {
     for (const Isa isa : supported_isas()) {
       adam_kernel(isa, variant)(scalars, state.arrays(variant, 0, state.p.size()));
       for (std::size_t i = 0; i < state.p.size(); ++i) {
-        ASSERT_EQ(state.copy[i], copy == CopyType::bf16 ? bf16_of_f32(state.p[i]) : f16_of_f32(state.p[i]))
+        ASSERT_EQ(state.copy[i], copy == ElementType::bf16 ? bf16_of_f32(state.p[i]) : f16_of_f32(state.p[i]))
             << name_of(isa) << ' ' << std::bit_cast<std::uint32_t>(state.p[i]);
       }
     }

@@ -20,7 +20,7 @@ TestState stepped(TestState state, Isa isa, const KernelVariant& variant) {
   return state;
 }
 
-std::vector<double> norms_of(TestState& state, Isa isa, GradType type) {
+std::vector<double> norms_of(TestState& state, Isa isa, ElementType type) {
   std::vector<double> sums(norm_blocks(state.p.size()));
   const AdamArrays arrays = state.arrays({.grad = type}, 0, state.p.size());
   norm_kernel(isa, type)(arrays.g, arrays.n, sums.data());

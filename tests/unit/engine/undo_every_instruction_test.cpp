@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kEntry = 7;
 constexpr std::size_t kElements = 40 + 3;  // whole vectors of every lane, and a tail
-const KernelVariant kVariant = {GradType::f32, CopyType::bf16, true, AdamMode::adamw, true};
+const KernelVariant kVariant = {ElementType::f32, ElementType::bf16, true, AdamMode::adamw, true};
 
 /// What the child steps and its parent looks at.
 struct Shared {

@@ -18,7 +18,7 @@ inline void repair(UndoLog& log, std::uint64_t entry, Isa isa, const KernelVaria
   const std::size_t at = roll_back(log, entry, slice);
   KernelVariant plain = variant;
   plain.stale = false;
-  plain.copy = CopyType::none;
+  plain.copy = ElementType::none;
   AdamArrays rest = state.arrays(plain, at, slice.n - at);
   rest.undo = &log;
   begin_run(log, entry, at);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kEntry = 41;
 constexpr std::size_t kElements = 2 * 16 + 16 + 5;
-const KernelVariant kVariant = {GradType::bf16, CopyType::bf16, true, AdamMode::adamw, true};
+const KernelVariant kVariant = {ElementType::bf16, ElementType::bf16, true, AdamMode::adamw, true};
 
 std::size_t width_of(Isa isa) {
   return isa == Isa::avx512 ? 16 : isa == Isa::avx2 ? 8 : isa == Isa::neon ? 4 : 1;
@@ -84,7 +84,8 @@ TEST(Undo, OutputsAloneHaveTheBitsOfTheStep) {
         adam_kernel(isa, variant)(test_scalars(variant, 3), state.arrays(variant, 0, n));
         TestState again = state;
         std::fill(again.stale.begin(), again.stale.end(), variant.stale ? -1.0F : -77.0F);
-        if (variant.copy != CopyType::none) std::fill(again.copy.begin(), again.copy.end(), std::uint16_t{1});
+        if (variant.copy != ElementType::none)
+          std::fill(again.copy.begin(), again.copy.end(), std::uint16_t{1});
         output_kernel(isa, variant)(again.arrays(variant, 0, n));
         ASSERT_TRUE(state == again) << name_of(isa) << ' ' << n << ' ' << text(variant);
       }
@@ -109,7 +110,8 @@ TEST(UndoDeathTest, ALogOfLaterWorkStopsTheProcess) {
   TestState state = random_state(kElements, kVariant.grad, 5, true);
   UndoLog log = {};
   begin_run(log, kEntry + 1, 0);
-  EXPECT_DEATH(roll_back(log, kEntry, state.arrays(kVariant, 0, kElements)), "run.entry <= entry");
+  EXPECT_DEATH(roll_back(log, kEntry, state.arrays(kVariant, 0, kElements)),
+               "run.chunk_number <= chunk_number");
 }
 
 }  // namespace

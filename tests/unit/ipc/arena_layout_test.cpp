@@ -30,7 +30,7 @@ std::vector<ArrayPlace> all_places(const ArenaLayout& layout) {
   std::vector<ArrayPlace> places = {{0, sizeof(ControlBlock)},
                                     {layout.groups_offset, layout.shapes.size() * sizeof(GroupBlock)},
                                     {layout.ring_offset, layout.ring_capacity * sizeof(WorkEntry)},
-                                    {layout.undo_offset, layout.members * kUndoBytes},
+                                    {layout.undo_offset, layout.members * sizeof(UndoLog)},
                                     {layout.members_offset, layout.members * sizeof(MemberProgress)}};
   for (const auto& arrays : layout.arrays) places.insert(places.end(), arrays.begin(), arrays.end());
   return places;

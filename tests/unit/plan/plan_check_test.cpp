@@ -160,7 +160,7 @@ TEST(PlanFit, APlanFitsItsOwnAllocation) {
 
 TEST(PlanFit, AnotherMachineIsNoticedAtAGlance) {
   const Plan plan = make_plan();
-  MachineGlance here{plan.machine.model, plan.machine.cpus};
+  MachineIdentity here{plan.machine.model, plan.machine.cpus};
   EXPECT_FALSE(foreign_machine(plan.machine, here));
   here.present.insert(Pu{9999});
   EXPECT_FALSE(foreign_machine(plan.machine, here)) << "offline when the plan was made";

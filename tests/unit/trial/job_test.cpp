@@ -36,7 +36,7 @@ TEST(Job, BothStreamsInLinesAndTheStatus) {
   const Ran ran = run("echo one; echo two >&2; printf 'a\\rb'; exit 3");
   EXPECT_EQ(ran.lines, (std::vector<std::string>{"one", "two", "a", "b"}));
   EXPECT_EQ(ran.end.why, JobEnd::Why::ended);
-  EXPECT_EQ(ran.end.ending.exit_status, 3);
+  EXPECT_EQ(ran.end.ending.code, 3);
 }
 
 TEST(Job, ALineIsOneLineHoweverLong) {
@@ -53,7 +53,7 @@ TEST(Job, WhatCannotBeStartedSaysWhy) {
   const JobEnd end = run_job(
       {"/no/such/program"}, now_ns() + kSecondNs, [] { return false; },
       [&](std::string_view line) { said = line; });
-  EXPECT_EQ(end.ending.exit_status, 127);
+  EXPECT_EQ(end.ending.code, 127);
   EXPECT_EQ(said, "/no/such/program: No such file or directory");
 }
 
@@ -84,7 +84,7 @@ TEST(Job, WhatItLeftRunningIsKilled) {
 }
 
 TEST(Job, OneThatClosesItsOutputIsStillWaitedFor) {
-  EXPECT_EQ(run("exec >&- 2>&-; sleep 0.3; exit 7").end.ending.exit_status, 7);
+  EXPECT_EQ(run("exec >&- 2>&-; sleep 0.3; exit 7").end.ending.code, 7);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace zf {
 
 /// Control characters become blanks, so that a name in a file cannot drive the terminal; line ends stay.
-std::string plain_text(std::string text);
+std::string strip_control_chars(std::string text);
 
 /// The same, and line ends become blanks too.
 std::string one_line(std::string text);

@@ -8,12 +8,12 @@
 
 namespace zf {
 
-struct MachineGlance {
+struct MachineIdentity {
   std::string cpu_model;  ///< "AMD EPYC 9354 32-Core Processor"; empty: not known (not x86)
   CpuSet present;         ///< CPUs, offline ones too; empty: not known
 };
 
 /// Reads as little as it can: /proc/cpuinfo is long on a large machine.
-MachineGlance read_machine_glance(const SysRoot& sysroot);
+MachineIdentity read_machine_identity(const SysRoot& sysroot);
 
 }  // namespace zf

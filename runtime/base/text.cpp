@@ -1,4 +1,4 @@
-#include "base/plain_text.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ bool is_control(char c) { return byte(c) < 0x20 || c == 0x7f; }
 
 }  // namespace
 
-std::string plain_text(std::string text) {
+std::string strip_control_chars(std::string text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (is_control(text[i]) && text[i] != '\n') text[i] = ' ';
     // U+0080 to U+009F, in UTF-8: to a terminal U+009B is what ESC and a bracket are.
@@ -24,7 +24,7 @@ std::string plain_text(std::string text) {
 }
 
 std::string one_line(std::string text) {
-  text = plain_text(std::move(text));
+  text = strip_control_chars(std::move(text));
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
 }

@@ -1,4 +1,4 @@
-#include "os/machine_glance.hpp"
+#include "os/machine_identity.hpp"
 
 #include <fstream>
 
@@ -21,8 +21,8 @@ std::string cpu_model(const SysRoot& sysroot) {
 
 }  // namespace
 
-MachineGlance read_machine_glance(const SysRoot& sysroot) {
-  MachineGlance glance;
+MachineIdentity read_machine_identity(const SysRoot& sysroot) {
+  MachineIdentity glance;
   glance.cpu_model = cpu_model(sysroot);
   try {
     glance.present = parse_cpu_list(sysroot.read("/sys/devices/system/cpu/present").value_or(""), "present");

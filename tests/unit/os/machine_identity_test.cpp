@@ -1,4 +1,4 @@
-#include "os/machine_glance.hpp"
+#include "os/machine_identity.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,20 +8,20 @@
 namespace zf {
 namespace {
 
-TEST(MachineGlance, TakesTheFirstCpusModelAndAllThatArePresent) {
+TEST(MachineIdentity, TakesTheFirstCpusModelAndAllThatArePresent) {
   Tree tree;
   tree.file("/proc/cpuinfo",
             "processor\t: 0\nmodel name\t: AMD EPYC 9354 32-Core Processor\n\nprocessor\t: 1\n");
   tree.file("/sys/devices/system/cpu/present", "0-63\n");
-  const MachineGlance glance = read_machine_glance(tree.sysroot());
+  const MachineIdentity glance = read_machine_identity(tree.sysroot());
   EXPECT_EQ(glance.cpu_model, "AMD EPYC 9354 32-Core Processor");
   EXPECT_EQ(print(glance.present), "0-63");
 }
 
-TEST(MachineGlance, WhatCannotBeReadIsNotKnown) {
+TEST(MachineIdentity, WhatCannotBeReadIsNotKnown) {
   Tree tree;
   tree.file("/proc/cpuinfo", "processor\t: 0\nBogoMIPS\t: 50.00\n\nmodel name\t: of another CPU\n");
-  const MachineGlance glance = read_machine_glance(tree.sysroot());
+  const MachineIdentity glance = read_machine_identity(tree.sysroot());
   EXPECT_EQ(glance.cpu_model, "");
   EXPECT_TRUE(glance.present.empty());
 }

@@ -9,28 +9,30 @@
 
 namespace zf {
 
-/// Cores fetch lines of 64 bytes, and Intel's L2 fetches them in pairs: what different threads write is kept
-/// two lines apart, so that a write does not take away what another thread is spinning on.
+/// Cores fetch lines of 64 bytes, and Intel's L2 fetches them in pairs. Data that different threads write is
+/// kept two lines apart, so that a write does not take away the line that another thread is spinning on.
 inline constexpr std::size_t kLinePair = 128;
 
 /// How long a wait spins before it sleeps. A futex wake-up takes 5 to 50 µs (the upper end in virtual
-/// machines), so spinning much longer buys nothing and would starve whoever shares the CPU.
+/// machines), so spinning much longer gains nothing and would starve whoever shares the CPU.
 inline constexpr Nanoseconds kSpinNs = 30'000;
 
-/// A 32-bit value in one process. Everything written before a change is seen by whoever waited for it.
-class alignas(kLinePair) Gate {
+/// A 32-bit value for the threads of one process. A thread that waited for a change also sees everything that
+/// was written before the change.
+class alignas(kLinePair) WaitableCounter {
  public:
-  /// Preset while nobody waits, not an event.
+  /// Sets the value without waking anybody. Precondition: nobody waits.
   void set(std::uint32_t value) { value_.store(value, std::memory_order_relaxed); }
   std::uint32_t value() const { return value_.load(std::memory_order_acquire); }
 
   /// Adds one and wakes every waiter.
   void raise();
-  /// Subtracts one; wakes every waiter when that made it zero.
+  /// Subtracts one, and wakes every waiter if the value became zero.
   void lower();
 
-  /// Returns the first value seen that is not `old`.
+  /// Waits while the value is `old`. Returns the first other value that it sees.
   std::uint32_t wait_while(std::uint32_t old) const;
+  /// Waits until the value is zero.
   void wait_for_zero() const;
 
  private:
@@ -38,8 +40,8 @@ class alignas(kLinePair) Gate {
   void wake() const;
 
   std::atomic<std::uint32_t> value_{0};
-  // Who sleeps, so that raise() and lower() save the system call when nobody does. On the same line as the
-  // value: both are written rarely, and always close together.
+  // Counts the sleepers, so that raise() and lower() make no system call when nobody sleeps. It shares the
+  // value's line: both are written rarely, and always close together.
   mutable std::atomic<std::uint32_t> sleepers_{0};
 };
 

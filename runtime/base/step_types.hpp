@@ -1,0 +1,77 @@
+// The plain types of an optimizer step that the trainer, the worker and the kernels share.
+//
+// They lie in the arena, which two processes map, and AdamProgress also lies in the state file. Their layouts
+// are therefore pinned below; a change needs another kArenaVersion (ipc/control_block.hpp) or kStateVersion
+// (abi/state_file.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace zf {
+
+/// The type of an array's elements. The numbers are those of zf_element_type. `none` means: no such array.
+enum class ElementType : std::uint32_t { none = 0, f32 = 1, bf16 = 2, f16 = 3 };
+
+/// adam adds weight decay to the gradient (L2); adamw decouples it.
+enum class AdamMode : std::uint32_t { adam = 0, adamw = 1 };
+
+/// The settings of one step of one group.
+struct AdamSettings {
+  float lr = 1e-3F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float eps = 1e-8F;
+  float weight_decay = 0.0F;
+  float grad_scale = 1.0F;  ///< multiplies every gradient as it is read: unscale × clip
+  AdamMode mode = AdamMode::adamw;
+  std::uint32_t bias_correction = 1;  ///< 0: off
+};
+static_assert(sizeof(AdamSettings) == 32 && offsetof(AdamSettings, mode) == 24);
+
+/// How far a group has come: the number of the last step, and the running powers of its betas.
+struct AdamProgress {
+  std::uint64_t step = 0;
+  float beta1 = 0.0F;  ///< the betas that the powers belong to
+  float beta2 = 0.0F;
+  float beta1_power = 1.0F;
+  float beta2_power = 1.0F;
+};
+static_assert(sizeof(AdamProgress) == 24 && offsetof(AdamProgress, beta1_power) == 16);
+
+/// The sum of squares of a group's gradients.
+struct GradientNorm {
+  double sum_of_squares = 0;
+  std::uint32_t finite =
+      0;  ///< 0 if any gradient is infinite or NaN; squares of floats cannot overflow a double
+  std::uint32_t unused = 0;
+};
+static_assert(sizeof(GradientNorm) == 16 && offsetof(GradientNorm, finite) == 8);
+
+inline constexpr std::size_t kUndoFloats = 32;  ///< two vectors of the widest lane
+
+/// One call of a kernel over the elements [begin, ...) of a slice.
+struct UndoRun {
+  std::uint64_t chunk_number;  ///< the piece of work; numbers only rise
+  std::uint64_t begin;         ///< the first element
+  std::uint64_t width;         ///< elements in a vector
+  /// Elements before the mark are stepped, and those after its vector are not. With kUndoBegun, the vector at
+  /// the mark may be torn, and its old values lie at (mark - begin) & width. Without, it is not stepped.
+  std::uint64_t mark;
+};
+
+inline constexpr std::uint64_t kUndoBegun = std::uint64_t{1} << 63;
+
+/// What the kernel of one thread leaves behind so that a torn slice can be finished (engine/undo.hpp). Lies
+/// in memory that outlives the worker. All zero means that nothing was begun.
+struct alignas(128) UndoLog {
+  float p[kUndoFloats];
+  float m[kUndoFloats];
+  float v[kUndoFloats];
+  UndoRun runs[2];
+  std::uint64_t current;  ///< the run that counts; the other is prepared, and made current by one store
+  std::uint64_t unused[7];
+};
+static_assert(sizeof(UndoLog) == 512 && offsetof(UndoLog, runs) == 384 && offsetof(UndoLog, current) == 448);
+
+}  // namespace zf
