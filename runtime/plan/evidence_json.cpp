@@ -78,7 +78,7 @@ Object print_trial_candidate(const TrialCandidate& candidate) {
 std::vector<double> read_run(const Field& field) {
   std::vector<double> values;
   for (const Field& value : field.items()) values.push_back(value.number());
-  if (values.empty()) field.fail("is empty: every run has values");
+  if (values.empty()) field.fail("is empty: a run has at least one value");
   return values;
 }
 
@@ -190,10 +190,10 @@ Trial read_trial(const Field& field) {
   trial.higher_is_better = field["higher_is_better"].boolean();
   trial.candidates = read_list(field["candidates"], read_trial_candidate);
   const auto count = static_cast<int>(trial.candidates.size());
-  if (count == 0) field["candidates"].fail("is empty: a trial has candidates");
+  if (count == 0) field["candidates"].fail("is empty: a trial has at least one candidate");
   trial.winner = field["winner"].integer(0, count - 1);
   if (trial.candidates[static_cast<std::size_t>(trial.winner)].control == Control::unbound)
-    field["winner"].fail("is unbound: no split");
+    field["winner"].fail("is the unbound control, which is not a split");
   return trial;
 }
 

@@ -1,4 +1,4 @@
-// Whether a sound plan fits the present allocation (plan_check.hpp).
+// Checks whether a valid plan fits the present allocation (plan_check.hpp).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 namespace zf {
 namespace {
 
-/// "CPUs 4-5 of rank 0's optimizer are not allowed here (offline: ...; ...)", or nothing.
+/// Returns a text like "CPUs 4-5 of rank 0's optimizer are not allowed here (4-5: offline)", or nothing if
+/// all are allowed.
 std::optional<Difference> cpu_difference(const CpuSet& cpus, int rank, std::string_view side,
                                          const Allowed& allowed) {
   const CpuSet gone = cpus - allowed.cpus;

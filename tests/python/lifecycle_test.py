@@ -1,4 +1,4 @@
-"""Opening, closing and dying: one clear exception each, and nothing left behind. Needs the standard library only."""
+"""Failures to open, close or live raise one clear exception and leave nothing behind. Needs the standard library only."""
 
 import os
 import pathlib
