@@ -36,7 +36,7 @@ TEST(WorkloadFile, WhatIsWrongIsNamed) {
            {"\"ranks\": 2", "\"ranks\": \"2\"", "ranks"},
            {"\"update_interval\": 4, ", "", "update_interval"},
            {"zf-workload/1", "zf-workload/2", "schema"},
-           {"zf-workload/1", "zf-plan/1", "\"zf-workload/1\" is wanted here"},
+           {"zf-workload/1", "zf-plan/1", "it must be \"zf-workload/1\""},
            {"\"source\"", "\"sauce\"", "sauce"}}) {
     std::string bad = good;
     bad.replace(bad.find(from), from.size(), to);
