@@ -170,7 +170,7 @@ static_assert(sizeof(WorkerStats) == 296);
 /// fetches lines in pairs.
 struct ControlBlock {
   ArenaPrefix prefix;
-  // By the trainer, before the worker starts.
+  // Written by the trainer, before the worker starts.
   std::uint64_t arena_bytes;
   std::uint64_t groups_offset;
   std::uint64_t ring_offset;
@@ -186,7 +186,7 @@ struct ControlBlock {
   alignas(128) std::atomic<std::uint64_t> submitted;
   std::atomic<std::uint32_t> stop;  ///< 1: finish what is submitted, then exit
   Doorbell work;                    ///< the worker sleeps on it
-  // By the worker.
+  // Written by the worker.
   alignas(128) std::atomic<std::uint64_t> completed;  ///< WorkEntries, in order
   Doorbell done;                                      ///< the trainer sleeps on it
   alignas(128) WorkerStats stats;

@@ -25,10 +25,10 @@ std::optional<Violation> find_violation(const Plan& plan);
 
 /// A reason why a valid plan does not fit the present allocation, in words: "CPUs 4-5 of rank 0's optimizer
 /// are not allowed here".
-using Difference = std::string;
+using PlanDifference = std::string;
 
 /// Returns all such reasons. The list is empty if every rank of the plan may run here.
-std::vector<Difference> differences_from_allowed(const Plan& plan, const Allowed& allowed);
+std::vector<PlanDifference> differences_from_allowed(const Plan& plan, const Allowed& allowed);
 
 /// Returns how many threads of the plan can run at the same time: for each rank its training threads plus one
 /// pool thread per CPU of the pool, but at most the number of its CPUs (in a shared rank both sides have the
@@ -38,7 +38,7 @@ std::size_t threads_at_once(const Plan& plan);
 /// Returns in words how this machine differs from the plan's machine: another CPU model, or CPUs of the
 /// plan's machine that this one does not have (offline CPUs count as present). Absent if this machine may be
 /// of the plan's class.
-std::optional<Difference> foreign_machine(const MachineClass& planned, const MachineIdentity& present);
+std::optional<PlanDifference> foreign_machine(const MachineClass& planned, const MachineIdentity& present);
 
 /// Returns the entry for a local rank. Throws Error(usage) that names the existing ranks if there is none.
 const RankBinding& binding_of(const Plan& plan, int rank);

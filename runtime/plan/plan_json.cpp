@@ -15,8 +15,6 @@
 namespace zf {
 namespace {
 
-constexpr int kMaxInt = std::numeric_limits<int>::max();
-
 const char* name_of(MemoryPolicy policy) { return policy == MemoryPolicy::preferred ? "preferred" : "bind"; }
 
 MemoryPolicy policy_of(const Field& field) {
@@ -99,7 +97,7 @@ Intent read_intent(const Field& field) {
                 "pool_kind", "for"},
                {"pool_kind", "for"});
   Intent intent;
-  intent.placement = placement_of(field["placement"]);
+  intent.placement = read_placement(field["placement"]);
   intent.pool_pus_per_core = field["pool_pus_per_core"].integer(0, kMaxInt);
   intent.pool_cores = field["pool_cores"].integer(1, kMaxInt);
   intent.reserved_fraction = field["reserved_fraction"].number();
