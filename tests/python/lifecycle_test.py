@@ -1,4 +1,4 @@
-"""Failures to open, close or live raise one clear exception and leave nothing behind. Needs the standard library only."""
+"""A failure to open, close or live is one clear exception and leaves nothing behind. Uses the standard library only."""
 
 import os
 import pathlib
