@@ -14,7 +14,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 # Room, a header, and whether that room may include it. Each room has a line that may: a test of the test.
 EXPECTATIONS = [
-    ("runtime/base", "base/ids.hpp", True),
+    ("runtime/base", "base/id_set.hpp", True),
     ("runtime/base", "os/affinity.hpp", False),
     ("runtime/os", "base/cpu_list.hpp", True),
     ("runtime/os", "plan/plan.hpp", False),

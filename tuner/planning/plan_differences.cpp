@@ -12,7 +12,8 @@
 namespace zf {
 namespace {
 
-void add_online_set(const CpuSet& planned, const Topology& topology, std::vector<Difference>& differences) {
+void add_online_set(const CpuSet& planned, const Topology& topology,
+                    std::vector<PlanDifference>& differences) {
   const CpuSet offline = planned & (topology.complete_cpus - topology.cpus);
   const CpuSet back = (topology.cpus - planned) & topology.complete_cpus;
   if (!offline.empty()) {
@@ -24,7 +25,7 @@ void add_online_set(const CpuSet& planned, const Topology& topology, std::vector
   }
 }
 
-void add_limits(const Allocation& planned, const Allowed& allowed, std::vector<Difference>& differences) {
+void add_limits(const Allocation& planned, const Allowed& allowed, std::vector<PlanDifference>& differences) {
   const auto from = [](const std::string& path) { return path.empty() ? "" : fmt::format(" ({})", path); };
   if (planned.cpu_quota != allowed.cpu_quota) {
     const auto words = [](const std::optional<double>& quota) {
@@ -40,7 +41,7 @@ void add_limits(const Allocation& planned, const Allowed& allowed, std::vector<D
   }
 }
 
-void add_gpus(const Plan& plan, const Topology& topology, std::vector<Difference>& differences) {
+void add_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDifference>& differences) {
   const auto place = [](const std::optional<Node>& node) {
     return node ? fmt::format("on node {}", node->os_index) : "on no one node";
   };
@@ -62,10 +63,10 @@ void add_gpus(const Plan& plan, const Topology& topology, std::vector<Difference
 
 }  // namespace
 
-std::vector<Difference> plan_differences(const Plan& plan, const Machine& machine, GpusOfRanks gpus) {
+std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& machine, GpusOfRanks gpus) {
   auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
   add_online_set(plan.machine.cpus, machine.topology, differences);
-  for (Difference& difference : differences_from_allowed(plan, machine.allowed)) {
+  for (PlanDifference& difference : differences_from_allowed(plan, machine.allowed)) {
     differences.push_back(std::move(difference));
   }
   add_limits(plan.allocation, machine.allowed, differences);

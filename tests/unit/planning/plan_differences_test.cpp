@@ -30,7 +30,7 @@ Plan plan_on(const Machine& machine, int ranks) {
 }
 
 /// A plan for all of one machine, on another.
-std::vector<Difference> between(const Topology& planned, const Topology& here, int ranks = 2) {
+std::vector<PlanDifference> between(const Topology& planned, const Topology& here, int ranks = 2) {
   return plan_differences(plan_on(all_of(planned), ranks), all_of(here));
 }
 
