@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
@@ -29,6 +30,7 @@ CommandSpec spec() {
               {"params", 'p', "COUNT",
                "parameters of the model, over all ranks of this node (default: 1B; e.g. 3B)"},
               for_deepspeed_option(),
+              wide_option(),
               {"quiet", 'q', "", "no table: only the plan, and errors"},
           })};
 }
@@ -62,7 +64,7 @@ Exit run(const Arguments& arguments) {
   const auto from = arguments.text("from");
   const Plan plan = from ? retargeted(arguments, *from) : without_measuring(arguments);
   output.write(plan);
-  if (!arguments.has("quiet")) print_stderr("\n{}", explain(plan));
+  if (!arguments.has("quiet")) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
   return Exit::done;
 }
 

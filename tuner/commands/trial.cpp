@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include "base/text.hpp"
 #include "commands/commands.hpp"
@@ -39,6 +40,7 @@ CommandSpec spec() {
           {"higher-is-better", 0, "", "the number is a throughput (default: it is a time)"},
           {"timeout", 0, "TIME", "of one run of COMMAND (default: 1h; e.g. 10m)"},
           {"show-output", 0, "", "pass on what COMMAND says, to standard error"},
+          wide_option(),
           {"quiet", 'q', "", "no progress, no table: only the plan, and errors"},
       }};
   spec.wraps_command = true;
@@ -89,7 +91,7 @@ Exit run(const Arguments& arguments) {
         from, path, read_machine({}), arguments.integer("candidates", 1, 100).value_or(3), metric, request,
         [&] { return interrupt.signal(); }, quiet ? nullptr : print_progress);
     output.write(plan);
-    if (!quiet) print_stderr("\n{}", explain(plan));
+    if (!quiet) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
   } catch (const TrialFailure& failure) {
     print_stderr("{}\n",
                  failure.last_lines().empty() ? "The command said nothing." : "The command's last lines:");

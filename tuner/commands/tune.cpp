@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <limits>
 #include <memory>
@@ -38,6 +39,7 @@ CommandSpec spec() {
            "sweep a simulated machine, e.g. one of configs/machines, instead of this one"},
           for_deepspeed_option(),
           report_option(),
+          wide_option(),
           {"quiet", 'q', "", "no progress, no table: only the plan, and errors"},
       })};
 }
@@ -112,7 +114,7 @@ Exit run(const Arguments& arguments) {
   display.clear();
   output.write(plan);
   report.write(plan, &job.machine.topology);
-  if (!quiet) print_stderr("\n{}", explain(plan));
+  if (!quiet) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
   return Exit::done;
 }
 

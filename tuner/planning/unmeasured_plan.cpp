@@ -27,17 +27,18 @@ Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, std::uint64_t
   Split split = split_of(placed.homes, unmeasured_shape(placed.homes));
 
   Choice choice;
-  choice.reason = "nothing was measured: half of each home for either side, which is DeepSpeed's own default";
+  choice.reason = "Nothing was measured. Each side gets half of each home, which is DeepSpeed's own default";
   if (for_deepspeed) {
     const std::string objection = deepspeed_objection(split, machine.topology);
     if (objection.empty()) {
-      choice.reason += "; DeepSpeed can be told the free choice as it is";
+      choice.reason += ". DeepSpeed can be told the free choice as it is";
     } else {
       placed = deepspeed_rank_homes(machine, gpus);
       split = split_of(placed.homes, unmeasured_shape(placed.homes));
       choice.reason += fmt::format(
-          "; kept to what DeepSpeed can be told: {}. What that costs was not measured (the free "
-          "choice: {})",
+          ". The homes are kept to what DeepSpeed can be told: {}. What that costs was not measured. "
+          "DeepSpeed "
+          "cannot be told the free choice: {}",
           restriction_in_words(placed.homes, machine.allowed), objection);
     }
   }

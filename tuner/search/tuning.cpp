@@ -48,7 +48,7 @@ void restrict_homes(TuningJob& job, const TuningRequest& request) {
 /// Says what keeping to DeepSpeed's rules costs: sweeps without them and compares the two winners.
 std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, double tie,
                                const SweepLimits& limits, Nanoseconds deadline_ns) {
-  const std::string kept = fmt::format("kept to what DeepSpeed can be told: {}, ",
+  const std::string kept = fmt::format("The homes are kept to what DeepSpeed can be told: {}, ",
                                        restriction_in_words(job.placed.homes, job.machine.allowed));
   const SweepResult free =
       limits.stop() ? SweepResult() : sweep(job.free_homes, job.workload, *job.meter, limits, nullptr);
@@ -136,13 +136,13 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   }
   Choice choice = choose(result.evidence, job.workload);
   if (interrupt() != 0) {
-    choice.reason += fmt::format("; cut short by SIG{}", ::sigabbrev_np(interrupt()));
+    choice.reason += fmt::format(". The sweep was cut short by SIG{}", ::sigabbrev_np(interrupt()));
   } else if (recorder != nullptr) {
     recorder->finish();
   }
   const Split& chosen = result.splits[static_cast<std::size_t>(choice.candidate)];
   if (request.for_deepspeed) {
-    choice.reason += "; " + cost_for_deepspeed(job, chosen, tie_of(result.evidence), limits, deadline_ns);
+    choice.reason += ". " + cost_for_deepspeed(job, chosen, tie_of(result.evidence), limits, deadline_ns);
   }
   std::vector<std::string> warnings = job.warnings;
   for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));

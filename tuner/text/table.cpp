@@ -51,7 +51,8 @@ Grid grid_of(const Table& table, bool with_details) {
   return grid;
 }
 
-/// Takes columns off the widest left-aligned column, one by one, until the table fits or nothing can be taken.
+/// Takes columns off the widest left-aligned column, one by one, until the table fits or nothing can be
+/// taken.
 void fit(const Grid& grid, std::vector<std::size_t>& widths, std::size_t width) {
   while (total(widths) > width) {
     std::size_t* widest = nullptr;

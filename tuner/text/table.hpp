@@ -31,9 +31,9 @@ class Table {
   const std::vector<Column>& columns() const { return columns_; }
   const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
-  /// Returns the title line and the rows, each line indented by two blanks and ended by a newline. If the whole
-  /// table does not fit the width, details are left out; if the rest does not fit, cells of left-aligned columns
-  /// are broken after commas and blanks. What cannot be broken makes a line too long.
+  /// Returns the title line and the rows, each line indented by two blanks and ended by a newline. If the
+  /// whole table does not fit the width, details are left out; if the rest does not fit, cells of
+  /// left-aligned columns are broken after commas and blanks. What cannot be broken makes a line too long.
   std::string print(std::size_t width = kUnlimitedWidth) const;
 
  private:

@@ -3,7 +3,10 @@
 namespace zf {
 namespace {
 
-bool is_capital(char letter) { return letter >= 'A' && letter <= 'Z'; }
+/// A sentence begins with a capital letter or with a number.
+bool begins_sentence(char letter) {
+  return (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9');
+}
 
 /// Returns how many characters of `text` go on a line of `width`.
 std::size_t line_end(std::string_view text, std::size_t width) {
@@ -47,7 +50,7 @@ std::vector<std::string> sentences(std::string_view text) {
   std::vector<std::string> all;
   std::size_t start = 0;
   for (std::size_t at = 0; at + 2 < text.size(); ++at) {
-    if (text[at] != '.' || text[at + 1] != ' ' || !is_capital(text[at + 2])) continue;
+    if (text[at] != '.' || text[at + 1] != ' ' || !begins_sentence(text[at + 2])) continue;
     all.emplace_back(text.substr(start, at + 1 - start));
     start = at + 2;
   }

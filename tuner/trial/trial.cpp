@@ -148,15 +148,17 @@ std::string judge(Trial& trial) {
   const TrialCandidate& winner = trial.candidates[verdict.winner];
   const TrialCandidate& best = trial.candidates[verdict.fastest];
 
-  std::string reason = fmt::format("the job itself: {:.4g} with {}", winner.median, winner.label);
+  std::string reason = fmt::format("The job itself says so: {:.4g} with \"{}\"", winner.median, winner.label);
   if (verdict.conservative) {
     reason += fmt::format(
-        ", the conservative plan: runs under one split differ by {:.1f} %, and nothing beats it by more "
-        "({:.4g} with {})",
+        ", the conservative plan. Runs under one split differ by {:.1f} %, and nothing beats it by more "
+        "({:.4g} with "
+        "\"{}\")",
         100 * noise, best.median, best.label);
   } else if (verdict.winner != verdict.fastest) {
-    reason += fmt::format(", a tie (within {:.1f} %) with the best ({:.4g} with {}), and the smaller pool",
-                          100 * verdict.tie, best.median, best.label);
+    reason += fmt::format(
+        ", which ties (within {:.1f} %) with the best, {:.4g} with \"{}\", and has the smaller pool",
+        100 * verdict.tie, best.median, best.label);
   } else {
     reason += fmt::format(", the best of {} splits (ties within {:.1f} %)", trial.candidates.size(),
                           100 * verdict.tie);
@@ -165,9 +167,9 @@ std::string judge(Trial& trial) {
   if (unbound >= 0) {
     const auto index = static_cast<std::size_t>(unbound);
     if (difference_of(contenders[index], contenders[verdict.winner]).low > verdict.tie) {
-      reason +=
-          fmt::format("; unbound was better still, {:.4g}, which no plan can say: start the job without one",
-                      trial.candidates[index].median);
+      reason += fmt::format(
+          ". But unbound was better still, {:.4g}. No plan can say that: start the job without one",
+          trial.candidates[index].median);
     }
   }
   return reason;

@@ -44,7 +44,7 @@ Plan try_job(const Plan& from, const std::string& name, const Machine& machine, 
     for (const RankSplit& rank : split.split.ranks) {
       choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
     }
-    choice.reason = "under trial";
+    choice.reason = "This split is under trial";
     return assemble(provenance_of(command_line()), machine, from.workload, split.split, choice, from.evidence,
                     from.warnings, ranks.notes);
   };
@@ -53,7 +53,8 @@ Plan try_job(const Plan& from, const std::string& name, const Machine& machine, 
   TrialResult result =
       run_trial(trial_splits(from.evidence, ranks.homes, best), plan_for, metric, request, progress);
   std::string reason = judge(result.trial);
-  if (interrupt() != 0) reason += fmt::format("; cut short by SIG{}", ::sigabbrev_np(interrupt()));
+  if (interrupt() != 0)
+    reason += fmt::format(". The trial was cut short by SIG{}", ::sigabbrev_np(interrupt()));
   Plan plan = plan_for(result.splits[static_cast<std::size_t>(result.trial.winner)]);
   plan.choice.reason = std::move(reason);
   plan.warnings.insert(plan.warnings.end(), result.warnings.begin(), result.warnings.end());
