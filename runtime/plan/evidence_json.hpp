@@ -11,9 +11,6 @@
 
 namespace zf {
 
-/// Keeps the order in which fields are written.
-using Object = nlohmann::ordered_json;
-
 inline constexpr int kMaxInt = std::numeric_limits<int>::max();
 
 const char* name_of(Placement placement);

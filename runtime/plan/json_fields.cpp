@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -73,18 +74,22 @@ class DuplicateKeys {
 
 }  // namespace
 
-json parse_json(std::string_view text, std::string_view name) {
+JsonDocument::JsonDocument(std::string_view text, std::string_view name) : name_(name) {
   constexpr std::string_view kBroken = "it was cut off or edited: copy it again, or make it again";
   // The parser would take a NUL byte for the end of the text.
   if (text.find('\0') != std::string_view::npos) {
     throw Error(Exit::usage, fmt::format("{}: is not JSON: it contains a NUL byte", name), kBroken);
   }
   try {
-    return json::parse(text, DuplicateKeys(name));
+    value_ = std::make_unique<json>(json::parse(text, DuplicateKeys(name)));
   } catch (const json::exception& error) {
     throw Error(Exit::usage, fmt::format("{}: is not JSON: {}", name, complaint(error.what())), kBroken);
   }
 }
+
+JsonDocument::~JsonDocument() = default;
+
+Field JsonDocument::root() const { return {*value_, "", name_}; }
 
 const Field& Field::object(std::initializer_list<std::string_view> keys,
                            std::initializer_list<std::string_view> may_be_absent) const {
@@ -113,6 +118,8 @@ const Field& Field::schema(std::string_view wanted) const {
   return *this;
 }
 
+bool Field::has(std::string_view key) const { return value_->contains(key); }
+
 Field Field::operator[](std::string_view key) const { return child(value_->at(std::string(key)), key); }
 
 Field Field::child(const json& value, std::string_view key) const {
@@ -128,6 +135,28 @@ std::vector<Field> Field::items() const {
   }
   return fields;
 }
+
+template <class Integer>
+Integer Field::integer(Integer low, Integer high) const {
+  if (value_->is_number_unsigned()) {
+    const auto value = value_->get<std::uint64_t>();
+    if (std::cmp_greater_equal(value, low) && std::cmp_less_equal(value, high)) {
+      return static_cast<Integer>(value);
+    }
+  } else if (value_->is_number_integer()) {
+    const auto value = value_->get<std::int64_t>();
+    if (std::cmp_greater_equal(value, low) && std::cmp_less_equal(value, high)) {
+      return static_cast<Integer>(value);
+    }
+  } else {
+    fail("is " + shown() + ", not a whole number");
+  }
+  fail_range(std::to_string(low), std::to_string(high));
+}
+
+template int Field::integer(int, int) const;
+template std::int64_t Field::integer(std::int64_t, std::int64_t) const;
+template std::uint64_t Field::integer(std::uint64_t, std::uint64_t) const;
 
 std::string Field::text() const {
   if (!value_->is_string()) fail("is " + shown() + ", not a text");

@@ -1,11 +1,11 @@
-// Reads the fields of our JSON documents, so that every error names its field. It needs nlohmann_json, so
-// headers that others use do not include it.
+// Reads the fields of our JSON documents, so that every error names its field.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,9 +15,8 @@
 
 namespace zf {
 
-/// Parses untrusted text: UTF-8, at most 16 levels deep, no key twice in an object. Throws Error(usage)
-/// "name: line 3, column 5: …".
-nlohmann::json parse_json(std::string_view text, std::string_view name);
+/// A document that is written, with its fields in the order in which they were added.
+using Object = nlohmann::ordered_json;
 
 /// A value and its path in the document. Every function below throws Error(usage) "name: path: what; next".
 class Field {
@@ -31,7 +30,7 @@ class Field {
   /// Checks that this is an object whose "schema" is `wanted`. Call it before all other checks: a file of
   /// another kind or version has other fields, and the user should be told why.
   const Field& schema(std::string_view wanted) const;
-  bool has(std::string_view key) const { return value_->contains(key); }
+  bool has(std::string_view key) const;
   /// Returns a member. Precondition: object() was called with this key, and it is present.
   Field operator[](std::string_view key) const;
   /// Returns the elements of a list.
@@ -39,7 +38,7 @@ class Field {
 
   std::string text() const;
   bool boolean() const;
-  /// Returns a whole number from `low` to `high`, both included.
+  /// Returns a whole number from `low` to `high`, both included. For int, std::int64_t and std::uint64_t.
   template <class Integer>
   Integer integer(Integer low, Integer high = std::numeric_limits<Integer>::max()) const;
   double number() const;
@@ -61,20 +60,27 @@ class Field {
   std::string_view name_;
 };
 
-template <class Integer>
-Integer Field::integer(Integer low, Integer high) const {
-  if (value_->is_number_unsigned()) {
-    const auto value = value_->get<std::uint64_t>();
-    if (std::cmp_greater_equal(value, low) && std::cmp_less_equal(value, high))
-      return static_cast<Integer>(value);
-  } else if (value_->is_number_integer()) {
-    const auto value = value_->get<std::int64_t>();
-    if (std::cmp_greater_equal(value, low) && std::cmp_less_equal(value, high))
-      return static_cast<Integer>(value);
-  } else {
-    fail("is " + shown() + ", not a whole number");
-  }
-  fail_range(std::to_string(low), std::to_string(high));
-}
+/// A parsed file, from which the fields are read.
+class JsonDocument {
+ public:
+  /// Parses a text that is not trusted: at most 16 levels deep, no key twice in an object, UTF-8. `name` is
+  /// the file's, for messages, and must live as long as the fields. Throws Error(usage) "name: line 3, column
+  /// 5: ...".
+  JsonDocument(std::string_view text, std::string_view name);
+  ~JsonDocument();
+  JsonDocument(const JsonDocument&) = delete;
+  JsonDocument& operator=(const JsonDocument&) = delete;
+
+  /// Returns the whole document. The document must outlive its fields.
+  Field root() const;
+
+ private:
+  std::unique_ptr<nlohmann::json> value_;
+  std::string_view name_;
+};
+
+extern template int Field::integer(int, int) const;
+extern template std::int64_t Field::integer(std::int64_t, std::int64_t) const;
+extern template std::uint64_t Field::integer(std::uint64_t, std::uint64_t) const;
 
 }  // namespace zf

@@ -209,8 +209,8 @@ std::string print_plan(const Plan& plan) {
 }
 
 Plan parse_plan(std::string_view text, std::string_view name) {
-  const nlohmann::json json = parse_json(text, name);
-  Plan plan = read_plan(Field(json, "", name).schema(kPlanSchema));
+  const JsonDocument document(text, name);
+  Plan plan = read_plan(document.root().schema(kPlanSchema));
   if (const auto violation = find_violation(plan)) {
     throw Error(Exit::usage, fmt::format("{}: {}: {}", name, violation->field, violation->what),
                 "make the plan again with zf-tune, or correct this");

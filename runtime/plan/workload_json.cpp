@@ -1,5 +1,7 @@
 #include "plan/workload_json.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace zf {
 namespace {
 

@@ -1,8 +1,7 @@
-// Workloads in JSON, for the plan and for workload files. It needs nlohmann_json, so headers that others use
-// do not include it.
+// Workloads in JSON, for the plan and for workload files.
 #pragma once
 
-#include "plan/evidence_json.hpp"
+#include "plan/json_fields.hpp"
 #include "plan/workload.hpp"
 
 namespace zf {

@@ -89,8 +89,8 @@ bool RecordingMeter::read(const std::string& header) {
   try {
     while (next_line(rest, line)) {
       if (line == kDone) return false;
-      const nlohmann::json document = parse_json(line, name);
-      const Field sample = Field(document, "", name)
+      const JsonDocument document(line, name);
+      const Field sample = document.root()
                                .object({"split", "visit", "step_ns", "roofline_ns", "training_ns",
                                         "launch_delay_p50_ns", "launch_delay_p99_ns", "training_bytes"});
       const Visit visit{sample["split"].text(), sample["visit"].integer(0, kMaxInt)};

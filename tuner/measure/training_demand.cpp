@@ -50,9 +50,9 @@ Nanoseconds due_ns(Nanoseconds start_ns, std::uint64_t bytes, std::uint64_t byte
 
 Workload load_workload(const std::filesystem::path& path) {
   const std::string name = path.string();
-  const nlohmann::json document = parse_json(read_text_file(path), name);
+  const JsonDocument document(read_text_file(path), name);
   const Field file =
-      Field(document, "", name)
+      document.root()
           .schema("zf-workload/1")
           .object({"schema", "name", "params", "ranks", "update_interval", "training", "source"},
                   {"training"});

@@ -108,9 +108,9 @@ double SimulatedMachine::speed_of(const Core& core) const {
 
 SimulatedMachine load_simulated_machine(const std::filesystem::path& path) {
   const std::string name = path.string();
-  const nlohmann::json document = parse_json(read_text_file(path), name);
+  const JsonDocument document(read_text_file(path), name);
   const Field file =
-      Field(document, "", name)
+      document.root()
           .schema("zf-machine/1")
           .object({"schema", "name", "source", "topology", "workload", "ranks", "gpu_nodes", "kinds",
                    "memory", "smt_gain", "sync_ns_per_thread", "launch", "noise", "slow_node"},
