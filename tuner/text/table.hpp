@@ -1,4 +1,4 @@
-// Plain text tables: columns as wide as their widest cell, numbers to the right.
+// Plain text tables: each column is as wide as its widest cell; numbers are aligned to the right.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ class Table {
   const std::vector<Column>& columns() const { return columns_; }
   const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
-  /// Title line and rows, each line indented by two blanks and ended by a newline.
+  /// Returns the title line and the rows. Each line is indented by two blanks and ends with a newline.
   std::string print() const;
 
  private:
