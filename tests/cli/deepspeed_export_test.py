@@ -132,7 +132,7 @@ class DeepSpeedExport(CommandTest):
 
     def test_plan_for_deepspeed_says_what_it_left_out(self):
         options = ["--topology", "pack:1 [numa] core:7 pu:1", "--ranks", "2", "--for", "deepspeed"]
-        self.assertIn("CPUs 6 are in no home", self.make_plan(*options)["choice"]["reason"])
+        self.assertIn("CPU 6 is in no home", self.make_plan(*options)["choice"]["reason"])
         options = ["--topology", NODE, "--ranks", "2", "--for", "deepspeed"]
         self.assertIn("free choice as it is", self.make_plan(*options)["choice"]["reason"])
 
