@@ -7,14 +7,29 @@ A header that needs another include before it, or that reaches into a room which
 
 import concurrent.futures
 import json
+import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+STRICT = ["-Wall", "-Wextra", "-pedantic-errors", "-Werror"]
 
-def commands_by_folder(build: pathlib.Path) -> dict[pathlib.Path, list[str]]:
-    """For each source folder, the compiler and the flags of one of its files, without input and output."""
+
+def compilers(build: pathlib.Path) -> dict[str, str]:
+    """Returns the build's compiler for each language."""
+    cache = (build / "CMakeCache.txt").read_text()
+    return {language: re.search(rf"^CMAKE_{name}_COMPILER:\w+=(.+)$", cache, re.MULTILINE)[1]
+            for language, name in (("c", "C"), ("c++", "CXX"))}
+
+
+def flags_by_folder(build: pathlib.Path) -> dict[pathlib.Path, tuple[str, list[str]]]:
+    """Returns, for each source folder, the language and the flags of one of its files.
+
+    Left out are input, output and `-include`: with a precompiled header no header would be alone.
+    """
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["file"])
@@ -23,44 +38,39 @@ def commands_by_folder(build: pathlib.Path) -> dict[pathlib.Path, list[str]]:
         for at, word in enumerate(words):
             if word == "-isystem":
                 flags += [word, words[at + 1]]
-        compiler = "cc" if source.suffix == ".c" else "c++"
-        found.setdefault(source.parent, [compiler, *flags])
+        found.setdefault(source.parent, ("c" if source.suffix == ".c" else "c++", flags))
     return found
 
 
-def compile_alone(header: pathlib.Path, command: list[str]) -> str:
-    language = "c" if command[0] == "cc" else "c++"
-    result = subprocess.run(
-        [*command, "-fsyntax-only", "-x", language, "-include", str(header), "/dev/null"],
-        capture_output=True,
-        text=True,
-    )
+def compile_alone(compiler: str, language: str, flags: list[str], header: pathlib.Path) -> str:
+    """Returns what the compiler complains of; empty if the header compiles."""
+    command = [compiler, *flags, "-fsyntax-only", "-x", language, "-include", str(header), "/dev/null"]
+    result = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
     return "" if result.returncode == 0 else f"{header}: does not compile alone ({language})\n{result.stderr}"
 
 
 def main() -> int:
     build = pathlib.Path(sys.argv[1]).resolve()
     jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    root = pathlib.Path(__file__).resolve().parent.parent
-    commands = commands_by_folder(build)
+    compiler = compilers(build)
+    folders = flags_by_folder(build)
 
-    public = root / "runtime/include"
+    public = ROOT / "runtime/include"
     work = []
-    for header in sorted(path for room in ("runtime", "tuner", "tests") for path in (root / room).rglob("*.hpp")):
+    for header in sorted(path for room in ("runtime", "tuner", "tests") for path in (ROOT / room).rglob("*.hpp")):
         if header.parent == public:
             continue
-        if header.parent not in commands:
-            print(f"{header}: no source beside it, so nothing says how to compile it", file=sys.stderr)
+        if header.parent not in folders:
+            print(f"{header}: there is no source in its folder, so nothing says how to compile it", file=sys.stderr)
             return 1
-        work.append((header, commands[header.parent]))
-    for header in sorted(public.glob("*.hpp")):
-        work.append((header, ["c++", "-std=c++20", "-Wall", "-Wextra", "-Wconversion", "-pedantic-errors"]))
+        work.append((*folders[header.parent], header))
+    work += [("c++", ["-std=c++20", "-Wconversion", *STRICT], header) for header in sorted(public.glob("*.hpp"))]
     for header in sorted(public.glob("*.h")):  # for C and C++ programs alike
-        work.append((header, ["cc", "-std=c99", "-Wall", "-Wextra", "-pedantic-errors"]))
-        work.append((header, ["c++", "-std=c++11", "-Wall", "-Wextra", "-pedantic-errors"]))
+        work += [("c", ["-std=c99", *STRICT], header), ("c++", ["-std=c++11", *STRICT], header)]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        complaints = [text for text in pool.map(lambda item: compile_alone(*item), work) if text]
+        results = pool.map(lambda item: compile_alone(compiler[item[0]], *item), work)
+        complaints = [text for text in results if text]
     print(*complaints, sep="\n", file=sys.stderr, end="")
     return 1 if complaints else 0
 

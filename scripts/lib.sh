@@ -117,14 +117,32 @@ apt_get() {
 
 on_debian_12() { [[ $(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_ID:-}") == 'debian 12' ]]; }
 
+# The cmake to use: the system's, which packages.txt names, whatever stands before it in PATH; PATH's elsewhere,
+# and where the system's is too old.
+cmake_program() {
+  local program version
+  for program in /usr/bin/cmake "$(command -v cmake)"; do
+    version=$("$program" --version 2>/dev/null | sed -n '1s/^cmake version //p') || continue
+    if [[ $(printf '%s\n' 3.25 "$version" | sort -V | head -n 1) == 3.25 ]]; then
+      echo "$program"
+      return
+    fi
+  done
+  fail "no CMake 3.25 or newer here; install cmake"
+}
+
 # configure PRESET [-D...]: quiet; shows everything CMake said when it fails.
 configure() {
-  local preset=$1 log
+  local preset=$1 log launcher cmake
   shift
+  cmake=$(cmake_program)
+  # Said each time, also when empty: the build folder would remember a ccache that has been removed since.
+  launcher=$(command -v ccache || true)
+  set -- -DCMAKE_C_COMPILER_LAUNCHER="$launcher" -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" "$@"
+  # One ninja for all: another version would not trust the log of this one, and build everything anew.
+  [[ ! -x /usr/bin/ninja ]] || set -- -DCMAKE_MAKE_PROGRAM=/usr/bin/ninja "$@"
   log=$(mktemp)
-  command -v ccache >/dev/null &&
-    set -- -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@"
-  if ! cmake -S "$ZF_ROOT" --preset "$preset" "$@" >"$log" 2>&1; then
+  if ! "$cmake" -S "$ZF_ROOT" --preset "$preset" "$@" >"$log" 2>&1; then
     cat "$log" >&2
     rm -f "$log"
     fail "CMake could not configure; if the checkout was moved or the compiler changed, remove its build folder"
@@ -132,15 +150,23 @@ configure() {
   rm -f "$log"
 }
 
-# build FOLDER [TARGET...] [-- NINJA'S ARGUMENTS]: one line of progress; shows what failed when it fails.
+# run_ctest FOLDER ARGUMENTS...: with the ctest of the cmake that configured the folder; becomes it.
+run_ctest() {
+  local folder=$1 ctest
+  shift
+  ctest=$(sed -n 's/^CMAKE_CTEST_COMMAND:INTERNAL=//p' "$folder/CMakeCache.txt")
+  exec "$ctest" --test-dir "$folder" --output-on-failure --no-label-summary "$@"
+}
+
+# build FOLDER [TARGET...] [-- NINJA'S ARGUMENTS]: shows how far it is, and what failed when it fails.
 build() {
   local folder=$1 log started=$SECONDS
   shift
   log=$(mktemp)
-  local -a command=(cmake --build "$folder" --parallel "$(build_jobs)")
+  local -a command=("$(cmake_program)" --build "$folder" --parallel "$(build_jobs)")
   [[ $# -eq 0 || $1 == -- ]] || command+=(--target)
   command+=("$@")
-  if ! "${command[@]}" 2>&1 | tee "$log" | progress "building in ${folder##*/}"; then
+  if ! NINJA_STATUS='[%f/%t] ' "${command[@]}" 2>&1 | tee "$log" | progress "building in ${folder##*/}"; then
     sed -n '/^FAILED/,$p' "$log" | grep -v '^\[' | head -n 400 >&2
     grep -q '^FAILED' "$log" || tail -n 20 "$log" >&2
     rm -f "$log"
@@ -150,15 +176,19 @@ build() {
   say "built in ${folder##*/} ($((SECONDS - started)) s)"
 }
 
-# Shows the last line of its input, over and over, on a terminal; one line for it all elsewhere.
+# progress TITLE: shows how far ninja's output is, as one line that changes on a terminal, elsewhere as a line
+# every 15 seconds.
 progress() {
-  local line columns
-  if [[ ! -t 2 ]]; then
-    say "$1"
-    cat >/dev/null
-    return
-  fi
+  local line columns started=$SECONDS shown=$SECONDS
+  [[ -t 2 ]] || say "$1"
   columns=$(tput cols 2>/dev/null || echo 80)
-  while IFS= read -r line; do printf '\r\033[K%.*s' "$((columns - 1))" "$1 $line" >&2; done
-  printf '\r\033[K' >&2
+  while IFS= read -r line; do
+    if [[ -t 2 ]]; then
+      printf '\r\033[K%.*s' "$((columns - 1))" "$1 $line" >&2
+    elif [[ $line =~ ^\[([0-9]+)/([0-9]+)\] && $((SECONDS - shown)) -ge 15 ]]; then
+      say "$1: ${BASH_REMATCH[1]} of ${BASH_REMATCH[2]} ($((SECONDS - started)) s)"
+      shown=$SECONDS
+    fi
+  done
+  [[ ! -t 2 ]] || printf '\r\033[K' >&2
 }

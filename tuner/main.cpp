@@ -11,6 +11,7 @@
 #include "base/version.hpp"
 #include "commands/commands.hpp"
 #include "os/standard_streams.hpp"
+#include "text/wrap.hpp"
 
 namespace {
 
@@ -18,19 +19,29 @@ using zf::Command;
 using zf::Error;
 using zf::Exit;
 
+constexpr std::size_t kHelpWidth = 80;
+
+std::vector<Command> all_commands() {
+  return {
+      zf::tune_command(),   zf::probe_command(), zf::plan_command(),   zf::explain_command(),
+      zf::check_command(),  zf::exec_command(),  zf::export_command(), zf::doctor_command(),
+      zf::verify_command(), zf::trial_command(), zf::bench_command(),  zf::publish_command(),
+  };
+}
+
 std::string overview() {
   std::string text =
       "Usage: zf-tune [COMMAND] [options]\n\n"
-      "Finds out which cores of this node should train and which should run the CPU optimizer.\n"
-      "Without a command: tune.\n\nCommands:\n";
-  for (const Command& command : zf::all_commands()) {
-    text += fmt::format("  {:9} {}\n", command.spec.name,
-                        command.spec.summary.substr(0, command.spec.summary.find('\n')));
+      "Finds out which cores of this node should train and which should run the CPU\n"
+      "optimizer. Without a command it tunes.\n\nCommands:\n";
+  for (const Command& command : all_commands()) {
+    const std::string& summary = command.spec.summary;
+    text += zf::hanging(fmt::format("  {:9} ", command.spec.name), summary, kHelpWidth);
   }
   return text +
-         "\nzf-tune COMMAND --help tells more. Exit codes: 0 done, 1 runtime error, 2 usage, 3 stale or\n"
-         "mismatched plan, 4 infeasible; exec hands on its command's own, 126 and 127 when it cannot "
-         "start.\n";
+         "\nzf-tune COMMAND --help tells more. Exit codes: 0 done, 1 runtime error, 2 usage,\n"
+         "3 stale or mismatched plan, 4 infeasible. exec hands on the status of its\n"
+         "command, or 126 and 127 if that cannot start.\n";
 }
 
 Exit run_command(const Command& command, const std::vector<std::string>& words) {
@@ -54,7 +65,7 @@ Exit run(std::vector<std::string> words) {
   }
   const std::string name = first.starts_with('-') ? "tune" : first;
   if (!words.empty() && words.front() == name) words.erase(words.begin());
-  for (const Command& command : zf::all_commands()) {
+  for (const Command& command : all_commands()) {
     if (command.spec.name == name) return run_command(command, words);
   }
   throw Error(Exit::usage, fmt::format("zf-tune: there is no command \"{}\"", name), "see zf-tune --help");

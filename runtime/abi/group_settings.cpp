@@ -53,7 +53,7 @@ std::vector<zf_group> read_groups(const zf_group* given, std::size_t count) {
       throw AbiError(ZF_ERROR_ABI,
                      fmt::format("group {}: struct_size is {}, and that of group 0 is {}", i,
                                  group->struct_size, stride),
-                     "set it, best by ZF_GROUP_INIT");
+                     "set it with ZF_GROUP_INIT");
     }
     groups.push_back(read_group(group, i));
   }
@@ -85,8 +85,8 @@ void check_same_shape(const zf_group& group, const zf_group& changed, std::size_
     return;
   }
   throw AbiError(ZF_ERROR_USAGE,
-                 fmt::format("group {}: elements, grad_type, copy_type and stale cannot change", index),
-                 "close, and open with the new groups");
+                 fmt::format("group {}: elements, grad_type, copy_type and stale cannot be changed", index),
+                 "close the handle, and open another with the new groups");
 }
 
 }  // namespace zf

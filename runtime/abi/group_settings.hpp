@@ -1,4 +1,4 @@
-// What a zf_group may say, checked, and in the arena's words.
+// Checks a zf_group, and turns it into the types of the arena.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,20 @@
 
 namespace zf {
 
-/// The group in our version of the struct. Throws AbiError(ZF_ERROR_USAGE) that names field and value, and
-/// AbiError(ZF_ERROR_ABI).
+/// Returns the group in our version of the struct. Throws AbiError(ZF_ERROR_USAGE) that names field and
+/// value, or AbiError(ZF_ERROR_ABI).
 zf_group read_group(const zf_group* given, std::size_t index);
 
-/// All groups of zf_open, each given[0].struct_size after the one before.
+/// Reads all groups of zf_open, which lie given[0].struct_size bytes apart.
 std::vector<zf_group> read_groups(const zf_group* given, std::size_t count);
 
+/// Returns the arrays that a group needs.
 GroupShape shape_of(const zf_group& group);
 
-/// The settings of a step that is submitted now.
+/// Returns the settings of a step that is submitted now.
 AdamSettings settings_of(const zf_group& group, float grad_scale);
 
-/// Throws AbiError(ZF_ERROR_USAGE) when `changed` asks for another layout.
+/// Throws AbiError(ZF_ERROR_USAGE) if `changed` needs other arrays.
 void check_same_shape(const zf_group& group, const zf_group& changed, std::size_t index);
 
 }  // namespace zf

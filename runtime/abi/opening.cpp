@@ -17,14 +17,14 @@
 namespace zf {
 namespace {
 
-/// `value`, or `default_ms` for 0, as nanoseconds.
+/// Returns `value_ms`, or `default_ms` if it is 0, in nanoseconds.
 Nanoseconds timeout_of(std::int64_t value_ms, std::int64_t default_ms, std::string_view field) {
   if (value_ms < 0)
     throw AbiError(ZF_ERROR_USAGE, fmt::format("{} is {}; it must be 0 or more", field, value_ms));
   return std::min(value_ms == 0 ? default_ms : value_ms, kForeverMs) * kMillisecondNs;
 }
 
-const char* wish_of(std::int32_t value, std::string_view field) {
+const char* strictness_name(std::int32_t value, std::string_view field) {
   switch (value) {
     case ZF_NO:
       return "no";
@@ -38,12 +38,12 @@ const char* wish_of(std::int32_t value, std::string_view field) {
   }
 }
 
-/// The worker's command line.
+/// Returns the worker's command line.
 std::vector<std::string> worker_arguments(const RankBinding& binding, const zf_options& options) {
   std::vector<std::string> words = {"--rank",        std::to_string(binding.rank),
                                     "--cpus",        print(binding.optimizer.cpus),
-                                    "--huge-pages",  wish_of(options.huge_pages, "huge_pages"),
-                                    "--lock-memory", wish_of(options.lock_memory, "lock_memory")};
+                                    "--huge-pages",  strictness_name(options.huge_pages, "huge_pages"),
+                                    "--lock-memory", strictness_name(options.lock_memory, "lock_memory")};
   if (!binding.optimizer.mems.empty()) {
     const bool bind = binding.optimizer.memory_policy == MemoryPolicy::bind;
     words.insert(words.end(),
@@ -67,7 +67,7 @@ Arena make_arena(const std::vector<zf_group>& groups, std::uint64_t chunk_bytes,
 
 }  // namespace
 
-Opening opening_of(const zf_options& options, const std::vector<zf_group>& groups) {
+Opening prepare_opening(const zf_options& options, const std::vector<zf_group>& groups) {
   constexpr std::int32_t default_spin_us = 50;
   constexpr std::int32_t max_spin_us = 1'000'000;
   constexpr std::uint32_t default_restarts = 3;
@@ -86,7 +86,7 @@ Opening opening_of(const zf_options& options, const std::vector<zf_group>& group
                                            ? default_restarts
                                            : static_cast<std::uint32_t>(options.max_restarts)};
   const std::int32_t spin_us = options.spin_us < 0 ? default_spin_us : std::min(options.spin_us, max_spin_us);
-  // Spinning on the CPU that the other side needs would only keep it from what we wait for.
+  // With shared CPUs spinning would keep the other side from the work that we wait for.
   const Nanoseconds spin_ns = plan.binding.shared ? 0 : spin_us * Nanoseconds{1000};
   Arena arena = make_arena(groups, options.chunk_bytes, plan.binding.optimizer.cpus.size(), allowed);
   arena.control().spin_ns = spin_ns;

@@ -1,5 +1,4 @@
-// From the arguments of zf_open to all that a worker needs: plan, CPUs, memory, arena, each with its own
-// refusal.
+// Turns the arguments of zf_open into everything that a worker needs: plan, CPUs, memory and arena.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +11,10 @@
 
 namespace zf {
 
-/// A year: no sum with it overflows.
+/// A year. No sum with it overflows.
 inline constexpr std::int64_t kForeverMs = std::int64_t{1000} * 60 * 60 * 24 * 365;
 
+/// The inputs of a Runtime.
 struct Opening {
   WorkerStart start;
   Nanoseconds close_timeout_ns;
@@ -22,7 +22,8 @@ struct Opening {
   Arena arena;
 };
 
-/// Starts nothing yet. Throws AbiError and Error, as zf_open answers.
-Opening opening_of(const zf_options& options, const std::vector<zf_group>& groups);
+/// Prepares an opening without starting a process. Throws AbiError or Error with the status that zf_open
+/// returns.
+Opening prepare_opening(const zf_options& options, const std::vector<zf_group>& groups);
 
 }  // namespace zf

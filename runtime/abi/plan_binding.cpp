@@ -32,7 +32,7 @@ Plan load(const std::string& path) {
   }
 }
 
-/// As if there were no tuning: on the CPUs of this process, with memory wherever it comes to lie.
+/// Returns the binding without a plan: the CPUs of this process, and memory without a preference.
 BoundPlan unplanned(int rank, const Environment& environment) {
   const auto found = rank < 0 ? local_rank(environment) : std::nullopt;
   RankBinding binding;
@@ -47,7 +47,8 @@ int resolve_rank(const Plan& plan, const std::string& path, int rank, const Envi
   if (const auto found = local_rank(environment)) return found->value;
   if (plan.ranks.size() == 1) return 0;
   throw AbiError(ZF_ERROR_USAGE,
-                 fmt::format("{} has {} ranks, and nothing says which this is", path, plan.ranks.size()),
+                 fmt::format("{} has {} ranks, and it is not known which of them this process is", path,
+                             plan.ranks.size()),
                  "set ZF_RANK, or zf_options.rank");
 }
 
@@ -55,7 +56,7 @@ std::string excluded_text(const Allowed& allowed, const CpuSet& missing) {
   for (const Exclusion& exclusion : allowed.exclusions) {
     if (exclusion.cpus.contains(missing)) return fmt::format(": {}", exclusion.detail);
   }
-  return fmt::format(" (there are {})", print(allowed.cpus));
+  return fmt::format(" (available: {})", print(allowed.cpus));
 }
 
 std::string size_text(std::uint64_t bytes) {
@@ -88,23 +89,26 @@ void check_binding(const BoundPlan& plan, const Allowed& allowed) {
       plan.path);
   if (const CpuSet missing = optimizer.cpus - allowed.cpus; !missing.empty()) {
     throw AbiError(ZF_ERROR_PLAN,
-                   fmt::format("{}: CPUs {} of rank {}'s optimizer are not available here{}", plan.path,
-                               print(missing), plan.binding.rank, excluded_text(allowed, missing)),
+                   fmt::format("{}: CPU{} {} of rank {}'s optimizer {} not available here{}", plan.path,
+                               missing.size() == 1 ? "" : "s", print(missing), plan.binding.rank,
+                               missing.size() == 1 ? "is" : "are", excluded_text(allowed, missing)),
                    next);
   }
-  // Where the nodes could not be read, nothing can be said against them.
+  // If the nodes could not be read, they cannot be checked.
   const NodeSet missing = allowed.mems.empty() ? NodeSet() : optimizer.mems - allowed.mems;
   if (!missing.empty()) {
     throw AbiError(
         ZF_ERROR_PLAN,
-        fmt::format("{}: memory nodes {} of rank {}'s optimizer are not available here (there are {})",
-                    plan.path, print(missing), plan.binding.rank, print(allowed.mems)),
+        fmt::format("{}: memory node{} {} of rank {}'s optimizer {} not available here (available: {})",
+                    plan.path, missing.size() == 1 ? "" : "s", print(missing), plan.binding.rank,
+                    missing.size() == 1 ? "is" : "are", print(allowed.mems)),
         next);
   }
   if (plan.foreign) {
-    throw AbiError(ZF_ERROR_PLAN,
-                   fmt::format("{}: it was made on a machine of another class: {}", plan.path, *plan.foreign),
-                   "make a plan here with zf-tune, or start under `zf-tune exec --force`, which fits it");
+    throw AbiError(
+        ZF_ERROR_PLAN,
+        fmt::format("{}: the plan was made on a machine of another class: {}", plan.path, *plan.foreign),
+        "make a plan here with zf-tune, or start under `zf-tune exec --force`, which fits it");
   }
 }
 

@@ -1,4 +1,4 @@
-// Which entry of which plan this process is to obey, and whether it can.
+// Finds the plan and the rank that this process must obey, and checks that they fit this machine.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,27 @@ namespace zf {
 struct BoundPlan {
   std::string path;  ///< for messages
   RankBinding binding;
-  std::optional<std::string> foreign = {};  ///< how it is of another machine; absent: it may be of this one
+  std::optional<std::string> foreign =
+      {};  ///< how the plan differs from this machine; absent: it may have been made for it
 };
 
-/// ZF_TUNE=off: no plan, but the CPUs that the calling thread may use, shared with training. Else `plan_path`
-/// may be null (ZF_PLAN), `rank` -1 (ZF_RANK and the launchers' variables; 0 if the plan has one
-/// rank). Throws AbiError(ZF_ERROR_PLAN): no plan named, unreadable or broken; AbiError(ZF_ERROR_USAGE): no
-/// rank, or one that the plan does not have.
+/// Finds the plan and the rank. If `plan_path` is null, ZF_PLAN names the plan. If `rank` is -1, ZF_RANK or a
+/// launcher's variable gives it; a plan with one rank needs none. With ZF_TUNE=off no plan is read, and the
+/// optimizer shares the CPUs of the calling thread with training.
+/// Throws AbiError(ZF_ERROR_PLAN) if no plan is named or if it is unreadable or broken. Throws
+/// AbiError(ZF_ERROR_USAGE) if the rank is not known or the plan does not have it.
 BoundPlan find_binding(const char* plan_path, int rank, const Environment& environment);
 
-/// What the optimizer may use here: everything but this process's own affinity mask, which under
-/// `zf-tune exec` holds the training CPUs only. (The worker widens its own, and reads it back.)
+/// Returns what the optimizer may use here. It ignores the affinity mask of this process, which under
+/// `zf-tune exec` holds only the training CPUs. (The worker sets its own mask and reads it back.)
 Allowed allowed_to_optimizer();
 
-/// Throws AbiError(ZF_ERROR_PLAN) that names the CPUs or nodes of the plan that are not there, or what else
-/// makes this another machine than the plan's.
+/// Throws AbiError(ZF_ERROR_PLAN) if CPUs or nodes of the plan are not available, or if the plan was made for
+/// another class of machines. The text names the difference.
 void check_binding(const BoundPlan& plan, const Allowed& allowed);
 
-/// Throws AbiError(ZF_ERROR_SYSTEM) when an arena of this size cannot live here: beyond the job's memory
-/// limit or the machine's free memory, where the kernel would kill instead of saying no.
+/// Throws AbiError(ZF_ERROR_SYSTEM) if an arena of this size exceeds the job's memory limit or the free
+/// memory of the machine. The kernel would not refuse it but kill a process later.
 void check_memory(std::uint64_t arena_bytes, const Allowed& allowed);
 
 }  // namespace zf

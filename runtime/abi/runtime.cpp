@@ -14,7 +14,7 @@
 namespace zf {
 namespace {
 
-/// The end of a wait: 0 only asks, negative is for ever.
+/// Returns the deadline of a wait. A timeout of 0 only polls, and a negative one waits for ever.
 Nanoseconds deadline_of(std::int64_t timeout_ms) {
   return now_ns() + (timeout_ms < 0 ? kForeverMs : std::min(timeout_ms, kForeverMs)) * kMillisecondNs;
 }
@@ -34,19 +34,21 @@ void Runtime::check_process() const {
   if (getpid() == owner_) return;
   throw AbiError(ZF_ERROR_FORKED,
                  fmt::format("process {} uses a handle that process {} opened", getpid(), owner_),
-                 "a forked child opens its own");
+                 "a forked child must open its own");
 }
 
 void Runtime::check_not_ended() const {
-  if (ended_) throw AbiError(ZF_ERROR_USAGE, "the optimizer was ended by zf_end", "open another");
+  if (ended_)
+    throw AbiError(ZF_ERROR_USAGE, "the optimizer was ended by zf_end", "open another with zf_open");
 }
 
 void Runtime::restart_worker() {
   if (!worker_.is_known_dead() || worker_.restart()) return;
   const std::uint32_t restarts = worker_.restarts();
-  throw AbiError(ZF_WORKER_DIED, restarts == 0 ? worker_.last_exit_reason()
-                                               : fmt::format("{}; it has been started again {} times",
-                                                             worker_.last_exit_reason(), restarts));
+  throw AbiError(ZF_WORKER_DIED,
+                 restarts == 0 ? worker_.last_exit_reason()
+                               : fmt::format("{}; it has been started again {} time{}",
+                                             worker_.last_exit_reason(), restarts, restarts == 1 ? "" : "s"));
 }
 
 bool Runtime::on_death() {
@@ -57,12 +59,12 @@ bool Runtime::on_death() {
 void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) const {
   submissions_.check_group(group);
   const auto index = static_cast<std::size_t>(kind);
-  const bool asked_for = kind == ZF_STALE  ? arena_.group(group).has_stale()
-                         : kind == ZF_COPY ? arena_.group(group).copy_type != ElementType::none
-                                           : index < kArrayKinds;
-  if (!asked_for) {
+  const bool exists = kind == ZF_STALE  ? arena_.group(group).has_stale()
+                      : kind == ZF_COPY ? arena_.group(group).copy_type != ElementType::none
+                                        : index < kArrayKinds;
+  if (!exists) {
     throw AbiError(ZF_ERROR_USAGE, fmt::format("group {} has no buffer of kind {}", group, index),
-                   "ZF_STALE and ZF_COPY exist when zf_group asked for them at zf_open");
+                   "ZF_STALE and ZF_COPY exist only if zf_group asks for them at zf_open");
   }
   const ArrayPlace& place = arena_.group(group).arrays[index];
   *pointer = arena_.at<void>(place.offset);
@@ -97,8 +99,8 @@ bool Runtime::progress(std::uint64_t ticket, std::size_t group, std::uint64_t at
     step = submissions_.last_step(group, ticket);
   }
   const std::uint64_t wanted = std::min(at_least, arena_.group(group).elements);
-  const auto are_enough = [&] { return (*elements = elements_done(arena_, group, step)) >= wanted; };
-  return await(are_enough, deadline_of(timeout_ms));
+  const auto is_enough = [&] { return (*elements = elements_done(arena_, group, step)) >= wanted; };
+  return await(is_enough, deadline_of(timeout_ms));
 }
 
 void Runtime::norm(std::size_t group, std::uint32_t buffer, double* sum_of_squares, std::int32_t* finite) {
@@ -113,7 +115,8 @@ void Runtime::norm(std::size_t group, std::uint32_t buffer, double* sum_of_squar
 std::uint64_t Runtime::known_ticket(std::uint64_t ticket) const {
   const std::uint64_t submitted = submissions_.submitted();
   if (ticket > submitted)
-    throw AbiError(ZF_ERROR_USAGE, fmt::format("ticket {}: the last one is {}", ticket, submitted));
+    throw AbiError(ZF_ERROR_USAGE,
+                   fmt::format("ticket {} was never given out: the last one is {}", ticket, submitted));
   return ticket == 0 ? submitted : ticket;
 }
 
@@ -121,7 +124,8 @@ template <class Happened>
 bool Runtime::await(Happened happened, Nanoseconds deadline) {
   if (happened()) return true;
   if (has_waiter_.exchange(true))
-    throw AbiError(ZF_ERROR_BUSY, "another thread is in zf_wait or zf_progress", "one at a time");
+    throw AbiError(ZF_ERROR_BUSY, "another thread is in zf_wait or zf_progress",
+                   "call these two from one thread at a time");
   const struct Leaving {
     std::atomic<bool>& flag;
     ~Leaving() { flag.store(false); }
@@ -142,10 +146,11 @@ bool Runtime::await_ticket(std::uint64_t ticket, Nanoseconds deadline) {
 void Runtime::check_all_done() const {
   if (submissions_.all_done()) return;
   if (ended_ || worker_.is_gone()) {
-    throw AbiError(ZF_WORKER_DIED, "the optimizer died over a step: memory may hold half of it",
-                   "go on from an earlier checkpoint");
+    throw AbiError(ZF_WORKER_DIED,
+                   "the optimizer died during a step: parameters and moments may be half updated",
+                   "continue from an earlier checkpoint");
   }
-  throw AbiError(ZF_ERROR_BUSY, "steps are under way", "zf_wait for them first");
+  throw AbiError(ZF_ERROR_BUSY, "submitted work is not done yet", "call zf_wait first");
 }
 
 std::uint64_t Runtime::step(std::size_t group) {
@@ -159,13 +164,13 @@ void Runtime::set_step(std::size_t group, std::uint64_t step) {
   submissions_.check_group(group);
   const std::scoped_lock lock(submit_mutex_, mutex_);
   check_all_done();
-  // Powers of no betas: the next step calculates its own from its number.
+  // These powers belong to no betas, so the next step computes its own from its number.
   last_progress(arena_.group(group)) = {
       .step = step, .beta1 = 0, .beta2 = 0, .beta1_power = 1, .beta2_power = 1};
 }
 
 void Runtime::export_state(const char* path) {
-  const std::lock_guard still(submit_mutex_);
+  const std::lock_guard submit_lock(submit_mutex_);
   {
     const std::lock_guard lock(mutex_);
     check_all_done();
@@ -214,7 +219,7 @@ void Runtime::end() {
   try {
     await_ticket(submissions_.submitted(), deadline);
   } catch (...) {
-    watch_.stop();  // or it would start another
+    watch_.stop();  // otherwise it would start another worker
     worker_.end(0);
     throw;
   }
@@ -233,7 +238,7 @@ void Runtime::end_worker(Nanoseconds timeout_ns) {
   throw AbiError(status,
                  fmt::format("the optimizer was killed: it had not finished after {} ms",
                              close_timeout_ns_ / kMillisecondNs),
-                 "raise zf_options.close_timeout_ms, or zf_wait before zf_close");
+                 "raise zf_options.close_timeout_ms, or call zf_wait before zf_close");
 }
 
 }  // namespace zf

@@ -1,4 +1,4 @@
-// What a handle stands for: the arena, the worker, and what has been submitted.
+// The object behind a handle: the arena, the worker, and the submitted work.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,7 @@
 
 namespace zf {
 
-/// Every function is that of the ABI with the same name, and throws what is not ZF_OK.
+/// Each function implements the function of the ABI with the same name. It throws if the status is not ZF_OK.
 class Runtime {
  public:
   /// Starts the worker.
@@ -28,9 +28,10 @@ class Runtime {
   void buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) const;
   void set_group(std::size_t group, const zf_group* settings);
   std::uint64_t submit(const zf_submit_args& args);
-  /// False: not yet (a common answer of a program that asks now and then, so it costs no exception).
+  /// Returns false if the work is not done yet. That is common in a program that polls, so it is no
+  /// exception.
   bool wait(std::uint64_t ticket, std::int64_t timeout_ms);
-  /// False: there are not so many yet.
+  /// Returns false if fewer elements are done yet.
   bool progress(std::uint64_t ticket, std::size_t group, std::uint64_t at_least, std::int64_t timeout_ms,
                 std::uint64_t* elements);
   void norm(std::size_t group, std::uint32_t buffer, double* sum_of_squares, std::int32_t* finite);
@@ -39,28 +40,30 @@ class Runtime {
   void export_state(const char* path);
   void import_state(const char* path);
   zf_stats stats();
-  /// The worker is gone then, whatever is thrown.
+  /// Ends the worker. It has ended also if this throws.
   void end();
-  /// The last call before the destructor.
+  /// Ends the worker if end() did not. No other call may follow.
   void close();
 
-  /// Throws AbiError(ZF_ERROR_FORKED) in a child of the process that opened.
+  /// Throws AbiError(ZF_ERROR_FORKED) in a child of the process that opened the handle.
   void check_process() const;
 
  private:
   void check_not_ended() const;
-  /// Throws AbiError(ZF_ERROR_BUSY) while the worker may write. Under mutex_.
+  /// Throws AbiError(ZF_ERROR_BUSY) if submitted work is not done. The caller holds mutex_.
   void check_all_done() const;
-  /// The ticket, or the last one for 0. Throws AbiError(ZF_ERROR_USAGE) for one that was not given.
+  /// Returns the ticket, or the last one for 0. Throws AbiError(ZF_ERROR_USAGE) if the ticket was never given
+  /// out.
   std::uint64_t known_ticket(std::uint64_t ticket) const;
-  /// False: not by `deadline`. Revives the worker if need be.
+  /// Waits for happened(). Returns false at the deadline. Restarts the worker if it died.
   template <class Happened>
   bool await(Happened happened, Nanoseconds deadline);
   bool await_ticket(std::uint64_t ticket, Nanoseconds deadline);
   void end_worker(Nanoseconds timeout_ns);
-  /// Throws AbiError(ZF_WORKER_DIED) when the worker is dead and stays so. Under mutex_.
+  /// Restarts the worker if it is dead. Throws AbiError(ZF_WORKER_DIED) if the restarts are used up. The
+  /// caller holds mutex_.
   void restart_worker();
-  /// Of the watch.
+  /// Called by the watch. Returns whether the worker runs again.
   bool on_death();
 
   const pid_t owner_;
@@ -68,12 +71,12 @@ class Runtime {
   const Nanoseconds spin_ns_;
   const Arena arena_;
   WorkerLink worker_;
-  std::mutex submit_mutex_;  ///< nothing new is submitted while it is held; taken before mutex_
-  std::mutex mutex_;         ///< of submissions_, never for long
+  std::mutex submit_mutex_;  ///< held while nothing may be submitted; locked before mutex_
+  std::mutex mutex_;         ///< protects submissions_; never held for long
   Submissions submissions_;
   std::atomic<bool> has_waiter_{false};
-  std::atomic<bool> ended_{false};  ///< by end()
-  WorkerWatch watch_;               ///< goes first
+  std::atomic<bool> ended_{false};  ///< set by end()
+  WorkerWatch watch_;               ///< the last member: it is destroyed first
 };
 
 }  // namespace zf

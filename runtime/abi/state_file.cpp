@@ -16,7 +16,7 @@
 namespace zf {
 namespace {
 
-constexpr const char* kEarlier = "take an earlier checkpoint";
+constexpr const char* kEarlier = "use an earlier checkpoint";
 constexpr std::array<std::string_view, kStateArrays.size()> kArrayNames = {"parameters", "first moments",
                                                                            "second moments"};
 
@@ -37,7 +37,7 @@ std::span<std::byte> memory_of(const Arena& arena, std::size_t group, ArrayKind 
   return {arena.at<std::byte>(place.offset), place.bytes};
 }
 
-/// The checksum of an array that ends with zeros up to its page.
+/// Returns the checksum after the zeros that follow an array up to the next page.
 std::uint32_t crc_with_zeros(std::uint32_t crc, std::uint64_t bytes) {
   static constexpr std::array<std::byte, kStatePage> zeros = {};
   return crc32(crc, std::span(zeros).first(to_page(bytes) - bytes));
@@ -47,12 +47,13 @@ std::uint64_t arrays_offset_of(std::size_t groups) {
   return to_page(sizeof(StateHeader) + groups * sizeof(StateGroup));
 }
 
-/// Header and groups of a file for these groups; checksums of arrays and of all before them still 0.
+/// The header and the table of groups of a file.
 struct StateTable {
   StateHeader header = {};
   std::vector<StateGroup> groups;
 };
 
+/// Returns the table of a file for these groups. The checksums are still 0.
 StateTable table_of(const Arena& arena, const Submissions& submissions) {
   StateTable table;
   table.groups.resize(submissions.group_count());
@@ -86,7 +87,7 @@ StateTable table_of(const Arena& arena, const Submissions& submissions) {
   return table;
 }
 
-/// The bytes before the arrays, with their checksums.
+/// Returns the bytes before the arrays, with their checksums filled in.
 std::vector<std::byte> packed(const StateTable& table) {
   StateHeader header = table.header;
   std::vector<std::byte> bytes(header.arrays_offset);
@@ -97,7 +98,8 @@ std::vector<std::byte> packed(const StateTable& table) {
   return bytes;
 }
 
-/// Calls use(offset, bytes) for pieces of a range: small enough to be in the cache when it is used twice.
+/// Calls use(offset, bytes) for the pieces of a range. A piece is small enough to stay in the cache when it
+/// is used twice.
 template <class Use>
 void in_pieces(std::uint64_t bytes, Use use) {
   constexpr std::uint64_t piece = std::uint64_t{1} << 20;
@@ -110,8 +112,9 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
   const std::uint64_t size = size_of_file(fd);
   const std::size_t got = read_at(fd, 0, bytes_of_object(header));
   if (got >= sizeof header.magic && header.magic != kStateMagic)
-    refuse(path, "is no state file of zf_runtime", "was it written by zf_export_state?");
-  if (got < sizeof header) refuse(path, fmt::format("is truncated: {} bytes, less than its header", size));
+    refuse(path, "is not a state file of zf_runtime", "was it written by zf_export_state?");
+  if (got < sizeof header)
+    refuse(path, fmt::format("is truncated: it has {} bytes, fewer than its header", size));
   if (header.version != kStateVersion) {
     refuse(path,
            fmt::format("has state version {}; this library ({}) reads version {}", header.version, version(),
@@ -120,11 +123,15 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
   }
   if (header.header_crc != crc32(0, bytes_of_object(header).first(offsetof(StateHeader, header_crc))))
     refuse(path, "its header is damaged (checksum)");
-  if (header.arrays_offset != arrays_offset_of(header.group_count))
-    refuse(path, "its header says what no header says", "was it written by zf_export_state?");
+  if (header.arrays_offset != arrays_offset_of(header.group_count)) {
+    refuse(path,
+           fmt::format("its header puts the arrays at {}; after a table of {} groups they begin at {}",
+                       header.arrays_offset, header.group_count, arrays_offset_of(header.group_count)),
+           "was it written by zf_export_state?");
+  }
   if (size != header.file_bytes) {
     refuse(path,
-           fmt::format("{}: {} bytes where {} were written",
+           fmt::format("{}: it has {} bytes instead of {}",
                        size < header.file_bytes ? "is truncated" : "is too long", size, header.file_bytes));
   }
   std::vector<std::byte> rest(header.arrays_offset - sizeof header);
@@ -135,23 +142,24 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
   return table;
 }
 
-/// What the file was written from must be what it is read into.
+/// Checks that the file was written from the same groups as ours.
 void check_same_groups(const std::filesystem::path& path, const StateTable& file, const StateTable& ours) {
-  constexpr const char* next = "open the groups that it was written from";
+  constexpr const char* next = "open the groups that the file was written from";
   if (file.groups.size() != ours.groups.size())
-    refuse(path, fmt::format("holds {} groups; there are {} here", file.groups.size(), ours.groups.size()),
+    refuse(path,
+           fmt::format("has {} groups, and this optimizer has {}", file.groups.size(), ours.groups.size()),
            next);
   for (std::size_t i = 0; i < ours.groups.size(); ++i) {
     if (file.groups[i].elements != ours.groups[i].elements) {
       refuse(path,
-             fmt::format("group {} has {} elements; here it has {}", i, file.groups[i].elements,
+             fmt::format("group {} has {} elements, and {} in this optimizer", i, file.groups[i].elements,
                          ours.groups[i].elements),
              next);
     }
     if (file.groups[i].mode != ours.groups[i].mode) {
       const auto name = [](std::uint32_t mode) { return mode == ZF_ADAMW ? "AdamW" : "Adam"; };
       refuse(path,
-             fmt::format("group {} is of {}; here it is of {}", i, name(file.groups[i].mode),
+             fmt::format("group {} uses {}, and {} in this optimizer", i, name(file.groups[i].mode),
                          name(ours.groups[i].mode)),
              next);
     }
@@ -204,7 +212,7 @@ void read_state(const std::filesystem::path& path, const Arena& arena, const Sub
     for (std::size_t k = 0; k < kStateArrays.size(); ++k) {
       const std::span<std::byte> memory = memory_of(arena, i, kStateArrays[k]);
       if (read_at(file.get(), table.groups[i].arrays[k].offset, memory) != memory.size())
-        refuse(path, "became shorter while it was read; what it was read into is now half of it");
+        refuse(path, "became shorter while it was read: parameters and moments are now partly overwritten");
     }
     last_progress(arena.group(i)) = table.groups[i].progress;
   }

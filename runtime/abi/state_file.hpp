@@ -14,7 +14,7 @@ namespace zf {
 
 inline constexpr std::array<char, 8> kStateMagic = {'Z', 'F', 'S', 'T', 'A', 'T', 'E', '\n'};
 inline constexpr std::uint32_t kStateVersion = 1;
-/// Arrays begin at multiples of it; what is between them is zero.
+/// Arrays begin at multiples of this. The bytes between them are zero.
 inline constexpr std::uint64_t kStatePage = 4096;
 
 struct StateHeader {
@@ -22,18 +22,18 @@ struct StateHeader {
   std::uint32_t version;
   std::uint32_t group_count;
   std::uint64_t file_bytes;
-  std::uint64_t arrays_offset;  ///< of the first one
-  std::uint32_t groups_crc;     ///< of the bytes from the header's end to arrays_offset
+  std::uint64_t arrays_offset;  ///< where the first array begins
+  std::uint32_t groups_crc;     ///< of the bytes between the header and arrays_offset
   std::uint32_t header_crc;     ///< of the bytes before it
 };
 static_assert(sizeof(StateHeader) == 40 && offsetof(StateHeader, header_crc) == 36);
 
-/// What a state file holds of each group, in this order.
+/// The arrays of each group that the file holds, in this order.
 inline constexpr std::array kStateArrays = {ArrayKind::params, ArrayKind::moment1, ArrayKind::moment2};
 
 struct StateArray {
   std::uint64_t offset;
-  std::uint32_t crc;  ///< of its bytes and the zeros up to the next page
+  std::uint32_t crc;  ///< of the array and the zeros up to the next page
   std::uint32_t unused;
 };
 
@@ -42,17 +42,19 @@ struct StateGroup {
   AdamProgress progress;
   std::uint32_t mode;  ///< ZF_ADAM or ZF_ADAMW
   std::uint32_t bias_correction;
-  float lr, beta1, beta2, eps, weight_decay;  ///< of the moment of writing
+  float lr, beta1, beta2, eps, weight_decay;  ///< the settings when the file was written
   std::uint32_t unused;
   std::array<StateArray, kStateArrays.size()> arrays;
 };
 static_assert(sizeof(StateArray) == 16 && sizeof(StateGroup) == 112 && offsetof(StateGroup, arrays) == 64);
 
-/// While nothing is under way. Throws Error(runtime_error): the file that was there before is untouched then.
+/// Writes the state. Call it only while no work is submitted. Throws Error(runtime_error); the file that was
+/// there before is then untouched.
 void write_state(const std::filesystem::path& path, const Arena& arena, const Submissions& groups);
 
-/// While nothing is under way. The whole file is verified before anything is changed. Throws
-/// AbiError(ZF_ERROR_STATE): damaged, of another version, of other groups; Error(usage): no file there.
+/// Reads the state. Call it only while no work is submitted. Verifies the whole file before it changes
+/// anything. Throws AbiError(ZF_ERROR_STATE) if the file is damaged, has another version or other groups, and
+/// Error(usage) if there is no such file.
 void read_state(const std::filesystem::path& path, const Arena& arena, const Submissions& groups);
 
 }  // namespace zf

@@ -8,7 +8,7 @@
 namespace zf {
 namespace {
 
-// Plain bytes: no constructor or destructor runs at thread ends or when the library is unloaded.
+// These are plain bytes, so that no destructor runs at the end of a thread or when the library is unloaded.
 thread_local FixedText<2048> t_last_error;
 
 zf_status status_of(Exit exit) {
@@ -36,8 +36,8 @@ AbiError::AbiError(zf_status status, std::string_view what, std::string_view nex
 zf_status status_of_exception() noexcept {
   try {
     throw;
-  } catch (const AbiError& refusal) {
-    return keep(refusal.status(), refusal.what());
+  } catch (const AbiError& error) {
+    return keep(error.status(), error.what());
   } catch (const Error& error) {
     return keep(status_of(error.exit()), error.what());
   } catch (const std::bad_alloc&) {

@@ -1,4 +1,4 @@
-// Exceptions end here: what a call throws becomes a zf_status and the text behind zf_last_error.
+// Turns exceptions into a zf_status and the text of zf_last_error. No exception leaves the ABI.
 #pragma once
 
 #include <stdexcept>
@@ -10,7 +10,7 @@
 
 namespace zf {
 
-/// A status with its text. Error's that pass a call of the ABI become one, by their exit code.
+/// A status with its text. An Error in a call of the ABI is turned into a status by its exit code.
 class AbiError : public std::runtime_error {
  public:
   AbiError(zf_status status, std::string_view what, std::string_view next = {});
@@ -20,13 +20,14 @@ class AbiError : public std::runtime_error {
   zf_status status_;
 };
 
-/// Keeps the text of the present exception for zf_last_error of this thread; its status. Call in a catch.
+/// Keeps the text of the current exception for this thread's zf_last_error, and returns its status. Call it
+/// in a catch block.
 zf_status status_of_exception() noexcept;
 
-/// zf_last_error of this thread.
+/// Returns the text for zf_last_error of this thread.
 const char* last_error() noexcept;
 
-/// Runs the body of a call of the ABI. It returns nothing, and throws what is not ZF_OK.
+/// Runs the body of a call of the ABI and returns the status. The body throws if the status is not ZF_OK.
 template <class Body>
 zf_status guarded(Body&& body) noexcept {
   try {

@@ -26,9 +26,10 @@ void check(const zf_submit_args& args, std::size_t group_count) {
   if (!std::isfinite(args.grad_scale))
     throw AbiError(ZF_ERROR_USAGE, fmt::format("grad_scale is {}", args.grad_scale), "skip the step instead");
   if (args.groups == nullptr && args.n_groups != 0)
-    throw AbiError(ZF_ERROR_USAGE, fmt::format("groups is NULL, and n_groups {}", args.n_groups));
+    throw AbiError(ZF_ERROR_USAGE, fmt::format("groups is NULL, but n_groups is {}", args.n_groups));
   if (args.n_groups > group_count)
-    throw AbiError(ZF_ERROR_USAGE, fmt::format("n_groups is {}; there are {}", args.n_groups, group_count));
+    throw AbiError(ZF_ERROR_USAGE,
+                   fmt::format("n_groups is {}, but the number of groups is {}", args.n_groups, group_count));
 }
 
 }  // namespace
@@ -40,7 +41,8 @@ Submissions::Submissions(const Arena& arena, const std::vector<zf_group>& groups
 
 void Submissions::check_group(std::size_t group) const {
   if (group < groups_.size()) return;
-  throw AbiError(ZF_ERROR_USAGE, fmt::format("group {}: there are {}", group, groups_.size()));
+  throw AbiError(ZF_ERROR_USAGE,
+                 fmt::format("there is no group {}: the number of groups is {}", group, groups_.size()));
 }
 
 void Submissions::set_group(std::size_t group, const zf_group* settings) {
@@ -83,7 +85,7 @@ void Submissions::choose_groups(const zf_submit_args& args) {
     Group& group = groups_[index];
     if (std::exchange(group.chosen_by, calls_) == calls_)
       throw AbiError(ZF_ERROR_USAGE, fmt::format("group {} is named twice", index));
-    // A step may follow a norm of its gradients: they are done in order.
+    // A step may be submitted after a norm of the same gradients, because work is done in order.
     const bool busy = group.last_of(WorkKind::step, args.buffer).ticket > completed ||
                       group.last_of(kind_of(args), args.buffer).ticket > completed;
     if (busy) {

@@ -1,5 +1,4 @@
-// What the trainer has handed to the worker: settings of the groups, entries of the ring, what each waits
-// for.
+// Submits work to the worker: keeps the settings of the groups, fills the ring, and knows what was submitted.
 #pragma once
 
 #include <array>
@@ -12,13 +11,13 @@
 
 namespace zf {
 
-/// A step of a group, for whoever wants to know how far it is.
+/// A submitted step of a group, to ask how far it is.
 struct SubmittedStep {
-  std::uint64_t ticket = 0;  ///< of the group alone; 0: it never was submitted
+  std::uint64_t ticket = 0;  ///< ticket of this group alone; 0: the group was never submitted
   std::uint64_t first_chunk = 0;
 };
 
-/// Not thread-safe. What is refused is thrown as AbiError, and nothing is submitted then.
+/// Not thread-safe. A submission that is refused throws AbiError, and then nothing is submitted.
 class Submissions {
  public:
   Submissions(const Arena& arena, const std::vector<zf_group>& groups);
@@ -29,12 +28,12 @@ class Submissions {
   const zf_group& settings(std::size_t group) const { return groups_[group].settings; }
   void set_group(std::size_t group, const zf_group* settings);
 
-  /// zf_submit, without the worker's life.
+  /// Implements zf_submit, without looking after the worker.
   std::uint64_t submit(const zf_submit_args& args);
   std::uint64_t submitted() const;
   bool all_done() const;
 
-  /// The group's last step among what had been submitted when `ticket` was given.
+  /// Returns the group's last step among those submitted up to `ticket`.
   SubmittedStep last_step(std::size_t group, std::uint64_t ticket) const;
 
  private:
@@ -45,7 +44,7 @@ class Submissions {
   struct Group {
     zf_group settings;
     std::uint64_t serial = 0;     ///< steps submitted so far
-    std::uint64_t chosen_by = 0;  ///< the last call of submit that named it
+    std::uint64_t chosen_by = 0;  ///< number of the last submit() call that named it
     std::array<std::array<Last, kGradBuffers>, kWorkKinds> last = {};
 
     Last& last_of(WorkKind kind, std::uint32_t buffer) {
@@ -53,18 +52,18 @@ class Submissions {
     }
   };
 
-  /// Fills chosen_ with the groups that a submission means; throws when one cannot be submitted now.
+  /// Fills chosen_ with the groups of a submission. Throws if one of them cannot be submitted now.
   void choose_groups(const zf_submit_args& args);
   void publish(std::uint32_t index, const zf_submit_args& args, std::uint64_t ticket);
 
   const Arena& arena_;
   std::vector<Group> groups_;
-  std::vector<std::uint32_t> chosen_;  ///< kept, so that submitting allocates nothing
-  std::uint64_t calls_ = 0;            ///< of submit
-  std::uint64_t chunks_ = 0;           ///< of all steps
+  std::vector<std::uint32_t> chosen_;  ///< a member, so that submitting allocates nothing
+  std::uint64_t calls_ = 0;            ///< number of calls of submit()
+  std::uint64_t chunks_ = 0;           ///< number of chunks of all submitted steps
 };
 
-/// How many elements from the group's start are done by this step: outputs too, and for good.
+/// Returns how many elements from the group's start this step has finished for good, including their outputs.
 std::uint64_t elements_done(const Arena& arena, std::size_t group, const SubmittedStep& step);
 
 }  // namespace zf

@@ -1,4 +1,5 @@
-// Structs of the C ABI that begin with their size, read across versions of the header.
+// Reads structs of the C ABI, which begin with their size, from programs built with another version of the
+// header.
 #pragma once
 
 #include <fmt/core.h>
@@ -13,9 +14,9 @@
 
 namespace zf {
 
-/// A copy of *given in our own version: what an older program does not have stays as in `defaults`.
-/// Throws AbiError(ZF_ERROR_ABI): smaller than the first version ever (the size was forgotten), or larger
-/// than ours with something in it that we do not know.
+/// Returns a copy of *given in our own version. Members that an older program does not have are taken from
+/// `defaults`. Throws AbiError(ZF_ERROR_ABI) if the struct is smaller than its first version (the size was
+/// forgotten), or if it is larger than ours and the additional bytes are not zero.
 template <class Struct>
 Struct read_versioned(const Struct* given, const Struct& defaults, std::size_t first_version_bytes,
                       std::string_view name) {
@@ -23,7 +24,7 @@ Struct read_versioned(const Struct* given, const Struct& defaults, std::size_t f
   std::memcpy(&size, given, sizeof size);
   if (size < first_version_bytes || size > 4096) {
     throw AbiError(ZF_ERROR_ABI, fmt::format("{}.struct_size is {}", name, size),
-                   fmt::format("set it, best by the INIT macro of {}", name));
+                   fmt::format("set it with the INIT macro of {}", name));
   }
   const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
   const std::size_t known = std::min<std::size_t>(size, sizeof(Struct));

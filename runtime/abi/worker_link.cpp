@@ -12,8 +12,8 @@
 namespace zf {
 namespace {
 
-/// How long a process takes to be gone after it said why, or was sent SIGKILL. Beyond it something is very
-/// wrong (uninterruptible sleep), and nobody should hang for it.
+/// How long a process may take to end after it reported an error, or after SIGKILL. A process that takes
+/// longer hangs in the kernel (uninterruptible sleep), and nobody should wait for it.
 constexpr Nanoseconds kGoneNs = 10 * kSecondNs;
 
 Child start_worker(const Arena& arena, const WorkerStart& how) {
@@ -36,7 +36,7 @@ std::string not_ready_text(const WorkerStart& start) {
 
 const char* hint_of(const ExitStatus& status) {
   return status.signal == SIGKILL
-             ? "if nobody meant to, it was the out-of-memory killer: look at dmesg and the job's memory limit"
+             ? "if nobody killed it on purpose, memory ran out: look at dmesg and the job's memory limit"
              : "";
 }
 
@@ -57,7 +57,7 @@ void WorkerLink::await_ready() {
   if (answer == Answer::happened && state_of(arena_) == WorkerState::ready) return;
   if (answer == Answer::timeout) {
     throw AbiError(ZF_TIMEOUT, fmt::format("{} {}", start_.program, not_ready_text(start_)),
-                   "a large arena takes its time: raise zf_options.start_timeout_ms");
+                   "a large arena takes longer: raise zf_options.start_timeout_ms");
   }
   if (answer == Answer::happened) throw AbiError(ZF_ERROR_WORKER, arena_.control().prefix.error.load());
   throw AbiError(ZF_ERROR_WORKER, last_exit_reason(),
@@ -108,7 +108,7 @@ bool WorkerLink::restart() {
   ControlBlock& control = arena_.control();
   control.prefix.error.store("");
   control.prefix.worker_state.store(WorkerState::starting, std::memory_order_seq_cst);
-  control.work.init();  // who slept on it is gone
+  control.work.init();  // the process that slept on it has ended
   process_.emplace(start_worker(arena_, start_));
   started_ns_ = now_ns();
   start_given_up_ = false;

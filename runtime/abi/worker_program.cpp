@@ -20,7 +20,7 @@ bool is_program(const std::filesystem::path& path) {
 std::filesystem::path folder_of_this_library() {
   Dl_info info = {};
   if (dladdr(reinterpret_cast<const void*>(&zf_version), &info) == 0 || info.dli_fname == nullptr) {
-    throw AbiError(ZF_ERROR_WORKER, "cannot tell where libzf_runtime.so lies",
+    throw AbiError(ZF_ERROR_WORKER, "cannot find the path of libzf_runtime.so",
                    "set ZF_OPTIMIZER to the path of zf-optimizer");
   }
   std::error_code error;
@@ -33,7 +33,7 @@ std::filesystem::path folder_of_this_library() {
 std::filesystem::path find_worker_program(const Environment& environment) {
   if (const auto named = environment.get("ZF_OPTIMIZER"); named && !named->empty()) {
     if (is_program(*named)) return *named;
-    throw AbiError(ZF_ERROR_WORKER, fmt::format("ZF_OPTIMIZER={}: no program there", *named),
+    throw AbiError(ZF_ERROR_WORKER, fmt::format("ZF_OPTIMIZER={} is not an executable file", *named),
                    "set it to the path of zf-optimizer, or unset it");
   }
   const std::filesystem::path folder = folder_of_this_library();
@@ -43,7 +43,7 @@ std::filesystem::path find_worker_program(const Environment& environment) {
     if (is_program(path)) return path;
     tried += (tried.empty() ? "" : ", ") + path.string();
   }
-  throw AbiError(ZF_ERROR_WORKER, fmt::format("no zf-optimizer beside the library; tried {}", tried),
+  throw AbiError(ZF_ERROR_WORKER, fmt::format("cannot find zf-optimizer; tried {}", tried),
                  "install it there, or set ZF_OPTIMIZER to its path");
 }
 

@@ -1,4 +1,4 @@
-// Where zf-optimizer is.
+// Finds the program zf-optimizer.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,9 @@
 
 namespace zf {
 
-/// ZF_OPTIMIZER if set, else beside this library: in its folder, in ../bin (build tree, /usr/local) or in
-/// ../../bin (Debian: /usr/lib/x86_64-linux-gnu). Throws AbiError(ZF_ERROR_WORKER) that names what was tried.
+/// Returns ZF_OPTIMIZER if set, else the program near this library: in its folder, in ../bin (build tree,
+/// /usr/local) or in ../../bin (Debian, where the library lies in /usr/lib/x86_64-linux-gnu). Throws
+/// AbiError(ZF_ERROR_WORKER) that names the paths that were tried.
 std::filesystem::path find_worker_program(const Environment& environment);
 
 }  // namespace zf

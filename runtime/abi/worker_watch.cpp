@@ -18,8 +18,8 @@
 namespace zf {
 namespace {
 
-/// A poll ends after that long even if nothing happens: a program that closes descriptors which it did not
-/// open may have closed ours, and then nothing would ever wake it.
+/// The longest time of one poll. A program that closes descriptors which it did not open may have closed
+/// ours, and then nothing else would end the poll.
 constexpr Nanoseconds kLongestPollNs = kSecondNs;
 
 }  // namespace
@@ -33,7 +33,8 @@ WorkerWatch::WorkerWatch(WorkerLink& worker, std::function<bool()> on_death)
   try {
     thread_ = std::thread([this] { watch(); });
   } catch (const std::system_error& error) {
-    throw AbiError(ZF_ERROR_SYSTEM, fmt::format("the thread that watches the optimizer: {}", error.what()),
+    throw AbiError(ZF_ERROR_SYSTEM,
+                   fmt::format("cannot start the thread that watches the optimizer: {}", error.what()),
                    "look at ulimit -u and the cgroup's pids.max");
   }
 }
@@ -44,7 +45,7 @@ void WorkerWatch::stop() {
   const std::lock_guard lock(mutex_);
   if (!thread_.joinable()) return;
   stopping_.store(true, std::memory_order_seq_cst);
-  eventfd_write(stop_.get(), 1);  // where it fails the slice ends all the same
+  eventfd_write(stop_.get(), 1);  // if this fails, the present poll still ends after kLongestPollNs
   thread_.join();
 }
 
@@ -53,7 +54,7 @@ short WorkerWatch::wait_for(int worker, Nanoseconds time) {
                    pollfd{.fd = worker, .events = POLLIN, .revents = 0}};
   const int ready = poll(files.data(), files.size(), static_cast<int>(time / kMillisecondNs));
   if (ready < 0 && errno != EINTR) throw_errno(errno, "poll on the optimizer's pidfd");
-  // It says something, and nobody has asked us to stop: it is closed, or another file by now.
+  // stop_ is readable, but nobody has asked us to stop: somebody closed it, or it is another file now.
   if (files[0].revents != 0 && !stopping_.load(std::memory_order_seq_cst)) stop_lost_ = true;
   return files[1].revents;
 }
@@ -73,9 +74,9 @@ WorkerWatch::Event WorkerWatch::next_event() {
 void WorkerWatch::retry_later() {
   try {
     wait_for(-1, kLongestPollNs);
-    pidfd_ = worker_.pidfd();  // ours may be the one that was lost
+    pidfd_ = worker_.pidfd();  // ours may be the descriptor that was lost
   } catch (const std::exception&) {
-    // Then the next poll says so again.
+    // The next poll then fails again.
   }
 }
 
@@ -95,7 +96,8 @@ void WorkerWatch::watch() noexcept {
           break;
       }
     } catch (const std::exception&) {
-      // Descriptors or processes are short, perhaps not for long. Whoever waits meets the same, and is told.
+      // There are too few descriptors or processes, perhaps not for long. The next wait gets the same error
+      // and reports it.
       retry_later();
     }
   }

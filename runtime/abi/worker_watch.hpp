@@ -1,4 +1,4 @@
-// Notices the worker's death at once, also while nobody waits for anything.
+// Notices the worker's death at once, also while nobody waits for work.
 #pragma once
 
 #include <atomic>
@@ -11,27 +11,28 @@
 
 namespace zf {
 
-/// A thread of the trainer, with its CPU mask and all signals blocked, that sleeps on the worker's pidfd.
+/// A thread of the trainer that sleeps on the worker's pidfd. It has the CPU mask of the trainer and blocks
+/// all signals.
 class WorkerWatch {
  public:
-  /// `on_death` is called on that thread whenever a worker has ended; false ends the watch. What it throws is
-  /// left for the next wait to say, and tried again after a second. A worker that is not ready in time after
-  /// its start is killed, which is a death like any other.
-  /// Throws AbiError(ZF_ERROR_SYSTEM) when the thread cannot be had, Error(runtime_error) for its
-  /// descriptors.
+  /// Calls `on_death` on that thread whenever a worker has ended; if it returns false the watch ends. If it
+  /// throws, it is called again after a second, and the next wait reports the same error. A worker that is
+  /// not ready in time after its start is killed, which counts as a death. Throws AbiError(ZF_ERROR_SYSTEM)
+  /// if the thread cannot be started, and Error(runtime_error) if its descriptors cannot be opened.
   WorkerWatch(WorkerLink& worker, std::function<bool()> on_death);
-  /// Stops.
+  /// Stops the watch.
   ~WorkerWatch();
   WorkerWatch(const WorkerWatch&) = delete;
   WorkerWatch& operator=(const WorkerWatch&) = delete;
 
-  /// Returns when on_death() will not be called any more. Thread-safe; the second call does nothing.
+  /// Ends the thread: on_death() is not called any more after this returns. Thread-safe; the second call does
+  /// nothing.
   void stop();
 
  private:
   enum class Event { stopped, death, late };
   Event next_event();
-  /// What poll found of `worker` (-1: none), after `time` at the latest.
+  /// Polls the descriptor `worker` (-1: none) for at most `time`, and returns its events.
   short wait_for(int worker, Nanoseconds time);
   void retry_later();
   void watch() noexcept;
@@ -39,11 +40,12 @@ class WorkerWatch {
   WorkerLink& worker_;
   const std::function<bool()> on_death_;
   std::atomic<bool> stopping_{false};
-  const FileDescriptor stop_;  ///< eventfd: wakes the thread to see that
-  bool stop_lost_ = false;     ///< that was lost: only the end of a slice is left
-  /// A copy: another thread may replace the worker, and with it its descriptor, in the middle of a poll.
+  const FileDescriptor stop_;  ///< an eventfd that wakes the thread to check stopping_
+  bool stop_lost_ =
+      false;  ///< somebody else closed stop_: stopping_ is then checked only after each poll of at most 1 s
+  /// A copy, because another thread may replace the worker, and with it its descriptor, during a poll.
   FileDescriptor pidfd_;
-  std::mutex mutex_;  ///< of thread_
+  std::mutex mutex_;  ///< protects thread_
   std::thread thread_;
 };
 

@@ -1,4 +1,5 @@
-// The C face: arguments checked for null, structs read across versions, exceptions ended.
+// The C functions: they check arguments for NULL, read structs of other versions, and turn exceptions into
+// statuses.
 #include "zf_runtime.h"
 
 #include <fmt/core.h>
@@ -16,7 +17,7 @@
 #include "status.hpp"
 #include "versioned.hpp"
 
-// A release never changes what is here; it adds at the end.
+// A release never changes these layouts. It only adds members at the end.
 static_assert(sizeof(zf_options) == 64 && offsetof(zf_options, max_restarts) == 40 &&
               offsetof(zf_options, plan_path) == 8 && offsetof(zf_options, start_timeout_ms) == 24);
 static_assert(sizeof(zf_group) == 56);
@@ -38,7 +39,7 @@ static_assert(static_cast<int>(zf::ElementType::none) == ZF_NONE &&
 
 namespace {
 
-/// What the opaque handle is.
+/// Returns the object behind the opaque handle.
 zf::Runtime& runtime_of(zf_runtime* handle) {
   if (handle == nullptr) throw zf::AbiError(ZF_ERROR_USAGE, "the handle is NULL");
   auto& runtime = *reinterpret_cast<zf::Runtime*>(handle);
@@ -60,7 +61,7 @@ zf_options read_options(const zf_options* given) {
     throw zf::AbiError(ZF_ERROR_ABI,
                        fmt::format("the program was built for ABI version {}, this library ({}) has {}",
                                    options.abi_version, zf::version(), ZF_ABI_VERSION),
-                       "install the library that it was built for, or build it again");
+                       "install the library that it was built for, or rebuild the program");
   }
   return options;
 }
@@ -109,7 +110,7 @@ zf_status zf_open(const zf_options* options, const zf_group* groups, size_t n_gr
   return zf::guarded([&] {
     required(out, "out");
     const std::vector<zf_group> ours = zf::read_groups(groups, n_groups);
-    auto runtime = std::make_unique<zf::Runtime>(zf::opening_of(read_options(options), ours), ours);
+    auto runtime = std::make_unique<zf::Runtime>(zf::prepare_opening(read_options(options), ours), ours);
     *out = reinterpret_cast<zf_runtime*>(runtime.release());
   });
 }
@@ -152,12 +153,12 @@ zf_status zf_wait(zf_runtime* handle, uint64_t ticket, int64_t timeout_ms) {
 
 zf_status zf_progress(zf_runtime* handle, uint64_t ticket, size_t group, uint64_t at_least,
                       int64_t timeout_ms, uint64_t* elements) {
-  bool are_enough = false;
+  bool is_enough = false;
   const zf_status status = zf::guarded([&] {
-    are_enough =
+    is_enough =
         runtime_of(handle).progress(ticket, group, at_least, timeout_ms, required(elements, "elements"));
   });
-  return status == ZF_OK && !are_enough ? ZF_TIMEOUT : status;
+  return status == ZF_OK && !is_enough ? ZF_TIMEOUT : status;
 }
 
 zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum_of_squares,
@@ -189,7 +190,7 @@ zf_status zf_get_stats(zf_runtime* handle, zf_stats* stats) {
     const zf_stats filled = runtime_of(handle).stats();
     const std::uint32_t size = required(stats, "stats")->struct_size;
     if (size < sizeof(std::uint32_t)) {
-      throw zf::AbiError(ZF_ERROR_ABI, "zf_stats.struct_size is 0", "set it, best by ZF_STATS_INIT");
+      throw zf::AbiError(ZF_ERROR_ABI, "zf_stats.struct_size is 0", "set it with ZF_STATS_INIT");
     }
     const std::size_t known = std::min<std::size_t>(size, sizeof filled);
     std::memcpy(stats, &filled, known);

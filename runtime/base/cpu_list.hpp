@@ -1,4 +1,4 @@
-// The list notation of this field: "0,4-11,21-26". What the kernel, taskset, numactl and Slurm write.
+// Reads and writes lists like "0,4-11,21-26", as the kernel, taskset, numactl and Slurm write them.
 #pragma once
 
 #include <string>
@@ -8,18 +8,19 @@
 
 namespace zf {
 
-/// The highest OS index that a list may name; far above any machine, so that a typo is not 2^31 PUs.
+/// The highest OS index that a list may name. It is far above any machine, and keeps a typo from becoming
+/// 2^31 PUs.
 inline constexpr int kMaxOsIndex = 65535;
 
-/// Reads "0,4-11", with blanks around any part, strides "0-15:2" (taskset) and groups "0-15:2/4" (the first
-/// 2 of every 4, the kernel). An empty or blank text is the empty set.
-/// Throws Error(usage) that names `what` (the flag, field or file the text came from), the text, and the
-/// first part of it that is wrong: "4-2", "a", "1,,2".
+/// Reads "0,4-11". Blanks may surround any part. Also reads strides, "0-15:2" (taskset), and groups,
+/// "0-15:2/4" (the first 2 of every 4, as the kernel writes them). An empty or blank text is the empty set.
+/// Throws Error(usage) that names `what` (the flag, field or file that the text came from), the text, and its
+/// first wrong part: "4-2", "a", "1,,2".
 CpuSet parse_cpu_list(std::string_view text, std::string_view what);
 NodeSet parse_node_list(std::string_view text, std::string_view what);
 
-/// Canonical form: ascending, disjoint, ranges of two and more as "a-b", no blanks. Empty set: "".
-/// parse(print(x)) == x.
+/// Returns the canonical text: ascending, disjoint, ranges of two or more as "a-b", no blanks, "" for the
+/// empty set. Parsing it gives the same set again.
 std::string print(const CpuSet& cpus);
 std::string print(const NodeSet& nodes);
 

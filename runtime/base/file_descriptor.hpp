@@ -1,4 +1,4 @@
-// A file descriptor that closes itself.
+// Closes a file descriptor when its owner goes.
 #pragma once
 
 #include <unistd.h>
@@ -22,7 +22,7 @@ class FileDescriptor {
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
-  /// Gives the descriptor away; the caller closes it.
+  /// Gives up the descriptor. The caller closes it.
   int release() { return std::exchange(fd_, -1); }
 
  private:

@@ -39,7 +39,7 @@ class IdSet {
   std::size_t size() const { return ids_.size(); }
   auto begin() const { return ids_.begin(); }
   auto end() const { return ids_.end(); }
-  /// The lowest and the highest member. Precondition: not empty.
+  /// Return the lowest and the highest member. Precondition: not empty.
   Id first() const { return ids_.front(); }
   Id last() const { return ids_.back(); }
 

@@ -7,7 +7,7 @@ namespace {
 
 unsigned char byte(char c) { return static_cast<unsigned char>(c); }
 
-/// U+0000 to U+001F and U+007F.
+/// True for U+0000 to U+001F and U+007F.
 bool is_control(char c) { return byte(c) < 0x20 || c == 0x7f; }
 
 }  // namespace
@@ -15,7 +15,7 @@ bool is_control(char c) { return byte(c) < 0x20 || c == 0x7f; }
 std::string strip_control_chars(std::string text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (is_control(text[i]) && text[i] != '\n') text[i] = ' ';
-    // U+0080 to U+009F, in UTF-8: to a terminal U+009B is what ESC and a bracket are.
+    // U+0080 to U+009F in UTF-8 are control characters too: a terminal takes U+009B for ESC and a bracket.
     if (i > 0 && byte(text[i - 1]) == 0xc2 && byte(text[i]) >= 0x80 && byte(text[i]) <= 0x9f) {
       text[i - 1] = text[i] = ' ';
     }

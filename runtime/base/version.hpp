@@ -4,7 +4,7 @@
 
 namespace zf {
 
-/// The version of the whole project, "major.minor.patch".
+/// Returns the version of the whole project, "major.minor.patch".
 std::string_view version();
 
 }  // namespace zf

@@ -1,4 +1,4 @@
-// Adam and AdamW as numbers: settings, the bias-correction state, and the scalars of one step.
+// Computes the bias correction and the scalars of one step of Adam or AdamW.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace zf {
 
-/// What the kernel multiplies with. Formulas: docs/kernel.md.
+/// The factors that the kernel uses. Formulas: docs/kernel.md.
 struct AdamScalars {
   float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;
@@ -18,11 +18,11 @@ struct AdamScalars {
   float grad_scale;
 };
 
-/// The progress after `step`: powers multiplied on consecutive steps with unchanged betas, float(pow(β,
-/// step)) on a jump. Pure. Precondition: step >= 1.
+/// Returns the progress after `step`. On the next step with unchanged betas the powers are multiplied; on a
+/// jump they are float(pow(β, step)). Pure. Precondition: step >= 1.
 AdamProgress advanced(const AdamProgress& progress, const AdamSettings& settings, std::uint64_t step);
 
-/// The scalars of the step that `progress` has just been advanced to. Pure.
+/// Returns the scalars of the step that `progress` has just been advanced to. Pure.
 AdamScalars scalars_of(const AdamSettings& settings, const AdamProgress& progress);
 
 }  // namespace zf

@@ -1,9 +1,9 @@
-// The one sequence of operations: Adam over any Lane. Included by kernel_<isa>.cpp only.
+// Adam for any Lane: the one sequence of operations. Only kernel_<isa>.cpp includes it.
 //
-// Everything is in an anonymous namespace on purpose. These files are compiled for one instruction set each;
-// an inline function with external linkage would exist once per file, the linker would keep any one of them,
-// and a machine without AVX-512 could end up running the AVX-512 copy. For the same reason these files call
-// nothing but intrinsics and C functions (tests/unit/engine/no_shared_code.sh looks at the object files).
+// Everything is in an anonymous namespace on purpose. Each of these files is compiled for one instruction
+// set. An inline function with external linkage would exist once per file, the linker would keep any one
+// copy, and a machine without AVX-512 could run the AVX-512 copy. For the same reason these files call only
+// intrinsics and C functions (tests/unit/engine/no_shared_code.sh checks the object files).
 //
 // A Lane has: width; F (width floats); set(x); load, store (any address); stream (64-byte aligned slices,
 // past the caches); load_grad<type>(base, i); stream_copy<type>(base, i, value); mul, fma(a, b, c) = a·b + c
@@ -30,8 +30,9 @@ enum class Decay { none, l2, decoupled };
 constexpr size_t size_of(ElementType type) { return type == ElementType::f32 ? 4 : 2; }
 
 #if defined(__x86_64__)
-/// Round to nearest and keep denormals, whatever the caller has set: a training process often flushes them
-/// (torch.set_flush_denormal, a library linked with -ffast-math), and a result must not depend on it.
+/// Rounds to nearest and keeps denormals while it lives, whatever the caller has set. A training process
+/// often flushes denormals (torch.set_flush_denormal, a library linked with -ffast-math), and a result must
+/// not depend on that.
 class StandardFloats {
  public:
   StandardFloats() : saved_(_mm_getcsr()) { set(0x1f80); }
@@ -41,14 +42,14 @@ class StandardFloats {
 
  private:
   static void set(unsigned mode) {
-    asm volatile("" ::: "memory");  // no load or store, and so no step, moves across
+    asm volatile("" ::: "memory");  // no load or store moves across, and so no part of a step
     _mm_setcsr(mode);
     asm volatile("" ::: "memory");
   }
   unsigned saved_;
 };
 #elif defined(__aarch64__)
-/// The same, in FPCR.
+/// Does the same in FPCR.
 class StandardFloats {
  public:
   StandardFloats() {
@@ -69,20 +70,22 @@ struct StandardFloats {
 };
 #endif
 
-inline constexpr size_t kLineFloats = 16;  // of a cache line
+inline constexpr size_t kLineFloats = 16;  // floats in a cache line
 
-/// The compiler moves no load or store across. What the CPU does with the order: docs/recovery.md.
+/// Keeps the compiler from moving loads and stores across. What the CPU does with their order:
+/// docs/recovery.md.
 inline void keep_order() { asm volatile("" ::: "memory"); }
 
-/// Where a thread's undo goes: the log, its present run, and the element that the loop's 0 is, counted from
-/// the run's begin.
+/// Where a thread records its undo: the log, the present run, and the number of the loop's first element,
+/// counted from the start of the run.
 struct UndoPlace {
   UndoLog* log;
   UndoRun* run;
   size_t first;
 };
 
-/// Asks for the line of each array that holds element `i`, which may lie beyond the end: nothing faults.
+/// Prefetches the line of each array that holds element `i`. The element may lie beyond the end: a prefetch
+/// never faults.
 template <ElementType kGrad>
 inline void prefetch_lines(size_t i, const float* p, const void* g, const float* m, const float* v) {
   __builtin_prefetch(p + i);
@@ -93,17 +96,18 @@ inline void prefetch_lines(size_t i, const float* p, const void* g, const float*
 
 /// Steps [0, n) of `arrays`, where n is a multiple of the lane's width.
 ///
-/// As plain as it can be: on an AMD EPYC (Zen 4, AVX-512, 128M parameters, 55 GB/s on one thread, medians of
-/// interleaved ratios) unrolling by 2 and 4 was a tie; software prefetch was a tie at 256 B ahead and lost 5
-/// % at 512 B, 12 % at 2 KiB and 20 % at 8 KiB; joining two narrowed halves into one 64-byte store was a tie.
-/// On an Intel Xeon (model 207, AVX-512, 20 GB/s on one thread) software prefetch won 6 to 11 %, anywhere
-/// from 512 B to 3 KiB ahead, and unrolling added nothing to it: preferred_prefetch_distance(),
-/// docs/benchmarks.md. All loads come before all stores: element i of the arrays may differ in high address
-/// bits only, and a load then looks as if it depended on the store before it.
+/// The loop is plain because nothing else was faster. On an AMD EPYC (Zen 4, AVX-512, 128M parameters, 55
+/// GB/s on one thread, medians of interleaved ratios): unrolling by 2 and 4 was a tie; software prefetch was
+/// a tie at 256 B ahead and lost 5 % at 512 B, 12 % at 2 KiB and 20 % at 8 KiB; joining two narrowed halves
+/// into one 64-byte store was a tie. On an Intel Xeon (model 207, AVX-512, 20 GB/s on one thread) software
+/// prefetch won 6 to 11 % at every distance from 512 B to 3 KiB, and unrolling added nothing to it
+/// (preferred_prefetch_distance(), docs/benchmarks.md).
+/// All loads come before all stores. Elements i of the arrays may differ only in high address bits, and a
+/// load after a store would then seem to depend on it.
 template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay kDecay, bool kUndo>
 void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, const UndoPlace& undo) {
   using F = typename Lane::F;
-  // Local copies: the compiler must assume that a vector store may change what a reference points to.
+  // Local copies, because the compiler must assume that a vector store may change what a reference points to.
   float* const p_base = arrays.p;
   const void* const g_base = arrays.g;
   float* const m_base = arrays.m;
@@ -133,8 +137,8 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, co
     F p = Lane::load(p_base + i);
     F m = Lane::load(m_base + i);
     F v = Lane::load(v_base + i);
-    // With two different NaNs in one operation, which of them comes out depends on the operands' order in
-    // the instruction, and that is the compiler's choice. With one kind of NaN there is nothing to choose.
+    // If one operation has two different NaNs, the result depends on the order of the operands in the
+    // instruction, which the compiler chooses. With only one kind of NaN the order does not matter.
     g = Lane::nan_made_canonical(g);
     if constexpr (kUndo) {
       const size_t place = (first + i) & Lane::width;
@@ -152,7 +156,7 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, co
     p = Lane::fma(update, step_size, p);
 
     if constexpr (kUndo) {
-      keep_order();  // the old values are there, and the vector before is whole
+      keep_order();  // the old values are stored, and the vector before is complete
       __atomic_store_n(mark, first_mark + i, __ATOMIC_RELAXED);
       keep_order();
     }
@@ -164,7 +168,7 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, co
   }
 }
 
-/// One step over a slice: whole vectors, then the rest as one vector on a padded copy.
+/// Steps a slice once: whole vectors first, then the rest as one vector on a padded copy.
 template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay kDecay, bool kUndo>
 void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
   if (arrays.n == 0) return;  // an empty slice may begin anywhere
@@ -219,12 +223,14 @@ void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
     keep_order();
     __atomic_store_n(&undo.run->mark, undo.run->begin + arrays.n, __ATOMIC_RELAXED);
   }
-  // Non-temporal stores are not ordered with the ordinary store by which the caller then says "done".
+  // Non-temporal stores are not ordered with the ordinary store by which the caller then reports the slice as
+  // done. The fence orders them.
   if constexpr (kStale || kCopy != ElementType::none) Lane::fence();
 }
 
-/// p += g, m += g, v += g. Loads before stores as in the step; non-temporal stores took 1.6 times as long,
-/// and unrolling and prefetch were ties or lost, on the same EPYC; on the same Xeon prefetch won 4 to 7 %.
+/// Computes p += g, m += g, v += g, with loads before stores as in the step. On the same EPYC non-temporal
+/// stores took 1.6 times as long, and unrolling and prefetch tied or lost. On the same Xeon prefetch won 4 to
+/// 7 %.
 template <class Lane, bool kStale>
 void roofline_loop(const AdamArrays& arrays) {
   using F = typename Lane::F;
@@ -263,7 +269,7 @@ void roofline_loop(const AdamArrays& arrays) {
   roofline_loop<Lane, true>(arrays);
 }
 
-// From the variant's values to the instance: one argument becomes a constant at each stage.
+// Turn the values of a variant into the template instance: each stage makes one of them a constant.
 
 template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay kDecay>
 AdamKernel kernel_by_undo(const KernelVariant& variant) {

@@ -1,8 +1,8 @@
-// bf16 and fp16 in software, by integer arithmetic: what the vector lanes must equal bit for bit.
+// Converts bf16 and fp16 in software, by integer arithmetic. The vector lanes must give the same bits.
 //
-// Narrowing rounds to nearest, ties to even, keeps denormals, overflows to infinity, and keeps a NaN a NaN:
-// its sign and the upper bits of its payload stay, and it becomes a quiet one. This is what the F16C
-// instructions do, and the integer steps of the vector lanes for bf16.
+// Narrowing rounds to nearest (ties to even), keeps denormals, and overflows to infinity. A NaN stays a NaN:
+// it keeps its sign and the upper bits of its payload, and becomes quiet. The F16C instructions do the same,
+// and so do the integer steps of the vector lanes for bf16.
 #pragma once
 
 #include <bit>

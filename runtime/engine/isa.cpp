@@ -26,8 +26,8 @@ bool has_neon() {
 }
 
 #if defined(__x86_64__)
-/// F16C by cpuid: clang's __builtin_cpu_supports does not know the name before version 18. The operating
-/// system's part (AVX state) is covered by the builtin's answer to "avx2".
+/// Asks cpuid for F16C, because clang's __builtin_cpu_supports does not know that name before version 18.
+/// Whether the operating system saves the AVX state is covered by the builtin's answer to "avx2".
 bool ask_f16c() {
   unsigned eax = 0;
   unsigned ebx = 0;
@@ -36,8 +36,8 @@ bool ask_f16c() {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-/// Asked once, as the builtin's answers are: cpuid leaves a virtual machine (7 us on 2 vCPUs of an AMD EPYC),
-/// and each group's step asserts that its kernel is supported.
+/// Asks once, as the builtin does: cpuid exits a virtual machine (7 us on 2 vCPUs of an AMD EPYC), and every
+/// group's step asserts that its kernel is supported.
 bool has_f16c() {
   static const bool answer = ask_f16c();
   return answer;
@@ -97,12 +97,12 @@ Isa chosen_isa() {
   if (const char* wish = std::getenv("ZF_ISA"); wish != nullptr && *wish != '\0') {
     const auto isa = isa_named(wish);
     if (!isa) {
-      throw Error(Exit::usage, fmt::format("ZF_ISA=\"{}\" names no instruction set", wish),
+      throw Error(Exit::usage, fmt::format("ZF_ISA=\"{}\" is not an instruction set", wish),
                   "use scalar, neon, avx2 or avx512, or unset it");
     }
     if (!is_supported(*isa)) {
-      throw Error(Exit::usage, fmt::format("ZF_ISA={}: this CPU does not have it", wish),
-                  "unset it to take the widest that there is");
+      throw Error(Exit::usage, fmt::format("ZF_ISA={}: this CPU does not have these instructions", wish),
+                  "unset it to use the widest that this CPU has");
     }
     return *isa;
   }

@@ -1,4 +1,5 @@
-// Which vector instructions the kernels use: chosen once at run time, overridable, never a change of result.
+// Chooses the vector instructions of the kernels, once at run time. ZF_ISA overrides the choice. Results
+// never depend on it.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +10,15 @@ namespace zf {
 
 enum class Isa { scalar, neon, avx2, avx512 };
 
+/// Returns the name that ZF_ISA uses, and the instruction set of such a name.
 std::string_view name_of(Isa isa);
 std::optional<Isa> isa_named(std::string_view name);
 
-/// True when this CPU and its kernel can run it.
+/// True if this CPU and its operating system can run it.
 bool is_supported(Isa isa);
 
-/// ZF_ISA=scalar|neon|avx2|avx512 if set, else the widest supported one. Throws Error(usage) when ZF_ISA
-/// names none or one that this CPU lacks.
+/// Returns ZF_ISA (scalar, neon, avx2 or avx512) if set, else the widest supported instruction set. Throws
+/// Error(usage) if ZF_ISA is not one of these, or if this CPU lacks it.
 Isa chosen_isa();
 
 /// Returns how many elements ahead the streaming loops should prefetch on this CPU; 0 leaves prefetching to

@@ -1,4 +1,4 @@
-// The table: from instruction set and variant to the kernel.
+// Selects the kernel for an instruction set and a variant.
 #include "engine/kernel.hpp"
 
 #include <cassert>

@@ -1,4 +1,4 @@
-// The fused multi-tensor Adam kernel: one pass over memory, one sequence of operations for every ISA.
+// The fused Adam kernel: one pass over memory, and one sequence of operations for every ISA.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,18 @@
 
 namespace zf {
 
-/// The arrays of one slice, `n` elements each, in elements of their own type. p, m, v (and stale, copy where
-/// used) begin on a 64-byte boundary, unless n is 0; none overlap.
+/// The arrays of one slice, of `n` elements each. p, m and v (and stale and copy if used) begin on a 64-byte
+/// boundary, unless n is 0. No two overlap.
 struct AdamArrays {
   float* p = nullptr;       ///< master parameters
-  const void* g = nullptr;  ///< gradients, of the variant's ElementType
+  const void* g = nullptr;  ///< gradients, of the type KernelVariant::grad
   float* m = nullptr;       ///< first moments
   float* v = nullptr;       ///< second moments
   float* stale = nullptr;   ///< out: fp32 snapshot of the new p, or null
   void* copy = nullptr;     ///< out: the new p as bf16 or fp16, or null
-  UndoLog* undo = nullptr;  ///< with the variant's undo: of this thread, after begin_run()
+  UndoLog* undo = nullptr;  ///< if the variant has undo: the log of this thread, after begin_run()
   std::size_t n = 0;
-  std::size_t prefetch_distance =
-      0;  ///< elements to ask memory for ahead of the loop (preferred_prefetch_distance()); 0: none
+  std::size_t prefetch_distance = 0;  ///< elements (preferred_prefetch_distance()); 0: no prefetch
 };
 
 struct KernelVariant {
@@ -30,26 +29,27 @@ struct KernelVariant {
   bool stale = false;
   AdamMode mode = AdamMode::adamw;
   bool decay = false;  ///< weight_decay != 0
-  bool undo = false;   ///< can be finished after a kill at any instruction: engine/undo.hpp
+  bool undo = false;   ///< the step can be finished after a kill at any instruction (engine/undo.hpp)
 };
 
-/// One step over a slice. No allocation, lock or system call. The result does not depend on the ISA nor on
-/// how elements are cut into slices, bit for bit.
+/// Steps a slice once. Makes no allocation, lock or system call. The result is the same, bit for bit, on
+/// every ISA and for every way to cut the elements into slices.
 using AdamKernel = void (*)(const AdamScalars& scalars, const AdamArrays& arrays);
 
-/// The kernel of a variant. Precondition: is_supported(isa).
+/// Returns the kernel of a variant. Precondition: is_supported(isa), and the types are those of GroupShape.
 AdamKernel adam_kernel(Isa isa, const KernelVariant& variant);
 
-/// Writes stale and copy of a slice from its p, with the bits that the step gives them. Neither: does
-/// nothing.
+/// Writes stale and copy of a slice from its p, with the same bits as the step. Does nothing if there are
+/// neither.
 using OutputKernel = void (*)(const AdamArrays& arrays);
 
-/// Of a variant's outputs; what else it says does not matter. Precondition: is_supported(isa).
+/// Returns the kernel for the outputs of a variant. Its other members do not matter. Precondition:
+/// is_supported(isa).
 OutputKernel output_kernel(Isa isa, const KernelVariant& variant);
 
-/// The roofline loop: the same 4 reads (p, g, m, v) and 3 writes (p, m, v) with one addition each, so that
-/// nothing but memory can be in the way; with `stale`, p is streamed there as well. Leaves finite,
-/// non-denormal values when g is finite and positive.
+/// Runs the roofline loop: the same 4 reads (p, g, m, v) and 3 writes (p, m, v) as a step, with one addition
+/// each, so that only memory limits its speed. If `stale` is set, p is streamed there as well. Leaves finite,
+/// non-denormal values if g is finite and positive.
 void roofline_pass(Isa isa, const AdamArrays& arrays);
 
 }  // namespace zf

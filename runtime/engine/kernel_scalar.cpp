@@ -1,5 +1,4 @@
-// The reference lane: one float at a time, with the fused multiply-add of the C library where the CPU has
-// none.
+// The reference lane: one float at a time. The C library supplies the fused multiply-add on CPUs without it.
 #include <math.h>
 
 #include "engine/adam_loop.hpp"

@@ -1,4 +1,5 @@
-// What each kernel_<isa>.cpp hands to the table in kernel.cpp. Private to the engine.
+// The functions of each kernel_<isa>.cpp that kernel.cpp and gradient_norm.cpp select from. Private to the
+// engine.
 #pragma once
 
 #include "engine/gradient_norm.hpp"

@@ -1,7 +1,8 @@
-// The sum of squares over any Lane. Included by kernel_<isa>.cpp only, under the rules of adam_loop.hpp.
+// Computes sums of squares for any Lane. Only kernel_<isa>.cpp includes it, under the rules of adam_loop.hpp.
 //
-// A Lane has beside what adam_loop.hpp says: D (double_width doubles), zero(), store_double, and
-// add_squares(sums, g): sums[k] += the squares of g's floats [k·double_width, (k+1)·double_width).
+// Beside the members that adam_loop.hpp lists, a Lane has: D (double_width doubles), zero(), store_double,
+// and add_squares(sums, g), which adds the squares of g's floats [k·double_width, (k+1)·double_width) to
+// sums[k].
 #pragma once
 
 #include "engine/adam_loop.hpp"

@@ -1,4 +1,4 @@
-// The outputs of a step once more, from the new p. Included by kernel_<isa>.cpp only, like adam_loop.hpp.
+// Writes the outputs of a step again, from the new p. Only kernel_<isa>.cpp includes it, like adam_loop.hpp.
 #pragma once
 
 #include <stddef.h>

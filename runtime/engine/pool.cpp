@@ -17,17 +17,17 @@
 
 namespace zf {
 struct Pool::State {
-  // Gates are aligned to line pairs: epoch_ is spun on by all while members write running_.
-  WaitableCounter epoch;  ///< raised once for each run, and once to stop
+  // Counters are aligned to line pairs: all members spin on `epoch` while others write `running`.
+  WaitableCounter epoch;  ///< raised once for each run, and once to stop the threads
   WaitableCounter
-      running;  ///< members (without member 0) that have not finished the present run, or their start
+      running;  ///< members other than 0 that have not finished the present run, or have not started
 
-  // Written by member 0 before epoch is raised, read by the others after they saw it raised.
+  // Written by member 0 before it raises `epoch`, and read by the others after they have seen that.
   alignas(kLinePair) Erased work = nullptr;
   void* context = nullptr;
   bool stopping = false;
 
-  std::vector<std::exception_ptr> failures;  ///< of the start, one per member
+  std::vector<std::exception_ptr> failures;  ///< exceptions of the start, one per member
   std::vector<std::thread> threads;          ///< members 1..n-1
   CpuSet old_mask;                           ///< of member 0
 
@@ -44,7 +44,8 @@ struct Pool::State {
     try {
       if (!old_mask.empty()) bind_this_thread(old_mask);
     } catch (const std::exception&) {
-      // The allocation shrank meanwhile; the kernel has then already moved this thread into what is left.
+      // The allocation shrank meanwhile. The kernel has then already moved this thread to the CPUs that are
+      // left.
     }
   }
 
@@ -61,7 +62,8 @@ struct Pool::State {
           threads.emplace_back([this, member, pu = pus[member]] { thread_main(member, pu); });
         } catch (const std::system_error& error) {
           throw Error(Exit::runtime_error,
-                      fmt::format("thread {} of {} for the pool: {}", member, pus.size() - 1, error.what()),
+                      fmt::format("cannot start thread {} of {} for the pool: {}", member, pus.size() - 1,
+                                  error.what()),
                       "look at ulimit -u and the cgroup's pids.max");
         }
       }
@@ -92,7 +94,7 @@ struct Pool::State {
 Pool::Pool(const std::vector<Pu>& pus) : state_(std::make_unique<State>()) {
   assert(!pus.empty());
   assert(CpuSet(pus).size() == pus.size());
-  state_->start(pus);  // when it throws, ~State ends the threads made so far and restores the mask
+  state_->start(pus);  // if it throws, ~State ends the threads started so far and restores the mask
 }
 
 Pool::~Pool() = default;

@@ -1,4 +1,4 @@
-// The pinned fork-join pool: one member per PU, the calling thread among them.
+// A fork-join pool with one pinned member per PU. The calling thread is one of the members.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace zf {
 
-/// Members 0..n-1 are bound to pus[0..n-1], one each, and read back. Member 0 is the thread that built the
-/// pool: it is bound as well, and gets its old mask back when the pool ends.
-/// Not thread-safe: one owner, who builds it, runs it and destroys it on one thread.
+/// Binds member i to pus[i] and reads the binding back. Member 0 is the thread that constructs the pool; it
+/// gets its old mask back when the pool ends. Not thread-safe: one thread constructs, runs and destroys the
+/// pool.
 class Pool {
  public:
-  /// Throws Error(runtime_error) when a thread cannot be made or bound; then none is left behind.
-  /// Precondition: pus not empty, no PU twice.
+  /// Throws Error(runtime_error) if a thread cannot be started or bound; then no thread is left behind.
+  /// Precondition: pus is not empty and names no PU twice.
   explicit Pool(const std::vector<Pu>& pus);
   ~Pool();
   Pool(const Pool&) = delete;
@@ -24,8 +24,8 @@ class Pool {
 
   std::size_t size() const;
 
-  /// Calls work(member) once on every member at the same time and returns when all have returned.
-  /// `work` must not throw. One fork and one join: a bounded spin, then a futex sleep.
+  /// Calls work(member) on every member at the same time, and returns when all calls have returned. `work`
+  /// must not throw. Costs one fork and one join: a bounded spin, then a futex sleep.
   template <class Work>
   void run(Work&& work) {
     using Plain = std::remove_reference_t<Work>;

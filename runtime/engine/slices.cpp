@@ -9,7 +9,7 @@ std::vector<Slice> slices_of(std::size_t elements, std::size_t threads) {
   assert(threads >= 1);
   const std::size_t grains = elements / kSliceGrain + (elements % kSliceGrain != 0 ? 1 : 0);
   const std::size_t share = grains / threads;
-  const std::size_t larger = grains % threads;  // so many slices get one grain more: the first ones
+  const std::size_t larger = grains % threads;  // this many slices, the first ones, get one grain more
 
   std::vector<Slice> slices;
   slices.reserve(threads);

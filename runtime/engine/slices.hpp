@@ -1,4 +1,4 @@
-// Who updates what: page-aligned shares of an array, so that page ownership is slice ownership.
+// Cuts an array into one slice per thread, at page boundaries, so that each page belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// fp32 elements per 4 KiB page: every inner boundary is a multiple of it.
+/// fp32 elements per 4 KiB page. Every inner boundary is a multiple of it.
 inline constexpr std::size_t kSliceGrain = 1024;
 
-/// One slice per thread, in order, covering [0, elements), equal within one grain; empty ones where there
-/// is too little. Pure. Precondition: threads >= 1.
+/// Returns one slice per thread, in order. Together they cover [0, elements). Their sizes differ by at most
+/// one grain, and some are empty if there are fewer grains than threads. Pure. Precondition: threads >= 1.
 std::vector<Slice> slices_of(std::size_t elements, std::size_t threads);
 
 }  // namespace zf

@@ -13,7 +13,7 @@ void begin_run(UndoLog& log, std::uint64_t chunk_number, std::uint64_t begin) {
   const std::uint64_t next = log.current ^ 1U;
   log.runs[next] = {.chunk_number = chunk_number, .begin = begin, .width = 0, .mark = begin};
   std::atomic_ref(log.current).store(next, std::memory_order_release);
-  // The first of the kernel's stores comes after it.
+  // Keeps the compiler from moving the kernel's first store before it.
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 

@@ -1,8 +1,9 @@
-// What a kernel leaves behind so that a slice torn by a kill can be finished: docs/recovery.md.
+// Lets a new worker finish a slice whose kernel was killed at any instruction: docs/recovery.md.
 //
-// Before the kernel overwrites a vector of (p, m, v) it stores the old values here, from the registers that
-// hold them anyway, then the vector's number, then the new values: plain stores, in this order. There are two
-// places for old values, used in turn, so that those of the vector under way are never half overwritten.
+// Before the kernel overwrites a vector of (p, m, v) it stores the old values in the thread's UndoLog, from
+// the registers that hold them anyway. Then it stores the number of the vector (the mark), and then the new
+// values. These are plain stores, in this order. There are two places for old values, used in turn, so that
+// those of the present vector are never half overwritten.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +15,11 @@ namespace zf {
 
 struct AdamArrays;
 
-/// Before a kernel is called for [begin, ...) of a slice, which ends the run before it.
+/// Begins a run. Call it before a kernel is called for [begin, ...) of a slice. It ends the run before.
 void begin_run(UndoLog& log, std::uint64_t chunk_number, std::uint64_t begin);
 
-/// Puts the old values of a torn vector back, and returns the first element of the slice that is not stepped.
-/// The same however often it is called. Precondition: no later entry was begun; `slice` is the whole slice.
+/// Restores the old values of a torn vector, and returns the first element of the slice that is not stepped.
+/// Calling it again changes nothing. Precondition: no later chunk was begun, and `slice` is the whole slice.
 std::size_t roll_back(const UndoLog& log, std::uint64_t chunk_number, const AdamArrays& slice);
 
 }  // namespace zf

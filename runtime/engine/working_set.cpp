@@ -17,13 +17,13 @@ namespace {
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 constexpr std::size_t kArrays = 4;
 
-/// From the begin of one array to the begin of the next.
+/// Returns the distance in bytes from the start of one array to the start of the next.
 std::size_t stride_of(std::size_t elements) {
   return (elements * sizeof(float) + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes + kStaggerBytes;
 }
 
-/// Values as in the middle of a training. Gradients are positive and between 1e-3 and 2e-3, so that the
-/// roofline's additions only ever grow a moment, and a step pulls it back to the gradient's own size.
+/// Fills in values as in the middle of a training. Gradients lie between 1e-3 and 2e-3, so that the additions
+/// of the roofline only increase a moment, and a step brings it back to the size of the gradient.
 void fill(const AdamArrays& slice, float* g) {
   for (std::size_t i = 0; i < slice.n; ++i) {
     const float spread = static_cast<float>(i % 1024) / 1024.0F;
@@ -48,12 +48,12 @@ WorkingSet::WorkingSet(Pool& pool, std::size_t elements) : elements_(elements) {
   }
   if (mapping == MAP_FAILED) {
     throw_errno(error,
-                fmt::format("{:.1f} GiB of memory for {} parameters",
+                fmt::format("cannot allocate {:.1f} GiB for {} parameters",
                             static_cast<double>(elements) * kBytesPerElement / (1 << 30), elements),
                 "ask for fewer (--params)");
   }
   mapping_ = mapping;
-  // A hint only: where huge pages are off, small ones do.
+  // This is a hint only. If huge pages are off, small ones are used.
   static_cast<void>(::madvise(mapping_, mapping_bytes_, MADV_HUGEPAGE));
 
   const auto address = reinterpret_cast<std::uintptr_t>(mapping_);

@@ -1,4 +1,4 @@
-// Private arrays for measuring: as large as asked, first touched by the threads that will update them.
+// Private arrays for measuring, first touched by the threads that will update them.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,20 @@
 
 namespace zf {
 
-/// p, g, m, v of `elements` fp32 each, page-aligned, cut into one slice per pool member. Values are such
-/// that steps and roofline passes in any order and number (up to 10,000) stay finite and not denormal.
+/// p, g, m and v of `elements` fp32 each, page-aligned, cut into one slice per pool member. The values are
+/// such that up to 10,000 steps and roofline passes, in any order, keep them finite and not denormal.
 class WorkingSet {
  public:
   static constexpr std::size_t kBytesPerElement = 16;
 
-  /// Throws Error(runtime_error) when the memory cannot be had, saying how much was asked for.
+  /// Throws Error(runtime_error) that says how much was asked for if the memory cannot be allocated.
   WorkingSet(Pool& pool, std::size_t elements);
   ~WorkingSet();
   WorkingSet(const WorkingSet&) = delete;
   WorkingSet& operator=(const WorkingSet&) = delete;
 
   std::size_t elements() const { return elements_; }
-  /// The slice of one member; may be empty.
+  /// Returns the slice of one member, which may be empty.
   const AdamArrays& slice(std::size_t member) const { return slices_[member]; }
 
  private:

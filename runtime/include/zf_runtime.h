@@ -12,25 +12,26 @@
  * Buffers are plain memory shared with the optimizer process: nothing is copied. Life cycle, deaths and
  * environment variables: docs/runtime.md.
  *
- * Versions. Every struct begins with its size, set by its INIT macro. A program built with an older header
- * works with a newer library (what it does not know keeps its default), and one built with a newer header
- * works with an older library as long as it leaves what that does not know at zero (else ZF_ERROR_ABI).
+ * Versions. Every struct begins with its size, which its INIT macro sets. A program built with an older
+ * header works with a newer library: members that it does not know keep their defaults. A program built with
+ * a newer header works with an older library as long as the members that the library does not know are zero
+ * (else ZF_ERROR_ABI).
  *
  * Threads. A handle may be used by several threads:
  * - zf_submit, zf_set_group, zf_buffer, zf_get_stats: at any time.
- * - zf_get_step, zf_set_step, zf_export_state, zf_import_state: at any time; ZF_ERROR_BUSY while work is
- *   under way. During these four, zf_submit and zf_set_group of other threads wait. The buffers are not
- *   locked: nobody writes parameters or moments during zf_export_state, nobody touches them during
+ * - zf_get_step, zf_set_step, zf_export_state, zf_import_state: at any time; ZF_ERROR_BUSY while submitted
+ *   work is not done. During these four calls, zf_submit and zf_set_group of other threads wait. The buffers
+ *   are not locked: do not write parameters or moments during zf_export_state, and do not touch them during
  *   zf_import_state.
- * - zf_wait, zf_progress: by one thread at a time (it may run beside the others).
- * - zf_norm: by any thread, but without a lock: after zf_wait for the ZF_NORM, and before the next ZF_NORM of
- *   the same group and buffer is submitted. Beside one that is under way its two results may not belong
- *   together.
+ * - zf_wait, zf_progress: by one thread at a time (other calls may run beside it).
+ * - zf_norm: by any thread, but without a lock: call it after zf_wait for the ZF_NORM, and before the next
+ *   ZF_NORM of the same group and buffer is submitted. While one is being computed, the two results may not
+ *   belong together.
  * - zf_end, zf_close: when no other call runs.
- * zf_last_error is of the calling thread.
+ * zf_last_error belongs to the calling thread.
  *
- * fork. A child of the process that opened a handle must not use it: every call answers ZF_ERROR_FORKED and
- * does nothing. The child does see the buffers; what it writes there, the optimizer reads.
+ * fork. A child of the process that opened a handle must not use it: every call returns ZF_ERROR_FORKED and
+ * does nothing. The child does see the buffers, and the optimizer reads what it writes there.
  */
 #ifndef ZF_RUNTIME_H
 #define ZF_RUNTIME_H
@@ -48,44 +49,45 @@
 extern "C" {
 #endif
 
-/* Goes up when something here changes its meaning; additions do not count. */
+/* Increased when something in this header changes its meaning. Additions do not count. */
 #define ZF_ABI_VERSION 1u
 
-/* ZF_ABI_VERSION of the library that is loaded. */
+/* Returns ZF_ABI_VERSION of the loaded library. */
 ZF_API uint32_t zf_abi_version(void);
 
-/* "major.minor.patch" of the library that is loaded. */
+/* Returns the version of the loaded library, "major.minor.patch". */
 ZF_API const char* zf_version(void);
 
-/* What a call answers. ZF_TIMEOUT is an answer, not an error: ask again. */
+/* The result of a call. ZF_TIMEOUT is an answer and not an error: ask again. */
 typedef int32_t zf_status;
 enum {
   ZF_OK = 0,
   ZF_TIMEOUT = 1,         /* not yet; the optimizer lives */
-  ZF_WORKER_DIED = 2,     /* the optimizer process ended, and is not started again; zf_last_error says why */
+  ZF_WORKER_DIED = 2,     /* the optimizer process died and is not restarted; zf_last_error says why */
   ZF_ERROR_USAGE = 3,     /* a wrong argument, or a call at the wrong time */
-  ZF_ERROR_PLAN = 4,      /* no plan, a broken one, or one for other CPUs than there are here */
+  ZF_ERROR_PLAN = 4,      /* no plan, a broken one, or one for CPUs that are not available here */
   ZF_ERROR_SYSTEM = 5,    /* the machine refused: memory, processes, descriptors */
   ZF_ERROR_WORKER = 6,    /* zf-optimizer is missing, or could not start */
-  ZF_ERROR_ABI = 7,       /* program and library are of versions that do not fit */
+  ZF_ERROR_ABI = 7,       /* the versions of program and library do not fit */
   ZF_ERROR_FORKED = 8,    /* called in a child of the process that opened the handle */
-  ZF_ERROR_BUSY = 9,      /* this gradient buffer's last submission is not done, or another thread waits */
+  ZF_ERROR_BUSY = 9,      /* submitted work is not done, or another thread waits */
   ZF_ERROR_INTERNAL = 10, /* our bug */
-  ZF_ERROR_STATE = 11     /* a state file that is damaged, or of another version, or of other groups */
+  ZF_ERROR_STATE = 11     /* a state file is damaged, or has another version or other groups */
 };
 
-/* "ZF_WORKER_DIED" for 2, and so on; "?" for what is none. Never NULL. */
+/* Returns the name of a status, such as "ZF_WORKER_DIED" for 2, or "?" if there is no such status. */
 ZF_API const char* zf_status_name(zf_status status);
 
-/* One line about the last call of this thread that failed: what, where, and what to do next. "" if none did.
- * Valid until the next failure in this thread. Never NULL. (A zf_wait that answers ZF_TIMEOUT did not fail.)
+/* Returns one line about the last call of this thread that failed: what, where, and what to do next. It is ""
+ * if none failed, and never NULL. The text is valid until the next failure in this thread. (A zf_wait that
+ * returns ZF_TIMEOUT did not fail.)
  */
 ZF_API const char* zf_last_error(void);
 
 typedef struct zf_runtime zf_runtime;
 
-/* How much something is wished for: not; where the machine lets us, with a note in zf_stats where it does
- * not; or zf_open fails without it. */
+/* Whether to use a feature that the machine may refuse. ZF_NO: do not use it. ZF_TRY: use it if possible, and
+ * otherwise leave a note in zf_stats. ZF_MUST: zf_open fails without it. */
 enum { ZF_NO = 0, ZF_TRY = 1, ZF_MUST = 2 };
 
 typedef struct zf_options {
@@ -99,12 +101,12 @@ typedef struct zf_options {
                                microseconds; -1: 50. Not done where the plan shares CPUs. */
   int64_t start_timeout_ms; /* until the optimizer is ready, its memory placed, also when it is started again;
                                0: 120,000 */
-  int64_t close_timeout_ms; /* until it has finished what is submitted, at zf_close; 0: 10,000 */
-  int32_t max_restarts;     /* how often a dead optimizer is started again, over the handle's life; 0: 3;
-                               -1: never, its death ends every wait */
+  int64_t close_timeout_ms; /* time for zf_close to finish what is submitted; 0: 10,000 */
+  int32_t max_restarts;     /* how often a dead optimizer is restarted over the life of the handle; 0: 3; -1:
+                               never, so that its death ends every wait */
   int32_t reserved;         /* 0 */
-  uint64_t chunk_bytes; /* groups are stepped, and zf_progress counts, in chunks of so many bytes of ZF_COPY
-                           (without one, of ZF_PARAMS), whole pages; 0: 256 MiB */
+  uint64_t chunk_bytes; /* groups are stepped, and zf_progress counts, in chunks of this many bytes of ZF_COPY
+                           (or of ZF_PARAMS if there is no copy), in whole pages; 0: 256 MiB */
   int32_t huge_pages;   /* ZF_NO, ZF_TRY, ZF_MUST: 2 MiB pages, by madvise. (Linux gives them to shared memory
                            where /sys/kernel/mm/transparent_hugepage/shmem_enabled says so.) */
   int32_t lock_memory;  /* likewise: never swapped out, by mlock (`ulimit -l`) */
@@ -116,7 +118,7 @@ typedef struct zf_options {
 /* Element types of gradients and of the copy for the GPU. Parameters and moments are fp32. */
 enum { ZF_NONE = 0, ZF_F32 = 1, ZF_BF16 = 2, ZF_F16 = 3 };
 
-/* Adam: weight decay is added to the gradient (L2). AdamW: it is taken from the parameter. */
+/* Adam adds weight decay to the gradient (L2). AdamW subtracts it from the parameter. */
 enum { ZF_ADAM = 0, ZF_ADAMW = 1 };
 
 /* A group of parameters with its own settings. */
@@ -139,50 +141,51 @@ typedef struct zf_group {
 #define ZF_GROUP_INIT \
   { (uint32_t)sizeof(zf_group), ZF_ADAMW, 0, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.0f, 1, ZF_F32, ZF_NONE, 0, 0 }
 
-/* Starts the optimizer process of this rank, and returns when it is ready: its threads on exactly the plan's
- * optimizer CPUs, the memory for all groups there (all zero).
- * options: NULL for the defaults. groups: n_groups of them, one after the other, each struct_size long.
- * On ZF_OK *out is the handle; else *out is NULL and nothing is left behind.
- * ZF_ERROR_PLAN, ZF_ERROR_SYSTEM (memory), ZF_ERROR_WORKER, ZF_ERROR_USAGE, ZF_ERROR_ABI; ZF_TIMEOUT when
- * start_timeout_ms was too short. */
+/* Starts the optimizer process of this rank and returns when it is ready: its threads run on exactly the
+ * plan's optimizer CPUs, and the memory for all groups exists (all zero).
+ * options: NULL for the defaults. groups: an array of n_groups structs, each struct_size bytes long.
+ * On ZF_OK *out is the handle. Otherwise *out is NULL and nothing is left behind.
+ * Returns ZF_ERROR_PLAN, ZF_ERROR_SYSTEM (memory), ZF_ERROR_WORKER, ZF_ERROR_USAGE or ZF_ERROR_ABI, and
+ * ZF_TIMEOUT if start_timeout_ms was too short. */
 ZF_API zf_status zf_open(const zf_options* options, const zf_group* groups, size_t n_groups,
                          zf_runtime** out);
 
-/* Ends the optimizer process as zf_close does, and leaves the handle with all its memory: for a program whose
- * views of the buffers outlive the optimizer. Afterwards zf_submit, zf_wait and zf_progress answer
- * ZF_ERROR_USAGE; all else works. What is submitted is done first, by a restarted optimizer if need be. The
- * second call does nothing. ZF_OK; ZF_TIMEOUT (killed after close_timeout_ms), ZF_WORKER_DIED: it is gone all
- * the same. */
+/* Ends the optimizer process like zf_close, but keeps the handle and all its memory. It is meant for a
+ * program whose views of the buffers outlive the optimizer. Afterwards zf_submit, zf_wait and zf_progress
+ * return ZF_ERROR_USAGE; all other calls work. Submitted work is finished first, by a restarted optimizer if
+ * necessary. The second call does nothing. Returns ZF_OK, ZF_TIMEOUT (killed after close_timeout_ms) or
+ * ZF_WORKER_DIED. The process has ended in all three cases. */
 ZF_API zf_status zf_end(zf_runtime* handle);
 
-/* Ends the optimizer process: lets it finish what is submitted, kills it after close_timeout_ms, and collects
- * it. The handle and all its buffers are gone then, whatever is returned: ZF_OK, ZF_TIMEOUT (it was killed),
- * ZF_WORKER_DIED. NULL: ZF_OK. Only ZF_ERROR_FORKED leaves all as it was. */
+/* Ends the optimizer process: lets it finish what is submitted, kills it after close_timeout_ms, and reaps
+ * it. Returns ZF_OK, ZF_TIMEOUT (it was killed) or ZF_WORKER_DIED. In all three cases the handle and all its
+ * buffers are gone. For NULL it returns ZF_OK. Only ZF_ERROR_FORKED leaves everything as it was. */
 ZF_API zf_status zf_close(zf_runtime* handle);
 
 /* The arrays of a group. (An integer and not an enum type: a C program may pass any number.) */
 typedef int32_t zf_buffer_kind;
 enum {
-  ZF_PARAMS = 0,   /* fp32 master parameters; yours to write while no submission of the group is under way */
+  ZF_PARAMS = 0,   /* fp32 master parameters; writable while no submission of the group is pending */
   ZF_MOMENT_1 = 1, /* fp32 first moments; likewise */
   ZF_MOMENT_2 = 2, /* fp32 second moments; likewise */
-  ZF_GRADS_0 = 3,  /* gradients, of the group's grad_type; yours from the end of the last submission of
-                      this buffer to the next */
+  ZF_GRADS_0 = 3,  /* gradients, of the group's grad_type; you may write them from the end of the last
+                      submission of this buffer to the next */
   ZF_GRADS_1 = 4,  /* the second gradient buffer: fill it while the optimizer reads the first */
   ZF_STALE = 5,    /* fp32 snapshot of the last step's result; only with zf_group.stale */
   ZF_COPY = 6      /* the same, rounded to copy_type; only with zf_group.copy_type */
 };
 
-/* Where an array of a group lies, page-aligned, at the same place until zf_close; *bytes is its size (NULL:
- * not asked). Readable after the optimizer has died. ZF_ERROR_USAGE: no such group or array. */
+/* Sets *pointer to an array of a group, and *bytes to its size (bytes may be NULL). The array is page-aligned
+ * and stays at the same place until zf_close. It can be read also after the optimizer has died. Returns
+ * ZF_ERROR_USAGE if there is no such group or array. */
 ZF_API zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind, void** pointer,
                            size_t* bytes);
 
-/* New settings of a group for the submissions from now on. elements, grad_type, copy_type and stale must be
- * what they were. */
+/* Sets the settings of a group for all later submissions. elements, grad_type, copy_type and stale must not
+ * change. */
 ZF_API zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings);
 
-/* What is to be done with the groups of a submission. */
+/* The kinds of work. */
 enum {
   ZF_STEP = 0, /* an Adam step */
   ZF_NORM = 1  /* the sum of squares of the gradients, for zf_norm; nothing is changed */
@@ -191,8 +194,8 @@ enum {
 typedef struct zf_submit_args {
   uint32_t struct_size;
   uint32_t buffer;        /* which gradients: 0 or 1 */
-  const uint32_t* groups; /* n_groups indexes, none twice; NULL: all groups. (Not NULL with n_groups 0: none,
-                             which submits nothing; ticket is the last one.) */
+  const uint32_t* groups; /* n_groups indexes, none twice; NULL: all groups. (Not NULL with n_groups 0 submits
+                             nothing; the ticket is then the last one.) */
   size_t n_groups;
   float grad_scale; /* multiplies every gradient as it is read (unscale and clip); finite */
   uint32_t work;    /* ZF_STEP or ZF_NORM */
@@ -202,88 +205,94 @@ typedef struct zf_submit_args {
 #define ZF_SUBMIT_ARGS_INIT \
   { (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, 1.0f, 0, 0 }
 
-/* Hands groups and their gradients to the optimizer, and returns at once. Submissions are done in order;
- * each sees the results of those before it. The groups of one call are stepped together, by all threads.
- * args: NULL for all groups, buffer 0. ticket: for zf_wait; may be NULL.
- * ZF_ERROR_BUSY: a group's last submission with the same buffer is not done; then nothing is submitted. (A
- * ZF_STEP may follow a ZF_NORM of the same buffer at once.) */
+/* Hands groups and their gradients to the optimizer, and returns at once. Submissions are done in order, and
+ * each sees the results of those before it. All threads step the groups of one call together.
+ * args: NULL for all groups and buffer 0. ticket: for zf_wait; may be NULL.
+ * Returns ZF_ERROR_BUSY if a group's last submission with the same buffer is not done; then nothing is
+ * submitted. (A ZF_STEP may follow a ZF_NORM of the same buffer at once.) */
 ZF_API zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ticket);
 
-/* Waits until a submission, and all before it, are done; ticket 0: all that are submitted now.
- * timeout_ms: 0 only asks; negative: as long as the optimizer lives. Its death is noticed within 0.1 s, by a
- * thread of ours, also when nobody waits: it is started again and finishes the step, with the same result,
- * bit for bit (docs/recovery.md), or, when max_restarts are used up, every wait ends with ZF_WORKER_DIED.
- * After ZF_OK the parameters, moments and outputs are those of the step. Not ended by signals: a program
- * that wants to handle Ctrl-C waits in pieces. */
+/* Waits until a submission and all before it are done. Ticket 0 means everything that is submitted now.
+ * timeout_ms: 0 only polls; a negative value waits as long as the optimizer lives.
+ * A thread of this library notices the death of the optimizer within 0.1 s, also while nobody waits. The
+ * optimizer is then restarted and finishes the step, with the same result, bit for bit (docs/recovery.md).
+ * When max_restarts are used up, every wait returns ZF_WORKER_DIED.
+ * After ZF_OK the parameters, moments and outputs are those of the step. Signals do not end the wait: a
+ * program that wants to handle Ctrl-C should wait in short pieces. */
 ZF_API zf_status zf_wait(zf_runtime* handle, uint64_t ticket, int64_t timeout_ms);
 
-/* How far a group's step is, while it runs: for a copy to the GPU that need not wait for its end.
- * Waits until at least at_least elements (at most all there are; 0 only asks) from the group's start have
- * been stepped by the last ZF_STEP of the group up to `ticket` (0: that is submitted now), and sets *elements
- * to how many have been: parameters, moments and outputs of these are final and yours to read, whatever
- * becomes of the optimizer. It counts in chunks (zf_options.chunk_bytes), which become finished from the
- * first to the last; a group that was never submitted has nothing to wait for.
+/* Tells how far a group's step is while it runs, so that a copy to the GPU can begin before the step ends.
+ * Considers the last ZF_STEP of the group up to `ticket` (0: of those submitted now). Waits until it has
+ * finished at_least elements from the start of the group (at most all; 0 only polls), and sets *elements to
+ * the number that is finished. Parameters, moments and outputs of these elements are final and may be read,
+ * whatever happens to the optimizer. The number grows in chunks (zf_options.chunk_bytes), from the first to
+ * the last. For a group that was never submitted this returns at once.
  *
  *   for (uint64_t sent = 0, done; sent < n; sent = done) {
  *     zf_progress(handle, ticket, group, sent + 1, -1, &done);
  *     ... start sending elements [sent, done) of ZF_COPY
  *   }
  *
- * timeout_ms and answers as for zf_wait; with ZF_TIMEOUT and ZF_WORKER_DIED too *elements is set. One thread
- * at a time in zf_wait or zf_progress. */
+ * timeout_ms and the result are as for zf_wait; *elements is set also with ZF_TIMEOUT and ZF_WORKER_DIED.
+ * Only one thread at a time may be in zf_wait or zf_progress. */
 ZF_API zf_status zf_progress(zf_runtime* handle, uint64_t ticket, size_t group, uint64_t at_least,
                              int64_t timeout_ms, uint64_t* elements);
 
-/* What the group's last ZF_NORM of a gradient buffer found, after zf_wait for it; before the first, zeros.
- * *sum_of_squares: of the gradients as they are, without grad_scale, in double; the same bits on any number
- * of threads and any instruction set, but for which NaN it is if a gradient is NaN. *finite: 0 if any
- * gradient is infinite or NaN. For clipping, and for skipping a step that overflowed: submit ZF_NORM, wait,
- * then ZF_STEP with the scale that follows from it, or nothing. */
+/* Returns the result of the group's last ZF_NORM of a gradient buffer. Call it after zf_wait; before the
+ * first ZF_NORM it gives zeros.
+ * *sum_of_squares: in double, of the gradients without grad_scale. Its bits are the same on any number of
+ * threads and any instruction set (if a gradient is NaN, it is some NaN). *finite: 0 if any gradient is
+ * infinite or NaN.
+ * Use it for clipping, and for skipping a step that overflowed: submit ZF_NORM, wait, then submit ZF_STEP
+ * with the right scale, or nothing. */
 ZF_API zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum_of_squares,
                          int32_t* finite);
 
-/* The number of the group's last step; 0 before the first. ZF_ERROR_BUSY while anything is under way. */
+/* Sets *step to the number of the group's last step; 0 before the first. Returns ZF_ERROR_BUSY while
+ * submitted work is not done. */
 ZF_API zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step);
 
-/* The number that the group's next step comes after: for parameters and moments that are written into the
- * buffers by hand. The next bias correction is float(pow(beta, step + 1)), as for zf_submit_args.step; only a
- * state file carries the running product on, bit for bit. ZF_ERROR_BUSY while anything is under way. */
+/* Sets the number after which the group's next step comes. Use it when parameters and moments are written
+ * into the buffers directly. The next bias correction is float(pow(beta, step + 1)), as for
+ * zf_submit_args.step. Only a state file keeps the running product, bit for bit. Returns ZF_ERROR_BUSY while
+ * submitted work is not done. */
 ZF_API zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step);
 
-/* Writes parameters, moments and step counts of all groups to a file (docs/state-format.md), with checksums:
- * to a temporary one beside it, which is synced and takes its place. ZF_ERROR_BUSY while anything is under
- * way, and zf_submit of other threads waits meanwhile; works after the optimizer has died, or was ended,
- * unless it left a step half done for good: ZF_WORKER_DIED. ZF_ERROR_SYSTEM: what was there before is
- * untouched. */
+/* Writes parameters, moments and step counts of all groups, with checksums, to a file (docs/state-format.md).
+ * It writes a temporary file beside it, syncs that, and renames it. zf_submit of other threads waits
+ * meanwhile. It works also after the optimizer has died or was ended.
+ * Returns ZF_ERROR_BUSY while submitted work is not done, ZF_WORKER_DIED if the optimizer left a step half
+ * done for good, and ZF_ERROR_SYSTEM if the file cannot be written; then the old file is untouched. */
 ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
 
-/* Reads such a file back into the buffers: the training goes on bit for bit as it would have, on any number
- * of threads, any instruction set and any machine. Settings (lr, betas, ...) stay those of the handle; the
- * number of groups, their elements and their modes must be those of the file. ZF_STALE and ZF_COPY are
- * written by the next step. Everything is verified before anything is changed. ZF_ERROR_STATE: damaged,
- * another version, other groups; ZF_ERROR_USAGE: no file there; ZF_ERROR_BUSY. */
+/* Reads such a file back into the buffers. The training then continues, bit for bit, as it would have, on any
+ * number of threads, any instruction set and any machine. Settings (lr, betas, ...) stay those of the handle.
+ * The number of groups, their elements and their modes must equal those of the file. The next step writes
+ * ZF_STALE and ZF_COPY. Everything is verified before anything is changed.
+ * Returns ZF_ERROR_STATE if the file is damaged or has another version or other groups, ZF_ERROR_USAGE if
+ * there is no such file, and ZF_ERROR_BUSY. */
 ZF_API zf_status zf_import_state(zf_runtime* handle, const char* path);
 
 typedef struct zf_stats {
   uint32_t struct_size;
   int32_t worker_pid;
-  uint32_t threads;     /* of the pool */
+  uint32_t threads;     /* threads of the pool */
   int32_t worker_alive; /* 0: it has ended */
   uint64_t arena_bytes;
   uint64_t submitted;    /* groups submitted, over all submissions */
   uint64_t completed;    /* groups stepped */
-  uint64_t batches;      /* how often all threads were started together for them */
+  uint64_t batches;      /* how often all threads were started together */
   uint64_t last_step_ns; /* of one such batch */
   uint64_t total_step_ns;
-  uint64_t start_ns;     /* what the optimizer took to get ready */
+  uint64_t start_ns;     /* time that the optimizer took to become ready */
   char isa[16];          /* "avx512" */
   char memory_note[200]; /* what was refused, as containers do: a memory policy (then memory lies where the
                             threads first touched it), huge pages, locking; "" if nothing was */
-  uint32_t restarts;     /* how often it was started again after its death */
+  uint32_t restarts;     /* how often the optimizer was restarted after its death */
   uint32_t reserved;
-  char last_death[240]; /* what it died of the last time; "" if it never did */
-  /* Where the memory lies, as move_pages said when the optimizer was ready. At most some 65,536 pages of the
-   * arrays are looked at, evenly. */
+  char last_death[240]; /* why it died the last time; "" if it never did */
+  /* On which nodes the memory lies, by move_pages when the optimizer was ready. It checks some 65,536 pages
+   * of the arrays at most, evenly spread. */
   uint64_t pages_on_plan;   /* on the plan's memory nodes (any node, if it names none) */
   uint64_t pages_elsewhere; /* on others: they were full, or the policy was refused */
   uint64_t pages_absent;    /* nowhere */
@@ -294,7 +303,7 @@ typedef struct zf_stats {
 #define ZF_STATS_INIT \
   { (uint32_t)sizeof(zf_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, 0, 0, {0}, 0, 0, 0, 0, 0 }
 
-/* Fills *stats, as much of it as struct_size says. Works after the optimizer has died. */
+/* Fills *stats, up to its struct_size. Works also after the optimizer has died. */
 ZF_API zf_status zf_get_stats(zf_runtime* handle, zf_stats* stats);
 
 #ifdef __cplusplus

@@ -9,9 +9,9 @@
 //     optimizer.submit({.buffer = buffer});
 //   }
 //
-// What a call means, its errors and thread rules are those of the C function that it is named after. Where
-// that answers ZF_TIMEOUT the call here says so in its result; every other answer that is not ZF_OK is thrown
-// as Error.
+// Each call has the meaning, the errors and the thread rules of the C function with the same name. If that
+// returns ZF_TIMEOUT, the result of the call here says so. Every other status that is not ZF_OK is thrown as
+// an Error.
 #ifndef ZF_RUNTIME_HPP
 #define ZF_RUNTIME_HPP
 
@@ -28,7 +28,7 @@
 
 namespace zf::runtime {
 
-/// An answer that is not ZF_OK. what() is zf_last_error(): one line, with what to do next.
+/// A status that is not ZF_OK. what() is zf_last_error(): one line, with what to do next.
 class Error : public std::runtime_error {
  public:
   Error(zf_status status, const std::string& text) : std::runtime_error(text), status_(status) {}
@@ -38,21 +38,22 @@ class Error : public std::runtime_error {
   zf_status status_;
 };
 
-/// For timeouts: as long as the optimizer lives.
+/// A timeout that waits as long as the optimizer lives.
 inline constexpr std::chrono::milliseconds forever{-1};
 
+/// Returns the default options.
 inline zf_options options() { return ZF_OPTIONS_INIT; }
 
-/// AdamW with lr 1e-3, fp32 gradients, no outputs.
+/// Returns the settings of a group: AdamW with lr 1e-3, fp32 gradients, no outputs.
 inline zf_group group(std::uint64_t elements) {
   zf_group group = ZF_GROUP_INIT;
   group.elements = elements;
   return group;
 }
 
-/// What zf_submit is told.
+/// The arguments of zf_submit.
 struct Submission {
-  /// Absent: all. Given but empty: none, as for a trainer that has collected none yet.
+  /// Absent means all groups. An empty span means none, as for a trainer that has collected none yet.
   std::optional<std::span<const std::uint32_t>> groups = std::nullopt;
   std::uint32_t buffer = 0;
   float grad_scale = 1.0F;
@@ -65,10 +66,10 @@ struct Norm {
   bool finite;
 };
 
-/// Owns a handle. Moving leaves an empty one, whose only uses are to be destroyed and assigned to.
+/// Owns a handle. A moved-from object may only be destroyed or assigned to.
 class Optimizer {
  public:
-  /// zf_open.
+  /// Calls zf_open.
   explicit Optimizer(std::span<const zf_group> groups, const zf_options& options = runtime::options()) {
     check(zf_open(&options, groups.data(), groups.size(), &handle_));
   }
@@ -79,49 +80,50 @@ class Optimizer {
   }
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
-  /// As close(), whatever it answers.
+  /// Closes the handle like close(), and ignores errors.
   ~Optimizer() { zf_close(handle_); }
 
-  /// zf_close. All spans are gone then. Error(ZF_TIMEOUT): it had to be killed.
+  /// Calls zf_close. All spans become invalid. Throws Error(ZF_TIMEOUT) if the optimizer had to be killed.
   void close() { check(zf_close(std::exchange(handle_, nullptr))); }
-  /// zf_end: the process goes, the spans stay.
+  /// Calls zf_end: the process ends, and the spans stay valid.
   void end() { check(zf_end(handle_)); }
-  /// For the C functions.
+  /// Returns the handle, for the C functions.
   zf_runtime* handle() const noexcept { return handle_; }
 
-  // Arrays of a group: zf_buffer.
+  // The arrays of a group (zf_buffer).
   std::span<float> params(std::size_t group) const { return array<float>(group, ZF_PARAMS); }
   std::span<float> moment1(std::size_t group) const { return array<float>(group, ZF_MOMENT_1); }
   std::span<float> moment2(std::size_t group) const { return array<float>(group, ZF_MOMENT_2); }
   std::span<float> stale(std::size_t group) const { return array<float>(group, ZF_STALE); }
-  /// Of a 2-byte type: std::uint16_t, or a bf16 or fp16 class of one's own.
+  /// Half is a 2-byte type: std::uint16_t, or your own class for bf16 or fp16.
   template <class Half = std::uint16_t>
   std::span<Half> copy(std::size_t group) const {
     return array<Half>(group, ZF_COPY);
   }
-  /// Of float, or a 2-byte type, as the group's grad_type has it.
+  /// Element is float or a 2-byte type, as the group's grad_type says.
   template <class Element>
   std::span<Element> grads(std::size_t group, std::uint32_t buffer) const {
     if (buffer > 1) throw Error(ZF_ERROR_USAGE, "a gradient buffer is 0 or 1");
     return array<Element>(group, buffer == 0 ? ZF_GRADS_0 : ZF_GRADS_1);
   }
 
-  /// zf_set_group.
+  /// Calls zf_set_group.
   void set_group(std::size_t group, const zf_group& settings) {
     check(zf_set_group(handle_, group, &settings));
   }
 
-  /// zf_submit; the ticket.
+  /// Calls zf_submit and returns the ticket.
   std::uint64_t submit(const Submission& submission = {}) { return submit(submission, ZF_STEP); }
-  /// zf_submit of ZF_NORM: after wait(), norm() has the result.
+  /// Submits ZF_NORM and returns the ticket. After wait(), norm() has the result.
   std::uint64_t submit_norm(const Submission& submission = {}) { return submit(submission, ZF_NORM); }
 
-  /// zf_wait; false: not yet. Ticket 0: all that are submitted.
+  /// Calls zf_wait. Returns false at the timeout. Ticket 0 means everything that is submitted.
   bool wait(std::uint64_t ticket = 0, std::chrono::milliseconds timeout = forever) {
     return is_done(zf_wait(handle_, ticket, timeout.count()));
   }
 
-  /// zf_progress: waits for at_least elements; how many there are, which after a timeout are fewer.
+  /// Calls zf_progress, which waits for at_least elements. Returns how many are finished; after a timeout
+  /// that may be fewer.
   std::uint64_t progress(std::uint64_t ticket, std::size_t group, std::uint64_t at_least = 0,
                          std::chrono::milliseconds timeout = forever) {
     std::uint64_t elements = 0;
@@ -129,7 +131,7 @@ class Optimizer {
     return elements;
   }
 
-  /// zf_norm.
+  /// Calls zf_norm.
   Norm norm(std::size_t group, std::uint32_t buffer) const {
     Norm norm = {};
     std::int32_t finite = 0;
@@ -138,7 +140,7 @@ class Optimizer {
     return norm;
   }
 
-  /// zf_get_step, zf_set_step.
+  /// Call zf_get_step and zf_set_step.
   std::uint64_t step(std::size_t group) const {
     std::uint64_t step = 0;
     check(zf_get_step(handle_, group, &step));
@@ -146,11 +148,11 @@ class Optimizer {
   }
   void set_step(std::size_t group, std::uint64_t step) { check(zf_set_step(handle_, group, step)); }
 
-  /// zf_export_state, zf_import_state.
+  /// Call zf_export_state and zf_import_state.
   void export_state(const std::string& path) const { check(zf_export_state(handle_, path.c_str())); }
   void import_state(const std::string& path) { check(zf_import_state(handle_, path.c_str())); }
 
-  /// zf_get_stats.
+  /// Calls zf_get_stats.
   zf_stats stats() const {
     zf_stats stats = ZF_STATS_INIT;
     check(zf_get_stats(handle_, &stats));
@@ -170,7 +172,7 @@ class Optimizer {
     zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
     args.buffer = submission.buffer;
     if (submission.groups) {
-      // NULL would mean all, and that is what an empty span may have.
+      // An empty span may hold NULL, which would mean all groups.
       static constexpr std::uint32_t none = 0;
       args.groups = submission.groups->empty() ? &none : submission.groups->data();
       args.n_groups = submission.groups->size();
@@ -192,7 +194,8 @@ class Optimizer {
     check(zf_buffer(handle_, group, kind, &first, &bytes));
     const std::size_t elements = params_bytes / sizeof(float);
     if (bytes != elements * sizeof(Element))
-      throw Error(ZF_ERROR_USAGE, "this array has elements of another size: look at the group's types");
+      throw Error(ZF_ERROR_USAGE,
+                  "the elements of this array have another size: check the group's grad_type and copy_type");
     return {static_cast<Element*>(first), elements};
   }
 

@@ -17,11 +17,11 @@ namespace zf {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-// Both are newer than Debian 12's headers; an older kernel answers EINVAL.
-constexpr unsigned kNoExecSeal = 0x0008U;  // MFD_NOEXEC_SEAL, Linux 6.3; vm.memfd_noexec=2 insists on it
+// Both constants are newer than the headers of Debian 12. An older kernel answers EINVAL.
+constexpr unsigned kNoExecSeal = 0x0008U;  // MFD_NOEXEC_SEAL, Linux 6.3; required by vm.memfd_noexec=2
 constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, Linux 5.14
-/// The file's lock is held during one fallocate, while clearing the pages needs none: in pieces of this size
-/// the threads that share the work overlap.
+/// One fallocate holds the lock of the file, but clearing its pages needs no lock. In pieces of this size the
+/// threads that share the work overlap.
 constexpr std::uint64_t kReserveBytes = std::uint64_t{32} << 20;
 
 FileDescriptor make_memfd() {
@@ -38,15 +38,15 @@ std::string size_text(std::uint64_t bytes) {
 constexpr const char* kLessMemory = "give the job more memory, or fewer parameters per rank";
 
 [[noreturn]] void refuse(std::string_view what) {
-  throw Error(Exit::usage, fmt::format("descriptor {}: {}", kWorkerArenaFd, what),
+  throw Error(Exit::usage, fmt::format("descriptor {} {}", kWorkerArenaFd, what),
               "zf-optimizer is started by libzf_runtime.so, not by hand");
 }
 
 void check_prefix(ArenaPrefix& prefix) {
-  if (prefix.magic != kArenaMagic) refuse("no arena");
+  if (prefix.magic != kArenaMagic) refuse("is not an arena");
   if (prefix.version == kArenaVersion) return;
   const Error error(Exit::usage,
-                    fmt::format("libzf_runtime.so speaks arena version {}, this zf-optimizer speaks {}",
+                    fmt::format("libzf_runtime.so uses arena version {}, this zf-optimizer uses {}",
                                 prefix.version, kArenaVersion),
                     "install both from one release, or set ZF_OPTIMIZER to the right zf-optimizer");
   prefix.error.store(error.what());
@@ -54,7 +54,7 @@ void check_prefix(ArenaPrefix& prefix) {
   throw error;
 }
 
-/// A range of whole elements inside the file; no sum here can overflow.
+/// True if `count` elements of `each` bytes lie inside the file. No sum here can overflow.
 bool fits(std::uint64_t offset, std::uint64_t count, std::uint64_t each, std::uint64_t bytes) {
   return offset <= bytes && count <= (bytes - offset) / each;
 }
@@ -69,13 +69,14 @@ void check_offsets(const Arena& arena) {
       !fits(control.ring_offset, control.ring_capacity, sizeof(WorkEntry), bytes) ||
       !fits(control.undo_offset, control.members, sizeof(UndoLog), bytes) ||
       !fits(control.members_offset, control.members, sizeof(MemberProgress), bytes)) {
-    refuse("the arena's control block does not fit its size");
+    refuse("is an arena whose control block does not fit its size");
   }
   for (std::size_t i = 0; i < control.group_count; ++i) {
-    if (arena.group(i).chunk_elements == 0) refuse(fmt::format("group {} has chunks of nothing", i));
+    if (arena.group(i).chunk_elements == 0)
+      refuse(fmt::format("is an arena whose group {} has chunks of 0 elements", i));
     for (const ArrayPlace& place : arena.group(i).arrays) {
       if (!fits(place.offset, place.bytes, 1, bytes))
-        refuse(fmt::format("group {} lies outside the arena", i));
+        refuse(fmt::format("is an arena whose group {} lies outside of it", i));
     }
   }
 }
@@ -84,7 +85,7 @@ void check_offsets(const Arena& arena) {
 
 Arena::Arena(FileDescriptor fd, std::size_t bytes) : fd_(std::move(fd)), bytes_(bytes) {
   void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
-  if (start == MAP_FAILED) throw_errno(errno, "mapping an arena of " + size_text(bytes), kLessMemory);
+  if (start == MAP_FAILED) throw_errno(errno, "cannot map an arena of " + size_text(bytes), kLessMemory);
   base_ = static_cast<std::byte*>(start);
 }
 
@@ -97,8 +98,8 @@ Arena::~Arena() {
 
 Arena Arena::create(const ArenaLayout& layout) {
   FileDescriptor fd = make_memfd();
-  checked(ftruncate(fd.get(), static_cast<off_t>(layout.bytes)), "an arena of " + size_text(layout.bytes),
-          kLessMemory);
+  checked(ftruncate(fd.get(), static_cast<off_t>(layout.bytes)),
+          "cannot make an arena of " + size_text(layout.bytes), kLessMemory);
   checked(fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL), "sealing the arena");
   Arena arena(std::move(fd), layout.bytes);
   arena.reserve(0, layout.arrays_offset);
@@ -131,11 +132,11 @@ Arena Arena::create(const ArenaLayout& layout) {
 
 Arena Arena::attach(FileDescriptor fd) {
   struct stat status = {};
-  if (fstat(fd.get(), &status) != 0) refuse(errno_text(errno));
-  // Without these seals the other side could take the memory away under our feet: SIGBUS.
+  if (fstat(fd.get(), &status) != 0) refuse("cannot be used: " + errno_text(errno));
+  // Without these seals the other side could shrink the file, and our next access would raise SIGBUS.
   const int seals = fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) refuse("no sealed memory file");
-  if (status.st_size < static_cast<off_t>(sizeof(ControlBlock))) refuse("too small for an arena");
+  if (seals < 0 || (seals & kSeals) != kSeals) refuse("is not a sealed memory file");
+  if (status.st_size < static_cast<off_t>(sizeof(ControlBlock))) refuse("is too small for an arena");
   Arena arena(std::move(fd), static_cast<std::size_t>(status.st_size));
   check_prefix(arena.control().prefix);
   check_offsets(arena);
@@ -151,16 +152,17 @@ void Arena::reserve(std::uint64_t offset, std::uint64_t bytes) const {
 }
 
 void Arena::reserve_chunk(std::uint64_t begin, std::uint64_t bytes) const {
-  // First of all by this process's mapping: only there the kernel knows that it may take huge pages.
+  // Populating this process's mapping comes first: only there the kernel knows that it may use huge pages.
   if (madvise(base_ + begin, bytes, kPopulateWrite) == 0) return;
-  if (errno != EINVAL) throw_errno(errno, "giving memory to an arena of " + size_text(bytes_), kLessMemory);
-  // Before Linux 5.14.
+  if (errno != EINVAL)
+    throw_errno(errno, "cannot get memory for an arena of " + size_text(bytes_), kLessMemory);
+  // Kernels before 5.14 do not know that call.
   int result = 0;
   do {
     result = fallocate(fd_.get(), 0, static_cast<off_t>(begin), static_cast<off_t>(bytes));
   } while (result != 0 && errno == EINTR);
-  if (result != 0) throw_errno(errno, "giving memory to an arena of " + size_text(bytes_), kLessMemory);
-  // A read per page. Not a write, since the other side may be writing there.
+  if (result != 0) throw_errno(errno, "cannot get memory for an arena of " + size_text(bytes_), kLessMemory);
+  // Read one byte of each page. A write could undo a write of the other side.
   for (std::uint64_t at = begin; at < begin + bytes; at += kPageBytes) {
     static_cast<void>(*reinterpret_cast<const volatile unsigned char*>(base_ + at));
   }

@@ -1,4 +1,4 @@
-// The shared-memory file of one trainer and its worker: one memfd, without a name anywhere.
+// The shared memory of one trainer and its worker: one memfd, which has no name in any file system.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,17 @@
 
 namespace zf {
 
-/// Owns the descriptor and the mapping. The memory goes when the last process that maps or holds it does.
+/// Owns the descriptor and the mapping. The memory is freed when no process maps or holds it any more.
 class Arena {
  public:
-  /// By the trainer: made, sealed against growing and shrinking, control area written from `layout`. The
-  /// arrays read as zero and have no pages yet: see reserve().
-  /// Throws Error(runtime_error), saying how much was asked for.
+  /// Creates an arena, in the trainer: seals it against growing and shrinking, and writes the control area
+  /// from `layout`. The arrays read as zero and have no pages yet (see reserve()). Throws
+  /// Error(runtime_error) that says how much was asked for.
   static Arena create(const ArenaLayout& layout);
 
-  /// By the worker. Throws Error(usage): no arena, not sealed, another version, or offsets that do not fit.
-  /// With another version the error is left in the prefix as well.
+  /// Maps an existing arena, in the worker. Throws Error(usage) if the file is not an arena, is not sealed,
+  /// has another version, or has offsets that do not fit its size. The error about another version is also
+  /// left in the prefix, where the trainer reads it.
   static Arena attach(FileDescriptor fd);
 
   Arena(Arena&& other) noexcept;
@@ -30,7 +31,7 @@ class Arena {
   std::size_t bytes() const { return bytes_; }
   ControlBlock& control() const { return *at<ControlBlock>(0); }
   GroupBlock& group(std::size_t index) const { return at<GroupBlock>(control().groups_offset)[index]; }
-  /// The ring's place for the entry with this count.
+  /// Returns the ring's slot for entry number `count`.
   WorkEntry& entry(std::uint64_t count) const {
     return at<WorkEntry>(control().ring_offset)[count % control().ring_capacity];
   }
@@ -44,10 +45,10 @@ class Arena {
     return reinterpret_cast<T*>(base_ + offset);
   }
 
-  /// Gives pages to a range, taken from the memory policy (and with it, the node) of the calling thread,
-  /// and puts them in this process's page tables; contents stay. Rounded outwards to pages.
-  /// Memory that runs out here is an error, not the SIGBUS that a first touch would bring.
-  /// Throws Error(runtime_error), saying how much was asked for. Thread-safe.
+  /// Gives pages to a range, by the memory policy of the calling thread, and puts them in this process's page
+  /// tables. The contents stay. The range is rounded outwards to whole pages. If memory runs out this is an
+  /// error here, and not the SIGBUS that a first touch would raise. Throws Error(runtime_error) that says how
+  /// much was asked for. Thread-safe.
   void reserve(std::uint64_t offset, std::uint64_t bytes) const;
 
  private:

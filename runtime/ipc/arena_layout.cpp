@@ -21,17 +21,17 @@ void check(const GroupShape& group, std::size_t index) {
   if (group.grad_type == ElementType::none || group.grad_type > ElementType::f16) {
     throw Error(
         Exit::usage,
-        fmt::format("group {}: {} is no gradient type", index, static_cast<unsigned>(group.grad_type)),
+        fmt::format("group {}: {} is not a gradient type", index, static_cast<unsigned>(group.grad_type)),
         "use f32, bf16 or f16");
   }
   if (group.copy_type == ElementType::f32 || group.copy_type > ElementType::f16) {
     throw Error(Exit::usage,
-                fmt::format("group {}: {} is no copy type", index, static_cast<unsigned>(group.copy_type)),
+                fmt::format("group {}: {} is not a copy type", index, static_cast<unsigned>(group.copy_type)),
                 "use none, bf16 or f16");
   }
 }
 
-/// Bytes of each array, in the order of ArrayKind.
+/// Returns the bytes of each array, in the order of ArrayKind.
 std::array<std::uint64_t, kArrayKinds> sizes_of(const GroupShape& group) {
   const std::uint64_t full = group.elements * bytes_of(ElementType::f32);
   const std::uint64_t grads = group.elements * bytes_of(group.grad_type);
@@ -39,8 +39,9 @@ std::array<std::uint64_t, kArrayKinds> sizes_of(const GroupShape& group) {
   return {full, full, full, grads, grads, group.stale ? full : 0, copy};
 }
 
-/// Keeps element i of a group's arrays from having equal low address bits (stagger.hpp). Small arrays stay in
-/// the caches and need none: thousands of small groups must not cost more in gaps than in elements.
+/// Returns the gap that keeps element i of a group's arrays from having equal low address bits (stagger.hpp).
+/// Small arrays stay in the caches and need no gap: with thousands of small groups the gaps would be larger
+/// than the elements.
 std::uint64_t gap_after(std::uint64_t array_bytes) {
   constexpr std::uint64_t kSmall = 16 * kStaggerBytes;
   return array_bytes < kSmall ? 0 : kStaggerBytes;
@@ -68,7 +69,8 @@ std::uint64_t chunk_elements(const GroupShape& group) {
 
 ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads) {
   if (groups.empty() || groups.size() > kMaxGroups) {
-    throw Error(Exit::usage, fmt::format("{} groups; an arena has 1 to {}", groups.size(), kMaxGroups));
+    throw Error(Exit::usage,
+                fmt::format("cannot make an arena of {} groups: it has 1 to {}", groups.size(), kMaxGroups));
   }
   ArenaLayout layout;
   layout.groups_offset = round_up(sizeof(ControlBlock), alignof(GroupBlock));

@@ -51,7 +51,7 @@ std::string describe(const ExitStatus& status) {
     return fmt::format("was killed by signal {} ({})", *status.signal, name != nullptr ? name : "?");
   }
   if (status.code) return fmt::format("ended with status {}", *status.code);
-  return "is gone (its status was collected by someone else: is SIGCHLD ignored?)";
+  return "has ended, and its exit status was collected by someone else (is SIGCHLD ignored?)";
 }
 
 Error lost_pidfd(pid_t pid) {

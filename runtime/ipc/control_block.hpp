@@ -1,7 +1,8 @@
-// What lies in the arena besides the arrays: the words in which trainer and worker talk.
+// The control data of the arena: everything besides the arrays, by which trainer and worker communicate.
 //
-// Fields are written by one side only, named at each struct. Those that change while both run are atomics;
-// all others are published by one (written before it is stored, read after it is loaded).
+// Each field is written by one side only, which is named at each struct. Fields that change while both sides
+// run are atomics. Every other field is published by an atomic: written before the atomic is stored, and read
+// after it is loaded.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +20,14 @@
 namespace zf {
 
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
-/// Goes up whenever anything below ArenaPrefix changes its place or meaning.
+/// Increased whenever anything below ArenaPrefix changes its place or its meaning.
 inline constexpr std::uint32_t kArenaVersion = 3;
 
-/// The descriptors that a worker is born with.
+/// The descriptors that a worker inherits.
 inline constexpr int kWorkerArenaFd = 3;
 inline constexpr int kWorkerTrainerFd = 4;  ///< pidfd of the trainer
 
-/// A fixed field of text; what does not fit is cut, and the last byte is always 0.
+/// A text field of fixed size. A longer text is cut, and the last byte is always 0.
 template <std::size_t Size>
 struct FixedText {
   std::array<char, Size> bytes;
@@ -40,28 +41,28 @@ struct FixedText {
 
 enum class WorkerState : std::uint32_t {
   starting = 0,
-  ready = 1,   ///< pool stands, memory is placed: will step
+  ready = 1,   ///< the pool runs and the memory is placed: steps are accepted
   failed = 2,  ///< prefix.error says why; the process is about to end
-  left = 3,    ///< asked to stop, and did
+  left = 3,    ///< the worker was asked to stop, and did
 };
 
-/// The part that never changes, in no version: a library and a worker that disagree about the rest can
-/// still tell so to each other.
+/// The part that is the same in every version. A library and a worker of different versions can still tell
+/// each other so.
 struct ArenaPrefix {
   std::array<char, 8> magic;
   std::uint32_t version;
   std::atomic<WorkerState> worker_state;  ///< by the worker
-  FixedText<1008> error;                  ///< by the worker, before `failed`
+  FixedText<1008> error;                  ///< by the worker, before it stores `failed`
 };
 static_assert(offsetof(ArenaPrefix, version) == 8 && offsetof(ArenaPrefix, worker_state) == 12 &&
               offsetof(ArenaPrefix, error) == 16 && sizeof(ArenaPrefix) == 1024);
 
-/// The arrays of a group. Numbers are those of zf_buffer_kind.
+/// The arrays of a group. The numbers are those of zf_buffer_kind.
 enum class ArrayKind : std::uint32_t { params, moment1, moment2, grads0, grads1, stale, copy };
 inline constexpr std::size_t kArrayKinds = 7;
 inline constexpr std::size_t kGradBuffers = 2;
 
-/// Where an array lies, in bytes from the arena's start. bytes == 0: there is none.
+/// Where an array lies, in bytes from the start of the arena. bytes == 0 means that there is no such array.
 struct ArrayPlace {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -77,24 +78,24 @@ struct GroupRequest {
 static_assert(sizeof(GroupRequest) == 48 && offsetof(GroupRequest, step) == 32);
 
 struct alignas(64) GroupBlock {
-  // By the trainer, before the worker starts.
+  // Written by the trainer, before the worker starts.
   std::uint64_t elements;
   ElementType grad_type;
   ElementType copy_type;
-  std::uint32_t stale;  ///< 1: there is a snapshot
+  std::uint32_t stale;  ///< 1: the group has a snapshot
   std::uint32_t unused;
-  std::uint64_t chunk_elements;  ///< not 0: the group is stepped, and reported, in pieces of so many
+  std::uint64_t chunk_elements;  ///< not 0: the group is stepped and reported in pieces of this many
   std::array<ArrayPlace, kArrayKinds> arrays;
-  // By the trainer, one per gradient buffer.
+  // Written by the trainer, one for each gradient buffer.
   std::array<GroupRequest, kGradBuffers> requests;
-  // By the worker, and by the trainer while nothing is under way. The last finished step is
-  // progress[committed % 2]: the next one is written beside it and becomes true with one store, so that a
-  // death at any instruction leaves a whole one.
+  // Written by the worker, and by the trainer while no work is submitted. progress[committed % 2] belongs to
+  // the last finished step. The next one is written beside it and becomes valid with one store, so that a
+  // death at any instruction leaves a complete one.
   alignas(64) std::atomic<std::uint64_t> committed;
   std::array<AdamProgress, 2> progress;
-  std::array<GradientNorm, kGradBuffers> norms;  ///< of each gradient buffer
+  std::array<GradientNorm, kGradBuffers> norms;  ///< for each gradient buffer
 
-  /// The last one may be short; an empty group has none.
+  /// Returns the number of chunks. The last one may be short, and an empty group has none.
   std::uint64_t chunks() const {
     return elements / chunk_elements + (elements % chunk_elements != 0 ? 1 : 0);
   }
@@ -113,7 +114,7 @@ struct alignas(64) GroupBlock {
 static_assert(sizeof(GroupBlock) == 384 && offsetof(GroupBlock, requests) == 144 &&
               offsetof(GroupBlock, committed) == 256 && offsetof(GroupBlock, norms) == 312);
 
-/// Of the last finished step.
+/// Returns the progress of the group's last finished step.
 inline AdamProgress& last_progress(GroupBlock& group) {
   return group.progress[group.committed.load(std::memory_order_acquire) % 2];
 }
@@ -121,68 +122,71 @@ inline AdamProgress& last_progress(GroupBlock& group) {
 enum class WorkKind : std::uint32_t { step, norm };
 inline constexpr std::size_t kWorkKinds = 2;
 
-/// Something to do with one group and one of its gradient buffers. The ring of these has room for each of
-/// them once, and nothing is submitted again before it is done: it cannot overflow.
+/// A piece of work on one group and one of its gradient buffers. The ring has room for each combination of
+/// group, buffer and kind once, and none is submitted again before it is done, so the ring cannot overflow.
 struct WorkEntry {
   std::uint32_t group;
   std::uint32_t buffer;
   WorkKind kind;
   std::uint32_t unused;
-  /// Of a step: the number of its first chunk, counted over all steps since the arena was made.
+  /// For a step: the number of its first chunk, counted over all steps since the arena was created.
   std::uint64_t first_chunk;
 };
 static_assert(sizeof(WorkEntry) == 24);
 
-/// By one thread of the worker: so many chunks it has done its share of, in the order of their numbers, and
-/// its stores to them, outputs too, are there for whoever reads this with acquire. A chunk is finished when
-/// all threads are past it; what is finished is never written again by the same step, also not after a death.
+/// Written by one thread of the worker: the number of chunks of which it has done its share, in the order of
+/// their numbers. Whoever loads it with acquire also sees the thread's stores to these chunks, including the
+/// outputs. A chunk is finished when all threads have passed it. A step never writes a finished chunk again,
+/// not even after a death.
 struct alignas(128) MemberProgress {
   std::atomic<std::uint64_t> chunks;
 };
 static_assert(sizeof(MemberProgress) == 128);
 
-/// Where the arrays' memory lies.
+/// On which nodes the memory of the arrays lies.
 struct PlacementStats {
-  std::uint64_t pages_on_plan;  ///< of those looked at
+  std::uint64_t pages_on_plan;  ///< of the pages that were checked
   std::uint64_t pages_elsewhere;
   std::uint64_t pages_absent;
   std::uint64_t huge_bytes;
   std::uint64_t locked_bytes;
 };
 
-/// By the worker. All but the atomics before `ready`.
+/// Written by the worker; all but the atomics before it is ready.
 struct WorkerStats {
   std::atomic<std::uint64_t> batches;       ///< fork-joins
   std::atomic<std::uint64_t> last_step_ns;  ///< of one fork-join
   std::atomic<std::uint64_t> total_step_ns;
-  std::atomic<std::uint64_t> start_ns;  ///< from the first instruction to ready
+  std::atomic<std::uint64_t> start_ns;  ///< from the start of the process until it is ready
   std::uint32_t threads;
   std::uint32_t unused;
   FixedText<16> isa;
-  FixedText<200> memory_note;  ///< what was refused; empty: nothing
+  FixedText<200> memory_note;  ///< what the machine refused; empty: nothing
   PlacementStats placement;
 };
 static_assert(sizeof(WorkerStats) == 296);
 
-/// What one side writes is two cache lines away from what the other spins on: L2 fetches lines in pairs.
+/// The fields that one side writes lie two cache lines away from those that the other spins on, because L2
+/// fetches lines in pairs.
 struct ControlBlock {
   ArenaPrefix prefix;
-  // By the trainer, before the worker starts.
+  // Written by the trainer, before the worker starts.
   std::uint64_t arena_bytes;
   std::uint64_t groups_offset;
   std::uint64_t ring_offset;
   std::uint64_t arrays_offset;
   std::uint32_t group_count;
   std::uint32_t ring_capacity;   ///< a power of two
-  std::int64_t spin_ns;          ///< 0 where both sides share their CPUs
+  std::int64_t spin_ns;          ///< 0 if both sides share their CPUs
   std::uint64_t undo_offset;     ///< UndoLog of each thread of the worker, zero at the start
   std::uint64_t members_offset;  ///< MemberProgress of each
   std::uint32_t members;         ///< threads of the worker
-  // By the trainer. Counts of WorkEntry since the arena was made; entry i lies at ring[i % ring_capacity].
+  // Written by the trainer. Counts WorkEntries since the arena was created; entry i lies at ring[i %
+  // ring_capacity].
   alignas(128) std::atomic<std::uint64_t> submitted;
-  std::atomic<std::uint32_t> stop;  ///< 1: finish what is submitted, then leave
+  std::atomic<std::uint32_t> stop;  ///< 1: finish what is submitted, then exit
   Doorbell work;                    ///< the worker sleeps on it
-  // By the worker.
+  // Written by the worker.
   alignas(128) std::atomic<std::uint64_t> completed;  ///< WorkEntries, in order
   Doorbell done;                                      ///< the trainer sleeps on it
   alignas(128) WorkerStats stats;

@@ -14,13 +14,13 @@ void Doorbell::init() {
 }
 
 void Doorbell::wake() {
-  // EOVERFLOW needs 2^31 unseen posts; every announced sleep allows one.
+  // EOVERFLOW would need 2^31 pending posts, and every announced sleep allows only one.
   const int posted = sem_post(&semaphore_);
   assert(posted == 0);
 }
 
 bool Doorbell::sleep_until(Nanoseconds deadline) {
-  // The monotonic clock, which now_ns() reads: sem_timedwait would follow a clock that someone may set.
+  // Uses the monotonic clock, as now_ns() does. sem_timedwait would follow a clock that someone may set.
   timespec until = {};
   until.tv_sec = static_cast<std::time_t>(deadline / kSecondNs);
   until.tv_nsec = static_cast<long>(deadline % kSecondNs);

@@ -1,4 +1,5 @@
-// One side tells the other that something happened: a bounded spin, then sleep on a process-shared semaphore.
+// Wakes the other side when something happened. A wait is a bounded spin, then sleep on a process-shared
+// semaphore.
 #pragma once
 
 #include <semaphore.h>
@@ -12,25 +13,27 @@
 
 namespace zf {
 
-/// Lies in shared memory. What happened is told by atomics elsewhere (an epoch that went up); the bell only
-/// wakes whoever sleeps over them. One sleeper at a time; any number of ringers. Survives the death of
-/// either side: nothing is held while waiting, and a sleeper killed in its sleep costs one needless wake.
+/// Lies in shared memory. Other atomics (an epoch that is increased) tell what happened; the bell only wakes
+/// the thread that sleeps until they change. There is one sleeper at a time, and any number of threads may
+/// ring. The bell survives the death of either side: nothing is held while waiting, and a sleeper that is
+/// killed costs one needless wake-up.
 class Doorbell {
  public:
-  /// Once, by the creator of the memory, and again when the side that sleeps here has been replaced.
-  /// Throws Error(runtime_error).
+  /// Initializes the bell. Called once by the creator of the memory, and again when the side that sleeps here
+  /// has been replaced. Throws Error(runtime_error).
   void init();
 
-  /// Call after the atomic that `happened` reads was stored with seq_cst. A load, and a system call only when
-  /// the other side sleeps.
+  /// Wakes the sleeper. Call it after the atomic that `happened` reads was stored with seq_cst. Costs one
+  /// load, and a system call only if the other side sleeps.
   void ring() {
-    // seq_cst on both sides, Dekker-wise: either the sleeper sees the new epoch, or we see the sleeper.
+    // Both sides use seq_cst, as in Dekker's algorithm: either the sleeper sees the new epoch, or we see the
+    // sleeper.
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
     if (sleepers_.exchange(0, std::memory_order_seq_cst) != 0) wake();
   }
 
-  /// Waits until happened() is true: at most `spin_ns` on the CPU, then asleep. False at the deadline
-  /// (a point of now_ns()). `happened` reads with seq_cst and has no side effects.
+  /// Waits until happened() is true: spins for at most `spin_ns`, then sleeps. Returns false at the deadline
+  /// (a point of now_ns()). `happened` must load with seq_cst and have no side effects.
   template <class Happened>
   bool wait(Happened happened, Nanoseconds deadline, Nanoseconds spin_ns) {
     if (happened()) return true;
@@ -50,7 +53,7 @@ class Doorbell {
 
  private:
   void wake();
-  /// False at the deadline. May return true for no reason: the caller looks again.
+  /// Sleeps. Returns false at the deadline. May return true without a reason; the caller checks again.
   bool sleep_until(Nanoseconds deadline);
 
   std::atomic<std::uint32_t> sleepers_{0};

@@ -15,7 +15,7 @@
 namespace zf {
 namespace {
 
-/// A kernel mask for CPUs 0 … bits-1. The fixed cpu_set_t ends at 1024, and machines do not.
+/// A kernel mask for CPUs 0 … bits-1. The fixed cpu_set_t ends at 1024 CPUs, and there are larger machines.
 class Mask {
  public:
   explicit Mask(int bits)
@@ -47,7 +47,7 @@ class Mask {
 }  // namespace
 
 CpuSet thread_affinity(pid_t tid) {
-  // EINVAL means that the kernel's mask is longer than ours: nothing but trying tells its length.
+  // EINVAL means that the kernel's mask is longer than ours. The only way to learn its length is to try.
   for (int bits = 1024;; bits *= 2) {
     Mask mask(bits);
     if (sched_getaffinity(tid, mask.bytes(), mask.get()) == 0) return mask.members();

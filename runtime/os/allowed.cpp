@@ -19,8 +19,10 @@ constexpr const char* kStatus = "/proc/self/status";
 template <class Set>
 void refuse_strangers(const std::optional<Set>& list, const Set& known, const char* flag, const char* kind) {
   if (!list || known.contains(*list)) return;
+  const Set strangers = *list - known;
   throw Error(Exit::usage,
-              fmt::format("{} {}: this machine has no {} {}", flag, print(*list), kind, print(*list - known)),
+              fmt::format("{} {}: this machine has no {}{} {}", flag, print(*list), kind,
+                          strangers.size() == 1 ? "" : "s", print(strangers)),
               fmt::format("it has {}", print(known)));
 }
 
@@ -34,7 +36,7 @@ std::string why_nothing_is_left(const Allowed& allowed) {
 
 NodeSet allowed_mems(const AllowedInputs& inputs) {
   NodeSet mems = inputs.nodes;
-  // A kernel without NUMA, or a capture without nodes: what the kernel allows is all that is known.
+  // The kernel has no NUMA support, or the capture lacks the nodes. Then only the allowed nodes are known.
   if (mems.empty()) mems = inputs.affinity_mems.value_or(inputs.mems_list.value_or(NodeSet()));
   if (inputs.cgroup.mems) mems = mems & inputs.cgroup.mems->value;
   if (inputs.affinity_mems) mems = mems & *inputs.affinity_mems;
@@ -42,7 +44,7 @@ NodeSet allowed_mems(const AllowedInputs& inputs) {
   return mems;
 }
 
-/// "Cpus_allowed_list:\t0-3" of /proc/self/status.
+/// Returns the value of a line like "Cpus_allowed_list:\t0-3" of /proc/self/status.
 std::optional<std::string> status_field(const SysRoot& sysroot, std::string_view name) {
   const auto text = sysroot.read(kStatus);
   const auto at = text ? text->find(fmt::format("\n{}:", name)) : std::string::npos;
@@ -51,7 +53,7 @@ std::optional<std::string> status_field(const SysRoot& sysroot, std::string_view
   return text->substr(begin, text->find('\n', begin) - begin);
 }
 
-/// The nodes with memory, for kernels before 3.8, which have no has_memory file.
+/// Returns the nodes with memory on kernels before 3.8, which have no has_memory file.
 NodeSet nodes_by_meminfo(const SysRoot& sysroot) {
   const std::string folder = "/sys/devices/system/node";
   NodeSet nodes;
@@ -68,8 +70,8 @@ NodeSet nodes_by_meminfo(const SysRoot& sysroot) {
 }  // namespace
 
 Allowed allowed_from(const AllowedInputs& inputs) {
-  refuse_strangers(inputs.list, inputs.present, "--allowed", "CPUs");
-  if (!inputs.nodes.empty()) refuse_strangers(inputs.mems_list, inputs.nodes, "--mems", "nodes with memory");
+  refuse_strangers(inputs.list, inputs.present, "--allowed", "CPU");
+  if (!inputs.nodes.empty()) refuse_strangers(inputs.mems_list, inputs.nodes, "--mems", "memory node");
 
   Allowed allowed;
   allowed.cpus = inputs.present;
@@ -128,7 +130,8 @@ AllowedInputs read_allowed_inputs(const SysRoot& sysroot) {
 
   const auto with_memory = sysroot.read(kHasMemory);
   inputs.nodes = with_memory ? parse_node_list(*with_memory, kHasMemory) : nodes_by_meminfo(sysroot);
-  if (inputs.nodes.empty()) inputs.missing.push_back("/sys/devices/system/node names no node with memory");
+  if (inputs.nodes.empty())
+    inputs.missing.push_back("/sys/devices/system/node lists no node that has memory");
 
   if (sysroot.is_this_machine()) {
     inputs.affinity = thread_affinity();
@@ -138,7 +141,7 @@ AllowedInputs read_allowed_inputs(const SysRoot& sysroot) {
   if (const auto list = status_field(sysroot, "Mems_allowed_list")) {
     inputs.affinity_mems = parse_node_list(*list, kStatus);
   } else if (sysroot.is_this_machine()) {
-    inputs.missing.push_back(fmt::format("{} does not say Mems_allowed_list", kStatus));
+    inputs.missing.push_back(fmt::format("{} has no field Mems_allowed_list", kStatus));
   }
   inputs.cgroup = read_cgroup_limits(sysroot);
   return inputs;

@@ -1,4 +1,4 @@
-// What this process may really use: affinity mask, cgroup cpuset and online CPUs, all at once.
+// Finds what this process may really use: the intersection of affinity mask, cgroup cpuset and online CPUs.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,32 @@
 
 namespace zf {
 
-/// Why a CPU that the machine has cannot be used here. The first that applies, in this order.
+/// Why a CPU that the machine has cannot be used here. The first reason that applies counts, in this order.
 enum class ExclusionReason { offline, cgroup_cpuset, affinity_mask, not_in_list };
 
 struct Exclusion {
   ExclusionReason reason;
   CpuSet cpus;         ///< never empty
-  std::string detail;  ///< in words, with the file or flag that excludes them
+  std::string detail;  ///< the reason in words, with the file or flag that excludes the CPUs
 };
 
 struct Allowed {
   CpuSet cpus;
   NodeSet mems;
-  std::optional<double> cpu_quota;            ///< CPUs' worth of time; absent: none
-  std::optional<std::uint64_t> memory_bytes;  ///< absent: none
-  std::vector<Exclusion> exclusions;          ///< one entry per reason
+  std::optional<double> cpu_quota;            ///< CPU time, in CPUs; absent: no quota
+  std::optional<std::uint64_t> memory_bytes;  ///< the memory limit; absent: no limit
+  std::vector<Exclusion> exclusions;          ///< at most one entry per reason
   std::vector<std::string> missing;           ///< what could not be read, in words
   std::string cpu_quota_path;                 ///< the file that sets cpu_quota; empty: none
   std::string memory_path;                    ///< the file that sets memory_bytes; empty: none
 };
 
-/// What Allowed is computed from, so that any machine can be data.
+/// The inputs of Allowed, as values, so that any machine can be described by data.
 struct AllowedInputs {
   CpuSet present;  ///< every CPU the machine has, offline ones too
   CpuSet online;
   NodeSet nodes;                         ///< NUMA nodes with memory
-  std::optional<CpuSet> affinity;        ///< absent: not known (another machine's files)
+  std::optional<CpuSet> affinity;        ///< absent: not known, as for another machine's files
   std::optional<NodeSet> affinity_mems;  ///< Mems_allowed
   CgroupLimits cgroup;
   std::optional<CpuSet> list;        ///< --allowed
@@ -45,16 +45,16 @@ struct AllowedInputs {
   std::vector<std::string> missing;
 };
 
-/// Pure. The intersection, with one Exclusion for every reason that took a CPU away.
-/// Throws Error(usage) when `list` or `mems_list` names what the machine does not have, and
-/// Error(infeasible), with every reason, when no CPU is left or no node where the machine has nodes.
+/// Returns the intersection, with one Exclusion for every reason that took a CPU away. Pure.
+/// Throws Error(usage) if `list` or `mems_list` names a CPU or node that the machine does not have. Throws
+/// Error(infeasible), with every reason, if no CPU is left, or if the machine has nodes and none is left.
 Allowed allowed_from(const AllowedInputs& inputs);
 
-/// Reads the inputs from /proc and /sys of `sysroot`, the affinity mask of the calling thread included
-/// when that is this machine, from /proc/self/status otherwise.
+/// Reads the inputs from /proc and /sys of `sysroot`. On this machine the affinity mask is that of the
+/// calling thread; otherwise it comes from /proc/self/status.
 AllowedInputs read_allowed_inputs(const SysRoot& sysroot);
 
-/// allowed_from(read_allowed_inputs(sysroot)).
+/// Returns allowed_from(read_allowed_inputs(sysroot)).
 Allowed read_allowed(const SysRoot& sysroot);
 
 }  // namespace zf

@@ -14,11 +14,11 @@
 namespace zf {
 namespace {
 
-/// Above this a v1 memory limit is the kernel's way to say "none" (it rounds 2^63 - 1 down to a page).
+/// A v1 memory limit above this means "none": the kernel then writes 2^63 - 1 rounded down to a page.
 constexpr std::uint64_t kNoLimitBytes = std::uint64_t{1} << 60;
 
 [[noreturn]] void makes_no_sense(const std::string& path, std::string_view text) {
-  throw Error(Exit::runtime_error, fmt::format("{}: \"{}\" makes no sense", path, text),
+  throw Error(Exit::runtime_error, fmt::format("{}: cannot understand \"{}\"", path, text),
               "give --allowed and --mems by hand");
 }
 
@@ -29,8 +29,8 @@ std::int64_t number(std::string_view text, const std::string& path) {
   return value;
 }
 
-/// The cpuset of the nearest group that has one: a group without its own (v2 without the controller, v1 not
-/// yet filled in) is ruled by its parent.
+/// Returns the cpuset of the nearest group that has one. A group without its own (v2 without the controller,
+/// v1 not yet filled in) has that of its parent.
 template <class Set>
 std::optional<Limited<Set>> nearest_list(const SysRoot& sysroot, const std::vector<std::string>& groups,
                                          const std::vector<std::string>& files,
@@ -50,7 +50,7 @@ std::optional<Limited<Set>> nearest_list(const SysRoot& sysroot, const std::vect
   return std::nullopt;
 }
 
-/// The least of the limits that the groups set.
+/// Returns the smallest of the limits that the groups set.
 template <class T>
 std::optional<Limited<T>> tightest(
     const std::vector<std::string>& groups,
@@ -107,7 +107,8 @@ CgroupLimits read_cgroup_limits(const SysRoot& sysroot) {
   const auto memory = groups_of(sysroot, paths, "memory");
 
   CgroupLimits limits;
-  // v2, v1, and v1 mounted with noprefix. Effective lists first: the others may name CPUs that are gone.
+  // The names in v2, in v1, and in v1 mounted with noprefix. Effective lists come first, because the others
+  // may name CPUs that are gone.
   limits.cpus = nearest_list<CpuSet>(
       sysroot, cpuset, {"/cpuset.cpus.effective", "/cpuset.effective_cpus", "/cpuset.cpus", "/cpus"},
       parse_cpu_list);

@@ -1,4 +1,4 @@
-// What the control groups of this process leave to it, for cgroup v1, v2 and both mounted at once.
+// Reads the limits that control groups set for this process: cgroup v1, v2, or both mounted at once.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace zf {
 
-/// A limit, and the file that sets it (for messages).
+/// A limit, and the file that sets it. Messages name the file.
 template <class T>
 struct Limited {
   T value;
   std::string path;
 };
 
-/// Absent means: no such limit, or no such controller.
+/// A member is absent if there is no such limit or no such controller.
 struct CgroupLimits {
   std::optional<Limited<CpuSet>> cpus;  ///< effective cpuset
   std::optional<Limited<NodeSet>> mems;
-  std::optional<Limited<double>> cpu_quota;            ///< CPUs' worth of time; the tightest ancestor's
-  std::optional<Limited<std::uint64_t>> memory_bytes;  ///< the tightest ancestor's
+  std::optional<Limited<double>> cpu_quota;  ///< CPU time, in CPUs; the tightest limit among the ancestors
+  std::optional<Limited<std::uint64_t>> memory_bytes;  ///< the tightest limit among the ancestors
 };
 
-/// The groups of this process, found through /proc/self/cgroup and /proc/self/mountinfo and walked up to
-/// the mount's root (a leaf may say "max" or "unlimited" where its parent does not). Never throws for a
-/// missing file; throws Error(runtime_error) with the path when a file is there and makes no sense.
+/// Reads the limits of this process's groups. Finds them through /proc/self/cgroup and /proc/self/mountinfo,
+/// and walks up to the root of the mount, because a group may say "max" while its parent sets a limit.
+/// A missing file is no error. Throws Error(runtime_error) with the path if a file cannot be understood.
 CgroupLimits read_cgroup_limits(const SysRoot& sysroot);
 
 }  // namespace zf

@@ -16,7 +16,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
-/// mountinfo writes blank, tab, newline and backslash as \040, \011, \012 and \134.
+/// Undoes the escapes of mountinfo, which writes blank, tab, newline and backslash as \040, \011, \012 and
+/// \134.
 std::string without_escapes(std::string_view text) {
   const auto octal = [&](std::size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '7'; };
   std::string plain;
@@ -31,7 +32,7 @@ std::string without_escapes(std::string_view text) {
   return plain;
 }
 
-/// "36 25 0:31 ROOT POINT rw,… [tags] - cgroup SOURCE rw,cpuset"
+/// Reads a line like "36 25 0:31 ROOT POINT rw,… [tags] - cgroup SOURCE rw,cpuset".
 std::optional<CgroupMount> mount_of_mountinfo(const std::string& line) {
   const auto fields = split(line, ' ');
   const auto dash = std::find(fields.begin(), fields.end(), "-");
@@ -41,18 +42,19 @@ std::optional<CgroupMount> mount_of_mountinfo(const std::string& line) {
                      without_escapes(fields[4])};
 }
 
-/// "SOURCE POINT cgroup rw,cpuset 0 0": does not say which group is mounted there; mostly it is the root.
+/// Reads a line like "SOURCE POINT cgroup rw,cpuset 0 0". It does not say which group is mounted there, so
+/// the root is assumed.
 std::optional<CgroupMount> mount_of_mounts(const std::string& line) {
   const auto fields = split(line, ' ');
   if (fields.size() < 4 || (fields[2] != "cgroup" && fields[2] != "cgroup2")) return std::nullopt;
   return CgroupMount{fields[2] == "cgroup2", split(fields[3], ','), "/", without_escapes(fields[1])};
 }
 
-/// The part of `group` below `root`, as names; nullopt if `root` is not above it.
+/// Returns the part of `group` below `root`, as names; nullopt if `group` does not lie below `root`.
 ///
-/// In a cgroup namespace both are relative to the namespace's root: "/.." is its parent, "/../x" a sibling.
-/// A mount of "/.." shows our group under a name that we are not told: then its own limits are as much as we
-/// can see, and the answer is the mount's root itself (no names).
+/// In a cgroup namespace both are relative to the root of the namespace: "/.." is its parent, and "/../x" a
+/// sibling. A mount of "/.." shows our group under a name that we cannot know. Then only the limits of the
+/// mount's root can be read, and no names are returned.
 std::optional<std::vector<std::string>> below(const std::string& root, const std::string& group) {
   const auto above = split(root, '/');
   const auto names = split(group, '/');
@@ -101,7 +103,8 @@ CgroupPaths read_cgroup_paths(const SysRoot& sysroot) {
 std::vector<std::string> groups_of(const SysRoot& sysroot, const CgroupPaths& paths,
                                    std::string_view controller) {
   const auto groups_in = [&](bool unified, const std::string& group) {
-    std::vector<std::string> best;  // of several mounts that hold our group the one that shows most ancestors
+    std::vector<std::string>
+        best;  // of several mounts that show our group, the one that shows most ancestors
     for (const auto& mount : paths.mounts) {
       const bool has_controller = std::find(mount.controllers.begin(), mount.controllers.end(), controller) !=
                                   mount.controllers.end();
@@ -113,7 +116,7 @@ std::vector<std::string> groups_of(const SysRoot& sysroot, const CgroupPaths& pa
       std::vector<std::string> groups{folder};
       for (const auto& name : *names) groups.push_back(folder += "/" + name);
       std::reverse(groups.begin(), groups.end());
-      // A mount that was covered by a later one at the same place does not show our group.
+      // Skip a mount that is covered by a later one at the same place: it does not show our group.
       if (groups.size() > best.size() && !sysroot.list(groups.front()).empty()) best = std::move(groups);
     }
     return best;

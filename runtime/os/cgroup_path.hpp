@@ -1,4 +1,4 @@
-// Where the control groups of this process lie in the file system. What cgroup.cpp reads limits from.
+// Finds where the control groups of this process lie in the file system. cgroup.cpp reads their limits.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@ namespace zf {
 /// One line of mountinfo that mounts a cgroup hierarchy.
 struct CgroupMount {
   bool unified = false;                  ///< cgroup2
-  std::vector<std::string> controllers;  ///< v1: the mount options, the controllers among them
-  std::string root;  ///< the group that appears at `point`, as seen from our cgroup namespace
+  std::vector<std::string> controllers;  ///< v1: the mount options, which include the controllers
+  std::string root;  ///< the group that is visible at `point`, as named in our cgroup namespace
   std::string point;
 };
 
@@ -24,13 +24,13 @@ struct CgroupPaths {
   std::vector<CgroupMount> mounts;
 };
 
-/// From /proc/self/cgroup and /proc/self/mountinfo. Captures of other machines often lack these two: then
-/// /proc/self/cpuset and /proc/mounts stand in.
+/// Reads /proc/self/cgroup and /proc/self/mountinfo. Captures of other machines often lack these two files;
+/// then /proc/self/cpuset and /proc/mounts are read instead.
 CgroupPaths read_cgroup_paths(const SysRoot& sysroot);
 
-/// The folders of our group and of its ancestors as far as they are mounted, innermost first; v1 where a v1
-/// hierarchy has the controller, else v2. Empty: no such controller, or the mounts show other groups than
-/// ours.
+/// Returns the folders of our group and of those of its ancestors that are mounted, innermost first. They are
+/// of v1 if a v1 hierarchy has the controller, else of v2. The list is empty if there is no such controller,
+/// or if the mounts do not show our group.
 std::vector<std::string> groups_of(const SysRoot& sysroot, const CgroupPaths& paths,
                                    std::string_view controller);
 

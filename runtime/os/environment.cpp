@@ -19,7 +19,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-/// The first variable that is set and not empty, as a number of `least` and up.
+/// Returns the first variable that is set and not empty, as a number of `least` or more.
 std::optional<EnvNumber> first_number(const Environment& environment,
                                       std::initializer_list<const char*> names, int least) {
   for (const char* name : names) {
@@ -29,7 +29,8 @@ std::optional<EnvNumber> first_number(const Environment& environment,
     int value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || end != digits.data() + digits.size() || value < least) {
-      throw Error(Exit::usage, fmt::format("{}=\"{}\" is no number of {} and up", name, *text, least),
+      throw Error(Exit::usage,
+                  fmt::format("{}=\"{}\" is not a whole number of {} or more", name, *text, least),
                   fmt::format("unset {} or correct it", name));
     }
     return EnvNumber{value, name};
@@ -44,7 +45,7 @@ std::optional<EnvNumber> rank_by_launcher(const Environment& environment) {
                       0);
 }
 
-/// The `index`-th count of "4(x2),1".
+/// Returns count number `index` of a text like "4(x2),1".
 std::optional<int> count_on_node(std::string_view counts, int index) {
   while (!counts.empty()) {
     int count = 0;
@@ -64,7 +65,7 @@ std::optional<int> count_on_node(std::string_view counts, int index) {
   return std::nullopt;
 }
 
-/// Tasks of this step on this node.
+/// Returns the number of tasks of this Slurm step on this node.
 std::optional<EnvNumber> slurm_tasks(const Environment& environment) {
   constexpr const char* name = "SLURM_STEP_TASKS_PER_NODE";
   const auto counts = environment.get(name);
@@ -82,7 +83,8 @@ Environment Environment::of_this_process() {
     const std::string_view text(*entry);
     const auto equals = text.find('=');
     if (equals == std::string_view::npos) continue;
-    variables.emplace(text.substr(0, equals), text.substr(equals + 1));  // the first one counts, as in getenv
+    variables.emplace(text.substr(0, equals),
+                      text.substr(equals + 1));  // the first of two equal names counts, as in getenv
   }
   return Environment(std::move(variables));
 }
@@ -125,7 +127,7 @@ std::optional<VisibleDevices> devices_in(const Environment& environment, const s
   for (bool more = true; more;) {
     const auto comma = rest.find(',');
     const auto part = trim(rest.substr(0, comma));
-    // The driver's own rule: the list ends at the first entry that names no device.
+    // This is the driver's own rule: the list ends at the first entry that names no device.
     if (part.empty() || part == "-1" || part == "NoDevFiles") break;
     devices.ids.emplace_back(part);
     more = comma != std::string_view::npos;

@@ -1,4 +1,4 @@
-// Environment variables as a value, and what launchers say in them.
+// Environment variables as a value, and the ranks and GPUs that launchers set in them.
 #pragma once
 
 #include <map>
@@ -13,62 +13,63 @@ class Environment {
  public:
   Environment() = default;
   explicit Environment(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {}
-  /// A copy of this process's own.
+  /// Returns a copy of this process's environment.
   static Environment of_this_process();
 
   std::optional<std::string> get(const std::string& name) const;
   const std::map<std::string, std::string>& all() const { return variables_; }
-  /// "NAME=value", as exec takes them.
+  /// Returns the variables as "NAME=value", as exec takes them.
   std::vector<std::string> words() const;
 
  private:
   std::map<std::string, std::string> variables_;
 };
 
-/// ZF_TUNE=off (or 0, no, false): no wrapper, hook or plan has any effect.
+/// True if ZF_TUNE is off, 0, no or false. Then no wrapper, hook or plan has any effect.
 bool switched_off(const Environment& environment);
 
-/// A number that a variable holds, and which variable.
+/// The number in a variable, and the name of the variable.
 struct EnvNumber {
   int value;
   std::string variable;
 };
 
-/// Which local rank this process is: ZF_RANK, LOCAL_RANK (torchrun, DeepSpeed), OMPI_COMM_WORLD_LOCAL_RANK,
-/// MPI_LOCALRANKID (Intel MPI, MPICH), MV2_COMM_WORLD_LOCAL_RANK, PMI_LOCAL_RANK, PALS_LOCAL_RANKID (Cray),
-/// SLURM_LOCALID; the first that is set (an empty one is not). Slurm's comes last: a batch script has it as
-/// well, and whatever is started there inherits it. ZF_RANK does not
-/// count where ZF_RANK_FROM is not launchers_rank(): a launcher that was started under zf-tune exec has
-/// started more ranks since. Throws Error(usage) with the variable when its value is no number of 0 and up.
+/// Returns the local rank of this process, from the first of these variables that is set and not empty:
+/// ZF_RANK, LOCAL_RANK (torchrun, DeepSpeed), OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID (Intel MPI, MPICH),
+/// MV2_COMM_WORLD_LOCAL_RANK, PMI_LOCAL_RANK, PALS_LOCAL_RANKID (Cray), SLURM_LOCALID. Slurm's variable comes
+/// last, because a batch script has it as well, and so does everything that is started there.
+/// ZF_RANK is ignored if ZF_RANK_FROM differs from launchers_rank(): then a launcher that was itself started
+/// under zf-tune exec has started more ranks.
+/// Throws Error(usage) with the variable if its value is not a whole number of 0 or more.
 std::optional<EnvNumber> local_rank(const Environment& environment);
 
-/// "LOCAL_RANK=3": the variable that local_rank() takes when there is no ZF_RANK; empty: none is set.
+/// Returns the variable that local_rank() uses without ZF_RANK, such as "LOCAL_RANK=3"; empty if none is set.
 std::string launchers_rank(const Environment& environment);
 
-/// How many ranks the launcher that named local_rank() has started on this node: LOCAL_WORLD_SIZE (torchrun)
-/// or LOCAL_SIZE (DeepSpeed), OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, MV2_COMM_WORLD_LOCAL_SIZE,
-/// PMI_LOCAL_SIZE, SLURM_STEP_TASKS_PER_NODE ("4(x2),1", of which SLURM_NODEID is ours). Absent: it does not
-/// say, or nothing does.
+/// Returns how many ranks the launcher that set local_rank() has started on this node: LOCAL_WORLD_SIZE
+/// (torchrun) or LOCAL_SIZE (DeepSpeed), OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS,
+/// MV2_COMM_WORLD_LOCAL_SIZE, PMI_LOCAL_SIZE, or our node's part (SLURM_NODEID) of SLURM_STEP_TASKS_PER_NODE,
+/// such as "4(x2),1". Absent if the launcher does not say, or if no launcher set a rank.
 std::optional<EnvNumber> launched_ranks(const Environment& environment);
 
-/// The GPUs that the job may see, as the variable names them: indexes or UUIDs.
+/// The GPUs that the job may see, named as in the variable: indexes or UUIDs.
 struct VisibleDevices {
-  std::vector<std::string> ids;  ///< empty: the variable hides them all ("", "-1", "NoDevFiles")
+  std::vector<std::string> ids;  ///< empty: the variable hides all GPUs ("", "-1", "NoDevFiles")
   std::string variable;
 };
 
-/// The list of one variable; as in the driver, it ends at the first entry that names no device. Absent: the
-/// variable is not set (it may be set to nothing).
+/// Returns the list in one variable. As in the driver, the list ends at the first entry that names no device.
+/// Absent if the variable is not set; a variable that is set to nothing gives an empty list.
 std::optional<VisibleDevices> devices_in(const Environment& environment, const std::string& variable);
 
-/// CUDA_VISIBLE_DEVICES, else what HIP_VISIBLE_DEVICES leaves of ROCR_VISIBLE_DEVICES: its numbers count
-/// within that list. Absent: all may be seen.
+/// Returns CUDA_VISIBLE_DEVICES, else the part of ROCR_VISIBLE_DEVICES that HIP_VISIBLE_DEVICES selects: its
+/// numbers are positions in that list. Absent if all GPUs are visible.
 std::optional<VisibleDevices> visible_devices(const Environment& environment);
 
-/// How many local ranks this node has: LOCAL_WORLD_SIZE, LOCAL_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE,
-/// MPI_LOCALNRANKS, SLURM_NTASKS_PER_NODE, the first that is set; then the count of visible_devices, unless
-/// it is 0. SLURM_TASKS_PER_NODE is not asked: "4(x2),1" counts the nodes of a job, not this one. Throws as
-/// above, for numbers of 1 and up.
+/// Returns how many local ranks this node has: the first of LOCAL_WORLD_SIZE, LOCAL_SIZE,
+/// OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS and SLURM_NTASKS_PER_NODE that is set, else the count of
+/// visible_devices() unless it is 0. SLURM_TASKS_PER_NODE is not used: "4(x2),1" describes all nodes of a
+/// job, not this one. Throws like local_rank(), for numbers below 1.
 std::optional<EnvNumber> local_rank_count(const Environment& environment);
 
 }  // namespace zf

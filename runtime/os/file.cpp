@@ -23,8 +23,8 @@ namespace {
   throw Error(Exit::usage, fmt::format("{}: {}", path.string(), why), next);
 }
 
-/// Creates a file of a new name beside `path`. open() applies the umask to 0644 by itself; asking for the
-/// umask (mkstemp and fchmod) would change it for every thread for a moment.
+/// Creates a file with a new name beside `path`. open() applies the umask to 0644 by itself. (With mkstemp
+/// and fchmod the umask would have to be read, and reading it changes it for every thread for a moment.)
 std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesystem::path& path) {
   static std::atomic<unsigned> counter{0};
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -36,11 +36,13 @@ std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesy
     if (file.valid()) return {std::move(file), temporary};
     if (errno != EEXIST) break;
   }
-  throw_errno(errno, fmt::format("cannot write {}: cannot create a file in its folder", path.string()),
+  throw_errno(errno,
+              fmt::format("cannot write {}: cannot create a temporary file in its folder", path.string()),
               "give a path in a folder that exists and can be written");
 }
 
-/// The rename itself must survive a power cut. File systems that cannot sync a folder say EINVAL.
+/// Syncs a folder, so that a rename in it survives a power cut. Returns 0 or an errno value. File systems
+/// that cannot sync a folder answer EINVAL.
 int sync_folder(const std::filesystem::path& folder) {
   const FileDescriptor fd(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return errno == EACCES ? 0 : errno;  // a folder that may be written but not listed
@@ -62,14 +64,14 @@ int write_in_full(std::span<const std::byte> bytes, Write write) {
 }  // namespace
 
 FileDescriptor open_regular_file(const std::filesystem::path& path) {
-  // O_NONBLOCK: opening a FIFO without a writer would wait for one for ever.
+  // Without O_NONBLOCK, opening a FIFO that has no writer would wait for ever.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) refuse(path, errno_text(errno), "check the path and its permissions");
   struct stat status = {};
   checked(::fstat(file.get(), &status), path.string());
   if (S_ISDIR(status.st_mode)) refuse(path, "is a folder", "name a file in it");
   if (!S_ISREG(status.st_mode))
-    refuse(path, "is no regular file (a FIFO or a device)", "copy it to a file first");
+    refuse(path, "is not a regular file but a FIFO or a device", "copy it to a file first");
   return file;
 }
 
@@ -127,10 +129,10 @@ int write_all(int fd, std::span<const std::byte> bytes) {
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   struct stat old = {};
-  // Root could rename a plan over /dev/null.
+  // Otherwise root could rename a plan over /dev/null.
   if (::stat(path_.c_str(), &old) == 0 && !S_ISREG(old.st_mode)) {
     throw Error(Exit::runtime_error,
-                fmt::format("cannot write {}: it exists and is no regular file", path_.string()),
+                fmt::format("cannot write {}: it exists and is not a regular file", path_.string()),
                 "give the path of a file");
   }
   std::tie(file_, temporary_) = create_beside(path_);

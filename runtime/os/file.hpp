@@ -1,4 +1,4 @@
-// Whole files, read and written so that no one ever sees half of one.
+// Reads whole files, and writes them so that no reader ever sees half of one.
 #pragma once
 
 #include <cstddef>
@@ -12,39 +12,39 @@
 
 namespace zf {
 
-/// Largest plan or workload that is read; beyond it the file is something else.
+/// The largest plan or workload that is read. A larger file is something else.
 inline constexpr std::size_t kMaxTextFileBytes = std::size_t{64} << 20;
 
-/// The whole of a regular file. Throws Error(usage) with the path: absent, unreadable, a folder, a FIFO or
-/// device (never blocks on one), larger than kMaxTextFileBytes.
+/// Returns the whole text of a regular file. Throws Error(usage) with the path if it is absent, unreadable, a
+/// folder, a FIFO or device (never blocks on one), or larger than kMaxTextFileBytes.
 std::string read_text_file(const std::filesystem::path& path);
 
-/// A regular file to read from. Throws Error(usage) with the path: absent, unreadable, a folder, a FIFO or
-/// device (never blocks on one).
+/// Opens a regular file for reading. Throws Error(usage) with the path if it is absent, unreadable, a folder,
+/// or a FIFO or device (never blocks on one).
 FileDescriptor open_regular_file(const std::filesystem::path& path);
 
-/// Its size in bytes.
+/// Returns the size of an open file in bytes. Throws Error(runtime_error).
 std::uint64_t size_of_file(int fd);
 
-/// Fills `bytes` from the file's `offset` on; how many there were, fewer only at its end. Throws
-/// Error(runtime_error).
+/// Fills `bytes` from an offset of the file. Returns how many bytes were read, which are fewer only at the
+/// end of the file. Throws Error(runtime_error).
 std::size_t read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes);
 
-/// A temporary file beside `path` that takes its place all at once, or never: whoever opens `path` finds the
-/// old file or the whole new one, also after a power cut. Mode 0644 within the umask.
+/// A temporary file beside `path` that replaces it in one step, or never. Whoever opens `path` finds the old
+/// file or the whole new one, also after a power cut. The mode is 0644 within the umask.
 class AtomicFile {
  public:
-  /// Throws Error(runtime_error) with the path, as all here: the old file is untouched then, and the
-  /// temporary one is gone.
+  /// Every function throws Error(runtime_error) with the path. The old file is then untouched, and the
+  /// temporary file is removed.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// What is not written reads as zeros.
+  /// Writes bytes at an offset. Ranges that are never written read as zeros.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   void set_size(std::uint64_t bytes);
-  /// Fsyncs it, renames it over `path`, fsyncs the folder.
+  /// Syncs the file, renames it over `path`, and syncs the folder.
   void commit();
 
  private:
@@ -55,7 +55,7 @@ class AtomicFile {
   FileDescriptor file_;
 };
 
-/// An AtomicFile with this text.
+/// Writes a text through an AtomicFile.
 void write_text_file_atomically(const std::filesystem::path& path, std::string_view text);
 
 /// Writes all of `bytes` at an offset of a file, in as many calls as that takes. Returns 0, or the errno of

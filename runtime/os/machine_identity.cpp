@@ -8,7 +8,7 @@
 namespace zf {
 namespace {
 
-/// "model name\t: AMD EPYC …" of the first CPU.
+/// Returns the model of the first CPU, from a line like "model name\t: AMD EPYC …".
 std::string cpu_model(const SysRoot& sysroot) {
   std::ifstream cpuinfo(sysroot.path() / "proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {
@@ -22,14 +22,15 @@ std::string cpu_model(const SysRoot& sysroot) {
 }  // namespace
 
 MachineIdentity read_machine_identity(const SysRoot& sysroot) {
-  MachineIdentity glance;
-  glance.cpu_model = cpu_model(sysroot);
+  MachineIdentity identity;
+  identity.cpu_model = cpu_model(sysroot);
   try {
-    glance.present = parse_cpu_list(sysroot.read("/sys/devices/system/cpu/present").value_or(""), "present");
+    identity.present =
+        parse_cpu_list(sysroot.read("/sys/devices/system/cpu/present").value_or(""), "present");
   } catch (const Error&) {
-    // Unreadable in a strange container: not known.
+    // The list cannot be read, as in some containers: the CPUs are then not known.
   }
-  return glance;
+  return identity;
 }
 
 }  // namespace zf

@@ -1,4 +1,4 @@
-// What a glance at /proc and /sys tells of the machine: enough to notice a plan that was made elsewhere.
+// Identifies the machine by a few files of /proc and /sys: enough to notice a plan that was made elsewhere.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 namespace zf {
 
 struct MachineIdentity {
-  std::string cpu_model;  ///< "AMD EPYC 9354 32-Core Processor"; empty: not known (not x86)
-  CpuSet present;         ///< CPUs, offline ones too; empty: not known
+  std::string cpu_model;  ///< "AMD EPYC 9354 32-Core Processor"; empty: not known, as on CPUs other than x86
+  CpuSet present;         ///< all CPUs, including offline ones; empty: not known
 };
 
-/// Reads as little as it can: /proc/cpuinfo is long on a large machine.
+/// Reads both. It reads only the beginning of /proc/cpuinfo, which is long on a large machine.
 MachineIdentity read_machine_identity(const SysRoot& sysroot);
 
 }  // namespace zf

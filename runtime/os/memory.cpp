@@ -22,7 +22,7 @@
 namespace zf {
 namespace {
 
-// <linux/mempolicy.h>, Linux 5.15; libnuma 2.0.16 may not have it.
+// MPOL_PREFERRED_MANY of <linux/mempolicy.h>, Linux 5.15. libnuma 2.0.16 may not have it.
 constexpr int kPreferredMany = 5;
 
 constexpr std::size_t kPagesPerCall = 16384;
@@ -34,7 +34,7 @@ struct NodeMask {
     words.resize(static_cast<std::size_t>(nodes.last().os_index / bits) + 1);
     for (const Node node : nodes)
       words[static_cast<std::size_t>(node.os_index / bits)] |= 1UL << (node.os_index % bits);
-    // The kernel looks at one bit less than it is told (get_nodes() in mm/mempolicy.c).
+    // The kernel reads one bit fewer than this number says (get_nodes() in mm/mempolicy.c).
     max_node = static_cast<unsigned long>(nodes.last().os_index) + 2;
   }
   const unsigned long* data() const { return words.empty() ? nullptr : words.data(); }
@@ -43,8 +43,9 @@ struct NodeMask {
   unsigned long max_node = 0;
 };
 
-/// Calls set(mode, mask), an -1/errno system call, with the mode that fits. Kernels before 5.15 know one
-/// preferred node only: then it is the first, and the others come in order of distance all the same.
+/// Calls set(mode, mask), a system call that returns -1 and sets errno, with the right mode. Kernels before
+/// 5.15 take only one preferred node. They then get the first one; the others still follow in order of
+/// distance.
 template <class Set>
 PolicyRefusal apply(const char* call, MemoryPolicy policy, const NodeSet& nodes, Set set) {
   const bool bind = policy == MemoryPolicy::bind;
@@ -105,7 +106,8 @@ std::string why_no_huge_pages() {
   constexpr const char* path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
   std::string setting;
   std::getline(std::ifstream(path), setting);
-  return fmt::format("no page became huge: {} is \"{}\"", path, setting.empty() ? "not there" : setting);
+  if (setting.empty()) return fmt::format("no page became huge: {} cannot be read", path);
+  return fmt::format("no page became huge: {} is \"{}\"", path, setting);
 }
 
 PolicyRefusal lock_memory(void* start, std::size_t bytes) {
@@ -116,7 +118,7 @@ PolicyRefusal lock_memory(void* start, std::size_t bytes) {
 PageCounts count_pages(const void* start, std::size_t bytes, std::size_t every) {
   PageCounts counts;
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  // move_pages wants pages it might move, hence not const; without target nodes it only looks.
+  // move_pages takes pages that it might move, so they are not const. Without target nodes it only reports.
   char* next = static_cast<char*>(const_cast<void*>(start));
   const char* const end = next + bytes;
   next -= reinterpret_cast<std::uintptr_t>(start) % page;

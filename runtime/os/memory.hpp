@@ -1,4 +1,4 @@
-// Memory policy and placement, through libnuma. The only file that knows libnuma.
+// Sets and reads back memory policy and placement. Only this file uses libnuma.
 #pragma once
 
 #include <cstddef>
@@ -13,41 +13,40 @@ namespace zf {
 
 enum class MemoryPolicy { preferred, bind };
 
-/// Absent: done. Else the reason it was not, in words: containers often refuse it (seccomp, EPERM), and
-/// then first touch alone decides. Never throws for a refusal.
+/// Absent if the call succeeded, else the reason in words. Containers often refuse these calls (seccomp,
+/// EPERM); then first touch alone decides the placement. A refusal is never thrown.
 using PolicyRefusal = std::optional<std::string>;
 
-/// The default policy of the calling thread and, across exec, of the command it becomes.
-/// Preferred falls back to other nodes when these are full; with bind the kernel's out-of-memory killer then
-/// ends a process that uses them.
-/// An empty set puts the system's default back.
+/// Sets the default policy of the calling thread and, across exec, of the command that it becomes. When the
+/// nodes are full, `preferred` falls back to other nodes; with `bind` the kernel's out-of-memory killer ends
+/// a process that uses them. An empty set restores the default of the system.
 PolicyRefusal set_thread_memory_policy(MemoryPolicy policy, const NodeSet& nodes);
 
-/// The policy of a range that no page of has been touched yet. Precondition: start is page-aligned.
+/// Sets the policy of a range of which no page has been touched yet. Precondition: start is page-aligned.
 PolicyRefusal set_range_memory_policy(MemoryPolicy policy, const NodeSet& nodes, void* start,
                                       std::size_t bytes);
 
-/// Huge pages for a mapping, from whatever touches it next on. Shared memory gets them only where the system
-/// allows it, which no call says: look at huge_bytes_of() afterwards.
+/// Asks for huge pages for the parts of a mapping that are touched from now on. Shared memory gets them only
+/// if the system allows it, and no call says so: check huge_bytes_of() afterwards.
 PolicyRefusal ask_for_huge_pages(void* start, std::size_t bytes);
 
-/// How much of a range the calling process has mapped by huge pages (/proc/self/smaps). 0 when that cannot be
-/// read. Precondition: start is page-aligned.
+/// Returns how many bytes of a range the calling process has mapped by huge pages (/proc/self/smaps); 0 if
+/// that cannot be read. Precondition: start is page-aligned.
 std::uint64_t huge_bytes_of(const void* start, std::size_t bytes);
 
-/// The system's setting for huge pages in shared memory, in words, for when there are none.
+/// Explains, by the system's setting for shared memory, why there are no huge pages.
 std::string why_no_huge_pages();
 
-/// Keeps a range in memory for as long as the process lives.
+/// Locks a range in memory for as long as the process lives.
 PolicyRefusal lock_memory(void* start, std::size_t bytes);
 
-/// How many pages of a range lie on which node, by move_pages; only one in `every` is looked at. Pages that
-/// the calling process has not touched are counted under `absent`.
+/// How many pages of a range lie on which node.
 struct PageCounts {
   std::map<Node, std::size_t> by_node;
-  std::size_t absent = 0;
-  PolicyRefusal refusal;  ///< move_pages was refused: the counts are empty
+  std::size_t absent = 0;  ///< pages that the calling process has not touched
+  PolicyRefusal refusal;   ///< set if move_pages was refused; then the counts are empty
 };
+/// Counts the pages of a range with move_pages, checking one page in `every`.
 PageCounts count_pages(const void* start, std::size_t bytes, std::size_t every = 1);
 
 }  // namespace zf

@@ -23,7 +23,7 @@ FileDescriptor open_folder(const std::filesystem::path& folder) {
   return FileDescriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-void need_our_own(const FileDescriptor& fd, const std::filesystem::path& folder) {
+void require_ownership(const FileDescriptor& fd, const std::filesystem::path& folder) {
   struct stat status = {};
   checked(::fstat(fd.get(), &status), folder.string());
   if (status.st_uid != ::geteuid()) {
@@ -36,7 +36,8 @@ void need_our_own(const FileDescriptor& fd, const std::filesystem::path& folder)
   }
 }
 
-/// The folder, held open: from here on its name does not matter any more.
+/// Opens the folder, creating it if needed. From here on the folder is used by its descriptor, so renaming it
+/// does no harm.
 FileDescriptor folder_of_our_own(const std::filesystem::path& folder) {
   const bool made = ::mkdir(folder.c_str(), 0755) == 0;
   if (!made && errno != EEXIST) throw_errno(errno, fmt::format("cannot make the folder {}", folder.string()));
@@ -45,11 +46,11 @@ FileDescriptor folder_of_our_own(const std::filesystem::path& folder) {
     throw_errno(errno, fmt::format("cannot publish in {}", folder.string()),
                 "it must be a folder, not a link");
   if (made) checked(::fchmod(fd.get(), 0755), folder.string());  // the umask may have closed it to others
-  need_our_own(fd, folder);
+  require_ownership(fd, folder);
   return fd;
 }
 
-/// 0, or the errno of what failed.
+/// Writes a new file that everyone can read. Returns 0, or the errno of the call that failed.
 int write_for_all(int folder, const std::string& name, std::string_view text) {
   const FileDescriptor file(
       ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
@@ -65,7 +66,7 @@ void publish_text_file(const std::filesystem::path& path, std::string_view text)
   const FileDescriptor folder = folder_of_our_own(path.parent_path());
   const std::string name = path.filename().string();
   const std::string temporary = "." + name + ".tmp";
-  ::unlinkat(folder.get(), temporary.c_str(), 0);  // left by one that was killed
+  ::unlinkat(folder.get(), temporary.c_str(), 0);  // left by a process that was killed
   int error = write_for_all(folder.get(), temporary, text);
   if (error == 0 && ::renameat(folder.get(), temporary.c_str(), folder.get(), name.c_str()) != 0)
     error = errno;
@@ -79,8 +80,8 @@ std::optional<std::string> read_published_file(const std::filesystem::path& path
   const FileDescriptor folder = open_folder(parent);
   if (!folder.valid() && errno == ENOENT) return std::nullopt;
   if (!folder.valid()) throw_errno(errno, fmt::format("cannot read in {}", parent.string()));
-  need_our_own(folder, parent);
-  // O_NONBLOCK: a FIFO is refused below, not waited for.
+  require_ownership(folder, parent);
+  // With O_NONBLOCK a FIFO is opened without waiting, and refused below.
   const FileDescriptor file(
       ::openat(folder.get(), path.filename().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid() && errno == ENOENT) return std::nullopt;

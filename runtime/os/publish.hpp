@@ -1,4 +1,4 @@
-// A file for everyone to read, where nobody else can have a hand in it.
+// Publishes a file that everyone can read and only this user can change.
 #pragma once
 
 #include <filesystem>
@@ -8,19 +8,20 @@
 
 namespace zf {
 
-/// Writes `path` with mode 0644, whatever the umask: a temporary file ".NAME.tmp" beside it, then a rename,
-/// so that a reader sees the old text or the new one, whole. One caller at a time for one path. The folder is
-/// made (0755) if it is missing and the one above it is there. It is refused when it is a link, when it is
-/// not this user's, or when others may write in it: they could swap what is published. A link under the
-/// file's own name is replaced, never followed.
-/// Throws Error(runtime_error) with the path; then what was published before is unchanged, and the temporary
-/// file is gone.
+/// Writes `path` with mode 0644, whatever the umask is. It writes a temporary file ".NAME.tmp" beside it and
+/// renames that, so that a reader sees the whole old text or the whole new one. Only one caller at a time may
+/// write a path.
+/// The folder is created (mode 0755) if only it is missing. It is refused if it is a link, if it belongs to
+/// another user, or if others may write in it, because they could swap the file. If the file's name is a
+/// link, the link is replaced and never followed.
+/// Throws Error(runtime_error) with the path. The file published before is then unchanged, and the temporary
+/// file is removed.
 void publish_text_file(const std::filesystem::path& path, std::string_view text);
 
-/// What publish_text_file has written, at most 4 KiB of it; absent where there is no such file or folder.
-/// Throws Error(runtime_error) with the path when somebody else may have had a hand in it: the folder is
-/// refused as above, and so is a file that is not this user's, or is no regular file (a link is not
-/// followed).
+/// Returns at most 4 KiB of a file that publish_text_file has written; absent if there is no such file or
+/// folder. Throws Error(runtime_error) with the path if somebody else may have changed it: the folder is
+/// refused as above, and so is a file that belongs to another user or is not a regular file. A link is not
+/// followed.
 std::optional<std::string> read_published_file(const std::filesystem::path& path);
 
 }  // namespace zf

@@ -16,7 +16,7 @@
 namespace zf {
 namespace {
 
-/// Nothing that we read below /proc or /sys comes near this; what is longer is another kind of file.
+/// No file that we read below /proc or /sys comes near this size. A longer one is something else.
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
 }  // namespace
@@ -27,17 +27,17 @@ SysRoot::SysRoot(std::filesystem::path root) : root_(std::move(root)) {
     throw Error(Exit::usage, "--sysroot " + root_.string() + ": not a folder",
                 "give the folder that holds the other machine's proc/ and sys/");
   }
-  // "/", "//" and "/." are all this machine.
+  // Turns "//" and "/." into "/", which means this machine.
   root_ = std::filesystem::canonical(root_, error);
   if (error) throw_errno(error.value(), "--sysroot " + root_.string());
 }
 
 std::optional<std::string> SysRoot::read(const std::filesystem::path& absolute) const {
-  // O_NONBLOCK: a FIFO planted in a foreign tree must not stop us; files of /proc and /sys do not care.
+  // With O_NONBLOCK a FIFO in a foreign tree cannot stop us. Files of /proc and /sys ignore the flag.
   const FileDescriptor file(::open(at(absolute).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return std::nullopt;
 
-  // Files of /proc and /sys say 0 bytes in stat(): read to the end.
+  // Files of /proc and /sys have 0 bytes in stat(), so read to the end.
   std::string text;
   std::array<char, 16384> chunk;
   for (;;) {

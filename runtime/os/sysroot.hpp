@@ -1,4 +1,4 @@
-// /proc and /sys of this machine, or of another one kept as a folder of files (what hwloc calls FSROOT).
+// Reads /proc and /sys of this machine, or of another one that is kept as a folder of files (hwloc: FSROOT).
 #pragma once
 
 #include <filesystem>
@@ -10,18 +10,19 @@ namespace zf {
 
 class SysRoot {
  public:
-  /// The machine we run on.
+  /// Reads the machine that we run on.
   SysRoot() = default;
-  /// Another machine: `root`/proc/..., `root`/sys/... Throws Error(usage) if `root` is not a folder.
+  /// Reads another machine from `root`/proc/... and `root`/sys/... Throws Error(usage) if `root` is not a
+  /// folder.
   explicit SysRoot(std::filesystem::path root);
 
   bool is_this_machine() const { return root_ == "/"; }
   const std::filesystem::path& path() const { return root_; }
 
-  /// The whole file at an absolute path as seen by the machine, without its last newline;
-  /// nullopt if it cannot be read. Never throws: a partial machine says what is missing, one level up.
+  /// Returns the whole file at an absolute path of that machine, without its last newline; nullopt if it
+  /// cannot be read. Never throws: the caller reports what is missing.
   std::optional<std::string> read(const std::filesystem::path& absolute) const;
-  /// Names (not paths) in a folder, sorted; empty if it cannot be read.
+  /// Returns the names (not paths) in a folder, sorted; empty if it cannot be read.
   std::vector<std::string> list(const std::filesystem::path& absolute) const;
 
  private:

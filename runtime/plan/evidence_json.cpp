@@ -35,12 +35,12 @@ CandidateEvidence read_candidate(const Field& field) {
   CandidateEvidence candidate;
   candidate.id = field["id"].integer(0, kMaxInt);
   candidate.label = field["label"].text();
-  candidate.control = control_of(field["control"]);
+  candidate.control = read_control(field["control"]);
   candidate.reserved_cores = field["reserved_cores"].integer(0, kMaxInt);
   candidate.pool_cores = field["pool_cores"].integer(1, kMaxInt);
   candidate.pool_threads = field["pool_threads"].integer(1, kMaxInt);
   candidate.idle_cores = field["idle_cores"].integer(0, kMaxInt);
-  candidate.placement = placement_of(field["placement"]);
+  candidate.placement = read_placement(field["placement"]);
   if (field.has("pool_kind")) candidate.pool_kind = field["pool_kind"].integer(0, kMaxInt);
   candidate.period_ns_median = field["period_ns_median"].integer<Nanoseconds>(0);
   candidate.period_spread = field["period_spread"].number();
@@ -78,7 +78,7 @@ Object print_trial_candidate(const TrialCandidate& candidate) {
 std::vector<double> read_run(const Field& field) {
   std::vector<double> values;
   for (const Field& value : field.items()) values.push_back(value.number());
-  if (values.empty()) field.fail("is empty: every run has values");
+  if (values.empty()) field.fail("is empty: a run has at least one value");
   return values;
 }
 
@@ -86,7 +86,7 @@ TrialCandidate read_trial_candidate(const Field& field) {
   field.object({"label", "control", "pool_threads", "median", "runs"});
   TrialCandidate candidate;
   candidate.label = field["label"].text();
-  candidate.control = control_of(field["control"]);
+  candidate.control = read_control(field["control"]);
   candidate.pool_threads = field["pool_threads"].integer(1, kMaxInt);
   candidate.median = field["median"].number();
   candidate.runs = read_list(field["runs"], read_run);
@@ -111,11 +111,11 @@ const char* name_of(Control control) {
   return "none";
 }
 
-Placement placement_of(const Field& field) {
+Placement read_placement(const Field& field) {
   return field.one_of({"compact", "spread"}) == 0 ? Placement::compact : Placement::spread;
 }
 
-Control control_of(const Field& field) {
+Control read_control(const Field& field) {
   constexpr Control kControls[] = {Control::none, Control::unbound, Control::half, Control::two_reserved};
   return kControls[field.one_of({"none", "unbound", "half", "two_reserved"})];
 }
@@ -190,10 +190,10 @@ Trial read_trial(const Field& field) {
   trial.higher_is_better = field["higher_is_better"].boolean();
   trial.candidates = read_list(field["candidates"], read_trial_candidate);
   const auto count = static_cast<int>(trial.candidates.size());
-  if (count == 0) field["candidates"].fail("is empty: a trial has candidates");
+  if (count == 0) field["candidates"].fail("is empty: a trial has at least one candidate");
   trial.winner = field["winner"].integer(0, count - 1);
   if (trial.candidates[static_cast<std::size_t>(trial.winner)].control == Control::unbound)
-    field["winner"].fail("is unbound: no split");
+    field["winner"].fail("is the unbound control, which is not a split");
   return trial;
 }
 

@@ -1,5 +1,5 @@
-// The evidence in JSON, for the plan's file and for the sample file beside it. Needs nlohmann_json, so no
-// other header includes it.
+// Evidence and trials in JSON, for the plan's file and for the sample file beside it. It needs nlohmann_json,
+// so headers that others use do not include it.
 #pragma once
 
 #include <limits>
@@ -21,8 +21,8 @@ const char* name_of(Control control);
 
 // Readers throw Error(usage) that names the field.
 
-Placement placement_of(const Field& field);
-Control control_of(const Field& field);
+Placement read_placement(const Field& field);
+Control read_control(const Field& field);
 
 Object print_evidence(const Evidence& evidence);
 Evidence read_evidence(const Field& field);
@@ -30,9 +30,9 @@ Evidence read_evidence(const Field& field);
 Object print_trial(const Trial& trial);
 Trial read_trial(const Field& field);
 
-/// The fields of a SplitSample, added to an object that may have others.
+/// Adds the fields of a SplitSample to an object that may have others.
 void add_times(Object& object, const SplitSample& times);
-/// Precondition: object() was called with these fields, and they are there.
+/// Reads these fields. Precondition: object() was called with them, and they are present.
 SplitSample read_times(const Field& field);
 
 template <class T>

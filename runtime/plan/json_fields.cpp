@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Far more than any document of ours has.
+/// Far deeper than any of our documents.
 constexpr int kMaxDepth = 16;
 constexpr std::string_view kNext = "correct this, or make the file again";
 
@@ -23,17 +23,18 @@ std::string shortened(std::string_view text) {
   return text.size() <= kMost ? std::string(text) : fmt::format("{}...", text.substr(0, kMost));
 }
 
-/// nlohmann says "[json.exception.parse_error.101] parse error at line 3, column 5: syntax error while …".
+/// Shortens a message of nlohmann: "[json.exception.parse_error.101] parse error at line 3, column 5: syntax
+/// error while …".
 std::string complaint(std::string_view what) {
   if (const auto at = what.find("] "); what.starts_with('[') && at != std::string_view::npos)
     what.remove_prefix(at + 2);
   if (what.starts_with("parse error at ")) what.remove_prefix(std::string_view("parse error at ").size());
-  // "last read: '…'" quotes the whole token, which may be megabytes.
+  // The part "last read: '…'" quotes the whole token, which may be megabytes long.
   return what.size() <= 200 ? std::string(what) : fmt::format("{}...", what.substr(0, 200));
 }
 
-/// Keys of the objects that are open while parsing, to notice a key that comes twice: JSON libraries take the
-/// first or the last in silence, and a person who edited the file meant one of them.
+/// Remembers the keys of the open objects while parsing, to detect a duplicate key. JSON libraries silently
+/// take the first or the last, and the person who edited the file meant one of them.
 class DuplicateKeys {
  public:
   explicit DuplicateKeys(std::string_view name) : name_(name) {}
@@ -55,7 +56,7 @@ class DuplicateKeys {
         if (!open_.back().insert(parsed.get<std::string>()).second) {
           throw Error(
               Exit::usage,
-              fmt::format("{}: the field \"{}\" is there twice", name_, shortened(parsed.get<std::string>())),
+              fmt::format("{}: the field \"{}\" appears twice", name_, shortened(parsed.get<std::string>())),
               "remove one of them");
         }
         break;
@@ -74,14 +75,14 @@ class DuplicateKeys {
 
 json parse_json(std::string_view text, std::string_view name) {
   constexpr std::string_view kBroken = "it was cut off or edited: copy it again, or make it again";
-  // Which would be the end of the text to the parser, whatever follows.
+  // The parser would take a NUL byte for the end of the text.
   if (text.find('\0') != std::string_view::npos) {
-    throw Error(Exit::usage, fmt::format("{}: is no JSON: there is a NUL byte in it", name), kBroken);
+    throw Error(Exit::usage, fmt::format("{}: is not JSON: it contains a NUL byte", name), kBroken);
   }
   try {
     return json::parse(text, DuplicateKeys(name));
   } catch (const json::exception& error) {
-    throw Error(Exit::usage, fmt::format("{}: is no JSON: {}", name, complaint(error.what())), kBroken);
+    throw Error(Exit::usage, fmt::format("{}: is not JSON: {}", name, complaint(error.what())), kBroken);
   }
 }
 
@@ -103,12 +104,11 @@ const Field& Field::object(std::initializer_list<std::string_view> keys,
 
 const Field& Field::schema(std::string_view wanted) const {
   if (!value_->is_object()) fail("is " + shown() + ", not an object");
-  if (!has("schema")) child(*value_, "schema").fail(fmt::format("is missing, \"{}\" is wanted", wanted));
+  if (!has("schema")) child(*value_, "schema").fail(fmt::format("is missing; it must be \"{}\"", wanted));
   if (const std::string found = (*this)["schema"].text(); found != wanted) {
-    throw Error(
-        Exit::usage,
-        fmt::format("{}: schema: is \"{}\", and \"{}\" is wanted here", name_, shortened(found), wanted),
-        "give a file of that kind; one of an older version must be made again");
+    throw Error(Exit::usage,
+                fmt::format("{}: schema: is \"{}\"; it must be \"{}\"", name_, shortened(found), wanted),
+                "give a file of that kind; one of an older version must be made again");
   }
   return *this;
 }
@@ -146,8 +146,8 @@ double Field::number() const {
 
 namespace {
 
-/// A list as this project writes it: ascending, without overlap. That is what readers of a plan may rely on,
-/// and it keeps "0-65535,0-65535,…" from becoming any number of CPUs.
+/// Reads a list as this project writes it: ascending, without overlap. Readers of a plan may rely on that,
+/// and it keeps "0-65535,0-65535,…" from naming any number of CPUs.
 template <class Set, class Parse>
 Set canonical_list(const Field& field, const Parse& parse) {
   const std::string text = field.text();
@@ -164,7 +164,7 @@ Set canonical_list(const Field& field, const Parse& parse) {
     try {
       next = parse(part);
     } catch (const Error&) {
-      field.fail(fmt::format("\"{}\" is not a list of indexes of 0 to {}: \"{}\" is wrong", shortened(text),
+      field.fail(fmt::format("\"{}\" is not a list of indexes from 0 to {}: \"{}\" is wrong", shortened(text),
                              kMaxOsIndex, shortened(part)));
     }
     if (!ids.empty() && next.first() <= ids.back()) {

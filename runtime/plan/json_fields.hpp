@@ -1,5 +1,5 @@
-// Reading fields out of JSON so that every complaint names its field. For whoever reads a document of ours;
-// needs nlohmann_json, so no other header includes it.
+// Reads the fields of our JSON documents, so that every error names its field. It needs nlohmann_json, so
+// headers that others use do not include it.
 #pragma once
 
 #include <cstdint>
@@ -15,44 +15,44 @@
 
 namespace zf {
 
-/// Parses text of which nothing is believed: at most 16 levels deep, no key twice in an object, UTF-8.
-/// Throws Error(usage) "name: line 3, column 5: …".
+/// Parses untrusted text: UTF-8, at most 16 levels deep, no key twice in an object. Throws Error(usage)
+/// "name: line 3, column 5: …".
 nlohmann::json parse_json(std::string_view text, std::string_view name);
 
-/// A value and the path that leads to it. Every reader below throws Error(usage) "name: path: what; next".
+/// A value and its path in the document. Every function below throws Error(usage) "name: path: what; next".
 class Field {
  public:
   Field(const nlohmann::json& value, std::string path, std::string_view name)
       : value_(&value), path_(std::move(path)), name_(name) {}
 
-  /// An object with these keys and no others; `may_be_absent` of them may be missing.
+  /// Checks that this is an object with these keys and no others. Those in `may_be_absent` may be missing.
   const Field& object(std::initializer_list<std::string_view> keys,
                       std::initializer_list<std::string_view> may_be_absent = {}) const;
-  /// An object whose "schema" is this one. Before any other complaint: a file of another kind or version
-  /// differs in fields, and its reader should hear why.
+  /// Checks that this is an object whose "schema" is `wanted`. Call it before all other checks: a file of
+  /// another kind or version has other fields, and the user should be told why.
   const Field& schema(std::string_view wanted) const;
   bool has(std::string_view key) const { return value_->contains(key); }
-  /// Precondition: object() was called with this key, and it is there.
+  /// Returns a member. Precondition: object() was called with this key, and it is present.
   Field operator[](std::string_view key) const;
-  /// The elements of a list.
+  /// Returns the elements of a list.
   std::vector<Field> items() const;
 
   std::string text() const;
   bool boolean() const;
-  /// A whole number between the two, both included.
+  /// Returns a whole number from `low` to `high`, both included.
   template <class Integer>
   Integer integer(Integer low, Integer high = std::numeric_limits<Integer>::max()) const;
   double number() const;
   CpuSet cpus() const;
   NodeSet nodes() const;
-  /// One of `names`: its position.
+  /// Returns the position of this text in `names`.
   std::size_t one_of(std::initializer_list<std::string_view> names) const;
 
   [[noreturn]] void fail(std::string_view what) const;
 
  private:
   Field child(const nlohmann::json& value, std::string_view key) const;
-  /// What a person reads of the value: at most one short line.
+  /// Returns the value as one short line for a message.
   std::string shown() const;
   [[noreturn]] void fail_range(std::string_view low, std::string_view high) const;
 

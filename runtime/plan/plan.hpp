@@ -1,4 +1,4 @@
-// The plan as values: what configs/plan.schema.json describes, field for field.
+// The plan as values, field for field as in configs/plan.schema.json.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace zf {
 
-/// The schema version this code writes and the only one it reads.
+/// The schema version that this code writes, and the only one that it reads.
 inline constexpr const char* kPlanSchema = "zf-plan/1";
 
 struct Provenance {
@@ -25,7 +25,8 @@ struct Provenance {
   bool operator==(const Provenance&) const = default;
 };
 
-/// The hardware class: equal for two nodes of one type. Counts are counts; `cpus` are OS indexes.
+/// The hardware class, which is equal for two nodes of one type. `cpus` holds OS indexes; the other numbers
+/// are counts.
 struct MachineClass {
   std::string fingerprint;  ///< 16 hex digits
   std::string model;        ///< CPU model, for people
@@ -37,33 +38,34 @@ struct MachineClass {
   bool operator==(const MachineClass&) const = default;
 };
 
-/// What the job that made the plan was allowed, and what its ranks lost by that.
+/// What the job that made the plan was allowed to use, with notes on what its ranks lost by that.
 struct Allocation {
   std::string fingerprint;
   CpuSet cpus;
   NodeSet mems;
-  std::optional<double> cpu_quota;  ///< CPUs' worth of time
+  std::optional<double> cpu_quota;  ///< CPU time, in CPUs
   std::optional<std::uint64_t> memory_bytes;
-  std::vector<std::string> notes;  ///< one sentence each: a rank far from its GPU, cores idle for a quota
+  std::vector<std::string>
+      notes;  ///< one sentence each, such as: a rank is far from its GPU, cores stay idle because of a quota
   bool operator==(const Allocation&) const = default;
 };
 
-/// What survives a move to another allocation of the same machine class.
+/// The part of a plan that stays valid in another allocation of the same machine class.
 struct Intent {
   Placement placement = Placement::compact;
-  int pool_pus_per_core = 1;     ///< 1: one PU per core; else all siblings
+  int pool_pus_per_core = 1;     ///< 1: one PU of each core; else all siblings
   int pool_cores = 0;            ///< per rank: the knee
   double reserved_fraction = 0;  ///< of a home's cores
   double idle_fraction = 0;      ///< of a home's cores: left to neither side
   std::optional<int>
-      pool_kind;  ///< CPU kind (hwloc's, 0: the slowest) that the pool's cores are of; absent: any
-  bool for_deepspeed = false;  ///< kept to what DeepSpeed can be told
+      pool_kind;  ///< CPU kind of the pool's cores (hwloc's numbers, 0: the slowest); absent: any
+  bool for_deepspeed = false;  ///< restricted to splits that DeepSpeed can be told
   bool operator==(const Intent&) const = default;
 };
 
 struct TrainingSide {
   CpuSet cpus;
-  int threads = 1;  ///< what OMP_NUM_THREADS should say
+  int threads = 1;  ///< the right value of OMP_NUM_THREADS
   bool operator==(const TrainingSide&) const = default;
 };
 
@@ -77,19 +79,19 @@ struct OptimizerSide {
 /// The GPU that a rank computes on.
 struct RankGpu {
   std::string pci_address;   ///< "0000:3b:00.0"
-  std::optional<Node> node;  ///< that it hangs off; absent: no one node, or not known
+  std::optional<Node> node;  ///< its NUMA node; absent: not one node, or not known
   bool operator==(const RankGpu&) const = default;
 };
 
 struct RankBinding {
   int rank = 0;                     ///< local rank
-  std::optional<RankGpu> gpu = {};  ///< absent: it has none, or it is not known
+  std::optional<RankGpu> gpu = {};  ///< absent: the rank has none, or it is not known
   TrainingSide training;
   OptimizerSide optimizer;
-  int pt_reserved_cores = 0;  ///< cores, not PUs; 0 if shared: no core is training's alone
+  int pt_reserved_cores = 0;  ///< cores, not PUs; 0 if shared, because training has no core of its own
   double pt_reserved_cores_perc =
-      0;                ///< (training PUs - 0.5) / all PUs of the rank: DeepSpeed's rounding gives them back
-  bool shared = false;  ///< one core for both sides: the only case in which they overlap
+      0;  ///< (training PUs - 0.5) / all PUs of the rank; DeepSpeed rounds it to the training PUs
+  bool shared = false;  ///< one core for both sides, the only case in which they overlap
   CpuSet cpus() const { return training.cpus | optimizer.cpus; }
   bool operator==(const RankBinding&) const = default;
 };
@@ -98,7 +100,7 @@ struct Choice {
   std::string reason;
   int candidate = -1;                ///< CandidateEvidence::id; -1: nothing was measured
   Nanoseconds period_ns_median = 0;  ///< 0: nothing was measured
-  int pool_threads = 0;              ///< per rank, the largest of any rank
+  int pool_threads = 0;              ///< per rank; the largest of any rank
   bool operator==(const Choice&) const = default;
 };
 
@@ -111,7 +113,7 @@ struct Plan {
   std::vector<RankBinding> ranks;
   Choice choice;
   Evidence evidence;
-  std::optional<Trial> trial;  ///< where the job itself was tried
+  std::optional<Trial> trial;  ///< present if the job itself was tried
   std::vector<std::string> warnings;
   bool operator==(const Plan&) const = default;
 };

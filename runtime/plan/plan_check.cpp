@@ -1,4 +1,4 @@
-// The invariants of a plan (plan_check.hpp), section by section.
+// Checks the invariants of a plan (plan_check.hpp), section by section.
 #include "plan/plan_check.hpp"
 
 #include <fmt/core.h>
@@ -20,14 +20,14 @@ Found violation(std::string field, fmt::format_string<Args...> format, Args&&...
   return Violation{std::move(field), fmt::format(format, std::forward<Args>(args)...)};
 }
 
-/// Finite, and at least `low`.
+/// True if the value is finite and at least `low`.
 bool at_least(double value, double low) { return std::isfinite(value) && value >= low; }
 
 bool is_fingerprint(std::string_view text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// "2026-11-20T21:00:00Z", by its shape.
+/// True if the text has the shape of "2026-11-20T21:00:00Z".
 bool is_utc_time(std::string_view text) {
   constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:ddZ";
   return std::equal(text.begin(), text.end(), kShape.begin(), kShape.end(),
@@ -91,7 +91,7 @@ Found find_in_intent(const Intent& intent) {
   return std::nullopt;
 }
 
-/// One side's CPUs or nodes: not empty, and inside the allocation's.
+/// Checks that the CPUs or nodes of one side are not empty and lie inside those of the allocation.
 template <class Set>
 Found find_in_part(const Set& part, std::string field, const Set& whole, std::string_view whole_field) {
   if (part.empty()) return violation(std::move(field), "is empty");
@@ -247,9 +247,9 @@ Found find_in_evidence(const Evidence& evidence, const Choice& choice) {
     const std::string path = fmt::format("evidence.candidates[{}]", i);
     if (auto found = find_in_candidate(candidate, path)) return found;
     if (!known.insert(candidate.id).second)
-      return violation(path + ".id", "is {}, like an earlier one", candidate.id);
+      return violation(path + ".id", "is {}, which an earlier candidate has too", candidate.id);
     if (candidate.id == choice.candidate && candidate.control == Control::unbound)
-      return violation("choice.candidate", "is {}, which is unbound: no split", candidate.id);
+      return violation("choice.candidate", "is {}, the unbound control, which is not a split", candidate.id);
   }
   if (choice.candidate != -1 && !known.contains(choice.candidate)) {
     return violation("choice.candidate", "is {}, which evidence.candidates does not have", choice.candidate);
@@ -263,7 +263,7 @@ Found find_in_evidence(const Evidence& evidence, const Choice& choice) {
 }  // namespace
 
 std::optional<Violation> find_violation(const Plan& plan) {
-  if (!is_utc_time(plan.made.at)) return violation("made.at", "is no UTC time like 2026-11-20T21:00:00Z");
+  if (!is_utc_time(plan.made.at)) return violation("made.at", "is not a UTC time like 2026-11-20T21:00:00Z");
   if (auto found = find_in_machine(plan.machine)) return found;
   if (auto found = find_in_allocation(plan.allocation, plan.machine)) return found;
   if (auto found = find_in_ranks(plan)) return found;

@@ -1,4 +1,4 @@
-// What must hold of every plan, whoever made it, and whether it fits where we are now. Pure.
+// Checks what must hold for every plan, and whether a plan fits this machine and allocation. Pure.
 #pragma once
 
 #include <optional>
@@ -11,36 +11,36 @@
 
 namespace zf {
 
-/// A broken invariant: the field ("ranks[1].optimizer.cpus") and what is wrong with it.
+/// A broken invariant: the field, such as "ranks[1].optimizer.cpus", and what is wrong with it.
 struct Violation {
   std::string field;
   std::string what;
 };
 
-/// The first broken invariant of a plan, if any: training and optimizer disjoint for every rank (unless
-/// shared, when they are equal); ranks disjoint; everything inside allocation.cpus, and that inside
-/// machine.cpus; mems inside allocation.mems; nothing empty; ranks numbered 0.. in order; counts positive
-/// and matching (threads, pool_threads, pt_reserved_cores); samples naming known candidates.
+/// Returns the first broken invariant of a plan, if any. The invariants: training and optimizer are disjoint
+/// for every rank (equal if shared); ranks are disjoint; all CPUs lie in allocation.cpus, which lies in
+/// machine.cpus; mems lie in allocation.mems; nothing is empty; ranks are numbered 0, 1, ... in order; counts
+/// are positive and match (threads, pool_threads, pt_reserved_cores); samples name known candidates.
 std::optional<Violation> find_violation(const Plan& plan);
 
-/// One way in which a sound plan does not fit the present allocation, in words ("CPUs 4-5 of rank 0's
-/// optimizer are not allowed here").
-using Difference = std::string;
+/// A reason why a valid plan does not fit the present allocation, in words: "CPUs 4-5 of rank 0's optimizer
+/// are not allowed here".
+using PlanDifference = std::string;
 
-/// Empty: every rank of the plan may run here.
-std::vector<Difference> differences_from_allowed(const Plan& plan, const Allowed& allowed);
+/// Returns all such reasons. The list is empty if every rank of the plan may run here.
+std::vector<PlanDifference> differences_from_allowed(const Plan& plan, const Allowed& allowed);
 
-/// How many threads of the plan can run at once: a training thread each, a pool thread on each of the pool's
-/// CPUs, and never more than there are CPUs (a shared rank has both sides on the same ones). Siblings that
-/// stay idle take no time.
+/// Returns how many threads of the plan can run at the same time: for each rank its training threads plus one
+/// pool thread per CPU of the pool, but at most the number of its CPUs (in a shared rank both sides have the
+/// same ones). Siblings that stay idle do not count.
 std::size_t threads_at_once(const Plan& plan);
 
-/// How this machine is another one than the plan's, in words, as far as a glance tells: another CPU model,
-/// CPUs that the plan's machine had and this one has not, offline ones aside. Absent: it may be of the plan's
-/// class.
-std::optional<Difference> foreign_machine(const MachineClass& planned, const MachineIdentity& present);
+/// Returns in words how this machine differs from the plan's machine: another CPU model, or CPUs of the
+/// plan's machine that this one does not have (offline CPUs count as present). Absent if this machine may be
+/// of the plan's class.
+std::optional<PlanDifference> foreign_machine(const MachineClass& planned, const MachineIdentity& present);
 
-/// The entry for a local rank. Throws Error(usage) that names the ranks there are.
+/// Returns the entry for a local rank. Throws Error(usage) that names the existing ranks if there is none.
 const RankBinding& binding_of(const Plan& plan, int rank);
 
 }  // namespace zf

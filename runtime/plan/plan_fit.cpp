@@ -1,4 +1,4 @@
-// Whether a sound plan fits the present allocation (plan_check.hpp).
+// Checks whether a valid plan fits the present allocation (plan_check.hpp).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,9 +10,10 @@
 namespace zf {
 namespace {
 
-/// "CPUs 4-5 of rank 0's optimizer are not allowed here (offline: ...; ...)", or nothing.
-std::optional<Difference> cpu_difference(const CpuSet& cpus, int rank, std::string_view side,
-                                         const Allowed& allowed) {
+/// Returns a text like "CPUs 4-5 of rank 0's optimizer are not allowed here (4-5: offline)", or nothing if
+/// all are allowed.
+std::optional<PlanDifference> cpu_difference(const CpuSet& cpus, int rank, std::string_view side,
+                                             const Allowed& allowed) {
   const CpuSet gone = cpus - allowed.cpus;
   if (gone.empty()) return std::nullopt;
   CpuSet unexplained = gone;
@@ -32,8 +33,8 @@ std::optional<Difference> cpu_difference(const CpuSet& cpus, int rank, std::stri
 
 }  // namespace
 
-std::vector<Difference> differences_from_allowed(const Plan& plan, const Allowed& allowed) {
-  std::vector<Difference> differences;
+std::vector<PlanDifference> differences_from_allowed(const Plan& plan, const Allowed& allowed) {
+  std::vector<PlanDifference> differences;
   for (const RankBinding& rank : plan.ranks) {
     for (const auto& [side, cpus] :
          {std::pair("training", &rank.training.cpus), std::pair("optimizer", &rank.optimizer.cpus)}) {
@@ -59,7 +60,7 @@ std::size_t threads_at_once(const Plan& plan) {
   return threads;
 }
 
-std::optional<Difference> foreign_machine(const MachineClass& planned, const MachineIdentity& present) {
+std::optional<PlanDifference> foreign_machine(const MachineClass& planned, const MachineIdentity& present) {
   if (!planned.model.empty() && !present.cpu_model.empty() && planned.model != present.cpu_model) {
     return fmt::format("CPU model: {} in the plan, {} here", planned.model, present.cpu_model);
   }

@@ -15,8 +15,6 @@
 namespace zf {
 namespace {
 
-constexpr int kMaxInt = std::numeric_limits<int>::max();
-
 const char* name_of(MemoryPolicy policy) { return policy == MemoryPolicy::preferred ? "preferred" : "bind"; }
 
 MemoryPolicy policy_of(const Field& field) {
@@ -99,7 +97,7 @@ Intent read_intent(const Field& field) {
                 "pool_kind", "for"},
                {"pool_kind", "for"});
   Intent intent;
-  intent.placement = placement_of(field["placement"]);
+  intent.placement = read_placement(field["placement"]);
   intent.pool_pus_per_core = field["pool_pus_per_core"].integer(0, kMaxInt);
   intent.pool_cores = field["pool_cores"].integer(1, kMaxInt);
   intent.reserved_fraction = field["reserved_fraction"].number();
@@ -206,7 +204,7 @@ std::string print_plan(const Plan& plan) {
                 {"warnings", print_texts(plan.warnings)},
                 {"evidence", print_evidence(plan.evidence)}};
   if (plan.trial) object["trial"] = print_trial(*plan.trial);
-  // A host name or a command line may hold any bytes; JSON may not.
+  // A host name or a command line may contain any bytes, but JSON must be UTF-8.
   return object.dump(2, ' ', false, Object::error_handler_t::replace) + "\n";
 }
 

@@ -1,4 +1,4 @@
-// A plan as text. The only file of the runtime that knows nlohmann_json.
+// Prints and parses a plan as JSON.
 #pragma once
 
 #include <filesystem>
@@ -9,18 +9,18 @@
 
 namespace zf {
 
-/// Two-space indented JSON that ends with a newline. parse_plan(print_plan(p)) equals p.
+/// Returns JSON that is indented by two spaces and ends with a newline. Parsing it gives the same plan again.
 std::string print_plan(const Plan& plan);
 
-/// Reads and checks a plan (plan_check.hpp included). `name` is the file, for messages. Throws Error(usage)
-/// "name: ranks[0].optimizer.cpus: …; next": truncated, wrong type, missing field, unknown schema version,
-/// a broken invariant.
+/// Parses a plan and checks it (also by plan_check.hpp). `name` is the file, for messages. Throws
+/// Error(usage) "name: ranks[0].optimizer.cpus: …; next" if the text is truncated, a type is wrong, a field
+/// is missing, the schema version is unknown, or an invariant is broken.
 Plan parse_plan(std::string_view text, std::string_view name);
 
-/// parse_plan of a file. Throws Error(usage).
+/// Reads a file and parses it likewise. Throws Error(usage).
 Plan load_plan(const std::filesystem::path& path);
 
-/// Checks, then writes atomically. Throws Error(runtime_error) with the path.
+/// Checks the plan, then writes it atomically. Throws Error(runtime_error) with the path.
 void save_plan(const Plan& plan, const std::filesystem::path& path);
 
 }  // namespace zf

@@ -1,4 +1,4 @@
-// What is trained: the figures that both sides of a split are measured with.
+// The workload: the figures by which both sides of a split are measured.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace zf {
 
-/// What one training step of one rank asks of the host, beside its GPU. configs/workloads/README.md says
-/// where such figures come from.
+/// The work that one training step of one rank does on the host, beside its GPU. configs/workloads/README.md
+/// says where such figures come from.
 struct TrainingDemand {
-  std::uint64_t launches = 0;    ///< GPU kernels, launched one after the other
+  std::uint64_t launches = 0;    ///< number of GPU kernels, launched one after the other
   Nanoseconds launch_ns = 0;     ///< CPU time of one launch
-  std::uint64_t host_bytes = 0;  ///< moved by work on all training cores: accumulate, unscale, clip, cast
-  std::uint64_t copy_bytes = 0;  ///< moved between GPU and host, both ways together
-  std::uint64_t copy_bytes_per_s = 0;  ///< how fast; at least 1 where copy_bytes is not 0
-  Nanoseconds gpu_ns = 0;              ///< what the GPU computes when it never waits for a launch
+  std::uint64_t host_bytes = 0;  ///< moved by work on all training cores (accumulate, unscale, clip, cast)
+  std::uint64_t copy_bytes = 0;  ///< moved between GPU and host, both directions together
+  std::uint64_t copy_bytes_per_s = 0;  ///< rate of these copies; at least 1 if copy_bytes is not 0
+  Nanoseconds gpu_ns = 0;              ///< compute time of the GPU if it never waits for a launch
   bool operator==(const TrainingDemand&) const = default;
 };
 
@@ -26,7 +26,7 @@ struct Workload {
   std::uint64_t params = 0;  ///< fp32 master parameters per node, over all ranks
   int ranks = 1;
   int update_interval = 1;                      ///< training steps that one optimizer step hides behind
-  std::optional<TrainingDemand> training = {};  ///< absent: the optimizer was looked at alone
+  std::optional<TrainingDemand> training = {};  ///< absent: only the optimizer was measured
   bool operator==(const Workload&) const = default;
 };
 

@@ -12,7 +12,7 @@ Object print_demand(const TrainingDemand& demand) {
           {"gpu_ns", demand.gpu_ns}};
 }
 
-/// An hour, a million kernels, a petabyte: beyond them a figure has the wrong unit.
+/// An hour, a million kernels, a petabyte. A larger figure has the wrong unit.
 constexpr Nanoseconds kLongest = 3600 * kSecondNs;
 constexpr std::uint64_t kMostLaunches = 1'000'000;
 constexpr std::uint64_t kMostBytes = 1'000'000'000'000'000;

@@ -1,5 +1,5 @@
-// Workloads in JSON, for the plan and for workload files. Needs nlohmann_json, so no other header includes
-// it.
+// Workloads in JSON, for the plan and for workload files. It needs nlohmann_json, so headers that others use
+// do not include it.
 #pragma once
 
 #include "plan/evidence_json.hpp"
@@ -9,8 +9,8 @@ namespace zf {
 
 Object print_workload(const Workload& workload);
 
-/// The fields of a workload, of an object that may have others. Precondition: object() was called with them.
-/// Throws Error(usage) that names the field.
+/// Reads the fields of a workload from an object that may have others. Precondition: object() was called with
+/// them. Throws Error(usage) that names the field.
 Workload read_workload_fields(const Field& field);
 
 }  // namespace zf

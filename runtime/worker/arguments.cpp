@@ -18,7 +18,7 @@ int parse_rank(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, rank);
   if (error != std::errc() || stop != end || rank < 0) {
-    throw Error(Exit::usage, fmt::format("--rank: \"{}\" is no rank", text), "give a number like 0");
+    throw Error(Exit::usage, fmt::format("--rank: \"{}\" is not a rank", text), "give a number like 0");
   }
   return rank;
 }
@@ -26,7 +26,7 @@ int parse_rank(const std::string& text) {
 MemoryPolicy parse_policy(const std::string& text) {
   if (text == "preferred") return MemoryPolicy::preferred;
   if (text == "bind") return MemoryPolicy::bind;
-  throw Error(Exit::usage, fmt::format("--memory-policy: \"{}\" is no policy", text),
+  throw Error(Exit::usage, fmt::format("--memory-policy: \"{}\" is not a memory policy", text),
               "give preferred or bind");
 }
 
@@ -34,7 +34,8 @@ Strictness parse_strictness(const std::string& flag, const std::string& text) {
   if (text == "no") return Strictness::off;
   if (text == "try") return Strictness::best_effort;
   if (text == "must") return Strictness::required;
-  throw Error(Exit::usage, fmt::format("{}: \"{}\" is no wish", flag, text), "give no, try or must");
+  throw Error(Exit::usage, fmt::format("{}: \"{}\" is not a value of this option", flag, text),
+              "give no, try or must");
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
     const bool known = flag == "--rank" || flag == "--cpus" || flag == "--mems" ||
                        flag == "--memory-policy" || flag == "--huge-pages" || flag == "--lock-memory";
     if (!known) throw Error(Exit::usage, fmt::format("unknown argument \"{}\"", flag), kNotByHand);
-    if (++i == words.size()) throw Error(Exit::usage, fmt::format("{} without a value", flag), kNotByHand);
+    if (++i == words.size()) throw Error(Exit::usage, fmt::format("{} has no value", flag), kNotByHand);
     const std::string& value = words[i];
     if (flag == "--rank") arguments.rank = parse_rank(value);
     if (flag == "--cpus") arguments.cpus = parse_cpu_list(value, flag);
@@ -64,7 +65,7 @@ WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
     if (flag == "--lock-memory") arguments.lock_memory = parse_strictness(flag, value);
   }
   if (arguments.cpus.empty() && !arguments.help && !arguments.version) {
-    throw Error(Exit::usage, "no --cpus: nothing to run on", kNotByHand);
+    throw Error(Exit::usage, "--cpus is missing: there is no CPU to run on", kNotByHand);
   }
   return arguments;
 }
@@ -79,9 +80,9 @@ std::string worker_help() {
          "  --cpus LIST            one pinned thread per CPU; OS indexes like 7-11 (required)\n"
          "  --mems LIST            NUMA nodes for the arena's memory, like 0 (default: no preference)\n"
          "  --memory-policy NAME   preferred (default) or bind\n"
-         "  --huge-pages WISH      no (default), try or must: 2 MiB pages for the arena\n"
-         "  --lock-memory WISH     no (default), try or must: the arena is never swapped out\n"
-         "  --rank N               local rank, for whoever looks at ps (default: 0)\n"
+         "  --huge-pages MODE      no (default), try or must: 2 MiB pages for the arena\n"
+         "  --lock-memory MODE     no (default), try or must: the arena is never swapped out\n"
+         "  --rank N               local rank, shown in ps (default: 0)\n"
          "  --version              print the version\n"
          "  --help                 print this page\n"
          "\n"

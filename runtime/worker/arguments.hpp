@@ -1,4 +1,4 @@
-// What the library tells zf-optimizer on its command line: where to run. (`ps` then shows it too.)
+// The command line by which the library tells zf-optimizer where to run. `ps` shows it too.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ enum class Strictness { off, best_effort, required };
 
 struct WorkerArguments {
   int rank = 0;
-  CpuSet cpus;  ///< one pool thread on each
+  CpuSet cpus;  ///< one pool thread runs on each
   NodeSet mems;
   MemoryPolicy memory_policy = MemoryPolicy::preferred;
   Strictness huge_pages = Strictness::off;
@@ -24,10 +24,11 @@ struct WorkerArguments {
   bool version = false;
 };
 
-/// Throws Error(usage): nothing at all, an unknown word, a missing or malformed value.
+/// Parses the command line. Throws Error(usage) if it is empty, or if a word is unknown, or if a value is
+/// missing or malformed.
 WorkerArguments parse_worker_arguments(const std::vector<std::string>& words);
 
-/// The page behind --help.
+/// Returns the text of --help.
 std::string worker_help();
 
 }  // namespace zf

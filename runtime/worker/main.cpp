@@ -1,4 +1,4 @@
-// zf-optimizer: steps the optimizer of one training process, on the CPUs that the plan gives it.
+// zf-optimizer: runs the optimizer of one training process on the CPUs that the plan gives it.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     try {
       zf::work(arena, arguments, born_ns);
     } catch (const std::exception& error) {
-      // The trainer says it to its user; on stderr it would be there twice.
+      // The trainer reports it to its user. On stderr it would appear twice.
       zf::report_failure(arena, error.what());
       return static_cast<int>(zf::Exit::runtime_error);
     }

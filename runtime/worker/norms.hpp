@@ -1,4 +1,4 @@
-// Sums of squares of the groups' gradients, summed up by all members and added by one.
+// Computes sums of squares of the groups' gradients: all members sum their parts, and one adds them up.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@ namespace zf {
 
 class Norms {
  public:
-  /// 8 bytes for 1024 elements of all groups, which become memory when they are first used.
+  /// Reserves 8 bytes for every 1024 elements of all groups. They take memory only when they are first used.
   Norms(const Arena& arena, Isa isa);
 
-  /// One member's part. The slice begins at a multiple of kNormBlock. No allocation.
+  /// Computes one member's part. The slice must begin at a multiple of kNormBlock. Makes no allocation.
   void sum(std::uint32_t group, std::uint32_t buffer, const Slice& slice) const;
-  /// When all members have summed theirs: to the group's result.
+  /// Adds up the parts to the group's result. Call it after all members have called sum().
   void add_up(std::uint32_t group, std::uint32_t buffer) const;
 
  private:
   const Arena& arena_;
   const Isa isa_;
-  std::vector<std::size_t> first_block_;  ///< of each group, and the end
+  std::vector<std::size_t> first_block_;  ///< first block of each group, and the end
   std::unique_ptr<double[]> block_sums_;
 };
 

@@ -8,8 +8,8 @@
 namespace zf {
 namespace {
 
-/// Enough to see a group, or a thread's slice, on the wrong node; a look at 12 million pages would take
-/// seconds.
+/// Enough pages to detect a group, or a thread's slice, on the wrong node. Checking 12 million pages would
+/// take seconds.
 constexpr std::uint64_t kPagesToLookAt = 65536;
 
 void add(Notes& notes, Strictness strictness, const PolicyRefusal& refusal, const char* next) {

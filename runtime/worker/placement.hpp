@@ -1,4 +1,4 @@
-// Where the arena's memory lies: asked for before it is given out, looked at afterwards.
+// Places the arena's memory: sets the policies before pages are allocated, and checks the pages afterwards.
 #pragma once
 
 #include <string>
@@ -8,16 +8,17 @@
 
 namespace zf {
 
-/// What the machine refused and the plan can do without, for zf_stats: containers refuse memory policies, and
-/// then first touch alone decides. Texts joined by "; ".
+/// What the machine refused although it was asked for, as texts joined by "; ", for zf_stats. Containers
+/// refuse memory policies, for example; then first touch alone decides.
 using Notes = std::string;
 
-/// Before the pool is made and pages are given out: the plan's nodes for the arrays and for the threads to
-/// come, and huge pages where wished for. Throws Error(runtime_error) when what must be is refused.
+/// Sets the plan's nodes for the arrays and for the threads that will be started, and asks for huge pages if
+/// requested. Call it before the pool is made and pages are allocated. Throws Error(runtime_error) if
+/// something required is refused.
 Notes prepare_memory(Arena& arena, const WorkerArguments& arguments);
 
-/// When all pages are given out: locks them where wished for; looks, by move_pages, on which nodes they lie,
-/// and how much of them is huge; writes that to the arena's statistics, and the notes with it. Throws
+/// Locks the pages if requested, and finds out on which nodes they lie (move_pages) and how much of them is
+/// huge. Writes that and the notes to the arena's statistics. Call it after all pages are allocated. Throws
 /// likewise.
 void settle_memory(Arena& arena, const WorkerArguments& arguments, Notes notes);
 

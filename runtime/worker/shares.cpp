@@ -6,7 +6,7 @@
 namespace zf {
 namespace {
 
-/// Whose turn it is to take a grain that is left over, from chunk to chunk.
+/// Deals grains to members, and remembers from chunk to chunk which member gets the next left-over grain.
 class Dealer {
  public:
   explicit Dealer(std::size_t members) : members_(members) { assert(members >= 1); }

@@ -40,8 +40,8 @@ Stepper::Stepper(Arena& arena, Pool& pool, Isa isa)
       norms_(arena, isa),
       shares_(deal_shares(cuts_of(arena), pool.size())) {
   if (pool.size() != arena.control().members) {
-    throw Error(Exit::runtime_error, fmt::format("{} threads, in an arena that was made for {}", pool.size(),
-                                                 arena.control().members));
+    throw Error(Exit::runtime_error, fmt::format("the pool has {} threads, and the arena was made for {}",
+                                                 pool.size(), arena.control().members));
   }
   batch_.reserve(arena.control().group_count);
   batch_of_group_.assign(arena.control().group_count, 0);
@@ -72,7 +72,7 @@ void Stepper::place_memory() {
 
 void Stepper::serve() {
   ControlBlock& control = arena_.control();
-  // True for the first batch of a worker that finds one: whoever was here before may have begun it.
+  // If work is already submitted, an earlier worker may have begun the first batch.
   bool resume =
       control.submitted.load(std::memory_order_seq_cst) != control.completed.load(std::memory_order_seq_cst);
   for (;;) {
@@ -81,7 +81,7 @@ void Stepper::serve() {
       return control.submitted.load(std::memory_order_seq_cst) != completed ||
              control.stop.load(std::memory_order_seq_cst) != 0;
     };
-    // The trainer's death ends this process from the watching thread; the deadline only bounds each sleep.
+    // If the trainer dies, the watching thread ends this process. The deadline only bounds each sleep.
     if (!control.work.wait(is_called, now_ns() + 60 * kSecondNs, control.spin_ns)) continue;
     const std::uint64_t submitted = control.submitted.load(std::memory_order_seq_cst);
     if (submitted == completed) return;
@@ -147,7 +147,8 @@ void Stepper::run_task(const GroupTask& task, std::size_t member, bool resume) c
     const Slice& slice = chunks[i][member];
     const std::uint64_t chunk = task.entry.first_chunk + i;
     if (task.entry.kind == WorkKind::norm) {
-      norms_.sum(task.entry.group, task.entry.buffer, slice);  // from the start again: it changes nothing
+      norms_.sum(task.entry.group, task.entry.buffer,
+                 slice);  // starts again from the beginning, since it changes nothing
     } else if (resume) {
       resume_slice(task, chunk, slice, member);
     } else {
@@ -175,7 +176,8 @@ void Stepper::resume_slice(const GroupTask& task, std::uint64_t chunk, const Sli
     const AdamArrays arrays = arrays_of(task, slice);
     const std::size_t at = roll_back(undo, chunk, arrays);
 
-    // What is not stepped yet, without outputs: those of the part before may be lost, and are all made again.
+    // Step the rest of the slice without outputs. Outputs of the part before may be lost, so all of them are
+    // written again afterwards.
     KernelVariant variant = task.variant;
     variant.stale = false;
     variant.copy = ElementType::none;
@@ -189,7 +191,7 @@ void Stepper::resume_slice(const GroupTask& task, std::uint64_t chunk, const Sli
 }
 
 void Stepper::report(std::size_t member, std::uint64_t chunk) const {
-  // The kernel's last instruction was a fence where it has non-temporal stores, which no store is behind.
+  // The kernel ends with a fence if it used non-temporal stores, so they are visible before this store.
   arena_.member(member).chunks.store(chunk + 1, std::memory_order_seq_cst);
   arena_.control().done.ring();
 }
@@ -218,7 +220,7 @@ void Stepper::commit_batch() {
       continue;
     }
     const std::uint64_t committed = group.committed.load(std::memory_order_relaxed);
-    if (committed == task.serial) continue;  // by a worker that died before it could say so
+    if (committed == task.serial) continue;  // committed by a worker that died before it could report it
     assert(task.serial == committed + 1);
     group.progress[task.serial % 2] = task.progress;
     group.committed.store(task.serial, std::memory_order_release);

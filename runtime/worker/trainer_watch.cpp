@@ -16,7 +16,7 @@
 namespace zf {
 namespace {
 
-/// True when the trainer has ended.
+/// Waits for the end of the trainer. Returns whether it has ended.
 bool wait_for_end(int pidfd, int timeout_ms) {
   pollfd ended = {.fd = pidfd, .events = POLLIN, .revents = 0};
   const int ready = poll(&ended, 1, timeout_ms);
@@ -27,22 +27,23 @@ bool wait_for_end(int pidfd, int timeout_ms) {
 
 void watch(const FileDescriptor& pidfd) noexcept {
   pthread_setname_np(pthread_self(), "zf-watch");
-  // No deadline: the life of the trainer is what this waits for.
+  // There is no deadline: the trainer may live for any time.
   while (!wait_for_end(pidfd.get(), -1)) {
   }
-  // Nothing to say and no one to say it to. The arena goes with the last process that maps it.
+  // Nobody is left to report to. The arena is freed with the last process that maps it.
   _exit(0);
 }
 
 }  // namespace
 
 void watch_trainer(FileDescriptor pidfd) {
-  // It may have ended before we were born: then this answers at once.
+  // The trainer may have ended before this process started; then this returns at once.
   if (wait_for_end(pidfd.get(), 0)) _exit(0);
   try {
     std::thread([held = std::move(pidfd)] { watch(held); }).detach();
   } catch (const std::system_error& error) {
-    throw Error(Exit::runtime_error, fmt::format("the thread that watches the trainer: {}", error.what()),
+    throw Error(Exit::runtime_error,
+                fmt::format("cannot start the thread that watches the trainer: {}", error.what()),
                 "look at ulimit -u and the cgroup's pids.max");
   }
 }

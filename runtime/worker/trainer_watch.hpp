@@ -5,10 +5,10 @@
 
 namespace zf {
 
-/// Starts a thread that sleeps on the trainer's pidfd, with the calling thread's CPU mask, and ends the
-/// process at once (_exit, whatever the other threads do) when the trainer has ended: also when it was
-/// killed, and also when a child that it forked lives on and holds its descriptors.
-/// Throws Error(runtime_error) when `pidfd` is none or the thread cannot be made.
+/// Starts a thread, with the calling thread's CPU mask, that sleeps on the trainer's pidfd. When the trainer
+/// has ended, it ends this process at once (_exit), whatever the other threads do. That includes a trainer
+/// that was killed, and one whose forked child lives on and holds its descriptors. Throws
+/// Error(runtime_error) if `pidfd` is not a pidfd or the thread cannot be started.
 void watch_trainer(FileDescriptor pidfd);
 
 }  // namespace zf

@@ -15,8 +15,9 @@
 namespace zf {
 namespace {
 
-/// What is sent to a whole job is meant for the trainer, which may want to finish its step and write a
-/// checkpoint: Ctrl-C, `timeout`, Slurm's warning before the limit. We end when it ends.
+/// Ignores signals that are sent to a whole job: Ctrl-C, `timeout`, Slurm's warning before the time limit.
+/// They are meant for the trainer, which may want to finish its step and write a checkpoint. The worker ends
+/// when the trainer ends.
 void leave_signals_to_trainer() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE}) std::signal(signal, SIG_IGN);
 }
@@ -31,7 +32,7 @@ void tell_state(Arena& arena, WorkerState state) {
 void work(Arena& arena, const WorkerArguments& arguments, Nanoseconds born_ns) {
   WorkerStats& stats = arena.control().stats;
   leave_signals_to_trainer();
-  bind_this_thread(arguments.cpus);  // we were born with the trainer's mask
+  bind_this_thread(arguments.cpus);  // the process inherited the trainer's mask
   watch_trainer(FileDescriptor(kWorkerTrainerFd));
   Notes notes = prepare_memory(arena, arguments);
   const Isa isa = chosen_isa();

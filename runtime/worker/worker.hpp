@@ -1,4 +1,4 @@
-// The life of a worker, from its birth to its end.
+// Runs a worker from its start to its end.
 #pragma once
 
 #include "base/clock.hpp"
@@ -7,11 +7,12 @@
 
 namespace zf {
 
-/// Binds, builds the pool, places the memory, says ready, serves until told to stop, says so.
-/// Throws what goes wrong before `ready`; nothing is thrown after. `born_ns` is for the statistics.
+/// Binds this thread, builds the pool, places the memory, reports `ready`, serves until it is asked to stop,
+/// and reports `left`. Throws errors that occur before `ready`; afterwards nothing is thrown. `born_ns` is
+/// used for the statistics.
 void work(Arena& arena, const WorkerArguments& arguments, Nanoseconds born_ns);
 
-/// The last word of a worker that cannot go on: zf_open hands it to its caller.
+/// Reports why the worker cannot go on. zf_open returns the text to its caller.
 void report_failure(Arena& arena, std::string_view what);
 
 }  // namespace zf

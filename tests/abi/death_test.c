@@ -1,4 +1,4 @@
-/* Either side dies: the other notices, says of what, and nothing is left. */
+/* Either side dies. The other notices, says why, and nothing is left behind. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,8 @@ static void sleep_ms(long ms) {
   nanosleep(&time, NULL);
 }
 
-/* SIGKILL to a worker that holds a submission (stopped, so that it cannot finish it). */
+/* Sends SIGKILL to a worker that holds a submission. The worker is stopped first, so that it cannot finish
+ * it. */
 static void killed_worker_is_noticed(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 100000);
   const pid_t worker = worker_of(handle);
@@ -41,12 +42,12 @@ static void killed_worker_is_noticed(void) {
   EXPECT(zf_buffer(handle, 0, ZF_PARAMS, &params, NULL), ZF_OK);
   CHECK(*(float*)params == 0.0f);
   EXPECT(zf_export_state(handle, "/tmp/never-written"), ZF_WORKER_DIED);
-  expect_error("memory may hold half of it");
+  expect_error("parameters and moments may be half updated");
   CHECK(kill(worker, 0) == -1); /* no zombie */
   EXPECT(zf_close(handle), ZF_WORKER_DIED);
 }
 
-/* What was finished before the death counts. */
+/* Work that was finished before the death counts. */
 static void finished_work_counts_after_death(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 1000);
   uint64_t ticket = 0;
@@ -68,7 +69,7 @@ static zf_runtime* open_restartable(int64_t start_timeout_ms) {
   return handle;
 }
 
-/* Only looks, at what changes when another one has been started. */
+/* Only watches what changes when another worker is started. */
 static zf_stats await_restarts(zf_runtime* handle, uint32_t restarts) {
   zf_stats stats = ZF_STATS_INIT;
   const int64_t deadline = now_ns() + 20000000000;
@@ -142,7 +143,7 @@ static void nothing_is_started_after_a_failed_end(void) {
   zf_close(handle);
 }
 
-/* As a program does that becomes a daemon: it closes whatever it has, ours too. */
+/* Closes all descriptors, also ours, as a program does that becomes a daemon. */
 static void lost_descriptors_do_not_hang_the_close(void) {
   const pid_t child = fork();
   if (child == 0) {
@@ -165,7 +166,7 @@ static void lost_descriptors_do_not_hang_the_close(void) {
   CHECK(count_children() == 0);
 }
 
-/* Ctrl-C, and what Slurm sends to a whole job, are for the trainer. */
+/* Ctrl-C, and signals that Slurm sends to a whole job, are meant for the trainer. */
 static void signals_to_the_job_are_left_to_the_trainer(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 1000);
   const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
@@ -195,7 +196,7 @@ static void hung_worker_is_killed_at_close(void) {
   CHECK(kill(worker, 0) == -1);
 }
 
-/* After zf_end the optimizer is gone, having done what was submitted, and the memory is not. */
+/* After zf_end the optimizer has finished what was submitted and has ended, and the memory still exists. */
 static void ended_optimizer_leaves_its_results(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 10);
   const pid_t worker = worker_of(handle);
@@ -215,7 +216,7 @@ static void ended_optimizer_leaves_its_results(void) {
   EXPECT(zf_close(handle), ZF_OK);
 }
 
-/* A forked child can do nothing with the handle, and the trainer goes on as if it had not tried. */
+/* A forked child cannot use the handle, and its attempts do not disturb the trainer. */
 static void forked_child_cannot_disturb(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 1000);
   int status = -1;
@@ -226,7 +227,7 @@ static void forked_child_cannot_disturb(void) {
     EXPECT(zf_wait(handle, 0, 0), ZF_ERROR_FORKED);
     EXPECT(zf_buffer(handle, 0, ZF_PARAMS, &params, NULL), ZF_ERROR_FORKED);
     EXPECT(zf_close(handle), ZF_ERROR_FORKED);
-    expect_error("a forked child opens its own");
+    expect_error("a forked child must open its own");
     _exit(0);
   }
   CHECK(waitpid(child, &status, 0) == child && status == 0);
@@ -235,8 +236,8 @@ static void forked_child_cannot_disturb(void) {
   EXPECT(zf_close(handle), ZF_OK);
 }
 
-/* A trainer, in a process of its own: opens, tells its worker's number, has a child that outlives it (as a
- * dataloader does) with all descriptors, and waits to be killed. */
+/* Runs a trainer in its own process. It opens the runtime, tells the process id of its worker, forks a child
+ * that outlives it with all descriptors (as a dataloader does), and waits to be killed. */
 static void be_trainer(int report, int with_child) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 100000);
   const pid_t worker = worker_of(handle);
@@ -270,7 +271,7 @@ static void killed_trainer_takes_its_worker_along(int with_child) {
 
   const int64_t begin = now_ns();
   CHECK(kill(trainer, SIGKILL) == 0 && waitpid(trainer, NULL, 0) == trainer);
-  /* Orphans come to us (PR_SET_CHILD_SUBREAPER), so that their end is seen for certain. */
+  /* Orphans become our children (PR_SET_CHILD_SUBREAPER), so that their end is certainly seen. */
   while (waitpid(pids[0], NULL, WNOHANG) == 0 && now_ns() - begin < 10000000000) sleep_ms(1);
   const double gone_ms = (double)(now_ns() - begin) * 1e-6;
   printf("the worker of a killed trainer%s was gone after %.2f ms\n",

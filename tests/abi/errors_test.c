@@ -1,4 +1,5 @@
-/* Every wrong start and every wrong call: one clear line, the right status, nothing left behind. */
+/* Every wrong start and every wrong call gives one clear line and the right status, and leaves nothing
+ * behind. */
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -57,7 +58,7 @@ static void plans(void) {
   EXPECT(open_with(NULL, &group, 1), ZF_OK);
 }
 
-/* ZF_TUNE=off: no plan, whatever is named, and it works all the same. */
+/* With ZF_TUNE=off no plan is read, whatever is named, and everything works. */
 static void without_tuning(void) {
   zf_options options = ZF_OPTIONS_INIT;
   const zf_group group = group_of(10);
@@ -80,7 +81,7 @@ static void workers(void) {
   const zf_group group = group_of(10);
   setenv("ZF_OPTIMIZER", "/nowhere/zf-optimizer", 1);
   EXPECT(open_with(plan, &group, 1), ZF_ERROR_WORKER);
-  expect_error("ZF_OPTIMIZER=/nowhere/zf-optimizer: no program there");
+  expect_error("ZF_OPTIMIZER=/nowhere/zf-optimizer is not an executable file");
   setenv("ZF_OPTIMIZER", "/bin/true", 1);
   EXPECT(open_with(plan, &group, 1), ZF_ERROR_WORKER);
   expect_error("ended with status 0");
@@ -123,7 +124,7 @@ static void versions(void) {
   group.struct_size = 0;
   EXPECT(open_with(plan, &group, 1), ZF_ERROR_ABI);
 
-  /* A program of the future: its structs are longer. Zeros at the end are understood, others are not. */
+  /* A program of the future has longer structs. Zeros at the end are accepted, other values are not. */
   struct {
     zf_group known;
     uint64_t future;
@@ -170,7 +171,7 @@ static void calls(void) {
   EXPECT(zf_buffer(handle, 0, (zf_buffer_kind)77, &pointer, NULL), ZF_ERROR_USAGE);
   EXPECT(zf_buffer(handle, 0, ZF_PARAMS, NULL, NULL), ZF_ERROR_USAGE);
   EXPECT(zf_wait(handle, 1, 0), ZF_ERROR_USAGE);
-  expect_error("ticket 1: the last one is 0");
+  expect_error("ticket 1 was never given out: the last one is 0");
   EXPECT(zf_wait(handle, 0, 0), ZF_OK);
   args.buffer = 2;
   EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
@@ -184,7 +185,7 @@ static void calls(void) {
   args.groups = &other;
   args.n_groups = 1;
   EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
-  expect_error("group 1: there are 1");
+  expect_error("there is no group 1: the number of groups is 1");
   group.elements = 11;
   EXPECT(zf_set_group(handle, 0, &group), ZF_ERROR_USAGE);
   EXPECT(zf_submit(handle, NULL, NULL), ZF_OK); /* none of this has hurt */

@@ -1,6 +1,6 @@
-/* The optimizer is killed at random moments, and nothing is lost: an undisturbed handle takes the same steps
- * beside it, and after each of them all parameters, moments and outputs are equal, bit for bit.
- * ZF_KILLS: how many for each number of threads (default 30; 1000 takes minutes). */
+/* Kills the optimizer at random moments and checks that nothing is lost: an undisturbed handle takes the same
+ * steps beside it, and after each step all parameters, moments and outputs are equal, bit for bit.
+ * ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes). */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group*
   return handle;
 }
 
-/* The same random values to both; 16-bit patterns of small positive numbers in every type. */
+/* Gives both the same random values: 16-bit patterns that are small positive numbers in every type. */
 static void fill_both(zf_runtime* a, zf_runtime* b, zf_buffer_kind kind, const zf_group* groups) {
   for (size_t i = 0; i < GROUPS; ++i) {
     size_t bytes = 0;
@@ -48,7 +48,7 @@ static void fill_both(zf_runtime* a, zf_runtime* b, zf_buffer_kind kind, const z
   }
 }
 
-/* Elements [begin, end) of everything that a step writes. */
+/* Compares elements [begin, end) of everything that a step writes. */
 static void expect_same_part(zf_runtime* a, zf_runtime* b, size_t group, uint64_t begin, uint64_t end,
                              uint64_t elements, int step) {
   static const zf_buffer_kind kinds[] = {ZF_PARAMS, ZF_MOMENT_1, ZF_MOMENT_2, ZF_STALE, ZF_COPY};
@@ -94,7 +94,7 @@ struct kills {
   int wanted, done, in_work;
 };
 
-/* One kill, if it lives; counted apart when it had work. */
+/* Kills the worker if it lives. Kills of a worker with work are counted separately. */
 static void kill_worker(zf_runtime* handle, struct kills* kills) {
   zf_stats stats = ZF_STATS_INIT;
   EXPECT(zf_get_stats(handle, &stats), ZF_OK);
@@ -107,7 +107,8 @@ static void kill_worker(zf_runtime* handle, struct kills* kills) {
   kills->in_work += stats.completed != stats.submitted;
 }
 
-/* Reads a step's results as they become finished, and kills again while it does. What was reported is final.
+/* Reads the results of a step as they are finished, and kills again meanwhile. Reported results must be
+ * final.
  */
 static void read_along(zf_runtime* calm, zf_runtime* hunted, const zf_group* groups, int step,
                        struct kills* kills) {
@@ -122,7 +123,8 @@ static void read_along(zf_runtime* calm, zf_runtime* hunted, const zf_group* gro
   }
 }
 
-/* A restart leaves nothing behind: what the trainer's own memory grew by since the first of them. */
+/* A restart must leave nothing behind: checks how much the trainer's own memory grew since the first restart.
+ * */
 static void expect_no_growth(size_t kib_before) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   (void)kib_before; /* their allocators keep what is freed */
@@ -157,7 +159,7 @@ static void run(enum plan_kind kind, struct kills kills) {
     spin_for((int64_t)random_below((uint64_t)(step_ns * steps)));
     kill_worker(hunted, &kills);
     if (steps == 1) read_along(calm, hunted, groups, step, &kills);
-    /* Some of those that come after it are killed too: while they start, and while they repair. */
+    /* Some of the next workers are killed too, while they start and while they repair. */
     zf_status status = ZF_TIMEOUT;
     for (int again = (int)random_below(4); again > 0 && status == ZF_TIMEOUT; --again) {
       spin_for((int64_t)random_below(3000000)); /* of what a start takes */
@@ -189,7 +191,8 @@ static void run(enum plan_kind kind, struct kills kills) {
   EXPECT(zf_close(calm), ZF_OK);
 }
 
-/* Looks until so many have been started again, or, with the restarts used up, the last one is known dead. */
+/* Waits until that many workers have been restarted or, with the restarts used up, the last one is known to
+ * be dead. */
 static void await_restarts(zf_runtime* handle, uint32_t restarts, int32_t alive) {
   zf_stats stats = ZF_STATS_INIT;
   const int64_t deadline = now_ns() + (int64_t)STALL_MS * 1000000;
@@ -200,7 +203,7 @@ static void await_restarts(zf_runtime* handle, uint32_t restarts, int32_t alive)
   } while (stats.restarts != restarts || stats.worker_alive != alive);
 }
 
-/* After max_restarts deaths the next one is final, and says so. */
+/* After max_restarts deaths the next death is final, and the error says so. */
 static void restarts_end(void) {
   zf_group groups[GROUPS];
   zf_runtime* const handle = open_groups(write_plan(PLAN_SPLIT, NULL), 2, groups);
@@ -223,7 +226,8 @@ int main(void) {
   const struct kills kills = {given == NULL ? 30 : atoi(given), 0, 0};
   const size_t descriptors = count_descriptors();
   setvbuf(stdout, NULL, _IOLBF, 0);
-  /* A thread's stack may happen to hold a whole huge page: 2 MiB for its first byte. Count what is touched.
+  /* A thread's stack may contain a whole huge page, which costs 2 MiB for its first byte. Count the touched
+   * pages.
    */
   CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
   restarts_end();

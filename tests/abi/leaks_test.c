@@ -1,5 +1,5 @@
-/* Fifty times opened and closed, with and without a death between: no descriptor, process, mapping or name
- * is left. And what an empty step costs. */
+/* Opens and closes fifty times, with and without a death between. No descriptor, process, mapping or name may
+ * be left. Also prints the cost of an empty step. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

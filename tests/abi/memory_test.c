@@ -1,4 +1,4 @@
-/* Where the arena's memory lies, and what happens when the machine refuses it: a note, or one clear error. */
+/* Checks where the arena's memory lies, and that a refusal of the machine gives a note or one clear error. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static void steps_and_closes(zf_runtime* handle) {
 
 static uint64_t arena_bytes;
 
-/* One node, or a policy that works: every page that was looked at is where the plan says. */
+/* With one node, or with a policy that works, every checked page lies where the plan says. */
 static void placement_is_looked_up(void) {
   zf_runtime* handle = NULL;
   EXPECT(open_with(ZF_NO, ZF_NO, &handle), ZF_OK);
@@ -55,7 +55,7 @@ static void placement_is_looked_up(void) {
   steps_and_closes(handle);
 }
 
-/* A container's filter: notes, and everything works. */
+/* With the system-call filter of a container there are notes, and everything works. */
 static void refusals_are_notes(void) {
   static const int calls[] = {SYS_mbind, SYS_set_mempolicy, SYS_move_pages, SYS_mlock};
   zf_runtime* handle = NULL;
@@ -104,7 +104,7 @@ static int write_number(const char* path, long long number) {
   return file != NULL && fclose(file) == 0 && printed;
 }
 
-/* A memory cgroup of this process alone; gone with this test. */
+/* Enters a memory cgroup of this process alone, which is removed at the end of the test. */
 static char cgroup[64];
 
 static void remove_cgroup(void) {
@@ -137,12 +137,13 @@ static void more_than_the_jobs_limit_is_refused(void) {
   CHECK(handle == NULL && count_children() == 0 && count_arena_mappings() == 0);
 }
 
-/* The arena alone would fit, and the processes do not: the kernel kills, and it is told of what. */
+/* The arena alone fits the limit, but with the processes it does not. The kernel kills the worker, and the
+ * error says why. */
 static void running_into_the_limit_is_told(void) {
   zf_runtime* handle = NULL;
   enter_cgroup((long long)arena_bytes);
   EXPECT(open_with(ZF_NO, ZF_NO, &handle), ZF_ERROR_WORKER);
-  expect_error("it was the out-of-memory killer");
+  expect_error("memory ran out");
   CHECK(handle == NULL && count_children() == 0 && count_arena_mappings() == 0);
 }
 

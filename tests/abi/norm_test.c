@@ -1,4 +1,5 @@
-/* The sum of squares of the gradients: right, finite or not, and the same bits on any number of threads. */
+/* The sum of squares of the gradients is right, knows whether all are finite, and has the same bits on any
+ * number of threads. */
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static zf_runtime* open_groups(enum plan_kind kind, zf_group* groups) {
   return handle;
 }
 
-/* Fills the second gradient buffer; the sum of squares with more bits than a double has. */
+/* Fills the second gradient buffer. Returns the sum of squares with more bits than a double has. */
 static long double write_grads(zf_runtime* handle, size_t group, const zf_group* settings) {
   void* const grads = buffer_of(handle, group, ZF_GRADS_1, NULL);
   long double sum = 0.0L;
@@ -96,7 +97,7 @@ static void sums_are_right(enum plan_kind kind, double* sums) {
   EXPECT(zf_close(handle), ZF_OK);
 }
 
-/* A worker that dies over a norm: the next one does it again. */
+/* If a worker dies during a norm, the next one computes it again. */
 static void a_death_is_survived(double wanted) {
   zf_group groups[GROUPS];
   zf_runtime* const handle = open_groups(PLAN_SPLIT, groups);

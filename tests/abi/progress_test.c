@@ -22,7 +22,7 @@ static zf_runtime* open_chunked(enum plan_kind kind, zf_group* group) {
   return handle;
 }
 
-/* The usage that the header shows. Whatever is reported is the step's result already. */
+/* Uses zf_progress as the header shows. Reported elements already are the result of the step. */
 static void chunks_are_final_when_reported(enum plan_kind kind) {
   zf_group group;
   zf_runtime* const handle = open_chunked(kind, &group);
@@ -50,7 +50,7 @@ static void chunks_are_final_when_reported(enum plan_kind kind) {
   free(want.v);
 }
 
-/* Stopped in the middle, the optimizer has reported a part: neither nothing nor all. */
+/* An optimizer that is stopped in the middle has reported a part of the elements. */
 static void a_part_is_reported_before_the_end(void) {
   zf_group group;
   zf_runtime* const handle = open_chunked(PLAN_SPLIT, &group);
@@ -82,12 +82,12 @@ static void wrong_calls(void) {
   CHECK(done == 10);
   EXPECT(zf_progress(handle, 1, 0, 1, -1, &done), ZF_ERROR_USAGE);
   EXPECT(zf_progress(handle, 0, 1, 1, -1, &done), ZF_ERROR_USAGE);
-  expect_error("group 1: there are 1");
+  expect_error("there is no group 1: the number of groups is 1");
   EXPECT(zf_progress(handle, 0, 0, 1, -1, NULL), ZF_ERROR_USAGE);
   EXPECT(zf_close(handle), ZF_OK);
 }
 
-/* The steps of both gradient buffers wait: each ticket has its own progress. */
+/* While the steps of both gradient buffers wait, each ticket has its own progress. */
 static void tickets_are_told_apart(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 100000);
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;

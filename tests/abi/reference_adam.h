@@ -1,4 +1,4 @@
-/* Adam, written a second time from its recipe (docs/kernel.md), one element after the other. */
+/* A second implementation of Adam, written from docs/kernel.md, one element after the other. */
 #ifndef ZF_TESTS_ABI_REFERENCE_ADAM_H
 #define ZF_TESTS_ABI_REFERENCE_ADAM_H
 
@@ -18,10 +18,10 @@ struct reference_group {
 
 struct reference_group reference_group(const zf_group* settings, const float* params);
 
-/* One step on the next consecutive step number. */
+/* Takes the next step. */
 void reference_step(struct reference_group* group, const float* grads, float grad_scale);
 
-/* Round to nearest even, as bf16 bits; and back, exactly. */
+/* Converts to bf16 bits, rounding to nearest even, and back, exactly. */
 unsigned short bf16_of(float value);
 float float_of_bf16(unsigned short half);
 

@@ -1,5 +1,5 @@
-/* A state file carries a training on, bit for bit, into another process shape; a damaged one is refused,
- * whatever the damage, and changes nothing. */
+/* A state file continues a training, bit for bit, with another number of threads. A damaged file is refused,
+ * whatever the damage is, and changes nothing. */
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,7 +27,7 @@ static zf_runtime* open_groups(enum plan_kind kind, const uint64_t* elements) {
   return handle;
 }
 
-/* Step `number` of a training whose gradients depend on the number alone. */
+/* Takes step `number` of a training whose gradients depend only on the number. */
 static void take_step(zf_runtime* handle, int number) {
   for (size_t i = 0; i < GROUPS; ++i) {
     size_t bytes = 0;
@@ -88,7 +88,7 @@ static void a_training_goes_on_bit_for_bit(void) {
   CHECK(closed == ZF_OK || closed == ZF_WORKER_DIED); /* the dead one may have a successor already */
 }
 
-/* A step that begins at a number of one's own has the bias correction of that number: as if it were named. */
+/* After zf_set_step the next step has the bias correction of its number, as if zf_submit had named it. */
 static void a_set_step_is_the_step_before_the_next(void) {
   static const uint64_t elements[GROUPS] = {1000, 10, 1};
   zf_runtime* const named = open_groups(PLAN_SPLIT, elements);
@@ -120,7 +120,7 @@ static void rewrite(const char* path, const unsigned char* bytes, size_t size) {
   CHECK(file != NULL && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
 }
 
-/* Every length that is not the right one, and flipped bits all over. */
+/* Tries every wrong length, and flipped bits everywhere. */
 static void damage_is_refused_and_changes_nothing(void) {
   static const uint64_t elements[GROUPS] = {40, 1025, 0};
   static unsigned char good[1 << 16];
@@ -172,21 +172,21 @@ static void what_does_not_fit_is_refused(void) {
   zf_runtime* const one = open_one(PLAN_SPLIT, 40);
   EXPECT(zf_export_state(handle, path), ZF_OK);
   EXPECT(zf_import_state(other, path), ZF_ERROR_STATE);
-  expect_error("group 1 has 30 elements; here it has 31");
+  expect_error("group 1 has 30 elements, and 31 in this optimizer");
   EXPECT(zf_import_state(one, path), ZF_ERROR_STATE);
-  expect_error("holds 3 groups; there are 1 here");
+  expect_error("has 3 groups, and this optimizer has 1");
   zf_group group = ZF_GROUP_INIT;
   group.elements = 30;
   EXPECT(zf_set_group(handle, 1, &group), ZF_OK);
   EXPECT(zf_import_state(handle, path), ZF_ERROR_STATE);
-  expect_error("group 1 is of Adam; here it is of AdamW");
+  expect_error("group 1 uses Adam, and AdamW in this optimizer");
   const size_t size = read_file(path, bytes, sizeof bytes);
   bytes[8] = 2;
   rewrite(path, bytes, size);
   EXPECT(zf_import_state(handle, path), ZF_ERROR_STATE);
   expect_error("has state version 2; this library");
   EXPECT(zf_import_state(handle, write_file("{ \"schema\": \"zf-plan/1\" }")), ZF_ERROR_STATE);
-  expect_error("is no state file");
+  expect_error("is not a state file");
   EXPECT(zf_import_state(handle, "/nowhere/state"), ZF_ERROR_USAGE);
   expect_error("/nowhere/state: No such file");
   EXPECT(zf_import_state(handle, "/dev/zero"), ZF_ERROR_USAGE);
@@ -198,7 +198,7 @@ static void what_does_not_fit_is_refused(void) {
   EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
   uint64_t step = 0;
   EXPECT(zf_export_state(handle, path), ZF_ERROR_BUSY);
-  expect_error("steps are under way; zf_wait for them first");
+  expect_error("submitted work is not done yet; call zf_wait first");
   EXPECT(zf_import_state(handle, path), ZF_ERROR_BUSY);
   EXPECT(zf_get_step(handle, 0, &step), ZF_ERROR_BUSY);
   EXPECT(zf_set_step(handle, 0, 1), ZF_ERROR_BUSY);

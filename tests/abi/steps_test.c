@@ -166,8 +166,8 @@ static void run(enum plan_kind kind) {
   }
 }
 
-/* Both gradient buffers of a group wait at the same time: two steps, one after the other. The worker is
- * stopped meanwhile, so that it finds them together. */
+/* Both gradient buffers of a group are submitted at the same time, for two steps in order. The worker is
+ * stopped meanwhile, so that it finds both. */
 static void both_buffers_at_once(void) {
   enum { N = 5000, ROUNDS = 3 };
   static float grads[N];

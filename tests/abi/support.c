@@ -40,7 +40,7 @@ size_t allowed_cpus(int* cpus) {
   return count;
 }
 
-/* "0,4-11", as the kernel prints it. */
+/* Prints a list like "0,4-11", as the kernel does. */
 static char* list_of(const int* cpus, size_t count) {
   char* const text = calloc(count + 1, 16);
   size_t used = 0;
@@ -76,7 +76,7 @@ const char* write_file(const char* text) {
   return path;
 }
 
-/* A plan of a machine that has the CPUs 0 to last_cpu. */
+/* Writes a plan of a machine that has the CPUs 0 to last_cpu. */
 static const char* write_plan_of(const char* model, int last_cpu, const char* training, const char* optimizer,
                                  int shared, int optimizer_threads, double perc) {
   static const char kPlan[] =

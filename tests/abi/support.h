@@ -1,4 +1,4 @@
-/* What the C tests of the runtime share: checks, a plan for this machine, processes. */
+/* Shared by the C tests of the runtime: checks, a plan for this machine, processes. */
 #ifndef ZF_TESTS_ABI_SUPPORT_H
 #define ZF_TESTS_ABI_SUPPORT_H
 
@@ -24,67 +24,68 @@ extern "C" {
     }                                                                                              \
   } while (0)
 
-/* Checks that a call answered `status`, and shows what it answered instead. */
+/* Checks that a call returned `status`, and otherwise shows what it returned. */
 #define EXPECT(call, status) expect_status((call), (status), #call, __FILE__, __LINE__)
 void expect_status(zf_status got, zf_status wanted, const char* call, const char* file, int line);
 
-/* The last error is one line and contains `part`. */
+/* Checks that the last error is one line and contains `part`. */
 void expect_error(const char* part);
 
 /* Ends the test as skipped (CTest's SKIP_RETURN_CODE). */
 #define SKIPPED 77
 
-/* The CPUs this process may use, ascending; their number. */
+/* Fills in the CPUs that this process may use, ascending. Returns their number. */
 enum { MAX_CPUS = 4096 };
 size_t allowed_cpus(int* cpus);
 
-/* Where the optimizer of a test's plan sits: on all CPUs but the first, or on all, shared with training. */
+/* The CPUs of the optimizer in a test's plan: all but the first, or all of them, shared with training. */
 enum plan_kind { PLAN_SPLIT, PLAN_SHARED };
 
 /* Writes a plan for the allowed CPUs to a temporary file that is gone at exit; one allowed CPU makes it
  * shared. Returns its path; *optimizer (may be NULL) is the optimizer's CPUs as the kernel prints them. */
 const char* write_plan(enum plan_kind kind, const char** optimizer);
 
-/* The same with CPU lists of one's own, of a machine with thousands of CPUs: to be refused. */
+/* Writes such a plan with the given CPU lists, for a machine with thousands of CPUs. It must be refused. */
 const char* write_plan_for(const char* training, const char* optimizer, int shared, int optimizer_threads,
                            double perc);
 
-/* A plan that was made on a machine with this CPU model. */
+/* Writes a plan that was made on a machine with this CPU model. */
 const char* write_plan_of_model(const char* model);
 
 /* Writes `text` to a temporary file that is gone at exit, and returns its path. */
 const char* write_file(const char* text);
 
-/* A handle with one group of n elements under a plan of this kind, whose worker is never started again. */
+/* Opens a handle with one group of n elements under a plan of this kind. Its worker is never restarted. */
 zf_runtime* open_one(enum plan_kind kind, uint64_t elements);
 
 /* From here on the kernel answers EPERM to these system calls of this process and its children to come, as a
  * container's filter does. 0: filters are not to be had here. */
 int refuse_calls(const int* calls, size_t count);
 
-/* Runs `test` in a process of its own, and ends this one as it ended, unless that was with 0 or SKIPPED. */
+/* Runs `test` in its own process, and ends this process in the same way, unless that ended with 0 or SKIPPED.
+ * */
 void in_child(void (*test)(void));
 
-/* Mappings of arenas in this process. */
+/* Counts the mappings of arenas in this process. */
 size_t count_arena_mappings(void);
 
-/* Where an array of a group lies; bytes may be NULL. */
+/* Returns an array of a group. bytes may be NULL. */
 void* buffer_of(zf_runtime* handle, size_t group, zf_buffer_kind kind, size_t* bytes);
 
-/* The same numbers in every run; the float is in [-1, 1). */
+/* Return random numbers, the same in every run. The float is in [-1, 1). */
 uint64_t random_below(uint64_t bound);
 float random_float(void);
 
 int64_t now_ns(void);
 
-/* Open descriptors of this process. */
+/* Counts the open descriptors of this process. */
 size_t count_descriptors(void);
 
 /* Memory of this process that is no file's and not shared, in KiB, page by page; 0: a kernel without
  * smaps_rollup. (RssAnon of /proc/self/status is off by some pages per CPU.) */
 size_t count_private_kib(void);
 
-/* Children of this process, zombies too. */
+/* Counts the children of this process, including zombies. */
 size_t count_children(void);
 
 pid_t worker_of(zf_runtime* handle);

@@ -1,4 +1,4 @@
-// The worker's own parts: who updates what, its command line, and a start by hand.
+// Tests the parts of the worker: the shares of its threads, its command line, and a start by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -30,7 +30,7 @@ TEST(Shares, CoverEveryChunkOnceAndAreEqualWithinAGrain) {
       group.elements = random() % (random() % 2 == 0 ? 20 : 3'000'000);
       group.chunk_elements = (1 + random() % 1000) * kSliceGrain;
     }
-    const auto shares = shares_of(groups, members);
+    const auto shares = deal_shares(groups, members);
     ASSERT_EQ(shares.size(), groups.size());
     std::vector<std::size_t> total(members, 0);
     for (std::size_t group = 0; group < groups.size(); ++group) {
@@ -59,7 +59,7 @@ TEST(Shares, CoverEveryChunkOnceAndAreEqualWithinAGrain) {
 }
 
 TEST(Shares, SmallGroupsKeepAllMembersBusy) {
-  const auto shares = shares_of(std::vector<GroupCut>(16, {4 * kSliceGrain, 1024 * kSliceGrain}), 16);
+  const auto shares = deal_shares(std::vector<GroupCut>(16, {4 * kSliceGrain, 1024 * kSliceGrain}), 16);
   for (std::size_t member = 0; member < 16; ++member) {
     std::size_t grains = 0;
     for (const auto& group : shares) grains += grains_of(group.front()[member]);
@@ -87,12 +87,13 @@ std::string refusal_of(const std::vector<std::string>& words) {
 }
 
 TEST(WorkerArguments, RefuseWhatIsWrong) {
-  EXPECT_THAT(refusal_of({}), HasSubstr("no --cpus"));
+  EXPECT_THAT(refusal_of({}), HasSubstr("--cpus is missing"));
   EXPECT_THAT(refusal_of({"--cpu", "0"}), HasSubstr("unknown argument \"--cpu\""));
-  EXPECT_THAT(refusal_of({"--cpus"}), HasSubstr("--cpus without a value"));
+  EXPECT_THAT(refusal_of({"--cpus"}), HasSubstr("--cpus has no value"));
   EXPECT_THAT(refusal_of({"--cpus", "4-2"}), HasSubstr("4-2"));
-  EXPECT_THAT(refusal_of({"--cpus", "0", "--rank", "x"}), HasSubstr("\"x\" is no rank"));
-  EXPECT_THAT(refusal_of({"--cpus", "0", "--memory-policy", "strict"}), HasSubstr("\"strict\" is no policy"));
+  EXPECT_THAT(refusal_of({"--cpus", "0", "--rank", "x"}), HasSubstr("\"x\" is not a rank"));
+  EXPECT_THAT(refusal_of({"--cpus", "0", "--memory-policy", "strict"}),
+              HasSubstr("\"strict\" is not a memory policy"));
 }
 
 struct Outcome {

@@ -1,21 +1,22 @@
-// zf-optimizer, but for the roll-back of torn vectors: abi_kill_test must see the difference.
+// zf-optimizer without the roll-back of torn vectors. abi_kill_test must see the difference.
 //
-// Linked with --wrap: the worker's calls of zf::roll_back come here, and the real one has another name.
+// It is linked with --wrap: the worker's calls of zf::roll_back come here, and the real function has another
+// name.
 #include "engine/kernel.hpp"
 #include "engine/undo.hpp"
 
 namespace zf {
 
-std::size_t real_roll_back(const UndoLog& log, std::uint64_t entry,
+std::size_t real_roll_back(const UndoLog& log, std::uint64_t chunk_number,
                            const AdamArrays& slice) asm("__real_" ZF_ROLL_BACK);
-std::size_t roll_nothing_back(const UndoLog& log, std::uint64_t entry,
+std::size_t roll_nothing_back(const UndoLog& log, std::uint64_t chunk_number,
                               const AdamArrays& slice) asm("__wrap_" ZF_ROLL_BACK);
 
-/// The same answer, for a log in which no vector was begun: there is nothing to restore.
-std::size_t roll_nothing_back(const UndoLog& log, std::uint64_t entry, const AdamArrays& slice) {
+/// Returns the same element, but for a log in which no vector was begun, so that nothing is restored.
+std::size_t roll_nothing_back(const UndoLog& log, std::uint64_t chunk_number, const AdamArrays& slice) {
   UndoLog calm = log;
   for (UndoRun& run : calm.runs) run.mark &= ~kUndoBegun;
-  return real_roll_back(calm, entry, slice);
+  return real_roll_back(calm, chunk_number, slice);
 }
 
 }  // namespace zf

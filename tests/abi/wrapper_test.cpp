@@ -1,4 +1,4 @@
-// zf_runtime.hpp: the calls of the C interface, with what C++ adds to them: ownership, spans, exceptions.
+// Tests zf_runtime.hpp: the calls of the C interface with ownership, spans and exceptions.
 #include "zf_runtime.hpp"
 
 #include <csignal>
@@ -74,7 +74,7 @@ void steps() {
   optimizer.close();
 }
 
-/// A collection that is still empty is not all groups.
+/// An empty list of groups does not mean all groups.
 void chosen_groups() {
   Optimizer optimizer = open_two();
   std::vector<std::uint32_t> chosen;

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # The .deb holds everything where Debian would put it, and what it holds runs.
-# usage: package_test.sh BUILD_FOLDER [LIBRARY_TRIPLET]
+# usage: package_test.sh CPACK BUILD_FOLDER [LIBRARY_TRIPLET]
 set -euo pipefail
 
-build=$1
-libraries=usr/lib${2:+/$2}
+cpack=$1 build=$2
+libraries=usr/lib${3:+/$3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-for tool in cpack dpkg-deb dpkg-shlibdeps file; do
+for tool in dpkg-deb dpkg-shlibdeps file; do
   command -v "$tool" >/dev/null || { echo "skipped: no $tool; install dpkg-dev and file" && exit 77; }
 done
 
-(cd "$build" && cpack -G DEB -B "$work/out") >"$work/log" 2>&1 || { cat "$work/log" && exit 1; }
+(cd "$build" && "$cpack" -G DEB -B "$work/out") >"$work/log" 2>&1 || { cat "$work/log" && exit 1; }
 deb=$(ls "$work"/out/*.deb)
 dpkg-deb -x "$deb" "$work/root"
 

@@ -41,7 +41,7 @@ class Trial(zf_cli.CommandTest):
                          [2] * len(trial["candidates"]))
         self.assertNotIn(9, [value % 100 for candidate in trial["candidates"] for run in candidate["runs"]
                              for value in run])
-        self.assertIn("the job itself", plan["choice"]["reason"])
+        self.assertIn("The job itself", plan["choice"]["reason"])
         self.assertIn("Tried by the job itself", result.stderr)
         explained = self.run_tune("explain", "won.json")
         self.assertIn("unbound", explained.stdout)

@@ -22,7 +22,8 @@ _LAUNCHERS = re.compile(
 
 def clean_environment(**extra: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not _LAUNCHERS.match(name)}
-    return kept | extra
+    # So wide that no text is broken; tests of widths set their own.
+    return kept | {"COLUMNS": "10000"} | extra
 
 
 def parse_cpus(text: str) -> set[int]:

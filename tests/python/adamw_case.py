@@ -1,4 +1,4 @@
-"""What the tests of OverlappedAdamW share."""
+"""Shared by the tests of OverlappedAdamW."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Where OverlappedAdamW refuses, closes or dies: one clear exception, and usable parameters."""
+"""OverlappedAdamW raises one clear exception when it refuses, closes or dies, and leaves the parameters usable."""
 
 import copy
 import os
@@ -108,7 +108,7 @@ class Ends(adamw_case.AdamWTest):
             self.assertTrue(torch.equal(parameters_of(forked), parameters_of(undisturbed)))
 
     def status_of_child(self, optimizer):
-        """Of one that sees every use refused, and then closes."""
+        """Forks a child that is refused every use and then closes. Returns its status."""
         child = os.fork()
         if child == 0:
             try:

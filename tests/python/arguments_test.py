@@ -1,4 +1,4 @@
-"""Integers that C does not hold, and indexes of nothing, are one Python error each. Needs the standard library only."""
+"""An integer that C cannot hold or an index out of range is one Python error. Needs the standard library only."""
 
 import re
 import unittest
@@ -8,7 +8,7 @@ from zf_runtime import Group, Runtime
 
 
 class Index:
-    """An integer that is no int, such as NumPy's."""
+    """An integer that is not an int, such as NumPy's."""
 
     def __init__(self, value):
         self.value = value

@@ -1,4 +1,4 @@
-"""Registration with CUDA, over a stand-in for its runtime: no GPU is needed to see what is asked of it."""
+"""Tests registration with CUDA against a stand-in for its runtime, so that no GPU is needed."""
 
 import unittest
 from unittest import mock

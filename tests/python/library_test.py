@@ -1,4 +1,4 @@
-"""Where the package finds the library when nobody names it, and what it says when it does not."""
+"""Tests where the package finds the library when nobody names it, and its error when it does not find it."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ class Library(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def ask(self, package):
-        """A copy of the package, without ZF_RUNTIME_LIBRARY."""
+        """Loads the library from a copy of the package, without ZF_RUNTIME_LIBRARY."""
         shutil.copytree(support.PACKAGE / "zf_runtime", package / "zf_runtime")
         environment = {name: value for name, value in os.environ.items() if name != "ZF_RUNTIME_LIBRARY"}
         return subprocess.run([sys.executable, "-B", "-c",
@@ -27,7 +27,7 @@ class Library(unittest.TestCase):
                               timeout=60, check=False)
 
     def test_that_of_the_source_tree_is_found(self):
-        """As with pip install -e."""
+        """The package lies in a source tree, as with pip install -e."""
         library = self.folder / "build/lib/libzf_runtime.so.0"
         library.parent.mkdir(parents=True)
         library.symlink_to(os.environ["ZF_RUNTIME_LIBRARY"])

@@ -1,4 +1,4 @@
-"""Opening, closing and dying: one clear exception each, and nothing left behind. Needs the standard library only."""
+"""A failure to open, close or live is one clear exception and leaves nothing behind. Uses the standard library only."""
 
 import os
 import pathlib

@@ -15,14 +15,14 @@ def make_data():
 
 
 def groups_of(model):
-    """As programs do it: no decay on biases, another lr for the last layer."""
+    """Returns param_groups as programs make them: no decay on biases, another lr for the last layer."""
     return [{"params": [model[0].weight], "weight_decay": 0.1},
             {"params": [model[0].bias, model[2].bias], "weight_decay": 0.0, "betas": (0.8, 0.95)},
             {"params": [model[2].weight], "lr": 3e-3, "eps": 1e-6}]
 
 
 def train(model, optimizer, steps, scheduler=None, first=0):
-    """The losses, one for each step."""
+    """Trains and returns the losses, one for each step."""
     inputs, targets = make_data()
     losses = []
     for step in range(first, first + steps):

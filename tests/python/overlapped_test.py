@@ -1,4 +1,4 @@
-"""With overlap=True parameters are one step late, and nothing else is different."""
+"""With overlap=True parameters are one step late, and nothing else differs."""
 
 import copy
 import unittest

@@ -1,4 +1,4 @@
-"""Adam and AdamW once more, in NumPy, bit for bit as docs/kernel.md has it."""
+"""A second implementation of Adam and AdamW in NumPy, bit for bit as docs/kernel.md says."""
 
 import numpy as np
 

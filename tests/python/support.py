@@ -1,4 +1,4 @@
-"""What these tests share: the package of the tree, a plan for the CPUs at hand, and a clean environment."""
+"""Shared by these tests: the package of the tree, a plan for the present CPUs, and a clean environment."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ PACKAGE = SOURCE / "runtime/python"
 os.environ.setdefault("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
 sys.path.insert(0, str(PACKAGE))
 
-# What a launcher has set would choose a plan or a rank for us.
+# Variables that a launcher has set would choose a plan or a rank.
 for _name in [name for name in os.environ if re.match(r"(ZF_(PLAN|RANK)$|SLURM_|OMPI_|PMI|LOCAL_RANK$)", name)]:
     del os.environ[_name]
 
@@ -24,7 +24,7 @@ _plan = None
 
 
 def plan() -> str:
-    """A plan for the CPUs that this process may use now, as zf-tune makes it without measuring."""
+    """Makes a plan for the CPUs that this process may use, as zf-tune does without measuring."""
     global _plan
     if _plan is None:
         path = os.path.join(_folder.name, "plan.json")
@@ -36,7 +36,7 @@ def plan() -> str:
 
 
 def need(module: str):
-    """The module; the test file is skipped where it is not installed."""
+    """Returns the module, or skips the test file if it is not installed."""
     try:
         return __import__(module)
     except ImportError as error:
@@ -44,11 +44,11 @@ def need(module: str):
 
 
 def process_exists(pid: int) -> bool:
-    """Also true for one that has ended and that nobody has collected."""
+    """Returns whether the process exists, which includes a zombie."""
     return os.path.exists(f"/proc/{pid}")
 
 
 def mapped_arenas() -> int:
-    """How many memory maps of this process are a runtime's arena."""
+    """Counts the memory maps of this process that are arenas of a runtime."""
     maps = pathlib.Path("/proc/self/maps").read_text()
     return sum("memfd:" in line for line in maps.splitlines())

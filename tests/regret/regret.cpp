@@ -17,6 +17,7 @@
 #include "measure/training_demand.hpp"
 #include "search/candidates.hpp"
 #include "search/choose.hpp"
+#include "search/decision.hpp"
 #include "search/sweep.hpp"
 #include "simulate/simulated_job.hpp"
 #include "simulate/simulated_meter.hpp"

@@ -1,76 +1,169 @@
-"""Compiles one include per line below with the flags of the room it is put into.
+#!/usr/bin/python3
+"""The rooms of the house: what each may use, as the build enforces it and as the sources use it.
 
-usage: rooms_test.py BUILD_FOLDER
+docs/rooms.md shows the tuner's rooms; a test here holds the picture against the sources. After a change of rooms,
+`tests/rooms/rooms_test.py --draw` prints the picture anew.
 """
 
 import json
+import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
 import tempfile
+import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("ZF_TUNE_BINARY", SOURCE / "build/bin/zf-tune")).parents[1]
 
-# Room, a header, and whether that room may include it. Each room has a line that may: a test of the test.
-EXPECTATIONS = [
-    ("runtime/base", "base/ids.hpp", True),
-    ("runtime/base", "os/affinity.hpp", False),
-    ("runtime/os", "base/cpu_list.hpp", True),
-    ("runtime/os", "plan/plan.hpp", False),
-    ("runtime/os", "engine/pool.hpp", False),
-    ("runtime/plan", "os/file.hpp", True),
-    ("runtime/plan", "engine/pool.hpp", False),
-    ("runtime/plan", "tuner/topology.hpp", False),
-    ("runtime/engine", "os/affinity.hpp", True),
-    ("runtime/engine", "plan/plan.hpp", False),
-    ("runtime/engine", "tuner/topology.hpp", False),
-    ("runtime/ipc", "base/error.hpp", True),
-    ("runtime/ipc", "os/affinity.hpp", False),
-    ("runtime/ipc", "engine/pool.hpp", False),
-    ("runtime/worker", "engine/pool.hpp", True),
-    ("runtime/worker", "plan/plan.hpp", True),
-    ("runtime/worker", "tuner/topology.hpp", False),
-    ("runtime/abi", "plan/plan.hpp", True),
-    ("runtime/abi", "engine/pool.hpp", False),
-    ("runtime/abi", "tuner/topology.hpp", False),
-    ("tuner", "engine/pool.hpp", True),
-    ("tuner", "tuner/topology.hpp", True),
+RUNTIME = ["base", "os", "plan", "engine", "ipc", "worker", "abi"]
+# From the ground up. A room may use the rooms before it, as far as CMake links them.
+TUNER = ["text", "children", "machine", "inspect", "homes", "planning", "launch", "measure", "simulate", "search",
+         "trial", "exports", "report", "commands"]
+
+# A library with types of its own, the header by which it is known, and the only rooms that may include it.
+HOMES_OF_LIBRARIES = [
+    ("hwloc", r"hwloc", {"machine"}),
+    ("oneTBB", r"(oneapi/)?tbb", {"measure"}),
+    ("cxxopts", r"cxxopts", {"commands"}),
+    ("libnuma", r"numa(if)?\.h", {"os"}),
 ]
 
 
-def flags_of(room: str, commands: list[dict]) -> list[str]:
-    """Include paths and standard that the build gives to a source of this room."""
-    for entry in commands:
-        if pathlib.Path(entry["file"]).parent == SOURCE / room:
+def folder_of(room: str) -> pathlib.Path:
+    return SOURCE / ("runtime" if room in RUNTIME else "tuner") / room
+
+
+def sources_of(room: str) -> list[pathlib.Path]:
+    return sorted(path for path in folder_of(room).rglob("*") if path.suffix in (".cpp", ".hpp"))
+
+
+def includes_of(path: pathlib.Path) -> list[str]:
+    return re.findall(r'^#include ["<]([^">]+)[">]', path.read_text(), re.MULTILINE)
+
+
+def used_rooms(room: str) -> dict[str, int]:
+    """The other rooms that a room's sources include, with the number of include lines."""
+    used: dict[str, int] = {}
+    for source in sources_of(room):
+        for header in includes_of(source):
+            other = header.split("/")[0]
+            if other != room and other in RUNTIME + TUNER and "/" in header:
+                used[other] = used.get(other, 0) + 1
+    return used
+
+
+def levels(graph: dict[str, set[str]]) -> dict[str, int]:
+    """How many rooms stand below each, in the longest chain. Raises RecursionError if there is a circle."""
+    def level(room: str) -> int:
+        return max((level(other) + 1 for other in graph[room]), default=0)
+    return {room: level(room) for room in graph}
+
+
+def tuner_graph() -> dict[str, set[str]]:
+    return {room: {other for other in used_rooms(room) if other in TUNER} for room in TUNER}
+
+
+def picture() -> str:
+    """The rooms of the tuner as a Mermaid graph: an arrow per pair of rooms that no longer way connects."""
+    graph = tuner_graph()
+
+    def reach(room: str) -> set[str]:
+        return graph[room] | {far for near in graph[room] for far in reach(near)}
+
+    lines = ["graph TD"]
+    for room in reversed(TUNER):
+        for other in sorted(graph[room], key=TUNER.index):
+            if not any(other in reach(near) for near in graph[room] if near != other):
+                lines.append(f"  {room} --> {other}")
+    return "\n".join(lines)
+
+
+def flags_of(room: str) -> tuple[str, list[str]]:
+    """The compiler, the include paths and the standard that the build gives to a source of this room."""
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        if pathlib.Path(entry["file"]).parent == folder_of(room):
             words = shlex.split(entry["command"])
-            flags = [word for word in words if word.startswith(("-I", "-std="))]
+            while not re.search(r"(c\+\+|g\+\+|clang\+\+)[^/]*$", words[0]):
+                words.pop(0)  # a compiler cache
+            flags = [word for word in words if word.startswith(("-I", "-std=", "-D"))]
             for at, word in enumerate(words):
                 if word == "-isystem":
                     flags += [word, words[at + 1]]
-            return flags
-    sys.exit(f"{room}: the build has no source in it")
+            return words[0], flags
+    raise AssertionError(f"{room}: the build has no source in it")
 
 
-def main() -> int:
-    build = pathlib.Path(sys.argv[1])
-    commands = json.loads((build / "compile_commands.json").read_text())
-    failures = 0
+def compiles(room: str, header: str) -> subprocess.CompletedProcess:
+    """Compiles one include with the flags of a room, without precompiled headers."""
+    compiler, flags = flags_of(room)
     with tempfile.TemporaryDirectory() as folder:
-        for room, header, may in EXPECTATIONS:
-            source = pathlib.Path(folder) / "include_only.cpp"
-            source.write_text(f'#include "{header}"\n')
-            command = ["c++", *flags_of(room, commands), "-fsyntax-only", str(source)]
-            result = subprocess.run(command, capture_output=True, text=True)
-            compiles = result.returncode == 0
-            # A header that is gone would pass for a forbidden one.
-            exists = any((SOURCE / parent / header).is_file() for parent in ("runtime", "."))
-            if compiles != may or not exists:
-                failures += 1
-                print(f"{room} includes {header}: {'compiles' if compiles else 'does not compile'}"
-                      f"{'' if exists else ', and there is no such header'}\n{result.stderr}")
-    return 1 if failures else 0
+        source = pathlib.Path(folder) / "include_only.cpp"
+        source.write_text(f'#include "{header}"\n')
+        return subprocess.run([compiler, *flags, "-fsyntax-only", str(source)], capture_output=True, text=True)
+
+
+def one_header(room: str) -> str:
+    header = next(path for path in sources_of(room) if path.suffix == ".hpp")
+    return f"{room}/{header.relative_to(folder_of(room))}"
+
+
+class Rooms(unittest.TestCase):
+    def test_an_include_against_the_direction_does_not_compile(self):
+        for room, above in zip(TUNER, TUNER[1:]):
+            with self.subTest(room=room, includes=above):
+                self.assertNotEqual(compiles(room, one_header(above)).returncode, 0)
+        for room, other in [("base", "os"), ("os", "plan"), ("os", "engine"), ("plan", "engine"), ("engine", "plan"),
+                            ("ipc", "os"), ("ipc", "engine"), ("abi", "engine"), ("worker", "machine"),
+                            ("plan", "text"), ("abi", "homes"), ("launch", "measure"), ("launch", "commands"),
+                            ("machine", "homes"), ("planning", "search")]:
+            with self.subTest(room=room, includes=other):
+                self.assertNotEqual(compiles(room, one_header(other)).returncode, 0)
+
+    def test_an_include_along_the_direction_compiles(self):
+        """A test of the test above: it could not fail if nothing compiled."""
+        for room, other in [("os", "base"), ("engine", "os"), ("worker", "engine"), ("abi", "plan"),
+                            ("machine", "text"), ("launch", "planning"), ("search", "measure"), ("commands", "report")]:
+            with self.subTest(room=room, includes=other):
+                result = compiles(room, one_header(other))
+                self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_no_arrow_runs_back_and_there_is_no_circle(self):
+        graph = tuner_graph()
+        for room, others in graph.items():
+            for other in others:
+                self.assertLess(TUNER.index(other), TUNER.index(room), f"{room} uses {other}")
+        self.assertEqual(levels(graph)["text"], 0)
+        for room in RUNTIME:
+            self.assertEqual({other for other in used_rooms(room) if other in TUNER}, set(), room)
+
+    def test_each_library_has_one_home(self):
+        for library, header, homes in HOMES_OF_LIBRARIES:
+            including = {room for room in RUNTIME + TUNER for source in sources_of(room)
+                         for include in includes_of(source) if re.match(header + r"(/|\.|$)|" + header, include)}
+            self.assertEqual(including, homes, library)
+
+    def test_the_picture_in_the_docs_is_the_one_in_the_sources(self):
+        page = (SOURCE / "docs/rooms.md").read_text()
+        self.assertIn(picture(), page, "print it anew with: tests/rooms/rooms_test.py --draw")
+
+    def test_the_slurm_plugin_needs_neither_tbb_nor_a_parser_of_options(self):
+        plugins = list((BUILD / "lib").glob("zf_tune.so"))
+        if not plugins:
+            self.skipTest("libslurm-dev is not installed, so the plugin is not built")
+        said = subprocess.run(["readelf", "--dynamic", str(plugins[0])], capture_output=True, text=True, check=True)
+        needed = re.findall(r"\(NEEDED\).*\[(.+)\]", said.stdout)
+        self.assertIn("libc.so.6", needed)
+        self.assertFalse([name for name in needed if "tbb" in name], needed)
+        symbols = subprocess.run(["nm", "--demangle", str(plugins[0])], capture_output=True, text=True, check=True)
+        self.assertNotIn("cxxopts::", symbols.stdout)
+        self.assertNotIn("tbb::", symbols.stdout)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:] == ["--draw"]:
+        print(picture())
+        sys.exit(0)
+    unittest.main(verbosity=2)

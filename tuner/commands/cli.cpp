@@ -7,9 +7,12 @@
 
 #include "base/error.hpp"
 #include "text/units.hpp"
+#include "text/wrap.hpp"
 
 namespace zf {
 namespace {
+
+constexpr std::size_t kHelpWidth = 80;
 
 cxxopts::Options cxxopts_of(const CommandSpec& spec) {
   cxxopts::Options options("zf-tune", "");
@@ -99,26 +102,15 @@ Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string
 }
 
 std::string help_of(const CommandSpec& spec) {
-  std::string text = fmt::format("Usage: zf-tune {}\n\n{}\n\nOptions:\n", spec.synopsis, spec.summary);
-  const auto add = [&](const std::string& names, const std::string& help) {
-    constexpr std::size_t kColumn = 26;
-    constexpr std::size_t kWidth = 100;
-    std::string line = "  " + names;
-    line.resize(std::max(line.size() + 2, kColumn), ' ');
-    std::size_t used = line.size();
-    for (std::size_t at = 0; at < help.size();) {
-      const std::size_t end = std::min(help.find(' ', at), help.size());
-      if (used + (end - at) > kWidth) {
-        line.erase(line.find_last_not_of(' ') + 1);
-        line += "\n" + std::string(kColumn, ' ');
-        used = kColumn;
-      }
-      line += help.substr(at, end - at) + " ";
-      used += end - at + 1;
-      at = end + 1;
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
+  std::string text = fmt::format("{}\n{}\nOptions:\n", hanging("Usage: zf-tune ", spec.synopsis, kHelpWidth),
+                                 hanging("", spec.summary, kHelpWidth));
+  const auto add = [&](std::string names, const std::string& help) {
+    constexpr std::size_t kColumn = 22;
+    names.insert(0, "  ");
+    // Names that reach into the column of the help stand on a line of their own.
+    if (names.size() + 2 > kColumn) text += std::exchange(names, "") + "\n";
+    names.resize(kColumn, ' ');
+    text += hanging(names, help, kHelpWidth);
   };
   for (const OptionSpec& option : spec.options) {
     const std::string letter = option.letter != 0 ? fmt::format("-{}, ", option.letter) : "    ";

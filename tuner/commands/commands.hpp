@@ -27,7 +27,4 @@ Command verify_command();
 Command bench_command();
 Command publish_command();
 
-/// All of them, in the order of the help.
-std::vector<Command> all_commands();
-
 }  // namespace zf

@@ -1,11 +1,13 @@
 #include "report/explain.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <optional>
 
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
+#include "commands/shared_arguments.hpp"
 #include "machine/fingerprint.hpp"
 #include "machine/topology_hwloc.hpp"
 #include "os/standard_streams.hpp"
@@ -18,13 +20,14 @@ namespace {
 CommandSpec spec() {
   return {
       "explain",
-      "explain [--report FILE] [PLAN]",
+      "explain [--report FILE] [--wide] [PLAN]",
       "Says in words what a plan (default: plan.json) binds where, what was measured, and why it was chosen.",
       {report_option(),
        {"topology", 0, "FILE|TEXT",
         "the machine that the report draws: an hwloc XML file or a synthetic description (default: this one, "
         "if the plan is for such a machine)"},
-       {"simulate", 0, "FILE", "the machine that the report draws: the simulated one of this file"}},
+       {"simulate", 0, "FILE", "the machine that the report draws: the simulated one of this file"},
+       wide_option()},
       1};
 }
 
@@ -60,7 +63,7 @@ Exit run(const Arguments& arguments) {
   const ReportOutput report(arguments, path);
   const auto named = named_machine(arguments, report.wanted());
   const Plan plan = load_plan(path);
-  fmt::print("{}", explain(plan));
+  fmt::print("{}", explain(plan, page_width(arguments, STDOUT_FILENO)));
   if (report.wanted()) write_report(plan, named, report);
   return Exit::done;
 }

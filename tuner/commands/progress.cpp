@@ -1,18 +1,16 @@
 #include "commands/progress.hpp"
 
 #include <fmt/core.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "commands/terminal.hpp"
 #include "os/standard_streams.hpp"
 #include "text/units.hpp"
 
 namespace zf {
 namespace {
-
-constexpr std::size_t kUsualWidth = 80;
 
 const char* name_of(SweepPhase phase) {
   switch (phase) {
@@ -24,12 +22,6 @@ const char* name_of(SweepPhase phase) {
       break;
   }
   return "look";
-}
-
-std::size_t terminal_width() {
-  winsize size = {};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsualWidth;
-  return size.ws_col;
 }
 
 std::string best_so_far(const SweepProgress& progress) {
@@ -57,14 +49,15 @@ ProgressDisplay::ProgressDisplay(bool quiet)
   if (mode_ == Mode::live) print_stderr("measuring the first split…");
 }
 
-ProgressDisplay::~ProgressDisplay() {
+void ProgressDisplay::clear() {
   if (mode_ == Mode::live) print_stderr("\r\x1b[K");
+  mode_ = Mode::silent;
 }
 
 void ProgressDisplay::show(const SweepProgress& progress) const {
   if (mode_ == Mode::live) {
     // One column less: a line that fills the last one would scroll.
-    print_stderr("\r\x1b[K{}", progress_line(progress, terminal_width() - 1));
+    print_stderr("\r\x1b[K{}", progress_line(progress, terminal_columns(STDERR_FILENO) - 1));
   } else if (mode_ == Mode::plain && progress.visit == progress.round_size) {
     print_stderr("[{:>5.1f} s] round {}, {} {}: {}; differences known to {:.1f} %\n",
                  seconds(progress.elapsed_ns), progress.round + 1, name_of(progress.phase),

@@ -20,12 +20,13 @@ class ProgressDisplay {
   /// Says at once that something is going on. Live where stderr is a terminal, plain where it is not, silent
   /// if asked for.
   explicit ProgressDisplay(bool quiet);
-  /// Takes the live line away.
-  ~ProgressDisplay();
+  ~ProgressDisplay() { clear(); }
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
   void show(const SweepProgress& progress) const;
+  /// Takes the live line away. Nothing is shown afterwards.
+  void clear();
 
  private:
   Mode mode_;

@@ -4,7 +4,9 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "commands/terminal.hpp"
 #include "machine/nvml.hpp"
+#include "text/table.hpp"
 
 namespace zf {
 
@@ -53,6 +55,15 @@ Format format_argument(const Arguments& arguments) {
   if (word == "json") return Format::json;
   throw Error(Exit::usage,
               fmt::format("zf-tune {}: --format: \"{}\" is neither text nor json", arguments.command, word));
+}
+
+OptionSpec wide_option() {
+  return {"wide", 0, "",
+          "all columns, and no line broken (default: what fits the terminal, else 80 columns)"};
+}
+
+std::size_t page_width(const Arguments& arguments, int stream) {
+  return arguments.has("wide") ? kUnlimitedWidth : terminal_columns(stream);
 }
 
 OptionSpec format_option() { return {"format", 'f', "text|json", "how to print (default: text)"}; }

@@ -1,6 +1,7 @@
-// --topology, --sysroot, --allowed, --mems, --ranks and --format, as the commands share them.
+// Options that several commands share, and what they mean.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 
 #include "commands/cli.hpp"
@@ -32,5 +33,12 @@ enum class Format { text, json };
 Format format_argument(const Arguments& arguments);
 
 OptionSpec format_option();
+
+/// --wide.
+OptionSpec wide_option();
+
+/// Returns how many columns a text may have that goes to `stream` (STDOUT_FILENO or STDERR_FILENO): unlimited
+/// with --wide, else as many as its terminal has. What is no terminal has COLUMNS columns, or 80.
+std::size_t page_width(const Arguments& arguments, int stream);
 
 }  // namespace zf

@@ -1,23 +1,17 @@
 #include <fmt/core.h>
-
-#include <cstring>
+#include <unistd.h>
 
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/interrupt.hpp"
 #include "commands/output.hpp"
 #include "commands/shared_arguments.hpp"
-#include "homes/rank_homes.hpp"
-#include "machine/fingerprint.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
-#include "planning/assemble.hpp"
 #include "report/explain.hpp"
-#include "text/command_line.hpp"
 #include "text/statistics.hpp"
 #include "text/units.hpp"
-#include "trial/trial.hpp"
-#include "trial/trial_runs.hpp"
+#include "trial/try_job.hpp"
 
 namespace zf {
 namespace {
@@ -46,6 +40,7 @@ CommandSpec spec() {
           {"higher-is-better", 0, "", "the number is a throughput (default: it is a time)"},
           {"timeout", 0, "TIME", "of one run of COMMAND (default: 1h; e.g. 10m)"},
           {"show-output", 0, "", "pass on what COMMAND says, to standard error"},
+          wide_option(),
           {"quiet", 'q', "", "no progress, no table: only the plan, and errors"},
       }};
   spec.wraps_command = true;
@@ -83,64 +78,26 @@ void print_progress(const TrialProgress& progress) {
                median(progress.values), progress.values.size());
 }
 
-/// The homes here, of as many ranks as the plan has. Throws Error(stale_plan) on a machine of another class.
-RankHomes homes_for(const Plan& plan, const std::string& path, const Machine& machine) {
-  const auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
-  if (!differences.empty()) {
-    throw Error(Exit::stale_plan, fmt::format("{} is of another machine: {}", path, differences.front()),
-                "make a plan here with zf-tune");
-  }
-  return rank_homes(machine,
-                    moved_gpus(Environment::of_this_process(), machine.topology, plan, plan.workload.ranks));
-}
-
 Exit run(const Arguments& arguments) {
-  TrialRequest request = request_of(arguments);
+  const TrialRequest request = request_of(arguments);
   const Metric metric = metric_of(arguments);
   const PlanOutput output(arguments);
   const std::string path = arguments.text("plan-from").value_or("plan.json");
   const Plan from = load_plan(path);
-  const Machine machine = read_machine({});
-  const RankHomes ranks = homes_for(from, path, machine);
-  const auto splits =
-      trial_splits(from.evidence, ranks.homes, arguments.integer("candidates", 1, 100).value_or(3));
-
-  const auto plan_for = [&](const TrialSplit& split) {
-    Choice choice;
-    choice.candidate = split.evidence_id;
-    for (const CandidateEvidence& measured : from.evidence.candidates) {
-      if (measured.id == split.evidence_id) choice.period_ns_median = measured.period_ns_median;
-    }
-    for (const RankSplit& rank : split.split.ranks) {
-      choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
-    }
-    choice.reason = "under trial";
-    return assemble(provenance_of(command_line()), machine, from.workload, split.split, choice, from.evidence,
-                    from.warnings, ranks.notes);
-  };
-
   const bool quiet = arguments.has("quiet");
   const InterruptWatch interrupt;
-  request.stop = [&] { return interrupt.signal() != 0; };
-  TrialResult result;
   try {
-    result = run_trial(splits, plan_for, metric, request, quiet ? nullptr : print_progress);
+    const Plan plan = try_job(
+        from, path, read_machine({}), arguments.integer("candidates", 1, 100).value_or(3), metric, request,
+        [&] { return interrupt.signal(); }, quiet ? nullptr : print_progress);
+    output.write(plan);
+    if (!quiet) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
   } catch (const TrialFailure& failure) {
     print_stderr("{}\n",
                  failure.last_lines().empty() ? "The command said nothing." : "The command's last lines:");
     for (const std::string& line : failure.last_lines()) print_stderr("  | {}\n", one_line(line));
     throw;
   }
-
-  std::string reason = judge(result.trial);
-  if (interrupt.signal() != 0)
-    reason += fmt::format("; cut short by SIG{}", ::sigabbrev_np(interrupt.signal()));
-  Plan plan = plan_for(result.splits[static_cast<std::size_t>(result.trial.winner)]);
-  plan.choice.reason = std::move(reason);
-  plan.warnings.insert(plan.warnings.end(), result.warnings.begin(), result.warnings.end());
-  plan.trial = std::move(result.trial);
-  output.write(plan);
-  if (!quiet) print_stderr("\n{}", explain(plan));
   return Exit::done;
 }
 

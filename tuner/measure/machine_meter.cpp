@@ -1,11 +1,7 @@
 #include "measure/machine_meter.hpp"
 
 #include <fmt/core.h>
-#include <poll.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +11,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/file_descriptor.hpp"
 #include "ipc/child.hpp"
 
 namespace zf {
@@ -25,23 +20,23 @@ namespace {
 /// longer.
 constexpr Nanoseconds kGraceNs = 300 * kSecondNs;
 
-/// The lockstep and every rank's readings, in memory that forks share.
+/// The barrier and every rank's readings, in memory that forks share.
 class SharedReadings {
  public:
   SharedReadings(std::size_t ranks, std::size_t rounds)
-      : rounds_(rounds), bytes_(sizeof(Lockstep) + ranks * rounds * sizeof(SplitSample)) {
-    static_assert(sizeof(Lockstep) % alignof(SplitSample) == 0);
+      : rounds_(rounds), bytes_(sizeof(ProcessBarrier) + ranks * rounds * sizeof(SplitSample)) {
+    static_assert(sizeof(ProcessBarrier) % alignof(SplitSample) == 0);
     memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED) throw_errno(errno, "shared memory for the ranks' readings");
-    new (memory_) Lockstep;
+    new (memory_) ProcessBarrier;
   }
   ~SharedReadings() { ::munmap(memory_, bytes_); }
   SharedReadings(const SharedReadings&) = delete;
   SharedReadings& operator=(const SharedReadings&) = delete;
 
-  Lockstep& lockstep() const { return *static_cast<Lockstep*>(memory_); }
+  ProcessBarrier& barrier() const { return *static_cast<ProcessBarrier*>(memory_); }
   SplitSample* of(std::size_t rank) const {
-    auto* const first = reinterpret_cast<SplitSample*>(static_cast<char*>(memory_) + sizeof(Lockstep));
+    auto* const first = reinterpret_cast<SplitSample*>(static_cast<char*>(memory_) + sizeof(ProcessBarrier));
     return first + rank * rounds_;
   }
 
@@ -51,73 +46,34 @@ class SharedReadings {
   void* memory_ = nullptr;
 };
 
-/// A fork that runs one rank. Killed, if need be, and collected at the latest by the destructor.
-class RankProcess {
- public:
-  explicit RankProcess(const std::function<void()>& work) {
-    const pid_t parent = ::getpid();
-    pid_ = checked(::fork(), "cannot start a process per rank");
-    if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != parent) ::_exit(1);  // it died before the line above
-      // Ctrl-C goes to all of us: the parent decides, and this visit is finished.
-      for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
-      work();
-      ::_exit(0);
-    }
-    pidfd_ = open_pidfd(pid_);
-  }
-  ~RankProcess() {
-    if (pid_ <= 0 || collected_) return;
-    ::kill(pid_, SIGKILL);
-    collect();
-  }
-  RankProcess(RankProcess&& other) noexcept
-      : pid_(std::exchange(other.pid_, -1)), pidfd_(std::move(other.pidfd_)), collected_(other.collected_) {}
-  RankProcess& operator=(RankProcess&&) = delete;
+/// Starts the process of one rank.
+Child start_rank(const std::function<void()>& work) {
+  return fork_child(
+      [&] {
+        // Ctrl-C goes to every process of the terminal. The parent decides, so this visit is finished.
+        for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
+        work();
+        return 0;
+      },
+      Reach::process, "cannot start a process per rank");
+}
 
-  bool has_ended(int wait_ms) const {
-    pollfd ended{pidfd_.get(), POLLIN, 0};
-    const int ready = ::poll(&ended, 1, wait_ms);
-    if (ready < 0 && errno != EINTR) throw_errno(errno, "poll on a rank's process");
-    return ready > 0;
-  }
-  /// Precondition: has_ended().
-  ExitStatus collect() {
-    int status = 0;
-    pid_t got = 0;
-    do {
-      got = ::waitpid(pid_, &status, 0);
-    } while (got < 0 && errno == EINTR);
-    collected_ = true;
-    ExitStatus ending;
-    if (got == pid_ && WIFEXITED(status)) ending.code = WEXITSTATUS(status);
-    if (got == pid_ && WIFSIGNALED(status)) ending.signal = WTERMSIG(status);
-    return ending;
-  }
-
- private:
-  pid_t pid_ = -1;
-  FileDescriptor pidfd_;
-  bool collected_ = false;
-};
-
-/// Waits for all of them; tells the others when one ended in another way than by itself.
-void wait_for_all(std::vector<RankProcess>& processes, Lockstep& lockstep, Nanoseconds limit_ns) {
-  constexpr int kLookMs = 50;
-  std::vector<bool> gone(processes.size(), false);
+/// Waits for all ranks. If one did not end by itself, tells the others.
+void wait_for_all(std::vector<Child>& ranks, ProcessBarrier& barrier, Nanoseconds limit_ns) {
+  constexpr Nanoseconds kLookNs = 50 * kMillisecondNs;
+  std::vector<bool> gone(ranks.size(), false);
   while (std::find(gone.begin(), gone.end(), false) != gone.end()) {
-    for (std::size_t rank = 0; rank < processes.size(); ++rank) {
-      if (gone[rank] || !processes[rank].has_ended(kLookMs)) continue;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (gone[rank] || !ranks[rank].wait_until(now_ns() + kLookNs)) continue;
       gone[rank] = true;
-      const ExitStatus ending = processes[rank].collect();
-      if (ending.code == 0) continue;
-      lockstep.fail(fmt::format(
-          "the process of rank {} {}{}", rank, describe(ending),
-          ending.signal == SIGKILL ? "; if nobody meant to, memory ran out: look at dmesg and the job's limit"
+      const ExitStatus status = ranks[rank].reap();
+      if (status.code == 0) continue;
+      barrier.fail(fmt::format("the process of rank {} {}{}", rank, describe(status),
+                               status.signal == SIGKILL
+                                   ? "; if nobody meant to, memory ran out: look at dmesg and the job's limit"
                                    : ""));
     }
-    if (now_ns() > limit_ns) lockstep.fail("a rank did not come to an end");
+    if (now_ns() > limit_ns) barrier.fail("a rank did not come to an end");
     if (now_ns() > limit_ns + 10 * kSecondNs) return;  // stuck in the kernel: killed by the destructor
   }
 }
@@ -139,17 +95,17 @@ std::vector<SplitSample> MachineMeter::measure(const Split& split, int samples, 
   const auto rounds = static_cast<std::uint32_t>(samples) + kWarmUp;
   const std::size_t ranks = split.ranks.size();
   const SharedReadings shared(ranks, rounds);
-  Lockstep& lockstep = shared.lockstep();
-  lockstep.begin(static_cast<std::uint32_t>(ranks), rounds, kWarmUp + kLeastSamples, deadline_ns);
+  ProcessBarrier& barrier = shared.barrier();
+  barrier.begin(static_cast<std::uint32_t>(ranks), rounds, kWarmUp + kLeastSamples, deadline_ns);
 
-  std::vector<RankProcess> processes;
+  std::vector<Child> processes;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    processes.emplace_back([&] { run_rank(split.ranks[rank], work_, lockstep, shared.of(rank)); });
+    processes.push_back(start_rank([&] { run_rank(split.ranks[rank], work_, barrier, shared.of(rank)); }));
   }
   const Nanoseconds latest = std::max(now_ns(), std::min(deadline_ns, INT64_MAX - 2 * kGraceNs));
-  wait_for_all(processes, lockstep, latest + kGraceNs);
-  if (lockstep.has_failed())
-    throw Error(Exit::runtime_error, fmt::format("measuring \"{}\": {}", split.label, lockstep.why()));
+  wait_for_all(processes, barrier, latest + kGraceNs);
+  if (barrier.has_failed())
+    throw Error(Exit::runtime_error, fmt::format("measuring \"{}\": {}", split.label, barrier.why()));
 
   std::vector<SplitSample> joint;
   for (std::size_t round = kWarmUp; round < rounds && shared.of(0)[round].roofline_ns != 0; ++round) {

@@ -1,33 +1,26 @@
 #include "measure/process_barrier.hpp"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
-#include <ctime>
+
+#include "base/wait.hpp"
 
 namespace zf {
 namespace {
 
-/// A futex of several processes. Returns at once when `word` is not `value`, at the latest after 0.1 s.
-void sleep_on(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
-  const timespec tenth{0, 100'000'000};
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &tenth, nullptr, 0);
-}
+/// How long a party sleeps before it looks again whether another one failed.
+constexpr Nanoseconds kLookNs = 100 * kMillisecondNs;
 
 }  // namespace
 
-void Lockstep::begin(std::uint32_t parties, std::uint32_t rounds, std::uint32_t least_rounds,
-                     Nanoseconds deadline_ns) {
+void ProcessBarrier::begin(std::uint32_t parties, std::uint32_t rounds, std::uint32_t least_rounds,
+                           Nanoseconds deadline_ns) {
   parties_ = parties;
   rounds_ = rounds;
   least_rounds_ = least_rounds;
   deadline_ns_ = deadline_ns;
 }
 
-bool Lockstep::arrive() {
+bool ProcessBarrier::arrive() {
   const std::uint32_t passed = passed_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == parties_) {
     const std::uint32_t rounds = passed / kPhases;
@@ -38,12 +31,14 @@ bool Lockstep::arrive() {
     passed_.store(passed + 1, std::memory_order_release);
     wake_all();
   } else {
-    while (passed_.load(std::memory_order_acquire) == passed && !has_failed()) sleep_on(passed_, passed);
+    while (passed_.load(std::memory_order_acquire) == passed && !has_failed()) {
+      futex_wait(passed_, passed, FutexScope::shared, kLookNs);
+    }
   }
   return !has_failed() && over_.load(std::memory_order_relaxed) == 0;
 }
 
-void Lockstep::fail(std::string_view why) {
+void ProcessBarrier::fail(std::string_view why) {
   if (telling_.exchange(1, std::memory_order_acq_rel) == 0) {
     const std::size_t length = std::min(why.size(), why_.size() - 1);
     std::copy_n(why.begin(), length, why_.begin());
@@ -52,6 +47,6 @@ void Lockstep::fail(std::string_view why) {
   wake_all();
 }
 
-void Lockstep::wake_all() { ::syscall(SYS_futex, &passed_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+void ProcessBarrier::wake_all() { futex_wake_all(passed_, FutexScope::shared); }
 
 }  // namespace zf

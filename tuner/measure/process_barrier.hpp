@@ -12,7 +12,7 @@ namespace zf {
 
 /// Lies in memory that all parties share; zeroed memory and then begin(). No party waits for one that failed.
 /// A round has two phases, and ends with its second.
-class Lockstep {
+class ProcessBarrier {
  public:
   static constexpr std::uint32_t kPhases = 2;
 

@@ -64,18 +64,18 @@ class Rank {
 
 }  // namespace
 
-void run_rank(const RankSplit& split, const RankWork& work, Lockstep& lockstep,
+void run_rank(const RankSplit& split, const RankWork& work, ProcessBarrier& barrier,
               SplitSample* readings) noexcept {
   try {
     Rank rank(split, work);
     // Two barriers per round: the roofline loop of one rank must not meet the step of another.
-    for (SplitSample* reading = readings; lockstep.arrive(); ++reading) {
+    for (SplitSample* reading = readings; barrier.arrive(); ++reading) {
       rank.run_period(*reading);
-      if (!lockstep.arrive()) return;
+      if (!barrier.arrive()) return;
       rank.run_roofline(*reading);
     }
   } catch (const std::exception& error) {
-    lockstep.fail(error.what());
+    barrier.fail(error.what());
   }
 }
 

@@ -22,8 +22,8 @@ struct RankWork {
 
 /// Sets up, goes round after round with the other ranks and writes each into `readings`, which has a place
 /// for every round. One round is one period: an optimizer step beside update_interval training steps; then
-/// the roofline loop, alone. Tells `lockstep` what went wrong, and never throws.
-void run_rank(const RankSplit& split, const RankWork& work, Lockstep& lockstep,
+/// the roofline loop, alone. Tells `barrier` what went wrong, and never throws.
+void run_rank(const RankSplit& split, const RankWork& work, ProcessBarrier& barrier,
               SplitSample* readings) noexcept;
 
 }  // namespace zf

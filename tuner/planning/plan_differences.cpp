@@ -15,7 +15,7 @@ namespace {
 bool singular(const CpuSet& cpus) { return cpus.size() == 1; }
 
 void compare_online_cpus(const CpuSet& planned, const Topology& topology,
-                         std::vector<Difference>& differences) {
+                         std::vector<PlanDifference>& differences) {
   const CpuSet offline = planned & (topology.complete_cpus - topology.cpus);
   const CpuSet back = (topology.cpus - planned) & topology.complete_cpus;
   if (!offline.empty()) {
@@ -28,7 +28,8 @@ void compare_online_cpus(const CpuSet& planned, const Topology& topology,
   }
 }
 
-void compare_limits(const Allocation& planned, const Allowed& allowed, std::vector<Difference>& differences) {
+void compare_limits(const Allocation& planned, const Allowed& allowed,
+                    std::vector<PlanDifference>& differences) {
   const auto from = [](const std::string& path) { return path.empty() ? "" : fmt::format(" ({})", path); };
   if (planned.cpu_quota != allowed.cpu_quota) {
     const auto words = [](const std::optional<double>& quota) {
@@ -44,7 +45,7 @@ void compare_limits(const Allocation& planned, const Allowed& allowed, std::vect
   }
 }
 
-void compare_gpus(const Plan& plan, const Topology& topology, std::vector<Difference>& differences) {
+void compare_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDifference>& differences) {
   const auto place = [](const std::optional<Node>& node) {
     return node ? fmt::format("on node {}", node->os_index) : "not on one node";
   };
@@ -66,10 +67,10 @@ void compare_gpus(const Plan& plan, const Topology& topology, std::vector<Differ
 
 }  // namespace
 
-std::vector<Difference> plan_differences(const Plan& plan, const Machine& machine, GpusOfRanks gpus) {
+std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& machine, GpusOfRanks gpus) {
   auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
   compare_online_cpus(plan.machine.cpus, machine.topology, differences);
-  for (Difference& difference : differences_from_allowed(plan, machine.allowed)) {
+  for (PlanDifference& difference : differences_from_allowed(plan, machine.allowed)) {
     differences.push_back(std::move(difference));
   }
   compare_limits(plan.allocation, machine.allowed, differences);

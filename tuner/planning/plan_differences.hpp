@@ -13,7 +13,7 @@ enum class GpusOfRanks { compared, left_out };
 /// class (see class_differences), CPUs that went offline or came back, CPUs and nodes of the plan that are
 /// not allowed, any other CPU quota (homes are sized by it), a tighter memory limit, and GPUs of ranks that
 /// are missing, hidden or on another node. More CPUs or memory than in the plan are not reported.
-std::vector<Difference> plan_differences(const Plan& plan, const Machine& machine,
-                                         GpusOfRanks gpus = GpusOfRanks::compared);
+std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& machine,
+                                             GpusOfRanks gpus = GpusOfRanks::compared);
 
 }  // namespace zf

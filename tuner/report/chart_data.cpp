@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "report/explain.hpp"
-#include "search/choose.hpp"
+#include "search/decision.hpp"
 #include "text/statistics.hpp"
 
 namespace zf {

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "report/explain.hpp"
-#include "search/choose.hpp"
+#include "search/decision.hpp"
 #include "text/units.hpp"
 
 namespace zf {

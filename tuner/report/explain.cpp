@@ -7,8 +7,9 @@
 
 #include "base/cpu_list.hpp"
 #include "base/text.hpp"
-#include "search/choose.hpp"
+#include "search/decision.hpp"
 #include "text/units.hpp"
+#include "text/wrap.hpp"
 
 namespace zf {
 namespace {
@@ -72,19 +73,20 @@ Table trial_table(const Trial& trial) {
 
 Table evidence_table(const Plan& plan) {
   using enum Table::Align;
+  using enum Table::Need;
   Table table({{"", left},
                {"split", left},
                {"reserved"},
-               {"pool threads"},
+               {.title = "pool threads", .short_title = "pool"},
                {"period"},
                {"spread"},
                {"optimizer"},
                {"training"},
-               {"exposed"},
-               {"launch p99"},
-               {"GB/s"},
-               {"of roofline"},
-               {"samples"}});
+               {.title = "exposed", .need = detail},
+               {.title = "launch p99", .need = detail},
+               {.title = "GB/s", .need = detail},
+               {.title = "of roofline", .need = detail},
+               {.title = "samples", .need = detail}});
   auto candidates = plan.evidence.candidates;
   std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.pool_threads, a.label) < std::tuple(b.pool_threads, b.label);
@@ -127,21 +129,27 @@ std::string measured_in_words(const Plan& plan) {
                      simulated ? "" : fmt::format(", {} kernels", evidence.isa), 100 * tie_of(evidence));
 }
 
-std::string explain(const Plan& plan) {
-  std::string text =
-      fmt::format("A plan by {}, made at {} on {}\n\n", plan.made.by, plan.made.at, plan.made.host);
-  for (const Fact& fact : facts_of(plan)) text += fmt::format("{:<12}{}\n", fact.name, fact.text);
-  text += fmt::format("\n{}\n", bindings_table(plan).print());
+std::string explain(const Plan& plan, std::size_t width) {
+  std::string text = hanging(
+      "", fmt::format("A plan by {}, made at {} on {}", plan.made.by, plan.made.at, plan.made.host), width);
+  text += "\n";
+  for (const Fact& fact : facts_of(plan)) text += hanging(fmt::format("{:<12}", fact.name), fact.text, width);
+  text += fmt::format("\n{}\n", bindings_table(plan).print(width));
   if (!plan.evidence.candidates.empty()) {
-    text += fmt::format("{}:\n{}\n", measured_in_words(plan), evidence_table(plan).print());
+    text += hanging("", measured_in_words(plan) + ":", width);
+    text += evidence_table(plan).print(width) + "\n";
   }
   if (plan.trial) {
-    text += fmt::format("Tried by the job itself ({}), which said:\n{}\n", plan.trial->command,
-                        trial_table(*plan.trial).print());
+    text += hanging("", fmt::format("Tried by the job itself ({}), which said:", plan.trial->command), width);
+    text += trial_table(*plan.trial).print(width) + "\n";
   }
-  text += fmt::format("Why: {}.\n", plan.choice.reason);
-  for (const std::string& note : plan.allocation.notes) text += fmt::format("Note: {}.\n", note);
-  for (const std::string& warning : plan.warnings) text += fmt::format("Warning: {}.\n", warning);
+  std::string lead = "Why: ";
+  for (const std::string& sentence : sentences(plan.choice.reason + ".")) {
+    text += hanging(lead, sentence, width);
+    lead.assign(lead.size(), ' ');
+  }
+  for (const std::string& note : plan.allocation.notes) text += hanging("Note: ", note + ".", width);
+  for (const std::string& warning : plan.warnings) text += hanging("Warning: ", warning + ".", width);
   return strip_control_chars(std::move(text));
 }
 

@@ -35,7 +35,8 @@ Table trial_table(const Trial& trial);
 /// Bytes per second of an optimizer step (or of its roofline) that took `step_ns`, all ranks together.
 double step_bytes_per_s(const Plan& plan, Nanoseconds step_ns);
 
-/// Everything, for a person: machine, allocation, bindings, evidence, reason, warnings.
-std::string explain(const Plan& plan);
+/// Returns the whole plan for a person: machine, allocation, bindings, evidence, reason, notes and warnings.
+/// Lines are broken and details left out to fit `width` columns.
+std::string explain(const Plan& plan, std::size_t width = kUnlimitedWidth);
 
 }  // namespace zf

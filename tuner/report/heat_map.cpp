@@ -10,7 +10,7 @@
 #include "report/chart_data.hpp"
 #include "report/explain.hpp"
 #include "report/html.hpp"
-#include "search/choose.hpp"
+#include "search/decision.hpp"
 
 namespace zf {
 namespace {

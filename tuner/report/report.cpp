@@ -12,7 +12,7 @@
 #include "report/heat_map.hpp"
 #include "report/html.hpp"
 #include "report/machine_drawing.hpp"
-#include "search/choose.hpp"
+#include "search/decision.hpp"
 
 namespace zf {
 namespace {

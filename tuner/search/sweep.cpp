@@ -10,7 +10,7 @@
 
 #include "engine/working_set.hpp"
 #include "search/candidates.hpp"
-#include "search/choose.hpp"
+#include "search/decision.hpp"
 
 namespace zf {
 namespace {
@@ -93,7 +93,7 @@ class Sweep {
   void settle() {
     phase_ = SweepPhase::settle;
     while (!ended_ && !result_.splits.empty()) {
-      const std::vector<int> ids = undecided(evidence(), workload_);
+      const std::vector<int> ids = candidates_to_revisit(evidence(), workload_);
       if (ids.empty()) break;
       visit_round(splits_of(ids));
       if (samples_ < kLongestVisit) samples_ *= 2;

@@ -10,14 +10,14 @@
 #include "homes/homes.hpp"
 #include "measure/meter.hpp"
 #include "plan/plan.hpp"
-#include "search/choose.hpp"
+#include "search/decision.hpp"
 
 namespace zf {
 
 struct SweepLimits {
   Nanoseconds budget_ns =
-      60 * kSecondNs;      ///< by the meter's clock: no visit begins that would end after it, but the first
-  double accuracy = kTie;  ///< relative difference of periods to tell apart
+      60 * kSecondNs;  ///< by the meter's clock: no visit begins that would end after it, but the first
+  double accuracy = kDefaultTie;  ///< relative difference of periods to tell apart
   int samples_per_visit = 8;
   int splits = 60;             ///< that are measured at the most; they take what they need of the visits
   unsigned seed = 1;           ///< of the order within a round
@@ -50,7 +50,7 @@ struct SweepResult {
 /// - look: the controls and the growing pools, once each, in half of the budget at the most;
 /// - narrow: promising_splits(), beside the fastest and the knee, until there are none or three quarters of
 ///   the budget are spent;
-/// - settle: undecided() ones, until there are none; each round's visits are twice as long.
+/// - settle: candidates_to_revisit() ones, until there are none; each round's visits are twice as long.
 /// Where the budget is short of time for samples_per_visit, the visits of a round share it alike, down to
 /// Meter::kLeastSamples each. A visit whose samples cannot be (is_possible()) is made again, twice at the
 /// most. May end without any candidate, if stopped at once. Throws what the meter throws.

@@ -3,29 +3,101 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <numeric>
+
+#include "text/wrap.hpp"
 
 namespace zf {
+namespace {
 
-std::string Table::print() const {
-  std::vector<std::vector<std::string>> lines(1);
-  for (const Column& column : columns_) lines.front().push_back(column.title);
-  lines.insert(lines.end(), rows_.begin(), rows_.end());
+constexpr std::size_t kGap = 2;
+constexpr std::size_t kNarrowest = 12;  // a column is not made narrower than this
 
-  std::vector<std::size_t> widths(columns_.size(), 0);
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-  }
+/// The cells that are shown, as columns: cells[row][column], the titles first.
+struct Grid {
+  std::vector<Table::Align> aligns;
+  std::vector<std::vector<std::string>> cells;
 
-  std::string text;
-  for (const auto& line : lines) {
-    std::string row;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      row += columns_[i].align == Align::left ? fmt::format("  {:<{}}", line[i], widths[i])
-                                              : fmt::format("  {:>{}}", line[i], widths[i]);
+  std::vector<std::size_t> widths() const {
+    std::vector<std::size_t> widths(aligns.size(), 0);
+    for (const auto& row : cells) {
+      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
     }
-    row.erase(row.find_last_not_of(' ') + 1);
-    text += row + "\n";
+    return widths;
   }
+};
+
+std::size_t total(const std::vector<std::size_t>& widths) {
+  return std::accumulate(widths.begin(), widths.end(), kGap * widths.size());
+}
+
+Grid grid_of(const Table& table, bool with_details) {
+  Grid grid;
+  std::vector<std::size_t> shown;
+  grid.cells.emplace_back();
+  for (std::size_t i = 0; i < table.columns().size(); ++i) {
+    const Table::Column& column = table.columns()[i];
+    if (!with_details && column.need == Table::Need::detail) continue;
+    shown.push_back(i);
+    grid.aligns.push_back(column.align);
+    const bool brief = !with_details && !column.short_title.empty();
+    grid.cells.front().push_back(brief ? column.short_title : column.title);
+  }
+  for (const auto& row : table.rows()) {
+    std::vector<std::string> cells;
+    for (const std::size_t i : shown) cells.push_back(row[i]);
+    grid.cells.push_back(std::move(cells));
+  }
+  return grid;
+}
+
+/// Takes columns off the widest left-aligned column, one by one, until the table fits or nothing can be
+/// taken.
+void fit(const Grid& grid, std::vector<std::size_t>& widths, std::size_t width) {
+  while (total(widths) > width) {
+    std::size_t* widest = nullptr;
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      if (grid.aligns[i] != Table::Align::left || widths[i] <= kNarrowest) continue;
+      if (widest == nullptr || widths[i] > *widest) widest = &widths[i];
+    }
+    if (widest == nullptr) return;
+    --*widest;
+  }
+}
+
+void print_row(const Grid& grid, const std::vector<std::string>& row, const std::vector<std::size_t>& widths,
+               std::string& text) {
+  std::vector<std::vector<std::string>> pieces;
+  std::size_t lines = 1;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    pieces.push_back(grid.aligns[i] == Table::Align::left ? broken(row[i], widths[i])
+                                                          : std::vector<std::string>{row[i]});
+    lines = std::max(lines, pieces.back().size());
+  }
+  for (std::size_t line = 0; line < lines; ++line) {
+    std::string out;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string cell = line < pieces[i].size() ? pieces[i][line] : "";
+      out += grid.aligns[i] == Table::Align::left ? fmt::format("  {:<{}}", cell, widths[i])
+                                                  : fmt::format("  {:>{}}", cell, widths[i]);
+    }
+    out.erase(out.find_last_not_of(' ') + 1);
+    text += out + "\n";
+  }
+}
+
+}  // namespace
+
+std::string Table::print(std::size_t width) const {
+  Grid grid = grid_of(*this, true);
+  std::vector<std::size_t> widths = grid.widths();
+  if (total(widths) > width) {
+    grid = grid_of(*this, false);
+    widths = grid.widths();
+    fit(grid, widths, width);
+  }
+  std::string text;
+  for (const auto& row : grid.cells) print_row(grid, row, widths, text);
   return text;
 }
 

@@ -1,18 +1,26 @@
 // Plain text tables: each column is as wide as its widest cell; numbers are aligned to the right.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace zf {
 
+/// The width with which nothing is wrapped or left out.
+inline constexpr std::size_t kUnlimitedWidth = static_cast<std::size_t>(-1);
+
 class Table {
  public:
   enum class Align { left, right };
+  /// Whether a column stays if the table is wider than the page.
+  enum class Need { essential, detail };
   struct Column {
     std::string title;
     Align align = Align::right;
+    Need need = Need::essential;
+    std::string short_title = {};  ///< the title if details are left out; empty: `title`
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
@@ -23,8 +31,10 @@ class Table {
   const std::vector<Column>& columns() const { return columns_; }
   const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
-  /// Returns the title line and the rows. Each line is indented by two blanks and ends with a newline.
-  std::string print() const;
+  /// Returns the title line and the rows, each line indented by two blanks and ended by a newline. If the
+  /// whole table does not fit the width, details are left out; if the rest does not fit, cells of
+  /// left-aligned columns are broken after commas and blanks. What cannot be broken makes a line too long.
+  std::string print(std::size_t width = kUnlimitedWidth) const;
 
  private:
   std::vector<Column> columns_;

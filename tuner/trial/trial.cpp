@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "search/choose.hpp"
+#include "search/decision.hpp"
 #include "text/statistics.hpp"
 
 namespace zf {
@@ -50,46 +50,20 @@ double median_of(const TrialCandidate& candidate) {
   return median(values);
 }
 
-bool is_eligible(const TrialCandidate& candidate) { return candidate.control != Control::unbound; }
-
-const TrialCandidate* control_of(const Trial& trial, Control control) {
-  const auto found =
-      std::find_if(trial.candidates.begin(), trial.candidates.end(),
-                   [&](const TrialCandidate& candidate) { return candidate.control == control; });
-  return found == trial.candidates.end() ? nullptr : &*found;
-}
-
-/// How much worse b is than a.
-Difference difference(const Trial& trial, const TrialCandidate& a, const TrialCandidate& b) {
-  return compare(times_of(trial, a), times_of(trial, b));
-}
-
-const TrialCandidate& best_of(const Trial& trial) {
-  const auto rank = [&](const TrialCandidate& candidate) {
-    return std::pair(!is_eligible(candidate),
-                     trial.higher_is_better ? -median_of(candidate) : median_of(candidate));
-  };
-  const auto best = std::min_element(trial.candidates.begin(), trial.candidates.end(),
-                                     [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-  assert(best != trial.candidates.end() && is_eligible(*best));
-  return *best;
-}
-
-/// By any other, and by more than noise.
-bool is_beaten(const Trial& trial, const TrialCandidate& half, double noise) {
-  return std::any_of(trial.candidates.begin(), trial.candidates.end(), [&](const TrialCandidate& other) {
-    return is_eligible(other) && &other != &half && !is_noise(difference(trial, other, half), noise);
-  });
-}
-
-/// Of those that tie with the best, the one with the smallest pool.
-const TrialCandidate& knee_of(const Trial& trial, const TrialCandidate& best, double tie) {
-  const TrialCandidate* knee = &best;
+/// The candidates as the judgement sees them: blocks are repetitions. Where more is better, the reciprocal of
+/// a value takes the place of a time.
+std::vector<Contender> contenders_of(const Trial& trial) {
+  std::vector<Contender> contenders;
   for (const TrialCandidate& candidate : trial.candidates) {
-    if (!is_eligible(candidate) || candidate.pool_threads >= knee->pool_threads) continue;
-    if (is_tie(difference(trial, best, candidate), tie)) knee = &candidate;
+    Contender contender;
+    contender.eligible = candidate.control != Control::unbound;
+    contender.control = candidate.control;
+    contender.pool.threads = candidate.pool_threads;
+    contender.median = trial.higher_is_better ? -median_of(candidate) : median_of(candidate);
+    contender.times = times_of(trial, candidate);
+    contenders.push_back(std::move(contender));
   }
-  return *knee;
+  return contenders;
 }
 
 }  // namespace
@@ -162,41 +136,41 @@ std::size_t warmup_of(std::size_t values, std::optional<int> asked) {
   return std::min(wanted, values - 1);
 }
 
-double noise_of(const Trial& trial) {
-  std::vector<std::vector<Observation>> candidates;
-  for (const TrialCandidate& candidate : trial.candidates) candidates.push_back(times_of(trial, candidate));
-  return noise_between_blocks(candidates, static_cast<int>(best_of(trial).runs.size()));
-}
+double noise_of(const Trial& trial) { return noise_of(contenders_of(trial)); }
 
 std::string judge(Trial& trial) {
   for (TrialCandidate& candidate : trial.candidates) candidate.median = median_of(candidate);
-  const TrialCandidate& best = best_of(trial);
-  const double noise = noise_of(trial);
-  const double tie = std::max(kTie, noise);
-  const TrialCandidate* winner = &knee_of(trial, best, tie);
-  const TrialCandidate* half = noise > kTie ? control_of(trial, Control::half) : nullptr;
-  const bool in_the_noise = half != nullptr && half != winner && !is_beaten(trial, *half, noise);
-  if (in_the_noise) winner = half;
-  trial.winner = static_cast<int>(winner - trial.candidates.data());
+  const std::vector<Contender> contenders = contenders_of(trial);
+  const double noise = noise_of(contenders);
+  const Verdict verdict = judge(contenders, kDefaultTie, noise);
+  assert(contenders[verdict.winner].eligible);
+  trial.winner = static_cast<int>(verdict.winner);
+  const TrialCandidate& winner = trial.candidates[verdict.winner];
+  const TrialCandidate& best = trial.candidates[verdict.fastest];
 
-  std::string reason = fmt::format("the job itself: {:.4g} with {}", winner->median, winner->label);
-  if (in_the_noise) {
+  std::string reason = fmt::format("The job itself says so: {:.4g} with \"{}\"", winner.median, winner.label);
+  if (verdict.conservative) {
     reason += fmt::format(
-        ", the conservative plan: runs under one split differ by {:.1f} %, and nothing beats it by more "
-        "({:.4g} with {})",
+        ", the conservative plan. Runs under one split differ by {:.1f} %, and nothing beats it by more "
+        "({:.4g} with "
+        "\"{}\")",
         100 * noise, best.median, best.label);
-  } else if (winner != &best) {
-    reason += fmt::format(", a tie (within {:.1f} %) with the best ({:.4g} with {}), and the smaller pool",
-                          100 * tie, best.median, best.label);
+  } else if (verdict.winner != verdict.fastest) {
+    reason += fmt::format(
+        ", which ties (within {:.1f} %) with the best, {:.4g} with \"{}\", and has the smaller pool",
+        100 * verdict.tie, best.median, best.label);
   } else {
-    reason +=
-        fmt::format(", the best of {} splits (ties within {:.1f} %)", trial.candidates.size(), 100 * tie);
+    reason += fmt::format(", the best of {} splits (ties within {:.1f} %)", trial.candidates.size(),
+                          100 * verdict.tie);
   }
-  const TrialCandidate* unbound = control_of(trial, Control::unbound);
-  if (unbound != nullptr && difference(trial, *unbound, *winner).low > tie) {
-    reason +=
-        fmt::format("; unbound was better still, {:.4g}, which no plan can say: start the job without one",
-                    unbound->median);
+  const int unbound = control_of(contenders, Control::unbound);
+  if (unbound >= 0) {
+    const auto index = static_cast<std::size_t>(unbound);
+    if (difference_of(contenders[index], contenders[verdict.winner]).low > verdict.tie) {
+      reason += fmt::format(
+          ". But unbound was better still, {:.4g}. No plan can say that: start the job without one",
+          trial.candidates[index].median);
+    }
   }
   return reason;
 }

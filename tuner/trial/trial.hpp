@@ -51,9 +51,9 @@ std::optional<double> metric_value(std::string_view text);
 std::size_t warmup_of(std::size_t values, std::optional<int> asked);
 
 /// Fills in the medians and the winner, as choose() does for a sweep, with runs for rounds: of all splits
-/// that tie with the best (is_tie() by the larger of kTie and noise_of()) the one with the smallest pool;
-/// never unbound. Where the noise is above kTie and nothing beats half and half by more, that one.
-/// Returns why, in words. Precondition: every candidate has a run, one of them is eligible.
+/// that tie with the best (is_tie() by the larger of kDefaultTie and noise_of()) the one with the smallest
+/// pool; never unbound. Where the noise is above kDefaultTie and nothing beats half and half by more, that
+/// one. Returns why, in words. Precondition: every candidate has a run, one of them is eligible.
 std::string judge(Trial& trial);
 
 /// What two runs under the same split disagree by (noise_between_blocks()); 0 where no two ran twice.

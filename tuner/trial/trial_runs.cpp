@@ -11,11 +11,11 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "children/run_command.hpp"
 #include "os/file.hpp"
 #include "plan/plan_json.hpp"
 #include "text/command_line.hpp"
 #include "text/units.hpp"
-#include "trial/job.hpp"
 #include "trial/metric_matches.hpp"
 
 namespace zf {
@@ -101,19 +101,19 @@ Run run_once(const std::vector<std::string>& words, const Metric& metric, const 
     last.emplace_back(line.substr(0, kShownOfLine));
     if (last.size() > kLastLines) last.pop_front();
   };
-  const JobEnd end = run_job(words, now_ns() + request.timeout_ns, request.stop, listen);
+  const CommandEnd end = run_command(words, now_ns() + request.timeout_ns, request.stop, listen);
   Run run;
   run.last_lines.assign(last.begin(), last.end());
-  if (end.why == JobEnd::Why::late) {
+  if (end.why == CommandEnd::Why::late) {
     run.failure = fmt::format("was ended after {} (--timeout)", print_duration(request.timeout_ns));
-  } else if (end.why == JobEnd::Why::ended && end.ending.code != 0) {
-    run.failure = describe(end.ending);
-  } else if (end.why == JobEnd::Why::ended) {
+  } else if (end.why == CommandEnd::Why::ended && end.status.code != 0) {
+    run.failure = describe(end.status);
+  } else if (end.why == CommandEnd::Why::ended) {
     matches.find(request.stop);
     run.failure = complaint(matches, metric, request);
   }
   // A signal for us may have ended the command as well, or kept us from reading all of what it said.
-  run.stopped = end.why == JobEnd::Why::stopped || request.stop();
+  run.stopped = end.why == CommandEnd::Why::stopped || request.stop();
   const auto warmup = static_cast<std::ptrdiff_t>(warmup_of(matches.values().size(), request.warmup));
   run.values.assign(matches.values().begin() + warmup, matches.values().end());
   return run;

@@ -60,7 +60,7 @@ class TinyGpt(nn.Module):
 
 
 def batches(text: torch.Tensor, steps: int, batch: int, context: int):
-    """The same pieces of the text in every run."""
+    """Returns pieces of the text, the same in every run."""
     generator = torch.Generator().manual_seed(2)
     for _ in range(steps):
         starts = torch.randint(len(text) - context - 1, (batch,), generator=generator)
@@ -76,7 +76,7 @@ def make_model() -> TinyGpt:
 
 
 def groups_of(model: nn.Module) -> list:
-    """Weight decay for matrices only, as usual."""
+    """Returns param_groups with weight decay for matrices only, as usual."""
     parameters = list(model.parameters())
     return [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": 0.1},
             {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0}]
@@ -84,7 +84,7 @@ def groups_of(model: nn.Module) -> list:
 
 def train(name: str, model: nn.Module, optimizer: torch.optim.Optimizer, text: torch.Tensor, args: argparse.Namespace,
           kill_at: int = 0) -> list:
-    """The losses, one for each step."""
+    """Trains and returns the losses, one for each step."""
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 20))
     losses, step_ms, optimizer_ms = [], [], []
     for inputs, targets in batches(text, args.steps, args.batch, len(model.places)):
@@ -107,12 +107,12 @@ def train(name: str, model: nn.Module, optimizer: torch.optim.Optimizer, text: t
 
 
 def check_runtime(plan: str | None) -> None:
-    """ZfError where the library, the plan or the optimizer process is missing: said before anything is trained."""
+    """Raises ZfError before any training if the library, the plan or the optimizer process is missing."""
     Runtime(plan, groups=[Group(elements=1)]).close()
 
 
 def train_ours(name: str, text: torch.Tensor, args: argparse.Namespace, overlap: bool, kill_at: int = 0) -> tuple:
-    """The losses, and how often the optimizer process was started again."""
+    """Trains and returns the losses, and how often the optimizer process was restarted."""
     model = make_model()
     with OverlappedAdamW(groups_of(model), lr=args.lr, plan=args.plan, overlap=overlap) as optimizer:
         losses = train(name, model, optimizer, text, args, kill_at)
@@ -125,7 +125,7 @@ def largest_difference(losses: list, others: list) -> float:
 
 
 def killed_run(text: torch.Tensor, args: argparse.Namespace, undisturbed: list) -> bool:
-    """Whether the optimizer was killed and started again, and the training had the result of the undisturbed run."""
+    """Returns whether the optimizer was killed and restarted, and the losses equal those of the undisturbed run."""
     losses, restarts = train_ours("killed", text, args, overlap=True, kill_at=args.kill_at)
     difference = largest_difference(losses, undisturbed)
     if restarts == 0:

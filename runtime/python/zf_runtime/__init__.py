@@ -9,7 +9,7 @@
 
     from zf_runtime import OverlappedAdamW       # a torch.optim.Optimizer over it; needs torch
 
-NumPy and torch are imported when they are first used. What the runtime promises: docs/runtime.md.
+NumPy and torch are imported when they are first used. docs/runtime.md says what the runtime promises.
 """
 
 from __future__ import annotations

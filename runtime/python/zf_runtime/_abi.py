@@ -1,7 +1,7 @@
-"""zf_runtime.h in ctypes: the constants, structs and functions, and nothing else.
+"""Declares the constants, structs and functions of zf_runtime.h for ctypes, and nothing else.
 
-Everything the header declares is declared here and nowhere else. Each struct begins with its size, so a
-struct that has grown there may stay as it is here: what it lacks keeps its default.
+Everything that the header declares is declared here and nowhere else. Each struct begins with its size, so a struct
+that has grown in the header may stay as it is here: the members that it lacks keep their defaults.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Stats(ctypes.Structure):
 
 
 def sized(struct: type[ctypes.Structure], **fields: object) -> ctypes.Structure:
-    """A struct with its size filled in, and zero where nothing is given."""
+    """Returns a struct with its size filled in. Members that are not given are zero."""
     return struct(struct_size=ctypes.sizeof(struct), **fields)
 
 
@@ -123,7 +123,7 @@ FUNCTIONS = {
 
 
 def declare(library: ctypes.CDLL) -> None:
-    """Gives every function its types. AttributeError names a function that the library lacks."""
+    """Gives every function its types. Raises AttributeError that names a function if the library lacks it."""
     for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(library, name)
         function.restype = result

@@ -1,4 +1,4 @@
-"""Integers on their way to C: ctypes itself cuts off, without a word, what its types do not hold."""
+"""Checks integers on their way to C. ctypes itself silently truncates what its types cannot hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UINT64_MAX = 2**64 - 1
 
 
 def number(name: str, value: SupportsIndex) -> int:
-    """`value` as an int. TypeError: it is none."""
+    """Returns `value` as an int. Raises TypeError if it is not an integer."""
     try:
         return operator.index(value)
     except TypeError:
@@ -18,8 +18,8 @@ def number(name: str, value: SupportsIndex) -> int:
 
 
 def integer(name: str, value: SupportsIndex, highest: int, otherwise: str = "") -> int:
-    """`value` as an int of 0 to `highest`. ValueError: it is outside; TypeError: it is none. `otherwise` is what else
-    may be given, for the text."""
+    """Returns `value` as an int from 0 to `highest`. Raises ValueError if it is outside, and TypeError if it is not an
+    integer. `otherwise` names other allowed values for the text."""
     result = number(name, value)
     if not 0 <= result <= highest:
         raise ValueError(f"{name} is {result}; it must be 0 to {highest}{otherwise}")
@@ -27,13 +27,13 @@ def integer(name: str, value: SupportsIndex, highest: int, otherwise: str = "") 
 
 
 def option(name: str, value: SupportsIndex | None, highest: int, default: int) -> int:
-    """The same, where None is Python's way to ask for the default, and `default` is the C ABI's."""
+    """Returns an integer likewise, or `default`, the default of the C ABI, for None."""
     return default if value is None else integer(name, value, highest, ", or None for the default")
 
 
 def index(name: str, value: SupportsIndex, count: int) -> int:
-    """`value` as an index of one of `count` things, of which there is one at least. IndexError: it is of none; a list
-    would count negative ones from its end."""
+    """Returns `value` as an index from 0 to `count` - 1; `count` is at least 1. Raises IndexError if it is outside,
+    also if it is negative."""
     result = number(name, value)
     if not 0 <= result < count:
         raise IndexError(f"{name} {result}: there are 0 to {count - 1}")

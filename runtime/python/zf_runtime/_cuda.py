@@ -8,7 +8,8 @@ import torch
 
 
 class HostRegistration:
-    """note: why memory stays pageable; "" if all of it is registered. Transfers work either way."""
+    """Registers arrays. `note` says why memory stays pageable; it is "" if all of it is registered. Transfers work
+    either way."""
 
     def __init__(self, arrays: Iterable[torch.Tensor]):
         self.note = ""
@@ -26,12 +27,13 @@ class HostRegistration:
             self._registered.append(array.data_ptr())
 
     def release(self) -> None:
-        """Before the memory goes: CUDA must not keep pages that another mapping may get."""
+        """Unregisters the arrays. Call it before the memory is freed: CUDA must not keep pages that another mapping may
+        get."""
         for address in self._registered:
             torch.cuda.cudart().cudaHostUnregister(address)
         self._registered.clear()
 
 
 def _code(result: Any) -> int:
-    """cudaError as a number, in every release of torch."""
+    """Returns a cudaError as a number, for every release of torch."""
     return int(getattr(result, "value", result))

@@ -1,4 +1,4 @@
-"""One torch param_group as one runtime group: its parameters one after the other in flat arrays."""
+"""Maps a torch param_group to a runtime group: its parameters lie one after the other in flat arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALIGN = 16  # elements: every parameter begins at a cache line
 
 
 def check_supported(settings: dict[str, Any], index: int) -> None:
-    """What this optimizer cannot do is refused, not ignored."""
+    """Refuses settings that this optimizer cannot obey, rather than ignoring them."""
     for name in ("amsgrad", "maximize"):
         if settings.get(name):
             raise ZfError(f"param_group {index} has {name}=True, which the runtime does not do; use "
@@ -27,8 +27,9 @@ def check_supported(settings: dict[str, Any], index: int) -> None:
 
 
 def check_settings(settings: dict[str, Any], place: str = "") -> None:
-    """What torch.optim.AdamW refuses, in its words: ValueError. `place` is added: " in param_group 1". Only where
-    settings are given; what a scheduler makes of them later is its own, as in torch."""
+    """Raises ValueError, in the words of torch.optim.AdamW, for settings that it refuses. `place`, such as
+    " in param_group 1", is added. It checks given settings only, and not what a scheduler later makes of them,
+    as in torch."""
     names = {"lr": "learning rate", "eps": "epsilon value", "weight_decay": "weight_decay value"}
     for key, name in names.items():
         if not 0 <= float(settings[key]) < math.inf:
@@ -42,7 +43,7 @@ def check_settings(settings: dict[str, Any], place: str = "") -> None:
 
 
 class FlatGroup:
-    """The layout is fixed when the runtime is opened; settings are read from `settings` at each step."""
+    """A param_group. Its layout is fixed when the runtime is opened; its settings are read at each step."""
 
     def __init__(self, index: int, settings: dict[str, Any]):
         self.index = index
@@ -65,14 +66,15 @@ class FlatGroup:
         self._shape = Group(elements=end, grad_type=half or "f32", copy_type=half)
 
     def wanted(self) -> Group:
-        """The settings as they are now."""
+        """Returns the present settings."""
         s = self.settings
         check_supported(s, self.index)
         return dataclasses.replace(self._shape, lr=float(s["lr"]), betas=(float(s["betas"][0]), float(s["betas"][1])),
                                    eps=float(s["eps"]), weight_decay=float(s["weight_decay"]))
 
     def attach(self, runtime: Runtime, alias: bool) -> None:
-        """Takes the views, and the parameters' values; with `alias`, CPU fp32 parameters move in."""
+        """Takes the views and copies the parameters' values into them. With `alias`, CPU fp32 parameters then live in
+        the shared memory."""
         flat = {kind: runtime.tensor(self.index, kind)
                 for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2, _abi.GRADS_0, _abi.GRADS_1)}
         self.flat = list(flat.values())
@@ -80,7 +82,7 @@ class FlatGroup:
             self._split(flat[kind]) for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2))
         self.grads = (self._split(flat[_abi.GRADS_0]), self._split(flat[_abi.GRADS_1]))
         self._results = self.masters
-        if self._shape.copy_type is not None:  # rounded by the optimizer already, and half the bytes
+        if self._shape.copy_type is not None:  # the optimizer has rounded it already, and it has half the bytes
             copy = runtime.tensor(self.index, _abi.COPY)
             self.flat.append(copy)
             self._results = self._split(copy)
@@ -99,8 +101,8 @@ class FlatGroup:
 
     @torch.no_grad()
     def read_params(self) -> None:
-        """Takes over what was written to parameters since publish(): a loaded checkpoint, an initialization.
-        Only while nothing of the group is under way."""
+        """Copies what was written to parameters since publish(), such as a loaded checkpoint. Call it only while no
+        step of the group is running."""
         for number, param in enumerate(self.params):
             if not self.aliased[number] and param._version != self._versions[number]:
                 self.masters[number].copy_(param)
@@ -108,13 +110,13 @@ class FlatGroup:
 
     @torch.no_grad()
     def write_grads(self, buffer: int) -> bool:
-        """Copies the gradients into buffer 0 or 1. False: there are none, and the group sits this step out."""
+        """Copies the gradients into buffer 0 or 1. Returns False if there are none; the group then skips this step."""
         missing = [number for number, param in enumerate(self.params) if param.grad is None]
         if len(missing) == len(self.params):
             return False
         if missing:
             raise ZfError(f"param_group {self.index}: parameters {missing} of {len(self.params)} have no gradient, "
-                          "others have; the runtime steps a group as a whole: give them a param_group of their "
+                          "and the others have; the runtime steps a group as a whole: give them a param_group of their "
                           "own, zero gradients, or requires_grad=False before the optimizer is made")
         for param, grad in zip(self.params, self.grads[buffer]):
             if param.grad.is_sparse:
@@ -124,16 +126,16 @@ class FlatGroup:
 
     @torch.no_grad()
     def publish(self, finished: Callable[[int], int]) -> None:
-        """Gives the parameters the values of the step under way, each as soon as it has them, except those that
-        someone else has written to meanwhile: what a program writes counts, as with torch. finished(n) waits for n
-        elements of the group, and says how many are finished."""
+        """Gives each parameter its value of the running step as soon as that is finished. Skips parameters that the
+        program has written to meanwhile: what a program writes counts, as with torch. finished(n) waits for n
+        elements of the group, and returns how many are finished."""
         lost = done = 0
         for number, (param, result) in enumerate(zip(self.params, self._results)):
             end = self.offsets[number] + param.numel()
             if done < end:
                 done = finished(end)
             if self.aliased[number]:
-                # Another process wrote the values. Autograd must know, to refuse a graph that saved the old ones.
+                # Another process wrote the values. This tells autograd, which then refuses a graph that saved old ones.
                 param.detach().view(-1)[:0].zero_()
             elif param._version == self._versions[number]:
                 param.copy_(result, non_blocking=True)
@@ -141,8 +143,8 @@ class FlatGroup:
             else:
                 lost += 1
         if lost != 0:
-            warnings.warn(f"{lost} parameters of param_group {self.index} were written while their step was under "
-                          "way: what was written stays, the step is lost. Call synchronize() before writing",
+            warnings.warn(f"{lost} parameters of param_group {self.index} were written while their step was running: "
+                          "the written values stay, and their step is lost. Call synchronize() before writing",
                           stacklevel=4)
 
     def send_settings(self, runtime: Runtime) -> None:
@@ -152,7 +154,7 @@ class FlatGroup:
             self._sent = wanted
 
     def detach(self) -> None:
-        """Gives aliased parameters memory of their own again, and lets go of all views."""
+        """Gives aliased parameters memory of their own again, and drops all views."""
         for number, param in enumerate(self.params):
             if self.aliased[number]:
                 param.data = param.data.clone()

@@ -1,7 +1,8 @@
-"""Owns one zf_runtime handle, and keeps its memory for as long as anything looks at it.
+"""Owns one zf_runtime handle, and keeps its memory as long as a view of it exists.
 
-zf_close unmaps the arena. A NumPy or torch view of unmapped memory would take the process down at its next
-use, so every view holds the handle: the optimizer process ends at close(), the memory goes with the last view.
+zf_close unmaps the arena, and the next use of a NumPy or torch view of unmapped memory would crash the process.
+Therefore every view holds the handle: the optimizer process ends at close(), and the memory is freed with the last
+view.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .stats import Stats, stats_of
 
 
 class Handle:
-    """An opened runtime. Any thread; close() when no other call runs."""
+    """An opened runtime. Any thread may use it; call close() when no other call runs."""
 
     def __init__(self, options: _abi.Options, groups: ctypes.Array):
         self._library = library()  # first: __del__ needs it
@@ -35,7 +36,7 @@ class Handle:
 
     @property
     def pointer(self) -> ctypes.c_void_p:
-        """For a call into the library; ZfError after close()."""
+        """The pointer for a call into the library. Raises ZfError after close()."""
         if self._closing or self._pointer is None:
             raise ZfError("the runtime is closed")
         return self._pointer
@@ -46,11 +47,11 @@ class Handle:
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a child of the process that opened it: the library answers ZF_ERROR_FORKED."""
+        """Whether this is a child of the process that opened it. The library then returns ZF_ERROR_FORKED."""
         return os.getpid() != self._owner
 
     def memory(self, group: int, kind: int) -> ctypes.Array:
-        """An array's bytes, as a buffer that keeps this handle's memory alive."""
+        """Returns the bytes of an array, as a buffer that keeps this handle's memory alive."""
         address, size = ctypes.c_void_p(), ctypes.c_size_t()
         check(self._library.zf_buffer(self.pointer, group, kind, ctypes.byref(address), ctypes.byref(size)))
         buffer = (ctypes.c_char * size.value).from_address(address.value)
@@ -66,11 +67,11 @@ class Handle:
         return stats_of(raw)
 
     def close(self) -> None:
-        """Ends the optimizer process. Memory goes now, or with the last view. The second call does nothing.
+        """Ends the optimizer process. The memory is freed now, or with the last view. The second call does nothing.
 
-        ZfTimeout: it had not finished and was killed; ZfWorkerDied: it had died before. Closed all the same.
-        In a forked child no call is let through any more, and nothing else happens: process and memory are the
-        parent's.
+        Raises ZfTimeout if the process had not finished and was killed, and ZfWorkerDied if it had died before. The
+        handle is closed in both cases. In a forked child it only refuses further calls: process and memory belong
+        to the parent.
         """
         if self.is_forked:  # without the lock, which a thread that the child lacks may have held
             self._closing = True
@@ -86,7 +87,7 @@ class Handle:
 
     def _any_pointer(self) -> ctypes.c_void_p:
         if self._pointer is None:
-            raise ZfError("the runtime is closed, and its memory gone")
+            raise ZfError("the runtime is closed, and its memory is freed")
         return self._pointer
 
     def _release(self) -> None:
@@ -95,7 +96,7 @@ class Handle:
         with self._lock:
             self._buffers -= 1
             if self._buffers == 0 and self._closing and self._pointer is not None:
-                self._library.zf_close(self._pointer)  # what it answers was known at close()
+                self._library.zf_close(self._pointer)  # close() has already reported its result
                 self._pointer = None
 
     def _free(self) -> None:

@@ -19,8 +19,8 @@ SONAME = NAME + ".0"
 
 
 def _candidates() -> Iterator[str]:
-    """Where to look, in this order: the build folder of the source tree that the package lies in (pip install -e),
-    the prefix that it was installed to, and what the system's loader knows."""
+    """Yields the places to look in, in order: the build folder of the source tree that contains the package (pip
+    install -e), the prefix that it was installed to, and where the system's loader finds it."""
     triplet = sysconfig.get_config_var("MULTIARCH") or ""
     package = pathlib.Path(__file__).resolve().parent
     if len(package.parents) > 2 and (package.parents[2] / "CMakeLists.txt").exists():
@@ -42,7 +42,7 @@ def _load() -> ctypes.CDLL:
             return ctypes.CDLL(path)
         except OSError as error:
             tried.append(str(error))
-    remedy = "ZF_RUNTIME_LIBRARY names no library that can be loaded" if wish else (
+    remedy = "the library that ZF_RUNTIME_LIBRARY names cannot be loaded" if wish else (
         f"set ZF_RUNTIME_LIBRARY=/path/to/{NAME} (a build has it in build/lib), or install this package with `pip "
         "install -e runtime/python` from the source tree, whose build/lib it then finds, or the library with `cmake "
         "--install build` and ldconfig")
@@ -51,7 +51,7 @@ def _load() -> ctypes.CDLL:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The library, loaded at the first call. ZfError: not found, or of another ABI version."""
+    """Loads the library at the first call. Raises ZfError if it is not found or has another ABI version."""
     loaded = _load()
     try:
         _abi.declare(loaded)
@@ -65,12 +65,12 @@ def library() -> ctypes.CDLL:
 
 
 def library_version() -> str:
-    """"major.minor.patch" of the library that is loaded."""
+    """Returns the version of the loaded library, "major.minor.patch"."""
     return library().zf_version().decode()
 
 
 def check(status: int) -> None:
-    """Raises what `status` stands for, with the text of this thread's last failure; nothing for ZF_OK."""
+    """Raises the exception for `status`, with the text of this thread's last failure. Does nothing for ZF_OK."""
     if status == _abi.OK:
         return
     name = library().zf_status_name(status).decode()

@@ -1,7 +1,7 @@
-"""An optimizer's state in torch.optim.AdamW's form, to and from the runtime's memory.
+"""Converts between the state of torch.optim.AdamW and the runtime's memory.
 
-The runtime counts steps by group, torch by parameter: parameters of one group share one step tensor here, and
-get one each in a state_dict, where torch's own optimizers count them up in place.
+The runtime counts steps by group, and torch by parameter. Here the parameters of one group share one step tensor.
+In a state_dict each gets its own, because torch's own optimizers increase them in place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def show(group: FlatGroup, state: State) -> None:
 
 
 def count_step(group: FlatGroup, state: State) -> None:
-    """After group.step has gone up; before the first step there is no state, as in torch."""
+    """Updates the state after group.step was increased. Before the first step there is no state, as in torch."""
     if group.params and group.params[0] in state:
         state[group.params[0]]["step"].fill_(group.step)
     else:
@@ -39,25 +39,26 @@ def count_step(group: FlatGroup, state: State) -> None:
 
 
 def with_own_steps(state_dict: dict[str, Any]) -> dict[str, Any]:
+    """Gives every parameter in the state_dict its own step tensor."""
     state_dict["state"] = {key: {**entry, "step": entry["step"].clone()} if "step" in entry else entry
                            for key, entry in state_dict["state"].items()}
     return state_dict
 
 
 def _entries(state_dict: dict[str, Any], group: FlatGroup, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """The saved state of each of the group's parameters, {} where there is none."""
+    """Returns the saved state of each of the group's parameters; {} if there is none."""
     numbers = state_dict["param_groups"][group.index]["params"]
     by_param = dict(zip(settings["params"], numbers))
     return [state_dict["state"].get(by_param[param], {}) for param in group.params]
 
 
 def check(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: Sequence[dict[str, Any]]) -> None:
-    """Refuses what cannot be loaded, before anything is changed. Other mismatches torch itself names."""
+    """Refuses a state_dict that cannot be loaded, before anything is changed. torch itself reports other mismatches."""
     saved = state_dict["param_groups"]
     for index, settings in enumerate(saved):
         check_supported(settings, index)
     if [len(group["params"]) for group in saved] != [len(group["params"]) for group in param_groups]:
-        return  # torch's load_state_dict says it
+        return  # torch's load_state_dict reports it
     for group, settings in zip(groups, param_groups):
         entries = _entries(state_dict, group, settings)
         steps = {int(entry["step"]) if entry else 0 for entry in entries}
@@ -95,7 +96,7 @@ def take(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: 
 
 
 def saved(groups: Sequence[FlatGroup]) -> list[SavedGroup]:
-    """Copies of everything, to open another runtime with."""
+    """Returns copies of all state, for opening another runtime."""
     return [SavedGroup(group.step, [(master.clone(), exp_avg.clone(), exp_avg_sq.clone()) for
                                     master, exp_avg, exp_avg_sq in
                                     zip(group.masters, group.exp_avgs, group.exp_avg_sqs)])
@@ -104,7 +105,7 @@ def saved(groups: Sequence[FlatGroup]) -> list[SavedGroup]:
 
 @torch.no_grad()
 def restore(saved_groups: Sequence[SavedGroup], groups: Sequence[FlatGroup], state: State) -> None:
-    """The first groups get back what saved() took; those after them are new."""
+    """Restores what saved() returned to the first groups. Groups after them are new."""
     for old, group in zip(saved_groups, groups):
         for number, (master, exp_avg, exp_avg_sq) in enumerate(old.arrays):
             group.masters[number].copy_(master)
@@ -116,7 +117,7 @@ def restore(saved_groups: Sequence[SavedGroup], groups: Sequence[FlatGroup], sta
 
 
 def own_moments(groups: Sequence[FlatGroup], state: State) -> None:
-    """Replaces the views in `state` by copies, which outlive the runtime."""
+    """Replaces the views in `state` by copies that outlive the runtime."""
     for group in groups:
         for param in group.params:
             if param in state:

@@ -1,4 +1,4 @@
-"""Shared memory as NumPy arrays and torch tensors, without a copy."""
+"""Views shared memory as NumPy arrays and torch tensors, without a copy."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def grads_buffer(buffer: int) -> int:
+    """Returns `buffer`. Raises ValueError if it is neither 0 nor 1."""
     number = _checks.number("gradient buffer", buffer)
     if number not in (0, 1):
         raise ValueError(f"gradient buffer {number}: there are 0 and 1")
@@ -20,7 +21,7 @@ def grads_buffer(buffer: int) -> int:
 
 
 def element_type(group: Group, kind: int) -> str:
-    """"f32", "bf16" or "f16": what an array of the group holds."""
+    """Returns the element type of an array of the group: "f32", "bf16" or "f16"."""
     if kind in (_abi.GRADS_0, _abi.GRADS_1):
         return group.grad_type
     if kind == _abi.COPY:
@@ -29,17 +30,17 @@ def element_type(group: Group, kind: int) -> str:
 
 
 def as_numpy(memory: ctypes.Array, element: str, elements: int) -> numpy.ndarray:
-    """Of shape (elements,); float32, float16, or uint16 for bf16, which NumPy does not have."""
+    """Returns an array of shape (elements,): float32, float16, or uint16 for bf16, which NumPy does not have."""
     import numpy
 
     dtype = numpy.dtype({"f32": "f4", "f16": "f2", "bf16": "u2"}[element])
     if elements == 0:
-        return numpy.empty(0, dtype)  # an empty buffer is refused by frombuffer
+        return numpy.empty(0, dtype)  # frombuffer refuses an empty buffer
     return numpy.frombuffer(memory, dtype, count=elements)
 
 
 def as_tensor(memory: ctypes.Array, element: str, elements: int) -> Any:
-    """Of shape (elements,), on the CPU. torch itself keeps the memory object alive; NumPy is not needed."""
+    """Returns a tensor of shape (elements,) on the CPU. torch keeps the memory object alive; NumPy is not needed."""
     import torch
 
     dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[element]

@@ -1,10 +1,10 @@
-"""What goes wrong, as exceptions. The text is the library's own: what, where, and what to do next."""
+"""The exceptions. Their text is the library's own: what is wrong, where, and what to do next."""
 
 from __future__ import annotations
 
 
 class ZfError(RuntimeError):
-    """A call of the runtime failed. `status` is the C status' name, such as "ZF_ERROR_USAGE"."""
+    """A call of the runtime failed. `status` is the name of the C status, such as "ZF_ERROR_USAGE"."""
 
     def __init__(self, text: str, status: str = "ZF_ERROR_USAGE"):
         super().__init__(text)
@@ -12,24 +12,24 @@ class ZfError(RuntimeError):
 
 
 class ZfTimeout(ZfError, TimeoutError):
-    """Not yet; the optimizer lives. Ask again."""
+    """The work is not done yet, and the optimizer lives. Ask again."""
 
 
 class ZfWorkerDied(ZfError):
-    """The optimizer process has ended; the text says of what. What it had finished counts, every view stays
-    readable, and groups that were being stepped may be half old and half new."""
+    """The optimizer process has died; the text says why. Finished work counts, and every view stays readable.
+    Groups that were being stepped may be half old and half new."""
 
 
 class ZfPlanError(ZfError):
-    """No plan, a broken one, or one for other CPUs than there are here."""
+    """There is no plan, or it is broken, or it is for CPUs that are not available here."""
 
 
 class ZfBusy(ZfError):
-    """The last submission of this gradient buffer is not done, or another thread waits."""
+    """Submitted work is not done, or another thread waits."""
 
 
 class ZfStateError(ZfError):
-    """A state file that is damaged, or of another version, or of other groups; nothing was changed."""
+    """A state file is damaged, or has another version or other groups. Nothing was changed."""
 
 
 _BY_STATUS = {
@@ -42,5 +42,5 @@ _BY_STATUS = {
 
 
 def error_of(status: str, text: str) -> ZfError:
-    """The exception for a status' name."""
+    """Returns the exception for the name of a status."""
     return _BY_STATUS.get(status, ZfError)(text or status, status)

@@ -1,4 +1,4 @@
-"""A group of parameters with settings of its own."""
+"""A group of parameters with its own settings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MODES = {"adam": _abi.ADAM, "adamw": _abi.ADAMW}
 class Group:
     """Parameters that are stepped with the same settings.
 
-    elements: how many parameters; may be 0. Fixed, as are grad_type, copy_type and stale.
-    lr, betas, eps, weight_decay: finite; 0 <= beta < 1; eps and weight_decay >= 0. Rounded to fp32.
-    mode: "adamw" takes weight decay from the parameter, "adam" adds it to the gradient (L2).
+    elements: number of parameters; may be 0. It cannot change later, nor can grad_type, copy_type and stale.
+    lr, betas, eps, weight_decay: finite, rounded to fp32; 0 <= beta < 1; eps and weight_decay >= 0.
+    mode: "adamw" subtracts weight decay from the parameter, "adam" adds it to the gradient (L2).
     grad_type: "f32", "bf16" or "f16". Parameters and moments are fp32.
-    copy_type: None, or "bf16", "f16": the new parameters once more, rounded to nearest even.
-    stale: the new parameters once more, in fp32.
+    copy_type: None, "bf16" or "f16": a copy of the new parameters, rounded to nearest even.
+    stale: a copy of the new parameters in fp32.
     """
 
     elements: int

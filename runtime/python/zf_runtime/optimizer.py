@@ -1,4 +1,4 @@
-"""torch.optim.AdamW's interface over the runtime."""
+"""The interface of torch.optim.AdamW over the runtime."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .runtime import Runtime
 class OverlappedAdamW(torch.optim.Optimizer):
     """AdamW in a process of its own, on the CPUs that the plan keeps for it.
 
-    params, lr, betas, eps, weight_decay, amsgrad, maximize: as torch.optim.AdamW; the last two are refused.
-    plan, rank: as Runtime. alias: let CPU fp32 parameters live in the shared memory when overlap=False, so
-    that nothing is copied back (off where something else holds views of the parameters). runtime_options:
-    more keywords for Runtime, such as max_restarts.
+    params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW; the last two are refused.
+    plan, rank: as in Runtime. alias: with overlap=False, CPU fp32 parameters live in the shared memory, so that nothing
+    is copied back. Turn it off if something else holds views of the parameters. runtime_options: more keywords for
+    Runtime, such as max_restarts.
 
-    step() with overlap=False is torch's: when it returns, the parameters are updated. With overlap=True it
-    hands the gradients over and returns with the parameters of the step before: the optimizer works while
-    the next forward and backward run, on weights that are one step old. synchronize() catches up.
+    With overlap=False step() works as in torch: when it returns, the parameters are updated. With overlap=True it hands
+    the gradients over and returns with the parameters of the step before. The optimizer works while the next forward
+    and backward run, on weights that are one step old. synchronize() waits for the newest weights.
 
-    Each param_group is one runtime group, its settings read at each step, so lr schedulers work. Masters and
+    Each param_group is one runtime group. Its settings are read at each step, so lr schedulers work. Masters and
     moments are fp32 whatever the parameters are; bf16 and fp16 parameters get them rounded to nearest even.
-    Parameters must have gradients together: all of a param_group, or none (then it sits the step out).
+    Either all parameters of a param_group have gradients, or none; with none the group skips the step.
 
-    `state` and state_dict() are torch.optim.AdamW's: step, exp_avg and exp_avg_sq for each parameter, the
-    latter two views of the shared memory. Half-precision parameters also have `master`. Call synchronize(),
+    `state` and state_dict() have the form of torch.optim.AdamW: step, exp_avg and exp_avg_sq for each parameter. The
+    latter two are views of the shared memory. Half-precision parameters also have `master`. Call synchronize(),
     or state_dict(), before you save the model.
 
-    Use as a context manager, or call close(). Not thread-safe, as torch's optimizers.
+    Use it as a context manager, or call close(). It is not thread-safe, like torch's optimizers.
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
@@ -45,7 +45,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
         check_supported({"amsgrad": amsgrad, "maximize": maximize}, 0)
         self._runtime: Runtime | None = None
         self._groups: list[FlatGroup] = []
-        self._ticket = 0  # of the submission under way; 0: none
+        self._ticket = 0  # of the running submission; 0: none
         self._under_way: list[FlatGroup] = []
         self._buffer = 0
         self._alias = alias and not overlap
@@ -60,7 +60,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime underneath, for its stats. ZfError after close(), and in a forked child."""
+        """The runtime underneath, for its stats. Raises ZfError after close(), and in a forked child."""
         if self._runtime is None:
             raise ZfError("the optimizer is closed")
         self._check_process()
@@ -68,7 +68,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
 
     @property
     def overlap(self) -> bool:
-        """Whether parameters are one step late. Fixed: aliased parameters must not be read during a step."""
+        """Whether parameters are one step late. It cannot change: aliased parameters must not be read during a step."""
         return self._overlap
 
     @property
@@ -81,16 +81,16 @@ class OverlappedAdamW(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None, *, grad_scale: float = 1.0) -> float | None:
         """Hands over the gradients; see the class for when the parameters follow. Returns closure()'s loss.
 
-        grad_scale multiplies every gradient as it is read (unscale, clip). A killed optimizer is started again and
-        finishes the step; after ZfWorkerDied (the restarts are used up) parameters and moments stay readable, and
-        may be half old and half new."""
+        grad_scale multiplies every gradient as it is read (unscale, clip). A killed optimizer is restarted and
+        finishes the step. After ZfWorkerDied (the restarts are used up) parameters and moments stay readable, but may
+        be half old and half new."""
         runtime, loss = self.runtime, None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         for group in self._groups:
             group.send_settings(runtime)
-        # This buffer's last reader is the step before the last, which is done: copies run beside the optimizer.
+        # The last step that read this buffer is done (it is the one before last), so copies run beside the optimizer.
         active = [group for group in self._groups if group.write_grads(self._buffer)]
         self.synchronize()  # the parameters are read out before the next step may change them
         for group in self._groups:
@@ -102,7 +102,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
         return loss
 
     def synchronize(self) -> None:
-        """Waits for the step under way, and gives the parameters its values. Nothing to do: returns at once."""
+        """Waits for the running step and gives the parameters its values. Returns at once if no step is running."""
         if self._ticket != 0:
             runtime, ticket = self.runtime, self._ticket
             for group in self._under_way:  # transfers of what is finished run beside the rest of the step
@@ -112,7 +112,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
         self._finish_transfers()
 
     def state_dict(self) -> dict[str, Any]:
-        """As torch.optim.AdamW's, after synchronize(). Moments are views: they change with the next step."""
+        """Returns torch.optim.AdamW's state, after synchronize(). Moments are views that the next step changes."""
         if self._runtime is not None:
             self.synchronize()
         return _state.with_own_steps(super().state_dict())
@@ -129,8 +129,8 @@ class OverlappedAdamW(torch.optim.Optimizer):
         _state.take(state_dict, self._groups, self.param_groups, self.state)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As torch's. The runtime is opened anew, with the state that it had. What is refused changes nothing; where the
-        runtime cannot be opened again the optimizer is closed, without the group."""
+        """Adds a param_group, as in torch. The runtime is closed and opened again with its state. A refused group
+        changes nothing. If the runtime cannot be opened again, the optimizer is closed, without the group."""
         check_settings({**self.defaults, **param_group}, f" in param_group {len(self.param_groups)}")
         check_supported(param_group, len(self.param_groups))
         if self._runtime is None:
@@ -141,7 +141,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
         saved = _state.saved(self._groups)
         super().add_param_group(param_group)
         try:
-            FlatGroup(len(self.param_groups) - 1, self.param_groups[-1]).wanted()  # says what the runtime cannot take
+            FlatGroup(len(self.param_groups) - 1, self.param_groups[-1]).wanted()  # raises if unsupported
             self.close()
             self._open()
         except BaseException:
@@ -150,10 +150,11 @@ class OverlappedAdamW(torch.optim.Optimizer):
         _state.restore(saved, self._groups, self.state)
 
     def close(self) -> None:
-        """Finishes the step under way, publishes it, and ends the process. The second call does nothing.
+        """Finishes the running step, publishes it, and ends the process. The second call does nothing.
 
-        ZfWorkerDied: it had died; the parameters hold what there was. In a forked child the process and the step
-        are the parent's, and stay as they are; parameters in the shared memory stay there, too."""
+        Raises ZfWorkerDied if the process had died; the parameters then keep the last published values. In a forked
+        child the process and the step belong to the parent and are left alone. Parameters in the shared memory stay
+        there, too."""
         runtime = self._runtime
         if runtime is None:
             return
@@ -163,7 +164,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
             runtime.close()
             return
         try:
-            with contextlib.suppress(ZfWorkerDied):  # runtime.close() says it below
+            with contextlib.suppress(ZfWorkerDied):  # runtime.close() reports it below
                 self.synchronize()
         finally:
             self._runtime = None
@@ -205,7 +206,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
             self._registration = HostRegistration(array for group in self._groups for array in group.flat)
 
     def _check_process(self) -> None:
-        """Before anything is written to the shared memory: in a forked child that is the parent's."""
+        """Raises ZfError in a forked child. Call it before writing to the shared memory: it is the parent's."""
         if self._runtime is not None and self._runtime.forked:
             raise ZfError("a forked child cannot use the optimizer of its parent; make one here", "ZF_ERROR_FORKED")
 
@@ -226,13 +227,13 @@ class OverlappedAdamW(torch.optim.Optimizer):
         self._buffer ^= 1
 
     def _finish_transfers(self) -> None:
-        """Pinned copies are asynchronous: they must be over before either side writes what they read."""
+        """Waits for pinned copies, which are asynchronous: they must end before either side writes what they read."""
         for device in self._devices:
             torch.cuda.synchronize(device)
 
 
 def _with_ours(options: dict[str, Any], **ours: Any) -> dict[str, Any]:
-    """Keywords for Runtime. TypeError: the optimizer gives one of them itself."""
+    """Returns the keywords for Runtime. Raises TypeError if `options` has one that the optimizer sets itself."""
     for name in ours:
         if name in options:
             raise TypeError(f"runtime_options has {name!r}, which is an argument of OverlappedAdamW: give it there")

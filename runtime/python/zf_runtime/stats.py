@@ -1,4 +1,4 @@
-"""What the runtime says about itself."""
+"""Statistics of a runtime."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from . import _abi
 
 @dataclasses.dataclass(frozen=True)
 class Stats:
-    """One reading; times in nanoseconds, sizes in bytes."""
+    """One reading. Times are in nanoseconds, sizes in bytes."""
 
     worker_pid: int
     worker_alive: bool
-    threads: int  #: of the pool
+    threads: int  #: threads of the pool
     arena_bytes: int
     submitted: int  #: groups submitted, over all submissions
     completed: int  #: groups stepped
-    batches: int  #: how often all threads were started together for them
+    batches: int  #: how often all threads were started together
     last_step_ns: int  #: of one such batch
     total_step_ns: int
-    start_ns: int  #: what the optimizer took to get ready
+    start_ns: int  #: time that the optimizer took to become ready
     isa: str  #: "avx512"
-    memory_note: str  #: what was refused: a memory policy, huge pages, locking; "" if nothing was
-    restarts: int  #: how often the optimizer was started again after its death
-    last_death: str  #: what it died of the last time; "" if it never did
-    pages_on_plan: int  #: of those looked at by move_pages: on the plan's memory nodes
+    memory_note: str  #: what the machine refused (a memory policy, huge pages, locking); "" if nothing
+    restarts: int  #: how often the optimizer was restarted after its death
+    last_death: str  #: why it died the last time; "" if it never did
+    pages_on_plan: int  #: of the pages that move_pages checked, those on the plan's memory nodes
     pages_elsewhere: int
     pages_absent: int
     huge_bytes: int  #: of the arrays, in huge pages

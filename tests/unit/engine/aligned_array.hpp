@@ -1,4 +1,4 @@
-// A vector whose data begins on a 64-byte boundary, as the kernels ask for, and a look at its bits.
+// A vector whose data begins on a 64-byte boundary, as the kernels need, and a comparison of its bits.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct CacheLineAllocator {
 template <class T>
 using AlignedArray = std::vector<T, CacheLineAllocator<T>>;
 
-/// Equality of bits: NaN equals itself, and 0 is not -0.
+/// True if all bits are equal: NaN equals itself, and 0 differs from -0.
 template <class T>
 bool same_bits(const AlignedArray<T>& a, const AlignedArray<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);

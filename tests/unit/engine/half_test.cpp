@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// The value of a half by its definition.
+/// Returns the value of a half by its definition.
 double value_of_f16(std::uint16_t half) {
   const int exponent = (half >> 10) & 0x1f;
   const int fraction = half & 0x3ff;
@@ -20,7 +20,7 @@ double value_of_f16(std::uint16_t half) {
   return (half & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-/// To nearest even by the definition of rounding: with ten fraction bits, or in units of 2^-24 below 2^-14.
+/// Rounds to nearest even by the definition: to ten fraction bits, or to units of 2^-24 below 2^-14.
 double rounded_to_f16(double x) {
   if (x == 0) return x;
   const int exponent = std::max(std::ilogb(x), -14);

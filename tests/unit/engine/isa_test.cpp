@@ -11,7 +11,7 @@
 namespace zf {
 namespace {
 
-/// ZF_ISA for one test, and what it was afterwards.
+/// Sets ZF_ISA for one test and restores it afterwards.
 class ZfIsa {
  public:
   explicit ZfIsa(const char* value) {

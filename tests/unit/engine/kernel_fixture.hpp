@@ -1,4 +1,4 @@
-// State to step, every variant to step it with, and hostile gradients. For the kernel's tests.
+// For the kernel's tests: a state to step, every variant, and hostile gradients.
 #pragma once
 
 #include <fmt/core.h>
@@ -21,7 +21,7 @@ struct TestState {
   AlignedArray<std::uint16_t> g16;  ///< the same gradients in the variant's 16-bit type
   AlignedArray<std::uint16_t> copy;
 
-  /// The slice [begin, begin + n) as the kernel takes it.
+  /// Returns the slice [begin, begin + n) as the kernel takes it.
   AdamArrays arrays(const KernelVariant& variant, std::size_t begin, std::size_t n) {
     AdamArrays slice;
     slice.p = p.data() + begin;
@@ -41,8 +41,9 @@ struct TestState {
   }
 };
 
-/// Weights and moments as in training, some of them denormal; gradients of type `grad`, of all sizes,
-/// with denormals, infinities and NaNs of different payloads when `hostile`. Outputs are filled with a mark.
+/// Returns weights and moments as in training, and gradients of type `grad` of all sizes. If `hostile`, some
+/// values are denormal, and some gradients are infinities and NaNs with different payloads. Outputs are
+/// filled with a mark.
 inline TestState random_state(std::size_t n, ElementType grad, unsigned seed, bool hostile) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -102,7 +103,7 @@ inline std::vector<Isa> supported_isas() {
   return isas;
 }
 
-/// The scalars of one step of a variant, with everything on that scalars can turn on.
+/// Returns the scalars of one step of a variant, with every feature of the scalars turned on.
 inline AdamScalars test_scalars(const KernelVariant& variant, std::uint64_t step, float grad_scale = 0.3F) {
   AdamSettings settings;
   settings.weight_decay = variant.decay ? 0.1F : 0.0F;

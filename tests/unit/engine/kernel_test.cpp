@@ -1,4 +1,4 @@
-// The kernel's promise that its result depends on nothing but its input.
+// Tests that the kernel's result depends only on its input.
 #include "engine/kernel.hpp"
 
 #include <gtest/gtest.h>
@@ -108,7 +108,7 @@ TEST(Kernel, OutputsAreTheNewParameters) {
 }
 
 TEST(Kernel, KnowsOneKindOfNan) {
-  // A gradient's NaN is replaced by the machine's own, so no two kinds can meet in one operation.
+  // A NaN gradient is replaced by the machine's own NaN, so that no operation has two kinds of NaN.
   const KernelVariant variant = {ElementType::f32, ElementType::bf16, false, AdamMode::adam, true};
   for (const Isa isa : supported_isas()) {
     const TestState state = stepped(random_state(4099, variant.grad, 13, true), isa, variant, 1);

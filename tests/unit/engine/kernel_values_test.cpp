@@ -1,4 +1,4 @@
-// The kernel's numbers: against the published recipe, restated here, and against float64.
+// Compares the kernel's numbers with the published recipe, restated here, and with float64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Recipe {
   bool decoupled;
 };
 
-/// Step t of the recipe of DeepSpeed's CPU Adam on full vectors, written down from docs/kernel.md alone.
+/// Takes step t of the recipe of DeepSpeed's CPU Adam on full vectors. Written from docs/kernel.md alone.
 void recipe_step(const Recipe& r, float b1t, float b2t, float g, float& p, float& m, float& v) {
   const float bc1 = 1 - b1t;
   const float bc2 = 1 / std::sqrt(1 - b2t);
@@ -53,7 +53,7 @@ class AdamValues : public testing::TestWithParam<std::tuple<AdamMode, float>> {
   KernelVariant variant() const {
     return {ElementType::f32, ElementType::none, false, settings().mode, settings().weight_decay != 0.0F};
   }
-  /// Gradient i of step t; the same for every array that is compared.
+  /// Returns gradient i of step t, the same for every array that is compared.
   static float gradient(std::size_t i, std::uint64_t t) {
     return 1e-2F * std::sin(static_cast<float>(i) * 0.7F + static_cast<float>(t) * 1.3F);
   }
@@ -112,7 +112,7 @@ TEST_P(AdamValues, Float64BoundsTheErrorOverHundredSteps) {
   }
   double worst = 0;
   for (std::size_t i = 0; i < p.size(); ++i) {
-    // In units of lr: how far a parameter strayed, where each step moves it by lr or less.
+    // The deviation of a parameter in units of lr; each step moves it by lr or less.
     const double rounding = std::max(1.0, std::fabs(p[i])) * 0x1p-24 * 100;
     worst = std::max(worst, (std::fabs(static_cast<double>(state.p[i]) - p[i]) - rounding) / r.lr);
   }
@@ -155,8 +155,8 @@ TEST(Kernel, HalfGradientsAreTheirFloatValues) {
 }
 
 TEST(Kernel, EveryKindOfParameterIsNarrowedAsInSoftware) {
-  // lr = 0 leaves p as it is, so that the copy shows the conversion of any bit pattern but NaN payloads,
-  // which the addition quiets before.
+  // lr = 0 leaves p as it is, so that the copy shows the conversion of any bit pattern. NaN payloads are an
+  // exception: the addition quiets them before.
   for (const ElementType copy : {ElementType::bf16, ElementType::f16}) {
     const KernelVariant variant = {ElementType::f32, copy, false, AdamMode::adamw, false};
     TestState state = random_state(1 << 20, variant.grad, 41, false);

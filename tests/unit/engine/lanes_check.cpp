@@ -1,5 +1,5 @@
-// Every lane of this CPU against the scalar one, bit for bit: a program without GoogleTest, so that a cross
-// compiler and an emulator are all that another architecture needs (neon_cross.sh).
+// Compares every lane of this CPU with the scalar one, bit for bit. It does without GoogleTest, so that
+// another architecture needs only a cross compiler and an emulator (neon_cross.sh).
 #include <cstdio>
 
 #include "engine/gradient_norm.hpp"

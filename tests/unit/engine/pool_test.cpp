@@ -22,8 +22,8 @@ std::vector<Pu> allowed_pus() {
   return {allowed.begin(), allowed.end()};
 }
 
-/// How many threads there are once none is coming or going: /proc still shows one a moment after it was
-/// joined, and ThreadSanitizer starts one of its own with the first of ours.
+/// Returns the number of threads once it is stable: /proc shows a thread for a moment after it was joined,
+/// and ThreadSanitizer starts its own thread with our first one.
 std::ptrdiff_t threads_of_this_process() {
   std::thread([] {}).join();
   std::ptrdiff_t last = -1;
@@ -126,7 +126,7 @@ TEST(Pool, AnAbsentPuThrowsAndLeavesNoThread) {
 
 TEST(Pool, SpinsForABoundedTimeOnly) {
   if (allowed_pus().size() < 2) GTEST_SKIP() << "needs 2 CPUs, " << print(thread_affinity()) << " is allowed";
-  // Two pools on the same CPUs: were waiting members to spin on, each would starve the other's.
+  // Two pools on the same CPUs: if waiting members spun for ever, each pool would starve the other.
   std::vector<Pu> pus = allowed_pus();
   Pool one(pus);
   std::thread other([&] {

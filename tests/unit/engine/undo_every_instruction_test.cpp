@@ -1,5 +1,4 @@
-// A real kernel is stopped after each single instruction (ptrace), and repaired from what lies in memory
-// then.
+// Stops a real kernel after every instruction (ptrace), and repairs its slice from the memory at that point.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -18,7 +17,7 @@ constexpr std::uint64_t kEntry = 7;
 constexpr std::size_t kElements = 40 + 3;  // whole vectors of every lane, and a tail
 const KernelVariant kVariant = {ElementType::f32, ElementType::bf16, true, AdamMode::adamw, true};
 
-/// What the child steps and its parent looks at.
+/// The memory that the child steps and its parent inspects.
 struct Shared {
   UndoLog log;
   alignas(64) float p[64], m[64], v[64], stale[64];

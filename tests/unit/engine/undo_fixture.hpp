@@ -11,17 +11,17 @@ inline AdamKernel undo_kernel(Isa isa, KernelVariant variant) {
   return adam_kernel(isa, variant);
 }
 
-/// What stepper.cpp does with a slice that another worker died over.
-inline void repair(UndoLog& log, std::uint64_t entry, Isa isa, const KernelVariant& variant,
+/// Does what stepper.cpp does with a slice over which another worker died.
+inline void repair(UndoLog& log, std::uint64_t chunk_number, Isa isa, const KernelVariant& variant,
                    const AdamScalars& scalars, TestState& state) {
   const AdamArrays slice = state.arrays(variant, 0, state.p.size());
-  const std::size_t at = roll_back(log, entry, slice);
+  const std::size_t at = roll_back(log, chunk_number, slice);
   KernelVariant plain = variant;
   plain.stale = false;
   plain.copy = ElementType::none;
   AdamArrays rest = state.arrays(plain, at, slice.n - at);
   rest.undo = &log;
-  begin_run(log, entry, at);
+  begin_run(log, chunk_number, at);
   undo_kernel(isa, plain)(scalars, rest);
   output_kernel(isa, variant)(slice);
 }

@@ -1,4 +1,4 @@
-// A slice whose vectors are stored in part is put back and finished, whatever part it is.
+// Tests that a slice whose vectors are stored in part is restored and finished, whatever part that is.
 #include "engine/undo.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,8 @@ TestState stepped(TestState state, Isa isa) {
   return state;
 }
 
-/// As after a kill in the middle of the vector at `at`: which of its p, m, v are new is told by three bits.
+/// Returns the state after a kill in the middle of the vector at `at`. Three bits say which of its p, m and v
+/// are new.
 TestState torn(const TestState& begin, Isa isa, std::size_t at, unsigned is_new, UndoLog& log) {
   TestState state = begin;
   const std::size_t end = std::min(at + width_of(isa), kElements);
@@ -66,7 +67,7 @@ TEST(Undo, FinishesATornSliceWithAnyInstructionSet) {
         for (unsigned is_new = 0; is_new < 8; ++is_new) {
           UndoLog log = {};
           TestState state = torn(begin, isa, at, is_new, log);
-          // A second death during the repair: rolled back twice.
+          // Roll back twice, as after a second death during the repair.
           roll_back(log, kEntry, state.arrays(kVariant, 0, kElements));
           repair(log, kEntry, next, kVariant, test_scalars(kVariant, 3), state);
           ASSERT_TRUE(state == expected) << name_of(isa) << " then " << name_of(next) << " at " << at;
@@ -105,7 +106,7 @@ TEST(Undo, KnowsWhatWasBegunBeforeAndAfter) {
   EXPECT_EQ(roll_back(log, kEntry + 1, arrays), 0U) << "not begun";
 }
 
-/// In the build that is shipped, too: a log that is ahead of its work must not be taken for an earlier one.
+/// A log of later work must not be taken for an earlier one, also in the release build.
 TEST(UndoDeathTest, ALogOfLaterWorkStopsTheProcess) {
   TestState state = random_state(kElements, kVariant.grad, 5, true);
   UndoLog log = {};

@@ -25,7 +25,7 @@ std::vector<GroupShape> random_groups(std::mt19937& random) {
   return groups;
 }
 
-/// Every stretch of memory that a layout hands out, the control area first.
+/// Returns every range of memory in a layout, the control area first.
 std::vector<ArrayPlace> all_places(const ArenaLayout& layout) {
   std::vector<ArrayPlace> places = {{0, sizeof(ControlBlock)},
                                     {layout.groups_offset, layout.shapes.size() * sizeof(GroupBlock)},
@@ -117,8 +117,8 @@ TEST(ArenaLayout, RefusalsNameTheGroup) {
   };
   EXPECT_THAT(refusal({}), HasSubstr("0 groups"));
   EXPECT_THAT(refusal({{.elements = 1}, {.elements = kMaxElements + 1}}), HasSubstr("group 1: "));
-  EXPECT_THAT(refusal({{.elements = 1, .grad_type = ElementType::none}}), HasSubstr("no gradient type"));
-  EXPECT_THAT(refusal({{.elements = 1, .copy_type = ElementType::f32}}), HasSubstr("no copy type"));
+  EXPECT_THAT(refusal({{.elements = 1, .grad_type = ElementType::none}}), HasSubstr("not a gradient type"));
+  EXPECT_THAT(refusal({{.elements = 1, .copy_type = ElementType::f32}}), HasSubstr("not a copy type"));
   EXPECT_THAT(refusal(std::vector<GroupShape>(10000, GroupShape{.elements = kMaxElements})),
               HasSubstr("2^62"));
 }

@@ -89,19 +89,19 @@ TEST(Arena, TooLargeIsAnErrorThatSaysHowMuch) {
 TEST(Arena, AttachRefusesWhatIsNoArena) {
   EXPECT_THAT(refusal_of_attaching(FileDescriptor()), HasSubstr("Bad file descriptor"));
   EXPECT_THAT(refusal_of_attaching(FileDescriptor(open("/dev/null", O_RDWR))),
-              HasSubstr("no sealed memory file"));
+              HasSubstr("not a sealed memory file"));
   FileDescriptor unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(ftruncate(unsealed.get(), 1 << 20), 0);
-  EXPECT_THAT(refusal_of_attaching(FileDescriptor(dup(unsealed.get()))), HasSubstr("no sealed memory file"));
+  EXPECT_THAT(refusal_of_attaching(FileDescriptor(dup(unsealed.get()))),
+              HasSubstr("not a sealed memory file"));
   ASSERT_EQ(fcntl(unsealed.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-  EXPECT_THAT(refusal_of_attaching(std::move(unsealed)), HasSubstr("no arena"));
+  EXPECT_THAT(refusal_of_attaching(std::move(unsealed)), HasSubstr("is not an arena"));
 }
 
 TEST(Arena, AnotherVersionIsToldToBothSides) {
   const Arena arena = Arena::create(arena_layout({{.elements = 3}}));
   arena.control().prefix.version = kArenaVersion + 1;
-  EXPECT_THAT(refusal_of_attaching(duplicate(arena)),
-              HasSubstr("arena version 4, this zf-optimizer speaks 3"));
+  EXPECT_THAT(refusal_of_attaching(duplicate(arena)), HasSubstr("arena version 4, this zf-optimizer uses 3"));
   EXPECT_EQ(arena.control().prefix.worker_state.load(), WorkerState::failed);
   EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 4"));
 }
@@ -120,7 +120,7 @@ TEST(Arena, AttachRefusesOffsetsThatDoNotFit) {
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().ring_capacity = 3; }), block);
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().members_offset = ~0ULL; }), block);
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.group(1).chunk_elements = 0; }),
-              HasSubstr("chunks of nothing"));
+              HasSubstr("chunks of 0 elements"));
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.group(1).arrays[2].bytes = ~0ULL; }),
               HasSubstr("group 1 lies outside"));
 }

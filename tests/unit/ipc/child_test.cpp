@@ -61,7 +61,7 @@ TEST(Child, DroppingItKillsAndCollects) {
   EXPECT_EQ(kill(pid, 0), -1) << "no zombie either";
 }
 
-/// So many descriptors more may be opened, while this lives.
+/// Allows this many more descriptors to be opened while it lives.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(rlim_t more) {
@@ -117,7 +117,8 @@ TEST(Child, ALostDescriptorIsNoDeath) {
 }
 
 TEST(Child, GetsTheNamedDescriptorsAndNoOthers) {
-  // Descriptors in the way: one that is not close-on-exec, and sources whose numbers are targets swapped.
+  // Some descriptors are in the way: one is not close-on-exec, and the sources have the numbers of each
+  // other's targets.
   const FileDescriptor leaked(dup(2));
   const FileDescriptor memory(memfd_create("test", MFD_CLOEXEC));
   const FileDescriptor low(fcntl(memory.get(), F_DUPFD_CLOEXEC, 3));

@@ -51,7 +51,7 @@ class DoorbellTest : public testing::TestWithParam<Nanoseconds> {
     }
   }
 
-  /// Answers every epoch that is asked for, for ever.
+  /// Answers every requested epoch, for ever.
   void fork_echo(Nanoseconds spin_ns) {
     fork_child([this, spin_ns] {
       for (std::uint64_t next = 1;; ++next) {

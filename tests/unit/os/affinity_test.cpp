@@ -11,7 +11,7 @@
 namespace zf {
 namespace {
 
-/// Runs in a thread of its own, whose mask may be spoilt.
+/// Runs in its own thread, whose mask it may change.
 template <class Body>
 void aside(Body body) {
   std::thread(body).join();

@@ -108,7 +108,7 @@ TEST(File, LinkIsReplacedAndItsTargetKept) {
   EXPECT_FALSE(std::filesystem::is_symlink(link));
 }
 
-/// A FIFO of our own, never /dev/null itself: run as root, a mistake in the code would replace it for
+/// Uses its own FIFO and never /dev/null: when run as root, a mistake in the code would replace /dev/null for
 /// everyone.
 TEST(File, DevicesAndFoldersAreNeverReplaced) {
   TemporaryFolder folder;
@@ -124,7 +124,7 @@ TEST(File, DevicesAndFoldersAreNeverReplaced) {
   EXPECT_EQ(names_in(folder.path()).size(), 2u);
 }
 
-/// A write that fails half-way, as on a full disk: the limit on the size of a file answers EFBIG.
+/// Makes a write fail half-way, as on a full disk: the limit on the size of a file gives EFBIG.
 TEST(File, FailedWriteLeavesTheOldFileAndNothingElse) {
   TemporaryFolder folder;
   write_text_file_atomically(folder.path() / "f", "old");
@@ -146,7 +146,7 @@ TEST(File, FailedWriteLeavesTheOldFileAndNothingElse) {
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"f"});
 }
 
-/// The same on a file system of one page, in a mount namespace of a child's own.
+/// Does the same on a file system of one page, in a mount namespace of a child.
 TEST(File, FullDiskLeavesTheOldFileAndNothingElse) {
   TemporaryFolder folder;
   const pid_t child = fork();

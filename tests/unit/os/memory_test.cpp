@@ -58,7 +58,8 @@ TEST_F(Memory, ThreadPolicyIsSetAndTakenBack) {
 }
 
 TEST_F(Memory, HighestNodeOfTheMaskCounts) {
-  // The kernel reads one bit less than it is told: a mask one short would make this an empty one, EINVAL.
+  // The kernel reads one bit fewer than it is told. With a mask that is one bit short, the set would be
+  // empty: EINVAL.
   std::thread([&] {
     EXPECT_EQ(set_thread_memory_policy(MemoryPolicy::bind, {mems_.last()}), std::nullopt);
   }).join();

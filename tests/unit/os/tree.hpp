@@ -1,4 +1,4 @@
-// Another machine as a folder: files below a temporary root, gone with the test.
+// Another machine as a folder: files below a temporary root that is removed after the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace zf {
 
-/// An empty folder, removed at the end.
+/// Makes an empty folder, which is removed at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -41,7 +41,7 @@ class Tree {
     std::ofstream(path) << text << "\n";
     return *this;
   }
-  /// CPUs 0 … count-1, all online, and nodes with memory.
+  /// Adds CPUs 0 … count-1, all online, and nodes with memory.
   Tree& machine(const std::string& cpus, const std::string& nodes) {
     file("/sys/devices/system/cpu/present", cpus);
     file("/sys/devices/system/cpu/online", cpus);

@@ -1,4 +1,4 @@
-// A sound plan to break in tests: two ranks in a sparse Slurm allocation.
+// Makes a valid plan for tests to break: two ranks in a sparse Slurm allocation.
 #pragma once
 
 #include "base/cpu_list.hpp"

@@ -20,7 +20,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// What the reader says to a text; "" if it takes it. Anything but an Error of usage is a failure.
+/// Returns the error of the reader for a text; "" if it accepts the text. Any exception but Error(usage) is a
+/// failure.
 std::string refusal(const std::string& text) {
   try {
     parse_plan(text, "plan.json");
@@ -99,7 +100,7 @@ TEST(PlanJson, EachBrokenFieldIsNamed) {
        changed("/ranks/0/optimizer/cpus", "22-26")},
       {"plan.json: ranks[0].optimizer.cpus: names 12, outside allocation.cpus 0,4-11,21-26,30-46; ",
        changed("/ranks/0/optimizer/cpus", "12,23-26")},
-      {"plan.json: ranks[0].optimizer.cpus: \"70000\" is not a list of indexes of 0 to 65535: \"70000\" is "
+      {"plan.json: ranks[0].optimizer.cpus: \"70000\" is not a list of indexes from 0 to 65535: \"70000\" is "
        "wrong; ",
        changed("/ranks/0/optimizer/cpus", "70000")},
       {"plan.json: ranks[0].optimizer.cpus: \"4-2\" is not a list",
@@ -130,8 +131,7 @@ TEST(PlanJson, EachBrokenFieldIsNamed) {
        changed("/evidence/samples/2/candidate", 9)},
       {"plan.json: warnings[0]: is a list, not a text", changed("/warnings/0", json::array())},
       {"plan.json: schema: is missing", without("/schema")},
-      {"plan.json: schema: is \"zf-plan/2\", and \"zf-plan/1\" is wanted here",
-       changed("/schema", "zf-plan/2")},
+      {"plan.json: schema: is \"zf-plan/2\"; it must be \"zf-plan/1\"", changed("/schema", "zf-plan/2")},
       {"plan.json: schema: is 1, not a text", changed("/schema", 1)},
       {"plan.json: is a list, not an object", json::array()},
       {"plan.json: is null, not an object", json()},
@@ -147,24 +147,24 @@ TEST(PlanJson, AnotherVersionIsNamedBeforeItsOtherFields) {
 }
 
 TEST(PlanJson, WhatIsNoJsonSaysWhere) {
-  EXPECT_THAT(refusal(""), StartsWith("plan.json: is no JSON: line 1, column 1"));
+  EXPECT_THAT(refusal(""), StartsWith("plan.json: is not JSON: line 1, column 1"));
   EXPECT_THAT(refusal("{\n  \"schema\": \"zf-plan/1\",\n  \"made\""),
-              StartsWith("plan.json: is no JSON: line 3, column 9"));
-  EXPECT_THAT(refusal("{\"schema\": 1e999}"), StartsWith("plan.json: is no JSON: number overflow"));
+              StartsWith("plan.json: is not JSON: line 3, column 9"));
+  EXPECT_THAT(refusal("{\"schema\": 1e999}"), StartsWith("plan.json: is not JSON: number overflow"));
   EXPECT_THAT(refusal(print_plan(make_plan()) + std::string(1, '\0')), HasSubstr("NUL byte"));
-  EXPECT_THAT(refusal("{\"schema\": NaN}"), StartsWith("plan.json: is no JSON: "));
+  EXPECT_THAT(refusal("{\"schema\": NaN}"), StartsWith("plan.json: is not JSON: "));
   EXPECT_THAT(refusal(std::string("\x7f"
                                   "ELF\0\xff\xfe",
                                   7)),
-              StartsWith("plan.json: is no JSON: "));
-  EXPECT_THAT(refusal(print_plan(make_plan()) + "{}"), StartsWith("plan.json: is no JSON: "));
-  EXPECT_THAT(refusal("{\"schema\": \"" + std::string(1 << 20, 'x')), StartsWith("plan.json: is no JSON: "));
+              StartsWith("plan.json: is not JSON: "));
+  EXPECT_THAT(refusal(print_plan(make_plan()) + "{}"), StartsWith("plan.json: is not JSON: "));
+  EXPECT_THAT(refusal("{\"schema\": \"" + std::string(1 << 20, 'x')), StartsWith("plan.json: is not JSON: "));
 }
 
 TEST(PlanJson, AFieldThatIsThereTwiceIsRefused) {
   std::string text = print_plan(make_plan());
   text.insert(text.find("\"threads\""), "\"threads\": 3, ");
-  EXPECT_THAT(refusal(text), StartsWith("plan.json: the field \"threads\" is there twice; "));
+  EXPECT_THAT(refusal(text), StartsWith("plan.json: the field \"threads\" appears twice; "));
 }
 
 TEST(PlanJson, BombsAreRefusedAtOnce) {
@@ -177,7 +177,7 @@ TEST(PlanJson, BombsAreRefusedAtOnce) {
   EXPECT_THAT(refusal(changed("/machine/cpus", list).dump()), HasSubstr("is not ascending"));
 }
 
-/// Pointers to everything inside a document, down to the leaves.
+/// Returns pointers to everything inside a document, down to the leaves.
 void collect(const json& value, const json::json_pointer& path, std::vector<json::json_pointer>& all) {
   if (!path.empty()) all.push_back(path);
   if (value.is_object()) {
@@ -209,7 +209,7 @@ TEST(PlanJson, EveryFieldOfAWrongTypeOrMissingIsRefused) {
             << path.to_string() << " = " << value;
       }
     }
-    // Of a list, an element may be missing where nothing counts on it.
+    // An element of a list may be missing if nothing depends on it.
     if (sound()[path.parent_pointer()].is_array()) continue;
     const bool optional = path.back() == "cpu_quota" || path.back() == "memory_bytes" ||
                           path.back() == "pool_kind" || path.back() == "trial" || path.back() == "gpu" ||

@@ -14,7 +14,7 @@ TEST(ReservedPerc, DeepSpeedReadsBackWhatWasMeant) {
   }
 }
 
-// Why the half PU: if this ever fails, the simple fraction would do.
+// Shows why half a PU is subtracted. If this test ever fails, the plain fraction is good enough.
 TEST(ReservedPerc, ThePlainFractionIsWrongInHundredsOfCases) {
   int wrong = 0;
   for (int all = 1; all <= 512; ++all) {

@@ -26,7 +26,7 @@ OPTIONAL = {
 
 
 def paths(value, here=()):
-    """Paths to everything inside a document."""
+    """Yields the paths to everything inside a document."""
     if here:
         yield here
     if isinstance(value, dict):
@@ -44,7 +44,7 @@ def at(document, path):
 
 
 def mutants(plan):
-    """Pairs of a description and a plan that the schema must refuse."""
+    """Yields pairs of a description and a plan that the schema must refuse."""
     for path in paths(plan):
         *parent, last = path
         original = at(plan, path)

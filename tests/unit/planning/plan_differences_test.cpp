@@ -30,7 +30,7 @@ Plan plan_on(const Machine& machine, int ranks) {
 }
 
 /// Returns the differences between a plan for all of one machine and another machine.
-std::vector<Difference> between(const Topology& planned, const Topology& here, int ranks = 2) {
+std::vector<PlanDifference> between(const Topology& planned, const Topology& here, int ranks = 2) {
   return plan_differences(plan_on(all_of(planned), ranks), all_of(here));
 }
 

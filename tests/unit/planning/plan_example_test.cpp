@@ -14,6 +14,7 @@
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
 #include "search/choose.hpp"
+#include "search/decision.hpp"
 
 namespace zf {
 namespace {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "search/choose.hpp"
+#include "search/decision.hpp"
 
 namespace zf {
 namespace {

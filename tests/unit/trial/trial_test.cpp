@@ -116,7 +116,7 @@ TEST(TrialJudge, TheFastestWins) {
   const std::string reason = judge(trial);
   EXPECT_EQ(trial.winner, 1);
   EXPECT_EQ(trial.candidates[1].median, 80.5);
-  EXPECT_NE(reason.find("80.5 with pool 6"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("80.5 with \"pool 6"), std::string::npos) << reason;
 }
 
 /// Five values around `middle`, all within a thousandth.
@@ -127,7 +127,7 @@ std::vector<double> run_at(double middle) {
 TEST(TrialJudge, ATieGoesToTheSmallerPool) {
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80)}},
                           {"pool 3", Control::none, 3, 0, {run_at(81), run_at(81)}}});
-  EXPECT_NE(judge(trial).find("a tie"), std::string::npos);
+  EXPECT_NE(judge(trial).find("which ties"), std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
 
@@ -145,7 +145,7 @@ TEST(TrialJudge, RunsThatDisagreeWidenTheTie) {
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80), run_at(84)}},
                           {"pool 3", Control::none, 3, 0, {run_at(86), run_at(77), run_at(84)}}});
   EXPECT_GT(noise_of(trial), 0.05);
-  EXPECT_NE(judge(trial).find("pool 3, a tie"), std::string::npos);
+  EXPECT_NE(judge(trial).find("pool 3\", which ties"), std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
 
@@ -153,7 +153,7 @@ TEST(TrialJudge, WhereNothingBeatsTheNoiseHalfAndHalfIsConservative) {
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80), run_at(84)}},
                           {"half and half", Control::half, 8, 0, {run_at(86), run_at(77), run_at(84)}},
                           {"pool 1", Control::none, 1, 0, {run_at(120), run_at(120), run_at(120)}}});
-  EXPECT_NE(judge(trial).find("half and half, the conservative plan"), std::string::npos);
+  EXPECT_NE(judge(trial).find("half and half\", the conservative plan"), std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
 

@@ -1,4 +1,4 @@
-#include "trial/job.hpp"
+#include "children/run_command.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace zf {
 namespace {
 
 struct Ran {
-  JobEnd end;
+  CommandEnd end;
   std::vector<std::string> lines;
 };
 
@@ -19,8 +19,8 @@ Ran run(
     const std::string& script, Nanoseconds limit_ns = 20 * kSecondNs,
     const std::function<bool()>& stop = [] { return false; }) {
   Ran ran;
-  ran.end = run_job({"sh", "-c", script}, now_ns() + limit_ns, stop,
-                    [&](std::string_view line) { ran.lines.emplace_back(line); });
+  ran.end = run_command({"sh", "-c", script}, now_ns() + limit_ns, stop,
+                        [&](std::string_view line) { ran.lines.emplace_back(line); });
   return ran;
 }
 
@@ -35,8 +35,8 @@ bool ends_soon(pid_t pid) {
 TEST(Job, BothStreamsInLinesAndTheStatus) {
   const Ran ran = run("echo one; echo two >&2; printf 'a\\rb'; exit 3");
   EXPECT_EQ(ran.lines, (std::vector<std::string>{"one", "two", "a", "b"}));
-  EXPECT_EQ(ran.end.why, JobEnd::Why::ended);
-  EXPECT_EQ(ran.end.ending.code, 3);
+  EXPECT_EQ(ran.end.why, CommandEnd::Why::ended);
+  EXPECT_EQ(ran.end.status.code, 3);
 }
 
 TEST(Job, ALineIsOneLineHoweverLong) {
@@ -46,14 +46,14 @@ TEST(Job, ALineIsOneLineHoweverLong) {
   EXPECT_EQ(ran.lines[1], "next");
 }
 
-TEST(Job, ItsSignalIsTold) { EXPECT_EQ(run("kill -SEGV $$").end.ending.signal, SIGSEGV); }
+TEST(Job, ItsSignalIsTold) { EXPECT_EQ(run("kill -SEGV $$").end.status.signal, SIGSEGV); }
 
 TEST(Job, WhatCannotBeStartedSaysWhy) {
   std::string said;
-  const JobEnd end = run_job(
+  const CommandEnd end = run_command(
       {"/no/such/program"}, now_ns() + kSecondNs, [] { return false; },
       [&](std::string_view line) { said = line; });
-  EXPECT_EQ(end.ending.code, 127);
+  EXPECT_EQ(end.status.code, 127);
   EXPECT_EQ(said, "/no/such/program: No such file or directory");
 }
 
@@ -61,30 +61,30 @@ TEST(Job, StandardInputIsEmpty) { EXPECT_EQ(run("cat; echo end").lines, std::vec
 
 TEST(Job, TheDeadlineEndsItAndItsChildren) {
   const Ran ran = run("sleep 60 & echo $!; wait", kSecondNs / 5);
-  EXPECT_EQ(ran.end.why, JobEnd::Why::late);
+  EXPECT_EQ(ran.end.why, CommandEnd::Why::late);
   ASSERT_EQ(ran.lines.size(), 1U);
   EXPECT_TRUE(ends_soon(std::stoi(ran.lines[0])));
 }
 
 TEST(Job, OneThatIgnoresSigtermIsKilled) {
   const Ran ran = run("trap '' TERM; while :; do sleep 0.1; done", kSecondNs / 5);
-  EXPECT_EQ(ran.end.ending.signal, SIGKILL);
+  EXPECT_EQ(ran.end.status.signal, SIGKILL);
 }
 
 TEST(Job, StoppedWhenAsked) {
   int asked = 0;
-  EXPECT_EQ(run("sleep 60", 20 * kSecondNs, [&] { return ++asked > 1; }).end.why, JobEnd::Why::stopped);
+  EXPECT_EQ(run("sleep 60", 20 * kSecondNs, [&] { return ++asked > 1; }).end.why, CommandEnd::Why::stopped);
 }
 
 TEST(Job, WhatItLeftRunningIsKilled) {
   const Ran ran = run("sleep 60 & echo $!");
-  EXPECT_EQ(ran.end.why, JobEnd::Why::ended);
+  EXPECT_EQ(ran.end.why, CommandEnd::Why::ended);
   ASSERT_EQ(ran.lines.size(), 1U);
   EXPECT_TRUE(ends_soon(std::stoi(ran.lines[0])));
 }
 
 TEST(Job, OneThatClosesItsOutputIsStillWaitedFor) {
-  EXPECT_EQ(run("exec >&- 2>&-; sleep 0.3; exit 7").end.ending.code, 7);
+  EXPECT_EQ(run("exec >&- 2>&-; sleep 0.3; exit 7").end.status.code, 7);
 }
 
 }  // namespace

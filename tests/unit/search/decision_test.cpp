@@ -1,7 +1,9 @@
-#include "search/choose.hpp"
+#include "search/decision.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "search/choose.hpp"
 
 namespace zf {
 namespace {
@@ -22,7 +24,7 @@ struct Times {
 Evidence evidence_of(const std::vector<Times>& pools, double noise = 0.001) {
   Evidence evidence;
   evidence.elements_per_rank = 1'000'000;
-  evidence.accuracy_wanted = kTie;
+  evidence.accuracy_wanted = kDefaultTie;
   for (const Times& times : pools) {
     const auto id = static_cast<int>(evidence.candidates.size());
     CandidateEvidence candidate;
@@ -64,24 +66,24 @@ TEST(Choose, ThePeriodIsTheLongerSide) {
   EXPECT_EQ(evidence.candidates[1].exposed_ns_median, 0);
   EXPECT_EQ(evidence.candidates[2].exposed_ns_median, 4'000'000 - 4 * 510'000);
   EXPECT_EQ(chosen_threads(evidence), 2);
-  EXPECT_THAT(choose(evidence, kWorkload).reason, HasSubstr("hide behind 4 training steps"));
+  EXPECT_THAT(choose(evidence, kWorkload).reason, HasSubstr("hides behind 4 training steps"));
 }
 
 TEST(Choose, SaysWhyInWords) {
   const auto reason = [](const Evidence& evidence) { return choose(evidence, kWorkload).reason; };
   EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 1'015'000}})), HasSubstr("ties"));
   EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})), HasSubstr("the shortest period"));
-  EXPECT_THAT(reason(evidence_of({{1, 1'000'000}})), HasSubstr("the only split there is"));
+  EXPECT_THAT(reason(evidence_of({{1, 1'000'000}})), HasSubstr("only one split"));
 }
 
 TEST(Choose, ASmallerPoolThatMayTieIsOwnedUpTo) {
   const auto reason = [](const Evidence& evidence) { return choose(evidence, kWorkload).reason; };
   EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 1'500'000}})),
-              HasSubstr("no smaller pool comes within"));
+              HasSubstr("No smaller pool comes within"));
   Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'030'000}}, 0.2);
   evidence.noise_floor = 0;
   EXPECT_EQ(chosen_threads(evidence), 8);
-  EXPECT_THAT(reason(evidence), HasSubstr("a smaller pool (pool 4 at 1.0 ms) comes within"));
+  EXPECT_THAT(reason(evidence), HasSubstr("A smaller pool may come within"));
 }
 
 TEST(Choose, NoiseWidensTheTie) {
@@ -95,7 +97,7 @@ TEST(Choose, WithinTheNoiseThePlanIsTheConservativeOneAndSaysSo) {
   const std::vector<Times> pools{{6, 1'000'000}, {8, 1'010'000, 0, Control::half}, {2, 1'030'000}};
   const Choice noisy = choose(evidence_of(pools, 0.2), kWorkload);
   EXPECT_EQ(noisy.pool_threads, 8);
-  EXPECT_THAT(noisy.reason, HasSubstr("nothing beats the noise"));
+  EXPECT_THAT(noisy.reason, HasSubstr("Nothing beats the noise"));
   EXPECT_THAT(choose(evidence_of(pools), kWorkload).reason, Not(HasSubstr("noise")));
 }
 
@@ -108,10 +110,11 @@ TEST(Choose, UnboundIsNeverChosenAndItsVictoryNotHidden) {
 }
 
 TEST(Choose, AsksForMoreOnlyWhereItMatters) {
-  EXPECT_THAT(undecided(evidence_of({{8, 1'000'000}, {4, 1'500'000}}), kWorkload), testing::IsEmpty());
+  EXPECT_THAT(candidates_to_revisit(evidence_of({{8, 1'000'000}, {4, 1'500'000}}), kWorkload),
+              testing::IsEmpty());
   // Ids 0 and 1 cannot be told apart yet; 2 is far off.
   Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'020'000}, {2, 1'900'000}}, 0.1);
-  EXPECT_THAT(undecided(evidence, kWorkload), testing::ElementsAre(0, 1));
+  EXPECT_THAT(candidates_to_revisit(evidence, kWorkload), testing::ElementsAre(0, 1));
 }
 
 TEST(Choose, ComputesTheRooflineFromTheFastestCandidate) {

@@ -1,0 +1,172 @@
+"""Runs clang-tidy over every source of a build, several sources at a time.
+
+usage: tidy.py BUILD_FOLDER [JOBS]
+
+Most of clang-tidy's time goes into the standard library's headers, which it walks through once per translation
+unit. So sources are joined to one translation unit where they can be. If such a batch has a finding, each of its
+sources is looked at alone, and only what is found then counts: a batch can cost time, but it cannot make a finding.
+Batches without findings are remembered in BUILD_FOLDER/tidy until a source, a header or a rule changes.
+"""
+
+import collections
+import concurrent.futures
+import dataclasses
+import hashlib
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOMS = ("runtime", "tuner", "tests")
+FILES_PER_BATCH = 12
+
+INCLUDE = re.compile(r'\s*#\s*include\s*([<"][^>"]+[>"])')
+CONDITION = re.compile(r"\s*#\s*(if\w*|endif)")
+IDENTIFIER = re.compile(r"[A-Za-z_]\w+")
+UNNAMED_NAMESPACE = re.compile(r"^namespace \{$(.*?)^\}", re.MULTILINE | re.DOTALL)
+STATIC = re.compile(r"^static [^\n]*", re.MULTILINE)
+# What a line at namespace scope declares: the name before a bracket, an initializer or the end, or after a keyword.
+DECLARED = re.compile(r"^(?:[^\s/}#][^\n(={;]*?[\s*&])?(\w+)(?:\[[^\]\n]*\])?(?=\s*[(={;])|"
+                      r"^(?:struct|class|enum(?: class)?|using) (\w+)", re.MULTILINE)
+TEST_CASE = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
+MAIN = re.compile(r"^int (main)\(", re.MULTILINE)
+MACRO = re.compile(r"^\s*#\s*define (\w+)", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    path: pathlib.Path
+    text: str
+    flags: tuple[str, ...]  # but for search paths and definitions
+    search_paths: tuple[str, ...]
+    definitions: tuple[str, ...]
+    own_names: frozenset[str]  # what it declares for itself alone
+    header_words: frozenset[str]  # its words that our headers have as well
+
+    def may_join(self, other: "Source") -> bool:
+        """Neither declares what the other declares, or what the other knows from a header: a guess, but a good one."""
+        return not (self.own_names & (other.own_names | other.header_words) or other.own_names & self.header_words)
+
+
+def read_source(entry: dict, header_words: set[str]) -> Source:
+    path = pathlib.Path(entry["file"])
+    words = iter(shlex.split(entry["command"]))
+    flags, search_paths, definitions = [], [], []
+    for word in words:
+        if word in ("-o", "-c", "-include"):  # -include: precompiled headers, which are for the compiler that builds
+            next(words)
+        elif word == "-isystem":
+            search_paths.append(f"-isystem{next(words)}")
+        elif word.startswith("-I"):
+            search_paths.append(word if len(word) > 2 else f"-I{next(words)}")
+        elif word.startswith("-D"):
+            definitions.append(word)
+        elif word.startswith("-") and word != "-Winvalid-pch":
+            flags.append(word)
+    search_paths.append(f"-I{path.parent}")
+    text = path.read_text()
+    scopes = [match[1] for match in UNNAMED_NAMESPACE.finditer(text)]
+    scopes += [match[0].removeprefix("static ") for match in STATIC.finditer(text)]
+    own = {name for scope in scopes for match in DECLARED.finditer(scope) for name in match.groups() if name}
+    own |= {f"{suite}_{name}_Test" for suite, name in TEST_CASE.findall(text)} | set(MAIN.findall(text) + MACRO.findall(text))
+    return Source(path, text, tuple(flags), tuple(search_paths), tuple(definitions), frozenset(own),
+                  frozenset(IDENTIFIER.findall(text)) & header_words)
+
+
+def joined(sources: list[Source]) -> str:
+    """The sources, one after the other. An include that an earlier one had is left out: it is no repetition."""
+    lines, included = [], set()
+    for source in sources:
+        here, depth = set(), 0  # what stands inside an #if may not have been included
+        for line in source.text.splitlines():
+            condition, include = CONDITION.match(line), INCLUDE.match(line)
+            if condition:
+                depth += 1 if condition[1].startswith("if") else -1
+            if include and depth == 0:
+                here.add(include[1])
+            lines.append("" if include and include[1] in included else line)
+        included |= here
+    return "\n".join(lines) + "\n"
+
+
+def unique(words) -> list[str]:
+    return list(dict.fromkeys(words))
+
+
+def arguments(sources: list[Source]) -> list[str]:
+    return [*sources[0].flags, *unique(word for source in sources for word in source.search_paths),
+            *unique(word for source in sources for word in source.definitions)]
+
+
+def batches(sources: list[Source]) -> list[list[Source]]:
+    """Sources under the same rules and with the same flags, put together as far as their names allow."""
+    groups = collections.defaultdict(list)
+    for source in sorted(sources, key=lambda source: source.path):
+        area = source.path.relative_to(ROOT).parts[0]  # a folder's .clang-tidy holds for all below it
+        groups[area, source.path.suffix, source.flags].append(source)
+    result = []
+    for group in groups.values():
+        open_batches: list[list[Source]] = []
+        for source in group:
+            for batch in open_batches:
+                if source.path.suffix == ".cpp" and len(batch) < FILES_PER_BATCH and all(source.may_join(other) for other in batch):
+                    batch.append(source)
+                    break
+            else:
+                open_batches.append([source])
+        result += open_batches
+    return sorted(result, key=lambda batch: -sum(len(source.text) for source in batch))
+
+
+def tidy(file: pathlib.Path, sources: list[Source]) -> str:
+    """What clang-tidy has to say; empty if nothing."""
+    command = ["clang-tidy", "--quiet", str(file), "--", *arguments(sources)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    return "" if result.returncode == 0 else result.stdout + result.stderr
+
+
+def look_at(batch: list[Source], known: pathlib.Path, state: str) -> str:
+    text = joined(batch)
+    key = hashlib.sha256("\0".join([state, text, *arguments(batch)]).encode()).hexdigest()
+    if (known / key).exists():
+        return ""
+    findings = "?"
+    if len(batch) > 1:
+        # Beside the sources, for the rules that hold there.
+        with tempfile.NamedTemporaryFile("w", dir=batch[0].path.parent, prefix=".tidy-", suffix=batch[0].path.suffix) as file:
+            file.write(text)
+            file.flush()
+            findings = tidy(pathlib.Path(file.name), batch)
+    if findings:
+        findings = "".join(tidy(source.path, [source]) for source in batch)
+    if not findings:
+        (known / key).touch()
+    return findings
+
+
+def main() -> int:
+    build = pathlib.Path(sys.argv[1]).resolve()
+    jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    known = build / "tidy"
+    known.mkdir(exist_ok=True)
+    entries = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())}
+    rules, headers = ([path.read_text() for name in names for room in ROOMS for path in sorted((ROOT / room).rglob(name))]
+                      for names in ([".clang-tidy"], ["*.hpp", "*.h"]))
+    rules.append((ROOT / ".clang-tidy").read_text())
+    state = hashlib.sha256("\0".join(rules + headers).encode()).hexdigest()
+    header_words = {word for text in headers for word in IDENTIFIER.findall(text)}
+    sources = [read_source(entry, header_words) for file, entry in entries.items()
+               if not pathlib.Path(file).is_relative_to(build)]
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        complaints = [text for text in pool.map(lambda batch: look_at(batch, known, state), batches(sources)) if text]
+    print(*complaints, sep="\n", file=sys.stderr, end="")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""What a person reads fits the page: 80 columns where nobody knows better, the terminal where there is one."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import termios
+import unittest
+
+from zf_cli import BINARY, SOURCE, CommandTest, clean_environment
+
+COMMANDS = "tune probe plan explain check exec export doctor verify trial bench publish".split()
+MACHINES = sorted((SOURCE / "configs/machines").glob("*.json"))
+
+
+def widest(text: str) -> str:
+    return max(text.splitlines(), key=len)
+
+
+class Width(CommandTest):
+    def run_at(self, columns: str, *words: str) -> str:
+        """Standard output and error of zf-tune, with COLUMNS set, or without it if that is empty."""
+        environment = clean_environment(COLUMNS=columns)
+        if not columns:
+            del environment["COLUMNS"]
+        result = subprocess.run([BINARY, *words], capture_output=True, text=True, env=environment, cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout + result.stderr
+
+    def plan_of(self, machine) -> None:
+        self.run_at("", "tune", "--simulate", str(machine), "-o", "plan.json", "--quiet")
+
+    def test_every_help_fits_80_columns(self):
+        for command in COMMANDS:
+            with self.subTest(command=command):
+                self.assertLessEqual(len(widest(self.run_at("", command, "--help"))), 80)
+        self.assertLessEqual(len(widest(self.run_at("", "--help"))), 80)
+
+    def test_the_table_and_the_reason_fit_80_columns_where_there_is_no_terminal(self):
+        for machine in MACHINES:
+            with self.subTest(machine=machine.name):
+                self.plan_of(machine)
+                text = self.run_at("", "explain", "plan.json")
+                # A path has no place to break.
+                lines = "\n".join(line for line in text.splitlines() if str(SOURCE) not in line)
+                self.assertLessEqual(len(widest(lines)), 80, widest(lines))
+                self.assertIn("training", text)
+
+    def test_wide_shows_every_column_and_breaks_no_line(self):
+        self.plan_of(MACHINES[0])
+        text = self.run_at("80", "explain", "--wide", "plan.json")
+        self.assertIn("of roofline", text)
+        self.assertNotIn("of roofline", self.run_at("80", "explain", "plan.json"))
+        self.assertEqual(text, self.run_at("10000", "explain", "plan.json"))
+
+    def test_a_terminal_with_room_shows_every_column(self):
+        self.plan_of(MACHINES[0])
+        for columns, wide in ((80, False), (200, True)):
+            controller, terminal = pty.openpty()
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            subprocess.run([BINARY, "explain", "plan.json"], stdin=subprocess.DEVNULL, stdout=terminal,
+                           env=clean_environment(COLUMNS="80"), cwd=self.folder, check=True)
+            os.close(terminal)
+            text = os.read(controller, 1 << 20).decode()
+            os.close(controller)
+            self.assertEqual("of roofline" in text, wide, text)
+
+
+if __name__ == "__main__":
+    unittest.main()

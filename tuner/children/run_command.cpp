@@ -1,0 +1,122 @@
+#include "children/run_command.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include "base/error.hpp"
+#include "base/file_descriptor.hpp"
+#include "children/child_output.hpp"
+#include "os/standard_streams.hpp"
+
+namespace zf {
+namespace {
+
+constexpr int kLookMs = 100;
+constexpr Nanoseconds kGraceNs = 5 * kSecondNs;
+constexpr std::size_t kLongestLine = 1 << 16;
+
+/// Runs in the child up to its exec. Returns the exit code if there is no exec.
+int become(const std::vector<std::string>& command, int out) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);
+  const int null = ::open("/dev/null", O_RDONLY);
+  if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(out, 2) < 0) return 126;
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  const int error = errno;
+  print_stderr("{}: {}\n", command.front(), errno_text(error));
+  return error == ENOENT ? 127 : 126;
+}
+
+/// Cuts what arrives into lines, and drops the end of a line that is too long.
+class Lines {
+ public:
+  explicit Lines(const std::function<void(std::string_view)>& on_line) : on_line_(on_line) {}
+
+  void add(std::string_view text) {
+    for (const char letter : text) {
+      // A progress bar goes back to the beginning of its line instead of starting another.
+      const bool ends = letter == '\n' || letter == '\r';
+      if (ends) {
+        flush();
+      } else if (line_.size() < kLongestLine) {
+        line_ += letter;
+      }
+    }
+  }
+  void flush() {
+    if (!line_.empty()) on_line_(line_);
+    line_.clear();
+  }
+
+ private:
+  const std::function<void(std::string_view)>& on_line_;
+  std::string line_;
+};
+
+/// Reads what there is, after waiting up to `wait_ms` for it. Returns false at the end of the pipe.
+bool read_some(int fd, int wait_ms, Lines& lines) {
+  std::array<char, 65536> chunk;
+  pollfd waiting{fd, POLLIN, 0};
+  const int ready = ::poll(&waiting, 1, wait_ms);
+  if (ready < 0 && errno != EINTR) throw_errno(errno, "poll on the command's output");
+  if (ready <= 0) return true;
+  const ssize_t got = checked(::read(fd, chunk.data(), chunk.size()), "reading the command's output");
+  lines.add({chunk.data(), static_cast<std::size_t>(got)});
+  return got > 0;
+}
+
+/// Reads what is in the pipe now, and no more: a process that left the group may hold the pipe open for ever.
+void read_rest(int fd, Lines& lines) {
+  checked(::fcntl(fd, F_SETFL, O_NONBLOCK), "fcntl");
+  std::array<char, 65536> chunk;
+  for (;;) {
+    const ssize_t got = ::read(fd, chunk.data(), chunk.size());
+    if (got <= 0) break;
+    lines.add({chunk.data(), static_cast<std::size_t>(got)});
+  }
+  lines.flush();
+}
+
+}  // namespace
+
+CommandEnd run_command(const std::vector<std::string>& command, Nanoseconds deadline_ns,
+                       const std::function<bool()>& stop,
+                       const std::function<void(std::string_view)>& on_line) {
+  Pipe pipe;
+  Child child =
+      fork_child([&] { return become(command, pipe.out.get()); }, Reach::group, "cannot start the command");
+  pipe.out = FileDescriptor();
+
+  CommandEnd end;
+  Lines lines(on_line);
+  Nanoseconds kill_ns = 0;  // when SIGTERM has had its time
+  bool open = true;
+  while (!child.has_ended()) {
+    if (open) {
+      open = read_some(pipe.in.get(), kLookMs, lines);
+    } else {
+      child.wait_until(now_ns() + kLookMs * kMillisecondNs);
+    }
+    const Nanoseconds now = now_ns();
+    if (kill_ns != 0) {
+      if (now >= kill_ns) child.kill();
+    } else if (const bool stopped = stop(); stopped || now >= deadline_ns) {
+      end.why = stopped ? CommandEnd::Why::stopped : CommandEnd::Why::late;
+      child.signal(SIGTERM);
+      kill_ns = now + kGraceNs;
+    }
+  }
+  end.status = child.reap();
+  read_rest(pipe.in.get(), lines);
+  return end;
+}
+
+}  // namespace zf

@@ -1,0 +1,121 @@
+#include "measure/bench.hpp"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/cpu_list.hpp"
+#include "engine/working_set.hpp"
+#include "homes/split.hpp"
+#include "measure/machine_meter.hpp"
+#include "text/statistics.hpp"
+#include "text/table.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+constexpr int kSamplesPerRound = 3;
+
+/// A pool of the first `threads` cores, one PU each: nothing else runs, so training has nothing to keep.
+Split pool_of(const Home& home, int threads) {
+  RankSplit rank;
+  for (int core = 0; core < threads; ++core) {
+    rank.pool.push_back(home.cores[static_cast<std::size_t>(core)].cpus.first());
+  }
+  rank.optimizer = CpuSet(rank.pool);
+  rank.pool_cores = threads;
+  rank.mems = home.mems;
+  return {{threads, 1, Placement::compact}, fmt::format("{} threads", threads), {rank}};
+}
+
+struct Figures {
+  double step_bytes_per_s;
+  double roofline_bytes_per_s;
+  double ratio;   ///< median of pairs
+  double spread;  ///< of the ratio
+};
+
+Figures figures_of(const BenchRow& row, std::uint64_t elements) {
+  std::vector<double> steps;
+  std::vector<double> rooflines;
+  std::vector<double> ratios;
+  const auto bytes = static_cast<double>(elements * kAdamBytesPerParam);
+  for (const SplitSample& sample : row.samples) {
+    steps.push_back(bytes / static_cast<double>(sample.step_ns) * 1e9);
+    rooflines.push_back(bytes / static_cast<double>(sample.roofline_ns) * 1e9);
+    ratios.push_back(static_cast<double>(sample.roofline_ns) / static_cast<double>(sample.step_ns));
+  }
+  return {median(steps), median(rooflines), median(ratios), relative_spread(ratios)};
+}
+
+}  // namespace
+
+std::vector<int> usual_thread_counts(int cores) {
+  std::vector<int> counts;
+  for (int count = 1; count < cores; count *= 2) counts.push_back(count);
+  counts.push_back(cores);
+  return counts;
+}
+
+Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds) {
+  MachineMeter meter({elements, {}, 1, chosen_isa()}, 1);
+  Bench bench{elements, meter.isa(), {}};
+  std::vector<Split> splits;
+  for (const int count : threads) {
+    splits.push_back(pool_of(home, count));
+    bench.rows.push_back({count, splits.back().ranks.front().optimizer, {}});
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < splits.size(); ++i) {
+      for (const SplitSample& sample : meter.measure(splits[i], kSamplesPerRound, INT64_MAX)) {
+        bench.rows[i].samples.push_back(sample);
+      }
+    }
+  }
+  return bench;
+}
+
+std::string bench_text(const Bench& bench) {
+  std::string text = fmt::format("fp32 AdamW step and roofline loop, {} parameters ({}), {} kernels\n\n",
+                                 print_quantity(bench.elements),
+                                 print_bytes(bench.elements * WorkingSet::kBytesPerElement), bench.isa);
+  Table table({{"threads"},
+               {"CPUs", Table::Align::left},
+               {"step GB/s"},
+               {"roofline GB/s"},
+               {"ratio"},
+               {"spread"},
+               {"pairs"}});
+  for (const BenchRow& row : bench.rows) {
+    const Figures figures = figures_of(row, bench.elements);
+    table.add(
+        {std::to_string(row.threads), print(row.cpus), fmt::format("{:.2f}", figures.step_bytes_per_s / 1e9),
+         fmt::format("{:.2f}", figures.roofline_bytes_per_s / 1e9), fmt::format("{:.3f}", figures.ratio),
+         fmt::format("{:.1f} %", 100 * figures.spread), std::to_string(row.samples.size())});
+  }
+  return text + table.print();
+}
+
+std::string bench_json(const Bench& bench) {
+  nlohmann::ordered_json document{
+      {"params", bench.elements}, {"isa", bench.isa}, {"pools", nlohmann::ordered_json::array()}};
+  for (const BenchRow& row : bench.rows) {
+    const Figures figures = figures_of(row, bench.elements);
+    nlohmann::ordered_json samples = nlohmann::ordered_json::array();
+    for (const SplitSample& sample : row.samples) {
+      samples.push_back({{"step_ns", sample.step_ns}, {"roofline_ns", sample.roofline_ns}});
+    }
+    document["pools"].push_back({{"threads", row.threads},
+                                 {"cpus", print(row.cpus)},
+                                 {"step_bytes_per_s_median", figures.step_bytes_per_s},
+                                 {"roofline_bytes_per_s_median", figures.roofline_bytes_per_s},
+                                 {"ratio_median", figures.ratio},
+                                 {"ratio_spread", figures.spread},
+                                 {"samples", samples}});
+  }
+  return document.dump(2) + "\n";
+}
+
+}  // namespace zf

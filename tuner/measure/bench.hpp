@@ -1,0 +1,37 @@
+// The production Adam step beside the roofline loop, for several pool sizes: what `zf-tune bench` shows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "homes/homes.hpp"
+#include "plan/evidence.hpp"
+
+namespace zf {
+
+/// One pool size, and all pairs of step and roofline loop that were measured for it.
+struct BenchRow {
+  int threads = 0;
+  CpuSet cpus;
+  std::vector<SplitSample> samples;
+};
+
+struct Bench {
+  std::uint64_t elements = 0;  ///< fp32 parameters that every pool steps over, all threads together
+  std::string isa;
+  std::vector<BenchRow> rows;
+};
+
+/// Returns the pool sizes that are measured unless the user names some: 1, 2, 4, … and all cores.
+std::vector<int> usual_thread_counts(int cores);
+
+/// Runs pools of the first `threads` cores of the home, one PU each, round after round in turn. Nothing else
+/// runs. Throws Error(runtime_error) if a pool cannot be set up. Call it while this process has one thread.
+Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds);
+
+/// Returns the table, and the document of --format json with every sample. Bandwidths are medians.
+std::string bench_text(const Bench& bench);
+std::string bench_json(const Bench& bench);
+
+}  // namespace zf

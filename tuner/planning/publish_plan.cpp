@@ -1,0 +1,90 @@
+#include "planning/publish_plan.hpp"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "machine/fingerprint.hpp"
+#include "os/publish.hpp"
+#include "os/standard_streams.hpp"
+#include "plan/plan_json.hpp"
+
+namespace zf {
+namespace {
+
+std::filesystem::path path_of_class(const std::string& fingerprint, const std::filesystem::path& folder) {
+  return folder / (fingerprint + ".json");
+}
+
+/// Returns the plan of this class; nothing if the folder has none.
+std::optional<Plan> plan_of_class(const std::string& fingerprint, const std::filesystem::path& folder) {
+  const std::filesystem::path path = path_of_class(fingerprint, folder);
+  std::error_code error;
+  if (std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found) return {};
+  return load_plan(path);
+}
+
+Plan present_plan(const MachineClass& node, const std::filesystem::path& folder) {
+  std::optional<Plan> plan = plan_of_class(node.fingerprint, folder);
+  const std::string path = path_of_class(node.fingerprint, folder).string();
+  if (!plan) {
+    throw Error(Exit::stale_plan,
+                fmt::format("{}: no plan for this node's class ({}; {} packages, {} NUMA nodes, {} cores)",
+                            path, node.model, node.packages, node.numa_nodes, node.cores),
+                "tune one node of the class and put its plan there");
+  }
+  const auto differences = class_differences(plan->machine, node);
+  if (!differences.empty()) {
+    throw Error(Exit::stale_plan, fmt::format("{}: {}", path, fmt::join(differences, "; ")),
+                "the file's name is not the class of its plan: tune one node of the class again");
+  }
+  return *std::move(plan);
+}
+
+/// Returns the remembered class; nothing if none is remembered. Refuses text that is not a fingerprint,
+/// because the fingerprint becomes a file name.
+std::optional<std::string> remembered_class(const std::filesystem::path& file) {
+  auto text = read_published_file(file);
+  if (!text) return {};
+  if (text->ends_with('\n')) text->pop_back();
+  if (text->size() == 16 && text->find_first_not_of("0123456789abcdef") == std::string::npos) return text;
+  throw Error(Exit::runtime_error, fmt::format("{}: the file does not hold a class of nodes", file.string()),
+              "remove the file");
+}
+
+/// Returns the plan of the class of which the node last had a plan; nothing if that class has no plan now.
+std::optional<Plan> remembered_plan(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  const auto fingerprint = remembered_class(file);
+  return fingerprint ? plan_of_class(*fingerprint, folder) : std::nullopt;
+}
+
+/// Remembers the class. If that fails, prints a note: the plan is published anyway.
+void remember(const std::string& fingerprint, const std::filesystem::path& file) {
+  try {
+    const auto before = remembered_class(file);
+    if (before == fingerprint) return;
+    if (before) {
+      print_stderr("zf-tune publish: this node was of class {} and is of class {}, which has a plan too\n",
+                   *before, fingerprint);
+    }
+    publish_text_file(file, fingerprint + "\n");
+  } catch (const Error& error) {
+    print_stderr("zf-tune publish: the node's class is not remembered: {}\n", error.what());
+  }
+}
+
+}  // namespace
+
+PublishedPlan publish_plan(const MachineClass& node, const std::filesystem::path& folder,
+                           const std::filesystem::path& target,
+                           const std::optional<std::filesystem::path>& memory) {
+  auto former =
+      memory && !plan_of_class(node.fingerprint, folder) ? remembered_plan(*memory, folder) : std::nullopt;
+  const Plan plan = former ? *std::move(former) : present_plan(node, folder);
+  publish_text_file(target, print_plan(plan));
+  const bool is_former = plan.machine.fingerprint != node.fingerprint;
+  if (memory && !is_former) remember(node.fingerprint, *memory);
+  return {plan.machine.fingerprint, is_former};
+}
+
+}  // namespace zf

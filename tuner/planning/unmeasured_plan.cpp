@@ -1,0 +1,54 @@
+#include "planning/unmeasured_plan.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "homes/deepspeed_homes.hpp"
+#include "homes/rank_homes.hpp"
+#include "homes/split.hpp"
+#include "planning/assemble.hpp"
+
+namespace zf {
+namespace {
+
+SplitShape unmeasured_shape(const std::vector<Home>& homes) {
+  std::size_t cores = homes.front().cores.size();
+  for (const Home& home : homes) cores = std::min(cores, home.cores.size());
+  return {std::max(1, static_cast<int>(cores / 2)), 1, Placement::compact};
+}
+
+}  // namespace
+
+Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, std::uint64_t params, bool for_deepspeed,
+                     std::string command) {
+  RankHomes placed = rank_homes(machine, gpus);
+  Split split = split_of(placed.homes, unmeasured_shape(placed.homes));
+
+  Choice choice;
+  choice.reason = "Nothing was measured. Each side gets half of each home, which is DeepSpeed's own default";
+  if (for_deepspeed) {
+    const std::string objection = deepspeed_objection(split, machine.topology);
+    if (objection.empty()) {
+      choice.reason += ". DeepSpeed can be told the free choice as it is";
+    } else {
+      placed = deepspeed_rank_homes(machine, gpus);
+      split = split_of(placed.homes, unmeasured_shape(placed.homes));
+      choice.reason += fmt::format(
+          ". The homes are kept to what DeepSpeed can be told: {}. "
+          "What that costs was not measured. DeepSpeed cannot be told the free choice: {}",
+          restriction_in_words(placed.homes, machine.allowed), objection);
+    }
+  }
+  for (const RankSplit& rank : split.ranks) {
+    choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
+  }
+  Plan plan = assemble(provenance_of(std::move(command)), machine,
+                       {"params", params, static_cast<int>(gpus.gpus.size()), 1}, split, choice, {},
+                       machine.topology.missing, std::move(placed.notes));
+  plan.intent.for_deepspeed = for_deepspeed;
+  return plan;
+}
+
+}  // namespace zf

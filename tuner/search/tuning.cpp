@@ -1,0 +1,156 @@
+#include "search/tuning.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+#include "homes/deepspeed_homes.hpp"
+#include "machine/fingerprint.hpp"
+#include "machine/ranks.hpp"
+#include "measure/machine_meter.hpp"
+#include "measure/training_demand.hpp"
+#include "measure/working_set_size.hpp"
+#include "os/environment.hpp"
+#include "planning/assemble.hpp"
+#include "search/choose.hpp"
+#include "search/decision.hpp"
+#include "search/restriction_cost.hpp"
+#include "simulate/simulated_job.hpp"
+#include "simulate/simulated_meter.hpp"
+#include "text/command_line.hpp"
+
+namespace zf {
+namespace {
+
+/// The share of the budget that goes to the plan with --for deepspeed, and again to the free choice.
+constexpr double kRestrictedShare = 0.4;
+
+void warn_if_said(std::vector<std::string>& warnings, const std::string& warning) {
+  if (!warning.empty()) warnings.push_back(warning);
+}
+
+/// Returns what every rank measures: both sides of the workload, cut down alike.
+RankWork work_of(const Workload& workload, std::uint64_t elements_per_rank, double scale) {
+  RankWork work{elements_per_rank, {}, workload.update_interval, chosen_isa()};
+  if (workload.training) work.training = scaled(*workload.training, scale);
+  return work;
+}
+
+/// Keeps the homes of a free choice, and takes those that DeepSpeed can be told if that was asked for.
+void restrict_homes(TuningJob& job, const TuningRequest& request) {
+  job.free_homes = job.placed.homes;
+  if (request.for_deepspeed) job.placed = deepspeed_rank_homes(job.machine, job.gpus);
+}
+
+/// Says what keeping to DeepSpeed's rules costs: sweeps without them and compares the two winners.
+std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, double tie,
+                               const SweepLimits& limits, Nanoseconds deadline_ns) {
+  const std::string kept = fmt::format("The homes are kept to what DeepSpeed can be told: {}, ",
+                                       restriction_in_words(job.placed.homes, job.machine.allowed));
+  const SweepResult free =
+      limits.stop() ? SweepResult() : sweep(job.free_homes, job.workload, *job.meter, limits, nullptr);
+  if (free.splits.empty() || limits.stop()) return kept + "at a cost that was not measured";
+  const auto best = static_cast<std::size_t>(choose(free.evidence, job.workload).candidate);
+  const Split& free_choice = free.splits[best];
+  if (free_choice.ranks == chosen.ranks) return kept + "which costs nothing: it is the free choice";
+  const Difference cost = restriction_cost(chosen, free_choice, job.workload.update_interval, *job.meter,
+                                           deadline_ns, limits.stop);
+  return kept + cost_in_words(cost, tie, free_choice.label);
+}
+
+}  // namespace
+
+TuningJob job_here(Machine machine, const TuningRequest& request) {
+  TuningJob job;
+  job.machine = std::move(machine);
+  job.workload = request.workload;
+  const Topology& topology = job.machine.topology;
+  if (!topology.is_this_machine) {
+    throw Error(Exit::usage,
+                fmt::format("{} is not this machine: nothing can be measured on it", topology.source),
+                "use zf-tune plan, which measures nothing, or --simulate");
+  }
+  Workload& workload = job.workload;
+  const Environment environment = Environment::of_this_process();
+  const auto given = workload.ranks == 0 ? std::nullopt : std::optional(workload.ranks);
+  workload.ranks = rank_count_of(given, environment, topology).count;
+  const auto ranks = static_cast<std::size_t>(workload.ranks);
+  job.gpus = rank_gpus(environment, topology, workload.ranks);
+  job.placed = rank_homes(job.machine, job.gpus);
+  const WorkingSetSize size =
+      working_set_size(workload.params, workload.ranks, last_level_cache_bytes(topology),
+                       available_memory_bytes(SysRoot(), job.machine.allowed));
+  if (workload.params == 0) workload.params = size.elements_per_rank * ranks;
+  if (!request.has_workload_file) {
+    workload.training = small_demand(workload.params / ranks, workload.update_interval);
+  }
+  const double scale = std::min(
+      1.0, static_cast<double>(size.elements_per_rank * ranks) / static_cast<double>(workload.params));
+  job.meter = std::make_unique<MachineMeter>(work_of(workload, size.elements_per_rank, scale), scale);
+  job.warnings = topology.missing;
+  warn_if_said(job.warnings, size.warning);
+  restrict_homes(job, request);
+  return job;
+}
+
+TuningJob job_on_simulated(const std::filesystem::path& file, const TuningRequest& request) {
+  const Workload& given = request.workload;
+  SimulatedJob simulated =
+      simulated_job(file, given.params == 0 ? std::nullopt : std::optional(given), request.ranks);
+  TuningJob job;
+  job.machine = std::move(simulated.machine);
+  job.workload = simulated.model.workload();
+  job.gpus = std::move(simulated.gpus);
+  job.placed = std::move(simulated.placed);
+  job.model = std::make_unique<SimulatedModel>(std::move(simulated.model));
+  job.meter = std::make_unique<SimulatedMeter>(*job.model, simulated.elements_per_rank, request.limits.seed);
+  job.warnings = {fmt::format("simulated with {}: nothing was measured on a real machine", file.string())};
+  warn_if_said(job.warnings, simulated.warning);
+  restrict_homes(job, request);
+  return job;
+}
+
+std::unique_ptr<RecordingMeter> recorded(const TuningJob& job, const std::filesystem::path& plan,
+                                         bool fresh) {
+  const MachineClass machine = machine_class_of(job.machine.topology);
+  const std::string header = sample_file_header(machine, allocation_of(job.machine.allowed, machine),
+                                                job.workload, job.placed.homes, *job.meter);
+  return std::make_unique<RecordingMeter>(*job.meter, sample_file_of(plan), header, fresh);
+}
+
+Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder,
+          const std::function<int()>& interrupt, const std::function<void(const SweepProgress&)>& progress) {
+  SweepLimits limits = request.limits;
+  limits.stop = [&] { return interrupt() != 0; };
+  const Nanoseconds deadline_ns = job.meter->now() + limits.budget_ns;
+  if (request.for_deepspeed) {
+    limits.budget_ns = static_cast<Nanoseconds>(kRestrictedShare * static_cast<double>(limits.budget_ns));
+  }
+  Meter& meter = recorder != nullptr ? static_cast<Meter&>(*recorder) : *job.meter;
+  SweepResult result = sweep(job.placed.homes, job.workload, meter, limits, progress);
+  if (result.splits.empty()) {
+    throw Error(Exit::runtime_error, "interrupted before anything was measured: no plan was written");
+  }
+  Choice choice = choose(result.evidence, job.workload);
+  if (interrupt() != 0) {
+    choice.reason += fmt::format(". The sweep was cut short by SIG{}", ::sigabbrev_np(interrupt()));
+  } else if (recorder != nullptr) {
+    recorder->finish();
+  }
+  const Split& chosen = result.splits[static_cast<std::size_t>(choice.candidate)];
+  if (request.for_deepspeed) {
+    choice.reason += ". " + cost_for_deepspeed(job, chosen, tie_of(result.evidence), limits, deadline_ns);
+  }
+  std::vector<std::string> warnings = job.warnings;
+  for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));
+
+  Plan plan = assemble(provenance_of(command_line()), job.machine, job.workload, chosen, choice,
+                       std::move(result.evidence), std::move(warnings), job.placed.notes);
+  plan.intent.for_deepspeed = request.for_deepspeed;
+  return plan;
+}
+
+}  // namespace zf

@@ -1,0 +1,23 @@
+// Text broken into lines that fit a page. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zf {
+
+/// Returns the pieces of a text, none longer than `width`, broken after blanks (which are dropped) and
+/// commas. A word that is longer than the width is a piece of its own. An empty text is one empty piece.
+/// Counts bytes.
+std::vector<std::string> broken(std::string_view text, std::size_t width);
+
+/// Returns `lead` and then the text, broken at `width`. Each line after the first is indented by the length
+/// of `lead`. Ends with a newline.
+std::string hanging(std::string_view lead, std::string_view text, std::size_t width);
+
+/// Returns the sentences of a text. One ends with a full stop before a blank and a capital letter or a digit.
+std::vector<std::string> sentences(std::string_view text);
+
+}  // namespace zf

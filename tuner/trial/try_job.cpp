@@ -1,0 +1,65 @@
+#include "trial/try_job.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+#include "homes/rank_homes.hpp"
+#include "machine/fingerprint.hpp"
+#include "machine/ranks.hpp"
+#include "os/environment.hpp"
+#include "planning/assemble.hpp"
+#include "text/command_line.hpp"
+#include "trial/trial.hpp"
+
+namespace zf {
+namespace {
+
+/// The homes here, of as many ranks as the plan has. Throws Error(stale_plan) on a machine of another class.
+RankHomes homes_for(const Plan& plan, const std::string& path, const Machine& machine) {
+  const auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
+  if (!differences.empty()) {
+    throw Error(Exit::stale_plan, fmt::format("{} is of another machine: {}", path, differences.front()),
+                "make a plan here with zf-tune");
+  }
+  return rank_homes(machine,
+                    moved_gpus(Environment::of_this_process(), machine.topology, plan, plan.workload.ranks));
+}
+
+}  // namespace
+
+Plan try_job(const Plan& from, const std::string& name, const Machine& machine, int best,
+             const Metric& metric, TrialRequest request, const std::function<int()>& interrupt,
+             const std::function<void(const TrialProgress&)>& progress) {
+  const RankHomes ranks = homes_for(from, name, machine);
+  const auto plan_for = [&](const TrialSplit& split) {
+    Choice choice;
+    choice.candidate = split.evidence_id;
+    for (const CandidateEvidence& measured : from.evidence.candidates) {
+      if (measured.id == split.evidence_id) choice.period_ns_median = measured.period_ns_median;
+    }
+    for (const RankSplit& rank : split.split.ranks) {
+      choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
+    }
+    choice.reason = "This split is under trial";
+    return assemble(provenance_of(command_line()), machine, from.workload, split.split, choice, from.evidence,
+                    from.warnings, ranks.notes);
+  };
+
+  request.stop = [&] { return interrupt() != 0; };
+  TrialResult result =
+      run_trial(trial_splits(from.evidence, ranks.homes, best), plan_for, metric, request, progress);
+  std::string reason = judge(result.trial);
+  if (interrupt() != 0)
+    reason += fmt::format(". The trial was cut short by SIG{}", ::sigabbrev_np(interrupt()));
+  Plan plan = plan_for(result.splits[static_cast<std::size_t>(result.trial.winner)]);
+  plan.choice.reason = std::move(reason);
+  plan.warnings.insert(plan.warnings.end(), result.warnings.begin(), result.warnings.end());
+  plan.trial = std::move(result.trial);
+  return plan;
+}
+
+}  // namespace zf
