@@ -92,6 +92,7 @@ struct RankBinding {
   double pt_reserved_cores_perc =
       0;  ///< (training PUs - 0.5) / all PUs of the rank; DeepSpeed rounds it to the training PUs
   bool shared = false;  ///< one core for both sides, the only case in which they overlap
+  CpuSet cpus() const { return training.cpus | optimizer.cpus; }
   bool operator==(const RankBinding&) const = default;
 };
 

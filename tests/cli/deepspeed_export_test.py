@@ -106,8 +106,8 @@ class DeepSpeedExport(CommandTest):
         self.template = self.make_plan("--topology", NODE, "--ranks", "2")
         cases = {
             "prefix": ([({8, 9}, {0, 1})], ["rank 0", "8-9", "0-1", "lowest"]),
-            "unequal": ([({0, 1}, {2, 3}), ({4}, {5})], ["rank 1", "as many"]),
-            "other share": ([({0, 1}, {2, 3}), ({4}, {5, 6, 7})], ["rank 1", "as many"]),
+            "unequal": ([({0, 1}, {2, 3}), ({4}, {5})], ["rank 1", "the same numbers"]),
+            "other share": ([({0, 1}, {2, 3}), ({4}, {5, 6, 7})], ["rank 1", "the same numbers"]),
             "interleaved": ([({0, 4}, {5, 6}), ({1, 2}, {3, 7})], ["ranks 0 and 1", "0,4-6", "interleave"]),
             "order": ([({4, 5}, {6, 7}), ({0, 1}, {2, 3})], ["ranks 0 and 1", "interleave"]),
             "core filter": ([({0, 1}, {62, 63})], ["CPU 63", "32"]),
@@ -132,7 +132,7 @@ class DeepSpeedExport(CommandTest):
 
     def test_plan_for_deepspeed_says_what_it_left_out(self):
         options = ["--topology", "pack:1 [numa] core:7 pu:1", "--ranks", "2", "--for", "deepspeed"]
-        self.assertIn("CPUs 6 are in no home", self.make_plan(*options)["choice"]["reason"])
+        self.assertIn("CPU 6 is in no home", self.make_plan(*options)["choice"]["reason"])
         options = ["--topology", NODE, "--ranks", "2", "--for", "deepspeed"]
         self.assertIn("free choice as it is", self.make_plan(*options)["choice"]["reason"])
 

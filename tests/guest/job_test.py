@@ -51,7 +51,7 @@ class Job(CommandTest):
                               "zf-tune verify --pid $! || echo exit $?; kill $!; done")
         right, wrong = said.split("all as planned")
         self.assertNotIn("drift", right)
-        self.assertRegex(wrong, r"drift: process \d+ \(dd\) has 64\S* MiB of its .* on nodes 1, outside 0")
+        self.assertRegex(wrong, r"drift: process \d+ \(dd\) has 64\S* MiB of its .* on node 1, outside node 0")
         self.assertIn("exit 3", wrong)
 
     def test_doctor_finds_automatic_balancing(self):

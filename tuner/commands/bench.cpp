@@ -50,7 +50,7 @@ Exit run(const Arguments& arguments) {
                 fmt::format("{} is not this machine: nothing can be measured on it", machine.topology.source),
                 "leave --topology and --sysroot out");
   }
-  const Home home = homes_of(machine.topology, machine.allowed, {RankWish{}}).front();
+  const Home home = homes_of(machine.topology, machine.allowed, {Preference{}}).front();
   const std::uint64_t available = available_memory_bytes(SysRoot(), machine.allowed);
   std::uint64_t elements =
       working_set_size(0, 1, last_level_cache_bytes(machine.topology), available).elements_per_rank;

@@ -43,7 +43,7 @@ Patient patient_of(const Arguments& arguments) {
     own.plan = std::filesystem::absolute(*path);
   }
   patient.allowed = read_allowed(patient.sysroot);
-  patient.cpus = patient.plan ? cpus_of(*patient.plan) : patient.allowed.cpus;
+  patient.cpus = patient.plan ? planned_cpus(*patient.plan) : patient.allowed.cpus;
   if (patient.sysroot.is_this_machine()) patient.environment = Environment::of_this_process();
   own.slurm_job = patient.environment.get("SLURM_JOB_ID");
   patient.before = sample_activity(patient.sysroot, ::getpid(), own);

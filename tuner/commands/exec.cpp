@@ -41,7 +41,7 @@ Launch launch_for(const Arguments& arguments, const Environment& environment) {
   request.plan_path = plan_path(arguments, environment);
   request.rank = arguments.integer("rank", 0, 65535);
   request.force = arguments.has("force");
-  return launch_here(request, environment);
+  return resolve_launch(request, environment);
 }
 
 Exit run(const Arguments& arguments) {
@@ -59,7 +59,7 @@ Exit run(const Arguments& arguments) {
   if (!arguments.has("quiet")) {
     for (const std::string& note : launch.notes) print_stderr("zf-tune exec: {}\n", one_line(note));
   }
-  become(arguments.wrapped);
+  exec_or_throw(arguments.wrapped);
 }
 
 }  // namespace

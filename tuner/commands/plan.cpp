@@ -51,7 +51,7 @@ Plan retargeted(const Arguments& arguments, const std::string& from) {
     throw Error(Exit::usage, "zf-tune plan: --params cannot go with --from, which keeps what its plan has",
                 "leave --params out, or make a new plan");
   }
-  const RetargetWishes wishes{arguments.has("force"), for_deepspeed(arguments)};
+  const RetargetOptions wishes{arguments.has("force"), for_deepspeed(arguments)};
   const Plan plan = load_plan(from);
   const Machine machine = read_machine(machine_source(arguments));
   const int ranks = ranks_argument(arguments).value_or(plan.workload.ranks);

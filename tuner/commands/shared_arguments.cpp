@@ -23,7 +23,7 @@ Machine read_machine_and_ask_nvml(const Arguments& arguments) {
   Machine machine = read_machine(machine_source(arguments));
   Topology& topology = machine.topology;
   if (topology.is_this_machine) {
-    name_by_nvml(unresolved_uuids(Environment::of_this_process(), topology.gpus), topology.gpus);
+    add_nvml_aliases(unresolved_uuids(Environment::of_this_process(), topology.gpus), topology.gpus);
   }
   return machine;
 }

@@ -1,5 +1,6 @@
-// DeepSpeed 0.19.6: what its launcher, ZenFlow and SuperOffload read (homes/deepspeed_homes.cpp says how).
-#include "exports/deepspeed.hpp"
+// Writes what the launcher, ZenFlow and SuperOffload of DeepSpeed 0.19.6 read. homes/deepspeed_homes.cpp
+// describes how they read it.
+#include "exports/export.hpp"
 
 #include <fmt/core.h>
 
@@ -7,28 +8,27 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
-#include "exports/export.hpp"
 #include "homes/deepspeed_homes.hpp"
 
 namespace zf {
 namespace {
 
-CpuSet cpus_of(const RankBinding& rank) { return rank.training.cpus | rank.optimizer.cpus; }
+/// Returns cpuadam_cores_perc. SuperOffload leaves int((1 - perc) * all_pus) CPUs to training, rounded
+/// towards zero; the value here aims half a PU higher. Precondition: 1 <= training_pus < all_pus.
+double superoffload_perc(int training_pus, int all_pus) { return (all_pus - training_pus - 0.5) / all_pus; }
 
 }  // namespace
-
-double superoffload_perc(int training_pus, int all_pus) { return (all_pus - training_pus - 0.5) / all_pus; }
 
 Export deepspeed_export(const ExportInput& input) {
   if (const auto why = why_not_deepspeed(input.ranks, input.plan.machine.cores)) {
     throw Error(Exit::infeasible, fmt::format("DeepSpeed cannot be told this plan: {}", *why),
-                "make one that it can be told with zf-tune tune --for deepspeed");
+                "make a plan that it can be told: zf-tune tune --for deepspeed");
   }
   CpuSet list;
-  for (const RankBinding& rank : input.ranks) list |= cpus_of(rank);
+  for (const RankBinding& rank : input.ranks) list |= rank.cpus();
   const RankBinding& first = input.ranks.front();
   const auto training = static_cast<int>(first.training.cpus.size());
-  const auto all = static_cast<int>(cpus_of(first).size());
+  const auto all = static_cast<int>(first.cpus().size());
 
   Export result;
   nlohmann::ordered_json document{
@@ -36,7 +36,7 @@ Export deepspeed_export(const ExportInput& input) {
       {"zenflow",
        {{"zero_optimization", {{"zenflow", {{"pt_reserved_cores_perc", first.pt_reserved_cores_perc}}}}}}}};
   if (first.shared) {
-    result.notes.push_back("SuperOffload is left out: it cannot let both sides share a core, ZenFlow can");
+    result.notes.push_back("SuperOffload is left out: unlike ZenFlow, it cannot let both sides share a core");
   } else {
     document["superoffload"] = {
         {"zero_optimization",
@@ -45,12 +45,11 @@ Export deepspeed_export(const ExportInput& input) {
   }
   result.text = document.dump(2) + "\n";
   result.notes.push_back(
-      "arguments go to the deepspeed launcher, and either zenflow or superoffload into its configuration; on "
-      "an SMT "
-      "machine the launcher's OMP_NUM_THREADS counts CPUs, not cores");
+      "give the arguments to the deepspeed launcher, and put either zenflow or superoffload into its "
+      "configuration; on a machine with SMT the launcher's OMP_NUM_THREADS counts CPUs, not cores");
   if (input.ranks.size() == 1) {
     result.notes.push_back(
-        "one rank per node: on several nodes DeepSpeed divides these CPUs among the nodes' ranks");
+        "the plan has one rank: on several nodes DeepSpeed divides these CPUs among the ranks of all nodes");
   }
   return result;
 }

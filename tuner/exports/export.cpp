@@ -17,21 +17,22 @@ const Consumer& consumer_named(std::string_view name) {
   if (found != all.end()) return *found;
   std::string names;
   for (const Consumer& consumer : all) names += fmt::format("{}{}", names.empty() ? "" : ", ", consumer.name);
-  throw Error(Exit::usage, fmt::format("zf-tune export: --for: nobody is called \"{}\"", name),
-              fmt::format("there are {}", names));
+  throw Error(Exit::usage, fmt::format("zf-tune export: --for: there is no consumer \"{}\"", name),
+              fmt::format("choose one of {}", names));
 }
 
 std::vector<RankBinding> ranks_for(const Consumer& consumer, const Plan& plan, std::optional<int> rank) {
   if (rank && consumer.ranks == Ranks::whole) {
     throw Error(
         Exit::usage,
-        fmt::format("zf-tune export: --rank {}: {} is told of all ranks at once", *rank, consumer.name),
+        fmt::format("zf-tune export: --rank {}: an export for {} covers all ranks", *rank, consumer.name),
         "leave --rank out");
   }
   if (rank) return {binding_of(plan, *rank)};
   if (consumer.ranks == Ranks::one && plan.ranks.size() > 1) {
     throw Error(Exit::usage,
-                fmt::format("zf-tune export: which of the plan's {} ranks is meant?", plan.ranks.size()),
+                fmt::format("zf-tune export: an export for {} covers one of the plan's {} ranks",
+                            consumer.name, plan.ranks.size()),
                 "give --rank N");
   }
   return plan.ranks;
@@ -49,7 +50,7 @@ const std::vector<Consumer>& consumers() {
       {"torchrun", "a command prefix that starts all ranks", Ranks::whole, torchrun_export},
       {"mpirun", "Open MPI's rankfile", Ranks::whole, mpirun_export},
       {"hwloc", "a bitmap per rank", Ranks::each, hwloc_export},
-      {"env", "shell exports of one rank, those that exec sets", Ranks::one, env_export},
+      {"env", "shell exports of one rank: the variables that exec sets", Ranks::one, env_export},
   };
   return all;
 }

@@ -1,4 +1,5 @@
-// A plan in the words of another launcher: true to the plan, or refused. Pure.
+// Writes a plan in the form that another launcher reads. An export follows the plan exactly or is refused.
+// Pure.
 #pragma once
 
 #include <filesystem>
@@ -11,20 +12,20 @@
 
 namespace zf {
 
-/// What a consumer reads, and what its user has to know.
+/// What a consumer reads, and what its user must know.
 struct Export {
   std::string text;                ///< ends with a newline
-  std::vector<std::string> notes;  ///< one line each: how it is used, and where the consumer may not obey
+  std::vector<std::string> notes;  ///< one line each: how to use it, and where the consumer may not obey
 };
 
-/// How many ranks one export speaks of.
+/// How many ranks one export covers.
 enum class Ranks {
-  each,   ///< one line per rank, or the one that was asked for
-  one,    ///< a single rank: it must be said which, unless the plan has no other
+  each,   ///< one line per rank, or only the rank that --rank names
+  one,    ///< a single rank: --rank must name it, unless the plan has only one
   whole,  ///< the launcher starts all of them
 };
 
-/// The ranks to speak of, already picked according to Consumer::ranks.
+/// The plan and the ranks to cover, selected by Consumer::ranks.
 struct ExportInput {
   const Plan& plan;
   std::vector<RankBinding> ranks;
@@ -35,17 +36,18 @@ struct Consumer {
   std::string_view name;  ///< of --for
   std::string_view reads;
   Ranks ranks;
-  /// Throws Error(infeasible), with the reason and the way out, for what the consumer would turn into
-  /// something else.
+  /// Throws Error(infeasible) with the reason and a remedy if the consumer would carry out something else
+  /// than the plan.
   Export (*write)(const ExportInput& input);
 };
 
-/// All of them, in the order of the help. The launchers get the training CPUs; the optimizer, which
-/// zf-optimizer binds by itself, is in the plan. DeepSpeed alone binds both.
+/// Returns all consumers in the order of the help. They get the training CPUs, because zf-optimizer binds
+/// itself by the plan; only DeepSpeed gets both sides.
 const std::vector<Consumer>& consumers();
 
-/// `name`'s text for a plan. Throws Error(usage) for an unknown consumer, a rank that the plan lacks, a rank
-/// missing or too much; else as Consumer::write.
+/// Returns the export of a plan for the consumer `name`. Throws Error(usage) if the consumer is unknown, the
+/// plan lacks the rank, or a rank is needed but not given or given but not needed. Throws as Consumer::write
+/// does.
 Export export_plan(std::string_view name, const Plan& plan, const std::filesystem::path& plan_path,
                    std::optional<int> rank);
 

@@ -1,4 +1,4 @@
-// The plan in the words of numactl, taskset, srun, mpirun, hwloc, OpenMP, torchrun and a shell.
+// Exports for numactl, taskset, srun, mpirun, hwloc, OpenMP, torchrun and a shell.
 #include "exports/export.hpp"
 
 #include <fmt/core.h>
@@ -13,35 +13,32 @@
 namespace zf {
 namespace {
 
-/// Lowest word first; at least one.
-std::vector<std::uint32_t> words(const CpuSet& cpus) {
+/// Returns the CPUs as a bitmap in words of 32 bits, lowest first; at least one word.
+std::vector<std::uint32_t> bitmap_words(const CpuSet& cpus) {
   std::vector<std::uint32_t> result(cpus.empty() ? 1
                                                  : static_cast<std::size_t>(cpus.last().os_index) / 32 + 1);
   for (const Pu pu : cpus) result[static_cast<std::size_t>(pu.os_index) / 32] |= 1U << (pu.os_index % 32);
   return result;
 }
 
-}  // namespace
-
-std::string mask_of(const CpuSet& cpus) {
-  const auto all = words(cpus);
+/// Returns a mask as Slurm reads it: "0xff00000000".
+std::string slurm_mask(const CpuSet& cpus) {
+  const auto all = bitmap_words(cpus);
   std::string mask = fmt::format("0x{:x}", all.back());
   for (std::size_t i = all.size() - 1; i-- > 0;) mask += fmt::format("{:08x}", all[i]);
   return mask;
 }
 
-std::string words_of(const CpuSet& cpus) {
-  const auto all = words(cpus);
+/// Returns a bitmap as hwloc-bind and hwloc-calc read it: "0x000000ff,0x00000000".
+std::string hwloc_bitmap(const CpuSet& cpus) {
+  const auto all = bitmap_words(cpus);
   std::string text;
   for (std::size_t i = all.size(); i-- > 0;) text += fmt::format("0x{:08x}{}", all[i], i == 0 ? "" : ",");
   return text;
 }
 
-// numactl --physcpubind takes OS indexes; it refuses CPUs outside the mask that it is started with.
-
-namespace {
-
-/// --preferred takes one node; --preferred-many needs Linux 5.15 and numactl 2.0.15.
+/// Returns numactl's option for the memory policy. --preferred takes one node; --preferred-many needs
+/// Linux 5.15 and numactl 2.0.15.
 std::string memory_option(const OptimizerSide& side) {
   if (side.mems.empty()) return "";
   const char* option = side.memory_policy == MemoryPolicy::bind ? "--membind"
@@ -50,7 +47,22 @@ std::string memory_option(const OptimizerSide& side) {
   return fmt::format(" {}={}", option, print(side.mems));
 }
 
+/// Returns an OpenMP place: "{0,4:8}" is CPU 0 and the eight from 4 on.
+std::string place_of(const CpuSet& cpus) {
+  std::string place;
+  for (auto at = cpus.begin(); at != cpus.end();) {
+    const int first = at->os_index;
+    int count = 0;
+    while (at != cpus.end() && at->os_index == first + count) ++at, ++count;
+    place += fmt::format("{}{}", place.empty() ? "" : ",", first);
+    if (count > 1) place += fmt::format(":{}", count);
+  }
+  return "{" + place + "}";
+}
+
 }  // namespace
+
+// numactl --physcpubind takes OS indexes. It refuses CPUs outside the mask of the process that starts it.
 
 Export numactl_export(const ExportInput& input) {
   Export result;
@@ -75,17 +87,18 @@ Export taskset_export(const ExportInput& input) {
 Export slurm_export(const ExportInput& input) {
   Export result;
   for (const RankBinding& rank : input.ranks) {
-    result.text += (result.text.empty() ? "--cpu-bind=mask_cpu:" : ",") + mask_of(rank.training.cpus);
+    result.text += (result.text.empty() ? "--cpu-bind=mask_cpu:" : ",") + slurm_mask(rank.training.cpus);
   }
   result.text += "\n";
   result.notes = {
       "srun obeys these masks only with task/affinity and in a job that has the whole node (--exclusive); "
-      "otherwise start the tasks with srun --cpu-bind=none … zf-tune exec, which reads its binding back"};
+      "otherwise start the tasks with srun --cpu-bind=none … zf-tune exec, which checks that its binding "
+      "took effect"};
   return result;
 }
 
-// Open MPI's rankfile. Its numbers are logical unless rmaps_rank_file_physical says that they are the OS's,
-// and each stands for the whole core that holds that CPU.
+// Open MPI's rankfile. Its numbers are logical indexes unless rmaps_rank_file_physical makes them OS indexes.
+// Each number stands for the whole core of that CPU.
 
 Export mpirun_export(const ExportInput& input) {
   Export result;
@@ -99,37 +112,21 @@ Export mpirun_export(const ExportInput& input) {
   return result;
 }
 
-// What hwloc-bind and hwloc-calc read. Nothing of hwloc itself is needed to write it.
+// A bitmap for hwloc-bind and hwloc-calc. Writing it does not need hwloc.
 
 Export hwloc_export(const ExportInput& input) {
   Export result;
-  for (const RankBinding& rank : input.ranks) result.text += words_of(rank.training.cpus) + "\n";
+  for (const RankBinding& rank : input.ranks) result.text += hwloc_bitmap(rank.training.cpus) + "\n";
   return result;
 }
 
-// One place that holds all training CPUs of the rank.
+// One OpenMP place that holds all training CPUs of the rank.
 //
-// A place per CPU would be another plan: libgomp takes OMP_PLACES for an order to bind (OMP_PROC_BIND is then
-// true by default) and puts the program's first thread on the first place as soon as it is loaded. Every
-// thread that a Python trainer starts later inherits that mask: the data loaders, autograd and CUDA's helpers
-// would share one CPU (seen with GCC 12). In one place nothing is lost but the pinning of single threads.
-
-namespace {
-
-/// "{0,4:8}": 0, and the eight from 4 on.
-std::string place_of(const CpuSet& cpus) {
-  std::string place;
-  for (auto at = cpus.begin(); at != cpus.end();) {
-    const int first = at->os_index;
-    int count = 0;
-    while (at != cpus.end() && at->os_index == first + count) ++at, ++count;
-    place += fmt::format("{}{}", place.empty() ? "" : ",", first);
-    if (count > 1) place += fmt::format(":{}", count);
-  }
-  return "{" + place + "}";
-}
-
-}  // namespace
+// One place per CPU would not follow the plan. libgomp takes OMP_PLACES as an order to bind (OMP_PROC_BIND is
+// then true by default) and binds the program's first thread to the first place as soon as libgomp is loaded.
+// Every thread that a Python trainer starts later inherits that mask: the data loaders, autograd and CUDA's
+// helpers would share one CPU (seen with GCC 12). With a single place only the pinning of single threads is
+// lost.
 
 Export openmp_export(const ExportInput& input) {
   const TrainingSide& training = input.ranks.front().training;
@@ -137,35 +134,34 @@ Export openmp_export(const ExportInput& input) {
   result.text = fmt::format("export OMP_NUM_THREADS={}\nexport OMP_PLACES='{}'\n", training.threads,
                             place_of(training.cpus));
   result.notes = {
-      "all threads share one place: a Python trainer whose first thread is bound to a single CPU hands that "
-      "on "
-      "to its data loaders. Threads that OpenMP does not start are bound by zf-tune exec only"};
+      "all threads share one place, because the data loaders of a Python trainer inherit the binding of "
+      "its first thread; threads that OpenMP does not start are bound only by zf-tune exec"};
   return result;
 }
 
-// torchrun sets OMP_NUM_THREADS=1 for its processes unless it is set, and exec leaves alone what it finds
-// set: so the variable is taken out between the two.
+// torchrun sets OMP_NUM_THREADS=1 for its processes if it is not set, and exec keeps a value that is set.
+// Therefore the command between the two removes the variable.
 
 Export torchrun_export(const ExportInput& input) {
   Export result;
-  // The spellings with underscores are those that every release takes.
+  // Every release accepts the spellings with underscores.
   result.text = fmt::format(
       "torchrun --nproc_per_node={} --no_python env -u OMP_NUM_THREADS zf-tune exec --plan {} --\n",
       input.ranks.size(), shell_quoted(input.plan_path.string()));
   result.notes = {
-      "the trainer's command follows, with its interpreter: … -- python3 train.py; OMP_NUM_THREADS is the "
-      "plan's"};
+      "the trainer's command and its interpreter follow: … -- python3 train.py; OMP_NUM_THREADS comes "
+      "from the plan"};
   return result;
 }
 
-// What exec sets for its command, for a shell that starts the command by other means.
+// The variables that exec sets for its command, for a shell that starts the command by other means.
 
 Export env_export(const ExportInput& input) {
   Export result;
   for (const auto& [name, value] : variables_of(input.ranks.front(), input.plan_path)) {
     result.text += fmt::format("export {}={}\n", name, shell_quoted(value));
   }
-  result.notes = {"variables bind nothing by themselves: zf-tune exec sets them and binds"};
+  result.notes = {"variables bind nothing by themselves; zf-tune exec sets them and binds"};
   return result;
 }
 

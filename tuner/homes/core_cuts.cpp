@@ -8,15 +8,15 @@
 #include <optional>
 #include <set>
 
+#include "homes/index.hpp"
+
 namespace zf {
 namespace {
 
 using Pieces = std::vector<std::vector<int>>;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-/// How many L3 groups have cores in more than one piece.
-int torn_groups(const std::vector<int>& groups, const Pieces& pieces) {
+/// Returns how many L3 groups have cores in more than one piece.
+int split_groups(const std::vector<int>& groups, const Pieces& pieces) {
   std::map<int, std::set<const void*>> owners;
   for (const auto& piece : pieces) {
     for (const int core : piece) owners[groups[at(core)]].insert(&piece);
@@ -25,7 +25,8 @@ int torn_groups(const std::vector<int>& groups, const Pieces& pieces) {
       std::count_if(owners.begin(), owners.end(), [](const auto& owner) { return owner.second.size() > 1; }));
 }
 
-Pieces runs(const std::vector<int>& sizes) {
+/// Cuts the cores into consecutive runs.
+Pieces consecutive_pieces(const std::vector<int>& sizes) {
   Pieces pieces;
   int next = 0;
   for (const int size : sizes) {
@@ -36,9 +37,10 @@ Pieces runs(const std::vector<int>& sizes) {
   return pieces;
 }
 
-/// The largest sum of whole groups that is no more than `wanted`; returns which groups, earliest first.
+/// Returns the whole groups whose sizes add up to the largest sum that is at most `wanted`. Of
+/// several solutions it prefers the earliest groups.
 std::vector<int> whole_groups(const std::vector<std::vector<int>>& free, int wanted) {
-  // last[sum]: the group that completed this sum; sums are reached in the order of the groups.
+  // last[sum] is the group that completed this sum, and before[sum] the sum without that group.
   std::vector<std::optional<int>> last(at(wanted) + 1);
   std::vector<int> before(at(wanted) + 1);
   std::vector<int> sums{0};
@@ -61,9 +63,9 @@ std::vector<int> whole_groups(const std::vector<std::vector<int>>& free, int wan
   return chosen;
 }
 
-/// Largest piece first: as many whole groups as fit into it, the rest from the smallest group that has
-/// enough.
-Pieces packed(const std::vector<int>& groups, const std::vector<int>& sizes) {
+/// Fills the largest piece first: with as many whole groups as fit, and the rest from the smallest group that
+/// has enough.
+Pieces pieces_by_group(const std::vector<int>& groups, const std::vector<int>& sizes) {
   std::map<int, std::vector<int>> members;
   for (int core = 0; core < static_cast<int>(groups.size()); ++core)
     members[groups[at(core)]].push_back(core);
@@ -87,7 +89,7 @@ Pieces packed(const std::vector<int>& groups, const std::vector<int>& sizes) {
     for (const int group : whole_groups(free, wanted))
       take(free[at(group)], static_cast<int>(free[at(group)].size()));
     if (wanted > 0) {
-      // Whatever is left over is larger than `wanted`, or it would have been taken whole.
+      // Every remaining group is larger than `wanted`; a smaller one would have been taken whole.
       const auto tightest = std::min_element(free.begin(), free.end(), [](const auto& a, const auto& b) {
         return b.empty() || (!a.empty() && a.size() < b.size());
       });
@@ -99,8 +101,8 @@ Pieces packed(const std::vector<int>& groups, const std::vector<int>& sizes) {
   return pieces;
 }
 
-/// `cores` dealt out in proportion to what is wanted, to nobody more than that. Precondition: as many are
-/// wanted.
+/// Returns `cores` divided in proportion to what each piece wants; no piece gets more than it wants.
+/// Precondition: together they want at least that many.
 std::vector<int> apportioned(int cores, const std::vector<int>& wanted) {
   const int all = std::accumulate(wanted.begin(), wanted.end(), 0);
   assert(cores <= all);
@@ -121,11 +123,11 @@ std::vector<int> apportioned(int cores, const std::vector<int>& wanted) {
 
 Pieces cut_cores(const std::vector<int>& groups, const std::vector<int>& sizes) {
   assert(std::accumulate(sizes.begin(), sizes.end(), 0) == static_cast<int>(groups.size()));
-  const Pieces in_order = runs(sizes);
-  const int torn = torn_groups(groups, in_order);
-  if (torn == 0) return in_order;
-  const Pieces by_group = packed(groups, sizes);
-  return torn_groups(groups, by_group) < torn ? by_group : in_order;
+  const Pieces in_order = consecutive_pieces(sizes);
+  const int split = split_groups(groups, in_order);
+  if (split == 0) return in_order;
+  const Pieces by_group = pieces_by_group(groups, sizes);
+  return split_groups(groups, by_group) < split ? by_group : in_order;
 }
 
 Pieces cut_cores(const std::vector<int>& groups, const std::vector<int>& kinds,

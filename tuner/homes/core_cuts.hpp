@@ -1,18 +1,18 @@
-// Cutting the cores of one NUMA node into pieces so that few L3 groups are torn. Pure.
+// Cuts the cores of one NUMA node into pieces and splits few L3 groups in doing so. Pure.
 #pragma once
 
 #include <vector>
 
 namespace zf {
 
-/// `groups[i]` is the L3 group of the i-th core of a node, in topological order; `sizes` are the pieces
-/// wanted, in the order they should lie in. Returns for each piece its cores' indexes, ascending; every core
-/// is in exactly one piece. Pieces are runs of neighbouring cores, unless choosing whole L3 groups tears
-/// fewer of them. Precondition: the sizes add up to the number of cores.
+/// Returns the cores of each piece as ascending indexes; every core is in exactly one piece. `groups[i]` is
+/// the L3 group of the i-th core of a node, in topological order. `sizes` are the sizes of the pieces, in the
+/// order in which they should lie. A piece is a run of neighbouring cores, unless choosing whole L3 groups
+/// splits fewer of them. Precondition: the sizes add up to the number of cores.
 std::vector<std::vector<int>> cut_cores(const std::vector<int>& groups, const std::vector<int>& sizes);
 
-/// The same where cores differ: `kinds[i]` is the CPU kind of the i-th core. Every piece gets its part of
-/// each kind, by its size, so that no rank waits for another that has the slow cores alone.
+/// Does the same for cores that differ: `kinds[i]` is the CPU kind of the i-th core. Every piece gets a share
+/// of each kind in proportion to its size, so that no rank has only slow cores and makes the others wait.
 std::vector<std::vector<int>> cut_cores(const std::vector<int>& groups, const std::vector<int>& kinds,
                                         const std::vector<int>& sizes);
 

@@ -1,6 +1,6 @@
-// DeepSpeed 0.19.6: the launcher cuts an ascending list of CPUs into equal runs, one per local rank
-// (utils/numa.py); ZenFlow cuts each rank's run into training, then optimizer, by one fraction for all ranks
-// (zenflow_utils.py); SuperOffload does the same with the fraction of the other side (superoffload_utils.py).
+// What DeepSpeed 0.19.6 does. Its launcher cuts an ascending list of CPUs into equal runs, one per local rank
+// (utils/numa.py). ZenFlow cuts each rank's run into training, then optimizer, by one fraction for all ranks
+// (zenflow_utils.py). SuperOffload does the same with the fraction of the other side (superoffload_utils.py).
 #include "homes/deepspeed_homes.hpp"
 
 #include <fmt/core.h>
@@ -11,11 +11,12 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "homes/split.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
 
-/// What DeepSpeed keeps of the allowed CPUs: see why_not_deepspeed().
+/// Returns the allowed CPUs that DeepSpeed keeps: see why_not_deepspeed().
 CpuSet usable_cpus(const Topology& topology, const CpuSet& allowed, int ranks) {
   if (ranks > 1) return allowed;
   CpuSet low;
@@ -25,7 +26,8 @@ CpuSet usable_cpus(const Topology& topology, const CpuSet& allowed, int ranks) {
   return low;
 }
 
-/// By their first PU, each with no PU above the next one's first. Their L3 and kind are forgotten.
+/// Returns the cores sorted by their first PU, without their L3 and kind. All PUs of a core are below the
+/// first PU of the next core.
 std::vector<HomeCore> ascending_cores(const Topology& topology, const CpuSet& cpus, int ranks) {
   std::vector<HomeCore> cores;
   for (const Core& core : topology.cores) {
@@ -52,14 +54,12 @@ bool in_one_node(const HomeCore* first, std::size_t count) {
   return std::all_of(first, first + count, [&](const HomeCore& core) { return core.node == first->node; });
 }
 
-CpuSet cpus_of(const RankBinding& rank) { return rank.training.cpus | rank.optimizer.cpus; }
-
-/// Of one rank alone: DeepSpeed's training side is the lowest CPUs.
+/// Returns an objection if the rank does not train on its lowest CPUs, as DeepSpeed does.
 std::optional<std::string> not_a_prefix(const RankBinding& rank) {
   if (rank.shared || rank.training.cpus.last() < rank.optimizer.cpus.first()) return std::nullopt;
   return fmt::format(
-      "rank {} trains on {} and optimizes on {}: DeepSpeed trains on the lowest CPUs of a rank", rank.rank,
-      print(rank.training.cpus), print(rank.optimizer.cpus));
+      "rank {} trains on {} and runs the optimizer on {}: DeepSpeed trains on the lowest CPUs of a rank",
+      rank.rank, print_cpus(rank.training.cpus), print_cpus(rank.optimizer.cpus));
 }
 
 }  // namespace
@@ -69,25 +69,25 @@ std::optional<std::string> why_not_deepspeed(const std::vector<RankBinding>& ran
   for (const RankBinding& rank : ranks) {
     if (auto why = not_a_prefix(rank)) return why;
     if (rank.training.cpus.size() != first.training.cpus.size() ||
-        cpus_of(rank).size() != cpus_of(first).size()) {
+        rank.cpus().size() != first.cpus().size()) {
       return fmt::format(
           "rank {} has {} CPUs, {} of them for training, and rank {} has {} and {}: DeepSpeed gives every "
-          "rank as many",
-          first.rank, cpus_of(first).size(), first.training.cpus.size(), rank.rank, cpus_of(rank).size(),
+          "rank the same numbers",
+          first.rank, first.cpus().size(), first.training.cpus.size(), rank.rank, rank.cpus().size(),
           rank.training.cpus.size());
     }
     if (rank.rank == first.rank) continue;
     const RankBinding& before = ranks[static_cast<std::size_t>(rank.rank - 1)];
-    if (cpus_of(before).last() < cpus_of(rank).first()) continue;
-    return fmt::format("ranks {} and {} interleave ({}, {}): DeepSpeed cuts one ascending list into runs",
-                       before.rank, rank.rank, print(cpus_of(before)), print(cpus_of(rank)));
-  }
-  if (ranks.size() == 1 && cpus_of(first).last().os_index >= machine_cores) {
+    if (before.cpus().last() < rank.cpus().first()) continue;
     return fmt::format(
-        "the only rank has CPU {}: where all ranks have one mask, DeepSpeed drops CPU numbers from {} on, "
-        "the number "
-        "of cores",
-        cpus_of(first).last().os_index, machine_cores);
+        "the CPUs of ranks {} and {} interleave ({} and {}): DeepSpeed cuts one ascending list into runs",
+        before.rank, rank.rank, print(before.cpus()), print(rank.cpus()));
+  }
+  if (ranks.size() == 1 && first.cpus().last().os_index >= machine_cores) {
+    return fmt::format(
+        "the only rank has CPU {}: for a single rank DeepSpeed drops CPU numbers of {} and above (the number "
+        "of cores)",
+        first.cpus().last().os_index, machine_cores);
   }
   return std::nullopt;
 }
@@ -99,12 +99,14 @@ std::vector<Home> deepspeed_homes(const Topology& topology, const Allowed& allow
   if (cores.size() < count) {
     throw Error(
         Exit::infeasible,
-        fmt::format("{} ranks need as many cores, and DeepSpeed can be told of {} of CPUs {}{}", ranks,
-                    cores.size(), print(allowed.cpus),
-                    ranks == 1 ? fmt::format(" (a single rank's numbers end below {}, the number of cores)",
+        fmt::format("{} {} at least {}, but DeepSpeed can be told of {} in {}{}", print_count(count, "rank"),
+                    count == 1 ? "needs" : "need", print_count(count, "core"),
+                    print_count(cores.size(), "core"), print_cpus(allowed.cpus),
+                    ranks == 1 ? fmt::format(" (for a single rank it drops CPU numbers of {}, the number of "
+                                             "cores, and above)",
                                              topology.cores.size())
                                : ""),
-        "leave --for deepspeed out and start with zf-tune exec, or allow other CPUs");
+        "leave out --for deepspeed and start the job with zf-tune exec, or allow other CPUs");
   }
   const std::size_t each = cores.size() / count;
   std::size_t spare = cores.size() - each * count;
@@ -130,7 +132,7 @@ std::vector<Home> deepspeed_homes(const Topology& topology, const Allowed& allow
 std::string deepspeed_objection(const Split& split, const Topology& topology) {
   std::vector<RankBinding> bindings;
   for (const RankSplit& rank : split.ranks) {
-    if (rank.unbound) return "nobody is bound";
+    if (rank.unbound) return "no rank is bound";
     bindings.push_back(binding_of_split(static_cast<int>(bindings.size()), rank));
   }
   return why_not_deepspeed(bindings, static_cast<int>(topology.cores.size())).value_or("");
@@ -143,9 +145,12 @@ std::string restriction_in_words(const std::vector<Home>& homes, const Allowed& 
   const auto torn = std::count_if(homes.begin(), homes.end(), [](const Home& home) {
     return !in_one_node(home.cores.data(), home.cores.size());
   });
-  std::string words = unused.empty() ? "every allowed CPU is in a home"
-                                     : fmt::format("CPUs {} are in no home", print(unused));
-  if (torn > 0) words += fmt::format(", {} of {} ranks on several NUMA nodes", torn, homes.size());
+  std::string words =
+      unused.empty() ? "every allowed CPU is in a home"
+                     : fmt::format("{} {} in no home", print_cpus(unused), unused.size() == 1 ? "is" : "are");
+  if (torn > 0)
+    words += fmt::format(", {} of {} {} several NUMA nodes", torn, print_count(homes.size(), "rank"),
+                         torn == 1 ? "spans" : "span");
   return words;
 }
 

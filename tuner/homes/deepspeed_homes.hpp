@@ -11,23 +11,25 @@
 
 namespace zf {
 
-/// Why DeepSpeed's own rules would not give these bindings back, in words; absent: they would.
-/// `machine_cores`: of the whole machine. Precondition: ranks numbered 0.. in order, at least one.
+/// Returns the reason why DeepSpeed's own rules would not reproduce these bindings; nothing if they would.
+/// `machine_cores` counts the cores of the whole machine. Precondition: at least one rank, numbered from 0 in
+/// order.
 std::optional<std::string> why_not_deepspeed(const std::vector<RankBinding>& ranks, int machine_cores);
 
-/// One home per rank, as large as they can all be, cores in ascending order and of one kind in one L3 group
-/// as far as a split can tell: so every cut of them is one that why_not_deepspeed() has nothing against.
-/// Cores that are left over are left out where that keeps a run in one NUMA node. Of siblings whose numbers
-/// lie apart, and of several ranks' cores with unequal siblings, the first PU alone is taken. A single rank
-/// has no CPU number from the machine's number of cores on. Throws Error(infeasible) when there are more
-/// ranks than such cores.
+/// Returns one home per rank, all of the same and largest possible size, so that why_not_deepspeed() accepts
+/// every split of them. Their cores are in ascending order, and all have the same kind and L3 group, so that
+/// a split cannot reorder them.
+///
+/// Cores that remain are left out where this keeps a home inside one NUMA node. Only the first PU of a core
+/// is used if the numbers of its siblings lie apart, or if there are several ranks and cores differ in their
+/// number of PUs. The home of a single rank has no CPU number equal to or above the machine's number of
+/// cores. Throws Error(infeasible) if there are more ranks than such cores.
 std::vector<Home> deepspeed_homes(const Topology& topology, const Allowed& allowed, int ranks);
 
-/// Why DeepSpeed cannot be told this split (see why_not_deepspeed); empty: it can.
+/// Returns the reason why DeepSpeed cannot be told this split (see why_not_deepspeed); empty if it can.
 std::string deepspeed_objection(const Split& split, const Topology& topology);
 
-/// What the restriction leaves unused, in words: "CPUs 8-9 are in no home, 1 of 2 ranks lies on several NUMA
-/// nodes".
+/// Says what the restriction leaves unused: "CPUs 8-9 are in no home, 1 of 2 ranks spans several NUMA nodes".
 std::string restriction_in_words(const std::vector<Home>& homes, const Allowed& allowed);
 
 }  // namespace zf

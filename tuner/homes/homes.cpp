@@ -10,88 +10,92 @@
 #include "base/error.hpp"
 #include "homes/core_cuts.hpp"
 #include "homes/home_shares.hpp"
+#include "homes/index.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 /// The usable cores of one NUMA node, in topological order.
-struct Room {
-  std::optional<Node> node;
+struct UsableNode {
+  std::optional<Node> id;
   int package = 0;
   std::vector<HomeCore> cores;
 };
 
-/// Nodes with at least one usable core, in topological order.
-std::vector<Room> rooms_of(const Topology& topology, const CpuSet& allowed) {
-  std::vector<Room> rooms;
+/// Returns the nodes that have a usable core, in topological order.
+std::vector<UsableNode> usable_nodes(const Topology& topology, const CpuSet& allowed) {
+  std::vector<UsableNode> nodes;
   for (const Core& core : topology.cores) {
     const CpuSet cpus = core.cpus & allowed;
     if (cpus.empty()) continue;
-    auto room = std::find_if(rooms.begin(), rooms.end(), [&](const Room& r) { return r.node == core.node; });
-    if (room == rooms.end()) room = rooms.insert(rooms.end(), Room{core.node, core.package, {}});
-    room->cores.push_back({cpus, core.node, core.l3, core.kind});
+    auto node =
+        std::find_if(nodes.begin(), nodes.end(), [&](const UsableNode& r) { return r.id == core.node; });
+    if (node == nodes.end()) node = nodes.insert(nodes.end(), UsableNode{core.node, core.package, {}});
+    node->cores.push_back({cpus, core.node, core.l3, core.kind});
   }
-  return rooms;
+  return nodes;
 }
 
-/// The package that a rank wishes: its own word, or that of its node.
-std::optional<int> wished_package(const Topology& topology, const RankWish& wish) {
-  if (wish.package || !wish.near) return wish.package;
+/// Returns the package that a rank prefers: the one it names, or that of its node.
+std::optional<int> preferred_package(const Topology& topology, const Preference& preference) {
+  if (preference.package || !preference.near) return preference.package;
   const auto core = std::find_if(topology.cores.begin(), topology.cores.end(),
-                                 [&](const Core& c) { return c.node == wish.near; });
+                                 [&](const Core& c) { return c.node == preference.near; });
   return core == topology.cores.end() ? std::nullopt : std::optional(core->package);
 }
 
-/// Wishes as indexes of rooms. A wish for a package, or for a node without a usable core, becomes the room of
-/// that package that has the most cores for each of its wishers; where there is none, the wish is dropped.
-std::vector<std::optional<int>> room_wishes(const Topology& topology, const std::vector<Room>& rooms,
-                                            const std::vector<RankWish>& wishes) {
-  std::vector<std::optional<int>> result(wishes.size());
-  std::vector<int> wishers(rooms.size());
-  const auto grant = [&](std::size_t rank, int room) {
-    result[rank] = room;
-    ++wishers[at(room)];
+/// Returns preferences as indexes of nodes. A preference for a package, or for a node without a usable core,
+/// becomes the node of that package that has the most cores for each rank that claims it. If the package has
+/// no such node, the preference is dropped.
+std::vector<std::optional<int>> preferred_nodes(const Topology& topology,
+                                                const std::vector<UsableNode>& nodes,
+                                                const std::vector<Preference>& preferences) {
+  std::vector<std::optional<int>> result(preferences.size());
+  std::vector<int> claimants(nodes.size());
+  const auto grant = [&](std::size_t rank, int node) {
+    result[rank] = node;
+    ++claimants[at(node)];
   };
 
-  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
-    if (!wishes[rank].near) continue;
-    const auto room =
-        std::find_if(rooms.begin(), rooms.end(), [&](const Room& r) { return r.node == wishes[rank].near; });
-    if (room != rooms.end()) grant(rank, static_cast<int>(room - rooms.begin()));
+  for (std::size_t rank = 0; rank < preferences.size(); ++rank) {
+    if (!preferences[rank].near) continue;
+    const auto node = std::find_if(nodes.begin(), nodes.end(),
+                                   [&](const UsableNode& r) { return r.id == preferences[rank].near; });
+    if (node != nodes.end()) grant(rank, static_cast<int>(node - nodes.begin()));
   }
-  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+  for (std::size_t rank = 0; rank < preferences.size(); ++rank) {
     if (result[rank]) continue;
-    const auto package = wished_package(topology, wishes[rank]);
+    const auto package = preferred_package(topology, preferences[rank]);
     if (!package) continue;
     int best = -1;
-    const auto cores_per_wisher = [&](int room) {
-      return static_cast<double>(rooms[at(room)].cores.size()) / (wishers[at(room)] + 1);
+    const auto cores_per_claimant = [&](int node) {
+      return static_cast<double>(nodes[at(node)].cores.size()) / (claimants[at(node)] + 1);
     };
-    for (int room = 0; room < static_cast<int>(rooms.size()); ++room) {
-      if (rooms[at(room)].package != *package) continue;
-      if (best < 0 || cores_per_wisher(room) > cores_per_wisher(best)) best = room;
+    for (int node = 0; node < static_cast<int>(nodes.size()); ++node) {
+      if (nodes[at(node)].package != *package) continue;
+      if (best < 0 || cores_per_claimant(node) > cores_per_claimant(best)) best = node;
     }
     if (best >= 0) grant(rank, best);
   }
   return result;
 }
 
-/// A rank's pieces of a room lie where the rest of the rank lies: those of ranks that live in earlier rooms
-/// first. This is the mean room of a rank's cores.
-double middle(const std::vector<Share>& shares) {
+/// Returns the mean node of a rank's cores. Inside a node the pieces are sorted by it, so that a rank's piece
+/// lies on the side where the rest of the rank lies.
+double mean_node(const std::vector<Share>& shares) {
   double sum = 0;
   int cores = 0;
   for (const Share& share : shares) {
-    sum += static_cast<double>(share.room) * share.cores;
+    sum += static_cast<double>(share.node) * share.cores;
     cores += share.cores;
   }
   return sum / cores;
 }
 
-/// Turns counts into cores, room by room.
-std::vector<Home> cut_rooms(const std::vector<Room>& rooms, const std::vector<std::vector<Share>>& shares) {
+/// Turns the counts into cores, node by node.
+std::vector<Home> cut_nodes(const std::vector<UsableNode>& nodes,
+                            const std::vector<std::vector<Share>>& shares) {
   struct Piece {
     std::size_t rank;
     std::size_t share;
@@ -99,20 +103,20 @@ std::vector<Home> cut_rooms(const std::vector<Room>& rooms, const std::vector<st
   std::vector<std::vector<std::vector<HomeCore>>> cores(shares.size());
   for (std::size_t rank = 0; rank < shares.size(); ++rank) cores[rank].resize(shares[rank].size());
 
-  for (int room = 0; room < static_cast<int>(rooms.size()); ++room) {
+  for (int node = 0; node < static_cast<int>(nodes.size()); ++node) {
     std::vector<Piece> pieces;
     for (std::size_t rank = 0; rank < shares.size(); ++rank) {
       for (std::size_t share = 0; share < shares[rank].size(); ++share) {
-        if (shares[rank][share].room == room) pieces.push_back({rank, share});
+        if (shares[rank][share].node == node) pieces.push_back({rank, share});
       }
     }
     std::stable_sort(pieces.begin(), pieces.end(),
-                     [&](Piece a, Piece b) { return middle(shares[a.rank]) < middle(shares[b.rank]); });
+                     [&](Piece a, Piece b) { return mean_node(shares[a.rank]) < mean_node(shares[b.rank]); });
     std::vector<int> sizes;
     for (const Piece piece : pieces) sizes.push_back(shares[piece.rank][piece.share].cores);
     std::vector<int> groups;
     std::vector<int> kinds;
-    for (const HomeCore& core : rooms[at(room)].cores) {
+    for (const HomeCore& core : nodes[at(node)].cores) {
       groups.push_back(core.l3);
       kinds.push_back(core.kind);
     }
@@ -120,7 +124,7 @@ std::vector<Home> cut_rooms(const std::vector<Room>& rooms, const std::vector<st
     const auto cuts = cut_cores(groups, kinds, sizes);
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       for (const int core : cuts[i])
-        cores[pieces[i].rank][pieces[i].share].push_back(rooms[at(room)].cores[at(core)]);
+        cores[pieces[i].rank][pieces[i].share].push_back(nodes[at(node)].cores[at(core)]);
     }
   }
 
@@ -133,13 +137,13 @@ std::vector<Home> cut_rooms(const std::vector<Room>& rooms, const std::vector<st
   return homes;
 }
 
-/// Ranks without a wish take their homes in topological order of the first core.
-void sort_unwished(std::vector<Home>& homes, const std::vector<std::optional<int>>& wishes,
-                   const Topology& topology) {
+/// Sorts the homes of ranks without a preference by the topological order of their first cores.
+void sort_without_preference(std::vector<Home>& homes, const std::vector<std::optional<int>>& preferences,
+                             const Topology& topology) {
   std::vector<std::size_t> ranks;
   std::vector<Home> free;
   for (std::size_t rank = 0; rank < homes.size(); ++rank) {
-    if (wishes[rank]) continue;
+    if (preferences[rank]) continue;
     ranks.push_back(rank);
     free.push_back(homes[rank]);
   }
@@ -161,10 +165,10 @@ CpuSet Home::cpus() const {
   return CpuSet(std::move(pus));
 }
 
-/// The nodes with memory among the home's own; else every allowed node that has both CPUs and memory; else of
-/// those without CPUs, which then are all that the user allows, the ones near the home; else every allowed
-/// one with memory, else every allowed one. Where no node has a size (a description that gives none), sizes
-/// are unknown and not nought: every node then counts as one with memory.
+/// Returns the first of these sets that is not empty, all of them allowed nodes with memory: the home's own
+/// nodes; nodes that have CPUs; nodes near the home (here the user allows only nodes without CPUs); any node.
+/// If all are empty, returns every allowed node. If no node has a size (a description that gives none), the
+/// sizes are unknown rather than zero, and every node counts as one with memory.
 NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed) {
   NodeSet own;
   NodeSet with_cpus;
@@ -188,27 +192,28 @@ NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allow
 }
 
 std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
-                           const std::vector<RankWish>& wishes) {
-  assert(!wishes.empty());
-  const std::vector<Room> rooms = rooms_of(topology, allowed.cpus);
-  std::vector<NodeRoom> counts;
+                           const std::vector<Preference>& preferences) {
+  assert(!preferences.empty());
+  const std::vector<UsableNode> nodes = usable_nodes(topology, allowed.cpus);
+  std::vector<NodeCapacity> counts;
   std::size_t total = 0;
-  for (const Room& room : rooms) {
-    counts.push_back({static_cast<int>(room.cores.size()), room.package});
-    total += room.cores.size();
+  for (const UsableNode& node : nodes) {
+    counts.push_back({static_cast<int>(node.cores.size()), node.package});
+    total += node.cores.size();
   }
-  if (total < wishes.size()) {
-    throw Error(Exit::infeasible,
-                fmt::format("{} ranks need at least {} cores, and {} {} allowed here", wishes.size(),
-                            wishes.size(), total, total == 1 ? "core is" : "cores are"),
-                total == 0 ? "allow CPUs of this machine"
-                           : fmt::format("{} {} would fit: --ranks {}, or allow more cores", total,
-                                         total == 1 ? "rank" : "ranks", total));
+  if (total < preferences.size()) {
+    throw Error(
+        Exit::infeasible,
+        fmt::format("{} {} at least {}, but {} {} allowed here", print_count(preferences.size(), "rank"),
+                    preferences.size() == 1 ? "needs" : "need", print_count(preferences.size(), "core"),
+                    print_count(total, "core"), total == 1 ? "is" : "are"),
+        total == 0 ? "allow CPUs of this machine"
+                   : fmt::format("give --ranks {}, or allow more cores", total));
   }
 
-  const std::vector<std::optional<int>> near = room_wishes(topology, rooms, wishes);
-  std::vector<Home> homes = cut_rooms(rooms, shares_of(counts, near));
-  sort_unwished(homes, near, topology);
+  const std::vector<std::optional<int>> near = preferred_nodes(topology, nodes, preferences);
+  std::vector<Home> homes = cut_nodes(nodes, node_shares(counts, near));
+  sort_without_preference(homes, near, topology);
   for (Home& home : homes) home.mems = mems_of(home, topology, allowed.mems);
   return homes;
 }

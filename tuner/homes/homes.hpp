@@ -11,7 +11,7 @@
 
 namespace zf {
 
-/// A core that may be used, cut down to its allowed PUs.
+/// A core with only its allowed PUs.
 struct HomeCore {
   CpuSet cpus;  ///< never empty
   std::optional<Node> node;
@@ -20,34 +20,35 @@ struct HomeCore {
   bool operator==(const HomeCore&) const = default;
 };
 
-/// What one rank owns.
+/// The cores and the memory that one rank owns.
 struct Home {
   std::vector<HomeCore> cores;  ///< topological order, the rank's own node first
-  NodeSet mems;  ///< allowed nodes with memory that its cores belong to; where there are none, see mems_of
-  bool shared = false;    ///< fewer than 2 cores: training and optimizer must share
-  bool at_quota = false;  ///< the CPU quota keeps no more threads busy than there are cores: no siblings' too
-  std::optional<RankGpu> gpu = {};  ///< the rank's, where it is known
+  NodeSet mems;                 ///< the allowed nodes with memory that its cores belong to; see mems_of
+  bool shared = false;          ///< fewer than 2 cores: training and optimizer must share
+  bool at_quota = false;  ///< the cgroup's CPU quota keeps fewer threads busy than the home has PUs; SMT
+                          ///< siblings are then left unused
+  std::optional<RankGpu> gpu = {};  ///< the rank's GPU; absent if unknown
   CpuSet cpus() const;
 };
 
-/// Where a home's memory should lie: of the `allowed` nodes its own. Memory without CPUs (HBM, CXL, GPU
-/// memory) is taken only where the user allows nothing else, and then the nearest: --mems makes it a memory
-/// tier.
+/// Returns the nodes where a home's memory should lie: its own nodes among those allowed. Memory without CPUs
+/// (HBM, CXL, GPU memory) is used only if the user allows nothing else (--mems selects it as a memory tier),
+/// and then the nearest.
 NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed);
 
-/// Where a rank would like to live; both absent: anywhere.
-struct RankWish {
+/// Where a rank should live; both absent: anywhere.
+struct Preference {
   std::optional<Node> near = {};
-  std::optional<int> package = {};  ///< OS index; for where `near` is absent or has no allowed core
+  std::optional<int> package = {};  ///< OS index; used if `near` is absent or has no allowed core
 };
 
-/// One home per wish, in rank order. Every allowed core is used, counts differ by at most one core. As many
-/// homes as possible lie inside one NUMA node; the others are put together in one package where the counts
-/// allow it. Ranks that wish the same node share it evenly. Few L3 groups are torn between ranks, and
-/// each gets its part of fast and of slow cores. Ranks
-/// without a wish get their homes in topological order. Same input, same homes. Throws Error(infeasible) when
-/// there are more ranks than allowed cores, saying how many would fit. Precondition: at least one wish.
+/// Returns one home per preference, in rank order. Every allowed core is used, and homes differ by at most
+/// one core. As many homes as possible lie inside one NUMA node; the others are put together in one package
+/// if the counts allow it. Ranks that prefer the same node share it evenly. Few L3 groups are split between
+/// ranks, and each rank gets its share of fast and of slow cores. Ranks without a preference get their homes
+/// in topological order. The same input gives the same homes. Throws Error(infeasible) if there are more
+/// ranks than allowed cores, and says how many would fit. Precondition: at least one preference.
 std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
-                           const std::vector<RankWish>& wishes);
+                           const std::vector<Preference>& preferences);
 
 }  // namespace zf

@@ -7,14 +7,16 @@
 #include <set>
 
 #include "homes/deepspeed_homes.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
 
-/// Fewer cores cannot keep training and optimizer apart.
-constexpr int kFewestCores = 2;
+/// With fewer cores training and optimizer cannot be kept apart.
+constexpr int kMinCoresPerRank = 2;
 
-/// Absent: the GPU is near several packages, or near nothing that is known.
+/// Returns the package that the GPU is near; nothing if it is near several packages or its location is
+/// unknown.
 std::optional<int> package_of(const Topology& topology, const Gpu& gpu) {
   std::set<int> packages;
   for (const Core& core : topology.cores) {
@@ -23,14 +25,17 @@ std::optional<int> package_of(const Topology& topology, const Gpu& gpu) {
   return packages.size() == 1 ? std::optional(*packages.begin()) : std::nullopt;
 }
 
-RankWish wish_for(const Topology& topology, const Gpu& gpu) { return {gpu.node, package_of(topology, gpu)}; }
+Preference preference_for(const Topology& topology, const Gpu& gpu) {
+  return {gpu.node, package_of(topology, gpu)};
+}
 
-/// What the quota cannot keep busy stays idle: threads beyond it would only make the kernel stop them all.
-void fit_to_quota(const Machine& machine, RankHomes& ranks) {
+/// Leaves the cores idle that the quota cannot keep busy: with more threads the kernel would stop all of them
+/// for a part of each period.
+void limit_to_quota(const Machine& machine, RankHomes& ranks) {
   const Allowed& allowed = machine.allowed;
   if (!allowed.cpu_quota) return;
   const double each = *allowed.cpu_quota / static_cast<double>(ranks.homes.size());
-  const auto most = static_cast<std::size_t>(std::max<double>(kFewestCores, std::floor(each)));
+  const auto most = static_cast<std::size_t>(std::max<double>(kMinCoresPerRank, std::floor(each)));
   std::size_t idle = 0;
   for (Home& home : ranks.homes) {
     home.at_quota = each < static_cast<double>(home.cpus().size());
@@ -42,16 +47,18 @@ void fit_to_quota(const Machine& machine, RankHomes& ranks) {
   if (idle == 0) return;
   const std::string quota =
       fmt::format("the CPU quota of {:.4g} ({})", *allowed.cpu_quota, allowed.cpu_quota_path);
-  const std::string left = fmt::format("{} allowed core{} left idle", idle, idle == 1 ? " is" : "s are");
+  const std::string left =
+      fmt::format("{} {} left idle", print_count(idle, "allowed core"), idle == 1 ? "is" : "are");
   ranks.notes.push_back(
-      each < kFewestCores
-          ? fmt::format("{} is less than the {} cores per rank that keep its two sides apart: these will be "
-                        "throttled, and {}",
-                        quota, kFewestCores, left)
+      each < kMinCoresPerRank
+          ? fmt::format(
+                "{} is less than the {} cores per rank that keep training and optimizer apart: the ranks "
+                "will be throttled, and {}",
+                quota, kMinCoresPerRank, left)
           : fmt::format("{} keeps {} cores per rank busy: {}", quota, most, left));
 }
 
-void give_gpus(const Machine& machine, const RankGpus& gpus, RankHomes& ranks) {
+void assign_gpus(const Machine& machine, const RankGpus& gpus, RankHomes& ranks) {
   for (std::size_t rank = 0; rank < gpus.gpus.size(); ++rank) {
     if (!gpus.gpus[rank]) continue;
     const Gpu& gpu = *gpus.gpus[rank];
@@ -59,29 +66,32 @@ void give_gpus(const Machine& machine, const RankGpus& gpus, RankHomes& ranks) {
     const auto package = package_of(machine.topology, gpu);
     if (!package) {
       ranks.notes.push_back(
-          fmt::format("rank {} has a home by its size alone: the place of its GPU {} is not known", rank,
-                      gpu.pci_address));
+          fmt::format("the home of rank {} was chosen by size alone: the package of its GPU {} is not known",
+                      rank, gpu.pci_address));
     } else if (!ranks.homes[rank].cpus().intersects(gpu.local_cpus)) {
       ranks.notes.push_back(fmt::format(
-          "rank {} is far from its GPU {}: it has no CPU of {}", rank, gpu.pci_address,
+          "rank {} is far from its GPU {}: its home has none of the CPUs near the GPU ({} on {})", rank,
+          gpu.pci_address, print_cpus(gpu.local_cpus),
           gpu.node ? fmt::format("node {}", gpu.node->os_index) : fmt::format("package {}", *package)));
     }
   }
 }
 
-RankHomes finished(const Machine& machine, const RankGpus& gpus, std::vector<Home> homes) {
+/// Applies the quota to the homes and gives them their GPUs.
+RankHomes with_quota_and_gpus(const Machine& machine, const RankGpus& gpus, std::vector<Home> homes) {
   RankHomes ranks{std::move(homes), gpus.notes};
-  fit_to_quota(machine, ranks);
-  give_gpus(machine, gpus, ranks);
+  limit_to_quota(machine, ranks);
+  assign_gpus(machine, gpus, ranks);
   return ranks;
 }
 
 }  // namespace
 
 RankHomes rank_homes(const Machine& machine, const RankGpus& gpus) {
-  std::vector<RankWish> wishes;
-  for (const auto& gpu : gpus.gpus) wishes.push_back(gpu ? wish_for(machine.topology, *gpu) : RankWish());
-  return finished(machine, gpus, homes_of(machine.topology, machine.allowed, wishes));
+  std::vector<Preference> preferences;
+  for (const auto& gpu : gpus.gpus)
+    preferences.push_back(gpu ? preference_for(machine.topology, *gpu) : Preference());
+  return with_quota_and_gpus(machine, gpus, homes_of(machine.topology, machine.allowed, preferences));
 }
 
 RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks) {
@@ -90,15 +100,15 @@ RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const 
     Allowed own = machine.allowed;
     own.cpus = own.cpus & masks[rank];
     const auto& gpu = gpus.gpus.at(rank);
-    const RankWish wish = gpu ? wish_for(machine.topology, *gpu) : RankWish();
-    homes.push_back(homes_of(machine.topology, own, {wish}).front());
+    const Preference preference = gpu ? preference_for(machine.topology, *gpu) : Preference();
+    homes.push_back(homes_of(machine.topology, own, {preference}).front());
   }
-  return finished(machine, gpus, std::move(homes));
+  return with_quota_and_gpus(machine, gpus, std::move(homes));
 }
 
 RankHomes deepspeed_rank_homes(const Machine& machine, const RankGpus& gpus) {
-  return finished(machine, gpus,
-                  deepspeed_homes(machine.topology, machine.allowed, static_cast<int>(gpus.gpus.size())));
+  return with_quota_and_gpus(
+      machine, gpus, deepspeed_homes(machine.topology, machine.allowed, static_cast<int>(gpus.gpus.size())));
 }
 
 }  // namespace zf

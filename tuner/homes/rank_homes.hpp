@@ -1,4 +1,4 @@
-// The homes of a node's ranks, near their GPUs and within the CPU quota: what every command starts from.
+// The homes of a node's ranks, near their GPUs and within the CPU quota. Every command starts from these.
 // Pure.
 #pragma once
 
@@ -13,19 +13,19 @@ namespace zf {
 
 struct RankHomes {
   std::vector<Home> homes;         ///< by local rank, each with its GPU
-  std::vector<std::string> notes;  ///< what the allocation kept from being as it should, one sentence each
+  std::vector<std::string> notes;  ///< in what the allocation falls short, one sentence each
 };
 
-/// One home for each of `gpus`: on the NUMA node of the rank's GPU, or in its package where the GPU hangs off
-/// no single node; elsewhere (see homes_of) for ranks whose GPU or its place is not known. Throws like
-/// homes_of().
+/// Returns one home for each of `gpus`: on the NUMA node of the rank's GPU, or in its package if the GPU is
+/// not attached to one node. A rank whose GPU or its location is unknown gets a home elsewhere (see
+/// homes_of). Throws like homes_of().
 RankHomes rank_homes(const Machine& machine, const RankGpus& gpus);
 
-/// The same, each within the mask of its rank, of which there are as many as `gpus`, disjoint: what a
-/// launcher gave it. Throws Error(infeasible) where nothing of a mask is allowed.
+/// Does the same with each home inside the mask that a launcher gave its rank. There are as many masks as
+/// `gpus`, and they are disjoint. Throws Error(infeasible) if no CPU of a mask is allowed.
 RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks);
 
-/// The same of deepspeed_homes(), which no GPU can move.
+/// Does the same with the homes of deepspeed_homes(), which do not depend on GPUs.
 RankHomes deepspeed_rank_homes(const Machine& machine, const RankGpus& gpus);
 
 }  // namespace zf

@@ -6,17 +6,16 @@
 #include <cassert>
 #include <map>
 
+#include "homes/index.hpp"
 #include "plan/reserved_perc.hpp"
 
 namespace zf {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 int core_count(const Home& home) { return static_cast<int>(home.cores.size()); }
 
-/// Indexes of a home's cores in the order in which a pool takes them. Always from an end, so that the others
-/// are the beginning of the home (compact) or of each of its L3 groups (spread).
+/// Returns the indexes of a home's cores in the order in which a pool takes them. It takes them from the end,
+/// so that the rest is the beginning of the home (compact) or of each of its L3 groups (spread).
 std::vector<int> pool_order(const Home& home, Placement placement) {
   std::vector<int> order;
   if (placement == Placement::compact) {
@@ -27,7 +26,7 @@ std::vector<int> pool_order(const Home& home, Placement placement) {
   for (int core = 0; core < core_count(home); ++core) by_l3[home.cores[at(core)].l3].push_back(core);
   std::vector<std::vector<int>> groups;
   for (const auto& [l3, cores] : by_l3) groups.push_back(cores);
-  // Highest last core first: the first round then starts where a compact pool starts.
+  // The group with the highest last core comes first, so that a spread pool starts where a compact one does.
   std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.back() > b.back(); });
   while (order.size() < home.cores.size()) {
     for (std::vector<int>& group : groups) {
@@ -39,7 +38,8 @@ std::vector<int> pool_order(const Home& home, Placement placement) {
   return order;
 }
 
-/// Which cores of a home run the pool: `count` of them, by placement, those of `kind` first.
+/// Returns for each core of a home whether it runs the pool: `count` cores do, by placement, those of `kind`
+/// first.
 std::vector<bool> pool_members(const Home& home, int count, Placement placement, std::optional<int> kind) {
   std::vector<int> order = pool_order(home, placement);
   if (kind) {
@@ -51,7 +51,8 @@ std::vector<bool> pool_members(const Home& home, int count, Placement placement,
   return member;
 }
 
-/// Cores of a home that run the pool; a control has its own idea. At least one core is left to training.
+/// Returns how many cores of a home run the pool; a control has its own rule. At least one core is left for
+/// training.
 int pool_cores_of(const SplitShape& shape, int cores) {
   int pool = shape.pool_cores;
   if (shape.control == Control::half) pool = cores / 2;  // DeepSpeed rounds training's half up
@@ -118,10 +119,10 @@ RankSplit split_home(const Home& home, const SplitShape& shape) {
       ++split.reserved_cores;
       continue;
     }
-    // Siblings that the pool leaves out stay idle: beside a pool thread they would slow it down.
+    // Siblings that the pool leaves out stay idle: a thread on them would slow the pool thread down.
     const int siblings = static_cast<int>(pus.size());
-    const int wished = home.at_quota ? 1 : shape.pool_pus_per_core;
-    const int threads = wished == 0 ? siblings : std::min(siblings, wished);
+    const int per_core = home.at_quota ? 1 : shape.pool_pus_per_core;
+    const int threads = per_core == 0 ? siblings : std::min(siblings, per_core);
     split.pool.insert(split.pool.end(), pus.begin(), pus.begin() + threads);
   }
   split.training = CpuSet(std::move(training));
@@ -154,7 +155,7 @@ RankBinding binding_of_split(int rank, const RankSplit& split) {
   binding.optimizer.cpus = split.optimizer;
   binding.optimizer.mems = split.mems;
   binding.pt_reserved_cores = split.reserved_cores;
-  // n is what DeepSpeed would count: the CPUs of both sides, without siblings left idle.
+  // DeepSpeed counts the CPUs of both sides, without idle siblings.
   binding.pt_reserved_cores_perc = reserved_perc(static_cast<int>(split.training.size()),
                                                  static_cast<int>((split.training | split.optimizer).size()));
   binding.shared = split.shared;

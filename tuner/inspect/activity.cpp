@@ -1,11 +1,11 @@
 #include "inspect/activity.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 #include <utility>
 
 #include "inspect/job_processes.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -14,15 +14,13 @@ double seconds_between(const ActivitySample& before, const ActivitySample& after
   return static_cast<double>(after.at_ns - before.at_ns) / static_cast<double>(kSecondNs);
 }
 
-/// "           CPU0       CPU3": the columns are the online CPUs, which may have gaps.
+/// Reads the title line "           CPU0       CPU3". The columns are the online CPUs, which may have gaps.
 std::vector<Pu> columns_of(const std::string& title) {
   std::vector<Pu> columns;
   std::istringstream words(title);
   for (std::string word; words >> word;) {
-    int cpu = 0;
-    const char* end = word.data() + word.size();
-    if (word.starts_with("CPU") && std::from_chars(word.data() + 3, end, cpu).ptr == end)
-      columns.push_back(Pu{cpu});
+    if (!word.starts_with("CPU")) continue;
+    if (const auto cpu = parse_number<int>(word.substr(3))) columns.push_back(Pu{*cpu});
   }
   return columns;
 }
@@ -49,8 +47,8 @@ std::map<int, Interrupts> interrupts_of(const std::string& text) {
   return all;
 }
 
-/// `environment`: of a process that zf-tune exec started.
-bool is_of(const OwnJob& own, const Environment& environment) {
+/// True if a process with this environment, which zf-tune exec started, belongs to the job.
+bool belongs_to(const OwnJob& own, const Environment& environment) {
   const auto job = environment.get("SLURM_JOB_ID");
   if (own.slurm_job && job) return own.slurm_job == job;
   const auto plan = environment.get("ZF_PLAN");
@@ -65,7 +63,7 @@ ActivitySample sample_activity(const SysRoot& sysroot, int self, const OwnJob& o
     if (pid == self) continue;
     const auto environment = environment_of(sysroot, pid);
     const bool under_a_plan = environment && environment->get("ZF_RANK");
-    if (under_a_plan && is_of(own, *environment)) continue;
+    if (under_a_plan && belongs_to(own, *environment)) continue;
     auto process = read_process(sysroot, pid);
     if (!process) continue;
     sample.processes.push_back(std::move(*process));

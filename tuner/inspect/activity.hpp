@@ -1,4 +1,4 @@
-// What other processes and devices do with the CPUs: two samples, and the difference.
+// What other processes and devices do with the CPUs: two samples and the difference between them.
 #pragma once
 
 #include <cstdint>
@@ -16,50 +16,52 @@
 
 namespace zf {
 
-/// One line of /proc/interrupts that belongs to a device (its number, not the likes of LOC or NMI).
+/// One line of /proc/interrupts that belongs to a device: a line with a number, not with a name such as LOC
+/// or NMI.
 struct Interrupts {
-  std::string device;                  ///< what the line ends with
-  std::map<Pu, std::uint64_t> counts;  ///< since the machine was started
+  std::string device;                  ///< the last word of the line
+  std::map<Pu, std::uint64_t> counts;  ///< since the machine started
 };
 
 struct ActivitySample {
   Nanoseconds at_ns = 0;
   std::vector<ProcessState> processes;
-  std::set<int> under_a_plan;            ///< those of them that zf-tune exec started (they carry ZF_RANK)
+  std::set<int> under_a_plan;  ///< the ids of processes that zf-tune exec started (they have ZF_RANK)
   std::map<int, Interrupts> interrupts;  ///< by number
 };
 
-/// What the plan is for. With neither, nothing is.
+/// How to recognize the job that the plan is for. With neither value, no process belongs to it.
 struct OwnJob {
   std::optional<std::string> slurm_job;       ///< SLURM_JOB_ID
-  std::optional<std::filesystem::path> plan;  ///< ZF_PLAN of its processes names this file
+  std::optional<std::filesystem::path> plan;  ///< the file that ZF_PLAN of its processes names
 };
 
-/// All processes but `self` and those that zf-tune exec started for `own`: where both have a SLURM_JOB_ID
-/// they must be equal, else the plan's file decides (one that exec has fitted to the allocation is another
-/// file). What an earlier run left behind, and another job, are in.
+/// Samples all processes except `self` and those that zf-tune exec started for `own`. If both have a
+/// SLURM_JOB_ID, a process belongs to `own` if the two are equal; else if its plan is the same file (a plan
+/// that exec retargeted is another file). Processes of another job or left over from an earlier run are
+/// included.
 ActivitySample sample_activity(const SysRoot& sysroot, int self, const OwnJob& own);
 
-/// A thread's name, and what part of one CPU it took between two samples.
+/// The share of one CPU that a process took between two samples.
 struct CpuTime {
   std::string process;
   int pid = 0;
-  Pu cpu;        ///< where it ran last
-  double share;  ///< 1: the whole of it
+  Pu cpu;        ///< the CPU its threads ran on last
+  double share;  ///< 1: the whole CPU
 };
 
-/// One entry per process and CPU of `cpus`, the busiest first.
+/// Returns one entry per process and CPU of `cpus`, the busiest first.
 std::vector<CpuTime> cpu_times(const ActivitySample& before, const ActivitySample& after, const CpuSet& cpus,
                                double ticks_per_s);
 
 struct InterruptRate {
   int number = 0;
   std::string device;
-  CpuSet cpus;  ///< those of the asked-for ones that served it meanwhile
+  CpuSet cpus;  ///< the given CPUs that served it between the samples
   double per_s = 0;
 };
 
-/// Of the interrupts that `cpus` served, the most frequent first.
+/// Returns the interrupts that `cpus` served, the most frequent first.
 std::vector<InterruptRate> interrupt_rates(const ActivitySample& before, const ActivitySample& after,
                                            const CpuSet& cpus);
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "text/units.hpp"
+
 namespace zf {
 namespace {
 
@@ -52,9 +54,9 @@ std::vector<Diagnosis> examine(const Patient& patient) {
   return diagnoses;
 }
 
-CpuSet cpus_of(const Plan& plan) {
+CpuSet planned_cpus(const Plan& plan) {
   CpuSet cpus;
-  for (const RankBinding& rank : plan.ranks) cpus |= rank.training.cpus | rank.optimizer.cpus;
+  for (const RankBinding& rank : plan.ranks) cpus |= rank.cpus();
   return cpus;
 }
 
@@ -66,9 +68,8 @@ std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses) {
                         finding.remedy);
   }
   const std::size_t count = diagnoses.size();
-  return text + fmt::format(
-                    "{} checks, {}\n", checks().size(),
-                    count == 0 ? "nothing found" : fmt::format("{} finding{}", count, count == 1 ? "" : "s"));
+  return text + fmt::format("{} checks, {}\n", checks().size(),
+                            count == 0 ? "nothing found" : print_count(count, "finding"));
 }
 
 std::string diagnosis_json(const std::vector<Diagnosis>& diagnoses) {
@@ -81,7 +82,7 @@ std::string diagnosis_json(const std::vector<Diagnosis>& diagnoses) {
                                     {"what", diagnosis.finding.what},
                                     {"remedy", diagnosis.finding.remedy}});
   }
-  // A process may be called anything: what is not UTF-8 becomes U+FFFD.
+  // A process may have any name: bytes that are not UTF-8 become U+FFFD.
   return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

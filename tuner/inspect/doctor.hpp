@@ -1,5 +1,5 @@
-// What will hurt a training job on this node, each with its remedy. The checks are pure: all they know is in
-// a Patient, whose SysRoot may be a folder of files.
+// Finds what slows down or stops a training job on this node, with a remedy for each finding. The checks are
+// pure: they read only a Patient, whose SysRoot may be a folder of files.
 #pragma once
 
 #include <optional>
@@ -16,26 +16,27 @@
 namespace zf {
 
 enum class Severity {
-  note,     ///< costs little, or only some jobs
+  note,     ///< costs little time, or costs only some jobs time
   warning,  ///< costs time
-  severe,   ///< something will be refused, or the plan will not be obeyed
+  severe,   ///< something will be refused, or the plan will not be carried out
 };
 
 struct Finding {
   Severity severity = Severity::note;
-  std::string what;    ///< one line, with the file, variable or process
+  std::string what;    ///< one line that names the file, variable or process
   std::string remedy;  ///< one line
 };
 
+/// Everything that the checks read.
 struct Patient {
   SysRoot sysroot;
   Environment environment;
   Allowed allowed;
   std::optional<Plan> plan;
-  CpuSet cpus;  ///< the plan's; without a plan, all that are allowed
+  CpuSet cpus;  ///< the plan's CPUs; without a plan, all allowed CPUs
   ActivitySample before;
   ActivitySample after;
-  std::vector<std::string> refused_calls;  ///< of try_system_calls()
+  std::vector<std::string> refused_calls;  ///< from try_system_calls()
 };
 
 struct Check {
@@ -43,7 +44,7 @@ struct Check {
   std::vector<Finding> (*examine)(const Patient& patient);
 };
 
-/// All of them, in the order of the report.
+/// Returns all checks in the order of the report.
 const std::vector<Check>& checks();
 
 struct Diagnosis {
@@ -51,26 +52,32 @@ struct Diagnosis {
   Finding finding;
 };
 
-/// The findings of all checks; the worst first, else in the order of checks().
+/// Returns the findings of all checks: the most severe first, equal ones in the order of checks().
 std::vector<Diagnosis> examine(const Patient& patient);
 
-/// Every CPU that some rank of the plan uses.
-CpuSet cpus_of(const Plan& plan);
+/// Returns the CPUs of all ranks of the plan.
+CpuSet planned_cpus(const Plan& plan);
 
-/// For a person, ended by a newline.
+/// Returns text for a person, ended by a newline.
 std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses);
 
-/// {"checks": ["openmp", …], "findings": [{"check", "severity": "note" | "warning" | "severe", "what",
-/// "remedy"}]}
+/// Returns {"checks": ["openmp", …], "findings": [{"check", "severity": "note" | "warning" | "severe",
+/// "what", "remedy"}]}
 std::string diagnosis_json(const std::vector<Diagnosis>& diagnoses);
 
-/// Asks the kernel for what the plan's obedience needs (set_mempolicy, mbind, move_pages, sched_setaffinity),
-/// in ways that change nothing, and says in words what it refused.
+/// Tries the system calls that carrying out a plan needs (set_mempolicy, mbind, move_pages,
+/// sched_setaffinity) in ways that change nothing. Returns one sentence for each call that the kernel
+/// refused.
 std::vector<std::string> try_system_calls();
 
-std::vector<Finding> openmp_findings(const Patient& patient);
+// doctor_binding.cpp: what binds elsewhere, or runs on the same CPUs.
 std::vector<Finding> launcher_findings(const Patient& patient);
 std::vector<Finding> late_binding_findings(const Patient& patient);
+std::vector<Finding> openmp_findings(const Patient& patient);
+std::vector<Finding> busy_findings(const Patient& patient);
+std::vector<Finding> interrupt_findings(const Patient& patient);
+
+// doctor_node.cpp: what the node, the container or the kernel limits.
 std::vector<Finding> quota_findings(const Patient& patient);
 std::vector<Finding> system_call_findings(const Patient& patient);
 std::vector<Finding> shared_memory_findings(const Patient& patient);
@@ -79,7 +86,5 @@ std::vector<Finding> huge_page_findings(const Patient& patient);
 std::vector<Finding> numa_findings(const Patient& patient);
 std::vector<Finding> governor_findings(const Patient& patient);
 std::vector<Finding> swap_findings(const Patient& patient);
-std::vector<Finding> busy_findings(const Patient& patient);
-std::vector<Finding> interrupt_findings(const Patient& patient);
 
 }  // namespace zf

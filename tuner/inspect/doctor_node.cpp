@@ -1,4 +1,5 @@
-// What the node or the container limits: the CPU quota, system calls, memory, the kernel's settings.
+// Checks for what the node, the container or the kernel limits: the CPU quota, system calls, memory,
+// settings.
 #include "inspect/doctor.hpp"
 
 #include <fmt/core.h>
@@ -22,9 +23,11 @@
 namespace zf {
 namespace {
 
-constexpr double kOften = 0.01;
+// --- The CPU quota ----------------------------------------------------------------------------------------
 
-/// "nr_throttled 7" lines; the same two names in v1 and v2.
+constexpr double kThrottledShare = 0.01;  // of the periods; from here on a warning, not a note
+
+/// Returns the "nr_throttled 7" lines by name. The names used here are the same in cgroup v1 and v2.
 std::map<std::string, std::uint64_t> counters_of(const std::string& text) {
   std::map<std::string, std::uint64_t> counters;
   std::istringstream words(text);
@@ -33,50 +36,22 @@ std::map<std::string, std::uint64_t> counters_of(const std::string& text) {
   return counters;
 }
 
-/// zf-tune sizes homes to the quota that it sees. Made once more under the same one, the plan would need as
-/// much: a home has two cores at least, and a pool may have a thread on each sibling.
-std::string remedy_of(const Plan& plan, const Allowed& allowed, std::size_t threads) {
+/// Returns the remedy for a quota below the plan's threads. zf-tune sizes homes to the quota that it sees, so
+/// a new plan under the same quota would need as much: a home has at least two cores, and a pool may have a
+/// thread on each sibling.
+std::string quota_remedy(const Plan& plan, const Allowed& allowed, std::size_t threads) {
   if (plan.allocation.cpu_quota == allowed.cpu_quota) {
     return fmt::format(
-        "raise the quota to {} CPUs; the plan was made under this one, and would come out the same", threads);
+        "raise the quota to {} CPUs; a new plan would not help: this one was made under the same quota",
+        threads);
   }
   return fmt::format("raise the quota to {} CPUs, or make the plan again under it: zf-tune sizes pools to it",
                      threads);
 }
 
-}  // namespace
+// --- System calls -----------------------------------------------------------------------------------------
 
-std::vector<Finding> quota_findings(const Patient& patient) {
-  std::vector<Finding> findings;
-  const Allowed& allowed = patient.allowed;
-  const std::size_t threads = patient.plan ? threads_at_once(*patient.plan) : 0;
-  if (allowed.cpu_quota && *allowed.cpu_quota < static_cast<double>(threads)) {
-    findings.push_back({Severity::warning,
-                        fmt::format("the plan runs {} threads at once, and {} allows the time of {:.4g} CPUs",
-                                    threads, allowed.cpu_quota_path, *allowed.cpu_quota),
-                        remedy_of(*patient.plan, allowed, threads)});
-  }
-  for (const std::string& group : groups_of(patient.sysroot, read_cgroup_paths(patient.sysroot), "cpu")) {
-    const std::string path = group + "/cpu.stat";
-    auto counters = counters_of(patient.sysroot.read(path).value_or(""));
-    const std::uint64_t throttled = counters["nr_throttled"];
-    const std::uint64_t periods = counters["nr_periods"];
-    if (throttled == 0 || periods == 0) continue;
-    const double share = static_cast<double>(throttled) / static_cast<double>(periods);
-    findings.push_back(
-        {share < kOften ? Severity::note : Severity::warning,
-         fmt::format("{}: the quota stopped this group in {} of {} periods", path, throttled, periods),
-         "raise the CPU quota (cpu.max, docker --cpus, a Kubernetes CPU limit), or use fewer threads"});
-    break;  // the groups above count the same periods again
-  }
-  return findings;
-}
-
-// What a seccomp filter or missing capabilities refuse. Containers often do.
-
-namespace {
-
-/// One untouched page of its own.
+/// One page that no thread has touched.
 class Page {
  public:
   Page() : bytes_(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))) {
@@ -94,11 +69,88 @@ class Page {
   void* start_;
 };
 
+// --- Shared memory ----------------------------------------------------------------------------------------
+
+constexpr std::uint64_t kSmallSharedMemory = std::uint64_t{1} << 30;
+constexpr std::uint64_t kBytesPerParameter = 4;
+
+/// Returns the bytes of "size=65536k" among tmpfs's options; nothing if it is not set: the kernel's default
+/// is half of the memory.
+std::optional<std::uint64_t> size_option(const std::string& options) {
+  std::istringstream list(options);
+  for (std::string option; std::getline(list, option, ',');) {
+    if (!option.starts_with("size=")) continue;
+    std::istringstream value(option.substr(5));
+    std::uint64_t size = 0;
+    char unit = 0;
+    if (!(value >> size)) return std::nullopt;
+    value >> unit;
+    return unit == 'k' ? size << 10 : unit == 'm' ? size << 20 : unit == 'g' ? size << 30 : size;
+  }
+  return std::nullopt;
+}
+
+/// Returns the options of the file system at /dev/shm, which is on the last such line; nothing if none is
+/// mounted.
+std::optional<std::string> shm_options(const std::string& mounts) {
+  std::optional<std::string> found;
+  std::istringstream lines(mounts);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string device, point, type, options;
+    if (fields >> device >> point >> type >> options && point == "/dev/shm") found = options;
+  }
+  return found;
+}
+
+// --- Settings of the kernel -------------------------------------------------------------------------------
+
+/// Returns the word in brackets of "always [madvise] never".
+std::string bracketed_word(const SysRoot& sysroot, const std::string& path) {
+  const std::string text = sysroot.read(path).value_or("");
+  const auto open = text.find('[');
+  const auto close = text.find(']', open == std::string::npos ? 0 : open);
+  return open == std::string::npos || close == std::string::npos ? ""
+                                                                 : text.substr(open + 1, close - open - 1);
+}
+
+bool is_on(const SysRoot& sysroot, const std::string& path) {
+  const auto text = sysroot.read(path);
+  return text && *text != "0";
+}
+
 }  // namespace
 
+std::vector<Finding> quota_findings(const Patient& patient) {
+  std::vector<Finding> findings;
+  const Allowed& allowed = patient.allowed;
+  const std::size_t threads = patient.plan ? threads_at_once(*patient.plan) : 0;
+  if (allowed.cpu_quota && *allowed.cpu_quota < static_cast<double>(threads)) {
+    findings.push_back({Severity::warning,
+                        fmt::format("the plan runs {} threads at once, and {} allows the time of {:.4g} CPUs",
+                                    threads, allowed.cpu_quota_path, *allowed.cpu_quota),
+                        quota_remedy(*patient.plan, allowed, threads)});
+  }
+  for (const std::string& group : groups_of(patient.sysroot, read_cgroup_paths(patient.sysroot), "cpu")) {
+    const std::string path = group + "/cpu.stat";
+    auto counters = counters_of(patient.sysroot.read(path).value_or(""));
+    const std::uint64_t throttled = counters["nr_throttled"];
+    const std::uint64_t periods = counters["nr_periods"];
+    if (throttled == 0 || periods == 0) continue;
+    const double share = static_cast<double>(throttled) / static_cast<double>(periods);
+    findings.push_back(
+        {share < kThrottledShare ? Severity::note : Severity::warning,
+         fmt::format("{}: the quota stopped this group in {} of {} periods", path, throttled, periods),
+         "raise the CPU quota (cpu.max, docker --cpus, a Kubernetes CPU limit), or use fewer threads"});
+    break;  // the parent groups count the same periods again
+  }
+  return findings;
+}
+
+// A seccomp filter or missing capabilities may refuse these calls, often in containers.
 std::vector<std::string> try_system_calls() {
   std::vector<std::string> refused;
-  // The default policy, put back onto itself; an empty set of nodes means just that.
+  // An empty set of nodes sets the default policy, which is in force already.
   if (auto refusal = set_thread_memory_policy(MemoryPolicy::preferred, {}))
     refused.push_back(std::move(*refusal));
   const Page page;
@@ -121,48 +173,13 @@ std::vector<Finding> system_call_findings(const Patient& patient) {
     findings.push_back(
         {binding ? Severity::severe : Severity::warning,
          fmt::format("{}: {}", refusal,
-                     binding ? "no plan can be obeyed" : "first touch alone decides where memory lies"),
-         "let the container do it: docker --cap-add SYS_NICE, or a seccomp profile that allows it"});
+                     binding ? "no plan can be carried out" : "only first touch decides where memory lies"),
+         "allow the call in the container: docker --cap-add SYS_NICE, or a seccomp profile that permits it"});
   }
   return findings;
 }
 
-// /dev/shm and locked memory: what is refused in the middle of a job when they are too small.
-
-namespace {
-
-constexpr std::uint64_t kSmallSharedMemory = std::uint64_t{1} << 30;
-constexpr std::uint64_t kBytesPerParameter = 4;
-
-/// "size=65536k": of tmpfs's options, in bytes. Absent: half of the memory, the kernel's default.
-std::optional<std::uint64_t> size_option(const std::string& options) {
-  std::istringstream list(options);
-  for (std::string option; std::getline(list, option, ',');) {
-    if (!option.starts_with("size=")) continue;
-    std::istringstream value(option.substr(5));
-    std::uint64_t size = 0;
-    char unit = 0;
-    if (!(value >> size)) return std::nullopt;
-    value >> unit;
-    return unit == 'k' ? size << 10 : unit == 'm' ? size << 20 : unit == 'g' ? size << 30 : size;
-  }
-  return std::nullopt;
-}
-
-/// The options of what is mounted at /dev/shm: the last line counts. Absent: nothing is.
-std::optional<std::string> shm_options(const std::string& mounts) {
-  std::optional<std::string> found;
-  std::istringstream lines(mounts);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    std::string device, point, type, options;
-    if (fields >> device >> point >> type >> options && point == "/dev/shm") found = options;
-  }
-  return found;
-}
-
-}  // namespace
-
+// A /dev/shm or a limit of locked memory that is too small stops a job in the middle.
 std::vector<Finding> shared_memory_findings(const Patient& patient) {
   const auto mounts = patient.sysroot.read("/proc/mounts");
   if (!mounts) return {};
@@ -177,11 +194,12 @@ std::vector<Finding> shared_memory_findings(const Patient& patient) {
   return {{Severity::warning,
            patient.plan
                ? fmt::format(
-                     "/dev/shm holds {}, and the plan's {} parameters are {}: ZenFlow keeps them there "
+                     "/dev/shm holds {}, but the plan's {} parameters need {}: ZenFlow keeps them there "
                      "(zf-optimizer does not)",
                      print_bytes(*size), print_quantity(patient.plan->workload.params), print_bytes(needed))
-               : fmt::format("/dev/shm holds {}: data loaders keep batches there, ZenFlow parameters",
-                             print_bytes(*size)),
+               : fmt::format(
+                     "/dev/shm holds {}: data loaders keep batches there, and ZenFlow keeps parameters there",
+                     print_bytes(*size)),
            kRemedy}};
 }
 
@@ -203,35 +221,16 @@ std::vector<Finding> locked_memory_findings(const Patient& patient) {
   return {};
 }
 
-// Settings of the kernel that cost the optimizer bandwidth: page size, automatic migration, reclaim, swap,
+// These settings of the kernel cost the optimizer bandwidth: page size, automatic migration, reclaim, swap,
 // clock.
-
-namespace {
-
-/// The word in brackets of "always [madvise] never".
-std::string chosen(const SysRoot& sysroot, const std::string& path) {
-  const std::string text = sysroot.read(path).value_or("");
-  const auto open = text.find('[');
-  const auto close = text.find(']', open == std::string::npos ? 0 : open);
-  return open == std::string::npos || close == std::string::npos ? ""
-                                                                 : text.substr(open + 1, close - open - 1);
-}
-
-bool is_on(const SysRoot& sysroot, const std::string& path) {
-  const auto text = sysroot.read(path);
-  return text && *text != "0";
-}
-
-}  // namespace
-
 std::vector<Finding> huge_page_findings(const Patient& patient) {
   const std::string folder = "/sys/kernel/mm/transparent_hugepage/";
   std::vector<Finding> findings;
-  if (chosen(patient.sysroot, folder + "enabled") == "never") {
+  if (bracketed_word(patient.sysroot, folder + "enabled") == "never") {
     findings.push_back({Severity::warning, folder + "enabled is never: large arrays live in 4 KiB pages",
                         fmt::format("echo madvise > {}enabled", folder)});
   }
-  const std::string shared = chosen(patient.sysroot, folder + "shmem_enabled");
+  const std::string shared = bracketed_word(patient.sysroot, folder + "shmem_enabled");
   if (shared == "never" || shared == "deny") {
     findings.push_back(
         {Severity::note,
@@ -255,7 +254,7 @@ std::vector<Finding> numa_findings(const Patient& patient) {
   if (is_on(patient.sysroot, "/proc/sys/vm/zone_reclaim_mode")) {
     findings.push_back(
         {Severity::note,
-         "vm.zone_reclaim_mode is on: a full node throws out page cache before it takes from its neighbour",
+         "vm.zone_reclaim_mode is on: a full node drops page cache before it takes memory from another node",
          "sysctl vm.zone_reclaim_mode=0"});
   }
   return findings;
@@ -270,10 +269,10 @@ std::vector<Finding> governor_findings(const Patient& patient) {
   }
   std::vector<Finding> findings;
   for (const auto& [governor, cpus] : slow) {
-    findings.push_back(
-        {Severity::warning,
-         fmt::format("CPUs {} run under the governor {}: clocks fall between steps", print(cpus), governor),
-         "cpupower frequency-set -g performance; Slurm: srun --cpu-freq=performance"});
+    findings.push_back({Severity::warning,
+                        fmt::format("{} {} under the governor {}: the clock falls between steps",
+                                    print_cpus(cpus), cpus.size() == 1 ? "runs" : "run", governor),
+                        "cpupower frequency-set -g performance; Slurm: srun --cpu-freq=performance"});
   }
   return findings;
 }
@@ -291,9 +290,10 @@ std::vector<Finding> swap_findings(const Patient& patient) {
   }
   if (used_kib == 0) return {};
   return {{Severity::warning,
-           fmt::format("{} lie in swap (/proc/swaps): what the optimizer touches may have to come back first",
+           fmt::format("{} of memory are in swap (/proc/swaps): pages that the optimizer touches may have to "
+                       "be read back first",
                        print_bytes(used_kib << 10)),
-           "free memory, then swapoff -a && swapon -a brings it back"}};
+           "free some memory; then swapoff -a && swapon -a reads it back"}};
 }
 
 }  // namespace zf

@@ -1,23 +1,20 @@
 #include "inspect/job_processes.hpp"
 
-#include <charconv>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "text/units.hpp"
+
 namespace zf {
 namespace {
 
-/// The rank that exec wrote down. Anything else in ZF_RANK is not from exec.
+/// Returns the rank that exec set. A ZF_RANK that is not a number does not come from exec.
 std::optional<int> rank_in(const std::optional<Environment>& environment) {
-  const std::string text = environment ? environment->get("ZF_RANK").value_or("") : "";
-  int rank = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, rank);
-  return error == std::errc() && stop == end ? std::optional(rank) : std::nullopt;
+  return parse_number<int>(environment ? environment->get("ZF_RANK").value_or("") : "");
 }
 
-/// `environment`: what it was started with.
+/// Returns a process under a plan; nothing if it has ended. `environment` is what it was started with.
 std::optional<JobProcess> job_process(const SysRoot& sysroot, int pid, int rank,
                                       const Environment& environment) {
   auto process = read_process(sysroot, pid);
@@ -37,7 +34,8 @@ bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
 std::vector<JobProcess> processes_below(const SysRoot& sysroot, int pid, std::optional<int> rank) {
   std::vector<JobProcess> found;
   std::set<int> family{pid};
-  // Ids are handed out round and round, so that a child may have the lower one: until nobody new is found.
+  // Process ids wrap around, so a child may have a lower id than its parent: repeat until no new one is
+  // found.
   for (std::size_t known = 0; known != family.size();) {
     known = family.size();
     for (const int id : process_ids(sysroot)) {

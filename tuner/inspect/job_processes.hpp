@@ -1,4 +1,4 @@
-// The processes that run under a plan: zf-tune exec has left ZF_PLAN and ZF_RANK in their environment.
+// The processes that run under a plan. zf-tune exec set ZF_PLAN and ZF_RANK in their environment.
 #pragma once
 
 #include <filesystem>
@@ -16,22 +16,23 @@ enum class Side { trainer, optimizer };
 
 struct JobProcess {
   ProcessState process;
-  Side side = Side::trainer;  ///< optimizer: it is called zf-optimizer
+  Side side = Side::trainer;  ///< optimizer: the process is called zf-optimizer
   int rank = 0;
-  std::filesystem::path plan;          ///< its ZF_PLAN; empty: it has none
-  std::optional<MemoryByNode> memory;  ///< absent: cannot be told
+  std::filesystem::path plan;          ///< its ZF_PLAN; empty if it has none
+  std::optional<MemoryByNode> memory;  ///< absent: unknown
 };
 
-/// A process and its descendants, as far as they run under a plan. `rank`: taken for those that do not say.
+/// Returns those of a process and its descendants that run under a plan. `rank` applies to processes without
+/// a ZF_RANK.
 std::vector<JobProcess> processes_below(const SysRoot& sysroot, int pid, std::optional<int> rank);
 
-/// Every process of this node that zf-tune exec started and that we may look at: where `slurm_job` is given,
-/// of that job alone; where `plan` is given, under that file alone (exec may have fitted the plan to the
-/// allocation, and then the job runs under a file of its own).
+/// Returns every process of this node that zf-tune exec started and that this user may read. If `slurm_job`
+/// is given, only processes of that job; if `plan` is given, only those under that file. (If exec retargeted
+/// the plan, the job runs under a file of its own.)
 std::vector<JobProcess> processes_of_job(const SysRoot& sysroot, const std::optional<std::string>& slurm_job,
                                          const std::optional<std::filesystem::path>& plan);
 
-/// Two names of one file, the one in ZF_PLAN for instance. It need not be there.
+/// True if both paths name one file, which need not exist.
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
 }  // namespace zf

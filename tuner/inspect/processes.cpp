@@ -3,35 +3,28 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <sstream>
 #include <string>
 #include <string_view>
 
 #include "base/cpu_list.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
 
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-/// Names in a folder that are numbers, ascending.
+/// Returns the names in a folder that are numbers, ascending.
 std::vector<int> numbers_in(const SysRoot& sysroot, const std::string& folder) {
   std::vector<int> ids;
   for (const std::string& name : sysroot.list(folder)) {
-    if (const auto id = number(name)) ids.push_back(*id);
+    if (const auto id = parse_number<int>(name)) ids.push_back(*id);
   }
   std::sort(ids.begin(), ids.end());
   return ids;
 }
 
-/// "Name:\tvalue" lines of a status file.
+/// Returns the "Name:\tvalue" lines of a status file by name.
 std::map<std::string, std::string> status_of(const std::string& text) {
   std::map<std::string, std::string> fields;
   std::istringstream lines(text);
@@ -44,14 +37,38 @@ std::map<std::string, std::string> status_of(const std::string& text) {
   return fields;
 }
 
-/// Fields 14, 15 and 39 of stat (proc(5)), counted from behind the name, which may hold blanks and brackets.
+/// Reads fields 14, 15 and 39 of stat (proc(5)). It counts from behind the name, which may contain blanks and
+/// brackets.
 void read_times(const std::string& stat, ThreadState& thread) {
   std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
   std::string field;
   for (int n = 3; fields >> field; ++n) {
-    if (n == 14 || n == 15) thread.ticks += static_cast<std::uint64_t>(number(field).value_or(0));
-    if (n == 39) thread.last_cpu = Pu{number(field).value_or(0)};
+    if (n == 14 || n == 15) thread.ticks += static_cast<std::uint64_t>(parse_number<int>(field).value_or(0));
+    if (n == 39) thread.last_cpu = Pu{parse_number<int>(field).value_or(0)};
   }
+}
+
+/// Adds one line of numa_maps: "7f6c prefer:0 anon=12 dirty=12 N0=10 N1=2 kernelpagesize_kB=4".
+void add_line(const std::string& line, MemoryByNode& memory) {
+  std::istringstream words(line);
+  std::string word;
+  bool counts = false;
+  std::uint64_t page_bytes = 4096;
+  MemoryByNode pages;
+  while (words >> word) {
+    const auto equals = word.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string_view name = std::string_view(word).substr(0, equals);
+    const std::string_view value = std::string_view(word).substr(equals + 1);
+    counts = counts || name == "anon" || (name == "file" && value.starts_with("/memfd:"));
+    if (name == "kernelpagesize_kB") page_bytes = parse_number<std::uint64_t>(value).value_or(4) << 10;
+    if (!name.starts_with('N')) continue;
+    const auto node = parse_number<int>(name.substr(1));
+    const auto count = parse_number<std::uint64_t>(value);
+    if (node && count) pages[Node{*node}] += *count;
+  }
+  if (!counts) return;
+  for (const auto& [node, count] : pages) memory[node] += count * page_bytes;
 }
 
 }  // namespace
@@ -73,7 +90,7 @@ std::optional<ProcessState> read_process(const SysRoot& sysroot, int pid) {
     thread.cpus = parse_cpu_list(fields["Cpus_allowed_list"], folder + "/status");
     read_times(*stat, thread);
     if (tid == pid) {
-      process.parent = number(fields["PPid"]).value_or(0);
+      process.parent = parse_number<int>(fields["PPid"]).value_or(0);
       process.name = thread.name;
       process.threads.insert(process.threads.begin(), std::move(thread));
     } else {
@@ -95,42 +112,6 @@ std::optional<Environment> environment_of(const SysRoot& sysroot, int pid) {
   }
   return Environment(std::move(variables));
 }
-
-namespace {
-
-template <class Integer>
-std::optional<Integer> number(std::string_view text) {
-  Integer value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return value;
-}
-
-/// "7f6c prefer:0 anon=12 dirty=12 N0=10 N1=2 kernelpagesize_kB=4"
-void add_line(const std::string& line, MemoryByNode& memory) {
-  std::istringstream words(line);
-  std::string word;
-  bool counts = false;
-  std::uint64_t page_bytes = 4096;
-  MemoryByNode pages;
-  while (words >> word) {
-    const auto equals = word.find('=');
-    if (equals == std::string::npos) continue;
-    const std::string_view name = std::string_view(word).substr(0, equals);
-    const std::string_view value = std::string_view(word).substr(equals + 1);
-    counts = counts || name == "anon" || (name == "file" && value.starts_with("/memfd:"));
-    if (name == "kernelpagesize_kB") page_bytes = number<std::uint64_t>(value).value_or(4) << 10;
-    if (!name.starts_with('N')) continue;
-    const auto node = number<int>(name.substr(1));
-    const auto count = number<std::uint64_t>(value);
-    if (node && count) pages[Node{*node}] += *count;
-  }
-  if (!counts) return;
-  for (const auto& [node, count] : pages) memory[node] += count * page_bytes;
-}
-
-}  // namespace
 
 MemoryByNode memory_of_numa_maps(std::string_view text) {
   MemoryByNode memory;

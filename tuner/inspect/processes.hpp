@@ -1,4 +1,4 @@
-// Running processes, their threads and where their memory lies, as /proc tells it.
+// Running processes, their threads, and where their memory lies, as /proc reports it.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace zf {
 struct ThreadState {
   int tid = 0;
   std::string name;         ///< at most 15 characters
-  CpuSet cpus;              ///< where it may run
-  Pu last_cpu;              ///< where it ran last
-  std::uint64_t ticks = 0;  ///< of CPU time since it started, in sysconf(_SC_CLK_TCK) per second
+  CpuSet cpus;              ///< the CPUs it may run on
+  Pu last_cpu;              ///< the CPU it ran on last
+  std::uint64_t ticks = 0;  ///< CPU time since its start; sysconf(_SC_CLK_TCK) ticks are a second
 };
 
 struct ProcessState {
@@ -29,23 +29,25 @@ struct ProcessState {
   std::vector<ThreadState> threads;  ///< never empty, the main thread first
 };
 
-/// Ascending; kernel threads too.
+/// Returns the ids of all processes, kernel threads included, ascending.
 std::vector<int> process_ids(const SysRoot& sysroot);
 
-/// Absent: it has ended. A thread that ends meanwhile is left out.
+/// Returns a process, without threads that end meanwhile; nothing if the process has ended.
 std::optional<ProcessState> read_process(const SysRoot& sysroot, int pid);
 
-/// What it was started with. Absent: it has ended, or is another user's.
+/// Returns the environment that a process was started with; nothing if it has ended or belongs to another
+/// user.
 std::optional<Environment> environment_of(const SysRoot& sysroot, int pid);
 
-/// Bytes of one process on each node.
+/// The bytes of one process on each node.
 using MemoryByNode = std::map<Node, std::uint64_t>;
 
-/// Its own memory and what it shares by memfd (the optimizer's arena), not files: the page cache lies where
-/// it was read first, by whomever. Pure.
+/// Counts a process's own memory and what it shares by memfd (the optimizer's arena). It does not count
+/// files: their pages lie where any process read them first. Pure.
 MemoryByNode memory_of_numa_maps(std::string_view text);
 
-/// Absent: the kernel has no such file (no NUMA), it is another user's process, or it has ended.
+/// Returns the memory of a process by node; nothing if the kernel has no such file (no NUMA), or the process
+/// belongs to another user or has ended.
 std::optional<MemoryByNode> memory_by_node(const SysRoot& sysroot, int pid);
 
 }  // namespace zf

@@ -14,8 +14,8 @@ namespace {
 
 const char* name_of(Side side) { return side == Side::trainer ? "trainer" : "optimizer"; }
 
-/// Where any of its threads may run.
-CpuSet cpus_of(const ProcessState& process) {
+/// Returns the CPUs that any of its threads may run on.
+CpuSet cpus_of_threads(const ProcessState& process) {
   CpuSet cpus;
   for (const ThreadState& thread : process.threads) cpus |= thread.cpus;
   return cpus;
@@ -29,7 +29,7 @@ void compare_threads(const JobProcess& member, const CpuSet& planned, std::vecto
   }
 }
 
-/// A pool thread that is pinned nowhere else but missing is a slower step, and no thread's mask shows it.
+/// Finds CPUs of the pool without a pinned thread: they make the step slower, and no thread's mask shows it.
 void compare_pool(const JobProcess& member, const CpuSet& planned, std::vector<Drift>& drifts) {
   CpuSet pinned;
   for (const ThreadState& thread : member.process.threads) {
@@ -55,8 +55,8 @@ void compare_memory(const JobProcess& member, const NodeSet& planned, std::vecto
   if (stray < kStrayMemoryBytes || static_cast<double>(stray) < kStrayMemoryShare * static_cast<double>(all))
     return;
   drifts.push_back({member.rank, member.process.pid, 0, member.process.name,
-                    fmt::format("has {} of its {} on nodes {}, outside {}", print_bytes(stray),
-                                print_bytes(all), print(nodes), print(planned))});
+                    fmt::format("has {} of its {} on {}, outside {}", print_bytes(stray), print_bytes(all),
+                                print_nodes(nodes), print_nodes(planned))});
 }
 
 }  // namespace
@@ -77,10 +77,10 @@ std::string verification_text(const std::vector<JobProcess>& job, const std::vec
   std::string text;
   for (const JobProcess& member : job) {
     const ProcessState& process = member.process;
-    text += fmt::format("rank {}: {} {} (process {}): {} thread{} on {}", member.rank, name_of(member.side),
-                        process.name, process.pid, process.threads.size(),
-                        process.threads.size() == 1 ? "" : "s", print(cpus_of(process)));
-    if (!member.memory) text += ", memory cannot be told";
+    text += fmt::format("rank {}: {} {} (process {}): {} on {}", member.rank, name_of(member.side),
+                        process.name, process.pid, print_count(process.threads.size(), "thread"),
+                        print(cpus_of_threads(process)));
+    if (!member.memory) text += ", memory unknown";
     for (const auto& [node, bytes] : member.memory.value_or(MemoryByNode())) {
       text += fmt::format(", {} on node {}", print_bytes(bytes), node.os_index);
     }
@@ -107,7 +107,7 @@ std::string verification_json(const std::vector<JobProcess>& job, const std::vec
                                      {"pid", member.process.pid},
                                      {"name", member.process.name},
                                      {"threads", member.process.threads.size()},
-                                     {"cpus", print(cpus_of(member.process))},
+                                     {"cpus", print(cpus_of_threads(member.process))},
                                      {"memory_bytes", memory}});
   }
   for (const Drift& drift : drifts) {

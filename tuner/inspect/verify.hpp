@@ -1,4 +1,4 @@
-// A running job held against its plan. Pure.
+// Compares a running job with its plan. Pure.
 #pragma once
 
 #include <string>
@@ -9,29 +9,29 @@
 
 namespace zf {
 
-/// Memory on other nodes than the plan's is drift from here on: below, it is a few pages that the loader or
-/// another thread touched first.
+/// Memory on other nodes than the plan's is drift only from this share and this size on. Less is a few pages
+/// that the loader or another thread touched first.
 inline constexpr double kStrayMemoryShare = 0.01;
 inline constexpr std::uint64_t kStrayMemoryBytes = std::uint64_t{16} << 20;
 
-/// One thing that is not as the plan has it.
+/// One thing that differs from the plan.
 struct Drift {
   int rank = 0;
   int pid = 0;
-  int tid = 0;       ///< 0: the process as a whole
+  int tid = 0;       ///< 0: the whole process
   std::string name;  ///< the thread's, or the process's
   std::string what;  ///< "may run on 0-63, outside 0-3"
 };
 
-/// Every thread may run on nothing but its side's CPUs; every CPU of a running optimizer has a thread of its
-/// own, unless the rank is shared; memory lies on the rank's nodes. Throws Error(usage) for a rank that the
-/// plan lacks.
+/// Returns every drift of a job. Three things must hold: every thread may run only on its side's CPUs; every
+/// CPU of a running optimizer has a thread that is pinned to it alone; memory lies on the rank's nodes.
+/// Throws Error(usage) for a rank that the plan lacks.
 std::vector<Drift> drift_of(const Plan& plan, const std::vector<JobProcess>& job);
 
-/// For a person: each process, then each drift; ended by a newline.
+/// Returns text for a person: each process, then each drift, ended by a newline.
 std::string verification_text(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts);
 
-/// {"processes": [{"rank", "side": "trainer" | "optimizer", "pid", "name", "threads", "cpus",
+/// Returns {"processes": [{"rank", "side": "trainer" | "optimizer", "pid", "name", "threads", "cpus",
 ///   "memory_bytes": {"0": …} or null}], "drift": [{"rank", "pid", "tid" or null, "name", "what"}]}
 std::string verification_json(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts);
 

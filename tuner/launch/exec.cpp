@@ -13,66 +13,71 @@
 #include "os/memory.hpp"
 #include "plan/plan_check.hpp"
 #include "text/command_line.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
 
-/// A thread count that the user has set stays, and the user is told.
-void keep_the_users(Launch& launch, const Environment& environment, const std::string& name) {
-  const auto users = environment.get(name);
-  if (!users) return;
-  const std::string& plans = launch.set.at(name);
-  if (*users != plans) {
-    launch.notes.push_back(fmt::format("{}={} is yours and stays; the plan has {}", name, *users, plans));
+/// Keeps a thread count that the user has set, and adds a note if it differs from the plan's.
+void keep_user_setting(Launch& launch, const Environment& environment, const std::string& name) {
+  const auto by_user = environment.get(name);
+  if (!by_user) return;
+  const std::string& by_plan = launch.set.at(name);
+  if (*by_user != by_plan) {
+    launch.notes.push_back(
+        fmt::format("{}={} is set already and is kept; the plan has {}", name, *by_user, by_plan));
   }
   launch.set.erase(name);
 }
 
-CpuSet cpus_of(const RankBinding& binding) { return binding.training.cpus | binding.optimizer.cpus; }
-
 bool is_allowed(const RankBinding& binding, const Allowed& allowed) {
-  return allowed.cpus.contains(cpus_of(binding)) && allowed.mems.contains(binding.optimizer.mems);
+  return allowed.cpus.contains(binding.cpus()) && allowed.mems.contains(binding.optimizer.mems);
 }
 
 void check_allowed(const RankBinding& binding, const Allowed& allowed) {
   if (is_allowed(binding, allowed)) return;
-  const CpuSet lost = cpus_of(binding) - allowed.cpus;
+  const CpuSet lost = binding.cpus() - allowed.cpus;
+  const NodeSet lost_mems = binding.optimizer.mems - allowed.mems;
   const std::string difference =
       lost.empty()
-          ? fmt::format("the plan's memory nodes {} of rank {} are not allowed here (allowed: {})",
-                        print(binding.optimizer.mems - allowed.mems), binding.rank, print(allowed.mems))
-          : fmt::format("the plan's CPUs {} of rank {} are not allowed here (allowed: {})", print(lost),
-                        binding.rank, print(allowed.cpus));
+          ? fmt::format("the plan's memory {} of rank {} {} not allowed here (allowed: {})",
+                        print_nodes(lost_mems), binding.rank, lost_mems.size() == 1 ? "is" : "are",
+                        print(allowed.mems))
+          : fmt::format("the plan's {} of rank {} {} not allowed here (allowed: {})", print_cpus(lost),
+                        binding.rank, lost.size() == 1 ? "is" : "are", print(allowed.cpus));
   throw Error(Exit::stale_plan, difference, "make a plan here with zf-tune, or start anyway with --force");
 }
 
-bool is_throttled(const Plan& plan, const Allowed& allowed) {
+/// True if a CPU quota that is not the plan's covers fewer CPUs than the plan runs threads.
+bool has_small_new_quota(const Plan& plan, const Allowed& allowed) {
   return allowed.cpu_quota && allowed.cpu_quota != plan.allocation.cpu_quota &&
          *allowed.cpu_quota < static_cast<double>(threads_at_once(plan));
 }
 
 }  // namespace
 
-EnvNumber rank_of(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
+EnvNumber resolve_rank(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
   if (request.rank) return {*request.rank, "--rank"};
   if (const auto found = local_rank(environment)) return *found;
   if (plan.ranks.size() == 1) return {0, "the plan's only rank"};
-  throw Error(Exit::usage, fmt::format("which of the plan's {} ranks is this?", plan.ranks.size()),
-              "give --rank N, or start under torchrun, srun or mpirun, which set LOCAL_RANK or the like");
+  throw Error(
+      Exit::usage,
+      fmt::format("no variable says which of the plan's {} ranks this process is", plan.ranks.size()),
+      "give --rank N, or start under torchrun, srun or mpirun, which set LOCAL_RANK or a similar variable");
 }
 
-int rank_count_of(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
+int resolve_rank_count(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
   if (request.ranks) return *request.ranks;
   const auto launched = request.rank ? std::nullopt : launched_ranks(environment);
   return launched ? launched->value : static_cast<int>(plan.ranks.size());
 }
 
-bool holds(const Plan& plan, int rank, int ranks, const Allowed& allowed) {
-  if (ranks != static_cast<int>(plan.ranks.size()) || is_throttled(plan, allowed)) return false;
+bool plan_applies_to_rank(const Plan& plan, int rank, int ranks, const Allowed& allowed) {
+  if (ranks != static_cast<int>(plan.ranks.size()) || has_small_new_quota(plan, allowed)) return false;
   const auto allows = [&](const RankBinding& binding) { return is_allowed(binding, allowed); };
   if (std::all_of(plan.ranks.begin(), plan.ranks.end(), allows)) return true;
   return std::all_of(plan.ranks.begin(), plan.ranks.end(), [&](const RankBinding& binding) {
-    return binding.rank == rank ? allows(binding) : !allowed.cpus.intersects(cpus_of(binding));
+    return binding.rank == rank ? allows(binding) : !allowed.cpus.intersects(binding.cpus());
   });
 }
 
@@ -88,7 +93,7 @@ std::map<std::string, std::string> variables_of(const RankBinding& binding,
 
 Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
                  const Environment& environment) {
-  const EnvNumber rank = rank_of(plan, request, environment);
+  const EnvNumber rank = resolve_rank(plan, request, environment);
   const RankBinding& binding = binding_of(plan, rank.value);
 
   Launch launch;
@@ -99,7 +104,8 @@ Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& 
   check_allowed(binding, allowed);
   launch.set = variables_of(binding, request.plan_path);
   launch.set["ZF_RANK_FROM"] = launchers_rank(environment);
-  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) keep_the_users(launch, environment, name);
+  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
+    keep_user_setting(launch, environment, name);
   return launch;
 }
 
@@ -109,13 +115,16 @@ void apply(Launch& launch, bool force) {
       bind_this_thread(launch.cpus);
     } catch (const Error& error) {
       if (!force)
-        throw Error(error.exit(), error.what(), "nothing was started; --force starts it all the same");
-      launch.notes.push_back(fmt::format("{}; going on", error.what()));
+        throw Error(error.exit(), error.what(),
+                    "nothing was started; --force starts the command without this binding");
+      launch.notes.push_back(fmt::format("{}; going on without this binding", error.what()));
     }
   }
   if (!launch.mems.empty()) {
     if (const PolicyRefusal refusal = set_thread_memory_policy(MemoryPolicy::preferred, launch.mems)) {
-      launch.notes.push_back(fmt::format("memory policy refused ({}): first touch decides", *refusal));
+      launch.notes.push_back(fmt::format(
+          "the memory policy is not set ({}): a page goes to the node of the CPU that touches it first",
+          *refusal));
     }
   }
   for (const auto& [name, value] : launch.set) {
@@ -123,7 +132,7 @@ void apply(Launch& launch, bool force) {
   }
 }
 
-void become(const std::vector<std::string>& command) {
+void exec_or_throw(const std::vector<std::string>& command) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

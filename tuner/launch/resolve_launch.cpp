@@ -20,16 +20,17 @@
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/retarget.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
 
-/// Above what shell scripts number by hand.
+/// Above the descriptors that shell scripts choose by hand.
 constexpr int kLowestDescriptor = 100;
 
-/// Returns the path of a file without a name that holds the plan. The file is open in this process and in
-/// what this process becomes. The path works for its children as well, for as long as this process lives, and
-/// nothing is left to clean up. Throws Error(runtime_error).
+/// Returns the path of a file without a name that holds the plan. The file stays open in this process, also
+/// after exec. The path works for its children as well, for as long as this process lives, and nothing is
+/// left to clean up. Throws Error(runtime_error).
 std::filesystem::path plan_in_memory(const Plan& plan) {
   const char* const what = "cannot hold the plan in memory";
   const FileDescriptor file(checked(::memfd_create("zf-plan.json", MFD_CLOEXEC | MFD_ALLOW_SEALING), what));
@@ -38,22 +39,20 @@ std::filesystem::path plan_in_memory(const Plan& plan) {
     throw_errno(error, what);
   checked(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL), what);
   const int kept = checked(::fcntl(file.get(), F_DUPFD, kLowestDescriptor), what);
-  // Not /proc/self: for a child that would be its own, and Python's children have no such descriptor.
+  // Not /proc/self: in a child that names the child, and Python's children do not inherit the descriptor.
   return fmt::format("/proc/{}/fd/{}", ::getpid(), kept);
 }
 
-std::string in_words(std::size_t ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }
-
-/// What the launcher could have been told, where it narrowed this process and not the job.
-std::string advice(const Allowed& allowed, int ranks) {
+/// Returns advice for the launcher if it bound this process but not the whole job; else an empty string.
+std::string launcher_advice(const Allowed& allowed, int ranks) {
   const auto by_mask = [](const Exclusion& e) { return e.reason == ExclusionReason::affinity_mask; };
   const bool masked = std::any_of(allowed.exclusions.begin(), allowed.exclusions.end(), by_mask);
   if (ranks == 1 || !masked) return "";
-  return "; if these are this rank's alone, let the launcher bind nothing (srun --cpu-bind=none, mpirun "
-         "--bind-to none)";
+  return "; if these CPUs are for this rank alone, tell the launcher to bind nothing "
+         "(srun --cpu-bind=none, mpirun --bind-to none)";
 }
 
-/// What this process could use if it had not been bound: what Slurm's masks are parts of.
+/// Returns what this process could use if it had not been bound. Slurm's masks are parts of this.
 Allowed allowed_to_job(const Topology& topology) {
   AllowedInputs inputs = read_allowed_inputs(SysRoot());
   inputs.affinity.reset();
@@ -61,63 +60,70 @@ Allowed allowed_to_job(const Topology& topology) {
   return allowed_from(inputs);
 }
 
-/// What is new in a list, each a line of its own.
-void add_new(std::vector<std::string>& notes, const std::vector<std::string>& before,
-             const std::vector<std::string>& now) {
+/// Adds to the notes each line of `now` that is not in `before`.
+void add_new_lines(std::vector<std::string>& notes, const std::vector<std::string>& before,
+                   const std::vector<std::string>& now) {
   for (const std::string& line : now) {
     if (std::find(before.begin(), before.end(), line) == before.end()) notes.push_back(line);
   }
 }
 
-struct Fitted {
+/// A plan for this allocation, and notes on what changed.
+struct Retargeted {
   Plan plan;
   std::vector<std::string> notes;
 };
 
-/// Every rank of this node asks for itself, and comes to the same plan where all see the same.
-Fitted fitted(const Plan& plan, int rank, int ranks, const LaunchRequest& request,
-              const Environment& environment) {
+/// Retargets the plan to this allocation. Every rank of this node does this alone, and all get the same plan
+/// if all see the same CPUs.
+Retargeted retargeted(const Plan& plan, int rank, int ranks, const LaunchRequest& request,
+                      const Environment& environment) {
   Machine machine = read_machine({});
-  RetargetWishes wishes{.any_class = request.force};
+  RetargetOptions options{.any_class = request.force};
   const Allowed of_job = allowed_to_job(machine.topology);
   const auto masks = slurm_masks(environment);
-  if (ranks > 1 && are_one_for_each(masks, ranks, rank, machine.allowed.cpus, of_job.cpus)) {
-    wishes.masks = masks;
+  if (ranks > 1 && masks_are_in_force(masks, ranks, rank, machine.allowed.cpus, of_job.cpus)) {
+    options.masks = masks;
     machine.allowed = of_job;
   }
   const std::string named = request.plan_path.string();
-  Fitted result{retarget(plan, machine, moved_gpus(environment, machine.topology, plan, ranks), wishes), {}};
+  Retargeted result{retarget(plan, machine, moved_gpus(environment, machine.topology, plan, ranks), options),
+                    {}};
   const bool others = result.plan.ranks.size() != plan.ranks.size();
-  if (wishes.masks.empty()) {
-    result.notes.push_back(fmt::format("{}, made for {}CPUs {}, is fitted to {}the CPUs allowed here, {}{}",
-                                       named, others ? in_words(plan.ranks.size()) + " and " : "",
-                                       print(plan.allocation.cpus),
-                                       others ? in_words(result.plan.ranks.size()) + " and " : "",
-                                       print(result.plan.allocation.cpus), advice(machine.allowed, ranks)));
+  if (options.masks.empty()) {
+    result.notes.push_back(fmt::format(
+        "{}, made for {}CPUs {}, is fitted to {}the CPUs allowed here, {}{}", named,
+        others ? print_count(plan.ranks.size(), "rank") + " and " : "", print(plan.allocation.cpus),
+        others ? print_count(result.plan.ranks.size(), "rank") + " and " : "",
+        print(result.plan.allocation.cpus), launcher_advice(machine.allowed, ranks)));
   } else {
-    const CpuSet own = wishes.masks.at(static_cast<std::size_t>(rank)) & machine.allowed.cpus;
+    const CpuSet own = options.masks.at(static_cast<std::size_t>(rank)) & machine.allowed.cpus;
     result.notes.push_back(
         fmt::format("{} is fitted to the CPUs that Slurm gave to rank {}, {} (with srun "
-                    "--cpu-bind=none the plan shares out the job's)",
+                    "--cpu-bind=none the plan divides the CPUs of the whole job)",
                     named, rank, print(own)));
   }
-  add_new(result.notes, plan.warnings, result.plan.warnings);
-  add_new(result.notes, plan.allocation.notes, result.plan.allocation.notes);
+  add_new_lines(result.notes, plan.warnings, result.plan.warnings);
+  add_new_lines(result.notes, plan.allocation.notes, result.plan.allocation.notes);
   return result;
 }
 
+/// Returns the launch by this plan, retargeted if it does not apply here unchanged.
 Launch launch_by(const Plan& plan, LaunchRequest request, const Environment& environment) {
   const Allowed allowed = read_allowed(SysRoot());
-  const int rank = rank_of(plan, request, environment).value;
-  const int ranks = rank_count_of(plan, request, environment);
-  if (holds(plan, rank, ranks, allowed) && !foreign_machine(plan.machine, read_machine_identity(SysRoot())))
+  const int rank = resolve_rank(plan, request, environment).value;
+  const int ranks = resolve_rank_count(plan, request, environment);
+  if (plan_applies_to_rank(plan, rank, ranks, allowed) &&
+      !foreign_machine(plan.machine, read_machine_identity(SysRoot())))
     return launch_of(plan, request, allowed, environment);
 
   if (rank >= ranks) {
-    throw Error(Exit::usage, fmt::format("rank {} of {} on this node", rank, ranks),
-                "local ranks count from 0: look at --rank and the launcher's variables");
+    throw Error(
+        Exit::usage,
+        fmt::format("rank {}: this node runs {}", rank, print_count(static_cast<std::size_t>(ranks), "rank")),
+        "local ranks count from 0: check --rank and the launcher's variables");
   }
-  Fitted moved = fitted(plan, rank, ranks, request, environment);
+  Retargeted moved = retargeted(plan, rank, ranks, request, environment);
   request.plan_path = plan_in_memory(moved.plan);
   Launch launch = launch_of(moved.plan, request, allowed, environment);
   launch.notes.insert(launch.notes.begin(), moved.notes.begin(), moved.notes.end());
@@ -130,7 +136,7 @@ LaunchRequest with_absolute_path(LaunchRequest request) {
   const auto path = std::filesystem::absolute(request.plan_path, error);
   if (error) {
     throw Error(Exit::runtime_error, fmt::format("{}: {}", request.plan_path.string(), error.message()),
-                "give the plan's whole path");
+                "give the plan's absolute path");
   }
   request.plan_path = path;
   return request;
@@ -138,7 +144,7 @@ LaunchRequest with_absolute_path(LaunchRequest request) {
 
 }  // namespace
 
-Launch launch_here(const LaunchRequest& request, const Environment& environment) {
+Launch resolve_launch(const LaunchRequest& request, const Environment& environment) {
   try {
     const LaunchRequest named = with_absolute_path(request);
     return launch_by(load_plan(named.plan_path), named, environment);

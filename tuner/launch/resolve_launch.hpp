@@ -1,4 +1,4 @@
-// From a plan's path to what will be done to this process, on this machine and in this allocation.
+// Turns a plan's path into the launch of this process, on this machine and in this allocation.
 #pragma once
 
 #include "launch/exec.hpp"
@@ -6,12 +6,14 @@
 
 namespace zf {
 
-/// Reads the plan at `request.plan_path`. Where it does not hold here (see holds()), or was made on a machine
-/// of another class by what /proc and /sys say at a glance, it is fitted to what is allowed and to the ranks
-/// that run here (retarget.hpp), held in memory, and notes say so and what that costs. Ranks that Slurm has
-/// bound to CPUs of their own keep these and share them out between their two sides. With `request.force` a
-/// plan of another class is fitted too, whatever else is wrong becomes a note, and the launch binds nothing.
-/// Else throws as load_plan, retarget and launch_of do.
-Launch launch_here(const LaunchRequest& request, const Environment& environment);
+/// Reads the plan at `request.plan_path` and returns the launch of this process.
+///
+/// The plan is retargeted (retarget.hpp) to what is allowed and to the ranks that run here if it does not
+/// apply unchanged (see plan_applies_to_rank()), or if /proc and /sys show a machine of another class. The
+/// retargeted plan stays in memory, and notes say what changed. Ranks that Slurm bound to CPUs of their own
+/// keep these CPUs and divide them between their two sides. With `request.force` a plan of another class is
+/// retargeted too; any other error becomes a note, and then the launch binds nothing. Without it, throws as
+/// load_plan, retarget and launch_of do.
+Launch resolve_launch(const LaunchRequest& request, const Environment& environment);
 
 }  // namespace zf

@@ -1,38 +1,34 @@
 #include "launch/slurm_masks.hpp"
 
-#include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "text/units.hpp"
+
 namespace zf {
 namespace {
 
-/// "0x0F", as many digits as it takes.
-std::optional<CpuSet> mask_of(std::string_view text) {
+/// Reads a mask of any length: "0x0F".
+std::optional<CpuSet> parse_mask(std::string_view text) {
   if (text.starts_with("0x")) text.remove_prefix(2);
   std::vector<Pu> cpus;
   for (std::size_t digit = 0; digit < text.size(); ++digit) {
-    const std::string_view one = text.substr(text.size() - 1 - digit, 1);
-    unsigned bits = 0;
-    if (std::from_chars(one.data(), one.data() + 1, bits, 16).ec != std::errc()) return std::nullopt;
+    const auto bits = parse_number<unsigned>(text.substr(text.size() - 1 - digit, 1), 16);
+    if (!bits) return std::nullopt;
     for (int bit = 0; bit < 4; ++bit) {
-      if ((bits >> bit & 1U) != 0) cpus.push_back(Pu{static_cast<int>(4 * digit) + bit});
+      if ((*bits >> bit & 1U) != 0) cpus.push_back(Pu{static_cast<int>(4 * digit) + bit});
     }
   }
   return cpus.empty() ? std::nullopt : std::optional(CpuSet(std::move(cpus)));
 }
 
-/// "7", or "0x7" as Slurm takes it too.
-std::optional<CpuSet> number_of(std::string_view text) {
+/// Reads one CPU number: "7", or "0x7", which Slurm accepts as well.
+std::optional<CpuSet> parse_cpu(std::string_view text) {
   const bool is_hex = text.starts_with("0x");
   if (is_hex) text.remove_prefix(2);
-  int cpu = 0;
-  const char* const end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, cpu, is_hex ? 16 : 10);
-  if (error != std::errc() || last != end || cpu < 0) return std::nullopt;
-  return CpuSet{Pu{cpu}};
+  const auto cpu = parse_number<int>(text, is_hex ? 16 : 10);
+  return cpu && *cpu >= 0 ? std::optional(CpuSet{Pu{*cpu}}) : std::nullopt;
 }
 
 }  // namespace
@@ -46,7 +42,7 @@ std::vector<CpuSet> slurm_masks(const Environment& environment) {
   for (std::string_view rest = list; !rest.empty();) {
     const auto comma = rest.find(',');
     const std::string_view entry = rest.substr(0, comma);
-    auto cpus = masks ? mask_of(entry) : number_of(entry);
+    auto cpus = masks ? parse_mask(entry) : parse_cpu(entry);
     if (!cpus) return {};
     found.push_back(*std::move(cpus));
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
@@ -54,8 +50,8 @@ std::vector<CpuSet> slurm_masks(const Environment& environment) {
   return found;
 }
 
-bool are_one_for_each(const std::vector<CpuSet>& masks, int ranks, int rank, const CpuSet& seen,
-                      const CpuSet& of_job) {
+bool masks_are_in_force(const std::vector<CpuSet>& masks, int ranks, int rank, const CpuSet& seen,
+                        const CpuSet& of_job) {
   if (masks.size() != static_cast<std::size_t>(ranks) || rank < 0 || rank >= ranks) return false;
   CpuSet taken;
   for (const CpuSet& mask : masks) {

@@ -1,4 +1,4 @@
-// The CPUs that Slurm's task/affinity has given to each task of a step. Pure.
+// The CPUs that Slurm's task/affinity gave to each task of a step. Pure.
 #pragma once
 
 #include <vector>
@@ -8,16 +8,15 @@
 
 namespace zf {
 
-/// By local rank, what SLURM_CPU_BIND_TYPE and SLURM_CPU_BIND_LIST say: hexadecimal masks after "mask_cpu:"
-/// (which
-/// --cpu-bind=cores and the like become), CPU numbers after "map_cpu:". Empty where Slurm binds nothing, or
-/// says nothing that can be read.
+/// Returns the CPUs of each local rank from SLURM_CPU_BIND_TYPE and SLURM_CPU_BIND_LIST. The list holds
+/// hexadecimal masks if the type is "mask_cpu:" (which Slurm makes of --cpu-bind=cores and the like), and CPU
+/// numbers if it is "map_cpu:". Returns an empty list if Slurm binds nothing or the list cannot be read.
 std::vector<CpuSet> slurm_masks(const Environment& environment);
 
-/// Whether these are CPUs of its own for each of so many ranks, and the one at `rank` is obeyed: of what the
-/// job may use, this process sees just that. Not so for ranks that another launcher has started within one of
-/// Slurm's tasks.
-bool are_one_for_each(const std::vector<CpuSet>& masks, int ranks, int rank, const CpuSet& seen,
-                      const CpuSet& of_job);
+/// True if there is one mask per rank, no two masks overlap, and the mask of `rank` is in force: this process
+/// sees exactly those of its CPUs that the job may use. False for ranks that another launcher started inside
+/// one of Slurm's tasks.
+bool masks_are_in_force(const std::vector<CpuSet>& masks, int ranks, int rank, const CpuSet& seen,
+                        const CpuSet& of_job);
 
 }  // namespace zf

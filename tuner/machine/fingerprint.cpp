@@ -10,13 +10,13 @@
 namespace zf {
 namespace {
 
-/// Memory that appears and goes with a GPU's driver (Grace Hopper, POWER9): hwloc's name for it; before the
-/// driver is loaded, its node may be there and hold nothing.
+/// True for GPU memory that the driver adds and removes (Grace Hopper, POWER9). hwloc names it "GPUMemory";
+/// before the driver is loaded, its node may exist and be empty.
 bool comes_with_a_driver(const NumaNode& node) {
   return node.is_cpuless() && (node.subtype == "GPUMemory" || node.memory_bytes == 0);
 }
 
-/// One line per fact, in the topology's own order, which does not depend on what is allowed.
+/// Returns one line per fact, in the topology's order, which does not depend on what is allowed.
 std::string class_text(const Topology& topology) {
   std::string text = fmt::format("model {}\npackages {}\n", topology.cpu_model, topology.packages);
   for (const NumaNode& node : topology.nodes) {
@@ -31,10 +31,10 @@ std::string class_text(const Topology& topology) {
   return text;
 }
 
-/// What made the nodes others on the same packages and cores.
+/// Returns the likely cause of another number of NUMA nodes on the same packages and cores.
 std::string_view numa_mode(const MachineClass& planned, const MachineClass& present) {
   const bool same_cores = planned.packages == present.packages && planned.cores == present.cores;
-  return same_cores ? " (the firmware's NUMA mode was changed: NPS, sub-NUMA clustering)" : "";
+  return same_cores ? " (the firmware's NUMA mode differs: NPS or sub-NUMA clustering)" : "";
 }
 
 std::string_view smt(const MachineClass& planned, const MachineClass& present) {

@@ -1,4 +1,4 @@
-// What two nodes, or two allocations, must have in common for a plan to be good on both. Pure.
+// Tells whether two nodes, or two allocations, are alike enough for one plan to be good on both. Pure.
 #pragma once
 
 #include <string>
@@ -11,19 +11,19 @@
 
 namespace zf {
 
-/// The machine's class: CPU model, packages, NUMA nodes and their CPUs, nodes without CPUs that hold memory
-/// (HBM, CXL), L3 groups and sizes, cores and their PUs, all of them as far as they are online. Not in it:
-/// memory sizes (firmware keeps a varying bit), GPUs and the nodes of their memory, which come and go with
-/// the driver, host names, what is allowed.
+/// Returns the machine's class. It covers, as far as they are online: the CPU model, packages, NUMA nodes and
+/// their CPUs, nodes without CPUs that hold memory (HBM, CXL), L3 groups and their sizes, cores and their
+/// PUs. It leaves out memory sizes (the firmware reserves a varying part), GPUs and the nodes of their memory
+/// (they appear and disappear with the driver), host names, and what is allowed.
 MachineClass machine_class_of(const Topology& topology);
 
-/// What is allowed, tied to the machine's class.
+/// Returns what is allowed, tied to the machine's class.
 Allocation allocation_of(const Allowed& allowed, const MachineClass& machine);
 
-/// Every way in which this machine is not of the plan's class, in words; empty when it is.
+/// Returns one sentence for each way in which this machine is not of the plan's class; empty if it is.
 std::vector<std::string> class_differences(const MachineClass& planned, const MachineClass& present);
 
-/// FNV-1a, 64 bits, as 16 hex digits: to notice change, not to resist an attacker.
+/// Returns the 64-bit FNV-1a hash as 16 hex digits. It notices changes; it does not resist an attacker.
 std::string digest(std::string_view text);
 
 }  // namespace zf

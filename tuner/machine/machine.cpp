@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "base/clock.hpp"
-#include "machine/gpu_driver.hpp"
+#include "machine/gpus.hpp"
 #include "machine/topology_hwloc.hpp"
 
 namespace zf {
 namespace {
 
-/// Where no node has memory, the sizes are not known (a CPUID dump, a bare synthetic machine): then all
-/// nodes.
+/// Returns the nodes that have memory. If no node has any, the sizes are unknown (a CPUID dump, a bare
+/// synthetic machine), and it returns all nodes.
 NodeSet nodes_with_memory(const Topology& topology) {
   NodeSet nodes;
   NodeSet with_memory;
@@ -25,7 +25,7 @@ NodeSet nodes_with_memory(const Topology& topology) {
   return with_memory.empty() ? nodes : with_memory;
 }
 
-/// Both ask drivers, and share one deadline.
+/// Reads the topology and the GPU driver. Both ask drivers, so they share one deadline.
 Topology topology_and_driver(const MachineSource& source) {
   const Nanoseconds started_ns = now_ns();
   Topology topology = read_topology({source.topology, source.sysroot, source.with_io, source.io_deadline});
@@ -58,7 +58,7 @@ Machine read_machine(const MachineSource& source) {
 
   AllowedInputs inputs =
       source.topology.empty() ? read_allowed_inputs(source.sysroot) : allowed_inputs_of(topology);
-  // Between two readings a CPU may have gone offline; and a plan can only use CPUs whose core is known.
+  // A CPU may have gone offline between the two readings, and a plan can only use CPUs whose core is known.
   inputs.present |= topology.complete_cpus;
   inputs.online = inputs.online & topology.cpus;
   if (inputs.nodes.empty()) inputs.nodes = nodes_with_memory(topology);

@@ -1,4 +1,4 @@
-// One machine as the tuner sees it: what exists, and what of it may be used.
+// One machine as the tuner sees it: what exists, and what may be used.
 #pragma once
 
 #include <chrono>
@@ -13,14 +13,14 @@
 
 namespace zf {
 
-/// --topology, --sysroot, --allowed and --mems, read.
+/// The values of --topology, --sysroot, --allowed and --mems.
 struct MachineSource {
-  std::string topology;                         ///< XML file or synthetic description; empty: `sysroot`
-  SysRoot sysroot;                              ///< this machine, or another one's /proc and /sys
+  std::string topology;                         ///< XML file or synthetic description; empty: read `sysroot`
+  SysRoot sysroot;                              ///< this machine, or the /proc and /sys of another one
   std::optional<CpuSet> allowed;                ///< --allowed: use only these CPUs
   std::optional<NodeSet> mems;                  ///< --mems: use memory of only these nodes
   bool with_io = true;                          ///< see TopologySource
-  std::chrono::milliseconds io_deadline{3000};  ///< see TopologySource; for the GPU driver's files as well
+  std::chrono::milliseconds io_deadline{3000};  ///< see TopologySource; also for the GPU driver's files
 };
 
 struct Machine {
@@ -28,16 +28,16 @@ struct Machine {
   Allowed allowed;  ///< cpus ⊆ topology.cpus
 };
 
-/// Pure: what may be used of a machine that is nothing but a topology, where no cgroup and no affinity mask
-/// can be asked. CPUs and nodes that the topology marks as disallowed (an XML made inside a cpuset) count as
-/// excluded by that cpuset.
+/// Returns what may be used of a machine that is known only by its topology, so that no cgroup and no
+/// affinity mask can be read. CPUs and nodes that the topology marks as disallowed (an XML file made inside a
+/// cpuset) count as excluded by that cpuset. Pure.
 AllowedInputs allowed_inputs_of(const Topology& topology);
 
-/// Throws Error(usage) for what cannot be read and for lists that name what the machine does not have,
-/// Error(infeasible) when no CPU is left.
+/// Reads a machine. Throws Error(usage) if the source cannot be read or a list names what the machine does
+/// not have, and Error(infeasible) if no CPU is left.
 Machine read_machine(const MachineSource& source);
 
-/// What could not be read, of the topology and of what is allowed.
+/// Returns what could not be read of the topology and of what is allowed, one sentence each.
 std::vector<std::string> missing_parts(const Machine& machine);
 
 }  // namespace zf

@@ -11,7 +11,7 @@
 namespace zf {
 namespace {
 
-// Of NVIDIA's published ABI, which nvml.h of every CUDA toolkit declares, the part that is used here.
+// The part of NVIDIA's published ABI that is used here; nvml.h of every CUDA toolkit declares it.
 using Device = struct nvmlDevice_st*;
 constexpr int kSuccess = 0;
 
@@ -26,7 +26,7 @@ struct PciInfo {
 };
 static_assert(sizeof(PciInfo) == 68);
 
-/// The library, for as long as this child lives.
+/// The loaded library. It is never closed: it lives as long as this child process.
 class Nvml {
  public:
   explicit Nvml(const std::string& library) : handle_(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
@@ -38,7 +38,7 @@ class Nvml {
     answers_ = init != nullptr && by_uuid_ != nullptr && pci_ != nullptr && init() == kSuccess;
   }
 
-  /// "0000:3b:00.0"; empty: not known.
+  /// Returns "0000:3b:00.0"; empty if NVML does not know the UUID.
   std::string address_of(const std::string& uuid) const {
     Device device = nullptr;
     if (!answers_ || by_uuid_(uuid.c_str(), &device) != kSuccess) return {};
@@ -59,7 +59,7 @@ class Nvml {
 
   void* handle_;
   int (*by_uuid_)(const char*, Device*) = nullptr;
-  int (*parent_)(Device, Device*) = nullptr;  ///< absent before driver 450, as MIG is
+  int (*parent_)(Device, Device*) = nullptr;  ///< null before driver 450, which has no MIG
   int (*pci_)(Device, PciInfo*) = nullptr;
   bool answers_ = false;
 };
@@ -79,8 +79,8 @@ std::vector<std::string> unresolved_uuids(const Environment& environment, const 
   return uuids;
 }
 
-void name_by_nvml(const std::vector<std::string>& uuids, std::vector<Gpu>& gpus,
-                  std::chrono::milliseconds deadline, const std::string& library) {
+void add_nvml_aliases(const std::vector<std::string>& uuids, std::vector<Gpu>& gpus,
+                      std::chrono::milliseconds deadline, const std::string& library) {
   if (uuids.empty() || gpus.empty()) return;
   const auto ask = [&] {
     const Nvml nvml(library);

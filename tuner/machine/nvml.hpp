@@ -1,4 +1,4 @@
-// Which GPU a UUID belongs to, asked of NVIDIA's management library where there is one.
+// Asks NVIDIA's management library (NVML), if it is installed, which GPU a UUID belongs to.
 #pragma once
 
 #include <chrono>
@@ -10,19 +10,19 @@
 
 namespace zf {
 
-/// A driver that is not loaded yet takes seconds to answer, on a node of eight GPUs up to about ten.
+/// A driver that is not loaded yet takes seconds to answer: up to about ten on a node of eight GPUs.
 constexpr std::chrono::milliseconds kNvmlDeadline{15'000};
 constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
 
-/// The UUIDs that visible_devices names and that no Gpu::uuid begins with: those of MIG instances
-/// ("MIG-5c89852c-…"), and of GPUs where /proc/driver/nvidia is not shown.
+/// Returns the UUIDs that visible_devices names and that begin no Gpu::uuid: UUIDs of MIG instances
+/// ("MIG-5c89852c-…"), and of GPUs if /proc/driver/nvidia is not shown.
 std::vector<std::string> unresolved_uuids(const Environment& environment, const std::vector<Gpu>& gpus);
 
-/// Adds each of `uuids` that NVML knows to Gpu::aliases of the GPU that it is of; the others stay unknown, as
-/// do all without NVML. NVML runs in a child, see output_of_child(): it may hang in a broken driver. Nothing
-/// is asked where `uuids` or `gpus` is empty. Does not throw for anything that NVML does.
-void name_by_nvml(const std::vector<std::string>& uuids, std::vector<Gpu>& gpus,
-                  std::chrono::milliseconds deadline = kNvmlDeadline,
-                  const std::string& library = kNvmlLibrary);
+/// Adds each of `uuids` that NVML knows to Gpu::aliases of its GPU. The others stay unknown; without NVML all
+/// do. NVML runs in a child process (see output_of_child()), because it may hang in a broken driver. Asks
+/// nothing if `uuids` or `gpus` is empty. Does not throw, whatever NVML does.
+void add_nvml_aliases(const std::vector<std::string>& uuids, std::vector<Gpu>& gpus,
+                      std::chrono::milliseconds deadline = kNvmlDeadline,
+                      const std::string& library = kNvmlLibrary);
 
 }  // namespace zf

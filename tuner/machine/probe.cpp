@@ -6,7 +6,7 @@
 namespace zf {
 namespace {
 
-/// What a person wants to see when a job sits on the wrong CPUs. SLURM_* has a hundred more.
+/// The variables to look at when a job runs on the wrong CPUs. Slurm sets a hundred more.
 constexpr std::array kSlurmVariables{
     "SLURM_JOB_ID",           "SLURM_STEP_ID",       "SLURMD_NODENAME",    "SLURM_NODEID",
     "SLURM_PROCID",           "SLURM_LOCALID",       "SLURM_NTASKS",       "SLURM_NTASKS_PER_NODE",
@@ -22,7 +22,7 @@ Probe probe_of(Machine machine, const Environment& environment, std::optional<in
   Probe probe;
   probe.ranks = rank_count_of(ranks_option, environment, machine.topology);
   probe.gpus = rank_gpus(environment, machine.topology, probe.ranks.count);
-  if (machine.topology.is_this_machine) {  // the variables of our own job say nothing about another machine
+  if (machine.topology.is_this_machine) {  // this job's variables do not describe another machine
     probe.local_rank = local_rank(environment);
     for (const char* name : kSlurmVariables) {
       if (auto value = environment.get(name)) probe.slurm[name] = *std::move(value);

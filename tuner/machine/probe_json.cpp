@@ -1,10 +1,9 @@
-// The keys of `zf-tune probe --format json`. Every CPU and node is an OS index, in lists as "0,4-11"; what is
-// absent is null.
+// The keys of `zf-tune probe --format json`. Every CPU and node is an OS index; lists are written "0,4-11". A
+// value that is unknown or absent is null.
 //
 //   schema                  "zf-probe/1"
-//   machine                 source, this_machine (bool), fingerprint, cpu_model, packages, numa_nodes (with
-//   CPUs),
-//                           cores, pus, cpus (online), offline
+//   machine                 source, this_machine (bool), fingerprint, cpu_model, packages,
+//                           numa_nodes (those with CPUs), cores, pus, cpus (online), offline
 //   nodes[]                 node, memory_bytes, cpus ("" for HBM, CXL and the like), subtype
 //   l3_groups[]             cpus, cache_bytes
 //   cores[]                 cpus, package, node, l3 (index into l3_groups), kind (index into cpu_kinds)
@@ -15,7 +14,7 @@
 //                           not_in_list), cpus, detail
 //   ranks                   count, source, local_rank, local_rank_source, gpus[] (by rank: pci), gpu_notes[]
 //   slurm                   variables by name
-//   missing[]               what could not be read, in words
+//   missing[]               what could not be read, one sentence each
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_list.hpp"
@@ -133,7 +132,7 @@ std::string probe_json(const Probe& probe) {
   json["slurm"] = Json::object();
   for (const auto& [name, value] : probe.slurm) json["slurm"][name] = value;
   json["missing"] = missing_parts(probe.machine);
-  // Names from the kernel and from pci.ids need not be UTF-8.
+  // Names from the kernel and from pci.ids may not be UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,4 +1,4 @@
-// One screen, also for a machine of 384 PUs: objects that are alike are counted, not listed.
+// Prints one screen, even for a machine of 384 PUs: objects that are alike are counted, not listed.
 #include <fmt/core.h>
 
 #include <map>
@@ -12,10 +12,11 @@
 namespace zf {
 namespace {
 
-/// Lists up to this long are shown as they are.
+/// CPU lists up to this many characters are shown as they are.
 constexpr std::size_t kShortList = 40;
 
-/// "0-76:4" instead of twenty numbers, where a machine deals its CPUs out in turn. --allowed reads it, too.
+/// Returns "0-76:4" instead of twenty numbers if a machine numbers its CPUs round-robin over its nodes.
+/// --allowed accepts this form.
 std::string brief(const CpuSet& cpus) {
   std::string plain = print(cpus);
   if (plain.size() <= kShortList) return plain;
@@ -35,10 +36,6 @@ std::string brief(const CpuSet& cpus) {
   return text.size() < plain.size() ? text : plain;
 }
 
-std::string count(std::size_t n, const char* one, const char* many) {
-  return fmt::format("{} {}", n, n == 1 ? one : many);
-}
-
 std::string line(const char* label, const std::string& text) {
   return fmt::format("{:<11} {}\n", label, text);
 }
@@ -47,14 +44,13 @@ std::string machine_line(const Topology& topology) {
   std::size_t with_cpus = 0;
   for (const auto& node : topology.nodes) with_cpus += node.is_cpuless() ? 0 : 1;
   const std::size_t others = topology.nodes.size() - with_cpus;
-  return line(
-      "Machine",
-      fmt::format("{}: {}{}, {}{}, {}, {}", topology.source,
-                  topology.cpu_model.empty() ? "" : topology.cpu_model + ", ",
-                  count(static_cast<std::size_t>(topology.packages), "package", "packages"),
-                  count(with_cpus, "NUMA node", "NUMA nodes"),
-                  others == 0 ? "" : fmt::format(" and {} without CPUs", others),
-                  count(topology.cores.size(), "core", "cores"), count(topology.cpus.size(), "PU", "PUs")));
+  return line("Machine", fmt::format("{}: {}{}, {}{}, {}, {}", topology.source,
+                                     topology.cpu_model.empty() ? "" : topology.cpu_model + ", ",
+                                     print_count(static_cast<std::size_t>(topology.packages), "package"),
+                                     print_count(with_cpus, "NUMA node"),
+                                     others == 0 ? "" : fmt::format(" and {} without CPUs", others),
+                                     print_count(topology.cores.size(), "core"),
+                                     print_count(topology.cpus.size(), "PU")));
 }
 
 std::string nodes_table(const Topology& topology) {
@@ -85,7 +81,7 @@ std::string nodes_table(const Topology& topology) {
   return fmt::format("\n{}\n", table.print());
 }
 
-/// "24 of 32 MiB for 8 cores each"
+/// Returns "24 of 32 MiB for 8 cores each".
 std::string l3_line(const Topology& topology) {
   if (topology.l3_groups.empty()) return line("L3 caches", "none known");
   std::vector<std::size_t> cores_of(topology.l3_groups.size());
@@ -97,7 +93,7 @@ std::string l3_line(const Topology& topology) {
   std::string text;
   for (const auto& [kind, groups] : alike) {
     text += fmt::format("{}{} of {} for {}{}", text.empty() ? "" : ", ", groups, print_bytes(kind.first),
-                        count(kind.second, "core", "cores"), groups > 1 ? " each" : "");
+                        print_count(kind.second, "core"), groups > 1 ? " each" : "");
   }
   return line("L3 caches", text);
 }
@@ -111,7 +107,7 @@ std::string kinds_lines(const Topology& topology) {
   return text;
 }
 
-/// "0,4": the ranks that compute on this GPU.
+/// Returns the ranks that compute on this GPU: "0,4".
 std::string ranks_on(const Gpu& gpu, const RankGpus& ranks) {
   std::string text;
   for (std::size_t rank = 0; rank < ranks.gpus.size(); ++rank) {
@@ -130,7 +126,8 @@ std::string gpus_lines(const Topology& topology, const RankGpus& ranks) {
                {"name", Table::Align::left}});
   for (const auto& gpu : topology.gpus) {
     table.add({gpu.pci_address, gpu.node ? fmt::format("{}", gpu.node->os_index) : "-", ranks_on(gpu, ranks),
-               brief(gpu.local_cpus), gpu.usable ? gpu.name : gpu.name + " (not shown here by its driver)"});
+               brief(gpu.local_cpus),
+               gpu.usable ? gpu.name : gpu.name + " (its driver does not show it here)"});
   }
   return fmt::format("\n{}\n", table.print());
 }
@@ -141,11 +138,9 @@ std::string allowed_lines(const Machine& machine) {
   for (const auto& core : machine.topology.cores) cores += core.cpus.intersects(allowed.cpus) ? 1 : 0;
   std::string text =
       line("Allowed", fmt::format("CPUs {} ({} of {} PUs, on {})", print(allowed.cpus), allowed.cpus.size(),
-                                  machine.topology.complete_cpus.size(), count(cores, "core", "cores")));
-  text += line("", allowed.mems.empty()
-                       ? "memory of no known node"
-                       : fmt::format("memory of {} {}", allowed.mems.size() == 1 ? "node" : "nodes",
-                                     print(allowed.mems)));
+                                  machine.topology.complete_cpus.size(), print_count(cores, "core")));
+  text +=
+      line("", allowed.mems.empty() ? "memory of no known node" : "memory of " + print_nodes(allowed.mems));
   for (const auto& exclusion : allowed.exclusions) {
     text += line(&exclusion == &allowed.exclusions.front() ? "Excluded" : "",
                  fmt::format("CPUs {}: {}", brief(exclusion.cpus), exclusion.detail));

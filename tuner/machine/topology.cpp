@@ -1,11 +1,36 @@
 #include "machine/topology.hpp"
 
+#include <tuple>
+
 namespace zf {
+namespace {
+
+/// Returns how readily a node of this kind owns cores; lower first. HBM comes second and not last: on a Xeon
+/// Max without DIMMs the cores belong to HBM, because nothing else is local to them.
+int ownership_tier(const std::string& subtype) {
+  if (subtype.empty() || subtype == "DRAM") return 0;
+  return subtype == "MCDRAM" || subtype == "HBM" ? 1 : 2;
+}
+
+}  // namespace
 
 std::uint64_t last_level_cache_bytes(const Topology& topology) {
   std::uint64_t bytes = 0;
   for (const L3Group& group : topology.l3_groups) bytes += group.cache_bytes;
   return bytes;
+}
+
+int owner_of(const CpuSet& core, const std::vector<NodeLocality>& nodes) {
+  const auto key = [](const NodeLocality& node) {
+    return std::tuple(ownership_tier(node.subtype), node.local_cpus.size(), node.id);
+  };
+  int best = -1;
+  for (int i = 0; i < static_cast<int>(nodes.size()); ++i) {
+    const auto& node = nodes[static_cast<std::size_t>(i)];
+    if (!node.local_cpus.contains(core)) continue;
+    if (best < 0 || key(node) < key(nodes[static_cast<std::size_t>(best)])) best = i;
+  }
+  return best;
 }
 
 }  // namespace zf

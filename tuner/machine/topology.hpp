@@ -1,4 +1,4 @@
-// A machine as values, read from hwloc: what exists, allowed or not. OS indexes everywhere.
+// A machine as values: what exists, whether it is allowed or not. All numbers are OS indexes.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace zf {
 struct NumaNode {
   Node id;
   std::uint64_t memory_bytes = 0;
-  CpuSet cpus;             ///< empty: a CPU-less node (HBM, CXL, GPU memory), never a home
+  CpuSet cpus;             ///< the CPUs that belong to this node; empty for HBM, CXL and GPU memory
   std::string subtype;     ///< "MCDRAM", "HBM", …; empty for plain DRAM
-  CpuSet local_cpus = {};  ///< those it is near to, which may be the cpus of another node; empty: of none
+  CpuSet local_cpus = {};  ///< the CPUs near this node, which may belong to another node; empty: none
   bool is_cpuless() const { return cpus.empty(); }
 };
 
@@ -28,15 +28,15 @@ struct L3Group {
 struct Core {
   CpuSet cpus;               ///< its PUs (SMT siblings)
   int package = 0;           ///< OS index
-  std::optional<Node> node;  ///< the node with CPUs that it belongs to; absent where the machine has none
-  int l3 = -1;               ///< index into Topology::l3_groups, -1: none known
-  int kind = 0;              ///< index into Topology::cpu_kinds, 0 where all are alike
+  std::optional<Node> node;  ///< the node that the core belongs to; absent if no node is local to it
+  int l3 = -1;               ///< index into Topology::l3_groups; -1: none known
+  int kind = 0;              ///< index into Topology::cpu_kinds; 0 if all cores are alike
 };
 
-/// PUs of equal make (performance or efficiency cores). Lower efficiency_rank: slower, thriftier.
+/// PUs of one make: performance cores, or efficiency cores.
 struct CpuKind {
   CpuSet cpus;
-  int efficiency_rank = -1;  ///< hwloc's; -1: unknown
+  int efficiency_rank = -1;  ///< hwloc's; a lower rank is slower and uses less power; -1: unknown
   std::string description;   ///< "IntelCore", "IntelAtom", max frequency, …
 };
 
@@ -44,33 +44,46 @@ struct Gpu {
   std::string pci_address;  ///< "0000:3b:00.0"
   std::string name;         ///< "NVIDIA H200", "cuda0", or vendor:device in hex
   CpuSet local_cpus;
-  std::optional<Node> node;  ///< the node with CPUs that it hangs off; absent: no one node (or unknown)
-  std::string uuid = {};     ///< "GPU-8932f937-…"; empty: not known
-  std::vector<std::string> aliases = {};  ///< UUIDs of MIG instances on it, as far as asked (see nvml.hpp)
+  std::optional<Node>
+      node;  ///< the node with CPUs that the GPU is attached to; absent: not one node, or unknown
+  std::string uuid = {};                  ///< "GPU-8932f937-…"; empty: unknown
+  std::vector<std::string> aliases = {};  ///< UUIDs of its MIG instances, as far as NVML was asked (nvml.hpp)
   bool usable = true;                     ///< false: its driver does not show it here (see read_gpu_driver)
-  std::optional<int> minor = {};  ///< 0 of /dev/nvidia0, which need not be PCI order; absent: not known
+  std::optional<int> minor = {};          ///< 0 for /dev/nvidia0; not always the PCI order; absent: unknown
 };
 
 struct Topology {
   std::string source;     ///< "this machine", or the file or synthetic description
   std::string cpu_model;  ///< may be empty
   bool is_this_machine = true;
-  CpuSet cpus;           ///< every PU that is online
-  CpuSet complete_cpus;  ///< offline ones as well
-  CpuSet allowed_cpus;   ///< what the cgroup of whoever made the topology left; equal to `cpus` where nothing
-                         ///< was cut
-  NodeSet allowed_nodes;  ///< the same for nodes; compare with all of `nodes`
+  CpuSet cpus;           ///< every online PU
+  CpuSet complete_cpus;  ///< every PU, offline ones included
+  CpuSet allowed_cpus;   ///< what the cgroup of the process that recorded the topology allowed; equal to
+                        ///< `cpus` if that cgroup excluded nothing
+  NodeSet allowed_nodes;  ///< the same for nodes; compare it with all of `nodes`
   int packages = 0;
-  std::vector<NumaNode> nodes;     ///< ascending by id
-  std::vector<L3Group> l3_groups;  ///< topological order
-  std::vector<Core> cores;         ///< topological order: package, node, L3, core
-  std::vector<CpuKind> cpu_kinds;  ///< empty or one: all alike
-  std::vector<Gpu> gpus;           ///< by PCI address
-  std::vector<std::string>
-      missing;  ///< what could not be read, in words ("I/O discovery took over 3 s: no GPUs")
+  std::vector<NumaNode> nodes;       ///< ascending by id
+  std::vector<L3Group> l3_groups;    ///< topological order
+  std::vector<Core> cores;           ///< topological order: package, node, L3, core
+  std::vector<CpuKind> cpu_kinds;    ///< empty or one entry: all cores are alike
+  std::vector<Gpu> gpus;             ///< by PCI address
+  std::vector<std::string> missing;  ///< what could not be read, one sentence each
 };
 
-/// Sum of the L3 caches, bytes; 0 if none is known.
+/// Returns the sum of the L3 caches in bytes; 0 if none is known.
 std::uint64_t last_level_cache_bytes(const Topology& topology);
+
+/// A node with the CPUs that are local to it. They need not belong to it: the kernel gives HBM, CXL and GPU
+/// memory no CPUs, yet this memory is local to some.
+struct NodeLocality {
+  Node id;
+  CpuSet local_cpus;
+  std::string subtype;  ///< "MCDRAM", "HBM", "NVM", …; empty or "DRAM" for plain memory
+};
+
+/// Returns the index of the node that a core belongs to when several nodes are local to it; -1 if none is.
+/// Plain memory wins over HBM, and HBM over the rest. Then the closest node wins (the fewest local CPUs),
+/// then the lowest number, because the kernel numbers nodes with CPUs first. Pure.
+int owner_of(const CpuSet& core, const std::vector<NodeLocality>& nodes);
 
 }  // namespace zf

@@ -1,4 +1,5 @@
-// Two halves: loading an hwloc topology from any source without being fooled or hung, and reading it.
+// First half: loads an hwloc topology from any source, protected against a wrong source and a driver that
+// hangs. Second half: reads it into a Topology.
 #include "machine/topology_hwloc.hpp"
 
 #include <fmt/core.h>
@@ -14,8 +15,7 @@
 
 #include "base/error.hpp"
 #include "children/child_output.hpp"
-#include "machine/gpu_names.hpp"
-#include "machine/node_owner.hpp"
+#include "machine/gpus.hpp"
 #include "os/file.hpp"
 
 namespace zf {
@@ -26,9 +26,9 @@ struct Destroy {
 };
 using Hwloc = std::unique_ptr<hwloc_topology, Destroy>;
 
-/// Without the caches and distances that nobody asks for. DONT_CHANGE_BINDING: no walk over all CPUs to ask
-/// each by CPUID; the kernel knows all we need. (Memory attributes stay: they tell HBM from other special
-/// memory.)
+/// Returns an unloaded topology without the caches and distances that are not used here.
+/// DONT_CHANGE_BINDING keeps hwloc from moving over all CPUs to ask each by CPUID; the kernel knows all that
+/// is needed. Memory attributes stay: they tell HBM from other special memory.
 Hwloc new_hwloc(bool with_io) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) throw Error(Exit::runtime_error, "hwloc cannot be initialised");
@@ -46,8 +46,9 @@ Hwloc new_hwloc(bool with_io) {
 
 // --- Loading -----------------------------------------------------------------------------------------------
 
-/// set_xmlbuffer and set_synthetic answer what they think of it, and with one of them set hwloc looks at no
-/// environment variable that names another machine; load() alone falls back to this machine in silence.
+/// set_xmlbuffer and set_synthetic report whether they accept their input. After either of them hwloc ignores
+/// the environment variables that name another machine. load() alone would fall back to this machine
+/// silently.
 Hwloc load_xml(const std::string& xml, const std::string& source) {
   Hwloc hwloc = new_hwloc(true);
   const bool read =
@@ -58,8 +59,9 @@ Hwloc load_xml(const std::string& xml, const std::string& source) {
   const bool newer = tag != std::string::npos && xml[tag + 19] > '2';
   throw Error(Exit::usage,
               fmt::format("--topology {}: {}", source,
-                          newer ? "is XML of hwloc 3, and this is hwloc 2" : "hwloc cannot read this as XML"),
-              newer ? "export it on that machine with: lstopo --export-xml-flags v2 FILE.xml"
+                          newer ? "the file is XML of hwloc 3, and zf-tune reads XML of hwloc 2"
+                                : "hwloc cannot read this as XML"),
+              newer ? "export it on the other machine with: lstopo --export-xml-flags v2 FILE.xml"
                     : "make one on the other machine with: lstopo FILE.xml");
 }
 
@@ -71,12 +73,15 @@ Hwloc load_synthetic(const std::string& description) {
   }
   throw Error(
       Exit::usage,
-      fmt::format("--topology \"{}\": is no file, and hwloc cannot read it as a description", description),
+      fmt::format(
+          "--topology \"{}\": there is no such file, and hwloc cannot read it as a synthetic description",
+          description),
       "write for example \"pack:2 [numa(memory=256GiB)] l3u:2 core:12 pu:2\"");
 }
 
-/// In the child: the environment is the child's own. GPU libraries stay asleep: starting CUDA or NVML takes
-/// seconds per node and is the very thing that hangs, and PCI locality does not need them.
+/// Runs in the child, whose environment is its own. Returns the machine as XML; empty if hwloc fails. hwloc's
+/// GPU libraries stay off: starting CUDA or NVML takes seconds per node and may hang, and PCI locality does
+/// not need them.
 std::string discover(const SysRoot& sysroot, bool with_io) {
   for (const char* name :
        {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_CPUID_PATH", "HWLOC_THISSYSTEM",
@@ -85,7 +90,7 @@ std::string discover(const SysRoot& sysroot, bool with_io) {
   }
   std::string components = "-x86,-cuda,-nvml,-opencl,-gl,-levelzero,-rsmi";
   if (!sysroot.is_this_machine()) {
-    components += ",-pci";  // libpciaccess would list this machine's devices
+    components += ",-pci";  // libpciaccess would list the devices of this machine
     ::setenv("HWLOC_FSROOT", sysroot.path().c_str(), 1);
     ::setenv("HWLOC_THISSYSTEM", "0", 1);
   }
@@ -99,21 +104,23 @@ std::string discover(const SysRoot& sysroot, bool with_io) {
   return xml;
 }
 
-/// Of a machine with /proc and /sys: read in a child, since I/O discovery can hang or crash in a driver, and
-/// handed over as XML. Without an answer by the deadline: once more without I/O.
+/// Loads a machine from its /proc and /sys. A child process reads it, because I/O discovery can hang or crash
+/// in a driver, and passes it on as XML. If the child does not answer within the deadline, a second child
+/// reads the machine without I/O.
 Hwloc load_sysroot(const TopologySource& source, std::vector<std::string>& missing) {
   const SysRoot& sysroot = source.sysroot;
-  if (!sysroot.read("/sys/devices/system/cpu/online")) {  // hwloc would make a machine up
-    throw Error(Exit::usage,
-                fmt::format("{}: no sys/devices/system/cpu/online there", sysroot.path().string()),
-                "a --sysroot holds the proc/ and sys/ of a machine; or give an XML file with --topology");
+  if (!sysroot.read("/sys/devices/system/cpu/online")) {  // hwloc would invent a machine
+    throw Error(
+        Exit::usage,
+        fmt::format("{}: cannot read sys/devices/system/cpu/online there", sysroot.path().string()),
+        "give --sysroot a folder that holds proc/ and sys/ of a machine, or give --topology an XML file");
   }
   ChildOutput found;
   if (source.with_io) found = output_of_child([&] { return discover(sysroot, true); }, source.io_deadline);
   if (source.with_io && found.text.empty()) {
     missing.push_back(
         found.end == ChildOutput::End::late
-            ? fmt::format("I/O discovery took over {} ms (a driver that hangs?): no GPUs are known",
+            ? fmt::format("I/O discovery did not finish within {} ms (a driver may hang): no GPUs are known",
                           source.io_deadline.count())
             : "I/O discovery failed: no GPUs are known");
   }
@@ -123,7 +130,7 @@ Hwloc load_sysroot(const TopologySource& source, std::vector<std::string>& missi
   if (found.text.empty()) {
     throw Error(Exit::runtime_error,
                 fmt::format("hwloc cannot read the machine at {}", sysroot.path().string()),
-                "see whether lstopo works there");
+                "check whether lstopo works on that machine");
   }
   return load_xml(found.text, sysroot.path().string());
 }
@@ -148,7 +155,7 @@ IdSet<Id> ids_of(hwloc_const_bitmap_t bitmap) {
   return IdSet<Id>(std::move(ids));
 }
 
-CpuSet cpus_of(hwloc_obj_t object) { return ids_of<Pu>(object->cpuset); }
+CpuSet cpuset_of(hwloc_obj_t object) { return ids_of<Pu>(object->cpuset); }
 
 std::string info_of(hwloc_obj_t object, const char* name) {
   const char* text = object == nullptr ? nullptr : hwloc_obj_get_info_by_name(object, name);
@@ -167,7 +174,7 @@ void read_nodes(hwloc_topology_t hwloc, Topology& topology, std::vector<NodeLoca
   for (const hwloc_obj_t object : objects_of(hwloc, HWLOC_OBJ_NUMANODE)) {
     const std::string subtype = object->subtype == nullptr ? "" : object->subtype;
     const Node id{static_cast<int>(object->os_index)};
-    const CpuSet local = cpus_of(object) & topology.cpus;
+    const CpuSet local = cpuset_of(object) & topology.cpus;
     topology.nodes.push_back(
         {id, object->attr->numanode.local_memory, {}, subtype == "DRAM" ? "" : subtype, local});
     localities.push_back({id, local, subtype});
@@ -192,15 +199,15 @@ void read_cpu_kinds(hwloc_topology_t hwloc, Topology& topology) {
   }
 }
 
-/// One Core for each of hwloc's; where it knows none (a bare "numa:2 pu:4"), one for each PU.
+/// Adds one Core for each of hwloc's; one for each PU if hwloc knows no cores (a bare "numa:2 pu:4").
 void read_cores(hwloc_topology_t hwloc, Topology& topology, const std::vector<NodeLocality>& localities) {
   for (const hwloc_obj_t cache : objects_of(hwloc, HWLOC_OBJ_L3CACHE)) {
-    topology.l3_groups.push_back({cpus_of(cache), cache->attr->cache.size});
+    topology.l3_groups.push_back({cpuset_of(cache), cache->attr->cache.size});
   }
   const bool has_cores = hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_CORE) > 0;
   for (const hwloc_obj_t object : objects_of(hwloc, has_cores ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU)) {
     Core core;
-    core.cpus = cpus_of(object);
+    core.cpus = cpuset_of(object);
     if (core.cpus.empty()) continue;
     if (const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(hwloc, HWLOC_OBJ_PACKAGE, object)) {
       const bool numbered = package->os_index != HWLOC_UNKNOWN_INDEX;
@@ -236,7 +243,7 @@ void read_gpus(hwloc_topology_t hwloc, Topology& topology) {
     Gpu gpu;
     gpu.pci_address = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
     gpu.name = gpu_name(identity);
-    gpu.local_cpus = cpus_of(hwloc_get_non_io_ancestor_obj(hwloc, device)) & topology.cpus;
+    gpu.local_cpus = cpuset_of(hwloc_get_non_io_ancestor_obj(hwloc, device)) & topology.cpus;
     for (const NumaNode& node : topology.nodes) {
       if (!gpu.local_cpus.empty() && node.cpus.contains(gpu.local_cpus)) gpu.node = node.id;
     }

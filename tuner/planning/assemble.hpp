@@ -1,4 +1,4 @@
-// Puts a plan together from its parts. Pure, but for the clock and the host's name in the provenance.
+// Puts a plan together from its parts. Pure, except for the clock and the host's name in the provenance.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace zf {
 
-/// Who made it, when (UTC), where: `command` as typed.
+/// Returns who made the plan, when (UTC) and where. `command` is the command line as typed.
 Provenance provenance_of(std::string command);
 
-/// A whole plan for `split`; evidence may be empty (nothing measured). `notes` are of the allocation (see
-/// RankHomes); those that follow from the bindings themselves (a shared core) are added.
+/// Returns a complete plan for `split`. The evidence may be empty (nothing was measured). `notes` describe
+/// the allocation (see RankHomes); assemble() adds a note for each rank whose two sides share a core.
 Plan assemble(Provenance made, const Machine& machine, const Workload& workload, const Split& split,
               const Choice& choice, Evidence evidence, std::vector<std::string> warnings,
               std::vector<std::string> notes);

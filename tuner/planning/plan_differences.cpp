@@ -12,20 +12,24 @@
 namespace zf {
 namespace {
 
-void add_online_set(const CpuSet& planned, const Topology& topology,
-                    std::vector<PlanDifference>& differences) {
+bool singular(const CpuSet& cpus) { return cpus.size() == 1; }
+
+void compare_online_cpus(const CpuSet& planned, const Topology& topology,
+                         std::vector<PlanDifference>& differences) {
   const CpuSet offline = planned & (topology.complete_cpus - topology.cpus);
   const CpuSet back = (topology.cpus - planned) & topology.complete_cpus;
   if (!offline.empty()) {
-    differences.push_back(
-        fmt::format("CPUs {} are offline here, and were online in the plan", print(offline)));
+    differences.push_back(fmt::format("{} {} offline here, and {} online in the plan", print_cpus(offline),
+                                      singular(offline) ? "is" : "are", singular(offline) ? "was" : "were"));
   }
   if (!back.empty()) {
-    differences.push_back(fmt::format("CPUs {} are online here, and were not in the plan", print(back)));
+    differences.push_back(fmt::format("{} {} online here, and {} not in the plan", print_cpus(back),
+                                      singular(back) ? "is" : "are", singular(back) ? "was" : "were"));
   }
 }
 
-void add_limits(const Allocation& planned, const Allowed& allowed, std::vector<PlanDifference>& differences) {
+void compare_limits(const Allocation& planned, const Allowed& allowed,
+                    std::vector<PlanDifference>& differences) {
   const auto from = [](const std::string& path) { return path.empty() ? "" : fmt::format(" ({})", path); };
   if (planned.cpu_quota != allowed.cpu_quota) {
     const auto words = [](const std::optional<double>& quota) {
@@ -41,9 +45,9 @@ void add_limits(const Allocation& planned, const Allowed& allowed, std::vector<P
   }
 }
 
-void add_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDifference>& differences) {
+void compare_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDifference>& differences) {
   const auto place = [](const std::optional<Node>& node) {
-    return node ? fmt::format("on node {}", node->os_index) : "on no one node";
+    return node ? fmt::format("on node {}", node->os_index) : "not on one node";
   };
   for (const RankBinding& rank : plan.ranks) {
     if (!rank.gpu) continue;
@@ -53,7 +57,7 @@ void add_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDiffer
     if (here == topology.gpus.end()) {
       differences.push_back(name + " is not here");
     } else if (!here->usable) {
-      differences.push_back(name + " is here, and its driver does not show it");
+      differences.push_back(name + " is here, but its driver does not show it");
     } else if (here->node != rank.gpu->node) {
       differences.push_back(
           fmt::format("{}: {} in the plan, {} here", name, place(rank.gpu->node), place(here->node)));
@@ -65,12 +69,12 @@ void add_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDiffer
 
 std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& machine, GpusOfRanks gpus) {
   auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
-  add_online_set(plan.machine.cpus, machine.topology, differences);
+  compare_online_cpus(plan.machine.cpus, machine.topology, differences);
   for (PlanDifference& difference : differences_from_allowed(plan, machine.allowed)) {
     differences.push_back(std::move(difference));
   }
-  add_limits(plan.allocation, machine.allowed, differences);
-  if (gpus == GpusOfRanks::compared) add_gpus(plan, machine.topology, differences);
+  compare_limits(plan.allocation, machine.allowed, differences);
+  if (gpus == GpusOfRanks::compared) compare_gpus(plan, machine.topology, differences);
   return differences;
 }
 

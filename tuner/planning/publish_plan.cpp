@@ -16,7 +16,7 @@ std::filesystem::path path_of_class(const std::string& fingerprint, const std::f
   return folder / (fingerprint + ".json");
 }
 
-/// Absent: the folder has no plan of this class.
+/// Returns the plan of this class; nothing if the folder has none.
 std::optional<Plan> plan_of_class(const std::string& fingerprint, const std::filesystem::path& folder) {
   const std::filesystem::path path = path_of_class(fingerprint, folder);
   std::error_code error;
@@ -41,22 +41,24 @@ Plan present_plan(const MachineClass& node, const std::filesystem::path& folder)
   return *std::move(plan);
 }
 
-/// Absent: nothing was remembered. What is no fingerprint names no file.
+/// Returns the remembered class; nothing if none is remembered. Refuses text that is not a fingerprint,
+/// because the fingerprint becomes a file name.
 std::optional<std::string> remembered_class(const std::filesystem::path& file) {
   auto text = read_published_file(file);
   if (!text) return {};
   if (text->ends_with('\n')) text->pop_back();
   if (text->size() == 16 && text->find_first_not_of("0123456789abcdef") == std::string::npos) return text;
-  throw Error(Exit::runtime_error, fmt::format("{}: holds no class of nodes", file.string()), "remove it");
+  throw Error(Exit::runtime_error, fmt::format("{}: the file does not hold a class of nodes", file.string()),
+              "remove the file");
 }
 
-/// The plan of the class that the node was of when it last had one. Absent: there is none either.
+/// Returns the plan of the class of which the node last had a plan; nothing if that class has no plan now.
 std::optional<Plan> remembered_plan(const std::filesystem::path& file, const std::filesystem::path& folder) {
   const auto fingerprint = remembered_class(file);
   return fingerprint ? plan_of_class(*fingerprint, folder) : std::nullopt;
 }
 
-/// What cannot be remembered is said: the plan is published all the same.
+/// Remembers the class. If that fails, prints a note: the plan is published anyway.
 void remember(const std::string& fingerprint, const std::filesystem::path& file) {
   try {
     const auto before = remembered_class(file);

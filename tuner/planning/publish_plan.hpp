@@ -1,4 +1,4 @@
-// The plan of a node's class, copied to where jobs find it.
+// Copies the plan of a node's class to where jobs find it.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,16 @@
 namespace zf {
 
 struct PublishedPlan {
-  std::string fingerprint;  ///< of the class whose plan it is
-  bool is_former = false;   ///< the node was of that class and is of another one now
+  std::string fingerprint;  ///< the class of the plan
+  bool is_former = false;   ///< true: the node was of that class and is now of another one
 };
 
-/// Copies the plan of the node's class from `folder` (CLASS.json) to `target`. If that class has no plan, the
-/// class in the file `memory` counts, which the node last had a plan of; `memory` is kept up to date, and a
-/// note on stderr says if that fails. The plan is printed anew, so that jobs read our own form, whatever
-/// somebody who can write in the folder put there. Throws Error(stale_plan) if no class has a plan or a
-/// file's plan is of another class, and Error(runtime_error) with the path if a file cannot be read or
-/// written.
+/// Copies the plan of the node's class from `folder` (CLASS.json) to `target`. If that class has no plan, it
+/// uses the class in the file `memory`: the class of which the node last had a plan. It keeps `memory` up to
+/// date, and prints a note on stderr if that fails. The plan is read and printed again, so that jobs read our
+/// own form whatever a user who can write to the folder put there. Throws Error(stale_plan) if no class has a
+/// plan or a file's plan is of another class, and Error(runtime_error) with the path if a file cannot be read
+/// or written.
 PublishedPlan publish_plan(const MachineClass& node, const std::filesystem::path& folder,
                            const std::filesystem::path& target,
                            const std::optional<std::filesystem::path>& memory);

@@ -11,12 +11,13 @@
 #include "homes/rank_homes.hpp"
 #include "machine/fingerprint.hpp"
 #include "planning/assemble.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
 
-/// The intent in homes of at least `cores` cores. The knee is where memory bandwidth is saturated: a larger
-/// home needs no larger pool. In a smaller one training keeps its share.
+/// Returns the shape that carries out the intent in homes of at least `cores` cores. At the knee memory
+/// bandwidth is saturated, so a larger home needs no larger pool. In a smaller home training keeps its share.
 SplitShape shape_of(const Intent& intent, int cores) {
   const auto share = [cores](double fraction) { return static_cast<int>(std::lround(fraction * cores)); };
   const int idle = share(intent.idle_fraction);
@@ -29,7 +30,9 @@ SplitShape shape_of(const Intent& intent, int cores) {
   return shape;
 }
 
-/// A plan whose state lies in memory without CPUs (--mems) keeps it there, where that is allowed.
+/// Returns the machine with its allowed nodes cut to the plan's memory tier. A plan whose state lies in
+/// memory without CPUs (--mems) keeps it there if that is allowed; for any other plan the machine stays as it
+/// is.
 Machine with_memory_tier(const Plan& plan, Machine machine) {
   NodeSet planned;
   for (const RankBinding& rank : plan.ranks) planned |= rank.optimizer.mems;
@@ -41,42 +44,43 @@ Machine with_memory_tier(const Plan& plan, Machine machine) {
   return machine;
 }
 
-/// Homes and their split; the latter as the plan intends it.
-struct Placed {
+/// Homes and the split of them that the plan intends.
+struct HomesAndSplit {
   RankHomes ranks;
   Split split;
 };
 
-Placed placed(RankHomes ranks, const Intent& intent) {
+HomesAndSplit split_by_intent(RankHomes ranks, const Intent& intent) {
   std::size_t cores = ranks.homes.front().cores.size();
   for (const Home& home : ranks.homes) cores = std::min(cores, home.cores.size());
   Split split = split_of(ranks.homes, shape_of(intent, static_cast<int>(cores)));
   return {std::move(ranks), std::move(split)};
 }
 
-/// Within the masks, if there are any; else free, where that is something DeepSpeed can be told or nobody
-/// asks for it.
-Placed placed(const Machine& machine, const RankGpus& gpus, const Intent& intent,
-              const std::vector<CpuSet>& masks) {
-  if (!masks.empty()) return placed(rank_homes_within(machine, gpus, masks), intent);
-  Placed free = placed(rank_homes(machine, gpus), intent);
+/// Makes homes inside the masks, if there are any. Else it chooses them freely, unless DeepSpeed must be told
+/// the split and cannot be told this one: then it makes homes that DeepSpeed can be told.
+HomesAndSplit place(const Machine& machine, const RankGpus& gpus, const Intent& intent,
+                    const std::vector<CpuSet>& masks) {
+  if (!masks.empty()) return split_by_intent(rank_homes_within(machine, gpus, masks), intent);
+  HomesAndSplit free = split_by_intent(rank_homes(machine, gpus), intent);
   if (!intent.for_deepspeed || deepspeed_objection(free.split, machine.topology).empty()) return free;
-  return placed(deepspeed_rank_homes(machine, gpus), intent);
+  return split_by_intent(deepspeed_rank_homes(machine, gpus), intent);
 }
 
 }  // namespace
 
-Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus, const RetargetWishes& wishes) {
+Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
+              const RetargetOptions& options) {
   const std::string differences =
       fmt::format("{}", fmt::join(class_differences(plan.machine, machine_class_of(present.topology)), "; "));
-  if (!differences.empty() && !wishes.any_class) {
+  if (!differences.empty() && !options.any_class) {
     throw Error(Exit::stale_plan, fmt::format("the plan is for machines of another class: {}", differences),
-                "make a plan here with zf-tune, or take its shares all the same with --force");
+                "make a plan here with zf-tune, or use this plan's shares anyway with --force");
   }
   const Machine machine = with_memory_tier(plan, present);
   Intent intent = plan.intent;
-  intent.for_deepspeed = intent.for_deepspeed || wishes.for_deepspeed;
-  Placed here = placed(machine, gpus, intent, wishes.masks);
+  intent.for_deepspeed = intent.for_deepspeed || options.for_deepspeed;
+  HomesAndSplit here = place(machine, gpus, intent, options.masks);
 
   Choice choice = plan.choice;
   choice.pool_threads = 0;
@@ -87,8 +91,9 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus, co
   workload.ranks = static_cast<int>(gpus.gpus.size());
   std::vector<std::string> warnings = plan.warnings;
   if (workload.ranks != plan.workload.ranks) {
-    warnings.push_back(
-        fmt::format("made for {} ranks on this node and fitted to {}", plan.workload.ranks, workload.ranks));
+    warnings.push_back(fmt::format("made for {} on this node and fitted to {}",
+                                   print_count(static_cast<std::size_t>(plan.workload.ranks), "rank"),
+                                   workload.ranks));
   }
   if (!differences.empty()) {
     warnings.push_back(fmt::format("made for machines of another class: {}", differences));

@@ -1,4 +1,4 @@
-// A plan for another allocation on a machine of the same class. Pure.
+// Makes a plan for another allocation on a machine of the same class. Pure.
 #pragma once
 
 #include <vector>
@@ -9,20 +9,23 @@
 
 namespace zf {
 
-struct RetargetWishes {
-  bool any_class = false;      ///< go on where the machine is of another class; the plan's warnings say so
-  bool for_deepspeed = false;  ///< also where the plan's intent does not ask for it
-  std::vector<CpuSet> masks = {};  ///< by rank, what a launcher gave it: its home; empty: all is shared out
+struct RetargetOptions {
+  bool any_class = false;          ///< accept a machine of another class; the plan's warnings then say so
+  bool for_deepspeed = false;      ///< keep to what DeepSpeed can be told, even if the plan's intent does not
+  std::vector<CpuSet> masks = {};  ///< by rank, the CPUs that a launcher gave it: its home; empty: all CPUs
+                                   ///< are divided
 };
 
-/// New homes in what is allowed of `present`, one for each of `gpus` and near it, split as the plan intends:
-/// its pool, but no larger a share of a smaller home than of the home it was measured in; its placement; its
-/// memory tier; the same idle share; still what DeepSpeed can be told, if it was made for that. Provenance
-/// and evidence are the plan's own, and so is the workload but for the number of ranks; where that is another
-/// one, a warning says what was measured. In the allocation that the plan was made for, the same plan. Throws
-/// Error(stale_plan) with every difference when the machine is of another class, Error(infeasible) when there
-/// are fewer cores than ranks. `gpus`: see moved_gpus(); never empty.
+/// Returns a plan with new homes in what is allowed of `present`: one for each of `gpus` and near it, split
+/// as the plan intends. It keeps the plan's pool, but in a smaller home the pool gets no larger share than in
+/// the home it was measured in. It keeps the placement, the memory tier, the idle share, and the restriction
+/// to what DeepSpeed can be told if the plan was made for it. Provenance, evidence and workload are those of
+/// the plan; if the number of ranks changes, the workload has the new number, and a warning says for how many
+/// the plan was made. In the allocation that the plan was made for, the result is the same plan.
+///
+/// Throws Error(stale_plan) with every difference if the machine is of another class, and Error(infeasible)
+/// if there are fewer cores than ranks. `gpus` comes from moved_gpus() and is never empty.
 Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
-              const RetargetWishes& wishes = {});
+              const RetargetOptions& options = {});
 
 }  // namespace zf

@@ -36,9 +36,8 @@ Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, std::uint64_t
       placed = deepspeed_rank_homes(machine, gpus);
       split = split_of(placed.homes, unmeasured_shape(placed.homes));
       choice.reason += fmt::format(
-          ". The homes are kept to what DeepSpeed can be told: {}. What that costs was not measured. "
-          "DeepSpeed "
-          "cannot be told the free choice: {}",
+          ". The homes are kept to what DeepSpeed can be told: {}. "
+          "What that costs was not measured. DeepSpeed cannot be told the free choice: {}",
           restriction_in_words(placed.homes, machine.allowed), objection);
     }
   }

@@ -1,4 +1,4 @@
-// A plan as if there were no time to measure: half of each home for either side.
+// Makes a plan without measuring: each side gets half of each home.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 namespace zf {
 
 /// Returns a plan with the split that DeepSpeed makes by default (pt_reserved_cores_perc 0.5), one PU per
-/// core. With `for_deepspeed` homes are cut as DeepSpeed can be told, if the free choice cannot be told.
-/// `command`: for the provenance. Throws as rank_homes() does.
+/// core. With `for_deepspeed`, if DeepSpeed cannot be told the free choice, the homes are those that it can
+/// be told. `command` goes into the provenance. Throws as rank_homes() does.
 Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, std::uint64_t params, bool for_deepspeed,
                      std::string command);
 

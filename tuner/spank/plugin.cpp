@@ -1,12 +1,12 @@
-// srun --zf-tune: what `zf-tune exec --force` does, done by Slurm itself to each task, after Slurm's own
-// binding and before the command starts. In plugstack.conf:
+// srun --zf-tune: Slurm itself does to each task what `zf-tune exec --force` does, after Slurm's own binding
+// and before the command starts. In plugstack.conf:
 //   optional zf_tune.so [default=on|off] [run=/run/zf-tune]
-// default: for steps that do not give the option (off). run: where the Prolog publishes plans.
+// default: the setting for steps without the option (off). run: the folder where the Prolog publishes plans.
 //
-// A task is never held up: whatever is wrong is a line on its stderr, and it starts unbound at worst.
+// The plugin never stops a task: an error becomes a line on the task's stderr, and the task starts unbound.
 #include <sys/stat.h>
 
-extern "C" {  // parts of spank.h do without
+extern "C" {  // spank.h declares only parts of itself extern "C"
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 }
@@ -20,7 +20,7 @@ extern "C" {  // parts of spank.h do without
 #include "launch/resolve_launch.hpp"
 
 #pragma GCC visibility push(default)
-extern "C" {  // constants are local in C++ unless said otherwise
+extern "C" {  // constants have internal linkage in C++ unless declared extern
 extern const char plugin_name[];
 extern const char plugin_type[];
 extern const unsigned int plugin_version;
@@ -48,7 +48,7 @@ struct Settings {
   std::filesystem::path run = "/run/zf-tune";
 };
 
-/// Of plugstack.conf, and the step's own word over it.
+/// Returns the settings of plugstack.conf; the step's own option overrides them.
 Settings settings_of(spank_t spank, int count, char** words) {
   Settings settings;
   for (int i = 0; i < count; ++i) {
@@ -63,7 +63,8 @@ Settings settings_of(spank_t spank, int count, char** words) {
   return settings;
 }
 
-zf::Environment environment_of(spank_t spank) {
+/// Returns the environment of the task.
+zf::Environment task_environment(spank_t spank) {
   std::map<std::string, std::string> variables;
   char** words = nullptr;
   if (spank_get_item(spank, S_JOB_ENV, &words) != ESPANK_SUCCESS) return {};
@@ -75,9 +76,10 @@ zf::Environment environment_of(spank_t spank) {
   return zf::Environment(std::move(variables));
 }
 
-/// The job's own plan, or what the Prolog has published; nothing where others could have written it.
-std::filesystem::path plan_of(const zf::Environment& environment, const std::filesystem::path& run,
-                              std::uint32_t job) {
+/// Returns the path of the job's own plan (ZF_PLAN), else of the plan that the Prolog published. Empty if
+/// users other than root could have written the published plan.
+std::filesystem::path plan_path(const zf::Environment& environment, const std::filesystem::path& run,
+                                std::uint32_t job) {
   if (const auto own = environment.get("ZF_PLAN"); own && !own->empty()) return *own;
   struct stat status = {};
   if (::lstat(run.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return {};
@@ -86,7 +88,7 @@ std::filesystem::path plan_of(const zf::Environment& environment, const std::fil
 }
 
 void bind_task(spank_t spank, const Settings& settings) {
-  const zf::Environment environment = environment_of(spank);
+  const zf::Environment environment = task_environment(spank);
   if (!settings.on || zf::switched_off(environment)) return;
   std::uint32_t job = 0;
   std::uint32_t step = 0;
@@ -97,12 +99,12 @@ void bind_task(spank_t spank, const Settings& settings) {
       spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS ||
       spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS ||
       step >= SLURM_MAX_NORMAL_STEP_ID) {
-    return;  // a batch script starts the ranks, and is none
+    return;  // a batch script starts the ranks; it is not a rank
   }
-  const std::filesystem::path plan = plan_of(environment, settings.run, job);
+  const std::filesystem::path plan = plan_path(environment, settings.run, job);
   if (plan.empty()) return;
 
-  zf::Launch launch = zf::launch_here({plan, task, true, static_cast<int>(tasks)}, environment);
+  zf::Launch launch = zf::resolve_launch({plan, task, true, static_cast<int>(tasks)}, environment);
   zf::apply(launch, true);
   for (const auto& [name, value] : launch.set) spank_setenv(spank, name.c_str(), value.c_str(), 1);
   for (const std::string& note : launch.notes) slurm_spank_log("zf-tune: %s", note.c_str());

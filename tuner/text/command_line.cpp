@@ -10,7 +10,7 @@ std::string shell_quoted(const std::string& word) {
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
   std::string text(1, '\'');
   for (const char c : word) {
-    if (c == '\'') text += "'\\'";  // leave the quotes, quote the quote, and go on inside quotes
+    if (c == '\'') text += "'\\'";  // end the quotes, add a quoted quote, and open the quotes again
     text += c;
   }
   text += '\'';

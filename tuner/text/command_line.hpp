@@ -1,13 +1,15 @@
+// Command lines as text that a shell reads back.
 #pragma once
 
 #include <string>
 
 namespace zf {
 
-/// This process's command line as typed, quoted where a shell would need it; for a plan's provenance.
+/// Returns this process's command line as it was typed, quoted where a shell needs it. A plan records it as
+/// its provenance.
 std::string command_line();
 
-/// One word, quoted where a shell would need it.
+/// Returns one word, quoted if a shell needs it.
 std::string shell_quoted(const std::string& word);
 
 }  // namespace zf

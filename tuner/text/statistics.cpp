@@ -11,7 +11,7 @@ namespace zf {
 namespace {
 
 constexpr double kNormal95 = 1.959964;
-constexpr double kSurely = 1.25;
+constexpr double kTieMargin = 1.25;             // times the tie: how far the interval of a tie may reach
 constexpr double kDeviationPerMedian = 1.4826;  // of absolute deviations, in a normal distribution
 
 using Blocks = std::map<int, std::vector<double>>;  // logarithms
@@ -34,47 +34,49 @@ Blocks as_one_block(const Blocks& blocks) {
   return one;
 }
 
-/// One candidate's median in one block, a logarithm.
-struct Visit {
+/// The median of one candidate in one block, as a logarithm.
+struct BlockMedian {
   int candidate = 0;
   int block = 0;
   double value = 0;
 };
 
-std::map<int, int> count_by(const std::vector<Visit>& visits, int Visit::*key) {
+std::map<int, int> count_by(const std::vector<BlockMedian>& medians, int BlockMedian::*key) {
   std::map<int, int> counts;
-  for (const Visit& visit : visits) ++counts[visit.*key];
+  for (const BlockMedian& entry : medians) ++counts[entry.*key];
   return counts;
 }
 
-/// Without those that stand alone in their block or for their candidate: they have nothing to disagree with.
-std::vector<Visit> visits_of(const std::vector<std::vector<Observation>>& candidates) {
-  std::vector<Visit> visits;
+/// Returns all medians except those that are alone in their block or alone for their candidate: nothing can
+/// be compared with them.
+std::vector<BlockMedian> block_medians(const std::vector<std::vector<Observation>>& candidates) {
+  std::vector<BlockMedian> medians;
   for (std::size_t candidate = 0; candidate < candidates.size(); ++candidate) {
     for (const auto& [block, values] : blocks_of(candidates[candidate])) {
-      visits.push_back({static_cast<int>(candidate), block, median(values)});
+      medians.push_back({static_cast<int>(candidate), block, median(values)});
     }
   }
-  for (std::size_t before = 0; before != visits.size();) {
-    before = visits.size();
-    for (int Visit::*const key : {&Visit::candidate, &Visit::block}) {
-      const auto counts = count_by(visits, key);
-      std::erase_if(visits, [&](const Visit& visit) { return counts.at(visit.*key) < 2; });
+  for (std::size_t before = 0; before != medians.size();) {
+    before = medians.size();
+    for (int BlockMedian::*const key : {&BlockMedian::candidate, &BlockMedian::block}) {
+      const auto counts = count_by(medians, key);
+      std::erase_if(medians, [&](const BlockMedian& entry) { return counts.at(entry.*key) < 2; });
     }
   }
-  return visits;
+  return medians;
 }
 
-double degrees_of_freedom(const std::vector<Visit>& visits) {
-  const auto effects = count_by(visits, &Visit::candidate).size() + count_by(visits, &Visit::block).size();
-  return static_cast<double>(visits.size()) - static_cast<double>(effects) + 1;
+double degrees_of_freedom(const std::vector<BlockMedian>& medians) {
+  const auto effects =
+      count_by(medians, &BlockMedian::candidate).size() + count_by(medians, &BlockMedian::block).size();
+  return static_cast<double>(medians.size()) - static_cast<double>(effects) + 1;
 }
 
-void remove_means(std::vector<Visit>& visits, int Visit::*key) {
+void remove_means(std::vector<BlockMedian>& medians, int BlockMedian::*key) {
   std::map<int, double> sums;
-  for (const Visit& visit : visits) sums[visit.*key] += visit.value;
-  const auto counts = count_by(visits, key);
-  for (Visit& visit : visits) visit.value -= sums.at(visit.*key) / counts.at(visit.*key);
+  for (const BlockMedian& entry : medians) sums[entry.*key] += entry.value;
+  const auto counts = count_by(medians, key);
+  for (BlockMedian& entry : medians) entry.value -= sums.at(entry.*key) / counts.at(entry.*key);
 }
 
 }  // namespace
@@ -100,7 +102,7 @@ Difference compare(const std::vector<Observation>& a, const std::vector<Observat
     second = as_one_block(second);
   }
   std::vector<double> shifts;
-  double variance = 0;  // of the rank-sum statistic, if a and b were alike
+  double variance = 0;  // of the rank-sum statistic if a and b were equal
   for (const auto& [block, mine] : first) {
     const auto found = second.find(block);
     if (found == second.end()) continue;
@@ -123,7 +125,7 @@ Difference compare(const std::vector<Observation>& a, const std::vector<Observat
 }
 
 bool is_tie(const Difference& difference, double tie) {
-  return difference.estimate <= tie && (difference.high <= kSurely * tie || std::isinf(difference.high));
+  return difference.estimate <= tie && (difference.high <= kTieMargin * tie || std::isinf(difference.high));
 }
 
 bool is_noise(const Difference& difference, double noise) {
@@ -131,18 +133,18 @@ bool is_noise(const Difference& difference, double noise) {
 }
 
 double noise_between_blocks(const std::vector<std::vector<Observation>>& candidates, int blocks) {
-  std::vector<Visit> visits = visits_of(candidates);
-  const double freedom = degrees_of_freedom(visits);
-  if (visits.empty() || freedom <= 0) return 0;
-  // What is neither the candidate's nor the block's own; alternating means converge quickly.
+  std::vector<BlockMedian> medians = block_medians(candidates);
+  const double freedom = degrees_of_freedom(medians);
+  if (medians.empty() || freedom <= 0) return 0;
+  // Remove the level of each candidate and of each block; alternating between the two converges quickly.
   for (int i = 0; i < 10; ++i) {
-    remove_means(visits, &Visit::candidate);
-    remove_means(visits, &Visit::block);
+    remove_means(medians, &BlockMedian::candidate);
+    remove_means(medians, &BlockMedian::block);
   }
   std::vector<double> residuals;
-  for (const Visit& visit : visits) residuals.push_back(std::abs(visit.value));
+  for (const BlockMedian& entry : medians) residuals.push_back(std::abs(entry.value));
   const double deviation =
-      kDeviationPerMedian * median(residuals) * std::sqrt(static_cast<double>(visits.size()) / freedom);
+      kDeviationPerMedian * median(residuals) * std::sqrt(static_cast<double>(medians.size()) / freedom);
   return kNormal95 * deviation * std::numbers::sqrt2 / std::sqrt(std::max(1, blocks));
 }
 

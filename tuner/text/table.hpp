@@ -1,4 +1,4 @@
-// Plain text tables: columns as wide as their widest cell, numbers to the right.
+// Plain text tables: each column is as wide as its widest cell; numbers are aligned to the right.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace zf {
 
-/// A width that never makes anything wrap or be left out.
+/// The width with which nothing is wrapped or left out.
 inline constexpr std::size_t kUnlimitedWidth = static_cast<std::size_t>(-1);
 
 class Table {
  public:
   enum class Align { left, right };
-  /// Whether a column stays where the table is wider than the page.
+  /// Whether a column stays if the table is wider than the page.
   enum class Need { essential, detail };
   struct Column {
     std::string title;
     Align align = Align::right;
     Need need = Need::essential;
-    std::string short_title = {};  ///< where details are left out; empty: the title
+    std::string short_title = {};  ///< the title if details are left out; empty: `title`
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}

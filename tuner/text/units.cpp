@@ -6,9 +6,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <optional>
 #include <utility>
 
+#include "base/cpu_list.hpp"
 #include "base/error.hpp"
 
 namespace zf {
@@ -19,9 +19,9 @@ struct Unit {
   double factor;
 };
 
-/// A positive decimal number with one of the units behind it, or nothing.
+/// Returns a decimal number times the unit behind it; nothing if the text is anything else.
 template <std::size_t N>
-std::optional<double> scaled(std::string_view text, const std::array<Unit, N>& units) {
+std::optional<double> parse_with_unit(std::string_view text, const std::array<Unit, N>& units) {
   double number = 0;
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
@@ -33,28 +33,27 @@ std::optional<double> scaled(std::string_view text, const std::array<Unit, N>& u
   return std::nullopt;
 }
 
-/// Three digits that matter, without trailing zeros.
+/// Prints three significant digits without trailing zeros.
 std::string three_digits(double value, std::string_view unit) { return fmt::format("{:.3g}{}", value, unit); }
 
 }  // namespace
 
 int parse_integer(std::string_view text, int low, int high, std::string_view what) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
+  const auto value = parse_number<int>(text);
+  if (!value || *value < low || *value > high) {
     throw Error(Exit::usage,
-                fmt::format("{}: \"{}\" is no whole number from {} to {}", what, text, low, high));
+                fmt::format("{}: \"{}\" is not a whole number from {} to {}", what, text, low, high));
   }
-  return value;
+  return *value;
 }
 
 std::uint64_t parse_quantity(std::string_view text, std::string_view what) {
   static constexpr std::array<Unit, 8> kUnits{
       {{"", 1}, {"K", 1e3}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"B", 1e9}, {"b", 1e9}, {"T", 1e12}}};
-  const auto value = scaled(text, kUnits);
+  const auto value = parse_with_unit(text, kUnits);
   if (!value || *value < 1 || *value > 1e15) {
-    throw Error(Exit::usage, fmt::format("{}: \"{}\" is no count", what, text),
-                "write one like 3B, 500M or 1000000");
+    throw Error(Exit::usage, fmt::format("{}: \"{}\" is not a count", what, text),
+                "write a count such as 3B, 500M or 1000000");
   }
   return static_cast<std::uint64_t>(std::llround(*value));
 }
@@ -62,20 +61,20 @@ std::uint64_t parse_quantity(std::string_view text, std::string_view what) {
 Nanoseconds parse_duration(std::string_view text, std::string_view what) {
   static constexpr std::array<Unit, 5> kUnits{
       {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"m", 60e9}, {"h", 3600e9}}};
-  const auto value = scaled(text, kUnits);
+  const auto value = parse_with_unit(text, kUnits);
   if (!value || *value < 1 || *value > 86400e9) {
-    throw Error(Exit::usage, fmt::format("{}: \"{}\" is no duration", what, text),
-                "write one like 60s, 500ms or 2m");
+    throw Error(Exit::usage, fmt::format("{}: \"{}\" is not a duration", what, text),
+                "write a duration such as 60s, 500ms or 2m");
   }
   return std::llround(*value);
 }
 
 double parse_percent(std::string_view text, std::string_view what) {
   static constexpr std::array<Unit, 3> kUnits{{{"", 0.01}, {"%", 0.01}, {" %", 0.01}}};
-  const auto value = scaled(text, kUnits);
+  const auto value = parse_with_unit(text, kUnits);
   if (!value || *value <= 0 || *value > 0.5) {
-    throw Error(Exit::usage, fmt::format("{}: \"{}\" is no percentage above 0 and up to 50", what, text),
-                "write one like 2 or 0.5%");
+    throw Error(Exit::usage, fmt::format("{}: \"{}\" is not a percentage above 0 and at most 50", what, text),
+                "write a percentage such as 2 or 0.5%");
   }
   return *value;
 }
@@ -89,6 +88,18 @@ std::vector<int> parse_counts(std::string_view text, std::string_view what) {
     at = end + 1;
   }
   return counts;
+}
+
+std::string print_count(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string print_cpus(const CpuSet& cpus) {
+  return fmt::format("CPU{} {}", cpus.size() == 1 ? "" : "s", print(cpus));
+}
+
+std::string print_nodes(const NodeSet& nodes) {
+  return fmt::format("node{} {}", nodes.size() == 1 ? "" : "s", print(nodes));
 }
 
 std::string print_quantity(std::uint64_t value) {

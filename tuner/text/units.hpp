@@ -1,39 +1,62 @@
-// Values as people type them: 3B, 60s, 1,2,4.
+// Numbers, times, sizes and sets as people type them and read them: 3B, 60s, 1,2,4, 12.3 ms, CPUs 0-3.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/id_set.hpp"
 
 namespace zf {
 
-// Each throws Error(usage) that begins with `what` (the flag), quotes the text and shows a right one.
+/// Returns the integer that the whole text is; nothing if the text is anything else or the number does not
+/// fit.
+template <class Integer>
+std::optional<Integer> parse_number(std::string_view text, int base = 10) {
+  Integer value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value, base);
+  return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
+}
 
-/// A decimal integer within [low, high].
+// Each of these throws Error(usage) that begins with `what` (the flag), quotes the text and shows a right
+// one.
+
+/// Reads a decimal integer from `low` to `high`.
 int parse_integer(std::string_view text, int low, int high, std::string_view what);
 
-/// A count: "1000", "64K", "500M", "3B", "1.5B" (powers of ten; G is B). At least 1, at most 10^15.
+/// Reads a count: "1000", "64K", "500M", "3B", "1.5B" (powers of ten; G is B). At least 1, at most 10^15.
 std::uint64_t parse_quantity(std::string_view text, std::string_view what);
 
-/// A duration: "60s", "500ms", "2m", "1.5s"; a bare number is seconds. More than 0, at most a day.
+/// Reads a duration: "60s", "500ms", "2m", "1.5s"; a bare number is seconds. At least 1 ns, at most a day.
 Nanoseconds parse_duration(std::string_view text, std::string_view what);
 
-/// A part of the whole, as a fraction: "2", "2%" and "2 %" are 0.02. More than 0, at most 50 %.
+/// Reads a percentage and returns it as a fraction: "2", "2%" and "2 %" are 0.02. Above 0, at most 50 %.
 double parse_percent(std::string_view text, std::string_view what);
 
-/// Thread counts: "1,2,4". Each at least 1.
+/// Reads thread counts: "1,2,4". Each is at least 1.
 std::vector<int> parse_counts(std::string_view text, std::string_view what);
 
-/// "3.09B", "64M", "1000": three digits that matter.
+/// Prints a count and its noun: "1 core", "2 cores".
+std::string print_count(std::size_t count, std::string_view noun);
+
+/// Prints "CPU 3" or "CPUs 0,4-7".
+std::string print_cpus(const CpuSet& cpus);
+
+/// Prints "node 1" or "nodes 0-1".
+std::string print_nodes(const NodeSet& nodes);
+
+/// Prints "3.09B", "64M", "1000": three significant digits.
 std::string print_quantity(std::uint64_t value);
 
-/// "1.06 GiB", "512 MiB".
+/// Prints "1.06 GiB", "512 MiB", "12 bytes".
 std::string print_bytes(std::uint64_t bytes);
 
-/// "12.3 ms", "1.52 s", "840 us".
+/// Prints "1.52 s", "12.3 ms", "840.0 us".
 std::string print_duration(Nanoseconds ns);
 
 }  // namespace zf

@@ -1,4 +1,4 @@
-// Every machine at hand, and random jobs on it.
+// Every available machine, and random jobs on it.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace zf {
 
-/// The XML files below a folder, sorted; none where it is missing.
+/// Returns the XML files below a folder, sorted; none if the folder is missing.
 inline std::vector<std::string> machine_files(const std::string& folder) {
   std::vector<std::string> files;
   if (!std::filesystem::is_directory(folder)) return files;
@@ -23,15 +23,15 @@ inline std::vector<std::string> machine_files(const std::string& folder) {
   return files;
 }
 
-/// Ranks, a part of a machine, and their GPUs.
+/// A part of a machine, and ranks with their GPUs.
 struct CorpusCase {
   Machine machine;
   RankGpus gpus;
   std::string words;
 };
 
-/// A job by the dice on a machine whose own limits (a cgroup's, offline CPUs) hold as well. Half of the
-/// machines without GPUs get up to eight, anywhere.
+/// Returns a random job on a machine, within the machine's own limits (a cgroup's, offline CPUs). Half of the
+/// machines without GPUs get up to eight, on any nodes.
 inline CorpusCase corpus_case(const Topology& topology, unsigned seed) {
   Dice dice(seed);
   CorpusCase c;

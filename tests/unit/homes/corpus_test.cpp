@@ -1,4 +1,5 @@
-// What must hold of any machine, any allowed set, any number of ranks and any GPUs: from homes to the plan.
+// Checks from homes to the plan what must hold for any machine, any allowed set, any number of ranks and any
+// GPUs.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr unsigned kCasesPerFile = 40;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr unsigned kSyntheticMachines = 60;  // they take minutes, and run the same lines
+constexpr unsigned kSyntheticMachines = 60;  // sanitizers take minutes, and fewer machines run the same lines
 #else
 constexpr unsigned kSyntheticMachines = 300;
 #endif
@@ -51,8 +52,8 @@ void expect_partition(const CorpusCase& c, const std::vector<Home>& homes) {
   EXPECT_LE(most - least, 1U) << "balanced";
 }
 
-/// A rank has its fair part of the node of its GPU. Where a rank's own node has no allowed core, it competes
-/// for others: those cases are left out. Returns how many ranks were looked at.
+/// Checks that each rank has its fair share of the node of its GPU. Skips cases in which such a node has no
+/// allowed core, because that rank competes for other nodes. Returns how many ranks were checked.
 int expect_near_gpus(const CorpusCase& c, const std::vector<Home>& homes) {
   std::map<int, std::size_t> cores;
   std::size_t total = 0;
@@ -61,11 +62,11 @@ int expect_near_gpus(const CorpusCase& c, const std::vector<Home>& homes) {
     if (core.node) ++cores[core.node->os_index];
     ++total;
   }
-  std::map<int, std::size_t> wishers;
+  std::map<int, std::size_t> claimants;
   for (const auto& gpu : c.gpus.gpus) {
     if (!gpu) continue;
     if (!gpu->node || cores[gpu->node->os_index] == 0) return 0;
-    ++wishers[gpu->node->os_index];
+    ++claimants[gpu->node->os_index];
   }
   int ranks = 0;
   for (std::size_t rank = 0; rank < homes.size(); ++rank) {
@@ -74,7 +75,7 @@ int expect_near_gpus(const CorpusCase& c, const std::vector<Home>& homes) {
     const auto near =
         std::count_if(homes[rank].cores.begin(), homes[rank].cores.end(),
                       [&](const HomeCore& core) { return core.node && core.node->os_index == node; });
-    EXPECT_GE(static_cast<std::size_t>(near), std::min(cores[node] / wishers[node], total / homes.size()))
+    EXPECT_GE(static_cast<std::size_t>(near), std::min(cores[node] / claimants[node], total / homes.size()))
         << "rank " << rank << " is not near its GPU";
     ++ranks;
   }
@@ -108,7 +109,8 @@ void expect_sound_plan(const CorpusCase& c) {
   EXPECT_TRUE(differences_from_allowed(moved, whole.allowed).empty());
 }
 
-/// Cores are left idle for a quota alone, no more are used than it keeps busy, and that is said.
+/// Checks that cores are idle only because of the quota, that no more cores are used than it keeps busy, and
+/// that a note says so.
 void expect_within_quota(CorpusCase c, const std::vector<Home>& homes, double quota) {
   c.machine.allowed.cpu_quota = quota;
   const RankHomes ranks = rank_homes(c.machine, c.gpus);
@@ -127,7 +129,7 @@ void expect_within_quota(CorpusCase c, const std::vector<Home>& homes, double qu
   EXPECT_EQ(said, cut);
 }
 
-/// Returns how many ranks were seen to be near their GPU.
+/// Returns how many ranks were checked to be near their GPU.
 int expect_all(const Topology& topology, unsigned first_seed, unsigned cases) {
   int near = 0;
   for (unsigned seed = first_seed; seed < first_seed + cases; ++seed) {

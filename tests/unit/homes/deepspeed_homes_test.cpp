@@ -21,7 +21,7 @@ std::vector<std::string> homes_on(const Topology& topology, int ranks, std::stri
   return lists;
 }
 
-/// Every pool size, placement, kind, one PU per core and all, cores left idle and not.
+/// Checks every pool size and placement, one PU per core and all, with and without idle cores.
 void expect_every_cut_can_be_told(const std::vector<Home>& homes, const Topology& topology) {
   for (int pool = 1; pool <= static_cast<int>(homes.front().cores.size()); ++pool) {
     for (const int pus_per_core : {1, 0}) {
@@ -40,7 +40,7 @@ TEST(DeepSpeedHomes, EveryCutOfThemCanBeTold) {
   for (unsigned seed = 0; seed < kCases; ++seed) {
     const RandomCase c = random_case(seed);
     SCOPED_TRACE(c.describe());
-    const auto ranks = static_cast<int>(c.wishes.size());
+    const auto ranks = static_cast<int>(c.preferences.size());
     std::vector<Home> homes;
     try {
       homes = deepspeed_homes(c.topology, c.allowed, ranks);
@@ -51,7 +51,7 @@ TEST(DeepSpeedHomes, EveryCutOfThemCanBeTold) {
       continue;
     }
     ++answered;
-    ASSERT_EQ(homes.size(), c.wishes.size());
+    ASSERT_EQ(homes.size(), c.preferences.size());
     CpuSet taken;
     for (const Home& home : homes) {
       EXPECT_FALSE(home.cpus().intersects(taken));
@@ -98,8 +98,8 @@ TEST(DeepSpeedHomes, WhatIsLeftUnusedIsSaid) {
     return restriction_in_words(deepspeed_homes(topology, allowed, 2), allowed);
   };
   EXPECT_EQ(words(""), "every allowed CPU is in a home");
-  EXPECT_EQ(words("0-4,8-11"), "CPUs 4 are in no home");
-  EXPECT_THAT(words("0-4,8-10"), HasSubstr("1 of 2 ranks on several NUMA nodes"));
+  EXPECT_EQ(words("0-4,8-11"), "CPU 4 is in no home");
+  EXPECT_THAT(words("0-4,8-10"), HasSubstr("1 of 2 ranks spans several NUMA nodes"));
 }
 
 }  // namespace

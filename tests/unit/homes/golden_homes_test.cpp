@@ -1,4 +1,4 @@
-// The homes of named machines as files to look at: tests/machines/golden. ZF_REGENERATE=1 writes them anew;
+// The homes of named machines as files for review: tests/machines/golden. ZF_REGENERATE=1 writes them again;
 // review the difference.
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 struct GoldenCase {
   const char* name;
-  const char* machine;  ///< of configs/machines (.json), tests/machines, or ZF_MACHINES_DIR (others/…)
+  const char* machine;  ///< a file in configs/machines (.json), tests/machines, or ZF_MACHINES_DIR (others/…)
   int ranks;
   const char* allowed = "";  ///< "": everything
   double cpu_quota = 0;      ///< 0: none
@@ -52,7 +52,7 @@ const GoldenCase kGoldens[] = {
     {"snc2-odd-even-4-ranks", "others/converted/memorysidecaches.xml", 4},
 };
 
-/// Empty: it is not here.
+/// Returns a topology without cores if the machine is not available.
 Topology topology_named(const std::string& name) {
   if (name.ends_with(".json")) {
     return load_simulated_machine(std::string(ZF_SOURCE_DIR) + "/configs/machines/" + name).topology;
@@ -62,7 +62,7 @@ Topology topology_named(const std::string& name) {
   return path.empty() ? Topology() : topology_of(path);
 }
 
-/// "12 of node 0, 4 of node 1"
+/// Returns "12 of node 0, 4 of node 1".
 std::string nodes_in_words(const Home& home) {
   std::map<int, int> counts;
   for (const HomeCore& core : home.cores) ++counts[core.node ? core.node->os_index : -1];
@@ -73,7 +73,8 @@ std::string nodes_in_words(const Home& home) {
   return text;
 }
 
-/// "4 whole, 1 part": a home's L3 groups, by whether it has all that is allowed of them.
+/// Returns "4 whole, 1 part": how many L3 groups a home has with all of their allowed CPUs, and with only
+/// some.
 std::string l3_in_words(const Home& home, const Topology& topology, const Allowed& allowed) {
   int whole = 0;
   int part = 0;
@@ -85,7 +86,7 @@ std::string l3_in_words(const Home& home, const Topology& topology, const Allowe
   return fmt::format("{} whole, {} part", whole, part);
 }
 
-/// "3, 4": a home's cores of each CPU kind, slow ones first; empty where all are alike.
+/// Returns "3, 4": a home's cores of each CPU kind, slow ones first; "-" if all are alike.
 std::string kinds_in_words(const Home& home, const Topology& topology) {
   std::string text;
   for (int kind = 0; topology.cpu_kinds.size() > 1 && kind < static_cast<int>(topology.cpu_kinds.size());

@@ -14,7 +14,7 @@
 namespace zf {
 namespace {
 
-std::vector<RankWish> anywhere(std::size_t ranks) { return std::vector<RankWish>(ranks); }
+std::vector<Preference> anywhere(std::size_t ranks) { return std::vector<Preference>(ranks); }
 
 std::vector<std::string> cpus_of(const std::vector<Home>& homes) {
   std::vector<std::string> lists;
@@ -113,32 +113,32 @@ TEST(Homes, MoreRanksThanCoresSaysHowManyFit) {
     FAIL() << "4 ranks were put on 3 cores";
   } catch (const Error& error) {
     EXPECT_EQ(error.exit(), Exit::infeasible);
-    EXPECT_THAT(error.what(), HasSubstr("4 ranks need at least 4 cores, and 3 cores are allowed here"));
+    EXPECT_THAT(error.what(), HasSubstr("4 ranks need at least 4 cores, but 3 cores are allowed here"));
     EXPECT_THAT(error.what(), HasSubstr("--ranks 3"));
   }
 }
 
-TEST(Homes, WishersOfOneNodeShareItEvenly) {
+TEST(Homes, ClaimantsOfOneNodeShareItEvenly) {
   // Eight GPUs on every second node of an 8-node machine (an EPYC in NPS4): each rank gets half of its GPU's
   // node, the other half of a neighbour in the same package.
   const Topology topology = make_topology({.packages = 2, .nodes_per_package = 4, .cores_per_l3 = 16});
-  std::vector<RankWish> wishes;
-  for (const int node : {3, 3, 1, 1, 7, 7, 5, 5}) wishes.push_back({Node{node}});
-  const auto homes = homes_of(topology, make_allowed(topology), wishes);
-  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+  std::vector<Preference> preferences;
+  for (const int node : {3, 3, 1, 1, 7, 7, 5, 5}) preferences.push_back({Node{node}});
+  const auto homes = homes_of(topology, make_allowed(topology), preferences);
+  for (std::size_t rank = 0; rank < preferences.size(); ++rank) {
     const auto& cores = homes[rank].cores;
     ASSERT_EQ(cores.size(), 16U);
     EXPECT_EQ(std::count_if(cores.begin(), cores.end(),
-                            [&](const HomeCore& c) { return c.node == wishes[rank].near; }),
+                            [&](const HomeCore& c) { return c.node == preferences[rank].near; }),
               8);
-    EXPECT_EQ(cores.front().node, wishes[rank].near) << "own node first";
+    EXPECT_EQ(cores.front().node, preferences[rank].near) << "own node first";
     EXPECT_EQ(nodes_of(homes[rank]).size(), 2U);
     for (const int node : nodes_of(homes[rank]))
-      EXPECT_EQ(node / 4, wishes[rank].near->os_index / 4) << "same package";
+      EXPECT_EQ(node / 4, preferences[rank].near->os_index / 4) << "same package";
   }
 }
 
-TEST(Homes, WishersOfOnePackageShareWhatItHasLeft) {
+TEST(Homes, ClaimantsOfOnePackageShareWhatItHasLeft) {
   // Two of a DGX's GPUs hang off one node of four: neither rank is sent to the other package alone.
   const Topology topology = make_topology({.packages = 2, .nodes_per_package = 4, .cores_per_l3 = 16});
   for (const Home& home : homes_of(topology, make_allowed(topology), {{Node{3}}, {Node{3}}})) {
@@ -155,19 +155,19 @@ TEST(Homes, WhatTheOwnNodeLacksComesFromTheOwnPackage) {
   EXPECT_THAT(cpus_of(homes), ElementsAre("0-1,5-8", "9-13,15"));
 }
 
-TEST(Homes, WishesAreMetWhateverTheRankOrder) {
+TEST(Homes, PreferencesAreMetWhateverTheRankOrder) {
   const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 4, .node_id_step = 8});
   const auto homes = homes_of(topology, make_allowed(topology), {{Node{8}}, {Node{0}}});
   EXPECT_THAT(cpus_of(homes), ElementsAre("4-7", "0-3"));
 }
 
-TEST(Homes, AWishedNodeWithoutAllowedCoresMeansItsPackage) {
+TEST(Homes, APreferredNodeWithoutAllowedCoresMeansItsPackage) {
   const Topology topology = make_topology({.packages = 2, .nodes_per_package = 2, .cores_per_l3 = 4});
   const auto homes = homes_of(topology, make_allowed(topology, "0-3,8-11"), {{Node{3}}, {Node{1}}});
   EXPECT_THAT(cpus_of(homes), ElementsAre("8-11", "0-3"));
 }
 
-TEST(Homes, AWishForAnUnknownNodeIsNoWish) {
+TEST(Homes, APreferenceForAnUnknownNodeIsIgnored) {
   const Topology topology = make_topology({.cores_per_l3 = 4});
   EXPECT_THAT(cpus_of(homes_of(topology, make_allowed(topology), {{Node{9}}, {}})),
               ElementsAre("0-1", "2-3"));
@@ -214,9 +214,9 @@ TEST(Homes, ANodeWithoutMemoryBorrowsTheAllowedOnes) {
   EXPECT_EQ(print(homes_of(topology, allowed, anywhere(2))[0].mems), "2");
 }
 
-// What must hold of any machine, any allowed set, any number of ranks and any wishes.
+/// Checks what must hold for any machine, any allowed set, any number of ranks and any preferences.
 void expect_partition(const RandomCase& c, const std::vector<Home>& homes) {
-  ASSERT_EQ(homes.size(), c.wishes.size());
+  ASSERT_EQ(homes.size(), c.preferences.size());
   CpuSet used;
   std::size_t sum = 0;
   std::size_t least = homes[0].cores.size();
@@ -246,14 +246,15 @@ TEST(Homes, ArePartitionsOfAnyMachine) {
   for (unsigned seed = 0; seed < 600; ++seed) {
     const RandomCase c = random_case(seed);
     SCOPED_TRACE(c.describe());
-    const auto homes = homes_of(c.topology, c.allowed, c.wishes);
+    const auto homes = homes_of(c.topology, c.allowed, c.preferences);
     expect_partition(c, homes);
-    EXPECT_EQ(cpus_of(homes), cpus_of(homes_of(c.topology, c.allowed, c.wishes))) << "deterministic";
+    EXPECT_EQ(cpus_of(homes), cpus_of(homes_of(c.topology, c.allowed, c.preferences))) << "deterministic";
     if (HasFailure()) return;
   }
 }
 
-/// The most ranks that can lie inside one node each, by trying every combination of small and big ranks.
+/// Returns how many ranks can lie inside one node each, by trying every combination of ranks with and without
+/// an extra core.
 int most_ranks_inside_nodes(const std::vector<int>& node_cores, int ranks) {
   int total = 0;
   for (const int cores : node_cores) total += cores;
@@ -278,7 +279,7 @@ int most_ranks_inside_nodes(const std::vector<int>& node_cores, int ranks) {
 TEST(Homes, AsManyRanksAsPossibleLieInsideOneNode) {
   for (unsigned seed = 0; seed < 400; ++seed) {
     RandomCase c = random_case(seed);
-    for (RankWish& wish : c.wishes) wish.near.reset();
+    for (Preference& preference : c.preferences) preference.near.reset();
     SCOPED_TRACE(c.describe());
     std::map<int, int> cores;
     for (const Core& core : c.topology.cores) {
@@ -286,10 +287,10 @@ TEST(Homes, AsManyRanksAsPossibleLieInsideOneNode) {
     }
     std::vector<int> counts;
     for (const auto& [node, count] : cores) counts.push_back(count);
-    const auto homes = homes_of(c.topology, c.allowed, c.wishes);
+    const auto homes = homes_of(c.topology, c.allowed, c.preferences);
     const auto inside =
         std::count_if(homes.begin(), homes.end(), [](const Home& h) { return nodes_of(h).size() == 1; });
-    ASSERT_EQ(inside, most_ranks_inside_nodes(counts, static_cast<int>(c.wishes.size())));
+    ASSERT_EQ(inside, most_ranks_inside_nodes(counts, static_cast<int>(c.preferences.size())));
   }
 }
 
@@ -298,24 +299,24 @@ TEST(Homes, ARankWhoseNodeHasRoomLivesThere) {
     const RandomCase c = random_case(seed);
     SCOPED_TRACE(c.describe());
     std::map<int, int> cores;
-    std::map<int, int> wishers;
+    std::map<int, int> claimants;
     int total = 0;
     for (const Core& core : c.topology.cores) {
       if (!core.cpus.intersects(c.allowed.cpus)) continue;
       ++cores[core.node->os_index];
       ++total;
     }
-    for (const RankWish& wish : c.wishes) {
-      if (wish.near) ++wishers[wish.near->os_index];
+    for (const Preference& preference : c.preferences) {
+      if (preference.near) ++claimants[preference.near->os_index];
     }
-    // Who wishes a node without cores competes for others: left to the test of its own.
-    if (std::any_of(wishers.begin(), wishers.end(), [&](const auto& w) { return cores[w.first] == 0; }))
+    // A rank that prefers a node without usable cores competes for other nodes; another test covers it.
+    if (std::any_of(claimants.begin(), claimants.end(), [&](const auto& w) { return cores[w.first] == 0; }))
       continue;
-    const auto homes = homes_of(c.topology, c.allowed, c.wishes);
+    const auto homes = homes_of(c.topology, c.allowed, c.preferences);
     for (std::size_t rank = 0; rank < homes.size(); ++rank) {
-      if (!c.wishes[rank].near) continue;
-      const int node = c.wishes[rank].near->os_index;
-      const int fair = std::min(cores[node] / wishers[node], total / static_cast<int>(homes.size()));
+      if (!c.preferences[rank].near) continue;
+      const int node = c.preferences[rank].near->os_index;
+      const int fair = std::min(cores[node] / claimants[node], total / static_cast<int>(homes.size()));
       const auto near = std::count_if(homes[rank].cores.begin(), homes[rank].cores.end(),
                                       [&](const HomeCore& core) { return core.node->os_index == node; });
       ASSERT_GE(near, fair);
@@ -326,20 +327,20 @@ TEST(Homes, ARankWhoseNodeHasRoomLivesThere) {
 TEST(Homes, TheRandomMachinesAreWorthTheName) {
   int shared = 0;
   int spanning = 0;
-  int wished = 0;
+  int preferring = 0;
   int cut_cores = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     const RandomCase c = random_case(seed);
-    for (const Home& home : homes_of(c.topology, c.allowed, c.wishes)) {
+    for (const Home& home : homes_of(c.topology, c.allowed, c.preferences)) {
       shared += home.shared;
       spanning += nodes_of(home).size() > 1;
     }
-    for (const RankWish& wish : c.wishes) wished += wish.near.has_value();
+    for (const Preference& preference : c.preferences) preferring += preference.near.has_value();
     for (const Core& core : c.topology.cores) {
       cut_cores += core.cpus.intersects(c.allowed.cpus) && !c.allowed.cpus.contains(core.cpus);
     }
   }
-  for (const int count : {shared, spanning, wished, cut_cores}) EXPECT_GT(count, 100);
+  for (const int count : {shared, spanning, preferring, cut_cores}) EXPECT_GT(count, 100);
 }
 
 }  // namespace

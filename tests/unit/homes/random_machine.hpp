@@ -1,4 +1,4 @@
-// Machines, allowed sets and wishes by the dice, the same for the same seed everywhere.
+// Random machines, allowed sets and preferences. The same seed gives the same ones everywhere.
 #pragma once
 
 #include <fmt/core.h>
@@ -17,18 +17,20 @@ struct RandomCase {
   unsigned seed = 0;
   Topology topology;
   Allowed allowed;
-  std::vector<RankWish> wishes;
+  std::vector<Preference> preferences;
 
   std::string describe() const {
     std::string wanted;
-    for (const RankWish& wish : wishes) wanted += wish.near ? fmt::format(" {}", wish.near->os_index) : " -";
-    return fmt::format("seed {}: {} packages, {} nodes, {} L3 groups, {} cores, allowed {}, wishes{}", seed,
-                       topology.packages, topology.nodes.size(), topology.l3_groups.size(),
+    for (const Preference& preference : preferences)
+      wanted += preference.near ? fmt::format(" {}", preference.near->os_index) : " -";
+    return fmt::format("seed {}: {} packages, {} nodes, {} L3 groups, {} cores, allowed {}, preferences{}",
+                       seed, topology.packages, topology.nodes.size(), topology.l3_groups.size(),
                        topology.cores.size(), print(allowed.cpus), wanted);
   }
 };
 
-/// The same throws for the same seed everywhere (std::uniform_int_distribution differs between libraries).
+/// Random numbers that are the same for the same seed everywhere (std::uniform_int_distribution differs
+/// between libraries).
 class Dice {
  public:
   explicit Dice(unsigned seed) : random_(seed) {}
@@ -41,7 +43,7 @@ class Dice {
   std::mt19937 random_;
 };
 
-/// 1 to 4 packages of 1 to 4 nodes of 1 to 4 L3 groups of 1 to 8 cores of 1, 2 or 4 PUs.
+/// Returns 1 to 4 packages of 1 to 4 nodes of 1 to 4 L3 groups of 1 to 8 cores of 1, 2 or 4 PUs.
 inline Topology random_topology(Dice& dice) {
   MachineShape shape;
   shape.packages = dice(1, 4);
@@ -54,7 +56,7 @@ inline Topology random_topology(Dice& dice) {
   return make_topology(shape);
 }
 
-/// Everything, scattered PUs, or a few runs; never nothing.
+/// Returns all CPUs, scattered PUs, or a few runs; never an empty set.
 inline CpuSet random_cpus(const CpuSet& all, Dice& dice) {
   const std::vector<Pu> pus(all.begin(), all.end());
   const int count = static_cast<int>(pus.size());
@@ -77,14 +79,14 @@ inline CpuSet random_cpus(const CpuSet& all, Dice& dice) {
   return some.empty() ? CpuSet{pus.front()} : some;
 }
 
-/// 1 up to one per core that has an allowed PU, few as often as many.
+/// Returns 1 rank up to one per core that has an allowed PU; few ranks are as likely as many.
 inline int random_ranks(const Topology& topology, const CpuSet& allowed, Dice& dice) {
   int cores = 0;
   for (const Core& core : topology.cores) cores += core.cpus.intersects(allowed);
   return dice(1, dice(0, 1) == 0 ? std::min(cores, 8) : cores);
 }
 
-/// A third of the cases have wishes.
+/// A third of the cases have preferences.
 inline RandomCase random_case(unsigned seed) {
   Dice dice(seed);
   RandomCase c;
@@ -92,11 +94,11 @@ inline RandomCase random_case(unsigned seed) {
   c.topology = random_topology(dice);
   c.allowed.mems = node_ids(c.topology);
   c.allowed.cpus = random_cpus(c.topology.cpus, dice);
-  c.wishes.resize(static_cast<std::size_t>(random_ranks(c.topology, c.allowed.cpus, dice)));
+  c.preferences.resize(static_cast<std::size_t>(random_ranks(c.topology, c.allowed.cpus, dice)));
   if (dice(0, 2) == 0) {
-    for (RankWish& wish : c.wishes) {
+    for (Preference& preference : c.preferences) {
       const auto node = dice.index(c.topology.nodes.size() + 1);
-      if (node < c.topology.nodes.size()) wish.near = c.topology.nodes[node].id;
+      if (node < c.topology.nodes.size()) preference.near = c.topology.nodes[node].id;
     }
   }
   return c;

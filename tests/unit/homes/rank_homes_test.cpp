@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// Everything allowed, and a GPU beside each of these nodes.
+/// Returns a machine with everything allowed and a GPU on each of these nodes.
 Machine machine(const MachineShape& shape, const std::vector<int>& gpu_nodes) {
   Machine machine;
   machine.topology = make_topology(shape);
@@ -61,14 +61,17 @@ TEST(RankHomes, AGpuOfUnknownPlaceIsSaidAndMovesNobody) {
   }
   const RankHomes ranks = placed(node, 2);
   EXPECT_THAT(cpus_of(ranks), ElementsAre("0-3", "4-7"));
-  EXPECT_THAT(ranks.notes,
-              ElementsAre(HasSubstr("its GPU 0 is not known"), HasSubstr("its GPU 1 is not known")));
+  EXPECT_THAT(ranks.notes, ElementsAre(HasSubstr("the package of its GPU 0 is not known"),
+                                       HasSubstr("the package of its GPU 1 is not known")));
 }
 
 TEST(RankHomes, FarFromTheGpuIsSaid) {
   Machine node = machine({.packages = 2, .cores_per_l3 = 4}, {1});
   node.allowed = make_allowed(node.topology, "0-3");
-  EXPECT_THAT(placed(node, 1).notes, ElementsAre("rank 0 is far from its GPU 0: it has no CPU of node 1"));
+  EXPECT_THAT(
+      placed(node, 1).notes,
+      ElementsAre(
+          "rank 0 is far from its GPU 0: its home has none of the CPUs near the GPU (CPUs 4-7 on node 1)"));
 }
 
 TEST(RankHomes, AQuotaSizesTheHomesAndSaysSo) {
@@ -105,8 +108,11 @@ TEST(RankHomes, DeepspeedsHomesHaveTheirGpusToo) {
   const RankHomes ranks = deepspeed_rank_homes(node, rank_gpus({}, node.topology, 2));
   EXPECT_THAT(cpus_of(ranks), ElementsAre("0-3", "4-7"));
   EXPECT_EQ(ranks.homes[0].gpu, (RankGpu{"0", Node{1}}));
-  EXPECT_THAT(ranks.notes, ElementsAre("rank 0 is far from its GPU 0: it has no CPU of node 1",
-                                       "rank 1 is far from its GPU 1: it has no CPU of node 0"));
+  EXPECT_THAT(
+      ranks.notes,
+      ElementsAre(
+          "rank 0 is far from its GPU 0: its home has none of the CPUs near the GPU (CPUs 4-7 on node 1)",
+          "rank 1 is far from its GPU 1: its home has none of the CPUs near the GPU (CPUs 0-3 on node 0)"));
 }
 
 }  // namespace

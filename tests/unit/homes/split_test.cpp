@@ -18,7 +18,7 @@ using testing::ElementsAre;
 
 std::vector<Home> homes_on(const MachineShape& shape, std::size_t ranks, std::string_view allowed = "") {
   const Topology topology = make_topology(shape);
-  return homes_of(topology, make_allowed(topology, allowed), std::vector<RankWish>(ranks));
+  return homes_of(topology, make_allowed(topology, allowed), std::vector<Preference>(ranks));
 }
 
 TEST(Split, TrainingKeepsTheBeginningAndThePoolTakesTheEnd) {
@@ -124,7 +124,7 @@ TEST(Split, HoldsItsPromisesOnAnyMachine) {
   for (unsigned seed = 1000; seed < 1300; ++seed) {
     const RandomCase c = random_case(seed);
     SCOPED_TRACE(c.describe());
-    const auto homes = homes_of(c.topology, c.allowed, c.wishes);
+    const auto homes = homes_of(c.topology, c.allowed, c.preferences);
     auto splits = growing_splits(homes);
     for (const Split& control : control_splits(homes)) {
       if (control.shape.control != Control::unbound) splits.push_back(control);

@@ -37,7 +37,7 @@ Patient patient_with(std::map<std::string, std::string> variables) {
 
 Patient with_plan(Patient patient) {
   patient.plan = make_plan();
-  patient.cpus = cpus_of(*patient.plan);
+  patient.cpus = planned_cpus(*patient.plan);
   return patient;
 }
 
@@ -101,7 +101,8 @@ TEST(DoctorOpenmp, ThreadCountsAreHeldAgainstThePlanOrTheCpus) {
   const auto alone = openmp_findings(patient_with({{"OMP_NUM_THREADS", "5"}}));
   EXPECT_THAT(alone, ElementsAre(finding(Severity::warning, "5 threads on 4 allowed CPUs")));
   const auto planned = openmp_findings(with_plan(patient_with({{"MKL_NUM_THREADS", "5"}})));
-  EXPECT_THAT(planned, ElementsAre(finding(Severity::warning, "MKL_NUM_THREADS=5 wins over the plan's 11")));
+  EXPECT_THAT(planned,
+              ElementsAre(finding(Severity::warning, "MKL_NUM_THREADS=5 overrides the plan's 11 threads")));
   EXPECT_THAT(openmp_findings(with_plan(patient_with({{"OMP_NUM_THREADS", "11"}}))), IsEmpty());
 }
 
@@ -171,8 +172,9 @@ TEST(DoctorQuota, SiblingsThatRunNoThreadTakeNoTime) {
 TEST(DoctorSystemCalls, RefusedBindingIsWorseThanRefusedMemoryPolicy) {
   Patient patient;
   patient.refused_calls = {"mbind(preferred) was refused: EPERM", "sched_setaffinity: EPERM"};
-  EXPECT_THAT(system_call_findings(patient), ElementsAre(finding(Severity::warning, "mbind"),
-                                                         finding(Severity::severe, "no plan can be obeyed")));
+  EXPECT_THAT(system_call_findings(patient),
+              ElementsAre(finding(Severity::warning, "mbind"),
+                          finding(Severity::severe, "no plan can be carried out")));
 }
 
 TEST(DoctorMemory, SharedMemoryTooSmall) {
@@ -235,10 +237,10 @@ TEST(DoctorKernel, UsedSwap) {
   tree.file("/proc/swaps",
             "Filename Type Size Used Priority\n/swap file 4194304 2097152 -2\n/s2 file 100 1048576 -3");
   EXPECT_THAT(swap_findings(patient_with(tree)),
-              ElementsAre(finding(Severity::warning, "3 GiB lie in swap")));
+              ElementsAre(finding(Severity::warning, "3 GiB of memory are in swap")));
 }
 
-/// A thread of a process, as /proc tells it. `stat` is proc(5)'s, with a name that looks like its end.
+/// Adds a thread of a process as /proc shows it. The name in `stat` looks like the end of the name field.
 void add_thread(Tree& tree, int pid, int tid, const char* cpus, int ticks, int last_cpu) {
   const std::string folder = fmt::format("/proc/{}/task/{}", pid, tid);
   tree.file(folder + "/status", fmt::format("Name:\tpt) R 1\nPPid:\t1\nCpus_allowed_list:\t{}", cpus));
@@ -290,7 +292,7 @@ void set_environment(Tree& tree, int pid, const std::vector<std::string>& variab
   tree.file(fmt::format("/proc/{}/environ", pid), text);
 }
 
-/// The processes that are not of this job.
+/// Returns the processes that do not belong to this job.
 std::vector<int> others(const Tree& tree, const OwnJob& own) {
   std::vector<int> pids;
   for (const ProcessState& process : sample_activity(tree.sysroot(), 0, own).processes)
@@ -305,8 +307,8 @@ TEST(DoctorBusy, OnlyTheProcessesOfThisJobOrOfThisPlanAreItsOwn) {
   set_environment(tree, 200, {"ZF_RANK=0", "SLURM_JOB_ID=7", "ZF_PLAN=/proc/200/fd/3"});
   set_environment(tree, 300, {"ZF_RANK=0", "SLURM_JOB_ID=8", "ZF_PLAN=/home/me/plan.json"});
   set_environment(tree, 400, {"ZF_RANK=1", "ZF_PLAN=/home/me/old.json"});
-  EXPECT_THAT(others(tree, {}), ElementsAre(100, 200, 300, 400)) << "whose they are, nobody says";
-  EXPECT_THAT(others(tree, {"7", {}}), ElementsAre(100, 300, 400)) << "exec may have fitted the plan";
+  EXPECT_THAT(others(tree, {}), ElementsAre(100, 200, 300, 400)) << "no job is known";
+  EXPECT_THAT(others(tree, {"7", {}}), ElementsAre(100, 300, 400)) << "exec may have retargeted the plan";
   EXPECT_THAT(others(tree, {{}, "/home/me/plan.json"}), ElementsAre(100, 200, 400));
   EXPECT_THAT(others(tree, {"7", "/home/me/plan.json"}), ElementsAre(100, 300, 400))
       << "another job under the same plan is in the way";
@@ -345,7 +347,7 @@ TEST(DoctorInterrupts, DevicesOnThePlansCpus) {
   patient.after.at_ns = patient.before.at_ns + 10 * kSecondNs;
   EXPECT_THAT(interrupt_findings(patient),
               ElementsAre(finding(Severity::warning,
-                                  "interrupt 36 (mlx5_comp3) comes 3000 times a second on CPUs 3")));
+                                  "interrupt 36 (mlx5_comp3) arrives 3000 times a second on CPU 3")));
   patient.after.at_ns = patient.before.at_ns + 100 * kSecondNs;
   EXPECT_THAT(interrupt_findings(patient), IsEmpty());
 }

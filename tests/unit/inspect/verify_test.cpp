@@ -55,7 +55,7 @@ TEST(Verify, MemoryOnOtherNodes) {
   JobProcess member = process_of(Side::trainer, 1, {"31-41"});
   member.memory = MemoryByNode{{Node{0}, kGiB}, {Node{1}, 3 * kGiB}};
   EXPECT_THAT(drift_of(make_plan(), {member}),
-              ElementsAre(Field(&Drift::what, "has 1 GiB of its 4 GiB on nodes 0, outside 1")));
+              ElementsAre(Field(&Drift::what, "has 1 GiB of its 4 GiB on node 0, outside node 1")));
   member.memory = MemoryByNode{{Node{0}, kGiB / 1024}, {Node{1}, kGiB / 1024}};
   EXPECT_THAT(drift_of(make_plan(), {member}), IsEmpty()) << "a few pages";
   member.memory = MemoryByNode{{Node{0}, kGiB / 32}, {Node{1}, 64 * kGiB}};

@@ -103,43 +103,43 @@ TEST(Exec, ARankIsHeldAgainstItsOwnCpusOnly) {
   EXPECT_EQ(print(launch.cpus), "8-11");
 }
 
-bool holds_for(int rank, const char* cpus, int ranks = 2) {
-  return holds(two_ranks(), rank, ranks, allowed(cpus));
+bool applies_to(int rank, const char* cpus, int ranks = 2) {
+  return plan_applies_to_rank(two_ranks(), rank, ranks, allowed(cpus));
 }
 
 TEST(Exec, EveryRankComesToTheSameWhereAllSeeTheSame) {
-  EXPECT_TRUE(holds_for(0, "0-15") && holds_for(1, "0-15"));
-  EXPECT_FALSE(holds_for(0, "0-11") || holds_for(1, "0-11"))
-      << "were rank 0 to keep its place, rank 1's new one would lie in it";
-  EXPECT_FALSE(holds_for(0, "1-15"));
+  EXPECT_TRUE(applies_to(0, "0-15") && applies_to(1, "0-15"));
+  EXPECT_FALSE(applies_to(0, "0-11") || applies_to(1, "0-11"))
+      << "if rank 0 kept its CPUs, rank 1's new ones would overlap them";
+  EXPECT_FALSE(applies_to(0, "1-15"));
 }
 
 TEST(Exec, ARankThatSeesItsOwnAloneKeepsIt) {
-  EXPECT_TRUE(holds_for(0, "0-7") && holds_for(1, "8-15"));
-  EXPECT_FALSE(holds_for(1, "0-7"));
-  EXPECT_FALSE(holds_for(0, "0-8")) << "one CPU of rank 1";
+  EXPECT_TRUE(applies_to(0, "0-7") && applies_to(1, "8-15"));
+  EXPECT_FALSE(applies_to(1, "0-7"));
+  EXPECT_FALSE(applies_to(0, "0-8")) << "one CPU of rank 1";
 }
 
 TEST(Exec, APlanForOtherRanksDoesNotHold) {
-  EXPECT_FALSE(holds_for(0, "0-15", 1));
-  EXPECT_FALSE(holds_for(0, "0-15", 4));
+  EXPECT_FALSE(applies_to(0, "0-15", 1));
+  EXPECT_FALSE(applies_to(0, "0-15", 4));
 }
 
 TEST(Exec, AQuotaThatIsNewAndBelowTheThreadsCounts) {
   Plan plan = two_ranks();
   Allowed here = allowed("0-15");
   here.cpu_quota = 15.5;
-  EXPECT_FALSE(holds(plan, 0, 2, here));
+  EXPECT_FALSE(plan_applies_to_rank(plan, 0, 2, here));
   plan.allocation.cpu_quota = 15.5;
-  EXPECT_TRUE(holds(plan, 0, 2, here)) << "it was made under it";
+  EXPECT_TRUE(plan_applies_to_rank(plan, 0, 2, here)) << "it was made under it";
   here.cpu_quota = 16;
-  EXPECT_TRUE(holds(plan, 0, 2, here)) << "16 threads";
+  EXPECT_TRUE(plan_applies_to_rank(plan, 0, 2, here)) << "16 threads";
 }
 
 TEST(Exec, CountsTheRanksThatTheLauncherStarted) {
   const auto count = [](std::map<std::string, std::string> variables,
                         const LaunchRequest& request = kRequest) {
-    return rank_count_of(two_ranks(), request, Environment(std::move(variables)));
+    return resolve_rank_count(two_ranks(), request, Environment(std::move(variables)));
   };
   EXPECT_EQ(count({}), 2) << "as many as the plan has";
   EXPECT_EQ(count({{"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "8"}}), 8);

@@ -39,7 +39,7 @@ TEST(SlurmMasks, WhatIsNoneIsNone) {
 TEST(SlurmMasks, AreARanksOwnOnlyWhereAllAre) {
   const auto set = [](const char* list) { return parse_cpu_list(list, "test"); };
   const auto own = [&](const std::vector<CpuSet>& masks, int rank, const char* seen) {
-    return are_one_for_each(masks, 2, rank, set(seen), set("0-7"));
+    return masks_are_in_force(masks, 2, rank, set(seen), set("0-7"));
   };
   EXPECT_TRUE(own({set("0-3"), set("4-7")}, 1, "4-7"));
   EXPECT_TRUE(own({set("0-3"), set("4-9")}, 1, "4-7")) << "the job has no more";

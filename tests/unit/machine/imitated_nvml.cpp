@@ -1,6 +1,7 @@
 // Answers as NVIDIA's management library does on a node with a whole GPU at 3b:00.0 and one at 0001:c1:00.0
-// that is cut into MIG instances. ZF_NVML_FAULT (no_driver, hang, crash) makes it fail as that one can.
-// What it cannot show: that the structures here are NVIDIA's, for both sides of the test believe the same.
+// that is divided into MIG instances. ZF_NVML_FAULT (no_driver, hang, crash) makes it fail as the real one
+// can. It cannot show that the structures here are NVIDIA's, because both sides of the test define them
+// alike.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -17,7 +18,7 @@ struct PciInfo {
 
 struct Device {
   const char* uuid;
-  const Device* gpu;  ///< of a MIG instance
+  const Device* gpu;  ///< the GPU of a MIG instance; else null
   PciInfo pci;
 };
 

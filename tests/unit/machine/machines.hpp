@@ -1,4 +1,4 @@
-// Machines as files: our own dumps, and those of other projects where they are at hand.
+// Machines as files: our own dumps, and those of other projects if they are available.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,18 +17,18 @@ inline Topology topology_of(const std::string& source) {
   return read_topology(from);
 }
 
-/// Of tests/machines.
+/// Returns the path of a file in tests/machines.
 inline std::string own_machine(const std::string& name) {
   return std::string(ZF_SOURCE_DIR) + "/tests/machines/" + name;
 }
 
-/// The folder of machines that are not part of this project; it may be missing.
+/// Returns the folder of machines that are not part of this project; it may be missing.
 inline std::string foreign_machines() {
   const char* given = std::getenv("ZF_MACHINES_DIR");
   return given != nullptr ? given : std::string(ZF_SOURCE_DIR) + "/../shared/topologies";
 }
 
-/// One of them; empty where it is missing.
+/// Returns the path of one of them; empty if it is missing.
 inline std::string foreign_machine(const std::string& name) {
   const std::string path = foreign_machines() + "/" + name;
   return std::filesystem::exists(path) ? path : "";

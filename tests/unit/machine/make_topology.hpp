@@ -1,4 +1,4 @@
-// Machines made by hand, so that tests of pure functions need no hwloc.
+// Topologies made by hand, so that tests of pure functions do not need hwloc.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace zf {
 
-/// How the OS numbers siblings: core k is {2k, 2k+1}, or {k, k + cores}.
+/// How the OS numbers siblings: core k is {2k, 2k+1} (adjacent), or {k, k + cores} (interleaved).
 enum class Numbering { adjacent, interleaved };
 
 struct MachineShape {
@@ -66,7 +66,7 @@ inline NodeSet node_ids(const Topology& topology) {
   return ids;
 }
 
-/// All the machine's memory, and these CPUs ("" : all of them).
+/// Allows all of the machine's memory, and these CPUs ("": all of them).
 inline Allowed make_allowed(const Topology& topology, std::string_view cpus = "") {
   Allowed allowed;
   allowed.cpus = cpus.empty() ? topology.cpus : parse_cpu_list(cpus, "test");
@@ -74,7 +74,7 @@ inline Allowed make_allowed(const Topology& topology, std::string_view cpus = ""
   return allowed;
 }
 
-/// Two packages of 24 cores, each with two L3 groups; the machine of a real sparse Slurm mask.
+/// Returns two packages of 24 cores, each with two L3 groups: the machine of a real sparse Slurm mask.
 inline Topology slurm_sparse_machine() {
   return make_topology({.packages = 2, .l3_per_node = 2, .cores_per_l3 = 12});
 }

@@ -25,12 +25,12 @@ std::vector<Gpu> two_gpus() {
 
 Environment seeing(const std::string& devices) { return Environment({{"CUDA_VISIBLE_DEVICES", devices}}); }
 
-/// Both GPUs' aliases, as NVML's imitation tells them.
+/// Returns the aliases of both GPUs, as the imitated NVML reports them.
 std::vector<std::vector<std::string>> told(const std::vector<std::string>& uuids,
                                            const std::string& library = ZF_IMITATED_NVML,
                                            milliseconds deadline = kPatience) {
   std::vector<Gpu> gpus = two_gpus();
-  name_by_nvml(uuids, gpus, deadline, library);
+  add_nvml_aliases(uuids, gpus, deadline, library);
   return {gpus[0].aliases, gpus[1].aliases};
 }
 
@@ -55,7 +55,7 @@ TEST(Nvml, TheRankOfAnInstanceGetsItsGpu) {
   topology.is_this_machine = true;
   topology.gpus = two_gpus();
   const Environment environment = seeing(std::string(kInstance) + "," + kWhole);
-  name_by_nvml(unresolved_uuids(environment, topology.gpus), topology.gpus, kPatience, ZF_IMITATED_NVML);
+  add_nvml_aliases(unresolved_uuids(environment, topology.gpus), topology.gpus, kPatience, ZF_IMITATED_NVML);
   const RankGpus ranks = rank_gpus(environment, topology, 2);
   EXPECT_THAT(ranks.notes, IsEmpty());
   ASSERT_TRUE(ranks.gpus[0] && ranks.gpus[1]);

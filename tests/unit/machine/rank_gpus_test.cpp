@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "../os/tree.hpp"
-#include "machine/gpu_driver.hpp"
+#include "machine/gpus.hpp"
 #include "make_topology.hpp"
 
 namespace zf {
@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 using Variables = std::map<std::string, std::string>;
 
-/// Two packages with two GPUs each: this machine, as far as anybody can tell.
+/// Returns two packages with two GPUs each, marked as this machine.
 Topology four_gpus() {
   Topology topology = make_topology({.packages = 2, .cores_per_l3 = 8});
   topology.is_this_machine = true;
@@ -28,7 +28,7 @@ Topology four_gpus() {
   return topology;
 }
 
-/// The bus of each rank's GPU, "-" where it is not known.
+/// Returns the bus of each rank's GPU, "-" if it is unknown.
 std::vector<std::string> buses(const RankGpus& ranks) {
   std::vector<std::string> list;
   for (const auto& gpu : ranks.gpus) list.push_back(gpu ? gpu->pci_address.substr(5, 2) : "-");
@@ -67,7 +67,7 @@ TEST(RankGpus, SlurmNumbersTheNodesGpusOrTheStepsOwn) {
   EXPECT_THAT(buses(visible("0,1")), ElementsAre("81", "c1")) << "ConstrainDevices=yes";
 }
 
-/// As on a DGX A100: the driver numbers its device files in another order than PCI's.
+/// Returns GPUs as on a DGX A100: the driver numbers its device files in another order than PCI's.
 Topology numbered_by_minor(const std::vector<std::optional<int>>& minors = {2, 3, 0, 1}) {
   Topology topology = four_gpus();
   for (std::size_t i = 0; i < minors.size(); ++i) topology.gpus[i].minor = minors[i];
@@ -85,7 +85,7 @@ TEST(RankGpus, SlurmNumbersDeviceFilesAndNotPciOrder) {
   hidden.gpus[0].usable = false;
   EXPECT_THAT(buses(of({{"SLURM_STEP_GPUS", "0,3"}}, 2, hidden)), ElementsAre("3b", "81"));
   EXPECT_THAT(of({{"SLURM_STEP_GPUS", "0,7"}}, 2, a100).notes,
-              ElementsAre(HasSubstr("names \"7\", and no GPU seen here is /dev/nvidia7")));
+              ElementsAre(HasSubstr("names \"7\", but no GPU visible here is /dev/nvidia7")));
 }
 
 TEST(RankGpus, SlurmNumbersArePciOrderUnlessEveryMinorIsKnown) {
@@ -107,7 +107,7 @@ TEST(RankGpus, VisibleDevicesCountThoseThatSlurmNamedByMinor) {
 
 TEST(RankGpus, ANumberThatTheStepDoesNotHaveIsSaid) {
   const RankGpus ranks = of({{"SLURM_STEP_GPUS", "1"}, {"CUDA_VISIBLE_DEVICES", "2"}}, 1);
-  EXPECT_THAT(ranks.notes, ElementsAre(HasSubstr("names \"2\", which is none of SLURM_STEP_GPUS")));
+  EXPECT_THAT(ranks.notes, ElementsAre(HasSubstr("names \"2\", which is not among SLURM_STEP_GPUS")));
 }
 
 TEST(RankGpus, ANumberThatMayCountEitherWayIsNotGuessed) {
@@ -120,7 +120,8 @@ TEST(RankGpus, AListOfOneTaskSaysNothingOfTheOthers) {
   const RankGpus ranks = of({{"CUDA_VISIBLE_DEVICES", "2"}, {"LOCAL_RANK", "1"}}, 3);
   EXPECT_THAT(buses(ranks), ElementsAre("-", "81", "-"));
   EXPECT_THAT(ranks.notes,
-              ElementsAre(HasSubstr("ranks 0,2 is not known: CUDA_VISIBLE_DEVICES is of the task")));
+              ElementsAre(HasSubstr(
+                  "the GPUs of ranks 0,2 are not known: CUDA_VISIBLE_DEVICES is set for the task")));
   const RankGpus numbered_anew =
       of({{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_LOCALID", "1"}, {"SLURM_STEP_GPUS", "0,1"}}, 2);
   EXPECT_THAT(buses(numbered_anew), ElementsAre("-", "-")) << "the step's first GPU, or this task's";
@@ -131,8 +132,9 @@ TEST(RankGpus, AListOfOneTaskSaysNothingOfTheOthers) {
 TEST(RankGpus, RanksBeyondTheListHaveNone) {
   const RankGpus ranks = of({}, 6);
   EXPECT_THAT(buses(ranks), ElementsAre("04", "3b", "81", "c1", "-", "-"));
-  EXPECT_THAT(ranks.notes,
-              ElementsAre(HasSubstr("ranks 4,5 is not known: this machine has 4 GPUs for 6 ranks")));
+  EXPECT_THAT(
+      ranks.notes,
+      ElementsAre(HasSubstr("the GPUs of ranks 4,5 are not known: this machine has 4 GPUs for 6 ranks")));
 }
 
 TEST(RankGpus, HiddenGpusAreNoMatter) {
@@ -142,15 +144,15 @@ TEST(RankGpus, HiddenGpusAreNoMatter) {
   none.gpus.clear();
   EXPECT_THAT(of({}, 2, none).notes, IsEmpty());
   EXPECT_THAT(of({{"CUDA_VISIBLE_DEVICES", "0"}}, 1, none).notes,
-              ElementsAre(HasSubstr("0 GPUs are seen here")));
+              ElementsAre(HasSubstr("0 GPUs are visible here")));
 }
 
 TEST(RankGpus, WhatCannotBeResolvedSaysWhy) {
   const auto note = [](const char* id) { return of({{"CUDA_VISIBLE_DEVICES", id}}, 1).notes.at(0); };
   EXPECT_THAT(note("MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f"), HasSubstr("a MIG instance, and NVML"));
   EXPECT_THAT(note("GPU-ff"), HasSubstr("which neither /proc/driver/nvidia/gpus nor NVML shows"));
-  EXPECT_THAT(note("GPU-"), HasSubstr("several GPUs begin with"));
-  EXPECT_THAT(note("9"), HasSubstr("4 GPUs are seen here"));
+  EXPECT_THAT(note("GPU-"), HasSubstr("the UUIDs of several GPUs begin with it"));
+  EXPECT_THAT(note("9"), HasSubstr("4 GPUs are visible here"));
   EXPECT_THAT(note("cuda:0"), HasSubstr("neither a number nor a UUID"));
   EXPECT_THAT(buses(of({{"CUDA_VISIBLE_DEVICES", "MIG-GPU-3b/1/0"}}, 1)), ElementsAre("3b"))
       << "the older names tell the GPU";
@@ -180,7 +182,7 @@ TEST(RankGpus, AMovedPlanTakesTheStepsGpusElseItsOwn) {
     return moved_gpus(Environment(variables), four_gpus(), plan, 2);
   };
   EXPECT_THAT(buses(moved({})), ElementsAre("81", "-"));
-  EXPECT_THAT(moved({}).notes, ElementsAre(HasSubstr("the plan's 0000:c4:00.0 is not here")));
+  EXPECT_THAT(moved({}).notes, ElementsAre(HasSubstr("the plan's GPU 0000:c4:00.0 was not found here")));
   EXPECT_THAT(buses(moved({{"CUDA_VISIBLE_DEVICES", "0"}})), ElementsAre("81", "-")) << "one task's list";
   EXPECT_THAT(buses(moved({{"SLURM_STEP_GPUS", "0,1"}, {"CUDA_VISIBLE_DEVICES", "0"}})),
               ElementsAre("04", "3b"));
@@ -213,7 +215,7 @@ TEST(GpuDriver, OneThatDoesNotAnswerIsGivenUpAndLeavesTheGpusAsTheyAre) {
   tree.file("/proc/driver/nvidia/gpus/0000:3b:00.0/information", "GPU UUID: \t GPU-8932f937-d72c");
   Topology topology = four_gpus();
   EXPECT_THAT(read_gpu_driver(tree.sysroot(), topology.gpus, std::chrono::milliseconds(0)),
-              HasSubstr("the GPU driver took over 0 ms"));
+              HasSubstr("the GPU driver did not answer within 0 ms"));
   EXPECT_EQ(topology.gpus[1].uuid, "GPU-3b");
   EXPECT_TRUE(topology.gpus[0].usable);
   topology.gpus.clear();

@@ -16,8 +16,8 @@
 #include "os/affinity.hpp"
 #include "os/file.hpp"
 
-/// hwloc 2.9 forgets the objects of an XML file that ends too soon, which one of these tests feeds it.
-/// LeakSanitizer asks for this name; nobody else does.
+/// hwloc 2.9 leaks the objects of an XML file that ends too soon, and one of these tests reads such a file.
+/// Only LeakSanitizer calls this function.
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" __attribute__((visibility("default"))) const char* __lsan_default_suppressions() {
   return "leak:hwloc_alloc_setup_object\nleak:libhwloc.so";
@@ -29,7 +29,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Node → its CPUs; "" for nodes without.
+/// Returns the CPUs of each node; "" for nodes without CPUs.
 std::map<int, std::string> cpus_by_node(const Topology& topology) {
   std::map<int, std::string> cpus;
   for (const auto& node : topology.nodes) cpus[node.id.os_index] = print(node.cpus);
@@ -38,7 +38,8 @@ std::map<int, std::string> cpus_by_node(const Topology& topology) {
 
 using Nodes = std::map<int, std::string>;
 
-/// Cores partition the CPUs; every core's node, L3 and kind exist and hold it; CPU-less nodes own nothing.
+/// Checks that the cores partition the CPUs, that every core's node, L3 and kind exist and contain the core,
+/// and that nodes without CPUs own none.
 void expect_sound(const Topology& topology) {
   std::size_t pus = 0;
   CpuSet all;
@@ -171,7 +172,7 @@ TEST(Topology, MemoryTiersBelongToNoCore) {
   ZF_NEED_MACHINE(path, "converted/fakeheteromemtiers.xml");
   const Topology topology = topology_of(path);
   expect_sound(topology);
-  // Cores 4-5 have nothing but HBM and NVM: HBM it is.
+  // Only HBM and NVM are local to cores 4-5; they belong to HBM.
   EXPECT_EQ(cpus_by_node(topology),
             (Nodes{{0, "0-1"}, {1, "2-3"}, {2, "4-5"}, {4, ""}, {6, ""}, {8, ""}, {9, ""}}));
   EXPECT_EQ(topology.nodes[3].subtype, "HBM");
@@ -283,7 +284,7 @@ TEST(Topology, WhatCannotBeReadIsRefusedInWords) {
                                           {folder.path() / "absent.xml", "No such file"},
                                           {folder.path(), "is a folder"},
                                           {"pack:2 foo:3", "cannot read it"},
-                                          {"nonsense", "is no file"}}) {
+                                          {"nonsense", "there is no such file"}}) {
     try {
       topology_of(source);
       FAIL() << source;
@@ -352,7 +353,7 @@ TEST(Machine, FolderWithTwoCpusOffAndACpuset) {
   EXPECT_THAT(machine.allowed.exclusions[1].detail, HasSubstr("/sys/fs/cgroup/job/cpuset.cpus.effective"));
 }
 
-/// One node of two CPUs with one GPU.
+/// Adds one node of two CPUs with one GPU.
 void one_gpu(Tree& tree) {
   tree.machine("0-1", "0");
   tree.file("/sys/devices/system/cpu/possible", "0-1").file("/sys/devices/system/node/online", "0");

@@ -29,7 +29,7 @@ Plan plan_on(const Machine& machine, int ranks) {
                   {}, {}, {});
 }
 
-/// A plan for all of one machine, on another.
+/// Returns the differences between a plan for all of one machine and another machine.
 std::vector<PlanDifference> between(const Topology& planned, const Topology& here, int ranks = 2) {
   return plan_differences(plan_on(all_of(planned), ranks), all_of(here));
 }
@@ -38,7 +38,7 @@ Topology simulated(const char* name) {
   return load_simulated_machine(std::string(ZF_SOURCE_DIR) + "/configs/machines/" + name).topology;
 }
 
-/// 2 packages, 16 cores, a GPU on each.
+/// Returns 2 packages with 16 cores in all and a GPU on each.
 Topology with_gpus() {
   Topology topology = make_topology({.packages = 2, .cores_per_l3 = 8, .pus_per_core = 2});
   for (const NumaNode& node : topology.nodes) {
@@ -58,7 +58,7 @@ TEST(PlanDifferences, NoneOnTheSameMachine) {
 TEST(PlanDifferences, FirmwareNumaMode) {
   EXPECT_THAT(
       between(simulated("epyc-7742-8gpu-nps1.json"), simulated("epyc-7742-8gpu-nps4.json"), 8),
-      Contains("NUMA nodes with CPUs: 2 in the plan, 8 here (the firmware's NUMA mode was changed: NPS, "
+      Contains("NUMA nodes with CPUs: 2 in the plan, 8 here (the firmware's NUMA mode differs: NPS or "
                "sub-NUMA clustering)"));
 }
 
@@ -119,7 +119,7 @@ TEST(PlanDifferences, GpusMovedGoneOrHidden) {
   less.gpus[0].usable = false;
   less.gpus.pop_back();
   EXPECT_THAT(between(with_gpus(), less),
-              ElementsAre("GPU 0000:30:00.0 of rank 0 is here, and its driver does not show it",
+              ElementsAre("GPU 0000:30:00.0 of rank 0 is here, but its driver does not show it",
                           "GPU 0000:40:00.0 of rank 1 is not here"));
 }
 

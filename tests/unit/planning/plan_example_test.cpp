@@ -1,5 +1,5 @@
-// The example plans in configs/examples, made by the code that makes every plan, on machines made by hand.
-// ZF_REGENERATE=1 writes them anew; review the difference.
+// The example plans in configs/examples: made by the code that makes every plan, on machines made by hand.
+// ZF_REGENERATE=1 writes them again; review the difference.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 namespace zf {
 namespace {
 
-/// Nothing measured yet.
+/// Returns a plan without measurements.
 Plan plan_of(const Topology& topology, const Allowed& allowed, int ranks, const SplitShape& shape) {
   const Provenance made{"zf-tune 0.1.0", "2026-11-20T21:00:00Z", "node17", "zf-tune tune"};
   const RankHomes placed = rank_homes({topology, allowed}, rank_gpus({}, topology, ranks));
@@ -32,7 +32,7 @@ Plan plan_of(const Topology& topology, const Allowed& allowed, int ranks, const 
                   placed.notes);
 }
 
-/// A candidate with one sample per round: optimizer steps and training steps in milliseconds.
+/// Adds a candidate with one sample per round: optimizer steps and training steps in milliseconds.
 void add_candidate(Evidence& evidence, const Split& split, const std::vector<double>& step_ms,
                    const std::vector<double>& training_ms) {
   constexpr double kNsPerMs = 1e6;
@@ -50,7 +50,8 @@ void add_candidate(Evidence& evidence, const Split& split, const std::vector<dou
   }
 }
 
-/// Two ranks in a sparse Slurm allocation, with evidence as a sweep leaves it (the figures are invented).
+/// Returns a plan of two ranks in a sparse Slurm allocation, with evidence as from a sweep (the figures are
+/// invented).
 Plan slurm_sparse_32() {
   Topology topology = slurm_sparse_machine();
   for (const NumaNode& node : topology.nodes) {
@@ -68,7 +69,7 @@ Plan slurm_sparse_32() {
   evidence.isa = "avx512";
   evidence.accuracy_wanted = 0.02;
 
-  const std::vector<Home> homes = homes_of(topology, allowed, std::vector<RankWish>(2));
+  const std::vector<Home> homes = homes_of(topology, allowed, std::vector<Preference>(2));
   add_candidate(evidence, split_of(homes, {.control = Control::unbound}), {171.0, 183.2, 176.4},
                 {44.1, 46.0, 45.2});
   add_candidate(evidence, split_of(homes, {.pool_cores = 4}), {121.5, 121.0, 120.1}, {23.1, 23.0, 23.2});
@@ -80,7 +81,7 @@ Plan slurm_sparse_32() {
   return plan;
 }
 
-/// One allowed core, nothing measured: both sides share it.
+/// Returns a plan without measurements for one allowed core, which both sides share.
 Plan one_core() {
   const Topology topology =
       make_topology({.cores_per_l3 = 4, .pus_per_core = 2, .numbering = Numbering::interleaved});

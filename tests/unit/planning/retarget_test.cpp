@@ -26,7 +26,7 @@ Machine machine(const std::string& topology, const char* cpus = nullptr) {
 
 Plan plan_on(const Machine& machine, int ranks, const SplitShape& shape) {
   const auto homes =
-      homes_of(machine.topology, machine.allowed, std::vector<RankWish>(static_cast<std::size_t>(ranks)));
+      homes_of(machine.topology, machine.allowed, std::vector<Preference>(static_cast<std::size_t>(ranks)));
   const Split split = split_of(homes, shape);
   Choice choice;
   choice.reason = "a test";
@@ -35,10 +35,10 @@ Plan plan_on(const Machine& machine, int ranks, const SplitShape& shape) {
                   split, choice, {}, {}, {});
 }
 
-/// Where no launcher says anything.
-Plan moved_to(const Machine& machine, const Plan& plan, int ranks = 0, const RetargetWishes& wishes = {}) {
+/// Retargets a plan with no launcher's variables set.
+Plan moved_to(const Machine& machine, const Plan& plan, int ranks = 0, const RetargetOptions& options = {}) {
   if (ranks == 0) ranks = plan.workload.ranks;
-  return retarget(plan, machine, moved_gpus({}, machine.topology, plan, ranks), wishes);
+  return retarget(plan, machine, moved_gpus({}, machine.topology, plan, ranks), options);
 }
 
 int pool_of(const Plan& plan, std::size_t rank) {
@@ -102,9 +102,9 @@ TEST(Retarget, OtherRanksShareAllThereIs) {
 
 TEST(Retarget, WhatALauncherGaveEachRankIsItsHome) {
   const Plan plan = plan_on(machine(kTwoSockets), 2, {8, 1, Placement::compact});
-  RetargetWishes wishes;
-  wishes.masks = {parse_cpu_list("30-41", "test"), parse_cpu_list("0-3", "test")};
-  const Plan moved = moved_to(machine(kTwoSockets), plan, 2, wishes);
+  RetargetOptions options;
+  options.masks = {parse_cpu_list("30-41", "test"), parse_cpu_list("0-3", "test")};
+  const Plan moved = moved_to(machine(kTwoSockets), plan, 2, options);
   EXPECT_FALSE(find_violation(moved));
   EXPECT_EQ(print(moved.ranks[0].training.cpus | moved.ranks[0].optimizer.cpus), "30-41");
   EXPECT_EQ(print(moved.ranks[1].training.cpus | moved.ranks[1].optimizer.cpus), "0-3");

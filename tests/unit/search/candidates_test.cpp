@@ -17,7 +17,7 @@ using testing::IsEmpty;
 
 std::vector<Home> homes_on(const MachineShape& shape, std::size_t ranks) {
   const Topology topology = make_topology(shape);
-  return homes_of(topology, make_allowed(topology), std::vector<RankWish>(ranks));
+  return homes_of(topology, make_allowed(topology), std::vector<Preference>(ranks));
 }
 
 std::vector<std::string> labels_of(const std::vector<Split>& splits) {
@@ -103,7 +103,7 @@ TEST(Candidates, CoresAreLeftIdleWhereTheyOnlyTakeBandwidth) {
 TEST(Candidates, KindsAreTriedApart) {
   Topology topology = make_topology({.cores_per_l3 = 8});
   for (std::size_t core = 0; core < 4; ++core) topology.cores[core].kind = 1;
-  const auto homes = homes_of(topology, make_allowed(topology), std::vector<RankWish>(1));
+  const auto homes = homes_of(topology, make_allowed(topology), std::vector<Preference>(1));
   const auto tried = search(homes, [](const Split& split) {
     double slowest = 2;
     for (const Pu pu : split.ranks[0].pool) slowest = std::min(slowest, pu.os_index < 4 ? 2.0 : 1.0);

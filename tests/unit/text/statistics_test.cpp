@@ -1,4 +1,4 @@
-// What may be said about a difference, against noise that is known because it is injected.
+// Tests how certain a difference is, with injected noise of known size.
 #include "text/statistics.hpp"
 
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 namespace zf {
 namespace {
 
-/// `blocks` blocks of `size` times around `level`: 2 % noise, one in a hundred three times as long, and a
-/// drift that makes each block a tenth slower than the one before.
+/// Returns `blocks` blocks of `size` times around `level`. They have 2 % noise, one in a hundred is three
+/// times as long, and a drift makes each block a tenth slower than the one before.
 std::vector<Observation> noisy(std::mt19937& random, double level, int blocks, int size) {
   std::normal_distribution<double> normal(0, 0.02);
   std::bernoulli_distribution outlier(0.01);

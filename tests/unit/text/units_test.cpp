@@ -61,6 +61,22 @@ TEST(Values, PrintTheDigitsThatMatter) {
   EXPECT_EQ(print_duration(840'000), "840.0 us");
 }
 
+TEST(Values, NumbersAreTheWholeText) {
+  EXPECT_EQ(parse_number<int>("-12"), -12);
+  EXPECT_EQ(parse_number<unsigned>("ff", 16), 255U);
+  for (const char* wrong : {"", "-", "+1", " 1", "1 ", "4,2", "99999999999"}) {
+    EXPECT_EQ(parse_number<int>(wrong), std::nullopt) << wrong;
+  }
+}
+
+TEST(Values, SingularAndPlural) {
+  EXPECT_EQ(print_count(1, "core"), "1 core");
+  EXPECT_EQ(print_count(0, "core"), "0 cores");
+  EXPECT_EQ(print_cpus({Pu{3}}), "CPU 3");
+  EXPECT_EQ(print_cpus({Pu{3}, Pu{4}}), "CPUs 3-4");
+  EXPECT_EQ(print_nodes({Node{1}}), "node 1");
+}
+
 TEST(CommandLine, IsQuotedAsAShellWouldNeedIt) {
   EXPECT_EQ(shell_quoted("plan.json"), "plan.json");
   EXPECT_EQ(shell_quoted(""), "''");

@@ -1,8 +1,8 @@
-#include "machine/gpu_names.hpp"
+#include "machine/gpus.hpp"
 
 #include <gtest/gtest.h>
 
-#include "machine/node_owner.hpp"
+#include "machine/topology.hpp"
 
 namespace zf {
 namespace {
