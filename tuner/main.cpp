@@ -44,7 +44,7 @@ std::string overview() {
          "command, or 126 and 127 if that cannot start.\n";
 }
 
-Exit run_command(const Command& command, const std::vector<std::string>& words) {
+Exit run_with_words(const Command& command, const std::vector<std::string>& words) {
   const zf::Arguments arguments = zf::parse_arguments(command.spec, words);
   if (arguments.help) {
     fmt::print("{}", zf::help_of(command.spec));
@@ -66,12 +66,12 @@ Exit run(std::vector<std::string> words) {
   const std::string name = first.starts_with('-') ? "tune" : first;
   if (!words.empty() && words.front() == name) words.erase(words.begin());
   for (const Command& command : all_commands()) {
-    if (command.spec.name == name) return run_command(command, words);
+    if (command.spec.name == name) return run_with_words(command, words);
   }
   throw Error(Exit::usage, fmt::format("zf-tune: there is no command \"{}\"", name), "see zf-tune --help");
 }
 
-int report(Exit exit, const char* what) {
+int print_error(Exit exit, const char* what) {
   const bool named = std::string_view(what).starts_with("zf-tune");
   zf::print_stderr("{}{}\n", named ? "" : "zf-tune: ", what);
   return static_cast<int>(exit);
@@ -83,13 +83,14 @@ int main(int argc, char** argv) {
   try {
     zf::guard_standard_streams();
     const Exit exit = run(std::vector<std::string>(argv + 1, argv + argc));
-    if (std::fflush(stdout) != 0) return report(Exit::runtime_error, "standard output cannot be written");
+    if (std::fflush(stdout) != 0)
+      return print_error(Exit::runtime_error, "standard output cannot be written");
     return static_cast<int>(exit);
   } catch (const Error& error) {
-    return report(error.exit(), error.what());
+    return print_error(error.exit(), error.what());
   } catch (const std::bad_alloc&) {
-    return report(Exit::runtime_error, "out of memory");
+    return print_error(Exit::runtime_error, "out of memory");
   } catch (const std::exception& error) {
-    return report(Exit::runtime_error, error.what());
+    return print_error(Exit::runtime_error, error.what());
   }
 }

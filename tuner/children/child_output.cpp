@@ -20,7 +20,7 @@ namespace zf {
 namespace {
 
 /// How long a killed child may take to be gone before it is left to its driver.
-constexpr Nanoseconds kGoneNs = 50 * kMillisecondNs;
+constexpr Nanoseconds kKilledGraceNs = 50 * kMillisecondNs;
 
 /// Runs in the child: cuts it off from our files and from the terminal, then works. Returns the exit code.
 int work_apart(const std::function<std::string()>& work, int out) {
@@ -69,7 +69,7 @@ ChildOutput output_of_child(const std::function<std::string()>& work, std::chron
   ChildOutput output;
   const bool closed = read_until_closed(pipe.in.get(), deadline_ns, output.text);
   if (!closed || !child.wait_until(deadline_ns)) {
-    child.discard(now_ns() + kGoneNs);  // a driver may hold on to it for longer
+    child.discard(now_ns() + kKilledGraceNs);  // a driver may hold on to it for longer
     return {ChildOutput::End::late, {}};
   }
   if (child.reap().code != 0) return {ChildOutput::End::died, {}};

@@ -35,7 +35,7 @@ CommandSpec spec() {
           })};
 }
 
-Plan without_measuring(const Arguments& arguments) {
+Plan make_unmeasured_plan(const Arguments& arguments) {
   const std::uint64_t params =
       parse_quantity(arguments.text("params").value_or("1B"), "zf-tune plan: --params");
   const bool deepspeed = for_deepspeed(arguments);
@@ -46,7 +46,7 @@ Plan without_measuring(const Arguments& arguments) {
                          command_line());
 }
 
-Plan retargeted(const Arguments& arguments, const std::string& from) {
+Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   if (arguments.has("params")) {
     throw Error(Exit::usage, "zf-tune plan: --params cannot go with --from, which keeps what its plan has",
                 "leave --params out, or make a new plan");
@@ -62,7 +62,7 @@ Plan retargeted(const Arguments& arguments, const std::string& from) {
 Exit run(const Arguments& arguments) {
   const PlanOutput output(arguments);
   const auto from = arguments.text("from");
-  const Plan plan = from ? retargeted(arguments, *from) : without_measuring(arguments);
+  const Plan plan = from ? make_retargeted_plan(arguments, *from) : make_unmeasured_plan(arguments);
   output.write(plan);
   if (!arguments.has("quiet")) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
   return Exit::done;

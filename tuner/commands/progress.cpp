@@ -14,14 +14,14 @@ namespace {
 
 const char* name_of(SweepPhase phase) {
   switch (phase) {
-    case SweepPhase::narrow:
-      return "narrow";
-    case SweepPhase::settle:
-      return "settle";
-    case SweepPhase::look:
+    case SweepPhase::refine:
+      return "refine";
+    case SweepPhase::confirm:
+      return "confirm";
+    case SweepPhase::explore:
       break;
   }
-  return "look";
+  return "explore";
 }
 
 std::string best_so_far(const SweepProgress& progress) {

@@ -81,14 +81,14 @@ TuningJob simulated_job_of(const std::string& file, const Arguments& arguments,
                 fmt::format("zf-tune tune: --{}: a simulated machine is all there is to see", option.name),
                 "leave it out, or --simulate");
   }
-  return job_on_simulated(file, request);
+  return job_on_simulated_machine(file, request);
 }
 
 /// Returns the meter that keeps the samples beside the plan; null if there is no file beside it.
-std::unique_ptr<RecordingMeter> recorder_for(const TuningJob& job, const std::string& output,
-                                             const Arguments& arguments) {
+std::unique_ptr<RecordingMeter> open_recorder(const TuningJob& job, const std::string& output,
+                                              const Arguments& arguments) {
   if (output == "-") return nullptr;
-  auto recorder = recorded(job, output, arguments.has("fresh"));
+  auto recorder = make_recorder(job, output, arguments.has("fresh"));
   if (recorder->recorded_visits() > 0 && !arguments.has("quiet")) {
     print_stderr("going on with {} visits of the interrupted sweep in {} (--fresh: begin anew)\n",
                  recorder->recorded_visits(), sample_file_of(output).string());
@@ -102,9 +102,9 @@ Exit run(const Arguments& arguments) {
   const TuningRequest request = request_of(arguments);
   const auto simulate = arguments.text("simulate");
   TuningJob job = simulate ? simulated_job_of(*simulate, arguments, request)
-                           : job_here(read_machine_and_ask_nvml(arguments), request);
+                           : job_on_this_machine(read_machine_and_ask_nvml(arguments), request);
   const bool quiet = arguments.has("quiet");
-  const auto recorder = recorder_for(job, output.target(), arguments);
+  const auto recorder = open_recorder(job, output.target(), arguments);
   const InterruptWatch interrupt;
 
   ProgressDisplay display(quiet);

@@ -17,11 +17,11 @@
 namespace zf {
 namespace {
 
-constexpr int kMostPairs = 25;
+constexpr int kMaxPairs = 25;
 constexpr std::string_view kError = "error ";
 
 /// The plan's pools, as the meter takes them: nothing trains.
-Split pools_of(const Plan& plan) {
+Split split_of_pools(const Plan& plan) {
   Split split;
   split.label = "the plan's pools";
   for (const RankBinding& binding : plan.ranks) {
@@ -35,7 +35,7 @@ Split pools_of(const Plan& plan) {
   return split;
 }
 
-Bandwidth median_of(const std::vector<SplitSample>& samples, double bytes) {
+Bandwidth median_bandwidth(const std::vector<SplitSample>& samples, double bytes) {
   std::vector<double> rooflines;
   std::vector<double> steps;
   for (const SplitSample& sample : samples) {
@@ -54,7 +54,7 @@ std::string measured_text(const Plan& plan, Nanoseconds deadline_ns) {
   try {
     MachineMeter meter({plan.evidence.elements_per_rank, {}, 1, chosen_isa()}, 1);
     const Bandwidth now =
-        median_of(meter.measure(pools_of(plan), kMostPairs, deadline_ns), bytes_per_pass(plan));
+        median_bandwidth(meter.measure(split_of_pools(plan), kMaxPairs, deadline_ns), bytes_per_pass(plan));
     return fmt::format("{} {}", now.roofline, now.step);
   } catch (const Error& error) {
     return fmt::format("{}{}", kError, error.what());
@@ -76,7 +76,7 @@ PlannedBandwidth planned_bandwidth(const Plan& plan) {
                 "make it with zf-tune tune, which measures");
   }
   PlannedBandwidth planned;
-  planned.median = median_of(samples, bytes_per_pass(plan));
+  planned.median = median_bandwidth(samples, bytes_per_pass(plan));
   std::vector<double> rooflines;
   for (const SplitSample& sample : samples) {
     rooflines.push_back(static_cast<double>(sample.roofline_ns));

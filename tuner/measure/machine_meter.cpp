@@ -35,7 +35,7 @@ class SharedReadings {
   SharedReadings& operator=(const SharedReadings&) = delete;
 
   ProcessBarrier& barrier() const { return *static_cast<ProcessBarrier*>(memory_); }
-  SplitSample* of(std::size_t rank) const {
+  SplitSample* readings_of(std::size_t rank) const {
     auto* const first = reinterpret_cast<SplitSample*>(static_cast<char*>(memory_) + sizeof(ProcessBarrier));
     return first + rank * rounds_;
   }
@@ -60,11 +60,11 @@ Child start_rank(const std::function<void()>& work) {
 
 /// Waits for all ranks. If one did not end by itself, tells the others.
 void wait_for_all(std::vector<Child>& ranks, ProcessBarrier& barrier, Nanoseconds limit_ns) {
-  constexpr Nanoseconds kLookNs = 50 * kMillisecondNs;
+  constexpr Nanoseconds kPollNs = 50 * kMillisecondNs;
   std::vector<bool> gone(ranks.size(), false);
   while (std::find(gone.begin(), gone.end(), false) != gone.end()) {
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      if (gone[rank] || !ranks[rank].wait_until(now_ns() + kLookNs)) continue;
+      if (gone[rank] || !ranks[rank].wait_until(now_ns() + kPollNs)) continue;
       gone[rank] = true;
       const ExitStatus status = ranks[rank].reap();
       if (status.code == 0) continue;
@@ -96,11 +96,12 @@ std::vector<SplitSample> MachineMeter::measure(const Split& split, int samples, 
   const std::size_t ranks = split.ranks.size();
   const SharedReadings shared(ranks, rounds);
   ProcessBarrier& barrier = shared.barrier();
-  barrier.begin(static_cast<std::uint32_t>(ranks), rounds, kWarmUp + kLeastSamples, deadline_ns);
+  barrier.begin(static_cast<std::uint32_t>(ranks), rounds, kWarmUp + kMinSamples, deadline_ns);
 
   std::vector<Child> processes;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    processes.push_back(start_rank([&] { run_rank(split.ranks[rank], work_, barrier, shared.of(rank)); }));
+    processes.push_back(
+        start_rank([&] { run_rank(split.ranks[rank], work_, barrier, shared.readings_of(rank)); }));
   }
   const Nanoseconds latest = std::max(now_ns(), std::min(deadline_ns, INT64_MAX - 2 * kGraceNs));
   wait_for_all(processes, barrier, latest + kGraceNs);
@@ -108,9 +109,10 @@ std::vector<SplitSample> MachineMeter::measure(const Split& split, int samples, 
     throw Error(Exit::runtime_error, fmt::format("measuring \"{}\": {}", split.label, barrier.why()));
 
   std::vector<SplitSample> joint;
-  for (std::size_t round = kWarmUp; round < rounds && shared.of(0)[round].roofline_ns != 0; ++round) {
-    SplitSample sample = shared.of(0)[round];
-    for (std::size_t rank = 1; rank < ranks; ++rank) sample = joined(sample, shared.of(rank)[round]);
+  for (std::size_t round = kWarmUp; round < rounds && shared.readings_of(0)[round].roofline_ns != 0;
+       ++round) {
+    SplitSample sample = shared.readings_of(0)[round];
+    for (std::size_t rank = 1; rank < ranks; ++rank) sample = joined(sample, shared.readings_of(rank)[round]);
     joint.push_back(sample);
   }
   return joint;

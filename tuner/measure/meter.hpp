@@ -16,12 +16,12 @@ namespace zf {
 class Meter {
  public:
   /// Of one visit, where as many are asked for: fewer say nothing about a difference, see compare().
-  static constexpr int kLeastSamples = 4;
+  static constexpr int kMinSamples = 4;
 
   virtual ~Meter() = default;
 
   /// One visit to a split: set up, warm up (discarded), `samples` periods. Stops early, with at least
-  /// kLeastSamples periods, once now() has passed `deadline_ns`. Throws Error(runtime_error) when the split
+  /// kMinSamples periods, once now() has passed `deadline_ns`. Throws Error(runtime_error) when the split
   /// cannot be set up.
   virtual std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) = 0;
 

@@ -17,9 +17,8 @@ class ProcessBarrier {
   static constexpr std::uint32_t kPhases = 2;
 
   /// Once, before any party arrives: how many there are, how many rounds they go at the most, and the point
-  /// of now_ns() after which a round that is over is the last, once `least_rounds` have been gone.
-  void begin(std::uint32_t parties, std::uint32_t rounds, std::uint32_t least_rounds,
-             Nanoseconds deadline_ns);
+  /// of now_ns() after which a round that is over is the last, once `min_rounds` have been gone.
+  void begin(std::uint32_t parties, std::uint32_t rounds, std::uint32_t min_rounds, Nanoseconds deadline_ns);
 
   /// Waits until all parties are here, which ends a phase (the first call begins the first). All get the same
   /// answer: true, go on; false, the last round is over, or some party failed.
@@ -29,21 +28,21 @@ class ProcessBarrier {
   void fail(std::string_view why);
   bool has_failed() const { return failed_.load(std::memory_order_acquire) != 0; }
   /// "" if nobody failed.
-  std::string_view why() const { return {why_.data()}; }
+  std::string_view why() const { return {first_failure_.data()}; }
 
  private:
   void wake_all();
 
   std::uint32_t parties_;
   std::uint32_t rounds_;
-  std::uint32_t least_rounds_;
+  std::uint32_t min_rounds_;
   Nanoseconds deadline_ns_;
   std::atomic<std::uint32_t> arrived_;
-  std::atomic<std::uint32_t> passed_;  ///< how often all were here; what waiters sleep on
-  std::atomic<std::uint32_t> over_;    ///< 1: the last round is over
+  std::atomic<std::uint32_t> phases_passed_;  ///< how often all were here; what waiters sleep on
+  std::atomic<std::uint32_t> finished_;       ///< 1: the last round is over
   std::atomic<std::uint32_t> failed_;
-  std::atomic<std::uint32_t> telling_;  ///< 1: someone writes why_
-  std::array<char, 400> why_;
+  std::atomic<std::uint32_t> failure_claimed_;  ///< 1: someone writes first_failure_
+  std::array<char, 400> first_failure_;
 };
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "shared between processes");

@@ -77,8 +77,8 @@ class Failure {
 /// oneTBB gives each new thread the binding that the process's first thread had when oneTBB was first used,
 /// until the thread comes into an arena. So that it is the right one, in a process that has not used it
 /// before and whose first thread makes this.
-struct FirstUse {
-  explicit FirstUse(const CpuSet& cpus) {
+struct TbbFirstUse {
+  explicit TbbFirstUse(const CpuSet& cpus) {
     const CpuSet before = thread_affinity();
     bind_this_thread(cpus);
     tbb::info::default_concurrency();
@@ -161,12 +161,12 @@ void sleep_until(Nanoseconds point_ns) {
 
 }  // namespace
 
-struct Load::State {
+struct SyntheticTraining::State {
   State(const CpuSet& where, int threads, std::size_t buffer_bytes, const TrainingDemand& asked)
       : cpus(where),
         demand(asked),
         buffer(buffer_bytes),
-        first_use(where),
+        tbb_first_use(where),
         // It would hold us to the number of CPUs that it saw then.
         parallelism(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads) + 1),
         arena(threads, 0),
@@ -188,11 +188,11 @@ struct Load::State {
   void start_threads() {
     try {
       copier = std::thread([this] {
-        live(
+        thread_main(
             copy_begin, [this] { copy(); }, copy_done);
       });
       driver = std::thread([this] {
-        live(
+        thread_main(
             begin, [this] { run_steps(); }, done);
       });
       steps = 0;  // the first time it only wakes the arena and touches the memory
@@ -205,25 +205,25 @@ struct Load::State {
   }
 
   void end_threads() {
-    leaving = true;
+    stopping = true;
     begin.release();
     copy_begin.release();
     if (driver.joinable()) driver.join();
     if (copier.joinable()) copier.join();
   }
 
-  /// The life of a thread: works whenever told to.
-  void live(Semaphore& told, const std::function<void()>& work, Semaphore& finished) {
+  /// The life of a thread: works whenever begin_work to.
+  void thread_main(Semaphore& begin_work, const std::function<void()>& work, Semaphore& work_done) {
     try {
       bind_this_thread(cpus);
     } catch (...) {
       failure.keep(std::current_exception());
     }
     for (;;) {
-      told.acquire();
-      if (leaving) return;
+      begin_work.acquire();
+      if (stopping) return;
       work();
-      finished.release();
+      work_done.release();
     }
   }
 
@@ -316,18 +316,18 @@ struct Load::State {
   const TrainingDemand demand;
   Buffer buffer;
   Failure failure;
-  FirstUse first_use;
+  TbbFirstUse tbb_first_use;
   tbb::global_control parallelism;
   tbb::task_arena arena;
   Binder binder;
 
   // Handed from thread to thread by the semaphores.
   int steps = 0;
-  bool leaving = false;
+  bool stopping = false;
   Nanoseconds step_start_ns = 0;
   GpuClock gpu{0, 0};
   std::vector<double> delays;
-  LoadReading reading;
+  TrainingReading reading;
   Semaphore begin;
   Semaphore done;
   Semaphore copy_begin;
@@ -337,18 +337,19 @@ struct Load::State {
   std::thread driver;
 };
 
-Load::Load(const CpuSet& cpus, int threads, std::size_t buffer_bytes, const TrainingDemand& demand)
+SyntheticTraining::SyntheticTraining(const CpuSet& cpus, int threads, std::size_t buffer_bytes,
+                                     const TrainingDemand& demand)
     : state_(std::make_unique<State>(cpus, threads, buffer_bytes, demand)) {}
 
-Load::~Load() = default;
+SyntheticTraining::~SyntheticTraining() = default;
 
-void Load::start(int steps) {
+void SyntheticTraining::start(int steps) {
   assert(steps > 0);
   state_->steps = steps;
   state_->begin.release();
 }
 
-LoadReading Load::wait() {
+TrainingReading SyntheticTraining::wait() {
   state_->done.acquire();
   state_->failure.rethrow();
   return state_->reading;

@@ -13,7 +13,7 @@
 namespace zf {
 
 /// What some training steps took.
-struct LoadReading {
+struct TrainingReading {
   Nanoseconds step_ns = 0;  ///< mean of the steps
   Nanoseconds launch_delay_p50_ns =
       0;  ///< what a launch took since the end of the one before, beyond its CPU time
@@ -27,21 +27,21 @@ struct LoadReading {
 /// all of that is done, parallel work over the host's bytes. docs/load.md says what this leaves out.
 ///
 /// One owner, on one thread. oneTBB's threads stay with the process: use it in one that ends.
-class Load {
+class SyntheticTraining {
  public:
   /// `threads` of oneTBB in an arena of their own and two threads beside them, each bound to all of `cpus`
   /// and read back; `buffer_bytes` of memory (at least 1 MiB) that host work and copies go over again and
   /// again, touched by these threads. Throws Error(runtime_error) when a thread cannot be made or bound, or
   /// memory is short.
-  Load(const CpuSet& cpus, int threads, std::size_t buffer_bytes, const TrainingDemand& demand);
-  ~Load();
-  Load(const Load&) = delete;
-  Load& operator=(const Load&) = delete;
+  SyntheticTraining(const CpuSet& cpus, int threads, std::size_t buffer_bytes, const TrainingDemand& demand);
+  ~SyntheticTraining();
+  SyntheticTraining(const SyntheticTraining&) = delete;
+  SyntheticTraining& operator=(const SyntheticTraining&) = delete;
 
   /// Begins that many steps, one after the other, and returns at once. Precondition: none are under way.
   void start(int steps);
   /// Waits for them. Throws Error(runtime_error) for what went wrong in a thread. Precondition: start().
-  LoadReading wait();
+  TrainingReading wait();
 
  private:
   struct State;

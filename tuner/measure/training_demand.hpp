@@ -20,7 +20,7 @@ inline constexpr int kSmallUpdateInterval = 4;
 
 /// The demand of the `small` workload for this many parameters per rank: the proportions of
 /// configs/workloads.
-TrainingDemand small_demand(std::uint64_t params_per_rank, int update_interval);
+TrainingDemand small_training_demand(std::uint64_t params_per_rank, int update_interval);
 
 /// A GPU that runs kernels of equal length in the order of their launches: one that is launched late leaves
 /// it idle, which is how a busy host slows training.

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// With the chosen one and the controls they must fit on one page of paper.
-constexpr std::size_t kMostBars = 20;
+constexpr std::size_t kMaxBars = 20;
 
 /// Of the samples of one candidate; 0 stands for what was not measured.
 template <class Value>
@@ -35,7 +35,7 @@ Json quartiles(const std::vector<double>& values) {
   return {quantile(values, 0.25), median(values), quantile(values, 0.75)};
 }
 
-/// By period, at most kMostBars of those that are neither chosen nor a control.
+/// By period, at most kMaxBars of those that are neither chosen nor a control.
 std::vector<CandidateEvidence> bars_of(const Plan& plan) {
   std::vector<CandidateEvidence> candidates = plan.evidence.candidates;
   std::stable_sort(candidates.begin(), candidates.end(),
@@ -43,7 +43,7 @@ std::vector<CandidateEvidence> bars_of(const Plan& plan) {
   std::vector<CandidateEvidence> bars;
   for (const CandidateEvidence& candidate : candidates) {
     const bool kept = candidate.control != Control::none || candidate.id == plan.choice.candidate;
-    if (kept || bars.size() < kMostBars) bars.push_back(candidate);
+    if (kept || bars.size() < kMaxBars) bars.push_back(candidate);
   }
   return bars;
 }

@@ -18,7 +18,7 @@ std::string counted(int count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-std::string limits(const Allocation& allocation) {
+std::string limits_in_words(const Allocation& allocation) {
   std::string text;
   if (allocation.cpu_quota) text += fmt::format(", a quota of {:.3g} CPUs", *allocation.cpu_quota);
   if (allocation.memory_bytes)
@@ -116,7 +116,7 @@ std::vector<Fact> facts_of(const Plan& plan) {
                    counted(machine.packages, "package"), counted(machine.numa_nodes, "NUMA node"),
                    counted(machine.cores, "core"), counted(machine.pus, "PU"), machine.fingerprint)},
       {"Allocation", fmt::format("CPUs {}, memory nodes {}{}", print(plan.allocation.cpus),
-                                 print(plan.allocation.mems), limits(plan.allocation))},
+                                 print(plan.allocation.mems), limits_in_words(plan.allocation))},
       {"Workload", fmt::format("{}: {} parameters on {}", plan.workload.name,
                                print_quantity(plan.workload.params), counted(plan.workload.ranks, "rank"))}};
 }

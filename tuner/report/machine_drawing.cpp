@@ -64,7 +64,7 @@ std::string open_box(std::string_view kind, std::string_view title) {
   return fmt::format("<div class=\"box {}\"><h4>{}</h4>\n", kind, html_text(title));
 }
 
-const NumaNode* node_of(const Topology& topology, Node id) {
+const NumaNode* find_node(const Topology& topology, Node id) {
   for (const NumaNode& node : topology.nodes) {
     if (node.id == id) return &node;
   }
@@ -77,7 +77,7 @@ std::string memory_of(const NumaNode& node) {
 
 std::string node_title(const Topology& topology, const Core& core) {
   if (!core.node) return "";
-  const NumaNode* node = node_of(topology, *core.node);
+  const NumaNode* node = find_node(topology, *core.node);
   std::string title =
       fmt::format("NUMA node {}{}", core.node->os_index, node == nullptr ? "" : memory_of(*node));
   for (const Gpu& gpu : topology.gpus) {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "report/chart_data.hpp"
-#include "report/decision.hpp"
 #include "report/embedded.hpp"
 #include "report/explain.hpp"
+#include "report/headline.hpp"
 #include "report/heat_map.hpp"
 #include "report/html.hpp"
 #include "report/machine_drawing.hpp"
@@ -66,7 +66,7 @@ std::string header(const Plan& plan) {
       badge);
 }
 
-std::string figures(const Plan& plan) {
+std::string figure_list(const Plan& plan) {
   std::string items;
   for (const Figure& figure : figures_of(plan)) {
     items += fmt::format("<div><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>\n",
@@ -75,9 +75,9 @@ std::string figures(const Plan& plan) {
   return items.empty() ? "" : fmt::format("<dl class=\"figures\">\n{}</dl>\n", items);
 }
 
-std::string decision(const Plan& plan) {
+std::string decision_section(const Plan& plan) {
   std::string text = paragraph("headline", headline_of(plan)) +
-                     paragraph("why", fmt::format("Why: {}.", plan.choice.reason)) + figures(plan) +
+                     paragraph("why", fmt::format("Why: {}.", plan.choice.reason)) + figure_list(plan) +
                      html_table(bindings_table(plan));
   for (const std::string& note : plan.allocation.notes)
     text += paragraph("note", fmt::format("Note: {}.", note));
@@ -105,7 +105,7 @@ std::string bars_caption(const Plan& plan) {
       shown == all ? "" : fmt::format(" {} of {} candidates.", shown, all));
 }
 
-std::string evidence(const Plan& plan) {
+std::string evidence_sections(const Plan& plan) {
   if (!is_measured(plan)) return "";
   return section("candidates", "Candidates",
                  paragraph("how", fmt::format("{}.", measured_in_words(plan))) +
@@ -121,7 +121,7 @@ std::string evidence(const Plan& plan) {
                    kBandwidthCaption));
 }
 
-std::string trial(const Plan& plan) {
+std::string trial_section(const Plan& plan) {
   if (!plan.trial) return "";
   return section(
       "trial", "The job itself",
@@ -129,7 +129,7 @@ std::string trial(const Plan& plan) {
           html_table(trial_table(*plan.trial)));
 }
 
-std::string machine(const Plan& plan, const Topology* topology) {
+std::string machine_section(const Plan& plan, const Topology* topology) {
   if (topology != nullptr) return section("machine", "Machine", machine_drawing(plan, *topology));
   return section(
       "machine", "Machine",
@@ -139,7 +139,7 @@ std::string machine(const Plan& plan, const Topology* topology) {
           machine_drawing(plan, bare_topology(plan)));
 }
 
-std::string provenance(const Plan& plan) {
+std::string provenance_section(const Plan& plan) {
   std::vector<Fact> facts = facts_of(plan);
   facts.push_back({"Command", plan.made.command});
   if (is_measured(plan)) {
@@ -184,9 +184,9 @@ std::string report_of(const Plan& plan, const Topology* topology) {
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n"
       "<style>\n{}</style>\n</head>\n",
       kPolicy, title(shown), kPageCss);
-  return fmt::format("{}<body>\n\n{}{}{}{}{}{}{}</body>\n</html>\n", head, header(shown), decision(shown),
-                     evidence(shown), trial(shown), machine(shown, topology), provenance(shown),
-                     scripts(shown));
+  return fmt::format("{}<body>\n\n{}{}{}{}{}{}{}</body>\n</html>\n", head, header(shown),
+                     decision_section(shown), evidence_sections(shown), trial_section(shown),
+                     machine_section(shown, topology), provenance_section(shown), scripts(shown));
 }
 
 }  // namespace zf

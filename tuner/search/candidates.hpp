@@ -17,14 +17,14 @@ std::vector<Split> growing_splits(const std::vector<Home>& homes);
 /// A split that has been measured; medians.
 struct TriedSplit {
   Split split;
-  double step_ns = 0;      ///< the optimizer's side of the period
-  double roofline_ns = 0;  ///< the step's, if training took no bandwidth
-  double hiding_ns = 0;    ///< the training side: update_interval training steps; 0: no training side
+  double step_ns = 0;             ///< the optimizer's side of the period
+  double roofline_ns = 0;         ///< the step's, if training took no bandwidth
+  double training_window_ns = 0;  ///< the training side: update_interval training steps; 0: no training side
   double period_ns() const;
 };
 
 /// At most this many at a time.
-inline constexpr std::size_t kSplitsPerLook = 4;
+inline constexpr std::size_t kMaxProposals = 4;
 inline constexpr int kIdleTries = 6;
 
 /// Splits that could beat the best one tried by more than half of `tie`, most promising first, and one that

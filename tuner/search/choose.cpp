@@ -11,7 +11,7 @@
 namespace zf {
 namespace {
 
-PoolSize size_of(const CandidateEvidence& candidate) {
+PoolSize pool_size_of(const CandidateEvidence& candidate) {
   return {candidate.pool_threads, candidate.pool_cores};
 }
 
@@ -19,7 +19,7 @@ std::string cores(int count) { return fmt::format("{} core{}", count, count == 1
 
 /// Returns "The optimizer's step of 16.2 ms hides behind 1 training step of 36.0 ms", or how much of the step
 /// is exposed.
-std::string sides(const CandidateEvidence& chosen, int update_interval) {
+std::string sides_in_words(const CandidateEvidence& chosen, int update_interval) {
   if (chosen.training_ns_median == 0) return "No training side was measured";
   const std::string steps =
       fmt::format("{} training step{} of {}", update_interval, update_interval == 1 ? "" : "s",
@@ -45,13 +45,13 @@ std::string cores_in_words(const CandidateEvidence& chosen) {
 
 /// Says what is known of the pools that are smaller than the fastest one, where that is the knee: none surely
 /// ties.
-std::string smaller_pools(const Evidence& evidence, const Workload& workload) {
+std::string smaller_pools_in_words(const Evidence& evidence, const Workload& workload) {
   const CandidateEvidence& fastest = fastest_of(evidence);
   const double tie = tie_of(evidence);
   const CandidateEvidence* open = nullptr;
   for (const CandidateEvidence& candidate : evidence.candidates) {
-    if (!is_eligible(candidate) || size_of(candidate) >= size_of(fastest)) continue;
-    const Difference slower = difference(evidence, workload, fastest.id, candidate.id);
+    if (!is_eligible(candidate) || pool_size_of(candidate) >= pool_size_of(fastest)) continue;
+    const Difference slower = period_difference(evidence, workload, fastest.id, candidate.id);
     if ((std::isinf(slower.high) ? slower.estimate : slower.low) > tie) continue;
     if (open == nullptr || candidate.period_ns_median < open->period_ns_median) open = &candidate;
   }
@@ -65,7 +65,7 @@ std::string reason_for_knee(const Evidence& evidence, const Workload& workload,
                             const CandidateEvidence& knee) {
   const CandidateEvidence& fastest = fastest_of(evidence);
   const std::string period = print_duration(knee.period_ns_median);
-  const std::string both_sides = sides(knee, workload.update_interval);
+  const std::string both_sides = sides_in_words(knee, workload.update_interval);
   const auto eligible = std::count_if(evidence.candidates.begin(), evidence.candidates.end(), is_eligible);
   if (knee.reserved_cores == 0) {
     return fmt::format("A rank has one core, which training and the optimizer share. A period takes {}",
@@ -78,7 +78,7 @@ std::string reason_for_knee(const Evidence& evidence, const Workload& workload,
   }
   if (knee.id == fastest.id) {
     return fmt::format("The split \"{}\" has the shortest period, {}. {}. {}. {}", knee.label, period,
-                       smaller_pools(evidence, workload), cores_in_words(knee), both_sides);
+                       smaller_pools_in_words(evidence, workload), cores_in_words(knee), both_sides);
   }
   return fmt::format(
       "The split \"{}\" has the smallest pool that ties with the shortest period: {} against {} for \"{}\", "
@@ -105,7 +105,7 @@ std::string unbound_note(const Evidence& evidence, const Workload& workload,
                          const CandidateEvidence& chosen) {
   const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
   if (unbound == nullptr) return "";
-  const Difference slower = difference(evidence, workload, unbound->id, chosen.id);
+  const Difference slower = period_difference(evidence, workload, unbound->id, chosen.id);
   if (slower.low <= tie_of(evidence)) return "";
   return fmt::format(
       ". But unbound was {:.1f} % faster, {}. No plan can say that: try the job without a plan",

@@ -10,7 +10,7 @@
 namespace zf {
 
 /// Returns a candidate for this split that has not been measured yet.
-CandidateEvidence candidate_of(int id, const Split& split);
+CandidateEvidence new_candidate(int id, const Split& split);
 
 /// Returns whether a plan can say it. Unbound is measured only to be compared with.
 bool is_eligible(const CandidateEvidence& candidate);
@@ -40,7 +40,7 @@ std::vector<Contender> contenders_of(const Evidence& evidence, const Workload& w
 const CandidateEvidence& fastest_of(const Evidence& evidence);
 
 /// Returns how much longer the period of candidate `b` is than that of `a`, round by round.
-Difference difference(const Evidence& evidence, const Workload& workload, int a, int b);
+Difference period_difference(const Evidence& evidence, const Workload& workload, int a, int b);
 
 /// Returns the eligible candidate with the smallest pool that ties with the fastest.
 const CandidateEvidence& knee_of(const Evidence& evidence, const Workload& workload);

@@ -29,23 +29,26 @@ struct Contender {
   std::vector<Observation> times;  ///< blocks are what was measured side by side
 };
 
+/// Returns the number of blocks (rounds, or runs) in which this contender was timed.
+int block_count(const Contender& contender);
+
 /// The index of the contender whose median is the smallest, the first one among equals. If no contender is
 /// eligible, all count. Precondition: there is one.
-std::size_t fastest_of(const std::vector<Contender>& contenders);
+std::size_t fastest_index(const std::vector<Contender>& contenders);
 
 /// Returns the index of the control, or -1 if there is none.
-int control_of(const std::vector<Contender>& contenders, Control control);
+int control_index(const std::vector<Contender>& contenders, Control control);
 
 /// Returns how much longer b takes than a, block by block.
 Difference difference_of(const Contender& a, const Contender& b);
 
 /// Returns the knee: the eligible contender with the smallest pool among those that tie with the fastest one
 /// (is_tie()). Without a tie it is the fastest one.
-std::size_t knee_of(const std::vector<Contender>& contenders, double tie);
+std::size_t knee_index(const std::vector<Contender>& contenders, double tie);
 
 /// What two visits to the same split disagree by (noise_between_blocks()), for as many blocks as the fastest
 /// contender has.
-double noise_of(const std::vector<Contender>& contenders);
+double noise_floor(const std::vector<Contender>& contenders);
 
 struct Verdict {
   std::size_t fastest = 0;

@@ -15,11 +15,11 @@
 namespace zf {
 namespace {
 
-constexpr int kVisitsAgain = 2;
-constexpr int kLongestVisit = 64;  // samples: beyond, rounds would not interleave any more
+constexpr int kMaxRepeats = 2;
+constexpr int kMaxSamplesPerVisit = 64;  // samples: beyond, rounds would not interleave any more
 /// Of the budget, by phase: where each ends at the latest. However slow the steps, all splits are looked at,
 /// and there is time to settle what the choice rests on.
-constexpr std::array<double, 3> kShares = {0.5, 0.75, 1};
+constexpr std::array<double, 3> kPhaseEnds = {0.5, 0.75, 1};
 
 /// The state of one search.
 class Sweep {
@@ -43,10 +43,10 @@ class Sweep {
   }
 
   SweepResult run() {
-    look();
-    while (!ended_ && !result_.splits.empty() && meter_.now() < end_of(SweepPhase::narrow) && narrow()) {
+    explore();
+    while (!ended_ && !result_.splits.empty() && meter_.now() < end_of(SweepPhase::refine) && refine()) {
     }
-    settle();
+    confirm();
     return std::move(result_);
   }
 
@@ -60,7 +60,7 @@ class Sweep {
   }
 
   /// The controls before the pools: however short the budget, they are what everybody asks for.
-  void look() {
+  void explore() {
     std::vector<Split> splits = control_splits(homes_);
     const auto controls = static_cast<std::ptrdiff_t>(splits.size());
     for (Split& split : growing_splits(homes_)) splits.push_back(std::move(split));
@@ -68,8 +68,8 @@ class Sweep {
     visit_all(splits);
   }
 
-  bool narrow() {
-    phase_ = SweepPhase::narrow;
+  bool refine() {
+    phase_ = SweepPhase::refine;
     std::vector<TriedSplit> tried;
     for (const CandidateEvidence& candidate : evidence().candidates) {
       tried.push_back(
@@ -90,13 +90,13 @@ class Sweep {
   }
 
   /// Visits get twice as long from round to round, so that a long settling takes few of them.
-  void settle() {
-    phase_ = SweepPhase::settle;
+  void confirm() {
+    phase_ = SweepPhase::confirm;
     while (!ended_ && !result_.splits.empty()) {
       const std::vector<int> ids = candidates_to_revisit(evidence(), workload_);
       if (ids.empty()) break;
       visit_round(splits_of(ids));
-      if (samples_ < kLongestVisit) samples_ *= 2;
+      if (samples_ < kMaxSamplesPerVisit) samples_ *= 2;
     }
   }
 
@@ -115,7 +115,7 @@ class Sweep {
   }
 
   Nanoseconds end_of(SweepPhase phase) const {
-    const double share = kShares.at(static_cast<std::size_t>(phase));
+    const double share = kPhaseEnds.at(static_cast<std::size_t>(phase));
     return start_ns_ + std::llround(share * static_cast<double>(limits_.budget_ns));
   }
 
@@ -129,7 +129,7 @@ class Sweep {
   std::vector<SplitSample> measured(const Split& split, Nanoseconds deadline_ns) {
     std::vector<SplitSample> kept;
     std::vector<SplitSample> all;
-    for (int attempt = 0; attempt <= kVisitsAgain; ++attempt) {
+    for (int attempt = 0; attempt <= kMaxRepeats; ++attempt) {
       const auto wanted = samples_ - static_cast<int>(kept.size());
       if (wanted == 0 || (attempt > 0 && !has_time())) break;
       const auto samples = meter_.measure(split, wanted, deadline_ns);
@@ -173,7 +173,7 @@ class Sweep {
     if (known != result_.splits.end()) return static_cast<int>(known - result_.splits.begin());
     const auto id = static_cast<int>(result_.splits.size());
     result_.splits.push_back(split);
-    evidence().candidates.push_back(candidate_of(id, split));
+    evidence().candidates.push_back(new_candidate(id, split));
     return id;
   }
 
@@ -192,7 +192,7 @@ class Sweep {
   int samples_;  ///< wanted of a visit
   std::mt19937 random_;
   SweepResult result_;
-  SweepPhase phase_ = SweepPhase::look;
+  SweepPhase phase_ = SweepPhase::explore;
   int round_ = 0;
   int visit_in_round_ = 0;
   int round_size_ = 0;

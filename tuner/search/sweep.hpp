@@ -24,11 +24,11 @@ struct SweepLimits {
   std::function<bool()> stop;  ///< asked before every visit: true ends the sweep with what it has
 };
 
-enum class SweepPhase { look, narrow, settle };
+enum class SweepPhase { explore, refine, confirm };
 
 /// Told after every visit.
 struct SweepProgress {
-  SweepPhase phase = SweepPhase::look;
+  SweepPhase phase = SweepPhase::explore;
   int round = 0;       ///< from 0
   int visit = 0;       ///< within the round, from 1
   int round_size = 0;  ///< visits in this round
@@ -52,7 +52,7 @@ struct SweepResult {
 ///   the budget are spent;
 /// - settle: candidates_to_revisit() ones, until there are none; each round's visits are twice as long.
 /// Where the budget is short of time for samples_per_visit, the visits of a round share it alike, down to
-/// Meter::kLeastSamples each. A visit whose samples cannot be (is_possible()) is made again, twice at the
+/// Meter::kMinSamples each. A visit whose samples cannot be (is_possible()) is made again, twice at the
 /// most. May end without any candidate, if stopped at once. Throws what the meter throws.
 SweepResult sweep(const std::vector<Home>& homes, const Workload& workload, Meter& meter,
                   const SweepLimits& limits, const std::function<void(const SweepProgress&)>& progress);

@@ -28,12 +28,12 @@ namespace {
 /// The share of the budget that goes to the plan with --for deepspeed, and again to the free choice.
 constexpr double kRestrictedShare = 0.4;
 
-void warn_if_said(std::vector<std::string>& warnings, const std::string& warning) {
+void add_unless_empty(std::vector<std::string>& warnings, const std::string& warning) {
   if (!warning.empty()) warnings.push_back(warning);
 }
 
 /// Returns what every rank measures: both sides of the workload, cut down alike.
-RankWork work_of(const Workload& workload, std::uint64_t elements_per_rank, double scale) {
+RankWork rank_work(const Workload& workload, std::uint64_t elements_per_rank, double scale) {
   RankWork work{elements_per_rank, {}, workload.update_interval, chosen_isa()};
   if (workload.training) work.training = scaled(*workload.training, scale);
   return work;
@@ -63,7 +63,7 @@ std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, double
 
 }  // namespace
 
-TuningJob job_here(Machine machine, const TuningRequest& request) {
+TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   TuningJob job;
   job.machine = std::move(machine);
   job.workload = request.workload;
@@ -85,18 +85,18 @@ TuningJob job_here(Machine machine, const TuningRequest& request) {
                        available_memory_bytes(SysRoot(), job.machine.allowed));
   if (workload.params == 0) workload.params = size.elements_per_rank * ranks;
   if (!request.has_workload_file) {
-    workload.training = small_demand(workload.params / ranks, workload.update_interval);
+    workload.training = small_training_demand(workload.params / ranks, workload.update_interval);
   }
   const double scale = std::min(
       1.0, static_cast<double>(size.elements_per_rank * ranks) / static_cast<double>(workload.params));
-  job.meter = std::make_unique<MachineMeter>(work_of(workload, size.elements_per_rank, scale), scale);
+  job.meter = std::make_unique<MachineMeter>(rank_work(workload, size.elements_per_rank, scale), scale);
   job.warnings = topology.missing;
-  warn_if_said(job.warnings, size.warning);
+  add_unless_empty(job.warnings, size.warning);
   restrict_homes(job, request);
   return job;
 }
 
-TuningJob job_on_simulated(const std::filesystem::path& file, const TuningRequest& request) {
+TuningJob job_on_simulated_machine(const std::filesystem::path& file, const TuningRequest& request) {
   const Workload& given = request.workload;
   SimulatedJob simulated =
       simulated_job(file, given.params == 0 ? std::nullopt : std::optional(given), request.ranks);
@@ -108,13 +108,13 @@ TuningJob job_on_simulated(const std::filesystem::path& file, const TuningReques
   job.model = std::make_unique<SimulatedModel>(std::move(simulated.model));
   job.meter = std::make_unique<SimulatedMeter>(*job.model, simulated.elements_per_rank, request.limits.seed);
   job.warnings = {fmt::format("simulated with {}: nothing was measured on a real machine", file.string())};
-  warn_if_said(job.warnings, simulated.warning);
+  add_unless_empty(job.warnings, simulated.warning);
   restrict_homes(job, request);
   return job;
 }
 
-std::unique_ptr<RecordingMeter> recorded(const TuningJob& job, const std::filesystem::path& plan,
-                                         bool fresh) {
+std::unique_ptr<RecordingMeter> make_recorder(const TuningJob& job, const std::filesystem::path& plan,
+                                              bool fresh) {
   const MachineClass machine = machine_class_of(job.machine.topology);
   const std::string header = sample_file_header(machine, allocation_of(job.machine.allowed, machine),
                                                 job.workload, job.placed.homes, *job.meter);

@@ -41,15 +41,16 @@ struct TuningJob {
 
 /// Returns the job on the machine that this process runs on. Throws Error(usage) if `machine` is another one,
 /// and as rank_homes() does.
-TuningJob job_here(Machine machine, const TuningRequest& request);
+TuningJob job_on_this_machine(Machine machine, const TuningRequest& request);
 
 /// Returns the job on the simulated machine of a file; the request's workload takes the place of the
 /// machine's own if it has parameters. Throws as simulated_job() does.
-TuningJob job_on_simulated(const std::filesystem::path& file, const TuningRequest& request);
+TuningJob job_on_simulated_machine(const std::filesystem::path& file, const TuningRequest& request);
 
 /// Returns a meter that writes the job's samples to the file beside the plan, and goes on with an interrupted
 /// sweep of the same job unless `fresh`. The job must outlive it. Throws as RecordingMeter does.
-std::unique_ptr<RecordingMeter> recorded(const TuningJob& job, const std::filesystem::path& plan, bool fresh);
+std::unique_ptr<RecordingMeter> make_recorder(const TuningJob& job, const std::filesystem::path& plan,
+                                              bool fresh);
 
 /// Sweeps and returns the plan. `recorder` may be null. `interrupt` is asked often for the signal that shall
 /// end the sweep, 0 for none. With for_deepspeed two fifths of the budget go to the plan, as much to the free

@@ -44,7 +44,7 @@ SimulatedNoise read_noise(const Field& field) {
 }
 
 /// The node of that index, which the topology must have.
-Node node_of(const Field& field, const Topology& topology) {
+Node read_node(const Field& field, const Topology& topology) {
   const Node node{field.integer(0, kMaxOsIndex)};
   const auto known = std::any_of(topology.nodes.begin(), topology.nodes.end(),
                                  [&](const NumaNode& present) { return present.id == node; });
@@ -56,7 +56,7 @@ Node node_of(const Field& field, const Topology& topology) {
 void add_gpus(const Field& nodes, Topology& topology) {
   topology.gpus.clear();
   for (const Field& field : nodes.items()) {
-    const Node id = node_of(field, topology);
+    const Node id = read_node(field, topology);
     const auto node = std::find_if(topology.nodes.begin(), topology.nodes.end(),
                                    [&](const NumaNode& present) { return present.id == id; });
     topology.gpus.push_back(
@@ -139,7 +139,7 @@ SimulatedMachine load_simulated_machine(const std::filesystem::path& path) {
   machine.noise = read_noise(file["noise"]);
   if (file.has("slow_node")) {
     const Field slow = file["slow_node"].object({"node", "speed"});
-    machine.slow_node = {node_of(slow["node"], machine.topology), number_between(slow["speed"], 0.01, 1)};
+    machine.slow_node = {read_node(slow["node"], machine.topology), number_between(slow["speed"], 0.01, 1)};
   }
   return machine;
 }

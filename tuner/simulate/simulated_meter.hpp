@@ -21,7 +21,7 @@ class SimulatedMeter : public Meter {
   Nanoseconds now() const override { return clock_ns_; }
 
  private:
-  Nanoseconds noisy(Nanoseconds ns);
+  Nanoseconds with_noise(Nanoseconds ns);
 
   const SimulatedModel& model_;
   std::uint64_t elements_;

@@ -39,20 +39,20 @@ class SimulatedModel {
     double launch_speed = 1;    ///< of the core that launches
     int launch_node = -1;
   };
-  struct Load;
+  struct Traffic;
 
   Threads threads_on(const std::vector<Pu>& pus) const;
-  Rank rank_of(const RankSplit& split) const;
+  Rank rank_model(const RankSplit& split) const;
   double node_bytes_per_s(int node) const;
   double limited(double wanted, double limit) const;
-  double left_for(double wanted, double others, double capacity) const;
+  double bandwidth_left_for(double wanted, double others, double capacity) const;
   double off_host_ns(double launch_delay_ns, double launch_speed) const;
-  double step_ns(const std::vector<Rank>& ranks, const Load& load) const;
-  double training_ns(const std::vector<Rank>& ranks, const Load& load, double* launch_delay_ns) const;
+  double step_ns(const std::vector<Rank>& ranks, const Traffic& traffic) const;
+  double training_ns(const std::vector<Rank>& ranks, const Traffic& traffic, double* launch_delay_ns) const;
 
   SimulatedMachine machine_;
   Workload workload_;
-  TrainingDemand demand_;                  ///< all zero: there is no training side
+  TrainingDemand training_demand_;         ///< all zero: there is no training side
   std::map<int, std::size_t> core_of_pu_;  ///< index into topology.cores by OS index
 };
 

@@ -38,7 +38,7 @@ MetricMatches::MetricMatches(const Metric& metric, std::chrono::milliseconds pat
 
 void MetricMatches::add(std::string_view line) {
   line = line.substr(0, kMetricColumns);
-  if (lines_.size() + line.size() >= kMostKeptBytes) return;
+  if (lines_.size() + line.size() >= kMaxKeptBytes) return;
   lines_ += line;
   lines_ += '\n';
 }

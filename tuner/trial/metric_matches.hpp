@@ -14,7 +14,7 @@
 namespace zf {
 
 /// Of a run's output, as much as is kept to be looked at.
-inline constexpr std::size_t kMostKeptBytes = std::size_t{256} << 20;
+inline constexpr std::size_t kMaxKeptBytes = std::size_t{256} << 20;
 
 /// Keeps the lines of a run while it runs (a match then would take a CPU from it), and looks at them when it
 /// has ended, in child processes: std::regex follows a line on the stack and may try every way to match it.
@@ -23,7 +23,7 @@ class MetricMatches {
   /// `patience`: for 64 KiB of output.
   explicit MetricMatches(const Metric& metric, std::chrono::milliseconds patience = std::chrono::seconds(10));
 
-  /// Its first kMetricColumns. Lines beyond kMostKeptBytes are not looked at.
+  /// Its first kMetricColumns. Lines beyond kMaxKeptBytes are not looked at.
   void add(std::string_view line);
   /// Looks at all lines, until `stop` says so, which is asked every 64 KiB. Throws Error(usage) that names
   /// --metric where a child did not come to an end in time, Error(runtime_error) where it died.

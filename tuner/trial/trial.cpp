@@ -16,7 +16,7 @@ namespace zf {
 namespace {
 
 /// The shape that a candidate of the sweep was made of.
-SplitShape shape_of(const CandidateEvidence& candidate) {
+SplitShape measured_shape(const CandidateEvidence& candidate) {
   SplitShape shape;
   shape.pool_cores = candidate.pool_cores;
   shape.pool_pus_per_core = candidate.pool_threads > candidate.pool_cores ? 0 : 1;
@@ -44,7 +44,7 @@ std::vector<Observation> times_of(const Trial& trial, const TrialCandidate& cand
   return times;
 }
 
-double median_of(const TrialCandidate& candidate) {
+double median_of_runs(const TrialCandidate& candidate) {
   std::vector<double> values;
   for (const auto& run : candidate.runs) values.insert(values.end(), run.begin(), run.end());
   return median(values);
@@ -59,7 +59,7 @@ std::vector<Contender> contenders_of(const Trial& trial) {
     contender.eligible = candidate.control != Control::unbound;
     contender.control = candidate.control;
     contender.pool.threads = candidate.pool_threads;
-    contender.median = trial.higher_is_better ? -median_of(candidate) : median_of(candidate);
+    contender.median = trial.higher_is_better ? -median_of_runs(candidate) : median_of_runs(candidate);
     contender.times = times_of(trial, candidate);
     contenders.push_back(std::move(contender));
   }
@@ -81,7 +81,7 @@ std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector
                    [](const auto& a, const auto& b) { return a.period_ns_median < b.period_ns_median; });
   for (const CandidateEvidence& candidate : measured) {
     if (static_cast<int>(splits.size()) == best) break;
-    if (is_eligible(candidate)) add(shape_of(candidate), candidate.id);
+    if (is_eligible(candidate)) add(measured_shape(candidate), candidate.id);
   }
   for (const Control control : {Control::half, Control::two_reserved, Control::unbound}) {
     const auto found = std::find_if(measured.begin(), measured.end(),
@@ -136,12 +136,12 @@ std::size_t warmup_of(std::size_t values, std::optional<int> asked) {
   return std::min(wanted, values - 1);
 }
 
-double noise_of(const Trial& trial) { return noise_of(contenders_of(trial)); }
+double noise_between_runs(const Trial& trial) { return noise_floor(contenders_of(trial)); }
 
 std::string judge(Trial& trial) {
-  for (TrialCandidate& candidate : trial.candidates) candidate.median = median_of(candidate);
+  for (TrialCandidate& candidate : trial.candidates) candidate.median = median_of_runs(candidate);
   const std::vector<Contender> contenders = contenders_of(trial);
-  const double noise = noise_of(contenders);
+  const double noise = noise_floor(contenders);
   const Verdict verdict = judge(contenders, kDefaultTie, noise);
   assert(contenders[verdict.winner].eligible);
   trial.winner = static_cast<int>(verdict.winner);
@@ -163,7 +163,7 @@ std::string judge(Trial& trial) {
     reason += fmt::format(", the best of {} splits (ties within {:.1f} %)", trial.candidates.size(),
                           100 * verdict.tie);
   }
-  const int unbound = control_of(contenders, Control::unbound);
+  const int unbound = control_index(contenders, Control::unbound);
   if (unbound >= 0) {
     const auto index = static_cast<std::size_t>(unbound);
     if (difference_of(contenders[index], contenders[verdict.winner]).low > verdict.tie) {

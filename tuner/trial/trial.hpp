@@ -57,6 +57,6 @@ std::size_t warmup_of(std::size_t values, std::optional<int> asked);
 std::string judge(Trial& trial);
 
 /// What two runs under the same split disagree by (noise_between_blocks()); 0 where no two ran twice.
-double noise_of(const Trial& trial);
+double noise_between_runs(const Trial& trial);
 
 }  // namespace zf

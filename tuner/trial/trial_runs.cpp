@@ -25,19 +25,19 @@ constexpr std::size_t kLastLines = 10;
 constexpr std::size_t kShownOfLine = 300;
 
 /// A folder for the plans that the runs read; gone with its content at the end.
-class Folder {
+class TemporaryFolder {
  public:
-  Folder() {
+  TemporaryFolder() {
     std::string path = std::filesystem::temp_directory_path() / "zf-tune-trial-XXXXXX";
     if (::mkdtemp(path.data()) == nullptr) throw_errno(errno, "cannot make the folder " + path);
     path_ = path;
   }
-  ~Folder() {
+  ~TemporaryFolder() {
     std::error_code ignored;  // a temporary folder that stays is no reason to lose the result
     std::filesystem::remove_all(path_, ignored);
   }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
@@ -55,8 +55,8 @@ bool calls_exec(const std::vector<std::string>& words) {
 bool is_unbound(const TrialSplit& split) { return split.split.shape.control == Control::unbound; }
 
 /// What a run starts: the user's command behind what gives it its plan.
-std::vector<std::string> words_of(const std::vector<std::string>& command, const TrialSplit& split,
-                                  const std::string& plan) {
+std::vector<std::string> run_command_line(const std::vector<std::string>& command, const TrialSplit& split,
+                                          const std::string& plan) {
   std::vector<std::string> words;
   if (is_unbound(split)) {
     words = {"env", "-u", "ZF_PLAN", "ZF_TUNE=off"};
@@ -77,7 +77,7 @@ struct Run {
 };
 
 /// What the matches are not good for; empty: nothing.
-std::string complaint(const MetricMatches& matches, const Metric& metric, const TrialRequest& request) {
+std::string why_unusable(const MetricMatches& matches, const Metric& metric, const TrialRequest& request) {
   const std::string pattern = shell_quoted(metric.pattern());
   const std::size_t values = matches.values().size();
   if (values == 0 && matches.odd()) {
@@ -110,7 +110,7 @@ Run run_once(const std::vector<std::string>& words, const Metric& metric, const 
     run.failure = describe(end.status);
   } else if (end.why == CommandEnd::Why::ended) {
     matches.find(request.stop);
-    run.failure = complaint(matches, metric, request);
+    run.failure = why_unusable(matches, metric, request);
   }
   // A signal for us may have ended the command as well, or kept us from reading all of what it said.
   run.stopped = end.why == CommandEnd::Why::stopped || request.stop();
@@ -119,7 +119,7 @@ Run run_once(const std::vector<std::string>& words, const Metric& metric, const 
   return run;
 }
 
-TrialCandidate candidate_of(const Split& split) {
+TrialCandidate trial_candidate(const Split& split) {
   TrialCandidate candidate;
   candidate.label = split.label;
   candidate.control = split.shape.control;
@@ -129,7 +129,7 @@ TrialCandidate candidate_of(const Split& split) {
   return candidate;
 }
 
-std::string text_of_words(const std::vector<std::string>& words) {
+std::string quoted_command(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
     if (!text.empty()) text += ' ';
@@ -157,14 +157,14 @@ TrialResult run_trial(const std::vector<TrialSplit>& splits,
                       const std::function<void(const TrialProgress&)>& progress) {
   TrialResult result;
   result.splits = splits;
-  result.trial.command = text_of_words(request.command);
+  result.trial.command = quoted_command(request.command);
   result.trial.metric = metric.pattern();
   result.trial.higher_is_better = request.higher_is_better;
 
-  const Folder folder;
+  const TemporaryFolder folder;
   std::vector<std::string> plans;
   for (std::size_t i = 0; i < splits.size(); ++i) {
-    result.trial.candidates.push_back(candidate_of(splits[i].split));
+    result.trial.candidates.push_back(trial_candidate(splits[i].split));
     plans.push_back(folder / fmt::format("plan-{}.json", i));
     if (!is_unbound(splits[i])) write_text_file_atomically(plans.back(), print_plan(plan_for(splits[i])));
   }
@@ -176,7 +176,7 @@ TrialResult run_trial(const std::vector<TrialSplit>& splits,
   for (int round = 0; round < request.trials; ++round) {
     std::shuffle(order.begin(), order.end(), random);
     for (const std::size_t i : std::vector(order)) {
-      Run run = run_once(words_of(request.command, splits[i], plans[i]), metric, request);
+      Run run = run_once(run_command_line(request.command, splits[i], plans[i]), metric, request);
       if (run.stopped && round > 0) return without_missing(std::move(result));
       if (run.stopped)
         throw Error(Exit::runtime_error, "interrupted before every split had run once: no plan was written");

@@ -9,7 +9,7 @@
 #include "../machine/make_topology.hpp"
 #include "../plan/make_plan.hpp"
 #include "report/chart_data.hpp"
-#include "report/decision.hpp"
+#include "report/headline.hpp"
 #include "report/heat_map.hpp"
 #include "report/html.hpp"
 #include "report/machine_drawing.hpp"

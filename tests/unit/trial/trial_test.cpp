@@ -137,14 +137,14 @@ TEST(TrialJudge, DriftThatHitsAllAlikeIsNoNoise) {
                           {"pool 3", Control::none, 3, 0, {run_at(84), run_at(92.4), run_at(101.85)}}});
   judge(trial);
   EXPECT_EQ(trial.winner, 0);
-  EXPECT_LT(noise_of(trial), 0.001);
+  EXPECT_LT(noise_between_runs(trial), 0.001);
 }
 
 TEST(TrialJudge, RunsThatDisagreeWidenTheTie) {
   // Now the one is ahead by 8 %, now the other by 4 %.
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80), run_at(84)}},
                           {"pool 3", Control::none, 3, 0, {run_at(86), run_at(77), run_at(84)}}});
-  EXPECT_GT(noise_of(trial), 0.05);
+  EXPECT_GT(noise_between_runs(trial), 0.05);
   EXPECT_NE(judge(trial).find("pool 3\", which ties"), std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }

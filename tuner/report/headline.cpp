@@ -1,4 +1,4 @@
-#include "report/decision.hpp"
+#include "report/headline.hpp"
 
 #include <fmt/core.h>
 
@@ -21,17 +21,17 @@ const CandidateEvidence* chosen_of(const Plan& plan) {
 }
 
 /// How much longer the control's period is than the chosen one's; absent where either was not measured.
-std::optional<Difference> against(const Plan& plan, Control control) {
+std::optional<Difference> difference_to(const Plan& plan, Control control) {
   const CandidateEvidence* chosen = chosen_of(plan);
   const CandidateEvidence* other = control_of(plan.evidence, control);
   if (chosen == nullptr || other == nullptr || chosen == other) return std::nullopt;
-  return difference(plan.evidence, plan.workload, chosen->id, other->id);
+  return period_difference(plan.evidence, plan.workload, chosen->id, other->id);
 }
 
 /// Whether there were samples enough to say anything.
 bool is_known(const Difference& difference) { return std::isfinite(difference.high); }
 
-bool is_tie(const Plan& plan, const Difference& difference) {
+bool ties(const Plan& plan, const Difference& difference) {
   return std::abs(difference.estimate) <= tie_of(plan.evidence) ||
          (difference.low < 0 && difference.high > 0);
 }
@@ -68,9 +68,9 @@ std::string gain_in_words(const Plan& plan) {
       chosen != nullptr && chosen->control == Control::half) {
     return ", which is DeepSpeed's half and half";
   }
-  const auto half = against(plan, Control::half);
+  const auto half = difference_to(plan, Control::half);
   if (!half || !is_known(*half)) return "";
-  if (is_tie(plan, *half)) return ", a tie with DeepSpeed's half and half";
+  if (ties(plan, *half)) return ", a tie with DeepSpeed's half and half";
   const double saved = 1 - 1 / (1 + half->estimate);
   return fmt::format(", {:.1f} % {} than DeepSpeed's half and half", std::abs(100 * saved),
                      saved > 0 ? "less" : "more");
@@ -78,11 +78,11 @@ std::string gain_in_words(const Plan& plan) {
 
 /// How long the period is with a control, against the chosen one's.
 std::optional<Figure> figure_against(const Plan& plan, Control control, std::string_view name) {
-  const auto other = against(plan, control);
+  const auto other = difference_to(plan, control);
   if (!other) return std::nullopt;
   Figure figure{fmt::format("period with {}", name), "unknown", "too few samples"};
   if (!is_known(*other)) return figure;
-  figure.value = is_tie(plan, *other) ? "a tie" : fmt::format("{:+.1f} %", 100 * other->estimate);
+  figure.value = ties(plan, *other) ? "a tie" : fmt::format("{:+.1f} %", 100 * other->estimate);
   figure.note = fmt::format("95 %: {:+.1f} to {:+.1f} %", 100 * other->low, 100 * other->high);
   return figure;
 }
