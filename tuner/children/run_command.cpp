@@ -21,7 +21,8 @@ constexpr int kPollMs = 100;
 constexpr Nanoseconds kGraceNs = 5 * kSecondNs;
 constexpr std::size_t kMaxLineBytes = 1 << 16;
 
-/// Runs in the child up to its exec. Returns the exit code if there is no exec.
+/// Runs in the child. Replaces it by the command, or prints the error and returns the exit code if that
+/// fails.
 int exec_or_exit_code(const std::vector<std::string>& command, int out) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);
   const int null = ::open("/dev/null", O_RDONLY);
@@ -35,14 +36,14 @@ int exec_or_exit_code(const std::vector<std::string>& command, int out) {
   return error == ENOENT ? 127 : 126;
 }
 
-/// Cuts what arrives into lines, and drops the end of a line that is too long.
+/// Splits text into lines, and drops the end of a line that is too long.
 class LineSplitter {
  public:
   explicit LineSplitter(const std::function<void(std::string_view)>& on_line) : on_line_(on_line) {}
 
   void add(std::string_view text) {
     for (const char letter : text) {
-      // A progress bar goes back to the beginning of its line instead of starting another.
+      // A progress bar rewrites its line: '\r' ends a line too.
       const bool ends = letter == '\n' || letter == '\r';
       if (ends) {
         flush();
@@ -61,7 +62,7 @@ class LineSplitter {
   std::string line_;
 };
 
-/// Reads what there is, after waiting up to `wait_ms` for it. Returns false at the end of the pipe.
+/// Waits up to `wait_ms` for output and reads it. Returns false at the end of the pipe.
 bool read_some(int fd, int wait_ms, LineSplitter& lines) {
   std::array<char, 65536> chunk;
   pollfd waiting{fd, POLLIN, 0};
@@ -73,7 +74,8 @@ bool read_some(int fd, int wait_ms, LineSplitter& lines) {
   return got > 0;
 }
 
-/// Reads what is in the pipe now, and no more: a process that left the group may hold the pipe open for ever.
+/// Reads what is in the pipe now, without waiting: a process that left the group may hold the pipe open for
+/// ever.
 void read_rest(int fd, LineSplitter& lines) {
   checked(::fcntl(fd, F_SETFL, O_NONBLOCK), "fcntl");
   std::array<char, 65536> chunk;
@@ -97,7 +99,7 @@ CommandEnd run_command(const std::vector<std::string>& command, Nanoseconds dead
 
   CommandEnd end;
   LineSplitter lines(on_line);
-  Nanoseconds kill_ns = 0;  // when SIGTERM has had its time
+  Nanoseconds kill_ns = 0;  // when to send SIGKILL; 0 before SIGTERM
   bool open = true;
   while (!child.has_ended()) {
     if (open) {

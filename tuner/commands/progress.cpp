@@ -56,7 +56,7 @@ void ProgressDisplay::clear() {
 
 void ProgressDisplay::show(const SweepProgress& progress) const {
   if (mode_ == Mode::live) {
-    // One column less: a line that fills the last one would scroll.
+    // One column is left free: a line that fills the last one would scroll.
     print_stderr("\r\x1b[K{}", progress_line(progress, terminal_columns(STDERR_FILENO) - 1));
   } else if (mode_ == Mode::plain && progress.visit == progress.round_size) {
     print_stderr("[{:>5.1f} s] round {}, {} {}: {}; differences known to {:.1f} %\n",

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kSamplesPerRound = 3;
 
-/// A pool of the first `threads` cores, one PU each: nothing else runs, so training has nothing to keep.
+/// Returns a split whose pool is the first `threads` cores, one PU each. Nothing else runs, so training gets
+/// none.
 Split pool_of(const Home& home, int threads) {
   RankSplit rank;
   for (int core = 0; core < threads; ++core) {

@@ -16,8 +16,8 @@
 namespace zf {
 namespace {
 
-/// Beyond its deadline a visit may still have to touch its memory and go its two least rounds. Nobody waits
-/// longer.
+/// How long a visit may take beyond its deadline. It may still have to touch its memory and finish its first
+/// rounds.
 constexpr Nanoseconds kGraceNs = 300 * kSecondNs;
 
 /// The barrier and every rank's readings, in memory that forks share.
@@ -27,7 +27,7 @@ class SharedReadings {
       : rounds_(rounds), bytes_(sizeof(ProcessBarrier) + ranks * rounds * sizeof(SplitSample)) {
     static_assert(sizeof(ProcessBarrier) % alignof(SplitSample) == 0);
     memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory_ == MAP_FAILED) throw_errno(errno, "shared memory for the ranks' readings");
+    if (memory_ == MAP_FAILED) throw_errno(errno, "cannot map shared memory for the ranks' readings");
     new (memory_) ProcessBarrier;
   }
   ~SharedReadings() { ::munmap(memory_, bytes_); }
@@ -50,15 +50,17 @@ class SharedReadings {
 Child start_rank(const std::function<void()>& work) {
   return fork_child(
       [&] {
-        // Ctrl-C goes to every process of the terminal. The parent decides, so this visit is finished.
+        // Ctrl-C goes to every process of the terminal. Ignored here: the parent decides, and this visit goes
+        // on.
         for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
         work();
         return 0;
       },
-      Reach::process, "cannot start a process per rank");
+      Reach::process, "cannot start the process of a rank");
 }
 
-/// Waits for all ranks. If one did not end by itself, tells the others.
+/// Waits until the processes of all ranks have ended. If one failed or is late, tells the others through the
+/// barrier.
 void wait_for_all(std::vector<Child>& ranks, ProcessBarrier& barrier, Nanoseconds limit_ns) {
   constexpr Nanoseconds kPollNs = 50 * kMillisecondNs;
   std::vector<bool> gone(ranks.size(), false);
@@ -70,15 +72,15 @@ void wait_for_all(std::vector<Child>& ranks, ProcessBarrier& barrier, Nanosecond
       if (status.code == 0) continue;
       barrier.fail(fmt::format("the process of rank {} {}{}", rank, describe(status),
                                status.signal == SIGKILL
-                                   ? "; if nobody meant to, memory ran out: look at dmesg and the job's limit"
+                                   ? "; memory may have run out: look in dmesg and at the job's memory limit"
                                    : ""));
     }
-    if (now_ns() > limit_ns) barrier.fail("a rank did not come to an end");
-    if (now_ns() > limit_ns + 10 * kSecondNs) return;  // stuck in the kernel: killed by the destructor
+    if (now_ns() > limit_ns) barrier.fail("a rank did not finish in time");
+    if (now_ns() > limit_ns + 10 * kSecondNs) return;  // stuck in the kernel; the destructor kills it
   }
 }
 
-/// Rank by rank into one: the slowest counts, and bytes add up.
+/// Joins the samples of two ranks: the slower time counts, and bytes add up.
 SplitSample joined(const SplitSample& a, const SplitSample& b) {
   return {std::max(a.step_ns, b.step_ns),
           std::max(a.roofline_ns, b.roofline_ns),

@@ -12,10 +12,11 @@
 namespace zf {
 namespace {
 
-/// The training side's memory, beside 16 bytes per parameter of the optimizer's: as far beyond the caches.
+/// The training side's memory. The optimizer has 16 bytes per parameter, so this is far larger than the
+/// caches too.
 constexpr std::size_t kTrainingBytesPerElement = 4;
 
-/// A rank that is set up.
+/// One rank: its pool, its memory and its synthetic training.
 class MeasuredRank {
  public:
   MeasuredRank(const RankSplit& split, const RankWork& work)
@@ -68,7 +69,7 @@ void run_rank(const RankSplit& split, const RankWork& work, ProcessBarrier& barr
               SplitSample* readings) noexcept {
   try {
     MeasuredRank rank(split, work);
-    // Two barriers per round: the roofline loop of one rank must not meet the step of another.
+    // Two barriers per round: the roofline loop of one rank must not overlap the step of another.
     for (SplitSample* reading = readings; barrier.arrive(); ++reading) {
       rank.run_period(*reading);
       if (!barrier.arrive()) return;

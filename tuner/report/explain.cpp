@@ -131,7 +131,7 @@ std::string measured_in_words(const Plan& plan) {
 
 std::string explain(const Plan& plan, std::size_t width) {
   std::string text = hanging(
-      "", fmt::format("A plan by {}, made at {} on {}", plan.made.by, plan.made.at, plan.made.host), width);
+      "", fmt::format("A plan made by {} at {} on {}", plan.made.by, plan.made.at, plan.made.host), width);
   text += "\n";
   for (const Fact& fact : facts_of(plan)) text += hanging(fmt::format("{:<12}", fact.name), fact.text, width);
   text += fmt::format("\n{}\n", bindings_table(plan).print(width));
@@ -140,7 +140,8 @@ std::string explain(const Plan& plan, std::size_t width) {
     text += evidence_table(plan).print(width) + "\n";
   }
   if (plan.trial) {
-    text += hanging("", fmt::format("Tried by the job itself ({}), which said:", plan.trial->command), width);
+    text +=
+        hanging("", fmt::format("Tried by the job itself ({}), which printed:", plan.trial->command), width);
     text += trial_table(*plan.trial).print(width) + "\n";
   }
   std::string lead = "Why: ";

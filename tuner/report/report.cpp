@@ -17,22 +17,23 @@
 namespace zf {
 namespace {
 
-/// Nothing is loaded, from anywhere: the browser itself refuses.
+/// Makes the browser refuse to load anything from anywhere.
 constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 constexpr const char* kHeatNote =
-    "The stronger the colour, the shorter the period; there is none from one and a half times the shortest "
-    "on. The "
-    "chosen split is framed. Empty cells were not visited.";
+    "A stronger colour means a shorter period. Periods of at least 1.5 times the shortest one have no "
+    "colour. The "
+    "chosen split is framed. Empty cells were not measured.";
 
 constexpr const char* kBandwidthCaption =
-    "The optimizer step while training runs beside it, and on the same cores, alone, the roofline: a plain "
+    "The points show the optimizer step while training runs beside it. The line is the roofline: a plain "
     "loop with "
-    "Adam's mix of reads and writes. Whiskers from the first quartile to the third.";
+    "Adam's mix of reads and writes, alone on the same cores. Whiskers reach from the first quartile to the "
+    "third.";
 
 bool is_simulated(const Plan& plan) { return plan.evidence.isa == kSimulated; }
 
-/// At least one split that a plan can say.
+/// Returns whether at least one eligible split was measured.
 bool is_measured(const Plan& plan) {
   const auto& candidates = plan.evidence.candidates;
   return std::any_of(candidates.begin(), candidates.end(), is_eligible);
@@ -87,7 +88,7 @@ std::string decision_section(const Plan& plan) {
   return section("decision", "Decision", text);
 }
 
-/// A place for a chart; page.js draws it.
+/// Returns an empty canvas, in which page.js draws the chart.
 std::string chart(std::string_view id, std::string_view in_words, std::string_view caption) {
   return fmt::format(
       "<figure>\n<div class=\"chart\" id=\"{}\"><canvas role=\"img\" aria-label=\"{}\"></canvas></div>\n"
@@ -99,10 +100,10 @@ std::string bars_caption(const Plan& plan) {
   const std::size_t shown = bars_shown(plan);
   const std::size_t all = plan.evidence.candidates.size();
   return fmt::format(
-      "Medians, whiskers from the first quartile to the third, shortest period on top. A period lasts as "
-      "long as "
-      "the longer of the two bars.{}",
-      shown == all ? "" : fmt::format(" {} of {} candidates.", shown, all));
+      "Bars are medians, and whiskers reach from the first quartile to the third. The shortest period is on "
+      "top. A period "
+      "lasts as long as the longer of its two bars.{}",
+      shown == all ? "" : fmt::format(" {} of {} candidates are shown.", shown, all));
 }
 
 std::string evidence_sections(const Plan& plan) {
@@ -123,19 +124,20 @@ std::string evidence_sections(const Plan& plan) {
 
 std::string trial_section(const Plan& plan) {
   if (!plan.trial) return "";
-  return section(
-      "trial", "The job itself",
-      paragraph("how", fmt::format("What {} said by \"{}\":", plan.trial->command, plan.trial->metric)) +
-          html_table(trial_table(*plan.trial)));
+  return section("trial", "The job itself",
+                 paragraph("how", fmt::format("What {} printed where \"{}\" matches:", plan.trial->command,
+                                              plan.trial->metric)) +
+                     html_table(trial_table(*plan.trial)));
 }
 
 std::string machine_section(const Plan& plan, const Topology* topology) {
   if (topology != nullptr) return section("machine", "Machine", machine_drawing(plan, *topology));
   return section(
       "machine", "Machine",
-      paragraph("note",
-                "This page was made away from the plan's machine: its NUMA nodes and caches are not "
-                "known here.") +
+      paragraph(
+          "note",
+          "This page was not made on a machine of the plan's class: the NUMA nodes and caches are not known "
+          "here.") +
           machine_drawing(plan, bare_topology(plan)));
 }
 
@@ -165,7 +167,7 @@ std::string scripts(const Plan& plan) {
       json_for_script(chart_data(plan)), kChartJs, kPageJs);
 }
 
-/// Without candidates that have no samples: there is nothing to draw of them.
+/// Returns the plan without the candidates that have no samples, because there is nothing to draw of them.
 Plan with_samples_only(Plan plan) {
   std::set<int> sampled;
   for (const Sample& sample : plan.evidence.samples) sampled.insert(sample.candidate);

@@ -33,7 +33,7 @@ bool is_among(const Split& split, const std::vector<Split>& others) {
                      [&](const Split& other) { return same_cpus(split, other); });
 }
 
-/// The shape at another size. A control's neighbour is an ordinary split.
+/// Returns the shape with another pool size. The result is no control, even if `shape` is one.
 SplitShape resized(SplitShape shape, int pool_cores) {
   shape.pool_cores = pool_cores;
   shape.control = Control::none;
@@ -42,7 +42,7 @@ SplitShape resized(SplitShape shape, int pool_cores) {
 
 bool same_family(const SplitShape& a, const SplitShape& b) { return resized(a, 1) == resized(b, 1); }
 
-/// All shapes of pool that these homes can tell apart, at size 1; the plain one first.
+/// Returns all shapes of pools that differ on these homes, at size 1. The plain shape comes first.
 std::vector<SplitShape> families_of(const std::vector<Home>& homes) {
   bool siblings = false;
   std::set<int> kinds;
@@ -76,9 +76,10 @@ struct Point {
 
 struct Proposal {
   SplitShape shape;
-  double period_ns = 0;  ///< what it could reach
+  double period_ns = 0;  ///< the shortest period that it could reach
 };
 
+/// Works out promising_splits().
 class SplitProposer {
  public:
   SplitProposer(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried, double tie)
@@ -113,7 +114,8 @@ class SplitProposer {
     return pool;
   }
 
-  /// A pool that outgrows its CPU kind has cores of another, which set the pace.
+  /// Returns the largest pool of the family. A pool with more cores than its CPU kind has would take cores of
+  /// a slower kind, which would set the pace.
   int most_of_kind(const SplitShape& family) const {
     int most = largest_;
     if (!family.pool_kind) return most;
@@ -135,7 +137,8 @@ class SplitProposer {
     return points;
   }
 
-  /// The training side beside a pool of that size, from the plain family: it matters little which pool it is.
+  /// Estimates update_interval training steps beside a pool of that size. Uses the plain family, because the
+  /// shape of the pool matters little to training.
   double training_window_at(int pool) const {
     if (plain_.empty()) return 0;
     if (pool <= plain_.front().pool) return plain_.front().training_window_ns;
@@ -150,7 +153,7 @@ class SplitProposer {
     return plain_.back().training_window_ns;
   }
 
-  /// The size in (low, high), both excluded, where the longer side is shortest.
+  /// Proposes the pool size between `low` and `high`, both excluded, at which the longer side is shortest.
   template <class Step, class Window>
   void propose_between(const SplitShape& family, int low, int high, Step step, Window training_window,
                        std::optional<double> bound = {}) {
@@ -169,7 +172,7 @@ class SplitProposer {
     const std::vector<Point> points = points_of(family);
     const auto training_window = [&](int pool) { return training_window_at(pool); };
     if (points.empty()) {
-      // Nothing is known but that training cannot get faster than beside the smallest pool.
+      // All that is known: training cannot be faster than beside the smallest pool.
       proposals_.push_back(
           {resized(family, std::min(pool_of(*best_), most_of_kind(family))), training_window_at(1)});
       return;
@@ -210,13 +213,13 @@ class SplitProposer {
     }
   }
 
-  /// Improves `best` where this pool with fewer cores for training could.
+  /// Replaces `best` if this pool with fewer training cores promises a shorter period.
   void propose_idle_beside(const TriedSplit& one, std::optional<Proposal>& best) const {
     const int reserved = largest_ + 1 - pool_of(one);
     for (const Point& beside : plain_) {
       const int fewer = largest_ + 1 - beside.pool;
       if (fewer >= reserved) continue;
-      // At best the optimizer is held up in proportion to the cores that train beside it.
+      // At best, the optimizer is slowed down in proportion to the cores that train beside it.
       const double held_up = std::max(0.0, one.step_ns - one.roofline_ns) * fewer / reserved;
       const double period = std::max(one.roofline_ns + held_up, beside.training_window_ns);
       if (period >= (best ? best->period_ns : promising_ns())) continue;
@@ -226,7 +229,8 @@ class SplitProposer {
     }
   }
 
-  /// Half-way between the smallest pool of the best one's family that ties with it and the next smaller one.
+  /// Returns the size half-way between the smallest pool that ties with the best one and the next smaller
+  /// pool tried, both of the best one's family; nothing if there is no size between them.
   std::optional<SplitShape> smaller_tie() const {
     const SplitShape& family = best_->split.shape;
     int below = 0;
@@ -267,7 +271,7 @@ double TriedSplit::period_ns() const { return std::max(step_ns, training_window_
 std::vector<Split> control_splits(const std::vector<Home>& homes) {
   std::vector<Split> splits;
   const bool shared = std::any_of(homes.begin(), homes.end(), [](const Home& home) { return home.shared; });
-  if (shared) return splits;  // one core per rank: there is nothing to compare
+  if (shared) return splits;  // a rank with one core leaves nothing to compare
   for (const Control control : {Control::half, Control::two_reserved, Control::unbound}) {
     Split split = split_of(homes, {.control = control});
     split.shape.pool_cores = split.ranks.front().pool_cores;

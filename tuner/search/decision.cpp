@@ -9,10 +9,9 @@ namespace zf {
 namespace {
 
 constexpr int kMinVisits = 2;
-constexpr double kMaxStepAboveRoofline =
-    0.15;                               // a step that is faster than its roofline by this is still believed
-constexpr double kSlowestPart = 0.1;    // of the roofline
-constexpr double kUnknownAccuracy = 1;  // stands for an interval without end
+constexpr double kMaxStepAboveRoofline = 0.15;  // a step may be this much faster than its roofline
+constexpr double kSlowestPart = 0.1;            // of the roofline: a slower step is not believed
+constexpr double kUnknownAccuracy = 1;          // stands for an unbounded interval
 
 void summarize_candidate(CandidateEvidence& candidate, const std::vector<Sample>& samples,
                          int update_interval) {
@@ -58,8 +57,8 @@ void summarize_roofline(Evidence& evidence, int ranks) {
   evidence.roofline.threads = fastest.pool_threads * ranks;
 }
 
-/// Returns the indexes of those whose differences to the fastest the choice rests on: the knee, and the next
-/// fastest.
+/// Returns the indexes of the contenders whose differences to the fastest one decide the choice: the knee and
+/// the second fastest.
 std::set<std::size_t> rivals_of(const std::vector<Contender>& contenders, double tie) {
   const std::size_t fastest = fastest_index(contenders);
   std::set<std::size_t> rivals{knee_index(contenders, tie)};
@@ -73,7 +72,7 @@ std::set<std::size_t> rivals_of(const std::vector<Contender>& contenders, double
   return rivals;
 }
 
-/// Returns half of the widest interval that the choice rests on.
+/// Returns half of the widest interval among the differences that decide the choice.
 double accuracy_of(const std::vector<Contender>& contenders, double tie) {
   const Contender& fastest = contenders[fastest_index(contenders)];
   double accuracy = 0;
@@ -190,7 +189,7 @@ std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload&
     const bool matters = may_tie || rivals.contains(i);
     if (may_be_faster || (matters && contenders[i].eligible)) revisit.insert(i);
   }
-  // The choice falls back to half and half, unless that is surely slower.
+  // The choice may fall back to half and half, unless that is clearly slower.
   std::vector<std::size_t> needed{fastest, knee};
   const int half = control_index(contenders, Control::half);
   if (half >= 0) {

@@ -7,7 +7,7 @@
 namespace zf {
 namespace {
 
-/// Returns whether any other eligible contender beats this one by more than the noise.
+/// Returns whether another eligible contender beats the contender `half` by more than the noise.
 bool is_beaten(const std::vector<Contender>& contenders, std::size_t half, double noise) {
   for (std::size_t i = 0; i < contenders.size(); ++i) {
     if (i == half || !contenders[i].eligible) continue;

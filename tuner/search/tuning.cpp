@@ -25,7 +25,8 @@
 namespace zf {
 namespace {
 
-/// The share of the budget that goes to the plan with --for deepspeed, and again to the free choice.
+/// With --for deepspeed, the share of the budget for the restricted sweep, and as much again for the free
+/// one.
 constexpr double kRestrictedShare = 0.4;
 
 void add_unless_empty(std::vector<std::string>& warnings, const std::string& warning) {
@@ -39,23 +40,25 @@ RankWork rank_work(const Workload& workload, std::uint64_t elements_per_rank, do
   return work;
 }
 
-/// Keeps the homes of a free choice, and takes those that DeepSpeed can be told if that was asked for.
+/// Keeps the unrestricted homes in `free_homes`. With for_deepspeed, replaces `placed` by homes that
+/// DeepSpeed can be told.
 void restrict_homes(TuningJob& job, const TuningRequest& request) {
   job.free_homes = job.placed.homes;
   if (request.for_deepspeed) job.placed = deepspeed_rank_homes(job.machine, job.gpus);
 }
 
-/// Says what keeping to DeepSpeed's rules costs: sweeps without them and compares the two winners.
+/// Sweeps without DeepSpeed's restriction, compares the two winners, and says what the restriction costs.
 std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, double tie,
                                const SweepLimits& limits, Nanoseconds deadline_ns) {
-  const std::string kept = fmt::format("The homes are kept to what DeepSpeed can be told: {}, ",
+  const std::string kept = fmt::format("The homes are kept to what DeepSpeed can be told: {}. ",
                                        restriction_in_words(job.placed.homes, job.machine.allowed));
   const SweepResult free =
       limits.stop() ? SweepResult() : sweep(job.free_homes, job.workload, *job.meter, limits, nullptr);
-  if (free.splits.empty() || limits.stop()) return kept + "at a cost that was not measured";
+  if (free.splits.empty() || limits.stop())
+    return kept + "What that costs against the free choice was not measured";
   const auto best = static_cast<std::size_t>(choose(free.evidence, job.workload).candidate);
   const Split& free_choice = free.splits[best];
-  if (free_choice.ranks == chosen.ranks) return kept + "which costs nothing: it is the free choice";
+  if (free_choice.ranks == chosen.ranks) return kept + "That costs nothing: it is also the free choice";
   const Difference cost = restriction_cost(chosen, free_choice, job.workload.update_interval, *job.meter,
                                            deadline_ns, limits.stop);
   return kept + cost_in_words(cost, tie, free_choice.label);
@@ -71,7 +74,7 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   if (!topology.is_this_machine) {
     throw Error(Exit::usage,
                 fmt::format("{} is not this machine: nothing can be measured on it", topology.source),
-                "use zf-tune plan, which measures nothing, or --simulate");
+                "use zf-tune plan, which measures nothing, or tune --simulate");
   }
   Workload& workload = job.workload;
   const Environment environment = Environment::of_this_process();

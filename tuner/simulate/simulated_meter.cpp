@@ -7,7 +7,7 @@
 namespace zf {
 namespace {
 
-/// First touch of the working set, and starting the ranks, before the first period of a visit.
+/// The time to start the ranks and to touch the working set before the first period of a visit.
 constexpr Nanoseconds kSetUpNs = kSecondNs / 4;
 
 }  // namespace
@@ -20,7 +20,7 @@ SimulatedMeter::SimulatedMeter(const SimulatedModel& model, std::uint64_t elemen
   scale_ = std::min(1.0, static_cast<double>(elements_per_rank) / whole);
 }
 
-/// Scaled down to what is measured, and disturbed.
+/// Scales a time down to the part that is measured, and adds noise.
 Nanoseconds SimulatedMeter::with_noise(Nanoseconds ns) {
   const SimulatedNoise& noise = model_.machine().noise;
   const double turns = static_cast<double>(clock_ns_) / static_cast<double>(noise.drift_period_ns);

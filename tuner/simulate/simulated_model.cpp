@@ -8,8 +8,8 @@
 namespace zf {
 namespace {
 
-constexpr double kRegions = 40;  // forks and joins of one training step's work on the host
-constexpr double kHelpers = 3;   // threads beside the one that launches: autograd, collectives, data loading
+constexpr double kRegions = 40;    // forks and joins in the host work of one training step
+constexpr double kHelpers = 3;     // threads besides the launching one: autograd, collectives, data loading
 constexpr double kLaunchTail = 4;  // p99 over p50
 
 constexpr double kNsPerS = 1e9;
@@ -17,7 +17,7 @@ constexpr int kFixedPointRounds = 6;
 
 int node_index(const Core& core) { return core.node ? core.node->os_index : -1; }
 
-/// First PU of each core in the set: training runs a thread per core.
+/// Returns the first PU of each core in the set, because training runs one thread per core.
 std::vector<Pu> one_per_core(const CpuSet& cpus, const std::map<int, std::size_t>& core_of_pu) {
   std::set<std::size_t> seen;
   std::vector<Pu> pus;
@@ -29,12 +29,12 @@ std::vector<Pu> one_per_core(const CpuSet& cpus, const std::map<int, std::size_t
 
 }  // namespace
 
-/// What is going on on the nodes, averaged over a period.
+/// The memory traffic of both sides, averaged over a period.
 struct SimulatedModel::Traffic {
-  std::map<int, double> pool_wanted;     ///< bytes per second, all ranks, while the optimizer steps
-  std::map<int, double> training_burst;  ///< likewise, while training works on the host
-  double pool_busy = 0.5;                ///< part of the period in which the optimizer steps
-  double host_busy = 0.5;                ///< part of the period in which training works on the host
+  std::map<int, double> pool_wanted;  ///< bytes per second by node, of all ranks, while the optimizer steps
+  std::map<int, double> training_burst;  ///< the same, while training works on the host
+  double pool_busy = 0.5;                ///< share of the period in which the optimizer steps
+  double host_busy = 0.5;                ///< share of the period in which training works on the host
 };
 
 SimulatedModel::SimulatedModel(SimulatedMachine machine, const Workload& workload)
@@ -52,13 +52,14 @@ double SimulatedModel::node_bytes_per_s(int node) const {
   return machine_.memory.node_bytes_per_s * (slow ? machine_.slow_node->speed : 1);
 }
 
+/// Returns `wanted` saturated at `limit`, more sharply the higher the machine's sharpness.
 double SimulatedModel::limited(double wanted, double limit) const {
   const double p = machine_.memory.sharpness;
   return wanted * std::pow(1 + std::pow(wanted / limit, p), -1 / p);
 }
 
-/// Of `capacity`, what one side gets that wants `wanted` while the others take `others`: what they leave, or
-/// its share in proportion, whichever is more.
+/// Returns how much of `capacity` a side gets that wants `wanted` while the others take `others`: what they
+/// leave, or its proportional share, whichever is more.
 double SimulatedModel::bandwidth_left_for(double wanted, double others, double capacity) const {
   return limited(wanted, std::max(capacity - others, capacity * wanted / (wanted + others)));
 }
@@ -95,7 +96,7 @@ SimulatedModel::Threads SimulatedModel::threads_on(const std::vector<Pu>& pus) c
 SimulatedModel::Rank SimulatedModel::rank_model(const RankSplit& split) const {
   Rank rank;
   rank.pool = threads_on(split.pool);
-  // Floating threads are, on average, where the rank's own home is.
+  // On average, unbound threads are on the rank's own home.
   const auto training = split.unbound ? split.pool : one_per_core(split.training, core_of_pu_);
   rank.training = threads_on(training);
   rank.shares_cores = split.shared || split.unbound;
@@ -112,7 +113,7 @@ SimulatedModel::Rank SimulatedModel::rank_model(const RankSplit& split) const {
   return rank;
 }
 
-/// Every thread has an equal slice, so the slowest one sets the pace.
+/// Returns the time of an optimizer step. Every thread has an equal slice, so the slowest one sets the pace.
 double SimulatedModel::step_ns(const std::vector<Rank>& ranks, const Traffic& traffic) const {
   const double bytes = static_cast<double>(kAdamBytesPerParam * workload_.params) / workload_.ranks;
   double slowest_ns = 0;
@@ -134,7 +135,8 @@ double SimulatedModel::step_ns(const std::vector<Rank>& ranks, const Traffic& tr
   return slowest_ns;
 }
 
-/// The part of a training step in which the host only launches: the GPU, the launches and the copies at once.
+/// Returns the part of a training step without host work. GPU, launches and copies run at the same time in
+/// it.
 double SimulatedModel::off_host_ns(double launch_delay_ns, double launch_speed) const {
   const auto launch_ns = static_cast<double>(training_demand_.launch_ns) / launch_speed + launch_delay_ns;
   const double copy_ns = training_demand_.copy_bytes == 0
@@ -199,7 +201,8 @@ SplitSample SimulatedModel::times_of(const Split& split) const {
     const double training_window = workload_.update_interval * training;
     const double period = std::max(step, training_window);
     const double host = std::max(0.0, training - off_host_ns(delay, 1)) * workload_.update_interval;
-    // Half of the way: each side's slowness gives the other room, and the plain iteration swings.
+    // Goes only half of the way, because the plain iteration oscillates: if one side is slow, the other gets
+    // faster.
     traffic.pool_busy = (traffic.pool_busy + step / period) / 2;
     traffic.host_busy = (traffic.host_busy + host / period) / 2;
   }

@@ -162,8 +162,7 @@ TEST(Decision, SaysWhoGetsWhat) {
   EXPECT_THAT(headline_of(plan), HasSubstr("Reserve 1 to 11 cores of each rank"));
   plan.ranks.resize(1);
   EXPECT_THAT(headline_of(plan), HasSubstr("Reserve 11 cores for training"));
-  EXPECT_EQ(headline_of(one_core()),
-            "Training and the optimizer share the one core there is; nothing was measured.");
+  EXPECT_EQ(headline_of(one_core()), "Training and the optimizer share the only core; nothing was measured.");
 }
 
 TEST(Decision, ComparesWithHalfAndHalf) {
