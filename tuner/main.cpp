@@ -1,4 +1,5 @@
-// zf-tune: which cores train, which run the optimizer. This file finds the command; commands/ holds them.
+// zf-tune: decides which cores train and which run the optimizer. This file finds the command to run;
+// commands/ holds the commands.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -33,18 +34,18 @@ std::string overview() {
   std::string text =
       "Usage: zf-tune [COMMAND] [options]\n\n"
       "Finds out which cores of this node should train and which should run the CPU\n"
-      "optimizer. Without a command it tunes.\n\nCommands:\n";
+      "optimizer. Without a command, zf-tune runs tune.\n\nCommands:\n";
   for (const Command& command : all_commands()) {
     const std::string& summary = command.spec.summary;
     text += zf::hanging(fmt::format("  {:9} ", command.spec.name), summary, kHelpWidth);
   }
   return text +
-         "\nzf-tune COMMAND --help tells more. Exit codes: 0 done, 1 runtime error, 2 usage,\n"
-         "3 stale or mismatched plan, 4 infeasible. exec hands on the status of its\n"
-         "command, or 126 and 127 if that cannot start.\n";
+         "\nzf-tune COMMAND --help shows the options of a command. Exit codes: 0 done,\n"
+         "1 runtime error, 2 usage, 3 stale or mismatched plan, 4 infeasible. exec ends\n"
+         "with the status of its command, or with 126 or 127 if that cannot be started.\n";
 }
 
-Exit run_command(const Command& command, const std::vector<std::string>& words) {
+Exit run_with_words(const Command& command, const std::vector<std::string>& words) {
   const zf::Arguments arguments = zf::parse_arguments(command.spec, words);
   if (arguments.help) {
     fmt::print("{}", zf::help_of(command.spec));
@@ -66,12 +67,12 @@ Exit run(std::vector<std::string> words) {
   const std::string name = first.starts_with('-') ? "tune" : first;
   if (!words.empty() && words.front() == name) words.erase(words.begin());
   for (const Command& command : all_commands()) {
-    if (command.spec.name == name) return run_command(command, words);
+    if (command.spec.name == name) return run_with_words(command, words);
   }
   throw Error(Exit::usage, fmt::format("zf-tune: there is no command \"{}\"", name), "see zf-tune --help");
 }
 
-int report(Exit exit, const char* what) {
+int print_error(Exit exit, const char* what) {
   const bool named = std::string_view(what).starts_with("zf-tune");
   zf::print_stderr("{}{}\n", named ? "" : "zf-tune: ", what);
   return static_cast<int>(exit);
@@ -83,13 +84,13 @@ int main(int argc, char** argv) {
   try {
     zf::guard_standard_streams();
     const Exit exit = run(std::vector<std::string>(argv + 1, argv + argc));
-    if (std::fflush(stdout) != 0) return report(Exit::runtime_error, "standard output cannot be written");
+    if (std::fflush(stdout) != 0) return print_error(Exit::runtime_error, "cannot write standard output");
     return static_cast<int>(exit);
   } catch (const Error& error) {
-    return report(error.exit(), error.what());
+    return print_error(error.exit(), error.what());
   } catch (const std::bad_alloc&) {
-    return report(Exit::runtime_error, "out of memory");
+    return print_error(Exit::runtime_error, "out of memory");
   } catch (const std::exception& error) {
-    return report(Exit::runtime_error, error.what());
+    return print_error(Exit::runtime_error, error.what());
   }
 }

@@ -51,7 +51,7 @@ class Interrupt(CommandTest):
             after = self.whole_lines()
             if before and before[-1] != '{"done":true}' and status == DONE:
                 self.assertEqual(after[: len(before)], before, "samples were lost")
-                self.assertIn("going on with", talk)
+                self.assertIn("continuing the interrupted sweep", talk)
                 resumed += 1
             for line in after:
                 json.loads(line)

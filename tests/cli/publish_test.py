@@ -89,7 +89,7 @@ class Remembered(CommandTest):
         self.assertEqual(self.memory.read_text(), self.fingerprint + "\n")
         result = self.publish(*self.TWO_CPUS_OFF)
         self.assert_exit(result, DONE)
-        self.assertIn(f"the plan of class {self.fingerprint}, of which this node was", result.stdout)
+        self.assertIn(f"the plan of class {self.fingerprint}, which was the class of this node before", result.stdout)
         self.assertEqual(self.memory.read_text(), self.fingerprint + "\n")
         check = self.run_tune("check", *self.TWO_CPUS_OFF, "run/node.json")
         self.assert_exit(check, STALE)

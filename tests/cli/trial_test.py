@@ -106,7 +106,7 @@ class Trial(zf_cli.CommandTest):
     def test_a_job_that_needs_a_plan_goes_on_without_the_unbound_control(self):
         self.assert_exit(self.trial("-t", "1", "-q", job='[ -n "$ZF_PLAN" ] || exit 1; ' + JOB), DONE)
         plan = self.read_plan()
-        self.assertTrue(any("the control that is unbound is missing" in warning for warning in plan["warnings"]))
+        self.assertTrue(any("the unbound control is missing" in warning for warning in plan["warnings"]))
         self.assertNotIn("unbound", [candidate["control"] for candidate in plan["trial"]["candidates"]])
 
     def test_what_is_missing_or_wrong(self):

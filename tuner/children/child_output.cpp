@@ -19,10 +19,11 @@
 namespace zf {
 namespace {
 
-/// How long a killed child may take to be gone before it is left to its driver.
-constexpr Nanoseconds kGoneNs = 50 * kMillisecondNs;
+/// How long to wait for a killed child. One that is still stuck in a driver then is left behind.
+constexpr Nanoseconds kKilledGraceNs = 50 * kMillisecondNs;
 
-/// Runs in the child: cuts it off from our files and from the terminal, then works. Returns the exit code.
+/// Runs in the child. Disconnects it from our files and from the terminal, then calls `work`. Returns the
+/// exit code.
 int work_apart(const std::function<std::string()>& work, int out) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);
   const int null = ::open("/dev/null", O_RDWR);
@@ -33,7 +34,7 @@ int work_apart(const std::function<std::string()>& work, int out) {
   return write_all(out, std::as_bytes(std::span(text))) == 0 ? 0 : 1;
 }
 
-/// Appends what arrives until the other end is closed. Returns false if the deadline passes first.
+/// Appends what arrives to `text` until the other end is closed. Returns false if the deadline passes first.
 bool read_until_closed(int fd, Nanoseconds deadline_ns, std::string& text) {
   std::array<char, 65536> chunk;
   for (;;) {
@@ -53,7 +54,7 @@ bool read_until_closed(int fd, Nanoseconds deadline_ns, std::string& text) {
 
 Pipe::Pipe() {
   int ends[2];
-  checked(::pipe2(ends, O_CLOEXEC), "cannot make a pipe");
+  checked(::pipe2(ends, O_CLOEXEC), "cannot create a pipe");
   in = FileDescriptor(ends[0]);
   out = FileDescriptor(ends[1]);
 }
@@ -61,15 +62,15 @@ Pipe::Pipe() {
 ChildOutput output_of_child(const std::function<std::string()>& work, std::chrono::milliseconds deadline) {
   const Nanoseconds deadline_ns = now_ns() + deadline.count() * kMillisecondNs;
   Pipe pipe;
-  // In a group of its own: a terminal's Ctrl-C is for the parent to answer.
+  // In a process group of its own, because the parent answers the terminal's Ctrl-C.
   Child child = fork_child([&] { return work_apart(work, pipe.out.get()); }, Reach::group,
                            "cannot start a child process");
-  pipe.out = FileDescriptor();  // otherwise the end of the child's text would never be seen
+  pipe.out = FileDescriptor();  // otherwise the pipe would stay open and never end
 
   ChildOutput output;
   const bool closed = read_until_closed(pipe.in.get(), deadline_ns, output.text);
   if (!closed || !child.wait_until(deadline_ns)) {
-    child.discard(now_ns() + kGoneNs);  // a driver may hold on to it for longer
+    child.discard(now_ns() + kKilledGraceNs);  // a driver may keep it for longer
     return {ChildOutput::End::late, {}};
   }
   if (child.reap().code != 0) return {ChildOutput::End::died, {}};

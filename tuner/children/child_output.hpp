@@ -1,4 +1,4 @@
-// Work that may hang or crash, done by a child process that can be given up.
+// Runs work that may hang or crash in a child process that can be abandoned.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace zf {
 
-/// Both ends of a pipe, close-on-exec. Throws Error(runtime_error) if none can be made.
+/// Both ends of a pipe, close-on-exec. The constructor throws Error(runtime_error) if no pipe can be made.
 struct Pipe {
   Pipe();
   FileDescriptor in;
@@ -19,15 +19,15 @@ struct Pipe {
 struct ChildOutput {
   enum class End { done, late, died };
   End end = End::died;
-  std::string text;  ///< what `work` returned; empty unless done
+  std::string text;  ///< the text that `work` returned; empty unless done
 };
 
-/// Runs `work` in a fork of this process and returns its text. After `deadline` the child is killed and given
-/// 50 ms to be gone: a process inside a broken driver cannot be killed, and a thread there would keep our own
-/// exit waiting. The child sees /dev/null as its standard streams and has no other file of ours open, so that
-/// nobody who reads our output waits for it. It dies with us. It may change its own environment.
-/// Throws Error(runtime_error) if no child can be made.
-/// Call it before threads are started: of all threads, a fork copies only the calling one.
+/// Runs `work` in a fork of this process and returns its text. After `deadline` the child is killed. The call
+/// waits another 50 ms for its end, not longer: a process inside a broken driver cannot be killed. (A thread
+/// there would block our own exit, so the work is in a process.) The child's standard streams are /dev/null
+/// and it has no other file of ours open, so that nobody who reads our output waits for it. It dies with this
+/// process. It may change its own environment. Throws Error(runtime_error) if no child can be made. Call it
+/// before threads are started: a fork copies only the calling thread.
 ChildOutput output_of_child(const std::function<std::string()>& work, std::chrono::milliseconds deadline);
 
 }  // namespace zf

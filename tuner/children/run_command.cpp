@@ -17,12 +17,13 @@
 namespace zf {
 namespace {
 
-constexpr int kLookMs = 100;
+constexpr int kPollMs = 100;
 constexpr Nanoseconds kGraceNs = 5 * kSecondNs;
-constexpr std::size_t kLongestLine = 1 << 16;
+constexpr std::size_t kMaxLineBytes = 1 << 16;
 
-/// Runs in the child up to its exec. Returns the exit code if there is no exec.
-int become(const std::vector<std::string>& command, int out) {
+/// Runs in the child. Replaces it by the command, or prints the error and returns the exit code if that
+/// fails.
+int exec_or_exit_code(const std::vector<std::string>& command, int out) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);
   const int null = ::open("/dev/null", O_RDONLY);
   if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(out, 2) < 0) return 126;
@@ -35,18 +36,18 @@ int become(const std::vector<std::string>& command, int out) {
   return error == ENOENT ? 127 : 126;
 }
 
-/// Cuts what arrives into lines, and drops the end of a line that is too long.
-class Lines {
+/// Splits text into lines, and drops the end of a line that is too long.
+class LineSplitter {
  public:
-  explicit Lines(const std::function<void(std::string_view)>& on_line) : on_line_(on_line) {}
+  explicit LineSplitter(const std::function<void(std::string_view)>& on_line) : on_line_(on_line) {}
 
   void add(std::string_view text) {
     for (const char letter : text) {
-      // A progress bar goes back to the beginning of its line instead of starting another.
+      // A progress bar rewrites its line: '\r' ends a line too.
       const bool ends = letter == '\n' || letter == '\r';
       if (ends) {
         flush();
-      } else if (line_.size() < kLongestLine) {
+      } else if (line_.size() < kMaxLineBytes) {
         line_ += letter;
       }
     }
@@ -61,8 +62,8 @@ class Lines {
   std::string line_;
 };
 
-/// Reads what there is, after waiting up to `wait_ms` for it. Returns false at the end of the pipe.
-bool read_some(int fd, int wait_ms, Lines& lines) {
+/// Waits up to `wait_ms` for output and reads it. Returns false at the end of the pipe.
+bool read_some(int fd, int wait_ms, LineSplitter& lines) {
   std::array<char, 65536> chunk;
   pollfd waiting{fd, POLLIN, 0};
   const int ready = ::poll(&waiting, 1, wait_ms);
@@ -73,8 +74,9 @@ bool read_some(int fd, int wait_ms, Lines& lines) {
   return got > 0;
 }
 
-/// Reads what is in the pipe now, and no more: a process that left the group may hold the pipe open for ever.
-void read_rest(int fd, Lines& lines) {
+/// Reads what is in the pipe now, without waiting: a process that left the group may hold the pipe open for
+/// ever.
+void read_rest(int fd, LineSplitter& lines) {
   checked(::fcntl(fd, F_SETFL, O_NONBLOCK), "fcntl");
   std::array<char, 65536> chunk;
   for (;;) {
@@ -91,19 +93,19 @@ CommandEnd run_command(const std::vector<std::string>& command, Nanoseconds dead
                        const std::function<bool()>& stop,
                        const std::function<void(std::string_view)>& on_line) {
   Pipe pipe;
-  Child child =
-      fork_child([&] { return become(command, pipe.out.get()); }, Reach::group, "cannot start the command");
+  Child child = fork_child([&] { return exec_or_exit_code(command, pipe.out.get()); }, Reach::group,
+                           "cannot start the command");
   pipe.out = FileDescriptor();
 
   CommandEnd end;
-  Lines lines(on_line);
-  Nanoseconds kill_ns = 0;  // when SIGTERM has had its time
+  LineSplitter lines(on_line);
+  Nanoseconds kill_ns = 0;  // when to send SIGKILL; 0 before SIGTERM
   bool open = true;
   while (!child.has_ended()) {
     if (open) {
-      open = read_some(pipe.in.get(), kLookMs, lines);
+      open = read_some(pipe.in.get(), kPollMs, lines);
     } else {
-      child.wait_until(now_ns() + kLookMs * kMillisecondNs);
+      child.wait_until(now_ns() + kPollMs * kMillisecondNs);
     }
     const Nanoseconds now = now_ns();
     if (kill_ns != 0) {

@@ -14,18 +14,20 @@ namespace {
 constexpr int kDefaultRounds = 5;
 
 CommandSpec spec() {
-  return {
-      "bench", "bench [--threads LIST] [--params N] [--format text|json]",
-      "Runs the production Adam step beside the roofline loop (same 4 reads and 3 writes) and prints both.",
-      with_machine_options({
-          {"threads", 't', "LIST",
-           "pool sizes, one thread per core (default: 1, 2, 4, … and all cores; e.g. 1,2)"},
-          {"params", 'p', "COUNT",
-           "fp32 parameters to step over, 16 bytes each (default: over 1 GiB and four times the caches; e.g. "
-           "128M)"},
-          {"rounds", 'r', "N", "visits of every pool size, in turn (default: 5)"},
-          format_option(),
-      })};
+  return {"bench", "bench [--threads LIST] [--params N] [--format text|json]",
+          "Measures the production Adam step and a roofline loop with the same 4 reads and 3 writes per "
+          "parameter, and "
+          "prints the bandwidth of both.",
+          with_machine_options({
+              {"threads", 't', "LIST",
+               "pool sizes, one thread per core (default: 1, 2, 4, … and all cores; e.g. 1,2)"},
+              {"params", 'p', "COUNT",
+               "number of fp32 parameters that each pool steps over, 16 bytes each (default: enough for 1 "
+               "GiB or four times "
+               "the last-level caches, whichever is more; e.g. 128M)"},
+              {"rounds", 'r', "N", "how often each pool size is measured, in turn (default: 5; e.g. 10)"},
+              format_option(),
+          })};
 }
 
 std::vector<int> thread_counts(const Arguments& arguments, int cores) {
@@ -33,9 +35,12 @@ std::vector<int> thread_counts(const Arguments& arguments, int cores) {
     const auto counts = parse_counts(*given, "zf-tune bench: --threads");
     for (const int count : counts) {
       if (count <= cores) continue;
-      throw Error(Exit::infeasible,
-                  fmt::format("zf-tune bench: --threads: {} threads on {} allowed cores", count, cores),
-                  fmt::format("ask for {} at the most", cores));
+      throw Error(
+          Exit::infeasible,
+          fmt::format(
+              "zf-tune bench: --threads: a pool of {0} threads needs {0} cores, but {1} are allowed here",
+              count, cores),
+          fmt::format("ask for at most {} threads", cores));
     }
     return counts;
   }
@@ -48,7 +53,7 @@ Exit run(const Arguments& arguments) {
   if (!machine.topology.is_this_machine) {
     throw Error(Exit::usage,
                 fmt::format("{} is not this machine: nothing can be measured on it", machine.topology.source),
-                "leave --topology and --sysroot out");
+                "leave out --topology and --sysroot");
   }
   const Home home = homes_of(machine.topology, machine.allowed, {Preference{}}).front();
   const std::uint64_t available = available_memory_bytes(SysRoot(), machine.allowed);
@@ -59,9 +64,9 @@ Exit run(const Arguments& arguments) {
     if (elements > available / WorkingSet::kBytesPerElement) {
       throw Error(
           Exit::infeasible,
-          fmt::format("zf-tune bench: --params: {} parameters take {} of memory, and {} are available",
+          fmt::format("zf-tune bench: --params: {} parameters need {} of memory, but {} are available",
                       *params, print_bytes(elements * WorkingSet::kBytesPerElement), print_bytes(available)),
-          "ask for fewer");
+          "ask for fewer parameters");
     }
   }
 

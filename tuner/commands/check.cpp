@@ -16,22 +16,24 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {"check", "check [--bandwidth] [--no-gpus] [options] [PLAN]",
-          "Says whether a plan (default: plan.json) fits this machine and this allocation: exit 0, or 3 with "
-          "every "
-          "difference named.",
-          with_machine_options({
-              {"bandwidth", 0, "",
-               "also run the plan's pools, for up to 5 s, and say whether this node is slower than the "
-               "measured one"},
-              {"no-gpus", 0, "",
-               "leave the ranks' GPUs out, and do not look for any: nodes of one class may have others "
-               "(default: compare them)"},
-          }),
-          1};
+  return {
+      "check", "check [--bandwidth] [--no-gpus] [options] [PLAN]",
+      "Checks whether a plan (default: plan.json) fits this machine and this allocation. Exits with 0 if it "
+      "fits; otherwise names every difference and exits with 3.",
+      with_machine_options({
+          {"bandwidth", 0, "",
+           "also run the plan's optimizer pools for up to 5 s, and say whether this node is slower than the "
+           "one where "
+           "the plan was measured"},
+          {"no-gpus", 0, "",
+           "do not look for GPUs and do not compare those of the ranks; nodes of one class may have "
+           "different GPUs "
+           "(default: compare them)"},
+      }),
+      1};
 }
 
-/// What --bandwidth may take, the reading of the machine and of the plan included.
+/// The time limit of --bandwidth. It includes reading the machine and the plan.
 constexpr Nanoseconds kBandwidthDeadlineNs = 5 * kSecondNs;
 
 Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& allowed,
@@ -58,7 +60,7 @@ Exit run(const Arguments& arguments) {
         Exit::usage,
         fmt::format("zf-tune check: --bandwidth: {} is not this machine: nothing can be measured on it",
                     machine.topology.source),
-        "leave --topology and --sysroot out");
+        "leave out --topology and --sysroot");
   }
   const auto differences = plan_differences(plan, machine, gpus);
   for (const std::string& difference : differences) fmt::print("{}: {}\n", path, one_line(difference));

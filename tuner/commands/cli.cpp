@@ -39,8 +39,8 @@ bool takes_value(const CommandSpec& spec, const std::string& word) {
   });
 }
 
-/// Where the options end and a wrapped command begins: at "--", or at the first word that is neither an
-/// option nor an option's value.
+/// Returns the index of the word where the options end and a wrapped command begins: "--", or the first word
+/// that is neither an option nor the value of an option.
 std::size_t end_of_options(const CommandSpec& spec, const std::vector<std::string>& words) {
   std::size_t at = 0;
   while (at < words.size() && words[at] != "--" && words[at].starts_with('-')) {
@@ -49,7 +49,7 @@ std::size_t end_of_options(const CommandSpec& spec, const std::vector<std::strin
   return std::min(at, words.size());
 }
 
-std::string where(const Arguments& arguments, const std::string& option) {
+std::string full_name(const Arguments& arguments, const std::string& option) {
   return fmt::format("zf-tune {}: --{}", arguments.command, option);
 }
 
@@ -63,7 +63,7 @@ std::optional<std::string> Arguments::text(const std::string& option) const {
 std::optional<int> Arguments::integer(const std::string& option, int low, int high) const {
   const auto given = text(option);
   if (!given) return std::nullopt;
-  return parse_integer(*given, low, high, where(*this, option));
+  return parse_integer(*given, low, high, full_name(*this, option));
 }
 
 Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string>& words) {
@@ -107,7 +107,7 @@ std::string help_of(const CommandSpec& spec) {
   const auto add = [&](std::string names, const std::string& help) {
     constexpr std::size_t kColumn = 22;
     names.insert(0, "  ");
-    // Names that reach into the column of the help stand on a line of their own.
+    // Names that are too long for their column get a line of their own.
     if (names.size() + 2 > kColumn) text += std::exchange(names, "") + "\n";
     names.resize(kColumn, ' ');
     text += hanging(names, help, kHelpWidth);
@@ -124,11 +124,15 @@ std::string help_of(const CommandSpec& spec) {
 std::vector<OptionSpec> machine_options() {
   return {
       {"topology", 0, "FILE|TEXT",
-       "another machine: an hwloc XML file or a synthetic description (e.g. \"pack:2 [numa] core:8 pu:2\")"},
-      {"sysroot", 0, "DIR", "another machine: a folder that holds its /proc and /sys (default: /)"},
-      {"allowed", 0, "LIST", "use these CPUs only, OS indexes (e.g. 0,4-11; default: all that are allowed)"},
+       "use another machine: an hwloc XML file or a synthetic description (default: this machine; e.g. "
+       "\"pack:2 [numa] core:8 pu:2\")"},
+      {"sysroot", 0, "DIR",
+       "use another machine: a folder that holds its /proc and /sys (default: /; e.g. capture)"},
+      {"allowed", 0, "LIST",
+       "use only these CPUs, given as OS indexes (default: all that are allowed; e.g. 0,4-11)"},
       {"mems", 0, "LIST",
-       "use memory of these NUMA nodes only, also of HBM or CXL (e.g. 0; default: all that are allowed)"},
+       "use only the memory of these NUMA nodes, which may be HBM or CXL nodes (default: all that are "
+       "allowed; e.g. 0)"},
   };
 }
 

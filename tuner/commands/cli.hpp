@@ -1,4 +1,4 @@
-// A command's options as data, and what the user gave. cli.cpp is the only file that knows cxxopts.
+// The options of a command as data, and the arguments that the user gave. Only cli.cpp uses cxxopts.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@ namespace zf {
 
 struct OptionSpec {
   std::string name;   ///< long name, without dashes
-  char letter = 0;    ///< short name; 0: none
-  std::string value;  ///< placeholder ("N", "FILE"); empty: a flag
+  char letter = 0;    ///< short name; 0 if there is none
+  std::string value;  ///< placeholder ("N", "FILE"); empty for a flag
   std::string help;   ///< with default, unit and an example
 };
 
@@ -20,11 +20,12 @@ struct CommandSpec {
   std::string synopsis;  ///< after "zf-tune ": "exec --plan FILE [options] -- COMMAND [ARG ...]"
   std::string summary;   ///< one or two sentences
   std::vector<OptionSpec> options;
-  std::size_t positionals = 0;  ///< how many the command takes at the most
-  bool wraps_command = false;   ///< what follows "--", or the first word that is no option, is a command line
+  std::size_t positionals = 0;  ///< the largest number that the command takes
+  bool wraps_command =
+      false;  ///< a command line follows "--", or begins with the first word that is no option
 };
 
-/// What the user gave for one command.
+/// The arguments that the user gave to one command.
 struct Arguments {
   std::string command;                         ///< CommandSpec::name, for messages
   std::map<std::string, std::string> options;  ///< by long name; a flag's value is "true"
@@ -34,20 +35,21 @@ struct Arguments {
 
   bool has(const std::string& option) const { return options.contains(option); }
   std::optional<std::string> text(const std::string& option) const;
-  /// Throws Error(usage) that names the option and the bounds.
+  /// Returns the value as a number; nothing if the option was not given. Throws Error(usage) that names the
+  /// option and the bounds if the value is not a whole number from `low` to `high`.
   std::optional<int> integer(const std::string& option, int low, int high) const;
 };
 
-/// Throws Error(usage) that names the argument and where the help is.
+/// Parses the words behind a command's name. Throws Error(usage) that names a wrong argument and the help.
 Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string>& words);
 
-/// The help of one command, ready to print.
+/// Returns the help of one command, ready to print.
 std::string help_of(const CommandSpec& spec);
 
-/// --topology, --sysroot, --allowed, --mems: the options of every command that looks at a machine.
+/// Returns --topology, --sysroot, --allowed and --mems: the options of every command that reads a machine.
 std::vector<OptionSpec> machine_options();
 
-/// `specific` followed by the machine's options.
+/// Returns `specific` followed by machine_options().
 std::vector<OptionSpec> with_machine_options(std::vector<OptionSpec> specific);
 
 }  // namespace zf

@@ -1,4 +1,4 @@
-// Every command of zf-tune: its options, and the function that runs it.
+// The commands of zf-tune. Each is its options and the function that runs it.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace zf {
 
 struct Command {
   CommandSpec spec;
-  std::function<Exit(const Arguments&)> run;  ///< throws Error; main() prints it
+  std::function<Exit(const Arguments&)> run;  ///< returns the exit code; throws Error, which main() prints
 };
 
 Command tune_command();

@@ -17,21 +17,22 @@ namespace {
 constexpr std::chrono::milliseconds kLook{500};
 
 CommandSpec spec() {
-  return {
-      "doctor",
-      "doctor [--plan FILE] [--format text|json] [--strict]",
-      "Says what will hurt a training job on this node, each with its remedy; looks for half a second, "
-      "changes "
-      "nothing.",
-      {
-          {"plan", 'p', "FILE",
-           "look at this plan's CPUs, threads and size, and take what runs under it for its job (default: at "
-           "all "
-           "allowed CPUs)"},
-          format_option(),
-          {"strict", 0, "", "exit with 3 if anything above a note was found (default: 0 whatever was found)"},
-          {"sysroot", 0, "DIR", "another machine: a folder that holds its /proc and /sys (default: /)"},
-      }};
+  return {"doctor",
+          "doctor [--plan FILE] [--format text|json] [--strict]",
+          "Lists what will slow down a training job on this node, with a remedy for each finding. Watches "
+          "the node "
+          "for half a second and changes nothing.",
+          {
+              {"plan", 'p', "FILE",
+               "examine the CPUs, threads and size of this plan, and treat the processes that run under it "
+               "as its job "
+               "(default: examine all allowed CPUs)"},
+              format_option(),
+              {"strict", 0, "",
+               "exit with 3 if a finding is worse than a note (default: exit with 0 whatever is found)"},
+              {"sysroot", 0, "DIR",
+               "use another machine: a folder that holds its /proc and /sys (default: /; e.g. capture)"},
+          }};
 }
 
 Patient patient_of(const Arguments& arguments) {

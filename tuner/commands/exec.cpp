@@ -14,27 +14,30 @@ CommandSpec spec() {
   CommandSpec spec{
       "exec",
       "exec [--plan FILE] [options] [--] COMMAND [ARG ...]",
-      "Binds this process by a plan and becomes COMMAND, whose status and signals are its own.",
+      "Binds this process as a plan says, then runs COMMAND in its place: its exit status and its signals "
+      "are those "
+      "of COMMAND.",
       {
           {"plan", 'p', "FILE", "the plan (default: $ZF_PLAN, else plan.json)"},
           {"rank", 'r', "N",
-           "local rank (default: LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, …, SLURM_LOCALID; e.g. 0)"},
-          {"dry-run", 0, "", "print what would happen, start nothing"},
-          {"force", 0, "", "start the command even where the plan does not fit, unbound at worst"},
-          {"quiet", 'q', "", "no notes, only errors"},
+           "local rank (default: from LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, …, SLURM_LOCALID; e.g. 0)"},
+          {"dry-run", 0, "", "print what would happen, and start nothing"},
+          {"force", 0, "",
+           "start the command even if the plan does not fit; unbound if nothing else is possible"},
+          {"quiet", 'q', "", "print no notes, only errors"},
       }};
   spec.wraps_command = true;
   return spec;
 }
 
-/// As it was named. A variable that is set to nothing is not set.
+/// Returns the path as it was given: by --plan, by ZF_PLAN or by default. An empty ZF_PLAN counts as unset.
 std::filesystem::path plan_path(const Arguments& arguments, const Environment& environment) {
   if (const auto given = arguments.text("plan")) return *given;
   const std::string variable = environment.get("ZF_PLAN").value_or("");
   return variable.empty() ? "plan.json" : variable;
 }
 
-/// Nothing at all when switched off.
+/// Returns a launch that binds nothing if zf-tune is switched off.
 Launch launch_for(const Arguments& arguments, const Environment& environment) {
   if (switched_off(environment)) return {};
   LaunchRequest request;

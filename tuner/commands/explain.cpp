@@ -18,25 +18,31 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {
-      "explain",
-      "explain [--report FILE] [--wide] [PLAN]",
-      "Says in words what a plan (default: plan.json) binds where, what was measured, and why it was chosen.",
-      {report_option(),
-       {"topology", 0, "FILE|TEXT",
-        "the machine that the report draws: an hwloc XML file or a synthetic description (default: this one, "
-        "if the plan is for such a machine)"},
-       {"simulate", 0, "FILE", "the machine that the report draws: the simulated one of this file"},
-       wide_option()},
-      1};
+  return {"explain",
+          "explain [--report FILE] [--wide] [PLAN]",
+          "Explains a plan (default: plan.json): which CPUs and which memory each rank gets, what was "
+          "measured, and why "
+          "this split was chosen.",
+          {report_option(),
+           {"topology", 0, "FILE|TEXT",
+            "the machine that the report draws: an hwloc XML file or a synthetic description (default: this "
+            "machine, if the plan is for its class)"},
+           {"simulate", 0, "FILE",
+            "the machine that the report draws: the simulated machine of this file (e.g. one of "
+            "configs/machines)"},
+           wide_option()},
+          1};
 }
 
-/// The machine that was named, if one was.
+/// Returns the machine that --topology or --simulate names; nothing if neither was given.
 std::optional<Topology> named_machine(const Arguments& arguments, bool wanted) {
   for (const char* const option : {"topology", "simulate"}) {
     if (!arguments.has(option) || wanted) continue;
-    throw Error(Exit::usage, fmt::format("zf-tune explain: --{} is about the machine of a report", option),
-                "say --report FILE as well, or leave it out");
+    throw Error(
+        Exit::usage,
+        fmt::format("zf-tune explain: --{} names the machine that a report draws, but --report was not given",
+                    option),
+        fmt::format("give --report FILE as well, or leave out --{}", option));
   }
   if (const auto file = arguments.text("simulate")) return load_simulated_machine(*file).topology;
   if (const auto topology = arguments.text("topology")) return read_topology({*topology, {}});
@@ -53,8 +59,8 @@ void write_report(const Plan& plan, const std::optional<Topology>& named, const 
                 "name the machine that the plan was made for");
   }
   print_stderr(
-      "this machine is not of the plan's class: the report draws no nodes and caches "
-      "(--topology or --simulate: name the plan's)\n");
+      "this machine is not of the plan's class: the report draws no NUMA nodes and caches "
+      "(name the plan's machine with --topology or --simulate)\n");
   report.write(plan, nullptr);
 }
 

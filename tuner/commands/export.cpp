@@ -18,7 +18,7 @@ namespace {
 
 CommandSpec spec() {
   std::string names;
-  std::string help = "who reads it: ";
+  std::string help = "the launcher or tool that reads the export: ";
   for (const Consumer& consumer : consumers()) {
     names += fmt::format("{}{}", names.empty() ? "" : "|", consumer.name);
     help += fmt::format("{} ({}), ", consumer.name, consumer.reads);
@@ -26,30 +26,32 @@ CommandSpec spec() {
   help.resize(help.size() - 2);
   return {"export",
           fmt::format("export [PLAN] --for {} [--rank R] [-o FILE]", names),
-          "Writes a plan (default: plan.json) in the words of another launcher, or refuses where that would "
-          "turn it "
-          "into something else.",
+          "Writes a plan (default: plan.json) as the options or settings of another launcher. Refuses if "
+          "that launcher "
+          "cannot express the plan.",
           {
               {"for", 0, "WHO", help},
-              {"rank", 'r', "N", "this rank alone (default: every rank, one line each; e.g. 0)"},
-              {"output", 'o', "FILE", "where it goes (default: -, standard output)"},
-              {"quiet", 'q', "", "no notes, only errors"},
+              {"rank", 'r', "N", "only this rank (default: every rank, one line each; e.g. 0)"},
+              {"output", 'o', "FILE", "file to write, - for standard output (default: -; e.g. ranks.txt)"},
+              {"quiet", 'q', "", "print no notes, only errors"},
           },
           1};
 }
 
-/// Throws Error(usage) where the export cannot go to `output`, or would take the place of its plan.
+/// Throws Error(usage) if the export cannot be written to `output`, or would replace the plan itself.
 void need_file_beside(const std::string& output, const std::filesystem::path& plan) {
   need_writable(output, "-o");
-  std::error_code ignored;  // what is not there yet is another file
+  std::error_code ignored;  // a file that does not exist yet is another file
   if (std::filesystem::equivalent(output, plan, ignored)) {
-    throw Error(Exit::usage, fmt::format("-o {}: is the plan that is exported", output), "name another file");
+    throw Error(Exit::usage, fmt::format("-o {}: this file is the plan that is exported", output),
+                "name another file");
   }
 }
 
 Exit run(const Arguments& arguments) {
   const auto consumer = arguments.text("for");
-  if (!consumer) throw Error(Exit::usage, "zf-tune export: who is it for?", "give --for, e.g. --for numactl");
+  if (!consumer)
+    throw Error(Exit::usage, "zf-tune export: --for is missing", "name the reader, e.g. --for numactl");
   const std::string output = arguments.text("output").value_or("-");
   const std::filesystem::path path =
       arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();

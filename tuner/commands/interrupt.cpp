@@ -7,7 +7,7 @@
 namespace zf {
 namespace {
 
-// A signal handler can reach nothing but a global.
+// Global, because a signal handler has no other way to reach it.
 std::atomic<int> caught = 0;
 static_assert(std::atomic<int>::is_always_lock_free, "anything else is not safe in a signal handler");
 
@@ -16,7 +16,7 @@ void on_signal(int signal) { caught.store(signal); }
 void handle(int signal, struct sigaction& old) {
   struct sigaction action = {};
   action.sa_handler = on_signal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);  // the second one is the user's last word
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);  // a second signal ends the process
   sigemptyset(&action.sa_mask);
   checked(::sigaction(signal, &action, &old), "sigaction");
 }

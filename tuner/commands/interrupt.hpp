@@ -1,12 +1,13 @@
-// SIGINT and SIGTERM as a question that can be asked, while one of these lives.
+// Turns SIGINT and SIGTERM into a value that a loop can poll.
 #pragma once
 
 #include <csignal>
 
 namespace zf {
 
-/// Catches the first SIGINT or SIGTERM; a second one ends the process as usual. One at a time in a process,
-/// on the main thread. Restores the old handlers.
+/// Catches the first SIGINT or SIGTERM while this object lives. A second one ends the process as usual. At
+/// most one of these may live in a process, made on the main thread. The destructor restores the old
+/// handlers.
 class InterruptWatch {
  public:
   InterruptWatch();
@@ -14,7 +15,7 @@ class InterruptWatch {
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  /// The signal that came, 0: none.
+  /// Returns the signal that came, or 0 if none came.
   int signal() const;
 
  private:

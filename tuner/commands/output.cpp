@@ -20,14 +20,16 @@ void need_writable(const std::filesystem::path& path, std::string_view flag) {
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::status_known(status)) {
     throw Error(Exit::usage, fmt::format("{} {}: {}", flag, path.string(), error.message()),
-                "name a file that can be made");
+                "name a file that can be created");
   }
   if (std::filesystem::is_directory(status)) {
-    throw Error(Exit::usage, fmt::format("{} {}: is a folder", flag, path.string()), "name a file in it");
+    throw Error(Exit::usage, fmt::format("{} {}: this is a folder", flag, path.string()),
+                "name a file in it");
   }
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     throw Error(Exit::usage,
-                fmt::format("{} {}: is no regular file (a FIFO or a device)", flag, path.string()),
+                fmt::format("{} {}: this is not a regular file (it may be a FIFO, a socket or a device)",
+                            flag, path.string()),
                 flag == "-o" ? "name a file, or - for standard output" : "name a file");
   }
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
@@ -57,7 +59,7 @@ void PlanOutput::write(const Plan& plan) const {
 
 OptionSpec report_option() {
   return {"report", 0, "FILE",
-          "also write the plan and its evidence as a page for a browser (e.g. report.html)"};
+          "also write the plan and its evidence as an HTML page (default: no page; e.g. report.html)"};
 }
 
 ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::path& plan)
@@ -67,7 +69,8 @@ ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::pa
   path_ = *text;
   need_writable(*path_, "--report");
   if (path_->lexically_normal() == plan.lexically_normal()) {
-    throw Error(Exit::usage, fmt::format("--report {}: is where the plan is", *text), "name another file");
+    throw Error(Exit::usage, fmt::format("--report {}: this is the file of the plan", *text),
+                "name another file");
   }
 }
 

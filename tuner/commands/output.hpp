@@ -1,4 +1,4 @@
-// Where a plan goes (-o) and where a report goes (--report).
+// Writes a plan to the file of -o, and a report to the file of --report.
 #pragma once
 
 #include <filesystem>
@@ -12,18 +12,19 @@
 
 namespace zf {
 
-/// Throws Error(usage) when `path` is empty, is there and no regular file, cannot be looked at (too long), or
-/// lies in a folder that cannot be written to: better before the work than after it. `flag`: the option that
-/// named it.
+/// Throws Error(usage) if `path` is empty, exists and is not a regular file, cannot be examined (too long),
+/// or lies in a folder that cannot be written to. Call it before the work, so that no result is lost after
+/// it. `flag` is the option that named the path.
 void need_writable(const std::filesystem::path& path, std::string_view flag);
 
 class PlanOutput {
  public:
-  /// -o as given, else plan.json. Throws as need_writable().
+  /// Takes the file of -o, or plan.json without it. Throws as need_writable().
   explicit PlanOutput(const Arguments& arguments);
 
   const std::string& target() const { return target_; }
-  /// Atomically, and says where on stderr, unless -q was given. Throws Error(runtime_error) with the path.
+  /// Writes the plan atomically. Says on stderr where, unless -q was given. Throws Error(runtime_error) with
+  /// the path.
   void write(const Plan& plan) const;
 
  private:
@@ -33,15 +34,15 @@ class PlanOutput {
 
 OptionSpec report_option();
 
-/// Writes the page that was asked for, if one was.
+/// Writes the page of --report, if it was given.
 class ReportOutput {
  public:
-  /// Throws Error(usage) when the file cannot be written, before any work is done, and when it is the plan's.
+  /// Throws Error(usage) if the file cannot be written or is the file of the plan. Make it before the work.
   ReportOutput(const Arguments& arguments, const std::filesystem::path& plan);
 
   bool wanted() const { return path_.has_value(); }
-  /// Atomically, and says where on stderr, unless -q was given. `topology`: see report_of(). Throws
-  /// Error(runtime_error) with the path.
+  /// Writes the page atomically. Says on stderr where, unless -q was given. `topology` is that of
+  /// report_of(). Throws Error(runtime_error) with the path.
   void write(const Plan& plan, const Topology* topology) const;
 
  private:

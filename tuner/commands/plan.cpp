@@ -18,24 +18,27 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {"plan", "plan [-o FILE] [options]",
-          "Writes a plan without measuring anything: with --from, one made elsewhere, fitted to this "
-          "allocation; else half of each home for either side.",
-          with_machine_options({
-              {"from", 0, "FILE", "a plan made on a machine of this class, whatever CPUs it had there"},
-              {"force", 0, "",
-               "with --from: also on a machine of another class, whose differences become a warning"},
-              {"output", 'o', "FILE", "where the plan goes, - for standard output (default: plan.json)"},
-              ranks_option(),
-              {"params", 'p', "COUNT",
-               "parameters of the model, over all ranks of this node (default: 1B; e.g. 3B)"},
-              for_deepspeed_option(),
-              wide_option(),
-              {"quiet", 'q', "", "no table: only the plan, and errors"},
-          })};
+  return {
+      "plan", "plan [-o FILE] [options]",
+      "Writes a plan without measuring anything. With --from, it fits a plan that was made elsewhere to this "
+      "allocation. Otherwise half of each rank's cores train and half run the optimizer.",
+      with_machine_options({
+          {"from", 0, "FILE",
+           "a plan that was made on a machine of this class, with any CPUs (default: make a new plan)"},
+          {"force", 0, "",
+           "with --from: fit the plan even if it is for another class of machine; the differences become a "
+           "warning"},
+          {"output", 'o', "FILE", "file to write, - for standard output (default: plan.json)"},
+          ranks_option(),
+          {"params", 'p', "COUNT",
+           "number of model parameters, over all ranks of this node (default: 1B; e.g. 3B)"},
+          for_deepspeed_option(),
+          wide_option(),
+          {"quiet", 'q', "", "print no table, only errors"},
+      })};
 }
 
-Plan without_measuring(const Arguments& arguments) {
+Plan make_unmeasured_plan(const Arguments& arguments) {
   const std::uint64_t params =
       parse_quantity(arguments.text("params").value_or("1B"), "zf-tune plan: --params");
   const bool deepspeed = for_deepspeed(arguments);
@@ -46,10 +49,11 @@ Plan without_measuring(const Arguments& arguments) {
                          command_line());
 }
 
-Plan retargeted(const Arguments& arguments, const std::string& from) {
+Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   if (arguments.has("params")) {
-    throw Error(Exit::usage, "zf-tune plan: --params cannot go with --from, which keeps what its plan has",
-                "leave --params out, or make a new plan");
+    throw Error(Exit::usage,
+                "zf-tune plan: --params cannot be used with --from, which keeps the parameters of its plan",
+                "leave out --params, or make a new plan without --from");
   }
   const RetargetOptions wishes{arguments.has("force"), for_deepspeed(arguments)};
   const Plan plan = load_plan(from);
@@ -62,7 +66,7 @@ Plan retargeted(const Arguments& arguments, const std::string& from) {
 Exit run(const Arguments& arguments) {
   const PlanOutput output(arguments);
   const auto from = arguments.text("from");
-  const Plan plan = from ? retargeted(arguments, *from) : without_measuring(arguments);
+  const Plan plan = from ? make_retargeted_plan(arguments, *from) : make_unmeasured_plan(arguments);
   output.write(plan);
   if (!arguments.has("quiet")) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
   return Exit::done;

@@ -10,7 +10,7 @@ namespace {
 
 CommandSpec spec() {
   return {"probe", "probe [--format text|json] [options]",
-          "Shows the machine, what of it is allowed, and why the rest is not.",
+          "Shows the machine, which part of it this process may use, and why it may not use the rest.",
           with_machine_options({ranks_option(), format_option()})};
 }
 

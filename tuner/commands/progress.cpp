@@ -14,14 +14,14 @@ namespace {
 
 const char* name_of(SweepPhase phase) {
   switch (phase) {
-    case SweepPhase::narrow:
-      return "narrow";
-    case SweepPhase::settle:
-      return "settle";
-    case SweepPhase::look:
+    case SweepPhase::refine:
+      return "refine";
+    case SweepPhase::confirm:
+      return "confirm";
+    case SweepPhase::explore:
       break;
   }
-  return "look";
+  return "explore";
 }
 
 std::string best_so_far(const SweepProgress& progress) {
@@ -56,7 +56,7 @@ void ProgressDisplay::clear() {
 
 void ProgressDisplay::show(const SweepProgress& progress) const {
   if (mode_ == Mode::live) {
-    // One column less: a line that fills the last one would scroll.
+    // One column is left free: a line that fills the last one would scroll.
     print_stderr("\r\x1b[K{}", progress_line(progress, terminal_columns(STDERR_FILENO) - 1));
   } else if (mode_ == Mode::plain && progress.visit == progress.round_size) {
     print_stderr("[{:>5.1f} s] round {}, {} {}: {}; differences known to {:.1f} %\n",

@@ -1,4 +1,4 @@
-// What a person sees while a sweep runs.
+// Shows the progress of a sweep on stderr.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,25 @@
 
 namespace zf {
 
-/// "narrow 3/6: pool 8, spread | best pool 4, compact: 97.0 ms, spread 1.2 % | at most 41 s left". Cut to
-/// `width` columns; 0: as long as it is. Pure.
+/// Returns "refine 3/6: pool 8, spread | best pool 4, compact: 97.0 ms, spread 1.2 % | at most 41 s left",
+/// cut to `width` columns; 0 means no limit. Pure.
 std::string progress_line(const SweepProgress& progress, std::size_t width);
 
-/// On a terminal one line that is drawn over again; else a plain line when a round is done. On stderr.
+/// Draws one line over and over again if stderr is a terminal. Otherwise prints a line at the end of each
+/// round.
 class ProgressDisplay {
  public:
   enum class Mode { silent, live, plain };
 
-  /// Says at once that something is going on. Live where stderr is a terminal, plain where it is not, silent
-  /// if asked for.
+  /// Chooses the mode: silent if `quiet`, live if stderr is a terminal, plain otherwise. A live display says
+  /// at once that measuring has begun.
   explicit ProgressDisplay(bool quiet);
   ~ProgressDisplay() { clear(); }
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
   void show(const SweepProgress& progress) const;
-  /// Takes the live line away. Nothing is shown afterwards.
+  /// Erases the live line. Nothing is shown afterwards.
   void clear();
 
  private:

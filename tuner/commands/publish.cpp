@@ -12,24 +12,28 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {
-      "publish", "publish --plans FOLDER --to FILE [--remember FILE]",
-      "Copies the plan of this node's class to where jobs find it: what a Slurm prolog runs.",
-      with_machine_options({
-          {"plans", 0, "FOLDER",
-           "holds one plan per class of nodes, CLASS.json; CLASS is the fingerprint that probe shows "
-           "(e.g. /etc/zf-tune/plans)"},
-          {"to", 0, "FILE", "in a folder that is only ours to write in (e.g. /run/zf-tune/4711.json)"},
-          {"remember", 0, "FILE",
-           "keeps the node's class there; the plan of that class is taken when the class that the node is "
-           "now has none, so that check says what changed (default: none; e.g. /var/lib/zf-tune/class)"},
-      })};
+  return {"publish", "publish --plans FOLDER --to FILE [--remember FILE]",
+          "Copies the plan for this node's class to the file where jobs look for it. A Slurm prolog runs it.",
+          with_machine_options({
+              {"plans", 0, "FOLDER",
+               "folder with one plan per class of nodes, named CLASS.json; CLASS is the fingerprint that "
+               "zf-tune probe shows "
+               "(e.g. /etc/zf-tune/plans)"},
+              {"to", 0, "FILE",
+               "file to write, in a folder that nobody else may write to (e.g. /run/zf-tune/4711.json)"},
+              {"remember", 0, "FILE",
+               "file that remembers the node's class. If the class has changed and the new one has no plan, "
+               "the plan of the "
+               "remembered class is copied, so that zf-tune check names what changed (default: none; e.g. "
+               "/var/lib/zf-tune/class)"},
+          })};
 }
 
 std::string required(const Arguments& arguments, const std::string& option) {
   const auto value = arguments.text(option);
   if (!value || value->empty())
-    throw Error(Exit::usage, fmt::format("zf-tune publish: --{} is missing", option), "see --help");
+    throw Error(Exit::usage, fmt::format("zf-tune publish: --{} is missing", option),
+                "see zf-tune publish --help");
   return *value;
 }
 
@@ -45,7 +49,7 @@ Exit run(const Arguments& arguments) {
   const MachineClass node = machine_class_of(read_machine(source).topology);
   const PublishedPlan published = publish_plan(node, folder, target, memory);
   fmt::print("{}: the plan of class {}{}\n", target.string(), published.fingerprint,
-             published.is_former ? ", of which this node was" : "");
+             published.is_former ? ", which was the class of this node before" : "");
   return Exit::done;
 }
 

@@ -32,21 +32,24 @@ std::optional<int> ranks_argument(const Arguments& arguments) { return arguments
 
 OptionSpec ranks_option() {
   return {"ranks", 'n', "N",
-          "training processes on this node (default: the launcher's variables, else one per GPU, else 1; "
-          "e.g. 2)"};
+          "number of training processes on this node (default: from the launcher's environment variables, "
+          "else one per "
+          "GPU, else 1; e.g. 2)"};
 }
 
 bool for_deepspeed(const Arguments& arguments) {
   const auto word = arguments.text("for");
   if (!word || *word == "deepspeed") return word.has_value();
   throw Error(Exit::usage,
-              fmt::format("zf-tune {}: --for: \"{}\" is not deepspeed", arguments.command, *word),
-              "any other launcher can be told any plan: zf-tune export --for");
+              fmt::format("zf-tune {}: --for: \"{}\" is not \"deepspeed\", the only value here",
+                          arguments.command, *word),
+              "leave out --for: zf-tune export --for writes any plan for other launchers");
 }
 
 OptionSpec for_deepspeed_option() {
   return {"for", 0, "deepspeed",
-          "keep to what DeepSpeed can be told, and say what that costs (default: a free choice)"};
+          "use only splits that DeepSpeed's own options can express, and say what that costs (default: all "
+          "splits)"};
 }
 
 Format format_argument(const Arguments& arguments) {
@@ -59,13 +62,13 @@ Format format_argument(const Arguments& arguments) {
 
 OptionSpec wide_option() {
   return {"wide", 0, "",
-          "all columns, and no line broken (default: what fits the terminal, else 80 columns)"};
+          "show all columns and break no line (default: fit the width of the terminal, or 80 columns)"};
 }
 
 std::size_t page_width(const Arguments& arguments, int stream) {
   return arguments.has("wide") ? kUnlimitedWidth : terminal_columns(stream);
 }
 
-OptionSpec format_option() { return {"format", 'f', "text|json", "how to print (default: text)"}; }
+OptionSpec format_option() { return {"format", 'f', "text|json", "output format (default: text)"}; }
 
 }  // namespace zf

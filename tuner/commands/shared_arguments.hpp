@@ -1,4 +1,4 @@
-// Options that several commands share, and what they mean.
+// Options that several commands share, and functions that read them.
 #pragma once
 
 #include <cstddef>
@@ -9,36 +9,37 @@
 
 namespace zf {
 
+/// Returns the machine that machine_options() name. Throws Error(usage) for a list that cannot be parsed.
 MachineSource machine_source(const Arguments& arguments);
 
-/// The machine of these arguments, for who plans by the GPUs that the environment names: NVML is asked for
-/// those that nothing else knows, which takes seconds.
+/// Reads the machine of these arguments for a command that plans by the GPUs that the environment names. Asks
+/// NVML for the GPUs that nothing else identifies, which takes seconds.
 Machine read_machine_and_ask_nvml(const Arguments& arguments);
 
-/// --ranks N, with its bounds.
+/// Returns the value of --ranks, 1 to 4096; nothing if it was not given.
 std::optional<int> ranks_argument(const Arguments& arguments);
 
 OptionSpec ranks_option();
 
-/// --for deepspeed: whether the plan is kept to what DeepSpeed can be told. Throws Error(usage) for any other
-/// word: other launchers can be told every plan.
+/// Returns whether --for deepspeed was given: then the plan uses only splits that DeepSpeed can be told.
+/// Throws Error(usage) for any other word, because other launchers can be told every plan.
 bool for_deepspeed(const Arguments& arguments);
 
 OptionSpec for_deepspeed_option();
 
-/// --format text|json.
+/// The values of --format.
 enum class Format { text, json };
 
-/// Throws Error(usage) for any other word. Default: text.
+/// Returns the value of --format, text by default. Throws Error(usage) for any other word.
 Format format_argument(const Arguments& arguments);
 
 OptionSpec format_option();
 
-/// --wide.
+/// Returns the option --wide.
 OptionSpec wide_option();
 
 /// Returns how many columns a text may have that goes to `stream` (STDOUT_FILENO or STDERR_FILENO): unlimited
-/// with --wide, else as many as its terminal has. What is no terminal has COLUMNS columns, or 80.
+/// with --wide, otherwise terminal_columns().
 std::size_t page_width(const Arguments& arguments, int stream);
 
 }  // namespace zf

@@ -20,28 +20,30 @@ CommandSpec spec() {
   CommandSpec spec{
       "trial",
       "trial --metric REGEX [options] [--] COMMAND [ARG ...]",
-      "Runs COMMAND under the best splits of a measured plan and under the controls, reads its step times "
-      "from "
-      "its output, and writes the plan that won. COMMAND finds its plan in ZF_PLAN. With one rank it is "
-      "bound "
-      "as by zf-tune exec; with several it is a launcher whose ranks run under zf-tune exec.",
+      "Runs COMMAND under the best splits of a measured plan and under the controls, reads step times from "
+      "its output, "
+      "and writes the plan that won. COMMAND finds its plan in ZF_PLAN. With one rank, COMMAND is bound as "
+      "zf-tune exec "
+      "binds it. With several ranks, COMMAND must be a launcher that starts each rank with zf-tune exec.",
       {
           {"metric", 'm', "REGEX",
-           "finds the number in a line of the output, in its first 4096 characters: its one group, else the "
-           "whole match "
-           "(ECMAScript; e.g. "
-           "'step time: ([0-9.]+) ms')"},
+           "ECMAScript regular expression that finds a number in the first 4096 characters of an output "
+           "line: its only "
+           "group, or the whole match if it has no group (e.g. 'step time: ([0-9.]+) ms')"},
           {"plan-from", 'p', "FILE", "the plan whose splits are tried (default: plan.json)"},
-          {"output", 'o', "FILE", "where the winning plan goes, - for standard output (default: plan.json)"},
-          {"trials", 't', "N", "runs under each split, interleaved (default: 3)"},
-          {"candidates", 'c', "N", "splits of the sweep to try, besides the controls (default: 3)"},
+          {"output", 'o', "FILE",
+           "file to write the winning plan to, - for standard output (default: plan.json)"},
+          {"trials", 't', "N", "number of runs under each split, interleaved (default: 3; e.g. 5)"},
+          {"candidates", 'c', "N",
+           "number of splits of the sweep to try besides the controls (default: 3; e.g. 5)"},
           {"warmup", 'w', "N",
-           "values to discard at the beginning of each run (default: a fifth of them, at least 1)"},
-          {"higher-is-better", 0, "", "the number is a throughput (default: it is a time)"},
-          {"timeout", 0, "TIME", "of one run of COMMAND (default: 1h; e.g. 10m)"},
-          {"show-output", 0, "", "pass on what COMMAND says, to standard error"},
+           "number of values to discard at the beginning of each run (default: a fifth of them, at least 1; "
+           "e.g. 10)"},
+          {"higher-is-better", 0, "", "the number is a throughput: higher is better (default: it is a time)"},
+          {"timeout", 0, "TIME", "longest time of one run of COMMAND (default: 1h; e.g. 10m)"},
+          {"show-output", 0, "", "print the output of COMMAND to standard error"},
           wide_option(),
-          {"quiet", 'q', "", "no progress, no table: only the plan, and errors"},
+          {"quiet", 'q', "", "print no progress and no table, only errors"},
       }};
   spec.wraps_command = true;
   return spec;
@@ -70,12 +72,14 @@ Metric metric_of(const Arguments& arguments) {
   const auto pattern = arguments.text("metric");
   if (pattern) return Metric(*pattern);
   throw Error(Exit::usage, "zf-tune trial: --metric is missing",
-              "say where the step times are in the output, e.g. --metric 'step time: ([0-9.]+) ms'");
+              "give a regular expression that finds the step times in the output, e.g. "
+              "--metric 'step time: ([0-9.]+) ms'");
 }
 
 void print_progress(const TrialProgress& progress) {
-  print_stderr("[run {} of {}] {}: median {:.4g} of {} values\n", progress.run, progress.runs, progress.label,
-               median(progress.values), progress.values.size());
+  print_stderr("[run {} of {}] {}: median {:.4g} of {} value{}\n", progress.run, progress.runs,
+               progress.label, median(progress.values), progress.values.size(),
+               progress.values.size() == 1 ? "" : "s");
 }
 
 Exit run(const Arguments& arguments) {
@@ -94,7 +98,7 @@ Exit run(const Arguments& arguments) {
     if (!quiet) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
   } catch (const TrialFailure& failure) {
     print_stderr("{}\n",
-                 failure.last_lines().empty() ? "The command said nothing." : "The command's last lines:");
+                 failure.last_lines().empty() ? "The command printed nothing." : "The command's last lines:");
     for (const std::string& line : failure.last_lines()) print_stderr("  | {}\n", one_line(line));
     throw;
   }

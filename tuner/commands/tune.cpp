@@ -19,29 +19,36 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {
-      "tune", "[tune] [-o FILE] [options]",
-      "Measures this machine and writes the binding plan (what zf-tune does without a command).",
-      with_machine_options({
-          {"output", 'o', "FILE", "where the plan goes, - for standard output (default: plan.json)"},
-          ranks_option(),
-          {"workload", 'w', "FILE",
-           "what is to be trained: parameters, ranks, update interval (e.g. one of configs/workloads)"},
-          {"params", 'p', "COUNT",
-           "parameters of the model, over all ranks of this node (e.g. 3B; default: as many as are "
-           "measured)"},
-          {"budget", 'b', "TIME", "how long to measure at the most (default: 60s; e.g. 30s, 2m)"},
-          {"accuracy", 'a', "PERCENT",
-           "difference of periods to tell apart; smaller ones are ties (default: 2; e.g. 1)"},
-          {"seed", 0, "N", "of the random order of visits, and of a simulated machine's noise (default: 1)"},
-          {"fresh", 0, "", "measure anew, even if an interrupted sweep left samples beside the plan"},
-          {"simulate", 0, "FILE",
-           "sweep a simulated machine, e.g. one of configs/machines, instead of this one"},
-          for_deepspeed_option(),
-          report_option(),
-          wide_option(),
-          {"quiet", 'q', "", "no progress, no table: only the plan, and errors"},
-      })};
+  return {"tune", "[tune] [-o FILE] [options]",
+          "Measures this machine and writes a plan that says which cores train and which run the optimizer. "
+          "zf-tune "
+          "without a command does the same.",
+          with_machine_options({
+              {"output", 'o', "FILE", "file to write, - for standard output (default: plan.json)"},
+              ranks_option(),
+              {"workload", 'w', "FILE",
+               "file that describes the training: parameters, ranks, update interval, demand of a step "
+               "(default: proportions of "
+               "a small model; e.g. one of configs/workloads)"},
+              {"params", 'p', "COUNT",
+               "number of model parameters, over all ranks of this node (default: as many as are measured; "
+               "e.g. 3B)"},
+              {"budget", 'b', "TIME", "longest time to measure (default: 60s; e.g. 30s, 2m)"},
+              {"accuracy", 'a', "PERCENT",
+               "smallest difference of periods that counts; smaller ones are ties (default: 2; e.g. 1)"},
+              {"seed", 0, "N",
+               "seed of the random order of visits and of a simulated machine's noise (default: 1; e.g. 7)"},
+              {"fresh", 0, "",
+               "start a new sweep even if an interrupted one left samples beside the plan (default: continue "
+               "it)"},
+              {"simulate", 0, "FILE",
+               "measure the simulated machine of this file (default: this machine; e.g. one of "
+               "configs/machines)"},
+              for_deepspeed_option(),
+              report_option(),
+              wide_option(),
+              {"quiet", 'q', "", "print no progress and no table, only errors"},
+          })};
 }
 
 Workload workload_argument(const Arguments& arguments) {
@@ -72,26 +79,30 @@ TuningRequest request_of(const Arguments& arguments) {
   return request;
 }
 
-/// Throws Error(usage) for options about the real machine.
+/// Returns the job on a simulated machine. Throws Error(usage) if an option describes the real machine.
 TuningJob simulated_job_of(const std::string& file, const Arguments& arguments,
                            const TuningRequest& request) {
   for (const OptionSpec& option : machine_options()) {
     if (!arguments.has(option.name)) continue;
-    throw Error(Exit::usage,
-                fmt::format("zf-tune tune: --{}: a simulated machine is all there is to see", option.name),
-                "leave it out, or --simulate");
+    throw Error(
+        Exit::usage,
+        fmt::format("zf-tune tune: --{} cannot be used with --simulate, which defines the whole machine",
+                    option.name),
+        "leave out one of the two");
   }
-  return job_on_simulated(file, request);
+  return job_on_simulated_machine(file, request);
 }
 
-/// Returns the meter that keeps the samples beside the plan; null if there is no file beside it.
-std::unique_ptr<RecordingMeter> recorder_for(const TuningJob& job, const std::string& output,
-                                             const Arguments& arguments) {
+/// Returns the meter that writes the samples to a file beside the plan; null if the plan goes to standard
+/// output.
+std::unique_ptr<RecordingMeter> open_recorder(const TuningJob& job, const std::string& output,
+                                              const Arguments& arguments) {
   if (output == "-") return nullptr;
-  auto recorder = recorded(job, output, arguments.has("fresh"));
+  auto recorder = make_recorder(job, output, arguments.has("fresh"));
   if (recorder->recorded_visits() > 0 && !arguments.has("quiet")) {
-    print_stderr("going on with {} visits of the interrupted sweep in {} (--fresh: begin anew)\n",
-                 recorder->recorded_visits(), sample_file_of(output).string());
+    const int visits = recorder->recorded_visits();
+    print_stderr("continuing the interrupted sweep in {}, which has {} visit{} (--fresh starts a new one)\n",
+                 sample_file_of(output).string(), visits, visits == 1 ? "" : "s");
   }
   return recorder;
 }
@@ -102,9 +113,9 @@ Exit run(const Arguments& arguments) {
   const TuningRequest request = request_of(arguments);
   const auto simulate = arguments.text("simulate");
   TuningJob job = simulate ? simulated_job_of(*simulate, arguments, request)
-                           : job_here(read_machine_and_ask_nvml(arguments), request);
+                           : job_on_this_machine(read_machine_and_ask_nvml(arguments), request);
   const bool quiet = arguments.has("quiet");
-  const auto recorder = recorder_for(job, output.target(), arguments);
+  const auto recorder = open_recorder(job, output.target(), arguments);
   const InterruptWatch interrupt;
 
   ProgressDisplay display(quiet);

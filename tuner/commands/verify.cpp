@@ -16,22 +16,22 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {"verify",
-          "verify --pid PID|--job [options] [PLAN]",
-          "Holds a running job against its plan: where every thread may run and where memory lies; exit 0, "
-          "or 3 with "
-          "every drift named.",
-          {
-              {"pid", 'p', "PID", "this process and its descendants"},
-              {"job", 'j', "",
-               "every process of this node that zf-tune exec started; inside a Slurm job, of that job; with "
-               "PLAN, "
-               "under that file"},
-              {"rank", 'r', "N",
-               "with --pid: the local rank of processes that zf-tune exec did not start (e.g. 0)"},
-              format_option(),
-          },
-          1};
+  return {
+      "verify",
+      "verify --pid PID|--job [options] [PLAN]",
+      "Compares a running job with its plan: where each thread may run and where its memory lies. Exits with "
+      "0 if all "
+      "is as planned; otherwise names every drift and exits with 3.",
+      {
+          {"pid", 'p', "PID", "check this process and its descendants (e.g. 4711)"},
+          {"job", 'j', "",
+           "check every process on this node that zf-tune exec started; inside a Slurm job, only those of "
+           "that job; with "
+           "PLAN, only those that run under that file"},
+          {"rank", 'r', "N", "with --pid: local rank of processes that zf-tune exec did not start (e.g. 0)"},
+          format_option(),
+      },
+      1};
 }
 
 std::vector<JobProcess> below(const SysRoot& sysroot, int pid, std::optional<int> rank) {

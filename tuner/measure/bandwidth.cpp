@@ -17,11 +17,11 @@
 namespace zf {
 namespace {
 
-constexpr int kMostPairs = 25;
+constexpr int kMaxPairs = 25;
 constexpr std::string_view kError = "error ";
 
-/// The plan's pools, as the meter takes them: nothing trains.
-Split pools_of(const Plan& plan) {
+/// Returns the plan's pools as a split that the meter can measure. Nothing trains in it.
+Split split_of_pools(const Plan& plan) {
   Split split;
   split.label = "the plan's pools";
   for (const RankBinding& binding : plan.ranks) {
@@ -35,7 +35,7 @@ Split pools_of(const Plan& plan) {
   return split;
 }
 
-Bandwidth median_of(const std::vector<SplitSample>& samples, double bytes) {
+Bandwidth median_bandwidth(const std::vector<SplitSample>& samples, double bytes) {
   std::vector<double> rooflines;
   std::vector<double> steps;
   for (const SplitSample& sample : samples) {
@@ -49,12 +49,12 @@ double bytes_per_pass(const Plan& plan) {
   return static_cast<double>(plan.evidence.elements_per_rank * plan.ranks.size() * kAdamBytesPerParam);
 }
 
-/// In the child: "ROOFLINE STEP", or what went wrong.
+/// Runs in the child. Returns "ROOFLINE STEP", or kError and the message of what went wrong.
 std::string measured_text(const Plan& plan, Nanoseconds deadline_ns) {
   try {
     MachineMeter meter({plan.evidence.elements_per_rank, {}, 1, chosen_isa()}, 1);
     const Bandwidth now =
-        median_of(meter.measure(pools_of(plan), kMostPairs, deadline_ns), bytes_per_pass(plan));
+        median_bandwidth(meter.measure(split_of_pools(plan), kMaxPairs, deadline_ns), bytes_per_pass(plan));
     return fmt::format("{} {}", now.roofline, now.step);
   } catch (const Error& error) {
     return fmt::format("{}{}", kError, error.what());
@@ -73,10 +73,10 @@ PlannedBandwidth planned_bandwidth(const Plan& plan) {
   }
   if (samples.empty() || plan.evidence.elements_per_rank == 0) {
     throw Error(Exit::usage, "the plan holds no measurement to compare this node with",
-                "make it with zf-tune tune, which measures");
+                "make the plan with zf-tune tune, which measures");
   }
   PlannedBandwidth planned;
-  planned.median = median_of(samples, bytes_per_pass(plan));
+  planned.median = median_bandwidth(samples, bytes_per_pass(plan));
   std::vector<double> rooflines;
   for (const SplitSample& sample : samples) {
     rooflines.push_back(static_cast<double>(sample.roofline_ns));
@@ -93,17 +93,17 @@ std::optional<Bandwidth> measure_bandwidth(const Plan& plan, const Allowed& allo
   const std::uint64_t available = available_memory_bytes(SysRoot(), allowed);
   if (needed > available) {
     throw Error(Exit::infeasible,
-                fmt::format("the plan was measured over {}, and {} of memory are available",
+                fmt::format("the plan was measured over {} of memory, but {} are available",
                             print_bytes(needed), print_bytes(available)),
-                "look when the node is idle");
+                "check again when the node is idle");
   }
-  // A quarter is left for the last pass and for taking the memory down.
+  // A quarter of the time is left for the last pass and for freeing the memory.
   const Nanoseconds measure_until_ns = now_ns() + deadline.count() * 1'000'000 * 3 / 4;
   const ChildOutput output = output_of_child([&] { return measured_text(plan, measure_until_ns); }, deadline);
   if (output.end == ChildOutput::End::late) return std::nullopt;
   if (output.end == ChildOutput::End::died) {
-    throw Error(Exit::runtime_error, "the process that measures this node was killed",
-                "look for the kernel's OOM killer");
+    throw Error(Exit::runtime_error, "the process that measures this node died",
+                "look in dmesg for the OOM killer");
   }
   if (output.text.starts_with(kError)) throw Error(Exit::runtime_error, output.text.substr(kError.size()));
   Bandwidth now;
@@ -114,10 +114,12 @@ std::optional<Bandwidth> measure_bandwidth(const Plan& plan, const Allowed& allo
 BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& planned,
                                    const std::optional<Bandwidth>& now, const std::string& host) {
   if (!now) {
-    return {true, fmt::format("{} is slow: no pass over {} was done in time, the plan's took {}", host,
-                              print_bytes(plan.evidence.working_set_bytes_per_rank * plan.ranks.size()),
-                              print_duration(static_cast<Nanoseconds>(bytes_per_pass(plan) * 1e9 /
-                                                                      planned.median.roofline)))};
+    return {
+        true,
+        fmt::format(
+            "{} is slow: it did not finish one pass over {} in time; on the plan's node a pass took {}", host,
+            print_bytes(plan.evidence.working_set_bytes_per_rank * plan.ranks.size()),
+            print_duration(static_cast<Nanoseconds>(bytes_per_pass(plan) * 1e9 / planned.median.roofline)))};
   }
   const double limit = std::max(kSlowNode, planned.spread);
   const double roofline = now->roofline / planned.median.roofline;
@@ -125,12 +127,12 @@ BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& pla
   const bool slow = roofline < 1 - limit || step < 1 - limit;
   return {
       slow,
-      fmt::format(
-          "{} {}: roofline {}, {:.0f} % of the {} on {}; optimizer step {}, {:.0f} % of {}{}; slow is "
-          "below {:.0f} %",
-          host, slow ? "is slow" : "is as fast as the plan's node", gigabytes(now->roofline), 100 * roofline,
-          gigabytes(planned.median.roofline), plan.made.host, gigabytes(now->step), 100 * step,
-          gigabytes(planned.median.step), planned.loaded ? " beside training" : "", 100 * (1 - limit))};
+      fmt::format("{} {}: roofline {}, {:.0f} % of the {} on {}; optimizer step {}, {:.0f} % of {}{}; below "
+                  "{:.0f} % is slow",
+                  host, slow ? "is slow" : "is as fast as the plan's node", gigabytes(now->roofline),
+                  100 * roofline, gigabytes(planned.median.roofline), plan.made.host, gigabytes(now->step),
+                  100 * step, gigabytes(planned.median.step), planned.loaded ? " beside training" : "",
+                  100 * (1 - limit))};
 }
 
 }  // namespace zf

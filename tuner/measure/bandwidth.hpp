@@ -1,4 +1,4 @@
-// One node's memory bandwidth held against a plan's evidence: is this node slower than the one that was
+// Compares the memory bandwidth of this node with a plan's evidence: is it slower than the node that was
 // measured?
 #pragma once
 
@@ -11,30 +11,31 @@
 
 namespace zf {
 
-/// A node this much below the plan's evidence is slow; more where the evidence itself spread wider.
+/// A node is slow if it is this much below the plan's evidence, or by the evidence's own spread if that is
+/// more.
 inline constexpr double kSlowNode = 0.10;
 
-/// Bytes per second, all ranks at once, medians. A step moves kAdamBytesPerParam bytes per parameter, and so
-/// does the roofline loop.
+/// Medians in bytes per second, with all ranks at once. Both the step and the roofline loop move
+/// kAdamBytesPerParam bytes per parameter.
 struct Bandwidth {
   double roofline = 0;
   double step = 0;
 };
 
-/// What the plan's own split reached when it was measured, and how much that spread.
+/// The bandwidth that the plan's own split reached when it was measured, and its spread.
 struct PlannedBandwidth {
   Bandwidth median;
   double spread = 0;    ///< of the roofline: interquartile range over median
-  bool loaded = false;  ///< training ran beside the steps: alone they are faster
+  bool loaded = false;  ///< training ran beside the steps, which are faster alone
 };
 
-/// Pure. Throws Error(usage) when nothing was measured.
+/// Returns the bandwidth in the plan's evidence. Pure. Throws Error(usage) if nothing was measured.
 PlannedBandwidth planned_bandwidth(const Plan& plan);
 
-/// Runs the plan's pools, all ranks at once, over the evidence's working set. Everything happens in a child
-/// process that is killed at the deadline: absent, not one pass was done by then. Throws Error(infeasible)
-/// when memory does not hold the working set, Error(runtime_error) when the pools cannot be set up. Call it
-/// before threads are started.
+/// Runs the plan's pools, all ranks at once, over the evidence's working set, in a child process that is
+/// killed at the deadline. Returns nothing if not one pass was finished by then. Throws Error(infeasible) if
+/// the working set does not fit into the available memory, and Error(runtime_error) if the pools cannot be
+/// set up. Call it before threads are started.
 std::optional<Bandwidth> measure_bandwidth(const Plan& plan, const Allowed& allowed,
                                            std::chrono::milliseconds deadline);
 
@@ -43,7 +44,7 @@ struct BandwidthVerdict {
   std::string words;  ///< one line
 };
 
-/// Pure. `host`: this node's name.
+/// Compares what was planned with what was measured now. `host` is the name of this node. Pure.
 BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& planned,
                                    const std::optional<Bandwidth>& now, const std::string& host);
 

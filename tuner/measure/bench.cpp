@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kSamplesPerRound = 3;
 
-/// A pool of the first `threads` cores, one PU each: nothing else runs, so training has nothing to keep.
+/// Returns a split whose pool is the first `threads` cores, one PU each. Nothing else runs, so training gets
+/// none.
 Split pool_of(const Home& home, int threads) {
   RankSplit rank;
   for (int core = 0; core < threads; ++core) {
@@ -30,14 +31,14 @@ Split pool_of(const Home& home, int threads) {
   return {{threads, 1, Placement::compact}, fmt::format("{} threads", threads), {rank}};
 }
 
-struct Figures {
+struct RowSummary {
   double step_bytes_per_s;
   double roofline_bytes_per_s;
   double ratio;   ///< median of pairs
   double spread;  ///< of the ratio
 };
 
-Figures figures_of(const BenchRow& row, std::uint64_t elements) {
+RowSummary summary_of(const BenchRow& row, std::uint64_t elements) {
   std::vector<double> steps;
   std::vector<double> rooflines;
   std::vector<double> ratios;
@@ -89,11 +90,11 @@ std::string bench_text(const Bench& bench) {
                {"spread"},
                {"pairs"}});
   for (const BenchRow& row : bench.rows) {
-    const Figures figures = figures_of(row, bench.elements);
+    const RowSummary summary = summary_of(row, bench.elements);
     table.add(
-        {std::to_string(row.threads), print(row.cpus), fmt::format("{:.2f}", figures.step_bytes_per_s / 1e9),
-         fmt::format("{:.2f}", figures.roofline_bytes_per_s / 1e9), fmt::format("{:.3f}", figures.ratio),
-         fmt::format("{:.1f} %", 100 * figures.spread), std::to_string(row.samples.size())});
+        {std::to_string(row.threads), print(row.cpus), fmt::format("{:.2f}", summary.step_bytes_per_s / 1e9),
+         fmt::format("{:.2f}", summary.roofline_bytes_per_s / 1e9), fmt::format("{:.3f}", summary.ratio),
+         fmt::format("{:.1f} %", 100 * summary.spread), std::to_string(row.samples.size())});
   }
   return text + table.print();
 }
@@ -102,17 +103,17 @@ std::string bench_json(const Bench& bench) {
   nlohmann::ordered_json document{
       {"params", bench.elements}, {"isa", bench.isa}, {"pools", nlohmann::ordered_json::array()}};
   for (const BenchRow& row : bench.rows) {
-    const Figures figures = figures_of(row, bench.elements);
+    const RowSummary summary = summary_of(row, bench.elements);
     nlohmann::ordered_json samples = nlohmann::ordered_json::array();
     for (const SplitSample& sample : row.samples) {
       samples.push_back({{"step_ns", sample.step_ns}, {"roofline_ns", sample.roofline_ns}});
     }
     document["pools"].push_back({{"threads", row.threads},
                                  {"cpus", print(row.cpus)},
-                                 {"step_bytes_per_s_median", figures.step_bytes_per_s},
-                                 {"roofline_bytes_per_s_median", figures.roofline_bytes_per_s},
-                                 {"ratio_median", figures.ratio},
-                                 {"ratio_spread", figures.spread},
+                                 {"step_bytes_per_s_median", summary.step_bytes_per_s},
+                                 {"roofline_bytes_per_s_median", summary.roofline_bytes_per_s},
+                                 {"ratio_median", summary.ratio},
+                                 {"ratio_spread", summary.spread},
                                  {"samples", samples}});
   }
   return document.dump(2) + "\n";

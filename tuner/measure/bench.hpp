@@ -1,4 +1,4 @@
-// The production Adam step beside the roofline loop, for several pool sizes: what `zf-tune bench` shows.
+// Measures the production Adam step and the roofline loop for several pool sizes, for `zf-tune bench`.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ std::vector<int> usual_thread_counts(int cores);
 /// runs. Throws Error(runtime_error) if a pool cannot be set up. Call it while this process has one thread.
 Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds);
 
-/// Returns the table, and the document of --format json with every sample. Bandwidths are medians.
+/// Return the table, and the document of --format json with every sample. Bandwidths are medians.
 std::string bench_text(const Bench& bench);
 std::string bench_json(const Bench& bench);
 

@@ -16,8 +16,8 @@
 namespace zf {
 namespace {
 
-/// Beyond its deadline a visit may still have to touch its memory and go its two least rounds. Nobody waits
-/// longer.
+/// How long a visit may take beyond its deadline. It may still have to touch its memory and finish its first
+/// rounds.
 constexpr Nanoseconds kGraceNs = 300 * kSecondNs;
 
 /// The barrier and every rank's readings, in memory that forks share.
@@ -27,7 +27,7 @@ class SharedReadings {
       : rounds_(rounds), bytes_(sizeof(ProcessBarrier) + ranks * rounds * sizeof(SplitSample)) {
     static_assert(sizeof(ProcessBarrier) % alignof(SplitSample) == 0);
     memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory_ == MAP_FAILED) throw_errno(errno, "shared memory for the ranks' readings");
+    if (memory_ == MAP_FAILED) throw_errno(errno, "cannot map shared memory for the ranks' readings");
     new (memory_) ProcessBarrier;
   }
   ~SharedReadings() { ::munmap(memory_, bytes_); }
@@ -35,7 +35,7 @@ class SharedReadings {
   SharedReadings& operator=(const SharedReadings&) = delete;
 
   ProcessBarrier& barrier() const { return *static_cast<ProcessBarrier*>(memory_); }
-  SplitSample* of(std::size_t rank) const {
+  SplitSample* readings_of(std::size_t rank) const {
     auto* const first = reinterpret_cast<SplitSample*>(static_cast<char*>(memory_) + sizeof(ProcessBarrier));
     return first + rank * rounds_;
   }
@@ -50,35 +50,37 @@ class SharedReadings {
 Child start_rank(const std::function<void()>& work) {
   return fork_child(
       [&] {
-        // Ctrl-C goes to every process of the terminal. The parent decides, so this visit is finished.
+        // Ctrl-C goes to every process of the terminal. Ignored here: the parent decides, and this visit goes
+        // on.
         for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
         work();
         return 0;
       },
-      Reach::process, "cannot start a process per rank");
+      Reach::process, "cannot start the process of a rank");
 }
 
-/// Waits for all ranks. If one did not end by itself, tells the others.
+/// Waits until the processes of all ranks have ended. If one failed or is late, tells the others through the
+/// barrier.
 void wait_for_all(std::vector<Child>& ranks, ProcessBarrier& barrier, Nanoseconds limit_ns) {
-  constexpr Nanoseconds kLookNs = 50 * kMillisecondNs;
+  constexpr Nanoseconds kPollNs = 50 * kMillisecondNs;
   std::vector<bool> gone(ranks.size(), false);
   while (std::find(gone.begin(), gone.end(), false) != gone.end()) {
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      if (gone[rank] || !ranks[rank].wait_until(now_ns() + kLookNs)) continue;
+      if (gone[rank] || !ranks[rank].wait_until(now_ns() + kPollNs)) continue;
       gone[rank] = true;
       const ExitStatus status = ranks[rank].reap();
       if (status.code == 0) continue;
       barrier.fail(fmt::format("the process of rank {} {}{}", rank, describe(status),
                                status.signal == SIGKILL
-                                   ? "; if nobody meant to, memory ran out: look at dmesg and the job's limit"
+                                   ? "; memory may have run out: look in dmesg and at the job's memory limit"
                                    : ""));
     }
-    if (now_ns() > limit_ns) barrier.fail("a rank did not come to an end");
-    if (now_ns() > limit_ns + 10 * kSecondNs) return;  // stuck in the kernel: killed by the destructor
+    if (now_ns() > limit_ns) barrier.fail("a rank did not finish in time");
+    if (now_ns() > limit_ns + 10 * kSecondNs) return;  // stuck in the kernel; the destructor kills it
   }
 }
 
-/// Rank by rank into one: the slowest counts, and bytes add up.
+/// Joins the samples of two ranks: the slower time counts, and bytes add up.
 SplitSample joined(const SplitSample& a, const SplitSample& b) {
   return {std::max(a.step_ns, b.step_ns),
           std::max(a.roofline_ns, b.roofline_ns),
@@ -96,11 +98,12 @@ std::vector<SplitSample> MachineMeter::measure(const Split& split, int samples, 
   const std::size_t ranks = split.ranks.size();
   const SharedReadings shared(ranks, rounds);
   ProcessBarrier& barrier = shared.barrier();
-  barrier.begin(static_cast<std::uint32_t>(ranks), rounds, kWarmUp + kLeastSamples, deadline_ns);
+  barrier.begin(static_cast<std::uint32_t>(ranks), rounds, kWarmUp + kMinSamples, deadline_ns);
 
   std::vector<Child> processes;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    processes.push_back(start_rank([&] { run_rank(split.ranks[rank], work_, barrier, shared.of(rank)); }));
+    processes.push_back(
+        start_rank([&] { run_rank(split.ranks[rank], work_, barrier, shared.readings_of(rank)); }));
   }
   const Nanoseconds latest = std::max(now_ns(), std::min(deadline_ns, INT64_MAX - 2 * kGraceNs));
   wait_for_all(processes, barrier, latest + kGraceNs);
@@ -108,9 +111,10 @@ std::vector<SplitSample> MachineMeter::measure(const Split& split, int samples, 
     throw Error(Exit::runtime_error, fmt::format("measuring \"{}\": {}", split.label, barrier.why()));
 
   std::vector<SplitSample> joint;
-  for (std::size_t round = kWarmUp; round < rounds && shared.of(0)[round].roofline_ns != 0; ++round) {
-    SplitSample sample = shared.of(0)[round];
-    for (std::size_t rank = 1; rank < ranks; ++rank) sample = joined(sample, shared.of(rank)[round]);
+  for (std::size_t round = kWarmUp; round < rounds && shared.readings_of(0)[round].roofline_ns != 0;
+       ++round) {
+    SplitSample sample = shared.readings_of(0)[round];
+    for (std::size_t rank = 1; rank < ranks; ++rank) sample = joined(sample, shared.readings_of(rank)[round]);
     joint.push_back(sample);
   }
   return joint;

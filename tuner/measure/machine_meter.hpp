@@ -1,5 +1,5 @@
-// Measures a split on this machine: the production pool and kernel beside the training side's load, every
-// rank at the same time, each in a process of its own.
+// Measures a split on this machine: the production pool and kernel beside synthetic training. All ranks run
+// at the same time, each in a process of its own.
 #pragma once
 
 #include "measure/meter.hpp"
@@ -9,12 +9,12 @@ namespace zf {
 
 class MachineMeter : public Meter {
  public:
-  /// `scale`: see Meter.
+  /// `scale` is what scale() returns.
   MachineMeter(const RankWork& work, double scale) : work_(work), scale_(scale) {}
 
-  /// Forks a process per rank, so call it while this one has a single thread. They die with this process, and
-  /// are gone when the call ends, however it ends. Error(runtime_error) names the rank that failed and says
-  /// of what.
+  /// Forks a process per rank, so call it while this process has one thread. The children die with this
+  /// process, and are gone when the call returns or throws. Error(runtime_error) names the rank that failed
+  /// and the cause.
   std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override;
   std::uint64_t elements_per_rank() const override { return work_.elements; }
   double scale() const override { return scale_; }

@@ -1,4 +1,4 @@
-// The seam between the search and what it measures: this machine, or a simulated one.
+// The interface between the search and the machine that it measures, real or simulated.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,30 @@
 
 namespace zf {
 
-/// One sample is one period (SplitSample): all ranks at once, both sides at once. One at a time: not
-/// thread-safe.
+/// Measures splits. One sample is one period (SplitSample), with all ranks and both sides at the same time.
+/// Not thread-safe.
 class Meter {
  public:
-  /// Of one visit, where as many are asked for: fewer say nothing about a difference, see compare().
-  static constexpr int kLeastSamples = 4;
+  /// The smallest number of samples of a visit, unless fewer are asked for. Fewer say nothing about a
+  /// difference, see compare().
+  static constexpr int kMinSamples = 4;
 
   virtual ~Meter() = default;
 
-  /// One visit to a split: set up, warm up (discarded), `samples` periods. Stops early, with at least
-  /// kLeastSamples periods, once now() has passed `deadline_ns`. Throws Error(runtime_error) when the split
-  /// cannot be set up.
+  /// Visits a split: sets it up, warms up (discarded), and measures `samples` periods. Stops earlier, but
+  /// with at least kMinSamples periods, once now() has passed `deadline_ns`. Throws Error(runtime_error) if
+  /// the split cannot be set up.
   virtual std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) = 0;
 
-  /// fp32 parameters that every rank steps over.
+  /// Returns the number of fp32 parameters that every rank steps over.
   virtual std::uint64_t elements_per_rank() const = 0;
-  /// Part of the model that is measured, above 0 and at most 1: both sides are cut down alike, so that the
-  /// shorter period is in the same proportions. Samples are not scaled back.
+  /// Returns the part of the model that is measured, above 0 and at most 1. Both sides are cut down equally,
+  /// so that the shorter period keeps its proportions. Samples are not scaled back.
   virtual double scale() const = 0;
-  /// What the kernels run on ("avx512").
+  /// Returns the instruction set of the kernels ("avx512").
   virtual std::string isa() const = 0;
-  /// The clock that deadlines and budgets are read from. A simulated machine has its own, which only
-  /// measuring moves on.
+  /// Returns the time by which deadlines and budgets are kept. A simulated machine has its own clock, which
+  /// only measuring advances.
   virtual Nanoseconds now() const { return now_ns(); }
 };
 

@@ -7,46 +7,46 @@
 namespace zf {
 namespace {
 
-/// How long a party sleeps before it looks again whether another one failed.
-constexpr Nanoseconds kLookNs = 100 * kMillisecondNs;
+/// How long a party sleeps before it checks again whether another one failed.
+constexpr Nanoseconds kPollNs = 100 * kMillisecondNs;
 
 }  // namespace
 
-void ProcessBarrier::begin(std::uint32_t parties, std::uint32_t rounds, std::uint32_t least_rounds,
+void ProcessBarrier::begin(std::uint32_t parties, std::uint32_t rounds, std::uint32_t min_rounds,
                            Nanoseconds deadline_ns) {
   parties_ = parties;
   rounds_ = rounds;
-  least_rounds_ = least_rounds;
+  min_rounds_ = min_rounds;
   deadline_ns_ = deadline_ns;
 }
 
 bool ProcessBarrier::arrive() {
-  const std::uint32_t passed = passed_.load(std::memory_order_acquire);
+  const std::uint32_t passed = phases_passed_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == parties_) {
     const std::uint32_t rounds = passed / kPhases;
     const bool whole = passed % kPhases == 0;
-    if (whole && (rounds >= rounds_ || (rounds >= least_rounds_ && now_ns() > deadline_ns_)))
-      over_.store(1, std::memory_order_relaxed);
+    if (whole && (rounds >= rounds_ || (rounds >= min_rounds_ && now_ns() > deadline_ns_)))
+      finished_.store(1, std::memory_order_relaxed);
     arrived_.store(0, std::memory_order_relaxed);
-    passed_.store(passed + 1, std::memory_order_release);
+    phases_passed_.store(passed + 1, std::memory_order_release);
     wake_all();
   } else {
-    while (passed_.load(std::memory_order_acquire) == passed && !has_failed()) {
-      futex_wait(passed_, passed, FutexScope::shared, kLookNs);
+    while (phases_passed_.load(std::memory_order_acquire) == passed && !has_failed()) {
+      futex_wait(phases_passed_, passed, FutexScope::shared, kPollNs);
     }
   }
-  return !has_failed() && over_.load(std::memory_order_relaxed) == 0;
+  return !has_failed() && finished_.load(std::memory_order_relaxed) == 0;
 }
 
 void ProcessBarrier::fail(std::string_view why) {
-  if (telling_.exchange(1, std::memory_order_acq_rel) == 0) {
-    const std::size_t length = std::min(why.size(), why_.size() - 1);
-    std::copy_n(why.begin(), length, why_.begin());
+  if (failure_claimed_.exchange(1, std::memory_order_acq_rel) == 0) {
+    const std::size_t length = std::min(why.size(), first_failure_.size() - 1);
+    std::copy_n(why.begin(), length, first_failure_.begin());
   }
   failed_.store(1, std::memory_order_release);
   wake_all();
 }
 
-void ProcessBarrier::wake_all() { futex_wake_all(passed_, FutexScope::shared); }
+void ProcessBarrier::wake_all() { futex_wake_all(phases_passed_, FutexScope::shared); }
 
 }  // namespace zf

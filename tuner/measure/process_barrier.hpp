@@ -1,4 +1,4 @@
-// Processes that do the same things at the same time: a barrier in shared memory that notices a failure.
+// A barrier in shared memory that keeps processes in step and notices when one of them fails.
 #pragma once
 
 #include <array>
@@ -10,40 +10,40 @@
 
 namespace zf {
 
-/// Lies in memory that all parties share; zeroed memory and then begin(). No party waits for one that failed.
-/// A round has two phases, and ends with its second.
+/// Lives in memory that all parties share, which must be zeroed before begin(). No party waits for one that
+/// failed. A round has two phases and ends with the second one.
 class ProcessBarrier {
  public:
   static constexpr std::uint32_t kPhases = 2;
 
-  /// Once, before any party arrives: how many there are, how many rounds they go at the most, and the point
-  /// of now_ns() after which a round that is over is the last, once `least_rounds` have been gone.
-  void begin(std::uint32_t parties, std::uint32_t rounds, std::uint32_t least_rounds,
-             Nanoseconds deadline_ns);
+  /// Sets the number of parties and of rounds. Call it once, before any party arrives. After `min_rounds`,
+  /// the round that ends after `deadline_ns` (of now_ns()) is the last one; `rounds` is the most there can
+  /// be.
+  void begin(std::uint32_t parties, std::uint32_t rounds, std::uint32_t min_rounds, Nanoseconds deadline_ns);
 
-  /// Waits until all parties are here, which ends a phase (the first call begins the first). All get the same
-  /// answer: true, go on; false, the last round is over, or some party failed.
+  /// Waits until all parties have arrived, which ends a phase; the first call begins the first phase. Returns
+  /// the same to all: true to go on, false if the last round is over or a party failed.
   bool arrive();
 
-  /// A party gives up, and so do all. The first one's text is kept, cut to what fits.
+  /// Makes all parties give up. Keeps the text of the first failure, cut to what fits.
   void fail(std::string_view why);
   bool has_failed() const { return failed_.load(std::memory_order_acquire) != 0; }
-  /// "" if nobody failed.
-  std::string_view why() const { return {why_.data()}; }
+  /// Returns the text of the first failure, or "" if nobody failed.
+  std::string_view why() const { return {first_failure_.data()}; }
 
  private:
   void wake_all();
 
   std::uint32_t parties_;
   std::uint32_t rounds_;
-  std::uint32_t least_rounds_;
+  std::uint32_t min_rounds_;
   Nanoseconds deadline_ns_;
   std::atomic<std::uint32_t> arrived_;
-  std::atomic<std::uint32_t> passed_;  ///< how often all were here; what waiters sleep on
-  std::atomic<std::uint32_t> over_;    ///< 1: the last round is over
+  std::atomic<std::uint32_t> phases_passed_;  ///< number of phases that ended; waiters sleep on it
+  std::atomic<std::uint32_t> finished_;       ///< 1 if the last round is over
   std::atomic<std::uint32_t> failed_;
-  std::atomic<std::uint32_t> telling_;  ///< 1: someone writes why_
-  std::array<char, 400> why_;
+  std::atomic<std::uint32_t> failure_claimed_;  ///< 1 once a party writes first_failure_
+  std::array<char, 400> first_failure_;
 };
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "shared between processes");

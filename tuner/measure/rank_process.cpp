@@ -12,28 +12,29 @@
 namespace zf {
 namespace {
 
-/// The training side's memory, beside 16 bytes per parameter of the optimizer's: as far beyond the caches.
-constexpr std::size_t kLoadBytesPerElement = 4;
+/// The training side's memory. The optimizer has 16 bytes per parameter, so this is far larger than the
+/// caches too.
+constexpr std::size_t kTrainingBytesPerElement = 4;
 
-/// A rank that is set up.
-class Rank {
+/// One rank: its pool, its memory and its synthetic training.
+class MeasuredRank {
  public:
-  Rank(const RankSplit& split, const RankWork& work)
+  MeasuredRank(const RankSplit& split, const RankWork& work)
       : work_(work), pool_(split.pool), memory_(pool_, work.elements), kernel_(adam_kernel(work.isa, {})) {
     if (split.unbound) pool_.run([&](std::size_t) { bind_this_thread(split.optimizer); });
     if (work.training) {
-      load_.emplace(split.training, std::max(1, split.reserved_cores), work.elements * kLoadBytesPerElement,
-                    *work.training);
+      training_.emplace(split.training, std::max(1, split.reserved_cores),
+                        work.elements * kTrainingBytesPerElement, *work.training);
     }
   }
 
   void run_period(SplitSample& reading) {
-    if (load_) load_->start(work_.update_interval);
+    if (training_) training_->start(work_.update_interval);
     const Nanoseconds start = now_ns();
     step();
     reading.step_ns = now_ns() - start;
-    if (!load_) return;
-    const LoadReading training = load_->wait();
+    if (!training_) return;
+    const TrainingReading training = training_->wait();
     reading.training_ns = training.step_ns;
     reading.launch_delay_p50_ns = training.launch_delay_p50_ns;
     reading.launch_delay_p99_ns = training.launch_delay_p99_ns;
@@ -59,7 +60,7 @@ class Rank {
   AdamKernel kernel_;
   AdamSettings settings_;
   AdamProgress progress_;
-  std::optional<Load> load_;
+  std::optional<SyntheticTraining> training_;
 };
 
 }  // namespace
@@ -67,8 +68,8 @@ class Rank {
 void run_rank(const RankSplit& split, const RankWork& work, ProcessBarrier& barrier,
               SplitSample* readings) noexcept {
   try {
-    Rank rank(split, work);
-    // Two barriers per round: the roofline loop of one rank must not meet the step of another.
+    MeasuredRank rank(split, work);
+    // Two barriers per round: the roofline loop of one rank must not overlap the step of another.
     for (SplitSample* reading = readings; barrier.arrive(); ++reading) {
       rank.run_period(*reading);
       if (!barrier.arrive()) return;

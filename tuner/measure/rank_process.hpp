@@ -1,4 +1,4 @@
-// One rank's part of a visit: its pool, its memory and its load, in a process of its own.
+// Runs one rank's part of a visit: its pool, its memory and its synthetic training, in a process of its own.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@
 
 namespace zf {
 
-/// What every rank does, whatever the split.
+/// The work of every rank, the same for all splits.
 struct RankWork {
   std::uint64_t elements = 0;  ///< fp32 parameters that the optimizer steps over
   std::optional<TrainingDemand>
-      training;  ///< of one training step, already cut down; absent: the optimizer alone
+      training;  ///< of one training step, already cut down; without it, the optimizer runs alone
   int update_interval = 1;
   Isa isa = Isa::scalar;
 };
 
-/// Sets up, goes round after round with the other ranks and writes each into `readings`, which has a place
-/// for every round. One round is one period: an optimizer step beside update_interval training steps; then
-/// the roofline loop, alone. Tells `barrier` what went wrong, and never throws.
+/// Sets up the rank and runs rounds in step with the other ranks. Writes the reading of each round into
+/// `readings`, which must have a place for every round. One round is one period, an optimizer step beside
+/// update_interval training steps, and then the roofline loop alone. Tells `barrier` what went wrong, and
+/// never throws.
 void run_rank(const RankSplit& split, const RankWork& work, ProcessBarrier& barrier,
               SplitSample* readings) noexcept;
 

@@ -26,7 +26,7 @@ std::string line_of(const std::string& label, int visit, const SplitSample& samp
   return object.dump() + "\n";
 }
 
-/// Takes the first line off `text`; false where there is no whole line left.
+/// Removes the first line from `text`. Returns false if no whole line is left.
 bool next_line(std::string_view& text, std::string_view& line) {
   const auto end = text.find('\n');
   if (end == std::string_view::npos) return false;
@@ -60,12 +60,12 @@ std::filesystem::path sample_file_of(const std::filesystem::path& plan) {
 RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const std::string& header,
                                bool fresh)
     : meter_(meter), path_(std::move(path)) {
-  file_ = FileDescriptor(
-      checked(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644),
-              path_.string(), "the samples go there: remove it, or choose another -o FILE"));
+  file_ = FileDescriptor(checked(
+      ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644), path_.string(),
+      "zf-tune keeps its samples in this file: remove it, or choose another -o FILE"));
   if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
-    throw_errno(errno, path_.string() + ": another zf-tune is writing it",
-                "wait for it, or choose another -o FILE");
+    throw_errno(errno, path_.string() + ": cannot lock the file, another zf-tune may be writing it",
+                "wait until that one ends, or choose another -o FILE");
   }
   if (!fresh && read(header)) return;
   recorded_.clear();
@@ -74,12 +74,13 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
   try {
     append(header + "\n");
   } catch (const Error&) {
-    ::unlink(path_.c_str());  // not even begun: nothing to go on from
+    ::unlink(path_.c_str());  // without a header there is nothing to continue from
     throw;
   }
 }
 
-/// Whether the file is of an unfinished sweep with this header; then what it holds, less a torn last line.
+/// Reads the recorded samples and removes a torn last line. Returns false if the file is not that of an
+/// unfinished sweep with this header.
 bool RecordingMeter::read(const std::string& header) {
   const std::string content = read_text_file(path_);
   const std::string name = path_.string();
@@ -97,7 +98,7 @@ bool RecordingMeter::read(const std::string& header) {
       recorded_[visit].push_back(read_times(sample));
     }
   } catch (const Error&) {
-    return false;  // somebody edited it, or the disk lied: samples are cheap, wrong ones are not
+    return false;  // edited or damaged: measuring again is cheap, wrong samples are not
   }
   recorded_visits_ = static_cast<int>(recorded_.size());
   checked(::ftruncate(file_.get(), static_cast<off_t>(content.size() - rest.size())), name);
@@ -109,7 +110,7 @@ void RecordingMeter::append(const std::string& text) const {
   while (!left.empty()) {
     const ssize_t written = ::write(file_.get(), left.data(), left.size());
     if (written < 0 && errno == EINTR) continue;
-    checked(written, path_.string(), "free some space and run again: a sweep that was begun goes on");
+    checked(written, path_.string(), "free some space and run again: the sweep then continues");
     left.remove_prefix(static_cast<std::size_t>(written));
   }
 }

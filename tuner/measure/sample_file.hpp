@@ -1,4 +1,4 @@
-// Every sample as a line beside the plan, so that an interrupted sweep goes on where it was.
+// Writes every sample to a file beside the plan, so that an interrupted sweep can continue.
 #pragma once
 
 #include <filesystem>
@@ -14,23 +14,21 @@
 
 namespace zf {
 
-/// The first line of a sample file, without its newline: all that samples must have in common to be compared.
-/// `machine` and `allocation` by fingerprint, workload, homes, what is measured over, and the version of
-/// zf-tune.
+/// Returns the first line of a sample file, without its newline. It holds all that samples must have in
+/// common to be compared: the fingerprints of machine and allocation, the workload, the homes, the size that
+/// is measured, and the version of zf-tune.
 std::string sample_file_header(const MachineClass& machine, const Allocation& allocation,
                                const Workload& workload, const std::vector<Home>& homes, const Meter& meter);
 
-/// Where the samples of a plan go: plan.json.samples.jsonl beside plan.json.
+/// Returns the path of a plan's sample file: plan.json.samples.jsonl beside plan.json.
 std::filesystem::path sample_file_of(const std::filesystem::path& plan);
 
-/// A meter that writes down what another one measures, one line per sample, a visit at a time; and that
-/// answers from the file what an interrupted sweep with the same header has measured already, visit for
-/// visit. (docs/tuning.md specifies the file.)
+/// Records what another meter measures: one line per sample, written after each visit. Answers visits that an
+/// interrupted sweep with the same header has already made from the file. docs/tuning.md specifies the file.
 class RecordingMeter : public Meter {
  public:
-  /// Goes on with the file if its header is the same and finish() was not called; else begins it anew, as it
-  /// always does when `fresh`. A last line that was cut off is dropped. Throws Error(runtime_error) with the
-  /// path.
+  /// Continues the file if its header is the same and finish() was not called. Otherwise, or if `fresh`,
+  /// starts a new one. Drops a last line that was cut off. Throws Error(runtime_error) with the path.
   RecordingMeter(Meter& meter, std::filesystem::path path, const std::string& header, bool fresh);
 
   std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override;
@@ -39,14 +37,14 @@ class RecordingMeter : public Meter {
   std::string isa() const override { return meter_.isa(); }
   Nanoseconds now() const override { return meter_.now(); }
 
-  /// Visits that were found in the file and can be answered from it.
+  /// Returns how many visits were found in the file and can be answered from it.
   int recorded_visits() const { return recorded_visits_; }
 
-  /// The sweep has ended by itself: the next one begins anew.
+  /// Marks the sweep as finished, so that the next one starts a new file.
   void finish();
 
  private:
-  using Visit = std::pair<std::string, int>;  ///< label, and how manieth visit of it
+  using Visit = std::pair<std::string, int>;  ///< label, and the number of earlier visits to it
 
   bool read(const std::string& header);
   void append(const std::string& text) const;
@@ -55,7 +53,7 @@ class RecordingMeter : public Meter {
   std::filesystem::path path_;
   FileDescriptor file_;
   std::map<Visit, std::vector<SplitSample>> recorded_;
-  std::map<std::string, int> visits_;  ///< made, or answered, by label
+  std::map<std::string, int> visits_;  ///< number of visits by label, made or answered
   int recorded_visits_ = 0;
 };
 

@@ -34,13 +34,14 @@ namespace zf {
 namespace {
 
 constexpr std::size_t kSmallestBuffer = std::size_t{1} << 20;
-/// A piece of a copy: its thread looks at the clock between two.
+/// Copies are made in pieces of this size. Their thread checks the clock between two pieces.
 constexpr std::size_t kCopyBytes = std::size_t{256} << 10;
 constexpr std::size_t kGrain = std::size_t{32} << 10;  // elements of host work in a task
-/// Per element of host work: a bf16 gradient is read, an fp32 one read and written.
+/// Bytes moved per element of host work: a bf16 gradient is read, an fp32 sum is read and written.
 constexpr std::size_t kHostBytesPerElement = 10;
 
-/// POSIX's: libstdc++ 12's std::binary_semaphore may lose a wake-up (gcc.gnu.org/PR104928).
+/// Wraps the POSIX semaphore: std::binary_semaphore of libstdc++ 12 may lose a wake-up
+/// (gcc.gnu.org/PR104928).
 class Semaphore {
  public:
   Semaphore() { ::sem_init(&semaphore_, 0, 0); }
@@ -57,7 +58,7 @@ class Semaphore {
   sem_t semaphore_{};
 };
 
-/// The first failure in any thread, kept for the owner.
+/// Keeps the first failure of any thread for the owner.
 class Failure {
  public:
   void keep(std::exception_ptr failure) {
@@ -74,11 +75,11 @@ class Failure {
   std::exception_ptr failure_;
 };
 
-/// oneTBB gives each new thread the binding that the process's first thread had when oneTBB was first used,
-/// until the thread comes into an arena. So that it is the right one, in a process that has not used it
-/// before and whose first thread makes this.
-struct FirstUse {
-  explicit FirstUse(const CpuSet& cpus) {
+/// Uses oneTBB for the first time while the calling thread is bound to `cpus`. oneTBB gives each new thread
+/// the binding that the process's first thread had at that time, until the thread enters an arena.
+/// Precondition: the process has not used oneTBB before, and its first thread makes this object.
+struct TbbFirstUse {
+  explicit TbbFirstUse(const CpuSet& cpus) {
     const CpuSet before = thread_affinity();
     bind_this_thread(cpus);
     tbb::info::default_concurrency();
@@ -86,7 +87,7 @@ struct FirstUse {
   }
 };
 
-/// Binds each of oneTBB's threads as it comes into the arena.
+/// Binds each of oneTBB's threads when it enters the arena.
 class Binder : public tbb::task_scheduler_observer {
  public:
   Binder(tbb::task_arena& arena, const CpuSet& cpus, Failure& failure)
@@ -110,7 +111,7 @@ class Binder : public tbb::task_scheduler_observer {
   Failure& failure_;
 };
 
-/// Private memory: fp32 sums, bf16 gradients, and two sides to copy between.
+/// Private memory: fp32 sums, bf16 gradients, and two areas to copy between.
 class Buffer {
  public:
   explicit Buffer(std::size_t bytes)
@@ -119,7 +120,7 @@ class Buffer {
     bytes_ = elements_ * 8;
     void* const memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-      throw_errno(errno, fmt::format("{} MiB of memory for the training side", bytes_ >> 20));
+      throw_errno(errno, fmt::format("cannot map {} MiB of memory for the training side", bytes_ >> 20));
     base_ = static_cast<char*>(memory);
   }
   ~Buffer() { ::munmap(base_, bytes_); }
@@ -129,7 +130,7 @@ class Buffer {
   std::size_t elements() const { return elements_; }
   float* sums() const { return reinterpret_cast<float*>(base_); }
   std::uint16_t* gradients() const { return reinterpret_cast<std::uint16_t*>(base_ + elements_ * 4); }
-  /// Both of copy_bytes().
+  /// The two areas to copy between, each of copy_bytes().
   char* copy_from() const { return base_ + elements_ * 6; }
   char* copy_to() const { return base_ + elements_ * 7; }
   std::size_t copy_bytes() const { return elements_; }
@@ -140,7 +141,8 @@ class Buffer {
   char* base_ = nullptr;
 };
 
-/// Keeps this thread's CPU busy for so long, by its own clock: what it is not given does not count.
+/// Spins until this thread has used `cpu_ns` of CPU time. Time in which the thread does not run does not
+/// count.
 void burn(Nanoseconds cpu_ns) {
   const auto spent = [] {
     timespec time{};
@@ -161,17 +163,17 @@ void sleep_until(Nanoseconds point_ns) {
 
 }  // namespace
 
-struct Load::State {
-  State(const CpuSet& where, int threads, std::size_t buffer_bytes, const TrainingDemand& asked)
+struct SyntheticTraining::State {
+  State(const CpuSet& where, int threads, std::size_t buffer_bytes, const TrainingDemand& demanded)
       : cpus(where),
-        demand(asked),
+        training_demand(demanded),
         buffer(buffer_bytes),
-        first_use(where),
-        // It would hold us to the number of CPUs that it saw then.
+        tbb_first_use(where),
+        // Otherwise oneTBB would limit itself to the number of CPUs that it saw at its first use.
         parallelism(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads) + 1),
         arena(threads, 0),
         binder(arena, cpus, failure) {
-    delays.reserve(demand.launches);
+    delays.reserve(training_demand.launches);
     start_threads();
     done.acquire();
     try {
@@ -188,42 +190,43 @@ struct Load::State {
   void start_threads() {
     try {
       copier = std::thread([this] {
-        live(
+        thread_main(
             copy_begin, [this] { copy(); }, copy_done);
       });
       driver = std::thread([this] {
-        live(
+        thread_main(
             begin, [this] { run_steps(); }, done);
       });
-      steps = 0;  // the first time it only wakes the arena and touches the memory
+      steps = 0;  // with 0 steps it only starts the arena and touches the memory
       begin.release();
     } catch (const std::system_error& error) {
       end_threads();
-      throw Error(Exit::runtime_error, fmt::format("a thread of the training side: {}", error.what()),
+      throw Error(Exit::runtime_error,
+                  fmt::format("cannot start a thread of the training side: {}", error.what()),
                   "look at ulimit -u and the cgroup's pids.max");
     }
   }
 
   void end_threads() {
-    leaving = true;
+    stopping = true;
     begin.release();
     copy_begin.release();
     if (driver.joinable()) driver.join();
     if (copier.joinable()) copier.join();
   }
 
-  /// The life of a thread: works whenever told to.
-  void live(Semaphore& told, const std::function<void()>& work, Semaphore& finished) {
+  /// Runs as a thread: calls `work` each time `begin_work` is released, and then releases `work_done`.
+  void thread_main(Semaphore& begin_work, const std::function<void()>& work, Semaphore& work_done) {
     try {
       bind_this_thread(cpus);
     } catch (...) {
       failure.keep(std::current_exception());
     }
     for (;;) {
-      told.acquire();
-      if (leaving) return;
+      begin_work.acquire();
+      if (stopping) return;
       work();
-      finished.release();
+      work_done.release();
     }
   }
 
@@ -246,7 +249,8 @@ struct Load::State {
     const Nanoseconds start = now_ns();
     for (int i = 0; i < steps; ++i) run_step();
     reading.step_ns = (now_ns() - start) / steps;
-    reading.bytes = static_cast<std::uint64_t>(steps) * (demand.copy_bytes + demand.host_bytes);
+    reading.bytes =
+        static_cast<std::uint64_t>(steps) * (training_demand.copy_bytes + training_demand.host_bytes);
     if (delays.empty()) return;
     reading.launch_delay_p50_ns = std::llround(quantile(delays, 0.5));
     reading.launch_delay_p99_ns = std::llround(quantile(delays, 0.99));
@@ -255,12 +259,12 @@ struct Load::State {
   void run_step() {
     step_start_ns = now_ns();
     copy_begin.release();
-    const auto kernels = static_cast<Nanoseconds>(demand.launches);
-    gpu = GpuClock(step_start_ns, kernels == 0 ? demand.gpu_ns : demand.gpu_ns / kernels);
+    const auto kernels = static_cast<Nanoseconds>(training_demand.launches);
+    gpu = GpuClock(step_start_ns, kernels == 0 ? training_demand.gpu_ns : training_demand.gpu_ns / kernels);
     if (kernels == 0) {
       gpu.launch(step_start_ns);
     } else {
-      arena.enqueue([this] { launch(demand.launches, step_start_ns); });
+      arena.enqueue([this] { launch(training_demand.launches, step_start_ns); });
       chain_done.acquire();
     }
     copy_done.acquire();
@@ -268,11 +272,12 @@ struct Load::State {
     arena.execute([this] { host_work(); });
   }
 
-  /// One link of the chain; `due_ns`: when the one before it was over.
+  /// Runs one launch of the chain and enqueues the next one. `due_ns` is when the launch before it ended.
   void launch(std::uint64_t left, Nanoseconds due_ns) {
-    burn(demand.launch_ns);
+    burn(training_demand.launch_ns);
     const Nanoseconds over_ns = now_ns();
-    delays.push_back(static_cast<double>(std::max<Nanoseconds>(0, over_ns - due_ns - demand.launch_ns)));
+    delays.push_back(
+        static_cast<double>(std::max<Nanoseconds>(0, over_ns - due_ns - training_demand.launch_ns)));
     gpu.launch(over_ns);
     if (left == 1) {
       chain_done.release();
@@ -281,12 +286,12 @@ struct Load::State {
     }
   }
 
-  /// A copied byte is read and written, and so stands for two of the demand: one that went up, one that came
-  /// down.
+  /// Copies at the pace of the training demand. A copied byte is read and written, so it counts as two bytes
+  /// of the demand: one to the GPU and one from it.
   void copy() {
     std::size_t place = 0;
-    for (std::uint64_t moved = 0; moved < demand.copy_bytes; moved += 2 * kCopyBytes) {
-      sleep_until(due_ns(step_start_ns, moved, demand.copy_bytes_per_s));
+    for (std::uint64_t moved = 0; moved < training_demand.copy_bytes; moved += 2 * kCopyBytes) {
+      sleep_until(due_ns(step_start_ns, moved, training_demand.copy_bytes_per_s));
       stream_copy(buffer.copy_to() + place, buffer.copy_from() + place, kCopyBytes);
       place = (place + kCopyBytes) % buffer.copy_bytes();
     }
@@ -294,7 +299,7 @@ struct Load::State {
 
   void host_work() {
     using Range = tbb::blocked_range<std::size_t>;
-    std::size_t left = demand.host_bytes / kHostBytesPerElement;
+    std::size_t left = training_demand.host_bytes / kHostBytesPerElement;
     while (left > 0) {
       const std::size_t part = std::min(left, buffer.elements());
       tbb::parallel_for(Range(0, part, kGrain), [this](const Range& range) {
@@ -313,21 +318,21 @@ struct Load::State {
   }
 
   const CpuSet cpus;
-  const TrainingDemand demand;
+  const TrainingDemand training_demand;
   Buffer buffer;
   Failure failure;
-  FirstUse first_use;
+  TbbFirstUse tbb_first_use;
   tbb::global_control parallelism;
   tbb::task_arena arena;
   Binder binder;
 
-  // Handed from thread to thread by the semaphores.
+  // The semaphores hand these from thread to thread.
   int steps = 0;
-  bool leaving = false;
+  bool stopping = false;
   Nanoseconds step_start_ns = 0;
   GpuClock gpu{0, 0};
   std::vector<double> delays;
-  LoadReading reading;
+  TrainingReading reading;
   Semaphore begin;
   Semaphore done;
   Semaphore copy_begin;
@@ -337,18 +342,19 @@ struct Load::State {
   std::thread driver;
 };
 
-Load::Load(const CpuSet& cpus, int threads, std::size_t buffer_bytes, const TrainingDemand& demand)
-    : state_(std::make_unique<State>(cpus, threads, buffer_bytes, demand)) {}
+SyntheticTraining::SyntheticTraining(const CpuSet& cpus, int threads, std::size_t buffer_bytes,
+                                     const TrainingDemand& training_demand)
+    : state_(std::make_unique<State>(cpus, threads, buffer_bytes, training_demand)) {}
 
-Load::~Load() = default;
+SyntheticTraining::~SyntheticTraining() = default;
 
-void Load::start(int steps) {
+void SyntheticTraining::start(int steps) {
   assert(steps > 0);
   state_->steps = steps;
   state_->begin.release();
 }
 
-LoadReading Load::wait() {
+TrainingReading SyntheticTraining::wait() {
   state_->done.acquire();
   state_->failure.rethrow();
   return state_->reading;

@@ -1,5 +1,5 @@
-// A training step without a GPU and without a model: what it asks of the host, done for real on the reserved
-// cores. The only file that knows oneTBB is load.cpp.
+// Runs training steps without a GPU and without a model: does on the reserved cores what a training step
+// demands of the host. Only synthetic_training.cpp uses oneTBB.
 #pragma once
 
 #include <cstddef>
@@ -12,45 +12,50 @@
 
 namespace zf {
 
-/// What some training steps took.
-struct LoadReading {
+/// The times of some training steps.
+struct TrainingReading {
   Nanoseconds step_ns = 0;  ///< mean of the steps
   Nanoseconds launch_delay_p50_ns =
-      0;  ///< what a launch took since the end of the one before, beyond its CPU time
+      0;  ///< from the end of one launch to the end of the next, less its CPU time
   Nanoseconds launch_delay_p99_ns = 0;
-  std::uint64_t bytes = 0;  ///< moved by copies and host work, all steps together
+  std::uint64_t bytes = 0;  ///< bytes moved by copies and host work in all steps
 };
 
-/// Threads that run training steps. In a step, at the same time: a chain of launches (each a oneTBB task that
-/// enqueues the next), an imaginary GPU that runs their kernels and is idle when a launch comes late, and
-/// copies at their pace, each byte read or written once as a GPU's DMA engine would, but by a thread. When
-/// all of that is done, parallel work over the host's bytes. docs/load.md says what this leaves out.
+/// Runs training steps on threads of its own. Three things happen at the same time in a step: a chain of
+/// launches (each is a oneTBB task that enqueues the next one); an imaginary GPU that runs their kernels and
+/// is idle if a launch is late; and copies at a given pace, in which a thread reads or writes each byte once,
+/// as the DMA engine of a GPU would. Then follows parallel work over the host's bytes. docs/load.md says what
+/// this leaves out.
 ///
-/// One owner, on one thread. oneTBB's threads stay with the process: use it in one that ends.
-class Load {
+/// Must be used by one thread. oneTBB's threads stay until the process ends, so use it in a short-lived
+/// process.
+class SyntheticTraining {
  public:
-  /// `threads` of oneTBB in an arena of their own and two threads beside them, each bound to all of `cpus`
-  /// and read back; `buffer_bytes` of memory (at least 1 MiB) that host work and copies go over again and
-  /// again, touched by these threads. Throws Error(runtime_error) when a thread cannot be made or bound, or
-  /// memory is short.
-  Load(const CpuSet& cpus, int threads, std::size_t buffer_bytes, const TrainingDemand& demand);
-  ~Load();
-  Load(const Load&) = delete;
-  Load& operator=(const Load&) = delete;
+  /// Starts `threads` oneTBB threads in an arena of their own and two more threads, and binds each to all of
+  /// `cpus` (read back). Allocates `buffer_bytes` (at least 1 MiB), which these threads touch, and which host
+  /// work and copies use again and again. Throws Error(runtime_error) if a thread cannot be started or bound,
+  /// or memory is short.
+  SyntheticTraining(const CpuSet& cpus, int threads, std::size_t buffer_bytes,
+                    const TrainingDemand& training_demand);
+  ~SyntheticTraining();
+  SyntheticTraining(const SyntheticTraining&) = delete;
+  SyntheticTraining& operator=(const SyntheticTraining&) = delete;
 
-  /// Begins that many steps, one after the other, and returns at once. Precondition: none are under way.
+  /// Starts that many steps, one after the other, and returns at once. Precondition: no steps are running.
   void start(int steps);
-  /// Waits for them. Throws Error(runtime_error) for what went wrong in a thread. Precondition: start().
-  LoadReading wait();
+  /// Waits for the steps and returns their times. Throws Error(runtime_error) if a thread failed.
+  /// Precondition: start().
+  TrainingReading wait();
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-/// Copies `bytes`, a multiple of 64, by non-temporal stores where the CPU has them: each byte of `from` is
-/// read and each byte of `to` is written once, and nothing is read only to be overwritten. So the caches are
-/// left alone, as by a GPU's DMA engine. Precondition: both are aligned to 64 and do not overlap.
+/// Copies `bytes`, a multiple of 64, with non-temporal stores if the CPU has them. They read each byte of
+/// `from` once and write each byte of `to` once, without first reading the line that they overwrite. So the
+/// copy leaves the caches alone, as the DMA engine of a GPU does. Precondition: both are aligned to 64 bytes
+/// and do not overlap.
 void stream_copy(void* to, const void* from, std::size_t bytes);
 
 }  // namespace zf

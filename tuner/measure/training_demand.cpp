@@ -26,7 +26,7 @@ TrainingDemand scaled(const TrainingDemand& demand, double scale) {
   return part;
 }
 
-TrainingDemand small_demand(std::uint64_t params_per_rank, int update_interval) {
+TrainingDemand small_training_demand(std::uint64_t params_per_rank, int update_interval) {
   // configs/workloads/README.md has these figures with their sources.
   constexpr double kLaunchesPerParam = 2520 / 0.247e9;
   constexpr double kGpuNsPerParam = 0.8 * 1116e6 / 1.543e9;

@@ -1,4 +1,5 @@
-// The arithmetic of a training step's demand: cut down, paced, and a GPU made of numbers. Pure.
+// Computes with the demand of a training step: scales it, paces copies, and models a GPU. Pure, but for
+// load_workload().
 #pragma once
 
 #include <algorithm>
@@ -11,24 +12,25 @@
 
 namespace zf {
 
-/// The same step over `scale` (above 0, at most 1) of the model: fewer launches, fewer bytes, less GPU time,
-/// each as long and as fast as before. What is there at all keeps at least 1.
+/// Returns the demand of the same step over `scale` (above 0, at most 1) of the model: fewer launches, fewer
+/// bytes, less GPU time. Launches and copies stay as long and as fast as before. A value above 0 stays at
+/// least 1.
 TrainingDemand scaled(const TrainingDemand& demand, double scale);
 
 /// Training steps per optimizer step of the `small` workload.
 inline constexpr int kSmallUpdateInterval = 4;
 
-/// The demand of the `small` workload for this many parameters per rank: the proportions of
+/// Returns the demand of the `small` workload for this many parameters per rank, in the proportions of
 /// configs/workloads.
-TrainingDemand small_demand(std::uint64_t params_per_rank, int update_interval);
+TrainingDemand small_training_demand(std::uint64_t params_per_rank, int update_interval);
 
-/// A GPU that runs kernels of equal length in the order of their launches: one that is launched late leaves
-/// it idle, which is how a busy host slows training.
+/// Models a GPU that runs kernels of equal length in the order of their launches. A kernel that is launched
+/// late leaves the GPU idle: that is how a busy host slows training down.
 class GpuClock {
  public:
   GpuClock(Nanoseconds start_ns, Nanoseconds kernel_ns) : free_ns_(start_ns), kernel_ns_(kernel_ns) {}
   void launch(Nanoseconds now_ns) { free_ns_ = std::max(free_ns_, now_ns) + kernel_ns_; }
-  /// When all that was launched is done.
+  /// Returns when all launched kernels will be done.
   Nanoseconds free_ns() const { return free_ns_; }
 
  private:
@@ -36,14 +38,15 @@ class GpuClock {
   Nanoseconds kernel_ns_;
 };
 
-/// When byte number `bytes` is due, for copies that began at `start_ns`. Precondition: bytes_per_s > 0.
+/// Returns when byte number `bytes` is due, for copies that began at `start_ns`. Precondition: bytes_per_s >
+/// 0.
 Nanoseconds due_ns(Nanoseconds start_ns, std::uint64_t bytes, std::uint64_t bytes_per_s);
 
-/// Throws Error(usage) that names the file and the field.
+/// Reads a workload file. Throws Error(usage) that names the file and the field.
 Workload load_workload(const std::filesystem::path& path);
 
-/// The same training with another number of ranks: what a rank moves on the host is shared by more or fewer,
-/// what its GPU computes stays.
+/// Returns the same training on another number of ranks. The bytes moved on the host are divided by more or
+/// fewer ranks; the work of each GPU stays.
 Workload on_ranks(Workload workload, int ranks);
 
 }  // namespace zf

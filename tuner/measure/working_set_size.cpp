@@ -17,20 +17,21 @@ WorkingSetSize working_set_size(std::uint64_t params, int ranks, std::uint64_t c
   constexpr std::uint64_t kCachesToLeave = 4;
   const auto count = static_cast<std::uint64_t>(ranks);
   const std::uint64_t enough = std::max(kMinBytes, kCachesToLeave * cache_bytes);
-  // More than enough is no more accurate: a 7B model is measured over the same bytes as a 3B one.
+  // More bytes are not more accurate: a 7B model is measured over as many bytes as a 3B one.
   const std::uint64_t wanted = params == 0 ? enough : std::min(enough, params * WorkingSet::kBytesPerElement);
   const std::uint64_t bytes =
-      std::min(wanted, available_bytes / 5 * 2);  // and a quarter of that for the training side
+      std::min(wanted, available_bytes / 5 * 2);  // the training side adds a quarter of this
 
   WorkingSetSize size;
   size.elements_per_rank = std::max<std::uint64_t>(1, bytes / WorkingSet::kBytesPerElement / count);
   if (bytes < wanted) {
-    size.warning = fmt::format("measured over {} instead of {}: only {} of memory are available",
+    size.warning = fmt::format("measured over {} instead of {}, because only {} of memory are available",
                                print_bytes(bytes), print_bytes(wanted), print_bytes(available_bytes));
   } else if (bytes < 2 * cache_bytes) {
-    size.warning =
-        fmt::format("the {} measured over may stay in the caches ({}): bandwidths are not memory's",
-                    print_bytes(bytes), print_bytes(cache_bytes));
+    size.warning = fmt::format(
+        "measured over only {}, which may stay in the last-level caches ({}): the bandwidths are then not "
+        "those of memory",
+        print_bytes(bytes), print_bytes(cache_bytes));
   }
   return size;
 }
@@ -43,10 +44,10 @@ std::uint64_t available_memory_bytes(const SysRoot& sysroot, const Allowed& allo
   std::uint64_t kibibytes = 0;
   if (digits == std::string::npos ||
       std::from_chars(text.data() + digits, text.data() + text.size(), kibibytes).ec != std::errc()) {
-    throw Error(Exit::runtime_error, "/proc/meminfo: no MemAvailable", "mount /proc");
+    throw Error(Exit::runtime_error, "/proc/meminfo: cannot read MemAvailable", "mount /proc");
   }
-  // A cgroup's own usage is left out: page cache counts as usage and gives way, so half the limit is the
-  // better guess.
+  // The cgroup's current usage is not subtracted: it includes page cache, which the kernel frees on demand.
+  // The callers use at most half of the limit instead.
   return std::min(kibibytes * 1024, allowed.memory_bytes.value_or(UINT64_MAX));
 }
 

@@ -1,4 +1,4 @@
-// How much to measure over.
+// Decides how much memory a measurement uses.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,21 @@
 
 namespace zf {
 
-/// How much, and why it is not what was asked for (empty: it is).
+/// The size, and a warning if it is not what was asked for (otherwise empty).
 struct WorkingSetSize {
   std::uint64_t elements_per_rank = 0;
   std::string warning;
 };
 
-/// Elements (of WorkingSet::kBytesPerElement) per rank: `params` over the ranks where given, else just over
-/// 1 GiB or four times the last-level caches for all ranks together, whichever is more; never more than
-/// two fifths of `available_bytes`. Warns where memory cut it down or where caches would hold it. Pure.
+/// Returns the number of elements (of WorkingSet::kBytesPerElement) per rank. All ranks together get just
+/// over 1 GiB or four times the last-level caches, whichever is more, but no more than `params` elements if
+/// that is not 0, and no more than two fifths of `available_bytes`. Warns if memory limits it or if it may
+/// stay in the caches. Pure.
 WorkingSetSize working_set_size(std::uint64_t params, int ranks, std::uint64_t cache_bytes,
                                 std::uint64_t available_bytes);
 
-/// MemAvailable of /proc/meminfo, or the cgroup's memory limit, whichever is smaller.
-/// Bytes. Throws Error(runtime_error) when /proc/meminfo cannot be read.
+/// Returns MemAvailable of /proc/meminfo or the cgroup's memory limit in bytes, whichever is smaller. Throws
+/// Error(runtime_error) if /proc/meminfo cannot be read.
 std::uint64_t available_memory_bytes(const SysRoot& sysroot, const Allowed& allowed);
 
 }  // namespace zf

@@ -17,10 +17,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// With the chosen one and the controls they must fit on one page of paper.
-constexpr std::size_t kMostBars = 20;
+/// Chosen so that they fit on one page of paper together with the chosen split and the controls.
+constexpr std::size_t kMaxBars = 20;
 
-/// Of the samples of one candidate; 0 stands for what was not measured.
+/// Returns the values of one candidate's samples. Leaves out 0, which stands for "not measured".
 template <class Value>
 std::vector<double> values_of(const Evidence& evidence, int id, Value value) {
   std::vector<double> values;
@@ -35,7 +35,8 @@ Json quartiles(const std::vector<double>& values) {
   return {quantile(values, 0.25), median(values), quantile(values, 0.75)};
 }
 
-/// By period, at most kMostBars of those that are neither chosen nor a control.
+/// Returns the candidates to draw, shortest period first. At most kMaxBars of them are neither chosen nor a
+/// control.
 std::vector<CandidateEvidence> bars_of(const Plan& plan) {
   std::vector<CandidateEvidence> candidates = plan.evidence.candidates;
   std::stable_sort(candidates.begin(), candidates.end(),
@@ -43,7 +44,7 @@ std::vector<CandidateEvidence> bars_of(const Plan& plan) {
   std::vector<CandidateEvidence> bars;
   for (const CandidateEvidence& candidate : candidates) {
     const bool kept = candidate.control != Control::none || candidate.id == plan.choice.candidate;
-    if (kept || bars.size() < kMostBars) bars.push_back(candidate);
+    if (kept || bars.size() < kMaxBars) bars.push_back(candidate);
   }
   return bars;
 }
@@ -64,7 +65,8 @@ Json sides_of(const Plan& plan, const TimeUnit& unit) {
   return sides;
 }
 
-/// Where the knee is, and the chosen pool, which is another one where the choice was a conservative one.
+/// Returns the marks of the knee and of the chosen pool, which differ if the choice was the conservative
+/// plan.
 Json marks_of(const Plan& plan) {
   Json marks = Json::array();
   const auto mark = [&](const CandidateEvidence& candidate, std::string_view name) {
@@ -85,7 +87,7 @@ Json bandwidth_of(const Plan& plan) {
   const auto step = [&](const SplitSample& times) { return gb_per_s(times.step_ns); };
   const auto roofline = [&](const SplitSample& times) { return gb_per_s(times.roofline_ns); };
   Json points = Json::array();
-  std::map<int, double> highest;  // roofline of any placement, by pool threads
+  std::map<int, double> highest;  // the highest roofline of all placements, by pool threads
   for (const CandidateEvidence& candidate : plan.evidence.candidates) {
     if (!is_eligible(candidate)) continue;
     points.push_back({{"x", candidate.pool_threads},

@@ -1,4 +1,4 @@
-// One unit for all times of a chart. Pure.
+// Puts the evidence of a plan in the form that page.js draws. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,13 @@
 
 namespace zf {
 
+/// A unit for all times of a chart.
 struct TimeUnit {
   const char* name;  ///< "ms"
-  double ns;         ///< so many nanoseconds
+  double ns;         ///< nanoseconds per unit
 };
 
-/// The largest in which `ns` is at least 1.
+/// Returns the largest unit in which `ns` is at least 1.
 inline TimeUnit unit_for(Nanoseconds ns) {
   for (const TimeUnit unit : {TimeUnit{"s", 1e9}, TimeUnit{"ms", 1e6}, TimeUnit{"us", 1e3}}) {
     if (static_cast<double>(ns) >= unit.ns) return unit;
@@ -22,15 +23,16 @@ inline TimeUnit unit_for(Nanoseconds ns) {
   return {"ns", 1};
 }
 
-/// How many candidates the bars can show legibly: the fastest, and what else is chosen or a control.
+/// Returns how many candidates the bar chart shows: the fastest ones, the chosen one and the controls.
 std::size_t bars_shown(const Plan& plan);
 
+/// Returns JSON:
 /// { "unit": "ms", "interval": training steps per period,
 ///   "sides": [{ label, chosen, step: [quartile, median, quartile], training: the same or null }],
 ///   "bandwidth": { "points": [{ x: pool threads per rank, y: quartiles in GB/s, label, placement }],
 ///                  "roofline": [{ x, y }], "marks": [{ x, text }] } }
-/// The sides are times in that unit, the training side's those of a whole period; shortest period first.
-/// Precondition: a split that a plan can say was measured, and every candidate has samples.
+/// `sides` holds times in that unit, shortest period first. The training times are those of a whole period.
+/// Precondition: an eligible split was measured, and every candidate has samples.
 std::string chart_data(const Plan& plan);
 
 }  // namespace zf

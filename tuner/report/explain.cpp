@@ -18,7 +18,7 @@ std::string counted(int count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-std::string limits(const Allocation& allocation) {
+std::string limits_in_words(const Allocation& allocation) {
   std::string text;
   if (allocation.cpu_quota) text += fmt::format(", a quota of {:.3g} CPUs", *allocation.cpu_quota);
   if (allocation.memory_bytes)
@@ -116,7 +116,7 @@ std::vector<Fact> facts_of(const Plan& plan) {
                    counted(machine.packages, "package"), counted(machine.numa_nodes, "NUMA node"),
                    counted(machine.cores, "core"), counted(machine.pus, "PU"), machine.fingerprint)},
       {"Allocation", fmt::format("CPUs {}, memory nodes {}{}", print(plan.allocation.cpus),
-                                 print(plan.allocation.mems), limits(plan.allocation))},
+                                 print(plan.allocation.mems), limits_in_words(plan.allocation))},
       {"Workload", fmt::format("{}: {} parameters on {}", plan.workload.name,
                                print_quantity(plan.workload.params), counted(plan.workload.ranks, "rank"))}};
 }
@@ -131,7 +131,7 @@ std::string measured_in_words(const Plan& plan) {
 
 std::string explain(const Plan& plan, std::size_t width) {
   std::string text = hanging(
-      "", fmt::format("A plan by {}, made at {} on {}", plan.made.by, plan.made.at, plan.made.host), width);
+      "", fmt::format("A plan made by {} at {} on {}", plan.made.by, plan.made.at, plan.made.host), width);
   text += "\n";
   for (const Fact& fact : facts_of(plan)) text += hanging(fmt::format("{:<12}", fact.name), fact.text, width);
   text += fmt::format("\n{}\n", bindings_table(plan).print(width));
@@ -140,7 +140,8 @@ std::string explain(const Plan& plan, std::size_t width) {
     text += evidence_table(plan).print(width) + "\n";
   }
   if (plan.trial) {
-    text += hanging("", fmt::format("Tried by the job itself ({}), which said:", plan.trial->command), width);
+    text +=
+        hanging("", fmt::format("Tried by the job itself ({}), which printed:", plan.trial->command), width);
     text += trial_table(*plan.trial).print(width) + "\n";
   }
   std::string lead = "Why: ";

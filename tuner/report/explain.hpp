@@ -1,4 +1,4 @@
-// A plan in words: what was chosen, from what evidence, and why. Pure.
+// Explains a plan in words: what was chosen, from which evidence, and why. Pure.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace zf {
 
-/// What the first cell of a row says where the row is the one that was chosen.
+/// The first cell of the row that was chosen.
 inline constexpr const char* kChosenMark = ">";
 
 struct Fact {
@@ -17,26 +17,28 @@ struct Fact {
   std::string text;
 };
 
-/// Machine, allocation, workload.
+/// Returns the machine, the allocation and the workload in words.
 std::vector<Fact> facts_of(const Plan& plan);
 
-/// The bindings, one row per rank.
+/// Returns the bindings, one row per rank.
 Table bindings_table(const Plan& plan);
 
-/// How the evidence was measured, as one sentence without its end. Precondition: there is some.
+/// Returns how the evidence was measured, as one sentence without its full stop. Precondition: there is
+/// evidence.
 std::string measured_in_words(const Plan& plan);
 
-/// The evidence, one row per candidate, fewest pool threads first, the chosen one marked.
+/// Returns the evidence, one row per candidate, fewest pool threads first. The chosen candidate is marked.
 Table evidence_table(const Plan& plan);
 
-/// What the job itself said, one row per split, the winner marked.
+/// Returns the results of the trial, one row per split. The winner is marked.
 Table trial_table(const Trial& trial);
 
-/// Bytes per second of an optimizer step (or of its roofline) that took `step_ns`, all ranks together.
+/// Returns the bytes per second, of all ranks together, of an optimizer step or a roofline loop that took
+/// `step_ns`.
 double step_bytes_per_s(const Plan& plan, Nanoseconds step_ns);
 
 /// Returns the whole plan for a person: machine, allocation, bindings, evidence, reason, notes and warnings.
-/// Lines are broken and details left out to fit `width` columns.
+/// Breaks lines and leaves out details to fit `width` columns.
 std::string explain(const Plan& plan, std::size_t width = kUnlimitedWidth);
 
 }  // namespace zf

@@ -15,10 +15,10 @@
 namespace zf {
 namespace {
 
-/// A period this many times the shortest is as pale as any that is longer.
+/// Periods of at least this many times the shortest one have no colour.
 constexpr double kPalest = 1.5;
 
-/// 100: the shortest period, 0: the palest.
+/// Returns 100 for the shortest period, down to 0 for kPalest times that.
 int heat_of(Nanoseconds period_ns, Nanoseconds shortest_ns) {
   const double ratio = static_cast<double>(period_ns) / static_cast<double>(shortest_ns);
   return static_cast<int>(100 * (1 - std::min(1.0, (ratio - 1) / (kPalest - 1))));

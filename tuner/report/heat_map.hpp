@@ -1,4 +1,4 @@
-// Periods over reserved cores and pool threads, as a table whose cells are shaded. Pure.
+// Draws the periods over reserved cores and pool threads as a table with shaded cells. Pure.
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace zf {
 
-/// One row per number of reserved cores, one column per number of pool threads, in each cell the shortest
-/// period of any placement, or the chosen split's. Cells that the search did not visit are empty. Unbound,
-/// which reserves nothing, is not in it. Empty where no split was measured that a plan can say.
+/// Returns a table with one row per number of reserved cores and one column per number of pool threads. A
+/// cell holds the shortest period of all placements, or that of the chosen split. Cells that the search did
+/// not visit are empty. Unbound is left out, because it reserves nothing. Returns an empty text if no
+/// eligible split was measured.
 std::string heat_map(const Plan& plan);
 
 }  // namespace zf

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kMarkSeen = "<span aria-hidden=\"true\">▶</span><span class=\"unseen\">chosen</span>";
 
-/// Text that is longer may be broken, anywhere.
+/// Longer text may be broken anywhere.
 constexpr std::size_t kOneLine = 40;
 
 std::string cell(std::string_view tag, const Table::Column& column, std::string_view text) {
@@ -63,7 +63,7 @@ std::string html_table(const Table& table) {
 }
 
 std::string json_for_script(std::string json) {
-  // Only inside strings can JSON hold this letter.
+  // In JSON, this letter occurs only inside strings.
   for (std::size_t at = 0; (at = json.find('<', at)) != std::string::npos;) json.replace(at, 1, "\\u003c");
   return json;
 }

@@ -1,4 +1,4 @@
-// Text and tables as HTML. Pure.
+// Writes text and tables as HTML. Pure.
 #pragma once
 
 #include <string>
@@ -8,13 +8,14 @@
 
 namespace zf {
 
-/// For between tags or inside a quoted attribute: nothing in `text` is markup any more.
+/// Escapes `text` for use between tags or inside a quoted attribute.
 std::string html_text(std::string_view text);
 
-/// Numbers to the right, the chosen row (explain.hpp) marked and of class "chosen".
+/// Returns the table as HTML. Numbers are aligned to the right; the chosen row (kChosenMark) has the class
+/// "chosen".
 std::string html_table(const Table& table);
 
-/// JSON text for a <script> element: means the same, and no part of it can end the element.
+/// Returns the same JSON, escaped so that no part of it can end the <script> element that holds it.
 std::string json_for_script(std::string json);
 
 }  // namespace zf

@@ -11,10 +11,10 @@
 namespace zf {
 namespace {
 
-/// As many hues as people can tell apart; page.css has them as .rank0 and so on.
+/// As many hues as people can tell apart. page.css defines them as .rank0 and so on.
 constexpr int kHues = 8;
 
-/// Who runs on a PU.
+/// The rank and the side that run on a PU.
 struct Role {
   std::string code;      ///< "T0"
   std::string in_words;  ///< "rank 0, training"
@@ -58,13 +58,13 @@ std::string core_box(const Core& core, const Roles& roles) {
   return text + "</span>";
 }
 
-/// What is not known has no title, and no border.
+/// Opens a box. Without a title, which means that the machine is not known, it has no border.
 std::string open_box(std::string_view kind, std::string_view title) {
   if (title.empty()) return fmt::format("<div class=\"{}\">\n", kind);
   return fmt::format("<div class=\"box {}\"><h4>{}</h4>\n", kind, html_text(title));
 }
 
-const NumaNode* node_of(const Topology& topology, Node id) {
+const NumaNode* find_node(const Topology& topology, Node id) {
   for (const NumaNode& node : topology.nodes) {
     if (node.id == id) return &node;
   }
@@ -77,7 +77,7 @@ std::string memory_of(const NumaNode& node) {
 
 std::string node_title(const Topology& topology, const Core& core) {
   if (!core.node) return "";
-  const NumaNode* node = node_of(topology, *core.node);
+  const NumaNode* node = find_node(topology, *core.node);
   std::string title =
       fmt::format("NUMA node {}{}", core.node->os_index, node == nullptr ? "" : memory_of(*node));
   for (const Gpu& gpu : topology.gpus) {
@@ -92,7 +92,7 @@ std::string l3_title(const Topology& topology, const Core& core) {
   return bytes == 0 ? "L3" : fmt::format("L3, {}", print_bytes(bytes));
 }
 
-/// What belongs to no node with CPUs.
+/// Returns boxes for nodes without CPUs and for GPUs that are near no single node.
 std::string the_rest(const Topology& topology) {
   std::string text;
   for (const NumaNode& node : topology.nodes) {
@@ -103,8 +103,8 @@ std::string the_rest(const Topology& topology) {
   }
   for (const Gpu& gpu : topology.gpus) {
     if (gpu.node) continue;
-    text +=
-        open_box("node", fmt::format("GPU {} {}, near no one node", gpu.pci_address, gpu.name)) + "</div>\n";
+    text += open_box("node", fmt::format("GPU {} {}, near no single node", gpu.pci_address, gpu.name)) +
+            "</div>\n";
   }
   return text;
 }

@@ -1,5 +1,5 @@
-// The machine as boxes within boxes: packages, NUMA nodes, L3 groups, cores, PUs, each PU with who runs on
-// it. Pure.
+// Draws the machine as nested boxes: packages, NUMA nodes, L3 groups, cores and PUs. Each PU shows who runs
+// on it. Pure.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace zf {
 
-/// A rank is a hue, its side a pattern, and both are written on the PU as well: T3 trains rank 3, O3 runs its
-/// optimizer, S3 does both. Boxes wrap, so that it is as wide as the page and as high as it must be.
-/// Precondition: the topology has no CPU that the plan's machine lacks.
+/// Returns the drawing as HTML. The hue of a PU stands for its rank and the pattern for its side. Both are
+/// also written on the PU: T3 trains rank 3, O3 runs its optimizer, S3 does both. Boxes wrap to the width of
+/// the page. Precondition: the topology has no CPU that the plan's machine lacks.
 std::string machine_drawing(const Plan& plan, const Topology& topology);
 
-/// A machine of which no more is known than what a plan says: its PUs, each as a core of its own.
+/// Returns all that a plan tells about its machine: its PUs, each as a core of its own.
 Topology bare_topology(const Plan& plan);
 
 }  // namespace zf

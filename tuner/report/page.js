@@ -1,11 +1,11 @@
 // Draws the charts of a zf-tune report from the data that the page holds.
-// When all are drawn, <html data-charts="drawn">; a chart that fails says so in its place.
+// Then sets <html data-charts="drawn">, or "failed" if a chart failed, which says so in its place.
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const charts = [];
 
-  /** The page's colours as they are now: light, dark, or on paper. */
+  /** Returns the current colours of the page: light, dark, or for paper. */
   const colors = () => {
     const style = getComputedStyle(document.documentElement);
     const of = (name) => style.getPropertyValue("--" + name).trim();
@@ -20,10 +20,10 @@
 
   const median = (quartiles) => (quartiles ? quartiles[1] : null);
 
-  /** How far an axis must reach, so that no whisker is cut. */
+  /** Returns how far an axis must reach so that no whisker is cut off. */
   const highest = (all) => Math.max(...all.map((quartiles) => (quartiles ? quartiles[2] : 0)));
 
-  /** From the first quartile to the third of every point that has `quartiles`. */
+  /** Draws whiskers from the first quartile to the third of every point that has `quartiles`. */
   const whiskers = {
     id: "whiskers",
     afterDatasetsDraw(chart) {
@@ -55,7 +55,7 @@
     },
   };
 
-  /** A line from top to bottom, and a word to it, at the knee and at the chosen pool. */
+  /** Draws a labelled line from top to bottom at the knee and at the chosen pool. */
   const marks = {
     id: "marks",
     beforeDatasetsDraw(chart) {
@@ -203,13 +203,13 @@
       charts.push(chart);
       return true;
     } catch (error) {
-      place.textContent = `This chart could not be drawn (${error}); the table has its figures.`;
+      place.textContent = `This chart could not be drawn (${error}). The table shows its figures.`;
       place.className = "failed";
       return false;
     }
   }
 
-  /** Paper is narrower than a screen, and sharper. */
+  /** Fits the charts to `width`, or to the screen without it. Paper is narrower than a screen. */
   function fit(width) {
     for (const chart of charts) {
       if (width) chart.resize(width, chart.height);

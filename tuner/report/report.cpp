@@ -6,9 +6,9 @@
 #include <set>
 
 #include "report/chart_data.hpp"
-#include "report/decision.hpp"
 #include "report/embedded.hpp"
 #include "report/explain.hpp"
+#include "report/headline.hpp"
 #include "report/heat_map.hpp"
 #include "report/html.hpp"
 #include "report/machine_drawing.hpp"
@@ -17,22 +17,23 @@
 namespace zf {
 namespace {
 
-/// Nothing is loaded, from anywhere: the browser itself refuses.
+/// Makes the browser refuse to load anything from anywhere.
 constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 constexpr const char* kHeatNote =
-    "The stronger the colour, the shorter the period; there is none from one and a half times the shortest "
-    "on. The "
-    "chosen split is framed. Empty cells were not visited.";
+    "A stronger colour means a shorter period. Periods of at least 1.5 times the shortest one have no "
+    "colour. The "
+    "chosen split is framed. Empty cells were not measured.";
 
 constexpr const char* kBandwidthCaption =
-    "The optimizer step while training runs beside it, and on the same cores, alone, the roofline: a plain "
+    "The points show the optimizer step while training runs beside it. The line is the roofline: a plain "
     "loop with "
-    "Adam's mix of reads and writes. Whiskers from the first quartile to the third.";
+    "Adam's mix of reads and writes, alone on the same cores. Whiskers reach from the first quartile to the "
+    "third.";
 
 bool is_simulated(const Plan& plan) { return plan.evidence.isa == kSimulated; }
 
-/// At least one split that a plan can say.
+/// Returns whether at least one eligible split was measured.
 bool is_measured(const Plan& plan) {
   const auto& candidates = plan.evidence.candidates;
   return std::any_of(candidates.begin(), candidates.end(), is_eligible);
@@ -66,7 +67,7 @@ std::string header(const Plan& plan) {
       badge);
 }
 
-std::string figures(const Plan& plan) {
+std::string figure_list(const Plan& plan) {
   std::string items;
   for (const Figure& figure : figures_of(plan)) {
     items += fmt::format("<div><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>\n",
@@ -75,9 +76,9 @@ std::string figures(const Plan& plan) {
   return items.empty() ? "" : fmt::format("<dl class=\"figures\">\n{}</dl>\n", items);
 }
 
-std::string decision(const Plan& plan) {
+std::string decision_section(const Plan& plan) {
   std::string text = paragraph("headline", headline_of(plan)) +
-                     paragraph("why", fmt::format("Why: {}.", plan.choice.reason)) + figures(plan) +
+                     paragraph("why", fmt::format("Why: {}.", plan.choice.reason)) + figure_list(plan) +
                      html_table(bindings_table(plan));
   for (const std::string& note : plan.allocation.notes)
     text += paragraph("note", fmt::format("Note: {}.", note));
@@ -87,7 +88,7 @@ std::string decision(const Plan& plan) {
   return section("decision", "Decision", text);
 }
 
-/// A place for a chart; page.js draws it.
+/// Returns an empty canvas, in which page.js draws the chart.
 std::string chart(std::string_view id, std::string_view in_words, std::string_view caption) {
   return fmt::format(
       "<figure>\n<div class=\"chart\" id=\"{}\"><canvas role=\"img\" aria-label=\"{}\"></canvas></div>\n"
@@ -99,13 +100,13 @@ std::string bars_caption(const Plan& plan) {
   const std::size_t shown = bars_shown(plan);
   const std::size_t all = plan.evidence.candidates.size();
   return fmt::format(
-      "Medians, whiskers from the first quartile to the third, shortest period on top. A period lasts as "
-      "long as "
-      "the longer of the two bars.{}",
-      shown == all ? "" : fmt::format(" {} of {} candidates.", shown, all));
+      "Bars are medians, and whiskers reach from the first quartile to the third. The shortest period is on "
+      "top. A period "
+      "lasts as long as the longer of its two bars.{}",
+      shown == all ? "" : fmt::format(" {} of {} candidates are shown.", shown, all));
 }
 
-std::string evidence(const Plan& plan) {
+std::string evidence_sections(const Plan& plan) {
   if (!is_measured(plan)) return "";
   return section("candidates", "Candidates",
                  paragraph("how", fmt::format("{}.", measured_in_words(plan))) +
@@ -121,25 +122,26 @@ std::string evidence(const Plan& plan) {
                    kBandwidthCaption));
 }
 
-std::string trial(const Plan& plan) {
+std::string trial_section(const Plan& plan) {
   if (!plan.trial) return "";
-  return section(
-      "trial", "The job itself",
-      paragraph("how", fmt::format("What {} said by \"{}\":", plan.trial->command, plan.trial->metric)) +
-          html_table(trial_table(*plan.trial)));
+  return section("trial", "The job itself",
+                 paragraph("how", fmt::format("What {} printed where \"{}\" matches:", plan.trial->command,
+                                              plan.trial->metric)) +
+                     html_table(trial_table(*plan.trial)));
 }
 
-std::string machine(const Plan& plan, const Topology* topology) {
+std::string machine_section(const Plan& plan, const Topology* topology) {
   if (topology != nullptr) return section("machine", "Machine", machine_drawing(plan, *topology));
   return section(
       "machine", "Machine",
-      paragraph("note",
-                "This page was made away from the plan's machine: its NUMA nodes and caches are not "
-                "known here.") +
+      paragraph(
+          "note",
+          "This page was not made on a machine of the plan's class: the NUMA nodes and caches are not known "
+          "here.") +
           machine_drawing(plan, bare_topology(plan)));
 }
 
-std::string provenance(const Plan& plan) {
+std::string provenance_section(const Plan& plan) {
   std::vector<Fact> facts = facts_of(plan);
   facts.push_back({"Command", plan.made.command});
   if (is_measured(plan)) {
@@ -165,7 +167,7 @@ std::string scripts(const Plan& plan) {
       json_for_script(chart_data(plan)), kChartJs, kPageJs);
 }
 
-/// Without candidates that have no samples: there is nothing to draw of them.
+/// Returns the plan without the candidates that have no samples, because there is nothing to draw of them.
 Plan with_samples_only(Plan plan) {
   std::set<int> sampled;
   for (const Sample& sample : plan.evidence.samples) sampled.insert(sample.candidate);
@@ -184,9 +186,9 @@ std::string report_of(const Plan& plan, const Topology* topology) {
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n"
       "<style>\n{}</style>\n</head>\n",
       kPolicy, title(shown), kPageCss);
-  return fmt::format("{}<body>\n\n{}{}{}{}{}{}{}</body>\n</html>\n", head, header(shown), decision(shown),
-                     evidence(shown), trial(shown), machine(shown, topology), provenance(shown),
-                     scripts(shown));
+  return fmt::format("{}<body>\n\n{}{}{}{}{}{}{}</body>\n</html>\n", head, header(shown),
+                     decision_section(shown), evidence_sections(shown), trial_section(shown),
+                     machine_section(shown, topology), provenance_section(shown), scripts(shown));
 }
 
 }  // namespace zf

@@ -1,4 +1,4 @@
-// A plan as one page for a browser: the decision, the evidence, the machine. Pure.
+// Writes a plan as one HTML page: the decision, the evidence, the machine. Pure.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace zf {
 
-/// A whole HTML document that needs nothing but itself: style, script and chart library are in it, and its
-/// own policy forbids it to load anything. In light and dark, on a screen and on A4. What was not measured
-/// is said, not drawn. `topology`: the machine to draw, of the plan's class; null where it is not at hand,
-/// and then the plan's CPUs are drawn without nodes and caches, and the page says so.
+/// Returns a whole HTML document. It contains its style, script and chart library, and its own policy forbids
+/// it to load anything. It suits light and dark screens and A4 paper. It says what was not measured instead
+/// of drawing it. `topology` is the machine to draw, of the plan's class. If it is null, the page draws the
+/// plan's CPUs without nodes and caches, and says so.
 std::string report_of(const Plan& plan, const Topology* topology);
 
 }  // namespace zf

@@ -33,7 +33,7 @@ bool is_among(const Split& split, const std::vector<Split>& others) {
                      [&](const Split& other) { return same_cpus(split, other); });
 }
 
-/// The shape at another size. A control's neighbour is an ordinary split.
+/// Returns the shape with another pool size. The result is no control, even if `shape` is one.
 SplitShape resized(SplitShape shape, int pool_cores) {
   shape.pool_cores = pool_cores;
   shape.control = Control::none;
@@ -42,7 +42,7 @@ SplitShape resized(SplitShape shape, int pool_cores) {
 
 bool same_family(const SplitShape& a, const SplitShape& b) { return resized(a, 1) == resized(b, 1); }
 
-/// All shapes of pool that these homes can tell apart, at size 1; the plain one first.
+/// Returns all shapes of pools that differ on these homes, at size 1. The plain shape comes first.
 std::vector<SplitShape> families_of(const std::vector<Home>& homes) {
   bool siblings = false;
   std::set<int> kinds;
@@ -71,17 +71,18 @@ std::vector<SplitShape> families_of(const std::vector<Home>& homes) {
 struct Point {
   int pool = 0;
   double step_ns = 0;
-  double hiding_ns = 0;
+  double training_window_ns = 0;
 };
 
 struct Proposal {
   SplitShape shape;
-  double period_ns = 0;  ///< what it could reach
+  double period_ns = 0;  ///< the shortest period that it could reach
 };
 
-class Look {
+/// Works out promising_splits().
+class SplitProposer {
  public:
-  Look(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried, double tie)
+  SplitProposer(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried, double tie)
       : homes_(homes), tried_(tried), tie_(tie), largest_(largest_pool(homes)) {
     for (const TriedSplit& one : tried) {
       if (one.split.shape.control == Control::unbound) continue;
@@ -92,8 +93,8 @@ class Look {
 
   std::vector<Split> splits() {
     if (best_ == nullptr || best_->split.ranks.front().shared) return {};
-    for (const SplitShape& family : families_of(homes_)) look_into(family);
-    look_for_idle_cores();
+    for (const SplitShape& family : families_of(homes_)) propose_in_family(family);
+    propose_idle_cores();
     std::stable_sort(proposals_.begin(), proposals_.end(),
                      [](const Proposal& a, const Proposal& b) { return a.period_ns < b.period_ns; });
     std::vector<Split> splits;
@@ -113,7 +114,8 @@ class Look {
     return pool;
   }
 
-  /// A pool that outgrows its CPU kind has cores of another, which set the pace.
+  /// Returns the largest pool of the family. A pool with more cores than its CPU kind has would take cores of
+  /// a slower kind, which would set the pace.
   int most_of_kind(const SplitShape& family) const {
     int most = largest_;
     if (!family.pool_kind) return most;
@@ -129,35 +131,36 @@ class Look {
     std::vector<Point> points;
     for (const TriedSplit& one : tried_) {
       if (one.split.shape.control == Control::unbound || !same_family(one.split.shape, family)) continue;
-      points.push_back({pool_of(one), one.step_ns, one.hiding_ns});
+      points.push_back({pool_of(one), one.step_ns, one.training_window_ns});
     }
     std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.pool < b.pool; });
     return points;
   }
 
-  /// The training side beside a pool of that size, from the plain family: it matters little which pool it is.
-  double hiding_at(int pool) const {
+  /// Estimates update_interval training steps beside a pool of that size. Uses the plain family, because the
+  /// shape of the pool matters little to training.
+  double training_window_at(int pool) const {
     if (plain_.empty()) return 0;
-    if (pool <= plain_.front().pool) return plain_.front().hiding_ns;
+    if (pool <= plain_.front().pool) return plain_.front().training_window_ns;
     for (std::size_t i = 1; i < plain_.size(); ++i) {
       const Point& low = plain_[i - 1];
       const Point& high = plain_[i];
       if (pool > high.pool) continue;
-      if (high.pool == low.pool) return high.hiding_ns;
+      if (high.pool == low.pool) return high.training_window_ns;
       const double part = static_cast<double>(pool - low.pool) / (high.pool - low.pool);
-      return low.hiding_ns + part * (high.hiding_ns - low.hiding_ns);
+      return low.training_window_ns + part * (high.training_window_ns - low.training_window_ns);
     }
-    return plain_.back().hiding_ns;
+    return plain_.back().training_window_ns;
   }
 
-  /// The size in (low, high), both excluded, where the longer side is shortest.
-  template <class Step, class Hiding>
-  void propose_between(const SplitShape& family, int low, int high, Step step, Hiding hiding,
+  /// Proposes the pool size between `low` and `high`, both excluded, at which the longer side is shortest.
+  template <class Step, class Window>
+  void propose_between(const SplitShape& family, int low, int high, Step step, Window training_window,
                        std::optional<double> bound = {}) {
     int at = 0;
     double least = std::numeric_limits<double>::infinity();
     for (int pool = low + 1; pool < high; ++pool) {
-      const double period = std::max(step(pool), hiding(pool));
+      const double period = std::max(step(pool), training_window(pool));
       if (period >= least) continue;
       least = period;
       at = pool;
@@ -165,19 +168,20 @@ class Look {
     if (at != 0) proposals_.push_back({resized(family, at), bound.value_or(least)});
   }
 
-  void look_into(const SplitShape& family) {
+  void propose_in_family(const SplitShape& family) {
     const std::vector<Point> points = points_of(family);
-    const auto hiding = [&](int pool) { return hiding_at(pool); };
+    const auto training_window = [&](int pool) { return training_window_at(pool); };
     if (points.empty()) {
-      // Nothing is known but that training cannot get faster than beside the smallest pool.
-      proposals_.push_back({resized(family, std::min(pool_of(*best_), most_of_kind(family))), hiding_at(1)});
+      // All that is known: training cannot be faster than beside the smallest pool.
+      proposals_.push_back(
+          {resized(family, std::min(pool_of(*best_), most_of_kind(family))), training_window_at(1)});
       return;
     }
     const auto inverse = [](const Point& from) {
       return [from](int pool) { return from.step_ns * from.pool / pool; };
     };
-    propose_between(family, 0, points.front().pool, inverse(points.front()), hiding);
-    propose_between(family, points.back().pool, largest_ + 1, inverse(points.back()), hiding);
+    propose_between(family, 0, points.front().pool, inverse(points.front()), training_window);
+    propose_between(family, points.back().pool, largest_ + 1, inverse(points.back()), training_window);
     for (std::size_t i = 1; i < points.size(); ++i) {
       const Point& low = points[i - 1];
       const Point& high = points[i];
@@ -187,13 +191,14 @@ class Look {
       };
       const auto between = [&](int pool) {
         const double part = static_cast<double>(pool - low.pool) / (high.pool - low.pool);
-        return low.hiding_ns + part * (high.hiding_ns - low.hiding_ns);
+        return low.training_window_ns + part * (high.training_window_ns - low.training_window_ns);
       };
-      propose_between(family, low.pool, high.pool, step, between, std::max(high.step_ns, low.hiding_ns));
+      propose_between(family, low.pool, high.pool, step, between,
+                      std::max(high.step_ns, low.training_window_ns));
     }
   }
 
-  void look_for_idle_cores() {
+  void propose_idle_cores() {
     const auto tries = std::count_if(tried_.begin(), tried_.end(), [](const TriedSplit& one) {
       return one.split.shape.reserved_cores != 0;
     });
@@ -208,15 +213,15 @@ class Look {
     }
   }
 
-  /// Improves `best` where this pool with fewer cores for training could.
+  /// Replaces `best` if this pool with fewer training cores promises a shorter period.
   void propose_idle_beside(const TriedSplit& one, std::optional<Proposal>& best) const {
     const int reserved = largest_ + 1 - pool_of(one);
     for (const Point& beside : plain_) {
       const int fewer = largest_ + 1 - beside.pool;
       if (fewer >= reserved) continue;
-      // At best the optimizer is held up in proportion to the cores that train beside it.
+      // At best, the optimizer is slowed down in proportion to the cores that train beside it.
       const double held_up = std::max(0.0, one.step_ns - one.roofline_ns) * fewer / reserved;
-      const double period = std::max(one.roofline_ns + held_up, beside.hiding_ns);
+      const double period = std::max(one.roofline_ns + held_up, beside.training_window_ns);
       if (period >= (best ? best->period_ns : promising_ns())) continue;
       SplitShape idle = resized(one.split.shape, pool_of(one));
       idle.reserved_cores = fewer;
@@ -224,12 +229,13 @@ class Look {
     }
   }
 
-  /// Half-way between the smallest pool of the best one's family that ties with it and the next smaller one.
+  /// Returns the size half-way between the smallest pool that ties with the best one and the next smaller
+  /// pool tried, both of the best one's family; nothing if there is no size between them.
   std::optional<SplitShape> smaller_tie() const {
     const SplitShape& family = best_->split.shape;
     int below = 0;
     for (const Point& point : points_of(family)) {
-      if (std::max(point.step_ns, point.hiding_ns) <= best_->period_ns() * (1 + tie_)) {
+      if (std::max(point.step_ns, point.training_window_ns) <= best_->period_ns() * (1 + tie_)) {
         if (point.pool - below < 2) return std::nullopt;
         return resized(family, below + (point.pool - below) / 2);
       }
@@ -244,7 +250,7 @@ class Look {
   }
 
   void add(const SplitShape& shape, std::vector<Split>& splits) const {
-    if (splits.size() == kSplitsPerLook) return;
+    if (splits.size() == kMaxProposals) return;
     Split split = split_of(homes_, shape);
     if (!is_among(split, splits) && !is_tried(split)) splits.push_back(std::move(split));
   }
@@ -260,12 +266,12 @@ class Look {
 
 }  // namespace
 
-double TriedSplit::period_ns() const { return std::max(step_ns, hiding_ns); }
+double TriedSplit::period_ns() const { return std::max(step_ns, training_window_ns); }
 
 std::vector<Split> control_splits(const std::vector<Home>& homes) {
   std::vector<Split> splits;
   const bool shared = std::any_of(homes.begin(), homes.end(), [](const Home& home) { return home.shared; });
-  if (shared) return splits;  // one core per rank: there is nothing to compare
+  if (shared) return splits;  // a rank with one core leaves nothing to compare
   for (const Control control : {Control::half, Control::two_reserved, Control::unbound}) {
     Split split = split_of(homes, {.control = control});
     split.shape.pool_cores = split.ranks.front().pool_cores;
@@ -287,7 +293,7 @@ std::vector<Split> growing_splits(const std::vector<Home>& homes) {
 
 std::vector<Split> promising_splits(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried,
                                     double tie) {
-  return Look(homes, tried, tie).splits();
+  return SplitProposer(homes, tried, tie).splits();
 }
 
 }  // namespace zf

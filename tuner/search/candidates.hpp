@@ -1,4 +1,4 @@
-// Which splits are worth a visit: first a coarse look, then where a better one could still hide. Pure.
+// Proposes the splits to measure: first a coarse set, then those that could still be better. Pure.
 #pragma once
 
 #include <vector>
@@ -7,39 +7,43 @@
 
 namespace zf {
 
-/// unbound, half and half, two reserved: as many of them as differ from each other on these homes.
+/// Returns the controls: half and half, two reserved, unbound. Those that are equal on these homes come once.
 std::vector<Split> control_splits(const std::vector<Home>& homes);
 
-/// Pools of 1, 2, 3, 4, 6, 8, 12, 16, … cores up to the smallest home's minus one (which is always among
-/// them), compact, one PU per core. Those that are a control already are left out.
+/// Returns compact pools of 1, 2, 3, 4, 6, 8, 12, 16, … cores with one PU per core. The largest pool leaves
+/// one core of the smallest home to training, and is always among them. Pools that equal a control are left
+/// out.
 std::vector<Split> growing_splits(const std::vector<Home>& homes);
 
-/// A split that has been measured; medians.
+/// A split that has been measured. The times are medians.
 struct TriedSplit {
   Split split;
-  double step_ns = 0;      ///< the optimizer's side of the period
-  double roofline_ns = 0;  ///< the step's, if training took no bandwidth
-  double hiding_ns = 0;    ///< the training side: update_interval training steps; 0: no training side
+  double step_ns = 0;      ///< the optimizer's step
+  double roofline_ns = 0;  ///< what the step would take if training used no bandwidth
+  double training_window_ns =
+      0;  ///< update_interval training steps, behind which the step can hide; 0 without a training side
   double period_ns() const;
 };
 
-/// At most this many at a time.
-inline constexpr std::size_t kSplitsPerLook = 4;
+/// The largest number of splits that promising_splits() returns.
+inline constexpr std::size_t kMaxProposals = 4;
+/// About how many splits with idle cores are tried in a sweep.
 inline constexpr int kIdleTries = 6;
 
-/// Splits that could beat the best one tried by more than half of `tie`, most promising first, and one that
-/// could be a smaller pool as fast as the best. Empty: none could, as far as this reasoning goes:
-/// - In one family (same placement, PUs per core, CPU kind) a larger pool steps faster and leaves training
-///   slower. So between two tried sizes no period is below the longer of the larger one's step and the
-///   smaller one's training; where that is promising, the size is taken where the two sides meet.
+/// Returns the splits that could beat the best one tried by more than half of `tie`, most promising first,
+/// and one with a smaller pool that could be as fast as the best. Returns none if by this reasoning none
+/// could:
+/// - In one family (same placement, PUs per core, CPU kind), a larger pool steps faster and makes training
+///   slower. So between two tried sizes, no period is shorter than the step of the larger pool or the
+///   training beside the smaller one, whichever is longer. If that bound is promising, the size is proposed
+///   at which step and training should take equally long.
 /// - A family that has not been tried (spread, all siblings, one CPU kind) is first tried at the best size so
-///   far, then where its own step would meet the training side.
-/// - With fewer cores for training and the others idle, training may get faster (less to synchronize), and
-/// the
-///   optimizer will (more bandwidth is left to it, by as much as its roofline beside it shows). The most
-///   promising such split of each family is tried, about kIdleTries of them in all.
+///   far, then at the size at which its own step and training should take equally long.
+/// - If some training cores stay idle, training may get faster because fewer threads synchronize, and the
+///   optimizer gets faster because more bandwidth is left to it. Its roofline shows by how much at most. The
+///   most promising such split of each family is tried, about kIdleTries of them in all.
 /// - Below the smallest pool that ties with the best, sizes are halved until the next smaller one is slower.
-/// Precondition: the growing splits, or some of them, are among `tried`.
+/// Precondition: some of growing_splits() are among `tried`.
 std::vector<Split> promising_splits(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried,
                                     double tie);
 

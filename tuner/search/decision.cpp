@@ -9,10 +9,9 @@ namespace zf {
 namespace {
 
 constexpr int kMinVisits = 2;
-constexpr double kMaxStepAboveRoofline =
-    0.15;                               // a step that is faster than its roofline by this is still believed
-constexpr double kSlowestPart = 0.1;    // of the roofline
-constexpr double kUnknownAccuracy = 1;  // stands for an interval without end
+constexpr double kMaxStepAboveRoofline = 0.15;  // a step may be this much faster than its roofline
+constexpr double kSlowestPart = 0.1;            // of the roofline: a slower step is not believed
+constexpr double kUnknownAccuracy = 1;          // stands for an unbounded interval
 
 void summarize_candidate(CandidateEvidence& candidate, const std::vector<Sample>& samples,
                          int update_interval) {
@@ -58,17 +57,11 @@ void summarize_roofline(Evidence& evidence, int ranks) {
   evidence.roofline.threads = fastest.pool_threads * ranks;
 }
 
-int visits_of(const Contender& contender) {
-  std::set<int> rounds;
-  for (const Observation& period : contender.times) rounds.insert(period.block);
-  return static_cast<int>(rounds.size());
-}
-
-/// Returns the indexes of those whose differences to the fastest the choice rests on: the knee, and the next
-/// fastest.
+/// Returns the indexes of the contenders whose differences to the fastest one decide the choice: the knee and
+/// the second fastest.
 std::set<std::size_t> rivals_of(const std::vector<Contender>& contenders, double tie) {
-  const std::size_t fastest = fastest_of(contenders);
-  std::set<std::size_t> rivals{knee_of(contenders, tie)};
+  const std::size_t fastest = fastest_index(contenders);
+  std::set<std::size_t> rivals{knee_index(contenders, tie)};
   const Contender* second = nullptr;
   for (const Contender& contender : contenders) {
     if (&contender == &contenders[fastest]) continue;
@@ -79,9 +72,9 @@ std::set<std::size_t> rivals_of(const std::vector<Contender>& contenders, double
   return rivals;
 }
 
-/// Returns half of the widest interval that the choice rests on.
+/// Returns half of the widest interval among the differences that decide the choice.
 double accuracy_of(const std::vector<Contender>& contenders, double tie) {
-  const Contender& fastest = contenders[fastest_of(contenders)];
+  const Contender& fastest = contenders[fastest_index(contenders)];
   double accuracy = 0;
   for (const std::size_t rival : rivals_of(contenders, tie)) {
     const double half = difference_of(fastest, contenders[rival]).half_width();
@@ -107,7 +100,7 @@ const CandidateEvidence* control_of(const Evidence& evidence, Control control) {
   return nullptr;
 }
 
-CandidateEvidence candidate_of(int id, const Split& split) {
+CandidateEvidence new_candidate(int id, const Split& split) {
   CandidateEvidence candidate;
   candidate.id = id;
   candidate.label = split.label;
@@ -154,7 +147,7 @@ void summarize(Evidence& evidence, const Workload& workload) {
     summarize_candidate(candidate, evidence.samples, workload.update_interval);
   }
   const std::vector<Contender> contenders = contenders_of(evidence, workload);
-  evidence.noise_floor = noise_of(contenders);
+  evidence.noise_floor = noise_floor(contenders);
   evidence.accuracy_reached = accuracy_of(contenders, tie_of(evidence));
   summarize_roofline(evidence, workload.ranks);
 }
@@ -170,21 +163,21 @@ const CandidateEvidence& fastest_of(const Evidence& evidence) {
                            [&](const auto& a, const auto& b) { return key(a) < key(b); });
 }
 
-Difference difference(const Evidence& evidence, const Workload& workload, int a, int b) {
+Difference period_difference(const Evidence& evidence, const Workload& workload, int a, int b) {
   const std::vector<Contender> contenders = contenders_of(evidence, workload);
   return difference_of(contenders[index_of(evidence, a)], contenders[index_of(evidence, b)]);
 }
 
 const CandidateEvidence& knee_of(const Evidence& evidence, const Workload& workload) {
-  return evidence.candidates[knee_of(contenders_of(evidence, workload), tie_of(evidence))];
+  return evidence.candidates[knee_index(contenders_of(evidence, workload), tie_of(evidence))];
 }
 
 std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload) {
   const std::vector<Contender> contenders = contenders_of(evidence, workload);
   const double tie = tie_of(evidence);
   const double wanted = evidence.accuracy_wanted;
-  const std::size_t fastest = fastest_of(contenders);
-  const std::size_t knee = knee_of(contenders, tie);
+  const std::size_t fastest = fastest_index(contenders);
+  const std::size_t knee = knee_index(contenders, tie);
   const std::set<std::size_t> rivals = rivals_of(contenders, tie);
   std::set<std::size_t> revisit;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
@@ -196,16 +189,16 @@ std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload&
     const bool matters = may_tie || rivals.contains(i);
     if (may_be_faster || (matters && contenders[i].eligible)) revisit.insert(i);
   }
-  // The choice falls back to half and half, unless that is surely slower.
+  // The choice may fall back to half and half, unless that is clearly slower.
   std::vector<std::size_t> needed{fastest, knee};
-  const int half = control_of(contenders, Control::half);
+  const int half = control_index(contenders, Control::half);
   if (half >= 0) {
     const auto index = static_cast<std::size_t>(half);
     if (difference_of(contenders[fastest], contenders[index]).low <= tie) needed.push_back(index);
   }
   const bool noisy = evidence.noise_floor > wanted;
   for (const std::size_t i : needed) {
-    if (noisy || visits_of(contenders[i]) < kMinVisits) revisit.insert(i);
+    if (noisy || block_count(contenders[i]) < kMinVisits) revisit.insert(i);
   }
   if (!revisit.empty()) revisit.insert(fastest);
   std::vector<int> ids;

@@ -1,4 +1,4 @@
-// From the evidence of a sweep to a decision: what ties, what is still open, which split wins. Pure.
+// Decides from the evidence of a sweep: which splits tie, which need more visits, which one wins. Pure.
 #pragma once
 
 #include <vector>
@@ -10,20 +10,20 @@
 namespace zf {
 
 /// Returns a candidate for this split that has not been measured yet.
-CandidateEvidence candidate_of(int id, const Split& split);
+CandidateEvidence new_candidate(int id, const Split& split);
 
-/// Returns whether a plan can say it. Unbound is measured only to be compared with.
+/// Returns whether a plan can express this candidate. Unbound cannot be: it is measured only for comparison.
 bool is_eligible(const CandidateEvidence& candidate);
 
 /// Returns the candidate that is this control, or null if there is none.
 const CandidateEvidence* control_of(const Evidence& evidence, Control control);
 
-/// Returns whether a step can have taken this time beside its roofline loop. It must not be faster than the
-/// roofline by more than 15 % or three times the noise, whichever is more, and not slower than a tenth of the
-/// roofline. Otherwise something disturbed the measurement: measure again.
+/// Returns whether the step's time is believable next to that of its roofline loop. A step must not be faster
+/// than the roofline by more than 15 % or three times the noise, whichever is more, and must reach a tenth of
+/// the roofline's speed. If not, something disturbed the measurement: measure again.
 bool is_possible(const SplitSample& sample, double noise);
 
-/// Fills in what follows from the samples: the medians and spreads of every candidate, the noise floor, the
+/// Computes from the samples: the medians and spreads of every candidate, the noise floor, the
 /// accuracy reached and the roofline. Candidates keep their ids.
 void summarize(Evidence& evidence, const Workload& workload);
 
@@ -31,7 +31,7 @@ void summarize(Evidence& evidence, const Workload& workload);
 /// noise floor, whichever is more.
 double tie_of(const Evidence& evidence);
 
-// All of the following need at least one eligible candidate, and summarize() before.
+// All of the following need at least one eligible candidate. Call summarize() before them.
 
 /// Returns the candidates as the judgement sees them: times are periods, and blocks are rounds.
 std::vector<Contender> contenders_of(const Evidence& evidence, const Workload& workload);
@@ -40,16 +40,15 @@ std::vector<Contender> contenders_of(const Evidence& evidence, const Workload& w
 const CandidateEvidence& fastest_of(const Evidence& evidence);
 
 /// Returns how much longer the period of candidate `b` is than that of `a`, round by round.
-Difference difference(const Evidence& evidence, const Workload& workload, int a, int b);
+Difference period_difference(const Evidence& evidence, const Workload& workload, int a, int b);
 
 /// Returns the eligible candidate with the smallest pool that ties with the fastest.
 const CandidateEvidence& knee_of(const Evidence& evidence, const Workload& workload);
 
-/// Returns the ids of the candidates that another visit could help to decide, ascending; none if all is
-/// decided. These are the candidates whose difference to the fastest is not known to the accuracy wanted and
-/// would change the choice, and the fastest itself. Everyone that the choice rests on (with half and half,
-/// unless that is surely slower) is visited twice, and again while the noise floor is above the accuracy
-/// wanted.
+/// Returns the ids of the candidates that need another visit, ascending; none if all is decided. A candidate
+/// needs one if its difference to the fastest is not known to the accuracy wanted and could change the
+/// choice; then the fastest needs one too. The fastest, the knee and half and half (unless that is clearly
+/// slower) are visited at least twice, and again while the noise floor is above the accuracy wanted.
 std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload);
 
 /// Returns which candidate wins, by position in `evidence.candidates` (judge()).

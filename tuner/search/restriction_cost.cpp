@@ -33,12 +33,12 @@ Difference restriction_cost(const Split& kept, const Split& free, int update_int
 std::string cost_in_words(const Difference& cost, double tie, const std::string& free_label) {
   const double percent = 100 * std::abs(cost.estimate);
   if (std::abs(cost.estimate) < tie) {
-    return fmt::format("which ties with the free choice, {} ({:+.1f} % per period)", free_label,
+    return fmt::format("This ties with the free choice, \"{}\" ({:+.1f} % per period)", free_label,
                        100 * cost.estimate);
   }
-  return fmt::format("{:.1f} % {} per period than the free choice, {} (95 % sure: {:.1f} to {:.1f} %)",
-                     percent, cost.estimate > 0 ? "longer" : "shorter", free_label, 100 * cost.low,
-                     100 * cost.high);
+  return fmt::format(
+      "A period is {:.1f} % {} than with the free choice, \"{}\" (95 % confidence: {:.1f} to {:.1f} %)",
+      percent, cost.estimate > 0 ? "longer" : "shorter", free_label, 100 * cost.low, 100 * cost.high);
 }
 
 }  // namespace zf

@@ -1,4 +1,4 @@
-// What it costs to keep to the splits that a launcher can be told, measured against the free choice.
+// Measures what it costs to use only splits that a launcher can be told, against the free choice.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,14 @@
 
 namespace zf {
 
-/// How much longer the period of `kept` is than that of `free`. Both are visited in turn, a few times; fewer
-/// once the meter's clock has passed `deadline_ns` or `stop` says so, but at least once each. Throws what the
-/// meter throws.
+/// Returns how much longer the period of `kept` is than that of `free`. Visits both in turn, four times each.
+/// Stops earlier, but after at least one visit each, once the meter's clock has passed `deadline_ns` or
+/// `stop` returns true. Throws what the meter throws.
 Difference restriction_cost(const Split& kept, const Split& free, int update_interval, Meter& meter,
                             Nanoseconds deadline_ns, const std::function<bool()>& stop);
 
-/// "12.0 % longer per period than the free choice, pool 4, spread (95 % sure: 11.1 to 12.9 %)", or that they
-/// tie. Pure.
+/// Returns "A period is 12.0 % longer than with the free choice, "pool 4, spread" (95 % confidence: 11.1
+/// to 12.9 %)", or says that they tie. Pure.
 std::string cost_in_words(const Difference& cost, double tie, const std::string& free_label);
 
 }  // namespace zf

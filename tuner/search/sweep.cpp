@@ -15,11 +15,11 @@
 namespace zf {
 namespace {
 
-constexpr int kVisitsAgain = 2;
-constexpr int kLongestVisit = 64;  // samples: beyond, rounds would not interleave any more
-/// Of the budget, by phase: where each ends at the latest. However slow the steps, all splits are looked at,
-/// and there is time to settle what the choice rests on.
-constexpr std::array<double, 3> kShares = {0.5, 0.75, 1};
+constexpr int kMaxRepeats = 2;
+constexpr int kMaxSamplesPerVisit = 64;  // samples; longer visits would hardly interleave
+/// The share of the budget after which each phase must end. So all splits are explored however slow the steps
+/// are, and time is left to confirm the choice.
+constexpr std::array<double, 3> kPhaseEnds = {0.5, 0.75, 1};
 
 /// The state of one search.
 class Sweep {
@@ -43,10 +43,10 @@ class Sweep {
   }
 
   SweepResult run() {
-    look();
-    while (!ended_ && !result_.splits.empty() && meter_.now() < end_of(SweepPhase::narrow) && narrow()) {
+    explore();
+    while (!ended_ && !result_.splits.empty() && meter_.now() < end_of(SweepPhase::refine) && refine()) {
     }
-    settle();
+    confirm();
     return std::move(result_);
   }
 
@@ -59,8 +59,8 @@ class Sweep {
     return splits;
   }
 
-  /// The controls before the pools: however short the budget, they are what everybody asks for.
-  void look() {
+  /// Visits the controls first, so that they are measured however short the budget is.
+  void explore() {
     std::vector<Split> splits = control_splits(homes_);
     const auto controls = static_cast<std::ptrdiff_t>(splits.size());
     for (Split& split : growing_splits(homes_)) splits.push_back(std::move(split));
@@ -68,8 +68,9 @@ class Sweep {
     visit_all(splits);
   }
 
-  bool narrow() {
-    phase_ = SweepPhase::narrow;
+  /// Visits one round of promising splits. Returns false if there are none.
+  bool refine() {
+    phase_ = SweepPhase::refine;
     std::vector<TriedSplit> tried;
     for (const CandidateEvidence& candidate : evidence().candidates) {
       tried.push_back(
@@ -82,21 +83,22 @@ class Sweep {
     const auto room = static_cast<std::size_t>(limits_.splits) - result_.splits.size();
     if (splits.size() > room) splits.resize(room);
     if (splits.empty()) return false;
-    // Beside those that they must beat, so that there is a round to compare them in.
+    // Together with those that they must beat, so that they are compared within a round.
     const std::set<int> rivals{fastest_of(evidence()).id, knee_of(evidence(), workload_).id};
     for (Split& split : splits_of({rivals.begin(), rivals.end()})) splits.push_back(std::move(split));
     visit_round(std::move(splits));
     return true;
   }
 
-  /// Visits get twice as long from round to round, so that a long settling takes few of them.
-  void settle() {
-    phase_ = SweepPhase::settle;
+  /// Visits the undecided splits until all is decided. Visits get twice as long from round to round, so that
+  /// this takes few rounds.
+  void confirm() {
+    phase_ = SweepPhase::confirm;
     while (!ended_ && !result_.splits.empty()) {
       const std::vector<int> ids = candidates_to_revisit(evidence(), workload_);
       if (ids.empty()) break;
       visit_round(splits_of(ids));
-      if (samples_ < kLongestVisit) samples_ *= 2;
+      if (samples_ < kMaxSamplesPerVisit) samples_ *= 2;
     }
   }
 
@@ -115,21 +117,21 @@ class Sweep {
   }
 
   Nanoseconds end_of(SweepPhase phase) const {
-    const double share = kShares.at(static_cast<std::size_t>(phase));
+    const double share = kPhaseEnds.at(static_cast<std::size_t>(phase));
     return start_ns_ + std::llround(share * static_cast<double>(limits_.budget_ns));
   }
 
-  /// When the next visit should end, so that as many as are left of this round get as much time.
+  /// Returns when the next visit should end, so that all visits left in this round get the same time.
   Nanoseconds deadline_of_visit(std::size_t visits_left) {
     const Nanoseconds left = std::max<Nanoseconds>(0, end_of(phase_) - meter_.now());
     return meter_.now() + left / static_cast<Nanoseconds>(visits_left);
   }
 
-  /// What was measured and can be; all of it where that is nothing.
+  /// Returns the believable samples of a visit. If there are none after all repeats, returns all and warns.
   std::vector<SplitSample> measured(const Split& split, Nanoseconds deadline_ns) {
     std::vector<SplitSample> kept;
     std::vector<SplitSample> all;
-    for (int attempt = 0; attempt <= kVisitsAgain; ++attempt) {
+    for (int attempt = 0; attempt <= kMaxRepeats; ++attempt) {
       const auto wanted = samples_ - static_cast<int>(kept.size());
       if (wanted == 0 || (attempt > 0 && !has_time())) break;
       const auto samples = meter_.measure(split, wanted, deadline_ns);
@@ -142,8 +144,9 @@ class Sweep {
     }
     if (!kept.empty()) return kept;
     const std::string warning = fmt::format(
-        "{}: no step was between a tenth of the roofline beside it and the roofline itself; do not trust its "
-        "times",
+        "{}: every optimizer step was faster than its roofline by more than 15 % and three times the noise, "
+        "or took more "
+        "than ten times as long as it; do not trust its times",
         split.label);
     auto& warnings = result_.warnings;
     if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
@@ -166,14 +169,15 @@ class Sweep {
     }
   }
 
-  /// Labels are unique (split.hpp). A split becomes a candidate with its first visit.
+  /// Returns the id of the split's candidate, and makes that with the first visit. Labels are unique
+  /// (split.hpp).
   int id_of(const Split& split) {
     const auto known = std::find_if(result_.splits.begin(), result_.splits.end(),
                                     [&](const Split& other) { return other.label == split.label; });
     if (known != result_.splits.end()) return static_cast<int>(known - result_.splits.begin());
     const auto id = static_cast<int>(result_.splits.size());
     result_.splits.push_back(split);
-    evidence().candidates.push_back(candidate_of(id, split));
+    evidence().candidates.push_back(new_candidate(id, split));
     return id;
   }
 
@@ -192,7 +196,7 @@ class Sweep {
   int samples_;  ///< wanted of a visit
   std::mt19937 random_;
   SweepResult result_;
-  SweepPhase phase_ = SweepPhase::look;
+  SweepPhase phase_ = SweepPhase::explore;
   int round_ = 0;
   int visit_in_round_ = 0;
   int round_size_ = 0;

@@ -1,5 +1,5 @@
-// The search: a coarse look, then wherever a better split could hide, then rounds until the choice is
-// decided.
+// Searches for the best split: explores coarsely, refines where a better split could be, and confirms the
+// choice.
 #pragma once
 
 #include <functional>
@@ -16,19 +16,19 @@ namespace zf {
 
 struct SweepLimits {
   Nanoseconds budget_ns =
-      60 * kSecondNs;  ///< by the meter's clock: no visit begins that would end after it, but the first
-  double accuracy = kDefaultTie;  ///< relative difference of periods to tell apart
+      60 * kSecondNs;  ///< by the meter's clock; no visit but the first begins if it would end later
+  double accuracy = kDefaultTie;  ///< smallest relative difference of periods that counts
   int samples_per_visit = 8;
-  int splits = 60;             ///< that are measured at the most; they take what they need of the visits
+  int splits = 60;             ///< the largest number of splits that are measured
   unsigned seed = 1;           ///< of the order within a round
-  std::function<bool()> stop;  ///< asked before every visit: true ends the sweep with what it has
+  std::function<bool()> stop;  ///< asked before every visit; true ends the sweep with the evidence so far
 };
 
-enum class SweepPhase { look, narrow, settle };
+enum class SweepPhase { explore, refine, confirm };
 
-/// Told after every visit.
+/// What the caller is told after every visit.
 struct SweepProgress {
-  SweepPhase phase = SweepPhase::look;
+  SweepPhase phase = SweepPhase::explore;
   int round = 0;       ///< from 0
   int visit = 0;       ///< within the round, from 1
   int round_size = 0;  ///< visits in this round
@@ -36,24 +36,26 @@ struct SweepProgress {
   Nanoseconds budget_ns = 0;
   const Evidence* evidence = nullptr;
   const CandidateEvidence* visited = nullptr;
-  const CandidateEvidence* best = nullptr;  ///< as choose() would say now
+  const CandidateEvidence* best = nullptr;  ///< the knee so far
 };
 
 struct SweepResult {
   Evidence evidence;                  ///< candidates that were measured, ids 0.. in order of first visit
   std::vector<Split> splits;          ///< splits[id] is what candidate id measured
   int visits = 0;                     ///< calls of the meter
-  std::vector<std::string> warnings;  ///< splits whose times cannot be
+  std::vector<std::string> warnings;  ///< names splits whose times are not believable
 };
 
-/// Rounds of visits in random order, so that drift of the machine hits all alike:
-/// - look: the controls and the growing pools, once each, in half of the budget at the most;
-/// - narrow: promising_splits(), beside the fastest and the knee, until there are none or three quarters of
-///   the budget are spent;
-/// - settle: candidates_to_revisit() ones, until there are none; each round's visits are twice as long.
-/// Where the budget is short of time for samples_per_visit, the visits of a round share it alike, down to
-/// Meter::kLeastSamples each. A visit whose samples cannot be (is_possible()) is made again, twice at the
-/// most. May end without any candidate, if stopped at once. Throws what the meter throws.
+/// Measures in rounds. The visits of a round come in random order, so that drift of the machine hits all
+/// splits alike.
+/// - explore: visits the controls and growing_splits() once each, in at most half of the budget.
+/// - refine: visits promising_splits() together with the fastest split and the knee, until none is left or
+/// three
+///   quarters of the budget are spent.
+/// - confirm: visits candidates_to_revisit() until none is left. Visits get twice as long from round to
+/// round. If the budget is too short for samples_per_visit, the visits of a round share its time equally,
+/// down to Meter::kMinSamples each. A visit whose samples are not believable (is_possible()) is repeated, at
+/// most twice. The result has no candidate if the sweep was stopped at once. Throws what the meter throws.
 SweepResult sweep(const std::vector<Home>& homes, const Workload& workload, Meter& meter,
                   const SweepLimits& limits, const std::function<void(const SweepProgress&)>& progress);
 

@@ -25,37 +25,40 @@
 namespace zf {
 namespace {
 
-/// The share of the budget that goes to the plan with --for deepspeed, and again to the free choice.
+/// With --for deepspeed, the share of the budget for the restricted sweep, and as much again for the free
+/// one.
 constexpr double kRestrictedShare = 0.4;
 
-void warn_if_said(std::vector<std::string>& warnings, const std::string& warning) {
+void add_unless_empty(std::vector<std::string>& warnings, const std::string& warning) {
   if (!warning.empty()) warnings.push_back(warning);
 }
 
 /// Returns what every rank measures: both sides of the workload, cut down alike.
-RankWork work_of(const Workload& workload, std::uint64_t elements_per_rank, double scale) {
+RankWork rank_work(const Workload& workload, std::uint64_t elements_per_rank, double scale) {
   RankWork work{elements_per_rank, {}, workload.update_interval, chosen_isa()};
   if (workload.training) work.training = scaled(*workload.training, scale);
   return work;
 }
 
-/// Keeps the homes of a free choice, and takes those that DeepSpeed can be told if that was asked for.
+/// Keeps the unrestricted homes in `free_homes`. With for_deepspeed, replaces `placed` by homes that
+/// DeepSpeed can be told.
 void restrict_homes(TuningJob& job, const TuningRequest& request) {
   job.free_homes = job.placed.homes;
   if (request.for_deepspeed) job.placed = deepspeed_rank_homes(job.machine, job.gpus);
 }
 
-/// Says what keeping to DeepSpeed's rules costs: sweeps without them and compares the two winners.
+/// Sweeps without DeepSpeed's restriction, compares the two winners, and says what the restriction costs.
 std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, double tie,
                                const SweepLimits& limits, Nanoseconds deadline_ns) {
-  const std::string kept = fmt::format("The homes are kept to what DeepSpeed can be told: {}, ",
+  const std::string kept = fmt::format("The homes are kept to what DeepSpeed can be told: {}. ",
                                        restriction_in_words(job.placed.homes, job.machine.allowed));
   const SweepResult free =
       limits.stop() ? SweepResult() : sweep(job.free_homes, job.workload, *job.meter, limits, nullptr);
-  if (free.splits.empty() || limits.stop()) return kept + "at a cost that was not measured";
+  if (free.splits.empty() || limits.stop())
+    return kept + "What that costs against the free choice was not measured";
   const auto best = static_cast<std::size_t>(choose(free.evidence, job.workload).candidate);
   const Split& free_choice = free.splits[best];
-  if (free_choice.ranks == chosen.ranks) return kept + "which costs nothing: it is the free choice";
+  if (free_choice.ranks == chosen.ranks) return kept + "That costs nothing: it is also the free choice";
   const Difference cost = restriction_cost(chosen, free_choice, job.workload.update_interval, *job.meter,
                                            deadline_ns, limits.stop);
   return kept + cost_in_words(cost, tie, free_choice.label);
@@ -63,7 +66,7 @@ std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, double
 
 }  // namespace
 
-TuningJob job_here(Machine machine, const TuningRequest& request) {
+TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   TuningJob job;
   job.machine = std::move(machine);
   job.workload = request.workload;
@@ -71,7 +74,7 @@ TuningJob job_here(Machine machine, const TuningRequest& request) {
   if (!topology.is_this_machine) {
     throw Error(Exit::usage,
                 fmt::format("{} is not this machine: nothing can be measured on it", topology.source),
-                "use zf-tune plan, which measures nothing, or --simulate");
+                "use zf-tune plan, which measures nothing, or tune --simulate");
   }
   Workload& workload = job.workload;
   const Environment environment = Environment::of_this_process();
@@ -85,18 +88,18 @@ TuningJob job_here(Machine machine, const TuningRequest& request) {
                        available_memory_bytes(SysRoot(), job.machine.allowed));
   if (workload.params == 0) workload.params = size.elements_per_rank * ranks;
   if (!request.has_workload_file) {
-    workload.training = small_demand(workload.params / ranks, workload.update_interval);
+    workload.training = small_training_demand(workload.params / ranks, workload.update_interval);
   }
   const double scale = std::min(
       1.0, static_cast<double>(size.elements_per_rank * ranks) / static_cast<double>(workload.params));
-  job.meter = std::make_unique<MachineMeter>(work_of(workload, size.elements_per_rank, scale), scale);
+  job.meter = std::make_unique<MachineMeter>(rank_work(workload, size.elements_per_rank, scale), scale);
   job.warnings = topology.missing;
-  warn_if_said(job.warnings, size.warning);
+  add_unless_empty(job.warnings, size.warning);
   restrict_homes(job, request);
   return job;
 }
 
-TuningJob job_on_simulated(const std::filesystem::path& file, const TuningRequest& request) {
+TuningJob job_on_simulated_machine(const std::filesystem::path& file, const TuningRequest& request) {
   const Workload& given = request.workload;
   SimulatedJob simulated =
       simulated_job(file, given.params == 0 ? std::nullopt : std::optional(given), request.ranks);
@@ -108,13 +111,13 @@ TuningJob job_on_simulated(const std::filesystem::path& file, const TuningReques
   job.model = std::make_unique<SimulatedModel>(std::move(simulated.model));
   job.meter = std::make_unique<SimulatedMeter>(*job.model, simulated.elements_per_rank, request.limits.seed);
   job.warnings = {fmt::format("simulated with {}: nothing was measured on a real machine", file.string())};
-  warn_if_said(job.warnings, simulated.warning);
+  add_unless_empty(job.warnings, simulated.warning);
   restrict_homes(job, request);
   return job;
 }
 
-std::unique_ptr<RecordingMeter> recorded(const TuningJob& job, const std::filesystem::path& plan,
-                                         bool fresh) {
+std::unique_ptr<RecordingMeter> make_recorder(const TuningJob& job, const std::filesystem::path& plan,
+                                              bool fresh) {
   const MachineClass machine = machine_class_of(job.machine.topology);
   const std::string header = sample_file_header(machine, allocation_of(job.machine.allowed, machine),
                                                 job.workload, job.placed.homes, *job.meter);

@@ -1,4 +1,4 @@
-// What `zf-tune tune` does: from a job on a machine, by a sweep, to a plan.
+// Does the work of `zf-tune tune`: sweeps the splits of a job on a machine and makes a plan.
 #pragma once
 
 #include <filesystem>
@@ -16,12 +16,12 @@
 
 namespace zf {
 
-/// What the user asked for.
+/// The user's request.
 struct TuningRequest {
-  /// `params` 0: the model is as large as what is measured. `ranks` 0: as many as the node's launcher or GPUs
-  /// say.
+  /// If `params` is 0, the model is as large as what is measured. If `ranks` is 0, the launcher's variables
+  /// or the GPUs give the number.
   Workload workload;
-  bool has_workload_file = false;  ///< the training side is the file's own, even if it has none
+  bool has_workload_file = false;  ///< the training side is that of the file, even if the file has none
   std::optional<int> ranks;        ///< --ranks
   SweepLimits limits;
   bool for_deepspeed = false;
@@ -32,29 +32,30 @@ struct TuningJob {
   Machine machine;
   Workload workload;
   RankGpus gpus;
-  RankHomes placed;                       ///< the homes that are measured
-  std::vector<Home> free_homes;           ///< those of a free choice, where for_deepspeed restricts `placed`
-  std::unique_ptr<SimulatedModel> model;  ///< what `meter` measures, if it is simulated
+  RankHomes placed;              ///< the homes that are measured
+  std::vector<Home> free_homes;  ///< the homes of the free choice; those of `placed` unless for_deepspeed
+  std::unique_ptr<SimulatedModel> model;  ///< what `meter` measures if the machine is simulated
   std::unique_ptr<Meter> meter;
   std::vector<std::string> warnings;
 };
 
-/// Returns the job on the machine that this process runs on. Throws Error(usage) if `machine` is another one,
-/// and as rank_homes() does.
-TuningJob job_here(Machine machine, const TuningRequest& request);
+/// Returns the job on the machine that this process runs on. Throws Error(usage) if `machine` is another
+/// machine, and as rank_homes() does.
+TuningJob job_on_this_machine(Machine machine, const TuningRequest& request);
 
-/// Returns the job on the simulated machine of a file; the request's workload takes the place of the
-/// machine's own if it has parameters. Throws as simulated_job() does.
-TuningJob job_on_simulated(const std::filesystem::path& file, const TuningRequest& request);
+/// Returns the job on the simulated machine of a file. The request's workload replaces the machine's own if
+/// it has parameters. Throws as simulated_job() does.
+TuningJob job_on_simulated_machine(const std::filesystem::path& file, const TuningRequest& request);
 
 /// Returns a meter that writes the job's samples to the file beside the plan, and goes on with an interrupted
 /// sweep of the same job unless `fresh`. The job must outlive it. Throws as RecordingMeter does.
-std::unique_ptr<RecordingMeter> recorded(const TuningJob& job, const std::filesystem::path& plan, bool fresh);
+std::unique_ptr<RecordingMeter> make_recorder(const TuningJob& job, const std::filesystem::path& plan,
+                                              bool fresh);
 
-/// Sweeps and returns the plan. `recorder` may be null. `interrupt` is asked often for the signal that shall
-/// end the sweep, 0 for none. With for_deepspeed two fifths of the budget go to the plan, as much to the free
-/// choice, and the rest compares the two.
-/// Throws Error(runtime_error) if it is interrupted before anything was measured, and what the meter throws.
+/// Sweeps and returns the plan. `recorder` may be null. `interrupt` is called often and returns the signal
+/// that ends the sweep, or 0. With for_deepspeed, two fifths of the budget go to the plan, two fifths to the
+/// free choice, and the rest to comparing the two. Throws Error(runtime_error) if it is interrupted before
+/// anything was measured, and what the meter throws.
 Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder,
           const std::function<int()>& interrupt, const std::function<void(const SweepProgress&)>& progress);
 

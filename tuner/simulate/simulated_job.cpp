@@ -6,7 +6,7 @@
 namespace zf {
 namespace {
 
-std::uint64_t memory_bytes(const Topology& topology) {
+std::uint64_t total_memory_bytes(const Topology& topology) {
   std::uint64_t bytes = 0;
   for (const NumaNode& node : topology.nodes) bytes += node.memory_bytes;
   return bytes;
@@ -15,13 +15,14 @@ std::uint64_t memory_bytes(const Topology& topology) {
 }  // namespace
 
 SimulatedJob simulated_job(SimulatedMachine simulated, const Workload& workload, int ranks) {
-  const Workload spread = on_ranks(workload, ranks);
+  const Workload on_these_ranks = on_ranks(workload, ranks);
   Machine machine{simulated.topology, allowed_from(allowed_inputs_of(simulated.topology))};
   RankGpus gpus = rank_gpus({}, machine.topology, ranks);
   RankHomes placed = rank_homes(machine, gpus);
-  const WorkingSetSize size = working_set_size(spread.params, ranks, last_level_cache_bytes(machine.topology),
-                                               memory_bytes(machine.topology));
-  return {SimulatedModel(std::move(simulated), spread),
+  const WorkingSetSize size =
+      working_set_size(on_these_ranks.params, ranks, last_level_cache_bytes(machine.topology),
+                       total_memory_bytes(machine.topology));
+  return {SimulatedModel(std::move(simulated), on_these_ranks),
           std::move(machine),
           std::move(gpus),
           std::move(placed),

@@ -1,4 +1,4 @@
-// A job on a simulated machine: everything that a sweep needs, as it would be on a real one.
+// Makes a job on a simulated machine: everything that a sweep needs on a real one.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct SimulatedJob {
   RankGpus gpus;
   RankHomes placed;
   std::uint64_t elements_per_rank = 0;
-  std::string warning;  ///< see WorkingSetSize
+  std::string warning;  ///< that of WorkingSetSize
 };
 
-/// A machine with a workload on so many ranks; or the machine of `path` with its own workload, or with
-/// `workload`, and as many ranks as the machine's file says. Ranks live near their GPUs. Throws Error like
-/// load_simulated_machine(), load_workload() and rank_homes().
+/// Returns the job of a workload with that many ranks. The second form reads the machine from `path`; unless
+/// they are given, the workload and the number of ranks are those of the machine's file. Ranks live near
+/// their GPUs. Throws Error as load_simulated_machine(), load_workload() and rank_homes() do.
 SimulatedJob simulated_job(SimulatedMachine simulated, const Workload& workload, int ranks);
 SimulatedJob simulated_job(const std::filesystem::path& path, const std::optional<Workload>& workload,
                            std::optional<int> ranks);

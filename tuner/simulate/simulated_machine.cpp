@@ -18,7 +18,7 @@ constexpr double kGiga = 1e9;
 double number_between(const Field& field, double low, double high) {
   const double value = field.number();
   if (!(value >= low && value <= high))
-    field.fail(fmt::format("is {}, not between {} and {}", value, low, high));
+    field.fail(fmt::format("is {}, but must be between {} and {}", value, low, high));
   return value;
 }
 
@@ -43,20 +43,20 @@ SimulatedNoise read_noise(const Field& field) {
   return noise;
 }
 
-/// The node of that index, which the topology must have.
-Node node_of(const Field& field, const Topology& topology) {
+/// Reads the index of a node that the topology must have.
+Node read_node(const Field& field, const Topology& topology) {
   const Node node{field.integer(0, kMaxOsIndex)};
   const auto known = std::any_of(topology.nodes.begin(), topology.nodes.end(),
                                  [&](const NumaNode& present) { return present.id == node; });
-  if (!known) field.fail(fmt::format("is {}, and the topology has no such NUMA node", node.os_index));
+  if (!known) field.fail(fmt::format("is {}, but the topology has no such NUMA node", node.os_index));
   return node;
 }
 
-/// One for each node, in the file's order. Their addresses are as invented as the machine.
+/// Adds a GPU near each listed node, in the order of the file. Their PCI addresses are invented.
 void add_gpus(const Field& nodes, Topology& topology) {
   topology.gpus.clear();
   for (const Field& field : nodes.items()) {
-    const Node id = node_of(field, topology);
+    const Node id = read_node(field, topology);
     const auto node = std::find_if(topology.nodes.begin(), topology.nodes.end(),
                                    [&](const NumaNode& present) { return present.id == id; });
     topology.gpus.push_back(
@@ -64,7 +64,7 @@ void add_gpus(const Field& nodes, Topology& topology) {
   }
 }
 
-/// CPU kinds as the file gives them, slowest first; a synthetic topology cannot say them itself.
+/// Reads the CPU kinds of the file, slowest first. A synthetic topology cannot describe them itself.
 void read_kinds(const Field& field, SimulatedMachine& machine) {
   Topology& topology = machine.topology;
   topology.cpu_kinds.clear();
@@ -80,7 +80,7 @@ void read_kinds(const Field& field, SimulatedMachine& machine) {
     covered |= made.cpus;
     const double speed = number_between(kind["speed"], 0.01, 1);
     if (!machine.kind_speeds.empty() && speed < machine.kind_speeds.back())
-      kind["speed"].fail("is below an earlier one");
+      kind["speed"].fail("is below the speed of an earlier kind");
     machine.kind_speeds.push_back(speed);
     for (Core& core : topology.cores) {
       if (core.cpus.intersects(made.cpus)) core.kind = made.efficiency_rank;
@@ -90,13 +90,13 @@ void read_kinds(const Field& field, SimulatedMachine& machine) {
   if (!machine.kind_speeds.empty() && covered != topology.cpus) field.fail("does not cover every CPU");
 }
 
-/// From a synthetic description, or an XML file beside the machine's.
+/// Reads the topology from a synthetic description, or from an XML file beside the machine's file.
 Topology read_topology_of(const Field& field, const std::filesystem::path& path) {
   const std::string text = field.text();
   try {
     return read_topology({text.ends_with(".xml") ? (path.parent_path() / text).string() : text, {}});
   } catch (const Error& error) {
-    field.fail(fmt::format("is no topology: {}", error.what()));
+    field.fail(fmt::format("is not a topology: {}", error.what()));
   }
 }
 
@@ -139,7 +139,7 @@ SimulatedMachine load_simulated_machine(const std::filesystem::path& path) {
   machine.noise = read_noise(file["noise"]);
   if (file.has("slow_node")) {
     const Field slow = file["slow_node"].object({"node", "speed"});
-    machine.slow_node = {node_of(slow["node"], machine.topology), number_between(slow["speed"], 0.01, 1)};
+    machine.slow_node = {read_node(slow["node"], machine.topology), number_between(slow["speed"], 0.01, 1)};
   }
   return machine;
 }

@@ -7,7 +7,7 @@
 namespace zf {
 namespace {
 
-/// First touch of the working set, and starting the ranks, before the first period of a visit.
+/// The time to start the ranks and to touch the working set before the first period of a visit.
 constexpr Nanoseconds kSetUpNs = kSecondNs / 4;
 
 }  // namespace
@@ -20,8 +20,8 @@ SimulatedMeter::SimulatedMeter(const SimulatedModel& model, std::uint64_t elemen
   scale_ = std::min(1.0, static_cast<double>(elements_per_rank) / whole);
 }
 
-/// Scaled down to what is measured, and disturbed.
-Nanoseconds SimulatedMeter::noisy(Nanoseconds ns) {
+/// Scales a time down to the part that is measured, and adds noise.
+Nanoseconds SimulatedMeter::with_noise(Nanoseconds ns) {
   const SimulatedNoise& noise = model_.machine().noise;
   const double turns = static_cast<double>(clock_ns_) / static_cast<double>(noise.drift_period_ns);
   double factor = 1 + noise.drift * std::sin(2 * std::numbers::pi * turns);
@@ -36,15 +36,17 @@ std::vector<SplitSample> SimulatedMeter::measure(const Split& split, int samples
   clock_ns_ += kSetUpNs;
   for (int i = -1; i < samples; ++i) {  // -1: the warm-up
     SplitSample sample = ideal;
-    sample.step_ns = noisy(ideal.step_ns);
-    sample.roofline_ns = noisy(ideal.roofline_ns);
-    sample.training_ns = noisy(ideal.training_ns);
-    sample.launch_delay_p50_ns = std::llround(static_cast<double>(noisy(ideal.launch_delay_p50_ns)) / scale_);
-    sample.launch_delay_p99_ns = std::llround(static_cast<double>(noisy(ideal.launch_delay_p99_ns)) / scale_);
+    sample.step_ns = with_noise(ideal.step_ns);
+    sample.roofline_ns = with_noise(ideal.roofline_ns);
+    sample.training_ns = with_noise(ideal.training_ns);
+    sample.launch_delay_p50_ns =
+        std::llround(static_cast<double>(with_noise(ideal.launch_delay_p50_ns)) / scale_);
+    sample.launch_delay_p99_ns =
+        std::llround(static_cast<double>(with_noise(ideal.launch_delay_p99_ns)) / scale_);
     sample.training_bytes = static_cast<std::uint64_t>(static_cast<double>(ideal.training_bytes) * scale_);
     clock_ns_ += period_ns(sample, model_.workload().update_interval) + sample.roofline_ns;
     if (i >= 0) result.push_back(sample);
-    if (result.size() >= kLeastSamples && clock_ns_ > deadline_ns) break;
+    if (result.size() >= kMinSamples && clock_ns_ > deadline_ns) break;
   }
   return result;
 }

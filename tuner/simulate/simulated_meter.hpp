@@ -1,4 +1,4 @@
-// Measures a split on a simulated machine: the model's times, with noise, on a clock of its own.
+// Measures splits on a simulated machine: returns the times of the model, with noise, on a clock of its own.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ namespace zf {
 
 class SimulatedMeter : public Meter {
  public:
-  /// Same arguments, same calls: same samples. `elements_per_rank` as for a real machine.
+  /// The same arguments and the same calls give the same samples. `elements_per_rank` is as for a real
+  /// machine.
   SimulatedMeter(const SimulatedModel& model, std::uint64_t elements_per_rank, std::uint64_t seed);
 
   std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override;
@@ -21,7 +22,7 @@ class SimulatedMeter : public Meter {
   Nanoseconds now() const override { return clock_ns_; }
 
  private:
-  Nanoseconds noisy(Nanoseconds ns);
+  Nanoseconds with_noise(Nanoseconds ns);
 
   const SimulatedModel& model_;
   std::uint64_t elements_;

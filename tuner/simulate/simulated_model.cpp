@@ -8,8 +8,8 @@
 namespace zf {
 namespace {
 
-constexpr double kRegions = 40;  // forks and joins of one training step's work on the host
-constexpr double kHelpers = 3;   // threads beside the one that launches: autograd, collectives, data loading
+constexpr double kRegions = 40;    // forks and joins in the host work of one training step
+constexpr double kHelpers = 3;     // threads besides the launching one: autograd, collectives, data loading
 constexpr double kLaunchTail = 4;  // p99 over p50
 
 constexpr double kNsPerS = 1e9;
@@ -17,7 +17,7 @@ constexpr int kFixedPointRounds = 6;
 
 int node_index(const Core& core) { return core.node ? core.node->os_index : -1; }
 
-/// First PU of each core in the set: training runs a thread per core.
+/// Returns the first PU of each core in the set, because training runs one thread per core.
 std::vector<Pu> one_per_core(const CpuSet& cpus, const std::map<int, std::size_t>& core_of_pu) {
   std::set<std::size_t> seen;
   std::vector<Pu> pus;
@@ -29,18 +29,18 @@ std::vector<Pu> one_per_core(const CpuSet& cpus, const std::map<int, std::size_t
 
 }  // namespace
 
-/// What is going on on the nodes, averaged over a period.
-struct SimulatedModel::Load {
-  std::map<int, double> pool_wanted;     ///< bytes per second, all ranks, while the optimizer steps
-  std::map<int, double> training_burst;  ///< likewise, while training works on the host
-  double pool_busy = 0.5;                ///< part of the period in which the optimizer steps
-  double host_busy = 0.5;                ///< part of the period in which training works on the host
+/// The memory traffic of both sides, averaged over a period.
+struct SimulatedModel::Traffic {
+  std::map<int, double> pool_wanted;  ///< bytes per second by node, of all ranks, while the optimizer steps
+  std::map<int, double> training_burst;  ///< the same, while training works on the host
+  double pool_busy = 0.5;                ///< share of the period in which the optimizer steps
+  double host_busy = 0.5;                ///< share of the period in which training works on the host
 };
 
 SimulatedModel::SimulatedModel(SimulatedMachine machine, const Workload& workload)
     : machine_(std::move(machine)),
       workload_(workload),
-      demand_(workload.training.value_or(TrainingDemand{})) {
+      training_demand_(workload.training.value_or(TrainingDemand{})) {
   const auto& cores = machine_.topology.cores;
   for (std::size_t core = 0; core < cores.size(); ++core) {
     for (const Pu pu : cores[core].cpus) core_of_pu_[pu.os_index] = core;
@@ -52,14 +52,15 @@ double SimulatedModel::node_bytes_per_s(int node) const {
   return machine_.memory.node_bytes_per_s * (slow ? machine_.slow_node->speed : 1);
 }
 
+/// Returns `wanted` saturated at `limit`, more sharply the higher the machine's sharpness.
 double SimulatedModel::limited(double wanted, double limit) const {
   const double p = machine_.memory.sharpness;
   return wanted * std::pow(1 + std::pow(wanted / limit, p), -1 / p);
 }
 
-/// Of `capacity`, what one side gets that wants `wanted` while the others take `others`: what they leave, or
-/// its share in proportion, whichever is more.
-double SimulatedModel::left_for(double wanted, double others, double capacity) const {
+/// Returns how much of `capacity` a side gets that wants `wanted` while the others take `others`: what they
+/// leave, or its proportional share, whichever is more.
+double SimulatedModel::bandwidth_left_for(double wanted, double others, double capacity) const {
   return limited(wanted, std::max(capacity - others, capacity * wanted / (wanted + others)));
 }
 
@@ -92,10 +93,10 @@ SimulatedModel::Threads SimulatedModel::threads_on(const std::vector<Pu>& pus) c
   return result;
 }
 
-SimulatedModel::Rank SimulatedModel::rank_of(const RankSplit& split) const {
+SimulatedModel::Rank SimulatedModel::rank_model(const RankSplit& split) const {
   Rank rank;
   rank.pool = threads_on(split.pool);
-  // Floating threads are, on average, where the rank's own home is.
+  // On average, unbound threads are on the rank's own home.
   const auto training = split.unbound ? split.pool : one_per_core(split.training, core_of_pu_);
   rank.training = threads_on(training);
   rank.shares_cores = split.shared || split.unbound;
@@ -112,21 +113,21 @@ SimulatedModel::Rank SimulatedModel::rank_of(const RankSplit& split) const {
   return rank;
 }
 
-/// Every thread has an equal slice, so the slowest one sets the pace.
-double SimulatedModel::step_ns(const std::vector<Rank>& ranks, const Load& load) const {
+/// Returns the time of an optimizer step. Every thread has an equal slice, so the slowest one sets the pace.
+double SimulatedModel::step_ns(const std::vector<Rank>& ranks, const Traffic& traffic) const {
   const double bytes = static_cast<double>(kAdamBytesPerParam * workload_.params) / workload_.ranks;
   double slowest_ns = 0;
   for (const Rank& rank : ranks) {
     double pace = 0;  // bytes per second of the slowest thread
     for (const auto& [node, threads] : rank.pool.nodes) {
-      const double wanted = load.pool_wanted.at(node);
-      const auto burst = load.training_burst.find(node);
-      const double others = burst == load.training_burst.end() ? 0 : burst->second * load.host_busy;
-      const double granted = left_for(wanted, others, node_bytes_per_s(node)) / wanted;
+      const double wanted = traffic.pool_wanted.at(node);
+      const auto burst = traffic.training_burst.find(node);
+      const double others = burst == traffic.training_burst.end() ? 0 : burst->second * traffic.host_busy;
+      const double granted = bandwidth_left_for(wanted, others, node_bytes_per_s(node)) / wanted;
       const double mine = threads.slowest_bytes_per_s * granted * rank.locality;
       pace = pace == 0 ? mine : std::min(pace, mine);
     }
-    if (rank.shares_cores) pace /= 1 + load.host_busy;
+    if (rank.shares_cores) pace /= 1 + traffic.host_busy;
     const double ns =
         bytes / rank.pool.count / pace * kNsPerS + machine_.sync_ns_per_thread * rank.pool.count;
     slowest_ns = std::max(slowest_ns, ns);
@@ -134,41 +135,42 @@ double SimulatedModel::step_ns(const std::vector<Rank>& ranks, const Load& load)
   return slowest_ns;
 }
 
-/// The part of a training step in which the host only launches: the GPU, the launches and the copies at once.
+/// Returns the part of a training step without host work. GPU, launches and copies run at the same time in
+/// it.
 double SimulatedModel::off_host_ns(double launch_delay_ns, double launch_speed) const {
-  const auto launch_ns = static_cast<double>(demand_.launch_ns) / launch_speed + launch_delay_ns;
-  const double copy_ns =
-      demand_.copy_bytes == 0
-          ? 0
-          : static_cast<double>(demand_.copy_bytes) / static_cast<double>(demand_.copy_bytes_per_s) * kNsPerS;
-  return std::max(
-      {static_cast<double>(demand_.gpu_ns), static_cast<double>(demand_.launches) * launch_ns, copy_ns});
+  const auto launch_ns = static_cast<double>(training_demand_.launch_ns) / launch_speed + launch_delay_ns;
+  const double copy_ns = training_demand_.copy_bytes == 0
+                             ? 0
+                             : static_cast<double>(training_demand_.copy_bytes) /
+                                   static_cast<double>(training_demand_.copy_bytes_per_s) * kNsPerS;
+  return std::max({static_cast<double>(training_demand_.gpu_ns),
+                   static_cast<double>(training_demand_.launches) * launch_ns, copy_ns});
 }
 
-double SimulatedModel::training_ns(const std::vector<Rank>& ranks, const Load& load,
+double SimulatedModel::training_ns(const std::vector<Rank>& ranks, const Traffic& traffic,
                                    double* launch_delay_ns) const {
   double slowest_ns = 0;
   *launch_delay_ns = 0;
   const auto pool_traffic = [&](int node) {
-    const auto wanted = load.pool_wanted.find(node);
-    return wanted == load.pool_wanted.end()
+    const auto wanted = traffic.pool_wanted.find(node);
+    return wanted == traffic.pool_wanted.end()
                ? 0.0
-               : limited(wanted->second, node_bytes_per_s(node)) * load.pool_busy;
+               : limited(wanted->second, node_bytes_per_s(node)) * traffic.pool_busy;
   };
   if (!workload_.training) return 0;
   for (const Rank& rank : ranks) {
     double host_bytes_per_s = 0;
     for (const auto& [node, threads] : rank.training.nodes) {
-      const double wanted = load.training_burst.at(node);
-      const double granted = left_for(wanted, pool_traffic(node), node_bytes_per_s(node)) / wanted;
+      const double wanted = traffic.training_burst.at(node);
+      const double granted = bandwidth_left_for(wanted, pool_traffic(node), node_bytes_per_s(node)) / wanted;
       host_bytes_per_s += threads.bytes_per_s * granted * rank.locality;
     }
-    if (rank.shares_cores) host_bytes_per_s /= 1 + load.pool_busy;
-    const double host_ns = static_cast<double>(demand_.host_bytes) / host_bytes_per_s * kNsPerS +
+    if (rank.shares_cores) host_bytes_per_s /= 1 + traffic.pool_busy;
+    const double host_ns = static_cast<double>(training_demand_.host_bytes) / host_bytes_per_s * kNsPerS +
                            kRegions * machine_.sync_ns_per_thread * rank.training.count;
 
     const double taken = std::min(1.0, pool_traffic(rank.launch_node) / node_bytes_per_s(rank.launch_node));
-    const double crowd = rank.crowd + (rank.shares_cores ? load.pool_busy : 0);
+    const double crowd = rank.crowd + (rank.shares_cores ? traffic.pool_busy : 0);
     const double delay = machine_.launch_delay_ns * (1 + machine_.launch_crowding * crowd) *
                          (1 + machine_.launch_interference * taken) / rank.launch_speed;
     *launch_delay_ns = std::max(*launch_delay_ns, delay);
@@ -179,13 +181,14 @@ double SimulatedModel::training_ns(const std::vector<Rank>& ranks, const Load& l
 
 SplitSample SimulatedModel::times_of(const Split& split) const {
   std::vector<Rank> ranks;
-  Load load;
+  Traffic traffic;
   for (const RankSplit& side : split.ranks) {
-    const Rank& rank = ranks.emplace_back(rank_of(side));
-    for (const auto& [node, threads] : rank.pool.nodes) load.pool_wanted[node] += threads.bytes_per_s;
-    for (const auto& [node, threads] : rank.training.nodes) load.training_burst[node] += threads.bytes_per_s;
+    const Rank& rank = ranks.emplace_back(rank_model(side));
+    for (const auto& [node, threads] : rank.pool.nodes) traffic.pool_wanted[node] += threads.bytes_per_s;
+    for (const auto& [node, threads] : rank.training.nodes)
+      traffic.training_burst[node] += threads.bytes_per_s;
   }
-  Load alone = load;
+  Traffic alone = traffic;
   alone.host_busy = 0;
   const double roofline = step_ns(ranks, alone);
 
@@ -193,14 +196,15 @@ SplitSample SimulatedModel::times_of(const Split& split) const {
   double training = 0;
   double delay = 0;
   for (int round = 0; round < kFixedPointRounds; ++round) {
-    training = training_ns(ranks, load, &delay);
-    step = step_ns(ranks, load);
-    const double hiding = workload_.update_interval * training;
-    const double period = std::max(step, hiding);
+    training = training_ns(ranks, traffic, &delay);
+    step = step_ns(ranks, traffic);
+    const double training_window = workload_.update_interval * training;
+    const double period = std::max(step, training_window);
     const double host = std::max(0.0, training - off_host_ns(delay, 1)) * workload_.update_interval;
-    // Half of the way: each side's slowness gives the other room, and the plain iteration swings.
-    load.pool_busy = (load.pool_busy + step / period) / 2;
-    load.host_busy = (load.host_busy + host / period) / 2;
+    // Goes only half of the way, because the plain iteration oscillates: if one side is slow, the other gets
+    // faster.
+    traffic.pool_busy = (traffic.pool_busy + step / period) / 2;
+    traffic.host_busy = (traffic.host_busy + host / period) / 2;
   }
   SplitSample times;
   times.step_ns = std::llround(step);
@@ -208,7 +212,7 @@ SplitSample SimulatedModel::times_of(const Split& split) const {
   times.training_ns = std::llround(training);
   times.launch_delay_p50_ns = std::llround(delay);
   times.launch_delay_p99_ns = std::llround(delay * kLaunchTail);
-  times.training_bytes = (demand_.host_bytes + demand_.copy_bytes) *
+  times.training_bytes = (training_demand_.host_bytes + training_demand_.copy_bytes) *
                          static_cast<std::uint64_t>(workload_.update_interval * workload_.ranks);
   return times;
 }

@@ -1,4 +1,4 @@
-// How long a simulated machine takes for a split: the model of docs/tuning.md, without noise. Pure.
+// Computes how long a simulated machine takes for a split: the model of docs/tuning.md, without noise. Pure.
 #pragma once
 
 #include <map>
@@ -14,45 +14,46 @@ class SimulatedModel {
  public:
   SimulatedModel(SimulatedMachine machine, const Workload& workload);
 
-  /// One period of the whole model, all ranks at once. The same split gives the same times.
+  /// Returns the times of one period of the whole model, with all ranks at once. The same split gives the
+  /// same times.
   SplitSample times_of(const Split& split) const;
 
   const SimulatedMachine& machine() const { return machine_; }
   const Workload& workload() const { return workload_; }
 
  private:
-  /// One thread per PU, all asking for as much memory traffic as their cores and L3 groups let through.
+  /// Threads, one per PU, that use as much memory bandwidth as their cores and L3 groups allow.
   struct Threads {
     struct OnNode {
       double bytes_per_s = 0;
-      double slowest_bytes_per_s = 0;  ///< of one thread
+      double slowest_bytes_per_s = 0;  ///< bandwidth of the slowest thread
     };
-    std::map<int, OnNode> nodes;  ///< by the node's OS index, -1: the machine has none
+    std::map<int, OnNode> nodes;  ///< by the node's OS index; -1 if the machine has no nodes
     int count = 0;
   };
   struct Rank {
     Threads pool;
     Threads training;
-    double locality = 1;        ///< part of a local access's speed that accesses have on average
-    double crowd = 0;           ///< training threads too many per core, beside the pool
+    double locality = 1;        ///< average speed of a memory access, relative to a local one
+    double crowd = 0;           ///< training threads per core beyond the first
     bool shares_cores = false;  ///< pool and training run on the same cores
-    double launch_speed = 1;    ///< of the core that launches
+    double launch_speed = 1;    ///< speed of the core that launches
     int launch_node = -1;
   };
-  struct Load;
+  struct Traffic;
 
   Threads threads_on(const std::vector<Pu>& pus) const;
-  Rank rank_of(const RankSplit& split) const;
+  Rank rank_model(const RankSplit& split) const;
   double node_bytes_per_s(int node) const;
   double limited(double wanted, double limit) const;
-  double left_for(double wanted, double others, double capacity) const;
+  double bandwidth_left_for(double wanted, double others, double capacity) const;
   double off_host_ns(double launch_delay_ns, double launch_speed) const;
-  double step_ns(const std::vector<Rank>& ranks, const Load& load) const;
-  double training_ns(const std::vector<Rank>& ranks, const Load& load, double* launch_delay_ns) const;
+  double step_ns(const std::vector<Rank>& ranks, const Traffic& traffic) const;
+  double training_ns(const std::vector<Rank>& ranks, const Traffic& traffic, double* launch_delay_ns) const;
 
   SimulatedMachine machine_;
   Workload workload_;
-  TrainingDemand demand_;                  ///< all zero: there is no training side
+  TrainingDemand training_demand_;         ///< all zero without a training side
   std::map<int, std::size_t> core_of_pu_;  ///< index into topology.cores by OS index
 };
 

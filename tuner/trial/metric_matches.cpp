@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 
-/// Calls `each` with every line of `text`, whose lines all have an end.
+/// Calls `each` with every line of `text`. Precondition: the last line ends in a newline.
 template <class Function>
 void for_each_line(std::string_view text, const Function& each) {
   while (!text.empty()) {
@@ -23,7 +23,8 @@ void for_each_line(std::string_view text, const Function& each) {
   }
 }
 
-/// Takes whole lines off `text`, of kPieceBytes together or a little more.
+/// Removes whole lines from the front of `text`, at least kPieceBytes unless fewer are left, and returns
+/// them.
 std::string_view next_piece(std::string_view& text) {
   const auto end = text.find('\n', std::min(kPieceBytes, text.size() - 1));
   const std::string_view piece = text.substr(0, end + 1);
@@ -38,7 +39,7 @@ MetricMatches::MetricMatches(const Metric& metric, std::chrono::milliseconds pat
 
 void MetricMatches::add(std::string_view line) {
   line = line.substr(0, kMetricColumns);
-  if (lines_.size() + line.size() >= kMostKeptBytes) return;
+  if (lines_.size() + line.size() >= kMaxKeptBytes) return;
   lines_ += line;
   lines_ += '\n';
 }
@@ -57,14 +58,16 @@ void MetricMatches::find_in(std::string_view lines, const std::function<bool()>&
         return found;
       },
       patience_);
-  if (matches.end != ChildOutput::End::done && stop()) return;  // what ends us may have ended the child
+  if (matches.end != ChildOutput::End::done && stop())
+    return;  // the signal that stops us may have killed the child
   const std::string metric = fmt::format("zf-tune trial: --metric {}", shell_quoted(metric_.pattern()));
   if (matches.end == ChildOutput::End::late) {
     throw Error(Exit::usage, metric + " takes too long on this output",
-                "it is searched for anywhere in a line: leave out a leading .* and repeats inside repeats");
+                "it is tried at every position of a line: leave out a leading .* and repeats inside repeats");
   }
   if (matches.end == ChildOutput::End::died) {
-    throw Error(Exit::runtime_error, metric + ": what looked for it died", "is there memory left? Try again");
+    throw Error(Exit::runtime_error, metric + ": the process that searched the output died",
+                "check that memory is left, and try again");
   }
   for_each_line(matches.text, [&](std::string_view match) {
     if (const auto value = metric_value(match)) {

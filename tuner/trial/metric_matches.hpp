@@ -1,4 +1,4 @@
-// Holds a metric against the output of a run, where no expression and no line can do harm.
+// Finds a metric in the output of a run. No expression and no line can hang or crash this process.
 #pragma once
 
 #include <chrono>
@@ -13,24 +13,26 @@
 
 namespace zf {
 
-/// Of a run's output, as much as is kept to be looked at.
-inline constexpr std::size_t kMostKeptBytes = std::size_t{256} << 20;
+/// How much of a run's output is kept and searched.
+inline constexpr std::size_t kMaxKeptBytes = std::size_t{256} << 20;
 
-/// Keeps the lines of a run while it runs (a match then would take a CPU from it), and looks at them when it
-/// has ended, in child processes: std::regex follows a line on the stack and may try every way to match it.
+/// Keeps the lines of a run while it runs, because matching would take a CPU from it. Searches them when it
+/// has ended, in child processes, because std::regex recurses along a line and may try exponentially many
+/// matches.
 class MetricMatches {
  public:
-  /// `patience`: for 64 KiB of output.
+  /// `patience` is how long the search of 64 KiB of output may take.
   explicit MetricMatches(const Metric& metric, std::chrono::milliseconds patience = std::chrono::seconds(10));
 
-  /// Its first kMetricColumns. Lines beyond kMostKeptBytes are not looked at.
+  /// Keeps the first kMetricColumns of a line. Drops the line once kMaxKeptBytes are kept.
   void add(std::string_view line);
-  /// Looks at all lines, until `stop` says so, which is asked every 64 KiB. Throws Error(usage) that names
-  /// --metric where a child did not come to an end in time, Error(runtime_error) where it died.
+  /// Searches all lines. Stops if `stop`, which is asked every 64 KiB, returns true. Throws Error(usage) that
+  /// names
+  /// --metric if a child did not end in time, and Error(runtime_error) if a child died.
   void find(const std::function<bool()>& stop);
 
   const std::vector<double>& values() const { return values_; }
-  /// The first match that was no positive number; absent: there was none.
+  /// Returns the first match that is not a positive number, if there was one.
   const std::optional<std::string>& odd() const { return odd_; }
 
  private:
@@ -38,7 +40,7 @@ class MetricMatches {
 
   const Metric& metric_;
   std::chrono::milliseconds patience_;
-  std::string lines_;  ///< each with its end
+  std::string lines_;  ///< each ends in a newline
   std::vector<double> values_;
   std::optional<std::string> odd_;
 };

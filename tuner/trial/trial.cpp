@@ -15,8 +15,8 @@
 namespace zf {
 namespace {
 
-/// The shape that a candidate of the sweep was made of.
-SplitShape shape_of(const CandidateEvidence& candidate) {
+/// Returns the shape from which a candidate of the sweep was made.
+SplitShape measured_shape(const CandidateEvidence& candidate) {
   SplitShape shape;
   shape.pool_cores = candidate.pool_cores;
   shape.pool_pus_per_core = candidate.pool_threads > candidate.pool_cores ? 0 : 1;
@@ -33,7 +33,8 @@ SplitShape control_shape(Control control) {
   return shape;
 }
 
-/// Times, or what takes the place of times where more is better: run by run, the first runs side by side.
+/// Returns the values of all runs as times: the reciprocal of a value if higher is better. Blocks are
+/// repetitions.
 std::vector<Observation> times_of(const Trial& trial, const TrialCandidate& candidate) {
   std::vector<Observation> times;
   for (std::size_t run = 0; run < candidate.runs.size(); ++run) {
@@ -44,14 +45,13 @@ std::vector<Observation> times_of(const Trial& trial, const TrialCandidate& cand
   return times;
 }
 
-double median_of(const TrialCandidate& candidate) {
+double median_of_runs(const TrialCandidate& candidate) {
   std::vector<double> values;
   for (const auto& run : candidate.runs) values.insert(values.end(), run.begin(), run.end());
   return median(values);
 }
 
-/// The candidates as the judgement sees them: blocks are repetitions. Where more is better, the reciprocal of
-/// a value takes the place of a time.
+/// Returns the candidates as the judgement sees them.
 std::vector<Contender> contenders_of(const Trial& trial) {
   std::vector<Contender> contenders;
   for (const TrialCandidate& candidate : trial.candidates) {
@@ -59,7 +59,7 @@ std::vector<Contender> contenders_of(const Trial& trial) {
     contender.eligible = candidate.control != Control::unbound;
     contender.control = candidate.control;
     contender.pool.threads = candidate.pool_threads;
-    contender.median = trial.higher_is_better ? -median_of(candidate) : median_of(candidate);
+    contender.median = trial.higher_is_better ? -median_of_runs(candidate) : median_of_runs(candidate);
     contender.times = times_of(trial, candidate);
     contenders.push_back(std::move(contender));
   }
@@ -81,7 +81,7 @@ std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector
                    [](const auto& a, const auto& b) { return a.period_ns_median < b.period_ns_median; });
   for (const CandidateEvidence& candidate : measured) {
     if (static_cast<int>(splits.size()) == best) break;
-    if (is_eligible(candidate)) add(shape_of(candidate), candidate.id);
+    if (is_eligible(candidate)) add(measured_shape(candidate), candidate.id);
   }
   for (const Control control : {Control::half, Control::two_reserved, Control::unbound}) {
     const auto found = std::find_if(measured.begin(), measured.end(),
@@ -94,9 +94,11 @@ std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector
 Metric::Metric(std::string pattern) : pattern_(std::move(pattern)) {
   constexpr const char* kNext =
       R"(it must find one number in a line of the command's output, e.g. 'step time: ([0-9.]+) ms')";
-  constexpr std::size_t kLongest = 1000;  // brackets in brackets are followed on the stack
+  constexpr std::size_t kLongest = 1000;  // std::regex recurses into nested groups
   if (pattern_.size() > kLongest) {
-    throw Error(Exit::usage, fmt::format("zf-tune trial: --metric has {} characters", pattern_.size()),
+    throw Error(Exit::usage,
+                fmt::format("zf-tune trial: --metric has {} characters, but at most {} are allowed",
+                            pattern_.size(), kLongest),
                 kNext);
   }
   try {
@@ -104,13 +106,14 @@ Metric::Metric(std::string pattern) : pattern_(std::move(pattern)) {
   } catch (const std::regex_error& error) {
     throw Error(
         Exit::usage,
-        fmt::format("zf-tune trial: --metric {} is no regular expression: {}", pattern_, error.what()),
+        fmt::format("zf-tune trial: --metric {} is not a regular expression: {}", pattern_, error.what()),
         kNext);
   }
   if (regex_.mark_count() > 1) {
     throw Error(Exit::usage,
-                fmt::format("zf-tune trial: --metric {} has {} groups", pattern_, regex_.mark_count()),
-                "keep the one around the number; (?:...) groups without counting");
+                fmt::format("zf-tune trial: --metric {} has {} groups, but may have only one", pattern_,
+                            regex_.mark_count()),
+                "keep the group around the number, and write the others as (?:...)");
   }
 }
 
@@ -136,39 +139,41 @@ std::size_t warmup_of(std::size_t values, std::optional<int> asked) {
   return std::min(wanted, values - 1);
 }
 
-double noise_of(const Trial& trial) { return noise_of(contenders_of(trial)); }
+double noise_between_runs(const Trial& trial) { return noise_floor(contenders_of(trial)); }
 
 std::string judge(Trial& trial) {
-  for (TrialCandidate& candidate : trial.candidates) candidate.median = median_of(candidate);
+  for (TrialCandidate& candidate : trial.candidates) candidate.median = median_of_runs(candidate);
   const std::vector<Contender> contenders = contenders_of(trial);
-  const double noise = noise_of(contenders);
+  const double noise = noise_floor(contenders);
   const Verdict verdict = judge(contenders, kDefaultTie, noise);
   assert(contenders[verdict.winner].eligible);
   trial.winner = static_cast<int>(verdict.winner);
   const TrialCandidate& winner = trial.candidates[verdict.winner];
   const TrialCandidate& best = trial.candidates[verdict.fastest];
 
-  std::string reason = fmt::format("The job itself says so: {:.4g} with \"{}\"", winner.median, winner.label);
+  std::string reason =
+      fmt::format("The job itself was timed: the median is {:.4g} with \"{}\"", winner.median, winner.label);
   if (verdict.conservative) {
     reason += fmt::format(
-        ", the conservative plan. Runs under one split differ by {:.1f} %, and nothing beats it by more "
-        "({:.4g} with "
-        "\"{}\")",
+        ". This is the conservative plan: runs under the same split differ by {:.1f} %, and no split is "
+        "better by more "
+        "than that (the best median is {:.4g} with \"{}\")",
         100 * noise, best.median, best.label);
   } else if (verdict.winner != verdict.fastest) {
-    reason += fmt::format(
-        ", which ties (within {:.1f} %) with the best, {:.4g} with \"{}\", and has the smaller pool",
-        100 * verdict.tie, best.median, best.label);
+    reason +=
+        fmt::format(". It ties (within {:.1f} %) with the best, {:.4g} with \"{}\", and has the smaller pool",
+                    100 * verdict.tie, best.median, best.label);
   } else {
-    reason += fmt::format(", the best of {} splits (ties within {:.1f} %)", trial.candidates.size(),
-                          100 * verdict.tie);
+    reason +=
+        fmt::format(". That is the best of {} split{}; differences within {:.1f} % are ties",
+                    trial.candidates.size(), trial.candidates.size() == 1 ? "" : "s", 100 * verdict.tie);
   }
-  const int unbound = control_of(contenders, Control::unbound);
+  const int unbound = control_index(contenders, Control::unbound);
   if (unbound >= 0) {
     const auto index = static_cast<std::size_t>(unbound);
     if (difference_of(contenders[index], contenders[verdict.winner]).low > verdict.tie) {
       reason += fmt::format(
-          ". But unbound was better still, {:.4g}. No plan can say that: start the job without one",
+          ". But unbound was better still: {:.4g}. No plan can express that: start the job without a plan",
           trial.candidates[index].median);
     }
   }

@@ -1,4 +1,4 @@
-// The job itself as the judge: which splits to try, what its output says, which one won. Pure.
+// Lets the job itself judge: which splits to try, how to read its output, which split won. Pure.
 #pragma once
 
 #include <optional>
@@ -16,25 +16,26 @@ namespace zf {
 /// A split for the job to run under.
 struct TrialSplit {
   Split split;
-  int evidence_id = -1;  ///< CandidateEvidence::id; -1: the sweep did not measure it
+  int evidence_id = -1;  ///< CandidateEvidence::id; -1 if the sweep did not measure it
 };
 
-/// The `best` eligible candidates of the sweep, fastest first, and the controls: half and half, two reserved,
-/// unbound. Each kind of binding once. Homes that are shared leave one split.
+/// Returns the `best` eligible candidates of the sweep, fastest first, and then the controls: half and half,
+/// two reserved, unbound. Equal bindings come once. Homes with one shared core leave only one bound split.
 std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector<Home>& homes, int best);
 
-/// Of a line of the job's output, as much as a Metric looks at.
+/// How many characters of an output line a Metric searches.
 inline constexpr std::size_t kMetricColumns = 4096;
 
 /// A regular expression that finds a number in a line of the job's output.
 class Metric {
  public:
-  /// Throws Error(usage) that names --metric for what is no ECMAScript expression, has several groups or is
-  /// longer than 1000 characters.
+  /// Throws Error(usage) that names --metric if `pattern` is not an ECMAScript expression, has several groups
+  /// or has more than 1000 characters.
   explicit Metric(std::string pattern);
 
-  /// What the first group (without one: the whole match) is, in the first kMetricColumns of the line.
-  /// Absent: no match. There are expressions that take for ever on some lines: see MetricMatches.
+  /// Returns what the group matches in the first kMetricColumns of the line, or the whole match if the
+  /// pattern has no group; nothing if there is no match. Some expressions take for ever on some lines: see
+  /// MetricMatches.
   std::optional<std::string> match_in(std::string_view line) const;
   const std::string& pattern() const { return pattern_; }
 
@@ -43,20 +44,23 @@ class Metric {
   std::regex regex_;
 };
 
-/// The positive number that `text` is; absent: it is none.
+/// Returns the positive number that `text` spells; nothing if it is not one.
 std::optional<double> metric_value(std::string_view text);
 
-/// Values at the beginning of a run that are no steady state: `asked`, else a fifth of them, at least one
-/// where there are two. Never all of them: run_trial() refuses an `asked` that would.
+/// Returns how many values to discard at the beginning of a run, before the steady state: `asked` if given,
+/// otherwise a fifth of them and at least one. Never returns all of them; run_trial() refuses an `asked` that
+/// is that large.
 std::size_t warmup_of(std::size_t values, std::optional<int> asked);
 
-/// Fills in the medians and the winner, as choose() does for a sweep, with runs for rounds: of all splits
-/// that tie with the best (is_tie() by the larger of kDefaultTie and noise_of()) the one with the smallest
-/// pool; never unbound. Where the noise is above kDefaultTie and nothing beats half and half by more, that
-/// one. Returns why, in words. Precondition: every candidate has a run, one of them is eligible.
+/// Fills in the medians and the winner, and returns the reason in words. Judges as choose() does for a sweep,
+/// with runs in place of rounds. The winner has the smallest pool of all splits that tie with the best one
+/// (is_tie() by the larger of kDefaultTie and noise_between_runs()), and is never unbound. If that noise
+/// exceeds kDefaultTie and no split beats half and half by more than the noise, half and half wins.
+/// Precondition: every candidate has a run, and one of them is eligible.
 std::string judge(Trial& trial);
 
-/// What two runs under the same split disagree by (noise_between_blocks()); 0 where no two ran twice.
-double noise_of(const Trial& trial);
+/// Returns by how much two runs under the same split differ (noise_between_blocks()); 0 if no split ran
+/// twice.
+double noise_between_runs(const Trial& trial);
 
 }  // namespace zf

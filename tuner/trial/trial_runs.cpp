@@ -24,27 +24,27 @@ namespace {
 constexpr std::size_t kLastLines = 10;
 constexpr std::size_t kShownOfLine = 300;
 
-/// A folder for the plans that the runs read; gone with its content at the end.
-class Folder {
+/// Makes a temporary folder for the plans that the runs read. The destructor removes it with its content.
+class TemporaryFolder {
  public:
-  Folder() {
+  TemporaryFolder() {
     std::string path = std::filesystem::temp_directory_path() / "zf-tune-trial-XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) throw_errno(errno, "cannot make the folder " + path);
+    if (::mkdtemp(path.data()) == nullptr) throw_errno(errno, "cannot create the folder " + path);
     path_ = path;
   }
-  ~Folder() {
-    std::error_code ignored;  // a temporary folder that stays is no reason to lose the result
+  ~TemporaryFolder() {
+    std::error_code ignored;  // a folder that cannot be removed must not cost the result
     std::filesystem::remove_all(path_, ignored);
   }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
   std::filesystem::path path_;
 };
 
-/// Whether the command binds by itself: then it must not be bound before.
+/// Returns whether the command calls `zf-tune exec` itself. If so, it must not be bound before that.
 bool calls_exec(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     if (std::filesystem::path(words[i]).filename() == "zf-tune" && words[i + 1] == "exec") return true;
@@ -54,9 +54,9 @@ bool calls_exec(const std::vector<std::string>& words) {
 
 bool is_unbound(const TrialSplit& split) { return split.split.shape.control == Control::unbound; }
 
-/// What a run starts: the user's command behind what gives it its plan.
-std::vector<std::string> words_of(const std::vector<std::string>& command, const TrialSplit& split,
-                                  const std::string& plan) {
+/// Returns the command line of a run: the user's command, behind the words that give it its plan.
+std::vector<std::string> run_command_line(const std::vector<std::string>& command, const TrialSplit& split,
+                                          const std::string& plan) {
   std::vector<std::string> words;
   if (is_unbound(split)) {
     words = {"env", "-u", "ZF_PLAN", "ZF_TUNE=off"};
@@ -72,16 +72,16 @@ std::vector<std::string> words_of(const std::vector<std::string>& command, const
 struct Run {
   std::vector<double> values;  ///< without the warm-up
   bool stopped = false;
-  std::string failure;                  ///< what went wrong; empty: nothing
-  std::vector<std::string> last_lines;  ///< of what it said
+  std::string failure;                  ///< what went wrong; empty if nothing did
+  std::vector<std::string> last_lines;  ///< of its output
 };
 
-/// What the matches are not good for; empty: nothing.
-std::string complaint(const MetricMatches& matches, const Metric& metric, const TrialRequest& request) {
+/// Says why the matches cannot be used. Empty if they can.
+std::string why_unusable(const MetricMatches& matches, const Metric& metric, const TrialRequest& request) {
   const std::string pattern = shell_quoted(metric.pattern());
   const std::size_t values = matches.values().size();
   if (values == 0 && matches.odd()) {
-    return fmt::format("printed {} where --metric {} matches, which is no positive number",
+    return fmt::format("printed {} where --metric {} matches, which is not a positive number",
                        shell_quoted(one_line(matches.odd()->substr(0, kShownOfLine))), pattern);
   }
   if (values == 0) return fmt::format("printed nothing that --metric {} matches", pattern);
@@ -105,21 +105,21 @@ Run run_once(const std::vector<std::string>& words, const Metric& metric, const 
   Run run;
   run.last_lines.assign(last.begin(), last.end());
   if (end.why == CommandEnd::Why::late) {
-    run.failure = fmt::format("was ended after {} (--timeout)", print_duration(request.timeout_ns));
+    run.failure = fmt::format("was stopped after {} (--timeout)", print_duration(request.timeout_ns));
   } else if (end.why == CommandEnd::Why::ended && end.status.code != 0) {
     run.failure = describe(end.status);
   } else if (end.why == CommandEnd::Why::ended) {
     matches.find(request.stop);
-    run.failure = complaint(matches, metric, request);
+    run.failure = why_unusable(matches, metric, request);
   }
-  // A signal for us may have ended the command as well, or kept us from reading all of what it said.
+  // A signal that stops us may have ended the command too, or kept us from reading all of its output.
   run.stopped = end.why == CommandEnd::Why::stopped || request.stop();
   const auto warmup = static_cast<std::ptrdiff_t>(warmup_of(matches.values().size(), request.warmup));
   run.values.assign(matches.values().begin() + warmup, matches.values().end());
   return run;
 }
 
-TrialCandidate candidate_of(const Split& split) {
+TrialCandidate trial_candidate(const Split& split) {
   TrialCandidate candidate;
   candidate.label = split.label;
   candidate.control = split.shape.control;
@@ -129,7 +129,7 @@ TrialCandidate candidate_of(const Split& split) {
   return candidate;
 }
 
-std::string text_of_words(const std::vector<std::string>& words) {
+std::string quoted_command(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
     if (!text.empty()) text += ' ';
@@ -138,7 +138,7 @@ std::string text_of_words(const std::vector<std::string>& words) {
   return text;
 }
 
-/// Takes out what did not run.
+/// Removes the splits that never ran.
 TrialResult without_missing(TrialResult result) {
   for (std::size_t i = result.splits.size(); i-- > 0;) {
     if (!result.trial.candidates[i].runs.empty()) continue;
@@ -157,14 +157,14 @@ TrialResult run_trial(const std::vector<TrialSplit>& splits,
                       const std::function<void(const TrialProgress&)>& progress) {
   TrialResult result;
   result.splits = splits;
-  result.trial.command = text_of_words(request.command);
+  result.trial.command = quoted_command(request.command);
   result.trial.metric = metric.pattern();
   result.trial.higher_is_better = request.higher_is_better;
 
-  const Folder folder;
+  const TemporaryFolder folder;
   std::vector<std::string> plans;
   for (std::size_t i = 0; i < splits.size(); ++i) {
-    result.trial.candidates.push_back(candidate_of(splits[i].split));
+    result.trial.candidates.push_back(trial_candidate(splits[i].split));
     plans.push_back(folder / fmt::format("plan-{}.json", i));
     if (!is_unbound(splits[i])) write_text_file_atomically(plans.back(), print_plan(plan_for(splits[i])));
   }
@@ -176,19 +176,19 @@ TrialResult run_trial(const std::vector<TrialSplit>& splits,
   for (int round = 0; round < request.trials; ++round) {
     std::shuffle(order.begin(), order.end(), random);
     for (const std::size_t i : std::vector(order)) {
-      Run run = run_once(words_of(request.command, splits[i], plans[i]), metric, request);
+      Run run = run_once(run_command_line(request.command, splits[i], plans[i]), metric, request);
       if (run.stopped && round > 0) return without_missing(std::move(result));
       if (run.stopped)
         throw Error(Exit::runtime_error, "interrupted before every split had run once: no plan was written");
       const std::string& label = result.trial.candidates[i].label;
       if (!run.failure.empty() && is_unbound(splits[i]) && round == 0) {
         result.warnings.push_back(
-            fmt::format("the control that is unbound is missing: there the command {}", run.failure));
+            fmt::format("the unbound control is missing: without a plan, the command {}", run.failure));
         order.erase(std::find(order.begin(), order.end(), i));
         continue;
       }
       if (!run.failure.empty()) {
-        throw TrialFailure(fmt::format("under \"{}\" the command {}", label, run.failure), run.last_lines);
+        throw TrialFailure(fmt::format("under \"{}\", the command {}", label, run.failure), run.last_lines);
       }
       ++runs;
       if (progress) {

@@ -1,4 +1,4 @@
-// Runs the user's command under one split after the other, round after round.
+// Runs the user's command under each split in turn, round after round.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 
 namespace zf {
 
-/// A run of the command that cannot be judged.
+/// A run of the command failed or gave no usable values.
 class TrialFailure : public Error {
  public:
   TrialFailure(std::string_view what, std::vector<std::string> last_lines)
       : Error(Exit::runtime_error, what), last_lines_(std::move(last_lines)) {}
-  /// What the command said last, up to ten lines, each cut at 300 characters.
+  /// Returns the last lines of the command's output: at most ten, each cut at 300 characters.
   const std::vector<std::string>& last_lines() const { return last_lines_; }
 
  private:
@@ -33,11 +33,12 @@ struct TrialRequest {
   bool higher_is_better = false;
   Nanoseconds timeout_ns = 3600 * kSecondNs;  ///< of one run
   unsigned seed = 1;                          ///< of the order within a round
-  std::function<bool()> stop;  ///< asked all the time: true ends the run under way and the trial
-  std::function<void(std::string_view)> on_line;  ///< told every line of the command's output; may be empty
+  std::function<bool()> stop;  ///< asked ten times a second; true ends the current run and the trial
+  std::function<void(std::string_view)>
+      on_line;  ///< called with every line of the command's output; may be empty
 };
 
-/// Told after every run.
+/// What the caller is told after every run.
 struct TrialProgress {
   std::size_t run = 0;  ///< from 1
   std::size_t runs = 0;
@@ -51,12 +52,12 @@ struct TrialResult {
   std::vector<std::string> warnings;  ///< a control that could not run
 };
 
-/// Every split once per round, in random order, so that drift of the machine hits all alike. A run is bound
-/// as `zf-tune exec` would where the plan has one rank and the command does not call `zf-tune exec` itself;
-/// it finds its plan in ZF_PLAN. Unbound, it has ZF_TUNE=off and no ZF_PLAN; a command that cannot run so is
-/// warned of and goes on without this control. Throws TrialFailure for a run that fails, is late or prints
-/// nothing that matches, Error(runtime_error) when it is stopped within the first round, and as
-/// MetricMatches::find().
+/// Runs the command under every split once per round, in random order, so that drift of the machine hits all
+/// splits alike. A run finds its plan in ZF_PLAN. It is bound as `zf-tune exec` would bind it if the plan has
+/// one rank and the command does not call `zf-tune exec` itself. The unbound control has ZF_TUNE=off and no
+/// ZF_PLAN; if the command cannot run that way, the trial warns and continues without this control. Throws
+/// TrialFailure for a run that fails, is late or prints nothing that matches, Error(runtime_error) if it is
+/// stopped within the first round, and what MetricMatches::find() throws.
 TrialResult run_trial(const std::vector<TrialSplit>& splits,
                       const std::function<Plan(const TrialSplit&)>& plan_for, const Metric& metric,
                       const TrialRequest& request, const std::function<void(const TrialProgress&)>& progress);

@@ -18,11 +18,13 @@
 namespace zf {
 namespace {
 
-/// The homes here, of as many ranks as the plan has. Throws Error(stale_plan) on a machine of another class.
+/// Returns the homes on this machine for as many ranks as the plan has. Throws Error(stale_plan) if this
+/// machine is of another class than the plan's.
 RankHomes homes_for(const Plan& plan, const std::string& path, const Machine& machine) {
   const auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
   if (!differences.empty()) {
-    throw Error(Exit::stale_plan, fmt::format("{} is of another machine: {}", path, differences.front()),
+    throw Error(Exit::stale_plan,
+                fmt::format("{} is for another class of machine: {}", path, differences.front()),
                 "make a plan here with zf-tune");
   }
   return rank_homes(machine,
@@ -44,7 +46,7 @@ Plan try_job(const Plan& from, const std::string& name, const Machine& machine, 
     for (const RankSplit& rank : split.split.ranks) {
       choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
     }
-    choice.reason = "This split is under trial";
+    choice.reason = "This split is being tried by the job itself";
     return assemble(provenance_of(command_line()), machine, from.workload, split.split, choice, from.evidence,
                     from.warnings, ranks.notes);
   };

@@ -32,23 +32,23 @@ bool ends_soon(pid_t pid) {
   return !is_alive(pid);
 }
 
-TEST(Job, BothStreamsInLinesAndTheStatus) {
+TEST(RunCommand, BothStreamsInLinesAndTheStatus) {
   const Ran ran = run("echo one; echo two >&2; printf 'a\\rb'; exit 3");
   EXPECT_EQ(ran.lines, (std::vector<std::string>{"one", "two", "a", "b"}));
   EXPECT_EQ(ran.end.why, CommandEnd::Why::ended);
   EXPECT_EQ(ran.end.status.code, 3);
 }
 
-TEST(Job, ALineIsOneLineHoweverLong) {
+TEST(RunCommand, ALineIsOneLineHoweverLong) {
   const Ran ran = run("head -c 1000000 /dev/zero | tr '\\0' x; echo tail; echo next");
   ASSERT_EQ(ran.lines.size(), 2U);
   EXPECT_EQ(ran.lines[0], std::string(1 << 16, 'x'));
   EXPECT_EQ(ran.lines[1], "next");
 }
 
-TEST(Job, ItsSignalIsTold) { EXPECT_EQ(run("kill -SEGV $$").end.status.signal, SIGSEGV); }
+TEST(RunCommand, ItsSignalIsTold) { EXPECT_EQ(run("kill -SEGV $$").end.status.signal, SIGSEGV); }
 
-TEST(Job, WhatCannotBeStartedSaysWhy) {
+TEST(RunCommand, WhatCannotBeStartedSaysWhy) {
   std::string said;
   const CommandEnd end = run_command(
       {"/no/such/program"}, now_ns() + kSecondNs, [] { return false; },
@@ -57,33 +57,35 @@ TEST(Job, WhatCannotBeStartedSaysWhy) {
   EXPECT_EQ(said, "/no/such/program: No such file or directory");
 }
 
-TEST(Job, StandardInputIsEmpty) { EXPECT_EQ(run("cat; echo end").lines, std::vector<std::string>{"end"}); }
+TEST(RunCommand, StandardInputIsEmpty) {
+  EXPECT_EQ(run("cat; echo end").lines, std::vector<std::string>{"end"});
+}
 
-TEST(Job, TheDeadlineEndsItAndItsChildren) {
+TEST(RunCommand, TheDeadlineEndsItAndItsChildren) {
   const Ran ran = run("sleep 60 & echo $!; wait", kSecondNs / 5);
   EXPECT_EQ(ran.end.why, CommandEnd::Why::late);
   ASSERT_EQ(ran.lines.size(), 1U);
   EXPECT_TRUE(ends_soon(std::stoi(ran.lines[0])));
 }
 
-TEST(Job, OneThatIgnoresSigtermIsKilled) {
+TEST(RunCommand, OneThatIgnoresSigtermIsKilled) {
   const Ran ran = run("trap '' TERM; while :; do sleep 0.1; done", kSecondNs / 5);
   EXPECT_EQ(ran.end.status.signal, SIGKILL);
 }
 
-TEST(Job, StoppedWhenAsked) {
+TEST(RunCommand, StoppedWhenAsked) {
   int asked = 0;
   EXPECT_EQ(run("sleep 60", 20 * kSecondNs, [&] { return ++asked > 1; }).end.why, CommandEnd::Why::stopped);
 }
 
-TEST(Job, WhatItLeftRunningIsKilled) {
+TEST(RunCommand, WhatItLeftRunningIsKilled) {
   const Ran ran = run("sleep 60 & echo $!");
   EXPECT_EQ(ran.end.why, CommandEnd::Why::ended);
   ASSERT_EQ(ran.lines.size(), 1U);
   EXPECT_TRUE(ends_soon(std::stoi(ran.lines[0])));
 }
 
-TEST(Job, OneThatClosesItsOutputIsStillWaitedFor) {
+TEST(RunCommand, OneThatClosesItsOutputIsStillWaitedFor) {
   EXPECT_EQ(run("exec >&- 2>&-; sleep 0.3; exit 7").end.status.code, 7);
 }
 

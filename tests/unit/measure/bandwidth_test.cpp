@@ -94,7 +94,7 @@ TEST(Bandwidth, ANodeThatDoesNotGetThroughInTimeIsSlow) {
   EXPECT_FALSE(now.has_value());
   const BandwidthVerdict late = verdict(plan, now);
   EXPECT_TRUE(late.slow);
-  EXPECT_THAT(late.words, HasSubstr("no pass"));
+  EXPECT_THAT(late.words, HasSubstr("did not finish one pass"));
 }
 
 TEST(Bandwidth, WhatDoesNotFitIntoMemoryIsNotTried) {

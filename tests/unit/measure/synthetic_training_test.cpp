@@ -42,24 +42,24 @@ std::size_t thread_count() {
   return count;
 }
 
-TEST(Load, EveryThreadIsBoundToTheReservedCores) {
+TEST(SyntheticTraining, EveryThreadIsBoundToTheReservedCores) {
   const CpuSet one{thread_affinity().last()};
   EXPECT_EQ(status_in_child([&] {
-              Load load(one, 2, kBuffer, {50, 1000, 1 << 22, 1 << 20, 1'000'000'000, kMs});
-              load.start(2);
-              load.wait();
+              SyntheticTraining training(one, 2, kBuffer, {50, 1000, 1 << 22, 1 << 20, 1'000'000'000, kMs});
+              training.start(2);
+              training.wait();
               if (thread_count() < 4) return 1;  // ours, driver, copier, one of oneTBB at the least
               return thread_outside(one) == 0 ? 0 : 2;
             }),
             0);
 }
 
-TEST(Load, AStepTakesAtLeastItsGpuTimeAndCountsItsBytes) {
+TEST(SyntheticTraining, AStepTakesAtLeastItsGpuTimeAndCountsItsBytes) {
   EXPECT_EQ(status_in_child([&] {
               const TrainingDemand demand{20, 1000, 1 << 20, 1 << 20, 10'000'000'000, 30 * kMs};
-              Load load(thread_affinity(), 1, kBuffer, demand);
-              load.start(3);
-              const LoadReading reading = load.wait();
+              SyntheticTraining training(thread_affinity(), 1, kBuffer, demand);
+              training.start(3);
+              const TrainingReading reading = training.wait();
               if (reading.step_ns < 30 * kMs) return 1;
               if (reading.bytes != 3ULL * (2 << 20)) return 2;
               return reading.launch_delay_p99_ns > 0 &&
@@ -70,39 +70,39 @@ TEST(Load, AStepTakesAtLeastItsGpuTimeAndCountsItsBytes) {
             0);
 }
 
-TEST(Load, AChainOfLaunchesLongerThanTheGpusTimeIsWhatAStepTakes) {
+TEST(SyntheticTraining, AChainOfLaunchesLongerThanTheGpusTimeIsWhatAStepTakes) {
   EXPECT_EQ(status_in_child([&] {
-              Load load(thread_affinity(), 1, kBuffer, {100, kMs / 2, 0, 0, 0, kMs});
-              load.start(1);
-              return load.wait().step_ns >= 50 * kMs ? 0 : 1;
+              SyntheticTraining training(thread_affinity(), 1, kBuffer, {100, kMs / 2, 0, 0, 0, kMs});
+              training.start(1);
+              return training.wait().step_ns >= 50 * kMs ? 0 : 1;
             }),
             0);
 }
 
-TEST(Load, CopiesAreNoFasterThanTheirPace) {
+TEST(SyntheticTraining, CopiesAreNoFasterThanTheirPace) {
   EXPECT_EQ(status_in_child([&] {
               // 8 MiB at 100 MB/s: the last piece is due after 75 ms.
-              Load load(thread_affinity(), 1, kBuffer, {0, 0, 0, 8 << 20, 100'000'000, 0});
-              load.start(1);
-              return load.wait().step_ns >= 75 * kMs ? 0 : 1;
+              SyntheticTraining training(thread_affinity(), 1, kBuffer, {0, 0, 0, 8 << 20, 100'000'000, 0});
+              training.start(1);
+              return training.wait().step_ns >= 75 * kMs ? 0 : 1;
             }),
             0);
 }
 
-TEST(Load, NothingToDoIsDoneAtOnce) {
+TEST(SyntheticTraining, NothingToDoIsDoneAtOnce) {
   EXPECT_EQ(status_in_child([&] {
-              Load load(thread_affinity(), 1, 0, {});
-              load.start(1);
-              const LoadReading reading = load.wait();
+              SyntheticTraining training(thread_affinity(), 1, 0, {});
+              training.start(1);
+              const TrainingReading reading = training.wait();
               return reading.bytes == 0 && reading.launch_delay_p99_ns == 0 ? 0 : 1;
             }),
             0);
 }
 
-TEST(Load, CpusThatAreNotThereAreAnError) {
+TEST(SyntheticTraining, CpusThatAreNotThereAreAnError) {
   EXPECT_EQ(status_in_child([&] {
               try {
-                Load load(CpuSet{Pu{60000}}, 1, kBuffer, {});
+                SyntheticTraining training(CpuSet{Pu{60000}}, 1, kBuffer, {});
               } catch (const Error&) {
                 return 0;
               }

@@ -19,7 +19,7 @@ TEST(Demand, WhatIsThereDoesNotVanishAndWhatIsNotDoesNotAppear) {
 
 TEST(Demand, SmallHasTheProportionsOfTheShippedWorkloads) {
   const Workload shipped = load_workload(ZF_SOURCE_DIR "/configs/workloads/qwen2.5-0.5b-2gpu.json");
-  const TrainingDemand small = small_demand(shipped.params / 2, shipped.update_interval);
+  const TrainingDemand small = small_training_demand(shipped.params / 2, shipped.update_interval);
   EXPECT_EQ(small.launch_ns, shipped.training->launch_ns);
   EXPECT_EQ(small.host_bytes, shipped.training->host_bytes);
   EXPECT_EQ(small.copy_bytes, shipped.training->copy_bytes);

@@ -37,7 +37,7 @@ void add_candidate(Evidence& evidence, const Split& split, const std::vector<dou
                    const std::vector<double>& training_ms) {
   constexpr double kNsPerMs = 1e6;
   const auto id = static_cast<int>(evidence.candidates.size());
-  evidence.candidates.push_back(candidate_of(id, split));
+  evidence.candidates.push_back(new_candidate(id, split));
   for (std::size_t round = 0; round < step_ms.size(); ++round) {
     SplitSample times;
     times.step_ns = std::llround(step_ms[round] * kNsPerMs);

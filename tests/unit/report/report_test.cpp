@@ -9,7 +9,7 @@
 #include "../machine/make_topology.hpp"
 #include "../plan/make_plan.hpp"
 #include "report/chart_data.hpp"
-#include "report/decision.hpp"
+#include "report/headline.hpp"
 #include "report/heat_map.hpp"
 #include "report/html.hpp"
 #include "report/machine_drawing.hpp"
@@ -162,8 +162,7 @@ TEST(Decision, SaysWhoGetsWhat) {
   EXPECT_THAT(headline_of(plan), HasSubstr("Reserve 1 to 11 cores of each rank"));
   plan.ranks.resize(1);
   EXPECT_THAT(headline_of(plan), HasSubstr("Reserve 11 cores for training"));
-  EXPECT_EQ(headline_of(one_core()),
-            "Training and the optimizer share the one core there is; nothing was measured.");
+  EXPECT_EQ(headline_of(one_core()), "Training and the optimizer share the only core; nothing was measured.");
 }
 
 TEST(Decision, ComparesWithHalfAndHalf) {

@@ -72,10 +72,11 @@ TEST(RestrictionCost, EndsWithTheBudgetButNotBeforeOneVisitEach) {
 
 TEST(RestrictionCost, InWords) {
   EXPECT_EQ(cost_in_words({0.12, 0.111, 0.129}, 0.02, "pool 4, spread"),
-            "12.0 % longer per period than the free choice, pool 4, spread (95 % sure: 11.1 to 12.9 %)");
+            "A period is 12.0 % longer than with the free choice, \"pool 4, spread\" (95 % confidence: 11.1 "
+            "to 12.9 %)");
   EXPECT_THAT(cost_in_words({-0.05, -0.06, -0.04}, 0.02, "pool 4"), HasSubstr("5.0 % shorter"));
   EXPECT_THAT(cost_in_words({0.015, 0.01, 0.02}, 0.02, "pool 4"),
-              HasSubstr("ties with the free choice, pool 4 (+1.5 %"));
+              HasSubstr("ties with the free choice, \"pool 4\" (+1.5 %"));
 }
 
 }  // namespace

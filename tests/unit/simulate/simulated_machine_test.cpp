@@ -107,7 +107,7 @@ TEST(SimulatedMeter, ItsClockMovesWithWhatItMeasuresAndEndsAtTheDeadline) {
   SimulatedMeter meter(job.model, job.elements_per_rank, 1);
   const Split split = split_of(job.placed.homes, {.pool_cores = 4});
   EXPECT_EQ(meter.now(), 0);
-  EXPECT_EQ(meter.measure(split, 9, 1).size(), Meter::kLeastSamples) << "even after the deadline";
+  EXPECT_EQ(meter.measure(split, 9, 1).size(), Meter::kMinSamples) << "even after the deadline";
   EXPECT_GT(meter.now(), 0);
 }
 

@@ -127,7 +127,7 @@ std::vector<double> run_at(double middle) {
 TEST(TrialJudge, ATieGoesToTheSmallerPool) {
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80)}},
                           {"pool 3", Control::none, 3, 0, {run_at(81), run_at(81)}}});
-  EXPECT_NE(judge(trial).find("which ties"), std::string::npos);
+  EXPECT_NE(judge(trial).find("It ties"), std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
 
@@ -137,15 +137,15 @@ TEST(TrialJudge, DriftThatHitsAllAlikeIsNoNoise) {
                           {"pool 3", Control::none, 3, 0, {run_at(84), run_at(92.4), run_at(101.85)}}});
   judge(trial);
   EXPECT_EQ(trial.winner, 0);
-  EXPECT_LT(noise_of(trial), 0.001);
+  EXPECT_LT(noise_between_runs(trial), 0.001);
 }
 
 TEST(TrialJudge, RunsThatDisagreeWidenTheTie) {
   // Now the one is ahead by 8 %, now the other by 4 %.
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80), run_at(84)}},
                           {"pool 3", Control::none, 3, 0, {run_at(86), run_at(77), run_at(84)}}});
-  EXPECT_GT(noise_of(trial), 0.05);
-  EXPECT_NE(judge(trial).find("pool 3\", which ties"), std::string::npos);
+  EXPECT_GT(noise_between_runs(trial), 0.05);
+  EXPECT_NE(judge(trial).find("pool 3\". It ties"), std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
 
@@ -153,7 +153,7 @@ TEST(TrialJudge, WhereNothingBeatsTheNoiseHalfAndHalfIsConservative) {
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80), run_at(84)}},
                           {"half and half", Control::half, 8, 0, {run_at(86), run_at(77), run_at(84)}},
                           {"pool 1", Control::none, 1, 0, {run_at(120), run_at(120), run_at(120)}}});
-  EXPECT_NE(judge(trial).find("half and half\", the conservative plan"), std::string::npos);
+  EXPECT_NE(judge(trial).find("half and half\". This is the conservative plan"), std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
 
@@ -169,7 +169,7 @@ TEST(TrialJudge, UnboundCannotWinAndIsOwnedUpTo) {
       {{"unbound", Control::unbound, 8, 0, {run_at(50)}}, {"pool 3", Control::none, 3, 0, {run_at(80)}}});
   const std::string reason = judge(trial);
   EXPECT_EQ(trial.winner, 1);
-  EXPECT_NE(reason.find("unbound was better still, 50"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("unbound was better still: 50"), std::string::npos) << reason;
 }
 
 }  // namespace

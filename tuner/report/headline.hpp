@@ -1,4 +1,5 @@
-// The decision in words and figures. Pure. Precondition of all: every candidate of the plan has samples.
+// Puts the decision of a plan in words and figures. Pure. Precondition: every candidate of the plan has
+// samples.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace zf {
 
-/// One sentence: who gets what, and what that takes.
+/// Returns one sentence: how the cores are split, and how long a period takes with that.
 std::string headline_of(const Plan& plan);
 
 struct Figure {
@@ -17,7 +18,7 @@ struct Figure {
   std::string note;   ///< "spread 1.2 %"; may be empty
 };
 
-/// What the chosen split takes, and how it compares with the controls. Empty where its split was not
+/// Returns the times of the chosen split and its comparison with the controls. Empty if the split was not
 /// measured.
 std::vector<Figure> figures_of(const Plan& plan);
 

@@ -1,4 +1,4 @@
-#include "report/decision.hpp"
+#include "report/headline.hpp"
 
 #include <fmt/core.h>
 
@@ -20,23 +20,26 @@ const CandidateEvidence* chosen_of(const Plan& plan) {
   return nullptr;
 }
 
-/// How much longer the control's period is than the chosen one's; absent where either was not measured.
-std::optional<Difference> against(const Plan& plan, Control control) {
+/// Returns how much longer the control's period is than that of the chosen split; nothing if either was not
+/// measured.
+std::optional<Difference> difference_to(const Plan& plan, Control control) {
   const CandidateEvidence* chosen = chosen_of(plan);
   const CandidateEvidence* other = control_of(plan.evidence, control);
   if (chosen == nullptr || other == nullptr || chosen == other) return std::nullopt;
-  return difference(plan.evidence, plan.workload, chosen->id, other->id);
+  return period_difference(plan.evidence, plan.workload, chosen->id, other->id);
 }
 
-/// Whether there were samples enough to say anything.
+/// Returns whether there were enough samples to bound the difference.
 bool is_known(const Difference& difference) { return std::isfinite(difference.high); }
 
-bool is_tie(const Plan& plan, const Difference& difference) {
+/// Returns whether the difference is shown as a tie: it is below the tie threshold, or its interval includes
+/// 0.
+bool ties(const Plan& plan, const Difference& difference) {
   return std::abs(difference.estimate) <= tie_of(plan.evidence) ||
          (difference.low < 0 && difference.high > 0);
 }
 
-/// "4 cores", or "4 to 5 cores" where the ranks differ.
+/// Returns "4 cores", or "4 to 5 cores" if the ranks differ.
 template <class Count>
 std::string range_of(const Plan& plan, Count count, std::string_view noun) {
   const auto [low, high] =
@@ -52,8 +55,8 @@ std::string split_in_words(const Plan& plan) {
   const bool one = plan.ranks.size() == 1;
   if (std::any_of(plan.ranks.begin(), plan.ranks.end(),
                   [](const RankBinding& rank) { return rank.shared; })) {
-    return one ? "Training and the optimizer share the one core there is"
-               : "Training and the optimizer share a core where a rank has only one";
+    return one ? "Training and the optimizer share the only core"
+               : "Training and the optimizer share a core on ranks that have only one";
   }
   const auto training = [](const RankBinding& rank) { return rank.pt_reserved_cores; };
   const auto pool = [](const RankBinding& rank) { return static_cast<int>(rank.optimizer.cpus.size()); };
@@ -62,28 +65,28 @@ std::string split_in_words(const Plan& plan) {
                      range_of(plan, pool, "pinned thread"));
 }
 
-/// ", 12 % less than half and half"
+/// Returns ", 12 % less than DeepSpeed's half and half", or says that they tie. Empty if that is unknown.
 std::string gain_in_words(const Plan& plan) {
   if (const CandidateEvidence* chosen = chosen_of(plan);
       chosen != nullptr && chosen->control == Control::half) {
     return ", which is DeepSpeed's half and half";
   }
-  const auto half = against(plan, Control::half);
+  const auto half = difference_to(plan, Control::half);
   if (!half || !is_known(*half)) return "";
-  if (is_tie(plan, *half)) return ", a tie with DeepSpeed's half and half";
+  if (ties(plan, *half)) return ", a tie with DeepSpeed's half and half";
   const double saved = 1 - 1 / (1 + half->estimate);
   return fmt::format(", {:.1f} % {} than DeepSpeed's half and half", std::abs(100 * saved),
                      saved > 0 ? "less" : "more");
 }
 
-/// How long the period is with a control, against the chosen one's.
+/// Returns the period of a control relative to that of the chosen split; nothing if either was not measured.
 std::optional<Figure> figure_against(const Plan& plan, Control control, std::string_view name) {
-  const auto other = against(plan, control);
+  const auto other = difference_to(plan, control);
   if (!other) return std::nullopt;
   Figure figure{fmt::format("period with {}", name), "unknown", "too few samples"};
   if (!is_known(*other)) return figure;
-  figure.value = is_tie(plan, *other) ? "a tie" : fmt::format("{:+.1f} %", 100 * other->estimate);
-  figure.note = fmt::format("95 %: {:+.1f} to {:+.1f} %", 100 * other->low, 100 * other->high);
+  figure.value = ties(plan, *other) ? "a tie" : fmt::format("{:+.1f} %", 100 * other->estimate);
+  figure.note = fmt::format("95 % confidence: {:+.1f} to {:+.1f} %", 100 * other->low, 100 * other->high);
   return figure;
 }
 
@@ -110,7 +113,7 @@ std::vector<Figure> figures_of(const Plan& plan) {
     figures.push_back(
         {"optimizer time exposed",
          chosen->exposed_ns_median == 0 ? "none" : print_duration(chosen->exposed_ns_median),
-         chosen->exposed_ns_median == 0 ? "all of it hides behind training" : "beyond training"});
+         chosen->exposed_ns_median == 0 ? "all of it hides behind training" : "longer than training"});
   }
   figures.push_back({"bandwidth",
                      fmt::format("{:.1f} GB/s", step_bytes_per_s(plan, chosen->step_ns_median) / 1e9),
