@@ -33,12 +33,11 @@ std::vector<int> thread_counts(const Arguments& arguments, int cores) {
     const auto counts = parse_counts(*given, "zf-tune bench: --threads");
     for (const int count : counts) {
       if (count <= cores) continue;
-      throw Error(
-          Exit::infeasible,
-          fmt::format(
-              "zf-tune bench: --threads: a pool of {0} threads needs {0} cores, but {1} are allowed here",
-              count, cores),
-          fmt::format("ask for at most {} threads", cores));
+      throw Error(Exit::infeasible,
+                  fmt::format("zf-tune bench: --threads: a pool of {0} threads needs {0} cores, more than "
+                              "the {1} allowed here",
+                              count, cores),
+                  fmt::format("give pool sizes up to {}", cores));
     }
     return counts;
   }
