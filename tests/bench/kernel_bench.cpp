@@ -1,7 +1,8 @@
-// The production kernel beside the roofline loop and beside the two-pass forms, all in one run.
+// Compares the production kernel with the roofline loop and with two-pass variants, all in one run.
 //
-// In every round each candidate runs once, in turn, over the same arrays on the same pinned threads; a ratio
-// is taken within the round and its median is printed. So a neighbour's noise hits both sides of a ratio.
+// In every round each candidate runs once, in turn, over the same arrays on the same pinned threads. Ratios
+// are taken within a round, so that noise from other processes hits both sides of a ratio. The medians of the
+// ratios are printed.
 #include <fmt/core.h>
 #include <sys/mman.h>
 
@@ -31,12 +32,12 @@ using namespace zf;
 
 struct Options {
   std::size_t params = std::size_t{128} << 20;
-  std::vector<std::size_t> threads;  ///< empty: 1, 2, 4, ... and all
+  std::vector<std::size_t> threads;  ///< if empty: 1, 2, 4, ... and all
   std::size_t rounds = 15;
   bool json = false;
 };
 
-/// One way to do a step. Ratios are to the candidate named in `against`.
+/// One way to do a step. Its ratios are relative to the candidate named in `against`.
 struct Candidate {
   std::string name;
   std::string against;
@@ -45,14 +46,14 @@ struct Candidate {
   std::vector<double> ns = {};  ///< one sample per round
 };
 
-/// An output or gradient array beside the four of the working set; first touched by whoever fills it.
-/// `order`: its place after them, 0 and up, for the stagger.
+/// An output or gradient array besides the four of the working set. The thread that fills it touches it
+/// first. `order` is its place after the four, from 0, for the stagger.
 class Buffer {
  public:
   Buffer(std::size_t bytes, std::size_t order)
       : bytes_(bytes + kHugePageBytes + (4 + order) * kStaggerBytes) {
     at_ = checked(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-                  fmt::format("{} bytes for an output", bytes), "ask for fewer --params");
+                  fmt::format("cannot map {} bytes for an output", bytes), "ask for fewer --params");
     ::madvise(at_, bytes_, MADV_HUGEPAGE);
     const std::size_t to_huge_page = -reinterpret_cast<std::uintptr_t>(at_) % kHugePageBytes;
     begin_ = static_cast<char*>(at_) + to_huge_page + (4 + order) * kStaggerBytes;
@@ -72,7 +73,7 @@ class Buffer {
   char* begin_;
 };
 
-/// The second pass of a two-pass copy-out, as fast as the compiler makes it for this CPU.
+/// Does the second pass of a two-pass copy-out, as fast as the compiler can make it for this CPU.
 __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) void narrow(const float* from,
                                                                                           std::uint16_t* to,
                                                                                           std::size_t n) {
@@ -85,7 +86,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// The candidate's time in units of the other's, round by round.
+/// Returns the candidate's time divided by that of the other one, round by round.
 std::vector<double> ratios(const Candidate& one, const Candidate& other) {
   std::vector<double> result;
   for (std::size_t i = 0; i < one.ns.size(); ++i) result.push_back(one.ns[i] / other.ns[i]);
@@ -266,8 +267,8 @@ int main(int argc, char** argv) try {
   }
   for (const std::size_t n : options.threads) {
     if (n > pus.size()) {
-      throw Error(Exit::usage, fmt::format("--threads={}: {} CPUs are allowed", n, pus.size()),
-                  "ask for fewer");
+      throw Error(Exit::usage, fmt::format("--threads={}: only {} CPUs are allowed", n, pus.size()),
+                  "ask for fewer threads");
     }
     bench(options, {pus.begin(), pus.begin() + static_cast<std::ptrdiff_t>(n)});
   }

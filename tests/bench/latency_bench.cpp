@@ -1,11 +1,11 @@
-// From submit to wait: what an empty step costs, beside a pipe and a plain pair of semaphores in the same
-// run.
+// Measures the time of an empty step from submit to wait, next to that of a pipe and of a plain pair of
+// semaphores.
 //
-// Run it as a trainer: zf-tune exec --plan plan.json -- latency_bench [rounds]. The peers of pipe and
-// semaphores sit on the plan's first optimizer CPU. All are asked in turn, round after round.
+// Run it as a trainer: zf-tune exec --plan plan.json -- latency_bench [rounds]. The peers behind the
+// pipe and the semaphores run on the plan's first optimizer CPU. All are measured in turn, round after round.
 //
-// In a burst the optimizer still spins (zf_options.spin_us) when the next submission comes. "After a pause"
-// it sleeps, as it does for a trainer that submits once per step: then it is woken like the others.
+// In a burst, the optimizer still spins (zf_options.spin_us) when the next submission comes. After a pause it
+// sleeps, as with a trainer that submits once per step, and must be woken like the others.
 #include <fmt/core.h>
 #include <semaphore.h>
 #include <sys/mman.h>
@@ -33,7 +33,7 @@ namespace {
 
 using namespace zf;
 
-/// A forked process that answers until it is killed, bound to one CPU.
+/// A forked process, bound to one CPU, that answers until it is killed.
 class Peer {
  public:
   Peer(Pu pu, const std::function<void()>& answer_one) : pid_(checked(::fork(), "fork")) {
@@ -61,7 +61,7 @@ struct Semaphores {
 Semaphores* shared_semaphores() {
   void* memory =
       ::mmap(nullptr, sizeof(Semaphores), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw_errno(errno, "shared memory for two semaphores");
+  if (memory == MAP_FAILED) throw_errno(errno, "cannot map shared memory for two semaphores");
   auto* const pair = static_cast<Semaphores*>(memory);
   checked(::sem_init(&pair->ask, 1, 0), "sem_init");
   checked(::sem_init(&pair->answer, 1, 0), "sem_init");
@@ -78,7 +78,7 @@ void check(zf_status status) {
     throw Error(Exit::runtime_error, fmt::format("{}: {}", zf_status_name(status), zf_last_error()));
 }
 
-/// A runtime with `count` groups of `elements`, stepped once so that all memory is there.
+/// Makes a runtime with `count` groups of `elements`, and steps once so that all memory is touched.
 zf_runtime* open_runtime(std::size_t count, std::uint64_t elements) {
   zf_group group = ZF_GROUP_INIT;
   group.elements = elements;
@@ -103,9 +103,9 @@ struct Row {
   }
 };
 
-constexpr int kBurst = 20;                      // in a row; the one before them is the warm-up
+constexpr int kBurst = 20;                      // steps in a row, after one to warm up
 constexpr int kPauses = 2;                      // per round
-constexpr std::chrono::milliseconds kPause{2};  // 40 times as long as anybody spins
+constexpr std::chrono::milliseconds kPause{2};  // 40 times as long as any side spins
 
 void measure_round(Row& row) {
   row.round_trip();

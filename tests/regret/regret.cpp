@@ -1,5 +1,5 @@
-// What the search loses against knowing everything: sweeps of simulated machines, held against the best of
-// all splits without noise. A table, and exit 1 when a promise is broken. usage: regret [SEEDS
+// Measures the regret of the search: compares sweeps of simulated machines with the best of all splits
+// without noise. Prints a table, and exits with 1 if a promise is broken. Usage: regret [SEEDS
 // [MACHINES_FOLDER]]
 #include <fmt/core.h>
 
@@ -27,11 +27,11 @@
 namespace zf {
 namespace {
 
-// The promises.
+// What the search promises.
 constexpr double kRegretOf95 = 0.03;
 constexpr double kRegretOfAll = 0.08;
 constexpr int kEvaluations = 60;
-constexpr double kVisitsPerDoubling = 8;  // of the core count: no faster than its logarithm
+constexpr double kVisitsPerDoubling = 8;  // of the core count: visits grow with its logarithm
 
 double period_of(const SimulatedJob& job, const Split& split) {
   return static_cast<double>(period_ns(job.model.times_of(split), job.model.workload().update_interval));
@@ -49,7 +49,8 @@ struct Best {
   double period_ns = std::numeric_limits<double>::infinity();
 };
 
-/// Every pool size, placement, number of PUs per core, CPU kind, and number of reserved cores.
+/// Computes the period of every split: all pool sizes, placements, numbers of PUs per core, CPU kinds and
+/// numbers of reserved cores. Returns the best one.
 Best exhaustive(const SimulatedJob& job) {
   const int cores = smallest_home(job.placed.homes);
   const auto kinds = static_cast<int>(job.machine.topology.cpu_kinds.size());
@@ -89,11 +90,11 @@ struct Row {
   }
 };
 
-/// Workloads in which different things matter: with a short interval the optimizer is what is waited for, and
-/// with a fast GPU beside it the cores are short on both sides.
+/// Workloads with different bottlenecks. With a short interval, training waits for the optimizer. With a fast
+/// GPU as well, both sides are short of cores.
 struct Variant {
   const char* name;
-  int update_interval;  ///< 0: the file's
+  int update_interval;  ///< 0 means that of the file
   int gpu_speed;
 };
 constexpr Variant kVariants[] = {{"", 0, 1}, {", every step", 1, 1}, {", every step, GPU 4x", 1, 4}};
@@ -137,8 +138,8 @@ Row measure(const std::filesystem::path& path, const Variant& variant, int seeds
 
 std::string percent(double value) { return fmt::format("{:.2f} %", 100 * value); }
 
-/// One rank on a machine of that many cores: the same cores in the same L3 groups, as much bandwidth for
-/// each.
+/// Returns a machine with that many cores for one rank, with the same L3 groups and the same bandwidth per
+/// core.
 SimulatedJob scaled_job(SimulatedMachine machine, int cores) {
   const auto scale = static_cast<double>(cores) / static_cast<double>(machine.topology.cores.size());
   machine.topology =
@@ -148,7 +149,8 @@ SimulatedJob scaled_job(SimulatedMachine machine, int cores) {
   return simulated_job(std::move(machine), varied(workload, kVariants[1]), 1);
 }
 
-/// Whether the visits grow no faster than promised over machines of 8 to 512 cores.
+/// Prints how the number of visits grows over machines of 8 to 512 cores. Returns whether it keeps the
+/// promise.
 bool show_growth(const std::filesystem::path& path, int seeds) {
   using enum Table::Align;
   Table table({{"cores"}, {"splits p50"}, {"visits p50"}, {"max"}});
@@ -223,7 +225,7 @@ int main(int argc, char** argv) {
     const std::string_view text = argv[1];
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seeds);
     if (error != std::errc() || end != text.data() + text.size() || seeds < 1) {
-      fmt::print(stderr, "regret: \"{}\" is no number of seeds\n", text);
+      fmt::print(stderr, "regret: \"{}\" is not a number of seeds\n", text);
       return 2;
     }
   }

@@ -16,15 +16,13 @@ constexpr int kDefaultRounds = 5;
 CommandSpec spec() {
   return {"bench", "bench [--threads LIST] [--params N] [--format text|json]",
           "Measures the production Adam step and a roofline loop with the same 4 reads and 3 writes per "
-          "parameter, and "
-          "prints the bandwidth of both.",
+          "parameter, and prints the bandwidth of both.",
           with_machine_options({
               {"threads", 't', "LIST",
                "pool sizes, one thread per core (default: 1, 2, 4, … and all cores; e.g. 1,2)"},
               {"params", 'p', "COUNT",
                "number of fp32 parameters that each pool steps over, 16 bytes each (default: enough for 1 "
-               "GiB or four times "
-               "the last-level caches, whichever is more; e.g. 128M)"},
+               "GiB or four times the last-level caches, whichever is more; e.g. 128M)"},
               {"rounds", 'r', "N", "how often each pool size is measured, in turn (default: 5; e.g. 10)"},
               format_option(),
           })};
@@ -35,12 +33,11 @@ std::vector<int> thread_counts(const Arguments& arguments, int cores) {
     const auto counts = parse_counts(*given, "zf-tune bench: --threads");
     for (const int count : counts) {
       if (count <= cores) continue;
-      throw Error(
-          Exit::infeasible,
-          fmt::format(
-              "zf-tune bench: --threads: a pool of {0} threads needs {0} cores, but {1} are allowed here",
-              count, cores),
-          fmt::format("ask for at most {} threads", cores));
+      throw Error(Exit::infeasible,
+                  fmt::format("zf-tune bench: --threads: a pool of {0} threads needs {0} cores, more than "
+                              "the {1} allowed here",
+                              count, cores),
+                  fmt::format("give pool sizes up to {}", cores));
     }
     return counts;
   }

@@ -23,12 +23,10 @@ CommandSpec spec() {
       with_machine_options({
           {"bandwidth", 0, "",
            "also run the plan's optimizer pools for up to 5 s, and say whether this node is slower than the "
-           "one where "
-           "the plan was measured"},
+           "one where the plan was measured"},
           {"no-gpus", 0, "",
            "do not look for GPUs and do not compare those of the ranks; nodes of one class may have "
-           "different GPUs "
-           "(default: compare them)"},
+           "different GPUs (default: compare them)"},
       }),
       1};
 }

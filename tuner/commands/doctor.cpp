@@ -20,13 +20,11 @@ CommandSpec spec() {
   return {"doctor",
           "doctor [--plan FILE] [--format text|json] [--strict]",
           "Lists what will slow down a training job on this node, with a remedy for each finding. Watches "
-          "the node "
-          "for half a second and changes nothing.",
+          "the node for half a second and changes nothing.",
           {
               {"plan", 'p', "FILE",
                "examine the CPUs, threads and size of this plan, and treat the processes that run under it "
-               "as its job "
-               "(default: examine all allowed CPUs)"},
+               "as its job (default: examine all allowed CPUs)"},
               format_option(),
               {"strict", 0, "",
                "exit with 3 if a finding is worse than a note (default: exit with 0 whatever is found)"},

@@ -15,8 +15,7 @@ CommandSpec spec() {
       "exec",
       "exec [--plan FILE] [options] [--] COMMAND [ARG ...]",
       "Binds this process as a plan says, then runs COMMAND in its place: its exit status and its signals "
-      "are those "
-      "of COMMAND.",
+      "are those of COMMAND.",
       {
           {"plan", 'p', "FILE", "the plan (default: $ZF_PLAN, else plan.json)"},
           {"rank", 'r', "N",

@@ -21,8 +21,7 @@ CommandSpec spec() {
   return {"explain",
           "explain [--report FILE] [--wide] [PLAN]",
           "Explains a plan (default: plan.json): which CPUs and which memory each rank gets, what was "
-          "measured, and why "
-          "this split was chosen.",
+          "measured, and why this split was chosen.",
           {report_option(),
            {"topology", 0, "FILE|TEXT",
             "the machine that the report draws: an hwloc XML file or a synthetic description (default: this "

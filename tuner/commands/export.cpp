@@ -27,8 +27,7 @@ CommandSpec spec() {
   return {"export",
           fmt::format("export [PLAN] --for {} [--rank R] [-o FILE]", names),
           "Writes a plan (default: plan.json) as the options or settings of another launcher. Refuses if "
-          "that launcher "
-          "cannot express the plan.",
+          "that launcher cannot express the plan.",
           {
               {"for", 0, "WHO", help},
               {"rank", 'r', "N", "only this rank (default: every rank, one line each; e.g. 0)"},

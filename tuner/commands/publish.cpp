@@ -17,15 +17,13 @@ CommandSpec spec() {
           with_machine_options({
               {"plans", 0, "FOLDER",
                "folder with one plan per class of nodes, named CLASS.json; CLASS is the fingerprint that "
-               "zf-tune probe shows "
-               "(e.g. /etc/zf-tune/plans)"},
+               "zf-tune probe shows (e.g. /etc/zf-tune/plans)"},
               {"to", 0, "FILE",
                "file to write, in a folder that nobody else may write to (e.g. /run/zf-tune/4711.json)"},
               {"remember", 0, "FILE",
                "file that remembers the node's class. If the class has changed and the new one has no plan, "
-               "the plan of the "
-               "remembered class is copied, so that zf-tune check names what changed (default: none; e.g. "
-               "/var/lib/zf-tune/class)"},
+               "the plan of the remembered class is copied, so that zf-tune check names what changed "
+               "(default: none; e.g. /var/lib/zf-tune/class)"},
           })};
 }
 

@@ -33,8 +33,7 @@ std::optional<int> ranks_argument(const Arguments& arguments) { return arguments
 OptionSpec ranks_option() {
   return {"ranks", 'n', "N",
           "number of training processes on this node (default: from the launcher's environment variables, "
-          "else one per "
-          "GPU, else 1; e.g. 2)"};
+          "else one per GPU, else 1; e.g. 2)"};
 }
 
 bool for_deepspeed(const Arguments& arguments) {

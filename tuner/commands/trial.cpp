@@ -21,15 +21,13 @@ CommandSpec spec() {
       "trial",
       "trial --metric REGEX [options] [--] COMMAND [ARG ...]",
       "Runs COMMAND under the best splits of a measured plan and under the controls, reads step times from "
-      "its output, "
-      "and writes the plan that won. COMMAND finds its plan in ZF_PLAN. With one rank, COMMAND is bound as "
-      "zf-tune exec "
-      "binds it. With several ranks, COMMAND must be a launcher that starts each rank with zf-tune exec.",
+      "its output, and writes the plan that won. COMMAND finds its plan in ZF_PLAN. With one rank, COMMAND "
+      "is bound as zf-tune exec binds it. With several ranks, COMMAND must be a launcher that starts each "
+      "rank with zf-tune exec.",
       {
           {"metric", 'm', "REGEX",
            "ECMAScript regular expression that finds a number in the first 4096 characters of an output "
-           "line: its only "
-           "group, or the whole match if it has no group (e.g. 'step time: ([0-9.]+) ms')"},
+           "line: its only group, or the whole match if it has no group (e.g. 'step time: ([0-9.]+) ms')"},
           {"plan-from", 'p', "FILE", "the plan whose splits are tried (default: plan.json)"},
           {"output", 'o', "FILE",
            "file to write the winning plan to, - for standard output (default: plan.json)"},

@@ -21,15 +21,13 @@ namespace {
 CommandSpec spec() {
   return {"tune", "[tune] [-o FILE] [options]",
           "Measures this machine and writes a plan that says which cores train and which run the optimizer. "
-          "zf-tune "
-          "without a command does the same.",
+          "zf-tune without a command does the same.",
           with_machine_options({
               {"output", 'o', "FILE", "file to write, - for standard output (default: plan.json)"},
               ranks_option(),
               {"workload", 'w', "FILE",
                "file that describes the training: parameters, ranks, update interval, demand of a step "
-               "(default: proportions of "
-               "a small model; e.g. one of configs/workloads)"},
+               "(default: proportions of a small model; e.g. one of configs/workloads)"},
               {"params", 'p', "COUNT",
                "number of model parameters, over all ranks of this node (default: as many as are measured; "
                "e.g. 3B)"},

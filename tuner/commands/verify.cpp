@@ -20,14 +20,12 @@ CommandSpec spec() {
       "verify",
       "verify --pid PID|--job [options] [PLAN]",
       "Compares a running job with its plan: where each thread may run and where its memory lies. Exits with "
-      "0 if all "
-      "is as planned; otherwise names every drift and exits with 3.",
+      "0 if all is as planned; otherwise names every drift and exits with 3.",
       {
           {"pid", 'p', "PID", "check this process and its descendants (e.g. 4711)"},
           {"job", 'j', "",
            "check every process on this node that zf-tune exec started; inside a Slurm job, only those of "
-           "that job; with "
-           "PLAN, only those that run under that file"},
+           "that job; with PLAN, only those that run under that file"},
           {"rank", 'r', "N", "with --pid: local rank of processes that zf-tune exec did not start (e.g. 0)"},
           format_option(),
       },

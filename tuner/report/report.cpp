@@ -22,14 +22,12 @@ constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'; 
 
 constexpr const char* kHeatNote =
     "A stronger colour means a shorter period. Periods of at least 1.5 times the shortest one have no "
-    "colour. The "
-    "chosen split is framed. Empty cells were not measured.";
+    "colour. The chosen split is framed. Empty cells were not measured.";
 
 constexpr const char* kBandwidthCaption =
     "The points show the optimizer step while training runs beside it. The line is the roofline: a plain "
-    "loop with "
-    "Adam's mix of reads and writes, alone on the same cores. Whiskers reach from the first quartile to the "
-    "third.";
+    "loop with Adam's mix of reads and writes, alone on the same cores. Whiskers reach from the first "
+    "quartile to the third.";
 
 bool is_simulated(const Plan& plan) { return plan.evidence.isa == kSimulated; }
 
@@ -101,8 +99,7 @@ std::string bars_caption(const Plan& plan) {
   const std::size_t all = plan.evidence.candidates.size();
   return fmt::format(
       "Bars are medians, and whiskers reach from the first quartile to the third. The shortest period is on "
-      "top. A period "
-      "lasts as long as the longer of its two bars.{}",
+      "top. A period lasts as long as the longer of its two bars.{}",
       shown == all ? "" : fmt::format(" {} of {} candidates are shown.", shown, all));
 }
 

@@ -91,10 +91,8 @@ std::string reason_for_conservative(const Evidence& evidence, const CandidateEvi
   const CandidateEvidence& fastest = fastest_of(evidence);
   return fmt::format(
       "Nothing beats the noise: differences under {:.1f} % cannot be told apart here, and no split is faster "
-      "than "
-      "half and half, {}, by more than that. The shortest period was {} for \"{}\". So this is the "
-      "conservative "
-      "plan: half and half, DeepSpeed's own default",
+      "than half and half, {}, by more than that. The shortest period was {} for \"{}\". So this is the "
+      "conservative plan: half and half, DeepSpeed's own default",
       100 * evidence.noise_floor, print_duration(half.period_ns_median),
       print_duration(fastest.period_ns_median), fastest.label);
 }

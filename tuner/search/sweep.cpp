@@ -145,8 +145,7 @@ class Sweep {
     if (!kept.empty()) return kept;
     const std::string warning = fmt::format(
         "{}: every optimizer step was faster than its roofline by more than 15 % and three times the noise, "
-        "or took more "
-        "than ten times as long as it; do not trust its times",
+        "or took more than ten times as long as it; do not trust its times",
         split.label);
     auto& warnings = result_.warnings;
     if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);

@@ -156,8 +156,7 @@ std::string judge(Trial& trial) {
   if (verdict.conservative) {
     reason += fmt::format(
         ". This is the conservative plan: runs under the same split differ by {:.1f} %, and no split is "
-        "better by more "
-        "than that (the best median is {:.4g} with \"{}\")",
+        "better by more than that (the best median is {:.4g} with \"{}\")",
         100 * noise, best.median, best.label);
   } else if (verdict.winner != verdict.fastest) {
     reason +=

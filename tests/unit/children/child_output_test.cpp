@@ -48,7 +48,7 @@ TEST(ChildOutput, CrashIsNoticed) {
 }
 
 TEST(ChildOutput, ChildHoldsNoFileOfOursAndTouchesNoVariable) {
-  // Who reads our output must not wait for a hung child.
+  // A reader of our output must not have to wait for a hung child.
   const auto output = output_of_child(
       [] {
         ::setenv("ZF_TEST_CHILD", "1", 1);

@@ -26,7 +26,7 @@ Ran run(
 
 bool is_alive(pid_t pid) { return ::kill(pid, 0) == 0; }
 
-/// Killed processes of a group are collected by init, some time later.
+/// Waits until init has reaped the killed processes of a group, which may take a while.
 bool ends_soon(pid_t pid) {
   for (int i = 0; i < 500 && is_alive(pid); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return !is_alive(pid);

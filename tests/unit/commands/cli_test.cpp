@@ -35,7 +35,7 @@ TEST(Cli, AWrappedCommandKeepsItsOwnOptions) {
   words.insert(words.end(), command.begin(), command.end());
   EXPECT_EQ(parse_arguments(wrapper(), words).wrapped, command);
   words.erase(words.begin() + 2);
-  EXPECT_EQ(parse_arguments(wrapper(), words).wrapped, command) << "-- may be left out, as with numactl";
+  EXPECT_EQ(parse_arguments(wrapper(), words).wrapped, command) << "-- is optional, as with numactl";
   EXPECT_FALSE(parse_arguments(wrapper(), words).has("force"));
 }
 
@@ -45,7 +45,7 @@ TEST(Cli, WrongArgumentsAreNamedAndPointToTheHelp) {
            {{"--bogus"}, "bogus"}, {{"--rank"}, "rank"}, {{"a.json", "b.json"}, "b.json"}}) {
     try {
       parse_arguments(plain, words);
-      ADD_FAILURE() << part << " was taken";
+      ADD_FAILURE() << part << " was accepted";
     } catch (const Error& error) {
       EXPECT_EQ(error.exit(), Exit::usage);
       EXPECT_THAT(error.what(), testing::HasSubstr(part));

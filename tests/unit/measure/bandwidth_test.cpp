@@ -12,14 +12,15 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A plan whose own split moved 100 GB/s beside the roofline's 125: two ranks of 2^20 parameters.
+/// Returns a plan whose chosen split reached 100 GB/s, with a roofline of 125 GB/s: two ranks of 2^20
+/// parameters.
 Plan measured_plan() {
   Plan plan = make_plan();
   plan.evidence.elements_per_rank = 1U << 20;
   plan.evidence.working_set_bytes_per_rank = 16U << 20;
   const double bytes = 2.0 * (1U << 20) * kAdamBytesPerParam;
   const auto ns = [&](double bytes_per_s) { return static_cast<Nanoseconds>(bytes / bytes_per_s * 1e9); };
-  plan.evidence.samples = {{0, 0, {ns(1e9), ns(1e9), 0, 0, 0, 0}},  // another candidate's
+  plan.evidence.samples = {{0, 0, {ns(1e9), ns(1e9), 0, 0, 0, 0}},  // of another candidate
                            {1, 0, {ns(100e9), ns(125e9), 0, 0, 0, 0}},
                            {1, 1, {ns(101e9), ns(126e9), 0, 0, 0, 0}},
                            {1, 2, {ns(99e9), ns(124e9), 0, 0, 0, 0}}};
@@ -72,7 +73,7 @@ TEST(Bandwidth, APlanWithoutMeasurementsCannotBeComparedWith) {
   EXPECT_THROW(planned_bandwidth(plan), Error);
 }
 
-/// One rank on one CPU that this process may use.
+/// Returns a plan with one rank on one CPU that this process may use.
 Plan plan_of_here(std::uint64_t elements) {
   Plan plan = measured_plan();
   plan.ranks.resize(1);

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Counts its visits, and answers with them.
+/// Counts its visits, and answers each with its number.
 class CountingMeter : public Meter {
  public:
   std::vector<SplitSample> measure(const Split&, int samples, Nanoseconds) override {
@@ -44,7 +44,7 @@ class SampleFile : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  /// A sweep of these visits; returns what each was answered.
+  /// Makes these visits and returns the answers.
   std::vector<Nanoseconds> visit(const std::vector<const char*>& labels, bool finish = false,
                                  bool fresh = false, const std::string& header = "{}") {
     RecordingMeter meter(inner_, path_, header, fresh);
@@ -64,7 +64,8 @@ class SampleFile : public testing::Test {
 
 TEST_F(SampleFile, AnInterruptedSweepGoesOnVisitForVisit) {
   EXPECT_THAT(visit({"a", "b", "a"}), testing::ElementsAre(1, 2, 3));
-  EXPECT_THAT(visit({"b", "a", "a", "b", "c"}), testing::ElementsAre(2, 1, 3, 4, 5)) << "in whatever order";
+  EXPECT_THAT(visit({"b", "a", "a", "b", "c"}), testing::ElementsAre(2, 1, 3, 4, 5))
+      << "the order does not matter";
   EXPECT_EQ(recorded_, 3);
   EXPECT_THAT(visit({"b", "b", "c"}), testing::ElementsAre(2, 4, 5));
   EXPECT_EQ(recorded_, 5);
@@ -107,7 +108,7 @@ TEST_F(SampleFile, TwoAtOnceAreRefused) {
   const RecordingMeter first(inner_, path_, "{}", false);
   try {
     const RecordingMeter second(inner_, path_, "{}", false);
-    FAIL() << "both write";
+    FAIL() << "two meters write one file";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr(path_.string()));
     EXPECT_THAT(error.what(), HasSubstr("another zf-tune"));

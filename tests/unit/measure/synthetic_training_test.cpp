@@ -18,7 +18,8 @@ namespace {
 constexpr Nanoseconds kMs = 1'000'000;
 constexpr std::size_t kBuffer = std::size_t{4} << 20;
 
-/// oneTBB's threads stay with their process, so each test has one of its own. Its exit status.
+/// Runs a test in a process of its own, because oneTBB's threads stay until their process ends. Returns the
+/// exit status.
 int status_in_child(const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(work());
@@ -27,7 +28,7 @@ int status_in_child(const std::function<int()>& work) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
 }
 
-/// A second thread of this process that is bound to other CPUs than these; 0: there is none.
+/// Returns another thread of this process that is bound to other CPUs than these; 0 if there is none.
 pid_t thread_outside(const CpuSet& cpus) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
     const pid_t tid = std::stoi(entry.path().filename());
@@ -48,7 +49,7 @@ TEST(SyntheticTraining, EveryThreadIsBoundToTheReservedCores) {
               SyntheticTraining training(one, 2, kBuffer, {50, 1000, 1 << 22, 1 << 20, 1'000'000'000, kMs});
               training.start(2);
               training.wait();
-              if (thread_count() < 4) return 1;  // ours, driver, copier, one of oneTBB at the least
+              if (thread_count() < 4) return 1;  // this one, driver, copier and at least one of oneTBB
               return thread_outside(one) == 0 ? 0 : 2;
             }),
             0);

@@ -42,7 +42,7 @@ TEST(WorkloadFile, WhatIsWrongIsNamed) {
     write_text_file_atomically(path, bad);
     try {
       load_workload(path);
-      ADD_FAILURE() << bad << " was taken";
+      ADD_FAILURE() << bad << " was accepted";
     } catch (const Error& error) {
       EXPECT_EQ(error.exit(), Exit::usage);
       EXPECT_THAT(error.what(), testing::HasSubstr(path.string()));

@@ -51,7 +51,7 @@ void add_samples(Plan& plan, int id, Nanoseconds period, int count) {
   }
 }
 
-/// A candidate and one sample of it.
+/// Adds a candidate and one sample of it.
 CandidateEvidence& add_candidate(Plan& plan, int id, int reserved, int pool, Nanoseconds period) {
   CandidateEvidence& candidate = plan.evidence.candidates.emplace_back();
   candidate.id = id;

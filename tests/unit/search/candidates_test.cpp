@@ -26,10 +26,10 @@ std::vector<std::string> labels_of(const std::vector<Split>& splits) {
   return labels;
 }
 
-/// What a machine answers: both sides of a split.
+/// Models a machine: returns the times of both sides of a split.
 using Model = std::function<TriedSplit(const Split&)>;
 
-/// Everything that is proposed, until nothing is.
+/// Tries all proposed splits until none is proposed any more, and returns them.
 std::vector<TriedSplit> search(const std::vector<Home>& homes, const Model& model) {
   std::vector<TriedSplit> tried;
   for (const Split& split : control_splits(homes)) tried.push_back(model(split));
@@ -53,7 +53,8 @@ TEST(Candidates, GrowGeometricallyUpToAllButOneCore) {
                           "pool 6, compact", "pool 8, compact", "pool 12, compact", "pool 24, compact",
                           "pool 31, compact"))
       << "16 is half and half";
-  EXPECT_THAT(growing_splits(homes_on({.cores_per_l3 = 2}, 1)), IsEmpty()) << "half and half is all there is";
+  EXPECT_THAT(growing_splits(homes_on({.cores_per_l3 = 2}, 1)), IsEmpty())
+      << "half and half is the only split";
   EXPECT_THAT(labels_of(growing_splits(homes_on({.cores_per_l3 = 1}, 1))), ElementsAre("pool 1, compact"));
 }
 
@@ -69,7 +70,8 @@ TEST(Candidates, FindWhereTheTwoSidesMeetBetweenTwoSizes) {
   const auto homes = homes_on({.cores_per_l3 = 96}, 1);
   const auto tried = search(homes, [](const Split& split) {
     const int pool = split.ranks[0].pool_cores;
-    return TriedSplit{split, 2800.0 / pool, 2800.0 / pool, 60.0 + pool};  // meet at 31
+    return TriedSplit{split, 2800.0 / pool, 2800.0 / pool,
+                      60.0 + pool};  // both sides take equally long at 31
   });
   EXPECT_NEAR(best_of(tried).split.shape.pool_cores, 31, 1);
 }

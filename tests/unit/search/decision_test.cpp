@@ -20,7 +20,7 @@ struct Times {
   Control control = Control::none;
 };
 
-/// Three rounds of four samples, each a little off: by `noise` at the most.
+/// Returns three rounds of four samples, each off by at most `noise`.
 Evidence evidence_of(const std::vector<Times>& pools, double noise = 0.001) {
   Evidence evidence;
   evidence.elements_per_rank = 1'000'000;
@@ -36,7 +36,7 @@ Evidence evidence_of(const std::vector<Times>& pools, double noise = 0.001) {
     evidence.candidates.push_back(candidate);
     for (int round = 0; round < 3; ++round) {
       for (int i = 0; i < 4; ++i) {
-        // Differs from round to round by candidate, so that the noise is between rounds as well.
+        // Differs by round and candidate, so that there is noise between rounds too.
         const double off = 1 + noise * ((i - 1.5) / 1.5 + ((round + id) % 3 - 1)) / 2;
         SplitSample sample;
         sample.step_ns = static_cast<Nanoseconds>(static_cast<double>(times.step_ns) * off);
@@ -58,7 +58,7 @@ TEST(Choose, TheSmallestPoolWinsATie) {
 }
 
 TEST(Choose, ThePeriodIsTheLongerSide) {
-  // Eight threads step faster, but training is what lasts.
+  // Eight threads step faster, but training takes longer than the step.
   const Evidence evidence =
       evidence_of({{8, 1'000'000, 600'000}, {2, 2'000'000, 520'000}, {1, 4'000'000, 510'000}});
   EXPECT_EQ(evidence.candidates[0].period_ns_median, 2'400'000);
@@ -112,7 +112,7 @@ TEST(Choose, UnboundIsNeverChosenAndItsVictoryNotHidden) {
 TEST(Choose, AsksForMoreOnlyWhereItMatters) {
   EXPECT_THAT(candidates_to_revisit(evidence_of({{8, 1'000'000}, {4, 1'500'000}}), kWorkload),
               testing::IsEmpty());
-  // Ids 0 and 1 cannot be told apart yet; 2 is far off.
+  // Ids 0 and 1 cannot be told apart yet; 2 is much slower.
   Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'020'000}, {2, 1'900'000}}, 0.1);
   EXPECT_THAT(candidates_to_revisit(evidence, kWorkload), testing::ElementsAre(0, 1));
 }
@@ -130,7 +130,7 @@ TEST(Choose, AStepFasterThanMemoryIsImpossible) {
   EXPECT_TRUE(is_possible(sample, 0));
   sample.roofline_ns = 130;
   EXPECT_FALSE(is_possible(sample, 0));
-  EXPECT_TRUE(is_possible(sample, 0.11)) << "where times vary by that much";
+  EXPECT_TRUE(is_possible(sample, 0.11)) << "possible if times vary by that much";
   sample.roofline_ns = 9;
   EXPECT_FALSE(is_possible(sample, 0));
 }

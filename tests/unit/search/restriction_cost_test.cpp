@@ -11,8 +11,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Splits take what they are told to, and every visit a second of the meter's clock; the machine slows down
-/// by half with every pair of visits.
+/// Answers with given times. Every visit takes a second of the meter's clock. The machine slows down by half
+/// with every pair of visits.
 class DriftingMeter : public Meter {
  public:
   explicit DriftingMeter(double kept_factor) : kept_factor_(kept_factor) {}

@@ -1,4 +1,4 @@
-// The search against machines that are a formula: bandwidth grows with the pool until memory is saturated.
+// Tests the search on imaginary machines, on which bandwidth grows with the pool until memory is saturated.
 #include "search/sweep.hpp"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 namespace zf {
 namespace {
 
-/// Homes of `cores` single-PU cores each, one L3, one node.
+/// Returns homes of `cores` single-PU cores each, in one L3 group and one node.
 std::vector<Home> homes(int ranks, int cores) {
   std::vector<Home> result;
   int next = 0;
@@ -29,10 +29,10 @@ std::vector<Home> homes(int ranks, int cores) {
   return result;
 }
 
-/// Only the optimizer is looked at.
+/// Returns a workload without a training side.
 Workload alone(int ranks) { return {"test", 1'000'000, ranks, 1, {}}; }
 
-/// Each thread adds one unit of bandwidth until `saturation` threads (over all ranks) have all there is.
+/// Each thread adds one unit of bandwidth until `saturation` threads (of all ranks) use all of it.
 class SaturatingMeter : public Meter {
  public:
   SaturatingMeter(int saturation, double noise) : saturation_(saturation), noise_(noise) {}
@@ -67,7 +67,7 @@ class SaturatingMeter : public Meter {
   std::normal_distribution<double> normal_;
 };
 
-/// The knee of a sweep over this machine.
+/// Sweeps this machine and returns the knee.
 CandidateEvidence knee_after(Meter& meter, const std::vector<Home>& on, const SweepLimits& limits = {}) {
   const Workload workload = alone(static_cast<int>(on.size()));
   const SweepResult result = sweep(on, workload, meter, limits, nullptr);
@@ -138,7 +138,7 @@ TEST(Sweep, VisitsGrowWithTheLogarithmOfTheCores) {
   EXPECT_LE(before, 60);
 }
 
-/// Every third roofline is disturbed.
+/// Disturbs every third roofline.
 class DisturbedMeter : public SaturatingMeter {
  public:
   DisturbedMeter(double factor, int every) : SaturatingMeter(3, 0), factor_(factor), every_(every) {}
@@ -181,7 +181,7 @@ TEST(Sweep, ABudgetOfNothingStillMeasuresOnce) {
   limits.budget_ns = 1;
   const SweepResult result = sweep(homes(1, 8), alone(1), meter, limits, nullptr);
   EXPECT_EQ(meter.visits, 1);
-  EXPECT_EQ(result.evidence.candidates.size(), 1U) << "what was not measured is not evidence";
+  EXPECT_EQ(result.evidence.candidates.size(), 1U) << "only measured splits are evidence";
   EXPECT_EQ(choose(result.evidence, alone(1)).candidate, 0) << "and it can be chosen";
 }
 

@@ -42,7 +42,7 @@ TEST(SimulatedMachine, EveryShippedOneRuns) {
   EXPECT_GE(count, 7);
 }
 
-// The orders that were published (FACTS: DeepSpeed's ZenFlow issues), in the model.
+// The model gives the same orders of splits as published measurements (DeepSpeed's ZenFlow issues).
 TEST(SimulatedMachine, HalfOfTheCoresReservedBeatsTwoFor05BOnTwoTimes16Cores) {
   const SimulatedJob job =
       simulated_job(machine_file("xeon-2x16-2gpu.json"), workload_named("qwen2.5-0.5b-2gpu.json"), {});

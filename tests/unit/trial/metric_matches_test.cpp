@@ -39,7 +39,7 @@ TEST(MetricMatches, LooksAtManyLinesPieceByPiece) {
   EXPECT_EQ(matches.values().back(), 3000);
 }
 
-/// What find() throws for 4000 letters x.
+/// Returns the message that find() throws for 4000 letters x.
 std::string refusal(const char* pattern) {
   const Metric metric(pattern);
   MetricMatches matches(metric, std::chrono::milliseconds(300));
@@ -65,7 +65,7 @@ TEST(MetricMatches, StopsWhenAsked) {
   MetricMatches matches(metric, std::chrono::milliseconds(300));
   matches.add(std::string(4000, 'x'));
   int asked = 0;
-  matches.find([&] { return ++asked > 1; });  // while the child is at it
+  matches.find([&] { return ++asked > 1; });  // while the child searches
   EXPECT_EQ(asked, 2);
 }
 

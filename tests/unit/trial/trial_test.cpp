@@ -34,7 +34,7 @@ TEST(TrialSplits, TheBestAndTheControlsEachBindingOnce) {
   evidence.candidates.push_back(measured(4, 8, 100));
   evidence.candidates.back().control = Control::unbound;
   const auto splits = trial_splits(evidence, {home_of(8)}, 2);
-  // Half and half is the same binding as a pool of 4, which is there already.
+  // Half and half is missing: it is the same binding as the pool of 4.
   EXPECT_EQ(labels(splits),
             (std::vector<std::string>{"pool 3, compact", "pool 4, compact", "two reserved", "unbound"}));
   EXPECT_EQ(splits[0].evidence_id, 1);
@@ -119,7 +119,7 @@ TEST(TrialJudge, TheFastestWins) {
   EXPECT_NE(reason.find("80.5 with \"pool 6"), std::string::npos) << reason;
 }
 
-/// Five values around `middle`, all within a thousandth.
+/// Returns five values within a thousandth of `middle`.
 std::vector<double> run_at(double middle) {
   return {middle * 0.9995, middle * 0.9999, middle, middle * 1.0001, middle * 1.0005};
 }
@@ -132,7 +132,7 @@ TEST(TrialJudge, ATieGoesToTheSmallerPool) {
 }
 
 TEST(TrialJudge, DriftThatHitsAllAlikeIsNoNoise) {
-  // From run to run all take 10 % longer; within each, the smaller pool takes 5 % more.
+  // All splits take 10 % longer from run to run. Within each run, the smaller pool takes 5 % more.
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(88), run_at(97)}},
                           {"pool 3", Control::none, 3, 0, {run_at(84), run_at(92.4), run_at(101.85)}}});
   judge(trial);
@@ -141,7 +141,7 @@ TEST(TrialJudge, DriftThatHitsAllAlikeIsNoNoise) {
 }
 
 TEST(TrialJudge, RunsThatDisagreeWidenTheTie) {
-  // Now the one is ahead by 8 %, now the other by 4 %.
+  // One split is ahead by 8 % in some runs, the other by 4 % in others.
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80), run_at(84)}},
                           {"pool 3", Control::none, 3, 0, {run_at(86), run_at(77), run_at(84)}}});
   EXPECT_GT(noise_between_runs(trial), 0.05);
