@@ -1,20 +1,15 @@
 #include "inspect/doctor.hpp"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
-#include <thread>
+#include <optional>
 
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
-#include "plan/plan_json.hpp"
 
 namespace zf {
 namespace {
-
-constexpr std::chrono::milliseconds kLook{500};
 
 CommandSpec spec() {
   return {"doctor",
@@ -33,30 +28,11 @@ CommandSpec spec() {
           }};
 }
 
-Patient patient_of(const Arguments& arguments) {
-  Patient patient;
-  patient.sysroot = machine_source(arguments).sysroot;
-  OwnJob own;
-  if (const auto path = arguments.text("plan")) {
-    patient.plan = load_plan(*path);
-    own.plan = std::filesystem::absolute(*path);
-  }
-  patient.allowed = read_allowed(patient.sysroot);
-  patient.cpus = patient.plan ? planned_cpus(*patient.plan) : patient.allowed.cpus;
-  if (patient.sysroot.is_this_machine()) patient.environment = Environment::of_this_process();
-  own.slurm_job = patient.environment.get("SLURM_JOB_ID");
-  patient.before = sample_activity(patient.sysroot, ::getpid(), own);
-  if (patient.sysroot.is_this_machine()) {
-    patient.refused_calls = try_system_calls();
-    std::this_thread::sleep_for(kLook);
-  }
-  patient.after = sample_activity(patient.sysroot, ::getpid(), own);
-  return patient;
-}
-
 Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
-  const auto diagnoses = examine(patient_of(arguments));
+  std::optional<std::filesystem::path> plan;
+  if (const auto path = arguments.text("plan")) plan = *path;
+  const auto diagnoses = examine(observe_node(machine_source(arguments).sysroot, plan));
   fmt::print("{}", format == Format::json ? diagnosis_json(diagnoses) : diagnosis_text(diagnoses));
   const bool hurts = !diagnoses.empty() && diagnoses.front().finding.severity > Severity::note;
   return hurts && arguments.has("strict") ? Exit::stale_plan : Exit::done;

@@ -1,14 +1,20 @@
 #include "inspect/doctor.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "plan/plan_json.hpp"
 #include "text/units.hpp"
 
 namespace zf {
 namespace {
+
+constexpr std::chrono::milliseconds kWatchTime{500};
 
 std::string_view name_of(Severity severity) {
   switch (severity) {
@@ -23,6 +29,27 @@ std::string_view name_of(Severity severity) {
 }
 
 }  // namespace
+
+Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem::path>& plan) {
+  Patient patient;
+  patient.sysroot = sysroot;
+  OwnJob own;
+  if (plan) {
+    patient.plan = load_plan(*plan);
+    own.plan = std::filesystem::absolute(*plan);
+  }
+  patient.allowed = read_allowed(sysroot);
+  patient.cpus = patient.plan ? planned_cpus(*patient.plan) : patient.allowed.cpus;
+  if (sysroot.is_this_machine()) patient.environment = Environment::of_this_process();
+  own.slurm_job = patient.environment.get("SLURM_JOB_ID");
+  patient.before = sample_activity(sysroot, ::getpid(), own);
+  if (sysroot.is_this_machine()) {
+    patient.refused_calls = try_system_calls();
+    std::this_thread::sleep_for(kWatchTime);
+  }
+  patient.after = sample_activity(sysroot, ::getpid(), own);
+  return patient;
+}
 
 const std::vector<Check>& checks() {
   static const std::vector<Check> all{

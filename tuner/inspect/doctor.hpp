@@ -2,6 +2,7 @@
 // pure: they read only a Patient, whose SysRoot may be a folder of files.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,11 @@ struct Patient {
   ActivitySample after;
   std::vector<std::string> refused_calls;  ///< from try_system_calls()
 };
+
+/// Watches a node for half a second and returns what the checks read. `plan`: the file whose CPUs are
+/// examined, and whose job is not counted as somebody else's. A node that is a folder of files is read at
+/// once, and no system calls are tried there. Throws as load_plan() and read_allowed() do.
+Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem::path>& plan);
 
 struct Check {
   std::string_view name;

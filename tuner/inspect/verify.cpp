@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_list.hpp"
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "plan/plan_check.hpp"
+#include "plan/plan_json.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -69,6 +71,50 @@ std::vector<Drift> drift_of(const Plan& plan, const std::vector<JobProcess>& job
     compare_threads(member, optimizer ? binding.optimizer.cpus : binding.training.cpus, drifts);
     if (optimizer) compare_pool(member, binding.optimizer.cpus, drifts);
     compare_memory(member, binding.optimizer.mems, drifts);
+  }
+  return drifts;
+}
+
+std::vector<JobProcess> find_descendants(const SysRoot& sysroot, int pid, std::optional<int> rank) {
+  if (!read_process(sysroot, pid)) {
+    throw Error(Exit::usage, fmt::format("zf-tune verify: --pid {}: there is no such process", pid));
+  }
+  auto job = processes_below(sysroot, pid, rank);
+  if (!job.empty()) return job;
+  if (!environment_of(sysroot, pid)) {
+    throw Error(Exit::runtime_error,
+                fmt::format("zf-tune verify: --pid {0}: /proc/{0}/environ cannot be read: it may be another "
+                            "user's",
+                            pid),
+                "look as the user whose job it is, or as root");
+  }
+  throw Error(Exit::usage,
+              fmt::format("zf-tune verify: --pid {}: zf-tune exec started neither it nor a child", pid),
+              "give its --rank and the plan, or the trainer's own PID");
+}
+
+std::vector<JobProcess> find_job(const SysRoot& sysroot, const std::optional<std::filesystem::path>& plan) {
+  const auto slurm_job = Environment::of_this_process().get("SLURM_JOB_ID");
+  auto job = processes_of_job(sysroot, slurm_job, plan);
+  if (!job.empty()) return job;
+  throw Error(Exit::runtime_error,
+              fmt::format("zf-tune verify: --job: zf-tune exec has started nothing here{}{}",
+                          slurm_job ? " in job " + *slurm_job : "", plan ? " under " + plan->string() : ""),
+              "start the job with zf-tune exec, and look as the same user");
+}
+
+std::vector<Drift> verify_job(const std::vector<JobProcess>& job,
+                              const std::optional<std::filesystem::path>& plan) {
+  if (plan) return drift_of(load_plan(*plan), job);
+  std::vector<Drift> drifts;
+  for (const JobProcess& member : job) {
+    try {
+      const std::string own = member.plan.empty() ? "plan.json" : member.plan.string();
+      for (Drift& drift : drift_of(load_plan(own), {member})) drifts.push_back(std::move(drift));
+    } catch (const Error& error) {
+      drifts.push_back({member.rank, member.process.pid, 0, member.process.name,
+                        fmt::format("cannot be held against its plan: {}", error.what())});
+    }
   }
   return drifts;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/plan_json.hpp"
+#include "text/wrap.hpp"
 
 namespace zf {
 namespace {
@@ -17,7 +18,8 @@ TEST(Explain, SaysWhoGetsWhatAndWhy) {
   const Plan plan = example("slurm-sparse-32.json");
   const std::string text = explain(plan);
   EXPECT_THAT(text, HasSubstr("0,4-11,21-26,30-46"));
-  EXPECT_THAT(text, HasSubstr("Why: " + plan.choice.reason));
+  EXPECT_THAT(text, HasSubstr("Why: " + sentences(plan.choice.reason).front()));
+  for (const std::string& sentence : sentences(plan.choice.reason)) EXPECT_THAT(text, HasSubstr(sentence));
   for (const RankBinding& rank : plan.ranks) EXPECT_FALSE(rank.shared);
   EXPECT_THAT(bindings_table(plan).print(), Not(HasSubstr("shared")));
 }
