@@ -118,7 +118,7 @@ class Trial(zf_cli.CommandTest):
 
     def test_a_plan_of_another_machine(self):
         self.make_plan("--topology", "pack:2 core:4 pu:2", name="other.json")
-        self.assert_refused(self.trial("-p", "other.json"), STALE, "other.json is of another machine")
+        self.assert_refused(self.trial("-p", "other.json"), STALE, "other.json is for another class of machine")
 
     def test_sigterm_ends_the_job_and_writes_nothing_too_early(self):
         before = self.read_plan()
