@@ -123,4 +123,4 @@ class Remembered(CommandTest):
     def test_memory_that_names_no_class_names_no_file(self):
         self.assert_exit(self.publish(*self.WHOLE), DONE)
         self.memory.write_text("../../etc/passwd")
-        self.assert_refused(self.publish(*self.TWO_CPUS_OFF), RUNTIME_ERROR, "holds no class of nodes")
+        self.assert_refused(self.publish(*self.TWO_CPUS_OFF), RUNTIME_ERROR, "does not hold a class of nodes")
