@@ -1,11 +1,11 @@
-"""Runs clang-tidy over every source of a build, several sources at a time.
+"""Runs clang-tidy over every C++ source of a build, several sources at a time.
 
 usage: tidy.py BUILD_FOLDER [JOBS]
 
 Most of clang-tidy's time goes into the standard library's headers, which it walks through once per translation
 unit. So sources are joined to one translation unit where they can be. If such a batch has a finding, each of its
-sources is looked at alone, and only what is found then counts: a batch can cost time, but it cannot make a finding.
-Batches without findings are remembered in BUILD_FOLDER/tidy until a source, a header or a rule changes.
+sources is looked at alone, and only what is found then counts. So a batch can hide a finding (an unused declaration
+that another of its sources uses), but it cannot invent one. Batches without findings are remembered in BUILD_FOLDER/tidy until a source, a header or a rule changes.
 """
 
 import collections
@@ -113,7 +113,7 @@ def batches(sources: list[Source]) -> list[list[Source]]:
         open_batches: list[list[Source]] = []
         for source in group:
             for batch in open_batches:
-                if source.path.suffix == ".cpp" and len(batch) < FILES_PER_BATCH and all(source.may_join(other) for other in batch):
+                if len(batch) < FILES_PER_BATCH and all(source.may_join(other) for other in batch):
                     batch.append(source)
                     break
             else:
@@ -160,7 +160,7 @@ def main() -> int:
     state = hashlib.sha256("\0".join(rules + headers).encode()).hexdigest()
     header_words = {word for text in headers for word in IDENTIFIER.findall(text)}
     sources = [read_source(entry, header_words) for file, entry in entries.items()
-               if not pathlib.Path(file).is_relative_to(build)]
+               if file.endswith(".cpp") and not pathlib.Path(file).is_relative_to(build)]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         complaints = [text for text in pool.map(lambda batch: look_at(batch, known, state), batches(sources)) if text]

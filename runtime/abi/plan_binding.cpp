@@ -59,11 +59,6 @@ std::string excluded_text(const Allowed& allowed, const CpuSet& missing) {
   return fmt::format(" (available: {})", print(allowed.cpus));
 }
 
-std::string size_text(std::uint64_t bytes) {
-  const double mib = static_cast<double>(bytes) / (1 << 20);
-  return mib < 10240 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
-}
-
 }  // namespace
 
 BoundPlan find_binding(const char* plan_path, int rank, const Environment& environment) {
@@ -115,17 +110,18 @@ void check_binding(const BoundPlan& plan, const Allowed& allowed) {
 void check_memory(std::uint64_t arena_bytes, const Allowed& allowed) {
   constexpr const char* next = "give the job more memory, or fewer parameters per rank";
   if (allowed.memory_bytes && arena_bytes > *allowed.memory_bytes) {
-    throw AbiError(ZF_ERROR_SYSTEM,
-                   fmt::format("the arena needs {}, and the job's memory limit is {} ({})",
-                               size_text(arena_bytes), size_text(*allowed.memory_bytes), allowed.memory_path),
-                   next);
+    throw AbiError(
+        ZF_ERROR_SYSTEM,
+        fmt::format("the arena needs {}, and the job's memory limit is {} ({})", print_bytes(arena_bytes),
+                    print_bytes(*allowed.memory_bytes), allowed.memory_path),
+        next);
   }
   const std::string text = SysRoot().read("/proc/meminfo").value_or("");
   const auto available = meminfo_bytes(text, "MemAvailable");
   if (available && arena_bytes > *available + meminfo_bytes(text, "SwapFree").value_or(0)) {
     throw AbiError(ZF_ERROR_SYSTEM,
                    fmt::format("the arena needs {}, and the machine has {} left (/proc/meminfo)",
-                               size_text(arena_bytes), size_text(*available)),
+                               print_bytes(arena_bytes), print_bytes(*available)),
                    next);
   }
 }

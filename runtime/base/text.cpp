@@ -1,6 +1,9 @@
 #include "base/text.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <string_view>
 
 namespace zf {
 namespace {
@@ -9,6 +12,11 @@ unsigned char byte(char c) { return static_cast<unsigned char>(c); }
 
 /// True for U+0000 to U+001F and U+007F.
 bool is_control(char c) { return byte(c) < 0x20 || c == 0x7f; }
+
+/// Prints three significant digits, and more where the whole part has more.
+std::string three_digits(double value, std::string_view unit) {
+  return value < 999.5 ? fmt::format("{:.3g} {}", value, unit) : fmt::format("{:.0f} {}", value, unit);
+}
 
 }  // namespace
 
@@ -27,6 +35,14 @@ std::string one_line(std::string text) {
   text = strip_control_chars(std::move(text));
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
+}
+
+std::string print_bytes(std::uint64_t bytes) {
+  const auto number = static_cast<double>(bytes);
+  if (number >= 0x1p40) return three_digits(number / 0x1p40, "TiB");
+  if (number >= 0x1p30) return three_digits(number / 0x1p30, "GiB");
+  if (number >= 0x1p20) return three_digits(number / 0x1p20, "MiB");
+  return fmt::format("{} bytes", bytes);
 }
 
 }  // namespace zf

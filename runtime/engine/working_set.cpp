@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 
 #include "base/error.hpp"
 #include "base/stagger.hpp"
+#include "base/text.hpp"
 #include "engine/isa.hpp"
 #include "engine/slices.hpp"
 
@@ -48,8 +50,10 @@ WorkingSet::WorkingSet(Pool& pool, std::size_t elements) : elements_(elements) {
   }
   if (mapping == MAP_FAILED) {
     throw_errno(error,
-                fmt::format("cannot allocate {:.1f} GiB for {} parameters",
-                            static_cast<double>(elements) * kBytesPerElement / (1 << 30), elements),
+                fmt::format("cannot allocate {} for {} parameters",
+                            print_bytes(std::min<std::uint64_t>(elements, UINT64_MAX / kBytesPerElement) *
+                                        kBytesPerElement),
+                            elements),
                 "ask for fewer (--params)");
   }
   mapping_ = mapping;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace zf {
 namespace {
@@ -31,9 +32,7 @@ FileDescriptor make_memfd() {
   return FileDescriptor(checked(fd, "memfd_create"));
 }
 
-std::string size_text(std::uint64_t bytes) {
-  return fmt::format("{:.3f} GiB ({} bytes)", static_cast<double>(bytes) / (1 << 30), bytes);
-}
+std::string size_text(std::uint64_t bytes) { return fmt::format("{} ({} bytes)", print_bytes(bytes), bytes); }
 
 constexpr const char* kLessMemory = "give the job more memory, or fewer parameters per rank";
 

@@ -18,6 +18,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace zf {
 namespace {
@@ -112,7 +113,7 @@ std::string why_no_huge_pages() {
 
 PolicyRefusal lock_memory(void* start, std::size_t bytes) {
   if (::mlock(start, bytes) == 0) return std::nullopt;
-  return fmt::format("mlock of {} MiB was refused: {}", bytes >> 20, errno_text(errno));
+  return fmt::format("mlock of {} was refused: {}", print_bytes(bytes), errno_text(errno));
 }
 
 PageCounts count_pages(const void* start, std::size_t bytes, std::size_t every) {

@@ -8,6 +8,7 @@
 #include "commands/terminal.hpp"
 #include "os/standard_streams.hpp"
 #include "text/units.hpp"
+#include "text/wrap.hpp"
 
 namespace zf {
 namespace {
@@ -59,10 +60,13 @@ void ProgressDisplay::show(const SweepProgress& progress) const {
     // One column is left free: a line that fills the last one would scroll.
     print_stderr("\r\x1b[K{}", progress_line(progress, terminal_columns(STDERR_FILENO) - 1));
   } else if (mode_ == Mode::plain && progress.visit == progress.round_size) {
-    print_stderr("[{:>5.1f} s] round {}, {} {}: {}; differences known to {:.1f} %\n",
-                 seconds(progress.elapsed_ns), progress.round + 1, name_of(progress.phase),
-                 progress.round_size == 1 ? "one split" : fmt::format("{} splits", progress.round_size),
-                 best_so_far(progress), 100 * progress.evidence->accuracy_reached);
+    const std::string splits =
+        progress.round_size == 1 ? "one split" : fmt::format("{} splits", progress.round_size);
+    const std::string text = fmt::format("round {}, {} {}: {}; differences known to {:.1f} %",
+                                         progress.round + 1, name_of(progress.phase), splits,
+                                         best_so_far(progress), 100 * progress.evidence->accuracy_reached);
+    print_stderr("{}", hanging(fmt::format("[{:>5.1f} s] ", seconds(progress.elapsed_ns)), text,
+                               terminal_columns(STDERR_FILENO)));
   }
 }
 

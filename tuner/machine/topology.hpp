@@ -56,10 +56,10 @@ struct Topology {
   std::string source;     ///< "this machine", or the file or synthetic description
   std::string cpu_model;  ///< may be empty
   bool is_this_machine = true;
-  CpuSet cpus;           ///< every online PU
-  CpuSet complete_cpus;  ///< every PU, offline ones included
-  CpuSet allowed_cpus;   ///< what the cgroup of the process that recorded the topology allowed; equal to
-                        ///< `cpus` if that cgroup excluded nothing
+  CpuSet cpus;            ///< every online PU
+  CpuSet complete_cpus;   ///< every PU, offline ones included
+  CpuSet allowed_cpus;    ///< what the cgroup of the process that recorded the topology allowed; equal to
+                          ///< `cpus` if that cgroup excluded nothing
   NodeSet allowed_nodes;  ///< the same for nodes; compare it with all of `nodes`
   int packages = 0;
   std::vector<NumaNode> nodes;       ///< ascending by id

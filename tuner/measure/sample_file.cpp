@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <span>
 #include <string_view>
 
 #include "base/cpu_list.hpp"
@@ -91,9 +92,9 @@ bool RecordingMeter::read(const std::string& header) {
     while (next_line(rest, line)) {
       if (line == kDone) return false;
       const JsonDocument document(line, name);
-      const Field sample = document.root()
-                               .object({"split", "visit", "step_ns", "roofline_ns", "training_ns",
-                                        "launch_delay_p50_ns", "launch_delay_p99_ns", "training_bytes"});
+      const Field sample =
+          document.root().object({"split", "visit", "step_ns", "roofline_ns", "training_ns",
+                                  "launch_delay_p50_ns", "launch_delay_p99_ns", "training_bytes"});
       const Visit visit{sample["split"].text(), sample["visit"].integer(0, kMaxInt)};
       recorded_[visit].push_back(read_times(sample));
     }
@@ -106,12 +107,8 @@ bool RecordingMeter::read(const std::string& header) {
 }
 
 void RecordingMeter::append(const std::string& text) const {
-  std::string_view left = text;
-  while (!left.empty()) {
-    const ssize_t written = ::write(file_.get(), left.data(), left.size());
-    if (written < 0 && errno == EINTR) continue;
-    checked(written, path_.string(), "free some space and run again: the sweep then continues");
-    left.remove_prefix(static_cast<std::size_t>(written));
+  if (const int error = write_all(file_.get(), std::as_bytes(std::span(text))); error != 0) {
+    throw_errno(error, path_.string(), "free some space and run again: the sweep then continues");
   }
 }
 

@@ -110,14 +110,6 @@ std::string print_quantity(std::uint64_t value) {
   return fmt::format("{}", value);
 }
 
-std::string print_bytes(std::uint64_t bytes) {
-  const auto number = static_cast<double>(bytes);
-  if (number >= 0x1p40) return three_digits(number / 0x1p40, " TiB");
-  if (number >= 0x1p30) return three_digits(number / 0x1p30, " GiB");
-  if (number >= 0x1p20) return three_digits(number / 0x1p20, " MiB");
-  return fmt::format("{} bytes", bytes);
-}
-
 std::string print_duration(Nanoseconds ns) {
   const auto number = static_cast<double>(ns);
   if (number >= 1e9) return fmt::format("{:.2f} s", number / 1e9);

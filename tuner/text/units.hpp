@@ -10,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "base/id_set.hpp"
+#include "base/text.hpp"
 
 namespace zf {
 
@@ -52,9 +53,6 @@ std::string print_nodes(const NodeSet& nodes);
 
 /// Prints "3.09B", "64M", "1000": three significant digits.
 std::string print_quantity(std::uint64_t value);
-
-/// Prints "1.06 GiB", "512 MiB", "12 bytes".
-std::string print_bytes(std::uint64_t bytes);
 
 /// Prints "1.52 s", "12.3 ms", "840.0 us".
 std::string print_duration(Nanoseconds ns);

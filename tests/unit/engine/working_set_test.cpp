@@ -79,7 +79,7 @@ TEST(WorkingSet, TooMuchIsRefusedWithTheAmount) {
       FAIL();
     } catch (const Error& error) {
       EXPECT_EQ(error.exit(), Exit::runtime_error);
-      EXPECT_THAT(error.what(), testing::HasSubstr("GiB"));
+      EXPECT_THAT(error.what(), testing::HasSubstr("TiB"));
       EXPECT_THAT(error.what(), testing::HasSubstr("--params"));
     }
   }

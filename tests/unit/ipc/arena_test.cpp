@@ -82,7 +82,7 @@ TEST(Arena, TooLargeIsAnErrorThatSaysHowMuch) {
     FAIL() << "an arena of 2^48 elements";
   } catch (const Error& error) {
     EXPECT_EQ(error.exit(), Exit::runtime_error);
-    EXPECT_THAT(error.what(), HasSubstr("an arena of 5242880.000 GiB"));
+    EXPECT_THAT(error.what(), HasSubstr("an arena of 5120 TiB"));
   }
 }
 
