@@ -5,6 +5,9 @@
 
 set -euo pipefail
 
+# The system's programs first, whatever stands before them in PATH: packages.txt is a list of the system's.
+PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
+
 ZF_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 ZF_INSTALL=${ZF_INSTALL:-yes} # no: refuse, and say what to run (--no-install)
 
@@ -167,7 +170,7 @@ build() {
   [[ $# -eq 0 || $1 == -- ]] || command+=(--target)
   command+=("$@")
   if ! NINJA_STATUS='[%f/%t] ' "${command[@]}" 2>&1 | tee "$log" | progress "building in ${folder##*/}"; then
-    sed -n '/^FAILED/,$p' "$log" | grep -v '^\[' | head -n 400 >&2
+    sed -n '/^FAILED/,$p' "$log" | grep -v '^\[' | head -n 400 >&2 || true
     grep -q '^FAILED' "$log" || tail -n 20 "$log" >&2
     rm -f "$log"
     fail "the build failed"

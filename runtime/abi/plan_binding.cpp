@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/cpu_list.hpp"
+#include "base/text.hpp"
 #include "os/affinity.hpp"
 #include "os/meminfo.hpp"
 #include "os/sysroot.hpp"

@@ -35,9 +35,9 @@ std::string not_ready_text(const WorkerStart& start) {
 }
 
 const char* hint_of(const ExitStatus& status) {
-  return status.signal == SIGKILL
-             ? "if nobody killed it on purpose, memory ran out: look at dmesg and the job's memory limit"
-             : "";
+  return status.signal == SIGKILL ? "if nobody killed it on purpose, memory may have run out: look at dmesg "
+                                    "and the job's memory limit"
+                                  : "";
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 // The checksum of zip, PNG and Ethernet (CRC-32, polynomial 0xEDB88320), computed by zlib.
 //
 // zlib is linked statically, so that libzf_runtime.so depends on no libz of the training process. On an AMD
-// EPYC (family 25, model 17; 2 vCPUs) it takes 0.39 s for 1 GB, and the table of our own that stood here
-// before
-// ("slicing by 8") took 0.81 s: best of 5, interleaved.
+// EPYC (family 25, model 17; 2 vCPUs) it takes 0.39 s for 1 GB, and our own tables that stood here
+// before ("slicing by 8") took 0.81 s: best of 5, interleaved.
 #pragma once
 
 #include <cstddef>

@@ -22,11 +22,19 @@ constexpr idtype_t kPidfd = static_cast<idtype_t>(3);  // P_PIDFD, not in every 
 /// How long a process may take to be gone after SIGKILL.
 constexpr Nanoseconds kGoneNs = 10 * kSecondNs;
 
-/// Kills and reaps a child that has no pidfd. It is ours and not reaped, so its number is still its own.
+/// Kills and reaps a child that cannot be watched. It is ours and not reaped, so its number is still its own.
 void discard_by_number(pid_t pid) {
   ::kill(pid, SIGKILL);
   const Nanoseconds deadline = now_ns() + kGoneNs;
   while (waitpid(pid, nullptr, WNOHANG) == 0 && now_ns() < deadline) usleep(1000);
+}
+
+/// Returns whether this kernel, and whoever filters its calls, has pidfds. Linux before 5.3 and some
+/// sandboxes have none.
+bool has_pidfds() {
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
+  if (fd >= 0) close(fd);
+  return fd >= 0 || (errno != ENOSYS && errno != EPERM);
 }
 
 /// Runs the whole life of a forked child.
@@ -83,6 +91,7 @@ Child Child::adopt(pid_t pid, Reach reach) {
     // Nobody reaps the child before us, so its number cannot be another process's.
     return {pid, open_pidfd(pid), reach};
   } catch (const Error&) {
+    if (!has_pidfds()) return {pid, FileDescriptor(), reach};
     // A child that nobody can watch must not live: a second worker would step the same arena.
     discard_by_number(pid);
     throw;
@@ -93,6 +102,7 @@ bool Child::has_ended() const { return wait_until(0); }
 
 bool Child::wait_until(Nanoseconds deadline) const {
   if (status_) return true;
+  if (pidfd_.get() < 0) return wait_by_number(deadline);
   for (;;) {
     const Nanoseconds left_ms = deadline == 0 ? 0 : (deadline - now_ns() + 999'999) / 1'000'000;
     pollfd ended = {.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
@@ -101,6 +111,17 @@ bool Child::wait_until(Nanoseconds deadline) const {
     if (ready > 0) throw lost_pidfd(pid_);
     if (ready < 0 && errno != EINTR) throw_errno(errno, "poll on a pidfd");
     if (deadline == 0 || now_ns() >= deadline) return false;
+  }
+}
+
+bool Child::wait_by_number(Nanoseconds deadline) const {
+  for (;;) {
+    siginfo_t info = {};
+    const int result = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+    if (result == 0 && info.si_pid != 0) return true;
+    if (result != 0 && errno == ECHILD) return true;  // somebody else reaped it
+    if (deadline == 0 || now_ns() >= deadline) return false;
+    usleep(200);
   }
 }
 
@@ -114,6 +135,12 @@ void Child::signal(int number) const {
   // The child itself is signalled again by its pidfd only for SIGKILL, where twice is as good as once: its
   // group may not exist because setpgid() failed.
   if (reach_ == Reach::group && number != SIGKILL) return;
+  if (pidfd_.get() < 0) {
+    siginfo_t info = {};
+    // ECHILD: somebody else reaped it, and its number may be another's by now.
+    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0) ::kill(pid_, number);
+    return;
+  }
   // ESRCH: it has just ended, which is what was wanted.
   if (syscall(SYS_pidfd_send_signal, pidfd_.get(), number, nullptr, 0) != 0 && errno != ESRCH) {
     throw_errno(errno, fmt::format("sending signal {} to process {}", number, pid_));
@@ -123,11 +150,15 @@ void Child::signal(int number) const {
 void Child::signal_group(int number) const {
   // ECHILD: somebody else reaped the leader, and the group's number may be another's by now.
   siginfo_t info = {};
-  const int unreaped = waitid(kPidfd, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG | WNOWAIT);
+  const int unreaped = waitid(id_type(), id(), &info, WEXITED | WNOHANG | WNOWAIT);
   if (unreaped != 0 && errno == ECHILD) return;
   if (unreaped != 0 && errno != EINTR) throw lost_pidfd(pid_);
   ::kill(-pid_, number);  // ESRCH: the whole group has ended
 }
+
+idtype_t Child::id_type() const { return pidfd_.get() < 0 ? P_PID : kPidfd; }
+
+id_t Child::id() const { return static_cast<id_t>(pidfd_.get() < 0 ? pid_ : pidfd_.get()); }
 
 void Child::kill() const { signal(SIGKILL); }
 
@@ -137,7 +168,7 @@ const ExitStatus& Child::reap() {
   siginfo_t info = {};
   int result = 0;
   do {
-    result = waitid(kPidfd, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG);
+    result = waitid(id_type(), id(), &info, WEXITED | WNOHANG);
   } while (result != 0 && errno == EINTR);
   if (result != 0 && errno != ECHILD) throw lost_pidfd(pid_);
   status_.emplace();

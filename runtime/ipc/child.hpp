@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/wait.h>
 
 #include <functional>
 #include <optional>
@@ -32,7 +33,9 @@ class Child {
   /// Takes over a child that this process has forked or spawned and that nobody else reaps. With
   /// Reach::group the child must lead a process group of its own; adopt() calls setpgid() for it, and the
   /// child should do the same before it execs, so that neither side is too early.
-  /// Throws Error(runtime_error) if no pidfd can be had; the child is then killed and reaped.
+  /// Throws Error(runtime_error) if no pidfd can be had; the child is then killed and reaped. Where the
+  /// kernel or a sandbox has no pidfds at all, the child is watched by its number, which stays its own until
+  /// it is reaped; then pidfd() throws.
   static Child adopt(pid_t pid, Reach reach = Reach::process);
 
   Child(Child&&) noexcept;
@@ -58,7 +61,8 @@ class Child {
   void kill() const;
 
   /// Collects the exit status, so that no zombie is left. With Reach::group, what is left of the group is
-  /// killed first. Later calls return the same answer. Precondition: has_ended().
+  /// killed first. Later calls return the same answer. If somebody else reaped the child
+  /// (SIGCHLD ignored), the rest of its group is left alone. Precondition: has_ended().
   const ExitStatus& reap();
 
   /// Kills the child, waits until the deadline for its end, and reaps it. A child that is still there then
@@ -69,6 +73,9 @@ class Child {
  private:
   Child(pid_t pid, FileDescriptor pidfd, Reach reach);
   void signal_group(int number) const;
+  bool wait_by_number(Nanoseconds deadline) const;
+  idtype_t id_type() const;
+  id_t id() const;
 
   pid_t pid_ = -1;
   FileDescriptor pidfd_;

@@ -74,6 +74,14 @@ class DuplicateKeys {
 
 }  // namespace
 
+std::string print_json(const Object& object) {
+  return object.dump(2, ' ', false, Object::error_handler_t::replace) + "\n";
+}
+
+std::string print_json_line(const Object& object) {
+  return object.dump(-1, ' ', false, Object::error_handler_t::replace);
+}
+
 JsonDocument::JsonDocument(std::string_view text, std::string_view name) : name_(name) {
   constexpr std::string_view kBroken = "it was cut off or edited: copy it again, or make it again";
   // The parser would take a NUL byte for the end of the text.

@@ -1,4 +1,4 @@
-// Reads the fields of our JSON documents, so that every error names its field.
+// Reads the fields of our JSON documents, so that every error names its field, and prints what we write.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,12 @@ namespace zf {
 
 /// A document that is written, with its fields in the order in which they were added.
 using Object = nlohmann::ordered_json;
+
+/// Return the document as text: indented by two blanks and ended by a newline, or on one line without its
+/// end. A host name or a process may have any bytes in its name, but JSON must be UTF-8: what is not becomes
+/// U+FFFD.
+std::string print_json(const Object& object);
+std::string print_json_line(const Object& object);
 
 /// A value and its path in the document. Every function below throws Error(usage) "name: path: what; next".
 class Field {

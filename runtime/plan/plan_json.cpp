@@ -204,8 +204,7 @@ std::string print_plan(const Plan& plan) {
                 {"warnings", print_texts(plan.warnings)},
                 {"evidence", print_evidence(plan.evidence)}};
   if (plan.trial) object["trial"] = print_trial(*plan.trial);
-  // A host name or a command line may contain any bytes, but JSON must be UTF-8.
-  return object.dump(2, ' ', false, Object::error_handler_t::replace) + "\n";
+  return print_json(object);
 }
 
 Plan parse_plan(std::string_view text, std::string_view name) {

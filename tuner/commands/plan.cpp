@@ -55,12 +55,12 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
                 "zf-tune plan: --params cannot be used with --from, which keeps the parameters of its plan",
                 "leave out --params, or make a new plan without --from");
   }
-  const RetargetOptions wishes{arguments.has("force"), for_deepspeed(arguments)};
+  const RetargetOptions options{arguments.has("force"), for_deepspeed(arguments)};
   const Plan plan = load_plan(from);
   const Machine machine = read_machine(machine_source(arguments));
   const int ranks = ranks_argument(arguments).value_or(plan.workload.ranks);
   return retarget(plan, machine, moved_gpus(Environment::of_this_process(), machine.topology, plan, ranks),
-                  wishes);
+                  options);
 }
 
 Exit run(const Arguments& arguments) {

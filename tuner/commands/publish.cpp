@@ -6,7 +6,10 @@
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
 #include "machine/fingerprint.hpp"
-#include "planning/publish_plan.hpp"
+#include "os/publish.hpp"
+#include "os/standard_streams.hpp"
+#include "plan/plan_json.hpp"
+#include "planning/class_plan.hpp"
 
 namespace zf {
 namespace {
@@ -43,11 +46,17 @@ Exit run(const Arguments& arguments) {
   // GPUs.
   source.with_io = false;
   std::optional<std::filesystem::path> memory;
-  if (const auto file = arguments.text("remember")) memory = std::filesystem::absolute(*file);
+  if (arguments.has("remember")) memory = std::filesystem::absolute(required(arguments, "remember"));
   const MachineClass node = machine_class_of(read_machine(source).topology);
-  const PublishedPlan published = publish_plan(node, folder, target, memory);
-  fmt::print("{}: the plan of class {}{}\n", target.string(), published.fingerprint,
-             published.is_former ? ", which was the class of this node before" : "");
+  const ClassPlan found = find_class_plan(node, folder, memory);
+  // The plan is printed anew, so jobs read our form, whatever somebody who can write in the folder put there.
+  publish_text_file(target, print_plan(found.plan));
+  fmt::print("{}: the plan of class {}{}\n", target.string(), found.plan.machine.fingerprint,
+             found.is_former ? ", which was the class of this node before" : "");
+  if (memory && !found.is_former) {
+    const std::string note = remember_class(node.fingerprint, *memory);
+    if (!note.empty()) print_stderr("zf-tune publish: {}\n", note);
+  }
   return Exit::done;
 }
 

@@ -119,8 +119,7 @@ Exit run(const Arguments& arguments) {
   ProgressDisplay display(quiet);
   const Plan plan = tune(
       job, request, recorder.get(), [&] { return interrupt.signal(); },
-      [&](const SweepProgress& progress) { display.show(progress); });
-  display.clear();
+      [&](const SweepProgress& progress) { display.show(progress); }, [&] { display.clear(); });
   output.write(plan);
   report.write(plan, &job.machine.topology);
   if (!quiet) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));

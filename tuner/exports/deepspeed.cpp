@@ -9,6 +9,7 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "homes/deepspeed_homes.hpp"
+#include "plan/json_fields.hpp"
 
 namespace zf {
 namespace {
@@ -43,7 +44,7 @@ Export deepspeed_export(const ExportInput& input) {
          {{"offload_optimizer",
            {{"super_offload", true}, {"cpuadam_cores_perc", superoffload_perc(training, all)}}}}}};
   }
-  result.text = document.dump(2) + "\n";
+  result.text = print_json(document);
   result.notes.push_back(
       "give the arguments to the deepspeed launcher, and put either zenflow or superoffload into its "
       "configuration; on a machine with SMT the launcher's OMP_NUM_THREADS counts CPUs, not cores");

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "plan/json_fields.hpp"
 #include "plan/plan_json.hpp"
 #include "text/units.hpp"
 
@@ -109,8 +110,7 @@ std::string diagnosis_json(const std::vector<Diagnosis>& diagnoses) {
                                     {"what", diagnosis.finding.what},
                                     {"remedy", diagnosis.finding.remedy}});
   }
-  // A process may have any name: bytes that are not UTF-8 become U+FFFD.
-  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return print_json(document);
 }
 
 }  // namespace zf

@@ -7,6 +7,7 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "plan/json_fields.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "text/units.hpp"
@@ -140,12 +141,11 @@ std::string verification_text(const std::vector<JobProcess>& job, const std::vec
 }
 
 std::string verification_json(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts) {
-  using Json = nlohmann::ordered_json;
-  Json document{{"processes", Json::array()}, {"drift", Json::array()}};
+  Object document{{"processes", Object::array()}, {"drift", Object::array()}};
   for (const JobProcess& member : job) {
-    Json memory = nullptr;
+    Object memory = nullptr;
     if (member.memory) {
-      memory = Json::object();
+      memory = Object::object();
       for (const auto& [node, bytes] : *member.memory) memory[std::to_string(node.os_index)] = bytes;
     }
     document["processes"].push_back({{"rank", member.rank},
@@ -159,11 +159,11 @@ std::string verification_json(const std::vector<JobProcess>& job, const std::vec
   for (const Drift& drift : drifts) {
     document["drift"].push_back({{"rank", drift.rank},
                                  {"pid", drift.pid},
-                                 {"tid", drift.tid == 0 ? Json(nullptr) : Json(drift.tid)},
+                                 {"tid", drift.tid == 0 ? Object(nullptr) : Object(drift.tid)},
                                  {"name", drift.name},
                                  {"what", drift.what}});
   }
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return print_json(document);
 }
 
 }  // namespace zf

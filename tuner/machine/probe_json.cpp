@@ -20,22 +20,21 @@
 #include "base/cpu_list.hpp"
 #include "machine/fingerprint.hpp"
 #include "machine/probe.hpp"
+#include "plan/json_fields.hpp"
 
 namespace zf {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
+Object or_null(const std::optional<T>& value) {
+  return value ? Object(*value) : Object();
 }
 
-Json or_null(const std::optional<Node>& node) { return node ? Json(node->os_index) : Json(); }
+Object or_null(const std::optional<Node>& node) { return node ? Object(node->os_index) : Object(); }
 
-Json or_null(int index) { return index >= 0 ? Json(index) : Json(); }
+Object or_null(int index) { return index >= 0 ? Object(index) : Object(); }
 
-Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+Object or_null(const std::string& text) { return text.empty() ? Object() : Object(text); }
 
 const char* name_of(ExclusionReason reason) {
   switch (reason) {
@@ -51,7 +50,7 @@ const char* name_of(ExclusionReason reason) {
   return "";
 }
 
-Json machine_json(const Topology& topology) {
+Object machine_json(const Topology& topology) {
   const MachineClass machine = machine_class_of(topology);
   return {{"source", topology.source},
           {"this_machine", topology.is_this_machine},
@@ -65,8 +64,8 @@ Json machine_json(const Topology& topology) {
           {"offline", print(topology.complete_cpus - topology.cpus)}};
 }
 
-void add_topology(Json& json, const Topology& topology) {
-  json["nodes"] = json["l3_groups"] = json["cores"] = json["cpu_kinds"] = json["gpus"] = Json::array();
+void add_topology(Object& json, const Topology& topology) {
+  json["nodes"] = json["l3_groups"] = json["cores"] = json["cpu_kinds"] = json["gpus"] = Object::array();
   for (const auto& node : topology.nodes) {
     json["nodes"].push_back({{"node", node.id.os_index},
                              {"memory_bytes", node.memory_bytes},
@@ -98,8 +97,8 @@ void add_topology(Json& json, const Topology& topology) {
   }
 }
 
-Json allowed_json(const Allowed& allowed) {
-  Json exclusions = Json::array();
+Object allowed_json(const Allowed& allowed) {
+  Object exclusions = Object::array();
   for (const auto& exclusion : allowed.exclusions) {
     exclusions.push_back({{"reason", name_of(exclusion.reason)},
                           {"cpus", print(exclusion.cpus)},
@@ -117,23 +116,23 @@ Json allowed_json(const Allowed& allowed) {
 }  // namespace
 
 std::string probe_json(const Probe& probe) {
-  Json json = {{"schema", "zf-probe/1"}, {"machine", machine_json(probe.machine.topology)}};
+  Object json = {{"schema", "zf-probe/1"}, {"machine", machine_json(probe.machine.topology)}};
   add_topology(json, probe.machine.topology);
   json["allowed"] = allowed_json(probe.machine.allowed);
   json["ranks"] = {{"count", probe.ranks.count},
                    {"source", probe.ranks.source},
-                   {"local_rank", probe.local_rank ? Json(probe.local_rank->value) : Json()},
-                   {"local_rank_source", probe.local_rank ? Json(probe.local_rank->variable) : Json()},
-                   {"gpus", Json::array()},
+                   {"local_rank", probe.local_rank ? Object(probe.local_rank->value) : Object()},
+                   {"local_rank_source", probe.local_rank ? Object(probe.local_rank->variable) : Object()},
+                   {"gpus", Object::array()},
                    {"gpu_notes", probe.gpus.notes}};
   for (const auto& gpu : probe.gpus.gpus) {
-    json["ranks"]["gpus"].push_back(gpu ? Json(gpu->pci_address) : Json());
+    json["ranks"]["gpus"].push_back(gpu ? Object(gpu->pci_address) : Object());
   }
-  json["slurm"] = Json::object();
+  json["slurm"] = Object::object();
   for (const auto& [name, value] : probe.slurm) json["slurm"][name] = value;
   json["missing"] = missing_parts(probe.machine);
   // Names from the kernel and from pci.ids may not be UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return print_json(json);
 }
 
 }  // namespace zf

@@ -9,6 +9,7 @@
 #include "engine/working_set.hpp"
 #include "homes/split.hpp"
 #include "measure/machine_meter.hpp"
+#include "plan/json_fields.hpp"
 #include "text/statistics.hpp"
 #include "text/table.hpp"
 #include "text/units.hpp"
@@ -28,7 +29,7 @@ Split pool_of(const Home& home, int threads) {
   rank.optimizer = CpuSet(rank.pool);
   rank.pool_cores = threads;
   rank.mems = home.mems;
-  return {{threads, 1, Placement::compact}, fmt::format("{} threads", threads), {rank}};
+  return {{threads, 1, Placement::compact}, print_count(static_cast<std::size_t>(threads), "thread"), {rank}};
 }
 
 struct RowSummary {
@@ -116,7 +117,7 @@ std::string bench_json(const Bench& bench) {
                                  {"ratio_spread", summary.spread},
                                  {"samples", samples}});
   }
-  return document.dump(2) + "\n";
+  return print_json(document);
 }
 
 }  // namespace zf

@@ -24,7 +24,7 @@ constexpr std::string_view kDone = R"({"done":true})";
 std::string line_of(const std::string& label, int visit, const SplitSample& sample) {
   Object object{{"split", label}, {"visit", visit}};
   add_times(object, sample);
-  return object.dump() + "\n";
+  return print_json_line(object) + "\n";
 }
 
 /// Removes the first line from `text`. Returns false if no whole line is left.
@@ -51,7 +51,7 @@ std::string sample_file_header(const MachineClass& machine, const Allocation& al
                       {"elements_per_rank", meter.elements_per_rank()},
                       {"scale", meter.scale()},
                       {"isa", meter.isa()}};
-  return header.dump(-1, ' ', false, Object::error_handler_t::replace);
+  return print_json_line(header);
 }
 
 std::filesystem::path sample_file_of(const std::filesystem::path& plan) {

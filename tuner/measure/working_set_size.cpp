@@ -3,10 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.hpp"
 #include "engine/working_set.hpp"
+#include "os/meminfo.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -37,18 +37,11 @@ WorkingSetSize working_set_size(std::uint64_t params, int ranks, std::uint64_t c
 }
 
 std::uint64_t available_memory_bytes(const SysRoot& sysroot, const Allowed& allowed) {
-  static constexpr std::string_view kField = "MemAvailable:";
-  const std::string text = sysroot.read("/proc/meminfo").value_or("");
-  const auto at = text.find(kField);
-  const auto digits = at == std::string::npos ? at : text.find_first_of("0123456789", at);
-  std::uint64_t kibibytes = 0;
-  if (digits == std::string::npos ||
-      std::from_chars(text.data() + digits, text.data() + text.size(), kibibytes).ec != std::errc()) {
-    throw Error(Exit::runtime_error, "/proc/meminfo: cannot read MemAvailable", "mount /proc");
-  }
+  const auto available = meminfo_bytes(sysroot.read("/proc/meminfo").value_or(""), "MemAvailable");
+  if (!available) throw Error(Exit::runtime_error, "/proc/meminfo: cannot read MemAvailable", "mount /proc");
   // The cgroup's current usage is not subtracted: it includes page cache, which the kernel frees on demand.
   // The callers use at most half of the limit instead.
-  return std::min(kibibytes * 1024, allowed.memory_bytes.value_or(UINT64_MAX));
+  return std::min(*available, allowed.memory_bytes.value_or(UINT64_MAX));
 }
 
 }  // namespace zf

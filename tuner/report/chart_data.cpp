@@ -8,14 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/json_fields.hpp"
 #include "report/explain.hpp"
 #include "search/decision.hpp"
 #include "text/statistics.hpp"
 
 namespace zf {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Chosen so that they fit on one page of paper together with the chosen split and the controls.
 constexpr std::size_t kMaxBars = 20;
@@ -30,7 +29,7 @@ std::vector<double> values_of(const Evidence& evidence, int id, Value value) {
   return values;
 }
 
-Json quartiles(const std::vector<double>& values) {
+Object quartiles(const std::vector<double>& values) {
   if (values.empty()) return nullptr;
   return {quantile(values, 0.25), median(values), quantile(values, 0.75)};
 }
@@ -49,13 +48,13 @@ std::vector<CandidateEvidence> bars_of(const Plan& plan) {
   return bars;
 }
 
-Json sides_of(const Plan& plan, const TimeUnit& unit) {
+Object sides_of(const Plan& plan, const TimeUnit& unit) {
   const auto in_unit = [&](Nanoseconds ns) { return static_cast<double>(ns) / unit.ns; };
   const auto step = [&](const SplitSample& times) { return in_unit(times.step_ns); };
   const auto training = [&](const SplitSample& times) {
     return in_unit(plan.workload.update_interval * times.training_ns);
   };
-  Json sides = Json::array();
+  Object sides = Object::array();
   for (const CandidateEvidence& candidate : bars_of(plan)) {
     sides.push_back({{"label", candidate.label},
                      {"chosen", candidate.id == plan.choice.candidate},
@@ -67,8 +66,8 @@ Json sides_of(const Plan& plan, const TimeUnit& unit) {
 
 /// Returns the marks of the knee and of the chosen pool, which differ if the choice was the conservative
 /// plan.
-Json marks_of(const Plan& plan) {
-  Json marks = Json::array();
+Object marks_of(const Plan& plan) {
+  Object marks = Object::array();
   const auto mark = [&](const CandidateEvidence& candidate, std::string_view name) {
     marks.push_back(
         {{"x", candidate.pool_threads}, {"text", fmt::format("{}: {}", name, candidate.pool_threads)}});
@@ -82,11 +81,11 @@ Json marks_of(const Plan& plan) {
   return marks;
 }
 
-Json bandwidth_of(const Plan& plan) {
+Object bandwidth_of(const Plan& plan) {
   const auto gb_per_s = [&](Nanoseconds ns) { return ns == 0 ? 0 : step_bytes_per_s(plan, ns) / 1e9; };
   const auto step = [&](const SplitSample& times) { return gb_per_s(times.step_ns); };
   const auto roofline = [&](const SplitSample& times) { return gb_per_s(times.roofline_ns); };
-  Json points = Json::array();
+  Object points = Object::array();
   std::map<int, double> highest;  // the highest roofline of all placements, by pool threads
   for (const CandidateEvidence& candidate : plan.evidence.candidates) {
     if (!is_eligible(candidate)) continue;
@@ -99,7 +98,7 @@ Json bandwidth_of(const Plan& plan) {
     double& best = highest[candidate.pool_threads];
     best = std::max(best, median(rooflines));
   }
-  Json line = Json::array();
+  Object line = Object::array();
   for (const auto& [threads, best] : highest) line.push_back({{"x", threads}, {"y", best}});
   return {{"points", points}, {"roofline", line}, {"marks", marks_of(plan)}};
 }
@@ -110,11 +109,11 @@ std::size_t bars_shown(const Plan& plan) { return bars_of(plan).size(); }
 
 std::string chart_data(const Plan& plan) {
   const TimeUnit unit = unit_for(fastest_of(plan.evidence).period_ns_median);
-  const Json data = {{"unit", unit.name},
-                     {"interval", plan.workload.update_interval},
-                     {"sides", sides_of(plan, unit)},
-                     {"bandwidth", bandwidth_of(plan)}};
-  return data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const Object data = {{"unit", unit.name},
+                       {"interval", plan.workload.update_interval},
+                       {"sides", sides_of(plan, unit)},
+                       {"bandwidth", bandwidth_of(plan)}};
+  return print_json_line(data);
 }
 
 }  // namespace zf

@@ -125,7 +125,8 @@ std::unique_ptr<RecordingMeter> make_recorder(const TuningJob& job, const std::f
 }
 
 Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder,
-          const std::function<int()>& interrupt, const std::function<void(const SweepProgress&)>& progress) {
+          const std::function<int()>& interrupt, const std::function<void(const SweepProgress&)>& progress,
+          const std::function<void()>& swept) {
   SweepLimits limits = request.limits;
   limits.stop = [&] { return interrupt() != 0; };
   const Nanoseconds deadline_ns = job.meter->now() + limits.budget_ns;
@@ -134,6 +135,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   }
   Meter& meter = recorder != nullptr ? static_cast<Meter&>(*recorder) : *job.meter;
   SweepResult result = sweep(job.placed.homes, job.workload, meter, limits, progress);
+  swept();
   if (result.splits.empty()) {
     throw Error(Exit::runtime_error, "interrupted before anything was measured: no plan was written");
   }

@@ -52,11 +52,12 @@ TuningJob job_on_simulated_machine(const std::filesystem::path& file, const Tuni
 std::unique_ptr<RecordingMeter> make_recorder(const TuningJob& job, const std::filesystem::path& plan,
                                               bool fresh);
 
-/// Sweeps and returns the plan. `recorder` may be null. `interrupt` is called often and returns the signal
-/// that ends the sweep, or 0. With for_deepspeed, two fifths of the budget go to the plan, two fifths to the
-/// free choice, and the rest to comparing the two. Throws Error(runtime_error) if it is interrupted before
-/// anything was measured, and what the meter throws.
+/// Sweeps and returns the plan. `recorder` may be null. `swept` is called when the sweep for the plan has
+/// ended. `interrupt` is called often and returns the signal that ends the sweep, or 0. With for_deepspeed,
+/// two fifths of the budget go to the plan, two fifths to the free choice, and the rest to comparing the two.
+/// Throws Error(runtime_error) if it is interrupted before anything was measured, and what the meter throws.
 Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder,
-          const std::function<int()>& interrupt, const std::function<void(const SweepProgress&)>& progress);
+          const std::function<int()>& interrupt, const std::function<void(const SweepProgress&)>& progress,
+          const std::function<void()>& swept);
 
 }  // namespace zf

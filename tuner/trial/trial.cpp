@@ -52,7 +52,7 @@ double median_of_runs(const TrialCandidate& candidate) {
 }
 
 /// Returns the candidates as the judgement sees them.
-std::vector<Contender> contenders_of(const Trial& trial) {
+std::vector<Contender> trial_contenders(const Trial& trial) {
   std::vector<Contender> contenders;
   for (const TrialCandidate& candidate : trial.candidates) {
     Contender contender;
@@ -139,11 +139,11 @@ std::size_t warmup_of(std::size_t values, std::optional<int> asked) {
   return std::min(wanted, values - 1);
 }
 
-double noise_between_runs(const Trial& trial) { return noise_floor(contenders_of(trial)); }
+double noise_between_runs(const Trial& trial) { return noise_floor(trial_contenders(trial)); }
 
-std::string judge(Trial& trial) {
+std::string judge_trial(Trial& trial) {
   for (TrialCandidate& candidate : trial.candidates) candidate.median = median_of_runs(candidate);
-  const std::vector<Contender> contenders = contenders_of(trial);
+  const std::vector<Contender> contenders = trial_contenders(trial);
   const double noise = noise_floor(contenders);
   const Verdict verdict = judge(contenders, kDefaultTie, noise);
   assert(contenders[verdict.winner].eligible);

@@ -57,7 +57,7 @@ std::size_t warmup_of(std::size_t values, std::optional<int> asked);
 /// (is_tie() by the larger of kDefaultTie and noise_between_runs()), and is never unbound. If that noise
 /// exceeds kDefaultTie and no split beats half and half by more than the noise, half and half wins.
 /// Precondition: every candidate has a run, and one of them is eligible.
-std::string judge(Trial& trial);
+std::string judge_trial(Trial& trial);
 
 /// Returns by how much two runs under the same split differ (noise_between_blocks()); 0 if no split ran
 /// twice.

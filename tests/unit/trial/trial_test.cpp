@@ -113,7 +113,7 @@ TEST(TrialJudge, TheFastestWins) {
   Trial trial = trial_of({{"pool 3", Control::none, 3, 0, {{100}, {101}}},
                           {"pool 6", Control::none, 6, 0, {{80}, {81}}},
                           {"pool 8", Control::none, 8, 0, {{90}, {91}}}});
-  const std::string reason = judge(trial);
+  const std::string reason = judge_trial(trial);
   EXPECT_EQ(trial.winner, 1);
   EXPECT_EQ(trial.candidates[1].median, 80.5);
   EXPECT_NE(reason.find("80.5 with \"pool 6"), std::string::npos) << reason;
@@ -127,7 +127,7 @@ std::vector<double> run_at(double middle) {
 TEST(TrialJudge, ATieGoesToTheSmallerPool) {
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80)}},
                           {"pool 3", Control::none, 3, 0, {run_at(81), run_at(81)}}});
-  EXPECT_NE(judge(trial).find("It ties"), std::string::npos);
+  EXPECT_NE(judge_trial(trial).find("It ties"), std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
 
@@ -135,7 +135,7 @@ TEST(TrialJudge, DriftThatHitsAllAlikeIsNoNoise) {
   // All splits take 10 % longer from run to run. Within each run, the smaller pool takes 5 % more.
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(88), run_at(97)}},
                           {"pool 3", Control::none, 3, 0, {run_at(84), run_at(92.4), run_at(101.85)}}});
-  judge(trial);
+  judge_trial(trial);
   EXPECT_EQ(trial.winner, 0);
   EXPECT_LT(noise_between_runs(trial), 0.001);
 }
@@ -145,7 +145,7 @@ TEST(TrialJudge, RunsThatDisagreeWidenTheTie) {
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80), run_at(84)}},
                           {"pool 3", Control::none, 3, 0, {run_at(86), run_at(77), run_at(84)}}});
   EXPECT_GT(noise_between_runs(trial), 0.05);
-  EXPECT_NE(judge(trial).find("pool 3\". It ties"), std::string::npos);
+  EXPECT_NE(judge_trial(trial).find("pool 3\". It ties"), std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
 
@@ -153,21 +153,21 @@ TEST(TrialJudge, WhereNothingBeatsTheNoiseHalfAndHalfIsConservative) {
   Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80), run_at(84)}},
                           {"half and half", Control::half, 8, 0, {run_at(86), run_at(77), run_at(84)}},
                           {"pool 1", Control::none, 1, 0, {run_at(120), run_at(120), run_at(120)}}});
-  EXPECT_NE(judge(trial).find("half and half\". This is the conservative plan"), std::string::npos);
+  EXPECT_NE(judge_trial(trial).find("half and half\". This is the conservative plan"), std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
 
 TEST(TrialJudge, ThroughputIsBetterWhenHigher) {
   Trial trial = trial_of({{"pool 3", Control::none, 3, 0, {{100}}}, {"pool 6", Control::none, 6, 0, {{80}}}});
   trial.higher_is_better = true;
-  judge(trial);
+  judge_trial(trial);
   EXPECT_EQ(trial.winner, 0);
 }
 
 TEST(TrialJudge, UnboundCannotWinAndIsOwnedUpTo) {
   Trial trial = trial_of(
       {{"unbound", Control::unbound, 8, 0, {run_at(50)}}, {"pool 3", Control::none, 3, 0, {run_at(80)}}});
-  const std::string reason = judge(trial);
+  const std::string reason = judge_trial(trial);
   EXPECT_EQ(trial.winner, 1);
   EXPECT_NE(reason.find("unbound was better still: 50"), std::string::npos) << reason;
 }

@@ -1,4 +1,4 @@
-#include "planning/publish_plan.hpp"
+#include "planning/class_plan.hpp"
 
 #include <fmt/core.h>
 #include <fmt/format.h>
@@ -6,11 +6,15 @@
 #include "base/error.hpp"
 #include "machine/fingerprint.hpp"
 #include "os/publish.hpp"
-#include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
+
+std::string count_of(int count, std::string_view noun) {
+  return print_count(static_cast<std::size_t>(count), noun);
+}
 
 std::filesystem::path path_of_class(const std::string& fingerprint, const std::filesystem::path& folder) {
   return folder / (fingerprint + ".json");
@@ -29,8 +33,9 @@ Plan present_plan(const MachineClass& node, const std::filesystem::path& folder)
   const std::string path = path_of_class(node.fingerprint, folder).string();
   if (!plan) {
     throw Error(Exit::stale_plan,
-                fmt::format("{}: no plan for this node's class ({}; {} packages, {} NUMA nodes, {} cores)",
-                            path, node.model, node.packages, node.numa_nodes, node.cores),
+                fmt::format("{}: no plan for this node's class ({}; {}, {}, {})", path, node.model,
+                            count_of(node.packages, "package"), count_of(node.numa_nodes, "NUMA node"),
+                            count_of(node.cores, "core")),
                 "tune one node of the class and put its plan there");
   }
   const auto differences = class_differences(plan->machine, node);
@@ -58,33 +63,28 @@ std::optional<Plan> remembered_plan(const std::filesystem::path& file, const std
   return fingerprint ? plan_of_class(*fingerprint, folder) : std::nullopt;
 }
 
-/// Remembers the class. If that fails, prints a note: the plan is published anyway.
-void remember(const std::string& fingerprint, const std::filesystem::path& file) {
-  try {
-    const auto before = remembered_class(file);
-    if (before == fingerprint) return;
-    if (before) {
-      print_stderr("zf-tune publish: this node was of class {} and is of class {}, which has a plan too\n",
-                   *before, fingerprint);
-    }
-    publish_text_file(file, fingerprint + "\n");
-  } catch (const Error& error) {
-    print_stderr("zf-tune publish: the node's class is not remembered: {}\n", error.what());
-  }
-}
-
 }  // namespace
 
-PublishedPlan publish_plan(const MachineClass& node, const std::filesystem::path& folder,
-                           const std::filesystem::path& target,
-                           const std::optional<std::filesystem::path>& memory) {
+ClassPlan find_class_plan(const MachineClass& node, const std::filesystem::path& folder,
+                          const std::optional<std::filesystem::path>& memory) {
   auto former =
       memory && !plan_of_class(node.fingerprint, folder) ? remembered_plan(*memory, folder) : std::nullopt;
-  const Plan plan = former ? *std::move(former) : present_plan(node, folder);
-  publish_text_file(target, print_plan(plan));
-  const bool is_former = plan.machine.fingerprint != node.fingerprint;
-  if (memory && !is_former) remember(node.fingerprint, *memory);
-  return {plan.machine.fingerprint, is_former};
+  ClassPlan found{former ? *std::move(former) : present_plan(node, folder), false};
+  found.is_former = found.plan.machine.fingerprint != node.fingerprint;
+  return found;
+}
+
+std::string remember_class(const std::string& fingerprint, const std::filesystem::path& file) {
+  try {
+    const auto before = remembered_class(file);
+    if (before == fingerprint) return "";
+    publish_text_file(file, fingerprint + "\n");
+    if (!before) return "";
+    return fmt::format("this node was of class {} and is of class {}, which has a plan too", *before,
+                       fingerprint);
+  } catch (const Error& error) {
+    return fmt::format("the node's class is not remembered: {}", error.what());
+  }
 }
 
 }  // namespace zf
