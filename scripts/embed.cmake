@@ -1,4 +1,4 @@
-# Text files as constants of a C++ source, for a program that must find them without looking for them.
+# Writes a C++ source with text files as constants, so that a program needs no files of its own at run time.
 # usage: cmake -D OUTPUT=FILE.cpp -D HEADER=declares/them.hpp -D kName=FILE ... -D NAMES=kName,... -P embed.cmake
 string(REPLACE "," ";" names "${NAMES}")
 set(source "// Made by scripts/embed.cmake.\n#include \"${HEADER}\"\n\nnamespace zf {\n\n")

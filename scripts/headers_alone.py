@@ -1,8 +1,9 @@
-"""Compiles every header by itself, with the include paths of its own room and no others.
+"""Compiles every header by itself, with the include paths of its own room only.
 
 usage: headers_alone.py BUILD_FOLDER [JOBS]
 
-A header that needs another include before it, or that reaches into a room which its own may not use, fails.
+A header fails if it needs another include before it, or if it includes a header of a room that its own room may not
+use.
 """
 
 import concurrent.futures
@@ -28,7 +29,7 @@ def compilers(build: pathlib.Path) -> dict[str, str]:
 def flags_by_folder(build: pathlib.Path) -> dict[pathlib.Path, tuple[str, list[str]]]:
     """Returns, for each source folder, the language and the flags of one of its files.
 
-    Left out are input, output and `-include`: with a precompiled header no header would be alone.
+    Leaves out the input, the output and `-include`: a precompiled header would hide a missing include.
     """
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
@@ -43,7 +44,7 @@ def flags_by_folder(build: pathlib.Path) -> dict[pathlib.Path, tuple[str, list[s
 
 
 def compile_alone(compiler: str, language: str, flags: list[str], header: pathlib.Path) -> str:
-    """Returns what the compiler complains of; empty if the header compiles."""
+    """Returns the errors of the compiler; empty if the header compiles."""
     command = [compiler, *flags, "-fsyntax-only", "-x", language, "-include", str(header), "/dev/null"]
     result = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
     return "" if result.returncode == 0 else f"{header}: does not compile alone ({language})\n{result.stderr}"

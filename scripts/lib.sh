@@ -1,15 +1,15 @@
 # shellcheck shell=bash
-# What scripts/tune, scripts/test and scripts/check share: the set-up and the build. To be sourced.
+# The set-up and the build that scripts/tune, scripts/test, scripts/check and others share. They source this file.
 #
-# Talk goes to stderr, so that stdout stays free for results. Nothing here changes the current directory.
+# Messages go to stderr, so that stdout stays free for results. No function changes the current directory.
 
 set -euo pipefail
 
-# The system's programs first, whatever stands before them in PATH: packages.txt is a list of the system's.
+# Look for programs in the system's folders first: packages.txt lists the system's packages, and PATH may name others.
 PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 
 ZF_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
-ZF_INSTALL=${ZF_INSTALL:-yes} # no: refuse, and say what to run (--no-install)
+ZF_INSTALL=${ZF_INSTALL:-yes} # no (--no-install): install nothing, but say what to run
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() {
@@ -17,13 +17,13 @@ fail() {
   exit 1
 }
 
-# How many jobs to build with: what was asked for, else the CPUs that this process may really use.
-# nproc would obey OMP_NUM_THREADS, which is about another thing.
+# Prints the number of parallel build jobs: CMAKE_BUILD_PARALLEL_LEVEL if it is set, else the number of CPUs that this
+# process may use. The OpenMP variables are removed, because nproc obeys them, and they do not limit a build.
 build_jobs() {
   echo "${CMAKE_BUILD_PARALLEL_LEVEL:-$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)}"
 }
 
-# packages_of GROUP...: lines "package[|alternative] why" of packages.txt.
+# packages_of GROUP...: prints a line "package[|alternative] why" for each package of these groups in packages.txt.
 packages_of() {
   local group package why
   while read -r group package why; do
@@ -36,7 +36,7 @@ is_installed() {
   [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
 }
 
-# One "package why" line for each package of the groups that is not installed.
+# missing_packages GROUP...: prints a line "package why" for each package of these groups that is not installed.
 missing_packages() {
   local names why name found
   while read -r names why; do
@@ -48,8 +48,9 @@ missing_packages() {
   done < <(packages_of "$@")
 }
 
-# need_packages GROUP...: installs what is missing of these groups of packages.txt, and says what and why.
-# On a system that is not Debian 12 nothing here is fatal: CMake has the last word on what is there.
+# need_packages GROUP...: installs the missing packages of these groups, and says which and why.
+# A missing package is an error only on Debian 12. Other systems may name their packages otherwise, so there CMake
+# decides whether something is missing.
 need_packages() {
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     say "no apt here; going on with what is installed. In Debian's names, this needs:" \
@@ -73,7 +74,8 @@ need_packages() {
   fi
 }
 
-# cannot_install REASON PACKAGE...: ends here on Debian 12, where the names are right; elsewhere goes on.
+# cannot_install REASON PACKAGE...: ends the script on Debian 12, where the packages have these names. Elsewhere it only
+# prints the reason.
 cannot_install() {
   local reason=$1 by_hand
   shift
@@ -83,7 +85,8 @@ cannot_install() {
   say "$reason; going on with what is there (Debian 12 would need: $by_hand)"
 }
 
-# Sets AS_ROOT, the words that a root command starts with. sudo asks for a password only on a terminal.
+# Sets AS_ROOT to the words that come before a command to run it as root. Returns 1 if there is no way to be root. sudo
+# asks for a password only on a terminal.
 become_root() {
   AS_ROOT=()
   [[ $EUID -ne 0 ]] || return 0
@@ -97,7 +100,8 @@ become_root() {
   fi
 }
 
-# Package lists are fetched if there are none, or if apt could not install from those it has (stale).
+# install_packages PACKAGE...: installs the packages. Fetches apt's package lists first if there are none. If apt cannot
+# install, the lists may be out of date, so it fetches them and tries once more.
 install_packages() {
   local log result=0
   log=$(mktemp)
@@ -111,7 +115,7 @@ install_packages() {
   return "$result"
 }
 
-# apt_get LOG ARGS...: quiet, asks nothing, waits for another apt to finish.
+# apt_get LOG ARGS...: runs apt-get without questions and appends its output to LOG. Waits up to 300 s for another apt.
 apt_get() {
   local log=$1
   shift
@@ -120,8 +124,8 @@ apt_get() {
 
 on_debian_12() { [[ $(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_ID:-}") == 'debian 12' ]]; }
 
-# The cmake to use: the system's, which packages.txt names, whatever stands before it in PATH; PATH's elsewhere,
-# and where the system's is too old.
+# Prints the path of the cmake to use: /usr/bin/cmake, which packages.txt names, if it is there and new enough. Else the
+# first cmake in PATH.
 cmake_program() {
   local program version
   for program in /usr/bin/cmake "$(command -v cmake)"; do
@@ -134,15 +138,15 @@ cmake_program() {
   fail "no CMake 3.25 or newer here; install cmake"
 }
 
-# configure PRESET [-D...]: quiet; shows everything CMake said when it fails.
+# configure PRESET [-D...]: runs CMake. Shows its output only if it fails.
 configure() {
   local preset=$1 log launcher cmake
   shift
   cmake=$(cmake_program)
-  # Said each time, also when empty: the build folder would remember a ccache that has been removed since.
+  # Pass the launcher even if it is empty. Otherwise the build folder would keep a ccache that is no longer installed.
   launcher=$(command -v ccache || true)
   set -- -DCMAKE_C_COMPILER_LAUNCHER="$launcher" -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" "$@"
-  # One ninja for all: another version would not trust the log of this one, and build everything anew.
+  # Always use the same ninja. Another version would not trust this one's log, and would build everything again.
   [[ ! -x /usr/bin/ninja ]] || set -- -DCMAKE_MAKE_PROGRAM=/usr/bin/ninja "$@"
   log=$(mktemp)
   if ! "$cmake" -S "$ZF_ROOT" --preset "$preset" "$@" >"$log" 2>&1; then
@@ -153,7 +157,8 @@ configure() {
   rm -f "$log"
 }
 
-# run_ctest FOLDER ARGUMENTS...: with the ctest of the cmake that configured the folder; becomes it.
+# run_ctest FOLDER ARGUMENTS...: runs the ctest that belongs to the cmake that configured the folder. Does not return,
+# because ctest replaces the script.
 run_ctest() {
   local folder=$1 ctest
   shift
@@ -161,7 +166,7 @@ run_ctest() {
   exec "$ctest" --test-dir "$folder" --output-on-failure --no-label-summary "$@"
 }
 
-# build FOLDER [TARGET...] [-- NINJA'S ARGUMENTS]: shows how far it is, and what failed when it fails.
+# build FOLDER [TARGET...] [-- NINJA'S ARGUMENTS]: builds and shows the progress. Shows the failed commands if it fails.
 build() {
   local folder=$1 log started=$SECONDS
   shift
@@ -179,8 +184,8 @@ build() {
   say "built in ${folder##*/} ($((SECONDS - started)) s)"
 }
 
-# progress TITLE: shows how far ninja's output is, as one line that changes on a terminal, elsewhere as a line
-# every 15 seconds.
+# progress TITLE: reads ninja's output and shows how far the build is. On a terminal it keeps changing one line.
+# Elsewhere it prints a line every 15 seconds.
 progress() {
   local line columns started=$SECONDS shown=$SECONDS
   [[ -t 2 ]] || say "$1"

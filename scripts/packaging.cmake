@@ -1,15 +1,15 @@
-# Where things go when installed, and the .deb: cmake --install build, and cpack -G DEB from the build folder.
+# Sets where files are installed (cmake --install build), and makes the .deb (cpack -G DEB in the build folder).
 #
-# To be included before the first install rule: it decides where libraries go.
+# Include this file before the first install rule, because it decides where libraries go.
 
-# Debian keeps libraries in lib/<triplet> under /usr and /usr/local alike, and its loader looks there. By
-# itself GNUInstallDirs would choose lib for a build that was configured for /usr/local, .deb and all.
+# Debian keeps libraries in lib/<triplet> both below /usr and below /usr/local, and its loader looks there. Without this
+# setting GNUInstallDirs would choose lib for a build that was configured for /usr/local, and also for its .deb.
 if(EXISTS /etc/debian_version AND CMAKE_LIBRARY_ARCHITECTURE)
   set(CMAKE_INSTALL_LIBDIR lib/${CMAKE_LIBRARY_ARCHITECTURE} CACHE PATH "Libraries, below the prefix")
 endif()
 include(GNUInstallDirs)
 
-# Pages are compressed as Debian does it: without a time stamp, so that two builds give the same bytes.
+# Compress the pages without a time stamp, as Debian does, so that two builds give the same bytes.
 find_program(ZF_GZIP gzip)
 function(zf_install_page source name folder)
   if(NOT ZF_GZIP)
@@ -51,7 +51,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-# Whoever builds, the package is root's and no folder in it is closed to others.
+# Set the permissions of folders in the package, so that they do not depend on the umask of the user who builds it.
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 include(CPack)

@@ -2,10 +2,13 @@
 
 usage: tidy.py BUILD_FOLDER [JOBS]
 
-Most of clang-tidy's time goes into the standard library's headers, which it walks through once per translation
-unit. So sources are joined to one translation unit where they can be. If such a batch has a finding, each of its
-sources is looked at alone, and only what is found then counts. So a batch can hide a finding (an unused declaration
-that another of its sources uses), but it cannot invent one. Batches without findings are remembered in BUILD_FOLDER/tidy until a source, a header or a rule changes.
+Most of clang-tidy's time goes into the standard library's headers, which it reads once per translation unit. So this
+program joins several sources (a batch) to one translation unit where that is possible. If clang-tidy finds something
+in a batch, each of its sources is checked alone, and only these findings count. So a batch can hide a finding (for
+example an unused declaration, if another source of the batch uses the same name), but it cannot add one.
+
+A batch without findings leaves a file in BUILD_FOLDER/tidy, and is not checked again until a source, a header or a
+rule changes.
 """
 
 import collections
@@ -29,7 +32,8 @@ CONDITION = re.compile(r"\s*#\s*(if\w*|endif)")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w+")
 UNNAMED_NAMESPACE = re.compile(r"^namespace \{$(.*?)^\}", re.MULTILINE | re.DOTALL)
 STATIC = re.compile(r"^static [^\n]*", re.MULTILINE)
-# What a line at namespace scope declares: the name before a bracket, an initializer or the end, or after a keyword.
+# The name that a line at namespace scope declares. It stands before a bracket, an initializer or a semicolon, or after
+# a keyword such as struct.
 DECLARED = re.compile(r"^(?:[^\s/}#][^\n(={;]*?[\s*&])?(\w+)(?:\[[^\]\n]*\])?(?=\s*[(={;])|"
                       r"^(?:struct|class|enum(?: class)?|using) (\w+)", re.MULTILINE)
 TEST_CASE = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
@@ -41,23 +45,28 @@ MACRO = re.compile(r"^\s*#\s*define (\w+)", re.MULTILINE)
 class Source:
     path: pathlib.Path
     text: str
-    flags: tuple[str, ...]  # but for search paths and definitions
+    flags: tuple[str, ...]  # all flags except search paths and definitions
     search_paths: tuple[str, ...]
     definitions: tuple[str, ...]
-    own_names: frozenset[str]  # what it declares for itself alone
-    header_words: frozenset[str]  # its words that our headers have as well
+    own_names: frozenset[str]  # names in unnamed namespaces, static names, test cases, macros, main
+    header_words: frozenset[str]  # words of this source that also occur in our headers
 
     def may_join(self, other: "Source") -> bool:
-        """Neither declares what the other declares, or what the other knows from a header: a guess, but a good one."""
+        """Returns whether both sources can be in one translation unit.
+
+        They can if neither declares a name that the other declares too or has from a header. This compares words
+        and does not parse C++, so it may be wrong; then the joined source does not compile, and each is checked alone.
+        """
         return not (self.own_names & (other.own_names | other.header_words) or other.own_names & self.header_words)
 
 
 def read_source(entry: dict, header_words: set[str]) -> Source:
+    """Returns the source of one entry of compile_commands.json."""
     path = pathlib.Path(entry["file"])
     words = iter(shlex.split(entry["command"]))
     flags, search_paths, definitions = [], [], []
     for word in words:
-        if word in ("-o", "-c", "-include"):  # -include: precompiled headers, which are for the compiler that builds
+        if word in ("-o", "-c", "-include"):  # -include names a precompiled header, which only the build uses
             next(words)
         elif word == "-isystem":
             search_paths.append(f"-isystem{next(words)}")
@@ -78,10 +87,13 @@ def read_source(entry: dict, header_words: set[str]) -> Source:
 
 
 def joined(sources: list[Source]) -> str:
-    """The sources, one after the other. An include that an earlier one had is left out: it is no repetition."""
+    """Returns the text of all sources, one after the other.
+
+    Leaves out an include that an earlier source has too, because clang-tidy would report it as a duplicate.
+    """
     lines, included = [], set()
     for source in sources:
-        here, depth = set(), 0  # what stands inside an #if may not have been included
+        here, depth = set(), 0  # includes inside an #if do not count: they may not have been compiled
         for line in source.text.splitlines():
             condition, include = CONDITION.match(line), INCLUDE.match(line)
             if condition:
@@ -94,19 +106,24 @@ def joined(sources: list[Source]) -> str:
 
 
 def unique(words) -> list[str]:
+    """Returns the words without repetitions, in the same order."""
     return list(dict.fromkeys(words))
 
 
 def arguments(sources: list[Source]) -> list[str]:
+    """Returns the compiler flags for the joined sources."""
     return [*sources[0].flags, *unique(word for source in sources for word in source.search_paths),
             *unique(word for source in sources for word in source.definitions)]
 
 
 def batches(sources: list[Source]) -> list[list[Source]]:
-    """Sources under the same rules and with the same flags, put together as far as their names allow."""
+    """Divides the sources into batches: same rules, same flags, and names that do not collide (may_join).
+
+    The largest batch comes first, so that no long job is left at the end.
+    """
     groups = collections.defaultdict(list)
     for source in sorted(sources, key=lambda source: source.path):
-        area = source.path.relative_to(ROOT).parts[0]  # a folder's .clang-tidy holds for all below it
+        area = source.path.relative_to(ROOT).parts[0]  # a .clang-tidy applies to everything below its folder
         groups[area, source.path.suffix, source.flags].append(source)
     result = []
     for group in groups.values():
@@ -123,20 +140,21 @@ def batches(sources: list[Source]) -> list[list[Source]]:
 
 
 def tidy(file: pathlib.Path, sources: list[Source]) -> str:
-    """What clang-tidy has to say; empty if nothing."""
+    """Returns the output of clang-tidy for the file; empty if it found nothing."""
     command = ["clang-tidy", "--quiet", str(file), "--", *arguments(sources)]
     result = subprocess.run(command, capture_output=True, text=True)
     return "" if result.returncode == 0 else result.stdout + result.stderr
 
 
 def look_at(batch: list[Source], known: pathlib.Path, state: str) -> str:
+    """Returns the findings of a batch; empty if there are none. Remembers in `known` that there are none."""
     text = joined(batch)
     key = hashlib.sha256("\0".join([state, text, *arguments(batch)]).encode()).hexdigest()
     if (known / key).exists():
         return ""
-    findings = "?"
+    findings = "?"  # a source that is alone in its batch is checked below
     if len(batch) > 1:
-        # Beside the sources, for the rules that hold there.
+        # The joined source lies beside its sources, so that the same .clang-tidy applies to it.
         with tempfile.NamedTemporaryFile("w", dir=batch[0].path.parent, prefix=".tidy-", suffix=batch[0].path.suffix) as file:
             file.write(text)
             file.flush()

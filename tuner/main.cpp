@@ -54,7 +54,20 @@ Exit run_with_words(const Command& command, const std::vector<std::string>& word
   return command.run(arguments);
 }
 
+/// Moves --local_rank=N, which DeepSpeed's launcher puts before our own words, behind the command's name.
+void move_local_rank(std::vector<std::string>& words) {
+  const auto is_option = [](const std::string& word) {
+    return word.starts_with("--local_rank") || word.starts_with("--local-rank");
+  };
+  if (words.empty() || !is_option(words.front())) return;
+  const std::size_t option_words = words.front().find('=') == std::string::npos ? 2 : 1;
+  if (words.size() <= option_words) return;
+  std::rotate(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(option_words),
+              words.begin() + static_cast<std::ptrdiff_t>(option_words) + 1);
+}
+
 Exit run(std::vector<std::string> words) {
+  move_local_rank(words);
   const std::string first = words.empty() ? "tune" : words.front();
   if (first == "--version" || first == "-V") {
     fmt::print("zf-tune {}\n", zf::version());

@@ -44,12 +44,30 @@ std::vector<std::string> worker_arguments(const RankBinding& binding, const zf_o
                                     "--cpus",        print(binding.optimizer.cpus),
                                     "--huge-pages",  strictness_name(options.huge_pages, "huge_pages"),
                                     "--lock-memory", strictness_name(options.lock_memory, "lock_memory")};
+  if (!binding.home.cpus.empty()) words.insert(words.end(), {"--home", print(binding.home.cpus)});
   if (!binding.optimizer.mems.empty()) {
     const bool bind = binding.optimizer.memory_policy == MemoryPolicy::bind;
     words.insert(words.end(),
                  {"--mems", print(binding.optimizer.mems), "--memory-policy", bind ? "bind" : "preferred"});
   }
   return words;
+}
+
+Nanoseconds window_of(std::int64_t seconds) {
+  constexpr std::int64_t default_s = 3600;
+  if (seconds < 0)
+    throw AbiError(ZF_ERROR_USAGE, fmt::format("restart_window_s is {}; it must be 0 or more", seconds));
+  return std::min(seconds == 0 ? default_s : seconds, kForeverMs / 1000) * kSecondNs;
+}
+
+/// Only a process that exec put on its whole home is narrowed, and only if training leaves CPUs to the pool.
+NarrowingWish narrowing_of(const BoundPlan& plan, const zf_options& options) {
+  strictness_name(options.narrow, "narrow");  // checks it
+  if (options.narrow == ZF_NO || plan.started_on != StartedOn::home || plan.binding.shared) return {};
+  return {.wanted = true,
+          .required = options.narrow == ZF_MUST,
+          .home = plan.binding.home.cpus,
+          .training = plan.binding.training.cpus};
 }
 
 Arena make_arena(const std::vector<zf_group>& groups, std::uint64_t chunk_bytes, std::size_t threads,
@@ -84,13 +102,25 @@ Opening prepare_opening(const zf_options& options, const std::vector<zf_group>& 
                        .max_restarts = options.max_restarts < 0 ? 0
                                        : options.max_restarts == 0
                                            ? default_restarts
-                                           : static_cast<std::uint32_t>(options.max_restarts)};
+                                           : static_cast<std::uint32_t>(options.max_restarts),
+                       .restart_window_ns = window_of(options.restart_window_s)};
+  const bool by_exec = plan.started_on != StartedOn::nothing;
+  const auto threads_of = [by_exec](int threads) {
+    return by_exec ? static_cast<std::uint32_t>(threads) : 0U;
+  };
   const std::int32_t spin_us = options.spin_us < 0 ? default_spin_us : std::min(options.spin_us, max_spin_us);
   // With shared CPUs spinning would keep the other side from the work that we wait for.
   const Nanoseconds spin_ns = plan.binding.shared ? 0 : spin_us * Nanoseconds{1000};
+  NarrowingWish narrowing = narrowing_of(plan, options);
   Arena arena = make_arena(groups, options.chunk_bytes, plan.binding.optimizer.cpus.size(), allowed);
   arena.control().spin_ns = spin_ns;
-  return {std::move(start), close_ns, spin_ns, std::move(arena)};
+  return {.start = std::move(start),
+          .close_timeout_ns = close_ns,
+          .spin_ns = spin_ns,
+          .narrowing = std::move(narrowing),
+          .home_threads = threads_of(plan.binding.home.threads),
+          .training_threads = threads_of(plan.binding.training.threads),
+          .arena = std::move(arena)};
 }
 
 }  // namespace zf

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/id_set.hpp"
 #include "ipc/arena.hpp"
 #include "worker_link.hpp"
 #include "zf_runtime.h"
@@ -14,11 +15,22 @@ namespace zf {
 /// A year. No sum with it overflows.
 inline constexpr std::int64_t kForeverMs = std::int64_t{1000} * 60 * 60 * 24 * 365;
 
+/// What to do about the masks of this process.
+struct NarrowingWish {
+  bool wanted = false;    ///< false: nothing, because it was not asked for or does not apply
+  bool required = false;  ///< zf_open fails without it
+  CpuSet home = {};
+  CpuSet training = {};
+};
+
 /// The inputs of a Runtime.
 struct Opening {
   WorkerStart start;
   Nanoseconds close_timeout_ns;
   Nanoseconds spin_ns;
+  NarrowingWish narrowing;
+  std::uint32_t home_threads = 0;  ///< by ZF_BINDING; else both 0
+  std::uint32_t training_threads = 0;
   Arena arena;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/cpu_list.hpp"
 #include "base/text.hpp"
@@ -43,6 +44,29 @@ BoundPlan unplanned(int rank, const Environment& environment) {
   return {.path = "ZF_TUNE=off", .binding = binding};
 }
 
+/// Returns the binding that zf-tune exec left in the environment, unless the arguments name another plan or
+/// rank.
+std::optional<BoundPlan> bound_by_exec(const char* plan_path, int rank, const Environment& environment) {
+  if (plan_path != nullptr && plan_path != environment.get("ZF_PLAN")) return std::nullopt;
+  local_rank(environment);  // throws if the rank's variable is malformed, which is not ZF_BINDING's fault
+  try {
+    const auto own = own_binding(environment);
+    if (!own || (rank >= 0 && rank != own->rank.rank)) return std::nullopt;
+    return BoundPlan{.path = kBindingVariable, .binding = own->rank, .started_on = own->started_on};
+  } catch (const Error& error) {
+    throw AbiError(ZF_ERROR_PLAN, error.what());
+  }
+}
+
+/// Returns what to do if a plan names CPUs or nodes that are not available.
+std::string next_step(const BoundPlan& plan) {
+  if (plan.path == kBindingVariable)
+    return "the allocation has changed since the process was started: start it again under zf-tune exec";
+  return fmt::format(
+      "it was made for another machine or allocation: `zf-tune plan --from {}` makes one for this",
+      plan.path);
+}
+
 int resolve_rank(const Plan& plan, const std::string& path, int rank, const Environment& environment) {
   if (rank >= 0) return rank;
   if (const auto found = local_rank(environment)) return found->value;
@@ -64,6 +88,7 @@ std::string excluded_text(const Allowed& allowed, const CpuSet& missing) {
 
 BoundPlan find_binding(const char* plan_path, int rank, const Environment& environment) {
   if (switched_off(environment)) return unplanned(rank, environment);
+  if (auto bound = bound_by_exec(plan_path, rank, environment)) return *std::move(bound);
   BoundPlan found;
   found.path = path_of(plan_path, environment);
   const Plan plan = load(found.path);
@@ -80,9 +105,7 @@ Allowed allowed_to_optimizer() {
 
 void check_binding(const BoundPlan& plan, const Allowed& allowed) {
   const OptimizerSide& optimizer = plan.binding.optimizer;
-  const std::string next = fmt::format(
-      "it was made for another machine or allocation: `zf-tune plan --from {}` makes one for this",
-      plan.path);
+  const std::string next = next_step(plan);
   if (const CpuSet missing = optimizer.cpus - allowed.cpus; !missing.empty()) {
     throw AbiError(ZF_ERROR_PLAN,
                    fmt::format("{}: CPU{} {} of rank {}'s optimizer {} not available here{}", plan.path,

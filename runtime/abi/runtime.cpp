@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/cpu_list.hpp"
 #include "state_file.hpp"
 #include "status.hpp"
 
@@ -19,6 +20,12 @@ Nanoseconds deadline_of(std::int64_t timeout_ms) {
   return now_ns() + (timeout_ms < 0 ? kForeverMs : std::min(timeout_ms, kForeverMs)) * kMillisecondNs;
 }
 
+/// Copies as much of the text as fits into a field that is all zero.
+template <std::size_t Size>
+void copy_text(const std::string& text, char (&field)[Size]) {
+  std::memcpy(field, text.data(), std::min(text.size(), Size - 1));
+}
+
 }  // namespace
 
 Runtime::Runtime(Opening opening, const std::vector<zf_group>& groups)
@@ -26,9 +33,23 @@ Runtime::Runtime(Opening opening, const std::vector<zf_group>& groups)
       close_timeout_ns_(opening.close_timeout_ns),
       spin_ns_(opening.spin_ns),
       arena_(std::move(opening.arena)),
+      home_threads_(opening.home_threads),
+      training_threads_(opening.training_threads),
       worker_(arena_, std::move(opening.start)),
       submissions_(arena_, groups),
-      watch_(worker_, [this] { return on_death(); }) {}
+      watch_(worker_, [this] { return on_death(); }) {
+  narrow(opening.narrowing);  // last, when nothing else fails, and when the watch has its thread
+}
+
+void Runtime::narrow(const NarrowingWish& wish) {
+  if (!wish.wanted) return;
+  narrowing_.emplace(wish.home, wish.training);
+  narrowed_threads_ = static_cast<std::uint32_t>(narrowing_->moved());
+  if (narrowing_->problem().empty()) return;
+  narrow_note_ = fmt::format("not every thread was narrowed from the mask {} to {}: {}", print(wish.home),
+                             print(wish.training), narrowing_->problem());
+  if (wish.required) throw AbiError(ZF_ERROR_SYSTEM, narrow_note_, "leave zf_options.narrow at ZF_TRY");
+}
 
 void Runtime::check_process() const {
   if (getpid() == owner_) return;
@@ -42,18 +63,21 @@ void Runtime::check_not_ended() const {
     throw AbiError(ZF_ERROR_USAGE, "the optimizer was ended by zf_end", "open another with zf_open");
 }
 
-void Runtime::restart_worker() {
-  if (!worker_.is_known_dead() || worker_.restart()) return;
-  const std::uint32_t restarts = worker_.restarts();
+bool Runtime::restart_worker() {
+  if (!worker_.is_known_dead()) return true;
+  const WorkerLink::Restart restart = worker_.restart();
+  if (restart != WorkerLink::Restart::never) return restart == WorkerLink::Restart::done;
+  const std::size_t restarts = worker_.recent_restarts();
   throw AbiError(ZF_WORKER_DIED,
-                 restarts == 0 ? worker_.last_exit_reason()
-                               : fmt::format("{}; it has been started again {} time{}",
-                                             worker_.last_exit_reason(), restarts, restarts == 1 ? "" : "s"));
+                 restarts == 0
+                     ? worker_.last_exit_reason()
+                     : fmt::format("{}; it has been started again {} time{} (zf_options.max_restarts)",
+                                   worker_.last_exit_reason(), restarts, restarts == 1 ? "" : "s"));
 }
 
-bool Runtime::on_death() {
+WorkerLink::Restart Runtime::on_death() {
   const std::lock_guard lock(mutex_);
-  return !worker_.poll_exit() || worker_.restart();
+  return worker_.poll_exit() ? worker_.restart() : WorkerLink::Restart::done;
 }
 
 void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) const {
@@ -79,7 +103,7 @@ void Runtime::set_group(std::size_t group, const zf_group* settings) {
 std::uint64_t Runtime::submit(const zf_submit_args& args) {
   check_not_ended();
   const std::scoped_lock lock(submit_mutex_, mutex_);
-  restart_worker();
+  restart_worker();  // during a pause the submission waits for the next worker
   return submissions_.submit(args);
 }
 
@@ -133,8 +157,16 @@ bool Runtime::await(Happened happened, Nanoseconds deadline) {
   for (;;) {
     const auto answer = worker_.wait(happened, deadline, spin_ns_);
     if (answer != WorkerLink::Answer::died) return answer == WorkerLink::Answer::happened;
-    const std::lock_guard lock(mutex_);
-    restart_worker();
+    {
+      const std::lock_guard lock(mutex_);
+      if (restart_worker()) continue;
+    }
+    // Nobody rings now. Sleep until a worker may be started, but look again often: the watch may start it
+    // too.
+    const Nanoseconds now = now_ns();
+    if (now >= deadline) return false;
+    arena_.control().done.wait(happened,
+                               std::min({deadline, std::max(worker_.restart_time(), now), now + kPollNs}), 0);
   }
 }
 
@@ -185,6 +217,8 @@ void Runtime::import_state(const char* path) {
 }
 
 zf_stats Runtime::stats() {
+  // A worker that is just being started may finish a step before its start has been written down.
+  const std::lock_guard lock(mutex_);
   const ControlBlock& control = arena_.control();
   const WorkerStats& worker = control.stats;
   zf_stats stats = ZF_STATS_INIT;
@@ -199,7 +233,8 @@ zf_stats Runtime::stats() {
   stats.total_step_ns = worker.total_step_ns.load(std::memory_order_relaxed);
   stats.start_ns = worker.start_ns.load(std::memory_order_relaxed);
   static_assert(sizeof stats.isa == sizeof worker.isa &&
-                sizeof stats.memory_note == sizeof worker.memory_note);
+                sizeof stats.memory_note == sizeof worker.memory_note &&
+                sizeof stats.cpu_note == sizeof worker.cpu_note);
   std::memcpy(stats.isa, worker.isa.bytes.data(), sizeof stats.isa);
   std::memcpy(stats.memory_note, worker.memory_note.bytes.data(), sizeof stats.memory_note);
   stats.pages_on_plan = worker.placement.pages_on_plan;
@@ -207,9 +242,14 @@ zf_stats Runtime::stats() {
   stats.pages_absent = worker.placement.pages_absent;
   stats.huge_bytes = worker.placement.huge_bytes;
   stats.locked_bytes = worker.placement.locked_bytes;
+  stats.degraded = worker.lost_cpus;
+  std::memcpy(stats.cpu_note, worker.cpu_note.bytes.data(), sizeof stats.cpu_note);
+  copy_text(narrow_note_, stats.narrow_note);
+  stats.narrowed_threads = narrowed_threads_;
+  stats.home_threads = home_threads_;
+  stats.training_threads = training_threads_;
   stats.restarts = worker_.restarts();
-  const std::string death = worker_.last_exit_reason();
-  std::memcpy(stats.last_death, death.data(), std::min(death.size(), sizeof stats.last_death - 1));
+  copy_text(worker_.last_exit_reason(), stats.last_death);
   return stats;
 }
 
@@ -221,6 +261,7 @@ void Runtime::end() {
   } catch (...) {
     watch_.stop();  // otherwise it would start another worker
     worker_.end(0);
+    narrowing_.reset();
     throw;
   }
   end_worker(std::max<Nanoseconds>(0, deadline - now_ns()));
@@ -233,6 +274,7 @@ void Runtime::close() {
 void Runtime::end_worker(Nanoseconds timeout_ns) {
   watch_.stop();
   const zf_status status = worker_.end(timeout_ns);
+  narrowing_.reset();  // the other side is free
   if (status == ZF_OK) return;
   if (status == ZF_WORKER_DIED) throw AbiError(status, worker_.last_exit_reason());
   throw AbiError(status,

@@ -7,10 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "ipc/arena.hpp"
+#include "narrowing.hpp"
 #include "opening.hpp"
 #include "submissions.hpp"
 #include "worker_link.hpp"
@@ -60,16 +63,23 @@ class Runtime {
   bool await(Happened happened, Nanoseconds deadline);
   bool await_ticket(std::uint64_t ticket, Nanoseconds deadline);
   void end_worker(Nanoseconds timeout_ns);
-  /// Restarts the worker if it is dead. Throws AbiError(ZF_WORKER_DIED) if the restarts are used up. The
-  /// caller holds mutex_.
-  void restart_worker();
-  /// Called by the watch. Returns whether the worker runs again.
-  bool on_death();
+  /// Restarts the worker if it is dead, unless it must not be restarted yet. Returns whether it runs. Throws
+  /// AbiError(ZF_WORKER_DIED) if the restarts are used up. The caller holds mutex_.
+  bool restart_worker();
+  /// Restarts the worker if it died and a restart is left. Only the watch calls this.
+  WorkerLink::Restart on_death();
+  /// Narrows the process if that is wanted. Throws AbiError(ZF_ERROR_SYSTEM) if it is required and fails.
+  void narrow(const NarrowingWish& wish);
 
   const pid_t owner_;
   const Nanoseconds close_timeout_ns_;
   const Nanoseconds spin_ns_;
   const Arena arena_;
+  const std::uint32_t home_threads_;
+  const std::uint32_t training_threads_;
+  std::uint32_t narrowed_threads_ = 0;
+  std::string narrow_note_;
+  std::optional<Narrowing> narrowing_;  ///< destroyed after the worker, which uses the other side
   WorkerLink worker_;
   std::mutex submit_mutex_;  ///< held while nothing may be submitted; locked before mutex_
   std::mutex mutex_;         ///< protects submissions_; never held for long

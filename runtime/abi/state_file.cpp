@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/crc32.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
 #include "os/file.hpp"
 #include "status.hpp"
@@ -114,7 +115,7 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
   if (got >= sizeof header.magic && header.magic != kStateMagic)
     refuse(path, "is not a state file of zf_runtime", "was it written by zf_export_state?");
   if (got < sizeof header)
-    refuse(path, fmt::format("is truncated: it has {} bytes, fewer than its header", size));
+    refuse(path, fmt::format("is truncated: it has {}, fewer than its header", print_count(size, "byte")));
   if (header.version != kStateVersion) {
     refuse(path,
            fmt::format("has state version {}; this library ({}) reads version {}", header.version, version(),
@@ -125,14 +126,15 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
     refuse(path, "its header is damaged (checksum)");
   if (header.arrays_offset != arrays_offset_of(header.group_count)) {
     refuse(path,
-           fmt::format("its header puts the arrays at {}; after a table of {} groups they begin at {}",
-                       header.arrays_offset, header.group_count, arrays_offset_of(header.group_count)),
+           fmt::format("its header puts the arrays at {}; after a table of {} they begin at {}",
+                       header.arrays_offset, print_count(header.group_count, "group"),
+                       arrays_offset_of(header.group_count)),
            "was it written by zf_export_state?");
   }
   if (size != header.file_bytes) {
-    refuse(path,
-           fmt::format("{}: it has {} bytes instead of {}",
-                       size < header.file_bytes ? "is truncated" : "is too long", size, header.file_bytes));
+    refuse(path, fmt::format("{}: it has {} instead of {}",
+                             size < header.file_bytes ? "is truncated" : "is too long",
+                             print_count(size, "byte"), header.file_bytes));
   }
   std::vector<std::byte> rest(header.arrays_offset - sizeof header);
   read_at(fd, sizeof header, rest);
@@ -147,13 +149,14 @@ void check_same_groups(const std::filesystem::path& path, const StateTable& file
   constexpr const char* next = "open the groups that the file was written from";
   if (file.groups.size() != ours.groups.size())
     refuse(path,
-           fmt::format("has {} groups, and this optimizer has {}", file.groups.size(), ours.groups.size()),
+           fmt::format("has {}, and this optimizer has {}", print_count(file.groups.size(), "group"),
+                       ours.groups.size()),
            next);
   for (std::size_t i = 0; i < ours.groups.size(); ++i) {
     if (file.groups[i].elements != ours.groups[i].elements) {
       refuse(path,
-             fmt::format("group {} has {} elements, and {} in this optimizer", i, file.groups[i].elements,
-                         ours.groups[i].elements),
+             fmt::format("group {} has {}, and {} in this optimizer", i,
+                         print_count(file.groups[i].elements, "element"), ours.groups[i].elements),
              next);
     }
     if (file.groups[i].mode != ours.groups[i].mode) {

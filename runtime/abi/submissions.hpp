@@ -17,7 +17,8 @@ struct SubmittedStep {
   std::uint64_t first_chunk = 0;
 };
 
-/// Not thread-safe. A submission that is refused throws AbiError, and then nothing is submitted.
+/// The settings of all groups, and the work that was submitted for them. Not thread-safe. A submission that
+/// is refused throws AbiError, and then nothing is submitted.
 class Submissions {
  public:
   Submissions(const Arena& arena, const std::vector<zf_group>& groups);

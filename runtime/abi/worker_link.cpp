@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -12,9 +13,13 @@
 namespace zf {
 namespace {
 
-/// How long a process may take to end after it reported an error, or after SIGKILL. A process that takes
-/// longer hangs in the kernel (uninterruptible sleep), and nobody should wait for it.
+/// The longest time that a process may take to end after it reported an error, or after SIGKILL. A process
+/// that takes longer hangs in the kernel (uninterruptible sleep), and nobody should wait for it.
 constexpr Nanoseconds kGoneNs = 10 * kSecondNs;
+
+/// The pause after a worker that died before it was ready. It doubles with each such death in a row.
+constexpr Nanoseconds kFirstPauseNs = kSecondNs / 10;
+constexpr Nanoseconds kLongestPauseNs = 10 * kSecondNs;
 
 Child start_worker(const Arena& arena, const WorkerStart& how) {
   const FileDescriptor trainer = open_pidfd(getpid());
@@ -74,8 +79,31 @@ bool WorkerLink::poll_exit() {
     text += "; it said: " + said;
   if (start_given_up_) text += "; it " + not_ready_text(start_);
   last_exit_reason_ = Error(Exit::runtime_error, text, start_given_up_ ? "" : hint_of(status)).what();
+  plan_restart(now_ns());
   dead_.store(true, std::memory_order_release);
   return true;
+}
+
+void WorkerLink::plan_restart(Nanoseconds now) {
+  while (!restart_times_.empty() && restart_times_.front() <= now - start_.restart_window_ns)
+    restart_times_.pop_front();
+  gone_.store(restart_times_.size() >= start_.max_restarts, std::memory_order_release);
+  // A worker that has worked is replaced at once. One that dies at its start would die again: give the cause
+  // some time to pass.
+  const WorkerState state = state_of(arena_);
+  const bool was_ready = state == WorkerState::ready || state == WorkerState::left;
+  pause_ = was_ready ? 0 : std::clamp(pause_ * 2, kFirstPauseNs, kLongestPauseNs);
+  restart_time_ = now + pause_;
+}
+
+std::size_t WorkerLink::recent_restarts() {
+  const std::lock_guard lock(mutex_);
+  return restart_times_.size();
+}
+
+Nanoseconds WorkerLink::restart_time() {
+  const std::lock_guard lock(mutex_);
+  return restart_time_;
 }
 
 FileDescriptor WorkerLink::pidfd() {
@@ -101,10 +129,11 @@ std::string WorkerLink::last_exit_reason() {
   return last_exit_reason_;
 }
 
-bool WorkerLink::restart() {
+WorkerLink::Restart WorkerLink::restart() {
   const std::lock_guard lock(mutex_);
-  if (!is_known_dead()) return true;
-  if (restarts() >= start_.max_restarts) return false;
+  if (!is_known_dead()) return Restart::done;
+  if (is_gone()) return Restart::never;
+  if (now_ns() < restart_time_) return Restart::later;
   ControlBlock& control = arena_.control();
   control.prefix.error.store("");
   control.prefix.worker_state.store(WorkerState::starting, std::memory_order_seq_cst);
@@ -114,8 +143,9 @@ bool WorkerLink::restart() {
   start_given_up_ = false;
   pid_.store(process_->pid(), std::memory_order_relaxed);
   restarts_.fetch_add(1, std::memory_order_relaxed);
+  restart_times_.push_back(started_ns_);
   dead_.store(false, std::memory_order_release);
-  return true;
+  return Restart::done;
 }
 
 zf_status WorkerLink::end(Nanoseconds timeout_ns) {

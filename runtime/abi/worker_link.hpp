@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,16 +15,17 @@
 
 namespace zf {
 
-/// How often a wait checks that the worker lives, whoever else watches it.
+/// The interval at which a wait checks that the worker lives, whoever else watches it.
 inline constexpr Nanoseconds kPollNs = kSecondNs / 20;
 
-/// How a worker is started, the first time and after a death.
+/// The settings with which a worker is started, the first time and after a death.
 struct WorkerStart {
   std::string program;
   std::vector<std::string> arguments;
   std::vector<std::string> environment;  ///< a copy of the trainer's, which may change at any time
   Nanoseconds timeout_ns;                ///< limit of the time until the worker is ready
-  std::uint32_t max_restarts;
+  std::uint32_t max_restarts;            ///< within restart_window_ns
+  Nanoseconds restart_window_ns;
 };
 
 class WorkerLink {
@@ -39,7 +41,7 @@ class WorkerLink {
   template <class Happened>
   Answer wait(Happened happened, Nanoseconds deadline, Nanoseconds spin_ns);
 
-  /// True once a death has been noticed, here or by poll_exit(). Makes no system call.
+  /// Returns true once a death has been noticed, here or by poll_exit(). Makes no system call.
   bool is_known_dead() const { return dead_.load(std::memory_order_acquire); }
   /// Checks whether the worker has ended, without waiting. Thread-safe.
   bool poll_exit();
@@ -53,13 +55,23 @@ class WorkerLink {
   /// Returns why the worker died the last time; "" if it never did. Thread-safe.
   std::string last_exit_reason();
 
+  enum class Restart {
+    done,   ///< a worker runs
+    later,  ///< not before restart_time(): successors die before they are ready
+    never,  ///< the restarts are used up
+  };
   /// Starts another worker over the same arena after a death was noticed. The worker finishes what is
-  /// submitted; this returns without waiting for it. Does nothing if the worker lives. Returns false if the
-  /// restarts are used up. Throws AbiError(ZF_ERROR_WORKER) or Error(runtime_error) if the process cannot be
-  /// started. No other thread may ring the work bell meanwhile.
-  bool restart();
-  /// True if the worker is dead and will not be restarted.
-  bool is_gone() const { return is_known_dead() && restarts() >= start_.max_restarts; }
+  /// submitted; this returns without waiting for it, and never pauses. Does nothing if the worker lives.
+  /// Throws AbiError(ZF_ERROR_WORKER) or Error(runtime_error) if the process cannot be started. No other
+  /// thread may ring the work bell meanwhile.
+  Restart restart();
+  /// Returns the time (of now_ns()) from which on restart() starts a worker. Thread-safe.
+  Nanoseconds restart_time();
+  /// Returns true if the worker is dead and will not be restarted. That is decided once, when the death is
+  /// noticed: max_restarts restarts then lay within the window. It stays so when the window has passed.
+  bool is_gone() const { return gone_.load(std::memory_order_acquire); }
+  /// Returns how many restarts lay within the window at the last death. Thread-safe.
+  std::size_t recent_restarts();
   std::uint32_t restarts() const { return restarts_.load(std::memory_order_relaxed); }
 
   /// Lets the worker finish, kills it at the timeout, and reaps it. Returns ZF_OK, ZF_TIMEOUT (it was killed)
@@ -68,16 +80,22 @@ class WorkerLink {
 
  private:
   void await_ready();
+  /// Decides, at a death, whether and when the worker is restarted. The caller holds mutex_.
+  void plan_restart(Nanoseconds now);
 
   const Arena& arena_;
   const WorkerStart start_;
-  std::mutex mutex_;  ///< protects the next four
+  std::mutex mutex_;  ///< protects the next seven
   std::optional<Child> process_;
   Nanoseconds started_ns_ = 0;
   bool start_given_up_ = false;
   std::string last_exit_reason_;
+  std::deque<Nanoseconds> restart_times_;  ///< of the restarts within the window, the oldest first
+  Nanoseconds restart_time_ = 0;
+  Nanoseconds pause_ = 0;  ///< before the next restart; 0: the last worker became ready
   std::atomic<pid_t> pid_;
   std::atomic<std::uint32_t> restarts_{0};
+  std::atomic<bool> gone_{false};  ///< stored before dead_
   std::atomic<bool> dead_{false};
 };
 

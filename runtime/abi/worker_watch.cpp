@@ -24,7 +24,7 @@ constexpr Nanoseconds kLongestPollNs = kSecondNs;
 
 }  // namespace
 
-WorkerWatch::WorkerWatch(WorkerLink& worker, std::function<bool()> on_death)
+WorkerWatch::WorkerWatch(WorkerLink& worker, std::function<WorkerLink::Restart()> on_death)
     : worker_(worker),
       on_death_(std::move(on_death)),
       stop_(static_cast<int>(checked(eventfd(0, EFD_CLOEXEC), "eventfd"))),
@@ -80,6 +80,26 @@ void WorkerWatch::retry_later() {
   }
 }
 
+bool WorkerWatch::after_death() {
+  for (;;) {
+    const WorkerLink::Restart restart = on_death_();
+    if (restart == WorkerLink::Restart::never) return false;
+    if (restart == WorkerLink::Restart::done) break;
+    pause();
+    if (stopping_.load(std::memory_order_seq_cst)) return false;
+  }
+  pidfd_ = worker_.pidfd();
+  return true;
+}
+
+void WorkerWatch::pause() {
+  while (!stopping_.load(std::memory_order_seq_cst)) {
+    const Nanoseconds left = worker_.restart_time() - now_ns();
+    if (left <= 0) return;
+    wait_for(-1, std::min(left + kMillisecondNs, kLongestPollNs));  // poll() cuts a part of a millisecond off
+  }
+}
+
 void WorkerWatch::watch() noexcept {
   pthread_setname_np(pthread_self(), "zf-watch");
   for (bool goes_on = true; goes_on && !stopping_.load(std::memory_order_seq_cst);) {
@@ -88,8 +108,7 @@ void WorkerWatch::watch() noexcept {
         case Event::stopped:
           return;
         case Event::death:
-          goes_on = on_death_();
-          if (goes_on) pidfd_ = worker_.pidfd();
+          goes_on = after_death();
           break;
         case Event::late:
           worker_.give_up_start();

@@ -15,11 +15,12 @@ namespace zf {
 /// all signals.
 class WorkerWatch {
  public:
-  /// Calls `on_death` on that thread whenever a worker has ended; if it returns false the watch ends. If it
-  /// throws, it is called again after a second, and the next wait reports the same error. A worker that is
-  /// not ready in time after its start is killed, which counts as a death. Throws AbiError(ZF_ERROR_SYSTEM)
-  /// if the thread cannot be started, and Error(runtime_error) if its descriptors cannot be opened.
-  WorkerWatch(WorkerLink& worker, std::function<bool()> on_death);
+  /// Calls `on_death` on that thread whenever a worker has ended. If it returns `later`, it is called again
+  /// at worker.restart_time(); if it returns `never`, the watch ends. If it throws, it is called again after
+  /// a second, and the next wait reports the same error. A worker that is not ready in time after its start
+  /// is killed, which counts as a death. Throws AbiError(ZF_ERROR_SYSTEM) if the thread cannot be started,
+  /// and Error(runtime_error) if its descriptors cannot be opened.
+  WorkerWatch(WorkerLink& worker, std::function<WorkerLink::Restart()> on_death);
   /// Stops the watch.
   ~WorkerWatch();
   WorkerWatch(const WorkerWatch&) = delete;
@@ -34,11 +35,15 @@ class WorkerWatch {
   Event next_event();
   /// Polls the descriptor `worker` (-1: none) for at most `time`, and returns its events.
   short wait_for(int worker, Nanoseconds time);
+  /// Has the worker restarted. Returns false if the watch ends.
+  bool after_death();
   void retry_later();
+  /// Sleeps until the worker may be restarted, or until somebody stops the watch.
+  void pause();
   void watch() noexcept;
 
   WorkerLink& worker_;
-  const std::function<bool()> on_death_;
+  const std::function<WorkerLink::Restart()> on_death_;
   std::atomic<bool> stopping_{false};
   const FileDescriptor stop_;  ///< an eventfd that wakes the thread to check stopping_
   bool stop_lost_ =

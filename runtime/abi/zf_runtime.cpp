@@ -18,12 +18,14 @@
 #include "versioned.hpp"
 
 // A release never changes these layouts. It only adds members at the end.
-static_assert(sizeof(zf_options) == 64 && offsetof(zf_options, max_restarts) == 40 &&
+static_assert(sizeof(zf_options) == 80 && offsetof(zf_options, max_restarts) == 40 &&
+              offsetof(zf_options, narrow) == 64 && offsetof(zf_options, restart_window_s) == 72 &&
               offsetof(zf_options, plan_path) == 8 && offsetof(zf_options, start_timeout_ms) == 24);
 static_assert(sizeof(zf_group) == 56);
 static_assert(sizeof(zf_submit_args) == 40 && offsetof(zf_submit_args, groups) == 8 &&
               offsetof(zf_submit_args, grad_scale) == 24 && offsetof(zf_submit_args, step) == 32);
-static_assert(sizeof(zf_stats) == 576 && offsetof(zf_stats, restarts) == 288 &&
+static_assert(sizeof(zf_stats) == 992 && offsetof(zf_stats, restarts) == 288 &&
+              offsetof(zf_stats, degraded) == 292 && offsetof(zf_stats, cpu_note) == 576 &&
               offsetof(zf_stats, isa) == 72);
 static_assert(static_cast<int>(zf::ArrayKind::params) == ZF_PARAMS &&
               static_cast<int>(zf::ArrayKind::moment1) == ZF_MOMENT_1 &&
@@ -56,7 +58,10 @@ Pointer required(Pointer pointer, std::string_view name) {
 zf_options read_options(const zf_options* given) {
   static constexpr zf_options defaults = ZF_OPTIONS_INIT;
   if (given == nullptr) return defaults;
-  const zf_options options = zf::read_versioned(given, defaults, 40, "zf_options");
+  // A program that does not know the field does not expect that its threads are moved.
+  zf_options of_older = defaults;
+  of_older.narrow = ZF_NO;
+  const zf_options options = zf::read_versioned(given, of_older, 40, "zf_options");
   if (options.abi_version != ZF_ABI_VERSION) {
     throw zf::AbiError(ZF_ERROR_ABI,
                        fmt::format("the program was built for ABI version {}, this library ({}) has {}",

@@ -29,7 +29,7 @@ struct AdamSettings {
 };
 static_assert(sizeof(AdamSettings) == 32 && offsetof(AdamSettings, mode) == 24);
 
-/// How far a group has come: the number of the last step, and the running powers of its betas.
+/// The progress of a group: the number of the last step, and the running powers of its betas.
 struct AdamProgress {
   std::uint64_t step = 0;
   float beta1 = 0.0F;  ///< the betas that the powers belong to
@@ -62,8 +62,8 @@ struct UndoRun {
 
 inline constexpr std::uint64_t kUndoBegun = std::uint64_t{1} << 63;
 
-/// What the kernel of one thread leaves behind so that a torn slice can be finished (engine/undo.hpp). Lies
-/// in memory that outlives the worker. All zero means that nothing was begun.
+/// The record that the kernel of one thread leaves behind, so that a torn slice can be finished
+/// (engine/undo.hpp). It lies in memory that outlives the worker. All zero means that nothing was begun.
 struct alignas(128) UndoLog {
   float p[kUndoFloats];
   float m[kUndoFloats];

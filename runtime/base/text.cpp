@@ -3,14 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <string_view>
 
 namespace zf {
 namespace {
 
 unsigned char byte(char c) { return static_cast<unsigned char>(c); }
 
-/// True for U+0000 to U+001F and U+007F.
+/// Returns true for U+0000 to U+001F and U+007F.
 bool is_control(char c) { return byte(c) < 0x20 || c == 0x7f; }
 
 /// Prints three significant digits, and more where the whole part has more.
@@ -37,12 +36,16 @@ std::string one_line(std::string text) {
   return text;
 }
 
+std::string print_count(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string print_bytes(std::uint64_t bytes) {
   const auto number = static_cast<double>(bytes);
   if (number >= 0x1p40) return three_digits(number / 0x1p40, "TiB");
   if (number >= 0x1p30) return three_digits(number / 0x1p30, "GiB");
   if (number >= 0x1p20) return three_digits(number / 0x1p20, "MiB");
-  return fmt::format("{} bytes", bytes);
+  return print_count(bytes, "byte");
 }
 
 }  // namespace zf

@@ -31,7 +31,8 @@ bool spin_until(Done done, Nanoseconds deadline) {
   return false;
 }
 
-/// Which threads share a futex: those of one process, or also those of other processes that map its memory.
+/// The threads that share a futex: those of one process, or also those of other processes that map its
+/// memory.
 enum class FutexScope { process, shared };
 
 /// Sleeps until the word is woken. Returns at once if the word is not `value`, and also after `timeout` or a

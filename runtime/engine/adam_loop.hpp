@@ -76,8 +76,8 @@ inline constexpr size_t kLineFloats = 16;  // floats in a cache line
 /// docs/recovery.md.
 inline void keep_order() { asm volatile("" ::: "memory"); }
 
-/// Where a thread records its undo: the log, the present run, and the number of the loop's first element,
-/// counted from the start of the run.
+/// The place where a thread records its undo: the log, the present run, and the number of the loop's first
+/// element, counted from the start of the run.
 struct UndoPlace {
   UndoLog* log;
   UndoRun* run;

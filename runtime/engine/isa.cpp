@@ -26,8 +26,8 @@ bool has_neon() {
 }
 
 #if defined(__x86_64__)
-/// Asks cpuid for F16C, because clang's __builtin_cpu_supports does not know that name before version 18.
-/// Whether the operating system saves the AVX state is covered by the builtin's answer to "avx2".
+/// Asks cpuid for F16C, because clang's __builtin_cpu_supports does not know that name before version 18. The
+/// builtin's answer to "avx2" tells whether the operating system saves the AVX state.
 bool ask_f16c() {
   unsigned eax = 0;
   unsigned ebx = 0;

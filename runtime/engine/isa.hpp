@@ -14,7 +14,7 @@ enum class Isa { scalar, neon, avx2, avx512 };
 std::string_view name_of(Isa isa);
 std::optional<Isa> isa_named(std::string_view name);
 
-/// True if this CPU and its operating system can run it.
+/// Returns true if this CPU and its operating system can run the instruction set.
 bool is_supported(Isa isa);
 
 /// Returns ZF_ISA (scalar, neon, avx2 or avx512) if set, else the widest supported instruction set. Throws
@@ -22,9 +22,9 @@ bool is_supported(Isa isa);
 Isa chosen_isa();
 
 /// Returns how many elements ahead the streaming loops should prefetch on this CPU; 0 leaves prefetching to
-/// the hardware. Decided by the vendor, from one CPU of each (docs/benchmarks.md): the Intel Xeon leaves
-/// bandwidth unused with its own prefetchers alone, and the AMD EPYC loses when software helps. The result of
-/// a step never depends on it.
+/// the hardware. The vendor decides, as measured on one CPU of each (docs/benchmarks.md): the Intel Xeon
+/// leaves bandwidth unused with its own prefetchers alone, and the AMD EPYC loses when software helps. The
+/// result of a step never depends on it.
 std::size_t preferred_prefetch_distance();
 
 }  // namespace zf

@@ -66,7 +66,7 @@ struct Avx512Lane {
  private:
   static constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
-  /// Integer arithmetic, not VCVTNEPS2BF16: that instruction takes denormals for zero.
+  /// Rounds to bf16 with integer arithmetic. VCVTNEPS2BF16 is not used, because it takes denormals for zero.
   static __m256i bf16(F value) {
     const __m512i bits = _mm512_castps_si512(value);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));

@@ -27,11 +27,12 @@ struct Pool::State {
   void* context = nullptr;
   bool stopping = false;
 
+  const Nanoseconds spin_ns;
   std::vector<std::exception_ptr> failures;  ///< exceptions of the start, one per member
   std::vector<std::thread> threads;          ///< members 1..n-1
   CpuSet old_mask;                           ///< of member 0
 
-  State() = default;
+  explicit State(Nanoseconds spin) : spin_ns(spin) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
@@ -68,7 +69,7 @@ struct Pool::State {
         }
       }
     }
-    running.wait_for_zero();
+    running.wait_for_zero(spin_ns);
     for (const std::exception_ptr& failure : failures) {
       if (failure) std::rethrow_exception(failure);
     }
@@ -83,7 +84,7 @@ struct Pool::State {
     }
     running.lower();
     for (std::uint32_t seen = 0;;) {
-      seen = epoch.wait_while(seen);
+      seen = epoch.wait_while(seen, spin_ns);
       if (stopping) return;
       work(context, member);
       running.lower();
@@ -91,9 +92,9 @@ struct Pool::State {
   }
 };
 
-Pool::Pool(const std::vector<Pu>& pus) : state_(std::make_unique<State>()) {
+Pool::Pool(const std::vector<Pu>& pus, Nanoseconds spin_ns) : state_(std::make_unique<State>(spin_ns)) {
   assert(!pus.empty());
-  assert(CpuSet(pus).size() == pus.size());
+  assert(spin_ns == 0 || CpuSet(pus).size() == pus.size());
   state_->start(pus);  // if it throws, ~State ends the threads started so far and restores the mask
 }
 
@@ -110,7 +111,7 @@ void Pool::run_erased(Erased work, void* context) noexcept {
     state.epoch.raise();
   }
   work(context, 0);
-  state.running.wait_for_zero();
+  state.running.wait_for_zero(state.spin_ns);
 }
 
 }  // namespace zf

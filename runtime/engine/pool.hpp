@@ -1,4 +1,4 @@
-// A fork-join pool with one pinned member per PU. The calling thread is one of the members.
+// A fork-join pool of pinned members. The calling thread is one of them.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/id_set.hpp"
+#include "engine/waitable_counter.hpp"
 
 namespace zf {
 
@@ -15,9 +16,11 @@ namespace zf {
 /// pool.
 class Pool {
  public:
+  /// Members spin for `spin_ns` before they sleep. Give 0 if anything else needs these PUs, such as another
+  /// member: a spinning member would keep it from the CPU.
   /// Throws Error(runtime_error) if a thread cannot be started or bound; then no thread is left behind.
-  /// Precondition: pus is not empty and names no PU twice.
-  explicit Pool(const std::vector<Pu>& pus);
+  /// Precondition: pus is not empty, and names no PU twice unless spin_ns is 0.
+  explicit Pool(const std::vector<Pu>& pus, Nanoseconds spin_ns = kSpinNs);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;

@@ -27,17 +27,17 @@ void WaitableCounter::sleep_while(std::uint32_t old) const {
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-std::uint32_t WaitableCounter::wait_while(std::uint32_t old) const {
+std::uint32_t WaitableCounter::wait_while(std::uint32_t old, Nanoseconds spin_ns) const {
   std::uint32_t now = old;
   const auto changed = [&] { return (now = value()) != old; };
-  if (changed() || spin_until(changed, now_ns() + kSpinNs)) return now;
+  if (changed() || (spin_ns > 0 && spin_until(changed, now_ns() + spin_ns))) return now;
   while (!changed()) sleep_while(old);
   return now;
 }
 
-void WaitableCounter::wait_for_zero() const {
+void WaitableCounter::wait_for_zero(Nanoseconds spin_ns) const {
   const auto is_zero = [this] { return value() == 0; };
-  if (is_zero() || spin_until(is_zero, now_ns() + kSpinNs)) return;
+  if (is_zero() || (spin_ns > 0 && spin_until(is_zero, now_ns() + spin_ns))) return;
   for (std::uint32_t left = value(); left != 0; left = value()) sleep_while(left);
 }
 

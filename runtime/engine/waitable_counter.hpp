@@ -13,7 +13,7 @@ namespace zf {
 /// kept two lines apart, so that a write does not take away the line that another thread is spinning on.
 inline constexpr std::size_t kLinePair = 128;
 
-/// How long a wait spins before it sleeps. A futex wake-up takes 5 to 50 µs (the upper end in virtual
+/// The time that a wait spins before it sleeps. A futex wake-up takes 5 to 50 µs (the upper end in virtual
 /// machines), so spinning much longer gains nothing and would starve whoever shares the CPU.
 inline constexpr Nanoseconds kSpinNs = 30'000;
 
@@ -30,10 +30,11 @@ class alignas(kLinePair) WaitableCounter {
   /// Subtracts one, and wakes every waiter if the value became zero.
   void lower();
 
-  /// Waits while the value is `old`. Returns the first other value that it sees.
-  std::uint32_t wait_while(std::uint32_t old) const;
-  /// Waits until the value is zero.
-  void wait_for_zero() const;
+  /// Waits while the value is `old`: spins for `spin_ns` (0: not at all), then sleeps. Returns the first
+  /// other value that it sees.
+  std::uint32_t wait_while(std::uint32_t old, Nanoseconds spin_ns = kSpinNs) const;
+  /// Waits likewise until the value is zero.
+  void wait_for_zero(Nanoseconds spin_ns = kSpinNs) const;
 
  private:
   void sleep_while(std::uint32_t old) const;

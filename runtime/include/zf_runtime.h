@@ -92,28 +92,42 @@ enum { ZF_NO = 0, ZF_TRY = 1, ZF_MUST = 2 };
 
 typedef struct zf_options {
   uint32_t struct_size;
-  uint32_t abi_version;     /* ZF_ABI_VERSION */
-  const char* plan_path;    /* NULL: the environment's ZF_PLAN, which `zf-tune exec` sets. With ZF_TUNE=off no
-                               plan is read: all CPUs of this process, shared with it. */
-  int32_t rank;             /* local rank; -1: ZF_RANK, then the launcher's variables (LOCAL_RANK,
-                               SLURM_LOCALID, ...), then 0 if the plan has one rank only */
-  int32_t spin_us;          /* how long a wait stays on its CPU before it sleeps, on both sides, in
-                               microseconds; -1: 50. Not done where the plan shares CPUs. */
+  uint32_t abi_version; /* ZF_ABI_VERSION */
+  const char*
+      plan_path;   /* NULL: the environment's. `zf-tune exec` sets ZF_BINDING, which holds all that is
+                      needed, and ZF_PLAN. ZF_BINDING comes first if it is this rank's; then no file is
+                      read. With ZF_TUNE=off no plan is read: all CPUs of this process, shared with it. */
+  int32_t rank;    /* local rank; -1: ZF_RANK, then the launcher's variables (LOCAL_RANK,
+                      SLURM_LOCALID, ...), then 0 if the plan has one rank only */
+  int32_t spin_us; /* how long a wait stays on its CPU before it sleeps, on both sides, in
+                      microseconds; -1: 50. With 0 the threads of the pool do not wait for each other
+                      in this way either. Not done where the plan shares CPUs. */
   int64_t start_timeout_ms; /* until the optimizer is ready, its memory placed, also when it is started again;
                                0: 120,000 */
   int64_t close_timeout_ms; /* time for zf_close to finish what is submitted; 0: 10,000 */
-  int32_t max_restarts;     /* how often a dead optimizer is restarted over the life of the handle; 0: 3; -1:
-                               never, so that its death ends every wait */
+  int32_t max_restarts;     /* how often a dead optimizer is restarted within restart_window_s; 0: 3; -1:
+                               never, so that its death ends every wait. If it dies once more within that time,
+                               that death is final. */
   int32_t reserved;         /* 0 */
   uint64_t chunk_bytes; /* groups are stepped, and zf_progress counts, in chunks of this many bytes of ZF_COPY
                            (or of ZF_PARAMS if there is no copy), in whole pages; 0: 256 MiB */
   int32_t huge_pages;   /* ZF_NO, ZF_TRY, ZF_MUST: 2 MiB pages, by madvise. (Linux gives them to shared memory
                            where /sys/kernel/mm/transparent_hugepage/shmem_enabled says so.) */
   int32_t lock_memory;  /* likewise: never swapped out, by mlock (`ulimit -l`) */
+  int32_t narrow; /* ZF_NO, ZF_TRY, ZF_MUST: what to do if `zf-tune exec` started this process on its whole
+                     home. zf_open then gives the plan's training CPUs to every thread of the process whose
+                     mask is exactly the home, because the optimizer uses the other CPUs from now on. Threads
+                     with another mask keep it. zf_end and zf_close give the home back to every thread whose
+                     mask is exactly the training CPUs; with several handles, the last one does. Nothing is
+                     done if exec did not start the process on its home, or if the plan shares CPUs. The INIT
+                     macro sets ZF_TRY, and so do options of NULL. A program built before this field existed
+                     gets ZF_NO for its options. */
+  int32_t reserved_2;       /* 0 */
+  int64_t restart_window_s; /* max_restarts counts the restarts of the last so many seconds; 0: 3600 */
 } zf_options;
 
 #define ZF_OPTIONS_INIT \
-  { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0, 0, 0, 0 }
+  { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0, 0, 0, 0, ZF_TRY, 0, 0 }
 
 /* Element types of gradients and of the copy for the GPU. Parameters and moments are fp32. */
 enum { ZF_NONE = 0, ZF_F32 = 1, ZF_BF16 = 2, ZF_F16 = 3 };
@@ -144,7 +158,8 @@ typedef struct zf_group {
 /* Starts the optimizer process of this rank and returns when it is ready: its threads run on exactly the
  * plan's optimizer CPUs, and the memory for all groups exists (all zero).
  * options: NULL for the defaults. groups: an array of n_groups structs, each struct_size bytes long.
- * On ZF_OK *out is the handle. Otherwise *out is NULL and nothing is left behind.
+ * On ZF_OK *out is the handle. Otherwise *out is NULL and nothing is left behind: no process, and no thread
+ * with another mask.
  * Returns ZF_ERROR_PLAN, ZF_ERROR_SYSTEM (memory), ZF_ERROR_WORKER, ZF_ERROR_USAGE or ZF_ERROR_ABI, and
  * ZF_TIMEOUT if start_timeout_ms was too short. */
 ZF_API zf_status zf_open(const zf_options* options, const zf_group* groups, size_t n_groups,
@@ -288,8 +303,8 @@ typedef struct zf_stats {
   char isa[16];          /* "avx512" */
   char memory_note[200]; /* what was refused, as containers do: a memory policy (then memory lies where the
                             threads first touched it), huge pages, locking; "" if nothing was */
-  uint32_t restarts;     /* how often the optimizer was restarted after its death */
-  uint32_t reserved;
+  uint32_t restarts;     /* how often the optimizer was restarted after its death, over the handle's life */
+  uint32_t degraded; /* planned CPUs of the pool that had left when the optimizer was started; see cpu_note */
   char last_death[240]; /* why it died the last time; "" if it never did */
   /* On which nodes the memory lies, by move_pages when the optimizer was ready. It checks some 65,536 pages
    * of the arrays at most, evenly spread. */
@@ -298,10 +313,24 @@ typedef struct zf_stats {
   uint64_t pages_absent;    /* nowhere */
   uint64_t huge_bytes;      /* of the arrays, in huge pages */
   uint64_t locked_bytes;    /* of the arena */
+  /* The pool has its planned number of threads in any case. If CPUs of the plan have left (offline, or out of
+   * the cpuset) when the optimizer is started again, this says where the threads run, such as "CPUs 7-8 of
+   * the pool are gone: 5 threads run on 9-11". The next start takes the CPUs that have returned. "" if none
+   * has left. */
+  char cpu_note[200];
+  char narrow_note[200]; /* why a thread of this process may still have the whole home, although narrow was
+                            ZF_TRY; "" if none has */
+  uint32_t narrowed_threads; /* threads of this process that this handle's zf_open gave the training CPUs */
+  uint32_t home_threads;     /* the right value of OMP_NUM_THREADS for the whole home, ... */
+  uint32_t training_threads; /* ... and for the training CPUs; both 0 if ZF_BINDING did not tell */
+  uint32_t reserved_2;
 } zf_stats;
 
-#define ZF_STATS_INIT \
-  { (uint32_t)sizeof(zf_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, 0, 0, {0}, 0, 0, 0, 0, 0 }
+#define ZF_STATS_INIT                                                                                       \
+  {                                                                                                         \
+    (uint32_t)sizeof(zf_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, 0, 0, {0}, 0, 0, 0, 0, 0, {0}, {0}, \
+        0, 0, 0, 0                                                                                          \
+  }
 
 /* Fills *stats, up to its struct_size. Works also after the optimizer has died. */
 ZF_API zf_status zf_get_stats(zf_runtime* handle, zf_stats* stats);

@@ -53,7 +53,8 @@ inline zf_group group(std::uint64_t elements) {
 
 /// The arguments of zf_submit.
 struct Submission {
-  /// Absent means all groups. An empty span means none, as for a trainer that has collected none yet.
+  /// The groups to submit. Absent means all groups. An empty span means none, as for a trainer that has
+  /// collected none yet.
   std::optional<std::span<const std::uint32_t>> groups = std::nullopt;
   std::uint32_t buffer = 0;
   float grad_scale = 1.0F;
@@ -95,12 +96,14 @@ class Optimizer {
   std::span<float> moment1(std::size_t group) const { return array<float>(group, ZF_MOMENT_1); }
   std::span<float> moment2(std::size_t group) const { return array<float>(group, ZF_MOMENT_2); }
   std::span<float> stale(std::size_t group) const { return array<float>(group, ZF_STALE); }
-  /// Half is a 2-byte type: std::uint16_t, or your own class for bf16 or fp16.
+  /// Returns the 16-bit copy of the parameters. Half is a 2-byte type: std::uint16_t, or your own class for
+  /// bf16 or fp16.
   template <class Half = std::uint16_t>
   std::span<Half> copy(std::size_t group) const {
     return array<Half>(group, ZF_COPY);
   }
-  /// Element is float or a 2-byte type, as the group's grad_type says.
+  /// Returns one of the two gradient buffers. Element is float or a 2-byte type, as the group's grad_type
+  /// says.
   template <class Element>
   std::span<Element> grads(std::size_t group, std::uint32_t buffer) const {
     if (buffer > 1) throw Error(ZF_ERROR_USAGE, "a gradient buffer is 0 or 1");

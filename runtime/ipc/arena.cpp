@@ -53,7 +53,7 @@ void check_prefix(ArenaPrefix& prefix) {
   throw error;
 }
 
-/// True if `count` elements of `each` bytes lie inside the file. No sum here can overflow.
+/// Returns true if `count` elements of `each` bytes lie inside the file. No sum here can overflow.
 bool fits(std::uint64_t offset, std::uint64_t count, std::uint64_t each, std::uint64_t bytes) {
   return offset <= bytes && count <= (bytes - offset) / each;
 }

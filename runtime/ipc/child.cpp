@@ -19,7 +19,7 @@ namespace {
 
 constexpr idtype_t kPidfd = static_cast<idtype_t>(3);  // P_PIDFD, not in every libc's headers
 
-/// How long a process may take to be gone after SIGKILL.
+/// The longest time that a process may take to be gone after SIGKILL.
 constexpr Nanoseconds kGoneNs = 10 * kSecondNs;
 
 /// Kills and reaps a child that cannot be watched. It is ours and not reaped, so its number is still its own.

@@ -14,8 +14,8 @@
 
 namespace zf {
 
-/// How a process ended. Both members are absent if somebody else reaped it (a SIGCHLD handler, or SIGCHLD
-/// ignored).
+/// The exit code or the signal with which a process ended. Both members are absent if somebody else reaped it
+/// (a SIGCHLD handler, or SIGCHLD ignored).
 struct ExitStatus {
   std::optional<int> code;
   std::optional<int> signal;
@@ -24,7 +24,8 @@ struct ExitStatus {
 /// Returns "was killed by signal 9 (Killed)", "ended with status 1", ...
 std::string describe(const ExitStatus& status);
 
-/// Whom signals reach: the child alone, or every process of the process group that the child leads.
+/// The processes that signals reach: the child alone, or every process of the process group that the child
+/// leads.
 enum class Reach { process, group };
 
 /// Owns one child of this process. Move-only. Not thread-safe, except has_ended().

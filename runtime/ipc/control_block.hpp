@@ -20,8 +20,9 @@
 namespace zf {
 
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
-/// Increased whenever anything below ArenaPrefix changes its place or its meaning.
-inline constexpr std::uint32_t kArenaVersion = 3;
+/// The version of the arena. It is increased whenever anything below ArenaPrefix changes its place or its
+/// meaning.
+inline constexpr std::uint32_t kArenaVersion = 4;
 
 /// The descriptors that a worker inherits.
 inline constexpr int kWorkerArenaFd = 3;
@@ -62,7 +63,7 @@ enum class ArrayKind : std::uint32_t { params, moment1, moment2, grads0, grads1,
 inline constexpr std::size_t kArrayKinds = 7;
 inline constexpr std::size_t kGradBuffers = 2;
 
-/// Where an array lies, in bytes from the start of the arena. bytes == 0 means that there is no such array.
+/// The place of an array, in bytes from the start of the arena. bytes == 0 means that there is no such array.
 struct ArrayPlace {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -134,16 +135,17 @@ struct WorkEntry {
 };
 static_assert(sizeof(WorkEntry) == 24);
 
-/// Written by one thread of the worker: the number of chunks of which it has done its share, in the order of
-/// their numbers. Whoever loads it with acquire also sees the thread's stores to these chunks, including the
-/// outputs. A chunk is finished when all threads have passed it. A step never writes a finished chunk again,
-/// not even after a death.
+/// The progress of one thread of the worker. Only that thread writes it. `chunks` is the number of chunks of
+/// which it has done its share, in the order of their numbers. Whoever loads it with acquire also sees the
+/// thread's stores to these chunks, including the outputs. A chunk is finished when all threads have passed
+/// it. A step never writes a finished chunk again, not even after a death.
 struct alignas(128) MemberProgress {
   std::atomic<std::uint64_t> chunks;
 };
 static_assert(sizeof(MemberProgress) == 128);
 
-/// On which nodes the memory of the arrays lies.
+/// The number of pages of the arrays on and off the nodes of the plan, and the bytes in huge and in locked
+/// pages.
 struct PlacementStats {
   std::uint64_t pages_on_plan;  ///< of the pages that were checked
   std::uint64_t pages_elsewhere;
@@ -152,19 +154,21 @@ struct PlacementStats {
   std::uint64_t locked_bytes;
 };
 
-/// Written by the worker; all but the atomics before it is ready.
+/// The figures for zf_stats. The worker writes them before it is ready, except for the atomics, which it
+/// writes at any time.
 struct WorkerStats {
   std::atomic<std::uint64_t> batches;       ///< fork-joins
   std::atomic<std::uint64_t> last_step_ns;  ///< of one fork-join
   std::atomic<std::uint64_t> total_step_ns;
   std::atomic<std::uint64_t> start_ns;  ///< from the start of the process until it is ready
   std::uint32_t threads;
-  std::uint32_t unused;
+  std::uint32_t lost_cpus;  ///< CPUs of the pool that the worker could not use when it started
   FixedText<16> isa;
   FixedText<200> memory_note;  ///< what the machine refused; empty: nothing
   PlacementStats placement;
+  FixedText<200> cpu_note;  ///< which CPUs of the pool are gone, and where its threads run; empty: none
 };
-static_assert(sizeof(WorkerStats) == 296);
+static_assert(sizeof(WorkerStats) == 496 && offsetof(WorkerStats, cpu_note) == 296);
 
 /// The fields that one side writes lie two cache lines away from those that the other spins on, because L2
 /// fetches lines in pairs.
@@ -193,7 +197,7 @@ struct ControlBlock {
 };
 static_assert(offsetof(ControlBlock, arena_bytes) == 1024 && offsetof(ControlBlock, submitted) == 1152 &&
               offsetof(ControlBlock, completed) == 1280 && offsetof(ControlBlock, stats) == 1408 &&
-              sizeof(ControlBlock) == 1792);
+              sizeof(ControlBlock) == 1920);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 }  // namespace zf

@@ -13,9 +13,9 @@
 
 namespace zf {
 
-/// Lies in shared memory. Other atomics (an epoch that is increased) tell what happened; the bell only wakes
-/// the thread that sleeps until they change. There is one sleeper at a time, and any number of threads may
-/// ring. The bell survives the death of either side: nothing is held while waiting, and a sleeper that is
+/// A bell in shared memory. Other atomics (an epoch that is increased) tell what happened; the bell only
+/// wakes the thread that sleeps until they change. There is one sleeper at a time, and any number of threads
+/// may ring. The bell survives the death of either side: nothing is held while waiting, and a sleeper that is
 /// killed costs one needless wake-up.
 class Doorbell {
  public:

@@ -15,6 +15,8 @@
 namespace zf {
 namespace {
 
+const char* noun(const CpuSet& set) { return set.size() == 1 ? "CPU" : "CPUs"; }
+
 /// A kernel mask for CPUs 0 … bits-1. The fixed cpu_set_t ends at 1024 CPUs, and there are larger machines.
 class Mask {
  public:
@@ -46,30 +48,46 @@ class Mask {
 
 }  // namespace
 
-CpuSet thread_affinity(pid_t tid) {
+std::optional<CpuSet> find_thread_affinity(pid_t tid) {
   // EINVAL means that the kernel's mask is longer than ours. The only way to learn its length is to try.
   for (int bits = 1024;; bits *= 2) {
     Mask mask(bits);
     if (sched_getaffinity(tid, mask.bytes(), mask.get()) == 0) return mask.members();
+    if (errno == ESRCH) return std::nullopt;
     if (errno != EINVAL || bits > kMaxOsIndex) {
       throw_errno(errno, fmt::format("cannot read the affinity mask of thread {}", tid));
     }
   }
 }
 
-void bind_this_thread(const CpuSet& cpus) {
+CpuSet thread_affinity(pid_t tid) {
+  if (auto found = find_thread_affinity(tid)) return *found;
+  throw_errno(ESRCH, fmt::format("cannot read the affinity mask of thread {}", tid));
+}
+
+std::optional<CpuSet> set_thread_affinity(pid_t tid, const CpuSet& cpus) {
   assert(!cpus.empty());
   Mask mask(cpus.last().os_index + 1);
   for (const Pu pu : cpus) mask.add(pu);
-  if (sched_setaffinity(0, mask.bytes(), mask.get()) != 0) {
-    throw_errno(errno, fmt::format("cannot bind to CPUs {}", print(cpus)),
-                "`zf-tune probe` lists the CPUs that are allowed here");
-  }
-  const CpuSet bound = thread_affinity();
+  if (sched_setaffinity(tid, mask.bytes(), mask.get()) == 0) return find_thread_affinity(tid);
+  if (errno == ESRCH) return std::nullopt;
+  throw_errno(errno, fmt::format("cannot bind to {} {}", noun(cpus), print(cpus)),
+              "`zf-tune probe` lists the CPUs that are allowed here");
+}
+
+std::optional<CpuSet> widest_thread_affinity() {
+  Mask every(kMaxOsIndex + 1);  // the kernel ignores the bits beyond its own mask
+  for (int cpu = 0; cpu <= kMaxOsIndex; ++cpu) every.add(Pu{cpu});
+  if (sched_setaffinity(0, every.bytes(), every.get()) != 0) return std::nullopt;
+  return thread_affinity();
+}
+
+void bind_this_thread(const CpuSet& cpus) {
+  const CpuSet bound = set_thread_affinity(0, cpus).value_or(CpuSet());
   if (bound == cpus) return;
   throw Error(Exit::runtime_error,
-              fmt::format("bound to CPUs {} instead of {}: the kernel left out {}", print(bound), print(cpus),
-                          print(cpus - bound)),
+              fmt::format("bound to {} {} instead of {}: the kernel left out {}", noun(bound), print(bound),
+                          print(cpus), print(cpus - bound)),
               "`zf-tune probe` lists the CPUs that are allowed here");
 }
 

@@ -12,7 +12,8 @@
 
 namespace zf {
 
-/// Why a CPU that the machine has cannot be used here. The first reason that applies counts, in this order.
+/// The reason why a CPU that the machine has cannot be used here. The first reason that applies counts, in
+/// this order.
 enum class ExclusionReason { offline, cgroup_cpuset, affinity_mask, not_in_list };
 
 struct Exclusion {

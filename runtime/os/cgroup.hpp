@@ -17,7 +17,7 @@ struct Limited {
   std::string path;
 };
 
-/// A member is absent if there is no such limit or no such controller.
+/// The limits of a process. A member is absent if there is no such limit or no such controller.
 struct CgroupLimits {
   std::optional<Limited<CpuSet>> cpus;  ///< effective cpuset
   std::optional<Limited<NodeSet>> mems;

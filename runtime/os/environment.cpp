@@ -108,7 +108,14 @@ bool switched_off(const Environment& environment) {
 
 std::string launchers_rank(const Environment& environment) {
   const auto rank = rank_by_launcher(environment);
-  return rank ? fmt::format("{}={}", rank->variable, rank->value) : std::string();
+  if (!rank) return {};
+  std::string text = fmt::format("{}={}", rank->variable, rank->value);
+  if (rank->variable != "SLURM_LOCALID") return text;
+  // A batch script, the steps that it starts, and jobs that they submit may all have SLURM_LOCALID=0.
+  for (const char* const name : {"SLURM_STEP_ID", "SLURM_JOB_ID"}) {
+    if (const auto value = environment.get(name)) text += fmt::format(" {}={}", name, *value);
+  }
+  return text;
 }
 
 std::optional<EnvNumber> local_rank(const Environment& environment) {

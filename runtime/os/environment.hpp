@@ -25,7 +25,7 @@ class Environment {
   std::map<std::string, std::string> variables_;
 };
 
-/// True if ZF_TUNE is off, 0, no or false. Then no wrapper, hook or plan has any effect.
+/// Returns true if ZF_TUNE is off, 0, no or false. Then no wrapper, hook or plan has any effect.
 bool switched_off(const Environment& environment);
 
 /// The number in a variable, and the name of the variable.
@@ -44,12 +44,13 @@ struct EnvNumber {
 std::optional<EnvNumber> local_rank(const Environment& environment);
 
 /// Returns the variable that local_rank() uses without ZF_RANK, such as "LOCAL_RANK=3"; empty if none is set.
+/// For Slurm, step and job are named too: "SLURM_LOCALID=0 SLURM_STEP_ID=2 SLURM_JOB_ID=4711".
 std::string launchers_rank(const Environment& environment);
 
 /// Returns how many ranks the launcher that set local_rank() has started on this node: LOCAL_WORLD_SIZE
 /// (torchrun) or LOCAL_SIZE (DeepSpeed), OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS,
 /// MV2_COMM_WORLD_LOCAL_SIZE, PMI_LOCAL_SIZE, or our node's part (SLURM_NODEID) of SLURM_STEP_TASKS_PER_NODE,
-/// such as "4(x2),1". Absent if the launcher does not say, or if no launcher set a rank.
+/// such as "4(x2),1". Returns nothing if the launcher does not say, or if no launcher set a rank.
 std::optional<EnvNumber> launched_ranks(const Environment& environment);
 
 /// The GPUs that the job may see, named as in the variable: indexes or UUIDs.
@@ -59,11 +60,11 @@ struct VisibleDevices {
 };
 
 /// Returns the list in one variable. As in the driver, the list ends at the first entry that names no device.
-/// Absent if the variable is not set; a variable that is set to nothing gives an empty list.
+/// Returns nothing if the variable is not set; a variable that is set to nothing gives an empty list.
 std::optional<VisibleDevices> devices_in(const Environment& environment, const std::string& variable);
 
 /// Returns CUDA_VISIBLE_DEVICES, else the part of ROCR_VISIBLE_DEVICES that HIP_VISIBLE_DEVICES selects: its
-/// numbers are positions in that list. Absent if all GPUs are visible.
+/// numbers are positions in that list. Returns nothing if all GPUs are visible.
 std::optional<VisibleDevices> visible_devices(const Environment& environment);
 
 /// Returns how many local ranks this node has: the first of LOCAL_WORLD_SIZE, LOCAL_SIZE,

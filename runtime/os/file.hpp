@@ -34,8 +34,8 @@ std::size_t read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes);
 /// file or the whole new one, also after a power cut. The mode is 0644 within the umask.
 class AtomicFile {
  public:
-  /// Every function throws Error(runtime_error) with the path. The old file is then untouched, and the
-  /// temporary file is removed.
+  /// Creates the temporary file. This and every other function throws Error(runtime_error) with the path if
+  /// it fails; the old file is then untouched, and the temporary file is removed.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

@@ -13,8 +13,8 @@ namespace zf {
 
 enum class MemoryPolicy { preferred, bind };
 
-/// Absent if the call succeeded, else the reason in words. Containers often refuse these calls (seccomp,
-/// EPERM); then first touch alone decides the placement. A refusal is never thrown.
+/// The reason, in words, why a call was refused; absent if the call succeeded. Containers often refuse these
+/// calls (seccomp, EPERM); then first touch alone decides the placement. A refusal is never thrown.
 using PolicyRefusal = std::optional<std::string>;
 
 /// Sets the default policy of the calling thread and, across exec, of the command that it becomes. When the
@@ -40,7 +40,7 @@ std::string why_no_huge_pages();
 /// Locks a range in memory for as long as the process lives.
 PolicyRefusal lock_memory(void* start, std::size_t bytes);
 
-/// How many pages of a range lie on which node.
+/// The number of pages of a range on each node.
 struct PageCounts {
   std::map<Node, std::size_t> by_node;
   std::size_t absent = 0;  ///< pages that the calling process has not touched

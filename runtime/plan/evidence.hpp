@@ -12,7 +12,7 @@
 
 namespace zf {
 
-/// How the pool's cores are taken from a home: one L3 group after the other, or evenly from all.
+/// The way in which the pool's cores are taken from a home: one L3 group after the other, or evenly from all.
 enum class Placement { compact, spread };
 
 /// Splits that are always measured, because people use them.

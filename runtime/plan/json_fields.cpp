@@ -1,6 +1,6 @@
 #include "plan/json_fields.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -115,12 +115,13 @@ const Field& Field::object(std::initializer_list<std::string_view> keys,
   return *this;
 }
 
-const Field& Field::schema(std::string_view wanted) const {
+const Field& Field::schema(std::initializer_list<std::string_view> known) const {
   if (!value_->is_object()) fail("is " + shown() + ", not an object");
-  if (!has("schema")) child(*value_, "schema").fail(fmt::format("is missing; it must be \"{}\"", wanted));
-  if (const std::string found = (*this)["schema"].text(); found != wanted) {
-    throw Error(Exit::usage,
-                fmt::format("{}: schema: is \"{}\"; it must be \"{}\"", name_, shortened(found), wanted),
+  const std::string wanted = fmt::format("it must be \"{}\"", fmt::join(known, "\" or \""));
+  if (!has("schema")) child(*value_, "schema").fail("is missing; " + wanted);
+  const std::string found = (*this)["schema"].text();
+  if (std::find(known.begin(), known.end(), found) == known.end()) {
+    throw Error(Exit::usage, fmt::format("{}: schema: is \"{}\"; {}", name_, shortened(found), wanted),
                 "give a file of that kind; one of an older version must be made again");
   }
   return *this;

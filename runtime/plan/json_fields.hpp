@@ -18,9 +18,9 @@ namespace zf {
 /// A document that is written, with its fields in the order in which they were added.
 using Object = nlohmann::ordered_json;
 
-/// Return the document as text: indented by two blanks and ended by a newline, or on one line without its
-/// end. A host name or a process may have any bytes in its name, but JSON must be UTF-8: what is not becomes
-/// U+FFFD.
+/// Return the document as text: indented by two blanks and ended by a newline, or on one line without a
+/// newline. A host name or a process may have any bytes in its name, but JSON must be UTF-8: bytes that are
+/// not UTF-8 become U+FFFD.
 std::string print_json(const Object& object);
 std::string print_json_line(const Object& object);
 
@@ -33,9 +33,9 @@ class Field {
   /// Checks that this is an object with these keys and no others. Those in `may_be_absent` may be missing.
   const Field& object(std::initializer_list<std::string_view> keys,
                       std::initializer_list<std::string_view> may_be_absent = {}) const;
-  /// Checks that this is an object whose "schema" is `wanted`. Call it before all other checks: a file of
-  /// another kind or version has other fields, and the user should be told why.
-  const Field& schema(std::string_view wanted) const;
+  /// Checks that this is an object whose "schema" is one of `known`. Call it before all other checks: a file
+  /// of another kind or version has other fields, and the user should be told why.
+  const Field& schema(std::initializer_list<std::string_view> known) const;
   bool has(std::string_view key) const;
   /// Returns a member. Precondition: object() was called with this key, and it is present.
   Field operator[](std::string_view key) const;

@@ -14,8 +14,10 @@
 
 namespace zf {
 
-/// The schema version that this code writes, and the only one that it reads.
-inline constexpr const char* kPlanSchema = "zf-plan/1";
+/// The version of the format that this code writes.
+inline constexpr const char* kPlanSchema = "zf-plan/2";
+/// An older version that it reads too. docs/plan-format.md says how.
+inline constexpr const char* kFormerPlanSchema = "zf-plan/1";
 
 struct Provenance {
   std::string by;  ///< "zf-tune 0.1.0"
@@ -38,7 +40,8 @@ struct MachineClass {
   bool operator==(const MachineClass&) const = default;
 };
 
-/// What the job that made the plan was allowed to use, with notes on what its ranks lost by that.
+/// The CPUs, the memory and the quota that the job that made the plan was allowed to use, with notes on what
+/// its ranks lost by these limits.
 struct Allocation {
   std::string fingerprint;
   CpuSet cpus;
@@ -50,6 +53,9 @@ struct Allocation {
   bool operator==(const Allocation&) const = default;
 };
 
+/// How the optimizer keeps parameters and moments. So far there is one way.
+enum class StateFormat { fp32 };
+
 /// The part of a plan that stays valid in another allocation of the same machine class.
 struct Intent {
   Placement placement = Placement::compact;
@@ -60,6 +66,8 @@ struct Intent {
   std::optional<int>
       pool_kind;  ///< CPU kind of the pool's cores (hwloc's numbers, 0: the slowest); absent: any
   bool for_deepspeed = false;  ///< restricted to splits that DeepSpeed can be told
+  bool shared = false;  ///< training has the whole home, and the pool runs on all or some of the same cores
+  StateFormat state_format = StateFormat::fp32;
   bool operator==(const Intent&) const = default;
 };
 
@@ -78,33 +86,52 @@ struct OptimizerSide {
 
 /// The GPU that a rank computes on.
 struct RankGpu {
-  std::string pci_address;   ///< "0000:3b:00.0"
-  std::optional<Node> node;  ///< its NUMA node; absent: not one node, or not known
+  std::string pci_address;        ///< "0000:3b:00.0"
+  std::optional<Node> node = {};  ///< its NUMA node; absent: not one node, or not known
+  CpuSet cpus = {};               ///< the CPUs near it; empty: not known
+  std::optional<int> minor = {};  ///< 0 for /dev/nvidia0; absent: not known
   bool operator==(const RankGpu&) const = default;
+};
+
+/// The CPUs that a rank owns: both sides, and what the plan leaves idle.
+struct HomeSide {
+  CpuSet cpus;
+  int threads = 1;  ///< the right value of OMP_NUM_THREADS for a process that has the whole home: its cores
+  bool operator==(const HomeSide&) const = default;
 };
 
 struct RankBinding {
   int rank = 0;                     ///< local rank
   std::optional<RankGpu> gpu = {};  ///< absent: the rank has none, or it is not known
+  HomeSide home;
   TrainingSide training;
   OptimizerSide optimizer;
   int pt_reserved_cores = 0;  ///< cores, not PUs; 0 if shared, because training has no core of its own
   double pt_reserved_cores_perc =
       0;  ///< (training PUs - 0.5) / all PUs of the rank; DeepSpeed rounds it to the training PUs
-  bool shared = false;  ///< one core for both sides, the only case in which they overlap
-  CpuSet cpus() const { return training.cpus | optimizer.cpus; }
+  bool shared = false;  ///< training has the whole home, and the pool runs on some of the same CPUs
+  CpuSet both_sides() const { return training.cpus | optimizer.cpus; }
   bool operator==(const RankBinding&) const = default;
+};
+
+/// How much the workload may differ from what was told before the plan costs 5 %.
+struct Headroom {
+  double training_speedup = 1;  ///< how many times faster training may be
+  double step_slowdown = 1;     ///< how many times longer the optimizer step may take
+  bool operator==(const Headroom&) const = default;
 };
 
 struct Choice {
   std::string reason;
-  int candidate = -1;                ///< CandidateEvidence::id; -1: nothing was measured
-  Nanoseconds period_ns_median = 0;  ///< 0: nothing was measured
-  int pool_threads = 0;              ///< per rank; the largest of any rank
+  int candidate = -1;                     ///< CandidateEvidence::id; -1: nothing was measured
+  Nanoseconds period_ns_median = 0;       ///< 0: nothing was measured
+  int pool_threads = 0;                   ///< per rank; the largest of any rank
+  std::optional<Headroom> headroom = {};  ///< absent: not known
   bool operator==(const Choice&) const = default;
 };
 
 struct Plan {
+  std::string schema = kPlanSchema;  ///< as it was read; a plan is always written as kPlanSchema
   Provenance made;
   MachineClass machine;
   Allocation allocation;

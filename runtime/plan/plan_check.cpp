@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/cpu_list.hpp"
+#include "base/text.hpp"
 #include "plan/reserved_perc.hpp"
 
 namespace zf {
@@ -20,14 +21,14 @@ Found violation(std::string field, fmt::format_string<Args...> format, Args&&...
   return Violation{std::move(field), fmt::format(format, std::forward<Args>(args)...)};
 }
 
-/// True if the value is finite and at least `low`.
+/// Returns true if the value is finite and at least `low`.
 bool at_least(double value, double low) { return std::isfinite(value) && value >= low; }
 
 bool is_fingerprint(std::string_view text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// True if the text has the shape of "2026-11-20T21:00:00Z".
+/// Returns true if the text has the shape of "2026-11-20T21:00:00Z".
 bool is_utc_time(std::string_view text) {
   constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:ddZ";
   return std::equal(text.begin(), text.end(), kShape.begin(), kShape.end(),
@@ -40,11 +41,12 @@ Found find_in_machine(const MachineClass& machine) {
   if (machine.numa_nodes < 0) return violation("machine.numa_nodes", "is {}, below 0", machine.numa_nodes);
   if (machine.cpus.empty()) return violation("machine.cpus", "is empty");
   if (machine.pus != static_cast<int>(machine.cpus.size())) {
-    return violation("machine.pus", "is {}, but machine.cpus names {} CPUs", machine.pus,
-                     machine.cpus.size());
+    return violation("machine.pus", "is {}, but machine.cpus names {}", machine.pus,
+                     print_count(machine.cpus.size(), "CPU"));
   }
   if (machine.cores < 1 || machine.cores > machine.pus) {
-    return violation("machine.cores", "is {}, not between 1 and the {} PUs", machine.cores, machine.pus);
+    return violation("machine.cores", "is {}, not between 1 and the {}", machine.cores,
+                     print_count(machine.cpus.size(), "PU"));
   }
   return std::nullopt;
 }
@@ -54,7 +56,8 @@ Found find_in_allocation(const Allocation& allocation, const MachineClass& machi
     return violation("allocation.fingerprint", "is not 16 hex digits");
   if (allocation.cpus.empty()) return violation("allocation.cpus", "is empty");
   if (const CpuSet foreign = allocation.cpus - machine.cpus; !foreign.empty()) {
-    return violation("allocation.cpus", "names CPUs {}, which machine.cpus does not have", print(foreign));
+    return violation("allocation.cpus", "names CPU{} {}, which machine.cpus does not have",
+                     foreign.size() == 1 ? "" : "s", print(foreign));
   }
   if (allocation.mems.empty()) return violation("allocation.mems", "is empty");
   if (allocation.cpu_quota && !(std::isfinite(*allocation.cpu_quota) && *allocation.cpu_quota > 0)) {
@@ -67,7 +70,8 @@ Found find_in_allocation(const Allocation& allocation, const MachineClass& machi
 Found find_in_workload(const Workload& workload, std::size_t ranks) {
   if (workload.params == 0) return violation("workload.params", "is 0");
   if (workload.ranks < 1 || static_cast<std::size_t>(workload.ranks) != ranks) {
-    return violation("workload.ranks", "is {}, but the plan has {} ranks", workload.ranks, ranks);
+    return violation("workload.ranks", "is {}, but the plan has {}", workload.ranks,
+                     print_count(ranks, "rank"));
   }
   if (workload.update_interval < 1) {
     return violation("workload.update_interval", "is {}, below 1", workload.update_interval);
@@ -75,7 +79,11 @@ Found find_in_workload(const Workload& workload, std::size_t ranks) {
   return std::nullopt;
 }
 
-Found find_in_intent(const Intent& intent) {
+Found find_in_intent(const Intent& intent, const std::vector<RankBinding>& ranks) {
+  const auto apart = std::find_if(ranks.begin(), ranks.end(), [](const RankBinding& r) { return !r.shared; });
+  if (intent.shared && apart != ranks.end())
+    return violation("intent.shared", "is true, but rank {} is not shared", apart->rank);
+
   if (intent.pool_pus_per_core < 0) {
     return violation("intent.pool_pus_per_core", "is {}, below 0", intent.pool_pus_per_core);
   }
@@ -103,12 +111,17 @@ Found find_in_part(const Set& part, std::string field, const Set& whole, std::st
 
 Found find_in_counts(const RankBinding& rank, const std::string& path) {
   const int training = static_cast<int>(rank.training.cpus.size());
-  const int all = static_cast<int>((rank.training.cpus | rank.optimizer.cpus).size());
+  const int all = static_cast<int>(rank.both_sides().size());
+  if (rank.home.threads < 1 || rank.home.threads > static_cast<int>(rank.home.cpus.size())) {
+    return violation(path + ".home.threads", "is {}, not between 1 and the {} of the home", rank.home.threads,
+                     print_count(rank.home.cpus.size(), "CPU"));
+  }
   if (rank.shared ? rank.pt_reserved_cores != 0
                   : rank.pt_reserved_cores < 1 || rank.pt_reserved_cores > training) {
     return violation(path + ".pt_reserved_cores", "is {}, {}", rank.pt_reserved_cores,
                      rank.shared ? "but no core of a shared rank is training's alone"
-                                 : fmt::format("not between 1 and the {} training CPUs", training));
+                                 : fmt::format("not between 1 and the {}",
+                                               print_count(rank.training.cpus.size(), "training CPU")));
   }
   const int most = rank.shared ? training : rank.pt_reserved_cores;
   if (rank.training.threads < 1 || rank.training.threads > most) {
@@ -117,8 +130,9 @@ Found find_in_counts(const RankBinding& rank, const std::string& path) {
   const double perc = rank.pt_reserved_cores_perc;
   if (!at_least(perc, 0) || perc > 1 || pus_deepspeed_reserves(perc, all) != training) {
     return violation(path + ".pt_reserved_cores_perc",
-                     "is {}, which DeepSpeed does not turn into {} of {} CPUs (write {})", perc, training,
-                     all, reserved_perc(training, all));
+                     "is {}, which DeepSpeed does not turn into {} of {} (write {})", perc, training,
+                     print_count((rank.training.cpus | rank.optimizer.cpus).size(), "CPU"),
+                     reserved_perc(training, all));
   }
   return std::nullopt;
 }
@@ -126,17 +140,22 @@ Found find_in_counts(const RankBinding& rank, const std::string& path) {
 Found find_in_rank(const RankBinding& rank, const std::string& path, const Allocation& allocation) {
   const CpuSet& training = rank.training.cpus;
   const CpuSet& optimizer = rank.optimizer.cpus;
-  if (auto found = find_in_part(training, path + ".training.cpus", allocation.cpus, "allocation.cpus"))
-    return found;
-  if (auto found = find_in_part(optimizer, path + ".optimizer.cpus", allocation.cpus, "allocation.cpus"))
-    return found;
+  const CpuSet& home = rank.home.cpus;
+  const std::pair<const char*, const CpuSet*> parts[] = {
+      {".training.cpus", &training}, {".optimizer.cpus", &optimizer}, {".home.cpus", &home}};
+  for (const auto& [field, cpus] : parts) {
+    if (auto found = find_in_part(*cpus, path + field, allocation.cpus, "allocation.cpus")) return found;
+  }
+  for (const auto& [field, cpus] : parts) {
+    if (auto found = find_in_part(*cpus, path + field, home, "home.cpus")) return found;
+  }
   if (auto found =
           find_in_part(rank.optimizer.mems, path + ".optimizer.mems", allocation.mems, "allocation.mems")) {
     return found;
   }
-  if (rank.shared && training != optimizer) {
-    return violation(path + ".optimizer.cpus", "is {}, but the rank is shared and trains on {}",
-                     print(optimizer), print(training));
+  if (rank.shared && training != home) {
+    return violation(path + ".training.cpus", "is {}, but the rank is shared and its home is {}",
+                     print(training), print(home));
   }
   if (!rank.shared && training.intersects(optimizer)) {
     return violation(path + ".optimizer.cpus", "overlaps training.cpus on {}", print(training & optimizer));
@@ -154,12 +173,13 @@ Found find_in_ranks(const Plan& plan) {
       return violation(path + ".rank", "is {}, but ranks are listed as 0, 1, 2, ...", rank.rank);
     }
     if (auto found = find_in_rank(rank, path, plan.allocation)) return found;
-    for (const auto& [side, cpus] : {std::pair(".training.cpus", &rank.training.cpus),
-                                     std::pair(".optimizer.cpus", &rank.optimizer.cpus)}) {
+    for (const auto& [side, cpus] :
+         {std::pair(".training.cpus", &rank.training.cpus),
+          std::pair(".optimizer.cpus", &rank.optimizer.cpus), std::pair(".home.cpus", &rank.home.cpus)}) {
       if (!cpus->intersects(taken)) continue;
       return violation(path + side, "takes {} from an earlier rank", print(*cpus & taken));
     }
-    taken |= rank.training.cpus | rank.optimizer.cpus;
+    taken |= rank.home.cpus;
   }
   return std::nullopt;
 }
@@ -168,11 +188,18 @@ Found find_in_choice(const Choice& choice, const Plan& plan) {
   if (choice.reason.empty()) return violation("choice.reason", "is empty");
   if (choice.period_ns_median < 0)
     return violation("choice.period_ns_median", "is {}, below 0", choice.period_ns_median);
+  if (choice.headroom) {
+    for (const auto& [field, value] : {std::pair("training_speedup", choice.headroom->training_speedup),
+                                       std::pair("step_slowdown", choice.headroom->step_slowdown)}) {
+      if (!at_least(value, 0))
+        return violation(fmt::format("choice.headroom.{}", field), "is {}, below 0", value);
+    }
+  }
   std::size_t threads = 0;
   for (const RankBinding& rank : plan.ranks) threads = std::max(threads, rank.optimizer.cpus.size());
   if (choice.pool_threads < 0 || static_cast<std::size_t>(choice.pool_threads) != threads) {
-    return violation("choice.pool_threads", "is {}, but the largest optimizer.cpus has {} CPUs",
-                     choice.pool_threads, threads);
+    return violation("choice.pool_threads", "is {}, but the largest optimizer.cpus has {}",
+                     choice.pool_threads, print_count(threads, "CPU"));
   }
   return std::nullopt;
 }
@@ -268,7 +295,7 @@ std::optional<Violation> find_violation(const Plan& plan) {
   if (auto found = find_in_allocation(plan.allocation, plan.machine)) return found;
   if (auto found = find_in_ranks(plan)) return found;
   if (auto found = find_in_workload(plan.workload, plan.ranks.size())) return found;
-  if (auto found = find_in_intent(plan.intent)) return found;
+  if (auto found = find_in_intent(plan.intent, plan.ranks)) return found;
   if (auto found = find_in_choice(plan.choice, plan)) return found;
   return find_in_evidence(plan.evidence, plan.choice);
 }

@@ -55,7 +55,7 @@ std::size_t threads_at_once(const Plan& plan) {
   std::size_t threads = 0;
   for (const RankBinding& rank : plan.ranks) {
     const std::size_t wanted = static_cast<std::size_t>(rank.training.threads) + rank.optimizer.cpus.size();
-    threads += std::min(wanted, (rank.training.cpus | rank.optimizer.cpus).size());
+    threads += std::min(wanted, rank.both_sides().size());
   }
   return threads;
 }
@@ -65,7 +65,8 @@ std::optional<PlanDifference> foreign_machine(const MachineClass& planned, const
     return fmt::format("CPU model: {} in the plan, {} here", planned.model, present.cpu_model);
   }
   if (const CpuSet gone = planned.cpus - present.present; !present.present.empty() && !gone.empty()) {
-    return fmt::format("CPUs {} in the plan, {} here", print(planned.cpus), print(present.present));
+    return fmt::format("CPU{} {} in the plan, {} here", planned.cpus.size() == 1 ? "" : "s",
+                       print(planned.cpus), print(present.present));
   }
   return std::nullopt;
 }

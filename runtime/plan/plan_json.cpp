@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_list.hpp"
@@ -90,12 +91,14 @@ Object print_intent(const Intent& intent) {
                 {"idle_fraction", intent.idle_fraction}};
   if (intent.pool_kind) object["pool_kind"] = *intent.pool_kind;
   if (intent.for_deepspeed) object["for"] = "deepspeed";
+  object["shared"] = intent.shared;
+  object["state_format"] = "fp32";
   return object;
 }
 Intent read_intent(const Field& field) {
   field.object({"placement", "pool_pus_per_core", "pool_cores", "reserved_fraction", "idle_fraction",
-                "pool_kind", "for"},
-               {"pool_kind", "for"});
+                "pool_kind", "for", "shared", "state_format"},
+               {"pool_kind", "for", "shared", "state_format"});
   Intent intent;
   intent.placement = read_placement(field["placement"]);
   intent.pool_pus_per_core = field["pool_pus_per_core"].integer(0, kMaxInt);
@@ -107,24 +110,31 @@ Intent read_intent(const Field& field) {
     field["for"].one_of({"deepspeed"});
     intent.for_deepspeed = true;
   }
+  if (field.has("shared")) intent.shared = field["shared"].boolean();
+  if (field.has("state_format")) field["state_format"].one_of({"fp32"});
   return intent;
 }
 
 Object print_gpu(const RankGpu& gpu) {
   Object object{{"pci", gpu.pci_address}};
   if (gpu.node) object["node"] = gpu.node->os_index;
+  if (!gpu.cpus.empty()) object["cpus"] = print(gpu.cpus);
+  if (gpu.minor) object["minor"] = *gpu.minor;
   return object;
 }
 RankGpu read_gpu(const Field& field) {
-  field.object({"pci", "node"}, {"node"});
-  RankGpu gpu{field["pci"].text(), {}};
+  field.object({"pci", "node", "cpus", "minor"}, {"node", "cpus", "minor"});
+  RankGpu gpu{field["pci"].text()};
   if (field.has("node")) gpu.node = Node{field["node"].integer(0, kMaxOsIndex)};
+  if (field.has("cpus")) gpu.cpus = field["cpus"].cpus();
+  if (field.has("minor")) gpu.minor = field["minor"].integer(0, kMaxInt);
   return gpu;
 }
 
 Object print_rank(const RankBinding& rank) {
   Object object{{"rank", rank.rank}};
   if (rank.gpu) object["gpu"] = print_gpu(*rank.gpu);
+  object["home"] = {{"cpus", print(rank.home.cpus)}, {"threads", rank.home.threads}};
   object["training"] = {{"cpus", print(rank.training.cpus)}, {"threads", rank.training.threads}};
   object["optimizer"] = {{"cpus", print(rank.optimizer.cpus)},
                          {"mems", print(rank.optimizer.mems)},
@@ -135,9 +145,9 @@ Object print_rank(const RankBinding& rank) {
   return object;
 }
 RankBinding read_rank(const Field& field) {
-  field.object(
-      {"rank", "gpu", "training", "optimizer", "pt_reserved_cores", "pt_reserved_cores_perc", "shared"},
-      {"gpu"});
+  field.object({"rank", "gpu", "home", "training", "optimizer", "pt_reserved_cores", "pt_reserved_cores_perc",
+                "shared"},
+               {"gpu", "home"});
   RankBinding rank;
   rank.rank = field["rank"].integer(0, kMaxInt);
   if (field.has("gpu")) rank.gpu = read_gpu(field["gpu"]);
@@ -151,7 +161,25 @@ RankBinding read_rank(const Field& field) {
   rank.pt_reserved_cores = field["pt_reserved_cores"].integer(0, kMaxInt);
   rank.pt_reserved_cores_perc = field["pt_reserved_cores_perc"].number();
   rank.shared = field["shared"].boolean();
+  if (field.has("home")) {
+    const Field home = field["home"].object({"cpus", "threads"});
+    rank.home = {home["cpus"].cpus(), home["threads"].integer(1, kMaxInt)};
+  } else {
+    rank.home = {rank.both_sides(), 0};
+  }
   return rank;
+}
+
+/// Completes the homes that the file does not have: such a home is both sides, with one thread for each core.
+/// The cores of a pool are its CPUs, unless it runs on SMT siblings too; then the intent tells.
+void complete_homes(Plan& plan) {
+  for (RankBinding& rank : plan.ranks) {
+    if (rank.home.threads != 0) continue;
+    const int pool_cpus = static_cast<int>(rank.optimizer.cpus.size());
+    const int pool_cores =
+        plan.intent.pool_pus_per_core == 1 ? pool_cpus : std::min(pool_cpus, plan.intent.pool_cores);
+    rank.home.threads = rank.training.threads + (rank.shared ? 0 : pool_cores);
+  }
 }
 
 Object print_choice(const Choice& choice) {
@@ -159,15 +187,24 @@ Object print_choice(const Choice& choice) {
   if (choice.candidate != -1) object["candidate"] = choice.candidate;
   object["period_ns_median"] = choice.period_ns_median;
   object["pool_threads"] = choice.pool_threads;
+  if (choice.headroom) {
+    object["headroom"] = {{"training_speedup", choice.headroom->training_speedup},
+                          {"step_slowdown", choice.headroom->step_slowdown}};
+  }
   return object;
 }
 Choice read_choice(const Field& field) {
-  field.object({"reason", "candidate", "period_ns_median", "pool_threads"}, {"candidate"});
+  field.object({"reason", "candidate", "period_ns_median", "pool_threads", "headroom"},
+               {"candidate", "headroom"});
   Choice choice;
   choice.reason = field["reason"].text();
   if (field.has("candidate")) choice.candidate = field["candidate"].integer(0, kMaxInt);
   choice.period_ns_median = field["period_ns_median"].integer<Nanoseconds>(0);
   choice.pool_threads = field["pool_threads"].integer(1, kMaxInt);
+  if (field.has("headroom")) {
+    const Field headroom = field["headroom"].object({"training_speedup", "step_slowdown"});
+    choice.headroom = {headroom["training_speedup"].number(), headroom["step_slowdown"].number()};
+  }
   return choice;
 }
 
@@ -176,17 +213,20 @@ Plan read_plan(const Field& field) {
                 "warnings", "evidence", "trial"},
                {"trial"});
   Plan plan;
+  plan.schema = field["schema"].text();
   plan.made = read_made(field["made"]);
   plan.machine = read_machine(field["machine"]);
   plan.allocation = read_allocation(field["allocation"]);
-  plan.workload = read_workload_fields(
-      field["workload"].object({"name", "params", "ranks", "update_interval", "training"}, {"training"}));
+  plan.workload = read_workload_fields(field["workload"].object(
+      {"name", "params", "ranks", "update_interval", "mode", "framework", "training"},
+      {"mode", "framework", "training"}));
   plan.intent = read_intent(field["intent"]);
   plan.ranks = read_list(field["ranks"], read_rank);
   plan.choice = read_choice(field["choice"]);
   plan.warnings = read_texts(field["warnings"]);
   plan.evidence = read_evidence(field["evidence"]);
   if (field.has("trial")) plan.trial = read_trial(field["trial"]);
+  complete_homes(plan);
   return plan;
 }
 
@@ -209,7 +249,7 @@ std::string print_plan(const Plan& plan) {
 
 Plan parse_plan(std::string_view text, std::string_view name) {
   const JsonDocument document(text, name);
-  Plan plan = read_plan(document.root().schema(kPlanSchema));
+  Plan plan = read_plan(document.root().schema({kPlanSchema, kFormerPlanSchema}));
   if (const auto violation = find_violation(plan)) {
     throw Error(Exit::usage, fmt::format("{}: {}: {}", name, violation->field, violation->what),
                 "make the plan again with zf-tune, or correct this");

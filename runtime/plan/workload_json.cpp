@@ -1,5 +1,7 @@
 #include "plan/workload_json.hpp"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 
 namespace zf {
@@ -32,13 +34,24 @@ TrainingDemand read_demand(const Field& field) {
   return demand;
 }
 
+Mode read_mode(const Field& field) {
+  const std::string name = field.text();
+  if (const auto mode = mode_named(name)) return *mode;
+  field.fail(fmt::format("is \"{}\"; it must be one of {}", name, mode_names()));
+}
+
+Framework read_framework(const Field& field) {
+  const std::string name = field.text();
+  if (const auto framework = framework_named(name)) return *framework;
+  field.fail(fmt::format("is \"{}\"; it must be one of {}", name, framework_names()));
+}
+
 }  // namespace
 
 Object print_workload(const Workload& workload) {
-  Object object{{"name", workload.name},
-                {"params", workload.params},
-                {"ranks", workload.ranks},
-                {"update_interval", workload.update_interval}};
+  Object object{{"name", workload.name},          {"params", workload.params},
+                {"ranks", workload.ranks},        {"update_interval", workload.update_interval},
+                {"mode", name_of(workload.mode)}, {"framework", name_of(workload.framework)}};
   if (workload.training) object["training"] = print_demand(*workload.training);
   return object;
 }
@@ -50,6 +63,8 @@ Workload read_workload_fields(const Field& field) {
   workload.ranks = field["ranks"].integer(1, 4096);
   workload.update_interval = field["update_interval"].integer(1, 1'000'000);
   if (field.has("training")) workload.training = read_demand(field["training"]);
+  if (field.has("mode")) workload.mode = read_mode(field["mode"]);
+  if (field.has("framework")) workload.framework = read_framework(field["framework"]);
   return workload;
 }
 

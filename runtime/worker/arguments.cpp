@@ -52,13 +52,14 @@ WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
       arguments.version = true;
       continue;
     }
-    const bool known = flag == "--rank" || flag == "--cpus" || flag == "--mems" ||
+    const bool known = flag == "--rank" || flag == "--cpus" || flag == "--home" || flag == "--mems" ||
                        flag == "--memory-policy" || flag == "--huge-pages" || flag == "--lock-memory";
     if (!known) throw Error(Exit::usage, fmt::format("unknown argument \"{}\"", flag), kNotByHand);
     if (++i == words.size()) throw Error(Exit::usage, fmt::format("{} has no value", flag), kNotByHand);
     const std::string& value = words[i];
     if (flag == "--rank") arguments.rank = parse_rank(value);
     if (flag == "--cpus") arguments.cpus = parse_cpu_list(value, flag);
+    if (flag == "--home") arguments.home = parse_cpu_list(value, flag);
     if (flag == "--mems") arguments.mems = parse_node_list(value, flag);
     if (flag == "--memory-policy") arguments.memory_policy = parse_policy(value);
     if (flag == "--huge-pages") arguments.huge_pages = parse_strictness(flag, value);
@@ -78,6 +79,10 @@ std::string worker_help() {
          "when the trainer ends. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are left to the trainer.\n"
          "\n"
          "  --cpus LIST            one pinned thread per CPU; OS indexes like 7-11 (required)\n"
+         "  --home LIST            all CPUs of the rank: threads whose own CPU is gone run on these if all "
+         "CPUs "
+         "of\n"
+         "                         the pool are gone (default: those of the pool)\n"
          "  --mems LIST            NUMA nodes for the arena's memory, like 0 (default: no preference)\n"
          "  --memory-policy NAME   preferred (default) or bind\n"
          "  --huge-pages MODE      no (default), try or must: 2 MiB pages for the arena\n"

@@ -9,13 +9,14 @@
 
 namespace zf {
 
-/// What to do about a feature that the machine may refuse: nothing, try it, or fail without it. The command
-/// line says no, try or must.
+/// The reaction to a feature that the machine may refuse: do not ask for it, try it, or fail without it. The
+/// command line says no, try or must.
 enum class Strictness { off, best_effort, required };
 
 struct WorkerArguments {
   int rank = 0;
-  CpuSet cpus;  ///< one pool thread runs on each
+  CpuSet cpus;  ///< of the pool: one thread runs on each
+  CpuSet home;  ///< all CPUs of the rank, for a pool that has lost its own; empty: those of the pool
   NodeSet mems;
   MemoryPolicy memory_policy = MemoryPolicy::preferred;
   Strictness huge_pages = Strictness::off;

@@ -8,8 +8,8 @@
 
 namespace zf {
 
-/// What the machine refused although it was asked for, as texts joined by "; ", for zf_stats. Containers
-/// refuse memory policies, for example; then first touch alone decides.
+/// The requests that the machine refused, as texts joined by "; ", for zf_stats. Containers refuse memory
+/// policies, for example; then first touch alone decides.
 using Notes = std::string;
 
 /// Sets the plan's nodes for the arrays and for the threads that will be started, and asks for huge pages if

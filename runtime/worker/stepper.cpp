@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace zf {
 static_assert(kChunkGrain % kSliceGrain == 0);
@@ -40,8 +41,9 @@ Stepper::Stepper(Arena& arena, Pool& pool, Isa isa)
       norms_(arena, isa),
       shares_(deal_shares(cuts_of(arena), pool.size())) {
   if (pool.size() != arena.control().members) {
-    throw Error(Exit::runtime_error, fmt::format("the pool has {} threads, and the arena was made for {}",
-                                                 pool.size(), arena.control().members));
+    throw Error(Exit::runtime_error,
+                fmt::format("the pool has {}, and the arena was made for {}",
+                            print_count(pool.size(), "thread"), arena.control().members));
   }
   batch_.reserve(arena.control().group_count);
   batch_of_group_.assign(arena.control().group_count, 0);
@@ -70,7 +72,7 @@ void Stepper::place_memory() {
   }
 }
 
-void Stepper::serve() {
+void Stepper::serve(Nanoseconds spin_ns) {
   ControlBlock& control = arena_.control();
   // If work is already submitted, an earlier worker may have begun the first batch.
   bool resume =
@@ -82,7 +84,7 @@ void Stepper::serve() {
              control.stop.load(std::memory_order_seq_cst) != 0;
     };
     // If the trainer dies, the watching thread ends this process. The deadline only bounds each sleep.
-    if (!control.work.wait(is_called, now_ns() + 60 * kSecondNs, control.spin_ns)) continue;
+    if (!control.work.wait(is_called, now_ns() + 60 * kSecondNs, spin_ns)) continue;
     const std::uint64_t submitted = control.submitted.load(std::memory_order_seq_cst);
     if (submitted == completed) return;
 

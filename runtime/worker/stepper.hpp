@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "engine/adam.hpp"
 #include "engine/isa.hpp"
 #include "engine/kernel.hpp"
@@ -27,7 +28,7 @@ struct GroupTask {
   AdamProgress progress = {};  ///< after this step
 };
 
-/// Used by one thread only, the one that owns the pool.
+/// Does the submitted work in the arena. Only the thread that owns the pool may use it.
 class Stepper {
  public:
   /// Throws Error(runtime_error) if the arena was made for another number of threads.
@@ -38,8 +39,8 @@ class Stepper {
   void place_memory();
 
   /// Finishes the work over which another worker died. Then does submitted work until the trainer asks it to
-  /// stop, and finishes what is submitted by then.
-  void serve();
+  /// stop, and finishes what is submitted by then. It spins for `spin_ns` before it sleeps.
+  void serve(Nanoseconds spin_ns);
 
  private:
   /// Takes submitted work into a batch, at most one entry per group, because a second step of a group needs

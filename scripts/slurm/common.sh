@@ -70,3 +70,16 @@ name_of_the_jobs_plan() {
   published=$run/${SLURM_JOB_ID:-}.json
   [[ ${SLURM_JOB_ID:-} =~ ^[0-9]+$ ]]
 }
+
+# find_the_jobs_plan: sets $published to the plan that the Prolog published for this task's job. False if there is none.
+# In a heterogeneous job each component has a number of its own, and the Prolog knows only that number. A task gets the
+# number of the first component in SLURM_JOB_ID, and all of them in SLURM_JOB_ID_HET_GROUP_N (PACK_GROUP before 20.02).
+find_the_jobs_plan() {
+  local variable
+  name_of_the_jobs_plan || return 1
+  for variable in "${!SLURM_JOB_ID_HET_GROUP_@}" "${!SLURM_JOB_ID_PACK_GROUP_@}"; do
+    [[ ! -f $published ]] || break
+    [[ ${!variable} =~ ^[0-9]+$ ]] && published=$run/${!variable}.json
+  done
+  [[ -f $published && -r $published ]]
+}

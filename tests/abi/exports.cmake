@@ -1,5 +1,5 @@
 # cmake -DNM=nm -DLIBRARY=libzf_runtime.so -DHEADER=zf_runtime.h -P exports.cmake
-# The library shows what its header declares, all of it and nothing else.
+# Tests that the library exports every function that its header declares, and nothing else.
 execute_process(COMMAND ${NM} -D --defined-only --format=posix ${LIBRARY}
                 OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]+" lines "${symbols}")

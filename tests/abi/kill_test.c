@@ -1,11 +1,16 @@
 /* Kills the optimizer at random moments and checks that nothing is lost: an undisturbed handle takes the same
  * steps beside it, and after each step all parameters, moments and outputs are equal, bit for bit.
+ * With the argument "cpuset" the last CPU leaves the cpuset meanwhile and comes back, at random moments.
  * ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes). */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 
+#include "cpuset.h"
 #include "support.h"
 
 enum { GROUPS = 5, STALL_MS = 60000, MOST_GROWTH_KIB = 128 };
@@ -135,7 +140,63 @@ static void expect_no_growth(size_t kib_before) {
 #endif
 }
 
+/* A thread of the trainer that takes the last CPU away and gives it back until it is told to stop. */
+struct toggler {
+  pthread_t thread;
+  atomic_int stop;
+  int times;
+};
+
+static void* toggle(void* argument) {
+  struct toggler* const self = argument;
+  uint32_t state = 12345; /* random_below() belongs to the main thread */
+  while (!atomic_load(&self->stop)) {
+    if (self->times++ % 2 == 0) {
+      take_last_cpu();
+    } else {
+      give_last_cpu();
+    }
+    state = state * 1664525u + 1013904223u;
+    const struct timespec pause = {0, 1000000 + (long)(state >> 8) % 30000000};
+    nanosleep(&pause, NULL);
+  }
+  give_last_cpu();
+  return NULL;
+}
+
+static void start_toggling(struct toggler* toggler) {
+  atomic_store(&toggler->stop, 0);
+  toggler->times = 0;
+  CHECK(pthread_create(&toggler->thread, NULL, toggle, toggler) == 0);
+}
+
+static void stop_toggling(struct toggler* toggler) {
+  atomic_store(&toggler->stop, 1);
+  CHECK(pthread_join(toggler->thread, NULL) == 0);
+}
+
+/* Counts the different workers that were seen, and those that were without a CPU of their plan. */
+struct seen {
+  int32_t worker;
+  int workers, degraded;
+};
+
+static void look_at_worker(zf_runtime* handle, struct seen* seen) {
+  zf_stats stats = ZF_STATS_INIT;
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK((stats.degraded != 0) == (stats.cpu_note[0] != 0));
+  if (stats.worker_pid == seen->worker) return;
+  seen->worker = stats.worker_pid;
+  ++seen->workers;
+  seen->degraded += stats.degraded != 0;
+}
+
+static int with_cpuset;
+static struct kills kills_wanted;
+
 static void run(enum plan_kind kind, struct kills kills) {
+  struct toggler toggler;
+  struct seen seen = {0, 0, 0};
   zf_group groups[GROUPS];
   const char* const plan = write_plan(kind, NULL);
   zf_runtime* const calm = open_groups(plan, -1, groups);
@@ -147,6 +208,7 @@ static void run(enum plan_kind kind, struct kills kills) {
   int step = 0;
   size_t kib_before = 0;
   fill_both(calm, hunted, ZF_PARAMS, groups);
+  if (with_cpuset) start_toggling(&toggler);
   while (kills.done < kills.wanted || step < 20) {
     /* Every fourth time two steps wait together, so that a death may leave the second one untouched. */
     const int steps = step % 4 == 0 ? 2 : 1;
@@ -167,12 +229,14 @@ static void run(enum plan_kind kind, struct kills kills) {
       if (status == ZF_TIMEOUT) kill_worker(hunted, &kills);
     }
     EXPECT(zf_wait(hunted, 0, STALL_MS), ZF_OK);
+    look_at_worker(hunted, &seen);
     step += steps;
     expect_same(calm, hunted, groups, step);
     EXPECT(zf_get_stats(calm, &stats), ZF_OK);
     step_ns = (int64_t)stats.last_step_ns * 5 / 4 + 10000;
     if (kib_before == 0 && kills.done * 4 >= kills.wanted) kib_before = count_private_kib();
   }
+  if (with_cpuset) stop_toggling(&toggler);
   EXPECT(zf_submit(hunted, NULL, NULL), ZF_OK); /* has a worker again, and can be closed in peace */
   EXPECT(zf_wait(hunted, 0, STALL_MS), ZF_OK);
   EXPECT(zf_get_stats(hunted, &stats), ZF_OK);
@@ -185,6 +249,12 @@ static void run(enum plan_kind kind, struct kills kills) {
   CHECK(count_descriptors() == more_descriptors && count_children() == 2 && count_arena_mappings() == 2);
   printf("%u threads (%s): %d kills, %d of them with work under way, over %d steps; all equal\n",
          stats.threads, stats.isa, kills.done, kills.in_work, step);
+  if (with_cpuset) {
+    printf("  the last CPU left or came back %d times; %d of %d workers were started without it\n",
+           toggler.times, seen.degraded, seen.workers);
+    CHECK(seen.degraded > 0 &&
+          (kills.wanted < 200 || seen.degraded < seen.workers)); /* few may all be alike */
+  }
   const zf_status end = zf_close(hunted);
   CHECK(end == ZF_OK || end == ZF_WORKER_DIED);
   CHECK(count_descriptors() == descriptors && count_arena_mappings() == 1);
@@ -221,18 +291,27 @@ static void restarts_end(void) {
   EXPECT(zf_close(handle), ZF_WORKER_DIED);
 }
 
-int main(void) {
-  const char* const given = getenv("ZF_KILLS");
-  const struct kills kills = {given == NULL ? 30 : atoi(given), 0, 0};
+static void run_all(void) {
   const size_t descriptors = count_descriptors();
+  restarts_end();
+  run(PLAN_SPLIT, kills_wanted);
+  run(PLAN_SHARED, kills_wanted);
+  CHECK(count_descriptors() == descriptors && count_children() == 0 && count_arena_mappings() == 0);
+}
+
+int main(int argc, char** argv) {
+  const char* const given = getenv("ZF_KILLS");
+  kills_wanted.wanted = given == NULL ? 30 : atoi(given);
+  with_cpuset = argc > 1 && strcmp(argv[1], "cpuset") == 0;
   setvbuf(stdout, NULL, _IOLBF, 0);
   /* A thread's stack may contain a whole huge page, which costs 2 MiB for its first byte. Count the touched
    * pages.
    */
   CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
-  restarts_end();
-  run(PLAN_SPLIT, kills);
-  run(PLAN_SHARED, kills);
-  CHECK(count_descriptors() == descriptors && count_children() == 0 && count_arena_mappings() == 0);
+  if (with_cpuset) {
+    in_cpuset(run_all);
+  } else {
+    run_all();
+  }
   return 0;
 }

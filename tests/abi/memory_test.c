@@ -65,7 +65,7 @@ static void refusals_are_notes(void) {
   }
   EXPECT(open_with(ZF_NO, ZF_TRY, &handle), ZF_OK);
   const zf_stats stats = stats_of(handle);
-  CHECK(strstr(stats.memory_note, "set_mempolicy(preferred, nodes 0) was refused: Operation not permitted") !=
+  CHECK(strstr(stats.memory_note, "set_mempolicy(preferred, node 0) was refused: Operation not permitted") !=
         NULL);
   CHECK(stats.pages_on_plan == 0);
   steps_and_closes(handle);

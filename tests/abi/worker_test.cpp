@@ -9,8 +9,10 @@
 #include <random>
 #include <string>
 
+#include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "worker/arguments.hpp"
+#include "worker/pool_cpus.hpp"
 #include "worker/shares.hpp"
 
 namespace zf {
@@ -67,11 +69,75 @@ TEST(Shares, SmallGroupsKeepAllMembersBusy) {
   }
 }
 
+CpuSet cpus_of(const char* list) { return parse_cpu_list(list, "test"); }
+
+std::vector<int> numbers_of(const PoolCpus& placed) {
+  std::vector<int> numbers;
+  for (const Pu pu : placed.of_thread) numbers.push_back(pu.os_index);
+  return numbers;
+}
+
+TEST(PoolCpus, AreThoseOfThePlanIfAllAreUsable) {
+  const PoolCpus placed = place_pool(cpus_of("7-11"), cpus_of("0-11"), cpus_of("0-63"));
+  EXPECT_THAT(numbers_of(placed), testing::ElementsAre(7, 8, 9, 10, 11));
+  EXPECT_TRUE(placed.lost.empty());
+  EXPECT_EQ(placed.note, "");
+}
+
+TEST(PoolCpus, ThreadsKeepTheirOwnAndTheOthersAreSpreadOverTheRestOfThePool) {
+  const PoolCpus placed = place_pool(cpus_of("7-11"), cpus_of("0-11"), cpus_of("0-6,9-63"));
+  EXPECT_THAT(numbers_of(placed), testing::ElementsAre(9, 10, 9, 10, 11));
+  EXPECT_EQ(placed.lost, cpus_of("7-8"));
+  EXPECT_EQ(placed.note, "CPUs 7-8 of the pool are gone: 5 threads run on 9-11");
+}
+
+TEST(PoolCpus, AreTheHomesIfThePoolIsGone) {
+  const PoolCpus placed = place_pool(cpus_of("2-4"), cpus_of("0-4"), cpus_of("0-1,5-9"));
+  EXPECT_THAT(numbers_of(placed), testing::ElementsAre(0, 1, 0));
+  EXPECT_EQ(placed.note, "CPUs 2-4 of the pool are gone: 3 threads run on 0-1");
+}
+
+TEST(PoolCpus, AreAnyUsableOnesIfTheHomeIsGone) {
+  const PoolCpus placed = place_pool(cpus_of("4"), cpus_of("0-4"), cpus_of("8-9"));
+  EXPECT_THAT(numbers_of(placed), testing::ElementsAre(8));
+  EXPECT_EQ(placed.note, "CPU 4 of the pool is gone: 1 thread runs on 8");
+}
+
+TEST(PoolCpus, KeepTheNumberOfThreadsAndUseOnlyUsableCpusEvenly) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 500; ++round) {
+    CpuSet pool;
+    CpuSet home;
+    CpuSet usable{Pu{63}};
+    for (int cpu = 0; cpu < 64; ++cpu) {
+      if (random() % 3 == 0) home.insert(Pu{cpu});
+      if (random() % 6 == 0) pool.insert(Pu{cpu});
+      if (random() % 2 == 0) usable.insert(Pu{cpu});
+    }
+    if (pool.empty()) continue;
+    home |= pool;
+    const PoolCpus placed = place_pool(pool, home, usable);
+    ASSERT_EQ(placed.of_thread.size(), pool.size());
+    const CpuSet used(placed.of_thread);
+    ASSERT_TRUE(usable.contains(used));
+    const CpuSet left = pool.intersects(usable)   ? pool & usable
+                        : home.intersects(usable) ? home & usable
+                                                  : usable;
+    ASSERT_TRUE(left.contains(used));
+    for (const Pu pu : left) {
+      const auto here = static_cast<std::size_t>(std::ranges::count(placed.of_thread, pu));
+      ASSERT_LE(here, (pool.size() + left.size() - 1) / left.size());
+    }
+    ASSERT_EQ(placed.note.empty(), usable.contains(pool));
+  }
+}
+
 TEST(WorkerArguments, SayWhereToRun) {
-  const WorkerArguments arguments =
-      parse_worker_arguments({"--rank", "3", "--cpus", "7-9,11", "--mems", "1", "--memory-policy", "bind"});
+  const WorkerArguments arguments = parse_worker_arguments(
+      {"--rank", "3", "--cpus", "7-9,11", "--home", "0-11", "--mems", "1", "--memory-policy", "bind"});
   EXPECT_EQ(arguments.rank, 3);
   EXPECT_EQ(arguments.cpus, (CpuSet{Pu{7}, Pu{8}, Pu{9}, Pu{11}}));
+  EXPECT_EQ(arguments.home.size(), 12U);
   EXPECT_EQ(arguments.mems, NodeSet{Node{1}});
   EXPECT_EQ(arguments.memory_policy, MemoryPolicy::bind);
 }

@@ -74,7 +74,7 @@ void steps() {
   optimizer.close();
 }
 
-/// An empty list of groups does not mean all groups.
+/// Checks that an empty list of groups does not mean all groups.
 void chosen_groups() {
   Optimizer optimizer = open_two();
   std::vector<std::uint32_t> chosen;

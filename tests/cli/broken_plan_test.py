@@ -70,7 +70,7 @@ class BrokenPlan(CommandTest):
                 self.assert_refused(self.run_tune("explain", "plan.json"), USAGE, "plan.json")
 
     def test_unknown_schema_version(self):
-        self.assert_refused_when(lambda plan: plan.update(schema="zf-plan/2"), "schema", "zf-plan/2")
+        self.assert_refused_when(lambda plan: plan.update(schema="zf-plan/3"), "schema", "zf-plan/3")
 
     def test_missing_field(self):
         self.assert_refused_when(lambda plan: plan["ranks"][0].pop("training"), "training")

@@ -51,6 +51,20 @@ class Check(CommandTest):
         for rank in plan["ranks"]:
             self.assertIn(rank["training"]["cpus"], result.stdout)
             self.assertIn(rank["optimizer"]["cpus"], result.stdout)
+        self.assertIn("mode overlap, framework unknown", result.stdout)
+
+    def test_former_format_is_noted(self):
+        plan = self.make_plan()
+        plan["schema"] = "zf-plan/1"
+        for rank in plan["ranks"]:
+            del rank["home"]
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+        for command in ("check", "explain"):
+            result = self.run_tune(command, "plan.json")
+            self.assert_exit(result, DONE)
+            self.assertEqual(result.stderr,
+                             "plan.json has format zf-plan/1: mode overlap and framework unknown are assumed; "
+                             "`zf-tune plan --from plan.json -o plan.json` writes it anew\n")
 
 
 class Bandwidth(CommandTest):

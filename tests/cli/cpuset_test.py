@@ -5,7 +5,7 @@ import os
 import pathlib
 import unittest
 
-from zf_cli import DONE, CommandTest
+from zf_cli import DONE, INFEASIBLE, STALE, CommandTest
 
 
 @contextlib.contextmanager
@@ -65,3 +65,22 @@ class Cpuset(CommandTest):
                                preexec_fn=self.enter)
         self.assert_exit(result, DONE)
         self.assertEqual(result.stdout.split()[1], str(self.cpu))
+
+    def test_two_ranks_on_the_home_of_one_act_alike(self):
+        """Each used to decide for itself: one started on the CPU, and the other did not start, or shared it."""
+        self.need_two_cpus()
+        self.make_plan("--ranks", "2")
+
+        def run_both(*options: str, **environment: str):
+            for rank in "01":
+                yield self.run_tune("exec", "--plan", "plan.json", "--rank", rank, *options, "--", "cat",
+                                    "/proc/self/cpuset", preexec_fn=self.enter, **environment)
+
+        for result in run_both():
+            self.assert_refused(result, STALE, "--cpus job", "--cpus rank")
+        for result in run_both("--cpus", "job"):
+            self.assert_refused(result, INFEASIBLE, "2 ranks", "1 core")
+        for result in run_both(SLURM_JOB_ID="1"):
+            self.assert_refused(result, INFEASIBLE, "2 ranks", "1 core")
+        for result in run_both("--cpus", "rank"):
+            self.assert_exit(result, DONE)

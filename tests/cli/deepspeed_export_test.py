@@ -52,6 +52,7 @@ class DeepSpeedExport(CommandTest):
             rank["rank"] = number
             rank["training"] = {"cpus": print_cpus(training), "threads": len(training)}
             rank["optimizer"]["cpus"] = print_cpus(optimizer)
+            rank["home"] = {"cpus": print_cpus(training | optimizer), "threads": len(training | optimizer)}
             rank["pt_reserved_cores"] = len(training)
             rank["pt_reserved_cores_perc"] = (len(training) - 0.5) / len(training | optimizer)
             plan["ranks"].append(rank)

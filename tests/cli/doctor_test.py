@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from zf_cli import DONE, STALE, USAGE, CommandTest
+from zf_cli import DONE, STALE, USAGE, CommandTest, binding_line
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 MBIND, SET_MEMPOLICY = 237, 238  # x86-64
@@ -84,6 +84,17 @@ class Doctor(CommandTest):
         late = self.start(sys.executable, "-c", LATE)
         self.assertEqual(late.stdout.readline(), "bound\n")
         self.assertIn(f"(process {late.pid}) was bound late", self.found("late-binding"))
+
+    def test_framework_that_divides_a_home_again_is_found(self):
+        self.need_two_cpus()
+        home = os.sched_getaffinity(0)
+        first = min(home)
+        binding = binding_line(home, {first})
+        trainer = self.start_divided(str(first), "elsewhere", ",".join(map(str, home - {first})), ZF_RANK="0",
+                                     ZF_BINDING=binding)
+        said = self.found("divided-homes")
+        self.assertRegex(said, r"elsewhere \(process \d+, rank 0\) may run on \S+ only: a framework has divided")
+        self.assertNotIn(f"process {trainer.pid},", said, "it has the training side")
 
     def test_mask_narrower_than_the_plan_is_found(self):
         self.need_two_cpus()

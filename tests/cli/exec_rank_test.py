@@ -1,6 +1,8 @@
 """zf-tune exec finds its local rank in whatever the launcher set."""
 
-from zf_cli import DONE, USAGE, CommandTest, parse_cpus
+import subprocess
+
+from zf_cli import BINARY, DONE, USAGE, CommandTest, clean_environment, parse_cpus
 
 VARIABLES = [
     "LOCAL_RANK",
@@ -23,7 +25,7 @@ class ExecRank(CommandTest):
     def assert_runs_as(self, rank: int, result):
         self.assert_exit(result, DONE)
         _, cpus, _, number = result.stdout.split()
-        self.assertEqual(parse_cpus(cpus), parse_cpus(self.plan["ranks"][rank]["training"]["cpus"]))
+        self.assertEqual(parse_cpus(cpus), parse_cpus(self.plan["ranks"][rank]["home"]["cpus"]))
         self.assertEqual(number, str(rank))
 
     def run_exec(self, *options: str, **environment: str):
@@ -50,3 +52,37 @@ class ExecRank(CommandTest):
 
     def test_rank_that_is_no_number_is_refused_with_its_variable(self):
         self.assert_refused(self.run_exec(SLURM_LOCALID="zero"), USAGE, "SLURM_LOCALID", "zero")
+
+    def run_words(self, *words: str, **environment: str):
+        """zf-tune with these words, as a launcher starts it."""
+        return subprocess.run([BINARY, *words], cwd=self.folder, env=clean_environment(**environment), text=True,
+                              capture_output=True, timeout=30, check=False)
+
+    def test_local_rank_of_deepspeeds_launcher_is_the_rank_and_is_handed_on(self):
+        show = ["sh", "-c", 'grep Cpus_allowed_list /proc/self/status; echo rank $ZF_RANK; echo "$@"', "sh", "--lr", "1"]
+        for option in ("--local_rank=1", "--local-rank=1"):
+            for words in ([option, "exec", "--plan", "plan.json", "--", *show],
+                          ["exec", option, "--plan", "plan.json", "--", *show]):
+                with self.subTest(words=words):
+                    result = self.run_words(*words, LOCAL_RANK="1")
+                    *where, given = result.stdout.splitlines()
+                    self.assert_runs_as(1, subprocess.CompletedProcess((), result.returncode, "\n".join(where)))
+                    self.assertEqual(given, f"--lr 1 {option}")
+        apart = self.run_words("--local_rank", "1", "exec", "--plan", "plan.json", "--no-local-rank", "--", *show)
+        self.assertEqual(apart.stdout.splitlines()[-1], "--lr 1", apart.stderr)
+
+    def test_local_rank_behind_the_dashes_is_the_commands_own(self):
+        result = self.run_words("exec", "--plan", "plan.json", "--rank", "0", "--", "echo", "--local_rank=1")
+        self.assertEqual(result.stdout, "--local_rank=1\n", result.stderr)
+
+    def test_local_rank_that_contradicts_is_refused(self):
+        words = ["exec", "--plan", "plan.json", "--", "true"]
+        self.assert_refused(self.run_words("--local_rank=1", *words, LOCAL_RANK="0"), USAGE, "--local_rank 1",
+                            "LOCAL_RANK=0")
+        self.assert_refused(self.run_words("exec", "--rank", "0", "--local_rank=1", *words[1:]), USAGE, "--rank 0")
+        self.assert_refused(self.run_words("exec", "--rank", "1", "--local_rank=1", *words[1:], LOCAL_RANK="0"), USAGE,
+                            "LOCAL_RANK=0")
+        self.assert_refused(self.run_words("exec", "--local_rank=1", "--local-rank=0", *words[1:]), USAGE, "--local-rank 0")
+        self.assertEqual(self.run_words("--local_rank=1", *words, LOCAL_RANK="").returncode, DONE)
+        self.assert_refused(self.run_words("--local_rank=x", *words), USAGE, "--local_rank")
+        self.assert_refused(self.run_words("--local_rank=0", "probe"), USAGE, "local_rank")

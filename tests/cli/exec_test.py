@@ -17,6 +17,7 @@ class Exec(CommandTest):
         super().setUp()
         self.plan = self.make_plan("--ranks", "1")
         self.training = self.plan["ranks"][0]["training"]
+        self.home = self.plan["ranks"][0]["home"]
 
     def run_exec(self, *command: str, options=(), plan="plan.json", **keywords):
         return self.run_tune("exec", "--plan", plan, *options, "--", *command, **keywords)
@@ -30,8 +31,81 @@ class Exec(CommandTest):
         """Every rank of it wants CPUs that no machine of these tests has."""
         self.make_plan("--topology", FOREIGN, "--allowed", "600-1023", name="foreign.json")
 
-    def test_binds_to_the_plans_training_cpus(self):
+    def test_binds_to_the_whole_home(self):
+        """Nobody says that our runtime steps beside it, and then nobody would use the other side."""
+        for framework in ("unknown", "torch", "deepspeed-offload", "deepspeed-zenflow", "superoffload"):
+            self.make_plan("--ranks", "1", "--framework", framework)
+            result = self.run_exec(*CPUS_ALLOWED)
+            self.assert_exit(result, DONE)
+            self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(self.home["cpus"]), framework)
+
+    def test_binds_to_the_training_side_where_our_runtime_has_the_other(self):
+        self.make_plan("--ranks", "1", "--framework", "native")
         result = self.run_exec(*CPUS_ALLOWED)
+        self.assert_exit(result, DONE)
+        self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(self.training["cpus"]))
+        if self.training["cpus"] != self.home["cpus"]:
+            self.assertIn("kept for the optimizer process", result.stderr)
+
+    def test_a_plan_that_changed_wins_over_the_binding_of_an_outer_exec(self):
+        self.need_two_cpus()
+        change = f"{BINARY} plan -q --ranks 1 --framework native -o plan.json; {BINARY} exec -q -p plan.json -- "
+        result = self.run_exec("sh", "-c", change + "grep Cpus_allowed_list /proc/self/status")
+        self.assert_exit(result, DONE)
+        self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(self.training["cpus"]))
+        of_another_version = self.run_exec("true", ZF_BINDING="zf-binding/9 what=ever", ZF_RANK="0")
+        self.assert_exit(of_another_version, DONE)
+
+    def test_shared_home_is_not_divided(self):
+        plan = self.make_plan("--ranks", "1", "--mode", "wait", "--framework", "native")
+        self.assert_sound(plan)
+        self.assertTrue(plan["intent"]["shared"])
+        result = self.run_exec(*CPUS_ALLOWED)
+        self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(self.home["cpus"]))
+        fitted = self.make_plan("--from", "plan.json")
+        self.assertTrue(fitted["intent"]["shared"])
+        self.assertEqual(fitted["ranks"], plan["ranks"])
+
+    def test_plan_of_the_former_format_goes_on_working(self):
+        plan = self.read_plan()
+        plan["schema"] = "zf-plan/1"
+        for field in ("mode", "framework"):
+            del plan["workload"][field]
+        for field in ("shared", "state_format"):
+            del plan["intent"][field]
+        for rank in plan["ranks"]:
+            del rank["home"]
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+        result = self.run_exec(*CPUS_ALLOWED)
+        self.assert_exit(result, DONE)
+        self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(self.home["cpus"]))
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertIn("zf-plan/1", result.stderr)
+        rewritten = self.make_plan("--from", "plan.json")
+        self.assertEqual(rewritten["schema"], "zf-plan/2")
+        self.assertEqual(self.run_exec("true").stderr, "")
+
+    def test_binding_travels_in_one_variable(self):
+        variables = self.variables_of()
+        line = variables["ZF_BINDING"]
+        self.assertTrue(line.startswith("zf-binding/1 "))
+        words = dict(word.split("=", 1) for word in line.split()[1:])
+        self.assertEqual((words["rank"], words["home"], words["started_on"]), ("0", self.home["cpus"], "home"))
+        self.assertEqual(words["training"], self.training["cpus"])
+
+    def test_rank_that_sees_another_gpu_says_so_and_keeps_its_home(self):
+        """It looks at one file of the PCI bus: a driver that answers late must not give it another home."""
+        self.plan["ranks"][0]["gpu"] = {"pci": "fffe:ff:00.0", "cpus": self.home["cpus"]}
+        (self.folder / "plan.json").write_text(json.dumps(self.plan))
+        result = self.run_exec(*CPUS_ALLOWED)
+        self.assert_exit(result, DONE)
+        self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(self.home["cpus"]))
+        self.assertIn("GPU fffe:ff:00.0 of rank 0 is not on this node", result.stderr)
+        self.assertIn("zf-tune plan --from", result.stderr)
+
+    def test_an_outer_exec_of_the_same_plan_is_obeyed(self):
+        self.make_plan("--ranks", "1", "--framework", "native")
+        result = self.run_exec(BINARY, "exec", "--plan", "plan.json", "--", *CPUS_ALLOWED)
         self.assert_exit(result, DONE)
         self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(self.training["cpus"]))
 
@@ -66,8 +140,10 @@ class Exec(CommandTest):
 
     def test_sets_the_thread_counts(self):
         variables = self.variables_of()
-        self.assertEqual(variables["OMP_NUM_THREADS"], str(self.training["threads"]))
-        self.assertEqual(variables["MKL_NUM_THREADS"], str(self.training["threads"]))
+        self.assertEqual(variables["OMP_NUM_THREADS"], str(self.home["threads"]))
+        self.assertEqual(variables["MKL_NUM_THREADS"], str(self.home["threads"]))
+        self.make_plan("--ranks", "1", "--framework", "native")
+        self.assertEqual(self.variables_of()["OMP_NUM_THREADS"], str(self.training["threads"]))
 
     def test_never_sets_omp_proc_bind(self):
         self.assertFalse([name for name in self.variables_of() if name in ("OMP_PROC_BIND", "OMP_PLACES")])
@@ -153,7 +229,7 @@ class Exec(CommandTest):
         result = self.run_exec(*CPUS_ALLOWED, plan="foreign.json", options=["--force"])
         self.assert_exit(result, DONE)
         self.assertLessEqual(parse_cpus(result.stdout.split()[1]), os.sched_getaffinity(0))
-        self.assertIn("is fitted to the CPUs allowed here", result.stderr)
+        self.assertRegex(result.stderr, "is fitted to the CPUs? allowed here")
         self.assertIn("made for machines of another class: ", result.stderr)
 
     def test_forced_plan_that_cannot_be_fitted_binds_nothing_and_tells_nothing(self):
@@ -170,34 +246,56 @@ class Exec(CommandTest):
     def test_plan_for_other_ranks_is_fitted_to_those_that_run(self):
         self.need_two_cpus()
         self.make_plan("--ranks", "1", name="one.json")
+        homes = []
         for rank in "01":
-            result = self.run_exec("sh", "-c", "echo $ZF_RANK; grep -c '\"rank\":' $ZF_PLAN", plan="one.json",
+            result = self.run_exec("sh", "-c", "echo $ZF_RANK; grep Cpus_allowed_list /proc/self/status", plan="one.json",
                                    before=["env", f"LOCAL_RANK={rank}", "LOCAL_WORLD_SIZE=2"])
             self.assert_exit(result, DONE)
-            self.assertEqual(result.stdout.split(), [rank, "2"])
+            said = result.stdout.split()
+            self.assertEqual(said[0], rank)
+            homes.append(parse_cpus(said[2]))
             self.assertIn("made for 1 rank and CPUs", result.stderr)
             self.assertIn("is fitted to 2 ranks and the CPUs allowed here", result.stderr)
+        self.assertFalse(homes[0] & homes[1])
 
     def test_plan_is_fitted_to_a_narrower_mask(self):
         self.need_two_cpus()
         one = min(os.sched_getaffinity(0))
-        show = "grep Cpus_allowed_list /proc/self/status; cat $ZF_PLAN; sh -c 'cat $ZF_PLAN' | cmp - $ZF_PLAN"
+        show = "grep Cpus_allowed_list /proc/self/status; echo $ZF_PLAN; echo $ZF_BINDING"
         result = self.run_exec("bash", "-c", show, before=["taskset", "-c", str(one)])
         self.assert_exit(result, DONE)
         self.assertEqual(parse_cpus(result.stdout.split()[1]), {one})
-        self.assert_sound(json.loads(result.stdout.split("\n", 1)[1]), {one})
+        _, plan, binding = result.stdout.splitlines()
+        self.assertEqual(plan, str(self.folder / "plan.json"), "the plan as it was given")
+        self.assertIn(f" home={one} ", binding)
+        self.assertIn(" shared=yes", binding)
         fitted, shared = result.stderr.splitlines()
-        self.assertIn("is fitted to the CPUs allowed here", fitted)
+        self.assertIn("is fitted to the CPU allowed here", fitted)
         self.assertIn("rank 0 has one core", shared)
 
-    def test_plan_with_more_ranks_than_there_are_cores_starts_nothing(self):
+    def test_mask_with_one_ranks_home_alone_is_refused_by_both_ranks(self):
+        """It may be the mask of all ranks or of this one: each rank acts alike, so none takes a CPU of the other."""
         self.need_two_cpus()
-        self.make_plan("--ranks", "2", name="two.json")
-        one = str(min(os.sched_getaffinity(0)))
-        result = self.run_exec("touch", "started", plan="two.json", options=["--rank", "1"],
-                               before=["taskset", "-c", one])
-        self.assert_exit(result, INFEASIBLE)
+        plan = self.make_plan("--ranks", "2", name="two.json")
+        first = plan["ranks"][0]["home"]["cpus"]
+        mask = ["taskset", "-c", first]
+
+        def run_both(*options: str, command=CPUS_ALLOWED):
+            for rank in "01":
+                yield self.run_exec(*command, plan="two.json", options=["--rank", rank, *options], before=mask)
+
+        for result in run_both(command=("touch", "started")):
+            self.assert_refused(result, STALE, "--cpus job", "--cpus rank", "--force")
         self.assertFalse((self.folder / "started").exists())
+        for result in run_both("--cpus", "job"):
+            self.assert_exit(result, INFEASIBLE)
+        for result in run_both("--cpus", "rank"):
+            self.assert_exit(result, DONE)
+            self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(first))
+        for result in run_both("--force"):
+            self.assert_exit(result, DONE)
+            self.assertIn("bound to nothing", result.stderr)
+        self.assert_refused(self.run_exec("true", options=["--cpus", "both"]), USAGE, "--cpus", "job", "rank")
 
     def test_memory_is_preferred_on_the_homes_nodes(self):
         result = self.run_exec("sh", "-c", "head -n 1 /proc/self/numa_maps")

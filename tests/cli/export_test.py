@@ -40,6 +40,9 @@ def need(program: str) -> str:
     return path
 
 
+NATIVE = ("--framework", "native")
+
+
 class Export(CommandTest):
     def export(self, consumer: str, *options: str, code=DONE, **keywords) -> str:
         result = self.run_tune("export", "plan.json", "--for", consumer, *options, **keywords)
@@ -55,13 +58,14 @@ class Export(CommandTest):
     def training(self, plan: dict, rank=0) -> set[int]:
         return parse_cpus(plan["ranks"][rank]["training"]["cpus"])
 
-    def test_numactl_and_taskset_bind_to_the_training_cpus(self):
-        plan = self.make_plan("--ranks", "1")
-        for consumer in ("numactl", "taskset"):
-            with self.subTest(consumer):
-                need(consumer)
-                said = self.run_prefixed(self.export(consumer), "grep", "Cpus_allowed_list", "/proc/self/status")
-                self.assertEqual(parse_cpus(said.split()[1]), self.training(plan))
+    def test_numactl_and_taskset_bind_as_exec_does(self):
+        for framework, side in (("native", "training"), ("unknown", "home")):
+            plan = self.make_plan("--ranks", "1", "--framework", framework)
+            for consumer in ("numactl", "taskset"):
+                with self.subTest(consumer, framework=framework):
+                    need(consumer)
+                    said = self.run_prefixed(self.export(consumer), "grep", "Cpus_allowed_list", "/proc/self/status")
+                    self.assertEqual(parse_cpus(said.split()[1]), parse_cpus(plan["ranks"][0][side]["cpus"]))
 
     def test_numactl_prefers_the_ranks_memory(self):
         need("numactl")
@@ -71,22 +75,22 @@ class Export(CommandTest):
 
     def test_numactl_words_for_each_policy(self):
         self.make_plan("--topology", LARGE, "--ranks", "2", "--allowed", "0-49,96-145")
-        self.assertEqual(self.export("numactl", "--rank", "1"), "numactl --physcpubind=96-120 --preferred=1\n")
+        self.assertEqual(self.export("numactl", "--rank", "1"), "numactl --physcpubind=96-145 --preferred=1\n")
         self.make_plan("--topology", LARGE, "--ranks", "1")
         self.assertIn(" --preferred-many=0-1\n", self.export("numactl"))
 
     def test_hwloc_reads_the_same_cpus(self):
         calc = need("hwloc-calc")
         for allowed in ("0-191", "0,31-33,63-64,95-128,191", "190-191"):
-            plan = self.make_plan("--topology", LARGE, "--ranks", "2", "--allowed", allowed)
+            plan = self.make_plan("--topology", LARGE, "--ranks", "2", "--allowed", allowed, *NATIVE)
             for rank, bitmap in enumerate(self.export("hwloc").split()):
                 said = subprocess.run([calc, "-i", LARGE, "--po", "-I", "pu", bitmap], capture_output=True, text=True,
                                       timeout=30, check=True).stdout
                 self.assertEqual(parse_cpus(said), self.training(plan, rank))
 
-    def test_libgomp_runs_the_plans_threads_on_the_training_cpus(self):
+    def test_libgomp_runs_the_plans_threads_on_the_plans_cpus(self):
         compiler = need("gcc")
-        plan = self.make_plan("--ranks", "1")
+        plan = self.make_plan("--ranks", "1", *NATIVE)
         (self.folder / "program.c").write_text(LIBGOMP_PROGRAM)
         built = subprocess.run([compiler, "-fopenmp", "-D_GNU_SOURCE", "-o", "program", "program.c"], cwd=self.folder,
                                capture_output=True, text=True, timeout=60, check=False)
@@ -102,11 +106,11 @@ class Export(CommandTest):
         self.assertEqual(shown, masks, "as libgomp itself sees it")
 
     def test_openmp_place_of_a_sparse_set(self):
-        self.make_plan("--topology", SMALL, "--ranks", "1", "--allowed", "0,2-3,5-7")
+        self.make_plan("--topology", SMALL, "--ranks", "1", "--allowed", "0,2-3,5-7", *NATIVE)
         self.assertEqual(self.export("openmp").splitlines()[1], "export OMP_PLACES='{0,2:2}'")
 
     def test_slurm_masks_are_the_ranks(self):
-        plan = self.make_plan("--topology", LARGE, "--ranks", "3", "--allowed", "1-40,90-100,150-191")
+        plan = self.make_plan("--topology", LARGE, "--ranks", "3", "--allowed", "1-40,90-100,150-191", *NATIVE)
         option, _, masks = self.export("slurm").strip().rpartition(":")
         self.assertEqual(option, "--cpu-bind=mask_cpu")
         for rank, mask in enumerate(masks.split(",")):
@@ -133,7 +137,7 @@ class Export(CommandTest):
         self.assertEqual(said, str(folder / "plan.json"))
 
     def test_torchrun_and_mpirun_name_every_rank(self):
-        self.make_plan("--topology", SMALL, "--ranks", "2")
+        self.make_plan("--topology", SMALL, "--ranks", "2", *NATIVE)
         words = shlex.split(self.export("torchrun"))
         self.assertIn("--nproc_per_node=2", words)
         self.assertEqual(words[-2:], [str(self.folder / "plan.json"), "--"])

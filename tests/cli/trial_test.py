@@ -1,5 +1,6 @@
 """zf-tune trial: the user's own command under a few plans."""
 
+import json
 import os
 import signal
 import subprocess
@@ -46,7 +47,12 @@ class Trial(zf_cli.CommandTest):
         explained = self.run_tune("explain", "won.json")
         self.assertIn("unbound", explained.stdout)
 
+    def write_framework(self, framework: str) -> None:
+        self.made["workload"]["framework"] = framework
+        (self.folder / "plan.json").write_text(json.dumps(self.made))
+
     def test_each_run_is_bound_by_its_plan(self):
+        self.write_framework("native")
         job = 'grep Cpus_allowed_list /proc/self/status >>seen; echo "$ZF_PLAN" >>plans; ' + JOB
         self.assert_exit(self.trial("-t", "1", "-q", job=job), DONE)
         bound = [line.split()[1] for line in (self.folder / "seen").read_text().splitlines()]
@@ -54,6 +60,29 @@ class Trial(zf_cli.CommandTest):
         self.assertIn(training, bound)
         for path in filter(None, (self.folder / "plans").read_text().split()):
             self.assertFalse(os.path.exists(path), "its plan stayed behind")
+
+    def test_each_run_has_its_home_unless_the_framework_is_native(self):
+        self.write_framework("torch")
+        if "ZF_BINDING" not in self.run_tune("exec", "--dry-run", "--", "true").stdout:
+            self.skipTest("this zf-tune exec does not know of frameworks")
+        job = 'echo "${ZF_BINDING:-unbound}" "$(nproc)" "$OMP_NUM_THREADS" >>seen; ' + JOB
+        self.assert_exit(self.trial("-t", "1", "-q", job=job), DONE)
+        home = self.made["ranks"][0]["home"]
+        seen = [line.split() for line in (self.folder / "seen").read_text().splitlines()]
+        bound = [words for words in seen if words[0] == "zf-binding/1"]
+        self.assertTrue(bound)
+        for words in bound:
+            self.assertIn(f"home={home['cpus']}", words)
+            self.assertIn("started_on=home", words)
+            self.assertIn("framework=torch", words)
+            self.assertEqual(words[-1], str(home["threads"]))
+
+    def test_a_binding_of_the_trial_itself_is_not_that_of_the_unbound_control(self):
+        cpus = os.sched_getaffinity(0)
+        job = '[ -n "$ZF_PLAN" ] || echo "${ZF_BINDING:-none}" >>seen; ' + JOB
+        outer = zf_cli.binding_line(cpus, {min(cpus)})
+        self.assert_exit(self.trial("-t", "1", "-q", job=job, ZF_BINDING=outer), DONE)
+        self.assertEqual((self.folder / "seen").read_text(), "none\n")
 
     def test_a_command_that_binds_itself_is_not_bound_before(self):
         (self.folder / "zf-tune").symlink_to(zf_cli.BINARY)

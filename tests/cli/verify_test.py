@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 from exec_test import wait_until
-from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, STALE, USAGE, CommandTest, clean_environment, parse_cpus
+from zf_cli import (BINARY, DONE, RUNTIME_ERROR, SOURCE, STALE, USAGE, CommandTest, binding_line, clean_environment,
+                    parse_cpus)
 
 # A trainer of three threads; with a word after it, with an optimizer.
 TRAINER = """
@@ -51,14 +52,16 @@ class Verify(CommandTest):
     def side(self, name: str) -> set[int]:
         return parse_cpus(self.plan["ranks"][0][name]["cpus"])
 
-    def test_exec_started_trainer_is_as_planned(self):
-        trainer = self.start()
+    def test_trainer_on_its_home_is_as_planned(self):
+        home = parse_cpus(self.plan["ranks"][0]["home"]["cpus"])
+        trainer = self.start(before=("taskset", "-c", self.plan["ranks"][0]["home"]["cpus"]), ZF_RANK="0",
+                             ZF_PLAN=str(self.folder / "plan.json"))
         seen = self.verify("--pid", trainer.pid)
         self.assertEqual(seen["drift"], [])
         (process,) = seen["processes"]
         self.assertEqual((process["pid"], process["side"], process["rank"], process["threads"]),
                          (trainer.pid, "trainer", 0, 3))
-        self.assertEqual(parse_cpus(process["cpus"]), self.side("training"))
+        self.assertEqual(parse_cpus(process["cpus"]), home)
 
     def test_one_thread_moved_away_is_named(self):
         self.need_two_cpus()
@@ -127,21 +130,24 @@ class Verify(CommandTest):
 
     def test_process_that_exec_did_not_start_is_verified_as_a_given_rank(self):
         self.need_two_cpus()
-        stranger = self.start(before=())
+        stranger = self.start(before=("taskset", "-c", self.plan["ranks"][0]["optimizer"]["cpus"]))
         self.assert_refused(self.run_tune("verify", "--pid", stranger.pid), USAGE, str(stranger.pid), "--rank")
         seen = self.verify("--pid", stranger.pid, "--rank", "0", "plan.json", code=STALE)
         self.assertEqual(len(seen["drift"]), 3)
 
     def test_launcher_is_not_held_against_the_plan_but_what_it_starts_is(self):
         self.need_two_cpus()
-        launcher = self.start(before=("sh", "-c", '"$@"; true', "sh", BINARY, "exec", "--plan", "plan.json", "--"))
-        self.assertEqual(len(self.verify("--pid", launcher.pid, "plan.json")["processes"]), 1)
+        launcher = self.start("with an optimizer",
+                              before=("sh", "-c", '"$@"; true', "sh", BINARY, "exec", "--plan", "plan.json", "--"))
+        seen = self.verify("--pid", launcher.pid, "plan.json")["processes"]
+        self.assertCountEqual([process["side"] for process in seen], ["trainer", "optimizer"])
+        self.assertNotIn(launcher.pid, [process["pid"] for process in seen])
 
     def test_text_says_all_as_planned(self):
-        trainer = self.start()
+        trainer = self.start("with an optimizer")
         result = self.run_tune("verify", "--job", "plan.json")
         self.assert_exit(result, DONE)
-        self.assertRegex(result.stdout, rf"rank 0: trainer python3\S* \(process {trainer.pid}\): 3 threads on ")
+        self.assertRegex(result.stdout, rf"rank 0: trainer python3\S* \(process {trainer.pid}\): \d+ threads on ")
         self.assertTrue(result.stdout.endswith("all as planned\n"))
 
     def test_bad_input_is_refused(self):
@@ -154,8 +160,63 @@ class Verify(CommandTest):
         self.assert_refused(self.run_tune("verify", "--pid", trainer.pid, "none.json"), USAGE, "none.json")
 
     def test_plan_that_was_changed_under_a_job_is_drift(self):
-        trainer = self.start()
+        plan = str(self.folder / "plan.json")
+        trainer = self.start(before=(), ZF_RANK="0", ZF_PLAN=plan)
+        bound = self.start(before=(), ZF_RANK="0", ZF_PLAN=plan, ZF_BINDING=self.binding())
         (self.folder / "plan.json").write_text("{}")
         (drift,) = self.verify("--pid", trainer.pid, code=STALE)["drift"]
         self.assertIn("cannot be held against its plan", drift["what"])
         self.assert_refused(self.run_tune("verify", "--pid", trainer.pid, "plan.json"), USAGE, "plan.json")
+        self.assertEqual(self.verify("--pid", bound.pid)["drift"], [], "it has its binding with it")
+
+    # What a process makes of its home. The home is all CPUs; the training side is the first.
+
+    def binding(self, framework="unknown") -> str:
+        self.need_two_cpus()
+        home = os.sched_getaffinity(0)
+        return binding_line(home, {min(home)}, framework, self.plan["ranks"][0]["optimizer"]["mems"])
+
+    def divided(self, *child: str, main: str = "", framework="unknown", code=STALE) -> list[dict]:
+        """The drift of a trainer whose main thread is on the training side, and of its child."""
+        binding = self.binding(framework)
+        trainer = self.start_divided(main or str(min(os.sched_getaffinity(0))), *child, ZF_RANK="0", ZF_BINDING=binding)
+        return self.verify("--pid", trainer.pid, code=code)["drift"]
+
+    def pool(self) -> str:
+        home = os.sched_getaffinity(0)
+        return ",".join(map(str, sorted(home - {min(home)})))
+
+    def test_home_is_as_planned_by_its_binding(self):
+        self.assertEqual(self.divided(main=",".join(map(str, os.sched_getaffinity(0))), code=DONE), [])
+
+    def test_narrowed_trainer_with_an_optimizer_is_as_planned(self):
+        self.addCleanup(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])  # the optimizer here has one thread
+        self.assertEqual(self.divided("zf-optimizer", self.pool(), code=DONE), [])
+
+    def test_side_that_stays_empty_is_said(self):
+        (drift,) = self.divided()
+        self.assertRegex(drift["what"], r"^no optimizer process runs, so nobody uses CPUs? [0-9,-]+ of its home$")
+        self.assertEqual((drift["pid"], drift["rank"]), (None, 0))
+
+    def test_framework_that_divides_a_home_again_is_named(self):
+        (drift,) = self.divided("elsewhere", self.pool())
+        self.assertEqual(drift["name"], "elsewhere")
+        self.assertIn("a framework has divided the home", drift["what"])
+
+    def test_zenflow_may_divide_its_home(self):
+        self.assertEqual(self.divided("elsewhere", self.pool(), framework="deepspeed-zenflow", code=DONE), [])
+
+    def test_broken_binding_is_drift(self):
+        trainer = self.start_divided(str(min(os.sched_getaffinity(0))), ZF_RANK="0", ZF_BINDING="nonsense")
+        (drift,) = self.verify("--pid", trainer.pid, code=STALE)["drift"]
+        self.assertIn("ZF_BINDING: does not begin with zf-binding/1", drift["what"])
+
+    def test_former_format_is_noted(self):
+        self.plan["schema"] = "zf-plan/1"
+        (self.folder / "plan.json").write_text(json.dumps(self.plan))
+        self.start("with an optimizer")
+        result = self.run_tune("verify", "--job", "plan.json")
+        self.assert_exit(result, DONE)
+        self.assertIn("has format zf-plan/1", result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1)

@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -55,6 +56,32 @@ def validate(plan: dict) -> None:
     jsonschema.validate(plan, json.loads((SOURCE / "configs/plan.schema.json").read_text()))
 
 
+# A process whose main thread goes to the CPUs of its first argument. With a name and more CPUs, it has a child
+# called so, on these. Both end when their standard input does.
+DIVIDED = """
+import ctypes, os, subprocess, sys
+PR_SET_NAME = 15
+main, *child = sys.argv[1:]
+if child:
+    name, *rest = child
+    process = subprocess.Popen([sys.executable, "-c", os.environ["DIVIDED"], *rest], stdout=subprocess.PIPE,
+                               env=os.environ | {"NAME": name})
+    process.stdout.readline()
+if "NAME" in os.environ:
+    ctypes.CDLL(None).prctl(PR_SET_NAME, os.environ["NAME"].encode())
+os.sched_setaffinity(0, {int(cpu) for cpu in main.split(",")})
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def binding_line(home: set[int], training: set[int], framework="unknown", mems="0") -> str:
+    """ZF_BINDING of rank 0: one thread per CPU, and the optimizer has what training leaves."""
+    return (f"zf-binding/1 rank=0 framework={framework} started_on=home home={print_cpus(home)} "
+            f"home_threads={len(home)} training={print_cpus(training)} threads={len(training)} "
+            f"optimizer={print_cpus(home - training)} mems={mems} policy=preferred shared=no")
+
+
 class CommandTest(unittest.TestCase):
     """Every test has an empty current directory of its own."""
 
@@ -75,6 +102,17 @@ class CommandTest(unittest.TestCase):
             timeout=timeout,
             preexec_fn=preexec_fn,
         )
+
+    def start_divided(self, *words: str, **environment: str) -> subprocess.Popen:
+        """DIVIDED with these arguments, ready."""
+        process = subprocess.Popen([sys.executable, "-c", DIVIDED, *words], cwd=self.folder, text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   env=clean_environment(DIVIDED=DIVIDED, **environment))
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.stdin.close)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
 
     def need_two_cpus(self):
         if len(os.sched_getaffinity(0)) < 2:
@@ -110,9 +148,13 @@ class CommandTest(unittest.TestCase):
         for rank in plan["ranks"]:
             training, pool = parse_cpus(rank["training"]["cpus"]), parse_cpus(rank["optimizer"]["cpus"])
             self.assertTrue(training and pool, "an empty side")
+            home = parse_cpus(rank["home"]["cpus"])
             self.assertEqual(bool(training & pool), rank["shared"])
-            self.assertFalse(taken & (training | pool), "two ranks on one CPU")
-            taken |= training | pool
+            self.assertLessEqual(training | pool, home)
+            if rank["shared"]:
+                self.assertEqual(training, home)
+            self.assertFalse(taken & home, "two ranks on one CPU")
+            taken |= home
         self.assertLessEqual(taken, parse_cpus(plan["allocation"]["cpus"]))
         if allowed is not None:
             self.assertLessEqual(taken, allowed)

@@ -25,7 +25,7 @@ class Job(CommandTest):
         return result.stdout
 
     def test_numactl_and_taskset_put_each_rank_on_its_node(self):
-        said = self.run_guest(f"{PLAN}; for who in numactl taskset; do for rank in 0 1; do "
+        said = self.run_guest(f"{PLAN} --framework native; for who in numactl taskset; do for rank in 0 1; do "
                               "$(zf-tune export -q plan.json --for $who --rank $rank) "
                               "grep Cpus_allowed_list /proc/self/status; done; done; "
                               "$(zf-tune export -q plan.json --for numactl --rank 1) numactl --show")
@@ -39,7 +39,7 @@ class Job(CommandTest):
         (self.folder / "program.c").write_text(LIBGOMP_PROGRAM)
         subprocess.run(["gcc", "-fopenmp", "-D_GNU_SOURCE", "-o", "program", "program.c"], cwd=self.folder, check=True,
                        timeout=60)
-        said = self.run_guest(f"{PLAN}; eval \"$(zf-tune export -q plan.json --for openmp --rank 1)\"; "
+        said = self.run_guest(f"{PLAN} --framework native; eval \"$(zf-tune export -q plan.json --for openmp --rank 1)\"; "
                               "OMP_NUM_THREADS=3 program", str(self.folder / "program"))
         masks = [{int(cpu) for cpu in line.split()} for line in said.splitlines() if re.fullmatch(r"[\d ]+", line)]
         self.assertEqual(masks, [TRAINING[1]] * 3)

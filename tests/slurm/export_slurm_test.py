@@ -11,7 +11,7 @@ MAKE_PLAN = 'cd "$lab"; zf-tune plan -q --ranks 2 -o plan.json; chmod 644 plan.j
 
 
 class ExportSlurm(SlurmTest):
-    def test_srun_binds_each_task_to_its_training_cpus(self):
+    def test_srun_binds_each_task_to_its_home(self):
         said = self.here(f"""
             {MAKE_PLAN}
             as_user srun -N1 -n2 --exclusive "$(zf-tune export -q plan.json --for slurm)" {OWN_MASK}
@@ -19,7 +19,7 @@ class ExportSlurm(SlurmTest):
         plan = json.loads(said[said.index("{\n"):])
         masks = dict(re.findall(r"rank (\d) Cpus_allowed_list: (\S+)", said))
         self.assertEqual([parse_cpus(masks["0"]), parse_cpus(masks["1"])],
-                         [parse_cpus(rank["training"]["cpus"]) for rank in plan["ranks"]])
+                         [parse_cpus(rank["home"]["cpus"]) for rank in plan["ranks"]])
 
     def test_verify_looks_at_its_own_job(self):
         said = self.here(f"""

@@ -31,6 +31,18 @@ class Jobs(SlurmTest):
         self.assertEqual(len(reports_in(said)), 2, said)
         self.assertEqual(said.count("ran as:\n"), 2, f"without zf-tune the job runs as it is\n{said}")
 
+    def test_second_component_of_a_heterogeneous_job_finds_its_plan(self):
+        """Its Prolog publishes by a number that its tasks do not have in SLURM_JOB_ID."""
+        nodes = "".join(f"NodeName={name} CPUs=2 RealMemory=500\n" for name in ("n1", "n2"))
+        second_only = f"#!/bin/bash\n[[ $SLURMD_NODENAME != n2 ]] || exec {HOME}/slurm/prolog\nexit 0\n"
+        said = self.here("""
+            class_plan --ranks 1
+            show='sleep $0; echo "$SLURMD_NODENAME has $ZF_PLAN"; zf-tune exec -- sh -c "echo rank \\$ZF_RANK"'
+            as_user timeout 30 srun -N1 -n1 --exclusive true : -N1 -n1 --exclusive sh -c "$show" 0""",
+                         conf=kit_conf(prolog="second-only") + nodes, confined=False,
+                         more={f"{HOME}/slurm/second-only": second_only})
+        self.assertEqual(said, "n2 has /run/zf-tune/2.json\nrank 0\n")
+
     def test_job_is_left_alone_when_it_says_so(self):
         said = self.here(f"""
             class_plan --ranks 2

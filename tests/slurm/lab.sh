@@ -52,7 +52,7 @@ SwitchType=switch/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerType=sched/backfill
-SchedulerParameters=sched_min_interval=0,batch_sched_delay=0
+SchedulerParameters=sched_min_interval=0,batch_sched_delay=0,bf_interval=1
 JobAcctGatherType=jobacct_gather/none
 ReturnToService=0
 SlurmdParameters=config_overrides

@@ -27,6 +27,14 @@ class Nodes(SlurmTest):
         taken = self.assert_each_rank_in_its_place(reports_in(said), {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}})
         self.assertEqual(taken, [{0, 4}, {3, 7}])
 
+    def test_job_that_holds_the_home_of_one_rank_alone_divides_it_between_both(self):
+        """Rank 1's home and nothing of rank 0's: the CPUs are the step's, so neither rank keeps all of them."""
+        conf = kit_conf() + ("NodeName=lab CPUs=8 Sockets=2 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=500 "
+                             "CpuSpecList=0-3\n")
+        said = self.in_guest(f"class_plan --ranks 2; {RANKS} -c2 zf-tune exec -- test-rank", "2ht", conf=conf)
+        taken = self.assert_each_rank_in_its_place(reports_in(said), {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}})
+        self.assertEqual(taken, [{2, 6}, {3, 7}])
+
     def test_ranks_that_slurm_has_bound_keep_its_cpus(self):
         """task/affinity gives each task a mask of its own; no task may make do with a part of its part."""
         said = self.in_guest("""

@@ -49,7 +49,17 @@ class Spank(SlurmTest):
             as_user srun -n1 -c1 --cpu-bind=none --zf-tune test-rank 2>&1""", **self.with_plugin())
         (report,) = reports_in(said)
         self.assertEqual((report["training"], report["optimizer"]), ("0", "0"))
-        self.assertIn("is fitted to the CPUs allowed here, 0\n", said)
+        self.assertIn("is fitted to the CPU allowed here, 0\n", said)
+
+    def test_second_component_of_a_heterogeneous_job_finds_its_plan(self):
+        nodes = "".join(f"NodeName={name} CPUs=2 RealMemory=500\n" for name in ("n1", "n2"))
+        lab = self.with_plugin()
+        lab["conf"] += nodes
+        said = self.here(f"""
+            class_plan --ranks 1
+            as_user timeout 30 srun -N1 -n1 --exclusive true : -N1 -n1 --exclusive --zf-tune {SHOW_RANK}""",
+                         confined=False, **lab)
+        self.assertEqual(said, "ran as:0\n")
 
     def test_only_where_it_is_asked_for(self):
         said = self.here(f"""

@@ -19,7 +19,7 @@
 namespace zf {
 namespace {
 
-/// How long to wait for a killed child. One that is still stuck in a driver then is left behind.
+/// The longest wait for a killed child. A child that is still stuck in a driver then is left behind.
 constexpr Nanoseconds kKilledGraceNs = 50 * kMillisecondNs;
 
 /// Runs in the child. Disconnects it from our files and from the terminal, then calls `work`. Returns the

@@ -2,10 +2,14 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+#include <vector>
+
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "launch/resolve_launch.hpp"
 #include "os/standard_streams.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -20,6 +24,16 @@ CommandSpec spec() {
           {"plan", 'p', "FILE", "the plan (default: $ZF_PLAN, else plan.json)"},
           {"rank", 'r', "N",
            "local rank (default: from LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, …, SLURM_LOCALID; e.g. 0)"},
+          {"cpus", 0, "WHOSE",
+           "whose CPUs this process sees, if the plan does not tell: job (all ranks of this node share them) "
+           "or "
+           "rank (this rank has them alone: a container per rank) (default: find out; job under Slurm)"},
+          {"local_rank", 0, "N",
+           "as --rank; DeepSpeed's launcher adds it to the command that it starts, so it is also added at "
+           "the end "
+           "of COMMAND (also before exec, and spelled --local-rank; e.g. 0)"},
+          {"local-rank", 0, "N", "the same (e.g. 0)"},
+          {"no-local-rank", 0, "", "do not add --local_rank to COMMAND"},
           {"dry-run", 0, "", "print what would happen, and start nothing"},
           {"force", 0, "",
            "start the command even if the plan does not fit; unbound if nothing else is possible"},
@@ -36,12 +50,56 @@ std::filesystem::path plan_path(const Arguments& arguments, const Environment& e
   return variable.empty() ? "plan.json" : variable;
 }
 
+/// The rank that a launcher has put on the command line.
+struct LocalRank {
+  std::string option;  ///< as the launcher spelled it
+  int value = 0;
+};
+
+/// Returns --local_rank or --local-rank, whichever is given. Throws Error(usage) if --rank, LOCAL_RANK or the
+/// other spelling names another rank.
+std::optional<LocalRank> local_rank_argument(const Arguments& arguments, const Environment& environment) {
+  const std::string option = arguments.has("local_rank") ? "local_rank" : "local-rank";
+  const auto value = arguments.integer(option, 0, 65535);
+  if (!value) return std::nullopt;
+  std::vector<std::pair<std::string, std::string>> others;  // how it is written, and the rank
+  for (const char* const name : {"rank", "local-rank"}) {
+    if (const auto text = arguments.text(name))
+      others.emplace_back(fmt::format("--{} {}", name, *text), *text);
+  }
+  const std::string variable = environment.get("LOCAL_RANK").value_or("");
+  if (!variable.empty()) others.emplace_back("LOCAL_RANK=" + variable, variable);
+  for (const auto& [written, rank] : others) {
+    if (parse_number<int>(rank) == value) continue;
+    throw Error(Exit::usage,
+                fmt::format("zf-tune exec: --{} {} and {} name different ranks", option, *value, written),
+                "give one of them");
+  }
+  return LocalRank{option, *value};
+}
+
+/// Returns whose CPUs --cpus says that this process sees.
+CpusOf cpus_argument(const Arguments& arguments) {
+  const auto word = arguments.text("cpus");
+  if (!word) return CpusOf::unsaid;
+  if (*word == "job") return CpusOf::job;
+  if (*word == "rank") return CpusOf::rank;
+  throw Error(Exit::usage, fmt::format("zf-tune exec: --cpus: \"{}\" is neither job nor rank", *word),
+              "give --cpus job or --cpus rank");
+}
+
 /// Returns a launch that binds nothing if zf-tune is switched off.
-Launch launch_for(const Arguments& arguments, const Environment& environment) {
-  if (switched_off(environment)) return {};
+Launch launch_for(const Arguments& arguments, const std::optional<LocalRank>& local_rank,
+                  const Environment& environment) {
   LaunchRequest request;
+  request.cpus_of = cpus_argument(arguments);
+  if (switched_off(environment)) return {};
   request.plan_path = plan_path(arguments, environment);
   request.rank = arguments.integer("rank", 0, 65535);
+  if (local_rank) {
+    request.rank = local_rank->value;
+    if (const auto ranks = launched_ranks(environment)) request.ranks = ranks->value;
+  }
   request.force = arguments.has("force");
   return resolve_launch(request, environment);
 }
@@ -52,16 +110,20 @@ Exit run(const Arguments& arguments) {
                 "write it after --, e.g. zf-tune exec -- python train.py");
   }
   const Environment environment = Environment::of_this_process();
-  Launch launch = launch_for(arguments, environment);
+  const auto local_rank = local_rank_argument(arguments, environment);
+  Launch launch = launch_for(arguments, local_rank, environment);
+  std::vector<std::string> command = arguments.wrapped;
+  if (local_rank && !arguments.has("no-local-rank"))
+    command.push_back(fmt::format("--{}={}", local_rank->option, local_rank->value));
   if (arguments.has("dry-run")) {
-    fmt::print("{}", describe(launch, arguments.wrapped));
+    fmt::print("{}", describe(launch, command));
     return Exit::done;
   }
   apply(launch, arguments.has("force"));
   if (!arguments.has("quiet")) {
     for (const std::string& note : launch.notes) print_stderr("zf-tune exec: {}\n", one_line(note));
   }
-  exec_or_throw(arguments.wrapped);
+  exec_or_throw(command);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
 #include "commands/shared_arguments.hpp"
@@ -12,6 +13,7 @@
 #include "machine/topology_hwloc.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
+#include "planning/plan_differences.hpp"
 #include "simulate/simulated_machine.hpp"
 
 namespace zf {
@@ -68,6 +70,7 @@ Exit run(const Arguments& arguments) {
   const ReportOutput report(arguments, path);
   const auto named = named_machine(arguments, report.wanted());
   const Plan plan = load_plan(path);
+  if (const auto note = former_format_note(plan, path)) print_stderr("{}\n", one_line(*note));
   fmt::print("{}", explain(plan, page_width(arguments, STDOUT_FILENO)));
   if (report.wanted()) write_report(plan, named, report);
   return Exit::done;

@@ -51,6 +51,23 @@ OptionSpec for_deepspeed_option() {
           "splits)"};
 }
 
+std::optional<Framework> framework_argument(const Arguments& arguments) {
+  const auto name = arguments.text("framework");
+  if (!name) return std::nullopt;
+  if (const auto framework = framework_named(*name)) return framework;
+  throw Error(Exit::usage,
+              fmt::format("zf-tune {}: --framework: \"{}\" is not known", arguments.command, *name),
+              "give one of " + framework_names());
+}
+
+OptionSpec framework_option() {
+  return {"framework", 0, "NAME",
+          "who runs the optimizer step: " + framework_names() +
+              "; a process of any but native is started on its whole home (default: the workload's, else "
+              "unknown; "
+              "e.g. torch)"};
+}
+
 Format format_argument(const Arguments& arguments) {
   const std::string word = arguments.text("format").value_or("text");
   if (word == "text") return Format::text;

@@ -6,6 +6,7 @@
 
 #include "commands/cli.hpp"
 #include "machine/machine.hpp"
+#include "plan/workload.hpp"
 
 namespace zf {
 
@@ -26,6 +27,11 @@ OptionSpec ranks_option();
 bool for_deepspeed(const Arguments& arguments);
 
 OptionSpec for_deepspeed_option();
+
+/// Returns the value of --framework; nothing if it was not given. Throws Error(usage) for an unknown name.
+std::optional<Framework> framework_argument(const Arguments& arguments);
+
+OptionSpec framework_option();
 
 /// The values of --format.
 enum class Format { text, json };

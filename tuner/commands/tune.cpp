@@ -42,6 +42,7 @@ CommandSpec spec() {
               {"simulate", 0, "FILE",
                "measure the simulated machine of this file (default: this machine; e.g. one of "
                "configs/machines)"},
+              framework_option(),
               for_deepspeed_option(),
               report_option(),
               wide_option(),
@@ -57,6 +58,7 @@ Workload workload_argument(const Arguments& arguments) {
     workload.params = parse_quantity(*params, "zf-tune tune: --params");
   }
   if (const auto ranks = ranks_argument(arguments)) workload.ranks = *ranks;
+  if (const auto framework = framework_argument(arguments)) workload.framework = *framework;
   return workload;
 }
 

@@ -5,10 +5,16 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <set>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
+#include "os/standard_streams.hpp"
+#include "plan/plan_json.hpp"
+#include "planning/plan_differences.hpp"
 
 namespace zf {
 namespace {
@@ -17,8 +23,9 @@ CommandSpec spec() {
   return {
       "verify",
       "verify --pid PID|--job [options] [PLAN]",
-      "Compares a running job with its plan: where each thread may run and where its memory lies. Exits with "
-      "0 if all is as planned; otherwise names every drift and exits with 3.",
+      "Compares a running job with its plan: where each thread may run, whether all of its home is used, and "
+      "where its memory lies. Exits with 0 if all is as planned; otherwise names every drift and exits with "
+      "3.",
       {
           {"pid", 'p', "PID", "check this process and its descendants (e.g. 4711)"},
           {"job", 'j', "",
@@ -28,6 +35,23 @@ CommandSpec spec() {
           format_option(),
       },
       1};
+}
+
+/// Prints a note for each plan of the former format that the job is compared with. A plan that cannot be read
+/// is not this function's matter.
+void note_former_formats(const std::vector<JobProcess>& job,
+                         const std::optional<std::filesystem::path>& named) {
+  std::set<std::filesystem::path> paths;
+  if (named) paths.insert(*named);
+  for (const JobProcess& member : job) {
+    if (!named && !member.binding && !member.plan.empty()) paths.insert(member.plan);
+  }
+  for (const std::filesystem::path& path : paths) {
+    try {
+      if (const auto note = former_format_note(load_plan(path), path)) print_stderr("{}\n", one_line(*note));
+    } catch (const Error&) {
+    }
+  }
 }
 
 Exit run(const Arguments& arguments) {
@@ -42,6 +66,7 @@ Exit run(const Arguments& arguments) {
   const auto job =
       pid ? find_descendants(sysroot, *pid, arguments.integer("rank", 0, 65535)) : find_job(sysroot, plan);
   const auto drifts = verify_job(job, plan);
+  note_former_formats(job, plan);
   fmt::print("{}", format == Format::json ? verification_json(job, drifts) : verification_text(job, drifts));
   return drifts.empty() ? Exit::done : Exit::stale_plan;
 }

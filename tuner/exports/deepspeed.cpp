@@ -26,10 +26,10 @@ Export deepspeed_export(const ExportInput& input) {
                 "make a plan that it can be told: zf-tune tune --for deepspeed");
   }
   CpuSet list;
-  for (const RankBinding& rank : input.ranks) list |= rank.cpus();
+  for (const RankBinding& rank : input.ranks) list |= rank.both_sides();
   const RankBinding& first = input.ranks.front();
   const auto training = static_cast<int>(first.training.cpus.size());
-  const auto all = static_cast<int>(first.cpus().size());
+  const auto all = static_cast<int>(first.both_sides().size());
 
   Export result;
   nlohmann::ordered_json document{

@@ -12,13 +12,13 @@
 
 namespace zf {
 
-/// What a consumer reads, and what its user must know.
+/// The text that a consumer reads, and notes that its user must know.
 struct Export {
   std::string text;                ///< ends with a newline
   std::vector<std::string> notes;  ///< one line each: how to use it, and where the consumer may not obey
 };
 
-/// How many ranks one export covers.
+/// The number of ranks that one export covers.
 enum class Ranks {
   each,   ///< one line per rank, or only the rank that --rank names
   one,    ///< a single rank: --rank must name it, unless the plan has only one
@@ -41,8 +41,8 @@ struct Consumer {
   Export (*write)(const ExportInput& input);
 };
 
-/// Returns all consumers in the order of the help. They get the training CPUs, because zf-optimizer binds
-/// itself by the plan; only DeepSpeed gets both sides.
+/// Returns all consumers in the order of the help. They get the CPUs on which the rule starts a process (see
+/// process_cpus()); DeepSpeed always gets both sides.
 const std::vector<Consumer>& consumers();
 
 /// Returns the export of a plan for the consumer `name`. Throws Error(usage) if the consumer is unknown, the

@@ -47,6 +47,11 @@ std::string memory_option(const OptimizerSide& side) {
   return fmt::format(" {}={}", option, print(side.mems));
 }
 
+/// Returns the CPUs on which the rule starts the process of a rank.
+ProcessCpus started_on(const ExportInput& input, const RankBinding& rank) {
+  return process_cpus(rank, input.plan.workload.framework);
+}
+
 /// Returns an OpenMP place: "{0,4:8}" is CPU 0 and the eight from 4 on.
 std::string place_of(const CpuSet& cpus) {
   std::string place;
@@ -67,8 +72,8 @@ std::string place_of(const CpuSet& cpus) {
 Export numactl_export(const ExportInput& input) {
   Export result;
   for (const RankBinding& rank : input.ranks) {
-    result.text +=
-        fmt::format("numactl --physcpubind={}{}\n", print(rank.training.cpus), memory_option(rank.optimizer));
+    result.text += fmt::format("numactl --physcpubind={}{}\n", print(started_on(input, rank).cpus),
+                               memory_option(rank.optimizer));
   }
   return result;
 }
@@ -76,7 +81,7 @@ Export numactl_export(const ExportInput& input) {
 Export taskset_export(const ExportInput& input) {
   Export result;
   for (const RankBinding& rank : input.ranks) {
-    result.text += fmt::format("taskset -c {}\n", print(rank.training.cpus));
+    result.text += fmt::format("taskset -c {}\n", print(started_on(input, rank).cpus));
   }
   result.notes = {"taskset cannot place memory; zf-tune exec and numactl can"};
   return result;
@@ -87,7 +92,8 @@ Export taskset_export(const ExportInput& input) {
 Export slurm_export(const ExportInput& input) {
   Export result;
   for (const RankBinding& rank : input.ranks) {
-    result.text += (result.text.empty() ? "--cpu-bind=mask_cpu:" : ",") + slurm_mask(rank.training.cpus);
+    result.text +=
+        (result.text.empty() ? "--cpu-bind=mask_cpu:" : ",") + slurm_mask(started_on(input, rank).cpus);
   }
   result.text += "\n";
   result.notes = {
@@ -103,7 +109,7 @@ Export slurm_export(const ExportInput& input) {
 Export mpirun_export(const ExportInput& input) {
   Export result;
   for (const RankBinding& rank : input.ranks) {
-    result.text += fmt::format("rank {}=localhost slot={}\n", rank.rank, print(rank.training.cpus));
+    result.text += fmt::format("rank {}=localhost slot={}\n", rank.rank, print(started_on(input, rank).cpus));
   }
   result.notes = {
       fmt::format("for Open MPI 4, on this node: mpirun -n {} --mca rmaps_rank_file_physical 1 --rankfile "
@@ -116,11 +122,12 @@ Export mpirun_export(const ExportInput& input) {
 
 Export hwloc_export(const ExportInput& input) {
   Export result;
-  for (const RankBinding& rank : input.ranks) result.text += hwloc_bitmap(rank.training.cpus) + "\n";
+  for (const RankBinding& rank : input.ranks)
+    result.text += hwloc_bitmap(started_on(input, rank).cpus) + "\n";
   return result;
 }
 
-// One OpenMP place that holds all training CPUs of the rank.
+// One OpenMP place that holds all CPUs of the process.
 //
 // One place per CPU would not follow the plan. libgomp takes OMP_PLACES as an order to bind (OMP_PROC_BIND is
 // then true by default) and binds the program's first thread to the first place as soon as libgomp is loaded.
@@ -129,10 +136,10 @@ Export hwloc_export(const ExportInput& input) {
 // lost.
 
 Export openmp_export(const ExportInput& input) {
-  const TrainingSide& training = input.ranks.front().training;
+  const ProcessCpus process = started_on(input, input.ranks.front());
   Export result;
-  result.text = fmt::format("export OMP_NUM_THREADS={}\nexport OMP_PLACES='{}'\n", training.threads,
-                            place_of(training.cpus));
+  result.text = fmt::format("export OMP_NUM_THREADS={}\nexport OMP_PLACES='{}'\n", process.threads,
+                            place_of(process.cpus));
   result.notes = {
       "all threads share one place, because the data loaders of a Python trainer inherit the binding of "
       "its first thread; threads that OpenMP does not start are bound only by zf-tune exec"};
@@ -158,7 +165,9 @@ Export torchrun_export(const ExportInput& input) {
 
 Export env_export(const ExportInput& input) {
   Export result;
-  for (const auto& [name, value] : variables_of(input.ranks.front(), input.plan_path)) {
+  for (const auto& [name, value] : variables_of(
+           {input.ranks.front(), input.plan.workload.framework, StartedOn::nothing, plan_id(input.plan)},
+           input.plan_path)) {
     result.text += fmt::format("export {}={}\n", name, shell_quoted(value));
   }
   result.notes = {"variables bind nothing by themselves; zf-tune exec sets them and binds"};

@@ -69,25 +69,25 @@ std::optional<std::string> why_not_deepspeed(const std::vector<RankBinding>& ran
   for (const RankBinding& rank : ranks) {
     if (auto why = not_a_prefix(rank)) return why;
     if (rank.training.cpus.size() != first.training.cpus.size() ||
-        rank.cpus().size() != first.cpus().size()) {
+        rank.both_sides().size() != first.both_sides().size()) {
       return fmt::format(
-          "rank {} has {} CPUs, {} of them for training, and rank {} has {} and {}: DeepSpeed gives every "
+          "rank {} has {}, {} of them for training, and rank {} has {} and {}: DeepSpeed gives every "
           "rank the same numbers",
-          first.rank, first.cpus().size(), first.training.cpus.size(), rank.rank, rank.cpus().size(),
-          rank.training.cpus.size());
+          first.rank, print_count(first.both_sides().size(), "CPU"), first.training.cpus.size(), rank.rank,
+          rank.both_sides().size(), rank.training.cpus.size());
     }
     if (rank.rank == first.rank) continue;
     const RankBinding& before = ranks[static_cast<std::size_t>(rank.rank - 1)];
-    if (before.cpus().last() < rank.cpus().first()) continue;
+    if (before.both_sides().last() < rank.both_sides().first()) continue;
     return fmt::format(
         "the CPUs of ranks {} and {} interleave ({} and {}): DeepSpeed cuts one ascending list into runs",
-        before.rank, rank.rank, print(before.cpus()), print(rank.cpus()));
+        before.rank, rank.rank, print(before.both_sides()), print(rank.both_sides()));
   }
-  if (ranks.size() == 1 && first.cpus().last().os_index >= machine_cores) {
+  if (ranks.size() == 1 && first.both_sides().last().os_index >= machine_cores) {
     return fmt::format(
         "the only rank has CPU {}: for a single rank DeepSpeed drops CPU numbers of {} and above (the number "
         "of cores)",
-        first.cpus().last().os_index, machine_cores);
+        first.both_sides().last().os_index, machine_cores);
   }
   return std::nullopt;
 }

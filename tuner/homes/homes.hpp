@@ -36,7 +36,7 @@ struct Home {
 /// and then the nearest.
 NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed);
 
-/// Where a rank should live; both absent: anywhere.
+/// The place where a rank should live. If both members are absent, any place will do.
 struct Preference {
   std::optional<Node> near = {};
   std::optional<int> package = {};  ///< OS index; used if `near` is absent or has no allowed core

@@ -12,7 +12,7 @@
 namespace zf {
 namespace {
 
-/// With fewer cores training and optimizer cannot be kept apart.
+/// The smallest number of cores with which training and optimizer can be kept apart.
 constexpr int kMinCoresPerRank = 2;
 
 /// Returns the package that the GPU is near; nothing if it is near several packages or its location is
@@ -62,7 +62,7 @@ void assign_gpus(const Machine& machine, const RankGpus& gpus, RankHomes& ranks)
   for (std::size_t rank = 0; rank < gpus.gpus.size(); ++rank) {
     if (!gpus.gpus[rank]) continue;
     const Gpu& gpu = *gpus.gpus[rank];
-    ranks.homes[rank].gpu = RankGpu{gpu.pci_address, gpu.node};
+    ranks.homes[rank].gpu = RankGpu{gpu.pci_address, gpu.node, gpu.local_cpus, gpu.minor};
     const auto package = package_of(machine.topology, gpu);
     if (!package) {
       ranks.notes.push_back(

@@ -57,14 +57,14 @@ int pool_cores_of(const SplitShape& shape, int cores) {
   int pool = shape.pool_cores;
   if (shape.control == Control::half) pool = cores / 2;  // DeepSpeed rounds training's half up
   if (shape.control == Control::two_reserved) pool = cores - 2;
-  return std::clamp(pool, 1, cores - 1);
+  return std::clamp(pool, 1, shape.shared ? cores : cores - 1);
 }
 
 RankSplit unbound_home(const Home& home, const CpuSet& everything, const NodeSet& mems) {
   RankSplit split;
-  split.training = split.optimizer = everything;
+  split.home = split.training = split.optimizer = everything;
   for (const HomeCore& core : home.cores) split.pool.push_back(core.cpus.first());
-  split.reserved_cores = split.pool_cores = core_count(home);
+  split.home_cores = split.reserved_cores = split.pool_cores = core_count(home);
   split.mems = mems;
   split.gpu = home.gpu;
   split.unbound = true;
@@ -82,7 +82,7 @@ std::string label_of(const SplitShape& shape) {
     case Control::none:
       break;
   }
-  std::string label = fmt::format("pool {}, {}", shape.pool_cores,
+  std::string label = fmt::format("{}pool {}, {}", shape.shared ? "shared home, " : "", shape.pool_cores,
                                   shape.placement == Placement::compact ? "compact" : "spread");
   if (shape.pool_pus_per_core != 1) label += ", all siblings";
   if (shape.pool_kind) label += fmt::format(", kind {}", *shape.pool_kind);
@@ -95,8 +95,10 @@ std::string label_of(const SplitShape& shape) {
 RankSplit split_home(const Home& home, const SplitShape& shape) {
   assert(!home.cores.empty() && shape.control != Control::unbound);
   RankSplit split;
+  split.home = home.cpus();
+  split.home_cores = core_count(home);
   split.mems = home.mems;
-  split.shared = home.shared;
+  split.shared = home.shared || shape.shared;
   split.gpu = home.gpu;
   if (home.shared) {
     split.training = split.optimizer = home.cpus();
@@ -106,7 +108,7 @@ RankSplit split_home(const Home& home, const SplitShape& shape) {
   }
 
   split.pool_cores = pool_cores_of(shape, core_count(home));
-  const int left = core_count(home) - split.pool_cores;
+  const int left = shape.shared ? 0 : core_count(home) - split.pool_cores;
   const int wanted = shape.reserved_cores == 0 ? left : std::min(left, shape.reserved_cores);
   split.idle_cores = left - wanted;
   const std::vector<bool> member = pool_members(home, split.pool_cores, shape.placement, shape.pool_kind);
@@ -114,7 +116,7 @@ RankSplit split_home(const Home& home, const SplitShape& shape) {
   for (std::size_t core = 0; core < home.cores.size(); ++core) {
     const CpuSet& pus = home.cores[core].cpus;
     if (!member[core]) {
-      if (split.reserved_cores == wanted) continue;
+      if (split.shared || split.reserved_cores == wanted) continue;
       training.insert(training.end(), pus.begin(), pus.end());
       ++split.reserved_cores;
       continue;
@@ -125,7 +127,7 @@ RankSplit split_home(const Home& home, const SplitShape& shape) {
     const int threads = per_core == 0 ? siblings : std::min(siblings, per_core);
     split.pool.insert(split.pool.end(), pus.begin(), pus.begin() + threads);
   }
-  split.training = CpuSet(std::move(training));
+  split.training = split.shared ? split.home : CpuSet(std::move(training));
   split.optimizer = CpuSet(split.pool);
   return split;
 }
@@ -151,7 +153,8 @@ RankBinding binding_of_split(int rank, const RankSplit& split) {
   binding.rank = rank;
   binding.gpu = split.gpu;
   binding.training.cpus = split.training;
-  binding.training.threads = split.shared ? split.pool_cores : split.reserved_cores;
+  binding.home = {split.home, split.home_cores};
+  binding.training.threads = split.shared ? split.home_cores : split.reserved_cores;
   binding.optimizer.cpus = split.optimizer;
   binding.optimizer.mems = split.mems;
   binding.pt_reserved_cores = split.reserved_cores;

@@ -19,16 +19,19 @@ struct SplitShape {
   int reserved_cores = 0;  ///< per rank, for training; the other cores stay idle. 0: all that the pool leaves
   std::optional<int> pool_kind = {};  ///< CPU kind (Core::kind) that the pool takes first; absent: any
   Control control = Control::none;
+  bool shared = false;  ///< training has the whole home, and the pool runs on `pool_cores` of the same cores
   bool operator==(const SplitShape&) const = default;
 };
 
-/// The two sides of one home. They are disjoint, with two exceptions: in a shared home both are the whole
-/// home, and in an unbound split both are the CPUs of all homes.
+/// The two sides of one home. They are disjoint, with two exceptions: if the home is shared, training has all
+/// of it and the pool some or all of the same CPUs; in an unbound split both sides are the CPUs of all homes.
 struct RankSplit {
+  CpuSet home;             ///< every PU of the home
+  int home_cores = 0;      ///< number of its cores
   CpuSet training;         ///< every PU of the reserved cores
   std::vector<Pu> pool;    ///< one thread per PU, in the order of the pool's threads
   CpuSet optimizer;        ///< the same PUs as a set
-  int reserved_cores = 0;  ///< 0 in a shared home: no core is reserved for training
+  int reserved_cores = 0;  ///< 0 if shared: no core is reserved for training
   int pool_cores = 0;      ///< at least 1
   int idle_cores = 0;      ///< on neither side
   NodeSet mems;            ///< the nodes where the optimizer's state should lie
@@ -50,7 +53,8 @@ struct Split {
 /// Splits a home by a shape. The pool takes cores from the home's end and training keeps the beginning: so
 /// the training CPUs are a prefix of an ascending list if the topology allows it, and the near ones if a home
 /// spans nodes. A spread pool takes cores in turn from the end of each L3 group. A pool takes at most all
-/// cores but one: at least one core trains, unless the home is shared. Training gets the first
+/// cores but one: at least one core trains, unless both sides share the home: because the shape says so, or
+/// because the home has one core. Training gets the first
 /// `reserved_cores` of the rest. Siblings that the pool does not use stay idle, on neither side; in a home at
 /// its quota the pool uses no siblings. Precondition: the shape is not unbound, because an unbound split is
 /// not a matter of one home.
@@ -60,8 +64,7 @@ RankSplit split_home(const Home& home, const SplitShape& shape);
 Split split_of(const std::vector<Home>& homes, const SplitShape& shape);
 
 /// Returns the plan's entry for a local rank. Training gets as many threads as it has cores: the siblings are
-/// for the threads that launch kernels and load data, not for OpenMP. In a shared split both sides are the
-/// whole home. The memory policy is `preferred`.
+/// for the threads that launch kernels and load data, not for OpenMP. The memory policy is `preferred`.
 RankBinding binding_of_split(int rank, const RankSplit& split);
 
 }  // namespace zf

@@ -47,7 +47,7 @@ std::map<int, Interrupts> interrupts_of(const std::string& text) {
   return all;
 }
 
-/// True if a process with this environment, which zf-tune exec started, belongs to the job.
+/// Returns true if a process with this environment, which zf-tune exec started, belongs to the job.
 bool belongs_to(const OwnJob& own, const Environment& environment) {
   const auto job = environment.get("SLURM_JOB_ID");
   if (own.slurm_job && job) return own.slurm_job == job;

@@ -30,7 +30,7 @@ struct ActivitySample {
   std::map<int, Interrupts> interrupts;  ///< by number
 };
 
-/// How to recognize the job that the plan is for. With neither value, no process belongs to it.
+/// The marks of the job that the plan is for. If neither value is set, no process belongs to it.
 struct OwnJob {
   std::optional<std::string> slurm_job;       ///< SLURM_JOB_ID
   std::optional<std::filesystem::path> plan;  ///< the file that ZF_PLAN of its processes names

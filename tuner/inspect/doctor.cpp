@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/error.hpp"
+#include "inspect/home_use.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/plan_json.hpp"
 #include "text/units.hpp"
@@ -29,6 +31,27 @@ std::string_view name_of(Severity severity) {
   return "";
 }
 
+/// Returns the processes under a plan, with the bindings that hold for them as far as they can be read.
+std::vector<JobProcess> bound_processes(const SysRoot& sysroot) {
+  auto job = processes_of_job(sysroot, std::nullopt, std::nullopt);
+  for (JobProcess& member : job) {
+    try {
+      member.binding = binding_in_force(member);
+    } catch (const Error&) {  // verify names the cause
+    }
+  }
+  return job;
+}
+
+/// Returns the binding that this process has got; nothing if it has none or it is malformed.
+std::optional<ProcessBinding> readable_binding(const Environment& environment) {
+  try {
+    return own_binding(environment);
+  } catch (const Error&) {  // the runtime names the cause
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem::path>& plan) {
@@ -40,8 +63,12 @@ Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem
     own.plan = std::filesystem::absolute(*plan);
   }
   patient.allowed = read_allowed(sysroot);
-  patient.cpus = patient.plan ? planned_cpus(*patient.plan) : patient.allowed.cpus;
   if (sysroot.is_this_machine()) patient.environment = Environment::of_this_process();
+  patient.binding = readable_binding(patient.environment);
+  patient.cpus = patient.plan      ? planned_cpus(*patient.plan)
+                 : patient.binding ? patient.binding->rank.home.cpus
+                                   : patient.allowed.cpus;
+  patient.job = bound_processes(sysroot);
   own.slurm_job = patient.environment.get("SLURM_JOB_ID");
   patient.before = sample_activity(sysroot, ::getpid(), own);
   if (sysroot.is_this_machine()) {
@@ -57,6 +84,7 @@ const std::vector<Check>& checks() {
       {"system-calls", system_call_findings},
       {"launcher", launcher_findings},
       {"late-binding", late_binding_findings},
+      {"divided-homes", divided_home_findings},
       {"openmp", openmp_findings},
       {"quota", quota_findings},
       {"busy-cpus", busy_findings},
@@ -84,7 +112,7 @@ std::vector<Diagnosis> examine(const Patient& patient) {
 
 CpuSet planned_cpus(const Plan& plan) {
   CpuSet cpus;
-  for (const RankBinding& rank : plan.ranks) cpus |= rank.cpus();
+  for (const RankBinding& rank : plan.ranks) cpus |= rank.home.cpus;
   return cpus;
 }
 

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "inspect/activity.hpp"
+#include "inspect/job_processes.hpp"
 #include "os/allowed.hpp"
 #include "os/environment.hpp"
 #include "os/sysroot.hpp"
 #include "plan/plan.hpp"
+#include "plan/process_binding.hpp"
 
 namespace zf {
 
@@ -34,10 +36,13 @@ struct Patient {
   Environment environment;
   Allowed allowed;
   std::optional<Plan> plan;
-  CpuSet cpus;  ///< the plan's CPUs; without a plan, all allowed CPUs
+  CpuSet cpus;  ///< the plan's homes; without a plan, this process's own home, else all allowed CPUs
   ActivitySample before;
   ActivitySample after;
-  std::vector<std::string> refused_calls;  ///< from try_system_calls()
+  std::vector<std::string> refused_calls;      ///< from try_system_calls()
+  std::optional<ProcessBinding> binding = {};  ///< what zf-tune exec gave this process, if it started it
+  std::vector<JobProcess> job = {};  ///< every process of this node that zf-tune exec started; each with its
+                                     ///< binding, if it can be read
 };
 
 /// Watches a node for half a second and returns what the checks read. `plan`: the file whose CPUs are
@@ -61,7 +66,7 @@ struct Diagnosis {
 /// Returns the findings of all checks: the most severe first, equal ones in the order of checks().
 std::vector<Diagnosis> examine(const Patient& patient);
 
-/// Returns the CPUs of all ranks of the plan.
+/// Returns the homes of all ranks of the plan.
 CpuSet planned_cpus(const Plan& plan);
 
 /// Returns text for a person, ended by a newline.
@@ -79,6 +84,7 @@ std::vector<std::string> try_system_calls();
 // doctor_binding.cpp: what binds elsewhere, or runs on the same CPUs.
 std::vector<Finding> launcher_findings(const Patient& patient);
 std::vector<Finding> late_binding_findings(const Patient& patient);
+std::vector<Finding> divided_home_findings(const Patient& patient);
 std::vector<Finding> openmp_findings(const Patient& patient);
 std::vector<Finding> busy_findings(const Patient& patient);
 std::vector<Finding> interrupt_findings(const Patient& patient);

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "base/cpu_list.hpp"
+#include "inspect/home_use.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -26,9 +28,17 @@ std::string launcher_remedy(const Environment& environment) {
   return "start without taskset, numactl -C or the like, and with zf-tune exec before the command";
 }
 
+/// Returns the CPUs that this process should be allowed: what zf-tune exec gave it if that has started it,
+/// else the homes of all ranks.
+CpuSet wanted_cpus(const Patient& patient) {
+  if (!patient.binding) return patient.cpus;
+  const RankBinding& own = patient.binding->rank;
+  return is_confined_to_training(*patient.binding) ? own.training.cpus : own.home.cpus;
+}
+
 // --- OpenMP -----------------------------------------------------------------------------------------------
 
-/// True for a single "{…}": threads move freely inside it, as they do under a plan.
+/// Returns true for a single "{…}": threads move freely inside it, as they do under a plan.
 bool is_one_place(const std::string& places) {
   return places.starts_with('{') && places.find('}') == places.size() - 1;
 }
@@ -68,6 +78,21 @@ void examine_binding(const Environment& environment, std::vector<Finding>& findi
   }
 }
 
+/// Returns the number of OpenMP threads for each rank that this environment is for: the rank that zf-tune
+/// exec has bound, else all ranks of the plan.
+std::map<int, int> planned_threads(const Patient& patient) {
+  std::map<int, int> threads;
+  if (patient.binding) {
+    const ProcessBinding& own = *patient.binding;
+    const bool confined = is_confined_to_training(own);
+    threads[own.rank.rank] = confined ? own.rank.training.threads : own.rank.home.threads;
+  } else {
+    for (const RankBinding& rank : patient.plan->ranks)
+      threads[rank.rank] = process_cpus(rank, patient.plan->workload.framework).threads;
+  }
+  return threads;
+}
+
 void examine_count(const Patient& patient, const char* name, std::vector<Finding>& findings) {
   const auto value = patient.environment.get(name);
   if (!value) return;
@@ -75,7 +100,7 @@ void examine_count(const Patient& patient, const char* name, std::vector<Finding
   const char* end = value->data() + value->size();
   if (std::from_chars(value->data(), end, count).ptr != end)
     return;  // "4,2": one count per nesting level; the user decides
-  if (!patient.plan) {
+  if (!patient.plan && !patient.binding) {
     if (count > static_cast<int>(patient.cpus.size())) {
       findings.push_back({Severity::warning,
                           fmt::format("{}={} asks for {} threads on {}", name, count, count,
@@ -84,15 +109,14 @@ void examine_count(const Patient& patient, const char* name, std::vector<Finding
     }
     return;
   }
-  const auto& ranks = patient.plan->ranks;
-  const auto other = std::find_if(ranks.begin(), ranks.end(),
-                                  [&](const RankBinding& rank) { return rank.training.threads != count; });
-  if (other == ranks.end()) return;
-  findings.push_back(
-      {Severity::warning,
-       fmt::format("{}={} overrides the plan's {} for rank {}", name, count,
-                   print_count(static_cast<std::size_t>(other->training.threads), "thread"), other->rank),
-       fmt::format("{}; zf-tune exec then sets it", unset_command(name))});
+  for (const auto& [rank, threads] : planned_threads(patient)) {
+    if (threads == count) continue;
+    findings.push_back({Severity::warning,
+                        fmt::format("{}={} overrides the plan's {} for rank {}", name, count,
+                                    print_count(static_cast<std::size_t>(threads), "thread"), rank),
+                        fmt::format("{}; zf-tune exec then sets it", unset_command(name))});
+    return;
+  }
 }
 
 // --- Other processes and devices --------------------------------------------------------------------------
@@ -106,13 +130,13 @@ constexpr std::size_t kMaxShown = 5;
 std::vector<Finding> launcher_findings(const Patient& patient) {
   for (const Exclusion& exclusion : patient.allowed.exclusions) {
     if (exclusion.reason != ExclusionReason::affinity_mask) continue;
-    const CpuSet lost = patient.plan ? exclusion.cpus & patient.cpus : exclusion.cpus;
+    const bool planned = patient.plan || patient.binding;
+    const CpuSet lost = planned ? exclusion.cpus & wanted_cpus(patient) : exclusion.cpus;
     if (lost.empty()) continue;
-    return {
-        {patient.plan ? Severity::severe : Severity::warning,
-         fmt::format("this process is already bound: {}{} {} {}", print_cpus(lost),
-                     patient.plan ? " of the plan" : "", lost.size() == 1 ? "is" : "are", exclusion.detail),
-         launcher_remedy(patient.environment)}};
+    return {{planned ? Severity::severe : Severity::warning,
+             fmt::format("this process is already bound: {}{} {} {}", print_cpus(lost),
+                         planned ? " of the plan" : "", lost.size() == 1 ? "is" : "are", exclusion.detail),
+             launcher_remedy(patient.environment)}};
   }
   return {};
 }
@@ -135,10 +159,31 @@ std::vector<Finding> late_binding_findings(const Patient& patient) {
         {Severity::warning,
          fmt::format("{} (process {}) was bound late: its main thread to {}, while {} of its threads may "
                      "still run on {}",
-                     process.name, process.pid, print(main), count, print(first->cpus)),
+                     process.name, process.pid, print_cpus(main), count, print_cpus(first->cpus)),
          fmt::format("start it with zf-tune exec, which binds before threads exist; "
                      "to bind it now: taskset -acp {} {}",
                      print(main), process.pid)});
+  }
+  return findings;
+}
+
+// ZenFlow and SuperOffload divide the mask of their process by themselves, children included.
+std::vector<Finding> divided_home_findings(const Patient& patient) {
+  std::vector<BoundProcess> processes;
+  for (const JobProcess& member : patient.job) {
+    if (member.binding) processes.push_back({&member, *member.binding});
+  }
+  std::vector<Finding> findings;
+  for (const RankProcesses& rank : ranks_of(processes)) {
+    const HomeUse use = home_use(rank);
+    for (const JobProcess* member : use.divided) {
+      findings.push_back(
+          {Severity::warning,
+           fmt::format("{} (process {}, rank {}) {}", member->process.name, member->process.pid, member->rank,
+                       division_in_words(*member, rank.binding, use)),
+           "tell DeepSpeed the plan's fraction with `zf-tune export --for deepspeed`, or make the plan with "
+           "--framework native and let zf-tune's own optimizer process do the step"});
+    }
   }
   return findings;
 }

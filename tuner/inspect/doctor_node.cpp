@@ -42,11 +42,11 @@ std::map<std::string, std::uint64_t> counters_of(const std::string& text) {
 std::string quota_remedy(const Plan& plan, const Allowed& allowed, std::size_t threads) {
   if (plan.allocation.cpu_quota == allowed.cpu_quota) {
     return fmt::format(
-        "raise the quota to {} CPUs; a new plan would not help: this one was made under the same quota",
-        threads);
+        "raise the quota to {}; a new plan would not help: this one was made under the same quota",
+        print_count(threads, "CPU"));
   }
-  return fmt::format("raise the quota to {} CPUs, or make the plan again under it: zf-tune sizes pools to it",
-                     threads);
+  return fmt::format("raise the quota to {}, or make the plan again under it: zf-tune sizes pools to it",
+                     print_count(threads, "CPU"));
 }
 
 // --- System calls -----------------------------------------------------------------------------------------
@@ -127,8 +127,9 @@ std::vector<Finding> quota_findings(const Patient& patient) {
   const std::size_t threads = patient.plan ? threads_at_once(*patient.plan) : 0;
   if (allowed.cpu_quota && *allowed.cpu_quota < static_cast<double>(threads)) {
     findings.push_back({Severity::warning,
-                        fmt::format("the plan runs {} threads at once, and {} allows the time of {:.4g} CPUs",
-                                    threads, allowed.cpu_quota_path, *allowed.cpu_quota),
+                        fmt::format("the plan runs {} at once, and {} allows the time of {:.4g} CPU{}",
+                                    print_count(threads, "thread"), allowed.cpu_quota_path,
+                                    *allowed.cpu_quota, *allowed.cpu_quota == 1 ? "" : "s"),
                         quota_remedy(*patient.plan, allowed, threads)});
   }
   for (const std::string& group : groups_of(patient.sysroot, read_cgroup_paths(patient.sysroot), "cpu")) {
@@ -140,7 +141,8 @@ std::vector<Finding> quota_findings(const Patient& patient) {
     const double share = static_cast<double>(throttled) / static_cast<double>(periods);
     findings.push_back(
         {share < kThrottledShare ? Severity::note : Severity::warning,
-         fmt::format("{}: the quota stopped this group in {} of {} periods", path, throttled, periods),
+         fmt::format("{}: the quota stopped this group in {} of {}", path, throttled,
+                     print_count(periods, "period")),
          "raise the CPU quota (cpu.max, docker --cpus, a Kubernetes CPU limit), or use fewer threads"});
     break;  // the parent groups count the same periods again
   }

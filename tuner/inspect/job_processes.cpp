@@ -4,14 +4,21 @@
 #include <system_error>
 #include <utility>
 
+#include "base/error.hpp"
 #include "text/units.hpp"
 
 namespace zf {
 namespace {
 
-/// Returns the rank that exec set. A ZF_RANK that is not a number does not come from exec.
+/// Returns the rank of a process that exec started. A ZF_RANK that is not a number does not come from exec.
 std::optional<int> rank_in(const std::optional<Environment>& environment) {
-  return parse_number<int>(environment ? environment->get("ZF_RANK").value_or("") : "");
+  const auto by_exec = parse_number<int>(environment ? environment->get("ZF_RANK").value_or("") : "");
+  if (!by_exec) return std::nullopt;
+  try {
+    return local_rank(*environment)->value;
+  } catch (const Error&) {  // a variable of another launcher
+    return by_exec;
+  }
 }
 
 /// Returns a process under a plan; nothing if it has ended. `environment` is what it was started with.
@@ -19,9 +26,19 @@ std::optional<JobProcess> job_process(const SysRoot& sysroot, int pid, int rank,
                                       const Environment& environment) {
   auto process = read_process(sysroot, pid);
   if (!process) return std::nullopt;
-  const Side side = process->name == "zf-optimizer" ? Side::optimizer : Side::trainer;
-  return JobProcess{std::move(*process), side, rank, environment.get("ZF_PLAN").value_or(""),
-                    memory_by_node(sysroot, pid)};
+  JobProcess member;
+  member.side = process->name == "zf-optimizer" ? Side::optimizer : Side::trainer;
+  member.process = std::move(*process);
+  member.rank = rank;
+  member.plan = environment.get("ZF_PLAN").value_or("");
+  member.memory = memory_by_node(sysroot, pid);
+  member.available = available_cpus(sysroot, pid);
+  try {
+    member.binding = own_binding(environment);
+  } catch (const Error& error) {
+    member.binding_fault = error.what();
+  }
+  return member;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The processes that run under a plan. zf-tune exec set ZF_PLAN and ZF_RANK in their environment.
+// The processes that run under a plan. zf-tune exec set ZF_PLAN, ZF_RANK and ZF_BINDING in their environment.
 #pragma once
 
 #include <filesystem>
@@ -9,6 +9,7 @@
 #include "inspect/processes.hpp"
 #include "os/environment.hpp"
 #include "os/sysroot.hpp"
+#include "plan/process_binding.hpp"
 
 namespace zf {
 
@@ -18,12 +19,16 @@ struct JobProcess {
   ProcessState process;
   Side side = Side::trainer;  ///< optimizer: the process is called zf-optimizer
   int rank = 0;
-  std::filesystem::path plan;          ///< its ZF_PLAN; empty if it has none
-  std::optional<MemoryByNode> memory;  ///< absent: unknown
+  std::filesystem::path plan;                  ///< its ZF_PLAN; empty if it has none
+  std::optional<MemoryByNode> memory;          ///< absent: unknown
+  std::optional<ProcessBinding> binding = {};  ///< its own ZF_BINDING, if it has one
+  std::string binding_fault = {};              ///< why its ZF_BINDING cannot be read; empty: it can
+  CpuSet available = {};  ///< see available_cpus(): the CPUs that it could use if it were not bound
 };
 
 /// Returns those of a process and its descendants that run under a plan. `rank` applies to processes without
-/// a ZF_RANK.
+/// a ZF_RANK. The rank of the others is local_rank(): a launcher under zf-tune exec may have started them as
+/// other ranks.
 std::vector<JobProcess> processes_below(const SysRoot& sysroot, int pid, std::optional<int> rank);
 
 /// Returns every process of this node that zf-tune exec started and that this user may read. If `slurm_job`
@@ -32,7 +37,7 @@ std::vector<JobProcess> processes_below(const SysRoot& sysroot, int pid, std::op
 std::vector<JobProcess> processes_of_job(const SysRoot& sysroot, const std::optional<std::string>& slurm_job,
                                          const std::optional<std::filesystem::path>& plan);
 
-/// True if both paths name one file, which need not exist.
+/// Returns true if both paths name one file, which need not exist.
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
 }  // namespace zf

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/cpu_list.hpp"
+#include "os/cgroup_path.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -71,6 +72,25 @@ void add_line(const std::string& line, MemoryByNode& memory) {
   for (const auto& [node, count] : pages) memory[node] += count * page_bytes;
 }
 
+/// Returns the control groups of a process. Where they lie in the file system is the same for all processes
+/// that we can see.
+CgroupPaths cgroups_of(const SysRoot& sysroot, int pid) {
+  CgroupPaths paths = read_cgroup_paths(sysroot);
+  paths.by_controller.clear();
+  paths.unified.clear();
+  std::istringstream lines(sysroot.read(fmt::format("/proc/{}/cgroup", pid)).value_or(""));
+  for (std::string line; std::getline(lines, line);) {  // "4:cpuset,cpu:/job" in v1, "0::/job" in v2
+    const auto first = line.find(':');
+    const auto second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    if (controllers == ",,") paths.unified = line.substr(second + 1);
+    if (controllers.find(",cpuset,") != std::string::npos)
+      paths.by_controller["cpuset"] = line.substr(second + 1);
+  }
+  return paths;
+}
+
 }  // namespace
 
 std::vector<int> process_ids(const SysRoot& sysroot) { return numbers_in(sysroot, "/proc"); }
@@ -111,6 +131,19 @@ std::optional<Environment> environment_of(const SysRoot& sysroot, int pid) {
     if (equals != std::string::npos) variables.emplace(entry.substr(0, equals), entry.substr(equals + 1));
   }
   return Environment(std::move(variables));
+}
+
+CpuSet available_cpus(const SysRoot& sysroot, int pid) {
+  constexpr const char* kOnline = "/sys/devices/system/cpu/online";
+  const CpuSet online = parse_cpu_list(sysroot.read(kOnline).value_or(""), kOnline);
+  for (const std::string& group : groups_of(sysroot, cgroups_of(sysroot, pid), "cpuset")) {
+    for (const char* const file : {"/cpuset.cpus.effective", "/cpuset.effective_cpus"}) {
+      const auto text = sysroot.read(group + file);
+      const CpuSet cpus = parse_cpu_list(text.value_or(""), group + file);
+      if (!cpus.empty()) return online & cpus;
+    }
+  }
+  return online;
 }
 
 MemoryByNode memory_of_numa_maps(std::string_view text) {

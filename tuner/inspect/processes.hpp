@@ -39,6 +39,10 @@ std::optional<ProcessState> read_process(const SysRoot& sysroot, int pid);
 /// user.
 std::optional<Environment> environment_of(const SysRoot& sysroot, int pid);
 
+/// Returns the CPUs that a process could use if it were not bound: those that are online and in the cpuset of
+/// its control group. Empty if that is not known.
+CpuSet available_cpus(const SysRoot& sysroot, int pid);
+
 /// The bytes of one process on each node.
 using MemoryByNode = std::map<Node, std::uint64_t>;
 

@@ -2,33 +2,63 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "plan/json_fields.hpp"
-#include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "text/units.hpp"
 
 namespace zf {
 namespace {
 
+/// The name of zf-optimizer's thread that waits for the trainer's end. It runs nothing of a step.
+constexpr std::string_view kWatchThread = "zf-watch";
+
 const char* name_of(Side side) { return side == Side::trainer ? "trainer" : "optimizer"; }
 
-/// Returns the CPUs that any of its threads may run on.
-CpuSet cpus_of_threads(const ProcessState& process) {
-  CpuSet cpus;
-  for (const ThreadState& thread : process.threads) cpus |= thread.cpus;
-  return cpus;
+void add(std::vector<Drift>& drifts, const JobProcess& member, std::string what) {
+  drifts.push_back({member.rank, member.process.pid, 0, member.process.name, std::move(what)});
 }
 
+/// Returns those of the CPUs that the process could still use.
+CpuSet still_there(const CpuSet& cpus, const JobProcess& member) {
+  return member.available.empty() ? cpus : cpus & member.available;
+}
+
+/// Returns "CPUs 7-8 of rank 0's pool are gone".
+std::string gone_in_words(const CpuSet& gone, const JobProcess& member, const char* side) {
+  return fmt::format("{} of rank {}'s {} {} gone", print_cpus(gone), member.rank, side,
+                     gone.size() == 1 ? "is" : "are");
+}
+
+/// Finds threads of a zf-optimizer, or of a process that is confined to one side, that may run elsewhere.
 void compare_threads(const JobProcess& member, const CpuSet& planned, std::vector<Drift>& drifts) {
   for (const ThreadState& thread : member.process.threads) {
     if (planned.contains(thread.cpus)) continue;
     drifts.push_back({member.rank, member.process.pid, thread.tid, thread.name,
                       fmt::format("may run on {}, outside {}", print(thread.cpus), print(planned))});
+  }
+}
+
+/// Finds threads of a training process that have neither the home nor CPUs of the training side. `divided`:
+/// parts of the home are no drift here, or they are reported already.
+void compare_with_home(const JobProcess& member, const CpuSet& home, const CpuSet& training, bool divided,
+                       std::vector<Drift>& drifts) {
+  for (const ThreadState& thread : member.process.threads) {
+    const bool inside = home.contains(thread.cpus);
+    if (thread.cpus == home || training.contains(thread.cpus) || (inside && divided)) continue;
+    const std::string cpus = print(thread.cpus);
+    drifts.push_back(
+        {member.rank, member.process.pid, thread.tid, thread.name,
+         inside ? fmt::format("may run on {}, which is neither its home {} nor its training side {}", cpus,
+                              print(home), print(training))
+                : fmt::format("may run on {}, outside its home {}", cpus, print(home))});
   }
 }
 
@@ -40,8 +70,7 @@ void compare_pool(const JobProcess& member, const CpuSet& planned, std::vector<D
   }
   const CpuSet empty = planned - pinned;
   if (empty.empty()) return;
-  drifts.push_back({member.rank, member.process.pid, 0, member.process.name,
-                    fmt::format("has no thread of its own on {}", print(empty))});
+  add(drifts, member, fmt::format("has no thread of its own on {}", print(empty)));
 }
 
 void compare_memory(const JobProcess& member, const NodeSet& planned, std::vector<Drift>& drifts) {
@@ -57,23 +86,82 @@ void compare_memory(const JobProcess& member, const NodeSet& planned, std::vecto
   }
   if (stray < kStrayMemoryBytes || static_cast<double>(stray) < kStrayMemoryShare * static_cast<double>(all))
     return;
-  drifts.push_back({member.rank, member.process.pid, 0, member.process.name,
-                    fmt::format("has {} of its {} on {}, outside {}", print_bytes(stray), print_bytes(all),
-                                print_nodes(nodes), print_nodes(planned))});
+  add(drifts, member,
+      fmt::format("has {} of its {} on {}, outside {}", print_bytes(stray), print_bytes(all),
+                  print_nodes(nodes), print_nodes(planned)));
+}
+
+/// Compares a zf-optimizer with the planned pool. If CPUs of the pool are gone, its threads had to leave
+/// them, and wherever they run now is not the binding's fault.
+void compare_optimizer(const JobProcess& member, const CpuSet& pool, std::vector<Drift>& drifts) {
+  const CpuSet gone = pool - still_there(pool, member);
+  if (gone.empty()) {
+    compare_threads(member, pool, drifts);
+    compare_pool(member, pool, drifts);
+    return;
+  }
+  const auto& threads = member.process.threads;
+  const auto count = std::count_if(threads.begin(), threads.end(),
+                                   [](const ThreadState& thread) { return thread.name != kWatchThread; });
+  add(drifts, member,
+      fmt::format("is degraded: {}; its {} on {}", gone_in_words(gone, member, "pool"),
+                  count == 1 ? std::string("only thread runs")
+                             : print_count(static_cast<std::size_t>(count), "thread") + " run",
+                  print(cpus_of_threads(member.process))));
+}
+
+void compare_trainer(const JobProcess& member, const ProcessBinding& binding, const HomeUse& use,
+                     std::vector<Drift>& drifts) {
+  const CpuSet& training = binding.rank.training.cpus;
+  const CpuSet training_left = still_there(training, member);
+  if (const CpuSet gone = training - training_left; !gone.empty())
+    add(drifts, member, "is degraded: " + gone_in_words(gone, member, "training side"));
+  if (training_left.empty()) return;
+  if (is_confined_to_training(binding)) return compare_threads(member, training_left, drifts);
+
+  const bool divided = std::find(use.divided.begin(), use.divided.end(), &member) != use.divided.end();
+  if (divided) add(drifts, member, division_in_words(member, binding, use));
+  compare_with_home(member, still_there(binding.rank.home.cpus, member), training_left,
+                    divided || use.by_plan, drifts);
+}
+
+std::vector<Drift> drift_of(const std::vector<BoundProcess>& processes) {
+  std::vector<Drift> drifts;
+  for (const RankProcesses& rank : ranks_of(processes)) {
+    for (Drift& drift : drift_of(rank)) drifts.push_back(std::move(drift));
+  }
+  return drifts;
 }
 
 }  // namespace
 
-std::vector<Drift> drift_of(const Plan& plan, const std::vector<JobProcess>& job) {
+std::vector<Drift> drift_of(const RankProcesses& rank) {
+  const RankBinding& binding = rank.binding.rank;
+  const HomeUse use = home_use(rank);
   std::vector<Drift> drifts;
-  for (const JobProcess& member : job) {
-    const RankBinding& binding = binding_of(plan, member.rank);
-    const bool optimizer = member.side == Side::optimizer;
-    compare_threads(member, optimizer ? binding.optimizer.cpus : binding.training.cpus, drifts);
-    if (optimizer) compare_pool(member, binding.optimizer.cpus, drifts);
-    compare_memory(member, binding.optimizer.mems, drifts);
+  for (const JobProcess* member : rank.members) {
+    if (member->side == Side::optimizer) {
+      compare_optimizer(*member, binding.optimizer.cpus, drifts);
+    } else {
+      compare_trainer(*member, rank.binding, use, drifts);
+    }
+    compare_memory(*member, binding.optimizer.mems, drifts);
+  }
+  const CpuSet unused = still_there(use.unused, *rank.members.front());
+  // Where a thread has other CPUs than the training side's, its own line says what is wrong.
+  const bool confined = binding.training.cpus.contains(use.used);
+  if (!use.has_optimizer && confined && use.divided.empty() && !unused.empty()) {
+    drifts.push_back(
+        {rank.members.front()->rank, 0, 0, "",
+         fmt::format("no optimizer process runs, so nobody uses {} of its home", print_cpus(unused))});
   }
   return drifts;
+}
+
+std::vector<Drift> drift_of(const Plan& plan, const std::vector<JobProcess>& job) {
+  std::vector<BoundProcess> processes;
+  for (const JobProcess& member : job) processes.push_back({&member, planned_binding(plan, member.rank)});
+  return drift_of(processes);
 }
 
 std::vector<JobProcess> find_descendants(const SysRoot& sysroot, int pid, std::optional<int> rank) {
@@ -106,17 +194,24 @@ std::vector<JobProcess> find_job(const SysRoot& sysroot, const std::optional<std
 
 std::vector<Drift> verify_job(const std::vector<JobProcess>& job,
                               const std::optional<std::filesystem::path>& plan) {
-  if (plan) return drift_of(load_plan(*plan), job);
-  std::vector<Drift> drifts;
+  const auto named = plan ? std::optional(load_plan(*plan)) : std::nullopt;
+  std::vector<Drift> unreadable;
+  std::vector<BoundProcess> processes;
   for (const JobProcess& member : job) {
+    const bool by_named =
+        named && (!same_file(member.plan, *plan) || (!member.binding && member.binding_fault.empty()));
+    if (by_named) {
+      processes.push_back({&member, planned_binding(*named, member.rank)});
+      continue;
+    }
     try {
-      const std::string own = member.plan.empty() ? "plan.json" : member.plan.string();
-      for (Drift& drift : drift_of(load_plan(own), {member})) drifts.push_back(std::move(drift));
+      processes.push_back({&member, binding_in_force(member)});
     } catch (const Error& error) {
-      drifts.push_back({member.rank, member.process.pid, 0, member.process.name,
-                        fmt::format("cannot be held against its plan: {}", error.what())});
+      add(unreadable, member, fmt::format("cannot be held against its plan: {}", error.what()));
     }
   }
+  auto drifts = drift_of(processes);
+  drifts.insert(drifts.end(), unreadable.begin(), unreadable.end());
   return drifts;
 }
 
@@ -134,8 +229,12 @@ std::string verification_text(const std::vector<JobProcess>& job, const std::vec
     text += "\n";
   }
   for (const Drift& drift : drifts) {
-    text += fmt::format("rank {}: drift: process {}{} ({}) {}\n", drift.rank, drift.pid,
-                        drift.tid == 0 ? "" : fmt::format(", thread {}", drift.tid), drift.name, drift.what);
+    text += fmt::format("rank {}: drift: ", drift.rank);
+    if (drift.pid != 0) {
+      text += fmt::format("process {}{} ({}) ", drift.pid,
+                          drift.tid == 0 ? "" : fmt::format(", thread {}", drift.tid), drift.name);
+    }
+    text += drift.what + "\n";
   }
   return strip_control_chars(text + (drifts.empty() ? "all as planned\n" : ""));
 }
@@ -158,7 +257,7 @@ std::string verification_json(const std::vector<JobProcess>& job, const std::vec
   }
   for (const Drift& drift : drifts) {
     document["drift"].push_back({{"rank", drift.rank},
-                                 {"pid", drift.pid},
+                                 {"pid", drift.pid == 0 ? Object(nullptr) : Object(drift.pid)},
                                  {"tid", drift.tid == 0 ? Object(nullptr) : Object(drift.tid)},
                                  {"name", drift.name},
                                  {"what", drift.what}});

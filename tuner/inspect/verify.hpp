@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "inspect/home_use.hpp"
 #include "inspect/job_processes.hpp"
 #include "os/sysroot.hpp"
 #include "plan/plan.hpp"
@@ -20,15 +21,26 @@ inline constexpr std::uint64_t kStrayMemoryBytes = std::uint64_t{16} << 20;
 /// One thing that differs from the plan.
 struct Drift {
   int rank = 0;
-  int pid = 0;
+  int pid = 0;       ///< 0: the whole rank
   int tid = 0;       ///< 0: the whole process
   std::string name;  ///< the thread's, or the process's
   std::string what;  ///< "may run on 0-63, outside 0-3"
 };
 
-/// Returns every drift of a job. Three things must hold: every thread may run only on its side's CPUs; every
-/// CPU of a running optimizer has a thread that is pinned to it alone; memory lies on the rank's nodes.
-/// Throws Error(usage) for a rank that the plan lacks.
+/// Returns every drift of the processes of one rank. As planned is:
+/// - Each thread of a training process has its whole home, or CPUs of the training side: our runtime narrows
+///   a process to it. A process that was started on the training side (framework native) has only that.
+/// - If all processes are confined to the training side, a zf-optimizer runs. Without one, nobody uses the
+///   rest.
+/// - Nobody has divided the home again, except for a framework of which the plan knows it: see home_use().
+/// - Each thread of a zf-optimizer runs on the pool's CPUs, and each of these CPUs has a thread of its own.
+///   In a shared home they are training's CPUs too.
+/// - Memory lies on the rank's nodes.
+/// Threads that had to leave CPUs which are gone are not blamed: one drift per process is "is degraded: …".
+std::vector<Drift> drift_of(const RankProcesses& rank);
+
+/// Returns every drift of a job from a plan, whatever the ZF_BINDING of its processes. Throws Error(usage)
+/// for a rank that the plan lacks.
 std::vector<Drift> drift_of(const Plan& plan, const std::vector<JobProcess>& job);
 
 /// Returns the processes that are `pid` or below it and that `zf-tune exec` started; with `rank` also others,
@@ -40,8 +52,10 @@ std::vector<JobProcess> find_descendants(const SysRoot& sysroot, int pid, std::o
 /// with `plan` only those under that file. Throws Error(runtime_error) if there are none.
 std::vector<JobProcess> find_job(const SysRoot& sysroot, const std::optional<std::filesystem::path>& plan);
 
-/// Compares each process with `plan`, or without one with the plan that it was started under. Then a plan
-/// that is gone or cannot be read is drift as well. Throws as load_plan() does for `plan`.
+/// Compares each process with what it was started with: its ZF_BINDING, else its ZF_PLAN. A binding or a plan
+/// that is gone or cannot be read is drift as well. With `plan`, processes that were started under another
+/// file, or under none, are compared with `plan`; so are those without a ZF_BINDING. Throws as load_plan()
+/// does for `plan`.
 std::vector<Drift> verify_job(const std::vector<JobProcess>& job,
                               const std::optional<std::filesystem::path>& plan);
 
@@ -49,7 +63,7 @@ std::vector<Drift> verify_job(const std::vector<JobProcess>& job,
 std::string verification_text(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts);
 
 /// Returns {"processes": [{"rank", "side": "trainer" | "optimizer", "pid", "name", "threads", "cpus",
-///   "memory_bytes": {"0": …} or null}], "drift": [{"rank", "pid", "tid" or null, "name", "what"}]}
+///   "memory_bytes": {"0": …} or null}], "drift": [{"rank", "pid" or null, "tid" or null, "name", "what"}]}
 std::string verification_json(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts);
 
 }  // namespace zf

@@ -18,11 +18,25 @@
 namespace zf {
 namespace {
 
+/// Returns the thread count that an outer zf-tune exec has set, perhaps for other CPUs; empty if there is
+/// none.
+std::string set_by_outer_exec(const Environment& environment) {
+  const auto line = environment.get(kBindingVariable);
+  if (!line) return {};
+  try {
+    const ProcessBinding outer = parse_binding(*line);
+    return std::to_string(process_cpus(outer.rank, outer.framework).threads);
+  } catch (const Error&) {
+    return {};  // of another version
+  }
+}
+
 /// Keeps a thread count that the user has set, and adds a note if it differs from the plan's.
 void keep_user_setting(Launch& launch, const Environment& environment, const std::string& name) {
   const auto by_user = environment.get(name);
   if (!by_user) return;
   const std::string& by_plan = launch.set.at(name);
+  if (*by_user == set_by_outer_exec(environment)) return;
   if (*by_user != by_plan) {
     launch.notes.push_back(
         fmt::format("{}={} is set already and is kept; the plan has {}", name, *by_user, by_plan));
@@ -31,12 +45,12 @@ void keep_user_setting(Launch& launch, const Environment& environment, const std
 }
 
 bool is_allowed(const RankBinding& binding, const Allowed& allowed) {
-  return allowed.cpus.contains(binding.cpus()) && allowed.mems.contains(binding.optimizer.mems);
+  return allowed.cpus.contains(binding.home.cpus) && allowed.mems.contains(binding.optimizer.mems);
 }
 
 void check_allowed(const RankBinding& binding, const Allowed& allowed) {
   if (is_allowed(binding, allowed)) return;
-  const CpuSet lost = binding.cpus() - allowed.cpus;
+  const CpuSet lost = binding.home.cpus - allowed.cpus;
   const NodeSet lost_mems = binding.optimizer.mems - allowed.mems;
   const std::string difference =
       lost.empty()
@@ -48,7 +62,7 @@ void check_allowed(const RankBinding& binding, const Allowed& allowed) {
   throw Error(Exit::stale_plan, difference, "make a plan here with zf-tune, or start anyway with --force");
 }
 
-/// True if a CPU quota that is not the plan's covers fewer CPUs than the plan runs threads.
+/// Returns true if a CPU quota that is not the plan's covers fewer CPUs than the plan runs threads.
 bool has_small_new_quota(const Plan& plan, const Allowed& allowed) {
   return allowed.cpu_quota && allowed.cpu_quota != plan.allocation.cpu_quota &&
          *allowed.cpu_quota < static_cast<double>(threads_at_once(plan));
@@ -72,38 +86,49 @@ int resolve_rank_count(const Plan& plan, const LaunchRequest& request, const Env
   return launched ? launched->value : static_cast<int>(plan.ranks.size());
 }
 
-bool plan_applies_to_rank(const Plan& plan, int rank, int ranks, const Allowed& allowed) {
-  if (ranks != static_cast<int>(plan.ranks.size()) || has_small_new_quota(plan, allowed)) return false;
-  const auto allows = [&](const RankBinding& binding) { return is_allowed(binding, allowed); };
-  if (std::all_of(plan.ranks.begin(), plan.ranks.end(), allows)) return true;
-  return std::all_of(plan.ranks.begin(), plan.ranks.end(), [&](const RankBinding& binding) {
-    return binding.rank == rank ? allows(binding) : !allowed.cpus.intersects(binding.cpus());
+Fit fit_of(const Plan& plan, int ranks, const Allowed& seen, const Allowed& of_job) {
+  const bool as_many = ranks == static_cast<int>(plan.ranks.size()) && !has_small_new_quota(plan, seen);
+  const auto is_seen = [&](const RankBinding& binding) { return is_allowed(binding, seen); };
+  if (as_many && std::all_of(plan.ranks.begin(), plan.ranks.end(), is_seen)) return Fit::as_planned;
+  if (ranks == 1) return Fit::new_homes;
+  if (seen.cpus != of_job.cpus) return Fit::ambiguous;
+  if (!as_many) return Fit::new_homes;
+  const auto touched = std::count_if(plan.ranks.begin(), plan.ranks.end(), [&](const RankBinding& binding) {
+    return seen.cpus.intersects(binding.home.cpus);
   });
+  return touched == 0 || touched == ranks ? Fit::new_homes : Fit::ambiguous;
 }
 
-std::map<std::string, std::string> variables_of(const RankBinding& binding,
+std::map<std::string, std::string> variables_of(const ProcessBinding& binding,
                                                 const std::filesystem::path& plan_path) {
-  const std::string threads = std::to_string(binding.training.threads);
+  const std::string threads = std::to_string(process_cpus(binding.rank, binding.framework).threads);
   return {{"ZF_PLAN", plan_path.string()},
-          {"ZF_RANK", std::to_string(binding.rank)},
-          {"ZF_OPTIMIZER_CPUS", print(binding.optimizer.cpus)},
+          {"ZF_RANK", std::to_string(binding.rank.rank)},
+          {"ZF_OPTIMIZER_CPUS", print(binding.rank.optimizer.cpus)},
+          {kBindingVariable, print_binding(binding)},
           {"OMP_NUM_THREADS", threads},
           {"MKL_NUM_THREADS", threads}};
 }
 
-Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
-                 const Environment& environment) {
-  const EnvNumber rank = resolve_rank(plan, request, environment);
-  const RankBinding& binding = binding_of(plan, rank.value);
-
+Launch launch_of(const ProcessBinding& fitted, const EnvNumber& rank, const LaunchRequest& request,
+                 const Allowed& allowed, const Environment& environment) {
+  const RankBinding& binding = fitted.rank;
+  check_allowed(binding, allowed);
+  const ProcessCpus process = process_cpus(binding, fitted.framework);
   Launch launch;
   launch.rank = rank.value;
   launch.rank_source = rank.variable;
-  launch.cpus = binding.training.cpus;
+  launch.cpus = process.cpus;
+  launch.binding = fitted;
+  launch.binding->started_on = process.started_on;
   launch.mems = binding.optimizer.mems;
-  check_allowed(binding, allowed);
-  launch.set = variables_of(binding, request.plan_path);
+  launch.set = variables_of(*launch.binding, request.plan_path);
   launch.set["ZF_RANK_FROM"] = launchers_rank(environment);
+  if (process.started_on == StartedOn::training) {
+    launch.notes.push_back(
+        fmt::format("{} {} kept for the optimizer process of the runtime (framework native)",
+                    print_cpus(binding.optimizer.cpus), binding.optimizer.cpus.size() == 1 ? "is" : "are"));
+  }
   for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
     keep_user_setting(launch, environment, name);
   return launch;
@@ -118,6 +143,10 @@ void apply(Launch& launch, bool force) {
         throw Error(error.exit(), error.what(),
                     "nothing was started; --force starts the command without this binding");
       launch.notes.push_back(fmt::format("{}; going on without this binding", error.what()));
+      if (launch.binding) {
+        launch.binding->started_on = StartedOn::nothing;
+        launch.set[kBindingVariable] = print_binding(*launch.binding);
+      }
     }
   }
   if (!launch.mems.empty()) {
@@ -149,7 +178,7 @@ std::string describe(const Launch& launch, const std::vector<std::string>& comma
   for (const std::string& note : launch.notes) text += fmt::format("# {}\n", note);
   for (const auto& [name, value] : launch.set)
     text += fmt::format("export {}={}\n", name, shell_quoted(value));
-  if (!launch.mems.empty()) text += fmt::format("# memory: preferred on nodes {}\n", print(launch.mems));
+  if (!launch.mems.empty()) text += fmt::format("# memory: preferred on {}\n", print_nodes(launch.mems));
   text += "exec";
   if (!launch.cpus.empty()) text += fmt::format(" taskset -c {}", print(launch.cpus));
   for (const std::string& word : command) text += fmt::format(" {}", shell_quoted(word));

@@ -12,17 +12,26 @@
 #include "os/allowed.hpp"
 #include "os/environment.hpp"
 #include "plan/plan.hpp"
+#include "plan/process_binding.hpp"
 
 namespace zf {
 
-/// What to do to this process before the command replaces it.
+/// The changes to this process before the command replaces it.
 struct Launch {
   int rank = 0;
   std::string rank_source;                 ///< "--rank", "LOCAL_RANK", …; empty: no plan is in force
   CpuSet cpus;                             ///< the CPUs to bind to; empty: keep the binding
+  std::optional<ProcessBinding> binding;   ///< what the runtime in the command is told (ZF_BINDING)
   NodeSet mems;                            ///< the nodes to prefer; empty: keep the policy
   std::map<std::string, std::string> set;  ///< environment variables to set
   std::vector<std::string> notes;  ///< one line each: the user's settings that are kept, what was dropped
+};
+
+/// Whose CPUs are those that this process may use?
+enum class CpusOf {
+  unsaid,  ///< find out, and refuse if it is ambiguous
+  job,     ///< all ranks of this node share them
+  rank,    ///< this rank has them alone, as in a container per rank
 };
 
 struct LaunchRequest {
@@ -30,6 +39,7 @@ struct LaunchRequest {
   std::optional<int> rank;          ///< --rank
   bool force = false;               ///< continue in spite of errors, unbound if necessary
   std::optional<int> ranks = {};    ///< on this node, if the caller knows
+  CpusOf cpus_of = CpusOf::unsaid;  ///< --cpus
 };
 
 /// Returns this process's local rank and its source. Throws Error(usage) if the rank is unknown.
@@ -38,23 +48,36 @@ EnvNumber resolve_rank(const Plan& plan, const LaunchRequest& request, const Env
 /// Returns how many ranks run on this node: the request's number, else the launcher's, else the plan's.
 int resolve_rank_count(const Plan& plan, const LaunchRequest& request, const Environment& environment);
 
-/// True if the plan applies unchanged to this rank, one of `ranks` on this node. Each rank decides alone, and
-/// all must reach the same answer: a rank keeps its binding only if every rank can. So the plan applies in
-/// two cases. Either the CPUs and nodes of all ranks are allowed; or those of this rank are allowed and no
-/// CPU of any other rank is, as under a launcher that gives each rank its own CPUs. The plan never applies if
-/// the number of ranks differs, or if a CPU quota that is not the plan's covers fewer CPUs than the plan runs
-/// threads.
-bool plan_applies_to_rank(const Plan& plan, int rank, int ranks, const Allowed& allowed);
+/// How a plan fits the CPUs that a rank sees.
+enum class Fit {
+  as_planned,  ///< every rank gets the home that it has in the plan
+  new_homes,   ///< all ranks compute new homes from the CPUs that they see
+  ambiguous,   ///< the CPUs may be the job's or this rank's alone, and the ranks would not agree
+};
 
-/// Returns the launch of this rank by the plan's entry, checked against what is allowed now and what the user
-/// has set. Throws Error(usage) if the rank is unknown or not in the plan, and Error(stale_plan) that names
-/// the difference if the rank has CPUs or nodes that are not allowed. Pure.
-Launch launch_of(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
-                 const Environment& environment);
+/// Returns how a plan fits. Each rank asks alone, and all ranks must act alike although each may see other
+/// CPUs. `seen` is what this process may use, and `of_job` the same without its affinity mask.
+/// - If `seen` has the homes of all ranks, the plan holds as planned: unless the number of ranks differs, or
+/// a CPU
+///   quota that is not the plan's covers fewer CPUs than the plan runs threads.
+/// - Otherwise it is ambiguous for several ranks if the affinity mask takes CPUs away: it may be the job's
+/// mask, or
+///   one that a launcher gave this rank. It is also ambiguous if `seen` has CPUs of some homes and none of
+///   others.
+/// - Otherwise the ranks need new homes.
+/// docs/launch.md has the table.
+Fit fit_of(const Plan& plan, int ranks, const Allowed& seen, const Allowed& of_job);
+
+/// Returns the launch of a rank that was started as `rank` says, checked against what is allowed now and what
+/// the user has set. Throws Error(stale_plan) that names the difference if the home has CPUs or nodes that
+/// are not allowed. Pure.
+Launch launch_of(const ProcessBinding& fitted, const EnvNumber& rank, const LaunchRequest& request,
+                 const Allowed& allowed, const Environment& environment);
 
 /// Returns the environment variables for the command and the runtime inside it: one rank of the plan at an
-/// absolute path.
-std::map<std::string, std::string> variables_of(const RankBinding& binding,
+/// absolute path. OMP_NUM_THREADS is the right one for the CPUs of process_cpus(). Throws as print_binding()
+/// does.
+std::map<std::string, std::string> variables_of(const ProcessBinding& binding,
                                                 const std::filesystem::path& plan_path);
 
 /// Binds this process, reads the binding back, and sets the memory policy and the variables. Throws

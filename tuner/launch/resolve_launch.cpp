@@ -1,47 +1,26 @@
 #include "launch/resolve_launch.hpp"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <span>
+#include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
-#include "base/file_descriptor.hpp"
 #include "launch/slurm_masks.hpp"
 #include "machine/machine.hpp"
-#include "os/file.hpp"
 #include "os/machine_identity.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
+#include "planning/plan_differences.hpp"
 #include "planning/retarget.hpp"
+#include "text/command_line.hpp"
 #include "text/units.hpp"
 
 namespace zf {
 namespace {
-
-/// Above the descriptors that shell scripts choose by hand.
-constexpr int kLowestDescriptor = 100;
-
-/// Returns the path of a file without a name that holds the plan. The file stays open in this process, also
-/// after exec. The path works for its children as well, for as long as this process lives, and nothing is
-/// left to clean up. Throws Error(runtime_error).
-std::filesystem::path plan_in_memory(const Plan& plan) {
-  const char* const what = "cannot hold the plan in memory";
-  const FileDescriptor file(checked(::memfd_create("zf-plan.json", MFD_CLOEXEC | MFD_ALLOW_SEALING), what));
-  const std::string text = print_plan(plan);
-  if (const int error = write_all_at(file.get(), 0, std::as_bytes(std::span(text))); error != 0)
-    throw_errno(error, what);
-  checked(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL), what);
-  const int kept = checked(::fcntl(file.get(), F_DUPFD, kLowestDescriptor), what);
-  // Not /proc/self: in a child that names the child, and Python's children do not inherit the descriptor.
-  return fmt::format("/proc/{}/fd/{}", ::getpid(), kept);
-}
 
 /// Returns advice for the launcher if it bound this process but not the whole job; else an empty string.
 std::string launcher_advice(const Allowed& allowed, int ranks) {
@@ -53,10 +32,9 @@ std::string launcher_advice(const Allowed& allowed, int ranks) {
 }
 
 /// Returns what this process could use if it had not been bound. Slurm's masks are parts of this.
-Allowed allowed_to_job(const Topology& topology) {
+Allowed allowed_to_job() {
   AllowedInputs inputs = read_allowed_inputs(SysRoot());
   inputs.affinity.reset();
-  inputs.online = inputs.online & topology.cpus;
   return allowed_from(inputs);
 }
 
@@ -68,65 +46,164 @@ void add_new_lines(std::vector<std::string>& notes, const std::vector<std::strin
   }
 }
 
-/// A plan for this allocation, and notes on what changed.
-struct Retargeted {
-  Plan plan;
+/// A rank's binding for this allocation, and notes on what changed.
+struct Fitted {
+  RankBinding binding;
   std::vector<std::string> notes;
 };
 
-/// Retargets the plan to this allocation. Every rank of this node does this alone, and all get the same plan
-/// if all see the same CPUs.
-Retargeted retargeted(const Plan& plan, int rank, int ranks, const LaunchRequest& request,
-                      const Environment& environment) {
-  Machine machine = read_machine({});
+/// Returns true if the plan has all GPUs that Slurm names, by their numbers (N of /dev/nvidiaN). Otherwise
+/// the numbers cannot be looked up in the plan, and the ranks have the plan's GPUs in its order.
+bool gpus_are_planned(const Environment& environment, const Plan& plan) {
+  auto step = devices_in(environment, "SLURM_STEP_GPUS");
+  if (!step) step = devices_in(environment, "SLURM_JOB_GPUS");
+  return step && std::all_of(step->ids.begin(), step->ids.end(), [&](const std::string& id) {
+           return std::any_of(plan.ranks.begin(), plan.ranks.end(), [&](const RankBinding& rank) {
+             return rank.gpu && rank.gpu->minor && std::to_string(*rank.gpu->minor) == id;
+           });
+         });
+}
+
+/// Fits the plan to this allocation. Every rank of this node does this alone, and all get the same plan
+/// because all use the same things: the plan with its GPUs, the CPUs, and the number of ranks. So live GPUs
+/// are not looked for: a driver may answer one rank and not another.
+Fitted fitted(const Plan& plan, int rank, int ranks, const LaunchRequest& request,
+              const Environment& environment) {
+  MachineSource source;
+  source.with_io = false;
+  Machine machine = read_machine(source);
+  machine.topology.gpus = planned_gpus(plan, machine.topology);
   RetargetOptions options{.any_class = request.force};
-  const Allowed of_job = allowed_to_job(machine.topology);
+  Allowed of_job = allowed_to_job();
+  of_job.cpus = of_job.cpus & machine.topology.cpus;
   const auto masks = slurm_masks(environment);
-  if (ranks > 1 && masks_are_in_force(masks, ranks, rank, machine.allowed.cpus, of_job.cpus)) {
+  const bool alone = request.cpus_of == CpusOf::rank;
+  if (!alone && ranks > 1 && masks_are_in_force(masks, ranks, rank, machine.allowed.cpus, of_job.cpus)) {
     options.masks = masks;
     machine.allowed = of_job;
   }
+  RankGpus gpus = moved_gpus(gpus_are_planned(environment, plan) ? environment : Environment(),
+                             machine.topology, plan, ranks);
+  if (alone) gpus.gpus = {gpus.gpus.at(static_cast<std::size_t>(rank))};
+  const Plan moved = retarget(plan, machine, gpus, options);
+  Fitted result{moved.ranks.at(alone ? 0 : static_cast<std::size_t>(rank)), {}};
+  result.binding.rank = rank;
+
   const std::string named = request.plan_path.string();
-  Retargeted result{retarget(plan, machine, moved_gpus(environment, machine.topology, plan, ranks), options),
-                    {}};
-  const bool others = result.plan.ranks.size() != plan.ranks.size();
-  if (options.masks.empty()) {
+  const auto noun = [](const CpuSet& cpus) { return cpus.size() == 1 ? "CPU" : "CPUs"; };
+  if (alone) {
+    result.notes.push_back(fmt::format("{} is fitted to the {} that rank {} has for itself, {}", named,
+                                       noun(moved.allocation.cpus), rank, print(moved.allocation.cpus)));
+  } else if (options.masks.empty()) {
+    const bool others = moved.ranks.size() != plan.ranks.size();
     result.notes.push_back(fmt::format(
-        "{}, made for {}CPUs {}, is fitted to {}the CPUs allowed here, {}{}", named,
-        others ? print_count(plan.ranks.size(), "rank") + " and " : "", print(plan.allocation.cpus),
-        others ? print_count(result.plan.ranks.size(), "rank") + " and " : "",
-        print(result.plan.allocation.cpus), launcher_advice(machine.allowed, ranks)));
+        "{}, made for {}{}, is fitted to {}the {} allowed here, {}{}", named,
+        others ? print_count(plan.ranks.size(), "rank") + " and " : "", print_cpus(plan.allocation.cpus),
+        others ? print_count(moved.ranks.size(), "rank") + " and " : "", noun(moved.allocation.cpus),
+        print(moved.allocation.cpus), launcher_advice(machine.allowed, ranks)));
   } else {
     const CpuSet own = options.masks.at(static_cast<std::size_t>(rank)) & machine.allowed.cpus;
     result.notes.push_back(
-        fmt::format("{} is fitted to the CPUs that Slurm gave to rank {}, {} (with srun "
+        fmt::format("{} is fitted to the {} that Slurm gave to rank {}, {} (with srun "
                     "--cpu-bind=none the plan divides the CPUs of the whole job)",
-                    named, rank, print(own)));
+                    named, noun(own), rank, print(own)));
   }
-  add_new_lines(result.notes, plan.warnings, result.plan.warnings);
-  add_new_lines(result.notes, plan.allocation.notes, result.plan.allocation.notes);
+  if (!alone) add_new_lines(result.notes, plan.warnings, moved.warnings);
+  add_new_lines(result.notes, plan.allocation.notes, moved.allocation.notes);
   return result;
 }
 
-/// Returns the launch by this plan, retargeted if it does not apply here unchanged.
-Launch launch_by(const Plan& plan, LaunchRequest request, const Environment& environment) {
-  const Allowed allowed = read_allowed(SysRoot());
-  const int rank = resolve_rank(plan, request, environment).value;
-  const int ranks = resolve_rank_count(plan, request, environment);
-  if (plan_applies_to_rank(plan, rank, ranks, allowed) &&
-      !foreign_machine(plan.machine, read_machine_identity(SysRoot())))
-    return launch_of(plan, request, allowed, environment);
+/// Returns the rank's binding for this allocation: the plan's own, or a fitted one. Throws Error(stale_plan)
+/// if it is ambiguous whose CPUs this process sees.
+Fitted binding_here(const Plan& plan, int rank, int ranks, const LaunchRequest& request, const Allowed& seen,
+                    const Environment& environment) {
+  if (request.cpus_of == CpusOf::rank) return fitted(plan, rank, ranks, request, environment);
+  Fit fit = fit_of(plan, ranks, seen, allowed_to_job());
+  if (fit == Fit::as_planned && foreign_machine(plan.machine, read_machine_identity(SysRoot())))
+    fit = Fit::new_homes;
+  if (fit == Fit::as_planned) return {binding_of(plan, rank), {}};
+  // The control group of a Slurm step is the whole step's.
+  const bool of_job = request.cpus_of == CpusOf::job || environment.get("SLURM_JOB_ID").has_value();
+  if (fit == Fit::new_homes || of_job) return fitted(plan, rank, ranks, request, environment);
+  throw Error(
+      Exit::stale_plan,
+      fmt::format("{} allowed here {} not hold the homes of all {} ranks in {}, and may be the job's or this "
+                  "rank's alone",
+                  print_cpus(seen.cpus), seen.cpus.size() == 1 ? "does" : "do", ranks,
+                  request.plan_path.string()),
+      "give --cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone (a launcher "
+      "that "
+      "binds, or a container per rank), or --force to start unbound");
+}
 
-  if (rank >= ranks) {
-    throw Error(
-        Exit::usage,
-        fmt::format("rank {}: this node runs {}", rank, print_count(static_cast<std::size_t>(ranks), "rank")),
-        "local ranks count from 0: check --rank and the launcher's variables");
+/// Returns a note if the rank's GPU is not where the plan says. Looks only at two files of /sys.
+std::optional<std::string> gpu_note(const RankBinding& binding, const std::string& plan_path) {
+  if (!binding.gpu || binding.gpu->cpus.empty()) return std::nullopt;
+  const SysRoot sysroot;
+  const std::string& address = binding.gpu->pci_address;
+  const std::string next = fmt::format(
+      "`zf-tune plan --from {0} -o {0}` writes the GPUs of this node into the plan", shell_quoted(plan_path));
+  const auto list = sysroot.read(fmt::format("/sys/bus/pci/devices/{}/local_cpulist", address));
+  if (!list)
+    return fmt::format("the plan's GPU {} of rank {} is not on this node; {}", address, binding.rank, next);
+  try {
+    const CpuSet online =
+        parse_cpu_list(sysroot.read("/sys/devices/system/cpu/online").value_or(*list), "online");
+    const CpuSet near = parse_cpu_list(*list, address) & online;
+    if (near == (binding.gpu->cpus & online)) return std::nullopt;
+    return fmt::format("the GPU {} of rank {} is near {} here, and near {} in the plan; {}", address,
+                       binding.rank, near.empty() ? "no CPU" : print_cpus(near),
+                       print_cpus(binding.gpu->cpus), next);
+  } catch (const Error& error) {
+    return fmt::format("where the GPU {} of rank {} is cannot be read: {}", address, binding.rank,
+                       error.what());
   }
-  Retargeted moved = retargeted(plan, rank, ranks, request, environment);
-  request.plan_path = plan_in_memory(moved.plan);
-  Launch launch = launch_of(moved.plan, request, allowed, environment);
-  launch.notes.insert(launch.notes.begin(), moved.notes.begin(), moved.notes.end());
+}
+
+/// Returns the launch that an outer zf-tune exec has prepared for this rank by the same plan; nothing if
+/// there is none, if the plan has changed since, or if it does not fit here any more.
+std::optional<Launch> launch_as_before(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
+                                       const Environment& environment) {
+  std::optional<ProcessBinding> binding;
+  try {
+    binding = own_binding(environment);
+  } catch (const Error&) {
+    return std::nullopt;  // a line of another version: the plan says it all
+  }
+  if (!binding || binding->started_on == StartedOn::nothing || binding->plan_id != plan_id(plan))
+    return std::nullopt;
+  if (request.cpus_of != CpusOf::unsaid || (request.rank && *request.rank != binding->rank.rank))
+    return std::nullopt;
+  const ProcessCpus process = process_cpus(binding->rank, binding->framework);
+  if (!allowed.cpus.contains(process.cpus)) return std::nullopt;
+  Launch launch;
+  launch.rank = binding->rank.rank;
+  launch.rank_source = "an outer zf-tune exec";
+  launch.cpus = process.cpus;
+  launch.mems = binding->rank.optimizer.mems & allowed.mems;
+  return launch;
+}
+
+/// Returns the launch by this plan.
+Launch launch_by(const LaunchRequest& request, const Environment& environment) {
+  const Plan plan = load_plan(request.plan_path);
+  const Allowed seen = read_allowed(SysRoot());
+  if (auto launch = launch_as_before(plan, request, seen, environment)) return *launch;
+  const EnvNumber rank = resolve_rank(plan, request, environment);
+  const int ranks = resolve_rank_count(plan, request, environment);
+  if (rank.value >= ranks) {
+    throw Error(Exit::usage,
+                fmt::format("rank {}: this node runs {}", rank.value,
+                            print_count(static_cast<std::size_t>(ranks), "rank")),
+                "local ranks count from 0: check --rank and the launcher's variables");
+  }
+  const Fitted here = binding_here(plan, rank.value, ranks, request, seen, environment);
+  Launch launch = launch_of({here.binding, plan.workload.framework, StartedOn::nothing, plan_id(plan)}, rank,
+                            request, seen, environment);
+  launch.notes.insert(launch.notes.begin(), here.notes.begin(), here.notes.end());
+  const std::string path = request.plan_path.string();
+  if (const auto note = former_format_note(plan, path)) launch.notes.push_back(*note);
+  if (const auto note = gpu_note(here.binding, path)) launch.notes.push_back(*note);
   return launch;
 }
 
@@ -146,8 +223,7 @@ LaunchRequest with_absolute_path(LaunchRequest request) {
 
 Launch resolve_launch(const LaunchRequest& request, const Environment& environment) {
   try {
-    const LaunchRequest named = with_absolute_path(request);
-    return launch_by(load_plan(named.plan_path), named, environment);
+    return launch_by(with_absolute_path(request), environment);
   } catch (const Error& error) {
     if (!request.force) throw;
     Launch unbound;

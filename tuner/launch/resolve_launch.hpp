@@ -6,14 +6,15 @@
 
 namespace zf {
 
-/// Reads the plan at `request.plan_path` and returns the launch of this process.
+/// Returns the launch of this process by the plan at `request.plan_path`.
 ///
-/// The plan is retargeted (retarget.hpp) to what is allowed and to the ranks that run here if it does not
-/// apply unchanged (see plan_applies_to_rank()), or if /proc and /sys show a machine of another class. The
-/// retargeted plan stays in memory, and notes say what changed. Ranks that Slurm bound to CPUs of their own
-/// keep these CPUs and divide them between their two sides. With `request.force` a plan of another class is
-/// retargeted too; any other error becomes a note, and then the launch binds nothing. Without it, throws as
-/// load_plan, retarget and launch_of do.
+/// The rank gets the binding that the plan has for it if the plan fits as it is (see fit_of()). Otherwise new
+/// homes are computed (retarget.hpp) from what is allowed and for the ranks that run here; notes say what
+/// changed, and no file is written: the binding travels in ZF_BINDING. Ranks that Slurm bound to CPUs of
+/// their own keep these CPUs and divide them between their two sides. An outer `zf-tune exec` of the same
+/// plan and rank is obeyed. With `request.force` a plan of another class is fitted too; any other error
+/// becomes a note, and then the launch binds nothing. Without it, throws as load_plan, fit_of, retarget and
+/// launch_of do.
 Launch resolve_launch(const LaunchRequest& request, const Environment& environment);
 
 }  // namespace zf

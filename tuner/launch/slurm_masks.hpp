@@ -13,9 +13,9 @@ namespace zf {
 /// numbers if it is "map_cpu:". Returns an empty list if Slurm binds nothing or the list cannot be read.
 std::vector<CpuSet> slurm_masks(const Environment& environment);
 
-/// True if there is one mask per rank, no two masks overlap, and the mask of `rank` is in force: this process
-/// sees exactly those of its CPUs that the job may use. False for ranks that another launcher started inside
-/// one of Slurm's tasks.
+/// Returns true if there is one mask per rank, no two masks overlap, and the mask of `rank` is in force: this
+/// process sees exactly those of its CPUs that the job may use. Returns false for ranks that another launcher
+/// started inside one of Slurm's tasks.
 bool masks_are_in_force(const std::vector<CpuSet>& masks, int ranks, int rank, const CpuSet& seen,
                         const CpuSet& of_job);
 

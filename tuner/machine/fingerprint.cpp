@@ -10,8 +10,8 @@
 namespace zf {
 namespace {
 
-/// True for GPU memory that the driver adds and removes (Grace Hopper, POWER9). hwloc names it "GPUMemory";
-/// before the driver is loaded, its node may exist and be empty.
+/// Returns true for GPU memory that the driver adds and removes (Grace Hopper, POWER9). hwloc names it
+/// "GPUMemory"; before the driver is loaded, its node may exist and be empty.
 bool comes_with_a_driver(const NumaNode& node) {
   return node.is_cpuless() && (node.subtype == "GPUMemory" || node.memory_bytes == 0);
 }

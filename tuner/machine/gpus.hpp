@@ -11,7 +11,7 @@
 
 namespace zf {
 
-/// What PCI and the drivers tell about one device.
+/// The facts that PCI and the drivers tell about one device.
 struct PciIdentity {
   struct OsDevice {
     std::string name;        ///< "cuda0", "renderD128"
@@ -26,9 +26,9 @@ struct PciIdentity {
   std::vector<OsDevice> os_devices;
 };
 
-/// True for display and 3D controllers (class 0x03), processing accelerators (0x12), co-processors (0x0b40)
-/// and every device that a compute driver claims. False for the graphics of servers' management chips, of
-/// virtual machines and of desktop CPUs. Pure.
+/// Returns true for display and 3D controllers (class 0x03), processing accelerators (0x12), co-processors
+/// (0x0b40) and every device that a compute driver claims. Returns false for the graphics of servers'
+/// management chips, of virtual machines and of desktop CPUs. Pure.
 bool is_compute_gpu(const PciIdentity& device);
 
 /// Returns "Tesla V100-SXM2-16GB" if the driver tells the model, else the name in pci.ids, else "cuda0", else

@@ -137,17 +137,21 @@ std::string allowed_lines(const Machine& machine) {
   std::size_t cores = 0;
   for (const auto& core : machine.topology.cores) cores += core.cpus.intersects(allowed.cpus) ? 1 : 0;
   std::string text =
-      line("Allowed", fmt::format("CPUs {} ({} of {} PUs, on {})", print(allowed.cpus), allowed.cpus.size(),
-                                  machine.topology.complete_cpus.size(), print_count(cores, "core")));
+      line("Allowed",
+           fmt::format("{} ({} of {}, on {})", print_cpus(allowed.cpus), allowed.cpus.size(),
+                       print_count(machine.topology.complete_cpus.size(), "PU"), print_count(cores, "core")));
   text +=
       line("", allowed.mems.empty() ? "memory of no known node" : "memory of " + print_nodes(allowed.mems));
   for (const auto& exclusion : allowed.exclusions) {
     text += line(&exclusion == &allowed.exclusions.front() ? "Excluded" : "",
-                 fmt::format("CPUs {}: {}", brief(exclusion.cpus), exclusion.detail));
+                 fmt::format("CPU{} {}: {}", exclusion.cpus.size() == 1 ? "" : "s", brief(exclusion.cpus),
+                             exclusion.detail));
   }
-  text += line("CPU quota", allowed.cpu_quota ? fmt::format("{:.4g} CPUs' worth of time ({})",
-                                                            *allowed.cpu_quota, allowed.cpu_quota_path)
-                                              : "none");
+  text +=
+      line("CPU quota", allowed.cpu_quota
+                            ? fmt::format("{:.4g} {} worth of time ({})", *allowed.cpu_quota,
+                                          *allowed.cpu_quota == 1 ? "CPU's" : "CPUs'", allowed.cpu_quota_path)
+                            : "none");
   return text + line("Memory", allowed.memory_bytes
                                    ? fmt::format("at most {} ({})", print_bytes(*allowed.memory_bytes),
                                                  allowed.memory_path)

@@ -65,7 +65,7 @@ class GpuLookup {
   }
 
  private:
-  /// The job sees the step's GPUs in PCI order, whatever their minor numbers are.
+  /// Returns the step's GPUs in PCI order. The job sees them in that order, whatever their minor numbers are.
   std::vector<GpuOrReason> step_gpus() const {
     std::vector<GpuOrReason> found;
     for (const std::string& id : slurm_->ids) found.push_back(find(id, slurm_->variable));
@@ -107,7 +107,7 @@ class GpuLookup {
     return fmt::format("{}, but no GPU visible here is /dev/nvidia{}", what, number);
   }
 
-  /// True if both are the same GPU, or both are unknown.
+  /// Returns true if both are the same GPU, or both are unknown.
   static bool same(const GpuOrReason& a, const GpuOrReason& b) {
     const Gpu* one = std::get_if<Gpu>(&a);
     const Gpu* other = std::get_if<Gpu>(&b);
@@ -121,7 +121,8 @@ class GpuLookup {
     return {};
   }
 
-  /// As for CUDA, any beginning of a UUID will do if only one GPU's UUID begins with it.
+  /// Returns the GPU whose UUID begins with `uuid`. As for CUDA, any beginning will do that only one GPU's
+  /// UUID has.
   GpuOrReason by_uuid(const std::string& uuid, const std::string& what) const {
     const auto has = [&](const Gpu& gpu) { return gpu.uuid.starts_with(uuid); };
     const auto first = std::find_if(gpus_.begin(), gpus_.end(), has);
@@ -203,6 +204,22 @@ RankGpus rank_gpus(const Environment& environment, const Topology& topology, int
     }
   }
   return to_rank_gpus(found);
+}
+
+std::vector<Gpu> planned_gpus(const Plan& plan, const Topology& topology) {
+  std::vector<Gpu> gpus;
+  for (const RankBinding& rank : plan.ranks) {
+    if (!rank.gpu) continue;
+    Gpu gpu{rank.gpu->pci_address, "", rank.gpu->cpus, rank.gpu->node};
+    gpu.minor = rank.gpu->minor;
+    for (const NumaNode& node : topology.nodes) {
+      if (gpu.local_cpus.empty() && node.id == gpu.node) gpu.local_cpus = node.cpus;
+    }
+    gpus.push_back(std::move(gpu));
+  }
+  std::sort(gpus.begin(), gpus.end(),
+            [](const Gpu& a, const Gpu& b) { return a.pci_address < b.pci_address; });
+  return gpus;
 }
 
 RankGpus moved_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks) {

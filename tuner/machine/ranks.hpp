@@ -33,9 +33,8 @@ struct RankGpus {
 ///
 /// The list is the first of these that is set: CUDA_VISIBLE_DEVICES, or ROCR_ and HIP_VISIBLE_DEVICES (see
 /// visible_devices); SLURM_STEP_GPUS; SLURM_JOB_GPUS. Without a list the GPUs count in PCI order.
-/// - Slurm's numbers are device minors (Gpu::minor) if all GPUs have one, else PCI order. The job sees the
-/// GPUs
-///   that they name in PCI order.
+/// - Slurm's numbers are device minors (Gpu::minor) if all GPUs have one, else places in PCI order. The job
+///   sees the GPUs that they name in PCI order.
 /// - Other numbers count all GPUs in PCI order. Under Slurm's ConstrainDevices, which numbers a step's GPUs
 ///   anew, they count those of SLURM_STEP_GPUS.
 /// - "GPU-…" is looked up in Gpu::uuid, and every UUID in Gpu::aliases.
@@ -46,6 +45,10 @@ struct RankGpus {
 /// Slurm this rank as well). The variables do not describe another machine (see Topology::is_this_machine):
 /// there the GPUs count in PCI order.
 RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks);
+
+/// Returns the GPUs of a plan as if they had been found here, by PCI address: for a rank, which does not look
+/// for live GPUs. A GPU without CPUs of its own (zf-plan/1) gets those of its NUMA node.
+std::vector<Gpu> planned_gpus(const Plan& plan, const Topology& topology);
 
 /// Returns the GPUs of the ranks of a plan that moves to this allocation. Every process that asks gets the
 /// same answer: the GPUs of SLURM_STEP_GPUS (on this machine only) if it names enough of them, else the

@@ -46,9 +46,9 @@ Hwloc new_hwloc(bool with_io) {
 
 // --- Loading -----------------------------------------------------------------------------------------------
 
-/// set_xmlbuffer and set_synthetic report whether they accept their input. After either of them hwloc ignores
-/// the environment variables that name another machine. load() alone would fall back to this machine
-/// silently.
+/// Loads a topology from the text of an XML file. Each of set_xmlbuffer and set_synthetic reports whether it
+/// accepts its input, and hwloc then ignores the environment variables that name another machine. load()
+/// alone would fall back to this machine silently.
 Hwloc load_xml(const std::string& xml, const std::string& source) {
   Hwloc hwloc = new_hwloc(true);
   const bool read =

@@ -16,8 +16,8 @@
 namespace zf {
 namespace {
 
-/// How long a visit may take beyond its deadline. It may still have to touch its memory and finish its first
-/// rounds.
+/// The time that a visit may take beyond its deadline. It may still have to touch its memory and finish its
+/// first rounds.
 constexpr Nanoseconds kGraceNs = 300 * kSecondNs;
 
 /// The barrier and every rank's readings, in memory that forks share.

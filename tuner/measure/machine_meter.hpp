@@ -9,7 +9,7 @@ namespace zf {
 
 class MachineMeter : public Meter {
  public:
-  /// `scale` is what scale() returns.
+  /// Makes a meter for this work. `scale` is what scale() returns.
   MachineMeter(const RankWork& work, double scale) : work_(work), scale_(scale) {}
 
   /// Forks a process per rank, so call it while this process has one thread. The children die with this

@@ -7,7 +7,7 @@
 namespace zf {
 namespace {
 
-/// How long a party sleeps before it checks again whether another one failed.
+/// The time that a party sleeps before it checks again whether another one failed.
 constexpr Nanoseconds kPollNs = 100 * kMillisecondNs;
 
 }  // namespace

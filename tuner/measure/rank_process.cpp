@@ -16,14 +16,22 @@ namespace {
 /// caches too.
 constexpr std::size_t kTrainingBytesPerElement = 4;
 
+/// Returns how many threads compute on the training side: one per core of training's.
+int training_threads(const RankSplit& split) {
+  return split.shared ? split.home_cores : split.reserved_cores;
+}
+
 /// One rank: its pool, its memory and its synthetic training.
 class MeasuredRank {
  public:
   MeasuredRank(const RankSplit& split, const RankWork& work)
-      : work_(work), pool_(split.pool), memory_(pool_, work.elements), kernel_(adam_kernel(work.isa, {})) {
+      : work_(work),
+        pool_(split.pool, split.shared ? 0 : kSpinNs),  // as in the runtime: training needs the same CPUs
+        memory_(pool_, work.elements),
+        kernel_(adam_kernel(work.isa, {})) {
     if (split.unbound) pool_.run([&](std::size_t) { bind_this_thread(split.optimizer); });
     if (work.training) {
-      training_.emplace(split.training, std::max(1, split.reserved_cores),
+      training_.emplace(split.training, std::max(1, training_threads(split)),
                         work.elements * kTrainingBytesPerElement, *work.training);
     }
   }

@@ -130,7 +130,7 @@ class Buffer {
   std::size_t elements() const { return elements_; }
   float* sums() const { return reinterpret_cast<float*>(base_); }
   std::uint16_t* gradients() const { return reinterpret_cast<std::uint16_t*>(base_ + elements_ * 4); }
-  /// The two areas to copy between, each of copy_bytes().
+  /// Return the two areas to copy between, each of copy_bytes().
   char* copy_from() const { return base_ + elements_ * 6; }
   char* copy_to() const { return base_ + elements_ * 7; }
   std::size_t copy_bytes() const { return elements_; }

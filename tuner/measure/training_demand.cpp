@@ -51,11 +51,11 @@ Nanoseconds due_ns(Nanoseconds start_ns, std::uint64_t bytes, std::uint64_t byte
 Workload load_workload(const std::filesystem::path& path) {
   const std::string name = path.string();
   const JsonDocument document(read_text_file(path), name);
-  const Field file =
-      document.root()
-          .schema("zf-workload/1")
-          .object({"schema", "name", "params", "ranks", "update_interval", "training", "source"},
-                  {"training"});
+  const Field file = document.root()
+                         .schema({"zf-workload/2", "zf-workload/1"})
+                         .object({"schema", "name", "params", "ranks", "update_interval", "mode", "framework",
+                                  "training", "source"},
+                                 {"mode", "framework", "training"});
   return read_workload_fields(file);
 }
 

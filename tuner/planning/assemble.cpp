@@ -26,7 +26,7 @@ Intent intent_of(const Split& split) {
   for (const RankSplit& rank : split.ranks) {
     reserved += rank.reserved_cores;
     idle += rank.idle_cores;
-    all += rank.reserved_cores + rank.pool_cores + rank.idle_cores;
+    all += rank.home_cores;
   }
   Intent intent;
   intent.placement = split.shape.placement;
@@ -35,6 +35,7 @@ Intent intent_of(const Split& split) {
   intent.reserved_fraction = static_cast<double>(reserved) / all;
   intent.idle_fraction = static_cast<double>(idle) / all;
   intent.pool_kind = split.shape.pool_kind;
+  intent.shared = split.shape.shared;
   return intent;
 }
 
@@ -57,7 +58,7 @@ Plan assemble(Provenance made, const Machine& machine, const Workload& workload,
   plan.intent = intent_of(split);
   for (std::size_t rank = 0; rank < split.ranks.size(); ++rank) {
     plan.ranks.push_back(binding_of_split(static_cast<int>(rank), split.ranks[rank]));
-    if (!split.ranks[rank].shared) continue;
+    if (split.ranks[rank].home_cores > 1) continue;
     notes.push_back(
         fmt::format("rank {} has one core: training and optimizer share it and will slow each other; "
                     "ask for at least two cores per rank",

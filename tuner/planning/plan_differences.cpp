@@ -7,6 +7,7 @@
 
 #include "base/cpu_list.hpp"
 #include "machine/fingerprint.hpp"
+#include "text/command_line.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -33,7 +34,7 @@ void compare_limits(const Allocation& planned, const Allowed& allowed,
   const auto from = [](const std::string& path) { return path.empty() ? "" : fmt::format(" ({})", path); };
   if (planned.cpu_quota != allowed.cpu_quota) {
     const auto words = [](const std::optional<double>& quota) {
-      return quota ? fmt::format("{:.4g} CPUs' worth", *quota) : "none";
+      return quota ? fmt::format("{:.4g} {} worth", *quota, *quota == 1 ? "CPU's" : "CPUs'") : "none";
     };
     differences.push_back(fmt::format("CPU quota: {} in the plan, {} here{}", words(planned.cpu_quota),
                                       words(allowed.cpu_quota), from(allowed.cpu_quota_path)));
@@ -61,6 +62,11 @@ void compare_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDi
     } else if (here->node != rank.gpu->node) {
       differences.push_back(
           fmt::format("{}: {} in the plan, {} here", name, place(rank.gpu->node), place(here->node)));
+    } else if (const CpuSet& near = rank.gpu->cpus;
+               !near.empty() && (near & topology.cpus) != (here->local_cpus & plan.machine.cpus)) {
+      // CPUs that are offline on one side have a sentence of their own.
+      differences.push_back(fmt::format("{}: near {} in the plan, near {} here", name, print_cpus(near),
+                                        print(here->local_cpus)));
     }
   }
 }
@@ -76,6 +82,15 @@ std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& ma
   compare_limits(plan.allocation, machine.allowed, differences);
   if (gpus == GpusOfRanks::compared) compare_gpus(plan, machine.topology, differences);
   return differences;
+}
+
+std::optional<std::string> former_format_note(const Plan& plan, const std::filesystem::path& path) {
+  if (plan.schema == kPlanSchema) return std::nullopt;
+  const Workload assumed;
+  const std::string file = shell_quoted(path.string());
+  return fmt::format(
+      "{} has format {}: mode {} and framework {} are assumed; `zf-tune plan --from {} -o {}` writes it anew",
+      path.string(), plan.schema, name_of(assumed.mode), name_of(assumed.framework), file, file);
 }
 
 }  // namespace zf

@@ -22,6 +22,7 @@ SplitShape shape_of(const Intent& intent, int cores) {
   const auto share = [cores](double fraction) { return static_cast<int>(std::lround(fraction * cores)); };
   const int idle = share(intent.idle_fraction);
   SplitShape shape;
+  shape.shared = intent.shared;
   shape.pool_cores = std::max(1, std::min(intent.pool_cores, cores - share(intent.reserved_fraction) - idle));
   shape.pool_pus_per_core = intent.pool_pus_per_core;
   shape.placement = intent.placement;

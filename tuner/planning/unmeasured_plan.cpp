@@ -13,28 +13,34 @@
 namespace zf {
 namespace {
 
-SplitShape unmeasured_shape(const std::vector<Home>& homes) {
+SplitShape unmeasured_shape(const std::vector<Home>& homes, Mode mode) {
   std::size_t cores = homes.front().cores.size();
   for (const Home& home : homes) cores = std::min(cores, home.cores.size());
-  return {std::max(1, static_cast<int>(cores / 2)), 1, Placement::compact};
+  const bool shared = mode == Mode::wait;
+  SplitShape shape{std::max(1, static_cast<int>(shared ? cores : cores / 2)), 1, Placement::compact};
+  shape.shared = shared;
+  return shape;
 }
 
 }  // namespace
 
-Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, std::uint64_t params, bool for_deepspeed,
-                     std::string command) {
+Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, const Workload& workload,
+                     bool for_deepspeed, std::string command) {
   RankHomes placed = rank_homes(machine, gpus);
-  Split split = split_of(placed.homes, unmeasured_shape(placed.homes));
+  Split split = split_of(placed.homes, unmeasured_shape(placed.homes, workload.mode));
 
   Choice choice;
-  choice.reason = "Nothing was measured. Each side gets half of each home, which is DeepSpeed's own default";
+  choice.reason =
+      workload.mode == Mode::wait
+          ? "Nothing was measured. In mode wait the sides take turns, so both use each whole home"
+          : "Nothing was measured. Each side gets half of each home, which is DeepSpeed's own default";
   if (for_deepspeed) {
     const std::string objection = deepspeed_objection(split, machine.topology);
     if (objection.empty()) {
       choice.reason += ". DeepSpeed can be told the free choice as it is";
     } else {
       placed = deepspeed_rank_homes(machine, gpus);
-      split = split_of(placed.homes, unmeasured_shape(placed.homes));
+      split = split_of(placed.homes, unmeasured_shape(placed.homes, workload.mode));
       choice.reason += fmt::format(
           ". The homes are kept to what DeepSpeed can be told: {}. "
           "What that costs was not measured. DeepSpeed cannot be told the free choice: {}",
@@ -44,8 +50,7 @@ Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, std::uint64_t
   for (const RankSplit& rank : split.ranks) {
     choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
   }
-  Plan plan = assemble(provenance_of(std::move(command)), machine,
-                       {"params", params, static_cast<int>(gpus.gpus.size()), 1}, split, choice, {},
+  Plan plan = assemble(provenance_of(std::move(command)), machine, workload, split, choice, {},
                        machine.topology.missing, std::move(placed.notes));
   plan.intent.for_deepspeed = for_deepspeed;
   return plan;

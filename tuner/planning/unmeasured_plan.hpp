@@ -1,7 +1,6 @@
-// Makes a plan without measuring: each side gets half of each home.
+// Makes a plan without measuring: each side gets half of each home, or both share it.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "machine/machine.hpp"
@@ -10,10 +9,12 @@
 
 namespace zf {
 
-/// Returns a plan with the split that DeepSpeed makes by default (pt_reserved_cores_perc 0.5), one PU per
-/// core. With `for_deepspeed`, if DeepSpeed cannot be told the free choice, the homes are those that it can
-/// be told. `command` goes into the provenance. Throws as rank_homes() does.
-Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, std::uint64_t params, bool for_deepspeed,
-                     std::string command);
+/// Returns a plan for a workload with as many ranks as `gpus`. In mode `wait` the sides take turns, so both
+/// share each whole home. In the other modes the plan has the split that DeepSpeed makes by default
+/// (pt_reserved_cores_perc 0.5). The pool has one PU per core. With `for_deepspeed`, if DeepSpeed cannot be
+/// told the free choice, the homes are those that it can be told. `command` goes into the provenance. Throws
+/// as rank_homes() does.
+Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, const Workload& workload,
+                     bool for_deepspeed, std::string command);
 
 }  // namespace zf

@@ -16,7 +16,7 @@
 namespace zf {
 namespace {
 
-/// Chosen so that they fit on one page of paper together with the chosen split and the controls.
+/// The largest number of bars. They fit on one page of paper together with the chosen split and the controls.
 constexpr std::size_t kMaxBars = 20;
 
 /// Returns the values of one candidate's samples. Leaves out 0, which stands for "not measured".

@@ -20,7 +20,9 @@ std::string counted(int count, std::string_view noun) {
 
 std::string limits_in_words(const Allocation& allocation) {
   std::string text;
-  if (allocation.cpu_quota) text += fmt::format(", a quota of {:.3g} CPUs", *allocation.cpu_quota);
+  if (allocation.cpu_quota)
+    text += fmt::format(", a quota of {:.3g} CPU{}", *allocation.cpu_quota,
+                        *allocation.cpu_quota == 1 ? "" : "s");
   if (allocation.memory_bytes)
     text += fmt::format(", a limit of {} of memory", print_bytes(*allocation.memory_bytes));
   return text;
@@ -115,10 +117,12 @@ std::vector<Fact> facts_of(const Plan& plan) {
        fmt::format("{}: {}, {} with CPUs, {}, {} ({})", machine.model.empty() ? "unknown CPU" : machine.model,
                    counted(machine.packages, "package"), counted(machine.numa_nodes, "NUMA node"),
                    counted(machine.cores, "core"), counted(machine.pus, "PU"), machine.fingerprint)},
-      {"Allocation", fmt::format("CPUs {}, memory nodes {}{}", print(plan.allocation.cpus),
-                                 print(plan.allocation.mems), limits_in_words(plan.allocation))},
+      {"Allocation", fmt::format("{}, memory {}{}", print_cpus(plan.allocation.cpus),
+                                 print_nodes(plan.allocation.mems), limits_in_words(plan.allocation))},
       {"Workload", fmt::format("{}: {} parameters on {}", plan.workload.name,
-                               print_quantity(plan.workload.params), counted(plan.workload.ranks, "rank"))}};
+                               print_quantity(plan.workload.params), counted(plan.workload.ranks, "rank"))},
+      {"Job",
+       fmt::format("mode {}, framework {}", name_of(plan.workload.mode), name_of(plan.workload.framework))}};
 }
 
 std::string measured_in_words(const Plan& plan) {

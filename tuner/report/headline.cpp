@@ -51,13 +51,26 @@ std::string range_of(const Plan& plan, Count count, std::string_view noun) {
                        : fmt::format("{} to {} {}s", least, most, noun);
 }
 
+/// Returns "Training has all 8 cores of its home, and the optimizer runs 3 pinned threads on some of them".
+std::string shared_home_in_words(const Plan& plan, bool one) {
+  const auto cores = [](const RankBinding& rank) { return rank.home.threads; };
+  const auto pool = [](const RankBinding& rank) { return static_cast<int>(rank.optimizer.cpus.size()); };
+  const bool all = std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const RankBinding& rank) {
+    return rank.optimizer.cpus.size() >= static_cast<std::size_t>(rank.home.threads);
+  });
+  return fmt::format("Training has all {} of {} home, and the optimizer runs {} on {} of them",
+                     range_of(plan, cores, "core"), one ? "its" : "each",
+                     range_of(plan, pool, "pinned thread"), all ? "all" : "some");
+}
+
 std::string split_in_words(const Plan& plan) {
   const bool one = plan.ranks.size() == 1;
-  if (std::any_of(plan.ranks.begin(), plan.ranks.end(),
-                  [](const RankBinding& rank) { return rank.shared; })) {
+  const auto has_one_core = [](const RankBinding& rank) { return rank.shared && rank.home.threads == 1; };
+  if (std::any_of(plan.ranks.begin(), plan.ranks.end(), has_one_core)) {
     return one ? "Training and the optimizer share the only core"
                : "Training and the optimizer share a core on ranks that have only one";
   }
+  if (plan.ranks.front().shared) return shared_home_in_words(plan, one);
   const auto training = [](const RankBinding& rank) { return rank.pt_reserved_cores; };
   const auto pool = [](const RankBinding& rank) { return static_cast<int>(rank.optimizer.cpus.size()); };
   return fmt::format("Reserve {} {}for training and run the optimizer with {}",

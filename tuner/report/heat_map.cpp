@@ -54,7 +54,8 @@ std::string heat_map(const Plan& plan) {
   for (const int pool : pools) text += fmt::format("<th scope=\"col\">{}</th>", pool);
   text += "</tr></thead>\n<tbody>\n";
   for (const int cores : reserved) {
-    text += fmt::format("<tr><th scope=\"row\">{}</th>", cores);
+    // Without a reserved core, training has the whole home and shares it with the pool.
+    text += fmt::format("<tr><th scope=\"row\">{}{}</th>", cores, cores == 0 ? ", shared" : "");
     for (const int pool : pools) {
       const auto cell = cells.find({cores, pool});
       if (cell == cells.end()) {

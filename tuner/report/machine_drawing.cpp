@@ -112,8 +112,9 @@ std::string the_rest(const Topology& topology) {
 std::string legend(const Plan& plan) {
   std::vector<Role> shown;
   for (const RankBinding& rank : plan.ranks) {
-    shown.push_back(rank.shared ? both_of(rank.rank) : training_of(rank.rank));
-    if (!rank.shared) shown.push_back(optimizer_of(rank.rank));
+    // In a shared home, training has all CPUs: those of the pool are both sides', and there may be no others.
+    if (!rank.optimizer.cpus.contains(rank.training.cpus)) shown.push_back(training_of(rank.rank));
+    shown.push_back(rank.shared ? both_of(rank.rank) : optimizer_of(rank.rank));
   }
   shown.push_back(idle());
   shown.push_back(barred());

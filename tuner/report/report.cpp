@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/text.hpp"
 #include "report/chart_data.hpp"
 #include "report/embedded.hpp"
 #include "report/explain.hpp"
@@ -144,8 +145,9 @@ std::string provenance_section(const Plan& plan) {
   if (is_measured(plan)) {
     const Evidence& evidence = plan.evidence;
     facts.push_back(
-        {"Samples", fmt::format("{} periods of {} candidates, over {:.3g} of the model",
-                                evidence.samples.size(), evidence.candidates.size(), evidence.scale)});
+        {"Samples",
+         fmt::format("{} of {}, over {:.3g} of the model", print_count(evidence.samples.size(), "period"),
+                     print_count(evidence.candidates.size(), "candidate"), evidence.scale)});
     facts.push_back({"Noise", fmt::format("floor {:.1f} %; accuracy wanted {:.1f} %, reached {:.1f} %",
                                           100 * evidence.noise_floor, 100 * evidence.accuracy_wanted,
                                           100 * evidence.accuracy_reached)});

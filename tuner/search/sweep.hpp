@@ -26,7 +26,7 @@ struct SweepLimits {
 
 enum class SweepPhase { explore, refine, confirm };
 
-/// What the caller is told after every visit.
+/// The report that the caller gets after every visit.
 struct SweepProgress {
   SweepPhase phase = SweepPhase::explore;
   int round = 0;       ///< from 0

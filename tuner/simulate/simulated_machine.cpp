@@ -111,7 +111,7 @@ SimulatedMachine load_simulated_machine(const std::filesystem::path& path) {
   const JsonDocument document(read_text_file(path), name);
   const Field file =
       document.root()
-          .schema("zf-machine/1")
+          .schema({"zf-machine/1"})
           .object({"schema", "name", "source", "topology", "workload", "ranks", "gpu_nodes", "kinds",
                    "memory", "smt_gain", "sync_ns_per_thread", "launch", "noise", "slow_node"},
                   {"kinds", "slow_node"});

@@ -11,8 +11,8 @@ namespace zf {
 
 class SimulatedMeter : public Meter {
  public:
-  /// The same arguments and the same calls give the same samples. `elements_per_rank` is as for a real
-  /// machine.
+  /// Makes a simulated machine. The same arguments and the same calls give the same samples.
+  /// `elements_per_rank` is as for a real machine.
   SimulatedMeter(const SimulatedModel& model, std::uint64_t elements_per_rank, std::uint64_t seed);
 
   std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override;

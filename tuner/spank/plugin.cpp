@@ -76,6 +76,24 @@ zf::Environment task_environment(spank_t spank) {
   return zf::Environment(std::move(variables));
 }
 
+/// Returns the path of the plan that the Prolog published in the folder `run`. In a heterogeneous job each
+/// component has a number of its own, by which its Prolog publishes, but tasks have the number of the first
+/// one.
+std::filesystem::path published_plan(const zf::Environment& environment, const std::filesystem::path& run,
+                                     std::uint32_t job) {
+  const std::filesystem::path own = run / (std::to_string(job) + ".json");
+  std::error_code ignored;
+  if (std::filesystem::exists(own, ignored)) return own;
+  for (const auto& [name, value] : environment.all()) {
+    if (!name.starts_with("SLURM_JOB_ID_HET_GROUP_") && !name.starts_with("SLURM_JOB_ID_PACK_GROUP_"))
+      continue;
+    if (value.empty() || value.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::filesystem::path components = run / (value + ".json");
+    if (std::filesystem::exists(components, ignored)) return components;
+  }
+  return own;
+}
+
 /// Returns the path of the job's own plan (ZF_PLAN), else of the plan that the Prolog published. Empty if
 /// users other than root could have written the published plan.
 std::filesystem::path plan_path(const zf::Environment& environment, const std::filesystem::path& run,
@@ -84,7 +102,7 @@ std::filesystem::path plan_path(const zf::Environment& environment, const std::f
   struct stat status = {};
   if (::lstat(run.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return {};
   if (status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return {};
-  return run / (std::to_string(job) + ".json");
+  return published_plan(environment, run, job);
 }
 
 void bind_task(spank_t spank, const Settings& settings) {

@@ -23,7 +23,7 @@ struct Observation {
   double value = 0;  ///< above 0
 };
 
-/// How much longer b takes than a, relative to a: 0.05 is 5 % longer, -0.05 is 5 % shorter.
+/// The relative difference by which b takes longer than a: 0.05 is 5 % longer, -0.05 is 5 % shorter.
 struct Difference {
   double estimate = 0;
   double low = 0;  ///< limits of the 95 % confidence interval; -1 and +infinity if there are too few values
@@ -38,11 +38,11 @@ struct Difference {
 /// four suffice. Precondition: neither is empty.
 Difference compare(const std::vector<Observation>& a, const std::vector<Observation>& b);
 
-/// True if the difference is at most `tie` and its 95 % interval, if there is one, ends below 1.25 times
-/// `tie`.
+/// Returns true if the difference is at most `tie` and its 95 % interval, if there is one, ends below 1.25
+/// times `tie`.
 bool is_tie(const Difference& difference, double tie);
 
-/// True if the difference is at most `noise` and its 95 % interval contains 0 or less.
+/// Returns true if the difference is at most `noise` and its 95 % interval contains 0 or less.
 bool is_noise(const Difference& difference, double noise);
 
 /// Returns how far two equal candidates appear to differ when both are visited in `blocks` blocks: the

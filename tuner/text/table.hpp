@@ -14,7 +14,7 @@ inline constexpr std::size_t kUnlimitedWidth = static_cast<std::size_t>(-1);
 class Table {
  public:
   enum class Align { left, right };
-  /// Whether a column stays if the table is wider than the page.
+  /// The choice whether a column stays if the table is wider than the page.
   enum class Need { essential, detail };
   struct Column {
     std::string title;
@@ -25,7 +25,7 @@ class Table {
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// Precondition: one cell per column.
+  /// Adds a row. Precondition: one cell per column.
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
   const std::vector<Column>& columns() const { return columns_; }

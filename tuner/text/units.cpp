@@ -90,10 +90,6 @@ std::vector<int> parse_counts(std::string_view text, std::string_view what) {
   return counts;
 }
 
-std::string print_count(std::size_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 std::string print_cpus(const CpuSet& cpus) {
   return fmt::format("CPU{} {}", cpus.size() == 1 ? "" : "s", print(cpus));
 }

@@ -42,9 +42,6 @@ double parse_percent(std::string_view text, std::string_view what);
 /// Reads thread counts: "1,2,4". Each is at least 1.
 std::vector<int> parse_counts(std::string_view text, std::string_view what);
 
-/// Prints a count and its noun: "1 core", "2 cores".
-std::string print_count(std::size_t count, std::string_view noun);
-
 /// Prints "CPU 3" or "CPUs 0,4-7".
 std::string print_cpus(const CpuSet& cpus);
 

@@ -3,7 +3,7 @@
 namespace zf {
 namespace {
 
-/// A sentence begins with a capital letter or with a number.
+/// Returns true for a letter that can begin a sentence: a capital letter or a digit.
 bool begins_sentence(char letter) {
   return (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9');
 }

@@ -13,7 +13,7 @@
 
 namespace zf {
 
-/// How much of a run's output is kept and searched.
+/// The largest part of a run's output that is kept and searched, in bytes.
 inline constexpr std::size_t kMaxKeptBytes = std::size_t{256} << 20;
 
 /// Keeps the lines of a run while it runs, because matching would take a CPU from it. Searches them when it
@@ -21,14 +21,13 @@ inline constexpr std::size_t kMaxKeptBytes = std::size_t{256} << 20;
 /// matches.
 class MetricMatches {
  public:
-  /// `patience` is how long the search of 64 KiB of output may take.
+  /// Makes an empty list of lines. `patience` is how long the search of 64 KiB of output may take.
   explicit MetricMatches(const Metric& metric, std::chrono::milliseconds patience = std::chrono::seconds(10));
 
   /// Keeps the first kMetricColumns of a line. Drops the line once kMaxKeptBytes are kept.
   void add(std::string_view line);
   /// Searches all lines. Stops if `stop`, which is asked every 64 KiB, returns true. Throws Error(usage) that
-  /// names
-  /// --metric if a child did not end in time, and Error(runtime_error) if a child died.
+  /// names --metric if a child did not end in time, and Error(runtime_error) if a child died.
   void find(const std::function<bool()>& stop);
 
   const std::vector<double>& values() const { return values_; }

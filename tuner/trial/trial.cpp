@@ -15,7 +15,8 @@
 namespace zf {
 namespace {
 
-/// Returns the shape from which a candidate of the sweep was made.
+/// Returns the shape from which a candidate of the sweep was made. One without reserved cores shares the
+/// home: any other leaves at least one core to training.
 SplitShape measured_shape(const CandidateEvidence& candidate) {
   SplitShape shape;
   shape.pool_cores = candidate.pool_cores;
@@ -24,6 +25,7 @@ SplitShape measured_shape(const CandidateEvidence& candidate) {
   shape.reserved_cores = candidate.idle_cores > 0 ? candidate.reserved_cores : 0;
   shape.pool_kind = candidate.pool_kind;
   shape.control = candidate.control;
+  shape.shared = candidate.control == Control::none && candidate.reserved_cores == 0;
   return shape;
 }
 

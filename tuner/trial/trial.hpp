@@ -23,7 +23,7 @@ struct TrialSplit {
 /// two reserved, unbound. Equal bindings come once. Homes with one shared core leave only one bound split.
 std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector<Home>& homes, int best);
 
-/// How many characters of an output line a Metric searches.
+/// The number of characters of an output line that a Metric searches.
 inline constexpr std::size_t kMetricColumns = 4096;
 
 /// A regular expression that finds a number in a line of the job's output.

@@ -14,6 +14,7 @@
 #include "children/run_command.hpp"
 #include "os/file.hpp"
 #include "plan/plan_json.hpp"
+#include "plan/process_binding.hpp"
 #include "text/command_line.hpp"
 #include "text/units.hpp"
 #include "trial/metric_matches.hpp"
@@ -54,16 +55,18 @@ bool calls_exec(const std::vector<std::string>& words) {
 
 bool is_unbound(const TrialSplit& split) { return split.split.shape.control == Control::unbound; }
 
-/// Returns the command line of a run: the user's command, behind the words that give it its plan.
+/// Returns the command line of a run: the user's command, behind the words that give it its plan. `zf-tune
+/// exec` starts it on the CPUs that this split and the plan's framework give it. A binding that this process
+/// itself was started with is not the run's: the run must not find it.
 std::vector<std::string> run_command_line(const std::vector<std::string>& command, const TrialSplit& split,
                                           const std::string& plan) {
   std::vector<std::string> words;
   if (is_unbound(split)) {
-    words = {"env", "-u", "ZF_PLAN", "ZF_TUNE=off"};
+    words = {"env", "-u", "ZF_PLAN", "-u", kBindingVariable, "ZF_TUNE=off"};
   } else if (split.split.ranks.size() == 1 && !calls_exec(command)) {
     words = {"/proc/self/exe", "exec", "--quiet", "--rank", "0", "--plan", plan, "--"};
   } else {
-    words = {"env", fmt::format("ZF_PLAN={}", plan)};
+    words = {"env", "-u", kBindingVariable, fmt::format("ZF_PLAN={}", plan)};
   }
   words.insert(words.end(), command.begin(), command.end());
   return words;

@@ -38,7 +38,7 @@ struct TrialRequest {
       on_line;  ///< called with every line of the command's output; may be empty
 };
 
-/// What the caller is told after every run.
+/// The report that the caller gets after every run.
 struct TrialProgress {
   std::size_t run = 0;  ///< from 1
   std::size_t runs = 0;
@@ -54,10 +54,11 @@ struct TrialResult {
 
 /// Runs the command under every split once per round, in random order, so that drift of the machine hits all
 /// splits alike. A run finds its plan in ZF_PLAN. It is bound as `zf-tune exec` would bind it if the plan has
-/// one rank and the command does not call `zf-tune exec` itself. The unbound control has ZF_TUNE=off and no
-/// ZF_PLAN; if the command cannot run that way, the trial warns and continues without this control. Throws
-/// TrialFailure for a run that fails, is late or prints nothing that matches, Error(runtime_error) if it is
-/// stopped within the first round, and what MetricMatches::find() throws.
+/// one rank and the command does not call `zf-tune exec` itself: with the framework `native` to the training
+/// side, else to the home. The unbound control has ZF_TUNE=off and no ZF_PLAN; if the command cannot run that
+/// way, the trial warns and continues without this control. Throws TrialFailure for a run that fails, is late
+/// or prints nothing that matches, Error(runtime_error) if it is stopped within the first round, and what
+/// MetricMatches::find() throws.
 TrialResult run_trial(const std::vector<TrialSplit>& splits,
                       const std::function<Plan(const TrialSplit&)>& plan_for, const Metric& metric,
                       const TrialRequest& request, const std::function<void(const TrialProgress&)>& progress);

@@ -36,6 +36,9 @@ class Options(ctypes.Structure):
         ("chunk_bytes", c_uint64),
         ("huge_pages", c_int32),
         ("lock_memory", c_int32),
+        ("narrow", c_int32),
+        ("reserved_2", c_int32),
+        ("restart_window_s", c_int64),
     ]
 
 
@@ -85,13 +88,19 @@ class Stats(ctypes.Structure):
         ("isa", c_char * 16),
         ("memory_note", c_char * 200),
         ("restarts", c_uint32),
-        ("reserved", c_uint32),
+        ("degraded", c_uint32),
         ("last_death", c_char * 240),
         ("pages_on_plan", c_uint64),
         ("pages_elsewhere", c_uint64),
         ("pages_absent", c_uint64),
         ("huge_bytes", c_uint64),
         ("locked_bytes", c_uint64),
+        ("cpu_note", c_char * 200),
+        ("narrow_note", c_char * 200),
+        ("narrowed_threads", c_uint32),
+        ("home_threads", c_uint32),
+        ("training_threads", c_uint32),
+        ("reserved_2", c_uint32),
     ]
 
 

@@ -143,8 +143,9 @@ class FlatGroup:
             else:
                 lost += 1
         if lost != 0:
-            warnings.warn(f"{lost} parameters of param_group {self.index} were written while their step was running: "
-                          "the written values stay, and their step is lost. Call synchronize() before writing",
+            parameters = "1 parameter was" if lost == 1 else f"{lost} parameters were"
+            warnings.warn(f"param_group {self.index}: {parameters} written while the step was running: the written "
+                          "values stay, and their step is lost. Call synchronize() before writing",
                           stacklevel=4)
 
     def send_settings(self, runtime: Runtime) -> None:

@@ -14,6 +14,7 @@ import weakref
 
 from . import _abi
 from ._library import check, library
+from ._threads import TorchThreads
 from .errors import ZfError
 from .stats import Stats, stats_of
 
@@ -33,6 +34,8 @@ class Handle:
         except ZfError:
             self._pointer = None
             raise
+        self._torch_threads = TorchThreads()
+        self._torch_threads.follow(self.stats())
 
     @property
     def pointer(self) -> ctypes.c_void_p:
@@ -80,10 +83,14 @@ class Handle:
             if self._closing:
                 return
             self._closing = True
-            if self._buffers == 0:
-                self._free()
-            else:
-                check(self._library.zf_end(self._pointer))
+            cpus = os.sched_getaffinity(0)
+            try:
+                if self._buffers == 0:
+                    self._free()
+                else:
+                    check(self._library.zf_end(self._pointer))
+            finally:
+                self._torch_threads.go_back(cpus)
 
     def _any_pointer(self) -> ctypes.c_void_p:
         if self._pointer is None:

@@ -29,16 +29,19 @@ class Norm(NamedTuple):
 class Runtime:
     """An optimizer process with its parameters, gradients and moments in shared memory.
 
-    plan: path of a zf-tune plan; None: the environment's ZF_PLAN, which `zf-tune exec` sets.
+    plan: path of a zf-tune plan; None: the environment's ZF_BINDING or ZF_PLAN, which `zf-tune exec` sets.
     rank: the local rank; None: ZF_RANK, then the launcher's variables, then 0 if the plan has one rank.
     groups: cannot be added or removed later; a group is named by its index.
     spin_us: how long a wait stays on its CPU before it sleeps, in microseconds; None: the library's default.
     start_timeout, close_timeout: in seconds; None: 120 and 10.
-    max_restarts: how often a dead optimizer is restarted over the runtime's life. It finishes the step, with the same
-    result, bit for bit. None: the library's default (3). 0: never, so that its death ends every wait.
+    max_restarts: how often a dead optimizer is restarted within restart_window_s seconds. It finishes the step, with
+    the same result, bit for bit. None: the library's default (3, in 3600 s). 0: never, so that its death ends every
+    wait.
     chunk_bytes: progress() counts in chunks of this many bytes of copy(), or of params() if there is no copy; None:
     256 MiB.
     huge_pages, lock_memory: "no", "try" (a refusal is a note in stats()) or "must" (a refusal is a ZfError).
+    narrow: likewise. If `zf-tune exec` started the process on its whole home, its threads get the training CPUs until
+    close(). If torch is imported then and still has the number of threads that exec set, that number follows, too.
 
     Views. params(), grads() and so on are views of the shared memory, of shape (elements,), at the same place
     until close(). They keep the memory alive: after close() they hold the last values, and nobody reads what is
@@ -54,7 +57,7 @@ class Runtime:
                  groups: Sequence[Group] = (), *, spin_us: int | None = None,
                  start_timeout: float | None = None, close_timeout: float | None = None,
                  max_restarts: int | None = None, chunk_bytes: int | None = None, huge_pages: str = "no",
-                 lock_memory: str = "no"):
+                 lock_memory: str = "no", narrow: str = "try", restart_window_s: int | None = None):
         options = _abi.sized(
             _abi.Options, abi_version=_abi.ABI_VERSION, plan_path=os.fsencode(plan) if plan is not None else None,
             rank=_checks.option("rank", rank, _checks.INT32_MAX, -1),
@@ -62,7 +65,8 @@ class Runtime:
             start_timeout_ms=_milliseconds("start_timeout", start_timeout),
             close_timeout_ms=_milliseconds("close_timeout", close_timeout), max_restarts=_restarts(max_restarts),
             chunk_bytes=_checks.option("chunk_bytes", chunk_bytes, _checks.UINT64_MAX, 0),
-            huge_pages=_strictness("huge_pages", huge_pages), lock_memory=_strictness("lock_memory", lock_memory))
+            huge_pages=_strictness("huge_pages", huge_pages), lock_memory=_strictness("lock_memory", lock_memory),
+            narrow=_strictness("narrow", narrow), restart_window_s=_window(restart_window_s))
         array = (_abi.Group * len(groups))(*(group.as_abi() for group in groups))
         self._groups = list(groups)
         self._handle = Handle(options, array)
@@ -272,6 +276,13 @@ def _milliseconds(name: str, seconds: float | None) -> int:
     if not seconds >= 0:
         raise ValueError(f"{name} is {seconds} s; it must be 0 or more, or None for the default")
     return max(1, round(min(seconds, _YEAR_S) * 1000))
+
+
+def _window(seconds: int | None) -> int:
+    """Returns restart_window_s for the C ABI, where 0 is the default."""
+    if seconds == 0:
+        raise ValueError("restart_window_s is 0; it must be 1 or more, or None for the default")
+    return _checks.option("restart_window_s", seconds, _YEAR_S, 0)
 
 
 def _restarts(count: int | None) -> int:

@@ -30,11 +30,17 @@ class Stats:
     pages_absent: int
     huge_bytes: int  #: of the arrays, in huge pages
     locked_bytes: int
+    degraded: int  #: planned CPUs of the pool that had left when the optimizer was started
+    cpu_note: str  #: which they are, and where the pool's threads run; "" if none has left
+    narrow_note: str  #: why a thread of this process may still have the whole home; "" if none has
+    narrowed_threads: int  #: threads of this process that got the training CPUs when the runtime was opened
+    home_threads: int  #: the right number of threads on the whole home; 0 if ZF_BINDING did not tell
+    training_threads: int  #: likewise on the training CPUs
 
 
 def stats_of(raw: _abi.Stats) -> Stats:
     values = {field.name: getattr(raw, field.name) for field in dataclasses.fields(Stats)}
     values["worker_alive"] = bool(raw.worker_alive)
-    for text in ("isa", "memory_note", "last_death"):
+    for text in ("isa", "memory_note", "last_death", "cpu_note", "narrow_note"):
         values[text] = values[text].decode(errors="replace")
     return Stats(**values)

@@ -27,7 +27,7 @@ TestState stepped(TestState state, Isa isa, const KernelVariant& variant, std::s
   return state;
 }
 
-/// Lanes that are compared with the scalar one.
+/// Returns the instruction sets whose lanes are compared with the scalar one.
 std::vector<Isa> vector_isas() {
   std::vector<Isa> isas = supported_isas();
   isas.erase(isas.begin());

@@ -67,6 +67,15 @@ TEST(Pool, MembersSitOnTheirPus) {
   for (std::size_t member = 0; member < pus.size(); ++member) EXPECT_EQ(seen[member], CpuSet{pus[member]});
 }
 
+TEST(Pool, MembersMayShareAPuIfNoneSpins) {
+  const Pu pu = allowed_pus().front();
+  Pool pool({pu, pu, pu}, 0);
+  ASSERT_EQ(pool.size(), 3U);
+  std::vector<int> calls(3, 0);
+  for (int i = 0; i < 200; ++i) pool.run([&](std::size_t member) { ++calls[member]; });
+  EXPECT_EQ(calls, (std::vector<int>{200, 200, 200}));
+}
+
 TEST(Pool, GivesTheCallerItsMaskBack) {
   const CpuSet before = thread_affinity();
   {

@@ -86,7 +86,7 @@ inline int random_ranks(const Topology& topology, const CpuSet& allowed, Dice& d
   return dice(1, dice(0, 1) == 0 ? std::min(cores, 8) : cores);
 }
 
-/// A third of the cases have preferences.
+/// Returns a random case. A third of the cases have preferences.
 inline RandomCase random_case(unsigned seed) {
   Dice dice(seed);
   RandomCase c;

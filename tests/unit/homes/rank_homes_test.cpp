@@ -39,7 +39,7 @@ TEST(RankHomes, LieNearTheirGpus) {
   const Machine node = machine({.packages = 2, .cores_per_l3 = 4}, {1, 0});
   const RankHomes ranks = placed(node, 2);
   EXPECT_THAT(cpus_of(ranks), ElementsAre("4-7", "0-3"));
-  EXPECT_EQ(ranks.homes[0].gpu, (RankGpu{"0", Node{1}}));
+  EXPECT_EQ(ranks.homes[0].gpu, (RankGpu{"0", Node{1}, parse_cpu_list("4-7", "test"), {}}));
   EXPECT_THAT(ranks.notes, IsEmpty());
 }
 
@@ -107,7 +107,7 @@ TEST(RankHomes, DeepspeedsHomesHaveTheirGpusToo) {
   const Machine node = machine({.packages = 2, .cores_per_l3 = 4}, {1, 0});
   const RankHomes ranks = deepspeed_rank_homes(node, rank_gpus({}, node.topology, 2));
   EXPECT_THAT(cpus_of(ranks), ElementsAre("0-3", "4-7"));
-  EXPECT_EQ(ranks.homes[0].gpu, (RankGpu{"0", Node{1}}));
+  EXPECT_EQ(ranks.homes[0].gpu, (RankGpu{"0", Node{1}, parse_cpu_list("4-7", "test"), {}}));
   EXPECT_THAT(
       ranks.notes,
       ElementsAre(

@@ -102,8 +102,70 @@ TEST(DoctorOpenmp, ThreadCountsAreHeldAgainstThePlanOrTheCpus) {
   EXPECT_THAT(alone, ElementsAre(finding(Severity::warning, "5 threads on 4 allowed CPUs")));
   const auto planned = openmp_findings(with_plan(patient_with({{"MKL_NUM_THREADS", "5"}})));
   EXPECT_THAT(planned,
-              ElementsAre(finding(Severity::warning, "MKL_NUM_THREADS=5 overrides the plan's 11 threads")));
-  EXPECT_THAT(openmp_findings(with_plan(patient_with({{"OMP_NUM_THREADS", "11"}}))), IsEmpty());
+              ElementsAre(finding(Severity::warning, "MKL_NUM_THREADS=5 overrides the plan's 16 threads")));
+}
+
+TEST(DoctorOpenmp, ThreadCountsAreThoseOfTheHomeUnlessTheFrameworkIsNative) {
+  Patient patient = with_plan(patient_with({{"OMP_NUM_THREADS", "16"}}));
+  EXPECT_THAT(openmp_findings(patient), IsEmpty());
+  patient.plan->workload.framework = Framework::native;
+  EXPECT_THAT(openmp_findings(patient),
+              ElementsAre(finding(Severity::warning, "OMP_NUM_THREADS=16 overrides the plan's 11 threads")));
+  // zf-tune exec --framework torch has bound this process.
+  patient.binding = ProcessBinding{make_rank(0, "0-3", "4-7", "0"), Framework::torch, StartedOn::home};
+  EXPECT_THAT(openmp_findings(patient),
+              ElementsAre(finding(Severity::warning, "OMP_NUM_THREADS=16 overrides the plan's 8 threads")));
+}
+
+TEST(DoctorLauncher, WhatExecDidIsNoFault) {
+  Patient patient = with_plan(patient_with(std::map<std::string, std::string>()));
+  patient.allowed.exclusions = {
+      {ExclusionReason::affinity_mask, parse_cpu_list("8-46", "test"), "outside the affinity mask"}};
+  EXPECT_THAT(launcher_findings(patient), testing::SizeIs(1));
+  patient.binding = ProcessBinding{make_rank(0, "0-3", "4-7", "0"), Framework::torch, StartedOn::home};
+  EXPECT_THAT(launcher_findings(patient), IsEmpty());
+  patient.allowed.exclusions.front().cpus = parse_cpu_list("7-46", "test");
+  EXPECT_THAT(launcher_findings(patient), ElementsAre(finding(Severity::severe, "CPU 7 of the plan")));
+  patient.binding->started_on = StartedOn::training;
+  EXPECT_THAT(launcher_findings(patient), IsEmpty());
+}
+
+JobProcess job_process(int pid, int parent, const char* cpus, Framework framework, bool shared = false) {
+  JobProcess member;
+  member.process.pid = pid;
+  member.process.parent = parent;
+  member.process.name = "python3";
+  member.process.threads = {{pid, "python3", parse_cpu_list(cpus, "test"), Pu{0}, 0}};
+  member.binding = ProcessBinding{make_rank(0, "0-3", "4-7", "0"), framework, StartedOn::home};
+  if (shared) {
+    member.binding->rank.training.cpus = member.binding->rank.home.cpus;
+    member.binding->rank.shared = true;
+  }
+  return member;
+}
+
+TEST(DoctorDividedHomes, AFrameworkThatDividesAMaskAgainIsNamedWithItsChild) {
+  Patient patient = patient_with(std::map<std::string, std::string>());
+  patient.job = {job_process(10, 1, "0-1", Framework::unknown),
+                 job_process(11, 10, "2-5", Framework::unknown)};
+  const auto divided = divided_home_findings(patient);
+  ASSERT_THAT(divided,
+              ElementsAre(finding(Severity::warning, "python3 (process 10, rank 0) may run on 0-1 only"),
+                          finding(Severity::warning, "nobody may use 2 CPUs of it (6-7)")));
+  EXPECT_THAT(divided.front().remedy, AllOf(HasSubstr("export --for deepspeed"), HasSubstr("native")));
+}
+
+TEST(DoctorDividedHomes, WholeHomesAndSharedOnesAndZenFlowsOwnAreFine) {
+  Patient patient = patient_with(std::map<std::string, std::string>());
+  patient.job = {job_process(10, 1, "0-7", Framework::unknown),
+                 job_process(11, 10, "4-7", Framework::unknown),
+                 job_process(12, 1, "0-7", Framework::unknown, true),
+                 job_process(13, 1, "0-1", Framework::deepspeed_zenflow),
+                 job_process(14, 13, "2-7", Framework::deepspeed_zenflow)};
+  JobProcess pool = job_process(15, 12, "4-7", Framework::unknown, true);
+  pool.side = Side::optimizer;
+  patient.job.push_back(pool);
+  EXPECT_THAT(divided_home_findings(patient), IsEmpty());
 }
 
 TEST(DoctorLauncher, AMaskNarrowerThanTheCpuset) {
@@ -262,8 +324,8 @@ TEST(DoctorLateBinding, ThreadsThatKeptTheOldMask) {
   patient.after = sample_activity(patient.sysroot, 0, {});
   const auto findings = late_binding_findings(patient);
   EXPECT_THAT(findings, ElementsAre(finding(Severity::warning,
-                                            "(process 100) was bound late: its main thread to 0-1, "
-                                            "while 2 of its threads may still run on 0-63")));
+                                            "(process 100) was bound late: its main thread to CPUs 0-1, "
+                                            "while 2 of its threads may still run on CPUs 0-63")));
   patient.cpus = parse_cpu_list("8-9", "test");
   EXPECT_THAT(late_binding_findings(patient), IsEmpty()) << "on other CPUs";
 }

@@ -1,8 +1,10 @@
 #include "inspect/verify.hpp"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../os/tree.hpp"
 #include "../plan/make_plan.hpp"
 #include "base/error.hpp"
 
@@ -10,6 +12,7 @@ namespace zf {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::Field;
 using testing::HasSubstr;
@@ -17,32 +20,183 @@ using testing::IsEmpty;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-JobProcess process_of(Side side, int rank, const std::vector<const char*>& threads) {
+CpuSet cpus(const char* list) { return parse_cpu_list(list, "test"); }
+
+/// Returns a process whose first thread is the main one.
+JobProcess process_of(Side side, int rank, const std::vector<const char*>& threads, int pid = 100,
+                      int parent = 1) {
   JobProcess member;
   member.side = side;
   member.rank = rank;
-  member.process.pid = 100;
+  member.process.pid = pid;
+  member.process.parent = parent;
   member.process.name = side == Side::optimizer ? "zf-optimizer" : "python3";
-  for (const char* cpus : threads) {
-    member.process.threads.push_back({100 + static_cast<int>(member.process.threads.size()), "thread",
-                                      parse_cpu_list(cpus, "test"), Pu{0}, 0});
+  for (const char* list : threads) {
+    member.process.threads.push_back(
+        {pid + static_cast<int>(member.process.threads.size()), "thread", cpus(list), Pu{0}, 0});
   }
   return member;
 }
 
+JobProcess trainer(const std::vector<const char*>& threads) {
+  return process_of(Side::trainer, 0, threads, 100);
+}
+JobProcess child(const std::vector<const char*>& threads) {
+  return process_of(Side::trainer, 0, threads, 200, 100);
+}
+JobProcess optimizer(const std::vector<const char*>& threads) {
+  return process_of(Side::optimizer, 0, threads, 300, 100);
+}
+
+/// Returns rank 0 of a plan: home 0-7, training 0-3, pool 4-7.
+ProcessBinding bound(Framework framework, StartedOn started_on = StartedOn::home) {
+  return {make_rank(0, "0-3", "4-7", "0"), framework, started_on};
+}
+
+ProcessBinding shared_home() {
+  ProcessBinding binding = bound(Framework::unknown);
+  binding.rank.training = {cpus("0-7"), 8};
+  binding.rank.shared = true;
+  return binding;
+}
+
+/// Returns what differs if the processes run under this binding.
+std::vector<std::string> said(const ProcessBinding& binding, const std::vector<JobProcess>& job) {
+  RankProcesses rank{binding, {}};
+  for (const JobProcess& member : job) rank.members.push_back(&member);
+  std::vector<std::string> texts;
+  for (const Drift& drift : drift_of(rank)) texts.push_back(fmt::format("{}: {}", drift.pid, drift.what));
+  return texts;
+}
+
+constexpr const char* kEmptySide = "0: no optimizer process runs, so nobody uses CPUs 4-7 of its home";
+
+TEST(Verify, AWholeHomeIsAsPlannedBeforeAndAfterItIsNarrowed) {
+  for (const Framework framework : {Framework::unknown, Framework::torch, Framework::deepspeed_offload,
+                                    Framework::deepspeed_zenflow, Framework::superoffload}) {
+    EXPECT_THAT(said(bound(framework), {trainer({"0-7", "0-7"}), child({"0-7"})}), IsEmpty());
+    EXPECT_THAT(said(bound(framework), {trainer({"0-3", "0-3"}), optimizer({"4", "5", "6", "7", "4-7"})}),
+                IsEmpty());
+    EXPECT_THAT(said(bound(framework), {trainer({"0-7", "0-3", "2"}), optimizer({"4", "5", "6", "7"})}),
+                IsEmpty())
+        << "half way, and a thread that the user pinned";
+  }
+}
+
+TEST(Verify, NativeIsConfinedToTheTrainingSide) {
+  const ProcessBinding native = bound(Framework::native, StartedOn::training);
+  EXPECT_THAT(said(native, {trainer({"0-3", "1"}), optimizer({"4", "5", "6", "7"})}), IsEmpty());
+  EXPECT_THAT(said(native, {trainer({"0-7"}), optimizer({"4", "5", "6", "7"})}),
+              ElementsAre("100: may run on 0-7, outside 0-3"));
+}
+
+TEST(Verify, ASideThatStaysEmptyIsSaid) {
+  EXPECT_THAT(said(bound(Framework::unknown), {trainer({"0-3", "0-3"})}), ElementsAre(kEmptySide));
+  EXPECT_THAT(said(bound(Framework::native, StartedOn::training), {trainer({"0-3"})}),
+              ElementsAre(kEmptySide));
+  EXPECT_THAT(said(bound(Framework::unknown), {trainer({"0-3"}), child({"0-7"})}), IsEmpty())
+      << "a child uses the rest";
+  EXPECT_THAT(said(bound(Framework::unknown), {trainer({"9"})}),
+              ElementsAre("100: may run on 9, outside its home 0-7"))
+      << "one fault, one line";
+}
+
+TEST(Verify, AThreadThatTheUserPinnedIsNamedAndNoFrameworkIsBlamed) {
+  EXPECT_THAT(said(bound(Framework::torch), {trainer({"0-7", "6"})}),
+              ElementsAre("100: may run on 6, which is neither its home 0-7 nor its training side 0-3"));
+  EXPECT_THAT(said(bound(Framework::torch), {trainer({"0-7"}), child({"6"})}),
+              ElementsAre("200: may run on 6, which is neither its home 0-7 nor its training side 0-3"));
+  EXPECT_THAT(
+      said(bound(Framework::unknown), {trainer({"0-3"}), optimizer({"4", "5", "6", "7"}), child({"4"})}),
+      ElementsAre("200: may run on 4, which is neither its home 0-7 nor its training side 0-3"));
+  EXPECT_THAT(said(bound(Framework::torch), {trainer({"0-7", "5-9"})}),
+              ElementsAre("100: may run on 5-9, outside its home 0-7"));
+}
+
+TEST(Verify, AFrameworkThatDividesTheHomeAgainIsNamedWithItsChild) {
+  EXPECT_THAT(
+      said(bound(Framework::unknown), {trainer({"0-1", "0-7"}), child({"2-7", "2-7"})}),
+      ElementsAre("100: may run on 0-1 only: a framework has divided the home 0-7 again, as ZenFlow does",
+                  "200: may run on 2-7 only: a framework has divided the home 0-7 again, as ZenFlow does"));
+  EXPECT_THAT(
+      said(bound(Framework::unknown), {trainer({"0-3"}), child({"4-7"})}),
+      ElementsAre("200: may run on 4-7 only: a framework has divided the home 0-7 again, as ZenFlow does"))
+      << "the training side by chance: no optimizer of ours runs";
+  EXPECT_THAT(said(bound(Framework::unknown), {trainer({"0-3", "9"}), child({"4-5"})}),
+              ElementsAre("100: may run on 9, outside its home 0-7",
+                          "200: may run on 4-5 only: a framework has divided the home 0-7 again, as ZenFlow "
+                          "does, and nobody may use 2 CPUs of it (6-7)"));
+}
+
+TEST(Verify, ZenFlowMayDivideTheHomeIfItUsesAllOfIt) {
+  for (const Framework framework : {Framework::deepspeed_zenflow, Framework::superoffload}) {
+    EXPECT_THAT(said(bound(framework), {trainer({"0-1", "0-1"}), child({"2-7", "4"})}), IsEmpty());
+    EXPECT_THAT(said(bound(framework), {trainer({"0-1"}), child({"2-5"})}),
+                Contains(HasSubstr("nobody may use 2 CPUs of it (6-7)")));
+    EXPECT_THAT(said(bound(framework), {trainer({"0-1"}), child({"2-8"})}),
+                Contains("200: may run on 2-8, outside its home 0-7"));
+  }
+}
+
+TEST(Verify, InASharedHomeBothSidesMayOverlap) {
+  EXPECT_THAT(said(shared_home(), {trainer({"0-7", "0-7"}), optimizer({"4", "5", "6", "7"})}), IsEmpty());
+  EXPECT_THAT(said(shared_home(), {trainer({"0-7"}), optimizer({"4", "5", "6", "3"})}),
+              ElementsAre("300: may run on 3, outside 4-7", "300: has no thread of its own on 7"));
+}
+
+TEST(Verify, APoolThatLostCpusIsDegradedAndItsBindingIsNotBlamed) {
+  ProcessBinding binding{make_rank(0, "0-3", "4-8", "0"), Framework::unknown, StartedOn::home};
+  JobProcess pool = optimizer({"9-11", "9-11", "9-11", "9-11", "9-11", "4-8"});
+  pool.process.threads.back().name = "zf-watch";
+  pool.process.threads.back().cpus = cpus("9-11");
+  pool.available = cpus("0-6,9-11");
+  EXPECT_THAT(said(binding, {trainer({"0-3"}), pool}),
+              ElementsAre("300: is degraded: CPUs 7-8 of rank 0's pool are gone; its 5 threads run on 9-11"));
+  pool.available = cpus("0-11");
+  EXPECT_THAT(said(binding, {trainer({"0-3"}), pool}), Contains(HasSubstr("may run on 9-11, outside 4-8")));
+  JobProcess less = trainer({"0-2,4-7", "0-2"});
+  less.available = cpus("0-2,4-15");
+  EXPECT_THAT(said(bound(Framework::unknown), {less, optimizer({"4", "5", "6", "7"})}),
+              ElementsAre("100: is degraded: CPU 3 of rank 0's training side is gone"));
+}
+
+TEST(Verify, EachProcessIsComparedWithItsOwnBinding) {
+  std::vector<JobProcess> job{trainer({"0-7"}), trainer({"0-3"})};
+  job[0].binding = bound(Framework::torch);
+  job[1].process.pid = 400;
+  job[1].binding_fault = "ZF_BINDING: does not begin with zf-binding/1";
+  const auto drifts = verify_job(job, {});
+  EXPECT_THAT(drifts,
+              ElementsAre(AllOf(
+                  Field(&Drift::pid, 400),
+                  Field(&Drift::what, HasSubstr("cannot be held against its plan: ZF_BINDING: does not")))));
+}
+
 TEST(Verify, ThreadsOnTheirSidesCpusAreAsPlanned) {
-  const std::vector<JobProcess> job{
-      process_of(Side::trainer, 0, {"0,4-11,21-22", "5"}),
-      process_of(Side::optimizer, 0, {"23", "24", "25", "26", "30", "23-26,30"}),
-      process_of(Side::trainer, 1, {"31-41"})};
+  std::vector<JobProcess> job{
+      process_of(Side::trainer, 0, {"0,4-11,21-22", "5"}, 1),
+      process_of(Side::optimizer, 0, {"23", "24", "25", "26", "30", "23-26,30"}, 2, 1),
+      process_of(Side::trainer, 1, {"31-46"}, 3, 0)};
   EXPECT_THAT(drift_of(make_plan(), job), IsEmpty());
   EXPECT_THAT(verification_text(job, {}), HasSubstr("all as planned"));
 }
 
+TEST(Verify, AnOptimizerOfAnotherJobFillsNoSide) {
+  std::vector<JobProcess> job{process_of(Side::trainer, 0, {"0,4-11,21-22"}, 10, 1),
+                              process_of(Side::trainer, 0, {"0,4-11,21-22"}, 20, 1),
+                              process_of(Side::optimizer, 0, {"23", "24", "25", "26", "30"}, 21, 20)};
+  const auto drifts = drift_of(make_plan(), job);
+  EXPECT_THAT(drifts, ElementsAre(Field(&Drift::pid, 0)));
+  EXPECT_THAT(
+      verification_text(job, drifts),
+      HasSubstr("\nrank 0: drift: no optimizer process runs, so nobody uses CPUs 23-26,30 of its home\n"));
+  EXPECT_THAT(verification_json(job, drifts), HasSubstr("\"pid\": null"));
+}
+
 TEST(Verify, AThreadOfOneRankOnAnothersCpus) {
-  const auto drifts = drift_of(make_plan(), {process_of(Side::trainer, 1, {"31-41", "30-41"})});
+  const auto drifts = drift_of(make_plan(), {process_of(Side::trainer, 1, {"31-46", "30-41"})});
   EXPECT_THAT(drifts, ElementsAre(AllOf(Field(&Drift::tid, 101), Field(&Drift::rank, 1),
-                                        Field(&Drift::what, "may run on 30-41, outside 31-41"))));
+                                        Field(&Drift::what, "may run on 30-41, outside its home 31-46"))));
 }
 
 TEST(Verify, APoolThatIsNotPinned) {
@@ -52,7 +206,7 @@ TEST(Verify, APoolThatIsNotPinned) {
 }
 
 TEST(Verify, MemoryOnOtherNodes) {
-  JobProcess member = process_of(Side::trainer, 1, {"31-41"});
+  JobProcess member = process_of(Side::trainer, 1, {"31-46"});
   member.memory = MemoryByNode{{Node{0}, kGiB}, {Node{1}, 3 * kGiB}};
   EXPECT_THAT(drift_of(make_plan(), {member}),
               ElementsAre(Field(&Drift::what, "has 1 GiB of its 4 GiB on node 0, outside node 1")));
@@ -64,6 +218,40 @@ TEST(Verify, MemoryOnOtherNodes) {
 
 TEST(Verify, ARankThatThePlanLacks) {
   EXPECT_THROW(drift_of(make_plan(), {process_of(Side::trainer, 2, {"0"})}), Error);
+}
+
+/// Adds a process with one thread to a machine's files.
+void add_process(Tree& tree, int pid, int parent, const std::string& environment) {
+  const std::string folder = fmt::format("/proc/{}", pid);
+  tree.file(folder + "/environ", environment)
+      .file(fmt::format("{}/task/{}/status", folder, pid),
+            fmt::format("Name:\tpython3\nPPid:\t{}\nCpus_allowed_list:\t0-7", parent))
+      .file(fmt::format("{}/task/{}/stat", folder, pid), fmt::format("{} (python3) S {}", pid, parent));
+}
+
+TEST(JobProcesses, HaveTheirOwnBindingAndNotThatOfTheirLauncher) {
+  Tree tree;
+  tree.machine("0-11", "0")
+      .file("/proc/self/mountinfo", "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw")
+      .file("/proc/7/cgroup", "0::/job")
+      .file("/sys/fs/cgroup/job/cpuset.cpus.effective", "0-9");
+  const auto text = [](const std::string& more) {
+    return fmt::format("ZF_RANK=0{0}ZF_BINDING={1}{0}{2}", '\0', print_binding(bound(Framework::torch)),
+                       more);
+  };
+  add_process(tree, 7, 1, text(""));
+  add_process(tree, 8, 7, text(fmt::format("ZF_RANK_FROM={}LOCAL_RANK=1", '\0')));
+  add_process(tree, 9, 7, fmt::format("ZF_RANK=0{}ZF_BINDING=nonsense", '\0'));
+  const auto job = processes_below(tree.sysroot(), 7, {});
+  ASSERT_EQ(job.size(), 3U);
+  ASSERT_TRUE(job[0].binding);
+  EXPECT_EQ(print_binding(*job[0].binding), print_binding(bound(Framework::torch)));
+  EXPECT_EQ(job[0].available, cpus("0-9"));
+  EXPECT_EQ(job[0].rank, 0);
+  EXPECT_EQ(job[1].rank, 1) << "a launcher under zf-tune exec started it";
+  EXPECT_EQ(job[1].binding, std::nullopt);
+  EXPECT_EQ(job[1].available, cpus("0-11")) << "its control group is not known";
+  EXPECT_EQ(job[2].binding_fault.substr(0, 10), "ZF_BINDING");
 }
 
 TEST(NumaMaps, CountsWhatIsTheProcessesOwnInItsPageSize) {

@@ -101,9 +101,9 @@ TEST(Arena, AttachRefusesWhatIsNoArena) {
 TEST(Arena, AnotherVersionIsToldToBothSides) {
   const Arena arena = Arena::create(arena_layout({{.elements = 3}}));
   arena.control().prefix.version = kArenaVersion + 1;
-  EXPECT_THAT(refusal_of_attaching(duplicate(arena)), HasSubstr("arena version 4, this zf-optimizer uses 3"));
+  EXPECT_THAT(refusal_of_attaching(duplicate(arena)), HasSubstr("arena version 5, this zf-optimizer uses 4"));
   EXPECT_EQ(arena.control().prefix.worker_state.load(), WorkerState::failed);
-  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 4"));
+  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 5"));
 }
 
 TEST(Arena, AttachRefusesOffsetsThatDoNotFit) {

@@ -9,7 +9,8 @@
 
 namespace zf {
 
-/// How the OS numbers siblings: core k is {2k, 2k+1} (adjacent), or {k, k + cores} (interleaved).
+/// The way in which the OS numbers siblings: core k is {2k, 2k+1} (adjacent), or {k, k + cores}
+/// (interleaved).
 enum class Numbering { adjacent, interleaved };
 
 struct MachineShape {

@@ -24,18 +24,32 @@ TEST(WorkloadFile, EveryShippedOneIsSoundAndNamedAfterItself) {
   EXPECT_GE(count, 4);
 }
 
+TEST(WorkloadFile, TheFormerFormatIsOverlapAndUnknown) {
+  const fs::path path = fs::temp_directory_path() / ("zf-workload-1-" + std::to_string(::getpid()) + ".json");
+  write_text_file_atomically(
+      path,
+      R"({"schema": "zf-workload/1", "name": "x", "params": 10, "ranks": 2, "update_interval": 4, "source": "test"})");
+  EXPECT_EQ(load_workload(path).mode, Mode::overlap);
+  EXPECT_EQ(load_workload(path).framework, Framework::unknown);
+  fs::remove(path);
+}
+
 TEST(WorkloadFile, WhatIsWrongIsNamed) {
   const std::string good =
-      R"({"schema": "zf-workload/1", "name": "x", "params": 10, "ranks": 2, "update_interval": 4, "source": "test"})";
+      R"({"schema": "zf-workload/2", "name": "x", "params": 10, "ranks": 2, "update_interval": 4, "mode": "wait", "framework": "torch", "source": "test"})";
   const fs::path path = fs::temp_directory_path() / ("zf-workload-" + std::to_string(::getpid()) + ".json");
   write_text_file_atomically(path, good);
   EXPECT_EQ(load_workload(path).params, 10U);
+  EXPECT_EQ(load_workload(path).mode, Mode::wait);
+  EXPECT_EQ(load_workload(path).framework, Framework::torch);
   for (const auto& [from, to, field] : std::vector<std::tuple<std::string, std::string, std::string>>{
            {"\"params\": 10", "\"params\": -1", "params"},
            {"\"ranks\": 2", "\"ranks\": \"2\"", "ranks"},
            {"\"update_interval\": 4, ", "", "update_interval"},
-           {"zf-workload/1", "zf-workload/2", "schema"},
-           {"zf-workload/1", "zf-plan/1", "it must be \"zf-workload/1\""},
+           {"zf-workload/2", "zf-workload/3", "schema"},
+           {"zf-workload/2", "zf-plan/1", "it must be \"zf-workload/2\" or \"zf-workload/1\""},
+           {"\"wait\"", "\"late\"", "mode"},
+           {"\"torch\"", "\"jax\"", "framework"},
            {"\"source\"", "\"sauce\"", "sauce"}}) {
     std::string bad = good;
     bad.replace(bad.find(from), from.size(), to);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -35,6 +36,26 @@ TEST(Affinity, OtherThreadsKeepTheirs) {
   const CpuSet before = thread_affinity();
   aside([&] { bind_this_thread({before.first()}); });
   EXPECT_EQ(thread_affinity(), before);
+}
+
+TEST(Affinity, TheWidestMaskHoldsWhateverAThreadWasBoundTo) {
+  const CpuSet before = thread_affinity();
+  aside([&] {
+    bind_this_thread({before.first()});
+    const auto widest = widest_thread_affinity();
+    if (!widest) GTEST_SKIP() << "masks cannot be set here";
+    EXPECT_TRUE(widest->contains(before));
+    EXPECT_EQ(thread_affinity(), *widest);
+  });
+}
+
+TEST(Affinity, AThreadThatHasEndedHasNone) {
+  pid_t tid = 0;
+  aside([&] { tid = gettid(); });
+  // The kernel takes it apart a moment after the join.
+  for (int i = 0; i < 1000 && find_thread_affinity(tid); ++i) usleep(1000);
+  EXPECT_EQ(find_thread_affinity(tid), std::nullopt);
+  EXPECT_EQ(set_thread_affinity(tid, thread_affinity()), std::nullopt);
 }
 
 TEST(Affinity, CpusThatTheKernelTrimsAreNamed) {

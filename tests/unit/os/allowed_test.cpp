@@ -19,7 +19,7 @@ using testing::HasSubstr;
 CpuSet cpus(const char* list) { return parse_cpu_list(list, "test"); }
 NodeSet nodes(const char* list) { return parse_node_list(list, "test"); }
 
-/// 8 CPUs on two nodes, everything allowed.
+/// Returns 8 CPUs on two nodes, everything allowed.
 AllowedInputs eight() {
   AllowedInputs inputs;
   inputs.present = inputs.online = cpus("0-7");

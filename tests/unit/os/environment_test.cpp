@@ -128,6 +128,12 @@ TEST(Environment, ALauncherBelowExecNamesTheRanksAnew) {
   EXPECT_EQ(rank({{"ZF_RANK", "1"}, {"ZF_RANK_FROM", "LOCAL_RANK=0"}, {"LOCAL_RANK", "0"}}), "ZF_RANK");
   EXPECT_EQ(rank({{"ZF_RANK", "0"}, {"ZF_RANK_FROM", ""}}), "ZF_RANK");
   EXPECT_EQ(rank({{"ZF_RANK", "0"}, {"ZF_RANK_FROM", ""}, {"LOCAL_RANK", "3"}}), "LOCAL_RANK");
+  EXPECT_EQ(rank({{"ZF_RANK", "1"},
+                  {"ZF_RANK_FROM", "SLURM_LOCALID=0"},
+                  {"SLURM_LOCALID", "0"},
+                  {"SLURM_STEP_ID", "0"}}),
+            "SLURM_LOCALID")
+      << "a step that was started in a batch script under exec";
   EXPECT_EQ(rank({{"ZF_RANK", "0"},
                   {"ZF_RANK_FROM", "SLURM_LOCALID=0"},
                   {"SLURM_LOCALID", "0"},

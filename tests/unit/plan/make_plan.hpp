@@ -16,6 +16,7 @@ inline RankBinding make_rank(int rank, const char* training, const char* optimiz
   binding.optimizer.mems = parse_node_list(mems, "test");
   binding.pt_reserved_cores = binding.training.threads;
   const int pool = static_cast<int>(binding.optimizer.cpus.size());
+  binding.home = {binding.both_sides(), binding.training.threads + pool};
   binding.pt_reserved_cores_perc = reserved_perc(binding.pt_reserved_cores, binding.pt_reserved_cores + pool);
   return binding;
 }

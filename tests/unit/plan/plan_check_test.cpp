@@ -37,6 +37,7 @@ TEST(PlanCheck, OneSharedCoreIsSound) {
   Plan plan = make_plan();
   plan.ranks = {make_rank(0, "7", "7", "0")};
   plan.ranks[0].shared = true;
+  plan.ranks[0].home.threads = 1;
   plan.ranks[0].pt_reserved_cores = 0;
   plan.ranks[0].pt_reserved_cores_perc = 0.5;
   plan.workload.ranks = 1;
@@ -80,7 +81,16 @@ TEST(PlanCheck, EveryBrokenInvariantNamesItsField) {
       {"ranks[0].training.threads", [](Plan& p) { p.ranks[0].training.threads = 0; }},
       {"ranks[0].optimizer.cpus", [](Plan& p) { p.ranks[0].optimizer.cpus = {}; }},
       {"ranks[0].optimizer.cpus", [](Plan& p) { p.ranks[0].optimizer.cpus = cpus("22-26,30"); }},
-      {"ranks[0].optimizer.cpus", [](Plan& p) { p.ranks[0].shared = true; }},
+      {"ranks[0].training.cpus", [](Plan& p) { p.ranks[0].shared = true; }},
+      {"ranks[0].home.cpus", [](Plan& p) { p.ranks[0].home.cpus.insert(Pu{1}); }},
+      {"ranks[0].training.cpus", [](Plan& p) { p.ranks[0].home.cpus = p.ranks[0].optimizer.cpus; }},
+      {"ranks[1].home.cpus", [](Plan& p) { p.ranks[1].home.cpus.insert(Pu{0}); }},
+      {"ranks[0].home.threads", [](Plan& p) { p.ranks[0].home.threads = 99; }},
+      {"intent.shared", [](Plan& p) { p.intent.shared = true; }},
+      {"choice.headroom.step_slowdown",
+       [](Plan& p) {
+         p.choice.headroom = Headroom{1, -1};
+       }},
       {"ranks[0].optimizer.mems", [](Plan& p) { p.ranks[0].optimizer.mems = {}; }},
       {"ranks[1].optimizer.mems", [](Plan& p) { p.ranks[1].optimizer.mems = NodeSet{Node{2}}; }},
       {"ranks[1].training.cpus", [](Plan& p) { p.ranks[1] = make_rank(1, "30-41", "42-46", "1"); }},

@@ -8,9 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "make_plan.hpp"
 #include "os/file.hpp"
+#include "plan/reserved_perc.hpp"
 
 namespace zf {
 namespace {
@@ -52,7 +54,25 @@ TEST(PlanJson, ParseOfPrintIsTheSamePlan) {
   const Plan plan = make_plan();
   EXPECT_EQ(parse_plan(print_plan(plan), "plan.json"), plan);
   EXPECT_THAT(print_plan(plan),
-              AllOf(StartsWith("{\n  \"schema\": \"zf-plan/1\",\n"), testing::EndsWith("}\n")));
+              AllOf(StartsWith("{\n  \"schema\": \"zf-plan/2\",\n"), testing::EndsWith("}\n")));
+
+  Plan full = plan;
+  full.workload.mode = Mode::wait;
+  full.workload.framework = Framework::deepspeed_zenflow;
+  full.ranks[1].gpu = RankGpu{"0000:3b:00.0", Node{1}, parse_cpu_list("31-38", "test"), 3};
+  full.choice.headroom = Headroom{1.5, 2.25};
+  EXPECT_EQ(parse_plan(print_plan(full), "plan.json"), full);
+
+  Plan shared = plan;
+  shared.intent.shared = true;
+  for (RankBinding& rank : shared.ranks) {
+    rank.shared = true;
+    rank.training = {rank.home.cpus, rank.home.threads};
+    rank.pt_reserved_cores = 0;
+    const int all = static_cast<int>(rank.home.cpus.size());
+    rank.pt_reserved_cores_perc = reserved_perc(all, all);
+  }
+  EXPECT_EQ(parse_plan(print_plan(shared), "plan.json"), shared) << "a pool on some of training's CPUs";
 
   Plan bare = plan;
   bare.allocation.cpu_quota.reset();
@@ -131,12 +151,40 @@ TEST(PlanJson, EachBrokenFieldIsNamed) {
        changed("/evidence/samples/2/candidate", 9)},
       {"plan.json: warnings[0]: is a list, not a text", changed("/warnings/0", json::array())},
       {"plan.json: schema: is missing", without("/schema")},
-      {"plan.json: schema: is \"zf-plan/2\"; it must be \"zf-plan/1\"", changed("/schema", "zf-plan/2")},
+      {"plan.json: schema: is \"zf-plan/3\"; it must be \"zf-plan/2\" or \"zf-plan/1\"",
+       changed("/schema", "zf-plan/3")},
+      {"plan.json: workload.mode: is \"late\"; it must be one of overlap, exact, backward, wait",
+       changed("/workload/mode", "late")},
+      {"plan.json: workload.framework: is \"jax\"; it must be one of native, ",
+       changed("/workload/framework", "jax")},
+      {"plan.json: intent.state_format: is \"int4\", not \"fp32\"", changed("/intent/state_format", "int4")},
+      {"plan.json: intent.shared: is true, but rank 0 is not shared", changed("/intent/shared", true)},
+      {"plan.json: ranks[0].home.threads: is 0, not between 1 and", changed("/ranks/0/home/threads", 0)},
+      {"plan.json: ranks[0].training.cpus: names 0, outside home.cpus",
+       changed("/ranks/0/home/cpus", "4-11,21-26,30")},
       {"plan.json: schema: is 1, not a text", changed("/schema", 1)},
       {"plan.json: is a list, not an object", json::array()},
       {"plan.json: is null, not an object", json()},
   };
   for (const auto& c : cases) EXPECT_THAT(refusal(c.plan.dump()), StartsWith(c.says));
+}
+
+TEST(PlanJson, TheFormerFormatIsOverlapAndUnknownWithBothSidesAsItsHome) {
+  json former = sound();
+  former["schema"] = "zf-plan/1";
+  for (const char* field : {"mode", "framework"}) former["workload"].erase(field);
+  for (const char* field : {"shared", "state_format"}) former["intent"].erase(field);
+  for (json& rank : former["ranks"]) rank.erase("home");
+  const Plan plan = parse_plan(former.dump(), "plan.json");
+  EXPECT_EQ(plan.schema, "zf-plan/1");
+  EXPECT_EQ(plan.workload.mode, Mode::overlap);
+  EXPECT_EQ(plan.workload.framework, Framework::unknown);
+  EXPECT_EQ(plan.ranks[0].home.cpus, plan.ranks[0].both_sides());
+  EXPECT_EQ(plan.ranks[0].home.threads, 16) << "11 cores train and 5 run the pool";
+  EXPECT_THAT(print_plan(plan), StartsWith("{\n  \"schema\": \"zf-plan/2\",")) << "written as the new one";
+  Plan rewritten = parse_plan(print_plan(plan), "plan.json");
+  rewritten.schema = plan.schema;
+  EXPECT_EQ(rewritten, plan);
 }
 
 TEST(PlanJson, AnotherVersionIsNamedBeforeItsOtherFields) {
@@ -213,7 +261,9 @@ TEST(PlanJson, EveryFieldOfAWrongTypeOrMissingIsRefused) {
     if (sound()[path.parent_pointer()].is_array()) continue;
     const bool optional = path.back() == "cpu_quota" || path.back() == "memory_bytes" ||
                           path.back() == "pool_kind" || path.back() == "trial" || path.back() == "gpu" ||
-                          path.back() == "notes" || path.back() == "node" ||
+                          path.back() == "notes" || path.back() == "node" || path.back() == "mode" ||
+                          path.back() == "framework" || path.back() == "home" ||
+                          path.to_string() == "/intent/shared" || path.back() == "state_format" ||
                           path.to_string() == "/workload/training" || path.to_string() == "/choice/candidate";
     EXPECT_EQ(refusal(without(path.to_string()).dump()).empty(), optional) << "without " << path.to_string();
     EXPECT_NE(refusal(changed(path.parent_pointer().to_string() + "/unknown", 1).dump()), "");

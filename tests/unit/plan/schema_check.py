@@ -22,6 +22,12 @@ OPTIONAL = {
     ("choice", "candidate"),
     ("ranks", "gpu"),
     ("ranks", "gpu", "node"),
+    ("ranks", "gpu", "cpus"),
+    ("ranks", "home"),
+    ("workload", "mode"),
+    ("workload", "framework"),
+    ("intent", "shared"),
+    ("intent", "state_format"),
 }
 
 

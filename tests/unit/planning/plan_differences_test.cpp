@@ -132,5 +132,29 @@ TEST(PlanDifferences, GpusOfOtherSlotsMayBeLeftOut) {
   EXPECT_THAT(plan_differences(plan, all_of(other), GpusOfRanks::left_out), IsEmpty());
 }
 
+TEST(PlanDifferences, GpusOfOneNodeNearOtherCpus) {
+  Plan plan = plan_on(all_of(with_gpus()), 2);
+  const Machine here = all_of(with_gpus());
+  ASSERT_TRUE(plan.ranks[0].gpu);
+  plan.ranks[0].gpu->cpus = {};
+  EXPECT_THAT(plan_differences(plan, here), IsEmpty()) << "the plan does not say it";
+  plan.ranks[0].gpu->cpus = parse_cpu_list("0-3", "test");
+  EXPECT_THAT(plan_differences(plan, here),
+              ElementsAre(fmt::format("GPU 0000:30:00.0 of rank 0: near CPUs "
+                                      "0-3 in the plan, near {} here",
+                                      print(here.topology.gpus[0].local_cpus))));
+}
+
+TEST(FormerFormat, IsNotedWithTheCommandThatWritesThePlanAnew) {
+  Plan plan;
+  EXPECT_EQ(former_format_note(plan, "plan.json"), std::nullopt);
+  plan.schema = kFormerPlanSchema;
+  EXPECT_EQ(former_format_note(plan, "plan.json"),
+            "plan.json has format zf-plan/1: mode overlap and framework unknown are assumed; `zf-tune plan "
+            "--from plan.json -o plan.json` writes it anew");
+  EXPECT_THAT(former_format_note(plan, "my plan.json").value_or(""),
+              HasSubstr("--from 'my plan.json' -o 'my plan.json'"));
+}
+
 }  // namespace
 }  // namespace zf

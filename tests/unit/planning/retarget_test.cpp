@@ -142,7 +142,7 @@ TEST(Retarget, RanksStayWithTheirGpusAndTheNotesAreNew) {
   Machine node = machine(kTwoSockets);
   node.topology.gpus = {{"0000:81:00.0", "a GPU", parse_cpu_list("24-47", "test"), Node{1}}};
   Plan plan = plan_on(node, 2, {12, 1, Placement::compact});
-  plan.ranks[0].gpu = RankGpu{"0000:81:00.0", Node{1}};
+  plan.ranks[0].gpu = RankGpu{"0000:81:00.0", Node{1}, parse_cpu_list("24-47", "test"), {}};
   plan.allocation.notes = {"of another allocation"};
   const Plan moved = moved_to(node, plan);
   EXPECT_EQ(print(moved.ranks[0].training.cpus | moved.ranks[0].optimizer.cpus), "24-47");

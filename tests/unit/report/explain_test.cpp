@@ -24,6 +24,13 @@ TEST(Explain, SaysWhoGetsWhatAndWhy) {
   EXPECT_THAT(bindings_table(plan).print(), Not(HasSubstr("shared")));
 }
 
+TEST(Explain, NamesModeAndFramework) {
+  Plan plan = example("slurm-sparse-32.json");
+  plan.workload.mode = Mode::backward;
+  plan.workload.framework = Framework::deepspeed_zenflow;
+  EXPECT_THAT(explain(plan), HasSubstr("mode backward, framework deepspeed-zenflow\n"));
+}
+
 TEST(Explain, MarksTheChosenCandidateAndNoOther) {
   const std::string table = evidence_table(example("slurm-sparse-32.json")).print();
   EXPECT_THAT(table, HasSubstr("  >  pool 6, compact"));

@@ -41,6 +41,7 @@ Plan one_core() {
   plan.machine.cpus = plan.allocation.cpus = parse_cpu_list("0", "test");
   plan.ranks = {make_rank(0, "0", "0", "0")};
   plan.ranks[0].shared = true;
+  plan.ranks[0].home.threads = 1;
   plan.ranks[0].pt_reserved_cores = 0;
   return plan;
 }
@@ -267,6 +268,38 @@ TEST(MachineDrawing, ASharedCoreIsBothSides) {
   const Topology topology = make_topology({});
   EXPECT_THAT(machine_drawing(one_core(), topology),
               HasSubstr("CPU 0: rank 0, training and optimizer\"><b>S0</b>"));
+}
+
+Plan shared_home() {
+  Plan plan = unmeasured();
+  plan.ranks = {make_rank(0, "4-11", "8-11", "0")};
+  plan.ranks[0].home = {parse_cpu_list("4-11", "test"), 8};
+  plan.ranks[0].training = {plan.ranks[0].home.cpus, 8};
+  plan.ranks[0].pt_reserved_cores = 0;
+  plan.ranks[0].shared = plan.intent.shared = true;
+  return plan;
+}
+
+TEST(MachineDrawing, InASharedHomeThePoolsCpusAreBothSidesAndTheRestTrains) {
+  const Plan plan = shared_home();
+  const std::string drawing = machine_drawing(plan, bare_topology(plan));
+  EXPECT_EQ(count_of(drawing, ": rank 0, training\""), 4U);
+  EXPECT_EQ(count_of(drawing, ": rank 0, training and optimizer\""), 4U);
+  EXPECT_THAT(drawing, HasSubstr("CPU 7: rank 0, training\"><b>T0</b>"));
+  EXPECT_THAT(drawing, HasSubstr("CPU 8: rank 0, training and optimizer\"><b>S0</b>"));
+  EXPECT_EQ(count_of(drawing, "</span> rank 0, training</span>"), 1U) << "the legend";
+  EXPECT_EQ(count_of(drawing, "</span> rank 0, training and optimizer</span>"), 1U);
+}
+
+TEST(Headline, ASharedHomeSaysHowManyOfItsCoresThePoolUses) {
+  EXPECT_THAT(
+      headline_of(shared_home()),
+      HasSubstr("Training has all 8 cores of its home, and the optimizer runs 4 pinned threads on some of "
+                "them; nothing was measured."));
+  Plan all = shared_home();
+  all.ranks[0].optimizer.cpus = all.ranks[0].home.cpus;
+  EXPECT_THAT(headline_of(all), HasSubstr("runs 8 pinned threads on all of them"));
+  EXPECT_THAT(headline_of(one_core()), HasSubstr("share the only core"));
 }
 
 TEST(MachineDrawing, WhatIsNotKnownHasNoBox) {

@@ -57,6 +57,7 @@ TEST(Values, PrintTheDigitsThatMatter) {
   EXPECT_EQ(print_bytes(std::uint64_t{256} << 30), "256 GiB");
   EXPECT_EQ(print_bytes(std::uint64_t{1020} << 20), "1020 MiB") << "not 1.02e+03";
   EXPECT_EQ(print_bytes(12), "12 bytes");
+  EXPECT_EQ(print_bytes(1), "1 byte");
   EXPECT_EQ(print_duration(1'520'000'000), "1.52 s");
   EXPECT_EQ(print_duration(12'340'000), "12.3 ms");
   EXPECT_EQ(print_duration(840'000), "840.0 us");

@@ -18,6 +18,7 @@ CandidateEvidence measured(int id, int pool, Nanoseconds period) {
   CandidateEvidence candidate;
   candidate.id = id;
   candidate.pool_cores = candidate.pool_threads = pool;
+  candidate.reserved_cores = 8 - pool;
   candidate.period_ns_median = period;
   return candidate;
 }
@@ -61,6 +62,18 @@ TEST(TrialSplits, SiblingsAndIdleCoresComeBack) {
   EXPECT_EQ(rank.pool.size(), 6U);
   EXPECT_EQ(rank.reserved_cores, 2);
   EXPECT_EQ(rank.idle_cores, 3);
+}
+
+TEST(TrialSplits, ASharedHomeComesBackAsOne) {
+  Evidence evidence;
+  evidence.candidates = {measured(0, 3, 500), measured(1, 3, 600)};
+  evidence.candidates[0].reserved_cores = 0;
+  const auto splits = trial_splits(evidence, {home_of(8)}, 2);
+  EXPECT_TRUE(splits[0].split.shape.shared);
+  EXPECT_EQ(splits[0].split.label, "shared home, pool 3, compact");
+  EXPECT_TRUE(splits[0].split.ranks.front().shared);
+  EXPECT_EQ(splits[0].split.ranks.front().training.size(), 8U);
+  EXPECT_EQ(splits[1].split.label, "pool 3, compact");
 }
 
 TEST(TrialMetric, FindsTheNumberOfItsGroupOrOfAllOfIt) {

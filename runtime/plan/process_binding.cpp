@@ -1,0 +1,180 @@
+#include "plan/process_binding.hpp"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <map>
+#include <span>
+
+#include "base/cpu_list.hpp"
+#include "base/crc32.hpp"
+#include "base/error.hpp"
+#include "plan/plan_json.hpp"
+
+namespace zf {
+namespace {
+
+constexpr std::string_view kVersion = "zf-binding/1";
+
+const char* name_of(StartedOn part) {
+  switch (part) {
+    case StartedOn::home:
+      return "home";
+    case StartedOn::training:
+      return "training";
+    case StartedOn::nothing:
+      break;
+  }
+  return "nothing";
+}
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(Exit::usage, fmt::format("{}: {}", kBindingVariable, what),
+              "start the job under zf-tune exec, or unset ZF_BINDING");
+}
+
+/// The words "name=value" of the line, each of which must be read exactly once.
+class Words {
+ public:
+  explicit Words(std::string_view line) {
+    if (line.size() > kMaxBindingBytes)
+      fail(fmt::format("has {} bytes, more than {}", line.size(), kMaxBindingBytes));
+    const std::string_view version = next(line);
+    if (version != kVersion) fail(fmt::format("does not begin with {}", kVersion));
+    while (!line.empty()) {
+      const std::string_view word = next(line);
+      const auto equals = word.find('=');
+      if (equals == std::string_view::npos) fail(fmt::format("\"{}\" is not NAME=VALUE", word));
+      const auto [position, is_new] = values_.emplace(word.substr(0, equals), word.substr(equals + 1));
+      if (!is_new) fail(fmt::format("{} stands there twice", position->first));
+    }
+  }
+
+  std::string take(const std::string& name) {
+    const auto found = values_.find(name);
+    if (found == values_.end()) fail(fmt::format("{} is missing", name));
+    std::string value = std::move(found->second);
+    values_.erase(found);
+    return value;
+  }
+
+  std::string take_or_empty(const std::string& name) { return values_.contains(name) ? take(name) : ""; }
+
+  int take_count(const std::string& name, int least) {
+    const std::string text = take(name);
+    int value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || stop != end || value < least)
+      fail(fmt::format("{} is \"{}\", not a whole number of {} or more", name, text, least));
+    return value;
+  }
+
+  bool take_flag(const std::string& name) {
+    const std::string text = take(name);
+    if (text != "yes" && text != "no") fail(fmt::format("{} is \"{}\", neither yes nor no", name, text));
+    return text == "yes";
+  }
+
+  CpuSet take_cpus(const std::string& name) {
+    return parse_cpu_list(take(name), kBindingVariable + (": " + name));
+  }
+  NodeSet take_nodes(const std::string& name) {
+    return parse_node_list(take(name), kBindingVariable + (": " + name));
+  }
+
+  void end() const {
+    if (!values_.empty()) fail(fmt::format("{} is not known to this version", values_.begin()->first));
+  }
+
+ private:
+  /// Removes the first word from the line and returns it.
+  static std::string_view next(std::string_view& line) {
+    const auto blank = line.find(' ');
+    const std::string_view word = line.substr(0, blank);
+    line = blank == std::string_view::npos ? std::string_view() : line.substr(blank + 1);
+    return word;
+  }
+
+  std::map<std::string, std::string> values_;
+};
+
+StartedOn started_on_of(const std::string& name) {
+  for (const StartedOn part : {StartedOn::home, StartedOn::training, StartedOn::nothing}) {
+    if (name == name_of(part)) return part;
+  }
+  fail(fmt::format("started_on is \"{}\", not home, training or nothing", name));
+}
+
+MemoryPolicy policy_of(const std::string& name) {
+  if (name == "preferred") return MemoryPolicy::preferred;
+  if (name == "bind") return MemoryPolicy::bind;
+  fail(fmt::format("policy is \"{}\", not preferred or bind", name));
+}
+
+}  // namespace
+
+ProcessCpus process_cpus(const RankBinding& rank, Framework framework) {
+  if (framework == Framework::native && !rank.shared)
+    return {rank.training.cpus, rank.training.threads, StartedOn::training};
+  return {rank.home.cpus, rank.home.threads, StartedOn::home};
+}
+
+std::string plan_id(const Plan& plan) {
+  const std::string text = print_plan(plan);
+  return fmt::format("{:08x}", crc32(0, std::as_bytes(std::span(text))));
+}
+
+std::string print_binding(const ProcessBinding& binding) {
+  const RankBinding& rank = binding.rank;
+  std::string line = fmt::format(
+      "{} plan={} rank={} framework={} started_on={} home={} home_threads={} training={} threads={} "
+      "optimizer={} mems={} policy={} shared={}",
+      kVersion, binding.plan_id, rank.rank, name_of(binding.framework), name_of(binding.started_on),
+      print(rank.home.cpus), rank.home.threads, print(rank.training.cpus), rank.training.threads,
+      print(rank.optimizer.cpus), print(rank.optimizer.mems),
+      rank.optimizer.memory_policy == MemoryPolicy::bind ? "bind" : "preferred", rank.shared ? "yes" : "no");
+  if (line.size() > kMaxBindingBytes) {
+    throw Error(Exit::infeasible,
+                fmt::format("the binding of rank {} needs {} bytes in the environment, more than {}",
+                            rank.rank, line.size(), kMaxBindingBytes),
+                "its CPU lists have too many gaps: give the job CPUs in fewer pieces");
+  }
+  return line;
+}
+
+ProcessBinding parse_binding(std::string_view line) {
+  Words words(line);
+  ProcessBinding binding;
+  RankBinding& rank = binding.rank;
+  binding.plan_id = words.take_or_empty("plan");
+  rank.rank = words.take_count("rank", 0);
+  const std::string framework = words.take("framework");
+  const auto known = framework_named(framework);
+  if (!known) fail(fmt::format("framework is \"{}\", not one of {}", framework, framework_names()));
+  binding.framework = *known;
+  binding.started_on = started_on_of(words.take("started_on"));
+  rank.home = {words.take_cpus("home"), words.take_count("home_threads", 1)};
+  rank.training = {words.take_cpus("training"), words.take_count("threads", 1)};
+  rank.optimizer.cpus = words.take_cpus("optimizer");
+  rank.optimizer.mems = words.take_nodes("mems");
+  rank.optimizer.memory_policy = policy_of(words.take("policy"));
+  rank.shared = words.take_flag("shared");
+  words.end();
+  if (rank.training.cpus.empty() || rank.optimizer.cpus.empty() ||
+      !rank.home.cpus.contains(rank.both_sides()))
+    fail("training and optimizer must lie in home, and neither may be empty");
+  return binding;
+}
+
+std::optional<ProcessBinding> own_binding(const Environment& environment) {
+  const auto line = environment.get(kBindingVariable);
+  if (!line || line->empty()) return std::nullopt;
+  const auto rank = local_rank(environment);
+  if (!rank || rank->variable != "ZF_RANK") return std::nullopt;
+  ProcessBinding binding = parse_binding(*line);
+  if (binding.rank.rank != rank->value) return std::nullopt;
+  return binding;
+}
+
+}  // namespace zf

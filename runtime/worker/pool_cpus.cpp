@@ -1,0 +1,40 @@
+#include "worker/pool_cpus.hpp"
+
+#include <fmt/core.h>
+
+#include <cassert>
+
+#include "base/cpu_list.hpp"
+
+namespace zf {
+namespace {
+
+std::string note_of(const PoolCpus& placed) {
+  const std::size_t threads = placed.of_thread.size();
+  const bool one_lost = placed.lost.size() == 1;
+  const CpuSet used(placed.of_thread);
+  return fmt::format("CPU{} {} of the pool {} gone: {} thread{} run{} on {}", one_lost ? "" : "s",
+                     print(placed.lost), one_lost ? "is" : "are", threads, threads == 1 ? "" : "s",
+                     threads == 1 ? "s" : "", print(used));
+}
+
+}  // namespace
+
+PoolCpus place_pool(const CpuSet& pool, const CpuSet& home, const CpuSet& usable) {
+  assert(!pool.empty() && !usable.empty());
+  PoolCpus placed = {.of_thread = {pool.begin(), pool.end()}, .lost = pool - usable, .note = {}};
+  if (placed.lost.empty()) return placed;
+  CpuSet left = pool & usable;
+  if (left.empty()) left = home & usable;
+  if (left.empty()) left = usable;
+  auto next = left.begin();
+  for (Pu& pu : placed.of_thread) {
+    if (usable.contains(pu)) continue;
+    pu = *next;
+    if (++next == left.end()) next = left.begin();
+  }
+  placed.note = note_of(placed);
+  return placed;
+}
+
+}  // namespace zf

@@ -1,0 +1,196 @@
+/* Restarts are counted within a window of time, and successors that die at their start come ever later. */
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "support.h"
+
+static void sleep_ms(long ms) {
+  const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+  nanosleep(&time, NULL);
+}
+
+static int64_t wall_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static zf_runtime* open_restartable(int32_t max_restarts, int64_t window_s) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  zf_runtime* handle = NULL;
+  options.plan_path = write_plan(PLAN_SPLIT, NULL);
+  options.max_restarts = max_restarts;
+  options.restart_window_s = window_s;
+  group.elements = 1000;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+  return handle;
+}
+
+static void kill_and_step(zf_runtime* handle) {
+  CHECK(kill(worker_of(handle), SIGKILL) == 0);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
+}
+
+static void restarts_before_the_window_do_not_count(void) {
+  zf_runtime* const handle = open_restartable(1, 1);
+  for (int i = 0; i < 3; ++i) {
+    kill_and_step(handle);
+    sleep_ms(1100);
+  }
+  kill_and_step(handle);
+  CHECK(kill(worker_of(handle), SIGKILL) == 0); /* the second one within a second */
+  while (zf_submit(handle, NULL, NULL) != ZF_WORKER_DIED) sleep_ms(1);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
+  expect_error("it has been started again 1 time (");
+  sleep_ms(1200); /* it stays so */
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
+  CHECK(count_children() == 0);
+  EXPECT(zf_close(handle), ZF_WORKER_DIED);
+}
+
+static void a_negative_window_is_refused(void) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  zf_runtime* handle = NULL;
+  options.plan_path = write_plan(PLAN_SPLIT, NULL);
+  options.restart_window_s = -1;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_ERROR_USAGE);
+  expect_error("restart_window_s is -1");
+}
+
+/* A program that writes the time of each start to a file, and becomes the optimizer only while another file
+ * exists. */
+static const char* times;
+static char works[64];
+
+static void install_fragile_optimizer(void) {
+  static char script[8192];
+  char real[4096] = "";
+  char link[64];
+  zf_runtime* const handle = open_restartable(-1, 0);
+  snprintf(link, sizeof link, "/proc/%d/exe", (int)worker_of(handle));
+  CHECK(readlink(link, real, sizeof real - 1) > 0);
+  EXPECT(zf_close(handle), ZF_OK);
+  times = write_file("");
+  snprintf(works, sizeof works, "%s", write_file(""));
+  snprintf(script, sizeof script, "#!/bin/sh\ndate +%%s%%N >>%s\ntest -e %s && exec %s \"$@\"\nexit 1\n",
+           times, works, real);
+  const char* const program = write_file(script);
+  CHECK(chmod(program, 0755) == 0);
+  setenv("ZF_OPTIMIZER", program, 1);
+}
+
+static void set_works(int yes) {
+  if (!yes) {
+    CHECK(unlink(works) == 0);
+    return;
+  }
+  FILE* const file = fopen(works, "we");
+  CHECK(file != NULL && fclose(file) == 0);
+}
+
+enum { MOST_STARTS = 64 };
+static size_t starts_since(int64_t begin, int64_t* starts) {
+  long long at = 0;
+  size_t count = 0;
+  FILE* const file = fopen(times, "re");
+  CHECK(file != NULL);
+  while (count < MOST_STARTS && fscanf(file, "%lld", &at) == 1) {
+    if (at >= begin) starts[count++] = at;
+  }
+  fclose(file);
+  return count;
+}
+
+static void await_starts(int64_t begin, size_t wanted) {
+  int64_t starts[MOST_STARTS];
+  const int64_t deadline = now_ns() + 20000000000;
+  while (starts_since(begin, starts) < wanted) {
+    CHECK(now_ns() < deadline);
+    sleep_ms(5);
+  }
+}
+
+/* While nothing works, every wait keeps its deadline, and submitted work is only late. */
+static void successors_that_never_become_ready_come_ever_later(void) {
+  int64_t starts[MOST_STARTS];
+  uint64_t step = 0;
+  zf_runtime* const handle = open_restartable(1000, 0);
+  set_works(0);
+  const int64_t begin = wall_ns();
+  CHECK(kill(worker_of(handle), SIGKILL) == 0);
+  await_starts(begin, 2); /* then there is a pause */
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  await_starts(begin, 4);
+  for (int64_t ms = 0; ms <= 60; ms += 20) {
+    const int64_t before = now_ns();
+    EXPECT(zf_wait(handle, 0, ms), ZF_TIMEOUT);
+    const int64_t took_ms = (now_ns() - before) / 1000000;
+    CHECK(took_ms >= ms - 1 && took_ms < ms + 1000);
+  }
+  EXPECT(zf_get_step(handle, 0, &step), ZF_ERROR_BUSY); /* it is not lost for good */
+  await_starts(begin, 5);
+  const size_t count = starts_since(begin, starts);
+  for (size_t i = 1; i < count; ++i) {
+    const double gap_ms = (double)(starts[i] - starts[i - 1]) * 1e-6;
+    const double pause_ms = 100.0 * (double)(1u << (i - 1));
+    printf("  start %zu came %.0f ms after the one before it\n", i + 1, gap_ms);
+    CHECK(gap_ms > 0.9 * pause_ms && gap_ms < pause_ms + 2000);
+  }
+  set_works(1);
+  EXPECT(zf_wait(handle, 0, 20000), ZF_OK);
+
+  /* One that was ready takes the pauses back. */
+  const int64_t again = wall_ns();
+  kill_and_step(handle);
+  CHECK(starts_since(again, starts) == 1 &&
+        starts[0] - again < 1500000000 /* the next pause would have taken 1.6 s */);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+static void a_pause_does_not_hold_up_the_close(void) {
+  zf_runtime* const handle = open_restartable(1000, 0);
+  set_works(0);
+  const int64_t begin = wall_ns();
+  CHECK(kill(worker_of(handle), SIGKILL) == 0);
+  await_starts(begin, 6); /* the next pause takes 3.2 s */
+  sleep_ms(100);
+  const int64_t before = now_ns();
+  EXPECT(zf_close(handle), ZF_WORKER_DIED);
+  CHECK(now_ns() - before < 2000000000);
+  set_works(1);
+}
+
+/* Each of these deaths counts. */
+static void successors_that_never_become_ready_use_the_restarts_up(void) {
+  zf_runtime* const handle = open_restartable(3, 0);
+  set_works(0);
+  CHECK(kill(worker_of(handle), SIGKILL) == 0);
+  zf_status status = ZF_OK;
+  for (int i = 0; i < 2000 && status == ZF_OK; ++i) {
+    sleep_ms(5);
+    status = zf_submit(handle, NULL, NULL);
+    if (status == ZF_ERROR_BUSY) status = ZF_OK;
+  }
+  CHECK(status == ZF_WORKER_DIED);
+  expect_error("it has been started again 3 times");
+  EXPECT(zf_close(handle), ZF_WORKER_DIED);
+  set_works(1);
+}
+
+int main(void) {
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  a_negative_window_is_refused();
+  restarts_before_the_window_do_not_count();
+  install_fragile_optimizer();
+  successors_that_never_become_ready_come_ever_later();
+  a_pause_does_not_hold_up_the_close();
+  successors_that_never_become_ready_use_the_restarts_up();
+  CHECK(count_children() == 0 && count_arena_mappings() == 0);
+  return 0;
+}

@@ -1,0 +1,80 @@
+"""What the jobs have in common: they say on stdout how long each step took, and where their threads may run.
+
+Each fact is one line, `JOB {json}`, written at once, so that the lines of several ranks do not mix:
+  {"rank": 0, "step": 3, "ms": 12.5}                  a step, without the steps before it
+  {"rank": 0, "ended": {"arguments": [...], "omp": "2", "binding": "...", "threads": {"TID": "0-1"},
+                        "torch_threads": 2, "children": [{"pid": 7, "command": "...", "threads": {...}}]}}
+"""
+
+import json
+import os
+import pathlib
+import sys
+import time
+
+
+def rank() -> int:
+    """Returns the rank that the launcher gave this process, else 0."""
+    return int(os.environ.get("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
+
+
+def world_size() -> int:
+    return int(os.environ.get("WORLD_SIZE", os.environ.get("OMPI_COMM_WORLD_SIZE", "1")))
+
+
+def set_rendezvous():
+    """Sets what torch.distributed looks for, where the launcher did not: Open MPI's, and no launcher at all."""
+    for name, value in (("RANK", rank()), ("WORLD_SIZE", world_size()), ("LOCAL_RANK", rank()),
+                        ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29500")):
+        os.environ.setdefault(name, str(value))
+
+
+def say(**facts):
+    sys.stdout.flush()
+    os.write(1, f"JOB {json.dumps({'rank': rank()} | facts)}\n".encode())
+
+
+def run_steps(steps: int, step):
+    """Runs step() that many times, and says how long each took."""
+    for index in range(steps):
+        started = time.perf_counter_ns()
+        step()
+        say(step=index, ms=(time.perf_counter_ns() - started) / 1e6)
+
+
+def masks_of(pid: int | str) -> dict[str, str]:
+    """Returns the CPUs that each thread of a process may run on; nothing for a process that has ended."""
+    masks = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            status = (task / "status").read_text()
+        except OSError:
+            continue
+        masks[task.name] = _field(status, "Cpus_allowed_list")
+    return masks
+
+
+def children_of(pid: int) -> list[dict]:
+    """Returns the children of a process, and theirs."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            status = (folder / "status").read_text()
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            continue
+        if _field(status, "PPid") == str(pid):
+            child = int(folder.name)
+            found += [{"pid": child, "command": command, "threads": masks_of(child)}, *children_of(child)]
+    return found
+
+
+def say_ended(**more):
+    """Says where all threads of this process, and of its children, may run now."""
+    say(ended={"arguments": sys.argv[1:], "omp": os.environ.get("OMP_NUM_THREADS"),
+               "binding": os.environ.get("ZF_BINDING"), "main": str(os.getpid()), "threads": masks_of("self"),
+               "children": children_of(os.getpid())} | more)
+
+
+def _field(status: str, name: str) -> str:
+    return next(line.split(":", 1)[1].strip() for line in status.splitlines() if line.startswith(f"{name}:"))

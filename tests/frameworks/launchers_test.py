@@ -1,0 +1,95 @@
+"""Launchers that start zf-tune exec once per rank: every rank ends on the CPUs that the plan has for it.
+
+What was seen: deepspeed 0.19.6, torchrun of PyTorch 2.13.0, accelerate 1.15.0, Open MPI 4.1.4. srun: tests/slurm."""
+
+import unittest
+
+from frameworks_case import TUNE, FrameworkTest, free_port, home_of, job
+from zf_cli import BINARY
+
+# torchrun and accelerate set a count of threads of their own, and zf-tune exec keeps one that is set.
+OWN_THREADS = ["env", "-u", "OMP_NUM_THREADS"]
+MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+class Launchers(FrameworkTest):
+    def assert_ranks_at_home(self, plan: dict, ended: list[dict]):
+        self.assertEqual(len(ended), len(plan["ranks"]), self.output)
+        for rank, its in enumerate(ended):
+            with self.subTest(rank=rank):
+                self.assert_has_all_of(home_of(plan, rank), its)
+
+    def under_exec(self, *command: str, options=()) -> list[str]:
+        return [str(TUNE), "exec", "--plan", str(self.folder / "plan.json"), *options, "--", *command]
+
+    def deepspeed(self, ranks: int, *command: str) -> list[dict]:
+        return self.ended("deepspeed", "--num_gpus", str(ranks), "--master_port", free_port(), "--no_python", *command)
+
+    def test_deepspeed_starts_zero_offload_on_its_whole_home(self):
+        """Seen: the launcher starts `zf-tune --local_rank=0 exec --plan …`, and the job gets `--local_rank=0`."""
+        plan = self.make_plan("--ranks", "1")
+        ended = self.deepspeed(1, *self.under_exec(*job("deepspeed_job")))
+        self.assert_ranks_at_home(plan, ended)
+        self.assertEqual(ended[0]["arguments"], ["--local_rank=0"])
+
+    def test_deepspeed_starts_each_of_two_ranks_on_its_home(self):
+        """Seen: rank 0 on CPU 0, rank 1 on CPU 1; the jobs get `--local_rank=0` and `--local_rank=1` as last words."""
+        plan = self.make_plan("--ranks", "2")
+        ended = self.deepspeed(2, *self.under_exec(*job("masks", "--own", "word")))
+        self.assert_ranks_at_home(plan, ended)
+        self.assertEqual([its["arguments"] for its in ended],
+                         [["--own", "word", f"--local_rank={rank}"] for rank in (0, 1)])
+
+    def test_deepspeeds_local_rank_is_kept_from_a_command_that_does_not_want_it(self):
+        """Seen: the words of that launcher, without the launcher; the job has no --local_rank."""
+        plan = self.make_plan("--ranks", "2")
+        _, *words = self.under_exec(*job("masks", "word"), options=["--no-local-rank"])
+        ended = self.only(BINARY, "--local_rank=1", *words, LOCAL_RANK="1", RANK="0", WORLD_SIZE="2")
+        self.assert_has_all_of(home_of(plan, 1), ended)
+        self.assertEqual(ended["arguments"], ["word"])
+
+    def torchrun(self, ranks: int, *command: str) -> list[dict]:
+        return self.ended("torchrun", "--nproc-per-node", str(ranks), "--master-addr", "127.0.0.1", "--master-port",
+                          free_port(), "--no-python", *OWN_THREADS, *command)
+
+    def test_torchrun_starts_plain_torch_on_its_whole_home(self):
+        """Seen: both CPUs, OMP_NUM_THREADS=2."""
+        self.assert_ranks_at_home(self.make_plan("--ranks", "1"),
+                                  self.torchrun(1, *self.under_exec(*job("torch_adamw"))))
+
+    def test_torchrun_starts_each_of_two_ranks_on_its_home(self):
+        """Seen: DistributedDataParallel over gloo; each rank on one CPU of its own."""
+        self.assert_ranks_at_home(self.make_plan("--ranks", "2"),
+                                  self.torchrun(2, *self.under_exec(*job("torch_adamw"))))
+
+    def accelerate(self, ranks: int, *command: str) -> list[dict]:
+        # Several ranks on one node without a GPU: only its launcher for several GPUs starts them, as torchrun would.
+        how = ["--cpu"] if ranks == 1 else ["--multi_gpu", "--main_process_port", free_port()]
+        return self.ended("accelerate", "launch", *how, "--num_processes", str(ranks), "--num_machines", "1",
+                          "--mixed_precision", "no", "--dynamo_backend", "no", "--no_python", *OWN_THREADS, *command)
+
+    def test_accelerate_starts_plain_torch_on_its_whole_home(self):
+        """Seen: both CPUs, OMP_NUM_THREADS=2."""
+        self.assert_ranks_at_home(self.make_plan("--ranks", "1"),
+                                  self.accelerate(1, *self.under_exec(*job("torch_adamw"))))
+
+    def test_accelerate_starts_each_of_two_ranks_on_its_home(self):
+        """Seen: each rank on one CPU of its own."""
+        self.assert_ranks_at_home(self.make_plan("--ranks", "2"), self.accelerate(2, *self.under_exec(*job("masks"))))
+
+    def mpirun(self, ranks: int, *command: str) -> list[dict]:
+        self.need_program("mpirun")
+        return self.ended("mpirun", "--bind-to", "none", "--oversubscribe", "-n", str(ranks), *command,
+                          MASTER_PORT=free_port(), **MPI_AS_ROOT)
+
+    def test_mpirun_starts_plain_torch_on_its_whole_home(self):
+        """Seen: both CPUs, OMP_NUM_THREADS=2."""
+        self.assert_ranks_at_home(self.make_plan("--ranks", "1"), self.mpirun(1, *self.under_exec(*job("torch_adamw"))))
+
+    def test_mpirun_starts_each_of_two_ranks_on_its_home(self):
+        """Seen: each rank on one CPU of its own."""
+        self.assert_ranks_at_home(self.make_plan("--ranks", "2"), self.mpirun(2, *self.under_exec(*job("masks"))))
+
+
+if __name__ == "__main__":
+    unittest.main()
