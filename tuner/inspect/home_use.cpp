@@ -48,13 +48,13 @@ std::vector<RankProcesses> ranks_of(const std::vector<BoundProcess>& processes) 
       if (parent == nullptr) break;
       oldest = parent;
     }
-    const auto known = std::find(first.begin(), first.end(), oldest);
-    if (known == first.end()) {
+    const auto known =
+        static_cast<std::size_t>(std::find(first.begin(), first.end(), oldest) - first.begin());
+    if (known == first.size()) {
       first.push_back(oldest);
       ranks.push_back({oldest->binding, {oldest->process}});
     }
-    RankProcesses& rank =
-        known == first.end() ? ranks.back() : ranks[static_cast<std::size_t>(known - first.begin())];
+    RankProcesses& rank = ranks[known];
     if (oldest != &one) rank.members.push_back(one.process);
   }
   return ranks;
