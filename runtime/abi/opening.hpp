@@ -15,7 +15,7 @@ namespace zf {
 /// A year. No sum with it overflows.
 inline constexpr std::int64_t kForeverMs = std::int64_t{1000} * 60 * 60 * 24 * 365;
 
-/// What to do about the masks of this process.
+/// The change of this process's masks that the caller asks for.
 struct NarrowingWish {
   bool wanted = false;    ///< false: nothing, because it was not asked for or does not apply
   bool required = false;  ///< zf_open fails without it

@@ -14,7 +14,8 @@ namespace zf {
 struct BoundPlan {
   std::string path;  ///< for messages: the plan's, or "ZF_BINDING"
   RankBinding binding;
-  /// What zf-tune exec started this process on, by ZF_BINDING. A plan file does not say that.
+  /// The part of the home that zf-tune exec started this process on, by ZF_BINDING. A plan file does not say
+  /// that.
   StartedOn started_on = StartedOn::nothing;
   std::optional<std::string> foreign =
       {};  ///< how the plan differs from this machine; absent: it may have been made for it

@@ -18,7 +18,7 @@ enum class StartedOn {
   nothing,   ///< the launcher did not bind it
 };
 
-/// What one process needs of its plan, fitted to the present allocation. It travels in the environment
+/// The part of a plan that one process needs, fitted to the present allocation. It travels in the environment
 /// variable ZF_BINDING, so it needs no file and no descriptor, and it works in another PID namespace.
 struct ProcessBinding {
   RankBinding rank;  ///< without its GPU

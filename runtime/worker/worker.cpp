@@ -51,7 +51,7 @@ PlacedPool start_pool(const WorkerArguments& arguments, Nanoseconds spin_ns) {
   PlacedPool placed = {.cpus = find_pool_cpus(arguments), .pool = nullptr};
   // Threads that share a CPU with each other, or with training, must not spin there. A lower priority for
   // them was tried and lost. Beside training on the same CPUs, the median period was 87 ms, 89 ms with nice 5
-  // and 99 ms with nice 10 (one CPU), or 157, 152 and 168 ms (two CPUs), with quartiles 10 to 40 ms apart
+  // and 99 ms with nice 10 (one CPU), or 157, 152 and 168 ms (two CPUs), with quartiles 10 to 75 ms apart
   // (virtual machine, AMD EPYC, 2 CPUs, with other load).
   placed.spin_ns = placed.cpus.lost.empty() ? spin_ns : 0;
   placed.pool = std::make_unique<Pool>(placed.cpus.of_thread, placed.spin_ns == 0 ? 0 : kSpinNs);

@@ -169,7 +169,7 @@ class Verify(CommandTest):
         self.assert_refused(self.run_tune("verify", "--pid", trainer.pid, "plan.json"), USAGE, "plan.json")
         self.assertEqual(self.verify("--pid", bound.pid)["drift"], [], "it has its binding with it")
 
-    # What a process makes of its home. The home is all CPUs; the training side is the first.
+    # How a process uses its home. The home is all CPUs; the training side is the first.
 
     def binding(self, framework="unknown") -> str:
         self.need_two_cpus()
