@@ -105,6 +105,8 @@ TEST(Exec, ASharedHomeIsNotSplitForOurRuntimeEither) {
   rank.training = {rank.home.cpus, 8};
   const Launch launch = launch_by(plan, kRequest, allowed("0-15"), environment({{"LOCAL_RANK", "0"}}));
   EXPECT_EQ(print(launch.cpus), "0-7");
+  EXPECT_EQ(launch.binding->started_on, StartedOn::home);
+  EXPECT_THAT(launch.notes, testing::IsEmpty()) << "no CPU is kept for the optimizer alone";
 }
 
 TEST(Exec, TellsTheRuntimeWhatIsIts) {
