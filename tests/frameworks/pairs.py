@@ -21,7 +21,7 @@ import frameworks_case
 from frameworks_case import framework_environment, job, lines_of
 
 # 9.4M parameters.
-SIZE = ["--width", "768", "--blocks", "2", "--tokens", "32", "--steps", "28"]
+SIZE = ["--width", "768", "--blocks", "2", "--tokens", "32", "--steps", "76"]
 WARM_UP_STEPS = 8
 JOBS = {
     "torch": job("torch_adamw", *SIZE),

@@ -101,14 +101,17 @@ class Torch(UnderExec):
         """)
 
     def test_they_stay_while_another_runtime_keeps_the_process_narrow(self):
-        self.run_under_exec("""
-            import torch
-            first, second = Runtime(groups=[Group(10)]), Runtime(groups=[Group(10)])
-            first.close()
-            assert os.sched_getaffinity(0) == TRAINING and torch.get_num_threads() == 1
-            second.close()
-            assert os.sched_getaffinity(0) == HOME
-        """)
+        for order in ("(first, second)", "(second, first)"):
+            with self.subTest(order):
+                self.run_under_exec(f"""
+                    import torch
+                    first, second = Runtime(groups=[Group(10)]), Runtime(groups=[Group(10)])
+                    one, other = {order}
+                    one.close()
+                    assert os.sched_getaffinity(0) == TRAINING and torch.get_num_threads() == 1
+                    other.close()
+                    assert os.sched_getaffinity(0) == HOME and torch.get_num_threads() == len(HOME)
+                """)
 
     def test_they_stay_if_nothing_was_narrowed(self):
         self.run_under_exec("""

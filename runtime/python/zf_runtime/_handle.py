@@ -14,7 +14,7 @@ import weakref
 
 from . import _abi
 from ._library import check, library
-from ._threads import TorchThreads
+from ._threads import torch_threads
 from .errors import ZfError
 from .stats import Stats, stats_of
 
@@ -34,8 +34,7 @@ class Handle:
         except ZfError:
             self._pointer = None
             raise
-        self._torch_threads = TorchThreads()
-        self._torch_threads.follow(self.stats())
+        torch_threads.follow(self.stats())
 
     @property
     def pointer(self) -> ctypes.c_void_p:
@@ -90,7 +89,7 @@ class Handle:
                 else:
                     check(self._library.zf_end(self._pointer))
             finally:
-                self._torch_threads.go_back(cpus)
+                torch_threads.go_back(cpus)
 
     def _any_pointer(self) -> ctypes.c_void_p:
         if self._pointer is None:

@@ -9,7 +9,8 @@ from .stats import Stats
 
 
 class TorchThreads:
-    """What one handle did to torch's number of threads. It does nothing if torch is not imported."""
+    """Torch's number of threads before the first open runtime changed it. There is one for the process, because the
+    runtimes may be closed in any order. Does nothing if torch is not imported."""
 
     def __init__(self) -> None:
         self._before: int | None = None  # None: nothing was changed
@@ -26,10 +27,14 @@ class TorchThreads:
 
     def go_back(self, cpus_before: set[int]) -> None:
         """Takes that back after a close, unless somebody changed the number since. Does nothing if the calling thread
-        still has the CPUs that it had before the close: then another runtime keeps the process narrow."""
+        still has the CPUs that it had before the close: then another runtime keeps the process narrow, and the close
+        of that one takes it back."""
         torch = sys.modules.get("torch")
-        if self._before is None or torch is None or torch.get_num_threads() != self._ours:
+        if self._before is None or torch is None or os.sched_getaffinity(0) == cpus_before:
             return
-        if os.sched_getaffinity(0) != cpus_before:
+        if torch.get_num_threads() == self._ours:
             torch.set_num_threads(self._before)
         self._before = None
+
+
+torch_threads = TorchThreads()
