@@ -19,16 +19,18 @@ enum class Placement { compact, spread };
 enum class Control {
   none,
   unbound,  ///< both sides float over all CPUs that the ranks may use; measured, but never written as a plan
-  half,     ///< DeepSpeed's default, pt_reserved_cores_perc 0.5
-  two_reserved,  ///< two cores for training, the rest for the optimizer
+  half,     ///< ZenFlow's default, pt_reserved_cores_perc 0.5
+  two_reserved,   ///< two cores for training, the rest for the optimizer; only in older plans
+  eighty_twenty,  ///< SuperOffload's default: 80 % of the cores run the optimizer
+  shared,         ///< both sides have all cores of the home
 };
 
-/// One measured period. After a barrier every rank runs one optimizer step and, beside it, the training steps
-/// that hide it (Workload::update_interval of them). Times are those of the slowest rank, as measured on
-/// Evidence::scale of the model.
+/// One measured period. After a barrier every rank runs one optimizer step and Workload::update_interval
+/// training steps: in mode wait first these and then that, otherwise both at once. Times are those of the
+/// slowest rank, as measured on Evidence::scale of the model. period_ns() makes a period of them.
 struct SplitSample {
   Nanoseconds step_ns = 0;      ///< the optimizer step, while training runs
-  Nanoseconds roofline_ns = 0;  ///< the roofline loop over the same memory, run alone just before or after
+  Nanoseconds roofline_ns = 0;  ///< the roofline loop over the same memory, run alone once per visit
   Nanoseconds training_ns = 0;  ///< mean of the period's training steps; 0: there was no training side
   Nanoseconds launch_delay_p50_ns = 0;  ///< delay of a launch, median over the period
   Nanoseconds launch_delay_p99_ns = 0;
@@ -36,17 +38,8 @@ struct SplitSample {
   bool operator==(const SplitSample&) const = default;
 };
 
-/// Returns the length of the period, which the search minimizes: it lasts until its slower side is done.
-inline Nanoseconds period_ns(const SplitSample& sample, int update_interval) {
-  return std::max(sample.step_ns, update_interval * sample.training_ns);
-}
-
-/// Returns the part of the optimizer step that training does not hide.
-inline Nanoseconds exposed_ns(const SplitSample& sample, int update_interval) {
-  return period_ns(sample, update_interval) - update_interval * sample.training_ns;
-}
-
-/// One measured period, kept in the plan.
+/// One measured period, kept in the plan. A visit sets a split up and measures some periods: its samples are
+/// those of one candidate in one round. The visits of a round came one after the other.
 struct Sample {
   int candidate = 0;  ///< CandidateEvidence::id
   int round = 0;
@@ -65,8 +58,8 @@ struct CandidateEvidence {
   int pool_threads = 0;    ///< per rank
   int idle_cores = 0;      ///< per rank; on neither side
   Placement placement = Placement::compact;
-  std::optional<int> pool_kind;  ///< see Intent
-  Nanoseconds period_ns_median = 0;
+  std::optional<int> pool_kind;      ///< see Intent
+  Nanoseconds period_ns_median = 0;  ///< without the drift between rounds; see levels_of()
   double period_spread = 0;
   Nanoseconds step_ns_median = 0;
   double step_spread = 0;
@@ -95,10 +88,13 @@ struct Evidence {
   double scale =
       0;  ///< part of the model that was measured, the same for both sides; 0: nothing was measured
   std::string isa;
-  double noise_floor = 0;      ///< relative; differences below it are ties
+  double noise_floor = 0;      ///< relative; how far two visits of one split differ
   double accuracy_wanted = 0;  ///< relative; the difference that the sweep was asked to resolve
   double accuracy_reached =
-      0;  ///< relative; the widest interval that remained around a difference that matters
+      0;  ///< relative; half of the interval of the difference between the chosen split and its runner-up
+  /// Rounds from this one on were visited after the choice, to estimate its differences to others without the
+  /// luck of having been chosen; -1: there are none.
+  int estimate_round = -1;
   std::vector<CandidateEvidence> candidates;
   std::vector<Sample> samples;
   bool operator==(const Evidence&) const = default;
@@ -108,6 +104,7 @@ struct Evidence {
 struct TrialCandidate {
   std::string label;  ///< as CandidateEvidence::label
   Control control = Control::none;
+  bool shared = false;   ///< both sides have the whole home
   int pool_threads = 0;  ///< per rank
   double median = 0;     ///< over the values of all runs
   std::vector<std::vector<double>>

@@ -68,11 +68,9 @@ Sample read_sample(const Field& field) {
 }
 
 Object print_trial_candidate(const TrialCandidate& candidate) {
-  return {{"label", candidate.label},
-          {"control", name_of(candidate.control)},
-          {"pool_threads", candidate.pool_threads},
-          {"median", candidate.median},
-          {"runs", candidate.runs}};
+  return {{"label", candidate.label},   {"control", name_of(candidate.control)},
+          {"shared", candidate.shared}, {"pool_threads", candidate.pool_threads},
+          {"median", candidate.median}, {"runs", candidate.runs}};
 }
 
 std::vector<double> read_run(const Field& field) {
@@ -83,10 +81,11 @@ std::vector<double> read_run(const Field& field) {
 }
 
 TrialCandidate read_trial_candidate(const Field& field) {
-  field.object({"label", "control", "pool_threads", "median", "runs"});
+  field.object({"label", "control", "shared", "pool_threads", "median", "runs"}, {"shared"});
   TrialCandidate candidate;
   candidate.label = field["label"].text();
   candidate.control = read_control(field["control"]);
+  if (field.has("shared")) candidate.shared = field["shared"].boolean();
   candidate.pool_threads = field["pool_threads"].integer(1, kMaxInt);
   candidate.median = field["median"].number();
   candidate.runs = read_list(field["runs"], read_run);
@@ -105,6 +104,10 @@ const char* name_of(Control control) {
       return "half";
     case Control::two_reserved:
       return "two_reserved";
+    case Control::eighty_twenty:
+      return "eighty_twenty";
+    case Control::shared:
+      return "shared";
     case Control::none:
       break;
   }
@@ -116,8 +119,9 @@ Placement read_placement(const Field& field) {
 }
 
 Control read_control(const Field& field) {
-  constexpr Control kControls[] = {Control::none, Control::unbound, Control::half, Control::two_reserved};
-  return kControls[field.one_of({"none", "unbound", "half", "two_reserved"})];
+  constexpr Control kControls[] = {Control::none,         Control::unbound,       Control::half,
+                                   Control::two_reserved, Control::eighty_twenty, Control::shared};
+  return kControls[field.one_of({"none", "unbound", "half", "two_reserved", "eighty_twenty", "shared"})];
 }
 
 void add_times(Object& object, const SplitSample& times) {
@@ -141,23 +145,26 @@ SplitSample read_times(const Field& field) {
 }
 
 Object print_evidence(const Evidence& evidence) {
-  return {{"roofline",
-           {{"bytes_per_s_median", evidence.roofline.bytes_per_s_median},
-            {"threads", evidence.roofline.threads}}},
-          {"elements_per_rank", evidence.elements_per_rank},
-          {"working_set_bytes_per_rank", evidence.working_set_bytes_per_rank},
-          {"scale", evidence.scale},
-          {"isa", evidence.isa},
-          {"noise_floor", evidence.noise_floor},
-          {"accuracy_wanted", evidence.accuracy_wanted},
-          {"accuracy_reached", evidence.accuracy_reached},
-          {"candidates", print_list(evidence.candidates, print_candidate)},
-          {"samples", print_list(evidence.samples, print_sample)}};
+  Object object{{"roofline",
+                 {{"bytes_per_s_median", evidence.roofline.bytes_per_s_median},
+                  {"threads", evidence.roofline.threads}}},
+                {"elements_per_rank", evidence.elements_per_rank},
+                {"working_set_bytes_per_rank", evidence.working_set_bytes_per_rank},
+                {"scale", evidence.scale},
+                {"isa", evidence.isa},
+                {"noise_floor", evidence.noise_floor},
+                {"accuracy_wanted", evidence.accuracy_wanted},
+                {"accuracy_reached", evidence.accuracy_reached},
+                {"candidates", print_list(evidence.candidates, print_candidate)},
+                {"samples", print_list(evidence.samples, print_sample)}};
+  if (evidence.estimate_round >= 0) object["estimate_round"] = evidence.estimate_round;
+  return object;
 }
 
 Evidence read_evidence(const Field& field) {
   field.object({"roofline", "elements_per_rank", "working_set_bytes_per_rank", "scale", "isa", "noise_floor",
-                "accuracy_wanted", "accuracy_reached", "candidates", "samples"});
+                "accuracy_wanted", "accuracy_reached", "estimate_round", "candidates", "samples"},
+               {"estimate_round"});
   Evidence evidence;
   const Field roofline = field["roofline"].object({"bytes_per_s_median", "threads"});
   evidence.roofline.bytes_per_s_median = roofline["bytes_per_s_median"].number();
@@ -169,6 +176,7 @@ Evidence read_evidence(const Field& field) {
   evidence.noise_floor = field["noise_floor"].number();
   evidence.accuracy_wanted = field["accuracy_wanted"].number();
   evidence.accuracy_reached = field["accuracy_reached"].number();
+  if (field.has("estimate_round")) evidence.estimate_round = field["estimate_round"].integer(0, kMaxInt);
   evidence.candidates = read_list(field["candidates"], read_candidate);
   evidence.samples = read_list(field["samples"], read_sample);
   return evidence;

@@ -10,15 +10,22 @@
 
 namespace zf {
 
-/// The work that one training step of one rank does on the host, beside its GPU. configs/workloads/README.md
-/// says where such figures come from.
+/// The part of a training step that is forward, if nobody says it: an estimate, since backward computes about
+/// twice as much.
+inline constexpr double kForwardShare = 1.0 / 3;
+
+/// The work of the training side of one rank. Launches and GPU time are those of one training step. Work on
+/// the host and copies come once per update, in its last training step, because gradients accumulate on the
+/// GPU. configs/workloads/README.md says where such figures come from.
 struct TrainingDemand {
   std::uint64_t launches = 0;    ///< number of GPU kernels, launched one after the other
   Nanoseconds launch_ns = 0;     ///< CPU time of one launch
-  std::uint64_t host_bytes = 0;  ///< moved by work on all training cores (accumulate, unscale, clip, cast)
-  std::uint64_t copy_bytes = 0;  ///< moved between GPU and host, both directions together
-  std::uint64_t copy_bytes_per_s = 0;  ///< rate of these copies; at least 1 if copy_bytes is not 0
-  Nanoseconds gpu_ns = 0;              ///< compute time of the GPU if it never waits for a launch
+  Nanoseconds gpu_ns = 0;        ///< compute time of the GPU if it never waits for a launch
+  std::uint64_t host_bytes = 0;  ///< per update: moved by work on all training cores (unscale, clip, cast)
+  std::uint64_t gradient_bytes = 0;          ///< per update: copied from the GPU to the host
+  std::uint64_t parameter_bytes = 0;         ///< per update: copied back after the step
+  std::uint64_t copy_bytes_per_s = 0;        ///< rate of these copies; at least 1 if there are any
+  std::optional<double> forward_share = {};  ///< of a training step; absent: kForwardShare, an estimate
   bool operator==(const TrainingDemand&) const = default;
 };
 
@@ -29,6 +36,11 @@ enum class Mode {
   backward,  ///< behind backward
   wait,      ///< not at all: training waits for the step
 };
+
+/// The mode of a job of which nobody says it: that of plain ZeRO-Offload, of ZenFlow's default and of torch.
+inline constexpr Mode kDefaultMode = Mode::wait;
+/// The mode that files of the former formats have, which do not say it.
+inline constexpr Mode kFormerMode = Mode::overlap;
 
 /// Who runs the optimizer step. This decides which CPUs a process is started on: see process_cpus().
 enum class Framework {
@@ -56,9 +68,9 @@ struct Workload {
   std::string name;
   std::uint64_t params = 0;  ///< fp32 master parameters per node, over all ranks
   int ranks = 1;
-  int update_interval = 1;                      ///< training steps that one optimizer step hides behind
+  int update_interval = 1;                      ///< training steps per optimizer step
   std::optional<TrainingDemand> training = {};  ///< absent: only the optimizer was measured
-  Mode mode = Mode::overlap;
+  Mode mode = kDefaultMode;
   Framework framework = Framework::unknown;
   bool operator==(const Workload&) const = default;
 };

@@ -8,8 +8,8 @@ namespace zf {
 
 Object print_workload(const Workload& workload);
 
-/// Reads the fields of a workload from an object that may have others. Precondition: object() was called with
-/// them. Throws Error(usage) that names the field.
-Workload read_workload_fields(const Field& field);
+/// Reads the fields of a workload from an object that may have others; `absent` is the mode of one that says
+/// none. Precondition: object() was called with them. Throws Error(usage) that names the field.
+Workload read_workload_fields(const Field& field, Mode absent);
 
 }  // namespace zf

@@ -51,7 +51,7 @@ class Check(CommandTest):
         for rank in plan["ranks"]:
             self.assertIn(rank["training"]["cpus"], result.stdout)
             self.assertIn(rank["optimizer"]["cpus"], result.stdout)
-        self.assertIn("mode overlap, framework unknown", result.stdout)
+        self.assertIn("mode overlap, update interval 1, framework unknown", " ".join(result.stdout.split()))
 
     def test_former_format_is_noted(self):
         plan = self.make_plan()

@@ -49,7 +49,7 @@ class Exec(CommandTest):
 
     def test_a_plan_that_changed_wins_over_the_binding_of_an_outer_exec(self):
         self.need_two_cpus()
-        change = f"{BINARY} plan -q --ranks 1 --framework native -o plan.json; {BINARY} exec -q -p plan.json -- "
+        change = f"{BINARY} plan -q --mode overlap --ranks 1 --framework native -o plan.json; {BINARY} exec -q -p plan.json -- "
         result = self.run_exec("sh", "-c", change + "grep Cpus_allowed_list /proc/self/status")
         self.assert_exit(result, DONE)
         self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(self.training["cpus"]))

@@ -133,8 +133,9 @@ class CommandTest(unittest.TestCase):
         self.assertEqual([path.name for path in self.folder.iterdir()], [])
 
     def make_plan(self, *arguments: str, name="plan.json", **keywords) -> dict:
-        """A plan without measuring, in the current directory."""
-        result = self.run_tune("plan", "-q", "-o", name, *arguments, **keywords)
+        """A plan without measuring, in the current directory. It divides homes, unless the arguments say a mode."""
+        mode = () if "--mode" in arguments or "--from" in arguments else ("--mode", "overlap")
+        result = self.run_tune("plan", "-q", "-o", name, *mode, *arguments, **keywords)
         self.assert_exit(result, DONE)
         return self.read_plan(name)
 

@@ -31,7 +31,7 @@ class Guest(CommandTest):
         for shape, nodes in (("2n", ({0, 1, 2, 3}, {4, 5, 6, 7})), ("2ht", ({0, 1, 4, 5}, {2, 3, 6, 7}))):
             with self.subTest(shape=shape):
                 said = self.run_guest(
-                    "zf-tune plan -q --ranks 2 --framework native -o plan.json; for rank in 0 1; do "
+                    "zf-tune plan -q --mode overlap --ranks 2 --framework native -o plan.json; for rank in 0 1; do "
                     "zf-tune exec --plan plan.json --rank $rank -- sh -c "
                     "'grep Cpus_allowed_list /proc/self/status; echo pool: $ZF_OPTIMIZER_CPUS; numactl --show'; done",
                     shape=shape)
@@ -49,7 +49,7 @@ class Guest(CommandTest):
         for shape in ("2n", "2ht"):
             with self.subTest(shape=shape):
                 said = self.run_guest(
-                    "zf-tune plan -q --ranks 2 -o plan.json; for rank in 0 1; do "
+                    "zf-tune plan -q --mode overlap --ranks 2 -o plan.json; for rank in 0 1; do "
                     "zf-tune exec --quiet --plan plan.json --rank $rank -- guest_placement >rank$rank & done; wait; "
                     "cat plan.json; cat rank0 rank1",
                     shape=shape, more_programs=[f"{folder}/guest_placement", f"{folder}/zf-optimizer"])

@@ -9,7 +9,7 @@ from export_test import LIBGOMP_PROGRAM
 from zf_cli import BINARY, DONE, CommandTest, parse_cpus
 
 TRAINING = [{0, 4}, {2, 6}]  # of shape 2ht: nodes {0,1,4,5} and {2,3,6,7}, core 0 is {0,4}
-PLAN = "zf-tune plan -q --ranks 2 -o plan.json"
+PLAN = "zf-tune plan -q --mode overlap --ranks 2 -o plan.json"
 
 
 class Job(CommandTest):

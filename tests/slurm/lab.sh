@@ -108,7 +108,7 @@ said() { sed -n 's/^.\{15\} [^ ]* [^ ]* zf-tune: //p' "$lab/log/syslog"; }
 # class_plan [OPTION...]: a plan for this node, made without measuring, where the Prolog looks for it.
 class_plan() {
   mkdir -p /etc/zf-tune/plans
-  zf-tune plan -q -o "/etc/zf-tune/plans/$(node_class).json" "$@" 2>/dev/null
+  zf-tune plan -q --mode overlap -o "/etc/zf-tune/plans/$(node_class).json" "$@" 2>/dev/null
 }
 node_class() { zf-tune probe --format json | grep -m 1 '"fingerprint"' | cut -d'"' -f4; }
 job_gone() { [[ -z $(squeue -h -o %i 2>/dev/null) ]]; }

@@ -8,8 +8,6 @@
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
 #include "measure/bandwidth.hpp"
-#include "os/standard_streams.hpp"
-#include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
 #include "planning/plan_differences.hpp"
 
@@ -49,8 +47,7 @@ Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& a
 Exit run(const Arguments& arguments) {
   const Nanoseconds started_ns = now_ns();
   const std::string path = arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
-  const Plan plan = load_plan(path);
-  if (const auto note = former_format_note(plan, path)) print_stderr("{}\n", one_line(*note));
+  const Plan plan = load_plan_and_note_format(path);
   const GpusOfRanks gpus = arguments.has("no-gpus") ? GpusOfRanks::left_out : GpusOfRanks::compared;
   MachineSource source = machine_source(arguments);
   source.with_io = gpus == GpusOfRanks::compared;

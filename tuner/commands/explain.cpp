@@ -5,15 +5,12 @@
 
 #include <optional>
 
-#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
 #include "commands/shared_arguments.hpp"
 #include "machine/fingerprint.hpp"
 #include "machine/topology_hwloc.hpp"
 #include "os/standard_streams.hpp"
-#include "plan/plan_json.hpp"
-#include "planning/plan_differences.hpp"
 #include "simulate/simulated_machine.hpp"
 
 namespace zf {
@@ -69,8 +66,7 @@ Exit run(const Arguments& arguments) {
   const std::string path = arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
   const ReportOutput report(arguments, path);
   const auto named = named_machine(arguments, report.wanted());
-  const Plan plan = load_plan(path);
-  if (const auto note = former_format_note(plan, path)) print_stderr("{}\n", one_line(*note));
+  const Plan plan = load_plan_and_note_format(path);
   fmt::print("{}", explain(plan, page_width(arguments, STDOUT_FILENO)));
   if (report.wanted()) write_report(plan, named, report);
   return Exit::done;

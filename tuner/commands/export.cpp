@@ -9,9 +9,9 @@
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
+#include "commands/shared_arguments.hpp"
 #include "os/file.hpp"
 #include "os/standard_streams.hpp"
-#include "plan/plan_json.hpp"
 
 namespace zf {
 namespace {
@@ -55,8 +55,8 @@ Exit run(const Arguments& arguments) {
   const std::filesystem::path path =
       arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
   if (output != "-") need_file_beside(output, path);
-  const Export result = export_plan(*consumer, load_plan(path), std::filesystem::absolute(path),
-                                    arguments.integer("rank", 0, 65535));
+  const Export result = export_plan(*consumer, load_plan_and_note_format(path),
+                                    std::filesystem::absolute(path), arguments.integer("rank", 0, 65535));
   if (output == "-") {
     fmt::print("{}", result.text);
   } else {

@@ -21,9 +21,9 @@ CommandSpec spec() {
   return {
       "plan", "plan [-o FILE] [options]",
       "Writes a plan without measuring anything. With --from, it fits a plan that was made elsewhere to this "
-      "allocation. Otherwise half of each rank's cores train and half run the optimizer, or both share all "
-      "cores "
-      "(--mode wait).",
+      "allocation. Otherwise both sides share all cores of each rank's home where training waits for the "
+      "optimizer "
+      "(--mode wait), and half of the cores train and half run the optimizer in the other modes.",
       with_machine_options({
           {"from", 0, "FILE",
            "a plan that was made on a machine of this class, with any CPUs (default: make a new plan)"},
@@ -35,20 +35,12 @@ CommandSpec spec() {
           {"params", 'p', "COUNT",
            "number of model parameters, over all ranks of this node (default: 1B; e.g. 3B)"},
           framework_option(),
-          {"mode", 0, "NAME",
-           "how the job overlaps the optimizer step with training: " + mode_names() +
-               "; in mode wait both sides share the whole home, since they take turns (default: overlap)"},
+          mode_option(),
+          update_interval_option(),
           for_deepspeed_option(),
           wide_option(),
           {"quiet", 'q', "", "print no table, only errors"},
       })};
-}
-
-Mode mode_argument(const Arguments& arguments) {
-  const std::string name = arguments.text("mode").value_or(name_of(Mode::overlap));
-  if (const auto mode = mode_named(name)) return *mode;
-  throw Error(Exit::usage, fmt::format("zf-tune plan: --mode: \"{}\" is not known", name),
-              "give one of " + mode_names());
 }
 
 Plan make_unmeasured_plan(const Arguments& arguments) {
@@ -58,8 +50,8 @@ Plan make_unmeasured_plan(const Arguments& arguments) {
   const Machine machine = read_machine_and_ask_nvml(arguments);
   const Environment environment = Environment::of_this_process();
   const RankCount ranks = rank_count_of(ranks_argument(arguments), environment, machine.topology);
-  Workload workload{"params", params, ranks.count, 1};
-  workload.mode = mode_argument(arguments);
+  Workload workload{"params", params, ranks.count, update_interval_argument(arguments).value_or(1)};
+  workload.mode = mode_argument(arguments).value_or(kDefaultMode);
   workload.framework = framework_argument(arguments).value_or(Framework::unknown);
   return unmeasured_plan(machine, rank_gpus(environment, machine.topology, ranks.count), workload, deepspeed,
                          command_line());
@@ -71,10 +63,13 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
                 "zf-tune plan: --params cannot be used with --from, which keeps the parameters of its plan",
                 "leave out --params, or make a new plan without --from");
   }
-  if (arguments.has("mode")) {
-    throw Error(Exit::usage,
-                "zf-tune plan: --mode cannot be used with --from, which keeps the mode of its plan",
-                "leave out --mode, or make a new plan without --from");
+  for (const char* const option : {"mode", "update-interval"}) {
+    if (!arguments.has(option)) continue;
+    throw Error(
+        Exit::usage,
+        fmt::format("zf-tune plan: --{} cannot be used with --from, which keeps the workload of its plan",
+                    option),
+        fmt::format("leave out --{}, or make a new plan without --from", option));
   }
   const RetargetOptions options{arguments.has("force"), for_deepspeed(arguments)};
   Plan plan = load_plan(from);

@@ -19,6 +19,8 @@ const char* name_of(SweepPhase phase) {
       return "refine";
     case SweepPhase::confirm:
       return "confirm";
+    case SweepPhase::estimate:
+      return "estimate";
     case SweepPhase::explore:
       break;
   }

@@ -4,8 +4,12 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "commands/terminal.hpp"
 #include "machine/nvml.hpp"
+#include "os/standard_streams.hpp"
+#include "plan/plan_json.hpp"
+#include "planning/plan_differences.hpp"
 #include "text/table.hpp"
 
 namespace zf {
@@ -26,6 +30,12 @@ Machine read_machine_and_ask_nvml(const Arguments& arguments) {
     add_nvml_aliases(unresolved_uuids(Environment::of_this_process(), topology.gpus), topology.gpus);
   }
   return machine;
+}
+
+Plan load_plan_and_note_format(const std::filesystem::path& path) {
+  Plan plan = load_plan(path);
+  if (const auto note = former_format_note(plan, path)) print_stderr("{}\n", one_line(*note));
+  return plan;
 }
 
 std::optional<int> ranks_argument(const Arguments& arguments) { return arguments.integer("ranks", 1, 4096); }
@@ -66,6 +76,29 @@ OptionSpec framework_option() {
               "; a process of any but native is started on its whole home (default: the workload's, else "
               "unknown; "
               "e.g. torch)"};
+}
+
+std::optional<Mode> mode_argument(const Arguments& arguments) {
+  const auto name = arguments.text("mode");
+  if (!name) return std::nullopt;
+  if (const auto mode = mode_named(*name)) return *mode;
+  throw Error(Exit::usage, fmt::format("zf-tune {}: --mode: \"{}\" is not known", arguments.command, *name),
+              "give one of " + mode_names());
+}
+
+OptionSpec mode_option() {
+  return {"mode", 0, "NAME",
+          "how the job overlaps the optimizer step with training: " + mode_names() +
+              " (default: the workload's, else wait, as plain ZeRO-Offload, ZenFlow's default and torch do)"};
+}
+
+std::optional<int> update_interval_argument(const Arguments& arguments) {
+  return arguments.integer("update-interval", 1, 1'000'000);
+}
+
+OptionSpec update_interval_option() {
+  return {"update-interval", 0, "STEPS",
+          "training steps per optimizer step (default: the workload's, else 1; e.g. 4)"};
 }
 
 Format format_argument(const Arguments& arguments) {

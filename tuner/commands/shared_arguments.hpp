@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 
 #include "commands/cli.hpp"
 #include "machine/machine.hpp"
-#include "plan/workload.hpp"
+#include "plan/plan.hpp"
 
 namespace zf {
 
@@ -16,6 +17,10 @@ MachineSource machine_source(const Arguments& arguments);
 /// Reads the machine of these arguments for a command that plans by the GPUs that the environment names. Asks
 /// NVML for the GPUs that nothing else identifies, which takes seconds.
 Machine read_machine_and_ask_nvml(const Arguments& arguments);
+
+/// Reads a plan. Prints a note to stderr if it has the former format (former_format_note()). Throws as
+/// load_plan() does.
+Plan load_plan_and_note_format(const std::filesystem::path& path);
 
 /// Returns the value of --ranks, 1 to 4096; nothing if it was not given.
 std::optional<int> ranks_argument(const Arguments& arguments);
@@ -32,6 +37,16 @@ OptionSpec for_deepspeed_option();
 std::optional<Framework> framework_argument(const Arguments& arguments);
 
 OptionSpec framework_option();
+
+/// Returns the value of --mode; nothing if it was not given. Throws Error(usage) for an unknown name.
+std::optional<Mode> mode_argument(const Arguments& arguments);
+
+OptionSpec mode_option();
+
+/// Returns the value of --update-interval; nothing if it was not given.
+std::optional<int> update_interval_argument(const Arguments& arguments);
+
+OptionSpec update_interval_option();
 
 /// The values of --format.
 enum class Format { text, json };

@@ -7,7 +7,6 @@
 #include "commands/output.hpp"
 #include "commands/shared_arguments.hpp"
 #include "os/standard_streams.hpp"
-#include "plan/plan_json.hpp"
 #include "report/explain.hpp"
 #include "text/statistics.hpp"
 #include "text/units.hpp"
@@ -85,7 +84,7 @@ Exit run(const Arguments& arguments) {
   const Metric metric = metric_of(arguments);
   const PlanOutput output(arguments);
   const std::string path = arguments.text("plan-from").value_or("plan.json");
-  const Plan from = load_plan(path);
+  const Plan from = load_plan_and_note_format(path);
   const bool quiet = arguments.has("quiet");
   const InterruptWatch interrupt;
   try {

@@ -31,7 +31,10 @@ CommandSpec spec() {
               {"params", 'p', "COUNT",
                "number of model parameters, over all ranks of this node (default: as many as are measured; "
                "e.g. 3B)"},
-              {"budget", 'b', "TIME", "longest time to measure (default: 60s; e.g. 30s, 2m)"},
+              mode_option(),
+              update_interval_option(),
+              {"budget", 'b', "TIME",
+               "longest time to measure (default: 50 times the first visit, from 20s to 10m; e.g. 30s, 2m)"},
               {"accuracy", 'a', "PERCENT",
                "smallest difference of periods that counts; smaller ones are ties (default: 2; e.g. 1)"},
               {"seed", 0, "N",
@@ -51,14 +54,13 @@ CommandSpec spec() {
 }
 
 Workload workload_argument(const Arguments& arguments) {
-  Workload workload{"small", 0, 0, kSmallUpdateInterval};
+  Workload workload{"small", 0, 0, 1};
   if (const auto file = arguments.text("workload")) workload = load_workload(*file);
   if (const auto params = arguments.text("params")) {
     workload.name = "params";
     workload.params = parse_quantity(*params, "zf-tune tune: --params");
   }
   if (const auto ranks = ranks_argument(arguments)) workload.ranks = *ranks;
-  if (const auto framework = framework_argument(arguments)) workload.framework = *framework;
   return workload;
 }
 
@@ -75,6 +77,9 @@ TuningRequest request_of(const Arguments& arguments) {
   request.workload = workload_argument(arguments);
   request.has_workload_file = arguments.has("workload");
   request.ranks = ranks_argument(arguments);
+  request.mode = mode_argument(arguments);
+  request.update_interval = update_interval_argument(arguments);
+  request.framework = framework_argument(arguments);
   request.for_deepspeed = for_deepspeed(arguments);
   return request;
 }
@@ -107,6 +112,12 @@ std::unique_ptr<RecordingMeter> open_recorder(const TuningJob& job, const std::s
   return recorder;
 }
 
+/// Says in one line for which mode the plan is made, and how to change it if nobody chose it.
+void print_mode(const Workload& workload, bool is_default) {
+  print_stderr("mode {}, update interval {}{}\n", name_of(workload.mode), workload.update_interval,
+               is_default ? " (the default; --mode, --update-interval or --workload say otherwise)" : "");
+}
+
 Exit run(const Arguments& arguments) {
   const PlanOutput output(arguments);
   const ReportOutput report(arguments, output.target());
@@ -117,6 +128,7 @@ Exit run(const Arguments& arguments) {
   const bool quiet = arguments.has("quiet");
   const auto recorder = open_recorder(job, output.target(), arguments);
   const InterruptWatch interrupt;
+  if (!quiet) print_mode(job.workload, !simulate && !request.mode && !request.has_workload_file);
 
   ProgressDisplay display(quiet);
   const Plan plan = tune(

@@ -57,6 +57,8 @@ int pool_cores_of(const SplitShape& shape, int cores) {
   int pool = shape.pool_cores;
   if (shape.control == Control::half) pool = cores / 2;  // DeepSpeed rounds training's half up
   if (shape.control == Control::two_reserved) pool = cores - 2;
+  if (shape.control == Control::eighty_twenty) pool = cores * 4 / 5;
+  if (shape.control == Control::shared) pool = cores;
   return std::clamp(pool, 1, shape.shared ? cores : cores - 1);
 }
 
@@ -79,6 +81,10 @@ std::string label_of(const SplitShape& shape) {
       return "half and half";
     case Control::two_reserved:
       return "two reserved";
+    case Control::eighty_twenty:
+      return "80/20";
+    case Control::shared:
+      return "shared home";
     case Control::none:
       break;
   }
@@ -130,6 +136,13 @@ RankSplit split_home(const Home& home, const SplitShape& shape) {
   split.training = split.shared ? split.home : CpuSet(std::move(training));
   split.optimizer = CpuSet(split.pool);
   return split;
+}
+
+SplitShape control_shape(Control control) {
+  SplitShape shape;
+  shape.control = control;
+  shape.shared = control == Control::shared;
+  return shape;
 }
 
 Split split_of(const std::vector<Home>& homes, const SplitShape& shape) {

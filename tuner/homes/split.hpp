@@ -46,7 +46,8 @@ struct RankSplit {
 
 struct Split {
   SplitShape shape;
-  std::string label;  ///< "pool 4, compact", "pool 4, spread, all siblings", "unbound"; unique per shape
+  std::string label;  ///< "pool 4, compact", "pool 4, spread, all siblings", "shared home", "unbound"; unique
+                      ///< per shape
   std::vector<RankSplit> ranks;
 };
 
@@ -59,6 +60,9 @@ struct Split {
 /// its quota the pool uses no siblings. Precondition: the shape is not unbound, because an unbound split is
 /// not a matter of one home.
 RankSplit split_home(const Home& home, const SplitShape& shape);
+
+/// Returns the shape of a control, which computes its pool from each home.
+SplitShape control_shape(Control control);
 
 /// Splits all homes by a shape.
 Split split_of(const std::vector<Home>& homes, const SplitShape& shape);

@@ -52,9 +52,9 @@ double bytes_per_pass(const Plan& plan) {
 /// Runs in the child. Returns "ROOFLINE STEP", or kError and the message of what went wrong.
 std::string measured_text(const Plan& plan, Nanoseconds deadline_ns) {
   try {
-    MachineMeter meter({plan.evidence.elements_per_rank, {}, 1, chosen_isa()}, 1);
+    MachineMeter meter({plan.evidence.elements_per_rank, {}, {}, chosen_isa(), true}, 1);
     const Bandwidth now =
-        median_bandwidth(meter.measure(split_of_pools(plan), kMaxPairs, deadline_ns), bytes_per_pass(plan));
+        median_bandwidth(meter.measure(split_of_pools(plan), {kMaxPairs, deadline_ns}), bytes_per_pass(plan));
     return fmt::format("{} {}", now.roofline, now.step);
   } catch (const Error& error) {
     return fmt::format("{}{}", kError, error.what());

@@ -62,7 +62,7 @@ std::vector<int> usual_thread_counts(int cores) {
 }
 
 Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds) {
-  MachineMeter meter({elements, {}, 1, chosen_isa()}, 1);
+  MachineMeter meter({elements, {}, {}, chosen_isa(), true}, 1);
   Bench bench{elements, meter.isa(), {}};
   std::vector<Split> splits;
   for (const int count : threads) {
@@ -71,7 +71,7 @@ Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t
   }
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < splits.size(); ++i) {
-      for (const SplitSample& sample : meter.measure(splits[i], kSamplesPerRound, INT64_MAX)) {
+      for (const SplitSample& sample : meter.measure(splits[i], {.samples = kSamplesPerRound})) {
         bench.rows[i].samples.push_back(sample);
       }
     }

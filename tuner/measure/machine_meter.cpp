@@ -92,20 +92,20 @@ SplitSample joined(const SplitSample& a, const SplitSample& b) {
 
 }  // namespace
 
-std::vector<SplitSample> MachineMeter::measure(const Split& split, int samples, Nanoseconds deadline_ns) {
-  constexpr std::uint32_t kWarmUp = 1;
-  const auto rounds = static_cast<std::uint32_t>(samples) + kWarmUp;
+std::vector<SplitSample> MachineMeter::measure(const Split& split, const VisitLimits& limits) {
+  constexpr std::uint32_t kWarmUp = kWarmUpRounds;
+  const auto rounds = static_cast<std::uint32_t>(limits.samples) + kWarmUp;
   const std::size_t ranks = split.ranks.size();
   const SharedReadings shared(ranks, rounds);
   ProcessBarrier& barrier = shared.barrier();
-  barrier.begin(static_cast<std::uint32_t>(ranks), rounds, kWarmUp + kMinSamples, deadline_ns);
+  barrier.begin(static_cast<std::uint32_t>(ranks), rounds, kWarmUp + kMinSamples, limits.deadline_ns);
 
   std::vector<Child> processes;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    processes.push_back(
-        start_rank([&] { run_rank(split.ranks[rank], work_, barrier, shared.readings_of(rank)); }));
+    processes.push_back(start_rank(
+        [&] { run_rank(split.ranks[rank], work_, limits.hopeless_ns, barrier, shared.readings_of(rank)); }));
   }
-  const Nanoseconds latest = std::max(now_ns(), std::min(deadline_ns, INT64_MAX - 2 * kGraceNs));
+  const Nanoseconds latest = std::max(now_ns(), std::min(limits.deadline_ns, INT64_MAX - 2 * kGraceNs));
   wait_for_all(processes, barrier, latest + kGraceNs);
   if (barrier.has_failed())
     throw Error(Exit::runtime_error, fmt::format("measuring \"{}\": {}", split.label, barrier.why()));

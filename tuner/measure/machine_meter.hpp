@@ -15,7 +15,7 @@ class MachineMeter : public Meter {
   /// Forks a process per rank, so call it while this process has one thread. The children die with this
   /// process, and are gone when the call returns or throws. Error(runtime_error) names the rank that failed
   /// and the cause.
-  std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override;
+  std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) override;
   std::uint64_t elements_per_rank() const override { return work_.elements; }
   double scale() const override { return scale_; }
   std::string isa() const override { return std::string(name_of(work_.isa)); }

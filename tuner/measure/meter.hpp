@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,20 +12,31 @@
 
 namespace zf {
 
+/// How long a visit may take.
+struct VisitLimits {
+  int samples = 8;
+  /// Once Meter::now() has passed this, the visit ends, but not before Meter::kMinSamples periods.
+  Nanoseconds deadline_ns = std::numeric_limits<Nanoseconds>::max();
+  /// If the first Meter::kHopelessSamples periods are all longer than this, the visit ends after them.
+  Nanoseconds hopeless_ns = std::numeric_limits<Nanoseconds>::max();
+};
+
 /// Measures splits. One sample is one period (SplitSample), with all ranks and both sides at the same time.
 /// Not thread-safe.
 class Meter {
  public:
-  /// The smallest number of samples of a visit, unless fewer are asked for. Fewer say nothing about a
-  /// difference, see compare().
+  /// The smallest number of samples of a visit, unless fewer are asked for or the split is hopeless: the
+  /// median of fewer is not safe from an outlier.
   static constexpr int kMinSamples = 4;
+  static constexpr int kHopelessSamples = 2;
+  /// The roofline loop runs this often in a visit, and the shortest time counts.
+  static constexpr int kRooflineLoops = 2;
 
   virtual ~Meter() = default;
 
-  /// Visits a split: sets it up, warms up (discarded), and measures `samples` periods. Stops earlier, but
-  /// with at least kMinSamples periods, once now() has passed `deadline_ns`. Throws Error(runtime_error) if
-  /// the split cannot be set up.
-  virtual std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) = 0;
+  /// Visits a split: sets it up, warms up (discarded), and measures periods within the limits. Throws
+  /// Error(runtime_error) if the split cannot be set up.
+  virtual std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) = 0;
 
   /// Returns the number of fp32 parameters that every rank steps over.
   virtual std::uint64_t elements_per_rank() const = 0;

@@ -25,7 +25,8 @@ bool ProcessBarrier::arrive() {
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == parties_) {
     const std::uint32_t rounds = passed / kPhases;
     const bool whole = passed % kPhases == 0;
-    if (whole && (rounds >= rounds_ || (rounds >= min_rounds_ && now_ns() > deadline_ns_)))
+    const bool late = rounds >= min_rounds_ && now_ns() > deadline_ns_;
+    if (whole && (rounds >= rounds_ || late || last_round_.load(std::memory_order_acquire) != 0))
       finished_.store(1, std::memory_order_relaxed);
     arrived_.store(0, std::memory_order_relaxed);
     phases_passed_.store(passed + 1, std::memory_order_release);

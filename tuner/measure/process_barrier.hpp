@@ -25,6 +25,9 @@ class ProcessBarrier {
   /// the same to all: true to go on, false if the last round is over or a party failed.
   bool arrive();
 
+  /// Makes the present round the last one. Any party may call it between two arrivals.
+  void end_after_this_round() { last_round_.store(1, std::memory_order_release); }
+
   /// Makes all parties give up. Keeps the text of the first failure, cut to what fits.
   void fail(std::string_view why);
   bool has_failed() const { return failed_.load(std::memory_order_acquire) != 0; }
@@ -40,6 +43,7 @@ class ProcessBarrier {
   Nanoseconds deadline_ns_;
   std::atomic<std::uint32_t> arrived_;
   std::atomic<std::uint32_t> phases_passed_;  ///< number of phases that ended; waiters sleep on it
+  std::atomic<std::uint32_t> last_round_;     ///< 1 if the present round is the last one
   std::atomic<std::uint32_t> finished_;       ///< 1 if the last round is over
   std::atomic<std::uint32_t> failed_;
   std::atomic<std::uint32_t> failure_claimed_;  ///< 1 once a party writes first_failure_

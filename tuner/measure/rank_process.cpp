@@ -6,6 +6,7 @@
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
 #include "engine/working_set.hpp"
+#include "measure/meter.hpp"
 #include "measure/synthetic_training.hpp"
 #include "os/affinity.hpp"
 
@@ -37,11 +38,27 @@ class MeasuredRank {
   }
 
   void run_period(SplitSample& reading) {
-    if (training_) training_->start(work_.update_interval);
+    const bool waits = work_.schedule.mode == Mode::wait;
+    if (training_) training_->start(work_.schedule.update_interval);
+    if (training_ && waits) read_training(reading);
     const Nanoseconds start = now_ns();
     step();
     reading.step_ns = now_ns() - start;
-    if (!training_) return;
+    if (training_ && !waits) read_training(reading);
+  }
+
+  void run_roofline(SplitSample& reading) {
+    const int loops = work_.roofline_each_round ? 1 : Meter::kRooflineLoops;
+    for (int loop = 0; loop < loops; ++loop) {
+      const Nanoseconds start = now_ns();
+      pool_.run([&](std::size_t member) { roofline_pass(work_.isa, memory_.slice(member)); });
+      const Nanoseconds took = now_ns() - start;
+      reading.roofline_ns = loop == 0 ? took : std::min(reading.roofline_ns, took);
+    }
+  }
+
+ private:
+  void read_training(SplitSample& reading) {
     const TrainingReading training = training_->wait();
     reading.training_ns = training.step_ns;
     reading.launch_delay_p50_ns = training.launch_delay_p50_ns;
@@ -49,13 +66,6 @@ class MeasuredRank {
     reading.training_bytes = training.bytes;
   }
 
-  void run_roofline(SplitSample& reading) {
-    const Nanoseconds start = now_ns();
-    pool_.run([&](std::size_t member) { roofline_pass(work_.isa, memory_.slice(member)); });
-    reading.roofline_ns = now_ns() - start;
-  }
-
- private:
   void step() {
     progress_ = advanced(progress_, settings_, progress_.step + 1);
     const AdamScalars scalars = scalars_of(settings_, progress_);
@@ -73,15 +83,25 @@ class MeasuredRank {
 
 }  // namespace
 
-void run_rank(const RankSplit& split, const RankWork& work, ProcessBarrier& barrier,
+void run_rank(const RankSplit& split, const RankWork& work, Nanoseconds hopeless_ns, ProcessBarrier& barrier,
               SplitSample* readings) noexcept {
   try {
     MeasuredRank rank(split, work);
+    constexpr int kTrial = kWarmUpRounds + Meter::kHopelessSamples;
+    int hopeless = 0;
     // Two barriers per round: the roofline loop of one rank must not overlap the step of another.
-    for (SplitSample* reading = readings; barrier.arrive(); ++reading) {
-      rank.run_period(*reading);
+    for (int round = 0; barrier.arrive(); ++round) {
+      SplitSample& reading = readings[round];
+      rank.run_period(reading);
+      const auto longest = static_cast<double>(hopeless_ns);
+      if (round >= kWarmUpRounds && period_ns(reading, work.schedule) > longest) ++hopeless;
+      if (round + 1 == kTrial && hopeless == Meter::kHopelessSamples) barrier.end_after_this_round();
       if (!barrier.arrive()) return;
-      rank.run_roofline(*reading);
+      if (round == 0 || work.roofline_each_round) {
+        rank.run_roofline(reading);
+      } else {
+        reading.roofline_ns = readings[0].roofline_ns;
+      }
     }
   } catch (const std::exception& error) {
     barrier.fail(error.what());

@@ -7,7 +7,7 @@
 #include "engine/isa.hpp"
 #include "homes/split.hpp"
 #include "measure/process_barrier.hpp"
-#include "plan/evidence.hpp"
+#include "plan/period.hpp"
 
 namespace zf {
 
@@ -15,16 +15,21 @@ namespace zf {
 struct RankWork {
   std::uint64_t elements = 0;  ///< fp32 parameters that the optimizer steps over
   std::optional<TrainingDemand>
-      training;  ///< of one training step, already cut down; without it, the optimizer runs alone
-  int update_interval = 1;
+      training;       ///< of one training step, already cut down; without it, the optimizer runs alone
+  Schedule schedule;  ///< of the part that is measured
   Isa isa = Isa::scalar;
+  bool roofline_each_round = false;  ///< otherwise the roofline loop runs in the first round alone
 };
 
 /// Sets up the rank and runs rounds in step with the other ranks. Writes the reading of each round into
-/// `readings`, which must have a place for every round. One round is one period, an optimizer step beside
-/// update_interval training steps, and then the roofline loop alone. Tells `barrier` what went wrong, and
-/// never throws.
-void run_rank(const RankSplit& split, const RankWork& work, ProcessBarrier& barrier,
+/// `readings`, which must have a place for every round. One round is one period (SplitSample), and then the
+/// roofline loop alone. Ends the visit for all ranks after the rounds of the warm-up and
+/// Meter::kHopelessSamples more if all periods of these were longer than `hopeless_ns`. Tells `barrier` what
+/// went wrong, and never throws.
+void run_rank(const RankSplit& split, const RankWork& work, Nanoseconds hopeless_ns, ProcessBarrier& barrier,
               SplitSample* readings) noexcept;
+
+/// The rounds at the beginning of a visit that are discarded.
+inline constexpr int kWarmUpRounds = 1;
 
 }  // namespace zf

@@ -36,26 +36,13 @@ bool next_line(std::string_view& text, std::string_view& line) {
   return true;
 }
 
-/// Returns true if a file with this first line belongs to the sweep of `header`. A line of zf-samples/1 names
-/// neither mode nor framework, which were overlap and unknown.
-bool is_same_sweep(std::string_view line, const std::string& header) {
-  if (line == header) return true;
-  Object found = Object::parse(line, nullptr, false);
-  if (!found.is_object() || found.value("schema", "") != "zf-samples/1" || !found.contains("workload"))
-    return false;
-  found["schema"] = "zf-samples/2";
-  found["workload"]["mode"] = name_of(Mode::overlap);
-  found["workload"]["framework"] = name_of(Framework::unknown);
-  return nlohmann::json(found) == nlohmann::json::parse(header);
-}
-
 }  // namespace
 
 std::string sample_file_header(const MachineClass& machine, const Allocation& allocation,
                                const Workload& workload, const std::vector<Home>& homes, const Meter& meter) {
   Object lists = Object::array();
   for (const Home& home : homes) lists.push_back(print(home.cpus()));
-  const Object header{{"schema", "zf-samples/2"},
+  const Object header{{"schema", "zf-samples/3"},
                       {"by", fmt::format("zf-tune {}", version())},
                       {"machine", machine.fingerprint},
                       {"allocation", allocation.fingerprint},
@@ -100,7 +87,7 @@ bool RecordingMeter::read(const std::string& header) {
   const std::string name = path_.string();
   std::string_view rest = content;
   std::string_view line;
-  if (!next_line(rest, line) || !is_same_sweep(line, header)) return false;
+  if (!next_line(rest, line) || line != header) return false;
   try {
     while (next_line(rest, line)) {
       if (line == kDone) return false;
@@ -125,10 +112,10 @@ void RecordingMeter::append(const std::string& text) const {
   }
 }
 
-std::vector<SplitSample> RecordingMeter::measure(const Split& split, int samples, Nanoseconds deadline_ns) {
+std::vector<SplitSample> RecordingMeter::measure(const Split& split, const VisitLimits& limits) {
   const int visit = visits_[split.label]++;
   if (const auto known = recorded_.find({split.label, visit}); known != recorded_.end()) return known->second;
-  const auto measured = meter_.measure(split, samples, deadline_ns);
+  const auto measured = meter_.measure(split, limits);
   std::string lines;
   for (const SplitSample& sample : measured) lines += line_of(split.label, visit, sample);
   append(lines);

@@ -31,7 +31,7 @@ class RecordingMeter : public Meter {
   /// starts a new one. Drops a last line that was cut off. Throws Error(runtime_error) with the path.
   RecordingMeter(Meter& meter, std::filesystem::path path, const std::string& header, bool fresh);
 
-  std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override;
+  std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) override;
   std::uint64_t elements_per_rank() const override { return meter_.elements_per_rank(); }
   double scale() const override { return meter_.scale(); }
   std::string isa() const override { return meter_.isa(); }

@@ -37,7 +37,7 @@ constexpr std::size_t kSmallestBuffer = std::size_t{1} << 20;
 /// Copies are made in pieces of this size. Their thread checks the clock between two pieces.
 constexpr std::size_t kCopyBytes = std::size_t{256} << 10;
 constexpr std::size_t kGrain = std::size_t{32} << 10;  // elements of host work in a task
-/// Bytes moved per element of host work: a bf16 gradient is read, an fp32 sum is read and written.
+/// Bytes moved per element of host work: a bf16 gradient is read, an fp32 one is read and written.
 constexpr std::size_t kHostBytesPerElement = 10;
 
 /// Wraps the POSIX semaphore: std::binary_semaphore of libstdc++ 12 may lose a wake-up
@@ -247,29 +247,35 @@ struct SyntheticTraining::State {
     reading = {};
     delays.clear();
     const Nanoseconds start = now_ns();
-    for (int i = 0; i < steps; ++i) run_step();
+    for (int i = 1; i < steps; ++i) run_step();
+    run_last_step();
     reading.step_ns = (now_ns() - start) / steps;
-    reading.bytes =
-        static_cast<std::uint64_t>(steps) * (training_demand.copy_bytes + training_demand.host_bytes);
+    reading.bytes = training_demand.gradient_bytes + training_demand.host_bytes;
     if (delays.empty()) return;
     reading.launch_delay_p50_ns = std::llround(quantile(delays, 0.5));
     reading.launch_delay_p99_ns = std::llround(quantile(delays, 0.99));
   }
 
-  void run_step() {
-    step_start_ns = now_ns();
+  /// Runs a training step that ends an update: gradients are copied meanwhile, and then worked on.
+  void run_last_step() {
+    copy_start_ns = now_ns();
     copy_begin.release();
+    run_step();
+    copy_done.acquire();
+    arena.execute([this] { host_work(); });
+  }
+
+  void run_step() {
+    const Nanoseconds step_start_ns = now_ns();
     const auto kernels = static_cast<Nanoseconds>(training_demand.launches);
     gpu = GpuClock(step_start_ns, kernels == 0 ? training_demand.gpu_ns : training_demand.gpu_ns / kernels);
     if (kernels == 0) {
       gpu.launch(step_start_ns);
     } else {
-      arena.enqueue([this] { launch(training_demand.launches, step_start_ns); });
+      arena.enqueue([this, step_start_ns] { launch(training_demand.launches, step_start_ns); });
       chain_done.acquire();
     }
-    copy_done.acquire();
     sleep_until(gpu.free_ns());
-    arena.execute([this] { host_work(); });
   }
 
   /// Runs one launch of the chain and enqueues the next one. `due_ns` is when the launch before it ended.
@@ -286,12 +292,12 @@ struct SyntheticTraining::State {
     }
   }
 
-  /// Copies at the pace of the training demand. A copied byte is read and written, so it counts as two bytes
-  /// of the demand: one to the GPU and one from it.
+  /// Copies at the pace of the training demand. A copied byte is read and written here, so it counts as two
+  /// bytes of the demand, which the GPU's copy engine would only write.
   void copy() {
     std::size_t place = 0;
-    for (std::uint64_t moved = 0; moved < training_demand.copy_bytes; moved += 2 * kCopyBytes) {
-      sleep_until(due_ns(step_start_ns, moved, training_demand.copy_bytes_per_s));
+    for (std::uint64_t moved = 0; moved < training_demand.gradient_bytes; moved += 2 * kCopyBytes) {
+      sleep_until(due_ns(copy_start_ns, moved, training_demand.copy_bytes_per_s));
       stream_copy(buffer.copy_to() + place, buffer.copy_from() + place, kCopyBytes);
       place = (place + kCopyBytes) % buffer.copy_bytes();
     }
@@ -329,7 +335,7 @@ struct SyntheticTraining::State {
   // The semaphores hand these from thread to thread.
   int steps = 0;
   bool stopping = false;
-  Nanoseconds step_start_ns = 0;
+  Nanoseconds copy_start_ns = 0;
   GpuClock gpu{0, 0};
   std::vector<double> delays;
   TrainingReading reading;

@@ -21,11 +21,11 @@ struct TrainingReading {
   std::uint64_t bytes = 0;  ///< bytes moved by copies and host work in all steps
 };
 
-/// Runs training steps on threads of its own. Three things happen at the same time in a step: a chain of
-/// launches (each is a oneTBB task that enqueues the next one); an imaginary GPU that runs their kernels and
-/// is idle if a launch is late; and copies at a given pace, in which a thread reads or writes each byte once,
-/// as the DMA engine of a GPU would. Then follows parallel work over the host's bytes. docs/load.md says what
-/// this leaves out.
+/// Runs training steps on threads of its own. Two things happen at the same time in a step: a chain of
+/// launches (each is a oneTBB task that enqueues the next one), and an imaginary GPU that runs their kernels
+/// and is idle if a launch is late. The last step of an update also has copies of the gradients at a given
+/// pace, in which a thread reads or writes each byte once, as the DMA engine of a GPU would; parallel work
+/// over the host's bytes follows it. docs/load.md says what this leaves out.
 ///
 /// Must be used by one thread. oneTBB's threads stay until the process ends, so use it in a short-lived
 /// process.
@@ -41,7 +41,8 @@ class SyntheticTraining {
   SyntheticTraining(const SyntheticTraining&) = delete;
   SyntheticTraining& operator=(const SyntheticTraining&) = delete;
 
-  /// Starts that many steps, one after the other, and returns at once. Precondition: no steps are running.
+  /// Starts the training of one update, that many steps one after the other, and returns at once.
+  /// Precondition: no steps are running.
   void start(int steps);
   /// Waits for the steps and returns their times. Throws Error(runtime_error) if a thread failed.
   /// Precondition: start().

@@ -9,6 +9,9 @@
 namespace zf {
 namespace {
 
+constexpr const char* kWorkloadSchema = "zf-workload/2";
+constexpr const char* kFormerWorkloadSchema = "zf-workload/1";
+
 template <class Count>
 Count cut(Count value, double scale) {
   if (value == 0) return 0;
@@ -21,23 +24,24 @@ TrainingDemand scaled(const TrainingDemand& demand, double scale) {
   TrainingDemand part = demand;
   part.launches = cut(demand.launches, scale);
   part.host_bytes = cut(demand.host_bytes, scale);
-  part.copy_bytes = cut(demand.copy_bytes, scale);
+  part.gradient_bytes = cut(demand.gradient_bytes, scale);
+  part.parameter_bytes = cut(demand.parameter_bytes, scale);
   part.gpu_ns = cut(demand.gpu_ns, scale);
   return part;
 }
 
-TrainingDemand small_training_demand(std::uint64_t params_per_rank, int update_interval) {
+TrainingDemand small_training_demand(std::uint64_t params_per_rank) {
   // configs/workloads/README.md has these figures with their sources.
   constexpr double kLaunchesPerParam = 2520 / 0.247e9;
   constexpr double kGpuNsPerParam = 0.8 * 1116e6 / 1.543e9;
-  constexpr std::uint64_t kHostBytesPerParam = 10;
+  constexpr std::uint64_t kHostBytesPerParam = 14;
+  constexpr std::uint64_t kCopyBytesPerParam = 2;
   const auto params = static_cast<double>(params_per_rank);
-  const auto interval = static_cast<std::uint64_t>(update_interval);
   TrainingDemand demand;
   demand.launches = static_cast<std::uint64_t>(std::max(1.0, params * kLaunchesPerParam));
   demand.launch_ns = 6000;
   demand.host_bytes = kHostBytesPerParam * params_per_rank;
-  demand.copy_bytes = 2 * params_per_rank + 2 * params_per_rank / interval;
+  demand.gradient_bytes = demand.parameter_bytes = kCopyBytesPerParam * params_per_rank;
   demand.copy_bytes_per_s = 12'000'000'000;
   demand.gpu_ns = static_cast<Nanoseconds>(params * kGpuNsPerParam);
   return demand;
@@ -52,11 +56,12 @@ Workload load_workload(const std::filesystem::path& path) {
   const std::string name = path.string();
   const JsonDocument document(read_text_file(path), name);
   const Field file = document.root()
-                         .schema({"zf-workload/2", "zf-workload/1"})
+                         .schema({kWorkloadSchema, kFormerWorkloadSchema})
                          .object({"schema", "name", "params", "ranks", "update_interval", "mode", "framework",
                                   "training", "source"},
                                  {"mode", "framework", "training"});
-  return read_workload_fields(file);
+  const bool former = file["schema"].text() == kFormerWorkloadSchema;
+  return read_workload_fields(file, former ? kFormerMode : kDefaultMode);
 }
 
 Workload on_ranks(Workload workload, int ranks) {
@@ -65,7 +70,8 @@ Workload on_ranks(Workload workload, int ranks) {
       return bytes * static_cast<std::uint64_t>(workload.ranks) / static_cast<std::uint64_t>(ranks);
     };
     workload.training->host_bytes = spread(workload.training->host_bytes);
-    workload.training->copy_bytes = spread(workload.training->copy_bytes);
+    workload.training->gradient_bytes = spread(workload.training->gradient_bytes);
+    workload.training->parameter_bytes = spread(workload.training->parameter_bytes);
   }
   workload.ranks = ranks;
   return workload;

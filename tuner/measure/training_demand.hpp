@@ -17,12 +17,9 @@ namespace zf {
 /// least 1.
 TrainingDemand scaled(const TrainingDemand& demand, double scale);
 
-/// Training steps per optimizer step of the `small` workload.
-inline constexpr int kSmallUpdateInterval = 4;
-
 /// Returns the demand of the `small` workload for this many parameters per rank, in the proportions of
 /// configs/workloads.
-TrainingDemand small_training_demand(std::uint64_t params_per_rank, int update_interval);
+TrainingDemand small_training_demand(std::uint64_t params_per_rank);
 
 /// Models a GPU that runs kernels of equal length in the order of their launches. A kernel that is launched
 /// late leaves the GPU idle: that is how a busy host slows training down.

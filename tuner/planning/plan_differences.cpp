@@ -86,11 +86,10 @@ std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& ma
 
 std::optional<std::string> former_format_note(const Plan& plan, const std::filesystem::path& path) {
   if (plan.schema == kPlanSchema) return std::nullopt;
-  const Workload assumed;
   const std::string file = shell_quoted(path.string());
   return fmt::format(
       "{} has format {}: mode {} and framework {} are assumed; `zf-tune plan --from {} -o {}` writes it anew",
-      path.string(), plan.schema, name_of(assumed.mode), name_of(assumed.framework), file, file);
+      path.string(), plan.schema, name_of(kFormerMode), name_of(Framework::unknown), file, file);
 }
 
 }  // namespace zf

@@ -64,20 +64,14 @@ Object sides_of(const Plan& plan, const TimeUnit& unit) {
   return sides;
 }
 
-/// Returns the marks of the knee and of the chosen pool, which differ if the choice was the conservative
-/// plan.
+/// Returns the mark of the chosen pool.
 Object marks_of(const Plan& plan) {
   Object marks = Object::array();
-  const auto mark = [&](const CandidateEvidence& candidate, std::string_view name) {
-    marks.push_back(
-        {{"x", candidate.pool_threads}, {"text", fmt::format("{}: {}", name, candidate.pool_threads)}});
-  };
-  const CandidateEvidence& knee = knee_of(plan.evidence, plan.workload);
   for (const CandidateEvidence& candidate : plan.evidence.candidates) {
-    if (candidate.id == plan.choice.candidate)
-      mark(candidate, candidate.id == knee.id ? "knee, chosen" : "chosen");
+    if (candidate.id != plan.choice.candidate) continue;
+    marks.push_back(
+        {{"x", candidate.pool_threads}, {"text", fmt::format("chosen: {}", candidate.pool_threads)}});
   }
-  if (knee.id != plan.choice.candidate) mark(knee, "knee");
   return marks;
 }
 

@@ -33,7 +33,17 @@ std::string gpu_in_words(const RankBinding& rank) {
   return rank.gpu->pci_address + (rank.gpu->node ? fmt::format(", node {}", rank.gpu->node->os_index) : "");
 }
 
+std::string times(double factor) {
+  return factor >= kMostHeadroom ? fmt::format("{:.0f} times or more", kMostHeadroom)
+                                 : fmt::format("{:.2g} times", factor);
+}
+
 }  // namespace
+
+std::string headroom_in_words(const Headroom& headroom) {
+  return fmt::format("training {} as fast, or the step {} as long", times(headroom.training_speedup),
+                     times(headroom.step_slowdown));
+}
 
 double step_bytes_per_s(const Plan& plan, Nanoseconds step_ns) {
   const auto bytes = static_cast<double>(plan.evidence.elements_per_rank * kAdamBytesPerParam);
@@ -121,8 +131,8 @@ std::vector<Fact> facts_of(const Plan& plan) {
                                  print_nodes(plan.allocation.mems), limits_in_words(plan.allocation))},
       {"Workload", fmt::format("{}: {} parameters on {}", plan.workload.name,
                                print_quantity(plan.workload.params), counted(plan.workload.ranks, "rank"))},
-      {"Job",
-       fmt::format("mode {}, framework {}", name_of(plan.workload.mode), name_of(plan.workload.framework))}};
+      {"Job", fmt::format("mode {}, update interval {}, framework {}", name_of(plan.workload.mode),
+                          plan.workload.update_interval, name_of(plan.workload.framework))}};
 }
 
 std::string measured_in_words(const Plan& plan) {
@@ -152,6 +162,13 @@ std::string explain(const Plan& plan, std::size_t width) {
   for (const std::string& sentence : sentences(plan.choice.reason + ".")) {
     text += hanging(lead, sentence, width);
     lead.assign(lead.size(), ' ');
+  }
+  if (plan.choice.headroom) {
+    text +=
+        hanging("Headroom: ",
+                fmt::format("the plan costs less than 5 % against the best split that was measured until {}.",
+                            headroom_in_words(*plan.choice.headroom)),
+                width);
   }
   for (const std::string& note : plan.allocation.notes) text += hanging("Note: ", note + ".", width);
   for (const std::string& warning : plan.warnings) text += hanging("Warning: ", warning + ".", width);

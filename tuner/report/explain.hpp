@@ -35,6 +35,9 @@ Table trial_table(const Trial& trial);
 
 /// Returns the bytes per second, of all ranks together, of an optimizer step or a roofline loop that took
 /// `step_ns`.
+/// Returns "training 1.8 times as fast, or the step 2.3 times as long".
+std::string headroom_in_words(const Headroom& headroom);
+
 double step_bytes_per_s(const Plan& plan, Nanoseconds step_ns);
 
 /// Returns the whole plan for a person: machine, allocation, bindings, evidence, reason, notes and warnings.

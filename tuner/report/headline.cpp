@@ -29,9 +29,6 @@ std::optional<Difference> difference_to(const Plan& plan, Control control) {
   return period_difference(plan.evidence, plan.workload, chosen->id, other->id);
 }
 
-/// Returns whether there were enough samples to bound the difference.
-bool is_known(const Difference& difference) { return std::isfinite(difference.high); }
-
 /// Returns whether the difference is shown as a tie: it is below the tie threshold, or its interval includes
 /// 0.
 bool ties(const Plan& plan, const Difference& difference) {
@@ -85,7 +82,7 @@ std::string gain_in_words(const Plan& plan) {
     return ", which is DeepSpeed's half and half";
   }
   const auto half = difference_to(plan, Control::half);
-  if (!half || !is_known(*half)) return "";
+  if (!half || !half->is_known()) return "";
   if (ties(plan, *half)) return ", a tie with DeepSpeed's half and half";
   const double saved = 1 - 1 / (1 + half->estimate);
   return fmt::format(", {:.1f} % {} than DeepSpeed's half and half", std::abs(100 * saved),
@@ -96,8 +93,8 @@ std::string gain_in_words(const Plan& plan) {
 std::optional<Figure> figure_against(const Plan& plan, Control control, std::string_view name) {
   const auto other = difference_to(plan, control);
   if (!other) return std::nullopt;
-  Figure figure{fmt::format("period with {}", name), "unknown", "too few samples"};
-  if (!is_known(*other)) return figure;
+  Figure figure{fmt::format("period with {}", name), "unknown", "too few visits"};
+  if (!other->is_known()) return figure;
   figure.value = ties(plan, *other) ? "a tie" : fmt::format("{:+.1f} %", 100 * other->estimate);
   figure.note = fmt::format("95 % confidence: {:+.1f} to {:+.1f} %", 100 * other->low, 100 * other->high);
   return figure;
@@ -123,17 +120,22 @@ std::vector<Figure> figures_of(const Plan& plan) {
     const int steps = plan.workload.update_interval;
     figures.push_back({fmt::format("{} training step{}", steps, steps == 1 ? "" : "s"),
                        print_duration(steps * chosen->training_ns_median), spread(chosen->training_spread)});
-    figures.push_back(
-        {"optimizer time exposed",
-         chosen->exposed_ns_median == 0 ? "none" : print_duration(chosen->exposed_ns_median),
-         chosen->exposed_ns_median == 0 ? "all of it hides behind training" : "longer than training"});
+    const bool waits = plan.workload.mode == Mode::wait;
+    figures.push_back({"optimizer time exposed",
+                       chosen->exposed_ns_median == 0 ? "none" : print_duration(chosen->exposed_ns_median),
+                       waits                            ? "training waits for all of it"
+                       : chosen->exposed_ns_median == 0 ? "all of it hides behind training"
+                                                        : "more than training hides"});
+  }
+  if (plan.choice.headroom) {
+    figures.push_back({"headroom", headroom_in_words(*plan.choice.headroom), "until the plan costs 5 %"});
   }
   figures.push_back({"bandwidth",
                      fmt::format("{:.1f} GB/s", step_bytes_per_s(plan, chosen->step_ns_median) / 1e9),
                      fmt::format("{:.0f} % of the roofline", 100 * chosen->roofline_ratio)});
   for (const auto& [control, name] :
-       {std::pair(Control::half, "half and half"), std::pair(Control::two_reserved, "two reserved cores"),
-        std::pair(Control::unbound, "unbound")}) {
+       {std::pair(Control::shared, "the shared home"), std::pair(Control::half, "half and half"),
+        std::pair(Control::eighty_twenty, "80/20"), std::pair(Control::unbound, "unbound")}) {
     if (auto figure = figure_against(plan, control, name)) figures.push_back(std::move(*figure));
   }
   return figures;

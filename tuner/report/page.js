@@ -55,7 +55,7 @@
     },
   };
 
-  /** Draws a labelled line from top to bottom at the knee and at the chosen pool. */
+  /** Draws a labelled line from top to bottom at the chosen pool. */
   const marks = {
     id: "marks",
     beforeDatasetsDraw(chart) {

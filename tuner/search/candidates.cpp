@@ -2,11 +2,20 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 
+#include "search/judgement.hpp"
+
 namespace zf {
 namespace {
+
+/// The first small pool has this part of the cores.
+constexpr int kProbe = 8;
+/// How many times faster a family that was not tried could step than the fastest roofline loop so far:
+/// siblings and spread pools may use more of the memory's bandwidth.
+constexpr double kFamilyGain = 1.3;
 
 int core_count(const Home& home) { return static_cast<int>(home.cores.size()); }
 
@@ -14,16 +23,6 @@ int largest_pool(const std::vector<Home>& homes) {
   int cores = std::numeric_limits<int>::max();
   for (const Home& home : homes) cores = std::min(cores, core_count(home));
   return std::max(1, cores - 1);
-}
-
-std::vector<int> coarse_sizes(int largest) {
-  std::vector<int> sizes{1};
-  for (int power = 2; power < largest; power *= 2) {
-    sizes.push_back(power);
-    if (power + power / 2 < largest) sizes.push_back(power + power / 2);
-  }
-  if (largest > 1) sizes.push_back(largest);
-  return sizes;
 }
 
 bool same_cpus(const Split& a, const Split& b) { return a.ranks == b.ranks; }
@@ -42,7 +41,8 @@ SplitShape resized(SplitShape shape, int pool_cores) {
 
 bool same_family(const SplitShape& a, const SplitShape& b) { return resized(a, 1) == resized(b, 1); }
 
-/// Returns all shapes of pools that differ on these homes, at size 1. The plain shape comes first.
+/// Returns all shapes of pools that differ on these homes, at size 1. The plain shapes come first: divided
+/// homes, then shared ones.
 std::vector<SplitShape> families_of(const std::vector<Home>& homes) {
   bool siblings = false;
   std::set<int> kinds;
@@ -55,23 +55,32 @@ std::vector<SplitShape> families_of(const std::vector<Home>& homes) {
     }
   }
   std::vector<SplitShape> families;
-  for (const int pus_per_core : {1, 0}) {
-    for (const Placement placement : {Placement::compact, Placement::spread}) {
-      if (pus_per_core == 0 && !siblings) continue;
-      if (placement == Placement::spread && l3_groups.size() < 2) continue;
-      families.push_back({.pool_pus_per_core = pus_per_core, .placement = placement});
+  for (const bool shared : {false, true}) {
+    for (const int pus_per_core : {1, 0}) {
+      for (const Placement placement : {Placement::compact, Placement::spread}) {
+        if (pus_per_core == 0 && !siblings) continue;
+        if (placement == Placement::spread && l3_groups.size() < 2) continue;
+        families.push_back({.pool_pus_per_core = pus_per_core, .placement = placement, .shared = shared});
+      }
     }
-  }
-  if (kinds.size() > 1) {
-    for (const int kind : kinds) families.push_back({.pool_kind = kind});
+    if (kinds.size() > 1) {
+      for (const int kind : kinds) families.push_back({.pool_kind = kind, .shared = shared});
+    }
   }
   return families;
 }
 
+/// The measured times of one pool size of a family.
 struct Point {
   int pool = 0;
   double step_ns = 0;
-  double training_window_ns = 0;
+  double training_ns = 0;
+};
+
+/// What a family is expected to take at a size.
+struct Forecast {
+  double step_ns = 0;
+  double training_ns = 0;
 };
 
 struct Proposal {
@@ -82,33 +91,68 @@ struct Proposal {
 /// Works out promising_splits().
 class SplitProposer {
  public:
-  SplitProposer(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried, double tie)
-      : homes_(homes), tried_(tried), tie_(tie), largest_(largest_pool(homes)) {
+  SplitProposer(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried,
+                const Schedule& schedule, double tie)
+      : homes_(homes), tried_(tried), schedule_(schedule), tie_(tie), cores_(largest_pool(homes) + 1) {
     for (const TriedSplit& one : tried) {
       if (one.split.shape.control == Control::unbound) continue;
-      if (best_ == nullptr || one.period_ns() < best_->period_ns()) best_ = &one;
+      if (best_ == nullptr || one.period_ns < best_->period_ns) best_ = &one;
     }
-    plain_ = points_of({});
   }
 
-  std::vector<Split> splits() {
-    if (best_ == nullptr || best_->split.ranks.front().shared) return {};
+  std::vector<Split> splits(std::size_t most) {
+    if (best_ == nullptr || homes_.front().shared) return {};
     for (const SplitShape& family : families_of(homes_)) propose_in_family(family);
     propose_idle_cores();
     std::stable_sort(proposals_.begin(), proposals_.end(),
                      [](const Proposal& a, const Proposal& b) { return a.period_ns < b.period_ns; });
     std::vector<Split> splits;
-    for (const Proposal& proposal : proposals_) {
-      if (proposal.period_ns < promising_ns()) add(proposal.shape, splits);
+    for (const SplitShape& shape : probes()) {
+      if (splits.size() < most) add(shape, splits);
     }
-    if (const auto shape = smaller_tie()) add(*shape, splits);
+    for (const Proposal& proposal : proposals_) {
+      if (splits.size() < most && proposal.period_ns < promising_ns()) add(proposal.shape, splits);
+    }
+    if (splits.size() < most) {
+      if (const auto shape = preferred_tie()) add(*shape, splits);
+    }
     return splits;
   }
 
  private:
-  double promising_ns() const { return best_->period_ns() * (1 - tie_ / 2); }
+  /// Returns small pools of the plain families where the sides overlap: beside the controls, which are large,
+  /// they show how much a core contributes to the step, and how much less it disturbs training.
+  std::vector<SplitShape> probes() const {
+    std::vector<SplitShape> shapes;
+    if (schedule_.mode == Mode::wait) return shapes;
+    for (const SplitShape& family : families_of(homes_)) {
+      if (family.shared || family.pool_pus_per_core != 1 || family.pool_kind) continue;
+      shapes.push_back(resized(family, std::max(1, cores_ / kProbe)));
+    }
+    return shapes;
+  }
 
-  int pool_of(const TriedSplit& one) const {
+  /// Returns the shortest step that a pool of that many cores could have: as fast as the fastest one, and no
+  /// core faster than in any pool.
+  double best_step(const SplitShape& family, int pool) const {
+    double fastest = std::numeric_limits<double>::infinity();
+    double work = fastest;
+    for (const TriedSplit& one : tried_) {
+      if (one.split.shape.control == Control::unbound) continue;
+      fastest = std::min(fastest, one.step_ns);
+      if (one.split.shape.pool_pus_per_core != family.pool_pus_per_core) continue;
+      work = std::min(work, one.step_ns * pool_of(one));
+    }
+    return std::max(fastest, work / pool);
+  }
+
+  double promising_ns() const { return best_->period_ns * (1 - tie_ / 2); }
+
+  double period(const Forecast& times) const {
+    return period_of(times.training_ns, times.step_ns, schedule_);
+  }
+
+  static int pool_of(const TriedSplit& one) {
     int pool = std::numeric_limits<int>::max();
     for (const RankSplit& rank : one.split.ranks) pool = std::min(pool, rank.pool_cores);
     return pool;
@@ -116,8 +160,8 @@ class SplitProposer {
 
   /// Returns the largest pool of the family. A pool with more cores than its CPU kind has would take cores of
   /// a slower kind, which would set the pace.
-  int most_of_kind(const SplitShape& family) const {
-    int most = largest_;
+  int most_of(const SplitShape& family) const {
+    int most = family.shared ? cores_ : cores_ - 1;
     if (!family.pool_kind) return most;
     for (const Home& home : homes_) {
       const auto count = std::count_if(home.cores.begin(), home.cores.end(),
@@ -128,74 +172,110 @@ class SplitProposer {
   }
 
   std::vector<Point> points_of(const SplitShape& family) const {
-    std::vector<Point> points;
+    std::map<int, Point> points;
     for (const TriedSplit& one : tried_) {
       if (one.split.shape.control == Control::unbound || !same_family(one.split.shape, family)) continue;
-      points.push_back({pool_of(one), one.step_ns, one.training_window_ns});
+      points[pool_of(one)] = {pool_of(one), one.step_ns, one.training_ns};
     }
-    std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.pool < b.pool; });
-    return points;
+    std::vector<Point> sorted;
+    for (const auto& [pool, point] : points) sorted.push_back(point);
+    return sorted;
   }
 
-  /// Estimates update_interval training steps beside a pool of that size. Uses the plain family, because the
-  /// shape of the pool matters little to training.
-  double training_window_at(int pool) const {
-    if (plain_.empty()) return 0;
-    if (pool <= plain_.front().pool) return plain_.front().training_window_ns;
-    for (std::size_t i = 1; i < plain_.size(); ++i) {
-      const Point& low = plain_[i - 1];
-      const Point& high = plain_[i];
-      if (pool > high.pool) continue;
-      if (high.pool == low.pool) return high.training_window_ns;
-      const double part = static_cast<double>(pool - low.pool) / (high.pool - low.pool);
-      return low.training_window_ns + part * (high.training_window_ns - low.training_window_ns);
-    }
-    return plain_.back().training_window_ns;
+  /// Returns training's time beside a pool of `pool` cores at best, if it takes `training_ns` beside
+  /// `measured` cores.
+  double best_training(const SplitShape& family, const Point& measured, int pool) const {
+    if (family.shared || pool >= measured.pool) return measured.training_ns;
+    return measured.training_ns * (cores_ - measured.pool) / (cores_ - pool);
   }
 
-  /// Proposes the pool size between `low` and `high`, both excluded, at which the longer side is shortest.
-  template <class Step, class Window>
-  void propose_between(const SplitShape& family, int low, int high, Step step, Window training_window,
+  /// Forecasts a size of a family from its measured sizes, of which there is one: between two of them the
+  /// step is linear in 1 / size and training linear in the size. Beyond them the step goes with 1 / size, and
+  /// training is as fast as it could be with the cores that it has then.
+  Forecast forecast(const SplitShape& family, const std::vector<Point>& points, int pool) const {
+    const auto above =
+        std::find_if(points.begin(), points.end(), [&](const Point& point) { return point.pool >= pool; });
+    if (above == points.end() || above == points.begin()) {
+      const Point& nearest = above == points.end() ? points.back() : points.front();
+      const bool smaller = pool < nearest.pool;
+      return {smaller ? std::max(nearest.step_ns, best_step(family, pool))
+                      : nearest.step_ns * nearest.pool / pool,
+              best_training(family, nearest, pool)};
+    }
+    const Point& high = *above;
+    const Point& low = *(above - 1);
+    const double in_step = (1.0 / low.pool - 1.0 / pool) / (1.0 / low.pool - 1.0 / high.pool);
+    const double in_training = static_cast<double>(pool - low.pool) / (high.pool - low.pool);
+    return {low.step_ns + in_step * (high.step_ns - low.step_ns),
+            low.training_ns + in_training * (high.training_ns - low.training_ns)};
+  }
+
+  /// Proposes the size between `low` and `high`, both excluded, with the shortest forecast period. `bound` is
+  /// the shortest period that any of them could reach; absent: the forecast.
+  void propose_between(const SplitShape& family, const std::vector<Point>& points, int low, int high,
                        std::optional<double> bound = {}) {
     int at = 0;
     double least = std::numeric_limits<double>::infinity();
     for (int pool = low + 1; pool < high; ++pool) {
-      const double period = std::max(step(pool), training_window(pool));
-      if (period >= least) continue;
-      least = period;
+      const double expected = period(forecast(family, points, pool));
+      if (expected >= least) continue;
+      least = expected;
       at = pool;
     }
     if (at != 0) proposals_.push_back({resized(family, at), bound.value_or(least)});
   }
 
   void propose_in_family(const SplitShape& family) {
-    const std::vector<Point> points = points_of(family);
-    const auto training_window = [&](int pool) { return training_window_at(pool); };
+    std::vector<Point> points = points_of(family);
     if (points.empty()) {
-      // All that is known: training cannot be faster than beside the smallest pool.
-      proposals_.push_back(
-          {resized(family, std::min(pool_of(*best_), most_of_kind(family))), training_window_at(1)});
+      propose_untried(family);
       return;
     }
-    const auto inverse = [](const Point& from) {
-      return [from](int pool) { return from.step_ns * from.pool / pool; };
-    };
-    propose_between(family, 0, points.front().pool, inverse(points.front()), training_window);
-    propose_between(family, points.back().pool, largest_ + 1, inverse(points.back()), training_window);
+    propose_between(family, points, 0, points.front().pool);
+    propose_between(family, points, points.back().pool, most_of(family) + 1);
     for (std::size_t i = 1; i < points.size(); ++i) {
       const Point& low = points[i - 1];
       const Point& high = points[i];
-      const auto step = [&](int pool) {  // linear in 1/size between the two
-        const double part = (1.0 / low.pool - 1.0 / pool) / (1.0 / low.pool - 1.0 / high.pool);
-        return low.step_ns + part * (high.step_ns - low.step_ns);
-      };
-      const auto between = [&](int pool) {
-        const double part = static_cast<double>(pool - low.pool) / (high.pool - low.pool);
-        return low.training_window_ns + part * (high.training_window_ns - low.training_window_ns);
-      };
-      propose_between(family, low.pool, high.pool, step, between,
-                      std::max(high.step_ns, low.training_window_ns));
+      propose_between(
+          family, points, low.pool, high.pool,
+          period({std::min(low.step_ns, high.step_ns), std::min(low.training_ns, high.training_ns)}));
     }
+  }
+
+  /// Proposes a family that was not tried, at the size of the best one tried. At best it steps as fast as the
+  /// memory allows the plain family, and disturbs training as little.
+  void propose_untried(const SplitShape& family) {
+    SplitShape plain;
+    plain.shared = family.shared;
+    const std::vector<Point> points = points_of(plain);
+    if (points.empty()) return;
+    int size = points.front().pool;
+    double least = std::numeric_limits<double>::infinity();
+    double step = least;
+    double training = least;
+    for (const Point& point : points) {
+      step = std::min(step, point.step_ns);
+      training = std::min(training, point.training_ns);
+      const double expected = period({point.step_ns, point.training_ns});
+      if (expected >= least) continue;
+      least = expected;
+      size = point.pool;
+    }
+    // Two sizes at once are not worth more than one: a family that does not pay at the best size is left at
+    // that.
+    size = std::min(size, most_of(family));
+    if (family.placement == Placement::spread) size = std::min(size, std::max(1, most_of(family) / 2));
+    const double could = std::min(best_roofline(plain), step);
+    proposals_.push_back({resized(family, size), period({could / kFamilyGain, training})});
+  }
+
+  /// Returns the fastest roofline loop of a family.
+  double best_roofline(const SplitShape& family) const {
+    double best = std::numeric_limits<double>::infinity();
+    for (const TriedSplit& one : tried_) {
+      if (same_family(one.split.shape, family)) best = std::min(best, one.roofline_ns);
+    }
+    return best;
   }
 
   void propose_idle_cores() {
@@ -203,39 +283,69 @@ class SplitProposer {
       return one.split.shape.reserved_cores != 0;
     });
     if (tries >= kIdleTries) return;
-    for (const SplitShape& family : families_of(homes_)) {
-      std::optional<Proposal> best;
-      for (const TriedSplit& one : tried_) {
-        const SplitShape& shape = one.split.shape;
-        if (shape.control != Control::unbound && same_family(shape, family)) propose_idle_beside(one, best);
-      }
-      if (best) proposals_.push_back(*best);
+    std::optional<Proposal> best;
+    for (const TriedSplit& one : tried_) {
+      const SplitShape& shape = one.split.shape;
+      if (shape.control != Control::unbound && !shape.shared) propose_idle_beside(one, best);
     }
+    if (best) proposals_.push_back(*best);
   }
 
   /// Replaces `best` if this pool with fewer training cores promises a shorter period.
   void propose_idle_beside(const TriedSplit& one, std::optional<Proposal>& best) const {
-    const int reserved = largest_ + 1 - pool_of(one);
-    for (const Point& beside : plain_) {
-      const int fewer = largest_ + 1 - beside.pool;
+    const int reserved = cores_ - pool_of(one);
+    for (const Point& beside : points_of({})) {
+      const int fewer = cores_ - beside.pool;
       if (fewer >= reserved) continue;
       // At best, the optimizer is slowed down in proportion to the cores that train beside it.
       const double held_up = std::max(0.0, one.step_ns - one.roofline_ns) * fewer / reserved;
-      const double period = std::max(one.roofline_ns + held_up, beside.training_window_ns);
-      if (period >= (best ? best->period_ns : promising_ns())) continue;
+      const double could = period({one.roofline_ns + held_up, beside.training_ns});
+      if (could >= (best ? best->period_ns : promising_ns())) continue;
       SplitShape idle = resized(one.split.shape, pool_of(one));
       idle.reserved_cores = fewer;
-      if (!is_tried(split_of(homes_, idle))) best = {idle, period};
+      if (!is_tried(split_of(homes_, idle))) best = {idle, could};
     }
   }
 
-  /// Returns the size half-way between the smallest pool that ties with the best one and the next smaller
-  /// pool tried, both of the best one's family; nothing if there is no size between them.
-  std::optional<SplitShape> smaller_tie() const {
-    const SplitShape& family = best_->split.shape;
+  /// Returns the best of the divided homes if one ties with the best of all and the sides overlap, else the
+  /// best.
+  const TriedSplit& preferred_of_kind(double longest) const {
+    const TriedSplit* found = nullptr;
+    for (const TriedSplit& one : tried_) {
+      const SplitShape& shape = one.split.shape;
+      if (shape.control == Control::unbound || shape.shared || one.period_ns > longest) continue;
+      if (found == nullptr || one.period_ns < found->period_ns) found = &one;
+    }
+    return found == nullptr || schedule_.mode == Mode::wait ? *best_ : *found;
+  }
+
+  /// Returns the size that the judgement would prefer among those that may tie with the best one, in its
+  /// family. If the sides overlap on divided homes, this is the smallest one with headroom, or else the
+  /// largest one. Without training it is the smallest one. Otherwise it is half of the smallest tie, in case
+  /// that steps faster. Nothing if that was tried.
+  std::optional<SplitShape> preferred_tie() const {
+    const double longest = best_->period_ns * (1 + tie_);
+    const TriedSplit& preferred = preferred_of_kind(longest);
+    const SplitShape& family = preferred.split.shape;
+    const std::vector<Point> points = points_of(family);
+    const bool hides = window_of(preferred.training_ns, schedule_) > 0 && !family.shared;
+    if (hides) {
+      for (int pool = 1; pool <= most_of(family); ++pool) {
+        const Forecast times = forecast(family, points, pool);
+        if (kStepHeadroom * times.step_ns > window_of(times.training_ns, schedule_)) continue;
+        if (period(times) > longest) break;
+        return resized(family, pool);
+      }
+      for (int pool = most_of(family); pool > pool_of(preferred); --pool) {
+        if (period(forecast(family, points, pool)) <= longest) return resized(family, pool);
+      }
+      return std::nullopt;
+    }
+    const bool shortest_step = schedule_.mode == Mode::wait || family.shared;
     int below = 0;
-    for (const Point& point : points_of(family)) {
-      if (std::max(point.step_ns, point.training_window_ns) <= best_->period_ns() * (1 + tie_)) {
+    for (const Point& point : points) {
+      if (period({point.step_ns, point.training_ns}) <= longest) {
+        if (shortest_step && below != 0) return std::nullopt;
         if (point.pool - below < 2) return std::nullopt;
         return resized(family, below + (point.pool - below) / 2);
       }
@@ -250,50 +360,36 @@ class SplitProposer {
   }
 
   void add(const SplitShape& shape, std::vector<Split>& splits) const {
-    if (splits.size() == kMaxProposals) return;
     Split split = split_of(homes_, shape);
     if (!is_among(split, splits) && !is_tried(split)) splits.push_back(std::move(split));
   }
 
   const std::vector<Home>& homes_;
   const std::vector<TriedSplit>& tried_;
+  const Schedule& schedule_;
   double tie_;
-  int largest_;
+  int cores_;  ///< of the smallest home
   const TriedSplit* best_ = nullptr;
-  std::vector<Point> plain_;
   std::vector<Proposal> proposals_;
 };
 
 }  // namespace
 
-double TriedSplit::period_ns() const { return std::max(step_ns, training_window_ns); }
-
 std::vector<Split> control_splits(const std::vector<Home>& homes) {
   std::vector<Split> splits;
   const bool shared = std::any_of(homes.begin(), homes.end(), [](const Home& home) { return home.shared; });
-  if (shared) return splits;  // a rank with one core leaves nothing to compare
-  for (const Control control : {Control::half, Control::two_reserved, Control::unbound}) {
-    Split split = split_of(homes, {.control = control});
+  if (shared) return {split_of(homes, {})};  // a rank with one core leaves nothing to compare
+  for (const Control control : {Control::shared, Control::half, Control::eighty_twenty, Control::unbound}) {
+    Split split = split_of(homes, control_shape(control));
     split.shape.pool_cores = split.ranks.front().pool_cores;
     if (!is_among(split, splits)) splits.push_back(std::move(split));
   }
   return splits;
 }
 
-std::vector<Split> growing_splits(const std::vector<Home>& homes) {
-  std::vector<Split> splits = control_splits(homes);
-  const std::size_t controls = splits.size();
-  for (const int size : coarse_sizes(largest_pool(homes))) {
-    Split split = split_of(homes, {.pool_cores = size});
-    if (!is_among(split, splits)) splits.push_back(std::move(split));
-  }
-  splits.erase(splits.begin(), splits.begin() + static_cast<std::ptrdiff_t>(controls));
-  return splits;
-}
-
 std::vector<Split> promising_splits(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried,
-                                    double tie) {
-  return SplitProposer(homes, tried, tie).splits();
+                                    const Schedule& schedule, double tie, std::size_t most) {
+  return SplitProposer(homes, tried, schedule, tie).splits(most);
 }
 
 }  // namespace zf

@@ -11,29 +11,38 @@
 namespace zf {
 namespace {
 
-PoolSize pool_size_of(const CandidateEvidence& candidate) {
-  return {candidate.pool_threads, candidate.pool_cores};
+/// Returns whether a choice that is so much slower than unbound is surely slower, by more than the accuracy.
+bool is_better_unbound(const Evidence& evidence, const Difference& slower) {
+  return slower.low > evidence.accuracy_wanted;
 }
 
 std::string cores(int count) { return fmt::format("{} core{}", count, count == 1 ? "" : "s"); }
 
-/// Returns "The optimizer's step of 16.2 ms hides behind 1 training step of 36.0 ms", or says how much of the
-/// step is exposed.
-std::string sides_in_words(const CandidateEvidence& chosen, int update_interval) {
+/// Returns how the two sides make a period: "The optimizer's step of 16.2 ms hides behind 4 training steps
+/// of 36.0 ms each", or how much of the step is exposed.
+std::string sides_in_words(const CandidateEvidence& chosen, const Workload& workload) {
   if (chosen.training_ns_median == 0) return "No training side was measured";
+  const int interval = workload.update_interval;
   const std::string steps =
-      fmt::format("{} training step{} of {}{}", update_interval, update_interval == 1 ? "" : "s",
-                  print_duration(chosen.training_ns_median), update_interval == 1 ? "" : " each");
+      fmt::format("{} training step{} of {}{}", interval, interval == 1 ? "" : "s",
+                  print_duration(chosen.training_ns_median), interval == 1 ? "" : " each");
   const std::string step = print_duration(chosen.step_ns_median);
-  if (chosen.exposed_ns_median == 0) {
-    return fmt::format("The optimizer's step of {} hides behind {}", step, steps);
-  }
+  if (workload.mode == Mode::wait) return fmt::format("The optimizer's step of {} follows {}", step, steps);
+  const std::string behind = workload.mode == Mode::overlap    ? steps
+                             : workload.mode == Mode::backward ? "the backward of " + steps
+                                                               : "the forward of " + steps;
+  if (chosen.exposed_ns_median == 0)
+    return fmt::format("The optimizer's step of {} hides behind {}", step, behind);
   return fmt::format("The optimizer's step of {} does not fully hide behind {}: {} of it are exposed", step,
-                     steps, print_duration(chosen.exposed_ns_median));
+                     behind, print_duration(chosen.exposed_ns_median));
 }
 
 /// Returns "4 cores of each rank train, 2 cores run the optimizer, 1 core stays idle".
 std::string cores_in_words(const CandidateEvidence& chosen) {
+  if (is_shared(chosen)) {
+    return fmt::format("Training has the whole home of each rank, and the optimizer runs on {} of it",
+                       cores(chosen.pool_cores));
+  }
   std::string text = fmt::format("{} of each rank train{}, {} run{} the optimizer",
                                  cores(chosen.reserved_cores), chosen.reserved_cores == 1 ? "s" : "",
                                  cores(chosen.pool_cores), chosen.pool_cores == 1 ? "s" : "");
@@ -43,84 +52,124 @@ std::string cores_in_words(const CandidateEvidence& chosen) {
   return text;
 }
 
-/// Says whether a pool smaller than the fastest one may tie with it. Precondition: the fastest one is the
-/// knee, so no smaller pool is known to tie.
-std::string smaller_pools_in_words(const Evidence& evidence, const Workload& workload) {
-  const CandidateEvidence& fastest = fastest_of(evidence);
-  const double tie = tie_of(evidence);
-  const CandidateEvidence* open = nullptr;
-  for (const CandidateEvidence& candidate : evidence.candidates) {
-    if (!is_eligible(candidate) || pool_size_of(candidate) >= pool_size_of(fastest)) continue;
-    const Difference slower = period_difference(evidence, workload, fastest.id, candidate.id);
-    if ((std::isinf(slower.high) ? slower.estimate : slower.low) > tie) continue;
-    if (open == nullptr || candidate.period_ns_median < open->period_ns_median) open = &candidate;
-  }
-  if (open == nullptr) return fmt::format("No smaller pool comes within {:.1f} % of that", 100 * tie);
-  return fmt::format(
-      "A smaller pool may come within {:.1f} % of that: \"{}\" took {}, and the samples do not decide it",
-      100 * tie, open->label, print_duration(open->period_ns_median));
+/// Returns "1.2 % slower (95 % confidence: 0.3 % faster to 2.7 % slower)".
+std::string in_words(const Difference& slower) {
+  const auto one = [](double relative) {
+    return fmt::format("{:.1f} % {}", 100 * std::abs(relative), relative < 0 ? "faster" : "slower");
+  };
+  if (!slower.is_known()) return one(slower.estimate) + " (unknown how surely)";
+  return fmt::format("{} (95 % confidence: {} to {})", one(slower.estimate), one(slower.low),
+                     one(slower.high));
 }
 
-std::string reason_for_knee(const Evidence& evidence, const Workload& workload,
-                            const CandidateEvidence& knee) {
+/// Compares the choice with the next best split; empty if there is only one.
+std::string runner_up_in_words(const Evidence& evidence, const Workload& workload, std::size_t winner) {
+  const auto second = runner_up_of(contest_of(evidence, workload), winner);
+  if (!second) return "";
+  const CandidateEvidence& other = evidence.candidates[*second];
+  return fmt::format(
+      "The next best, \"{}\", is {}", other.label,
+      in_words(period_difference(evidence, workload, evidence.candidates[winner].id, other.id)));
+}
+
+/// Says why the winner is preferred to the fastest split, with which it ties.
+std::string preference_in_words(const CandidateEvidence& winner, const CandidateEvidence& fastest,
+                                const Workload& workload) {
+  if (workload.mode == Mode::wait) {
+    return is_shared(winner) && !is_shared(fastest)
+               ? "A home that both sides have in turn is preferred where training waits"
+               : "The shortest step of those that tie is preferred";
+  }
+  if (!is_shared(winner) && is_shared(fastest))
+    return "Homes that are divided are preferred where the sides overlap";
+  if (is_shared(winner)) return "The shortest step of those that tie is preferred";
+  if (workload.training && winner.exposed_ns_median == 0) {
+    return "Of the pools that tie, the smallest is preferred whose step could take twice as long and still "
+           "hide, or "
+           "the one that hides best";
+  }
+  return "The smallest pool of those that tie is preferred";
+}
+
+std::string reason_for_winner(const Evidence& evidence, const Workload& workload, std::size_t index) {
+  const CandidateEvidence& winner = evidence.candidates[index];
   const CandidateEvidence& fastest = fastest_of(evidence);
-  const std::string period = print_duration(knee.period_ns_median);
-  const std::string both_sides = sides_in_words(knee, workload.update_interval);
+  const std::string period = print_duration(winner.period_ns_median);
   const auto eligible = std::count_if(evidence.candidates.begin(), evidence.candidates.end(), is_eligible);
-  if (knee.reserved_cores == 0) {
-    return fmt::format("A rank has only one core, so training and the optimizer share it. A period takes {}",
-                       period);
-  }
   if (eligible == 1) {
-    return fmt::format(
-        "There is only one split: {} for the optimizer, {} for training. A period takes {}. {}",
-        cores(knee.pool_cores), cores(knee.reserved_cores), period, both_sides);
+    return fmt::format("There is only one split: {}. A period takes {}. {}", winner.label, period,
+                       sides_in_words(winner, workload));
   }
-  if (knee.id == fastest.id) {
-    return fmt::format("The split \"{}\" has the shortest period, {}. {}. {}. {}", knee.label, period,
-                       smaller_pools_in_words(evidence, workload), cores_in_words(knee), both_sides);
+  std::string text;
+  if (winner.id == fastest.id) {
+    text = fmt::format("The split \"{}\" has the shortest period, {}", winner.label, period);
+  } else {
+    text = fmt::format(
+        "The split \"{}\" ties with the shortest period: {} against {} for \"{}\". Differences up to "
+        "{:.1f} % are ties. {}",
+        winner.label, period, print_duration(fastest.period_ns_median), fastest.label, 100 * tie_of(evidence),
+        preference_in_words(winner, fastest, workload));
   }
-  return fmt::format(
-      "The split \"{}\" has the smallest pool that ties with the shortest period: {} against {} for \"{}\". "
-      "Differences up to {:.1f} % are ties. {}. {}",
-      knee.label, period, print_duration(fastest.period_ns_median), fastest.label, 100 * tie_of(evidence),
-      cores_in_words(knee), both_sides);
+  return fmt::format("{}. {}. {}. {}", text, cores_in_words(winner), sides_in_words(winner, workload),
+                     runner_up_in_words(evidence, workload, index));
 }
 
-std::string reason_for_conservative(const Evidence& evidence, const CandidateEvidence& half) {
+std::string reason_for_conservative(const Evidence& evidence, const CandidateEvidence& home) {
   const CandidateEvidence& fastest = fastest_of(evidence);
   return fmt::format(
-      "Nothing beats the noise: differences under {:.1f} % cannot be told apart here, and no split is faster "
-      "than half and half, {}, by more than that. The shortest period was {} for \"{}\". So this is the "
-      "conservative plan: half and half, DeepSpeed's own default",
-      100 * evidence.noise_floor, print_duration(half.period_ns_median),
+      "Nothing beats the noise: two visits to one split differ by up to {:.1f} % here, and no split is "
+      "faster than "
+      "the shared home, {}, by more than that. The shortest period was {} for \"{}\". So this is the "
+      "conservative "
+      "plan: no side loses a core",
+      100 * evidence.noise_floor, print_duration(home.period_ns_median),
       print_duration(fastest.period_ns_median), fastest.label);
 }
 
-/// Says that running unbound was faster than this choice. Empty if it was not.
-std::string unbound_note(const Evidence& evidence, const Workload& workload,
-                         const CandidateEvidence& chosen) {
+/// Says why the plan is the shared home although another split is faster.
+std::string reason_for_home(const Evidence& evidence, const CandidateEvidence& home) {
+  const CandidateEvidence& fastest = fastest_of(evidence);
+  return fmt::format(
+      "Every split is slower than running unbound, so no side loses a core: this is the shared home, {}. "
+      "The shortest period of a split was {} for \"{}\"",
+      print_duration(home.period_ns_median), print_duration(fastest.period_ns_median), fastest.label);
+}
+
+/// Compares the choice with running unbound. Empty if that was not measured.
+std::string unbound_in_words(const Evidence& evidence, const Workload& workload,
+                             const CandidateEvidence& chosen) {
   const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
   if (unbound == nullptr) return "";
   const Difference slower = period_difference(evidence, workload, unbound->id, chosen.id);
-  if (slower.low <= tie_of(evidence)) return "";
-  return fmt::format(
-      ". But unbound was {:.1f} % faster: {}. No plan can express that: try the job without a plan",
-      100 * (1 - 1 / (1 + slower.estimate)), print_duration(unbound->period_ns_median));
+  std::string text = fmt::format(". Against unbound, the plan is {}", in_words(slower));
+  if (is_better_unbound(evidence, slower)) text += ". No plan can express that: run this job unbound";
+  return text;
 }
 
 }  // namespace
 
 Choice choose(const Evidence& evidence, const Workload& workload) {
-  const Verdict verdict = decide(evidence, workload);
+  Verdict verdict = decide(evidence, workload);
+  bool unbound_is_better = false;
+  const CandidateEvidence* const unbound = control_of(evidence, Control::unbound);
+  if (unbound != nullptr) {
+    // A plan that is surely slower than none should at least not divide the cores.
+    const Difference slower =
+        period_difference(evidence, workload, unbound->id, evidence.candidates[verdict.winner].id);
+    const auto home = control_index(contest_of(evidence, workload), Control::shared);
+    unbound_is_better = is_better_unbound(evidence, slower) && home && *home != verdict.winner;
+    if (unbound_is_better) verdict.winner = *home;
+  }
   const CandidateEvidence& chosen = evidence.candidates[verdict.winner];
   Choice choice;
   choice.reason = verdict.conservative ? reason_for_conservative(evidence, chosen)
-                                       : reason_for_knee(evidence, workload, chosen);
-  choice.reason += unbound_note(evidence, workload, chosen);
+                  : unbound_is_better  ? reason_for_home(evidence, chosen)
+                                       : reason_for_winner(evidence, workload, verdict.winner);
+  choice.reason += unbound_in_words(evidence, workload, chosen);
   choice.candidate = chosen.id;
   choice.period_ns_median = chosen.period_ns_median;
   choice.pool_threads = chosen.pool_threads;
+  if (chosen.training_ns_median > 0) choice.headroom = headroom_of(evidence, workload, chosen.id);
   return choice;
 }
 

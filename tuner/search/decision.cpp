@@ -3,18 +3,79 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <set>
+#include <limits>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 namespace zf {
 namespace {
 
-constexpr int kMinVisits = 2;
 constexpr double kMaxStepAboveRoofline = 0.15;  // a step may be this much faster than its roofline
 constexpr double kSlowestPart = 0.1;            // of the roofline: a slower step is not believed
 constexpr double kUnknownAccuracy = 1;          // stands for an unbounded interval
+constexpr double kNormal95 = 1.96;
+constexpr double kMedianError = 1.2533;  // standard error of a median, in units of that of a mean
+/// With fewer degrees of freedom between visits, the spread within visits is looked at too.
+constexpr int kFewFreedoms = 2;
+/// A choice is good enough if no other split is surely better by more than this many ties.
+constexpr double kAcceptable = 1.5;
 
-void summarize_candidate(CandidateEvidence& candidate, const std::vector<Sample>& samples,
-                         int update_interval) {
+bool is_estimate(const Evidence& evidence, const Sample& sample) {
+  return evidence.estimate_round >= 0 && sample.round >= evidence.estimate_round;
+}
+
+/// The periods of one visit.
+struct VisitPeriods {
+  std::size_t candidate = 0;  ///< position in Evidence::candidates
+  int round = 0;
+  std::vector<double> periods;
+};
+
+/// Returns the visits before (`estimates` false) or after the choice.
+std::vector<VisitPeriods> visits_of(const Evidence& evidence, const Schedule& schedule, bool estimates) {
+  std::map<int, std::size_t> position;
+  for (std::size_t i = 0; i < evidence.candidates.size(); ++i) position[evidence.candidates[i].id] = i;
+  std::map<std::pair<int, std::size_t>, std::vector<double>> periods;
+  for (const Sample& sample : evidence.samples) {
+    if (is_estimate(evidence, sample) != estimates) continue;
+    periods[{sample.round, position.at(sample.candidate)}].push_back(period_ns(sample.times, schedule));
+  }
+  std::vector<VisitPeriods> visits;
+  for (auto& [key, values] : periods) visits.push_back({key.second, key.first, std::move(values)});
+  return visits;
+}
+
+Levels levels_of(const Evidence& evidence, const std::vector<VisitPeriods>& visits) {
+  std::vector<Visit> medians;
+  for (const VisitPeriods& visit : visits) {
+    medians.push_back({visit.candidate, visit.round, median(visit.periods)});
+  }
+  return {medians, evidence.candidates.size()};
+}
+
+/// Returns the standard error of a visit's median by the spread of its samples, over all visits; 0 if each
+/// has one.
+double error_within_visits(const std::vector<VisitPeriods>& visits) {
+  std::vector<double> errors;
+  for (const VisitPeriods& visit : visits) {
+    if (visit.periods.size() < 2) continue;
+    // 1.349 standard deviations of a normal distribution lie between its quartiles.
+    const double deviation = relative_spread(visit.periods) / 1.349;
+    errors.push_back(kMedianError * deviation / std::sqrt(static_cast<double>(visit.periods.size())));
+  }
+  return errors.empty() ? 0 : median(errors);
+}
+
+/// Returns by how much two equal splits differ that have been visited that often, at the limit of 95 %.
+double noise_of(const Levels& levels, const std::vector<VisitPeriods>& visits, int visits_of_fastest) {
+  const double within = error_within_visits(visits);
+  const double between = levels.freedom() >= kFewFreedoms ? levels.noise() : std::max(levels.noise(), within);
+  return kNormal95 * between * std::sqrt(2.0 / visits_of_fastest);
+}
+
+void summarize_candidate(CandidateEvidence& candidate, const Evidence& evidence, const Schedule& schedule) {
   std::vector<double> period;
   std::vector<double> step;
   std::vector<double> training;
@@ -22,18 +83,17 @@ void summarize_candidate(CandidateEvidence& candidate, const std::vector<Sample>
   std::vector<double> delay_p50;
   std::vector<double> delay_p99;
   std::vector<double> ratio;
-  for (const auto& [id, round, times] : samples) {
+  for (const auto& [id, round, times] : evidence.samples) {
     if (id != candidate.id) continue;
-    period.push_back(static_cast<double>(period_ns(times, update_interval)));
+    period.push_back(period_ns(times, schedule));
     step.push_back(static_cast<double>(times.step_ns));
     training.push_back(static_cast<double>(times.training_ns));
-    exposed.push_back(static_cast<double>(exposed_ns(times, update_interval)));
+    exposed.push_back(exposed_ns(times, schedule));
     delay_p50.push_back(static_cast<double>(times.launch_delay_p50_ns));
     delay_p99.push_back(static_cast<double>(times.launch_delay_p99_ns));
     ratio.push_back(static_cast<double>(times.roofline_ns) / static_cast<double>(times.step_ns));
   }
   if (period.empty()) return;
-  candidate.period_ns_median = std::llround(median(period));
   candidate.period_spread = relative_spread(period);
   candidate.step_ns_median = std::llround(median(step));
   candidate.step_spread = relative_spread(step);
@@ -57,38 +117,35 @@ void summarize_roofline(Evidence& evidence, int ranks) {
   evidence.roofline.threads = fastest.pool_threads * ranks;
 }
 
-/// Returns the indexes of the contenders whose differences to the fastest one decide the choice: the knee and
-/// the second fastest.
-std::set<std::size_t> rivals_of(const std::vector<Contender>& contenders, double tie) {
-  const std::size_t fastest = fastest_index(contenders);
-  std::set<std::size_t> rivals{knee_index(contenders, tie)};
-  const Contender* second = nullptr;
-  for (const Contender& contender : contenders) {
-    if (&contender == &contenders[fastest]) continue;
-    if (second == nullptr || contender.median < second->median) second = &contender;
-  }
-  if (second != nullptr) rivals.insert(static_cast<std::size_t>(second - contenders.data()));
-  rivals.erase(fastest);
-  return rivals;
-}
-
-/// Returns half of the widest interval among the differences that decide the choice.
-double accuracy_of(const std::vector<Contender>& contenders, double tie) {
-  const Contender& fastest = contenders[fastest_index(contenders)];
-  double accuracy = 0;
-  for (const std::size_t rival : rivals_of(contenders, tie)) {
-    const double half = difference_of(fastest, contenders[rival]).half_width();
-    accuracy = std::max(accuracy, std::min(half, kUnknownAccuracy));
-  }
-  return accuracy;
-}
-
 std::size_t index_of(const Evidence& evidence, int id) {
   const auto& candidates = evidence.candidates;
   const auto found = std::find_if(candidates.begin(), candidates.end(),
                                   [&](const CandidateEvidence& candidate) { return candidate.id == id; });
   assert(found != candidates.end());
   return static_cast<std::size_t>(found - candidates.begin());
+}
+
+/// Returns half of the interval of the difference between two candidates.
+double accuracy_of(const Difference& difference) {
+  return difference.is_known() ? std::min(difference.half_width(), kUnknownAccuracy) : kUnknownAccuracy;
+}
+
+/// Returns the largest period of all factors from 1 up by which the chosen candidate stays within
+/// kHeadroomLoss of the best one, if `scaled` applies the factor to the times of both sides.
+template <class Scaled>
+double factor_until_loss(const Evidence& evidence, std::size_t chosen, Scaled scaled) {
+  constexpr double kStep = 1.01;
+  double kept = 1;
+  for (double factor = 1; factor <= kMostHeadroom; factor *= kStep) {
+    double best = std::numeric_limits<double>::infinity();
+    for (const CandidateEvidence& candidate : evidence.candidates) {
+      if (is_eligible(candidate) && candidate.period_ns_median > 0)
+        best = std::min(best, scaled(candidate, factor));
+    }
+    if (scaled(evidence.candidates[chosen], factor) > (1 + kHeadroomLoss) * best) return kept;
+    kept = factor;
+  }
+  return kMostHeadroom;
 }
 
 }  // namespace
@@ -119,96 +176,129 @@ CandidateEvidence new_candidate(int id, const Split& split) {
 
 bool is_eligible(const CandidateEvidence& candidate) { return candidate.control != Control::unbound; }
 
+bool is_shared(const CandidateEvidence& candidate) { return candidate.reserved_cores == 0; }
+
 bool is_possible(const SplitSample& sample, double noise) {
   const double ratio = static_cast<double>(sample.roofline_ns) / static_cast<double>(sample.step_ns);
   return ratio <= 1 + std::max(kMaxStepAboveRoofline, 3 * noise) && ratio >= kSlowestPart;
 }
 
-std::vector<Contender> contenders_of(const Evidence& evidence, const Workload& workload) {
-  std::vector<Contender> contenders;
+Contest contest_of(const Evidence& evidence, const Workload& workload) {
+  const Schedule schedule = schedule_of(workload, evidence.scale);
+  const auto visits = visits_of(evidence, schedule, false);
+  Contest contest{
+      {}, levels_of(evidence, visits), workload.mode, evidence.accuracy_wanted, evidence.noise_floor};
   for (const CandidateEvidence& candidate : evidence.candidates) {
     Contender contender;
     contender.eligible = is_eligible(candidate);
     contender.control = candidate.control;
+    contender.shared = is_shared(candidate);
     contender.pool = {candidate.pool_threads, candidate.pool_cores};
-    contender.median = static_cast<double>(candidate.period_ns_median);
-    for (const Sample& sample : evidence.samples) {
-      if (sample.candidate != candidate.id) continue;
-      const Nanoseconds period = period_ns(sample.times, workload.update_interval);
-      contender.times.push_back({sample.round, static_cast<double>(period)});
-    }
-    contenders.push_back(std::move(contender));
+    contender.idle = candidate.idle_cores;
+    contender.step = static_cast<double>(candidate.step_ns_median);
+    contender.window = window_of(candidate.training_ns_median, schedule);
+    contest.contenders.push_back(contender);
   }
-  return contenders;
+  return contest;
 }
 
 void summarize(Evidence& evidence, const Workload& workload) {
-  for (CandidateEvidence& candidate : evidence.candidates) {
-    summarize_candidate(candidate, evidence.samples, workload.update_interval);
+  const Schedule schedule = schedule_of(workload, evidence.scale);
+  for (CandidateEvidence& candidate : evidence.candidates) summarize_candidate(candidate, evidence, schedule);
+  const auto visits = visits_of(evidence, schedule, false);
+  const Levels levels = levels_of(evidence, visits);
+  int most_visits = 1;
+  for (std::size_t i = 0; i < evidence.candidates.size(); ++i) {
+    if (!levels.has(i)) continue;
+    evidence.candidates[i].period_ns_median = std::llround(levels.of(i));
+    if (is_eligible(evidence.candidates[i])) most_visits = std::max(most_visits, levels.visits(i));
   }
-  const std::vector<Contender> contenders = contenders_of(evidence, workload);
-  evidence.noise_floor = noise_floor(contenders);
-  evidence.accuracy_reached = accuracy_of(contenders, tie_of(evidence));
+  evidence.noise_floor = noise_of(levels, visits, most_visits);
+  const Contest contest = contest_of(evidence, workload);
+  const std::size_t preferred = preferred_index(contest);
+  const auto second = runner_up_of(contest, preferred);
+  evidence.accuracy_reached =
+      second ? accuracy_of(period_difference(evidence, workload, evidence.candidates[preferred].id,
+                                             evidence.candidates[*second].id))
+             : 0;
   summarize_roofline(evidence, workload.ranks);
 }
 
-double tie_of(const Evidence& evidence) { return std::max(evidence.accuracy_wanted, evidence.noise_floor); }
+double tie_of(const Evidence& evidence) { return tie_of(evidence.accuracy_wanted, evidence.noise_floor); }
 
 const CandidateEvidence& fastest_of(const Evidence& evidence) {
   assert(!evidence.candidates.empty());
   const auto key = [](const CandidateEvidence& candidate) {
-    return std::pair(!is_eligible(candidate), candidate.period_ns_median);
+    return std::tuple(!is_eligible(candidate), candidate.period_ns_median == 0, candidate.period_ns_median);
   };
   return *std::min_element(evidence.candidates.begin(), evidence.candidates.end(),
                            [&](const auto& a, const auto& b) { return key(a) < key(b); });
 }
 
 Difference period_difference(const Evidence& evidence, const Workload& workload, int a, int b) {
-  const std::vector<Contender> contenders = contenders_of(evidence, workload);
-  return difference_of(contenders[index_of(evidence, a)], contenders[index_of(evidence, b)]);
+  const Schedule schedule = schedule_of(workload, evidence.scale);
+  const std::size_t first = index_of(evidence, a);
+  const std::size_t second = index_of(evidence, b);
+  const Levels estimates = levels_of(evidence, visits_of(evidence, schedule, true));
+  if (estimates.has(first) && estimates.has(second)) return estimates.difference(first, second);
+  return levels_of(evidence, visits_of(evidence, schedule, false)).difference(first, second);
 }
 
-const CandidateEvidence& knee_of(const Evidence& evidence, const Workload& workload) {
-  return evidence.candidates[knee_index(contenders_of(evidence, workload), tie_of(evidence))];
+const CandidateEvidence& preferred_of(const Evidence& evidence, const Workload& workload) {
+  return evidence.candidates[judge(contest_of(evidence, workload)).winner];
 }
 
-std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload) {
-  const std::vector<Contender> contenders = contenders_of(evidence, workload);
-  const double tie = tie_of(evidence);
-  const double wanted = evidence.accuracy_wanted;
-  const std::size_t fastest = fastest_index(contenders);
-  const std::size_t knee = knee_index(contenders, tie);
-  const std::set<std::size_t> rivals = rivals_of(contenders, tie);
-  std::set<std::size_t> revisit;
-  for (std::size_t i = 0; i < contenders.size(); ++i) {
-    if (i == fastest) continue;
-    const Difference slower = difference_of(contenders[fastest], contenders[i]);
-    if (slower.half_width() <= wanted) continue;
-    const bool may_be_faster = slower.low < -wanted;
-    const bool may_tie = contenders[i].pool.threads <= contenders[knee].pool.threads && slower.low < tie;
-    const bool matters = may_tie || rivals.contains(i);
-    if (may_be_faster || (matters && contenders[i].eligible)) revisit.insert(i);
+std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload, std::size_t most) {
+  const Contest contest = contest_of(evidence, workload);
+  const Verdict verdict = judge(contest);
+  std::vector<std::size_t> others;
+  for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
+    if (i != verdict.winner && contest.contenders[i].eligible && contest.levels.has(i)) others.push_back(i);
   }
-  // The choice may fall back to half and half, unless that is clearly slower.
-  std::vector<std::size_t> needed{fastest, knee};
-  const int half = control_index(contenders, Control::half);
-  if (half >= 0) {
-    const auto index = static_cast<std::size_t>(half);
-    if (difference_of(contenders[fastest], contenders[index]).low <= tie) needed.push_back(index);
+  std::stable_sort(others.begin(), others.end(),
+                   [&](std::size_t a, std::size_t b) { return contest.levels.of(a) < contest.levels.of(b); });
+  if (contest.levels.freedom() >= kFewFreedoms) {
+    std::erase_if(others, [&](std::size_t i) {
+      return contest.levels.difference(i, verdict.winner).high <= kAcceptable * verdict.tie;
+    });
   }
-  const bool noisy = evidence.noise_floor > wanted;
-  for (const std::size_t i : needed) {
-    if (noisy || block_count(contenders[i]) < kMinVisits) revisit.insert(i);
-  }
-  if (!revisit.empty()) revisit.insert(fastest);
   std::vector<int> ids;
-  for (const std::size_t i : revisit) ids.push_back(evidence.candidates[i].id);
+  if (others.empty()) return ids;
+  ids.push_back(evidence.candidates[verdict.winner].id);
+  for (const std::size_t i : others) {
+    if (ids.size() < most) ids.push_back(evidence.candidates[i].id);
+  }
   std::sort(ids.begin(), ids.end());
   return ids;
 }
 
 Verdict decide(const Evidence& evidence, const Workload& workload) {
-  return judge(contenders_of(evidence, workload), evidence.accuracy_wanted, evidence.noise_floor);
+  Contest contest = contest_of(evidence, workload);
+  Verdict verdict = judge(contest);
+  if (const auto second = runner_up_of(contest, verdict.winner)) {
+    const Difference slower = period_difference(evidence, workload, evidence.candidates[*second].id,
+                                                evidence.candidates[verdict.winner].id);
+    if (evidence.estimate_round >= 0 && slower.low > evidence.accuracy_wanted) {
+      contest.contenders[verdict.winner].eligible = false;
+      verdict = judge(contest);
+    }
+  }
+  return verdict;
+}
+
+Headroom headroom_of(const Evidence& evidence, const Workload& workload, int chosen) {
+  const Schedule schedule = schedule_of(workload, evidence.scale);
+  const auto period = [&](const CandidateEvidence& candidate, double training, double step) {
+    return period_of(training * static_cast<double>(candidate.training_ns_median),
+                     step * static_cast<double>(candidate.step_ns_median), schedule);
+  };
+  const std::size_t index = index_of(evidence, chosen);
+  return {factor_until_loss(
+              evidence, index,
+              [&](const auto& candidate, double factor) { return period(candidate, 1 / factor, 1); }),
+          factor_until_loss(evidence, index, [&](const auto& candidate, double factor) {
+            return period(candidate, 1, factor);
+          })};
 }
 
 }  // namespace zf

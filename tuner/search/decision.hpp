@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "homes/split.hpp"
+#include "plan/period.hpp"
 #include "plan/plan.hpp"
 #include "search/judgement.hpp"
 
@@ -14,6 +15,9 @@ CandidateEvidence new_candidate(int id, const Split& split);
 
 /// Returns whether a plan can express this candidate. Unbound cannot be: it is measured only for comparison.
 bool is_eligible(const CandidateEvidence& candidate);
+
+/// Returns whether both sides of the candidate have the whole home.
+bool is_shared(const CandidateEvidence& candidate);
 
 /// Returns the candidate that is this control, or null if there is none.
 const CandidateEvidence* control_of(const Evidence& evidence, Control control);
@@ -27,31 +31,40 @@ bool is_possible(const SplitSample& sample, double noise);
 /// accuracy reached and the roofline. Candidates keep their ids.
 void summarize(Evidence& evidence, const Workload& workload);
 
-/// Returns the relative difference below which two candidates tie: the accuracy that was asked for or the
-/// noise floor, whichever is more.
+/// Returns the largest relative difference that may be a tie (tie_of() of judgement.hpp).
 double tie_of(const Evidence& evidence);
 
 // All of the following need at least one eligible candidate. Call summarize() before them.
 
-/// Returns the candidates as the judgement sees them: times are periods, and blocks are rounds.
-std::vector<Contender> contenders_of(const Evidence& evidence, const Workload& workload);
+/// Returns the visits of the search as a contest; contenders are the candidates. Leaves out the visits that
+/// came after the choice, to estimate it.
+Contest contest_of(const Evidence& evidence, const Workload& workload);
 
 /// Returns the candidate with the shortest period.
 const CandidateEvidence& fastest_of(const Evidence& evidence);
 
-/// Returns how much longer the period of candidate `b` is than that of `a`, round by round.
+/// Returns how much longer the period of candidate `b` is than that of `a`: by the visits that came after the
+/// choice if both have some, otherwise by those of the search.
 Difference period_difference(const Evidence& evidence, const Workload& workload, int a, int b);
 
-/// Returns the eligible candidate with the smallest pool that ties with the fastest.
-const CandidateEvidence& knee_of(const Evidence& evidence, const Workload& workload);
+/// Returns the candidate that would be chosen now.
+const CandidateEvidence& preferred_of(const Evidence& evidence, const Workload& workload);
 
-/// Returns the ids of the candidates that need another visit, ascending; none if all is decided. A candidate
-/// needs one if its difference to the fastest is not known to the accuracy wanted and could change the
-/// choice; then the fastest needs one too. The fastest, the knee and half and half (unless that is clearly
-/// slower) are visited at least twice, and again while the noise floor is above the accuracy wanted.
-std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload);
+/// Returns the ids of at most `most` candidates that need another visit, ascending; none if all is decided.
+/// As long as the noise between visits is not known, these are the one that would be chosen and the fastest
+/// others. Then they are it and those that may be faster by more than one and a half ties.
+std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload, std::size_t most);
 
-/// Returns which candidate wins, by position in `evidence.candidates` (judge()).
+/// Returns which candidate wins, by position in `evidence.candidates` (judge()). If the visits that came
+/// after the choice show that its runner-up is surely faster by more than the accuracy, the others are judged
+/// again without it.
 Verdict decide(const Evidence& evidence, const Workload& workload);
+
+/// Returns how much faster training, or longer the step, may get before another measured split would be 5 %
+/// better. Counts up to kMostHeadroom. Precondition: `chosen` is eligible and measured.
+Headroom headroom_of(const Evidence& evidence, const Workload& workload, int chosen);
+
+inline constexpr double kMostHeadroom = 16;
+inline constexpr double kHeadroomLoss = 0.05;
 
 }  // namespace zf

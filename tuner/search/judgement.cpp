@@ -1,73 +1,102 @@
 #include "search/judgement.hpp"
 
 #include <algorithm>
-#include <set>
-#include <utility>
+#include <cassert>
+#include <cmath>
+#include <tuple>
 
 namespace zf {
 namespace {
 
-/// Returns whether another eligible contender beats the contender `half` by more than the noise.
-bool is_beaten(const std::vector<Contender>& contenders, std::size_t half, double noise) {
-  for (std::size_t i = 0; i < contenders.size(); ++i) {
-    if (i == half || !contenders[i].eligible) continue;
-    if (!is_noise(difference_of(contenders[i], contenders[half]), noise)) return true;
+bool can_win(const Contest& contest, std::size_t index) {
+  return contest.contenders[index].eligible && contest.levels.has(index);
+}
+
+/// Returns whether another eligible contender beats `home` by more than the noise.
+bool is_beaten(const Contest& contest, std::size_t home) {
+  for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
+    if (i == home || !can_win(contest, i)) continue;
+    const Difference slower = contest.levels.difference(i, home);
+    if (slower.estimate > contest.noise || slower.low > 0) return true;
   }
   return false;
 }
 
+/// Returns a key by which the preferred contender of several that tie is the least.
+auto preference(const Contest& contest, std::size_t index) {
+  const Contender& contender = contest.contenders[index];
+  const bool waits = contest.mode == Mode::wait;
+  const bool other_kind = contender.shared != waits;
+  if (waits || contender.shared) {
+    return std::tuple(other_kind, false, contender.step, contender.pool, contender.idle,
+                      contest.levels.of(index));
+  }
+  const bool is_short = kStepHeadroom * contender.step > contender.window;
+  const bool known = contender.step > 0 && contender.window > 0;
+  return std::tuple(other_kind, is_short, known && is_short ? contender.step / contender.window : 0.0,
+                    contender.pool, contender.idle, contest.levels.of(index));
+}
+
 }  // namespace
 
-int block_count(const Contender& contender) {
-  std::set<int> blocks;
-  for (const Observation& time : contender.times) blocks.insert(time.block);
-  return static_cast<int>(blocks.size());
+double noise_between_visits(const Levels& levels, int visits) {
+  constexpr double kNormal95 = 1.96;
+  return kNormal95 * levels.noise() * std::sqrt(2.0 / visits);
 }
 
-std::size_t fastest_index(const std::vector<Contender>& contenders) {
-  const auto key = [](const Contender& contender) {
-    return std::pair(!contender.eligible, contender.median);
-  };
-  const auto fastest = std::min_element(contenders.begin(), contenders.end(),
-                                        [&](const auto& a, const auto& b) { return key(a) < key(b); });
-  return static_cast<std::size_t>(fastest - contenders.begin());
+double tie_of(double accuracy, double noise) {
+  return std::min(std::max(accuracy, noise), kLargestTie * accuracy);
 }
 
-int control_index(const std::vector<Contender>& contenders, Control control) {
-  for (std::size_t i = 0; i < contenders.size(); ++i) {
-    if (contenders[i].control == control) return static_cast<int>(i);
+bool is_tie(const Difference& slower, double accuracy, double noise) {
+  if (!slower.is_known() && noise > accuracy) return slower.estimate <= 0;
+  return slower.estimate <= tie_of(accuracy, noise) && slower.low <= accuracy;
+}
+
+std::size_t fastest_index(const Contest& contest) {
+  std::optional<std::size_t> fastest;
+  for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
+    if (!can_win(contest, i)) continue;
+    if (!fastest || contest.levels.of(i) < contest.levels.of(*fastest)) fastest = i;
   }
-  return -1;
+  assert(fastest);
+  return *fastest;
 }
 
-Difference difference_of(const Contender& a, const Contender& b) { return compare(a.times, b.times); }
-
-std::size_t knee_index(const std::vector<Contender>& contenders, double tie) {
-  const std::size_t fastest = fastest_index(contenders);
-  std::size_t knee = fastest;
-  for (std::size_t i = 0; i < contenders.size(); ++i) {
-    if (!contenders[i].eligible || contenders[i].pool >= contenders[knee].pool) continue;
-    if (is_tie(difference_of(contenders[fastest], contenders[i]), tie)) knee = i;
+std::optional<std::size_t> control_index(const Contest& contest, Control control) {
+  for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
+    if (contest.contenders[i].control == control && contest.levels.has(i)) return i;
   }
-  return knee;
+  return std::nullopt;
 }
 
-double noise_floor(const std::vector<Contender>& contenders) {
-  std::vector<std::vector<Observation>> times;
-  for (const Contender& contender : contenders) times.push_back(contender.times);
-  return noise_between_blocks(times, block_count(contenders[fastest_index(contenders)]));
+std::size_t preferred_index(const Contest& contest) {
+  const std::size_t fastest = fastest_index(contest);
+  std::size_t preferred = fastest;
+  for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
+    if (i == fastest || !can_win(contest, i)) continue;
+    if (!is_tie(contest.levels.difference(fastest, i), contest.accuracy, contest.noise)) continue;
+    if (preference(contest, i) < preference(contest, preferred)) preferred = i;
+  }
+  return preferred;
 }
 
-Verdict judge(const std::vector<Contender>& contenders, double accuracy, double noise) {
-  Verdict verdict;
-  verdict.tie = std::max(accuracy, noise);
-  verdict.fastest = fastest_index(contenders);
-  verdict.winner = knee_index(contenders, verdict.tie);
-  if (noise <= accuracy) return verdict;
-  const int half = control_index(contenders, Control::half);
-  if (half < 0 || static_cast<std::size_t>(half) == verdict.winner) return verdict;
-  if (is_beaten(contenders, static_cast<std::size_t>(half), noise)) return verdict;
-  verdict.winner = static_cast<std::size_t>(half);
+std::optional<std::size_t> runner_up_of(const Contest& contest, std::size_t index) {
+  std::optional<std::size_t> second;
+  for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
+    if (i == index || !can_win(contest, i)) continue;
+    if (!second || contest.levels.of(i) < contest.levels.of(*second)) second = i;
+  }
+  return second;
+}
+
+Verdict judge(const Contest& contest) {
+  Verdict verdict{fastest_index(contest), preferred_index(contest), tie_of(contest.accuracy, contest.noise),
+                  false};
+  if (contest.noise <= contest.accuracy) return verdict;
+  const auto home = control_index(contest, Control::shared);
+  if (!home || *home == verdict.winner || is_beaten(contest, *home)) return verdict;
+  verdict.winner = *home;
   verdict.conservative = true;
   return verdict;
 }

@@ -1,15 +1,23 @@
 // Judges which of several splits that were timed side by side wins. The sweep and `trial` both use it. Pure.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "plan/evidence.hpp"
+#include "plan/workload.hpp"
 #include "text/statistics.hpp"
 
 namespace zf {
 
 /// The relative difference below which two times tie, unless the user asks for another accuracy.
 inline constexpr double kDefaultTie = 0.02;
+/// The largest tie, in units of the accuracy wanted. However noisy a machine is, a difference that is larger
+/// than this counts.
+inline constexpr double kLargestTie = 2.5;
+/// A pool has headroom if the step could take this many times as long and still hide.
+inline constexpr double kStepHeadroom = 2;
 
 /// The size of an optimizer pool per rank. The pool with fewer threads is smaller; of two with as many
 /// threads, the one on fewer cores.
@@ -19,46 +27,65 @@ struct PoolSize {
   auto operator<=>(const PoolSize&) const = default;
 };
 
-/// One split as the judgement sees it.
+/// One split as the judgement sees it. Its visits are those of its index among the contenders.
 struct Contender {
   bool eligible = true;  ///< false if no plan can express it (unbound): it is compared with, but never wins
   Control control = Control::none;
+  bool shared = false;  ///< both sides have the whole home
   PoolSize pool;
-  double median = 0;               ///< of all times; smaller is better
-  std::vector<Observation> times;  ///< times of one block were measured side by side
+  int idle = 0;       ///< cores on neither side
+  double step = 0;    ///< the optimizer's step; 0 if it is not known
+  double window = 0;  ///< the training behind which the step can hide; 0 if there is none
 };
 
-/// Returns the number of blocks (rounds, or runs) in which this contender was timed.
-int block_count(const Contender& contender);
+struct Contest {
+  std::vector<Contender> contenders;
+  Levels levels;
+  Mode mode = Mode::wait;
+  double accuracy = kDefaultTie;  ///< the smallest relative difference that counts
+  double noise = 0;  ///< half-width of the 95 % interval of the difference between two visits to equal splits
+};
 
-/// Returns the index of the eligible contender with the smallest median, the first one among equals. If no
-/// contender is eligible, all count. Precondition: there is a contender.
-std::size_t fastest_index(const std::vector<Contender>& contenders);
+/// Returns by how much two equal splits differ, at the limit of 95 %, that have `visits` visits each; 0 if
+/// the noise is not known.
+double noise_between_visits(const Levels& levels, int visits);
 
-/// Returns the index of the control, or -1 if there is none.
-int control_index(const std::vector<Contender>& contenders, Control control);
+/// Returns the largest difference that may be a tie: the accuracy or the noise, whichever is more, but at
+/// most kLargestTie times the accuracy.
+double tie_of(double accuracy, double noise);
 
-/// Returns how much longer `b` takes than `a`, compared block by block.
-Difference difference_of(const Contender& a, const Contender& b);
+/// Returns true if the slower of two ties with the faster: the difference is at most tie_of(), its interval
+/// does not exclude the accuracy, and if the interval is unknown the noise is not above the accuracy.
+bool is_tie(const Difference& slower, double accuracy, double noise);
 
-/// Returns the index of the knee: the eligible contender with the smallest pool among those that tie with the
-/// fastest one (is_tie()). If none ties, the fastest one is the knee.
-std::size_t knee_index(const std::vector<Contender>& contenders, double tie);
+/// Returns the index of the eligible contender with the lowest level, the first one among equals.
+/// Precondition: an eligible contender has a visit.
+std::size_t fastest_index(const Contest& contest);
 
-/// Returns by how much two visits to the same split differ (noise_between_blocks()), for as many blocks as
-/// the fastest contender has.
-double noise_floor(const std::vector<Contender>& contenders);
+/// Returns the index of the control; nothing if there is none with a visit.
+std::optional<std::size_t> control_index(const Contest& contest, Control control);
+
+/// Returns the index of the preferred one among the eligible contenders that tie with the fastest:
+/// - in mode wait, shared homes first, then the shortest step;
+/// - in the other modes, homes that are divided first. Among these the smallest pool whose step could take
+///   kStepHeadroom times as long and still hide; if there is none, the one that hides best; if nothing is
+///   known of the steps, the smallest pool. Among shared homes the shortest step.
+std::size_t preferred_index(const Contest& contest);
+
+/// Returns the eligible contender with the lowest level except `index`; nothing if there is no other.
+std::optional<std::size_t> runner_up_of(const Contest& contest, std::size_t index);
 
 struct Verdict {
   std::size_t fastest = 0;
   std::size_t winner = 0;
-  double tie = 0;  ///< the larger of the accuracy and the noise
+  double tie = 0;  ///< tie_of()
   bool conservative =
-      false;  ///< the winner is half and half, because nothing beats it by more than the noise
+      false;  ///< the winner is the shared home, because nothing beats it by more than the noise
 };
 
-/// Returns the knee as the winner, or the half-and-half control if the noise exceeds the accuracy and no
-/// other eligible contender beats that control by more than the noise. Precondition: a contender is eligible.
-Verdict judge(const std::vector<Contender>& contenders, double accuracy, double noise);
+/// Returns the preferred contender as the winner, or the control that shares the home if the noise exceeds
+/// the accuracy and no other eligible contender beats that control by more than the noise. Precondition: an
+/// eligible contender has a visit.
+Verdict judge(const Contest& contest);
 
 }  // namespace zf

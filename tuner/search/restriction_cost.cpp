@@ -13,21 +13,22 @@ constexpr int kSamplesPerVisit = 8;
 
 }  // namespace
 
-Difference restriction_cost(const Split& kept, const Split& free, int update_interval, Meter& meter,
+Difference restriction_cost(const Split& kept, const Split& free, const Schedule& schedule, Meter& meter,
                             Nanoseconds deadline_ns, const std::function<bool()>& stop) {
-  std::vector<Observation> with;
-  std::vector<Observation> without;
-  const auto visit = [&](const Split& split, int round, std::vector<Observation>& observations) {
-    for (const SplitSample& sample : meter.measure(split, kSamplesPerVisit, deadline_ns)) {
-      observations.push_back({round, static_cast<double>(period_ns(sample, update_interval))});
+  std::vector<Visit> visits;
+  const auto visit = [&](const Split& split, std::size_t candidate, int round) {
+    std::vector<double> periods;
+    for (const SplitSample& sample : meter.measure(split, {kSamplesPerVisit, deadline_ns})) {
+      periods.push_back(period_ns(sample, schedule));
     }
+    visits.push_back({candidate, round, median(periods)});
   };
   for (int round = 0; round < kRounds; ++round) {
     if (round > 0 && (meter.now() >= deadline_ns || stop())) break;
-    visit(free, round, without);
-    visit(kept, round, with);
+    visit(free, 0, round);
+    visit(kept, 1, round);
   }
-  return compare(without, with);
+  return Levels(visits, 2).difference(0, 1);
 }
 
 std::string cost_in_words(const Difference& cost, double tie, const std::string& free_label) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "measure/meter.hpp"
+#include "plan/period.hpp"
 #include "text/statistics.hpp"
 
 namespace zf {
@@ -12,7 +13,7 @@ namespace zf {
 /// Returns how much longer the period of `kept` is than that of `free`. Visits both in turn, four times each.
 /// Stops earlier, but after at least one visit each, once the meter's clock has passed `deadline_ns` or
 /// `stop` returns true. Throws what the meter throws.
-Difference restriction_cost(const Split& kept, const Split& free, int update_interval, Meter& meter,
+Difference restriction_cost(const Split& kept, const Split& free, const Schedule& schedule, Meter& meter,
                             Nanoseconds deadline_ns, const std::function<bool()>& stop);
 
 /// Returns "A period is 12.0 % longer than with the free choice, "pool 4, spread" (95 % confidence: 11.1

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <random>
-#include <set>
 
 #include "engine/working_set.hpp"
 #include "search/candidates.hpp"
@@ -16,10 +16,19 @@ namespace zf {
 namespace {
 
 constexpr int kMaxRepeats = 2;
-constexpr int kMaxSamplesPerVisit = 64;  // samples; longer visits would hardly interleave
-/// The share of the budget after which each phase must end. So all splits are explored however slow the steps
-/// are, and time is left to confirm the choice.
-constexpr std::array<double, 3> kPhaseEnds = {0.5, 0.75, 1};
+constexpr int kMaxSamplesPerVisit = 16;  // samples; longer visits would hardly interleave
+/// The most visits of a round. Visits of a round should be neighbours in time, so that drift hits them alike.
+constexpr std::size_t kBlock = 4;
+constexpr int kEstimateRounds = 3;
+constexpr int kConfirmRounds = 8;
+/// The share of the budget after which each phase must end, so that time is left for the next one.
+constexpr std::array<double, 4> kPhaseEnds = {0.3, 0.55, 0.75, 1};
+/// A visit is cut short if its first periods are this many times as long as the shortest period so far.
+constexpr double kHopeless = 1.5;
+/// The default budget, in visits like the first one, and its limits.
+constexpr int kVisitsOfBudget = 50;
+constexpr Nanoseconds kSmallestBudget = 20 * kSecondNs;
+constexpr Nanoseconds kLargestBudget = 600 * kSecondNs;
 
 /// The state of one search.
 class Sweep {
@@ -29,6 +38,7 @@ class Sweep {
       : homes_(homes),
         workload_(workload),
         meter_(meter),
+        schedule_(schedule_of(workload, meter.scale())),
         limits_(limits),
         progress_(progress),
         samples_(limits.samples_per_visit),
@@ -44,14 +54,24 @@ class Sweep {
 
   SweepResult run() {
     explore();
-    while (!ended_ && !result_.splits.empty() && meter_.now() < end_of(SweepPhase::refine) && refine()) {
+    while (has_candidate() && meter_.now() < end_of(SweepPhase::refine) && refine()) {
     }
     confirm();
+    estimate();
+    result_.budget_ns = limits_.budget_ns;
     return std::move(result_);
   }
 
  private:
   Evidence& evidence() { return result_.evidence; }
+
+  /// Returns whether the sweep goes on and has something to choose from.
+  bool has_candidate() const { return !ended_ && has_eligible(); }
+
+  bool has_eligible() const {
+    const auto& candidates = result_.evidence.candidates;
+    return std::any_of(candidates.begin(), candidates.end(), is_eligible);
+  }
 
   std::vector<Split> splits_of(const std::vector<int>& ids) const {
     std::vector<Split> splits;
@@ -59,33 +79,26 @@ class Sweep {
     return splits;
   }
 
-  /// Visits the controls first, so that they are measured however short the budget is.
-  void explore() {
-    std::vector<Split> splits = control_splits(homes_);
-    const auto controls = static_cast<std::ptrdiff_t>(splits.size());
-    for (Split& split : growing_splits(homes_)) splits.push_back(std::move(split));
-    std::shuffle(splits.begin() + controls, splits.end(), random_);
-    visit_all(splits);
-  }
+  /// Visits the controls. Those that a plan can express come first, so that there is a plan however short the
+  /// budget is.
+  void explore() { visit_all(control_splits(homes_)); }
 
-  /// Visits one round of promising splits. Returns false if there are none.
+  /// Visits promising splits beside the incumbent, within a round. Returns false if there are none.
   bool refine() {
     phase_ = SweepPhase::refine;
     std::vector<TriedSplit> tried;
     for (const CandidateEvidence& candidate : evidence().candidates) {
-      tried.push_back(
-          {result_.splits[static_cast<std::size_t>(candidate.id)],
-           static_cast<double>(candidate.step_ns_median),
-           static_cast<double>(candidate.step_ns_median) * std::min(1.0, candidate.roofline_ratio),
-           static_cast<double>(workload_.update_interval * candidate.training_ns_median)});
+      const auto step = static_cast<double>(candidate.step_ns_median);
+      tried.push_back({result_.splits[static_cast<std::size_t>(candidate.id)], step,
+                       step * std::min(1.0, candidate.roofline_ratio),
+                       static_cast<double>(candidate.training_ns_median),
+                       static_cast<double>(candidate.period_ns_median)});
     }
-    std::vector<Split> splits = promising_splits(homes_, tried, limits_.accuracy);
     const auto room = static_cast<std::size_t>(limits_.splits) - result_.splits.size();
-    if (splits.size() > room) splits.resize(room);
+    std::vector<Split> splits =
+        promising_splits(homes_, tried, schedule_, limits_.accuracy, std::min(kBlock - 1, room));
     if (splits.empty()) return false;
-    // Together with those that they must beat, so that they are compared within a round.
-    const std::set<int> rivals{fastest_of(evidence()).id, knee_of(evidence(), workload_).id};
-    for (Split& split : splits_of({rivals.begin(), rivals.end()})) splits.push_back(std::move(split));
+    splits.push_back(splits_of({fastest_of(evidence()).id}).front());
     visit_round(std::move(splits));
     return true;
   }
@@ -94,12 +107,32 @@ class Sweep {
   /// this takes few rounds.
   void confirm() {
     phase_ = SweepPhase::confirm;
-    while (!ended_ && !result_.splits.empty()) {
-      const std::vector<int> ids = candidates_to_revisit(evidence(), workload_);
+    for (int i = 0; i < kConfirmRounds && has_candidate() && meter_.now() < end_of(phase_); ++i) {
+      const std::vector<int> ids = candidates_to_revisit(evidence(), workload_, kBlock);
       if (ids.empty()) break;
       visit_round(splits_of(ids));
-      if (samples_ < kMaxSamplesPerVisit) samples_ *= 2;
+      if (samples_ < kMaxSamplesPerVisit && evidence().noise_floor > limits_.accuracy) samples_ *= 2;
     }
+  }
+
+  /// Visits the choice, its runner-up and unbound, to know their differences without the luck of having been
+  /// chosen.
+  void estimate() {
+    if (!has_candidate()) return;
+    phase_ = SweepPhase::estimate;
+    const Contest contest = contest_of(evidence(), workload_);
+    const std::size_t winner = judge(contest).winner;
+    std::vector<int> ids{evidence().candidates[winner].id};
+    if (const auto second = runner_up_of(contest, winner)) ids.push_back(evidence().candidates[*second].id);
+    if (const CandidateEvidence* unbound = control_of(evidence(), Control::unbound))
+      ids.push_back(unbound->id);
+    if (ids.size() < 2) return;
+    evidence().estimate_round = round_;
+    for (int i = 0; i < kEstimateRounds && !ended_; ++i) visit_round(splits_of(ids));
+    const bool none =
+        std::none_of(evidence().samples.begin(), evidence().samples.end(),
+                     [&](const Sample& sample) { return sample.round >= evidence().estimate_round; });
+    if (none) evidence().estimate_round = -1;
   }
 
   void visit_round(std::vector<Split> splits) {
@@ -123,8 +156,16 @@ class Sweep {
 
   /// Returns when the next visit should end, so that all visits left in this round get the same time.
   Nanoseconds deadline_of_visit(std::size_t visits_left) {
+    if (limits_.budget_ns == 0) return std::numeric_limits<Nanoseconds>::max();
     const Nanoseconds left = std::max<Nanoseconds>(0, end_of(phase_) - meter_.now());
     return meter_.now() + left / static_cast<Nanoseconds>(visits_left);
+  }
+
+  /// Returns the period after which a visit is not worth going on with.
+  Nanoseconds hopeless_ns() {
+    if (phase_ == SweepPhase::confirm || phase_ == SweepPhase::estimate || !has_eligible())
+      return std::numeric_limits<Nanoseconds>::max();
+    return std::llround(kHopeless * static_cast<double>(fastest_of(evidence()).period_ns_median));
   }
 
   /// Returns the believable samples of a visit. If there are none after all repeats, returns all and warns.
@@ -134,7 +175,7 @@ class Sweep {
     for (int attempt = 0; attempt <= kMaxRepeats; ++attempt) {
       const auto wanted = samples_ - static_cast<int>(kept.size());
       if (wanted == 0 || (attempt > 0 && !has_time())) break;
-      const auto samples = meter_.measure(split, wanted, deadline_ns);
+      const auto samples = meter_.measure(split, {wanted, deadline_ns, hopeless_ns()});
       ++result_.visits;
       for (const SplitSample& sample : samples) {
         all.push_back(sample);
@@ -155,16 +196,20 @@ class Sweep {
   void visit(const Split& split, Nanoseconds deadline_ns) {
     const Nanoseconds begin = meter_.now();
     const auto samples = measured(split, deadline_ns);
-    longest_visit_ns_ = std::max(longest_visit_ns_, meter_.now() - begin);
+    const Nanoseconds took = meter_.now() - begin;
+    longest_visit_ns_ = std::max(longest_visit_ns_, took);
+    if (limits_.budget_ns == 0) {
+      limits_.budget_ns = std::clamp(kVisitsOfBudget * took, kSmallestBudget, kLargestBudget);
+    }
     const int id = id_of(split);
     for (const SplitSample& sample : samples) evidence().samples.push_back({id, round_, sample});
     ++visit_in_round_;
-    if (std::none_of(evidence().candidates.begin(), evidence().candidates.end(), is_eligible)) return;
+    if (!has_eligible()) return;
     summarize(evidence(), workload_);
     if (progress_) {
       progress_({phase_, round_, visit_in_round_, round_size_, meter_.now() - start_ns_, limits_.budget_ns,
                  &evidence(), &evidence().candidates[static_cast<std::size_t>(id)],
-                 &knee_of(evidence(), workload_)});
+                 &preferred_of(evidence(), workload_)});
     }
   }
 
@@ -183,13 +228,15 @@ class Sweep {
   bool has_time() {
     if (limits_.stop && limits_.stop()) ended_ = true;
     const bool first = result_.visits == 0;
-    if (!first && meter_.now() - start_ns_ + longest_visit_ns_ > limits_.budget_ns) ended_ = true;
+    if (!first && limits_.budget_ns != 0 && meter_.now() - start_ns_ + longest_visit_ns_ > limits_.budget_ns)
+      ended_ = true;
     return !ended_;
   }
 
   const std::vector<Home>& homes_;
   const Workload& workload_;
   Meter& meter_;
+  Schedule schedule_;
   SweepLimits limits_;
   const std::function<void(const SweepProgress&)>& progress_;
   int samples_;  ///< wanted of a visit

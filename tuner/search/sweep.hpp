@@ -15,8 +15,9 @@
 namespace zf {
 
 struct SweepLimits {
-  Nanoseconds budget_ns =
-      60 * kSecondNs;  ///< by the meter's clock; no visit but the first begins if it would end later
+  /// By the meter's clock; no visit but the first begins if it would end later. 0: 50 times as long as the
+  /// first visit, at least 20 s and at most 10 minutes.
+  Nanoseconds budget_ns = 0;
   double accuracy = kDefaultTie;  ///< smallest relative difference of periods that counts
   int samples_per_visit = 8;
   int splits = 60;             ///< the largest number of splits that are measured
@@ -24,7 +25,7 @@ struct SweepLimits {
   std::function<bool()> stop;  ///< asked before every visit; true ends the sweep with the evidence so far
 };
 
-enum class SweepPhase { explore, refine, confirm };
+enum class SweepPhase { explore, refine, confirm, estimate };
 
 /// The report that the caller gets after every visit.
 struct SweepProgress {
@@ -36,26 +37,28 @@ struct SweepProgress {
   Nanoseconds budget_ns = 0;
   const Evidence* evidence = nullptr;
   const CandidateEvidence* visited = nullptr;
-  const CandidateEvidence* best = nullptr;  ///< the knee so far
+  const CandidateEvidence* best = nullptr;  ///< what would be chosen now
 };
 
 struct SweepResult {
   Evidence evidence;                  ///< candidates that were measured, ids 0.. in order of first visit
   std::vector<Split> splits;          ///< splits[id] is what candidate id measured
   int visits = 0;                     ///< calls of the meter
+  Nanoseconds budget_ns = 0;          ///< what was given, or what followed from the first visit
   std::vector<std::string> warnings;  ///< names splits whose times are not believable
 };
 
-/// Measures in rounds. The visits of a round come in random order, so that drift of the machine hits all
-/// splits alike.
-/// - explore: visits the controls and growing_splits() once each, in at most half of the budget.
-/// - refine: visits promising_splits() together with the fastest split and the knee, until none is left or
-/// three
-///   quarters of the budget are spent.
-/// - confirm: visits candidates_to_revisit() until none is left. Visits get twice as long from round to
-/// round. If the budget is too short for samples_per_visit, the visits of a round share its time equally,
-/// down to Meter::kMinSamples each. A visit whose samples are not believable (is_possible()) is repeated, at
-/// most twice. The result has no candidate if the sweep was stopped at once. Throws what the meter throws.
+/// Measures in rounds of at most four visits, which are the blocks of the statistics. The visits of a round
+/// come in random order, but in the first one.
+/// - explore: visits the controls once each.
+/// - refine: visits promising_splits() together with the fastest split, until none is left.
+/// - confirm: visits candidates_to_revisit() until none is left.
+/// - estimate: visits the choice, its runner-up and unbound three times each, to know their differences.
+/// Each phase ends when its share of the budget is spent. If the budget is too short for samples_per_visit,
+/// the visits of a round share its time equally, down to Meter::kMinSamples each. A visit ends after two
+/// periods that are half as long again as the shortest so far. A visit whose samples are not believable
+/// (is_possible()) is repeated, at most twice. The result has no candidate if the sweep was stopped at once.
+/// Throws what the meter throws.
 SweepResult sweep(const std::vector<Home>& homes, const Workload& workload, Meter& meter,
                   const SweepLimits& limits, const std::function<void(const SweepProgress&)>& progress);
 

@@ -33,9 +33,17 @@ void add_unless_empty(std::vector<std::string>& warnings, const std::string& war
   if (!warning.empty()) warnings.push_back(warning);
 }
 
+/// Returns the workload with what the user said beside it.
+Workload as_told(Workload workload, const TuningRequest& request) {
+  workload.mode = request.mode.value_or(workload.mode);
+  workload.update_interval = request.update_interval.value_or(workload.update_interval);
+  workload.framework = request.framework.value_or(workload.framework);
+  return workload;
+}
+
 /// Returns what every rank measures: both sides of the workload, cut down alike.
 RankWork rank_work(const Workload& workload, std::uint64_t elements_per_rank, double scale) {
-  RankWork work{elements_per_rank, {}, workload.update_interval, chosen_isa()};
+  RankWork work{elements_per_rank, {}, schedule_of(workload, scale), chosen_isa()};
   if (workload.training) work.training = scaled(*workload.training, scale);
   return work;
 }
@@ -59,8 +67,8 @@ std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, double
   const auto best = static_cast<std::size_t>(choose(free.evidence, job.workload).candidate);
   const Split& free_choice = free.splits[best];
   if (free_choice.ranks == chosen.ranks) return kept + "That costs nothing: it is also the free choice";
-  const Difference cost = restriction_cost(chosen, free_choice, job.workload.update_interval, *job.meter,
-                                           deadline_ns, limits.stop);
+  const Difference cost = restriction_cost(chosen, free_choice, schedule_of(job.workload, job.meter->scale()),
+                                           *job.meter, deadline_ns, limits.stop);
   return kept + cost_in_words(cost, tie, free_choice.label);
 }
 
@@ -69,7 +77,7 @@ std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, double
 TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   TuningJob job;
   job.machine = std::move(machine);
-  job.workload = request.workload;
+  job.workload = as_told(request.workload, request);
   const Topology& topology = job.machine.topology;
   if (!topology.is_this_machine) {
     throw Error(Exit::usage,
@@ -88,7 +96,7 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
                        available_memory_bytes(SysRoot(), job.machine.allowed));
   if (workload.params == 0) workload.params = size.elements_per_rank * ranks;
   if (!request.has_workload_file) {
-    workload.training = small_training_demand(workload.params / ranks, workload.update_interval);
+    workload.training = small_training_demand(workload.params / ranks);
   }
   const double scale = std::min(
       1.0, static_cast<double>(size.elements_per_rank * ranks) / static_cast<double>(workload.params));
@@ -101,8 +109,10 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
 
 TuningJob job_on_simulated_machine(const std::filesystem::path& file, const TuningRequest& request) {
   const Workload& given = request.workload;
-  SimulatedJob simulated =
-      simulated_job(file, given.params == 0 ? std::nullopt : std::optional(given), request.ranks);
+  SimulatedMachine machine = load_simulated_machine(file);
+  const Workload workload = as_told(given.params == 0 ? load_workload(machine.workload) : given, request);
+  const int ranks = request.ranks.value_or(machine.ranks);
+  SimulatedJob simulated = simulated_job(std::move(machine), workload, ranks);
   TuningJob job;
   job.machine = std::move(simulated.machine);
   job.workload = simulated.model.workload();
@@ -129,7 +139,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
           const std::function<void()>& swept) {
   SweepLimits limits = request.limits;
   limits.stop = [&] { return interrupt() != 0; };
-  const Nanoseconds deadline_ns = job.meter->now() + limits.budget_ns;
+  const Nanoseconds start_ns = job.meter->now();
   if (request.for_deepspeed) {
     limits.budget_ns = static_cast<Nanoseconds>(kRestrictedShare * static_cast<double>(limits.budget_ns));
   }
@@ -139,6 +149,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   if (result.splits.empty()) {
     throw Error(Exit::runtime_error, "interrupted before anything was measured: no plan was written");
   }
+  if (limits.budget_ns == 0) limits.budget_ns = result.budget_ns;
   Choice choice = choose(result.evidence, job.workload);
   if (interrupt() != 0) {
     choice.reason += fmt::format(". The sweep was cut short by SIG{}", ::sigabbrev_np(interrupt()));
@@ -147,7 +158,9 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   }
   const Split& chosen = result.splits[static_cast<std::size_t>(choice.candidate)];
   if (request.for_deepspeed) {
-    choice.reason += ". " + cost_for_deepspeed(job, chosen, tie_of(result.evidence), limits, deadline_ns);
+    const auto whole_ns = static_cast<Nanoseconds>(static_cast<double>(limits.budget_ns) / kRestrictedShare);
+    choice.reason +=
+        ". " + cost_for_deepspeed(job, chosen, tie_of(result.evidence), limits, start_ns + whole_ns);
   }
   std::vector<std::string> warnings = job.warnings;
   for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));

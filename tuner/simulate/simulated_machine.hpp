@@ -24,6 +24,7 @@ struct SimulatedNoise {
   double relative = 0;        ///< standard deviation of every time
   double outlier_rate = 0;    ///< share of the times that are outliers
   double outlier_factor = 1;  ///< how many times longer outliers are
+  double visit = 0;           ///< standard deviation of each side's times between two visits
   double drift = 0;           ///< amplitude of a slow sine over all times
   Nanoseconds drift_period_ns = 60 * kSecondNs;
 };

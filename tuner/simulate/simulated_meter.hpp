@@ -5,6 +5,7 @@
 #include <random>
 
 #include "measure/meter.hpp"
+#include "plan/period.hpp"
 #include "simulate/simulated_model.hpp"
 
 namespace zf {
@@ -15,16 +16,18 @@ class SimulatedMeter : public Meter {
   /// `elements_per_rank` is as for a real machine.
   SimulatedMeter(const SimulatedModel& model, std::uint64_t elements_per_rank, std::uint64_t seed);
 
-  std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds deadline_ns) override;
+  std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) override;
   std::uint64_t elements_per_rank() const override { return elements_; }
   double scale() const override { return scale_; }
   std::string isa() const override { return kSimulated; }
   Nanoseconds now() const override { return clock_ns_; }
 
  private:
-  Nanoseconds with_noise(Nanoseconds ns);
+  Nanoseconds with_noise(Nanoseconds ns, double visit_factor);
+  double visit_factor();
 
   const SimulatedModel& model_;
+  Schedule schedule_;
   std::uint64_t elements_;
   double scale_;
   std::mt19937_64 random_;

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "plan/period.hpp"
+
 namespace zf {
 namespace {
 
@@ -29,12 +31,12 @@ std::vector<Pu> one_per_core(const CpuSet& cpus, const std::map<int, std::size_t
 
 }  // namespace
 
-/// The memory traffic of both sides, averaged over a period.
+/// The memory traffic of both sides.
 struct SimulatedModel::Traffic {
   std::map<int, double> pool_wanted;  ///< bytes per second by node, of all ranks, while the optimizer steps
   std::map<int, double> training_burst;  ///< the same, while training works on the host
-  double pool_busy = 0.5;                ///< share of the period in which the optimizer steps
-  double host_busy = 0.5;                ///< share of the period in which training works on the host
+  double pool_busy = 0;                  ///< share of training's time in which the optimizer steps beside it
+  double host_busy = 0;                  ///< share of the step's time in which training works on the host
 };
 
 SimulatedModel::SimulatedModel(SimulatedMachine machine, const Workload& workload)
@@ -135,16 +137,18 @@ double SimulatedModel::step_ns(const std::vector<Rank>& ranks, const Traffic& tr
   return slowest_ns;
 }
 
-/// Returns the part of a training step without host work. GPU, launches and copies run at the same time in
-/// it.
+/// Returns the mean of an update's training steps without host work. GPU and launches run at the same time,
+/// and in the last step the copy of the gradients does too.
 double SimulatedModel::off_host_ns(double launch_delay_ns, double launch_speed) const {
   const auto launch_ns = static_cast<double>(training_demand_.launch_ns) / launch_speed + launch_delay_ns;
-  const double copy_ns = training_demand_.copy_bytes == 0
+  const double copy_ns = training_demand_.gradient_bytes == 0
                              ? 0
-                             : static_cast<double>(training_demand_.copy_bytes) /
+                             : static_cast<double>(training_demand_.gradient_bytes) /
                                    static_cast<double>(training_demand_.copy_bytes_per_s) * kNsPerS;
-  return std::max({static_cast<double>(training_demand_.gpu_ns),
-                   static_cast<double>(training_demand_.launches) * launch_ns, copy_ns});
+  const double usual = std::max(static_cast<double>(training_demand_.gpu_ns),
+                                static_cast<double>(training_demand_.launches) * launch_ns);
+  const double last = std::max(usual, copy_ns);
+  return usual + (last - usual) / workload_.update_interval;
 }
 
 double SimulatedModel::training_ns(const std::vector<Rank>& ranks, const Traffic& traffic,
@@ -166,8 +170,9 @@ double SimulatedModel::training_ns(const std::vector<Rank>& ranks, const Traffic
       host_bytes_per_s += threads.bytes_per_s * granted * rank.locality;
     }
     if (rank.shares_cores) host_bytes_per_s /= 1 + traffic.pool_busy;
-    const double host_ns = static_cast<double>(training_demand_.host_bytes) / host_bytes_per_s * kNsPerS +
-                           kRegions * machine_.sync_ns_per_thread * rank.training.count;
+    const double host_ns = (static_cast<double>(training_demand_.host_bytes) / host_bytes_per_s * kNsPerS +
+                            kRegions * machine_.sync_ns_per_thread * rank.training.count) /
+                           workload_.update_interval;
 
     const double taken = std::min(1.0, pool_traffic(rank.launch_node) / node_bytes_per_s(rank.launch_node));
     const double crowd = rank.crowd + (rank.shares_cores ? traffic.pool_busy : 0);
@@ -188,9 +193,9 @@ SplitSample SimulatedModel::times_of(const Split& split) const {
     for (const auto& [node, threads] : rank.training.nodes)
       traffic.training_burst[node] += threads.bytes_per_s;
   }
-  Traffic alone = traffic;
-  alone.host_busy = 0;
-  const double roofline = step_ns(ranks, alone);
+  const double roofline = step_ns(ranks, traffic);  // nothing is busy yet
+  const Schedule schedule = schedule_of(workload_, 1);
+  if (workload_.mode != Mode::wait) traffic.pool_busy = traffic.host_busy = 0.5;
 
   double step = roofline;
   double training = 0;
@@ -198,13 +203,13 @@ SplitSample SimulatedModel::times_of(const Split& split) const {
   for (int round = 0; round < kFixedPointRounds; ++round) {
     training = training_ns(ranks, traffic, &delay);
     step = step_ns(ranks, traffic);
-    const double training_window = workload_.update_interval * training;
-    const double period = std::max(step, training_window);
-    const double host = std::max(0.0, training - off_host_ns(delay, 1)) * workload_.update_interval;
+    if (training == 0) continue;
+    const double beside = std::min(step, window_of(training, schedule));
+    const double host_share = std::max(0.0, training - off_host_ns(delay, 1)) / training;
     // Goes only half of the way, because the plain iteration oscillates: if one side is slow, the other gets
     // faster.
-    traffic.pool_busy = (traffic.pool_busy + step / period) / 2;
-    traffic.host_busy = (traffic.host_busy + host / period) / 2;
+    traffic.pool_busy = (traffic.pool_busy + beside / (workload_.update_interval * training)) / 2;
+    traffic.host_busy = (traffic.host_busy + beside / step * host_share) / 2;
   }
   SplitSample times;
   times.step_ns = std::llround(step);
@@ -212,8 +217,8 @@ SplitSample SimulatedModel::times_of(const Split& split) const {
   times.training_ns = std::llround(training);
   times.launch_delay_p50_ns = std::llround(delay);
   times.launch_delay_p99_ns = std::llround(delay * kLaunchTail);
-  times.training_bytes = (training_demand_.host_bytes + training_demand_.copy_bytes) *
-                         static_cast<std::uint64_t>(workload_.update_interval * workload_.ranks);
+  times.training_bytes = (training_demand_.host_bytes + training_demand_.gradient_bytes) *
+                         static_cast<std::uint64_t>(workload_.ranks);
   return times;
 }
 

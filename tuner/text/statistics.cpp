@@ -1,82 +1,78 @@
 #include "text/statistics.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <numbers>
+#include <numeric>
 
 namespace zf {
 namespace {
 
-constexpr double kNormal95 = 1.959964;
-constexpr double kTieMargin = 1.25;             // times the tie: how far the interval of a tie may reach
-constexpr double kDeviationPerMedian = 1.4826;  // of absolute deviations, in a normal distribution
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-using Blocks = std::map<int, std::vector<double>>;  // logarithms
+/// A square matrix, row by row.
+struct Matrix {
+  explicit Matrix(std::size_t n) : size(n), values(n * n) {}
+  double& at(std::size_t row, std::size_t column) { return values[row * size + column]; }
+  std::size_t size;
+  std::vector<double> values;
+};
 
-Blocks blocks_of(const std::vector<Observation>& observations) {
-  Blocks blocks;
-  for (const Observation& observation : observations) {
-    blocks[observation.block].push_back(std::log(observation.value));
+/// Replaces a positive definite matrix by its inverse (Gauss and Jordan).
+void invert(Matrix& matrix) {
+  const std::size_t n = matrix.size;
+  for (std::size_t pivot = 0; pivot < n; ++pivot) {
+    const double scale = 1 / matrix.at(pivot, pivot);
+    matrix.at(pivot, pivot) = 1;
+    for (std::size_t column = 0; column < n; ++column) matrix.at(pivot, column) *= scale;
+    for (std::size_t row = 0; row < n; ++row) {
+      if (row == pivot) continue;
+      const double factor = matrix.at(row, pivot);
+      if (factor == 0) continue;
+      matrix.at(row, pivot) = 0;
+      for (std::size_t column = 0; column < n; ++column) {
+        matrix.at(row, column) -= factor * matrix.at(pivot, column);
+      }
+    }
+  }
+}
+
+struct Block {
+  std::vector<std::size_t> visits;  ///< indexes
+  double sum = 0;                   ///< of the logarithms
+};
+
+std::map<int, Block> blocks_of(const std::vector<Visit>& visits) {
+  std::map<int, Block> blocks;
+  for (std::size_t i = 0; i < visits.size(); ++i) {
+    Block& block = blocks[visits[i].block];
+    block.visits.push_back(i);
+    block.sum += std::log(visits[i].value);
   }
   return blocks;
 }
 
-bool share_a_block(const Blocks& a, const Blocks& b) {
-  return std::any_of(a.begin(), a.end(), [&](const auto& block) { return b.contains(block.first); });
-}
-
-Blocks as_one_block(const Blocks& blocks) {
-  Blocks one;
-  for (const auto& [block, values] : blocks) one[0].insert(one[0].end(), values.begin(), values.end());
-  return one;
-}
-
-/// The median of one candidate in one block, as a logarithm.
-struct BlockMedian {
-  int candidate = 0;
-  int block = 0;
-  double value = 0;
-};
-
-std::map<int, int> count_by(const std::vector<BlockMedian>& medians, int BlockMedian::*key) {
-  std::map<int, int> counts;
-  for (const BlockMedian& entry : medians) ++counts[entry.*key];
-  return counts;
-}
-
-/// Returns all medians except those that are alone in their block or alone for their candidate: nothing can
-/// be compared with them.
-std::vector<BlockMedian> block_medians(const std::vector<std::vector<Observation>>& candidates) {
-  std::vector<BlockMedian> medians;
-  for (std::size_t candidate = 0; candidate < candidates.size(); ++candidate) {
-    for (const auto& [block, values] : blocks_of(candidates[candidate])) {
-      medians.push_back({static_cast<int>(candidate), block, median(values)});
+/// Returns for each candidate the smallest candidate that common blocks connect with it.
+std::vector<std::size_t> connected_parts(const std::vector<Visit>& visits, const std::map<int, Block>& blocks,
+                                         std::size_t candidates) {
+  std::vector<std::size_t> part(candidates);
+  std::iota(part.begin(), part.end(), 0);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& [number, block] : blocks) {
+      std::size_t least = candidates;
+      for (const std::size_t i : block.visits) least = std::min(least, part[visits[i].candidate]);
+      for (const std::size_t i : block.visits) {
+        std::size_t& mine = part[visits[i].candidate];
+        changed = changed || mine != least;
+        mine = least;
+      }
     }
   }
-  for (std::size_t before = 0; before != medians.size();) {
-    before = medians.size();
-    for (int BlockMedian::*const key : {&BlockMedian::candidate, &BlockMedian::block}) {
-      const auto counts = count_by(medians, key);
-      std::erase_if(medians, [&](const BlockMedian& entry) { return counts.at(entry.*key) < 2; });
-    }
-  }
-  return medians;
-}
-
-double degrees_of_freedom(const std::vector<BlockMedian>& medians) {
-  const auto effects =
-      count_by(medians, &BlockMedian::candidate).size() + count_by(medians, &BlockMedian::block).size();
-  return static_cast<double>(medians.size()) - static_cast<double>(effects) + 1;
-}
-
-void remove_means(std::vector<BlockMedian>& medians, int BlockMedian::*key) {
-  std::map<int, double> sums;
-  for (const BlockMedian& entry : medians) sums[entry.*key] += entry.value;
-  const auto counts = count_by(medians, key);
-  for (BlockMedian& entry : medians) entry.value -= sums.at(entry.*key) / counts.at(entry.*key);
+  return part;
 }
 
 }  // namespace
@@ -94,58 +90,97 @@ double relative_spread(const std::vector<double>& values) {
   return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values);
 }
 
-Difference compare(const std::vector<Observation>& a, const std::vector<Observation>& b) {
-  Blocks first = blocks_of(a);
-  Blocks second = blocks_of(b);
-  if (!share_a_block(first, second)) {
-    first = as_one_block(first);
-    second = as_one_block(second);
+bool Difference::is_known() const { return std::isfinite(high); }
+
+double student_t(int freedom) {
+  constexpr std::array<double, 31> kTable{0,     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365,
+                                          2.306, 2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+                                          2.120, 2.110,  2.101, 2.093, 2.086, 2.080, 2.074, 2.069,
+                                          2.064, 2.060,  2.056, 2.052, 2.048, 2.045, 2.042};
+  assert(freedom >= 1);
+  if (freedom < static_cast<int>(kTable.size())) return kTable[static_cast<std::size_t>(freedom)];
+  return 1.960 + 2.45 / freedom;  // off by less than 0.001
+}
+
+Levels::Levels(const std::vector<Visit>& visits, std::size_t candidates)
+    : visits_(candidates), level_(candidates, kInfinity) {
+  const std::map<int, Block> blocks = blocks_of(visits);
+  part_ = connected_parts(visits, blocks, candidates);
+
+  // The normal equations of the candidates' effects, after the blocks' effects are eliminated. Their matrix
+  // is singular by one constant per part, which adding 1 between all members of a part fixes at a mean of 0.
+  Matrix information(candidates);
+  std::vector<double> right(candidates);
+  for (const Visit& visit : visits) {
+    information.at(visit.candidate, visit.candidate) += 1;
+    right[visit.candidate] += std::log(visit.value);
+    ++visits_[visit.candidate];
   }
-  std::vector<double> shifts;
-  double variance = 0;  // of the rank-sum statistic if a and b were equal
-  for (const auto& [block, mine] : first) {
-    const auto found = second.find(block);
-    if (found == second.end()) continue;
-    for (const double x : mine) {
-      for (const double y : found->second) shifts.push_back(y - x);
+  for (const auto& [number, block] : blocks) {
+    const auto size = static_cast<double>(block.visits.size());
+    for (const std::size_t i : block.visits) {
+      right[visits[i].candidate] -= block.sum / size;
+      for (const std::size_t j : block.visits) {
+        information.at(visits[i].candidate, visits[j].candidate) -= 1 / size;
+      }
     }
-    const auto n = static_cast<double>(mine.size());
-    const auto m = static_cast<double>(found->second.size());
-    variance += n * m * (n + m + 1) / 12;
   }
-  std::sort(shifts.begin(), shifts.end());
+  int unknowns = static_cast<int>(blocks.size());
+  for (std::size_t a = 0; a < candidates; ++a) {
+    if (!has(a)) {
+      information.at(a, a) = 1;
+      continue;
+    }
+    if (part_[a] != a) ++unknowns;  // the effects of a part have one constant in common with its blocks
+    for (std::size_t b = 0; b < candidates; ++b) {
+      if (has(b) && part_[a] == part_[b]) information.at(a, b) += 1;
+    }
+  }
+  invert(information);
 
-  Difference difference{std::expm1(median(shifts)), -1, std::numeric_limits<double>::infinity()};
-  const double outside = std::floor(static_cast<double>(shifts.size()) / 2 - kNormal95 * std::sqrt(variance));
-  if (outside < 1) return difference;
-  const auto from_end = static_cast<std::size_t>(outside);
-  difference.low = std::expm1(shifts[from_end - 1]);
-  difference.high = std::expm1(shifts[shifts.size() - from_end]);
+  std::vector<double> effect(candidates);
+  for (std::size_t a = 0; a < candidates; ++a) {
+    for (std::size_t b = 0; b < candidates; ++b) effect[a] += information.at(a, b) * right[b];
+  }
+  std::vector<double> part_sum(candidates);
+  std::vector<int> part_count(candidates);
+  for (const Visit& visit : visits) {
+    part_sum[part_[visit.candidate]] += std::log(visit.value) - effect[visit.candidate];
+    ++part_count[part_[visit.candidate]];
+  }
+  for (std::size_t a = 0; a < candidates; ++a) {
+    if (has(a)) level_[a] = std::exp(part_sum[part_[a]] / part_count[part_[a]] + effect[a]);
+  }
+
+  double squares = 0;
+  for (const auto& [number, block] : blocks) {
+    double mean = 0;
+    for (const std::size_t i : block.visits) {
+      mean += (std::log(visits[i].value) - effect[visits[i].candidate]) /
+              static_cast<double>(block.visits.size());
+    }
+    for (const std::size_t i : block.visits) {
+      const double residual = std::log(visits[i].value) - effect[visits[i].candidate] - mean;
+      squares += residual * residual;
+    }
+  }
+  freedom_ = std::max(0, static_cast<int>(visits.size()) - unknowns);
+  noise_ = freedom_ == 0 ? 0 : std::sqrt(squares / freedom_);
+  covariance_ = std::move(information.values);
+}
+
+Difference Levels::difference(std::size_t a, std::size_t b) const {
+  const double log_ratio = std::log(level_[b] / level_[a]);
+  if (a == b) return {};
+  Difference difference{std::expm1(log_ratio), -1, kInfinity};
+  if (freedom_ == 0 || !has(a) || !has(b) || part_[a] != part_[b]) return difference;
+  const std::size_t size = visits_.size();
+  const double variance =
+      covariance_[a * size + a] + covariance_[b * size + b] - 2 * covariance_[a * size + b];
+  const double half = student_t(freedom_) * noise_ * std::sqrt(std::max(0.0, variance));
+  difference.low = std::expm1(log_ratio - half);
+  difference.high = std::expm1(log_ratio + half);
   return difference;
-}
-
-bool is_tie(const Difference& difference, double tie) {
-  return difference.estimate <= tie && (difference.high <= kTieMargin * tie || std::isinf(difference.high));
-}
-
-bool is_noise(const Difference& difference, double noise) {
-  return difference.estimate <= noise && difference.low <= 0;
-}
-
-double noise_between_blocks(const std::vector<std::vector<Observation>>& candidates, int blocks) {
-  std::vector<BlockMedian> medians = block_medians(candidates);
-  const double freedom = degrees_of_freedom(medians);
-  if (medians.empty() || freedom <= 0) return 0;
-  // Remove the level of each candidate and of each block; alternating between the two converges quickly.
-  for (int i = 0; i < 10; ++i) {
-    remove_means(medians, &BlockMedian::candidate);
-    remove_means(medians, &BlockMedian::block);
-  }
-  std::vector<double> residuals;
-  for (const BlockMedian& entry : medians) residuals.push_back(std::abs(entry.value));
-  const double deviation =
-      kDeviationPerMedian * median(residuals) * std::sqrt(static_cast<double>(medians.size()) / freedom);
-  return kNormal95 * deviation * std::numbers::sqrt2 / std::sqrt(std::max(1, blocks));
 }
 
 }  // namespace zf

@@ -1,6 +1,7 @@
 // Medians, spreads, and how certain a difference between two noisy measurements is. Pure.
 #pragma once
 
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -15,10 +16,11 @@ inline double median(std::vector<double> values) { return quantile(std::move(val
 /// Precondition: not empty, median not 0.
 double relative_spread(const std::vector<double>& values);
 
-/// One measured time and the block that it belongs to. The values of one block were measured side by side (in
-/// one round of a sweep, or one repetition of a trial), so that a slow drift of the machine affects all of
+/// One visit to a candidate: its samples have the set-up of the visit in common, so they count as one value,
+/// their median. Visits of one block came one after the other, so that a slow drift of the machine affects
 /// them alike.
-struct Observation {
+struct Visit {
+  std::size_t candidate = 0;  ///< index from 0
   int block = 0;
   double value = 0;  ///< above 0
 };
@@ -26,31 +28,47 @@ struct Observation {
 /// The relative difference by which b takes longer than a: 0.05 is 5 % longer, -0.05 is 5 % shorter.
 struct Difference {
   double estimate = 0;
-  double low = 0;  ///< limits of the 95 % confidence interval; -1 and +infinity if there are too few values
+  double low = 0;  ///< limits of the 95 % confidence interval; -1 and +infinity if it is unknown
   double high = 0;
   double half_width() const { return (high - low) / 2; }
+  bool is_known() const;
 };
 
-/// Compares b with a by ranks, so that outliers and odd distributions do no harm. The estimate is the median
-/// of all ratios b/a within a block (Hodges and Lehmann). The interval inverts the rank-sum test, stratified
-/// by block (van Elteren). A block that holds only one of the two is ignored; if every block is like that,
-/// all values count as one block. In a single block, three values on either side are too few for an interval;
-/// four suffice. Precondition: neither is empty.
-Difference compare(const std::vector<Observation>& a, const std::vector<Observation>& b);
-
-/// Returns true if the difference is at most `tie` and its 95 % interval, if there is one, ends below 1.25
-/// times `tie`.
-bool is_tie(const Difference& difference, double tie);
-
-/// Returns true if the difference is at most `noise` and its 95 % interval contains 0 or less.
-bool is_noise(const Difference& difference, double noise);
-
-/// Returns how far two equal candidates appear to differ when both are visited in `blocks` blocks: the
-/// half-width of the 95 % interval of that difference.
+/// The levels of candidates, without the levels of the blocks in which they were visited.
 ///
-/// From the median of each candidate in each block it removes the candidate's and the block's own level
-/// (two-way layout), and takes the median absolute deviation of what remains, so that one odd visit does not
-/// make everything look uncertain. Returns 0 if no two candidates share two blocks.
-double noise_between_blocks(const std::vector<std::vector<Observation>>& candidates, int blocks);
+/// Fits log(value) = candidate + block + noise by least squares (the two-way layout of an incomplete block
+/// design; Scheffé, The Analysis of Variance, 1959, chapter 5). All candidates share one noise, which is that
+/// between visits.
+class Levels {
+ public:
+  /// `candidates` is the number of candidates. Some may have no visit.
+  Levels(const std::vector<Visit>& visits, std::size_t candidates);
+
+  bool has(std::size_t candidate) const { return visits_[candidate] != 0; }
+  /// Returns how many visits the candidate has.
+  int visits(std::size_t candidate) const { return visits_[candidate]; }
+  /// Returns the level in the unit of the values; infinity for a candidate without a visit.
+  double of(std::size_t candidate) const { return level_[candidate]; }
+
+  /// Returns how much longer `b` takes than `a`. The interval is that of Student's t. It is unknown if no
+  /// chain of common blocks connects the two, or if no candidate was visited often enough to know the noise.
+  Difference difference(std::size_t a, std::size_t b) const;
+
+  /// Returns the standard deviation of the noise between visits, relative; 0 if it is unknown.
+  double noise() const { return noise_; }
+  /// Returns the degrees of freedom of the noise; 0 if it is unknown.
+  int freedom() const { return freedom_; }
+
+ private:
+  std::vector<int> visits_;
+  std::vector<double> level_;
+  std::vector<std::size_t> part_;   ///< candidates of one part are connected by common blocks
+  std::vector<double> covariance_;  ///< of the levels, for a noise of 1; row by row
+  double noise_ = 0;
+  int freedom_ = 0;
+};
+
+/// Returns the 97.5 % quantile of Student's t with that many degrees of freedom (at least 1).
+double student_t(int freedom);
 
 }  // namespace zf

@@ -29,43 +29,33 @@ SplitShape measured_shape(const CandidateEvidence& candidate) {
   return shape;
 }
 
-SplitShape control_shape(Control control) {
-  SplitShape shape;
-  shape.control = control;
-  return shape;
-}
-
-/// Returns the values of all runs as times: the reciprocal of a value if higher is better. Blocks are
-/// repetitions.
-std::vector<Observation> times_of(const Trial& trial, const TrialCandidate& candidate) {
-  std::vector<Observation> times;
-  for (std::size_t run = 0; run < candidate.runs.size(); ++run) {
-    for (const double value : candidate.runs[run]) {
-      times.push_back({static_cast<int>(run), trial.higher_is_better ? 1 / value : value});
-    }
-  }
-  return times;
-}
-
 double median_of_runs(const TrialCandidate& candidate) {
   std::vector<double> values;
   for (const auto& run : candidate.runs) values.insert(values.end(), run.begin(), run.end());
   return median(values);
 }
 
-/// Returns the candidates as the judgement sees them.
-std::vector<Contender> trial_contenders(const Trial& trial) {
+/// Returns the runs as a contest: a run is a visit, its value is the median as a time (the reciprocal if
+/// higher is better), and blocks are repetitions.
+Contest contest_of(const Trial& trial, Mode mode) {
+  std::vector<Visit> visits;
   std::vector<Contender> contenders;
-  for (const TrialCandidate& candidate : trial.candidates) {
+  for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
+    const TrialCandidate& candidate = trial.candidates[i];
     Contender contender;
     contender.eligible = candidate.control != Control::unbound;
     contender.control = candidate.control;
+    contender.shared = candidate.shared;
     contender.pool.threads = candidate.pool_threads;
-    contender.median = trial.higher_is_better ? -median_of_runs(candidate) : median_of_runs(candidate);
-    contender.times = times_of(trial, candidate);
-    contenders.push_back(std::move(contender));
+    contenders.push_back(contender);
+    for (std::size_t run = 0; run < candidate.runs.size(); ++run) {
+      const double value = median(candidate.runs[run]);
+      visits.push_back({i, static_cast<int>(run), trial.higher_is_better ? 1 / value : value});
+    }
   }
-  return contenders;
+  Contest contest{std::move(contenders), {visits, trial.candidates.size()}, mode, kDefaultTie, 0};
+  contest.noise = noise_between_visits(contest.levels, contest.levels.visits(fastest_index(contest)));
+  return contest;
 }
 
 }  // namespace
@@ -85,7 +75,7 @@ std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector
     if (static_cast<int>(splits.size()) == best) break;
     if (is_eligible(candidate)) add(measured_shape(candidate), candidate.id);
   }
-  for (const Control control : {Control::half, Control::two_reserved, Control::unbound}) {
+  for (const Control control : {Control::shared, Control::half, Control::eighty_twenty, Control::unbound}) {
     const auto found = std::find_if(measured.begin(), measured.end(),
                                     [&](const auto& candidate) { return candidate.control == control; });
     add(control_shape(control), found == measured.end() ? -1 : found->id);
@@ -141,14 +131,13 @@ std::size_t warmup_of(std::size_t values, std::optional<int> asked) {
   return std::min(wanted, values - 1);
 }
 
-double noise_between_runs(const Trial& trial) { return noise_floor(trial_contenders(trial)); }
+double noise_between_runs(const Trial& trial) { return contest_of(trial, kDefaultMode).noise; }
 
-std::string judge_trial(Trial& trial) {
+std::string judge_trial(Trial& trial, Mode mode) {
   for (TrialCandidate& candidate : trial.candidates) candidate.median = median_of_runs(candidate);
-  const std::vector<Contender> contenders = trial_contenders(trial);
-  const double noise = noise_floor(contenders);
-  const Verdict verdict = judge(contenders, kDefaultTie, noise);
-  assert(contenders[verdict.winner].eligible);
+  const Contest contest = contest_of(trial, mode);
+  const Verdict verdict = judge(contest);
+  assert(contest.contenders[verdict.winner].eligible);
   trial.winner = static_cast<int>(verdict.winner);
   const TrialCandidate& winner = trial.candidates[verdict.winner];
   const TrialCandidate& best = trial.candidates[verdict.fastest];
@@ -159,23 +148,20 @@ std::string judge_trial(Trial& trial) {
     reason += fmt::format(
         ". This is the conservative plan: runs under the same split differ by {:.1f} %, and no split is "
         "better by more than that (the best median is {:.4g} with \"{}\")",
-        100 * noise, best.median, best.label);
+        100 * contest.noise, best.median, best.label);
   } else if (verdict.winner != verdict.fastest) {
-    reason +=
-        fmt::format(". It ties (within {:.1f} %) with the best, {:.4g} with \"{}\", and has the smaller pool",
-                    100 * verdict.tie, best.median, best.label);
+    reason += fmt::format(". It ties (within {:.1f} %) with the best, {:.4g} with \"{}\", and is preferred",
+                          100 * verdict.tie, best.median, best.label);
   } else {
     reason +=
         fmt::format(". That is the best of {} split{}; differences within {:.1f} % are ties",
                     trial.candidates.size(), trial.candidates.size() == 1 ? "" : "s", 100 * verdict.tie);
   }
-  const int unbound = control_index(contenders, Control::unbound);
-  if (unbound >= 0) {
-    const auto index = static_cast<std::size_t>(unbound);
-    if (difference_of(contenders[index], contenders[verdict.winner]).low > verdict.tie) {
+  if (const auto unbound = control_index(contest, Control::unbound)) {
+    if (contest.levels.difference(*unbound, verdict.winner).low > kDefaultTie) {
       reason += fmt::format(
-          ". But unbound was better still: {:.4g}. No plan can express that: start the job without a plan",
-          trial.candidates[index].median);
+          ". But unbound was better still: {:.4g}. No plan can express that: run this job unbound",
+          trial.candidates[*unbound].median);
     }
   }
   return reason;

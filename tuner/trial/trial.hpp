@@ -19,8 +19,9 @@ struct TrialSplit {
   int evidence_id = -1;  ///< CandidateEvidence::id; -1 if the sweep did not measure it
 };
 
-/// Returns the `best` eligible candidates of the sweep, fastest first, and then the controls: half and half,
-/// two reserved, unbound. Equal bindings come once. Homes with one shared core leave only one bound split.
+/// Returns the `best` eligible candidates of the sweep, fastest first, and then the controls: shared home,
+/// half and half, 80/20, unbound. Equal bindings come once. Homes with one shared core leave only one bound
+/// split.
 std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector<Home>& homes, int best);
 
 /// The number of characters of an output line that a Metric searches.
@@ -52,15 +53,12 @@ std::optional<double> metric_value(std::string_view text);
 /// is that large.
 std::size_t warmup_of(std::size_t values, std::optional<int> asked);
 
-/// Fills in the medians and the winner, and returns the reason in words. Judges as choose() does for a sweep,
-/// with runs in place of rounds. The winner has the smallest pool of all splits that tie with the best one
-/// (is_tie() by the larger of kDefaultTie and noise_between_runs()), and is never unbound. If that noise
-/// exceeds kDefaultTie and no split beats half and half by more than the noise, half and half wins.
-/// Precondition: every candidate has a run, and one of them is eligible.
-std::string judge_trial(Trial& trial);
+/// Fills in the medians and the winner, and returns the reason in words. Judges as choose() does for a sweep
+/// of a job in this mode, with runs in place of visits and repetitions in place of rounds (judge()). Unbound
+/// never wins. Precondition: every candidate has a run, and one of them is eligible.
+std::string judge_trial(Trial& trial, Mode mode);
 
-/// Returns by how much two runs under the same split differ (noise_between_blocks()); 0 if no split ran
-/// twice.
+/// Returns by how much two runs under the same split differ (Contest::noise); 0 if no split ran twice.
 double noise_between_runs(const Trial& trial);
 
 }  // namespace zf

@@ -126,6 +126,7 @@ TrialCandidate trial_candidate(const Split& split) {
   TrialCandidate candidate;
   candidate.label = split.label;
   candidate.control = split.shape.control;
+  candidate.shared = split.shape.shared;
   for (const RankSplit& rank : split.ranks) {
     candidate.pool_threads = std::max(candidate.pool_threads, static_cast<int>(rank.pool.size()));
   }

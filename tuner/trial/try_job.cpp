@@ -54,7 +54,7 @@ Plan try_job(const Plan& from, const std::string& name, const Machine& machine, 
   request.stop = [&] { return interrupt() != 0; };
   TrialResult result =
       run_trial(trial_splits(from.evidence, ranks.homes, best), plan_for, metric, request, progress);
-  std::string reason = judge_trial(result.trial);
+  std::string reason = judge_trial(result.trial, from.workload.mode);
   if (interrupt() != 0)
     reason += fmt::format(". The trial was cut short by SIG{}", ::sigabbrev_np(interrupt()));
   Plan plan = plan_for(result.splits[static_cast<std::size_t>(result.trial.winner)]);

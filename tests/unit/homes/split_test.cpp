@@ -107,6 +107,11 @@ TEST(Split, TheControlsAreWhatPeopleUse) {
   const auto homes = homes_on({.cores_per_l3 = 9}, 1);
   EXPECT_EQ(split_home(homes[0], {.control = Control::half}).reserved_cores, 5) << "DeepSpeed rounds up";
   EXPECT_EQ(split_home(homes[0], {.control = Control::two_reserved}).reserved_cores, 2);
+  EXPECT_EQ(split_home(homes[0], control_shape(Control::eighty_twenty)).pool_cores, 7) << "80 % of 9";
+  const RankSplit shared = split_home(homes[0], control_shape(Control::shared));
+  EXPECT_EQ(shared.pool_cores, 9);
+  EXPECT_EQ(shared.training, shared.home);
+  EXPECT_TRUE(shared.shared);
 }
 
 TEST(Split, UnboundIsEveryCoreForBothSides) {
@@ -125,9 +130,10 @@ TEST(Split, HoldsItsPromisesOnAnyMachine) {
     const RandomCase c = random_case(seed);
     SCOPED_TRACE(c.describe());
     const auto homes = homes_of(c.topology, c.allowed, c.preferences);
-    auto splits = growing_splits(homes);
+    std::vector<Split> splits;
+    for (int pool = 1; pool <= 4; ++pool) splits.push_back(split_of(homes, {.pool_cores = pool}));
     for (const Split& control : control_splits(homes)) {
-      if (control.shape.control != Control::unbound) splits.push_back(control);
+      if (control.shape.control != Control::unbound && !control.shape.shared) splits.push_back(control);
     }
     ASSERT_FALSE(splits.empty());
     for (const Split& split : splits) {

@@ -9,7 +9,7 @@
 namespace zf {
 namespace {
 
-const RankWork kOptimizerAlone{10'000, {}, 1, chosen_isa()};
+const RankWork kOptimizerAlone{10'000, {}, {}, chosen_isa()};
 
 Split pool_on(const std::vector<std::vector<Pu>>& ranks) {
   Split split;
@@ -24,7 +24,7 @@ Split pool_on(const std::vector<std::vector<Pu>>& ranks) {
 TEST(MachineMeter, GivesAsManyPairsAsAskedFor) {
   const Pu pu = thread_affinity().first();
   MachineMeter meter(kOptimizerAlone, 1);
-  const auto samples = meter.measure(pool_on({{pu}}), 5, INT64_MAX);
+  const auto samples = meter.measure(pool_on({{pu}}), {.samples = 5});
   ASSERT_EQ(samples.size(), 5U);
   for (const SplitSample& sample : samples) {
     EXPECT_GT(sample.step_ns, 0);
@@ -34,21 +34,50 @@ TEST(MachineMeter, GivesAsManyPairsAsAskedFor) {
 
 TEST(MachineMeter, APastDeadlineStillGivesTheLeastSamples) {
   MachineMeter meter(kOptimizerAlone, 1);
-  EXPECT_EQ(meter.measure(pool_on({{thread_affinity().first()}}), 9, 0).size(), Meter::kMinSamples);
+  EXPECT_EQ(meter.measure(pool_on({{thread_affinity().first()}}), {9, 0}).size(), Meter::kMinSamples);
+}
+
+TEST(MachineMeter, AHopelessVisitEndsAfterTwoPeriods) {
+  MachineMeter meter(kOptimizerAlone, 1);
+  const Split split = pool_on({{thread_affinity().first()}});
+  EXPECT_EQ(meter.measure(split, {.samples = 9, .hopeless_ns = 1}).size(), Meter::kHopelessSamples);
+  EXPECT_EQ(meter.measure(split, {.samples = 9, .hopeless_ns = 3600 * kSecondNs}).size(), 9U);
+}
+
+TEST(MachineMeter, TheSidesTakeTurnsWhereTrainingWaits) {
+  const Pu pu = thread_affinity().first();
+  RankSplit rank;
+  rank.home = rank.training = rank.optimizer = {pu};
+  rank.pool = {pu};
+  rank.home_cores = rank.pool_cores = 1;
+  rank.shared = true;
+  const TrainingDemand gpu_alone{1, 1000, 30 * kMillisecondNs};
+  RankWork work{1'000'000, gpu_alone, {}, chosen_isa()};
+  const auto begin_to_end = [&](Mode mode) {
+    work.schedule.mode = mode;
+    MachineMeter meter(work, 1);
+    const Nanoseconds start = now_ns();
+    const auto samples = meter.measure({{}, "shared", {rank}}, {.samples = 8});
+    const Nanoseconds took = now_ns() - start;
+    Nanoseconds sides = 0;
+    for (const SplitSample& sample : samples) sides += sample.training_ns + sample.step_ns;
+    return static_cast<double>(took) / static_cast<double>(sides);
+  };
+  EXPECT_GE(begin_to_end(Mode::wait), 1) << "one side after the other cannot take less than their sum";
 }
 
 TEST(MachineMeter, LeavesTheCallersBindingAlone) {
   const CpuSet before = thread_affinity();
   MachineMeter meter(kOptimizerAlone, 1);
-  meter.measure(pool_on({{before.first()}}), 1, INT64_MAX);
+  meter.measure(pool_on({{before.first()}}), {.samples = 1});
   EXPECT_EQ(thread_affinity(), before);
 }
 
 TEST(MachineMeter, ARankThatCannotBeSetUpEndsTheVisitForAll) {
   const Pu pu = thread_affinity().first();
   MachineMeter meter(kOptimizerAlone, 1);
-  EXPECT_THROW(meter.measure(pool_on({{pu}, {Pu{60000}}}), 2, INT64_MAX), Error);
-  EXPECT_EQ(meter.measure(pool_on({{pu}}), 1, INT64_MAX).size(), 1U) << "and the next visit works";
+  EXPECT_THROW(meter.measure(pool_on({{pu}, {Pu{60000}}}), {.samples = 2}), Error);
+  EXPECT_EQ(meter.measure(pool_on({{pu}}), {.samples = 1}).size(), 1U) << "and the next visit works";
 }
 
 }  // namespace

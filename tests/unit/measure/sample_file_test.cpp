@@ -18,12 +18,12 @@ using testing::HasSubstr;
 /// Counts its visits, and answers each with its number.
 class CountingMeter : public Meter {
  public:
-  std::vector<SplitSample> measure(const Split&, int samples, Nanoseconds) override {
+  std::vector<SplitSample> measure(const Split&, const VisitLimits& limits) override {
     ++visits;
     SplitSample sample;
     sample.step_ns = sample.roofline_ns = visits;
     sample.training_bytes = ~std::uint64_t{0};
-    return std::vector<SplitSample>(static_cast<std::size_t>(samples), sample);
+    return std::vector<SplitSample>(static_cast<std::size_t>(limits.samples), sample);
   }
   std::uint64_t elements_per_rank() const override { return 1000; }
   double scale() const override { return 0.5; }
@@ -51,7 +51,7 @@ class SampleFile : public testing::Test {
     recorded_ = meter.recorded_visits();
     std::vector<Nanoseconds> steps;
     for (const char* label : labels)
-      steps.push_back(meter.measure(split_called(label), 2, 0).front().step_ns);
+      steps.push_back(meter.measure(split_called(label), {.samples = 2}).front().step_ns);
     if (finish) meter.finish();
     return steps;
   }

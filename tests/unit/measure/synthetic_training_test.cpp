@@ -45,24 +45,25 @@ std::size_t thread_count() {
 
 TEST(SyntheticTraining, EveryThreadIsBoundToTheReservedCores) {
   const CpuSet one{thread_affinity().last()};
-  EXPECT_EQ(status_in_child([&] {
-              SyntheticTraining training(one, 2, kBuffer, {50, 1000, 1 << 22, 1 << 20, 1'000'000'000, kMs});
-              training.start(2);
-              training.wait();
-              if (thread_count() < 4) return 1;  // this one, driver, copier and at least one of oneTBB
-              return thread_outside(one) == 0 ? 0 : 2;
-            }),
-            0);
+  EXPECT_EQ(
+      status_in_child([&] {
+        SyntheticTraining training(one, 2, kBuffer, {50, 1000, kMs, 1 << 22, 1 << 20, 0, 1'000'000'000});
+        training.start(2);
+        training.wait();
+        if (thread_count() < 4) return 1;  // this one, driver, copier and at least one of oneTBB
+        return thread_outside(one) == 0 ? 0 : 2;
+      }),
+      0);
 }
 
 TEST(SyntheticTraining, AStepTakesAtLeastItsGpuTimeAndCountsItsBytes) {
   EXPECT_EQ(status_in_child([&] {
-              const TrainingDemand demand{20, 1000, 1 << 20, 1 << 20, 10'000'000'000, 30 * kMs};
+              const TrainingDemand demand{20, 1000, 30 * kMs, 1 << 20, 1 << 20, 0, 10'000'000'000};
               SyntheticTraining training(thread_affinity(), 1, kBuffer, demand);
               training.start(3);
               const TrainingReading reading = training.wait();
               if (reading.step_ns < 30 * kMs) return 1;
-              if (reading.bytes != 3ULL * (2 << 20)) return 2;
+              if (reading.bytes != 2 << 20) return 2;  // once per update
               return reading.launch_delay_p99_ns > 0 &&
                              reading.launch_delay_p99_ns >= reading.launch_delay_p50_ns
                          ? 0
@@ -73,7 +74,7 @@ TEST(SyntheticTraining, AStepTakesAtLeastItsGpuTimeAndCountsItsBytes) {
 
 TEST(SyntheticTraining, AChainOfLaunchesLongerThanTheGpusTimeIsWhatAStepTakes) {
   EXPECT_EQ(status_in_child([&] {
-              SyntheticTraining training(thread_affinity(), 1, kBuffer, {100, kMs / 2, 0, 0, 0, kMs});
+              SyntheticTraining training(thread_affinity(), 1, kBuffer, {100, kMs / 2, kMs});
               training.start(1);
               return training.wait().step_ns >= 50 * kMs ? 0 : 1;
             }),
@@ -81,13 +82,14 @@ TEST(SyntheticTraining, AChainOfLaunchesLongerThanTheGpusTimeIsWhatAStepTakes) {
 }
 
 TEST(SyntheticTraining, CopiesAreNoFasterThanTheirPace) {
-  EXPECT_EQ(status_in_child([&] {
-              // 8 MiB at 100 MB/s: the last piece is due after 75 ms.
-              SyntheticTraining training(thread_affinity(), 1, kBuffer, {0, 0, 0, 8 << 20, 100'000'000, 0});
-              training.start(1);
-              return training.wait().step_ns >= 75 * kMs ? 0 : 1;
-            }),
-            0);
+  EXPECT_EQ(
+      status_in_child([&] {
+        // 8 MiB at 100 MB/s: the last piece is due after 75 ms.
+        SyntheticTraining training(thread_affinity(), 1, kBuffer, {0, 0, 0, 0, 8 << 20, 0, 100'000'000});
+        training.start(1);
+        return training.wait().step_ns >= 75 * kMs ? 0 : 1;
+      }),
+      0);
 }
 
 TEST(SyntheticTraining, NothingToDoIsDoneAtOnce) {

@@ -6,23 +6,24 @@ namespace zf {
 namespace {
 
 TEST(Demand, IsCutDownInItsProportions) {
-  const TrainingDemand whole{1000, 6000, 1'000'000, 500'000, 12'000'000'000, 80'000'000};
+  const TrainingDemand whole{1000, 6000, 80'000'000, 1'000'000, 500'000, 250'000, 12'000'000'000, 0.25};
   const TrainingDemand half = scaled(whole, 0.5);
-  EXPECT_EQ(half, (TrainingDemand{500, 6000, 500'000, 250'000, 12'000'000'000, 40'000'000}));
+  EXPECT_EQ(half, (TrainingDemand{500, 6000, 40'000'000, 500'000, 250'000, 125'000, 12'000'000'000, 0.25}));
   EXPECT_EQ(scaled(whole, 1), whole);
 }
 
 TEST(Demand, WhatIsThereDoesNotVanishAndWhatIsNotDoesNotAppear) {
-  const TrainingDemand part = scaled({3, 6000, 0, 5, 1, 0}, 0.001);
-  EXPECT_EQ(part, (TrainingDemand{1, 6000, 0, 1, 1, 0}));
+  const TrainingDemand part = scaled({3, 6000, 0, 0, 5, 0, 1}, 0.001);
+  EXPECT_EQ(part, (TrainingDemand{1, 6000, 0, 0, 1, 0, 1}));
 }
 
 TEST(Demand, SmallHasTheProportionsOfTheShippedWorkloads) {
   const Workload shipped = load_workload(ZF_SOURCE_DIR "/configs/workloads/qwen2.5-0.5b-2gpu.json");
-  const TrainingDemand small = small_training_demand(shipped.params / 2, shipped.update_interval);
+  const TrainingDemand small = small_training_demand(shipped.params / 2);
   EXPECT_EQ(small.launch_ns, shipped.training->launch_ns);
   EXPECT_EQ(small.host_bytes, shipped.training->host_bytes);
-  EXPECT_EQ(small.copy_bytes, shipped.training->copy_bytes);
+  EXPECT_EQ(small.gradient_bytes, shipped.training->gradient_bytes);
+  EXPECT_EQ(small.parameter_bytes, shipped.training->parameter_bytes);
   EXPECT_EQ(small.copy_bytes_per_s, shipped.training->copy_bytes_per_s);
   EXPECT_NEAR(static_cast<double>(small.launches), static_cast<double>(shipped.training->launches), 5);
   EXPECT_NEAR(static_cast<double>(small.gpu_ns), static_cast<double>(shipped.training->gpu_ns), 1e6);

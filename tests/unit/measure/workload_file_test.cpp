@@ -34,6 +34,27 @@ TEST(WorkloadFile, TheFormerFormatIsOverlapAndUnknown) {
   fs::remove(path);
 }
 
+TEST(WorkloadFile, TheFormerFormatHasBytesOfEachTrainingStep) {
+  const fs::path path =
+      fs::temp_directory_path() / ("zf-workload-1t-" + std::to_string(::getpid()) + ".json");
+  write_text_file_atomically(
+      path,
+      R"({"schema": "zf-workload/1", "name": "x", "params": 10, "ranks": 2, "update_interval": 4, "source": "test",
+          "training": {"launches": 3, "launch_ns": 5, "host_bytes": 100, "copy_bytes": 20, "copy_bytes_per_s": 7,
+                       "gpu_ns": 9}})");
+  EXPECT_EQ(load_workload(path).training, (TrainingDemand{3, 5, 9, 400, 80, 0, 7}));
+  fs::remove(path);
+}
+
+TEST(WorkloadFile, WithoutAModeTrainingWaits) {
+  const fs::path path = fs::temp_directory_path() / ("zf-workload-2-" + std::to_string(::getpid()) + ".json");
+  write_text_file_atomically(
+      path,
+      R"({"schema": "zf-workload/2", "name": "x", "params": 10, "ranks": 2, "update_interval": 4, "source": "test"})");
+  EXPECT_EQ(load_workload(path).mode, Mode::wait);
+  fs::remove(path);
+}
+
 TEST(WorkloadFile, WhatIsWrongIsNamed) {
   const std::string good =
       R"({"schema": "zf-workload/2", "name": "x", "params": 10, "ranks": 2, "update_interval": 4, "mode": "wait", "framework": "torch", "source": "test"})";

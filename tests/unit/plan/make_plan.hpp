@@ -31,8 +31,13 @@ inline Plan make_plan() {
                      31.5,
                      64ULL << 30,
                      {"rank 1 is far from its GPU"}};
-  plan.workload = {"small", 3085938688, 2, 4,
-                   TrainingDemand{3780, 6000, 15429693440, 3857423360, 12000000000, 893000000}};
+  plan.workload = {
+      "small",
+      3085938688,
+      2,
+      4,
+      TrainingDemand{3780, 6000, 893000000, 21601570816, 3085938688, 3085938688, 12000000000, 0.3125},
+      Mode::overlap};
   plan.intent = {Placement::compact, 1, 5, 0.6875, 0.0625, 1};
   plan.ranks = {make_rank(0, "0,4-11,21-22", "23-26,30", "0-1"), make_rank(1, "31-41", "42-46", "1")};
   plan.ranks[1].gpu = RankGpu{"0000:3b:00.0", Node{1}};
@@ -77,8 +82,8 @@ inline Plan make_plan() {
   plan.trial = Trial{"torchrun train.py",
                      "step: ([0-9.]+) ms",
                      false,
-                     {{"unbound", Control::unbound, 8, 120.5, {{120.5, 121.5}, {119.5}}},
-                      {"pool 5, spread", Control::none, 5, 100.25, {{100.25}}}},
+                     {{"unbound", Control::unbound, false, 8, 120.5, {{120.5, 121.5}, {119.5}}},
+                      {"pool 5, spread", Control::none, true, 5, 100.25, {{100.25}}}},
                      1};
   plan.warnings = {"I/O discovery took over 3 s: no GPUs"};
   return plan;

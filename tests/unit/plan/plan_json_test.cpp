@@ -263,6 +263,8 @@ TEST(PlanJson, EveryFieldOfAWrongTypeOrMissingIsRefused) {
                           path.back() == "pool_kind" || path.back() == "trial" || path.back() == "gpu" ||
                           path.back() == "notes" || path.back() == "node" || path.back() == "mode" ||
                           path.back() == "framework" || path.back() == "home" ||
+                          path.back() == "forward_share" || path.back() == "estimate_round" ||
+                          (path.back() == "shared" && path.to_string().starts_with("/trial")) ||
                           path.to_string() == "/intent/shared" || path.back() == "state_format" ||
                           path.to_string() == "/workload/training" || path.to_string() == "/choice/candidate";
     EXPECT_EQ(refusal(without(path.to_string()).dump()).empty(), optional) << "without " << path.to_string();

@@ -20,6 +20,7 @@ OPTIONAL = {
     ("allocation", "memory_bytes"),
     ("allocation", "notes"),
     ("choice", "candidate"),
+    ("choice", "headroom"),
     ("ranks", "gpu"),
     ("ranks", "gpu", "node"),
     ("ranks", "gpu", "cpus"),

@@ -28,8 +28,8 @@ Plan plan_of(const Topology& topology, const Allowed& allowed, int ranks, const 
   for (const RankSplit& rank : split.ranks) {
     choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
   }
-  return assemble(made, {topology, allowed}, {"3B", 3085938688, ranks, 4}, split, choice, {}, {},
-                  placed.notes);
+  return assemble(made, {topology, allowed}, {"3B", 3085938688, ranks, 4, {}, Mode::overlap}, split, choice,
+                  {}, {}, placed.notes);
 }
 
 /// Adds a candidate with one sample per round: optimizer steps and training steps in milliseconds.

@@ -28,7 +28,7 @@ TEST(Explain, NamesModeAndFramework) {
   Plan plan = example("slurm-sparse-32.json");
   plan.workload.mode = Mode::backward;
   plan.workload.framework = Framework::deepspeed_zenflow;
-  EXPECT_THAT(explain(plan), HasSubstr("mode backward, framework deepspeed-zenflow\n"));
+  EXPECT_THAT(explain(plan), HasSubstr("mode backward, update interval 4, framework deepspeed-zenflow\n"));
 }
 
 TEST(Explain, MarksTheChosenCandidateAndNoOther) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "search/choose.hpp"
 
 namespace zf {
@@ -11,17 +13,19 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-const Workload kWorkload{"test", 1'000'000, 1, 4, {}};
+const Workload kWorkload{"test", 1'000'000, 1, 4, {}, Mode::overlap};
 
 struct Times {
   int threads;
   Nanoseconds step_ns;
   Nanoseconds training_ns = 0;
   Control control = Control::none;
+  bool shared = false;
 };
 
 /// Returns three rounds of four samples, each off by at most `noise`.
-Evidence evidence_of(const std::vector<Times>& pools, double noise = 0.001) {
+Evidence evidence_of(const std::vector<Times>& pools, double noise = 0.001,
+                     const Workload& workload = kWorkload) {
   Evidence evidence;
   evidence.elements_per_rank = 1'000'000;
   evidence.accuracy_wanted = kDefaultTie;
@@ -32,7 +36,7 @@ Evidence evidence_of(const std::vector<Times>& pools, double noise = 0.001) {
     candidate.label = "pool " + std::to_string(times.threads);
     candidate.control = times.control;
     candidate.pool_threads = candidate.pool_cores = times.threads;
-    candidate.reserved_cores = 1;
+    candidate.reserved_cores = times.shared ? 0 : 1;
     evidence.candidates.push_back(candidate);
     for (int round = 0; round < 3; ++round) {
       for (int i = 0; i < 4; ++i) {
@@ -46,75 +50,163 @@ Evidence evidence_of(const std::vector<Times>& pools, double noise = 0.001) {
       }
     }
   }
-  summarize(evidence, kWorkload);
+  summarize(evidence, workload);
   return evidence;
 }
 
 int chosen_threads(const Evidence& evidence) { return choose(evidence, kWorkload).pool_threads; }
 
-TEST(Choose, TheSmallestPoolWinsATie) {
+Workload in_mode(Mode mode, int update_interval = 4) {
+  Workload workload = kWorkload;
+  workload.mode = mode;
+  workload.update_interval = update_interval;
+  return workload;
+}
+
+TEST(Choose, WithoutTrainingTheSmallestPoolWinsATie) {
   EXPECT_EQ(chosen_threads(evidence_of({{8, 1'000'000}, {4, 1'015'000}, {2, 1'500'000}})), 4);
   EXPECT_EQ(chosen_threads(evidence_of({{8, 1'000'000}, {4, 1'030'000}, {2, 1'500'000}})), 8);
 }
 
-TEST(Choose, ThePeriodIsTheLongerSide) {
+TEST(Choose, ThePeriodIsTheLongerSideWhereTheyOverlap) {
   // Eight threads step faster, but training takes longer than the step.
   const Evidence evidence =
       evidence_of({{8, 1'000'000, 600'000}, {2, 2'000'000, 520'000}, {1, 4'000'000, 510'000}});
-  EXPECT_EQ(evidence.candidates[0].period_ns_median, 2'400'000);
-  EXPECT_EQ(evidence.candidates[1].period_ns_median, 2'080'000);
+  EXPECT_NEAR(static_cast<double>(evidence.candidates[0].period_ns_median), 2'400'000, 2400);
+  EXPECT_NEAR(static_cast<double>(evidence.candidates[1].period_ns_median), 2'080'000, 2080);
   EXPECT_EQ(evidence.candidates[1].exposed_ns_median, 0);
   EXPECT_EQ(evidence.candidates[2].exposed_ns_median, 4'000'000 - 4 * 510'000);
   EXPECT_EQ(chosen_threads(evidence), 2);
   EXPECT_THAT(choose(evidence, kWorkload).reason, HasSubstr("hides behind 4 training steps"));
 }
 
+TEST(Choose, ThePeriodOfEachMode) {
+  const SplitSample sample{.step_ns = 50, .training_ns = 30};
+  const auto period = [&](Mode mode, int interval) {
+    return period_ns(sample, {mode, interval, 1.0 / 3, 7});
+  };
+  EXPECT_DOUBLE_EQ(period(Mode::overlap, 1), 50 + 7);
+  EXPECT_DOUBLE_EQ(period(Mode::overlap, 4), 4 * 30 + 7);
+  EXPECT_DOUBLE_EQ(period(Mode::backward, 4), 3 * 30 + 10 + 50 + 7)
+      << "forward, and then the longer of backward and step";
+  EXPECT_DOUBLE_EQ(period(Mode::exact, 4), 3 * 30 + 20 + 50 + 7);
+  EXPECT_DOUBLE_EQ(period(Mode::wait, 4), 4 * 30 + 50 + 7);
+}
+
+TEST(Choose, ParametersAreCopiedOnceAndNotExposedInModeExact) {
+  Workload workload = in_mode(Mode::wait);
+  workload.training = TrainingDemand{.parameter_bytes = 1'000'000, .copy_bytes_per_s = 1'000'000'000};
+  EXPECT_EQ(schedule_of(workload, 1).parameters_ns, kMillisecondNs);
+  EXPECT_EQ(schedule_of(workload, 0.5).parameters_ns, kMillisecondNs / 2);
+  workload.mode = Mode::exact;
+  EXPECT_EQ(schedule_of(workload, 1).parameters_ns, 0);
+}
+
+TEST(Choose, OfThePoolsThatTieTheSmallestWithHeadroomWins) {
+  // All hide behind 4 x 500 us. The step of 2 threads could not take twice as long.
+  EXPECT_EQ(
+      chosen_threads(evidence_of({{8, 400'000, 500'000}, {4, 800'000, 500'000}, {2, 1'600'000, 500'000}})),
+      4);
+  EXPECT_EQ(chosen_threads(evidence_of({{3, 1'200'000, 500'000}, {2, 1'600'000, 500'000}})), 3)
+      << "none has headroom: the one that hides best";
+}
+
+TEST(Choose, ASharedHomeWinsTiesWhereTrainingWaitsAndDividedOnesWhereTheSidesOverlap) {
+  const std::vector<Times> pools{{4, 1'000'000, 500'000}, {8, 1'005'000, 500'000, Control::shared, true}};
+  EXPECT_EQ(choose(evidence_of(pools), kWorkload).pool_threads, 4);
+  const Workload waits = in_mode(Mode::wait);
+  EXPECT_EQ(choose(evidence_of(pools, 0.001, waits), waits).pool_threads, 8);
+}
+
+TEST(Choose, AmongSharedHomesThatTieTheShortestStepWins) {
+  const Workload waits = in_mode(Mode::wait);
+  const std::vector<Times> pools{{8, 1'000'000, 500'000, Control::shared, true},
+                                 {4, 990'000, 502'000, Control::none, true}};
+  EXPECT_EQ(choose(evidence_of(pools, 0.001, waits), waits).pool_threads, 4);
+}
+
 TEST(Choose, SaysWhyInWords) {
   const auto reason = [](const Evidence& evidence) { return choose(evidence, kWorkload).reason; };
   EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 1'015'000}})), HasSubstr("ties"));
   EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})), HasSubstr("the shortest period"));
+  EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})),
+              HasSubstr("The next best, \"pool 4\", is 100.0 % slower (95 % confidence: "));
   EXPECT_THAT(reason(evidence_of({{1, 1'000'000}})), HasSubstr("only one split"));
 }
 
-TEST(Choose, ASmallerPoolThatMayTieIsOwnedUpTo) {
-  const auto reason = [](const Evidence& evidence) { return choose(evidence, kWorkload).reason; };
-  EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 1'500'000}})),
-              HasSubstr("No smaller pool comes within"));
-  Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'030'000}}, 0.2);
-  evidence.noise_floor = 0;
-  EXPECT_EQ(chosen_threads(evidence), 8);
-  EXPECT_THAT(reason(evidence), HasSubstr("A smaller pool may come within"));
+TEST(Choose, ATieHasBounds) {
+  const Difference known{0.04, 0.01, 0.07};
+  EXPECT_FALSE(is_tie(known, 0.02, 0.01));
+  EXPECT_TRUE(is_tie(known, 0.02, 0.1)) << "noise widens it";
+  EXPECT_FALSE(is_tie({0.06, 0.01, 0.11}, 0.02, 0.1)) << "but not above two and a half times the accuracy";
+  EXPECT_FALSE(is_tie({0.04, 0.03, 0.05}, 0.02, 0.1)) << "nor where the interval excludes the accuracy";
+  const double infinite = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(is_tie({0.01, -1, infinite}, 0.02, 0.01));
+  EXPECT_FALSE(is_tie({0.01, -1, infinite}, 0.02, 0.03)) << "unknown, on a noisy machine";
 }
 
-TEST(Choose, NoiseWidensTheTie) {
-  Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'060'000}});
-  EXPECT_EQ(knee_of(evidence, kWorkload).pool_threads, 8);
-  evidence.noise_floor = 0.08;
-  EXPECT_EQ(knee_of(evidence, kWorkload).pool_threads, 4);
-}
-
-TEST(Choose, WithinTheNoiseThePlanIsTheConservativeOneAndSaysSo) {
-  const std::vector<Times> pools{{6, 1'000'000}, {8, 1'010'000, 0, Control::half}, {2, 1'030'000}};
+TEST(Choose, WithinTheNoiseThePlanIsTheSharedHomeAndSaysSo) {
+  const std::vector<Times> pools{{6, 1'000'000}, {8, 1'010'000, 0, Control::shared, true}, {2, 1'030'000}};
   const Choice noisy = choose(evidence_of(pools, 0.2), kWorkload);
   EXPECT_EQ(noisy.pool_threads, 8);
   EXPECT_THAT(noisy.reason, HasSubstr("Nothing beats the noise"));
   EXPECT_THAT(choose(evidence_of(pools), kWorkload).reason, Not(HasSubstr("noise")));
 }
 
-TEST(Choose, UnboundIsNeverChosenAndItsVictoryNotHidden) {
-  const Choice choice = choose(evidence_of({{8, 1'000'000}, {16, 700'000, 0, Control::unbound}}), kWorkload);
-  EXPECT_EQ(choice.pool_threads, 8);
-  EXPECT_THAT(choice.reason, HasSubstr("unbound was 30.0 % faster"));
-  EXPECT_THAT(choose(evidence_of({{8, 1'000'000}, {16, 995'000, 0, Control::unbound}}), kWorkload).reason,
-              Not(HasSubstr("unbound")));
+TEST(Choose, WhereUnboundIsSurelyFasterThePlanIsTheSharedHomeAndTheLastWordsSaySo) {
+  const std::vector<Times> pools{
+      {8, 1'000'000}, {16, 1'100'000, 0, Control::shared, true}, {16, 700'000, 0, Control::unbound}};
+  const Choice choice = choose(evidence_of(pools), kWorkload);
+  EXPECT_EQ(choice.pool_threads, 16);
+  EXPECT_TRUE(choice.reason.ends_with("run this job unbound")) << choice.reason;
+  const Choice tie = choose(evidence_of({{8, 1'000'000}, {16, 995'000, 0, Control::unbound}}), kWorkload);
+  EXPECT_THAT(tie.reason, HasSubstr("Against unbound, the plan is 0.5 % slower"));
+  EXPECT_THAT(tie.reason, Not(HasSubstr("run this job unbound")));
+}
+
+TEST(Choose, TheChoiceIsEstimatedByVisitsThatCameAfterIt) {
+  Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'100'000}});
+  evidence.estimate_round = 3;
+  for (int round = 3; round < 6; ++round) {
+    for (const auto& [id, step_ns] : {std::pair(0, 1'000'000), std::pair(1, 1'050'000 + 1000 * round)}) {
+      evidence.samples.push_back({id, round, {.step_ns = step_ns, .roofline_ns = step_ns}});
+    }
+  }
+  summarize(evidence, kWorkload);
+  EXPECT_NEAR(period_difference(evidence, kWorkload, 0, 1).estimate, 0.054, 1e-3);
+  EXPECT_NEAR(static_cast<double>(evidence.candidates[1].period_ns_median), 1'100'000, 1000)
+      << "the table has what the choice rests on";
+}
+
+TEST(Choose, IfTheRunnerUpTurnsOutFasterItWins) {
+  Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'100'000}});
+  evidence.estimate_round = 3;
+  for (int round = 3; round < 6; ++round) {
+    for (const auto& [id, step_ns] : {std::pair(0, 1'000'000), std::pair(1, 800'000 + 1000 * round)}) {
+      evidence.samples.push_back({id, round, {.step_ns = step_ns, .roofline_ns = step_ns}});
+    }
+  }
+  summarize(evidence, kWorkload);
+  EXPECT_EQ(chosen_threads(evidence), 4);
 }
 
 TEST(Choose, AsksForMoreOnlyWhereItMatters) {
-  EXPECT_THAT(candidates_to_revisit(evidence_of({{8, 1'000'000}, {4, 1'500'000}}), kWorkload),
+  EXPECT_THAT(candidates_to_revisit(evidence_of({{8, 1'000'000}, {4, 1'500'000}}), kWorkload, 4),
               testing::IsEmpty());
   // Ids 0 and 1 cannot be told apart yet; 2 is much slower.
   Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'020'000}, {2, 1'900'000}}, 0.1);
-  EXPECT_THAT(candidates_to_revisit(evidence, kWorkload), testing::ElementsAre(0, 1));
+  EXPECT_THAT(candidates_to_revisit(evidence, kWorkload, 4), testing::ElementsAre(0, 1));
+}
+
+TEST(Choose, HeadroomIsHowMuchTheJobMayDifferBeforeThePlanCostsFivePercent) {
+  // 8 threads step in 1 ms beside training of 2 ms; 4 threads would do for training of 1.95 ms.
+  const Evidence evidence = evidence_of({{8, 1'000'000, 500'000}, {4, 2'000'000, 487'500}}, 0);
+  const Headroom headroom = headroom_of(evidence, kWorkload, 1);
+  EXPECT_NEAR(headroom.training_speedup, 1.05 * 2.0 / 2.0, 0.1);
+  EXPECT_NEAR(headroom.step_slowdown, 1.05, 0.03);
+  const Headroom most = headroom_of(evidence, kWorkload, 0);
+  EXPECT_EQ(most.training_speedup, kMostHeadroom);
+  EXPECT_EQ(most.step_slowdown, kMostHeadroom);
 }
 
 TEST(Choose, ComputesTheRooflineFromTheFastestCandidate) {

@@ -16,12 +16,12 @@ using testing::HasSubstr;
 class DriftingMeter : public Meter {
  public:
   explicit DriftingMeter(double kept_factor) : kept_factor_(kept_factor) {}
-  std::vector<SplitSample> measure(const Split& split, int samples, Nanoseconds /*deadline_ns*/) override {
+  std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) override {
     visited.push_back(split.label);
     const auto pairs_before = (visited.size() - 1) / 2;
     const double ns =
         1e6 * (1 + 0.5 * static_cast<double>(pairs_before)) * (split.label == "kept" ? kept_factor_ : 1);
-    std::vector<SplitSample> result(static_cast<std::size_t>(samples));
+    std::vector<SplitSample> result(static_cast<std::size_t>(limits.samples));
     for (SplitSample& sample : result) {
       sample.step_ns = static_cast<Nanoseconds>(ns);
       sample.training_ns = 1000;
@@ -46,7 +46,7 @@ Difference cost_with(Meter& meter, Nanoseconds deadline_ns, bool stopped = false
   kept.label = "kept";
   Split free;
   free.label = "free";
-  return restriction_cost(kept, free, 4, meter, deadline_ns, [&] { return stopped; });
+  return restriction_cost(kept, free, {Mode::overlap, 4}, meter, deadline_ns, [&] { return stopped; });
 }
 
 TEST(RestrictionCost, IsTakenInTurnSoThatDriftHitsBothAlike) {

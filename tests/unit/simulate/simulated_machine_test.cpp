@@ -3,12 +3,13 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "measure/training_demand.hpp"
 #include "os/file.hpp"
-#include "search/candidates.hpp"
+#include "plan/period.hpp"
 #include "simulate/simulated_job.hpp"
 #include "simulate/simulated_meter.hpp"
 
@@ -27,7 +28,7 @@ Workload workload_named(const char* name) { return load_workload(kConfigs / "wor
 
 double period_of(const SimulatedJob& job, const SplitShape& shape) {
   const SplitSample times = job.model.times_of(split_of(job.placed.homes, shape));
-  return static_cast<double>(period_ns(times, job.model.workload().update_interval));
+  return period_ns(times, schedule_of(job.model.workload(), 1));
 }
 
 TEST(SimulatedMachine, EveryShippedOneRuns) {
@@ -54,8 +55,7 @@ TEST(SimulatedMachine, ASplitBeatsUnboundFor3BOnTwoTimes64Cores) {
   for (const char* name : {"epyc-7742-8gpu-nps1.json", "epyc-7742-8gpu-nps4.json"}) {
     const SimulatedJob job = simulated_job(machine_file(name), workload_named("qwen2.5-3b-2gpu.json"), 2);
     double best = std::numeric_limits<double>::infinity();
-    for (const Split& split : growing_splits(job.placed.homes))
-      best = std::min(best, period_of(job, split.shape));
+    for (int pool = 1; pool < 64; ++pool) best = std::min(best, period_of(job, {.pool_cores = pool}));
     EXPECT_LT(1.02 * best, period_of(job, {.control = Control::unbound})) << name;
   }
 }
@@ -96,10 +96,45 @@ TEST(SimulatedMeter, TheSameSeedGivesTheSameSamplesAndAnotherOnesOthers) {
   const Split split = split_of(job.placed.homes, {.pool_cores = 4});
   const auto samples = [&](std::uint64_t seed) {
     SimulatedMeter meter(job.model, job.elements_per_rank, seed);
-    return meter.measure(split, 5, std::numeric_limits<Nanoseconds>::max());
+    return meter.measure(split, {.samples = 5});
   };
   EXPECT_EQ(samples(7), samples(7));
   EXPECT_NE(samples(7), samples(8));
+}
+
+TEST(SimulatedModel, ThePeriodIsThatOfTheMode) {
+  Workload workload = workload_named("qwen2.5-3b-2gpu.json");
+  workload.update_interval = 1;
+  workload.training->gpu_ns /= 4;  // neither side hides the other
+  workload.training->parameter_bytes = 0;
+  std::map<Mode, double> periods;
+  for (const Mode mode : {Mode::overlap, Mode::exact, Mode::backward, Mode::wait}) {
+    workload.mode = mode;
+    periods[mode] =
+        period_of(simulated_job(machine_file("grace-hopper.json"), workload, 1), {.pool_cores = 4});
+  }
+  EXPECT_LT(periods[Mode::overlap], periods[Mode::backward]);
+  EXPECT_LT(periods[Mode::backward], periods[Mode::exact]) << "a forward hides less than a backward";
+  EXPECT_LT(periods[Mode::exact], periods[Mode::wait]);
+}
+
+TEST(SimulatedModel, WhereTrainingWaitsTheSidesDoNotDisturbEachOther) {
+  Workload workload = workload_named("qwen2.5-3b-2gpu.json");
+  workload.mode = Mode::wait;
+  const SimulatedJob job = simulated_job(machine_file("grace-hopper.json"), workload, 1);
+  const SplitSample shared = job.model.times_of(split_of(job.placed.homes, control_shape(Control::shared)));
+  EXPECT_EQ(shared.step_ns, shared.roofline_ns);
+}
+
+TEST(SimulatedMeter, AVisitIsOffAsAWhole) {
+  SimulatedMachine machine = load_simulated_machine(machine_file("grace-hopper.json"));
+  machine.noise = {0, 0, 1, 0.05, 0, 60 * kSecondNs};
+  const SimulatedJob job = simulated_job(machine, load_workload(machine.workload), 1);
+  SimulatedMeter meter(job.model, job.elements_per_rank, 1);
+  const Split split = split_of(job.placed.homes, {.pool_cores = 4});
+  const auto first = meter.measure(split, {.samples = 3});
+  EXPECT_EQ(first[0].step_ns, first[2].step_ns);
+  EXPECT_NE(first[0].step_ns, meter.measure(split, {.samples = 3})[0].step_ns);
 }
 
 TEST(SimulatedMeter, ItsClockMovesWithWhatItMeasuresAndEndsAtTheDeadline) {
@@ -107,7 +142,7 @@ TEST(SimulatedMeter, ItsClockMovesWithWhatItMeasuresAndEndsAtTheDeadline) {
   SimulatedMeter meter(job.model, job.elements_per_rank, 1);
   const Split split = split_of(job.placed.homes, {.pool_cores = 4});
   EXPECT_EQ(meter.now(), 0);
-  EXPECT_EQ(meter.measure(split, 9, 1).size(), Meter::kMinSamples) << "even after the deadline";
+  EXPECT_EQ(meter.measure(split, {9, 1}).size(), Meter::kMinSamples) << "even after the deadline";
   EXPECT_GT(meter.now(), 0);
 }
 
@@ -139,7 +174,7 @@ class SimulatedMachineFile : public testing::Test {
 TEST_F(SimulatedMachineFile, EachWrongFieldIsNamed) {
   ASSERT_EQ(refusal(good_), "");
   const std::vector<std::pair<const char*, json>> cases = {
-      {"/schema", "zf-machine/2"},
+      {"/schema", "zf-machine/3"},
       {"/name", 1},
       {"/source", "me"},
       {"/topology", "pack:0"},
@@ -163,6 +198,7 @@ TEST_F(SimulatedMachineFile, EachWrongFieldIsNamed) {
       {"/noise/relative", 0.5},
       {"/noise/outlier_rate", 1},
       {"/noise/outlier_factor", 0.5},
+      {"/noise/visit", 1},
       {"/noise/drift", 1},
       {"/noise/drift_period_s", 0},
       {"/slow_node/node", 3},
@@ -180,7 +216,8 @@ TEST_F(SimulatedMachineFile, EachWrongFieldIsNamed) {
     if (path.back() == "0") continue;
     json without = good_;
     without[path.parent_pointer()].erase(path.back());
-    EXPECT_NE(refusal(without), "") << "without " << pointer;
+    const bool optional = path.back() == "visit";  // of the former format
+    EXPECT_EQ(refusal(without).empty(), optional) << "without " << pointer;
     document = good_;
     document[path.parent_pointer() / "unknown"] = 1;
     EXPECT_THAT(refusal(document), HasSubstr("unknown"));

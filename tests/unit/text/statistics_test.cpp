@@ -9,19 +9,18 @@
 namespace zf {
 namespace {
 
-/// Returns `blocks` blocks of `size` times around `level`. They have 2 % noise, one in a hundred is three
-/// times as long, and a drift makes each block a tenth slower than the one before.
-std::vector<Observation> noisy(std::mt19937& random, double level, int blocks, int size) {
-  std::normal_distribution<double> normal(0, 0.02);
-  std::bernoulli_distribution outlier(0.01);
-  std::vector<Observation> observations;
+/// Returns visits to candidates at these levels, one each in `blocks` blocks, with that noise between visits.
+/// A drift makes each block a tenth slower than the one before.
+std::vector<Visit> noisy(std::mt19937& random, const std::vector<double>& levels, int blocks, double noise) {
+  std::normal_distribution<double> normal(0, noise);
+  std::vector<Visit> visits;
   for (int block = 0; block < blocks; ++block) {
-    for (int i = 0; i < size; ++i) {
-      const double value = level * std::pow(1.1, block) * (1 + normal(random)) * (outlier(random) ? 3 : 1);
-      observations.push_back({block, value});
+    for (std::size_t candidate = 0; candidate < levels.size(); ++candidate) {
+      visits.push_back(
+          {candidate, block, levels[candidate] * std::pow(1.1, block) * std::exp(normal(random))});
     }
   }
-  return observations;
+  return visits;
 }
 
 TEST(Statistics, QuantilesAreLinearBetweenNeighbours) {
@@ -32,63 +31,62 @@ TEST(Statistics, QuantilesAreLinearBetweenNeighbours) {
   EXPECT_DOUBLE_EQ(relative_spread({90, 100, 110}), 0.1);
 }
 
-TEST(Statistics, TheIntervalHoldsTheTruthNineteenTimesInTwenty) {
+TEST(Levels, TheIntervalHoldsTheTruthNineteenTimesInTwenty) {
   std::mt19937 random(5);
   for (const double truth : {0.0, 0.05}) {
-    for (const auto& [blocks, size] : {std::pair(1, 8), std::pair(3, 8), std::pair(4, 5)}) {
+    for (const auto& [candidates, blocks] : {std::pair(2, 3), std::pair(3, 3), std::pair(4, 8)}) {
       int held = 0;
-      constexpr int kTries = 1000;
+      constexpr int kTries = 2000;
       for (int i = 0; i < kTries; ++i) {
+        std::vector<double> levels(static_cast<std::size_t>(candidates), 1);
+        levels[1] = 1 + truth;
         const Difference difference =
-            compare(noisy(random, 1, blocks, size), noisy(random, 1 + truth, blocks, size));
+            Levels(noisy(random, levels, blocks, 0.02), levels.size()).difference(0, 1);
         held += difference.low <= truth && truth <= difference.high;
       }
-      EXPECT_GE(held, kTries * 93 / 100) << blocks << " blocks of " << size;
-      EXPECT_LE(held, kTries * 99 / 100) << "no wider than needed";
+      EXPECT_NEAR(held, kTries * 0.95, kTries * 0.015)
+          << candidates << " candidates in " << blocks << " blocks";
     }
   }
 }
 
-TEST(Statistics, ADriftThatHitsBothAlikeDoesNotWidenTheInterval) {
+TEST(Levels, ADriftThatHitsABlockAlikeDoesNotWidenTheInterval) {
   std::mt19937 random(6);
-  const Difference difference = compare(noisy(random, 1, 6, 8), noisy(random, 1.05, 6, 8));
+  const Difference difference = Levels(noisy(random, {1, 1.05}, 8, 0.005), 2).difference(0, 1);
   EXPECT_LT(difference.half_width(), 0.015);
   EXPECT_NEAR(difference.estimate, 0.05, 0.015);
 }
 
-TEST(Statistics, MoreSamplesNarrowIt) {
-  std::mt19937 random(7);
-  const auto width = [&](int blocks) {
-    return compare(noisy(random, 1, blocks, 8), noisy(random, 1, blocks, 8)).half_width();
-  };
-  EXPECT_LT(width(16), 0.6 * width(2));
+TEST(Levels, CandidatesThatNeverMeetAreComparedThroughOthers) {
+  // The machine is twice as slow in block 1. Only candidate 1 was visited in both.
+  const Levels levels({{0, 0, 1}, {1, 0, 2}, {1, 1, 4}, {2, 1, 6}}, 3);
+  EXPECT_NEAR(levels.difference(0, 2).estimate, 2, 1e-9) << "3 against 1 in block 0";
+  EXPECT_FALSE(levels.difference(0, 2).is_known()) << "nothing says how noisy visits are";
+  EXPECT_EQ(levels.freedom(), 0);
 }
 
-TEST(Statistics, ThreeSamplesAreTooFewAndFourSuffice) {
-  std::mt19937 random(8);
-  EXPECT_TRUE(std::isinf(compare(noisy(random, 1, 1, 3), noisy(random, 1, 1, 3)).high));
-  EXPECT_FALSE(std::isinf(compare(noisy(random, 1, 1, 4), noisy(random, 1, 1, 4)).high));
-}
-
-TEST(Statistics, BlocksOfOnlyOneSideSayNothing) {
-  const std::vector<Observation> a{{0, 1}, {1, 100}, {1, 100}};
-  const std::vector<Observation> b{{0, 2}, {2, 1}, {2, 1}};
-  EXPECT_NEAR(compare(a, b).estimate, 1, 1e-9);
-  EXPECT_NEAR(compare({{0, 1}}, {{1, 2}}).estimate, 1, 1e-9) << "but nothing shared is better than nothing";
-}
-
-TEST(Statistics, VisitsThatDisagreeAreNoiseEvenIfEachIsQuiet) {
-  std::vector<Observation> reference;
-  std::vector<Observation> other;
+TEST(Levels, VisitsThatDisagreeAreNoise) {
+  std::vector<Visit> visits;
   for (int block = 0; block < 6; ++block) {
-    for (int i = 0; i < 5; ++i) {
-      reference.push_back({block, 1});
-      other.push_back({block, block % 2 == 0 ? 1.1 : 0.9});
-    }
+    visits.push_back({0, block, 1});
+    visits.push_back({1, block, block % 2 == 0 ? 1.1 : 0.9});
   }
-  EXPECT_GT(noise_between_blocks({reference, other}, 6), 0.05);
-  EXPECT_EQ(noise_between_blocks({reference, reference}, 6), 0);
-  EXPECT_EQ(noise_between_blocks({{{0, 1}}, {{0, 2}}}, 1), 0) << "one visit each says nothing";
+  EXPECT_GT(Levels(visits, 2).noise(), 0.05);
+  EXPECT_EQ(Levels(visits, 2).freedom(), 5);
+}
+
+TEST(Levels, WithoutACommonBlockADifferenceIsUnknown) {
+  const Levels levels({{0, 0, 1}, {0, 1, 1}, {1, 2, 2}, {1, 3, 2}}, 2);
+  EXPECT_NEAR(levels.difference(0, 1).estimate, 1, 1e-9);
+  EXPECT_FALSE(levels.difference(0, 1).is_known());
+  EXPECT_FALSE(Levels({{0, 0, 1}}, 2).has(1));
+}
+
+TEST(Levels, StudentsTBecomesNormal) {
+  EXPECT_DOUBLE_EQ(student_t(1), 12.706);
+  EXPECT_NEAR(student_t(30), 2.042, 1e-3);
+  EXPECT_NEAR(student_t(31), 2.040, 1e-3);
+  EXPECT_NEAR(student_t(100000), 1.960, 1e-3);
 }
 
 }  // namespace

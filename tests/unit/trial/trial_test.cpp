@@ -36,16 +36,16 @@ TEST(TrialSplits, TheBestAndTheControlsEachBindingOnce) {
   evidence.candidates.back().control = Control::unbound;
   const auto splits = trial_splits(evidence, {home_of(8)}, 2);
   // Half and half is missing: it is the same binding as the pool of 4.
-  EXPECT_EQ(labels(splits),
-            (std::vector<std::string>{"pool 3, compact", "pool 4, compact", "two reserved", "unbound"}));
+  EXPECT_EQ(labels(splits), (std::vector<std::string>{"pool 3, compact", "pool 4, compact", "shared home",
+                                                      "80/20", "unbound"}));
   EXPECT_EQ(splits[0].evidence_id, 1);
   EXPECT_EQ(splits[2].evidence_id, -1);
-  EXPECT_EQ(splits[3].evidence_id, 4);
+  EXPECT_EQ(splits[4].evidence_id, 4);
 }
 
 TEST(TrialSplits, WithoutEvidenceTheControls) {
   EXPECT_EQ(labels(trial_splits({}, {home_of(8)}, 3)),
-            (std::vector<std::string>{"half and half", "two reserved", "unbound"}));
+            (std::vector<std::string>{"shared home", "half and half", "80/20", "unbound"}));
 }
 
 TEST(TrialSplits, SiblingsAndIdleCoresComeBack) {
@@ -123,10 +123,10 @@ Trial trial_of(std::vector<TrialCandidate> candidates) {
 }
 
 TEST(TrialJudge, TheFastestWins) {
-  Trial trial = trial_of({{"pool 3", Control::none, 3, 0, {{100}, {101}}},
-                          {"pool 6", Control::none, 6, 0, {{80}, {81}}},
-                          {"pool 8", Control::none, 8, 0, {{90}, {91}}}});
-  const std::string reason = judge_trial(trial);
+  Trial trial = trial_of({{"pool 3", Control::none, false, 3, 0, {{100}, {101}}},
+                          {"pool 6", Control::none, false, 6, 0, {{80}, {81}}},
+                          {"pool 8", Control::none, false, 8, 0, {{90}, {91}}}});
+  const std::string reason = judge_trial(trial, Mode::overlap);
   EXPECT_EQ(trial.winner, 1);
   EXPECT_EQ(trial.candidates[1].median, 80.5);
   EXPECT_NE(reason.find("80.5 with \"pool 6"), std::string::npos) << reason;
@@ -138,49 +138,65 @@ std::vector<double> run_at(double middle) {
 }
 
 TEST(TrialJudge, ATieGoesToTheSmallerPool) {
-  Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80)}},
-                          {"pool 3", Control::none, 3, 0, {run_at(81), run_at(81)}}});
-  EXPECT_NE(judge_trial(trial).find("It ties"), std::string::npos);
+  Trial trial = trial_of({{"pool 6", Control::none, false, 6, 0, {run_at(80), run_at(80)}},
+                          {"pool 3", Control::none, false, 3, 0, {run_at(81), run_at(81)}}});
+  EXPECT_NE(judge_trial(trial, Mode::overlap).find("It ties"), std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
 
 TEST(TrialJudge, DriftThatHitsAllAlikeIsNoNoise) {
   // All splits take 10 % longer from run to run. Within each run, the smaller pool takes 5 % more.
-  Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(88), run_at(97)}},
-                          {"pool 3", Control::none, 3, 0, {run_at(84), run_at(92.4), run_at(101.85)}}});
-  judge_trial(trial);
+  Trial trial =
+      trial_of({{"pool 6", Control::none, false, 6, 0, {run_at(80), run_at(88), run_at(97)}},
+                {"pool 3", Control::none, false, 3, 0, {run_at(84), run_at(92.4), run_at(101.85)}}});
+  judge_trial(trial, Mode::overlap);
   EXPECT_EQ(trial.winner, 0);
   EXPECT_LT(noise_between_runs(trial), 0.001);
 }
 
-TEST(TrialJudge, RunsThatDisagreeWidenTheTie) {
+TEST(TrialJudge, RunsThatDisagreeWidenTheTieButNotWithoutBound) {
   // One split is ahead by 8 % in some runs, the other by 4 % in others.
-  Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80), run_at(84)}},
-                          {"pool 3", Control::none, 3, 0, {run_at(86), run_at(77), run_at(84)}}});
+  Trial trial = trial_of({{"pool 6", Control::none, false, 6, 0, {run_at(80), run_at(80), run_at(84)}},
+                          {"pool 3", Control::none, false, 3, 0, {run_at(86), run_at(77), run_at(84)}}});
   EXPECT_GT(noise_between_runs(trial), 0.05);
-  EXPECT_NE(judge_trial(trial).find("pool 3\". It ties"), std::string::npos);
+  EXPECT_NE(judge_trial(trial, Mode::overlap).find("pool 3\". It ties"), std::string::npos);
+  EXPECT_EQ(trial.winner, 1);
+  // 8 % are more than two and a half times the accuracy.
+  trial.candidates[1].runs = {run_at(90), run_at(82), run_at(90)};
+  judge_trial(trial, Mode::overlap);
+  EXPECT_EQ(trial.winner, 0);
+}
+
+TEST(TrialJudge, WhereNothingBeatsTheNoiseTheSharedHomeIsConservative) {
+  Trial trial = trial_of({{"pool 6", Control::none, false, 6, 0, {run_at(80), run_at(80), run_at(84)}},
+                          {"shared home", Control::shared, true, 8, 0, {run_at(86), run_at(77), run_at(84)}},
+                          {"pool 1", Control::none, false, 1, 0, {run_at(120), run_at(120), run_at(120)}}});
+  EXPECT_NE(judge_trial(trial, Mode::overlap).find("shared home\". This is the conservative plan"),
+            std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
 
-TEST(TrialJudge, WhereNothingBeatsTheNoiseHalfAndHalfIsConservative) {
-  Trial trial = trial_of({{"pool 6", Control::none, 6, 0, {run_at(80), run_at(80), run_at(84)}},
-                          {"half and half", Control::half, 8, 0, {run_at(86), run_at(77), run_at(84)}},
-                          {"pool 1", Control::none, 1, 0, {run_at(120), run_at(120), run_at(120)}}});
-  EXPECT_NE(judge_trial(trial).find("half and half\". This is the conservative plan"), std::string::npos);
+TEST(TrialJudge, ASharedHomeWinsATieWhereTrainingWaitsAndLosesItWhereTheSidesOverlap) {
+  Trial trial = trial_of({{"pool 6", Control::none, false, 6, 0, {run_at(80), run_at(80)}},
+                          {"shared home", Control::shared, true, 8, 0, {run_at(80.5), run_at(80.5)}}});
+  judge_trial(trial, Mode::wait);
   EXPECT_EQ(trial.winner, 1);
+  judge_trial(trial, Mode::overlap);
+  EXPECT_EQ(trial.winner, 0);
 }
 
 TEST(TrialJudge, ThroughputIsBetterWhenHigher) {
-  Trial trial = trial_of({{"pool 3", Control::none, 3, 0, {{100}}}, {"pool 6", Control::none, 6, 0, {{80}}}});
+  Trial trial = trial_of(
+      {{"pool 3", Control::none, false, 3, 0, {{100}}}, {"pool 6", Control::none, false, 6, 0, {{80}}}});
   trial.higher_is_better = true;
-  judge_trial(trial);
+  judge_trial(trial, Mode::overlap);
   EXPECT_EQ(trial.winner, 0);
 }
 
 TEST(TrialJudge, UnboundCannotWinAndIsOwnedUpTo) {
-  Trial trial = trial_of(
-      {{"unbound", Control::unbound, 8, 0, {run_at(50)}}, {"pool 3", Control::none, 3, 0, {run_at(80)}}});
-  const std::string reason = judge_trial(trial);
+  Trial trial = trial_of({{"unbound", Control::unbound, false, 8, 0, {run_at(50), run_at(50.1)}},
+                          {"pool 3", Control::none, false, 3, 0, {run_at(80), run_at(80)}}});
+  const std::string reason = judge_trial(trial, Mode::overlap);
   EXPECT_EQ(trial.winner, 1);
   EXPECT_NE(reason.find("unbound was better still: 50"), std::string::npos) << reason;
 }

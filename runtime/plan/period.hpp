@@ -1,0 +1,64 @@
+// The objective: how long a period takes, by the mode in which the job overlaps its two sides. Pure.
+#pragma once
+
+#include <algorithm>
+
+#include "plan/evidence.hpp"
+#include "plan/workload.hpp"
+
+namespace zf {
+
+/// What makes a period of the times of both sides.
+struct Schedule {
+  Mode mode = Mode::wait;
+  int update_interval = 1;
+  double forward_share = kForwardShare;  ///< of a training step
+  Nanoseconds parameters_ns = 0;         ///< the copy of the new parameters, if the next step waits for it
+  bool operator==(const Schedule&) const = default;
+};
+
+/// Returns the schedule of a workload, of which the part `scale` is measured.
+Schedule schedule_of(const Workload& workload, double scale);
+
+/// Returns the part of a period's training behind which the optimizer step can hide: all training steps
+/// (overlap), one backward (backward), one forward (exact), or nothing (wait).
+template <class Time>
+double window_of(Time training, const Schedule& schedule) {
+  const auto step = static_cast<double>(training);
+  switch (schedule.mode) {
+    case Mode::overlap:
+      return schedule.update_interval * step;
+    case Mode::backward:
+      return (1 - schedule.forward_share) * step;
+    case Mode::exact:
+      return schedule.forward_share * step;
+    case Mode::wait:
+      break;
+  }
+  return 0;
+}
+
+/// Returns the part of the optimizer step that training does not hide.
+inline double exposed_of(double training, double step, const Schedule& schedule) {
+  return std::max(0.0, step - window_of(training, schedule));
+}
+
+/// Returns the length of a period, which the search minimizes: update_interval training steps, what they do
+/// not hide of the optimizer step, and the copy of the parameters. With U = update_interval this is
+/// max(U × training, step) in mode overlap, (U − 1) × training + forward + max(backward, step) in mode
+/// backward, (U − 1) × training + backward + max(forward, step) in mode exact, and U × training + step in
+/// mode wait.
+inline double period_of(double training, double step, const Schedule& schedule) {
+  return schedule.update_interval * training + exposed_of(training, step, schedule) +
+         static_cast<double>(schedule.parameters_ns);
+}
+
+inline double period_ns(const SplitSample& sample, const Schedule& schedule) {
+  return period_of(static_cast<double>(sample.training_ns), static_cast<double>(sample.step_ns), schedule);
+}
+
+inline double exposed_ns(const SplitSample& sample, const Schedule& schedule) {
+  return exposed_of(static_cast<double>(sample.training_ns), static_cast<double>(sample.step_ns), schedule);
+}
+
+}  // namespace zf

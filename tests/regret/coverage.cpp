@@ -1,0 +1,134 @@
+// Measures how often the 95 % interval between the choice and its runner-up covers the true difference, after
+// the choice was made. Prints a table, and exits with 1 if a promise is broken. Usage: coverage RUNS
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "search/decision.hpp"
+#include "study.hpp"
+#include "text/statistics.hpp"
+#include "text/table.hpp"
+
+namespace zf {
+namespace {
+
+constexpr double kLowest = 0.92;
+constexpr double kHighest = 0.98;
+constexpr double kWidest = 0.03;  // half of an interval, median, up to this visit effect
+constexpr double kSmallVisitEffect = 0.01;
+/// With fewer runs, chance alone moves the share by more than the promise allows.
+constexpr double kChance = 2.5;
+
+struct Setting {
+  const char* name;
+  double visit;
+  double drift;
+};
+constexpr Setting kSettings[] = {{"visit effect 0 %", 0, 0.01},
+                                 {"visit effect 1 %", 0.01, 0.01},
+                                 {"visit effect 3 %", 0.03, 0.01},
+                                 {"drift 10 %", 0.005, 0.1}};
+constexpr const char* kMachines[] = {"xeon-2x16-2gpu", "grace-hopper"};
+constexpr Mode kModes[] = {Mode::overlap, Mode::wait};
+
+struct Result {
+  int covered = 0;
+  int unknown = 0;
+  int runs = 0;
+  std::vector<double> widths;
+};
+
+void add_run(const Trialed& trialed, int seed, Result& result, std::mutex& mutex) {
+  const Swept found = swept(trialed, seed);
+  const Evidence& evidence = found.result.evidence;
+  const Workload& workload = trialed.job.model.workload();
+  const Contest contest = contest_of(evidence, workload);
+  const std::size_t winner = judge(contest).winner;
+  const auto second = runner_up_of(contest, winner);
+  const std::lock_guard lock(mutex);
+  ++result.runs;
+  if (!second) {
+    ++result.unknown;
+    return;
+  }
+  const Difference difference =
+      period_difference(evidence, workload, static_cast<int>(winner), static_cast<int>(*second));
+  if (!difference.is_known()) {
+    ++result.unknown;
+    return;
+  }
+  const double truth =
+      trialed.period_of(found.result.splits[*second]) / trialed.period_of(found.result.splits[winner]) - 1;
+  if (difference.low <= truth && truth <= difference.high) ++result.covered;
+  result.widths.push_back(difference.half_width());
+}
+
+int run(int runs) {
+  using enum Table::Align;
+  Table table({{"setting", left},
+               {"machine", left},
+               {"mode", left},
+               {"runs"},
+               {"covered"},
+               {"unknown"},
+               {"half-width p50"},
+               {"", left}});
+  bool kept = true;
+  const std::vector<Case> cases = cases_in(ZF_SOURCE_DIR "/configs/machines");
+  const double chance = kChance * std::sqrt(0.95 * 0.05 / runs);
+  for (const Setting& setting : kSettings) {
+    for (const Case& one : cases) {
+      for (const Mode mode : kModes) {
+        if (std::find(std::begin(kMachines), std::end(kMachines), one.name) == std::end(kMachines)) continue;
+        Case here = in_mode(one, mode, 1);
+        here.machine.noise.visit = setting.visit;
+        here.machine.noise.drift = setting.drift;
+        const Trialed trialed(here);
+        Result result;
+        std::mutex mutex;
+        for_each_index(static_cast<std::size_t>(runs),
+                       [&](std::size_t i) { add_run(trialed, static_cast<int>(i) + 1, result, mutex); });
+        const double share = static_cast<double>(result.covered) / result.runs;
+        const double width = result.widths.empty() ? 1 : median(result.widths);
+        const bool good = share >= kLowest - std::max(0.0, chance - 0.03) &&
+                          share <= kHighest + std::max(0.0, chance - 0.03) &&
+                          (setting.visit > kSmallVisitEffect || width <= kWidest);
+        kept = kept && good;
+        table.add({setting.name, one.name, name_of(mode), std::to_string(result.runs),
+                   fmt::format("{:.1f} %", 100 * share), std::to_string(result.unknown),
+                   fmt::format("{:.2f} %", 100 * width), good ? "" : "BROKEN"});
+      }
+    }
+  }
+  fmt::print(
+      "promised: 92 to 98 % covered, and a median half-width of at most 3 % if visits differ by at most 1 "
+      "%\n\n{}",
+      table.print());
+  return kept ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace zf
+
+int main(int argc, char** argv) {
+  const std::string_view text = argc > 1 ? argv[1] : "2000";
+  int runs = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), runs);
+  if (error != std::errc() || end != text.data() + text.size() || runs < 1) {
+    fmt::print(stderr, "coverage: \"{}\" is not a number of runs\n", text);
+    return 2;
+  }
+  try {
+    return zf::run(runs);
+  } catch (const zf::Error& failure) {
+    fmt::print(stderr, "coverage: {}\n", failure.what());
+    return static_cast<int>(failure.exit());
+  }
+}
