@@ -64,9 +64,11 @@ void ProgressDisplay::show(const SweepProgress& progress) const {
   } else if (mode_ == Mode::plain && progress.visit == progress.round_size) {
     const std::string splits =
         progress.round_size == 1 ? "one split" : fmt::format("{} splits", progress.round_size);
-    const std::string text = fmt::format("round {}, {} {}: {}; differences known to {:.1f} %",
-                                         progress.round + 1, name_of(progress.phase), splits,
-                                         best_so_far(progress), 100 * progress.evidence->accuracy_reached);
+    const double accuracy = progress.evidence->accuracy_reached;
+    const std::string known =
+        accuracy < 1 ? fmt::format("; differences known to {:.1f} %", 100 * accuracy) : "";
+    const std::string text = fmt::format("round {}, {} {}: {}{}", progress.round + 1, name_of(progress.phase),
+                                         splits, best_so_far(progress), known);
     print_stderr("{}", hanging(fmt::format("[{:>5.1f} s] ", seconds(progress.elapsed_ns)), text,
                                terminal_columns(STDERR_FILENO)));
   }

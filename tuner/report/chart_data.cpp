@@ -11,6 +11,7 @@
 #include "plan/json_fields.hpp"
 #include "report/explain.hpp"
 #include "search/decision.hpp"
+#include "search/headroom.hpp"
 #include "text/statistics.hpp"
 
 namespace zf {
@@ -97,6 +98,24 @@ Object bandwidth_of(const Plan& plan) {
   return {{"points", points}, {"roofline", line}, {"marks", marks_of(plan)}};
 }
 
+/// Returns what the plan loses against the best measured split, in per cent, if training is faster or the
+/// step longer than told; null if the plan has no headroom.
+Object headroom_of(const Plan& plan) {
+  if (!plan.choice.headroom) return nullptr;
+  constexpr double kMost = 4;
+  constexpr double kStep = 1.05;
+  Object training = Object::array();
+  Object step = Object::array();
+  for (double factor = 1; factor <= kMost; factor *= kStep) {
+    const auto loss = [&](double of_training, double of_step) {
+      return 100 * loss_if(plan.evidence, plan.workload, plan.choice.candidate, of_training, of_step);
+    };
+    training.push_back({{"x", factor}, {"y", loss(1 / factor, 1)}});
+    step.push_back({{"x", factor}, {"y", loss(1, factor)}});
+  }
+  return {{"training", training}, {"step", step}, {"limit", 100 * kHeadroomLoss}};
+}
+
 }  // namespace
 
 std::size_t bars_shown(const Plan& plan) { return bars_of(plan).size(); }
@@ -106,7 +125,8 @@ std::string chart_data(const Plan& plan) {
   const Object data = {{"unit", unit.name},
                        {"interval", plan.workload.update_interval},
                        {"sides", sides_of(plan, unit)},
-                       {"bandwidth", bandwidth_of(plan)}};
+                       {"bandwidth", bandwidth_of(plan)},
+                       {"headroom", headroom_of(plan)}};
   return print_json_line(data);
 }
 

@@ -8,6 +8,7 @@
 #include "base/cpu_list.hpp"
 #include "base/text.hpp"
 #include "search/decision.hpp"
+#include "search/headroom.hpp"
 #include "text/units.hpp"
 #include "text/wrap.hpp"
 

@@ -128,7 +128,9 @@ std::vector<Figure> figures_of(const Plan& plan) {
                                                         : "more than training hides"});
   }
   if (plan.choice.headroom) {
-    figures.push_back({"headroom", headroom_in_words(*plan.choice.headroom), "until the plan costs 5 %"});
+    const auto& [speedup, slowdown] = *plan.choice.headroom;
+    figures.push_back({"headroom", fmt::format("{:.2g} ×, {:.2g} ×", speedup, slowdown),
+                       "faster training, longer step, until the plan costs 5 %"});
   }
   figures.push_back({"bandwidth",
                      fmt::format("{:.1f} GB/s", step_bytes_per_s(plan, chosen->step_ns_median) / 1e9),

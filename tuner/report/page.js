@@ -182,6 +182,49 @@
     };
   }
 
+  /** Draws a line across at the loss up to which there is headroom. */
+  const limit = {
+    id: "limit",
+    beforeDatasetsDraw(chart) {
+      const { ctx } = chart;
+      const { left, right } = chart.chartArea;
+      const y = chart.scales.y.getPixelForValue(data.headroom.limit);
+      ctx.save();
+      ctx.strokeStyle = colors().ink;
+      ctx.setLineDash([2, 3]);
+      ctx.beginPath();
+      ctx.moveTo(left, y);
+      ctx.lineTo(right, y);
+      ctx.stroke();
+      ctx.restore();
+    },
+  };
+
+  function headroom() {
+    const line = (label, points, color) => ({ label, data: points, color, pointRadius: 0, borderWidth: 2, showLine: true });
+    const { training, step } = data.headroom;
+    return {
+      type: "scatter",
+      data: { datasets: [line("training faster", training, "training"), line("step longer", step, "optimizer")] },
+      options: {
+        scales: {
+          x: { type: "linear", min: 1, max: 4, title: title("factor") },
+          y: {
+            min: 0,
+            suggestedMax: 2 * data.headroom.limit,
+            title: title("loss, % of a period"),
+          },
+        },
+        plugins: {
+          tooltip: {
+            callbacks: { label: (at) => `${at.dataset.label} ${at.parsed.x.toPrecision(3)} times: ${at.parsed.y.toFixed(1)} %` },
+          },
+        },
+      },
+      plugins: [limit],
+    };
+  }
+
   function paint(chart) {
     const now = colors();
     for (const dataset of chart.data.datasets) {
@@ -224,6 +267,7 @@
   Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
   Chart.defaults.plugins.legend.labels.usePointStyle = true;
   const drawn = [draw("sides-chart", sides), draw("bandwidth-chart", bandwidth)];
+  if (data.headroom) drawn.push(draw("headroom-chart", headroom));
   document.documentElement.dataset.charts = drawn.every(Boolean) ? "drawn" : "failed";
 
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => fit());

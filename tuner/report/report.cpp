@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "plan/period.hpp"
 #include "report/chart_data.hpp"
 #include "report/embedded.hpp"
 #include "report/explain.hpp"
@@ -14,6 +15,7 @@
 #include "report/html.hpp"
 #include "report/machine_drawing.hpp"
 #include "search/decision.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -95,13 +97,46 @@ std::string chart(std::string_view id, std::string_view in_words, std::string_vi
       id, in_words, caption);
 }
 
+/// Returns how long a period lasts by the two bars of a split.
+std::string period_in_words(Mode mode) {
+  switch (mode) {
+    case Mode::overlap:
+      return "A period lasts as long as the longer of its two bars.";
+    case Mode::backward:
+      return "The step hides behind the backward of the last training step, and what is longer adds to the "
+             "period.";
+    case Mode::exact:
+      return "The step hides behind a forward, and what is longer adds to the period.";
+    case Mode::wait:
+      break;
+  }
+  return "A period lasts as long as both bars together, since training waits for the step.";
+}
+
+/// Returns " The copy of the parameters adds 5.3 ms to each."; empty if nothing is copied.
+std::string copy_in_words(const Plan& plan) {
+  const Nanoseconds copy = schedule_of(plan.workload, plan.evidence.scale).parameters_ns;
+  return copy == 0 ? "" : fmt::format(" The copy of the parameters adds {} to each.", print_duration(copy));
+}
+
 std::string bars_caption(const Plan& plan) {
   const std::size_t shown = bars_shown(plan);
   const std::size_t all = plan.evidence.candidates.size();
   return fmt::format(
       "Bars are medians, and whiskers reach from the first quartile to the third. The shortest period is on "
-      "top. A period lasts as long as the longer of its two bars.{}",
+      "top. {}{}",
+      period_in_words(plan.workload.mode) + copy_in_words(plan),
       shown == all ? "" : fmt::format(" {} of {} candidates are shown.", shown, all));
+}
+
+std::string headroom_section(const Plan& plan) {
+  if (!plan.choice.headroom) return "";
+  return section(
+      "headroom", "If the job is not as told",
+      chart("headroom-chart", "Loss of the plan if training is faster or the step longer than measured",
+            fmt::format("What the plan loses against the best measured split if training is faster, or the "
+                        "step longer, by a factor. It stays within 5 % up to {}.",
+                        headroom_in_words(*plan.choice.headroom))));
 }
 
 std::string evidence_sections(const Plan& plan) {
@@ -112,6 +147,7 @@ std::string evidence_sections(const Plan& plan) {
          section("sides", "Both sides of every split",
                  chart("sides-chart", "Training and optimizer time of each candidate, as in the table above",
                        bars_caption(plan))) +
+         headroom_section(plan) +
          section("heat", "Periods over reserved cores and pool",
                  heat_map(plan) + paragraph("note", kHeatNote)) +
          section(

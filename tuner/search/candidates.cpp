@@ -25,6 +25,16 @@ int largest_pool(const std::vector<Home>& homes) {
   return std::max(1, cores - 1);
 }
 
+int fewest_l3_groups(const std::vector<Home>& homes) {
+  std::size_t fewest = std::numeric_limits<int>::max();
+  for (const Home& home : homes) {
+    std::set<int> groups;
+    for (const HomeCore& core : home.cores) groups.insert(core.l3);
+    fewest = std::min(fewest, groups.size());
+  }
+  return static_cast<int>(fewest);
+}
+
 bool same_cpus(const Split& a, const Split& b) { return a.ranks == b.ranks; }
 
 bool is_among(const Split& split, const std::vector<Split>& others) {
@@ -93,7 +103,12 @@ class SplitProposer {
  public:
   SplitProposer(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried,
                 const Schedule& schedule, double tie)
-      : homes_(homes), tried_(tried), schedule_(schedule), tie_(tie), cores_(largest_pool(homes) + 1) {
+      : homes_(homes),
+        tried_(tried),
+        schedule_(schedule),
+        tie_(tie),
+        cores_(largest_pool(homes) + 1),
+        l3_groups_(fewest_l3_groups(homes)) {
     for (const TriedSplit& one : tried) {
       if (one.split.shape.control == Control::unbound) continue;
       if (best_ == nullptr || one.period_ns < best_->period_ns) best_ = &one;
@@ -127,7 +142,9 @@ class SplitProposer {
     if (schedule_.mode == Mode::wait) return shapes;
     for (const SplitShape& family : families_of(homes_)) {
       if (family.shared || family.pool_pus_per_core != 1 || family.pool_kind) continue;
-      shapes.push_back(resized(family, std::max(1, cores_ / kProbe)));
+      const int size = std::max(1, cores_ / kProbe);
+      const bool uneven = !is_even(family, size);
+      shapes.push_back(resized(family, uneven ? size - size % l3_groups_ : size));
     }
     return shapes;
   }
@@ -169,6 +186,12 @@ class SplitProposer {
       most = std::min(most, std::max(1, static_cast<int>(count)));
     }
     return most;
+  }
+
+  /// Returns whether the size is worth a look. A spread pool with more cores in one L3 group than in another
+  /// is as slow as if all groups had that many.
+  bool is_even(const SplitShape& family, int pool) const {
+    return family.placement == Placement::compact || pool < l3_groups_ || pool % l3_groups_ == 0;
   }
 
   std::vector<Point> points_of(const SplitShape& family) const {
@@ -217,6 +240,7 @@ class SplitProposer {
     int at = 0;
     double least = std::numeric_limits<double>::infinity();
     for (int pool = low + 1; pool < high; ++pool) {
+      if (!is_even(family, pool)) continue;
       const double expected = period(forecast(family, points, pool));
       if (expected >= least) continue;
       least = expected;
@@ -264,7 +288,10 @@ class SplitProposer {
     // Two sizes at once are not worth more than one: a family that does not pay at the best size is left at
     // that.
     size = std::min(size, most_of(family));
-    if (family.placement == Placement::spread) size = std::min(size, std::max(1, most_of(family) / 2));
+    if (family.placement == Placement::spread) {
+      size = std::min(size, std::max(1, most_of(family) / 2));
+      if (size > l3_groups_) size -= size % l3_groups_;
+    }
     const double could = std::min(best_roofline(plain), step);
     proposals_.push_back({resized(family, size), period({could / kFamilyGain, training})});
   }
@@ -331,13 +358,15 @@ class SplitProposer {
     const bool hides = window_of(preferred.training_ns, schedule_) > 0 && !family.shared;
     if (hides) {
       for (int pool = 1; pool <= most_of(family); ++pool) {
+        if (!is_even(family, pool)) continue;
         const Forecast times = forecast(family, points, pool);
         if (kStepHeadroom * times.step_ns > window_of(times.training_ns, schedule_)) continue;
         if (period(times) > longest) break;
         return resized(family, pool);
       }
       for (int pool = most_of(family); pool > pool_of(preferred); --pool) {
-        if (period(forecast(family, points, pool)) <= longest) return resized(family, pool);
+        if (is_even(family, pool) && period(forecast(family, points, pool)) <= longest)
+          return resized(family, pool);
       }
       return std::nullopt;
     }
@@ -368,7 +397,8 @@ class SplitProposer {
   const std::vector<TriedSplit>& tried_;
   const Schedule& schedule_;
   double tie_;
-  int cores_;  ///< of the smallest home
+  int cores_;      ///< of the smallest home
+  int l3_groups_;  ///< of the home that has fewest
   const TriedSplit* best_ = nullptr;
   std::vector<Proposal> proposals_;
 };

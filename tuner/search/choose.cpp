@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "search/decision.hpp"
+#include "search/headroom.hpp"
 #include "text/units.hpp"
 
 namespace zf {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -128,24 +127,6 @@ std::size_t index_of(const Evidence& evidence, int id) {
 /// Returns half of the interval of the difference between two candidates.
 double accuracy_of(const Difference& difference) {
   return difference.is_known() ? std::min(difference.half_width(), kUnknownAccuracy) : kUnknownAccuracy;
-}
-
-/// Returns the largest period of all factors from 1 up by which the chosen candidate stays within
-/// kHeadroomLoss of the best one, if `scaled` applies the factor to the times of both sides.
-template <class Scaled>
-double factor_until_loss(const Evidence& evidence, std::size_t chosen, Scaled scaled) {
-  constexpr double kStep = 1.01;
-  double kept = 1;
-  for (double factor = 1; factor <= kMostHeadroom; factor *= kStep) {
-    double best = std::numeric_limits<double>::infinity();
-    for (const CandidateEvidence& candidate : evidence.candidates) {
-      if (is_eligible(candidate) && candidate.period_ns_median > 0)
-        best = std::min(best, scaled(candidate, factor));
-    }
-    if (scaled(evidence.candidates[chosen], factor) > (1 + kHeadroomLoss) * best) return kept;
-    kept = factor;
-  }
-  return kMostHeadroom;
 }
 
 }  // namespace
@@ -284,21 +265,6 @@ Verdict decide(const Evidence& evidence, const Workload& workload) {
     }
   }
   return verdict;
-}
-
-Headroom headroom_of(const Evidence& evidence, const Workload& workload, int chosen) {
-  const Schedule schedule = schedule_of(workload, evidence.scale);
-  const auto period = [&](const CandidateEvidence& candidate, double training, double step) {
-    return period_of(training * static_cast<double>(candidate.training_ns_median),
-                     step * static_cast<double>(candidate.step_ns_median), schedule);
-  };
-  const std::size_t index = index_of(evidence, chosen);
-  return {factor_until_loss(
-              evidence, index,
-              [&](const auto& candidate, double factor) { return period(candidate, 1 / factor, 1); }),
-          factor_until_loss(evidence, index, [&](const auto& candidate, double factor) {
-            return period(candidate, 1, factor);
-          })};
 }
 
 }  // namespace zf

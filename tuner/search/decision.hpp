@@ -60,11 +60,4 @@ std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload&
 /// again without it.
 Verdict decide(const Evidence& evidence, const Workload& workload);
 
-/// Returns how much faster training, or longer the step, may get before another measured split would be 5 %
-/// better. Counts up to kMostHeadroom. Precondition: `chosen` is eligible and measured.
-Headroom headroom_of(const Evidence& evidence, const Workload& workload, int chosen);
-
-inline constexpr double kMostHeadroom = 16;
-inline constexpr double kHeadroomLoss = 0.05;
-
 }  // namespace zf

@@ -20,13 +20,13 @@ constexpr int kMaxSamplesPerVisit = 16;  // samples; longer visits would hardly 
 /// The most visits of a round. Visits of a round should be neighbours in time, so that drift hits them alike.
 constexpr std::size_t kBlock = 4;
 constexpr int kEstimateRounds = 3;
-constexpr int kConfirmRounds = 8;
+constexpr int kConfirmRounds = 6;
 /// The share of the budget after which each phase must end, so that time is left for the next one.
 constexpr std::array<double, 4> kPhaseEnds = {0.3, 0.55, 0.75, 1};
 /// A visit is cut short if its first periods are this many times as long as the shortest period so far.
 constexpr double kHopeless = 1.5;
 /// The default budget, in visits like the first one, and its limits.
-constexpr int kVisitsOfBudget = 50;
+constexpr int kVisitsOfBudget = 40;
 constexpr Nanoseconds kSmallestBudget = 20 * kSecondNs;
 constexpr Nanoseconds kLargestBudget = 600 * kSecondNs;
 
@@ -120,6 +120,8 @@ class Sweep {
   void estimate() {
     if (!has_candidate()) return;
     phase_ = SweepPhase::estimate;
+    samples_ = limits_.samples_per_visit;
+    longest_visit_ns_ = first_visit_ns_;  // those of confirm may have been longer
     const Contest contest = contest_of(evidence(), workload_);
     const std::size_t winner = judge(contest).winner;
     std::vector<int> ids{evidence().candidates[winner].id};
@@ -197,6 +199,7 @@ class Sweep {
     const Nanoseconds begin = meter_.now();
     const auto samples = measured(split, deadline_ns);
     const Nanoseconds took = meter_.now() - begin;
+    if (first_visit_ns_ == 0) first_visit_ns_ = took;
     longest_visit_ns_ = std::max(longest_visit_ns_, took);
     if (limits_.budget_ns == 0) {
       limits_.budget_ns = std::clamp(kVisitsOfBudget * took, kSmallestBudget, kLargestBudget);
@@ -247,6 +250,7 @@ class Sweep {
   int visit_in_round_ = 0;
   int round_size_ = 0;
   Nanoseconds start_ns_;
+  Nanoseconds first_visit_ns_ = 0;
   Nanoseconds longest_visit_ns_ = 0;
   bool ended_ = false;
 };

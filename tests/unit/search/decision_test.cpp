@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "search/choose.hpp"
+#include "search/headroom.hpp"
 
 namespace zf {
 namespace {

@@ -136,7 +136,7 @@ TEST(Sweep, ANoisyMachineIsVisitedMoreOften) {
 
 TEST(Sweep, WithoutABudgetItFollowsFromTheFirstVisit) {
   SaturatingMeter meter(6, 0.001);
-  EXPECT_EQ(sweep(homes(1, 8), alone(1), meter, {}, nullptr).budget_ns, 50 * kSecondNs)
+  EXPECT_EQ(sweep(homes(1, 8), alone(1), meter, {}, nullptr).budget_ns, 40 * kSecondNs)
       << "a visit takes a second";
   SweepLimits limits;
   limits.budget_ns = 7 * kSecondNs;

@@ -1,0 +1,44 @@
+#include "search/headroom.hpp"
+
+#include <limits>
+
+#include "plan/period.hpp"
+#include "search/decision.hpp"
+
+namespace zf {
+namespace {
+
+/// Returns the largest factor from 1 up for which `loss` stays within kHeadroomLoss.
+template <class Loss>
+double largest_factor(Loss loss) {
+  constexpr double kStep = 1.01;
+  double kept = 1;
+  for (double factor = 1; factor <= kMostHeadroom; factor *= kStep) {
+    if (loss(factor) > kHeadroomLoss) return kept;
+    kept = factor;
+  }
+  return kMostHeadroom;
+}
+
+}  // namespace
+
+double loss_if(const Evidence& evidence, const Workload& workload, int chosen, double training, double step) {
+  const Schedule schedule = schedule_of(workload, evidence.scale);
+  double best = std::numeric_limits<double>::infinity();
+  double mine = best;
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    if (!is_eligible(candidate) || candidate.period_ns_median == 0) continue;
+    const double period = period_of(training * static_cast<double>(candidate.training_ns_median),
+                                    step * static_cast<double>(candidate.step_ns_median), schedule);
+    if (candidate.id == chosen) mine = period;
+    if (period < best) best = period;
+  }
+  return mine / best - 1;
+}
+
+Headroom headroom_of(const Evidence& evidence, const Workload& workload, int chosen) {
+  return {largest_factor([&](double factor) { return loss_if(evidence, workload, chosen, 1 / factor, 1); }),
+          largest_factor([&](double factor) { return loss_if(evidence, workload, chosen, 1, factor); })};
+}
+
+}  // namespace zf
