@@ -88,7 +88,7 @@ struct Evidence {
   double scale =
       0;  ///< part of the model that was measured, the same for both sides; 0: nothing was measured
   std::string isa;
-  double noise_floor = 0;      ///< relative; how far two visits of one split differ
+  double noise_floor = 0;      ///< relative; up to which difference two splits may be equal (95 %)
   double accuracy_wanted = 0;  ///< relative; the difference that the sweep was asked to resolve
   double accuracy_reached =
       0;  ///< relative; half of the interval of the difference between the chosen split and its runner-up

@@ -12,6 +12,7 @@
 static char group[256];
 static int cpus[MAX_CPUS];
 static size_t cpu_count;
+static int goes_offline; /* the last CPU leaves the machine, not the group */
 
 /* Writes to a file of a folder. Returns 0 on failure. */
 static int put(const char* folder, const char* file, const char* text) {
@@ -63,26 +64,54 @@ static void skip(const char* reason) {
   exit(SKIPPED);
 }
 
-void in_cpuset(void (*test)(void)) {
+/* Runs `test` in a child process, in the group if there is one. Returns how the child ended. */
+static int run_in_child(void (*test)(void)) {
   int status = -1;
-  cpu_count = allowed_cpus(cpus);
-  if (cpu_count < 2) skip("it needs two CPUs");
-  if (!make_group()) skip("no cpuset can be made here: it needs root and a mounted cpuset controller");
   fflush(NULL);
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    CHECK(put(group, "cgroup.procs", "0"));
+    CHECK(goes_offline || put(group, "cgroup.procs", "0"));
     test();
     exit(0);
   }
   CHECK(waitpid(child, &status, 0) == child);
-  /* The last processes leave the group a moment after their end. */
-  for (int i = 0; rmdir(group) != 0 && errno == EBUSY && i < 5000; ++i) usleep(1000);
+  return status;
+}
+
+static void end_like(int status) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  fprintf(stderr, "the test in a cpuset ended with status %#x\n", (unsigned)status);
+  fprintf(stderr, "the test while CPUs leave ended with status %#x\n", (unsigned)status);
   exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-void take_last_cpu(void) { CHECK(put_cpus(cpu_count - 1)); }
-void give_last_cpu(void) { CHECK(put_cpus(cpu_count)); }
+void in_cpuset(void (*test)(void)) {
+  cpu_count = allowed_cpus(cpus);
+  if (cpu_count < 2) skip("it needs two CPUs");
+  if (!make_group()) skip("no cpuset can be made here: it needs root and a mounted cpuset controller");
+  const int status = run_in_child(test);
+  /* The last processes leave the group a moment after their end. */
+  for (int i = 0; rmdir(group) != 0 && errno == EBUSY && i < 5000; ++i) usleep(1000);
+  end_like(status);
+}
+
+/* Switches the last CPU on ("1") or off ("0"). Returns 0 on failure. */
+static int switch_last_cpu(const char* state) {
+  char folder[64];
+  snprintf(folder, sizeof folder, "/sys/devices/system/cpu/cpu%d", cpus[cpu_count - 1]);
+  return put(folder, "online", state);
+}
+
+void with_cpu_offline(void (*test)(void)) {
+  cpu_count = allowed_cpus(cpus);
+  if (cpu_count < 2) skip("it needs two CPUs");
+  goes_offline = 1;
+  if (!switch_last_cpu("1"))
+    skip("no CPU can be switched off here: it needs root and a CPU that can go offline");
+  const int status = run_in_child(test);
+  CHECK(switch_last_cpu("1"));
+  end_like(status);
+}
+
+void take_last_cpu(void) { CHECK(goes_offline ? switch_last_cpu("0") : put_cpus(cpu_count - 1)); }
+void give_last_cpu(void) { CHECK(goes_offline ? switch_last_cpu("1") : put_cpus(cpu_count)); }

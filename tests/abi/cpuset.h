@@ -1,4 +1,4 @@
-/* A control group whose CPUs a test takes away and gives back. */
+/* A CPU that a test takes away and gives back: from its cpuset, or from the machine. */
 #ifndef ZF_TESTS_ABI_CPUSET_H
 #define ZF_TESTS_ABI_CPUSET_H
 
@@ -10,7 +10,13 @@
  * controller. Also skips if fewer than two CPUs are allowed. */
 void in_cpuset(void (*test)(void));
 
-/* Only in the test of in_cpuset(): takes the last of its CPUs away from the cpuset, and gives it back. */
+/* Runs `test` in a child process, and ends this process like the child. Its take_last_cpu() switches the CPU
+ * off for the whole machine, so this is for guests. Skips if no CPU can be switched here: it needs root, and
+ * a CPU that can go offline. Also skips if fewer than two CPUs are allowed. */
+void with_cpu_offline(void (*test)(void));
+
+/* Only in the test of in_cpuset() or with_cpu_offline(): takes the last of its CPUs away, and gives it back.
+ */
 void take_last_cpu(void);
 void give_last_cpu(void);
 

@@ -44,6 +44,21 @@ class Guest(CommandTest):
                     self.assertLessEqual(training[rank] | pools[rank], node)
                     self.assertFalse(training[rank] & pools[rank])
 
+    def test_rank_that_sees_no_gpus_takes_the_same_home(self):
+        """The job has fewer CPUs than the plan, so each rank fits the plan alone. GPU 0 is near node 1."""
+        start = ("zf-tune probe | grep -c 'near CPUs' || true; zf-tune exec --plan plan.json --rank $rank -- sh -c "
+                 "'grep Cpus_allowed_list /proc/self/status; echo pool: $ZF_OPTIMIZER_CPUS'")
+        said = self.run_guest(
+            "zf-tune plan -q --ranks 2 -o plan.json; job=/sys/fs/cgroup/job; mkdir $job; "
+            "echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control; echo 1-3,5-7 >$job/cpuset.cpus; "
+            f"echo $$ >$job/cgroup.procs; for rank in 0 1; do {start}; done; "
+            f"mount -t tmpfs nothing /sys/bus/pci/devices; {start}", shape="2n-gpus")
+        found = re.findall(r"^([01])\nCpus_allowed_list:\s*(\S+)\npool: (\S+)$", said, re.MULTILINE)
+        self.assertEqual([sees_gpus for sees_gpus, _, _ in found], ["1", "1", "0"])
+        rank0, rank1, blind_rank1 = (parse_cpus(mask) | parse_cpus(pool) for _, mask, pool in found)
+        self.assertTrue(rank0 and rank0 <= {5, 6, 7} and rank1 and rank1 <= {1, 2, 3}, (rank0, rank1))
+        self.assertEqual(blind_rank1, rank1)
+
     def test_pool_and_its_pages_lie_where_the_plan_says(self):
         folder = BINARY.rsplit("/", 1)[0]
         for shape in ("2n", "2ht"):
@@ -71,3 +86,21 @@ class Guest(CommandTest):
             "for cpus in 0-2 0-4; do ZF_KILLS=20 taskset -c $cpus abi_kill_test; done", shape="2n", timeout_s=280,
             more_programs=[f"{folder}/abi_kill_test", f"{folder}/zf-optimizer"])
         self.assertEqual(re.findall(r"^(\d) threads .*: 20 kills, .* all equal$", said, re.MULTILINE), list("2345"))
+
+    def kill_while_a_cpu_comes_and_goes(self, kills: int, timeout_s: float):
+        """Kills so often with 7 threads, and with 8, while CPU 7 leaves the cpuset, and while it goes offline."""
+        folder = BINARY.rsplit("/", 1)[0]
+        said = self.run_guest(
+            "echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control; "
+            f"for way in cpuset offline; do ZF_KILLS={kills} abi_kill_test $way; done", timeout_s=timeout_s,
+            more_programs=[f"{folder}/abi_kill_test", f"{folder}/zf-optimizer"])
+        runs = re.findall(r"^(\d) threads .*: (\d+) kills, .* all equal$", said, re.MULTILINE)
+        self.assertEqual(runs, [("7", str(kills)), ("8", str(kills))] * 2)
+        without = re.findall(r"; (\d+) of \d+ workers were started without it$", said, re.MULTILINE)
+        self.assertGreater(sum(map(int, without)), 0)
+
+    def test_kills_lose_nothing_while_a_cpu_comes_and_goes(self):
+        self.kill_while_a_cpu_comes_and_goes(10, 280)
+
+    def test_two_thousand_kills_lose_nothing_while_a_cpu_comes_and_goes(self):
+        self.kill_while_a_cpu_comes_and_goes(500, 3500)

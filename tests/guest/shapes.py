@@ -11,6 +11,7 @@ class Shape:
     memory_mib: int  # over all nodes
     plugged: tuple[tuple[int, int, int], ...] = ()  # (package, core, thread), in the order of their CPU numbers
     packages_to_nodes: tuple[int, ...] = ()  # for plugged CPUs: the node of each package
+    gpu_nodes: tuple[int, ...] = ()  # the node that each GPU is near, in the order of their PCI addresses
 
     @property
     def cpus(self) -> int:
@@ -21,6 +22,7 @@ class Shape:
 # Named as the machines of tests/machines. SMT siblings: of 2n 0,1 | 2,3 | …; of 2ht 0,4 | 1,5 | …
 SHAPES = {
     "2n": Shape("8,sockets=2,cores=2,threads=2", ("0-3", "4-7"), ((10, 21), (21, 10)), 1024),
+    "2n-gpus": Shape("8,sockets=2,cores=2,threads=2", ("0-3", "4-7"), ((10, 21), (21, 10)), 1024, gpu_nodes=(1, 0)),
     "2ht": Shape(
         "1,maxcpus=8,sockets=2,cores=2,threads=2",
         ("", ""),
@@ -40,7 +42,7 @@ SHAPES = {
 
 
 def qemu_words(shape: Shape) -> list[str]:
-    """-smp, -m and the NUMA nodes."""
+    """-smp, -m, the NUMA nodes and the GPUs."""
     share = shape.memory_mib // len(shape.node_cpus)
     words = ["-smp", shape.smp, "-m", str(share * len(shape.node_cpus))]
     for node, cpus in enumerate(shape.node_cpus):
@@ -51,4 +53,9 @@ def qemu_words(shape: Shape) -> list[str]:
     for source, row in enumerate(shape.distances):
         for target, distance in enumerate(row):
             words += ["-numa", f"dist,src={source},dst={target},val={distance}"]
+    for gpu, node in enumerate(shape.gpu_nodes):
+        # zf-tune takes ATI's device for a GPU, and ignores QEMU's own. Only a root bus (pxb-pcie) can be near a node.
+        words += ["-device", f"pxb-pcie,id=root{gpu},bus_nr={0x40 * (gpu + 1)},numa_node={node},bus=pcie.0"]
+        words += ["-device", f"pcie-root-port,id=port{gpu},bus=root{gpu},chassis={gpu},slot={gpu}"]
+        words += ["-device", f"ati-vga,bus=port{gpu},romfile="]
     return words

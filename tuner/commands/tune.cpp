@@ -34,7 +34,7 @@ CommandSpec spec() {
               mode_option(),
               update_interval_option(),
               {"budget", 'b', "TIME",
-               "longest time to measure (default: 40 times the first visit, from 20s to 10m; e.g. 30s, 2m)"},
+               "longest time to measure (default: 60 times the first visit, from 20s to 10m; e.g. 30s, 2m)"},
               {"accuracy", 'a', "PERCENT",
                "smallest difference of periods that counts; smaller ones are ties (default: 2; e.g. 1)"},
               {"seed", 0, "N",

@@ -68,6 +68,11 @@ std::optional<std::string> why_not_deepspeed(const std::vector<RankBinding>& ran
   const RankBinding& first = ranks.front();
   for (const RankBinding& rank : ranks) {
     if (auto why = not_a_prefix(rank)) return why;
+    if (rank.shared && rank.optimizer.cpus.size() < static_cast<std::size_t>(rank.home.threads)) {
+      return fmt::format(
+          "rank {} shares its home, and its pool runs on {} of {} cores: DeepSpeed's optimizer takes all",
+          rank.rank, rank.optimizer.cpus.size(), rank.home.threads);
+    }
     if (rank.training.cpus.size() != first.training.cpus.size() ||
         rank.both_sides().size() != first.both_sides().size()) {
       return fmt::format(

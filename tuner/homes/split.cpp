@@ -57,7 +57,10 @@ int pool_cores_of(const SplitShape& shape, int cores) {
   int pool = shape.pool_cores;
   if (shape.control == Control::half) pool = cores / 2;  // DeepSpeed rounds training's half up
   if (shape.control == Control::two_reserved) pool = cores - 2;
-  if (shape.control == Control::eighty_twenty) pool = cores * 4 / 5;
+  if (shape.control == Control::eighty_twenty) {
+    const double left = 1 - 0.8;  // as SuperOffload computes it: a little less than 0.2
+    pool = cores - static_cast<int>(left * cores);
+  }
   if (shape.control == Control::shared) pool = cores;
   return std::clamp(pool, 1, shape.shared ? cores : cores - 1);
 }

@@ -16,14 +16,17 @@
 namespace zf {
 namespace {
 
-/// Returns the shape that carries out the intent in homes of at least `cores` cores. At the knee memory
-/// bandwidth is saturated, so a larger home needs no larger pool. In a smaller home training keeps its share.
-SplitShape shape_of(const Intent& intent, int cores) {
+/// Returns the shape that carries out the intent in homes of at least `cores` cores. A larger home needs no
+/// larger pool: the one that was chosen hides its step, or uses the memory's bandwidth. Only a pool that
+/// shared all of a home
+/// (`whole`) does so again. In a smaller home training keeps its share.
+SplitShape shape_of(const Intent& intent, int cores, bool whole) {
   const auto share = [cores](double fraction) { return static_cast<int>(std::lround(fraction * cores)); };
   const int idle = share(intent.idle_fraction);
   SplitShape shape;
   shape.shared = intent.shared;
   shape.pool_cores = std::max(1, std::min(intent.pool_cores, cores - share(intent.reserved_fraction) - idle));
+  if (whole) shape.pool_cores = cores;
   shape.pool_pus_per_core = intent.pool_pus_per_core;
   shape.placement = intent.placement;
   shape.pool_kind = intent.pool_kind;
@@ -45,27 +48,34 @@ Machine with_memory_tier(const Plan& plan, Machine machine) {
   return machine;
 }
 
+/// Returns whether the optimizer of each rank has all cores of its home.
+bool shares_whole_homes(const Plan& plan) {
+  return plan.intent.shared && std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const RankBinding& rank) {
+           return rank.optimizer.cpus.size() >= static_cast<std::size_t>(rank.home.threads);
+         });
+}
+
 /// Homes and the split of them that the plan intends.
 struct HomesAndSplit {
   RankHomes ranks;
   Split split;
 };
 
-HomesAndSplit split_by_intent(RankHomes ranks, const Intent& intent) {
+HomesAndSplit split_by_intent(RankHomes ranks, const Intent& intent, bool whole) {
   std::size_t cores = ranks.homes.front().cores.size();
   for (const Home& home : ranks.homes) cores = std::min(cores, home.cores.size());
-  Split split = split_of(ranks.homes, shape_of(intent, static_cast<int>(cores)));
+  Split split = split_of(ranks.homes, shape_of(intent, static_cast<int>(cores), whole));
   return {std::move(ranks), std::move(split)};
 }
 
 /// Makes homes inside the masks, if there are any. Else it chooses them freely, unless DeepSpeed must be told
 /// the split and cannot be told this one: then it makes homes that DeepSpeed can be told.
-HomesAndSplit place(const Machine& machine, const RankGpus& gpus, const Intent& intent,
+HomesAndSplit place(const Machine& machine, const RankGpus& gpus, const Intent& intent, bool whole,
                     const std::vector<CpuSet>& masks) {
-  if (!masks.empty()) return split_by_intent(rank_homes_within(machine, gpus, masks), intent);
-  HomesAndSplit free = split_by_intent(rank_homes(machine, gpus), intent);
+  if (!masks.empty()) return split_by_intent(rank_homes_within(machine, gpus, masks), intent, whole);
+  HomesAndSplit free = split_by_intent(rank_homes(machine, gpus), intent, whole);
   if (!intent.for_deepspeed || deepspeed_objection(free.split, machine.topology).empty()) return free;
-  return split_by_intent(deepspeed_rank_homes(machine, gpus), intent);
+  return split_by_intent(deepspeed_rank_homes(machine, gpus), intent, whole);
 }
 
 }  // namespace
@@ -81,10 +91,13 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   const Machine machine = with_memory_tier(plan, present);
   Intent intent = plan.intent;
   intent.for_deepspeed = intent.for_deepspeed || options.for_deepspeed;
-  HomesAndSplit here = place(machine, gpus, intent, options.masks);
+  HomesAndSplit here = place(machine, gpus, intent, shares_whole_homes(plan), options.masks);
 
   Choice choice = plan.choice;
   choice.pool_threads = 0;
+  const bool same_sizes = here.split.ranks.front().pool_cores == plan.intent.pool_cores &&
+                          here.split.ranks.front().home_cores == plan.ranks.front().home.threads;
+  if (!same_sizes) choice.headroom.reset();
   for (const RankSplit& rank : here.split.ranks) {
     choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
   }

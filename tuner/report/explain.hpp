@@ -33,11 +33,11 @@ Table evidence_table(const Plan& plan);
 /// Returns the results of the trial, one row per split. The winner is marked.
 Table trial_table(const Trial& trial);
 
-/// Returns the bytes per second, of all ranks together, of an optimizer step or a roofline loop that took
-/// `step_ns`.
-/// Returns "training 1.8 times as fast, or the step 2.3 times as long".
+/// Returns "training is 1.8 times as fast, or the step 2.3 times as long, as measured".
 std::string headroom_in_words(const Headroom& headroom);
 
+/// Returns the bytes per second, of all ranks together, of an optimizer step or a roofline loop that took
+/// `step_ns`.
 double step_bytes_per_s(const Plan& plan, Nanoseconds step_ns);
 
 /// Returns the whole plan for a person: machine, allocation, bindings, evidence, reason, notes and warnings.

@@ -29,11 +29,9 @@ std::optional<Difference> difference_to(const Plan& plan, Control control) {
   return period_difference(plan.evidence, plan.workload, chosen->id, other->id);
 }
 
-/// Returns whether the difference is shown as a tie: it is below the tie threshold, or its interval includes
-/// 0.
+/// Returns whether the difference is shown as a tie.
 bool ties(const Plan& plan, const Difference& difference) {
-  return std::abs(difference.estimate) <= tie_of(plan.evidence) ||
-         (difference.low < 0 && difference.high > 0);
+  return std::abs(difference.estimate) <= tie_of(plan.evidence);
 }
 
 /// Returns "4 cores", or "4 to 5 cores" if the ranks differ.
@@ -129,7 +127,7 @@ std::vector<Figure> figures_of(const Plan& plan) {
   }
   if (plan.choice.headroom) {
     const auto& [speedup, slowdown] = *plan.choice.headroom;
-    figures.push_back({"headroom", fmt::format("{:.2g} ×, {:.2g} ×", speedup, slowdown),
+    figures.push_back({"headroom", fmt::format("{:.3g} ×, {:.3g} ×", speedup, slowdown),
                        "faster training, longer step, until the plan costs 5 %"});
   }
   figures.push_back({"bandwidth",

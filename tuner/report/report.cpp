@@ -135,7 +135,7 @@ std::string headroom_section(const Plan& plan) {
       "headroom", "If the job is not as told",
       chart("headroom-chart", "Loss of the plan if training is faster or the step longer than measured",
             fmt::format("What the plan loses against the best measured split if training is faster, or the "
-                        "step longer, by a factor. It stays within 5 % up to {}.",
+                        "step longer, by a factor. It stays within 5 % until {}.",
                         headroom_in_words(*plan.choice.headroom))));
 }
 
@@ -184,9 +184,11 @@ std::string provenance_section(const Plan& plan) {
         {"Samples",
          fmt::format("{} of {}, over {:.3g} of the model", print_count(evidence.samples.size(), "period"),
                      print_count(evidence.candidates.size(), "candidate"), evidence.scale)});
-    facts.push_back({"Noise", fmt::format("floor {:.1f} %; accuracy wanted {:.1f} %, reached {:.1f} %",
-                                          100 * evidence.noise_floor, 100 * evidence.accuracy_wanted,
-                                          100 * evidence.accuracy_reached)});
+    const std::string reached =
+        evidence.accuracy_reached < 1 ? fmt::format("{:.1f} %", 100 * evidence.accuracy_reached) : "unknown";
+    facts.push_back(
+        {"Noise", fmt::format("up to {:.1f} %; accuracy wanted {:.1f} %, reached {}",
+                              100 * evidence.noise_floor, 100 * evidence.accuracy_wanted, reached)});
   }
   std::string text;
   for (const Fact& fact : facts)

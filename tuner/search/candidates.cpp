@@ -102,13 +102,14 @@ struct Proposal {
 class SplitProposer {
  public:
   SplitProposer(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried,
-                const Schedule& schedule, double tie)
+                const Schedule& schedule, double tie, SharedPools shared_pools)
       : homes_(homes),
         tried_(tried),
         schedule_(schedule),
         tie_(tie),
         cores_(largest_pool(homes) + 1),
-        l3_groups_(fewest_l3_groups(homes)) {
+        l3_groups_(fewest_l3_groups(homes)),
+        shared_pools_(shared_pools) {
     for (const TriedSplit& one : tried) {
       if (one.split.shape.control == Control::unbound) continue;
       if (best_ == nullptr || one.period_ns < best_->period_ns) best_ = &one;
@@ -116,7 +117,9 @@ class SplitProposer {
   }
 
   std::vector<Split> splits(std::size_t most) {
-    if (best_ == nullptr || homes_.front().shared) return {};
+    const bool one_core =
+        std::any_of(homes_.begin(), homes_.end(), [](const Home& home) { return home.shared; });
+    if (best_ == nullptr || one_core) return {};
     for (const SplitShape& family : families_of(homes_)) propose_in_family(family);
     propose_idle_cores();
     std::stable_sort(proposals_.begin(), proposals_.end(),
@@ -389,6 +392,7 @@ class SplitProposer {
   }
 
   void add(const SplitShape& shape, std::vector<Split>& splits) const {
+    if (shape.shared && shared_pools_ == SharedPools::whole) return;  // the whole one is a control
     Split split = split_of(homes_, shape);
     if (!is_among(split, splits) && !is_tried(split)) splits.push_back(std::move(split));
   }
@@ -399,6 +403,7 @@ class SplitProposer {
   double tie_;
   int cores_;      ///< of the smallest home
   int l3_groups_;  ///< of the home that has fewest
+  SharedPools shared_pools_;
   const TriedSplit* best_ = nullptr;
   std::vector<Proposal> proposals_;
 };
@@ -418,8 +423,9 @@ std::vector<Split> control_splits(const std::vector<Home>& homes) {
 }
 
 std::vector<Split> promising_splits(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried,
-                                    const Schedule& schedule, double tie, std::size_t most) {
-  return SplitProposer(homes, tried, schedule, tie).splits(most);
+                                    const Schedule& schedule, double tie, std::size_t most,
+                                    SharedPools shared_pools) {
+  return SplitProposer(homes, tried, schedule, tie, shared_pools).splits(most);
 }
 
 }  // namespace zf

@@ -25,6 +25,9 @@ struct TriedSplit {
 /// About how many splits with idle cores are tried in a sweep.
 inline constexpr int kIdleTries = 2;
 
+/// Which pools a shared home may have. Only our runtime can be told to use some of its cores.
+enum class SharedPools { any, whole };
+
 /// Returns at most `most` splits that could beat the best one tried by more than half of `tie`, most
 /// promising first, and one that could tie with the best and be preferred to it. Returns none if by this
 /// reasoning none could:
@@ -43,6 +46,7 @@ inline constexpr int kIdleTries = 2;
 /// - Ties: see preferred_index() of judgement.hpp.
 /// Precondition: the controls are among `tried`.
 std::vector<Split> promising_splits(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried,
-                                    const Schedule& schedule, double tie, std::size_t most);
+                                    const Schedule& schedule, double tie, std::size_t most,
+                                    SharedPools shared_pools);
 
 }  // namespace zf

@@ -12,11 +12,6 @@
 namespace zf {
 namespace {
 
-/// Returns whether a choice that is so much slower than unbound is surely slower, by more than the accuracy.
-bool is_better_unbound(const Evidence& evidence, const Difference& slower) {
-  return slower.low > evidence.accuracy_wanted;
-}
-
 std::string cores(int count) { return fmt::format("{} core{}", count, count == 1 ? "" : "s"); }
 
 /// Returns how the two sides make a period: "The optimizer's step of 16.2 ms hides behind 4 training steps
@@ -29,9 +24,10 @@ std::string sides_in_words(const CandidateEvidence& chosen, const Workload& work
                   print_duration(chosen.training_ns_median), interval == 1 ? "" : " each");
   const std::string step = print_duration(chosen.step_ns_median);
   if (workload.mode == Mode::wait) return fmt::format("The optimizer's step of {} follows {}", step, steps);
+  const std::string one = print_duration(chosen.training_ns_median);
   const std::string behind = workload.mode == Mode::overlap    ? steps
-                             : workload.mode == Mode::backward ? "the backward of " + steps
-                                                               : "the forward of " + steps;
+                             : workload.mode == Mode::backward ? "the backward of a training step of " + one
+                                                               : "the forward of a training step of " + one;
   if (chosen.exposed_ns_median == 0)
     return fmt::format("The optimizer's step of {} hides behind {}", step, behind);
   return fmt::format("The optimizer's step of {} does not fully hide behind {}: {} of it are exposed", step,
@@ -58,7 +54,7 @@ std::string in_words(const Difference& slower) {
   const auto one = [](double relative) {
     return fmt::format("{:.1f} % {}", 100 * std::abs(relative), relative < 0 ? "faster" : "slower");
   };
-  if (!slower.is_known()) return one(slower.estimate) + " (unknown how surely)";
+  if (!slower.is_known()) return one(slower.estimate) + " (95 % confidence: unknown)";
   return fmt::format("{} (95 % confidence: {} to {})", one(slower.estimate), one(slower.low),
                      one(slower.high));
 }
@@ -84,7 +80,7 @@ std::string preference_in_words(const CandidateEvidence& winner, const Candidate
   if (!is_shared(winner) && is_shared(fastest))
     return "Homes that are divided are preferred where the sides overlap";
   if (is_shared(winner)) return "The shortest step of those that tie is preferred";
-  if (workload.training && winner.exposed_ns_median == 0) {
+  if (winner.training_ns_median > 0) {
     return "Of the pools that tie, the smallest is preferred whose step could take twice as long and still "
            "hide, or "
            "the one that hides best";
@@ -98,7 +94,7 @@ std::string reason_for_winner(const Evidence& evidence, const Workload& workload
   const std::string period = print_duration(winner.period_ns_median);
   const auto eligible = std::count_if(evidence.candidates.begin(), evidence.candidates.end(), is_eligible);
   if (eligible == 1) {
-    return fmt::format("There is only one split: {}. A period takes {}. {}", winner.label, period,
+    return fmt::format("Only one split was measured: {}. A period takes {}. {}", winner.label, period,
                        sides_in_words(winner, workload));
   }
   std::string text;
@@ -131,9 +127,20 @@ std::string reason_for_conservative(const Evidence& evidence, const CandidateEvi
 std::string reason_for_home(const Evidence& evidence, const CandidateEvidence& home) {
   const CandidateEvidence& fastest = fastest_of(evidence);
   return fmt::format(
-      "Every split is slower than running unbound, so no side loses a core: this is the shared home, {}. "
-      "The shortest period of a split was {} for \"{}\"",
-      print_duration(home.period_ns_median), print_duration(fastest.period_ns_median), fastest.label);
+      "Running unbound is surely faster than the best split, {} for \"{}\". So no side loses a core: "
+      "this is the shared home, {}",
+      print_duration(fastest.period_ns_median), fastest.label, print_duration(home.period_ns_median));
+}
+
+/// Says that later visits decided against the split that would have been chosen.
+std::string reason_for_second(const Evidence& evidence, const Workload& workload,
+                              const CandidateEvidence& winner, const CandidateEvidence& refuted) {
+  return fmt::format(
+      "The split \"{}\" takes {}. The search preferred \"{}\", but visits after the choice showed it to "
+      "be {}. {}. {}",
+      winner.label, print_duration(winner.period_ns_median), refuted.label,
+      in_words(period_difference(evidence, workload, winner.id, refuted.id)), cores_in_words(winner),
+      sides_in_words(winner, workload));
 }
 
 /// Compares the choice with running unbound. Empty if that was not measured.
@@ -141,36 +148,47 @@ std::string unbound_in_words(const Evidence& evidence, const Workload& workload,
                              const CandidateEvidence& chosen) {
   const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
   if (unbound == nullptr) return "";
-  const Difference slower = period_difference(evidence, workload, unbound->id, chosen.id);
-  std::string text = fmt::format(". Against unbound, the plan is {}", in_words(slower));
-  if (is_better_unbound(evidence, slower)) text += ". No plan can express that: run this job unbound";
-  return text;
+  return fmt::format(". Against unbound, the plan is {}",
+                     in_words(period_difference(evidence, workload, unbound->id, chosen.id)));
+}
+
+/// Returns whether running unbound is surely faster than this candidate, by more than the accuracy.
+bool is_slower_than_unbound(const Evidence& evidence, const Workload& workload, int candidate) {
+  const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
+  return unbound != nullptr &&
+         period_difference(evidence, workload, unbound->id, candidate).low > evidence.accuracy_wanted;
 }
 
 }  // namespace
 
 Choice choose(const Evidence& evidence, const Workload& workload) {
-  Verdict verdict = decide(evidence, workload);
-  bool unbound_is_better = false;
-  const CandidateEvidence* const unbound = control_of(evidence, Control::unbound);
-  if (unbound != nullptr) {
-    // A plan that is surely slower than none should at least not divide the cores.
-    const Difference slower =
-        period_difference(evidence, workload, unbound->id, evidence.candidates[verdict.winner].id);
-    const auto home = control_index(contest_of(evidence, workload), Control::shared);
-    unbound_is_better = is_better_unbound(evidence, slower) && home && *home != verdict.winner;
-    if (unbound_is_better) verdict.winner = *home;
-  }
-  const CandidateEvidence& chosen = evidence.candidates[verdict.winner];
+  const Verdict verdict = decide(evidence, workload);
+  std::size_t winner = verdict.winner;
+  // A plan that is surely slower than none should at least not divide the cores.
+  const bool unbound_is_better = is_slower_than_unbound(evidence, workload, evidence.candidates[winner].id) &&
+                                 is_slower_than_unbound(evidence, workload, fastest_of(evidence).id);
+  const auto home = control_index(contest_of(evidence, workload), Control::shared);
+  const bool fall_back = unbound_is_better && home && *home != winner;
+  if (fall_back) winner = *home;
+
+  const CandidateEvidence& chosen = evidence.candidates[winner];
   Choice choice;
-  choice.reason = verdict.conservative ? reason_for_conservative(evidence, chosen)
-                  : unbound_is_better  ? reason_for_home(evidence, chosen)
-                                       : reason_for_winner(evidence, workload, verdict.winner);
+  if (fall_back) {
+    choice.reason = reason_for_home(evidence, chosen);
+  } else if (verdict.conservative) {
+    choice.reason = reason_for_conservative(evidence, chosen);
+  } else if (verdict.refuted) {
+    choice.reason = reason_for_second(evidence, workload, chosen, evidence.candidates[*verdict.refuted]);
+  } else {
+    choice.reason = reason_for_winner(evidence, workload, winner);
+  }
   choice.reason += unbound_in_words(evidence, workload, chosen);
+  if (unbound_is_better) choice.reason += ". No plan can express that: run this job unbound";
   choice.candidate = chosen.id;
   choice.period_ns_median = chosen.period_ns_median;
   choice.pool_threads = chosen.pool_threads;
-  if (chosen.training_ns_median > 0) choice.headroom = headroom_of(evidence, workload, chosen.id);
+  if (chosen.training_ns_median > 0 && loss_if(evidence, workload, chosen.id, 1, 1) <= kHeadroomLoss)
+    choice.headroom = headroom_of(evidence, workload, chosen.id);
   return choice;
 }
 

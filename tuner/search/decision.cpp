@@ -67,11 +67,12 @@ double error_within_visits(const std::vector<VisitPeriods>& visits) {
   return errors.empty() ? 0 : median(errors);
 }
 
-/// Returns by how much two equal splits differ that have been visited that often, at the limit of 95 %.
-double noise_of(const Levels& levels, const std::vector<VisitPeriods>& visits, int visits_of_fastest) {
-  const double within = error_within_visits(visits);
-  const double between = levels.freedom() >= kFewFreedoms ? levels.noise() : std::max(levels.noise(), within);
-  return kNormal95 * between * std::sqrt(2.0 / visits_of_fastest);
+/// Returns up to which difference two splits that have been visited that often may be equal. While few visits
+/// say how much visits differ, the spread within visits is looked at too.
+double noise_of(const Levels& levels, const std::vector<VisitPeriods>& visits, int visits_each) {
+  const double between = noise_between_visits(levels, visits_each);
+  if (levels.freedom() >= kFewFreedoms) return between;
+  return std::max(between, kNormal95 * error_within_visits(visits) * std::sqrt(2.0 / visits_each));
 }
 
 void summarize_candidate(CandidateEvidence& candidate, const Evidence& evidence, const Schedule& schedule) {
@@ -83,7 +84,7 @@ void summarize_candidate(CandidateEvidence& candidate, const Evidence& evidence,
   std::vector<double> delay_p99;
   std::vector<double> ratio;
   for (const auto& [id, round, times] : evidence.samples) {
-    if (id != candidate.id) continue;
+    if (id != candidate.id || is_estimate(evidence, {id, round, times})) continue;
     period.push_back(period_ns(times, schedule));
     step.push_back(static_cast<double>(times.step_ns));
     training.push_back(static_cast<double>(times.training_ns));
@@ -196,10 +197,10 @@ void summarize(Evidence& evidence, const Workload& workload) {
   }
   evidence.noise_floor = noise_of(levels, visits, most_visits);
   const Contest contest = contest_of(evidence, workload);
-  const std::size_t preferred = preferred_index(contest);
-  const auto second = runner_up_of(contest, preferred);
+  const std::size_t winner = judge(contest).winner;
+  const auto second = runner_up_of(contest, winner);
   evidence.accuracy_reached =
-      second ? accuracy_of(period_difference(evidence, workload, evidence.candidates[preferred].id,
+      second ? accuracy_of(period_difference(evidence, workload, evidence.candidates[winner].id,
                                              evidence.candidates[*second].id))
              : 0;
   summarize_roofline(evidence, workload.ranks);
@@ -254,16 +255,16 @@ std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload&
 }
 
 Verdict decide(const Evidence& evidence, const Workload& workload) {
-  Contest contest = contest_of(evidence, workload);
+  const Contest contest = contest_of(evidence, workload);
   Verdict verdict = judge(contest);
-  if (const auto second = runner_up_of(contest, verdict.winner)) {
-    const Difference slower = period_difference(evidence, workload, evidence.candidates[*second].id,
-                                                evidence.candidates[verdict.winner].id);
-    if (evidence.estimate_round >= 0 && slower.low > evidence.accuracy_wanted) {
-      contest.contenders[verdict.winner].eligible = false;
-      verdict = judge(contest);
-    }
-  }
+  const auto second = runner_up_of(contest, verdict.winner);
+  if (!second || evidence.estimate_round < 0) return verdict;
+  const Difference slower = period_difference(evidence, workload, evidence.candidates[*second].id,
+                                              evidence.candidates[verdict.winner].id);
+  if (slower.low <= evidence.accuracy_wanted) return verdict;
+  verdict.refuted = verdict.winner;
+  verdict.winner = *second;
+  verdict.conservative = false;
   return verdict;
 }
 

@@ -56,8 +56,8 @@ const CandidateEvidence& preferred_of(const Evidence& evidence, const Workload& 
 std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload, std::size_t most);
 
 /// Returns which candidate wins, by position in `evidence.candidates` (judge()). If the visits that came
-/// after the choice show that its runner-up is surely faster by more than the accuracy, the others are judged
-/// again without it.
+/// after the choice show that its runner-up is surely faster by more than the accuracy, the runner-up
+/// wins.
 Verdict decide(const Evidence& evidence, const Workload& workload);
 
 }  // namespace zf

@@ -91,8 +91,8 @@ std::optional<std::size_t> runner_up_of(const Contest& contest, std::size_t inde
 }
 
 Verdict judge(const Contest& contest) {
-  Verdict verdict{fastest_index(contest), preferred_index(contest), tie_of(contest.accuracy, contest.noise),
-                  false};
+  Verdict verdict{
+      fastest_index(contest), preferred_index(contest), tie_of(contest.accuracy, contest.noise), {}, false};
   if (contest.noise <= contest.accuracy) return verdict;
   const auto home = control_index(contest, Control::shared);
   if (!home || *home == verdict.winner || is_beaten(contest, *home)) return verdict;

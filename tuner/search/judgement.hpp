@@ -43,7 +43,7 @@ struct Contest {
   Levels levels;
   Mode mode = Mode::wait;
   double accuracy = kDefaultTie;  ///< the smallest relative difference that counts
-  double noise = 0;  ///< half-width of the 95 % interval of the difference between two visits to equal splits
+  double noise = 0;               ///< up to which difference two splits may be equal
 };
 
 /// Returns by how much two equal splits differ, at the limit of 95 %, that have `visits` visits each; 0 if
@@ -79,6 +79,8 @@ struct Verdict {
   std::size_t fastest = 0;
   std::size_t winner = 0;
   double tie = 0;  ///< tie_of()
+  std::optional<std::size_t> refuted =
+      {};  ///< would have won, but visits after the choice showed it to be slower
   bool conservative =
       false;  ///< the winner is the shared home, because nothing beats it by more than the noise
 };

@@ -32,6 +32,10 @@ Difference restriction_cost(const Split& kept, const Split& free, const Schedule
 }
 
 std::string cost_in_words(const Difference& cost, double tie, const std::string& free_label) {
+  if (!cost.is_known()) {
+    return fmt::format("A period is {:.1f} % {} than with the free choice, \"{}\" (95 % confidence: unknown)",
+                       100 * std::abs(cost.estimate), cost.estimate > 0 ? "longer" : "shorter", free_label);
+  }
   const double percent = 100 * std::abs(cost.estimate);
   if (std::abs(cost.estimate) < tie) {
     return fmt::format("This ties with the free choice, \"{}\" ({:+.1f} % per period)", free_label,

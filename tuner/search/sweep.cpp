@@ -19,14 +19,15 @@ constexpr int kMaxRepeats = 2;
 constexpr int kMaxSamplesPerVisit = 16;  // samples; longer visits would hardly interleave
 /// The most visits of a round. Visits of a round should be neighbours in time, so that drift hits them alike.
 constexpr std::size_t kBlock = 4;
-constexpr int kEstimateRounds = 3;
+constexpr double kFewestEstimates = 3;  // rounds
+constexpr double kMostEstimates = 8;
 constexpr int kConfirmRounds = 6;
 /// The share of the budget after which each phase must end, so that time is left for the next one.
 constexpr std::array<double, 4> kPhaseEnds = {0.3, 0.55, 0.75, 1};
 /// A visit is cut short if its first periods are this many times as long as the shortest period so far.
 constexpr double kHopeless = 1.5;
 /// The default budget, in visits like the first one, and its limits.
-constexpr int kVisitsOfBudget = 40;
+constexpr int kVisitsOfBudget = 60;
 constexpr Nanoseconds kSmallestBudget = 20 * kSecondNs;
 constexpr Nanoseconds kLargestBudget = 600 * kSecondNs;
 
@@ -95,16 +96,15 @@ class Sweep {
                        static_cast<double>(candidate.period_ns_median)});
     }
     const auto room = static_cast<std::size_t>(limits_.splits) - result_.splits.size();
-    std::vector<Split> splits =
-        promising_splits(homes_, tried, schedule_, limits_.accuracy, std::min(kBlock - 1, room));
+    std::vector<Split> splits = promising_splits(homes_, tried, schedule_, limits_.accuracy,
+                                                 std::min(kBlock - 1, room), limits_.shared_pools);
     if (splits.empty()) return false;
     splits.push_back(splits_of({fastest_of(evidence()).id}).front());
     visit_round(std::move(splits));
     return true;
   }
 
-  /// Visits the undecided splits until all is decided. Visits get twice as long from round to round, so that
-  /// this takes few rounds.
+  /// Visits the undecided splits until all is decided. On a noisy machine visits get twice as long, once.
   void confirm() {
     phase_ = SweepPhase::confirm;
     for (int i = 0; i < kConfirmRounds && has_candidate() && meter_.now() < end_of(phase_); ++i) {
@@ -113,6 +113,16 @@ class Sweep {
       visit_round(splits_of(ids));
       if (samples_ < kMaxSamplesPerVisit && evidence().noise_floor > limits_.accuracy) samples_ *= 2;
     }
+  }
+
+  /// Returns how many rounds make the interval of a difference as narrow as the accuracy wanted, by the noise
+  /// between the visits of the search. (By that of the estimates themselves, intervals that happen to be
+  /// narrow would end it.)
+  std::size_t estimate_rounds(double noise) const {
+    constexpr double kStudent = 2.1;  // for the degrees of freedom that some rounds leave
+    const double ratio = kStudent * noise / limits_.accuracy;
+    return static_cast<std::size_t>(
+        std::clamp(std::ceil(2 * ratio * ratio), kFewestEstimates, kMostEstimates));
   }
 
   /// Visits the choice, its runner-up and unbound, to know their differences without the luck of having been
@@ -126,11 +136,20 @@ class Sweep {
     const std::size_t winner = judge(contest).winner;
     std::vector<int> ids{evidence().candidates[winner].id};
     if (const auto second = runner_up_of(contest, winner)) ids.push_back(evidence().candidates[*second].id);
-    if (const CandidateEvidence* unbound = control_of(evidence(), Control::unbound))
-      ids.push_back(unbound->id);
+    if (const auto unbound = control_index(contest, Control::unbound)) {
+      ids.push_back(evidence().candidates[*unbound].id);
+      // If no split is better than unbound, the plan will be the shared home.
+      const auto home = control_index(contest, Control::shared);
+      const bool leads = contest.levels.of(*unbound) < contest.levels.of(fastest_index(contest));
+      if (leads && home && *home != winner && evidence().candidates[*home].id != ids[1])
+        ids.push_back(evidence().candidates[*home].id);
+    }
     if (ids.size() < 2) return;
     evidence().estimate_round = round_;
-    for (int i = 0; i < kEstimateRounds && !ended_; ++i) visit_round(splits_of(ids));
+    for (std::size_t after = estimate_rounds(contest.levels.noise()); after-- > 0 && !ended_;) {
+      visits_after_round_ = after * ids.size();
+      visit_round(splits_of(ids));
+    }
     const bool none =
         std::none_of(evidence().samples.begin(), evidence().samples.end(),
                      [&](const Sample& sample) { return sample.round >= evidence().estimate_round; });
@@ -158,9 +177,9 @@ class Sweep {
 
   /// Returns when the next visit should end, so that all visits left in this round get the same time.
   Nanoseconds deadline_of_visit(std::size_t visits_left) {
-    if (limits_.budget_ns == 0) return std::numeric_limits<Nanoseconds>::max();
+    if (limits_.budget_ns == 0) return meter_.now() + kLargestBudget;
     const Nanoseconds left = std::max<Nanoseconds>(0, end_of(phase_) - meter_.now());
-    return meter_.now() + left / static_cast<Nanoseconds>(visits_left);
+    return meter_.now() + left / static_cast<Nanoseconds>(visits_left + visits_after_round_);
   }
 
   /// Returns the period after which a visit is not worth going on with.
@@ -195,15 +214,25 @@ class Sweep {
     return all;
   }
 
+  /// Returns how long these periods took. A visit that is answered from a sample file takes no time itself.
+  Nanoseconds time_of(const std::vector<SplitSample>& samples) const {
+    double time = 0;
+    for (const SplitSample& sample : samples) time += period_ns(sample, schedule_);
+    return std::llround(time);
+  }
+
+  Nanoseconds default_budget(Nanoseconds first_visit_ns) const {
+    const Nanoseconds whole = std::clamp(kVisitsOfBudget * first_visit_ns, kSmallestBudget, kLargestBudget);
+    return std::llround(limits_.budget_share * static_cast<double>(whole));
+  }
+
   void visit(const Split& split, Nanoseconds deadline_ns) {
     const Nanoseconds begin = meter_.now();
     const auto samples = measured(split, deadline_ns);
     const Nanoseconds took = meter_.now() - begin;
     if (first_visit_ns_ == 0) first_visit_ns_ = took;
     longest_visit_ns_ = std::max(longest_visit_ns_, took);
-    if (limits_.budget_ns == 0) {
-      limits_.budget_ns = std::clamp(kVisitsOfBudget * took, kSmallestBudget, kLargestBudget);
-    }
+    if (limits_.budget_ns == 0) limits_.budget_ns = default_budget(std::max(took, time_of(samples)));
     const int id = id_of(split);
     for (const SplitSample& sample : samples) evidence().samples.push_back({id, round_, sample});
     ++visit_in_round_;
@@ -249,6 +278,7 @@ class Sweep {
   int round_ = 0;
   int visit_in_round_ = 0;
   int round_size_ = 0;
+  std::size_t visits_after_round_ = 0;  ///< that the phase still wants
   Nanoseconds start_ns_;
   Nanoseconds first_visit_ns_ = 0;
   Nanoseconds longest_visit_ns_ = 0;

@@ -10,6 +10,7 @@
 #include "homes/homes.hpp"
 #include "measure/meter.hpp"
 #include "plan/plan.hpp"
+#include "search/candidates.hpp"
 #include "search/decision.hpp"
 
 namespace zf {
@@ -20,7 +21,9 @@ struct SweepLimits {
   Nanoseconds budget_ns = 0;
   double accuracy = kDefaultTie;  ///< smallest relative difference of periods that counts
   int samples_per_visit = 8;
-  int splits = 60;             ///< the largest number of splits that are measured
+  int splits = 60;  ///< the largest number of splits that are measured
+  SharedPools shared_pools = SharedPools::any;
+  double budget_share = 1;     ///< part of the default budget that this sweep may use
   unsigned seed = 1;           ///< of the order within a round
   std::function<bool()> stop;  ///< asked before every visit; true ends the sweep with the evidence so far
 };
@@ -53,12 +56,12 @@ struct SweepResult {
 /// - explore: visits the controls once each.
 /// - refine: visits promising_splits() together with the fastest split, until none is left.
 /// - confirm: visits candidates_to_revisit() until none is left.
-/// - estimate: visits the choice, its runner-up and unbound three times each, to know their differences.
-/// Each phase ends when its share of the budget is spent. If the budget is too short for samples_per_visit,
-/// the visits of a round share its time equally, down to Meter::kMinSamples each. A visit ends after two
-/// periods that are half as long again as the shortest so far. A visit whose samples are not believable
-/// (is_possible()) is repeated, at most twice. The result has no candidate if the sweep was stopped at once.
-/// Throws what the meter throws.
+/// - estimate: visits the choice, its runner-up and unbound three to eight times each, to know their
+/// differences. Each phase ends when its share of the budget is spent. If the budget is too short for
+/// samples_per_visit, the visits of a round share its time equally, down to Meter::kMinSamples each. A visit
+/// ends after two periods that are half as long again as the shortest so far. A visit whose samples are not
+/// believable (is_possible()) is repeated, at most twice. The result has no candidate if the sweep was
+/// stopped at once. Throws what the meter throws.
 SweepResult sweep(const std::vector<Home>& homes, const Workload& workload, Meter& meter,
                   const SweepLimits& limits, const std::function<void(const SweepProgress&)>& progress);
 

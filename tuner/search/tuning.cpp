@@ -140,7 +140,12 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   SweepLimits limits = request.limits;
   limits.stop = [&] { return interrupt() != 0; };
   const Nanoseconds start_ns = job.meter->now();
+  // Only our runtime can be told to use some cores of a shared home. Whose optimizer it is may be unknown.
+  const Framework framework = job.workload.framework;
+  const bool partial = framework == Framework::native || framework == Framework::unknown;
+  if (request.for_deepspeed || !partial) limits.shared_pools = SharedPools::whole;
   if (request.for_deepspeed) {
+    limits.budget_share = kRestrictedShare;
     limits.budget_ns = static_cast<Nanoseconds>(kRestrictedShare * static_cast<double>(limits.budget_ns));
   }
   Meter& meter = recorder != nullptr ? static_cast<Meter&>(*recorder) : *job.meter;

@@ -25,7 +25,7 @@ SplitShape measured_shape(const CandidateEvidence& candidate) {
   shape.reserved_cores = candidate.idle_cores > 0 ? candidate.reserved_cores : 0;
   shape.pool_kind = candidate.pool_kind;
   shape.control = candidate.control;
-  shape.shared = candidate.control == Control::none && candidate.reserved_cores == 0;
+  shape.shared = candidate.reserved_cores == 0;
   return shape;
 }
 

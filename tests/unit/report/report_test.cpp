@@ -182,7 +182,9 @@ TEST(Decision, ComparesWithHalfAndHalf) {
   EXPECT_THAT(headline_of(slower),
               AllOf(HasSubstr("5"), HasSubstr("% less than DeepSpeed's half and half.")));
 
-  Plan equal = plan;
+  Plan equal = make_plan();
+  equal.evidence.candidates[1].control = Control::none;
+  add_candidate(equal, 2, 8, 8, 202000000).control = Control::half;
   add_samples(equal, 1, 201000000, 8);
   add_samples(equal, 2, 202000000, 8);
   EXPECT_THAT(headline_of(equal), HasSubstr("a tie with DeepSpeed's half and half."));

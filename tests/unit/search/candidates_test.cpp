@@ -45,8 +45,8 @@ std::vector<TriedSplit> search(const std::vector<Home>& homes, const Model& mode
                      period_of(sides.training_ns, sides.step_ns, schedule)});
   };
   for (const Split& split : control_splits(homes)) add(split);
-  for (auto more = promising_splits(homes, tried, schedule, 0.02, 3); !more.empty();
-       more = promising_splits(homes, tried, schedule, 0.02, 3)) {
+  for (auto more = promising_splits(homes, tried, schedule, 0.02, 3, SharedPools::any); !more.empty();
+       more = promising_splits(homes, tried, schedule, 0.02, 3, SharedPools::any)) {
     for (const Split& split : more) add(split);
     EXPECT_LE(tried.size(), 30U);
     if (tried.size() > 30) break;
@@ -165,6 +165,17 @@ TEST(Candidates, WhereTrainingWaitsOnlySharedHomesAreWorthALook) {
   EXPECT_LE(best_of(tried).split.shape.pool_cores, 32) << "half of the cores step faster than all";
   for (std::size_t i = 4; i < tried.size(); ++i)
     EXPECT_TRUE(tried[i].split.shape.shared) << tried[i].split.label;
+}
+
+TEST(Candidates, PoolsOnSomeCoresOfASharedHomeAreLeftOutForAFrameworkThatCannotBeToldThem) {
+  const auto homes = homes_on({.cores_per_l3 = 16}, 1);
+  const Schedule waits{Mode::wait, 1};
+  std::vector<TriedSplit> tried;
+  for (const Split& split : control_splits(homes)) tried.push_back({split, 100, 100, 100, 200});
+  EXPECT_FALSE(promising_splits(homes, tried, waits, 0.02, 3, SharedPools::any).empty());
+  for (const Split& split : promising_splits(homes, tried, waits, 0.02, 3, SharedPools::whole)) {
+    EXPECT_FALSE(split.shape.shared) << split.label;
+  }
 }
 
 }  // namespace

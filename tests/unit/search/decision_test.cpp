@@ -132,7 +132,7 @@ TEST(Choose, SaysWhyInWords) {
   EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})), HasSubstr("the shortest period"));
   EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})),
               HasSubstr("The next best, \"pool 4\", is 100.0 % slower (95 % confidence: "));
-  EXPECT_THAT(reason(evidence_of({{1, 1'000'000}})), HasSubstr("only one split"));
+  EXPECT_THAT(reason(evidence_of({{1, 1'000'000}})), HasSubstr("Only one split"));
 }
 
 TEST(Choose, ATieHasBounds) {

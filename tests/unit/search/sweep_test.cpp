@@ -56,7 +56,7 @@ class SaturatingMeter : public Meter {
   std::uint64_t elements_per_rank() const override { return 1'000'000; }
   double scale() const override { return 1; }
   std::string isa() const override { return "scalar"; }
-  Nanoseconds now() const override { return visits * kSecondNs; }
+  Nanoseconds now() const override { return visits * 10 * kSecondNs; }
 
   int visits = 0;
   std::vector<std::string> labels;
@@ -136,10 +136,10 @@ TEST(Sweep, ANoisyMachineIsVisitedMoreOften) {
 
 TEST(Sweep, WithoutABudgetItFollowsFromTheFirstVisit) {
   SaturatingMeter meter(6, 0.001);
-  EXPECT_EQ(sweep(homes(1, 8), alone(1), meter, {}, nullptr).budget_ns, 40 * kSecondNs)
-      << "a visit takes a second";
+  EXPECT_EQ(sweep(homes(1, 8), alone(1), meter, {}, nullptr).budget_ns, 600 * kSecondNs)
+      << "a visit takes ten seconds";
   SweepLimits limits;
-  limits.budget_ns = 7 * kSecondNs;
+  limits.budget_ns = 70 * kSecondNs;
   SaturatingMeter again(6, 0.001);
   EXPECT_EQ(sweep(homes(1, 8), alone(1), again, limits, nullptr).budget_ns, limits.budget_ns);
   EXPECT_LE(again.visits, 7);
@@ -209,7 +209,7 @@ TEST(Sweep, OneCoreIsAMeasuredCandidateToo) {
   SaturatingMeter meter(3, 0);
   const SweepResult result = sweep(homes(1, 1), alone(1), meter, {}, nullptr);
   EXPECT_EQ(result.evidence.candidates.size(), 1U);
-  EXPECT_THAT(choose(result.evidence, alone(1)).reason, testing::HasSubstr("only one split"));
+  EXPECT_THAT(choose(result.evidence, alone(1)).reason, testing::HasSubstr("Only one split"));
 }
 
 }  // namespace

@@ -76,6 +76,16 @@ TEST(TrialSplits, ASharedHomeComesBackAsOne) {
   EXPECT_EQ(splits[1].split.label, "pool 3, compact");
 }
 
+TEST(TrialSplits, TheControlThatSharesTheHomeComesBackAsThat) {
+  Evidence evidence;
+  evidence.candidates = {measured(0, 8, 500)};
+  evidence.candidates[0].control = Control::shared;
+  const auto splits = trial_splits(evidence, {home_of(8)}, 1);
+  EXPECT_EQ(labels(splits), (std::vector<std::string>{"shared home", "half and half", "80/20", "unbound"}));
+  EXPECT_TRUE(splits[0].split.ranks.front().shared);
+  EXPECT_EQ(splits[0].split.ranks.front().pool.size(), 8U);
+}
+
 TEST(TrialMetric, FindsTheNumberOfItsGroupOrOfAllOfIt) {
   EXPECT_EQ(Metric("step: ([0-9.]+) ms").match_in("[7] step: 12.5 ms, loss 3"), "12.5");
   EXPECT_EQ(Metric("[0-9]+").match_in("took 17 s"), "17");
