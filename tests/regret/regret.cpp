@@ -61,7 +61,8 @@ std::vector<Case> misspecified(const Case& one) {
       std::llround(static_cast<double>(one.workload.training->gpu_ns) / kMisspecified);
   cases.push_back(std::move(faster_gpu));
   Case longer_step = one;
-  longer_step.workload.params = std::llround(static_cast<double>(one.workload.params) * kMisspecified);
+  longer_step.workload.params =
+      static_cast<std::uint64_t>(static_cast<double>(one.workload.params) * kMisspecified);
   cases.push_back(std::move(longer_step));
   return cases;
 }

@@ -62,13 +62,15 @@ void ProgressDisplay::show(const SweepProgress& progress) const {
     // One column is left free: a line that fills the last one would scroll.
     print_stderr("\r\x1b[K{}", progress_line(progress, terminal_columns(STDERR_FILENO) - 1));
   } else if (mode_ == Mode::plain && progress.visit == progress.round_size) {
+    const Nanoseconds left = std::max<Nanoseconds>(0, progress.budget_ns - progress.elapsed_ns);
     const std::string splits =
         progress.round_size == 1 ? "one split" : fmt::format("{} splits", progress.round_size);
     const double accuracy = progress.evidence->accuracy_reached;
     const std::string known =
         accuracy < 1 ? fmt::format("; differences known to {:.1f} %", 100 * accuracy) : "";
-    const std::string text = fmt::format("round {}, {} {}: {}{}", progress.round + 1, name_of(progress.phase),
-                                         splits, best_so_far(progress), known);
+    const std::string text =
+        fmt::format("round {}, {} {}: {}{}; at most {:.0f} s left", progress.round + 1,
+                    name_of(progress.phase), splits, best_so_far(progress), known, seconds(left));
     print_stderr("{}", hanging(fmt::format("[{:>5.1f} s] ", seconds(progress.elapsed_ns)), text,
                                terminal_columns(STDERR_FILENO)));
   }

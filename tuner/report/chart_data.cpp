@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -106,7 +107,9 @@ Object headroom_of(const Plan& plan) {
   constexpr double kStep = 1.05;
   Object training = Object::array();
   Object step = Object::array();
-  for (double factor = 1; factor <= kMost; factor *= kStep) {
+  const int steps = static_cast<int>(std::log(kMost) / std::log(kStep));
+  for (int i = 0; i <= steps; ++i) {
+    const double factor = std::pow(kStep, i);
     const auto loss = [&](double of_training, double of_step) {
       return 100 * loss_if(plan.evidence, plan.workload, plan.choice.candidate, of_training, of_step);
     };

@@ -35,15 +35,15 @@ std::string gpu_in_words(const RankBinding& rank) {
 }
 
 std::string times(double factor) {
-  return factor >= kMostHeadroom ? fmt::format("{:.0f} times or more", kMostHeadroom)
+  return factor >= kMostHeadroom ? fmt::format("more than {:.0f} times", kMostHeadroom)
                                  : fmt::format("{:.3g} times", factor);
 }
 
 }  // namespace
 
 std::string headroom_in_words(const Headroom& headroom) {
-  return fmt::format("training is {} as fast, or the step {} as long, as measured",
-                     times(headroom.training_speedup), times(headroom.step_slowdown));
+  return fmt::format("training is {} as fast, or the step {} as long", times(headroom.training_speedup),
+                     times(headroom.step_slowdown));
 }
 
 double step_bytes_per_s(const Plan& plan, Nanoseconds step_ns) {

@@ -33,7 +33,7 @@ Table evidence_table(const Plan& plan);
 /// Returns the results of the trial, one row per split. The winner is marked.
 Table trial_table(const Trial& trial);
 
-/// Returns "training is 1.8 times as fast, or the step 2.3 times as long, as measured".
+/// Returns "training is 1.8 times as fast, or the step 2.3 times as long".
 std::string headroom_in_words(const Headroom& headroom);
 
 /// Returns the bytes per second, of all ranks together, of an optimizer step or a roofline loop that took

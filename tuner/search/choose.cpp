@@ -114,11 +114,11 @@ std::string reason_for_winner(const Evidence& evidence, const Workload& workload
 std::string reason_for_conservative(const Evidence& evidence, const CandidateEvidence& home) {
   const CandidateEvidence& fastest = fastest_of(evidence);
   return fmt::format(
-      "Nothing beats the noise: two visits to one split differ by up to {:.1f} % here, and no split is "
-      "faster than "
-      "the shared home, {}, by more than that. The shortest period was {} for \"{}\". So this is the "
-      "conservative "
-      "plan: no side loses a core",
+      "Nothing beats the noise: differences up to {:.1f} % say nothing here, and no split is faster than the "
+      "shared "
+      "home, {}, by more than that. The shortest period was {} for \"{}\". So this is the conservative plan: "
+      "no side "
+      "loses a core",
       100 * evidence.noise_floor, print_duration(home.period_ns_median),
       print_duration(fastest.period_ns_median), fastest.label);
 }

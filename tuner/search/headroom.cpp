@@ -1,5 +1,7 @@
 #include "search/headroom.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "plan/period.hpp"
@@ -12,10 +14,9 @@ namespace {
 template <class Loss>
 double largest_factor(Loss loss) {
   constexpr double kStep = 1.01;
-  double kept = 1;
-  for (double factor = 1; factor <= kMostHeadroom; factor *= kStep) {
-    if (loss(factor) > kHeadroomLoss) return kept;
-    kept = factor;
+  const int steps = static_cast<int>(std::log(kMostHeadroom) / std::log(kStep));
+  for (int i = 0; i <= steps; ++i) {
+    if (loss(std::pow(kStep, i)) > kHeadroomLoss) return std::pow(kStep, std::max(0, i - 1));
   }
   return kMostHeadroom;
 }

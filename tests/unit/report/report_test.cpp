@@ -49,7 +49,7 @@ Plan one_core() {
 void add_samples(Plan& plan, int id, Nanoseconds period, int count) {
   for (int i = 0; i < count; ++i) {
     // One visit each in as many rounds, which differ by a thousandth.
-    const Nanoseconds here = period + i % 2 * (id + 1) * period / 1000;
+    const Nanoseconds here = period + period * (i % 2) * (id + 1) / 1000;
     plan.evidence.samples.push_back({id, i, {here, here, here / 8, 1000, 2000, 1}});
   }
 }

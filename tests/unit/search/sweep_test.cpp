@@ -56,7 +56,7 @@ class SaturatingMeter : public Meter {
   std::uint64_t elements_per_rank() const override { return 1'000'000; }
   double scale() const override { return 1; }
   std::string isa() const override { return "scalar"; }
-  Nanoseconds now() const override { return visits * 10 * kSecondNs; }
+  Nanoseconds now() const override { return 10 * kSecondNs * visits; }
 
   int visits = 0;
   std::vector<std::string> labels;
