@@ -116,6 +116,12 @@ std::unique_ptr<RecordingMeter> open_recorder(const TuningJob& job, const std::s
 void print_mode(const Workload& workload, bool is_default) {
   print_stderr("mode {}, update interval {}{}\n", name_of(workload.mode), workload.update_interval,
                is_default ? " (the default; --mode, --update-interval or --workload say otherwise)" : "");
+  const bool divides = workload.mode == Mode::backward || workload.mode == Mode::exact;
+  if (divides && workload.training && !workload.training->forward_share) {
+    print_stderr(
+        "a third of a training step is taken as forward: an estimate (forward_share in a workload file says "
+        "it)\n");
+  }
 }
 
 Exit run(const Arguments& arguments) {
