@@ -29,7 +29,7 @@ enum class Control {
 /// training steps: in mode wait first these and then that, otherwise both at once. Times are those of the
 /// slowest rank, as measured on Evidence::scale of the model. period_ns() makes a period of them.
 struct SplitSample {
-  Nanoseconds step_ns = 0;      ///< the optimizer step, while training runs
+  Nanoseconds step_ns = 0;      ///< the optimizer step; while training runs, unless the mode is wait
   Nanoseconds roofline_ns = 0;  ///< the roofline loop over the same memory, run alone once per visit
   Nanoseconds training_ns = 0;  ///< mean of the period's training steps; 0: there was no training side
   Nanoseconds launch_delay_p50_ns = 0;  ///< delay of a launch, median over the period

@@ -8,7 +8,7 @@
 
 namespace zf {
 
-/// What makes a period of the times of both sides.
+/// The rule by which the times of both sides make a period.
 struct Schedule {
   Mode mode = Mode::wait;
   int update_interval = 1;

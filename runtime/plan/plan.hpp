@@ -60,7 +60,7 @@ enum class StateFormat { fp32 };
 struct Intent {
   Placement placement = Placement::compact;
   int pool_pus_per_core = 1;     ///< 1: one PU of each core; else all siblings
-  int pool_cores = 0;            ///< per rank: the knee
+  int pool_cores = 0;            ///< per rank: what was chosen
   double reserved_fraction = 0;  ///< of a home's cores
   double idle_fraction = 0;      ///< of a home's cores: left to neither side
   std::optional<int>

@@ -1,5 +1,5 @@
-// What the search is tried on: simulated machines with their workloads, and the best split of each by brute
-// force.
+// The cases on which the search is tried: simulated machines with their workloads, and the best split of each
+// by brute force.
 #pragma once
 
 #include <cstdint>

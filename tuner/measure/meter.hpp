@@ -21,7 +21,7 @@ struct VisitLimits {
   Nanoseconds hopeless_ns = std::numeric_limits<Nanoseconds>::max();
 };
 
-/// Measures splits. One sample is one period (SplitSample), with all ranks and both sides at the same time.
+/// Measures splits. One sample is one period (SplitSample), with all ranks at the same time.
 /// Not thread-safe.
 class Meter {
  public:

@@ -87,7 +87,7 @@ struct Point {
   double training_ns = 0;
 };
 
-/// What a family is expected to take at a size.
+/// The times that a family is expected to take at a size.
 struct Forecast {
   double step_ns = 0;
   double training_ns = 0;

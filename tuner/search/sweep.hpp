@@ -16,8 +16,8 @@
 namespace zf {
 
 struct SweepLimits {
-  /// By the meter's clock; no visit but the first begins if it would end later. 0: 50 times as long as the
-  /// first visit, at least 20 s and at most 10 minutes.
+  /// The longest time to measure, by the meter's clock; no visit but the first begins if it would end later.
+  /// 0: 60 times as long as the first visit, at least 20 s and at most 10 minutes.
   Nanoseconds budget_ns = 0;
   double accuracy = kDefaultTie;  ///< smallest relative difference of periods that counts
   int samples_per_visit = 8;

@@ -22,7 +22,7 @@ struct TuningRequest {
   /// or the GPUs give the number.
   Workload workload;
   bool has_workload_file = false;  ///< the training side is that of the file, even if the file has none
-  // What the user said beside the workload; the rest is the workload's own, or that of the simulated machine.
+  // Options beside the workload; the rest is the workload's own, or that of the simulated machine.
   std::optional<int> ranks = {};
   std::optional<Mode> mode = {};
   std::optional<int> update_interval = {};
