@@ -171,7 +171,8 @@ Evidence estimated_evidence(Nanoseconds first_after, Nanoseconds second_after) {
   Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'100'000}});
   evidence.estimate_round = 3;
   for (int round = 3; round < 6; ++round) {
-    for (const auto& [id, step_ns] : {std::pair(0, first_after), std::pair(1, second_after + 1000 * round)}) {
+    for (const auto& [id, step_ns] :
+         {std::pair(0, first_after), std::pair(1, second_after + Nanoseconds{1000} * round)}) {
       evidence.samples.push_back({id, round, {.step_ns = step_ns, .roofline_ns = step_ns}});
     }
   }
