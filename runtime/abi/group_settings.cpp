@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kFirstGroupBytes = 56;
 static_assert(sizeof(zf_group) >= kFirstGroupBytes && offsetof(zf_group, elements) == 8 &&
-              offsetof(zf_group, lr) == 16 && offsetof(zf_group, reserved) == 52);
+              offsetof(zf_group, lr) == 16 && offsetof(zf_group, moment_sets) == 52);
 
 void require(bool good, std::size_t index, std::string_view field, double value, std::string_view must) {
   if (good) return;
@@ -24,7 +24,7 @@ void require(bool good, std::size_t index, std::string_view field, double value,
 
 zf_group read_group(const zf_group* given, std::size_t index) {
   static constexpr zf_group defaults = ZF_GROUP_INIT;
-  const zf_group group = read_versioned(given, defaults, kFirstGroupBytes, "zf_group");
+  zf_group group = read_versioned(given, defaults, kFirstGroupBytes, "zf_group");
   const auto beta = [](float value) { return value >= 0.0F && value < 1.0F; };
   const auto weight = [](float value) { return std::isfinite(value) && value >= 0.0F; };
   require(group.mode == ZF_ADAM || group.mode == ZF_ADAMW, index, "mode", group.mode, "ZF_ADAM or ZF_ADAMW");
@@ -37,7 +37,9 @@ zf_group read_group(const zf_group* given, std::size_t index) {
           "ZF_F32, ZF_BF16 or ZF_F16");
   require(group.copy_type == ZF_NONE || group.copy_type == ZF_BF16 || group.copy_type == ZF_F16, index,
           "copy_type", group.copy_type, "ZF_NONE, ZF_BF16 or ZF_F16");
-  require(group.reserved == 0, index, "reserved", group.reserved, "0");
+  require(group.moment_sets >= 0 && group.moment_sets <= static_cast<int>(kMaxMomentSets), index,
+          "moment_sets", group.moment_sets, "1 or 2, or 0 for 1");
+  if (group.moment_sets == 0) group.moment_sets = 1;
   return group;
 }
 
@@ -64,7 +66,8 @@ GroupShape shape_of(const zf_group& group) {
   return {.elements = group.elements,
           .grad_type = static_cast<ElementType>(group.grad_type),
           .copy_type = static_cast<ElementType>(group.copy_type),
-          .stale = group.stale != 0};
+          .stale = group.stale != 0,
+          .moment_sets = static_cast<std::uint32_t>(group.moment_sets)};
 }
 
 AdamSettings settings_of(const zf_group& group, float grad_scale) {
@@ -81,12 +84,14 @@ AdamSettings settings_of(const zf_group& group, float grad_scale) {
 
 void check_same_shape(const zf_group& group, const zf_group& changed, std::size_t index) {
   if (group.elements == changed.elements && group.grad_type == changed.grad_type &&
-      group.copy_type == changed.copy_type && (group.stale != 0) == (changed.stale != 0)) {
+      group.copy_type == changed.copy_type && (group.stale != 0) == (changed.stale != 0) &&
+      group.moment_sets == changed.moment_sets) {
     return;
   }
-  throw AbiError(ZF_ERROR_USAGE,
-                 fmt::format("group {}: elements, grad_type, copy_type and stale cannot be changed", index),
-                 "close the handle, and open another with the new groups");
+  throw AbiError(
+      ZF_ERROR_USAGE,
+      fmt::format("group {}: elements, grad_type, copy_type, stale and moment_sets cannot be changed", index),
+      "close the handle, and open another with the new groups");
 }
 
 }  // namespace zf

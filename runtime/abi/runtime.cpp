@@ -26,6 +26,20 @@ void copy_text(const std::string& text, char (&field)[Size]) {
   std::memcpy(field, text.data(), std::min(text.size(), Size - 1));
 }
 
+bool has_array(const GroupBlock& group, zf_buffer_kind kind) {
+  switch (kind) {
+    case ZF_STALE:
+      return group.has_stale();
+    case ZF_COPY:
+      return group.copy_type != ElementType::none;
+    case ZF_MOMENT_1_SET_1:
+    case ZF_MOMENT_2_SET_1:
+      return group.has_second_moment_set();
+    default:
+      return kind >= 0 && static_cast<std::size_t>(kind) < kArrayKinds;
+  }
+}
+
 }  // namespace
 
 Runtime::Runtime(Opening opening, const std::vector<zf_group>& groups)
@@ -82,15 +96,13 @@ WorkerLink::Restart Runtime::on_death() {
 
 void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) const {
   submissions_.check_group(group);
-  const auto index = static_cast<std::size_t>(kind);
-  const bool exists = kind == ZF_STALE  ? arena_.group(group).has_stale()
-                      : kind == ZF_COPY ? arena_.group(group).copy_type != ElementType::none
-                                        : index < kArrayKinds;
-  if (!exists) {
-    throw AbiError(ZF_ERROR_USAGE, fmt::format("group {} has no buffer of kind {}", group, index),
-                   "ZF_STALE and ZF_COPY exist only if zf_group asks for them at zf_open");
+  const GroupBlock& block = arena_.group(group);
+  if (!has_array(block, kind)) {
+    throw AbiError(
+        ZF_ERROR_USAGE, fmt::format("group {} has no buffer of kind {}", group, kind),
+        "ZF_STALE, ZF_COPY and the moments of set 1 exist only if zf_group asks for them at zf_open");
   }
-  const ArrayPlace& place = arena_.group(group).arrays[index];
+  const ArrayPlace& place = block.place(static_cast<ArrayKind>(kind));
   *pointer = arena_.at<void>(place.offset);
   if (bytes != nullptr) *bytes = place.bytes;
 }

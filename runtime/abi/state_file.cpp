@@ -18,8 +18,8 @@ namespace zf {
 namespace {
 
 constexpr const char* kEarlier = "use an earlier checkpoint";
-constexpr std::array<std::string_view, kStateArrays.size()> kArrayNames = {"parameters", "first moments",
-                                                                           "second moments"};
+constexpr std::array<std::string_view, kStateArrays.size()> kArrayNames = {
+    "parameters", "first moments", "second moments", "first moments (set 1)", "second moments (set 1)"};
 
 [[noreturn]] void refuse(const std::filesystem::path& path, std::string_view what,
                          std::string_view next = kEarlier) {
@@ -44,8 +44,20 @@ std::uint32_t crc_with_zeros(std::uint32_t crc, std::uint64_t bytes) {
   return crc32(crc, std::span(zeros).first(to_page(bytes) - bytes));
 }
 
-std::uint64_t arrays_offset_of(std::size_t groups) {
-  return to_page(sizeof(StateHeader) + groups * sizeof(StateGroup));
+std::size_t record_bytes(std::uint32_t version) {
+  return version == kStateOneSet ? offsetof(StateGroup, arrays) + kOneSetArrays * sizeof(StateArray)
+                                 : sizeof(StateGroup);
+}
+
+std::uint64_t arrays_offset_of(std::size_t groups, std::uint32_t version) {
+  return to_page(sizeof(StateHeader) + groups * record_bytes(version));
+}
+
+std::uint32_t moment_sets_of(const StateGroup& group) { return std::max(group.moment_sets, 1U); }
+
+/// Returns the number of arrays that the file holds of this group.
+std::size_t array_count(const StateGroup& group) {
+  return moment_sets_of(group) == 1 ? kOneSetArrays : kStateArrays.size();
 }
 
 /// The header and the table of groups of a file.
@@ -58,9 +70,13 @@ struct StateTable {
 StateTable table_of(const Arena& arena, const Submissions& submissions) {
   StateTable table;
   table.groups.resize(submissions.group_count());
-  std::uint64_t at = arrays_offset_of(table.groups.size());
+  std::uint32_t version = kStateOneSet;
+  for (std::size_t i = 0; i < table.groups.size(); ++i) {
+    if (submissions.settings(i).moment_sets == 2) version = kStateTwoSets;
+  }
+  std::uint64_t at = arrays_offset_of(table.groups.size(), version);
   table.header = {.magic = kStateMagic,
-                  .version = kStateVersion,
+                  .version = version,
                   .group_count = static_cast<std::uint32_t>(table.groups.size()),
                   .file_bytes = 0,
                   .arrays_offset = at,
@@ -68,18 +84,19 @@ StateTable table_of(const Arena& arena, const Submissions& submissions) {
                   .header_crc = 0};
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
     const zf_group& settings = submissions.settings(i);
-    table.groups[i] = {.elements = settings.elements,
-                       .progress = last_progress(arena.group(i)),
-                       .mode = static_cast<std::uint32_t>(settings.mode),
-                       .bias_correction = settings.bias_correction != 0 ? 1U : 0U,
-                       .lr = settings.lr,
-                       .beta1 = settings.beta1,
-                       .beta2 = settings.beta2,
-                       .eps = settings.eps,
-                       .weight_decay = settings.weight_decay,
-                       .unused = 0,
-                       .arrays = {}};
-    for (StateArray& array : table.groups[i].arrays) {
+    table.groups[i] = {
+        .elements = settings.elements,
+        .progress = last_progress(arena.group(i)),
+        .mode = static_cast<std::uint32_t>(settings.mode),
+        .bias_correction = settings.bias_correction != 0 ? 1U : 0U,
+        .lr = settings.lr,
+        .beta1 = settings.beta1,
+        .beta2 = settings.beta2,
+        .eps = settings.eps,
+        .weight_decay = settings.weight_decay,
+        .moment_sets = version == kStateOneSet ? 0U : static_cast<std::uint32_t>(settings.moment_sets),
+        .arrays = {}};
+    for (StateArray& array : std::span(table.groups[i].arrays).first(array_count(table.groups[i]))) {
       array.offset = at;
       at += to_page(settings.elements * sizeof(float));
     }
@@ -92,7 +109,10 @@ StateTable table_of(const Arena& arena, const Submissions& submissions) {
 std::vector<std::byte> packed(const StateTable& table) {
   StateHeader header = table.header;
   std::vector<std::byte> bytes(header.arrays_offset);
-  std::memcpy(bytes.data() + sizeof header, table.groups.data(), table.groups.size() * sizeof(StateGroup));
+  const std::size_t each = record_bytes(header.version);
+  for (std::size_t i = 0; i < table.groups.size(); ++i) {
+    std::memcpy(bytes.data() + sizeof header + i * each, &table.groups[i], each);
+  }
   header.groups_crc = crc32(0, std::span(bytes).subspan(sizeof header));
   header.header_crc = crc32(0, bytes_of_object(header).first(offsetof(StateHeader, header_crc)));
   std::memcpy(bytes.data(), &header, sizeof header);
@@ -116,19 +136,19 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
     refuse(path, "is not a state file of zf_runtime", "was it written by zf_export_state?");
   if (got < sizeof header)
     refuse(path, fmt::format("is truncated: it has {}, fewer than its header", print_count(size, "byte")));
-  if (header.version != kStateVersion) {
+  if (header.version != kStateOneSet && header.version != kStateTwoSets) {
     refuse(path,
-           fmt::format("has state version {}; this library ({}) reads version {}", header.version, version(),
-                       kStateVersion),
+           fmt::format("has state version {}; this library ({}) reads versions {} and {}", header.version,
+                       version(), kStateOneSet, kStateTwoSets),
            "read it with the release that wrote it");
   }
   if (header.header_crc != crc32(0, bytes_of_object(header).first(offsetof(StateHeader, header_crc))))
     refuse(path, "its header is damaged (checksum)");
-  if (header.arrays_offset != arrays_offset_of(header.group_count)) {
+  if (header.arrays_offset != arrays_offset_of(header.group_count, header.version)) {
     refuse(path,
            fmt::format("its header puts the arrays at {}; after a table of {} they begin at {}",
                        header.arrays_offset, print_count(header.group_count, "group"),
-                       arrays_offset_of(header.group_count)),
+                       arrays_offset_of(header.group_count, header.version)),
            "was it written by zf_export_state?");
   }
   if (size != header.file_bytes) {
@@ -140,7 +160,10 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
   read_at(fd, sizeof header, rest);
   if (header.groups_crc != crc32(0, rest)) refuse(path, "its table of groups is damaged (checksum)");
   table.groups.resize(header.group_count);
-  std::memcpy(table.groups.data(), rest.data(), table.groups.size() * sizeof(StateGroup));
+  const std::size_t each = record_bytes(header.version);
+  for (std::size_t i = 0; i < table.groups.size(); ++i) {
+    std::memcpy(&table.groups[i], rest.data() + i * each, each);
+  }
   return table;
 }
 
@@ -166,13 +189,20 @@ void check_same_groups(const std::filesystem::path& path, const StateTable& file
                          name(ours.groups[i].mode)),
              next);
     }
+    const std::uint32_t sets = moment_sets_of(ours.groups[i]);
+    if (moment_sets_of(file.groups[i]) != sets) {
+      refuse(path,
+             fmt::format("group {} has {} of moments, and {} in this optimizer", i,
+                         print_count(moment_sets_of(file.groups[i]), "set"), sets),
+             next);
+    }
   }
 }
 
 void check_arrays(const std::filesystem::path& path, int fd, const StateTable& file) {
   std::vector<std::byte> buffer(std::size_t{1} << 20);
   for (std::size_t i = 0; i < file.groups.size(); ++i) {
-    for (std::size_t k = 0; k < kStateArrays.size(); ++k) {
+    for (std::size_t k = 0; k < array_count(file.groups[i]); ++k) {
       const StateArray& array = file.groups[i].arrays[k];
       std::uint32_t crc = 0;
       in_pieces(to_page(file.groups[i].elements * sizeof(float)), [&](std::uint64_t at, std::uint64_t bytes) {
@@ -191,7 +221,7 @@ void write_state(const std::filesystem::path& path, const Arena& arena, const Su
   StateTable table = table_of(arena, groups);
   AtomicFile file(path);
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
-    for (std::size_t k = 0; k < kStateArrays.size(); ++k) {
+    for (std::size_t k = 0; k < array_count(table.groups[i]); ++k) {
       StateArray& array = table.groups[i].arrays[k];
       const std::span<const std::byte> memory = memory_of(arena, i, kStateArrays[k]);
       in_pieces(memory.size(), [&](std::uint64_t at, std::uint64_t bytes) {
@@ -212,7 +242,7 @@ void read_state(const std::filesystem::path& path, const Arena& arena, const Sub
   check_same_groups(path, table, table_of(arena, groups));
   check_arrays(path, file.get(), table);
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
-    for (std::size_t k = 0; k < kStateArrays.size(); ++k) {
+    for (std::size_t k = 0; k < array_count(table.groups[i]); ++k) {
       const std::span<std::byte> memory = memory_of(arena, i, kStateArrays[k]);
       if (read_at(file.get(), table.groups[i].arrays[k].offset, memory) != memory.size())
         refuse(path, "became shorter while it was read: parameters and moments are now partly overwritten");

@@ -1,5 +1,5 @@
 // The state file: parameters, moments and step counts of all groups. docs/state-format.md specifies its
-// bytes; a change of any of them needs another kStateVersion.
+// bytes; a change of any of them needs another version.
 #pragma once
 
 #include <array>
@@ -13,7 +13,10 @@
 namespace zf {
 
 inline constexpr std::array<char, 8> kStateMagic = {'Z', 'F', 'S', 'T', 'A', 'T', 'E', '\n'};
-inline constexpr std::uint32_t kStateVersion = 1;
+/// The version of a file in which no group has a second set of moments. It is still written, because releases
+/// that know nothing of a second set read it.
+inline constexpr std::uint32_t kStateOneSet = 1;
+inline constexpr std::uint32_t kStateTwoSets = 2;
 /// Arrays begin at multiples of this. The bytes between them are zero.
 inline constexpr std::uint64_t kStatePage = 4096;
 
@@ -28,8 +31,10 @@ struct StateHeader {
 };
 static_assert(sizeof(StateHeader) == 40 && offsetof(StateHeader, header_crc) == 36);
 
-/// The arrays of each group that the file holds, in this order.
-inline constexpr std::array kStateArrays = {ArrayKind::params, ArrayKind::moment1, ArrayKind::moment2};
+/// The arrays of each group that the file holds, in this order. The last two are those of set 1.
+inline constexpr std::array kStateArrays = {ArrayKind::params, ArrayKind::moment1, ArrayKind::moment2,
+                                            ArrayKind::moment1_set1, ArrayKind::moment2_set1};
+inline constexpr std::size_t kOneSetArrays = 3;
 
 struct StateArray {
   std::uint64_t offset;
@@ -37,16 +42,17 @@ struct StateArray {
   std::uint32_t unused;
 };
 
+/// The record of a group. That of version 1 ends after the arrays of set 0.
 struct StateGroup {
   std::uint64_t elements;
   AdamProgress progress;
   std::uint32_t mode;  ///< ZF_ADAM or ZF_ADAMW
   std::uint32_t bias_correction;
   float lr, beta1, beta2, eps, weight_decay;  ///< the settings when the file was written
-  std::uint32_t unused;
+  std::uint32_t moment_sets;                  ///< 1 or 2; in version 1 it is 0 and means 1
   std::array<StateArray, kStateArrays.size()> arrays;
 };
-static_assert(sizeof(StateArray) == 16 && sizeof(StateGroup) == 112 && offsetof(StateGroup, arrays) == 64);
+static_assert(sizeof(StateArray) == 16 && sizeof(StateGroup) == 144 && offsetof(StateGroup, arrays) == 64);
 
 /// Writes the state. Call it only while no work is submitted. Throws Error(runtime_error); the file that was
 /// there before is then untouched.

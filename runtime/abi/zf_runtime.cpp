@@ -21,7 +21,7 @@
 static_assert(sizeof(zf_options) == 80 && offsetof(zf_options, max_restarts) == 40 &&
               offsetof(zf_options, narrow) == 64 && offsetof(zf_options, restart_window_s) == 72 &&
               offsetof(zf_options, plan_path) == 8 && offsetof(zf_options, start_timeout_ms) == 24);
-static_assert(sizeof(zf_group) == 56);
+static_assert(sizeof(zf_group) == 56 && offsetof(zf_group, moment_sets) == 52);
 static_assert(sizeof(zf_submit_args) == 40 && offsetof(zf_submit_args, groups) == 8 &&
               offsetof(zf_submit_args, grad_scale) == 24 && offsetof(zf_submit_args, step) == 32);
 static_assert(sizeof(zf_stats) == 992 && offsetof(zf_stats, restarts) == 288 &&
@@ -33,7 +33,9 @@ static_assert(static_cast<int>(zf::ArrayKind::params) == ZF_PARAMS &&
               static_cast<int>(zf::ArrayKind::grads0) == ZF_GRADS_0 &&
               static_cast<int>(zf::ArrayKind::grads1) == ZF_GRADS_1 &&
               static_cast<int>(zf::ArrayKind::stale) == ZF_STALE &&
-              static_cast<int>(zf::ArrayKind::copy) == ZF_COPY);
+              static_cast<int>(zf::ArrayKind::copy) == ZF_COPY &&
+              static_cast<int>(zf::ArrayKind::moment1_set1) == ZF_MOMENT_1_SET_1 &&
+              static_cast<int>(zf::ArrayKind::moment2_set1) == ZF_MOMENT_2_SET_1);
 static_assert(static_cast<int>(zf::ElementType::none) == ZF_NONE &&
               static_cast<int>(zf::ElementType::f32) == ZF_F32 &&
               static_cast<int>(zf::ElementType::bf16) == ZF_BF16 &&

@@ -149,7 +149,10 @@ typedef struct zf_group {
   int32_t grad_type;       /* ZF_F32, ZF_BF16 or ZF_F16 */
   int32_t copy_type;       /* ZF_NONE, or ZF_BF16, ZF_F16: the new parameters, rounded, as ZF_COPY */
   int32_t stale;           /* not 0: the new parameters once more, as ZF_STALE */
-  int32_t reserved;        /* 0 */
+  int32_t moment_sets;     /* 1 or 2; 0 means 1. With 1, all steps use the same moments. With 2, each
+                              gradient buffer has its own, as in DeepSpeed's ZenFlow: a step of buffer b uses
+                              and updates set b. The parameters, the step's number and the running products
+                              of the betas stay one per group. */
 } zf_group;
 
 #define ZF_GROUP_INIT \
@@ -180,14 +183,17 @@ ZF_API zf_status zf_close(zf_runtime* handle);
 /* The arrays of a group. (An integer and not an enum type: a C program may pass any number.) */
 typedef int32_t zf_buffer_kind;
 enum {
-  ZF_PARAMS = 0,   /* fp32 master parameters; writable while no submission of the group is pending */
-  ZF_MOMENT_1 = 1, /* fp32 first moments; likewise */
-  ZF_MOMENT_2 = 2, /* fp32 second moments; likewise */
-  ZF_GRADS_0 = 3,  /* gradients, of the group's grad_type; you may write them from the end of the last
-                      submission of this buffer to the next */
-  ZF_GRADS_1 = 4,  /* the second gradient buffer: fill it while the optimizer reads the first */
-  ZF_STALE = 5,    /* fp32 snapshot of the last step's result; only with zf_group.stale */
-  ZF_COPY = 6      /* the same, rounded to copy_type; only with zf_group.copy_type */
+  ZF_PARAMS = 0,         /* fp32 master parameters; writable while no submission of the group is pending */
+  ZF_MOMENT_1 = 1,       /* fp32 first moments (of set 0, if there are two); likewise */
+  ZF_MOMENT_2 = 2,       /* fp32 second moments; likewise */
+  ZF_GRADS_0 = 3,        /* gradients, of the group's grad_type; you may write them from the end of the last
+                            submission of this buffer to the next */
+  ZF_GRADS_1 = 4,        /* the second gradient buffer: fill it while the optimizer reads the first */
+  ZF_STALE = 5,          /* fp32 snapshot of the last step's result; only with zf_group.stale */
+  ZF_COPY = 6,           /* the same, rounded to copy_type; only with zf_group.copy_type */
+  ZF_MOMENT_1_SET_1 = 7, /* the first moments of set 1, for the steps of ZF_GRADS_1; only with
+                            zf_group.moment_sets 2 */
+  ZF_MOMENT_2_SET_1 = 8  /* the second moments of set 1; likewise */
 };
 
 /* Sets *pointer to an array of a group, and *bytes to its size (bytes may be NULL). The array is page-aligned
@@ -196,8 +202,8 @@ enum {
 ZF_API zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind, void** pointer,
                            size_t* bytes);
 
-/* Sets the settings of a group for all later submissions. elements, grad_type, copy_type and stale must not
- * change. */
+/* Sets the settings of a group for all later submissions. elements, grad_type, copy_type, stale and
+ * moment_sets must not change. */
 ZF_API zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings);
 
 /* The kinds of work. */
@@ -282,8 +288,8 @@ ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
 
 /* Reads such a file back into the buffers. The training then continues, bit for bit, as it would have, on any
  * number of threads, any instruction set and any machine. Settings (lr, betas, ...) stay those of the handle.
- * The number of groups, their elements and their modes must equal those of the file. The next step writes
- * ZF_STALE and ZF_COPY. Everything is verified before anything is changed.
+ * The number of groups, their elements, modes and sets of moments must equal those of the file. The next step
+ * writes ZF_STALE and ZF_COPY. Everything is verified before anything is changed.
  * Returns ZF_ERROR_STATE if the file is damaged or has another version or other groups, ZF_ERROR_USAGE if
  * there is no such file, and ZF_ERROR_BUSY. */
 ZF_API zf_status zf_import_state(zf_runtime* handle, const char* path);

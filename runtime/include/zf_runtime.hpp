@@ -93,8 +93,13 @@ class Optimizer {
 
   // The arrays of a group (zf_buffer).
   std::span<float> params(std::size_t group) const { return array<float>(group, ZF_PARAMS); }
-  std::span<float> moment1(std::size_t group) const { return array<float>(group, ZF_MOMENT_1); }
-  std::span<float> moment2(std::size_t group) const { return array<float>(group, ZF_MOMENT_2); }
+  /// Return the moments of set 0 or 1. Set 1 exists only with zf_group.moment_sets 2.
+  std::span<float> moment1(std::size_t group, std::uint32_t set = 0) const {
+    return array<float>(group, is_second_set(set) ? ZF_MOMENT_1_SET_1 : ZF_MOMENT_1);
+  }
+  std::span<float> moment2(std::size_t group, std::uint32_t set = 0) const {
+    return array<float>(group, is_second_set(set) ? ZF_MOMENT_2_SET_1 : ZF_MOMENT_2);
+  }
   std::span<float> stale(std::size_t group) const { return array<float>(group, ZF_STALE); }
   /// Returns the 16-bit copy of the parameters. Half is a 2-byte type: std::uint16_t, or your own class for
   /// bf16 or fp16.
@@ -169,6 +174,11 @@ class Optimizer {
   static bool is_done(zf_status status) {
     if (status != ZF_TIMEOUT) check(status);
     return status == ZF_OK;
+  }
+
+  static bool is_second_set(std::uint32_t set) {
+    if (set > 1) throw Error(ZF_ERROR_USAGE, "a set of moments is 0 or 1");
+    return set == 1;
   }
 
   std::uint64_t submit(const Submission& submission, std::uint32_t work) {

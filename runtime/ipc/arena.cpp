@@ -123,6 +123,7 @@ Arena Arena::create(const ArenaLayout& layout) {
     group.grad_type = layout.shapes[i].grad_type;
     group.copy_type = layout.shapes[i].copy_type;
     group.stale = layout.shapes[i].stale ? 1 : 0;
+    group.moment_sets = layout.shapes[i].moment_sets;
     group.chunk_elements = chunk_elements(layout.shapes[i]);
     group.arrays = layout.arrays[i];
   }

@@ -29,6 +29,10 @@ void check(const GroupShape& group, std::size_t index) {
                 fmt::format("group {}: {} is not a copy type", index, static_cast<unsigned>(group.copy_type)),
                 "use none, bf16 or f16");
   }
+  if (group.moment_sets == 0 || group.moment_sets > kMaxMomentSets) {
+    throw Error(Exit::usage, fmt::format("group {}: {} sets of moments", index, group.moment_sets),
+                "use 1 or 2");
+  }
 }
 
 /// Returns the bytes of each array, in the order of ArrayKind.
@@ -36,7 +40,8 @@ std::array<std::uint64_t, kArrayKinds> sizes_of(const GroupShape& group) {
   const std::uint64_t full = group.elements * bytes_of(ElementType::f32);
   const std::uint64_t grads = group.elements * bytes_of(group.grad_type);
   const std::uint64_t copy = group.elements * bytes_of(group.copy_type);
-  return {full, full, full, grads, grads, group.stale ? full : 0, copy};
+  const std::uint64_t set_1 = group.moment_sets == 2 ? full : 0;
+  return {full, full, full, grads, grads, group.stale ? full : 0, copy, set_1, set_1};
 }
 
 /// Returns the gap that keeps element i of a group's arrays from having equal low address bits (stagger.hpp).

@@ -25,6 +25,7 @@ struct GroupShape {
   ElementType grad_type = ElementType::f32;   ///< f32, bf16 or f16
   ElementType copy_type = ElementType::none;  ///< none, bf16 or f16
   bool stale = false;                         ///< has an fp32 snapshot
+  std::uint32_t moment_sets = 1;              ///< 1, or 2: one for each gradient buffer
   std::uint64_t chunk_bytes = kChunkBytes;    ///< bytes of the copy or, without a copy, of an fp32 array
 };
 
@@ -49,10 +50,10 @@ std::uint64_t bytes_of(ElementType type);
 std::uint64_t chunk_elements(const GroupShape& group);
 
 /// Returns the layout for a worker of this many threads. The control block lies at 0, then come group blocks,
-/// ring, undo logs and progress, then for each group p, m, v, two gradients, stale and copy. Each array
-/// begins on a page of its own; large ones are a gap apart (base/stagger.hpp).
+/// ring, undo logs and progress, then for each group p, m, v, two gradients, stale, copy, and the m and v of
+/// set 1. Each array begins on a page of its own; large ones are a gap apart (base/stagger.hpp).
 /// Throws Error(usage) that names the group if there are no groups, too many groups or elements, or if an
-/// array cannot have its type.
+/// array cannot have its type or a group its number of moment sets.
 ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads = 1);
 
 }  // namespace zf

@@ -22,7 +22,7 @@ namespace zf {
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
 /// The version of the arena. It is increased whenever anything below ArenaPrefix changes its place or its
 /// meaning.
-inline constexpr std::uint32_t kArenaVersion = 4;
+inline constexpr std::uint32_t kArenaVersion = 5;
 
 /// The descriptors that a worker inherits.
 inline constexpr int kWorkerArenaFd = 3;
@@ -59,9 +59,21 @@ static_assert(offsetof(ArenaPrefix, version) == 8 && offsetof(ArenaPrefix, worke
               offsetof(ArenaPrefix, error) == 16 && sizeof(ArenaPrefix) == 1024);
 
 /// The arrays of a group. The numbers are those of zf_buffer_kind.
-enum class ArrayKind : std::uint32_t { params, moment1, moment2, grads0, grads1, stale, copy };
-inline constexpr std::size_t kArrayKinds = 7;
+enum class ArrayKind : std::uint32_t {
+  params,
+  moment1,
+  moment2,
+  grads0,
+  grads1,
+  stale,
+  copy,
+  moment1_set1,
+  moment2_set1
+};
+inline constexpr std::size_t kArrayKinds = 9;
 inline constexpr std::size_t kGradBuffers = 2;
+/// A group has one set of moments for all its steps, or one for each gradient buffer.
+inline constexpr std::size_t kMaxMomentSets = kGradBuffers;
 
 /// The place of an array, in bytes from the start of the arena. bytes == 0 means that there is no such array.
 struct ArrayPlace {
@@ -83,8 +95,8 @@ struct alignas(64) GroupBlock {
   std::uint64_t elements;
   ElementType grad_type;
   ElementType copy_type;
-  std::uint32_t stale;  ///< 1: the group has a snapshot
-  std::uint32_t unused;
+  std::uint32_t stale;           ///< 1: the group has a snapshot
+  std::uint32_t moment_sets;     ///< 1, or 2: one for each gradient buffer
   std::uint64_t chunk_elements;  ///< not 0: the group is stepped and reported in pieces of this many
   std::array<ArrayPlace, kArrayKinds> arrays;
   // Written by the trainer, one for each gradient buffer.
@@ -101,10 +113,19 @@ struct alignas(64) GroupBlock {
     return elements / chunk_elements + (elements % chunk_elements != 0 ? 1 : 0);
   }
   bool has_stale() const { return stale != 0; }
+  bool has_second_moment_set() const { return moment_sets == 2; }
   const ArrayPlace& place(ArrayKind kind) const { return arrays[static_cast<std::size_t>(kind)]; }
   const ArrayPlace& grads(std::uint32_t buffer) const {
     return arrays[static_cast<std::size_t>(ArrayKind::grads0) + buffer];
   }
+  /// Return the moments that the steps of a gradient buffer use and update.
+  const ArrayPlace& moment1(std::uint32_t buffer) const {
+    return place(uses_set_1(buffer) ? ArrayKind::moment1_set1 : ArrayKind::moment1);
+  }
+  const ArrayPlace& moment2(std::uint32_t buffer) const {
+    return place(uses_set_1(buffer) ? ArrayKind::moment2_set1 : ArrayKind::moment2);
+  }
+  bool uses_set_1(std::uint32_t buffer) const { return has_second_moment_set() && buffer == 1; }
   /// Returns the place of `count` elements of one of the group's arrays, from `begin` on.
   ArrayPlace part_of(const ArrayPlace& array, std::uint64_t begin, std::uint64_t count) const {
     if (elements == 0) return {array.offset, 0};
@@ -112,8 +133,9 @@ struct alignas(64) GroupBlock {
     return {array.offset + begin * each, count * each};
   }
 };
-static_assert(sizeof(GroupBlock) == 384 && offsetof(GroupBlock, requests) == 144 &&
-              offsetof(GroupBlock, committed) == 256 && offsetof(GroupBlock, norms) == 312);
+static_assert(sizeof(GroupBlock) == 448 && offsetof(GroupBlock, moment_sets) == 20 &&
+              offsetof(GroupBlock, requests) == 176 && offsetof(GroupBlock, committed) == 320 &&
+              offsetof(GroupBlock, norms) == 376);
 
 /// Returns the progress of the group's last finished step.
 inline AdamProgress& last_progress(GroupBlock& group) {

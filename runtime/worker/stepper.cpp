@@ -134,8 +134,8 @@ AdamArrays Stepper::arrays_of(const GroupTask& task, const Slice& slice) const {
   AdamArrays arrays;
   arrays.p = static_cast<float*>(start(group.place(ArrayKind::params)));
   arrays.g = start(group.grads(task.entry.buffer));
-  arrays.m = static_cast<float*>(start(group.place(ArrayKind::moment1)));
-  arrays.v = static_cast<float*>(start(group.place(ArrayKind::moment2)));
+  arrays.m = static_cast<float*>(start(group.moment1(task.entry.buffer)));
+  arrays.v = static_cast<float*>(start(group.moment2(task.entry.buffer)));
   arrays.stale = static_cast<float*>(start(group.place(ArrayKind::stale)));
   arrays.copy = start(group.place(ArrayKind::copy));
   arrays.n = slice.size();

@@ -152,6 +152,12 @@ static void groups(void) {
   group = group_of(10);
   group.copy_type = ZF_F32;
   EXPECT(open_with(plan, &group, 1), ZF_ERROR_USAGE);
+  group = group_of(10);
+  group.moment_sets = 3;
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_USAGE);
+  expect_error("group 0: moment_sets is 3; it must be 1 or 2, or 0 for 1");
+  group.moment_sets = -1;
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_USAGE);
   group = group_of((uint64_t)1 << 47); /* 2 PiB: more than any machine's memory */
   EXPECT(open_with(plan, &group, 1), ZF_ERROR_SYSTEM);
   expect_error("the arena needs");
@@ -168,6 +174,7 @@ static void calls(void) {
   EXPECT(zf_buffer(handle, 1, ZF_PARAMS, &pointer, NULL), ZF_ERROR_USAGE);
   EXPECT(zf_buffer(handle, 0, ZF_STALE, &pointer, NULL), ZF_ERROR_USAGE);
   expect_error("no buffer of kind 5");
+  EXPECT(zf_buffer(handle, 0, (zf_buffer_kind)-1, &pointer, NULL), ZF_ERROR_USAGE);
   EXPECT(zf_buffer(handle, 0, (zf_buffer_kind)77, &pointer, NULL), ZF_ERROR_USAGE);
   EXPECT(zf_buffer(handle, 0, ZF_PARAMS, NULL, NULL), ZF_ERROR_USAGE);
   EXPECT(zf_wait(handle, 1, 0), ZF_ERROR_USAGE);

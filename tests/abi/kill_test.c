@@ -1,5 +1,6 @@
 /* Kills the optimizer at random moments and checks that nothing is lost: an undisturbed handle takes the same
- * steps beside it, and after each step all parameters, moments and outputs are equal, bit for bit.
+ * steps beside it, and after each step all parameters, moments and outputs are equal, bit for bit. The steps
+ * alternate between the two gradient buffers, and some groups have a set of moments for each.
  * With the argument "cpuset" the last CPU leaves the cpuset meanwhile and comes back, at random moments. With
  * "offline" it leaves the whole machine, so use that in a guest.
  * ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes). */
@@ -32,6 +33,7 @@ static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group*
     groups[i].grad_type = i % 3 == 0 ? ZF_F32 : i % 3 == 1 ? ZF_BF16 : ZF_F16;
     groups[i].copy_type = i == 1 ? ZF_F16 : ZF_BF16;
     groups[i].stale = 1;
+    groups[i].moment_sets = i == 1 || i == 2 ? 1 : 2;
   }
   EXPECT(zf_open(&options, groups, GROUPS, &handle), ZF_OK);
   return handle;
@@ -55,10 +57,13 @@ static void fill_both(zf_runtime* a, zf_runtime* b, zf_buffer_kind kind, const z
 }
 
 /* Compares elements [begin, end) of everything that a step writes. */
-static void expect_same_part(zf_runtime* a, zf_runtime* b, size_t group, uint64_t begin, uint64_t end,
-                             uint64_t elements, int step) {
-  static const zf_buffer_kind kinds[] = {ZF_PARAMS, ZF_MOMENT_1, ZF_MOMENT_2, ZF_STALE, ZF_COPY};
-  for (size_t k = 0; k < sizeof kinds / sizeof *kinds && begin != end; ++k) {
+static void expect_same_part(zf_runtime* a, zf_runtime* b, const zf_group* groups, size_t group,
+                             uint64_t begin, uint64_t end, int step) {
+  static const zf_buffer_kind kinds[] = {ZF_PARAMS, ZF_MOMENT_1,       ZF_MOMENT_2,      ZF_STALE,
+                                         ZF_COPY,   ZF_MOMENT_1_SET_1, ZF_MOMENT_2_SET_1};
+  const uint64_t elements = groups[group].elements;
+  const size_t count = sizeof kinds / sizeof *kinds - (groups[group].moment_sets == 2 ? 0 : 2);
+  for (size_t k = 0; k < count && begin != end; ++k) {
     size_t bytes = 0;
     const char* const one = buffer_of(a, group, kinds[k], &bytes);
     const char* const other = buffer_of(b, group, kinds[k], NULL);
@@ -71,13 +76,14 @@ static void expect_same_part(zf_runtime* a, zf_runtime* b, size_t group, uint64_
 }
 
 static void expect_same(zf_runtime* a, zf_runtime* b, const zf_group* groups, int step) {
-  for (size_t i = 0; i < GROUPS; ++i)
-    expect_same_part(a, b, i, 0, groups[i].elements, groups[i].elements, step);
+  for (size_t i = 0; i < GROUPS; ++i) expect_same_part(a, b, groups, i, 0, groups[i].elements, step);
 }
 
-static void submit_step(zf_runtime* handle, int step, uint32_t buffer) {
+static uint32_t buffer_of_step(int step) { return (uint32_t)step % 2; }
+
+static void submit_step(zf_runtime* handle, int step) {
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
-  args.buffer = buffer;
+  args.buffer = buffer_of_step(step);
   args.grad_scale = 0.5f;
   if (step % 3 != 0) {
     EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
@@ -123,7 +129,7 @@ static void read_along(zf_runtime* calm, zf_runtime* hunted, const zf_group* gro
     for (uint64_t read = 0; read < groups[i].elements; read = done) {
       const zf_status status = zf_progress(hunted, 0, i, read + 1, 5, &done);
       CHECK(status == ZF_OK || (status == ZF_TIMEOUT && done == read));
-      expect_same_part(calm, hunted, i, read, done, groups[i].elements, step);
+      expect_same_part(calm, hunted, groups, i, read, done, step);
       if (kills->done < most && random_below(20) == 0) kill_worker(hunted, kills);
     }
   }
@@ -217,12 +223,12 @@ static void run(enum plan_kind kind, struct kills kills) {
   while (kills.done < kills.wanted || step < 20) {
     /* Every fourth time two steps wait together, so that a death may leave the second one untouched. */
     const int steps = step % 4 == 0 ? 2 : 1;
-    for (uint32_t buffer = 0; buffer < (uint32_t)steps; ++buffer) {
-      fill_both(calm, hunted, buffer == 0 ? ZF_GRADS_0 : ZF_GRADS_1, groups);
-      submit_step(calm, step, buffer);
+    for (int i = step; i < step + steps; ++i) {
+      fill_both(calm, hunted, buffer_of_step(i) == 0 ? ZF_GRADS_0 : ZF_GRADS_1, groups);
+      submit_step(calm, i);
     }
     EXPECT(zf_wait(calm, 0, STALL_MS), ZF_OK);
-    for (uint32_t buffer = 0; buffer < (uint32_t)steps; ++buffer) submit_step(hunted, step, buffer);
+    for (int i = step; i < step + steps; ++i) submit_step(hunted, i);
     spin_for((int64_t)random_below((uint64_t)(step_ns * steps)));
     kill_worker(hunted, &kills);
     if (steps == 1) read_along(calm, hunted, groups, step, &kills);

@@ -6,17 +6,28 @@
 
 struct reference_group reference_group(const zf_group* settings, const float* params) {
   const size_t n = (size_t)settings->elements;
-  struct reference_group group = {*settings, calloc(n + 1, 4), calloc(n + 1, 4), calloc(n + 1, 4), 1.0f,
-                                  1.0f};
+  struct reference_group group = {*settings, calloc(n + 1, 4), calloc(n + 1, 4), calloc(n + 1, 4), 1.0f, 1.0f,
+                                  0};
   if (group.p == NULL || group.m == NULL || group.v == NULL) abort();
   memcpy(group.p, params, n * sizeof(float));
   return group;
 }
 
 void reference_step(struct reference_group* group, const float* grads, float grad_scale) {
+  reference_step_number(group, grads, grad_scale, group->step + 1);
+}
+
+void reference_step_number(struct reference_group* group, const float* grads, float grad_scale,
+                           unsigned long long number) {
   const zf_group* const s = &group->settings;
-  group->beta1_power *= s->beta1;
-  group->beta2_power *= s->beta2;
+  if (number == group->step + 1) {
+    group->beta1_power *= s->beta1;
+    group->beta2_power *= s->beta2;
+  } else {
+    group->beta1_power = (float)pow((double)s->beta1, (double)number);
+    group->beta2_power = (float)pow((double)s->beta2, (double)number);
+  }
+  group->step = number;
   const float bias1 = s->bias_correction ? 1.0f - group->beta1_power : 1.0f;
   const float bias2 = s->bias_correction ? 1.0f / sqrtf(1.0f - group->beta2_power) : 1.0f;
   const float step_size = -s->lr / bias1;

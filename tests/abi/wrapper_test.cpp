@@ -21,6 +21,7 @@ std::vector<zf_group> two_groups() {
   groups[1].grad_type = ZF_BF16;
   groups[1].copy_type = ZF_BF16;
   groups[1].stale = 1;
+  groups[1].moment_sets = 2;
   return groups;
 }
 
@@ -60,6 +61,11 @@ void steps() {
   for (std::size_t i = 0; i < 1000; ++i) {
     CHECK(optimizer.params(0)[i] != 0.0F && optimizer.moment1(0)[i] == (1.0F - 0.9F) * 1.0F);
     CHECK(optimizer.moment2(0)[i] == 1.0F - 0.999F);
+  }
+  CHECK(optimizer.wait(optimizer.submit({.buffer = 1})));  // 2 in bf16, to set 1
+  for (std::size_t i = 0; i < 10; ++i) {
+    CHECK(optimizer.moment1(1)[i] == 0.0F && optimizer.moment1(1, 1)[i] == (1.0F - 0.9F) * 2.0F);
+    CHECK(optimizer.moment2(1)[i] == 0.0F && optimizer.moment2(1, 1)[i] == (1.0F - 0.999F) * 4.0F);
   }
   zf_group settings = two_groups()[0];
   settings.lr = 0.5F;
@@ -107,6 +113,8 @@ void errors() {
   Optimizer optimizer = open_two();
   CHECK(status_of([&] { optimizer.params(2); }) == ZF_ERROR_USAGE);
   CHECK(status_of([&] { optimizer.stale(0); }) == ZF_ERROR_USAGE);
+  CHECK(status_of([&] { optimizer.moment1(0, 1); }) == ZF_ERROR_USAGE);
+  CHECK(status_of([&] { optimizer.moment2(1, 2); }) == ZF_ERROR_USAGE);
   CHECK(status_of([&] { optimizer.grads<float>(1, 0); }) == ZF_ERROR_USAGE);
   CHECK(status_of([&] { optimizer.grads<float>(0, 2); }) == ZF_ERROR_USAGE);
   CHECK(status_of([&] { optimizer.import_state("/nowhere/state"); }) == ZF_ERROR_USAGE);

@@ -59,8 +59,8 @@ class Arguments(unittest.TestCase):
             for use in uses:
                 for value in (-1, 2**64):
                     self.assert_range(name, value, 2**64 - 1, lambda use=use, value=value: use(value))
-        for value in (-1, 7, 2**32):
-            self.assert_range("kind", value, 6, lambda value=value: runtime.numpy(0, value))
+        for value in (-1, 9, 2**32):
+            self.assert_range("kind", value, 8, lambda value=value: runtime.numpy(0, value))
         self.assertEqual(runtime.stats().submitted, 0)
 
     def test_groups_are_not_counted_from_the_end(self):
@@ -87,6 +87,18 @@ class Arguments(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, "gradient buffer is 1.0"):
                 use(1.0)
         runtime.grads(0, Index(1))
+
+    def test_moment_sets(self):
+        runtime = self.open()
+        for use in (runtime.exp_avg, runtime.exp_avg_sq):
+            for number in (-1, 2, 2**32):
+                with self.assertRaisesRegex(ValueError, f"moment set {number}: there are 0 and 1"):
+                    use(0, number)
+            with self.assertRaisesRegex(TypeError, "moment set is 1.0"):
+                use(0, 1.0)
+            use(0, Index(0))
+        with self.assertRaisesRegex(TypeError, "moment_sets is '2'"):
+            Group(1, moment_sets="2")
 
 
 if __name__ == "__main__":

@@ -107,6 +107,25 @@ class Steps(unittest.TestCase):
         if want.settings.copy_type == "f16":
             np.testing.assert_array_equal(bits(runtime.copy(index)), bits(want.p.astype(np.float16)))
 
+    def test_two_sets_of_moments_agree_bit_for_bit_with_numpy(self):
+        random = np.random.default_rng(3)
+        group = Group(5001, weight_decay=0.01, moment_sets=2)
+        with Runtime(support.plan(), groups=[group]) as runtime:
+            want = ReferenceGroup(runtime.params(0), group)
+            sets = [(want.m, want.v), (want.m, want.v)]
+            for step in range(6):
+                buffer = step % 2
+                grads = runtime.grads(0, buffer)
+                grads[:] = random.standard_normal(grads.size, dtype=np.float32)
+                want.m, want.v = sets[buffer]
+                want.step(grads)
+                sets[buffer] = want.m, want.v
+                runtime.wait(runtime.submit(buffer=buffer, step=step + 1))
+                np.testing.assert_array_equal(bits(runtime.params(0)), bits(want.p))
+                for number, (m, v) in enumerate(sets):
+                    np.testing.assert_array_equal(bits(runtime.exp_avg(0, number)), bits(m))
+                    np.testing.assert_array_equal(bits(runtime.exp_avg_sq(0, number)), bits(v))
+
     def test_groups_may_go_one_by_one(self):
         with Runtime(support.plan(), groups=[Group(10), Group(10)]) as runtime:
             for index in (0, 1):
@@ -186,12 +205,16 @@ class Calls(unittest.TestCase):
 
     def test_wrong_arguments_are_named(self):
         for change in ({"mode": "sgd"}, {"grad_type": "f64"}, {"grad_type": None}, {"copy_type": "f8"},
-                       {"elements": -1}):
+                       {"elements": -1}, {"moment_sets": 0}, {"moment_sets": 3}):
             with self.subTest(change), self.assertRaisesRegex(ValueError, next(iter(change))):
                 Group(**{"elements": 1, **change})
         with self.assertRaisesRegex(ZfError, "beta1"):
             Runtime(support.plan(), groups=[Group(1, betas=(1.0, 0.9))])
         with Runtime(support.plan(), groups=[Group(1)]) as runtime:
+            with self.assertRaisesRegex(ZfError, "no buffer of kind 7; .* the moments of set 1 exist only if"):
+                runtime.exp_avg(0, 1)
+            with self.assertRaisesRegex(ZfError, "moment_sets cannot be changed"):
+                runtime.set_group(0, Group(1, moment_sets=2))
             with self.assertRaisesRegex(ValueError, "buffer 2"):
                 runtime.grads(0, 2)
             with self.assertRaisesRegex(ValueError, "buffer 2"):

@@ -1,5 +1,6 @@
 """A state file is what docs/state-format.md says, read here by a second implementation, and carries a training on."""
 
+import dataclasses
 import os
 import struct
 import tempfile
@@ -12,21 +13,27 @@ np = support.need("numpy")
 from zf_runtime import Group, Runtime, ZfStateError  # noqa: E402
 
 GROUPS = [Group(5000, lr=0.25, weight_decay=0.5), Group(7, mode="adam", betas=(0.75, 0.5)), Group(0)]
+GROUPS_OF_TWO_SETS = [dataclasses.replace(GROUPS[0], moment_sets=2), *GROUPS[1:]]
 
 
-def read(path):
+def read(path, expected_version=1):
     """[{step, mode, lr, ..., arrays}] of each group. AssertionError where a checksum is wrong."""
     with open(path, "rb") as file:
         data = file.read()
     magic, version, count, size, first, table_crc, header_crc = struct.unpack_from("<8sIIQQII", data)
-    assert (magic, version, size) == (b"ZFSTATE\n", 1, len(data))
+    assert (magic, version, size) == (b"ZFSTATE\n", expected_version, len(data))
     assert header_crc == zlib.crc32(data[:36]) and table_crc == zlib.crc32(data[40:first])
     groups = []
     for index in range(count):
-        fields = struct.unpack_from("<QQ4fII5fI" + 3 * "QII", data, 40 + 112 * index)
+        places = 3 if version == 1 else 5
+        record = struct.Struct("<QQ4fII5fI" + places * "QII")
+        fields = record.unpack_from(data, 40 + record.size * index)
         group = dict(zip(("elements", "step", "beta1", "beta2", "product1", "product2", "mode", "bias_correction", "lr",
-                          "set_beta1", "set_beta2", "eps", "weight_decay"), fields))
+                          "set_beta1", "set_beta2", "eps", "weight_decay", "moment_sets"), fields))
         group["arrays"] = []
+        if version == 2 and group["moment_sets"] == 1:
+            assert fields[14 + 3 * 3:] == 2 * (0, 0, 0)
+            fields = fields[:14 + 3 * 3]
         for offset, crc in zip(fields[14::3], fields[15::3]):
             padded = data[offset:offset + -(-4 * group["elements"] // 4096) * 4096]
             assert offset % 4096 == 0 and zlib.crc32(padded) == crc
@@ -37,9 +44,18 @@ def read(path):
 
 def take_steps(runtime, count):
     for _ in range(count):
+        buffer = runtime.step(0) % 2
         for index in range(len(GROUPS)):
-            runtime.grads(index)[:] = runtime.params(index) * 0.5 + 1
-        runtime.wait(runtime.submit())
+            runtime.grads(index, buffer)[:] = runtime.params(index) * 0.5 + 1
+        runtime.wait(runtime.submit(buffer=buffer))
+
+
+def arrays_of(runtime, index):
+    """The arrays that a file holds of a group, in its order."""
+    arrays = [runtime.params(index)]
+    for moment_set in range(runtime.groups[index].moment_sets):
+        arrays += [runtime.exp_avg(index, moment_set), runtime.exp_avg_sq(index, moment_set)]
+    return arrays
 
 
 class StateFile(unittest.TestCase):
@@ -48,22 +64,33 @@ class StateFile(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.path = os.path.join(folder.name, "state")
 
-    def test_is_as_documented(self):
-        with Runtime(support.plan(), groups=GROUPS) as runtime:
+    def check_documented(self, groups, version):
+        with Runtime(support.plan(), groups=groups) as runtime:
             take_steps(runtime, 3)
             runtime.export_state(self.path)
-            for index, (saved, group) in enumerate(zip(read(self.path), GROUPS)):
+            for index, (saved, group) in enumerate(zip(read(self.path, version), groups, strict=True)):
+                self.assertEqual(saved["moment_sets"], 0 if version == 1 else group.moment_sets)
                 self.assertEqual((saved["elements"], saved["step"], runtime.step(index)), (group.elements, 3, 3))
                 self.assertEqual((saved["mode"], saved["bias_correction"]), (int(group.mode == "adamw"), 1))
                 self.assertEqual((saved["lr"], saved["weight_decay"]), (np.float32(group.lr), np.float32(group.weight_decay)))
                 beta1 = np.float32(group.betas[0])
                 self.assertEqual(np.float32(saved["product1"]), beta1 * beta1 * beta1)
-                for got, wanted in zip(saved["arrays"], (runtime.params(index), runtime.exp_avg(index),
-                                                         runtime.exp_avg_sq(index))):
+                for got, wanted in zip(saved["arrays"], arrays_of(runtime, index), strict=True):
                     np.testing.assert_array_equal(got, wanted)
 
+    def test_is_as_documented(self):
+        self.check_documented(GROUPS, version=1)
+
+    def test_with_two_sets_of_moments_is_as_documented(self):
+        self.check_documented(GROUPS_OF_TWO_SETS, version=2)
+
     def test_carries_a_training_on_bit_for_bit(self):
-        with Runtime(support.plan(), groups=GROUPS) as whole, Runtime(support.plan(), groups=GROUPS) as part:
+        for groups in (GROUPS, GROUPS_OF_TWO_SETS):
+            with self.subTest(moment_sets=groups[0].moment_sets):
+                self.check_carries_on(groups)
+
+    def check_carries_on(self, groups):
+        with Runtime(support.plan(), groups=groups) as whole, Runtime(support.plan(), groups=groups) as part:
             take_steps(whole, 5)
             take_steps(part, 2)
             part.export_state(self.path)
@@ -72,10 +99,16 @@ class StateFile(unittest.TestCase):
             take_steps(part, 3)
             for index in range(len(GROUPS)):
                 self.assertEqual(whole.step(index), part.step(index))
-                np.testing.assert_array_equal(whole.params(index), part.params(index))
-                np.testing.assert_array_equal(whole.exp_avg_sq(index), part.exp_avg_sq(index))
+                for wanted, got in zip(arrays_of(whole, index), arrays_of(part, index), strict=True):
+                    np.testing.assert_array_equal(got, wanted)
             part.set_step(1, 70)
             self.assertEqual(part.step(1), 70)
+
+    def test_another_number_of_sets_is_refused(self):
+        with Runtime(support.plan(), groups=GROUPS) as one, Runtime(support.plan(), groups=GROUPS_OF_TWO_SETS) as two:
+            two.export_state(self.path)
+            with self.assertRaisesRegex(ZfStateError, "group 0 has 2 sets of moments, and 1 in this optimizer"):
+                one.import_state(self.path)
 
     def test_damage_is_refused(self):
         with Runtime(support.plan(), groups=GROUPS) as runtime:

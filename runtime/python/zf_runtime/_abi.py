@@ -20,6 +20,7 @@ STEP, NORM = 0, 1
 NO, TRY, MUST = 0, 1, 2
 
 PARAMS, MOMENT_1, MOMENT_2, GRADS_0, GRADS_1, STALE, COPY = 0, 1, 2, 3, 4, 5, 6
+MOMENT_1_SET_1, MOMENT_2_SET_1 = 7, 8
 
 
 class Options(ctypes.Structure):
@@ -56,7 +57,7 @@ class Group(ctypes.Structure):
         ("grad_type", c_int32),
         ("copy_type", c_int32),
         ("stale", c_int32),
-        ("reserved", c_int32),
+        ("moment_sets", c_int32),
     ]
 
 

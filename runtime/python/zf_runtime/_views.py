@@ -20,6 +20,14 @@ def grads_buffer(buffer: int) -> int:
     return number
 
 
+def moments_kind(kind: int, moment_set: int) -> int:
+    """Returns the kind of moment set 0 or 1 for that of set 0. Raises ValueError if the set is neither 0 nor 1."""
+    number = _checks.number("moment set", moment_set)
+    if number not in (0, 1):
+        raise ValueError(f"moment set {number}: there are 0 and 1")
+    return {_abi.MOMENT_1: _abi.MOMENT_1_SET_1, _abi.MOMENT_2: _abi.MOMENT_2_SET_1}[kind] if number == 1 else kind
+
+
 def element_type(group: Group, kind: int) -> str:
     """Returns the element type of an array of the group: "f32", "bf16" or "f16"."""
     if kind in (_abi.GRADS_0, _abi.GRADS_1):

@@ -14,12 +14,14 @@ MODES = {"adam": _abi.ADAM, "adamw": _abi.ADAMW}
 class Group:
     """Parameters that are stepped with the same settings.
 
-    elements: number of parameters; may be 0. It cannot change later, nor can grad_type, copy_type and stale.
+    elements: number of parameters; may be 0. It cannot change later, nor can grad_type, copy_type, stale and
+    moment_sets.
     lr, betas, eps, weight_decay: finite, rounded to fp32; 0 <= beta < 1; eps and weight_decay >= 0.
     mode: "adamw" subtracts weight decay from the parameter, "adam" adds it to the gradient (L2).
     grad_type: "f32", "bf16" or "f16". Parameters and moments are fp32.
     copy_type: None, "bf16" or "f16": a copy of the new parameters, rounded to nearest even.
     stale: a copy of the new parameters in fp32.
+    moment_sets: 1, or 2 as in DeepSpeed's ZenFlow: a step of gradient buffer b then uses and updates moment set b.
     """
 
     elements: int
@@ -32,6 +34,7 @@ class Group:
     grad_type: str = "f32"
     copy_type: str | None = None
     stale: bool = False
+    moment_sets: int = 1
 
     def __post_init__(self) -> None:
         for field, known in (("mode", MODES), ("grad_type", ELEMENT_TYPES), ("copy_type", ELEMENT_TYPES)):
@@ -39,10 +42,12 @@ class Group:
                 names = ", ".join(repr(name) for name in known if name or field == "copy_type")
                 raise ValueError(f"{field} is {getattr(self, field)!r}; it must be one of {names}")
         _checks.integer("elements", self.elements, _checks.UINT64_MAX)
+        if _checks.number("moment_sets", self.moment_sets) not in (1, 2):
+            raise ValueError(f"moment_sets is {self.moment_sets}; it must be 1 or 2")
 
     def as_abi(self) -> _abi.Group:
         return _abi.sized(
             _abi.Group, mode=MODES[self.mode], elements=int(self.elements), lr=self.lr, beta1=self.betas[0],
             beta2=self.betas[1], eps=self.eps, weight_decay=self.weight_decay,
             bias_correction=int(self.bias_correction), grad_type=ELEMENT_TYPES[self.grad_type],
-            copy_type=ELEMENT_TYPES[self.copy_type], stale=int(self.stale))
+            copy_type=ELEMENT_TYPES[self.copy_type], stale=int(self.stale), moment_sets=int(self.moment_sets))

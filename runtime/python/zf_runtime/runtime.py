@@ -106,13 +106,13 @@ class Runtime:
         """Returns the fp32 master parameters. You may write them while no submission of the group is pending."""
         return self.numpy(group, _abi.PARAMS)
 
-    def exp_avg(self, group: int) -> np.ndarray:
-        """Returns the fp32 first moments; likewise."""
-        return self.numpy(group, _abi.MOMENT_1)
+    def exp_avg(self, group: int, moment_set: int = 0) -> np.ndarray:
+        """Returns the fp32 first moments; likewise. Moment set 1 exists only with Group.moment_sets=2."""
+        return self.numpy(group, _views.moments_kind(_abi.MOMENT_1, moment_set))
 
-    def exp_avg_sq(self, group: int) -> np.ndarray:
+    def exp_avg_sq(self, group: int, moment_set: int = 0) -> np.ndarray:
         """Returns the fp32 second moments; likewise."""
-        return self.numpy(group, _abi.MOMENT_2)
+        return self.numpy(group, _views.moments_kind(_abi.MOMENT_2, moment_set))
 
     def grads(self, group: int, buffer: int = 0) -> np.ndarray:
         """Returns gradient buffer 0 or 1, of the group's grad_type (bf16 as uint16, because NumPy has no bf16). You may
@@ -137,7 +137,7 @@ class Runtime:
 
     def _array(self, group: int, kind: int) -> tuple[ctypes.Array, str, int]:
         """Returns the memory of an array, its element type, and its number of elements."""
-        group, kind = self._index(group), _checks.integer("kind", kind, _abi.COPY)
+        group, kind = self._index(group), _checks.integer("kind", kind, _abi.MOMENT_2_SET_1)
         memory, settings = self._handle.memory(group, kind), self._groups[group]
         return memory, _views.element_type(settings, kind), settings.elements
 
@@ -145,7 +145,7 @@ class Runtime:
         return _checks.index("group", group, len(self._groups))
 
     def set_group(self, group: int, settings: Group) -> None:
-        """Sets the settings of a group for all later submissions. Elements and types must not change."""
+        """Sets the settings of a group for all later submissions. Elements, types and moment_sets must not change."""
         group = self._index(group)
         check(library().zf_set_group(self._handle.pointer, group, ctypes.byref(settings.as_abi())))
         self._groups[group] = settings

@@ -21,6 +21,7 @@ std::vector<GroupShape> random_groups(std::mt19937& random) {
     group.grad_type = static_cast<ElementType>(1 + random() % 3);
     group.copy_type = random() % 2 == 0 ? ElementType::none : static_cast<ElementType>(2 + random() % 2);
     group.stale = random() % 2 == 0;
+    group.moment_sets = 1 + random() % 2;
   }
   return groups;
 }
@@ -57,7 +58,7 @@ TEST(ArenaLayout, PartsAreAlignedDisjointAndInside) {
 
 TEST(ArenaLayout, LargeArraysOfAPowerOfTwoNeverLineUp) {
   const ArenaLayout layout =
-      arena_layout({{.elements = 1U << 26, .copy_type = ElementType::bf16, .stale = true}});
+      arena_layout({{.elements = 1U << 26, .copy_type = ElementType::bf16, .stale = true, .moment_sets = 2}});
   std::vector<std::uint64_t> low_bits;
   for (const ArrayPlace& array : layout.arrays.front()) low_bits.push_back(array.offset % (1U << 20));
   std::sort(low_bits.begin(), low_bits.end());
@@ -85,6 +86,20 @@ TEST(ArenaLayout, ArraysHaveTheBytesOfTheirTypes) {
   EXPECT_EQ(bytes(1, ArrayKind::grads1), 28U);
   EXPECT_EQ(bytes(1, ArrayKind::stale), 0U);
   EXPECT_EQ(bytes(1, ArrayKind::copy), 0U);
+}
+
+TEST(ArenaLayout, OnlyTheGroupThatAsksForTwoMomentSetsPaysForThem) {
+  constexpr std::uint64_t kElements = 5000;
+  constexpr std::uint64_t kPages = 5;  // 5000 floats need that many
+  const GroupShape one = {.elements = kElements, .stale = true};
+  GroupShape two = one;
+  two.moment_sets = 2;
+  EXPECT_EQ(arena_layout({one, two}).bytes, arena_layout({one, one}).bytes + 2 * kPages * kPageBytes);
+  const ArenaLayout layout = arena_layout({one, two});
+  for (const ArrayKind kind : {ArrayKind::moment1_set1, ArrayKind::moment2_set1}) {
+    EXPECT_EQ(layout.arrays[0][static_cast<std::size_t>(kind)].bytes, 0U);
+    EXPECT_EQ(layout.arrays[1][static_cast<std::size_t>(kind)].bytes, kElements * 4);
+  }
 }
 
 TEST(ArenaLayout, ChunksHaveTheBytesAskedForInTheCopy) {
@@ -119,6 +134,8 @@ TEST(ArenaLayout, RefusalsNameTheGroup) {
   EXPECT_THAT(refusal({{.elements = 1}, {.elements = kMaxElements + 1}}), HasSubstr("group 1: "));
   EXPECT_THAT(refusal({{.elements = 1, .grad_type = ElementType::none}}), HasSubstr("not a gradient type"));
   EXPECT_THAT(refusal({{.elements = 1, .copy_type = ElementType::f32}}), HasSubstr("not a copy type"));
+  EXPECT_THAT(refusal({{.elements = 1, .moment_sets = 0}}), HasSubstr("group 0: 0 sets of moments"));
+  EXPECT_THAT(refusal({{.elements = 1, .moment_sets = 3}}), HasSubstr("use 1 or 2"));
   EXPECT_THAT(refusal(std::vector<GroupShape>(10000, GroupShape{.elements = kMaxElements})),
               HasSubstr("2^62"));
 }

@@ -65,6 +65,20 @@ TEST(Arena, TheOtherSideSeesWhatWasWritten) {
   EXPECT_EQ(worker.at<float>(at)[4999], 7.0F);
 }
 
+TEST(Arena, AGradientBufferHasItsOwnMomentsIfThereAreTwoSets) {
+  const Arena arena = Arena::create(arena_layout({{.elements = 9}, {.elements = 9, .moment_sets = 2}}));
+  const GroupBlock& one = arena.group(0);
+  const GroupBlock& two = arena.group(1);
+  for (const GroupBlock* const group : {&one, &two}) {
+    EXPECT_EQ(group->moment1(0), group->place(ArrayKind::moment1));
+    EXPECT_EQ(group->moment2(0), group->place(ArrayKind::moment2));
+  }
+  EXPECT_EQ(one.moment1(1), one.moment1(0));
+  EXPECT_EQ(one.moment2(1), one.moment2(0));
+  EXPECT_EQ(two.moment1(1), two.place(ArrayKind::moment1_set1));
+  EXPECT_EQ(two.moment2(1), two.place(ArrayKind::moment2_set1));
+}
+
 TEST(Arena, ReservingGivesPagesAndKeepsContents) {
   const Arena arena = Arena::create(arena_layout({{.elements = 1'000'000}}));
   const ArrayPlace array = arena.group(0).place(ArrayKind::params);
@@ -101,9 +115,9 @@ TEST(Arena, AttachRefusesWhatIsNoArena) {
 TEST(Arena, AnotherVersionIsToldToBothSides) {
   const Arena arena = Arena::create(arena_layout({{.elements = 3}}));
   arena.control().prefix.version = kArenaVersion + 1;
-  EXPECT_THAT(refusal_of_attaching(duplicate(arena)), HasSubstr("arena version 5, this zf-optimizer uses 4"));
+  EXPECT_THAT(refusal_of_attaching(duplicate(arena)), HasSubstr("arena version 6, this zf-optimizer uses 5"));
   EXPECT_EQ(arena.control().prefix.worker_state.load(), WorkerState::failed);
-  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 5"));
+  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 6"));
 }
 
 TEST(Arena, AttachRefusesOffsetsThatDoNotFit) {
