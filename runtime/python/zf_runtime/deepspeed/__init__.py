@@ -1,0 +1,80 @@
+"""Lets DeepSpeed's ZeRO-Offload step with the native optimizer. Neither DeepSpeed nor its config is edited.
+
+    import zf_runtime.deepspeed
+
+    zf_runtime.deepspeed.install()               # before deepspeed.initialize
+    engine, *_ = deepspeed.initialize(...)       # as always
+
+or, with the script as it is:
+
+    python -m zf_runtime.deepspeed train.py ...
+
+ZeRO stages 1, 2 and 3 with offload_optimizer on the CPU, and ZenFlow without overlap_step. What it does not take goes on
+with DeepSpeed's own optimizer, and one line on stderr says why. docs/deepspeed.md has the table of what to use when.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+from ..errors import ZfError
+
+__all__ = ["install", "uninstall"]
+
+_MODES = ("wait", "late")
+_undo: list[Any] = []
+
+
+def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, rank: int | None = None,
+            **runtime_options: Any) -> None:
+    """Makes DeepSpeed engines that are initialized from now on use the native optimizer.
+
+    mode: "wait": engine.step() returns when the step is done. The losses are those of DeepSpeedCPUAdam, bit for bit,
+    if each partition's length is a multiple of 16. "late": the step runs beside the next forward and backward, on
+    weights that are one step old.
+    plan, rank, runtime_options: as in zf_runtime.Runtime.
+
+    A second call replaces the settings of the first. Does nothing with ZF_TUNE=off in the environment. Raises ZfError if
+    DeepSpeed cannot be imported."""
+    if mode not in _MODES:
+        raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(map(repr, _MODES))}")
+    uninstall()
+    if os.environ.get("ZF_TUNE") == "off":
+        return
+    try:
+        from deepspeed.ops.adam import cpu_adam
+        from deepspeed.runtime.zero import stage3, stage_1_and_2
+    except ImportError as error:
+        raise ZfError(f"DeepSpeed cannot be imported: {error}") from None
+    from . import _zero
+    from ._operator import deferred
+
+    options = {"plan": plan, "rank": rank, **runtime_options}
+
+    def after(initialize: Any) -> Any:
+        @functools.wraps(initialize)
+        def initialize_optimizer_states(self: Any) -> None:
+            initialize(self)
+            _zero.attach(self, mode == "late", options)
+
+        return initialize_optimizer_states
+
+    seams = ((cpu_adam, "CPUAdamBuilder", deferred),
+             (getattr(stage_1_and_2, "DeepSpeedZeroOptimizer", None), "initialize_optimizer_states", after),
+             (getattr(stage3, "DeepSpeedZeroOptimizer_Stage3", None), "initialize_optimizer_states", after))
+    missing = [name for owner, name, _ in seams if not hasattr(owner, name)]
+    if missing:
+        _zero.say(f"this DeepSpeed has no {missing[0]} where it is expected. DeepSpeed's own optimizer is used")
+        return
+    for owner, name, change in seams:
+        original = getattr(owner, name)
+        setattr(owner, name, change(original))
+        _undo.append(functools.partial(setattr, owner, name, original))
+
+
+def uninstall() -> None:
+    """Makes engines that are initialized from now on use DeepSpeed's own optimizer. Engines that exist keep theirs."""
+    while _undo:
+        _undo.pop()()

@@ -1,0 +1,59 @@
+"""Runs a training script with zf_runtime.deepspeed installed: python -m zf_runtime.deepspeed train.py ..."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+
+from . import install
+
+USAGE = """usage: python -m zf_runtime.deepspeed [--late] [-m MODULE | SCRIPT] [ARGUMENT ...]
+
+Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload on the native optimizer.
+
+  --late        step beside the next forward and backward, on weights that are one step old
+  -m MODULE     run a module, as python -m does
+  --local_rank=N, which DeepSpeed's launcher inserts first, goes on to the script
+
+Under DeepSpeed's launcher:  deepspeed --module zf_runtime.deepspeed train.py ...
+"""
+
+
+def main(words: list[str]) -> None:
+    mode, inserted = "wait", []
+    while words and words[0].startswith("-") and words[0] != "-m":
+        word = words.pop(0)
+        if word in ("-h", "--help"):
+            print(USAGE, end="")
+            return
+        if word == "--late":
+            mode = "late"
+        elif word.startswith(("--local_rank=", "--local-rank=")):
+            inserted.append(word)
+        else:
+            sys.exit(_wrong(f"unknown option '{word}'"))
+    is_module = words[:1] == ["-m"]
+    words = words[1:] if is_module else words
+    if not words:
+        sys.exit(_wrong("no module is named" if is_module else "no script is named"))
+    program, *arguments = words
+    if not is_module and not os.path.exists(program):
+        sys.exit(_wrong(f"there is no script '{program}'"))
+    install(mode)
+    sys.argv = [program, *inserted, *arguments]
+    if is_module:
+        sys.path[0] = os.getcwd()
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = os.path.dirname(os.path.abspath(program))
+        runpy.run_path(program, run_name="__main__")
+
+
+def _wrong(text: str) -> int:
+    print(f"zf_runtime.deepspeed: {text}\n{USAGE}", file=sys.stderr, end="")
+    return 2
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

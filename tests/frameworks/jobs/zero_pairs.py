@@ -1,0 +1,130 @@
+"""Trains the same model twice per case, with DeepSpeed's own CPU Adam and with the native optimizer, in one process.
+
+Says per case: {"case": {...}, "own": [losses], "native": [losses], "differ": elements, "of": elements, "restarts": N}.
+Losses are hexadecimal, so that equal means equal in every bit. Reads the cases from the file in ZERO_CASES: a JSON list of
+objects like DEFAULTS."""
+
+import json
+import os
+import pathlib
+import signal
+import sys
+
+import report
+
+report.set_rendezvous()
+
+import deepspeed
+import torch
+import zf_runtime.deepspeed
+from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+from model import Block
+
+deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+
+DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32, "blocks": 2,
+            "kill_at": None, "mode": "wait", "odd": False, "sub_groups": False, "zenflow": False, "betas_differ": False,
+            "pin_memory": False, "amsgrad": False, "half_states": False}
+
+
+class Model(torch.nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        torch.manual_seed(1)
+        self.blocks = torch.nn.Sequential(*(Block(case["width"]) for _ in range(case["blocks"])))
+        if case["odd"]:
+            self.odd = torch.nn.Parameter(torch.linspace(-1, 1, 5))
+
+    def forward(self, x):
+        y = self.blocks(x)
+        return y * (1 + self.odd.sum() / 100) if hasattr(self, "odd") else y
+
+
+def groups_of(model, case) -> list[dict]:
+    if case["groups"] == 1:
+        return [{"params": list(model.parameters())}]
+    flat = [p for p in model.parameters() if p.dim() == 1]
+    other = [p for p in model.parameters() if p.dim() != 1]
+    more = {"betas": (0.8, 0.99)} if case["betas_differ"] else {}
+    return [{"params": other, "weight_decay": 0.1}, {"params": flat, "weight_decay": 0.0, "lr": 2e-3, **more}]
+
+
+def config_of(case) -> dict:
+    zero = {"stage": case["stage"], "offload_optimizer": {"device": "cpu", "pin_memory": case["pin_memory"]}}
+    if case["sub_groups"]:
+        zero["sub_group_size"] = 5000
+    if case["zenflow"]:
+        zero["zenflow"] = {"topk_ratio": 0.1, "select_strategy": "step", "select_interval": 8, "update_interval": 2,
+                           "full_warm_up_rounds": 2, "overlap_step": False}
+    config = {"train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": case["accumulation"],
+              "gradient_clipping": case["clip"], "zero_optimization": zero, "steps_per_print": 1 << 30,
+              "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 0.01}}}
+    if case["dtype"] != "fp32":
+        config[case["dtype"]] = {"enabled": True}
+    if case["amsgrad"]:
+        config["optimizer"]["params"]["amsgrad"] = True
+    if case["half_states"]:
+        config["optimizer"]["params"]["fp32_optimizer_states"] = False
+    return config
+
+
+def make_engine(case):
+    model = Model(case)
+    engine, *_ = deepspeed.initialize(model=model, model_parameters=groups_of(model, case), config=config_of(case),
+                                      dist_init_required=True)
+    return engine
+
+
+def train_steps(engine, case, steps) -> list[str]:
+    """Trains for the steps of these numbers, and returns the losses. Kills the optimizer process before the step
+    case["kill_at"]."""
+    losses = []
+    arena, dtype = arena_of(engine), next(engine.module.parameters()).dtype
+    for step in steps:
+        if step == case["kill_at"] and arena is not None:
+            os.kill(arena.runtime.stats().worker_pid, signal.SIGKILL)
+        for part in range(case["accumulation"]):
+            torch.manual_seed(1000 * (1 + engine.global_rank) + 10 * step + part)
+            x = torch.randn(8, case["width"], dtype=dtype)
+            loss = (engine(x).float() - x.float().roll(1, 1)).square().mean()
+            engine.backward(loss)
+            engine.step()
+            losses.append(loss.item().hex())
+    return losses
+
+
+def train(case) -> tuple[list[str], list, int]:
+    """Returns the losses; the fp32 master weights and moments, those of the first parameter also as DeepSpeed's own
+    functions give them; and the optimizer's restarts."""
+    engine = make_engine(case)
+    losses = train_steps(engine, case, range(case["steps"]))
+    # (DeepSpeed links only the first group that it steps.)
+    arena, zero, first = arena_of(engine), engine.optimizer, list(engine.module.parameters())[2]
+    state = [safe_get_full_fp32_param(first), safe_get_full_optimizer_state(first, "exp_avg")]
+    for flat in getattr(zero, "fp32_partitioned_groups_flat", None) or zero.single_partition_of_fp32_groups:
+        state += [flat.detach(), *(zero.optimizer.state[flat][name] for name in ("exp_avg", "exp_avg_sq"))]
+    state = [tensor.clone() for tensor in state]
+    restarts = arena.runtime.stats().restarts if arena is not None else 0
+    engine.destroy()
+    return losses, state, restarts
+
+
+def arena_of(engine):
+    """Returns the arena that the native optimizer took the engine's partitions into, if it did."""
+    return getattr(getattr(getattr(engine.optimizer, "optimizer", None), "ds_opt_adam", None), "arena", None)
+
+
+def main():
+    cases = [DEFAULTS | case for case in json.loads(pathlib.Path(os.environ["ZERO_CASES"]).read_text())]
+    for case in cases:
+        zf_runtime.deepspeed.uninstall()
+        own, own_state, _ = train(case)
+        zf_runtime.deepspeed.install(case["mode"])
+        native, state, restarts = train(case)
+        differ = sum(int((a != b).sum()) for a, b in zip(own_state, state, strict=True))
+        report.say(case=case, own=own, native=native, differ=differ, of=sum(map(torch.numel, state)), restarts=restarts)
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
