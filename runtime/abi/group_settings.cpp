@@ -40,6 +40,12 @@ zf_group read_group(const zf_group* given, std::size_t index) {
   require(group.moment_sets >= 0 && group.moment_sets <= static_cast<int>(kMaxMomentSets), index,
           "moment_sets", group.moment_sets, "1 or 2, or 0 for 1");
   if (group.moment_sets == 0) group.moment_sets = 1;
+  require(group.grad_buffers >= 0 && group.grad_buffers <= static_cast<int>(kGradBuffers), index,
+          "grad_buffers", group.grad_buffers, "1 or 2, or 0 for 2");
+  if (group.grad_buffers == 0) group.grad_buffers = static_cast<int>(kGradBuffers);
+  require(group.moment_sets <= group.grad_buffers, index, "moment_sets", group.moment_sets,
+          "at most grad_buffers");
+  require(group.reserved == 0, index, "reserved", group.reserved, "0");
   return group;
 }
 
@@ -67,7 +73,8 @@ GroupShape shape_of(const zf_group& group) {
           .grad_type = static_cast<ElementType>(group.grad_type),
           .copy_type = static_cast<ElementType>(group.copy_type),
           .stale = group.stale != 0,
-          .moment_sets = static_cast<std::uint32_t>(group.moment_sets)};
+          .moment_sets = static_cast<std::uint32_t>(group.moment_sets),
+          .grad_buffers = static_cast<std::uint32_t>(group.grad_buffers)};
 }
 
 AdamSettings settings_of(const zf_group& group, float grad_scale) {
@@ -85,12 +92,14 @@ AdamSettings settings_of(const zf_group& group, float grad_scale) {
 void check_same_shape(const zf_group& group, const zf_group& changed, std::size_t index) {
   if (group.elements == changed.elements && group.grad_type == changed.grad_type &&
       group.copy_type == changed.copy_type && (group.stale != 0) == (changed.stale != 0) &&
-      group.moment_sets == changed.moment_sets) {
+      group.moment_sets == changed.moment_sets && group.grad_buffers == changed.grad_buffers) {
     return;
   }
   throw AbiError(
       ZF_ERROR_USAGE,
-      fmt::format("group {}: elements, grad_type, copy_type, stale and moment_sets cannot be changed", index),
+      fmt::format(
+          "group {}: elements, grad_type, copy_type, stale, moment_sets and grad_buffers cannot be changed",
+          index),
       "close the handle, and open another with the new groups");
 }
 

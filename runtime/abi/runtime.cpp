@@ -28,6 +28,8 @@ void copy_text(const std::string& text, char (&field)[Size]) {
 
 bool has_array(const GroupBlock& group, zf_buffer_kind kind) {
   switch (kind) {
+    case ZF_GRADS_1:
+      return group.has_second_grads();
     case ZF_STALE:
       return group.has_stale();
     case ZF_COPY:
@@ -98,9 +100,9 @@ void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std
   submissions_.check_group(group);
   const GroupBlock& block = arena_.group(group);
   if (!has_array(block, kind)) {
-    throw AbiError(
-        ZF_ERROR_USAGE, fmt::format("group {} has no buffer of kind {}", group, kind),
-        "ZF_STALE, ZF_COPY and the moments of set 1 exist only if zf_group asks for them at zf_open");
+    throw AbiError(ZF_ERROR_USAGE, fmt::format("group {} has no buffer of kind {}", group, kind),
+                   "ZF_GRADS_1, ZF_STALE, ZF_COPY and the moments of set 1 exist only if zf_group asks for "
+                   "them at zf_open");
   }
   const ArrayPlace& place = block.place(static_cast<ArrayKind>(kind));
   *pointer = arena_.at<void>(place.offset);

@@ -88,6 +88,9 @@ void Submissions::choose_groups(const zf_submit_args& args) {
     // A step may be submitted after a norm of the same gradients, because work is done in order.
     const bool busy = group.last_of(WorkKind::step, args.buffer).ticket > completed ||
                       group.last_of(kind_of(args), args.buffer).ticket > completed;
+    if (args.buffer >= static_cast<std::uint32_t>(group.settings.grad_buffers))
+      throw AbiError(ZF_ERROR_USAGE, fmt::format("group {} has no gradient buffer {}", index, args.buffer),
+                     "use buffer 0, or ask for two with zf_group.grad_buffers");
     if (busy) {
       throw AbiError(ZF_ERROR_BUSY,
                      fmt::format("group {}: gradient buffer {} is still being read", index, args.buffer),

@@ -153,10 +153,17 @@ typedef struct zf_group {
                               gradient buffer has its own, as in DeepSpeed's ZenFlow: a step of buffer b uses
                               and updates set b. The parameters, the step's number and the running products
                               of the betas stay one per group. */
+  int32_t grad_buffers;    /* 1 or 2; 0 means 2. With 1 there is no ZF_GRADS_1, which saves its memory: for a
+                              program that waits for each step before it writes the next gradients. It cannot
+                              have two moment sets. */
+  int32_t reserved;        /* 0 */
 } zf_group;
 
-#define ZF_GROUP_INIT \
-  { (uint32_t)sizeof(zf_group), ZF_ADAMW, 0, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.0f, 1, ZF_F32, ZF_NONE, 0, 0 }
+#define ZF_GROUP_INIT                                                                                       \
+  {                                                                                                         \
+    (uint32_t)sizeof(zf_group), ZF_ADAMW, 0, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.0f, 1, ZF_F32, ZF_NONE, 0, 0, 0, \
+        0                                                                                                   \
+  }
 
 /* Starts the optimizer process of this rank and returns when it is ready: its threads run on exactly the
  * plan's optimizer CPUs, and the memory for all groups exists (all zero).
@@ -188,7 +195,8 @@ enum {
   ZF_MOMENT_2 = 2,       /* fp32 second moments; likewise */
   ZF_GRADS_0 = 3,        /* gradients, of the group's grad_type; you may write them from the end of the last
                             submission of this buffer to the next */
-  ZF_GRADS_1 = 4,        /* the second gradient buffer: fill it while the optimizer reads the first */
+  ZF_GRADS_1 = 4,        /* the second gradient buffer: fill it while the optimizer reads the first; not with
+                            zf_group.grad_buffers 1 */
   ZF_STALE = 5,          /* fp32 snapshot of the last step's result; only with zf_group.stale */
   ZF_COPY = 6,           /* the same, rounded to copy_type; only with zf_group.copy_type */
   ZF_MOMENT_1_SET_1 = 7, /* the first moments of set 1, for the steps of ZF_GRADS_1; only with
@@ -203,7 +211,7 @@ ZF_API zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind
                            size_t* bytes);
 
 /* Sets the settings of a group for all later submissions. elements, grad_type, copy_type, stale and
- * moment_sets must not change. */
+ * moment_sets and grad_buffers must not change. */
 ZF_API zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings);
 
 /* The kinds of work. */

@@ -33,6 +33,10 @@ void check(const GroupShape& group, std::size_t index) {
     throw Error(Exit::usage, fmt::format("group {}: {} sets of moments", index, group.moment_sets),
                 "use 1 or 2");
   }
+  if (group.grad_buffers == 0 || group.grad_buffers > kGradBuffers) {
+    throw Error(Exit::usage, fmt::format("group {}: {} gradient buffers", index, group.grad_buffers),
+                "use 1 or 2");
+  }
 }
 
 /// Returns the bytes of each array, in the order of ArrayKind.
@@ -41,7 +45,8 @@ std::array<std::uint64_t, kArrayKinds> sizes_of(const GroupShape& group) {
   const std::uint64_t grads = group.elements * bytes_of(group.grad_type);
   const std::uint64_t copy = group.elements * bytes_of(group.copy_type);
   const std::uint64_t set_1 = group.moment_sets == 2 ? full : 0;
-  return {full, full, full, grads, grads, group.stale ? full : 0, copy, set_1, set_1};
+  const std::uint64_t second_grads = group.grad_buffers == 2 ? grads : 0;
+  return {full, full, full, grads, second_grads, group.stale ? full : 0, copy, set_1, set_1};
 }
 
 /// Returns the gap that keeps element i of a group's arrays from having equal low address bits (stagger.hpp).

@@ -19,13 +19,14 @@ inline constexpr std::uint64_t kChunkBytes = std::uint64_t{256} << 20;
 /// Chunks begin at multiples of this many elements, which are page boundaries in all arrays.
 inline constexpr std::uint64_t kChunkGrain = kPageBytes / 2;
 
-/// The arrays that a group needs. Parameters and moments are fp32, and there are two gradient buffers.
+/// The arrays that a group needs. Parameters and moments are fp32.
 struct GroupShape {
   std::uint64_t elements = 0;                 ///< may be 0: an empty partition
   ElementType grad_type = ElementType::f32;   ///< f32, bf16 or f16
   ElementType copy_type = ElementType::none;  ///< none, bf16 or f16
   bool stale = false;                         ///< has an fp32 snapshot
   std::uint32_t moment_sets = 1;              ///< 1, or 2: one for each gradient buffer
+  std::uint32_t grad_buffers = 2;             ///< 1 or 2
   std::uint64_t chunk_bytes = kChunkBytes;    ///< bytes of the copy or, without a copy, of an fp32 array
 };
 

@@ -114,6 +114,7 @@ struct alignas(64) GroupBlock {
   }
   bool has_stale() const { return stale != 0; }
   bool has_second_moment_set() const { return moment_sets == 2; }
+  bool has_second_grads() const { return elements == 0 || grads(1).bytes != 0; }
   const ArrayPlace& place(ArrayKind kind) const { return arrays[static_cast<std::size_t>(kind)]; }
   const ArrayPlace& grads(std::uint32_t buffer) const {
     return arrays[static_cast<std::size_t>(ArrayKind::grads0) + buffer];

@@ -158,6 +158,14 @@ static void groups(void) {
   expect_error("group 0: moment_sets is 3; it must be 1 or 2, or 0 for 1");
   group.moment_sets = -1;
   EXPECT(open_with(plan, &group, 1), ZF_ERROR_USAGE);
+  group = group_of(10);
+  group.grad_buffers = 3;
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_USAGE);
+  expect_error("group 0: grad_buffers is 3; it must be 1 or 2, or 0 for 2");
+  group.grad_buffers = 1;
+  group.moment_sets = 2;
+  EXPECT(open_with(plan, &group, 1), ZF_ERROR_USAGE);
+  expect_error("group 0: moment_sets is 2; it must be at most grad_buffers");
   group = group_of((uint64_t)1 << 47); /* 2 PiB: more than any machine's memory */
   EXPECT(open_with(plan, &group, 1), ZF_ERROR_SYSTEM);
   expect_error("the arena needs");

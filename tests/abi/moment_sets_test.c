@@ -140,10 +140,36 @@ static void one_set_stays_as_it_was(void) {
     EXPECT(zf_set_group(handle, 0, &settings), sets == 2 ? ZF_ERROR_USAGE : ZF_OK);
     settings.moment_sets = 2;
     EXPECT(zf_set_group(handle, 0, &settings), sets == 2 ? ZF_OK : ZF_ERROR_USAGE);
-    expect_error("stale and moment_sets cannot be changed");
+    expect_error("stale, moment_sets and grad_buffers cannot be changed");
     EXPECT(zf_close(handle), ZF_OK);
   }
   CHECK(bytes[0] == bytes[1] && bytes[2] >= bytes[1] + sizeof(float) * ELEMENTS * 2);
+}
+
+/* A group with one gradient buffer saves the other's memory, and a step of that one is refused. */
+static void one_gradient_buffer_is_enough(void) {
+  uint64_t bytes[2];
+  for (int32_t buffers = 1; buffers <= 2; ++buffers) {
+    zf_options options = ZF_OPTIONS_INIT;
+    zf_group group = ZF_GROUP_INIT;
+    zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+    zf_stats stats = ZF_STATS_INIT;
+    zf_runtime* handle = NULL;
+    void* pointer = NULL;
+    options.plan_path = write_plan(PLAN_SPLIT, NULL);
+    group.elements = ELEMENTS;
+    group.grad_buffers = buffers;
+    EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+    EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+    bytes[buffers - 1] = stats.arena_bytes;
+    EXPECT(zf_buffer(handle, 0, ZF_GRADS_1, &pointer, NULL), buffers == 2 ? ZF_OK : ZF_ERROR_USAGE);
+    EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
+    args.buffer = 1;
+    EXPECT(zf_submit(handle, &args, NULL), buffers == 2 ? ZF_OK : ZF_ERROR_USAGE);
+    if (buffers == 1) expect_error("group 0 has no gradient buffer 1");
+    EXPECT(zf_close(handle), ZF_OK);
+  }
+  CHECK(bytes[1] >= bytes[0] + sizeof(float) * ELEMENTS);
 }
 
 int main(void) {
@@ -151,6 +177,7 @@ int main(void) {
   agrees_with_zenflow(PLAN_SPLIT, 1);
   agrees_with_zenflow(PLAN_SHARED, 4);
   one_set_stays_as_it_was();
+  one_gradient_buffer_is_enough();
   CHECK(count_descriptors() == descriptors && count_children() == 0);
   return 0;
 }

@@ -99,6 +99,8 @@ class Arguments(unittest.TestCase):
             use(0, Index(0))
         with self.assertRaisesRegex(TypeError, "moment_sets is '2'"):
             Group(1, moment_sets="2")
+        with self.assertRaisesRegex(ValueError, "grad_buffers is 3; it must be 1 or 2"):
+            Group(1, grad_buffers=3)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,8 @@ class Group(ctypes.Structure):
         ("copy_type", c_int32),
         ("stale", c_int32),
         ("moment_sets", c_int32),
+        ("grad_buffers", c_int32),
+        ("reserved", c_int32),
     ]
 
 

@@ -14,14 +14,16 @@ MODES = {"adam": _abi.ADAM, "adamw": _abi.ADAMW}
 class Group:
     """Parameters that are stepped with the same settings.
 
-    elements: number of parameters; may be 0. It cannot change later, nor can grad_type, copy_type, stale and
-    moment_sets.
+    elements: number of parameters; may be 0. It cannot change later, nor can grad_type, copy_type, stale, moment_sets
+    and grad_buffers.
     lr, betas, eps, weight_decay: finite, rounded to fp32; 0 <= beta < 1; eps and weight_decay >= 0.
     mode: "adamw" subtracts weight decay from the parameter, "adam" adds it to the gradient (L2).
     grad_type: "f32", "bf16" or "f16". Parameters and moments are fp32.
     copy_type: None, "bf16" or "f16": a copy of the new parameters, rounded to nearest even.
     stale: a copy of the new parameters in fp32.
     moment_sets: 1, or 2 as in DeepSpeed's ZenFlow: a step of gradient buffer b then uses and updates moment set b.
+    grad_buffers: 2, or 1 for a program that waits for each step before it writes the next gradients: this saves the
+    memory of the other.
     """
 
     elements: int
@@ -35,6 +37,7 @@ class Group:
     copy_type: str | None = None
     stale: bool = False
     moment_sets: int = 1
+    grad_buffers: int = 2
 
     def __post_init__(self) -> None:
         for field, known in (("mode", MODES), ("grad_type", ELEMENT_TYPES), ("copy_type", ELEMENT_TYPES)):
@@ -42,12 +45,15 @@ class Group:
                 names = ", ".join(repr(name) for name in known if name or field == "copy_type")
                 raise ValueError(f"{field} is {getattr(self, field)!r}; it must be one of {names}")
         _checks.integer("elements", self.elements, _checks.UINT64_MAX)
-        if _checks.number("moment_sets", self.moment_sets) not in (1, 2):
-            raise ValueError(f"moment_sets is {self.moment_sets}; it must be 1 or 2")
+        for field in ("moment_sets", "grad_buffers"):
+            if _checks.number(field, getattr(self, field)) not in (1, 2):
+                raise ValueError(f"{field} is {getattr(self, field)}; it must be 1 or 2")
 
     def as_abi(self) -> _abi.Group:
+        """Returns the struct of the C ABI. Where 0 means the default, it has 0, so that older libraries take it too."""
         return _abi.sized(
             _abi.Group, mode=MODES[self.mode], elements=int(self.elements), lr=self.lr, beta1=self.betas[0],
             beta2=self.betas[1], eps=self.eps, weight_decay=self.weight_decay,
             bias_correction=int(self.bias_correction), grad_type=ELEMENT_TYPES[self.grad_type],
-            copy_type=ELEMENT_TYPES[self.copy_type], stale=int(self.stale), moment_sets=int(self.moment_sets))
+            copy_type=ELEMENT_TYPES[self.copy_type], stale=int(self.stale), moment_sets=0 if self.moment_sets == 1 else 2,
+            grad_buffers=0 if self.grad_buffers == 2 else 1)

@@ -23,8 +23,8 @@ from model import Block
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32, "blocks": 2,
-            "kill_at": None, "mode": "wait", "odd": False, "sub_groups": False, "zenflow": False, "betas_differ": False,
-            "pin_memory": False, "amsgrad": False, "half_states": False}
+            "kill_at": None, "mode": "wait", "odd": False, "sub_groups": False, "zenflow": False, "overlap": False,
+            "select_interval": 1000, "betas_differ": False, "pin_memory": False, "amsgrad": False, "half_states": False}
 
 
 class Model(torch.nn.Module):
@@ -54,8 +54,8 @@ def config_of(case) -> dict:
     if case["sub_groups"]:
         zero["sub_group_size"] = 5000
     if case["zenflow"]:
-        zero["zenflow"] = {"topk_ratio": 0.1, "select_strategy": "step", "select_interval": 8, "update_interval": 2,
-                           "full_warm_up_rounds": 2, "overlap_step": False}
+        zero["zenflow"] = {"topk_ratio": 0.1, "select_strategy": "step", "select_interval": case["select_interval"],
+                           "update_interval": 2, "full_warm_up_rounds": 2, "overlap_step": case["overlap"]}
     config = {"train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": case["accumulation"],
               "gradient_clipping": case["clip"], "zero_optimization": zero, "steps_per_print": 1 << 30,
               "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 0.01}}}
@@ -79,8 +79,9 @@ def train_steps(engine, case, steps) -> list[str]:
     """Trains for the steps of these numbers, and returns the losses. Kills the optimizer process before the step
     case["kill_at"]."""
     losses = []
-    arena, dtype = arena_of(engine), next(engine.module.parameters()).dtype
+    dtype = next(engine.module.parameters()).dtype
     for step in steps:
+        arena = arena_of(engine)
         if step == case["kill_at"] and arena is not None:
             os.kill(arena.runtime.stats().worker_pid, signal.SIGKILL)
         for part in range(case["accumulation"]):
@@ -100,9 +101,10 @@ def train(case) -> tuple[list[str], list, int]:
     losses = train_steps(engine, case, range(case["steps"]))
     # (DeepSpeed links only the first group that it steps.)
     arena, zero, first = arena_of(engine), engine.optimizer, list(engine.module.parameters())[2]
-    state = [safe_get_full_fp32_param(first), safe_get_full_optimizer_state(first, "exp_avg")]
+    names = [] if case["overlap"] else ["exp_avg", "exp_avg_sq"]  # ZenFlow's process keeps its moments to itself
+    state = [safe_get_full_fp32_param(first), *(safe_get_full_optimizer_state(first, name) for name in names)]
     for flat in getattr(zero, "fp32_partitioned_groups_flat", None) or zero.single_partition_of_fp32_groups:
-        state += [flat.detach(), *(zero.optimizer.state[flat][name] for name in ("exp_avg", "exp_avg_sq"))]
+        state += [flat.detach(), *(zero.optimizer.state[flat][name] for name in names)]
     state = [tensor.clone() for tensor in state]
     restarts = arena.runtime.stats().restarts if arena is not None else 0
     engine.destroy()
@@ -111,7 +113,10 @@ def train(case) -> tuple[list[str], list, int]:
 
 def arena_of(engine):
     """Returns the arena that the native optimizer took the engine's partitions into, if it did."""
-    return getattr(getattr(getattr(engine.optimizer, "optimizer", None), "ds_opt_adam", None), "arena", None)
+    zero = engine.optimizer
+    operators = (getattr(zero, "zf_op", None), getattr(getattr(zero, "optimizer", None), "ds_opt_adam", None))
+    return next((found for found in (getattr(operator, "arena", None) for operator in operators if operator is not None)
+                 if found is not None), None)
 
 
 def main():

@@ -136,6 +136,7 @@ TEST(ArenaLayout, RefusalsNameTheGroup) {
   EXPECT_THAT(refusal({{.elements = 1, .copy_type = ElementType::f32}}), HasSubstr("not a copy type"));
   EXPECT_THAT(refusal({{.elements = 1, .moment_sets = 0}}), HasSubstr("group 0: 0 sets of moments"));
   EXPECT_THAT(refusal({{.elements = 1, .moment_sets = 3}}), HasSubstr("use 1 or 2"));
+  EXPECT_THAT(refusal({{.elements = 1, .grad_buffers = 3}}), HasSubstr("group 0: 3 gradient buffers"));
   EXPECT_THAT(refusal(std::vector<GroupShape>(10000, GroupShape{.elements = kMaxElements})),
               HasSubstr("2^62"));
 }

@@ -9,13 +9,14 @@ or, with the script as it is:
 
     python -m zf_runtime.deepspeed train.py ...
 
-ZeRO stages 1, 2 and 3 with offload_optimizer on the CPU, and ZenFlow without overlap_step. What it does not take goes on
-with DeepSpeed's own optimizer, and one line on stderr says why. docs/deepspeed.md has the table of what to use when.
+It takes ZeRO stages 1, 2 and 3 with offload_optimizer on the CPU, and ZenFlow with and without overlap_step. Whatever it
+does not take goes on with DeepSpeed's own optimizer, and one line on stderr says why. docs/deepspeed.md has the table of what to use when.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 from typing import Any
 
@@ -33,7 +34,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
 
     mode: "wait": engine.step() returns when the step is done. The losses are those of DeepSpeedCPUAdam, bit for bit,
     if each partition's length is a multiple of 16. "late": the step runs beside the next forward and backward, on
-    weights that are one step old.
+    weights that are one step old. ZenFlow with overlap_step has its own order of things in both modes.
     plan, rank, runtime_options: as in zf_runtime.Runtime.
 
     A second call replaces the settings of the first. Does nothing with ZF_TUNE=off in the environment. Raises ZfError if
@@ -48,7 +49,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         from deepspeed.runtime.zero import stage3, stage_1_and_2
     except ImportError as error:
         raise ZfError(f"DeepSpeed cannot be imported: {error}") from None
-    from . import _zero
+    from . import _zenflow, _zero
     from ._operator import deferred
 
     options = {"plan": plan, "rank": rank, **runtime_options}
@@ -57,7 +58,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         @functools.wraps(initialize)
         def initialize_optimizer_states(self: Any) -> None:
             initialize(self)
-            _zero.attach(self, mode == "late", options)
+            _zero.attach(self, mode, options)
 
         return initialize_optimizer_states
 
@@ -68,10 +69,26 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     if missing:
         _zero.say(f"this DeepSpeed has no {missing[0]} where it is expected. DeepSpeed's own optimizer is used")
         return
+
+    def instead(start: Any) -> Any:
+        return functools.wraps(start)(lambda zero: _zenflow.start_optimizer_process(zero, start, options))
+
+    for name in ("zenflow_stage_1_and_2", "engine_stage3"):  # ZenFlow is younger than the seams above
+        module = _module(f"deepspeed.runtime.zenflow.{name}")
+        if hasattr(module, "start_optimizer_process"):
+            seams += ((module, "start_optimizer_process", instead),)
     for owner, name, change in seams:
         original = getattr(owner, name)
         setattr(owner, name, change(original))
         _undo.append(functools.partial(setattr, owner, name, original))
+
+
+def _module(name: str) -> Any:
+    """Returns a module, or None if this DeepSpeed does not have it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
 
 
 def uninstall() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import Any, Callable, Sequence
+from typing import Any, Sequence
 
 import torch
 
@@ -15,13 +15,14 @@ from ..group import Group
 from ..runtime import Runtime
 
 COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
+MODES = ("wait", "late", "zenflow")
 
 
 @dataclasses.dataclass
 class Partition:
     """A flat fp32 partition of this rank, as ZeRO made it."""
 
-    param: torch.Tensor  #: fp32, on the CPU, one dimension; `grad` is its gradient, of the same shape
+    param: torch.Tensor  #: fp32, on the CPU, one dimension
     copy_dtype: torch.dtype  #: the element type that ZeRO copies the result to
     adamw: bool
 
@@ -29,20 +30,22 @@ class Partition:
 class Slot:
     """A partition that lies in the arena: a group of the runtime."""
 
-    def __init__(self, index: int, runtime: Runtime, partition: Partition):
+    def __init__(self, index: int, runtime: Runtime, param: torch.Tensor):
         self.index = index
-        self.param = partition.param
-        self.master = runtime.tensor(index, _abi.PARAMS)
-        self.moments = (runtime.tensor(index, _abi.MOMENT_1), runtime.tensor(index, _abi.MOMENT_2))
-        self.grads = (runtime.tensor(index, _abi.GRADS_0), runtime.tensor(index, _abi.GRADS_1))
-        has_copy = runtime.groups[index].copy_type is not None
-        self.copy = runtime.tensor(index, _abi.COPY) if has_copy else None  #: the last result, in ZeRO's element type
-        self.grad_scale = 1.0  #: of the next step
+        self.param = param
         self.sent = runtime.groups[index]
+        self.last_step = 0
+        self.grad_scale = 1.0  #: of the next step
+        self.master = runtime.tensor(index, _abi.PARAMS)
+        self.grads = [runtime.tensor(index, kind) for kind in (_abi.GRADS_0, _abi.GRADS_1)[:self.sent.grad_buffers]]
+        sets = [(_abi.MOMENT_1, _abi.MOMENT_2), (_abi.MOMENT_1_SET_1, _abi.MOMENT_2_SET_1)][:self.sent.moment_sets]
+        self.moments = [runtime.tensor(index, kind) for kinds in sets for kind in kinds]
+        result = _abi.STALE if self.sent.stale else _abi.COPY if self.sent.copy_type else None
+        self.result = None if result is None else runtime.tensor(index, result)  #: the last step's, for ZeRO's copy
 
     @property
     def arrays(self) -> list[torch.Tensor]:
-        return [self.master, *self.moments, *self.grads, *([] if self.copy is None else [self.copy])]
+        return [self.master, *self.grads, *self.moments, *([] if self.result is None else [self.result])]
 
     def take_grad_scale(self) -> float:
         scale, self.grad_scale = self.grad_scale, 1.0
@@ -69,36 +72,31 @@ class BiasPowers:
 class FlatArena:
     """The partitions of one ZeRO optimizer in the arena of one Runtime.
 
-    With late=False a step is done when step() returns. With late=True step() only notes it: submit() hands over all
-    that were noted, and wait(), which the next step() calls, ends them.
+    mode "wait": there is one gradient buffer, and step() returns when the step is done. "late": step() only notes the
+    step; submit() hands over all that were noted and changes the gradient buffer, and wait() ends them. "zenflow": note()
+    and submit(buffer), with a set of moments for each gradient buffer and a snapshot of the result.
 
     It is not thread-safe, like the optimizer above it.
     """
 
-    def __init__(self, partitions: Sequence[Partition], late: bool, options: dict[str, Any]):
-        groups = [Group(elements=partition.param.numel(), mode="adamw" if partition.adamw else "adam",
-                        copy_type=COPY_TYPES.get(partition.copy_dtype)) for partition in partitions]
-        self.late = late
+    def __init__(self, partitions: Sequence[Partition], mode: str, options: dict[str, Any]):
+        assert mode in MODES
+        zenflow = mode == "zenflow"
+        groups = []
+        for partition in partitions:
+            copy_type = COPY_TYPES.get(partition.copy_dtype)
+            groups.append(Group(elements=partition.param.numel(), mode="adamw" if partition.adamw else "adam",
+                                copy_type=copy_type, stale=zenflow and copy_type is None, moment_sets=2 if zenflow else 1,
+                                grad_buffers=1 if mode == "wait" else 2))
+        self.mode = mode
         self.runtime = Runtime(groups=groups, **options)
-        self.slots = [Slot(index, self.runtime, partition) for index, partition in enumerate(partitions)]
+        self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
         self._at = {slot.master.data_ptr(): slot for slot in self.slots}
         self._powers = BiasPowers()
         self._noted: list[tuple[Slot, int, float]] = []  # slot, step, grad_scale
         self._ticket = 0  # of what was submitted last; 0: all is done
-        self._buffer = 0  # that the next gradients are written to
+        self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
         self._registration: HostRegistration | None = None
-
-    def take(self, slot: Slot, unpin: Callable[[torch.Tensor], None]) -> None:
-        """Moves a partition and its gradient into the arena. Calls unpin(tensor) for each, between the copy and the
-        moment that it lies elsewhere."""
-        param = slot.param
-        with torch.no_grad():
-            slot.master.copy_(param)
-            slot.grads[0].copy_(param.grad)
-        unpin(param)
-        unpin(param.grad)
-        param.data = slot.master
-        param.grad = slot.grads[0]
 
     def register(self) -> str:
         """Pins the arena for CUDA. Returns why memory stays pageable; "" if it is pinned."""
@@ -109,46 +107,62 @@ class FlatArena:
         """Returns the slot whose master parameters these are; None if they lie elsewhere."""
         return self._at.get(params.data_ptr())
 
-    def step(self, slot: Slot, step: int, grads: torch.Tensor, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor,
-             **settings: Any) -> None:
-        """Does step number `step` of a partition, or notes it (late). Moments and gradients that lie elsewhere, as after
-        a checkpoint was loaded, are copied into the arena; the moments' tensors are views of it from then on."""
+    def step(self, slot: Slot, step: int, grads: torch.Tensor, moments: Sequence[torch.Tensor], **settings: Any) -> None:
+        """Does step number `step` of a partition, or notes it in mode late. Gradients that lie elsewhere are copied into
+        the arena, and so are moments."""
         self.wait()
+        self.adopt(slot, moments)
+        if grads.data_ptr() != slot.grads[self._buffer].data_ptr():
+            slot.grads[self._buffer].copy_(grads.reshape(-1))
+        self.note(slot, step, **settings)
+        if self.mode == "wait":
+            self.submit(0)
+            self.wait()
+
+    def adopt(self, slot: Slot, moments: Sequence[torch.Tensor]) -> None:
+        """Copies moments that lie elsewhere, as after a checkpoint was loaded, into the arena. The given tensors are views
+        of it from then on."""
+        for mine, given in zip(slot.moments, moments):
+            if given.data_ptr() != mine.data_ptr():
+                self.wait()
+                with torch.no_grad():
+                    mine.copy_(given.reshape(-1))
+                given.data = mine
+
+    def note(self, slot: Slot, step: int, **settings: Any) -> None:
+        """Remembers step number `step` of a partition for submit(). settings: lr, betas and so on, as in Group."""
         wanted = dataclasses.replace(slot.sent, **settings)
+        anew = self._powers.anew(step, wanted.betas)
+        if anew and wanted.betas == slot.sent.betas and step == slot.last_step + 1:  # else the runtime does so anyway
+            self.wait()
+            self.runtime.set_step(slot.index, step - 1)
         if wanted != slot.sent:
             self.runtime.set_group(slot.index, wanted)
             slot.sent = wanted
-        for mine, given in zip(slot.moments, (exp_avg, exp_avg_sq)):
-            if given.data_ptr() != mine.data_ptr():
-                mine.copy_(given.reshape(-1))
-                given.data = mine
-        if grads.data_ptr() != slot.grads[self._buffer].data_ptr():
-            slot.grads[self._buffer].copy_(grads.reshape(-1))
-        if self._powers.anew(step, wanted.betas):
-            self.runtime.set_step(slot.index, step - 1)
-        if self.late:
-            self._noted.append((slot, step, slot.take_grad_scale()))
-        else:
-            self.runtime.wait(self.runtime.submit([slot.index], grad_scale=slot.take_grad_scale(), step=step))
+        slot.last_step = step
+        self._noted.append((slot, step, slot.take_grad_scale()))
 
-    def submit(self) -> None:
-        """Hands over the steps that were noted. The gradients of the next ones go to the other buffer."""
-        if not self._noted:
-            return
+    def submit(self, buffer: int) -> None:
+        """Hands over the steps that were noted, with the gradients of a buffer."""
         alike: dict[tuple[int, float], list[int]] = {}
         for slot, step, grad_scale in self._noted:
             alike.setdefault((step, grad_scale), []).append(slot.index)
         for (step, grad_scale), indexes in alike.items():
-            self._ticket = self.runtime.submit(indexes, buffer=self._buffer, grad_scale=grad_scale, step=step)
+            self._ticket = self.runtime.submit(indexes, buffer=buffer, grad_scale=grad_scale, step=step)
         self._noted.clear()
-        self._buffer ^= 1
-        for slot in self.slots:
-            slot.param.grad = slot.grads[self._buffer]
 
-    def wait(self) -> None:
-        """Waits until all that was submitted is done."""
+    def submit_and_turn(self) -> None:
+        """Hands over what was noted, and lets ZeRO write the next gradients to the other buffer."""
+        if self._noted:
+            self.submit(self._buffer)
+            self._buffer ^= 1
+            for slot in self.slots:
+                slot.param.grad = slot.grads[self._buffer]
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits until all that was submitted is done. Raises ZfTimeout after `timeout` seconds."""
         if self._ticket:
-            self.runtime.wait(self._ticket)
+            self.runtime.wait(self._ticket, timeout=timeout)
             self._ticket = 0
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ class Operator:
         if slot is None:
             return self.own.adam_update(optimizer_id, step, lr, beta1, beta2, eps, weight_decay, bias_correction,
                                         params, grads, exp_avg, exp_avg_sq)
-        self.arena.step(slot, int(step), grads, exp_avg, exp_avg_sq, lr=float(lr), betas=(float(beta1), float(beta2)),
+        self.arena.step(slot, int(step), grads, (exp_avg, exp_avg_sq), lr=float(lr), betas=(float(beta1), float(beta2)),
                         eps=float(eps), weight_decay=float(weight_decay), bias_correction=bool(bias_correction))
         return 0
 

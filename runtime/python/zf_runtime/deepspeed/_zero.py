@@ -24,7 +24,7 @@ class Unsupported(Exception):
     """Why the native optimizer does not take this job. DeepSpeed's own steps it."""
 
 
-def attach(zero: Any, late: bool, options: dict[str, Any]) -> None:
+def attach(zero: Any, mode: str, options: dict[str, Any]) -> None:
     """Moves the partitions of a ZeRO optimizer into an arena. Call it when its initialize_optimizer_states() returns:
     all partitions and gradients exist then, and nothing holds views of them. Says in one line what it did, or why
     DeepSpeed's own optimizer goes on."""
@@ -32,37 +32,54 @@ def attach(zero: Any, late: bool, options: dict[str, Any]) -> None:
         optimizer = _cpu_adam_of(zero)
         if optimizer is None:
             return
-        partitions = partitions_of(zero, optimizer)
-        arena = FlatArena(partitions, late, options)
+        arena = FlatArena(partitions_of(zero, optimizer), mode, options)
     except (Unsupported, ZfError) as reason:
         say(f"{reason}. DeepSpeed's own optimizer is used")
         return
     for slot in arena.slots:
-        arena.take(slot, _unpin)
+        _take(slot)
         exp_avg, exp_avg_sq = slot.moments
         optimizer.state[slot.param] = {"step": 0, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
     optimizer.ds_opt_adam.arena = arena
-    if _stage_of(zero) == 3:
+    if stage_of(zero) == 3:
         _fuse_stage_3(zero, arena)
     else:
-        _fuse_stage_1_and_2(zero, arena)
-    if late:
+        fuse_scale(zero, arena)
+        _fuse_copy(zero, arena)
+    if mode == "late":
         _make_late(zero, optimizer, arena)
-    _close_with(zero, arena)
+    finish(zero, arena)
+
+
+def finish(zero: Any, arena: FlatArena) -> None:
+    """Pins the arena if there is a GPU, ends the optimizer process with the engine, and says what runs."""
+    close_with(zero, arena)
     note = _pin(arena) if torch.cuda.is_initialized() else ""
-    say(_description(arena) + (f"; {note}" if note else ""))
+    say(describe(arena) + (f"; {note}" if note else ""))
+
+
+def _take(slot: Slot) -> None:
+    """Moves a partition and its gradient into the arena."""
+    param = slot.param
+    with torch.no_grad():
+        slot.master.copy_(param)
+        slot.grads[0].copy_(param.grad)
+    unpin(param)
+    unpin(param.grad)
+    param.data = slot.master
+    param.grad = slot.grads[0]
 
 
 def say(text: str) -> None:
     print(f"zf_runtime.deepspeed: {text}", file=sys.stderr, flush=True)
 
 
-def _description(arena: FlatArena) -> str:
+def describe(arena: FlatArena) -> str:
     stats = arena.runtime.stats()
     elements = sum(slot.param.numel() for slot in arena.slots)
     return (f"optimizer process {stats.worker_pid} steps {elements / 1e6:.1f}M parameters in {len(arena.slots)} "
             f"{'partition' if len(arena.slots) == 1 else 'partitions'} with {stats.threads} "
-            f"{'thread' if stats.threads == 1 else 'threads'} ({stats.isa}){', one step late' if arena.late else ''}")
+            f"{'thread' if stats.threads == 1 else 'threads'} ({stats.isa}){', one step late' if arena.mode == 'late' else ''}")
 
 
 def _cpu_adam_of(zero: Any) -> Any:
@@ -77,7 +94,7 @@ def _cpu_adam_of(zero: Any) -> Any:
     return optimizer
 
 
-def _stage_of(zero: Any) -> int:
+def stage_of(zero: Any) -> int:
     return 3 if hasattr(zero, "fp32_partitioned_groups_flat") else 2
 
 
@@ -91,7 +108,7 @@ def partitions_of(zero: Any, optimizer: Any) -> list[Partition]:
         raise Unsupported("amsgrad is on, and the native optimizer does not have it")
     if getattr(zero, "swap_optimizer", False):
         raise Unsupported("the optimizer's state is on NVMe")
-    if _stage_of(zero) == 3:
+    if stage_of(zero) == 3:
         params = list(zero.fp32_partitioned_groups_flat)
         copies = [None if flat is None else flat.dtype for flat in zero.fp16_partitioned_groups_flat]
     else:
@@ -103,22 +120,27 @@ def partitions_of(zero: Any, optimizer: Any) -> list[Partition]:
     found = [Partition(param, copy or torch.float32, adamw) for param, copy in zip(params, copies)
              if param.device.type == "cpu"]
     for index, partition in enumerate(found):
-        _check(index, partition.param)
+        check_partition(index, partition.param, [partition.param.grad], 1)
     if not found:
         raise Unsupported("no partition is on the CPU")
     return found
 
 
-def _check(index: int, param: torch.Tensor) -> None:
+def check_partition(index: int, param: torch.Tensor, gradients: list[Any], count: int) -> None:
+    """Raises Unsupported unless a partition is a flat fp32 tensor on the CPU with `count` gradients like it."""
     if param.dtype != torch.float32:
         raise Unsupported(f"partition {index} is {param.dtype}, and the native optimizer has fp32 masters")
+    if param.device.type != "cpu":
+        raise Unsupported(f"partition {index} is on {param.device}")
     if param.dim() != 1 or not param.is_contiguous():
         raise Unsupported(f"partition {index} is not flat: its shape is {tuple(param.shape)}")
-    if param.grad is None or param.grad.shape != param.shape or param.grad.dtype != torch.float32:
-        raise Unsupported(f"partition {index} has no fp32 gradient of its own")
+    alike = [each for each in gradients if torch.is_tensor(each) and each.shape == param.shape
+             and each.dtype == torch.float32 and each.device == param.device]
+    if len(alike) != count or len(gradients) != count:
+        raise Unsupported(f"partition {index} has no fp32 gradient of its own shape")
 
 
-def _unpin(tensor: torch.Tensor) -> None:
+def unpin(tensor: torch.Tensor) -> None:
     """Frees the memory that DeepSpeed pinned for a tensor, which is given other memory next. (DeepSpeed frees by the
     address that it wrote down, so this must be forgotten: the address may belong to another tensor later.)"""
     from deepspeed.accelerator import get_accelerator
@@ -162,19 +184,24 @@ class CopyOut:
         return function(*(arg._tensor if isinstance(arg, cls) else arg for arg in args), **(keywords or {}))
 
 
-def _fuse_stage_1_and_2(zero: Any, arena: FlatArena) -> None:
-    """Lets the step itself unscale and clip the gradients and round the result, where ZeRO has a pass of its own."""
+def _fuse_copy(zero: Any, arena: FlatArena) -> None:
+    """Lets the step itself round the result for the GPU, where ZeRO 1 and 2 have a pass of their own."""
     buffers = zero.param_buffer_of_bit16_for_cpu_offload_groups
     for index, param in enumerate(zero.single_partition_of_fp32_groups):
         slot = arena.slot_of(param)
         if slot is not None:
-            _unpin(buffers[index])
-            buffers[index] = CopyOut(slot.master if slot.copy is None else slot.copy, slot.master)
+            unpin(buffers[index])
+            buffers[index] = CopyOut(slot.master if slot.result is None else slot.result, slot.master)
+
+
+def fuse_scale(zero: Any, arena: FlatArena) -> None:
+    """Lets the step itself unscale and clip the gradients, where ZeRO 1 and 2 have a pass of their own."""
     original = zero.unscale_and_clip_grads
+    slots = {grads.data_ptr(): slot for slot in arena.slots for grads in slot.grads}
 
     @functools.wraps(original)
     def unscale_and_clip_grads(grads: Any, total_norm: Any) -> None:
-        slot = _slot_of_gradient(arena, grads[0]) if len(grads) == 1 and torch.is_tensor(grads[0]) else None
+        slot = slots.get(grads[0].data_ptr()) if len(grads) == 1 and torch.is_tensor(grads[0]) else None
         if slot is None or not _take_scale(slot, lambda probe: original([probe], total_norm)):
             original(grads, total_norm)
 
@@ -182,7 +209,7 @@ def _fuse_stage_1_and_2(zero: Any, arena: FlatArena) -> None:
 
 
 def _fuse_stage_3(zero: Any, arena: FlatArena) -> None:
-    """Does the same for stage 3, whose functions name a partition by its sub-group."""
+    """Lets the step itself unscale, clip and round in stage 3, whose functions name a partition by its sub-group."""
     partitions = zero.fp32_partitioned_groups_flat
     unscale = zero.unscale_and_clip_grads
     reassign = zero._reassign_or_swap_out_partitioned_parameters
@@ -200,10 +227,10 @@ def _fuse_stage_3(zero: Any, arena: FlatArena) -> None:
     @functools.wraps(reassign)
     def reassign_or_swap_out(sub_group: int) -> None:
         slot = arena.slot_of(partitions[sub_group])
-        if slot is None or slot.copy is None:
+        if slot is None or slot.result is None:
             reassign(sub_group)
             return
-        with _standing_in(partitions, sub_group, types.SimpleNamespace(data=slot.copy)):
+        with _standing_in(partitions, sub_group, types.SimpleNamespace(data=slot.result)):
             reassign(sub_group)
 
     zero.unscale_and_clip_grads = unscale_and_clip_grads
@@ -217,11 +244,6 @@ def _standing_in(items: list[Any], index: int, stand_in: Any) -> Iterator[None]:
         yield
     finally:
         items[index] = original
-
-
-def _slot_of_gradient(arena: FlatArena, gradient: torch.Tensor) -> Slot | None:
-    return next((slot for slot in arena.slots if slot.param.grad is not None
-                 and slot.param.grad.data_ptr() == gradient.data_ptr()), None)
 
 
 def _take_scale(slot: Slot, unscale: Any) -> bool:
@@ -247,7 +269,7 @@ def _make_late(zero: Any, optimizer: Any, arena: FlatArena) -> None:
     def late_step(*args: Any, **keywords: Any) -> Any:
         result = step(*args, **keywords)
         get_accelerator().synchronize()  # ZeRO's copies read what the optimizer writes next
-        arena.submit()
+        arena.submit_and_turn()
         if hasattr(zero, "_get_offload_gradient_dict"):
             zero._get_offload_gradient_dict()  # views of the gradients, which are in the other buffer now
         return result
@@ -259,14 +281,14 @@ def _make_late(zero: Any, optimizer: Any, arena: FlatArena) -> None:
                          (optimizer, ("state_dict", "load_state_dict"))):
         for name in names:
             if hasattr(owner, name):
-                setattr(owner, name, _after_wait(arena, getattr(owner, name)))
+                setattr(owner, name, after_wait(arena, getattr(owner, name)))
     for param in (param for group in getattr(zero, "bit16_groups", []) for param in group):
         for name in ("get_full_hp_param", "set_full_hp_param"):
             if hasattr(param, name):
-                setattr(param, name, _after_wait(arena, getattr(param, name)))
+                setattr(param, name, after_wait(arena, getattr(param, name)))
 
 
-def _after_wait(arena: FlatArena, function: Any) -> Any:
+def after_wait(arena: FlatArena, function: Any) -> Any:
     @functools.wraps(function)
     def waited(*args: Any, **keywords: Any) -> Any:
         arena.wait()
@@ -275,7 +297,7 @@ def _after_wait(arena: FlatArena, function: Any) -> Any:
     return waited
 
 
-def _close_with(zero: Any, arena: FlatArena) -> None:
+def close_with(zero: Any, arena: FlatArena) -> None:
     """Ends the optimizer process when the engine is destroyed."""
     destroy = getattr(zero, "destroy", None)
     if destroy is None:
