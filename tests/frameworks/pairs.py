@@ -1,18 +1,23 @@
 """Compares the steps of a job under zf-tune exec with those of the same job unbound. A benchmark, not a test.
 
-Runs go in pairs, in turns one or the other first, so that a machine that slows down slows both. A run is a process
-of its own. Its figure is the median over its steps after the warm-up (over pairs of steps, since every second step of
-ZenFlow does more). A pair gives one ratio, exec / unbound; the table has the geometric mean of the ratios, and the
-95 % interval of Student's t of their logarithms. The results file keeps each run: start again to go on."""
+A pair is one process of each, side by side. They run in turns of a few seconds: SIGSTOP stops one, SIGCONT continues the
+other, in the order A B B A. So both see the same machine, whatever its other users do. The figure of a turn is the median
+over its steps (over pairs of steps, since every second step of ZenFlow does more), without the step that was under way when
+the turn began. A pair gives one ratio, exec / unbound: the geometric mean over its turns. The table has the geometric mean
+of the pairs' ratios, and the 95 % interval of Student's t of their logarithms. The results file keeps each pair: start
+again to go on."""
 
 import argparse
+import contextlib
 import json
 import math
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
@@ -21,8 +26,10 @@ import frameworks_case
 from frameworks_case import framework_environment, job, lines_of
 
 # 9.4M parameters.
-SIZE = ["--width", "768", "--blocks", "2", "--tokens", "32", "--steps", "76"]
+SIZE = ["--width", "768", "--blocks", "2", "--tokens", "32", "--steps", "1000000"]
 WARM_UP_STEPS = 8
+TURN_S = 1.5
+START_TIMEOUT_S = 300
 JOBS = {
     "torch": job("torch_adamw", *SIZE),
     "zero-offload": job("deepspeed_job", *SIZE),
@@ -35,16 +42,78 @@ T_975 = [math.inf, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.26
 BAR = 1.05
 
 
-def measure(words: list[str]) -> dict:
-    """Runs a job to its end. Its step in milliseconds, and how many seconds all of it took."""
-    started = time.monotonic()
-    done = subprocess.run(words, env=framework_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=600, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(words)}\n{done.stdout}\n{done.stderr}\nexit {done.returncode}")
-    steps = [line["ms"] for line in lines_of(done.stdout) if "step" in line][WARM_UP_STEPS:]
-    both = [statistics.mean(pair) for pair in zip(steps[::2], steps[1::2])]
-    return {"ms": statistics.median(both), "wall_s": time.monotonic() - started}
+class Runner:
+    """A job that runs only during its turns."""
+
+    def __init__(self, words: list[str]):
+        self._words = words
+        self._said = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(words, env=framework_environment(), stdin=subprocess.DEVNULL, stdout=self._said,
+                                         stderr=subprocess.STDOUT, start_new_session=True)
+        self._seen = 0  # steps
+        try:
+            deadline = time.monotonic() + START_TIMEOUT_S
+            while len(self._steps()) < WARM_UP_STEPS:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    self._fail("did not train")
+                time.sleep(0.05)
+            self._signal(signal.SIGSTOP)
+        except BaseException:
+            self.end()
+            raise
+
+    def turn(self) -> float:
+        """Runs for TURN_S. Returns the median of its steps in milliseconds."""
+        self._seen = len(self._steps())
+        self._signal(signal.SIGCONT)
+        time.sleep(TURN_S)
+        self._signal(signal.SIGSTOP)
+        if self._process.poll() is not None:
+            self._fail("ended")
+        steps = self._steps()[self._seen + 1:]
+        if len(steps) < 4:
+            self._fail(f"did {len(steps)} whole steps in {TURN_S} s")
+        return statistics.median(statistics.mean(pair) for pair in zip(steps[::2], steps[1::2]))
+
+    def end(self):
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self._said.close()
+
+    def _steps(self) -> list[float]:
+        self._said.seek(0)
+        text = self._said.read().decode(errors="replace")
+        return [line["ms"] for line in lines_of(text[:text.rfind("\n") + 1]) if "step" in line]
+
+    def _signal(self, number: int):
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            pass
+
+    def _fail(self, what: str):
+        self._said.seek(0)
+        sys.exit(f"{' '.join(self._words)}\n{self._said.read().decode(errors='replace')}\nThis job {what}.")
+
+
+def measure_pair(sides: dict[str, list[str]], turns: int) -> dict:
+    """Runs both sides in turns. Returns for each {"ms": the median over its turns, "turns": each turn's}."""
+    with contextlib.ExitStack() as stack:
+        runners = {}
+        for side, words in sides.items():
+            runners[side] = Runner(words)
+            stack.callback(runners[side].end)
+        found = {side: [] for side in sides}
+        for turn in range(turns):
+            for side in sorted(runners, reverse=turn % 2 == 1):
+                found[side].append(runners[side].turn())
+    return {side: {"ms": statistics.median(each), "turns": each} for side, each in found.items()}
+
+
+def ratio_of(pair: dict) -> float:
+    """Returns exec / unbound: the geometric mean over the turns."""
+    return math.exp(statistics.mean(math.log(bound / unbound)
+                                    for bound, unbound in zip(pair["exec"]["turns"], pair["unbound"]["turns"])))
 
 
 def interval(ratios: list[float]) -> tuple[float, float, float]:
@@ -64,7 +133,7 @@ def print_table(results: list[dict]):
         if not pairs:
             continue
         unbound, bound = ([pair[side]["ms"] for pair in pairs] for side in ("unbound", "exec"))
-        mean, low, high = interval([b / u for b, u in zip(bound, unbound)])
+        mean, low, high = interval([ratio_of(pair) for pair in pairs])
         verdict = "within" if high <= BAR else "not within"
         print(f"{name:16} {len(pairs):5} {statistics.median(unbound):11.2f} {statistics.median(bound):9.2f} "
               f"{mean:15.3f}   {low:.3f} to {high:.3f}: {verdict} {BAR}")
@@ -81,6 +150,7 @@ def main():
     parser.add_argument("--tune", default=str(frameworks_case.TUNE), metavar="PROGRAM", help="the zf-tune to measure")
     parser.add_argument("--plan", help="the plan to start by (default: made now, for one rank)")
     parser.add_argument("--pairs", type=int, default=10, metavar="N", help="of each job (default 10)")
+    parser.add_argument("--turns", type=int, default=8, metavar="N", help="of each side in a pair (default 8)")
     parser.add_argument("--only", action="append", choices=JOBS, help="this job; may be given again (default: all)")
     parser.add_argument("--results", default="bench-launch.jsonl", metavar="FILE",
                         help="one line per pair, with the program's and the plan's names; goes on from what is there "
@@ -106,14 +176,13 @@ def main():
             if sum(result["job"] == name for result in done) > pair:
                 continue
             sides = {"exec": [*start, *JOBS[name]], "unbound": JOBS[name]}
-            order = sorted(sides, reverse=pair % 2 == 1)
-            result = {"job": name, "start": start, "load": os.getloadavg()[0]} | {side: measure(sides[side])
-                                                                                  for side in order}
+            started = time.monotonic()
+            result = {"job": name, "start": start, "load": os.getloadavg()[0]} | measure_pair(sides, options.turns)
             done.append(result)
             with results.open("a") as file:
                 file.write(json.dumps(result) + "\n")
             print(f"pair {pair + 1} of {name}: {result['unbound']['ms']:.2f} ms unbound, {result['exec']['ms']:.2f} ms "
-                  f"under exec, {sum(result[side]['wall_s'] for side in sides):.0f} s", file=sys.stderr, flush=True)
+                  f"under exec, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     print_table(done)
     print(f"machine: {machine()}")
 

@@ -101,6 +101,8 @@ def train(case) -> tuple[list[str], list, int]:
     losses = train_steps(engine, case, range(case["steps"]))
     # (DeepSpeed links only the first group that it steps.)
     arena, zero, first = arena_of(engine), engine.optimizer, list(engine.module.parameters())[2]
+    if case["overlap"]:
+        zero._wait_for_optimizer_process()  # the last step may be under way
     names = [] if case["overlap"] else ["exp_avg", "exp_avg_sq"]  # ZenFlow's process keeps its moments to itself
     state = [safe_get_full_fp32_param(first), *(safe_get_full_optimizer_state(first, name) for name in names)]
     for flat in getattr(zero, "fp32_partitioned_groups_flat", None) or zero.single_partition_of_fp32_groups:

@@ -30,8 +30,6 @@ def attach(zero: Any, mode: str, options: dict[str, Any]) -> None:
     DeepSpeed's own optimizer goes on."""
     try:
         optimizer = _cpu_adam_of(zero)
-        if optimizer is None:
-            return
         arena = FlatArena(partitions_of(zero, optimizer), mode, options)
     except (Unsupported, ZfError) as reason:
         say(f"{reason}. DeepSpeed's own optimizer is used")
@@ -75,20 +73,33 @@ def say(text: str) -> None:
 
 
 def describe(arena: FlatArena) -> str:
+    """Returns what runs now, in one line."""
     stats = arena.runtime.stats()
     elements = sum(slot.param.numel() for slot in arena.slots)
-    return (f"optimizer process {stats.worker_pid} steps {elements / 1e6:.1f}M parameters in {len(arena.slots)} "
-            f"{'partition' if len(arena.slots) == 1 else 'partitions'} with {stats.threads} "
-            f"{'thread' if stats.threads == 1 else 'threads'} ({stats.isa}){', one step late' if arena.mode == 'late' else ''}")
+    text = (f"optimizer process {stats.worker_pid} steps {_count(elements)} in {_plural(len(arena.slots), 'partition')} with "
+            f"{_plural(stats.threads, 'thread')} ({stats.isa}){', one step late' if arena.mode == 'late' else ''}")
+    if arena.mode == "wait" and stats.training_threads < stats.home_threads:
+        text += ("; the plan divides the home although training waits for the step: a plan made with --mode wait gives both "
+                 "sides all of it")
+    return text
+
+
+def _count(elements: int) -> str:
+    return f"{elements / 1e6:.1f}M parameters" if elements >= 50_000 else f"{elements} parameters"
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _cpu_adam_of(zero: Any) -> Any:
-    """Returns the DeepSpeedCPUAdam of a ZeRO optimizer, or None if there is no CPU Adam to replace. Raises Unsupported
-    if its operator was loaded before install()."""
+    """Returns the DeepSpeedCPUAdam of a ZeRO optimizer. Raises Unsupported if it has another optimizer, or if that was
+    made before install()."""
     optimizer = getattr(zero, "optimizer", None)
     operator = getattr(optimizer, "ds_opt_adam", None)
     if operator is None:
-        return None
+        raise Unsupported(f"the optimizer is {type(optimizer).__name__}, not DeepSpeedCPUAdam: look at offload_optimizer and "
+                          "at the optimizer's type in DeepSpeed's config")
     if not isinstance(operator, Operator):
         raise Unsupported("the optimizer was made before install()")
     return optimizer
