@@ -82,16 +82,16 @@ std::string print_json_line(const Object& object) {
   return object.dump(-1, ' ', false, Object::error_handler_t::replace);
 }
 
-JsonDocument::JsonDocument(std::string_view text, std::string_view name) : name_(name) {
-  constexpr std::string_view kBroken = "it was cut off or edited: copy it again, or make it again";
+JsonDocument::JsonDocument(std::string_view text, std::string_view name, std::string_view if_broken)
+    : name_(name) {
   // The parser would take a NUL byte for the end of the text.
   if (text.find('\0') != std::string_view::npos) {
-    throw Error(Exit::usage, fmt::format("{}: is not JSON: it contains a NUL byte", name), kBroken);
+    throw Error(Exit::usage, fmt::format("{}: is not JSON: it contains a NUL byte", name), if_broken);
   }
   try {
     value_ = std::make_unique<json>(json::parse(text, DuplicateKeys(name)));
   } catch (const json::exception& error) {
-    throw Error(Exit::usage, fmt::format("{}: is not JSON: {}", name, complaint(error.what())), kBroken);
+    throw Error(Exit::usage, fmt::format("{}: is not JSON: {}", name, complaint(error.what())), if_broken);
   }
 }
 
@@ -128,6 +128,10 @@ const Field& Field::schema(std::initializer_list<std::string_view> known) const 
 }
 
 bool Field::has(std::string_view key) const { return value_->contains(key); }
+
+bool Field::is_object() const { return value_->is_object(); }
+
+bool Field::is_null() const { return value_->is_null(); }
 
 Field Field::operator[](std::string_view key) const { return child(value_->at(std::string(key)), key); }
 

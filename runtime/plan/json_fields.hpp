@@ -37,7 +37,9 @@ class Field {
   /// of another kind or version has other fields, and the user should be told why.
   const Field& schema(std::initializer_list<std::string_view> known) const;
   bool has(std::string_view key) const;
-  /// Returns a member. Precondition: object() was called with this key, and it is present.
+  bool is_object() const;
+  bool is_null() const;
+  /// Returns a member. Precondition: has(key), or object() was called with this key.
   Field operator[](std::string_view key) const;
   /// Returns the elements of a list.
   std::vector<Field> items() const;
@@ -71,8 +73,9 @@ class JsonDocument {
  public:
   /// Parses a text that is not trusted: at most 16 levels deep, no key twice in an object, UTF-8. `name` is
   /// the file's, for messages, and must live as long as the fields. Throws Error(usage) "name: line 3, column
-  /// 5: ...".
-  JsonDocument(std::string_view text, std::string_view name);
+  /// 5: ...", and `if_broken`, which says what to do if the text is not JSON.
+  JsonDocument(std::string_view text, std::string_view name,
+               std::string_view if_broken = "it was cut off or edited: copy it again, or make it again");
   ~JsonDocument();
   JsonDocument(const JsonDocument&) = delete;
   JsonDocument& operator=(const JsonDocument&) = delete;

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shlex
 
 import deepspeed_rules
 from zf_cli import DONE, INFEASIBLE, SOURCE, USAGE, CommandTest, parse_cpus, print_cpus
@@ -12,6 +13,10 @@ NODE = "pack:2 [numa(memory=256GiB)] core:16 pu:2"
 
 def sides_of(plan: dict) -> list[tuple[set[int], set[int]]]:
     return [(parse_cpus(rank["training"]["cpus"]), parse_cpus(rank["optimizer"]["cpus"])) for rank in plan["ranks"]]
+
+
+def is_shared(plan: dict) -> bool:
+    return any(rank["shared"] for rank in plan["ranks"])
 
 
 def random_sides(dice: random.Random) -> list[tuple[set[int], set[int]]]:
@@ -63,17 +68,29 @@ class DeepSpeedExport(CommandTest):
     def export(self, *options):
         return self.run_tune("export", "plan.json", "--for", "deepspeed", *options)
 
-    def given_back(self, exported: dict, ranks: int, cores: int):
-        """By ZenFlow, and by SuperOffload where it is told anything."""
-        bind, option, core_list = exported["arguments"]
-        self.assertEqual((bind, option), ("--bind_cores_to_rank", "--bind_core_list"))
+    def export_into(self, config, *options):
+        """The export with --config, which is a text, or what JSON makes of it."""
+        text = config if isinstance(config, str) else json.dumps(config)
+        (self.folder / "ds.json").write_text(text)
+        return self.export("--config", "ds.json", *options)
+
+    def merged_zero(self, config: dict) -> dict:
+        result = self.export_into(config, "-q")
+        self.assert_exit(result, DONE)
+        return json.loads(result.stdout)["zero_optimization"]
+
+    def given_back(self, command: str, ranks: int, cores: int, shared=False):
+        """By ZenFlow, and by SuperOffload if no home is shared, with the configurations that the plan is merged into."""
+        launcher, option, count, bind, listed, core_list = shlex.split(command)
+        self.assertEqual((launcher, option, count), ("deepspeed", "--num_gpus", str(ranks)))
+        self.assertEqual((bind, listed), ("--bind_cores_to_rank", "--bind_core_list"))
         masks = deepspeed_rules.launcher_slices(core_list, ranks)
-        perc = exported["zenflow"]["zero_optimization"]["zenflow"]["pt_reserved_cores_perc"]
+        perc = self.merged_zero(deepspeed_rules.CONFIGS["zenflow"])["zenflow"]["pt_reserved_cores_perc"]
         yield deepspeed_rules.zenflow(masks, perc, cores)
-        if "superoffload" in exported:
-            offload = exported["superoffload"]["zero_optimization"]["offload_optimizer"]
-            self.assertIs(offload["super_offload"], True)
-            yield deepspeed_rules.superoffload(masks, offload["cpuadam_cores_perc"])
+        if shared:
+            return
+        perc = self.merged_zero(deepspeed_rules.CONFIGS["superoffload"])["offload_optimizer"]["cpuadam_cores_perc"]
+        yield deepspeed_rules.superoffload(masks, perc)
 
     def could_be_told(self, sides, cores: int) -> bool:
         """Whether any fraction at all makes DeepSpeed give these sides."""
@@ -93,7 +110,7 @@ class DeepSpeedExport(CommandTest):
                 result = self.export("-q")
                 if result.returncode == DONE:
                     exported += 1
-                    back = list(self.given_back(json.loads(result.stdout), len(sides), cores))
+                    back = list(self.given_back(result.stdout, len(sides), cores))
                     self.assertEqual(back, [sides, sides])
                 else:
                     refused += 1
@@ -127,8 +144,8 @@ class DeepSpeedExport(CommandTest):
                         options = ["--topology", node, "--ranks", str(ranks), *allowed]
                         plan = self.make_plan("--for", "deepspeed", *options)
                         self.assert_sound(plan)
-                        exported = json.loads(self.export("-q").stdout)
-                        for sides in self.given_back(exported, ranks, plan["machine"]["cores"]):
+                        command = self.export("-q").stdout
+                        for sides in self.given_back(command, ranks, plan["machine"]["cores"], is_shared(plan)):
                             self.assertEqual(sides, sides_of(plan))
 
     def test_plan_for_deepspeed_says_what_it_left_out(self):
@@ -146,8 +163,8 @@ class DeepSpeedExport(CommandTest):
                 self.assert_exit(result, DONE)
                 plan = self.read_plan()
                 self.assertRegex(plan["choice"]["reason"], r"kept to what DeepSpeed can be told: .* free choice")
-                exported = json.loads(self.export("-q").stdout)
-                for sides in self.given_back(exported, len(plan["ranks"]), plan["machine"]["cores"]):
+                command = self.export("-q").stdout
+                for sides in self.given_back(command, len(plan["ranks"]), plan["machine"]["cores"], is_shared(plan)):
                     self.assertEqual(sides, sides_of(plan))
 
     def test_plan_for_another_launcher_is_a_usage_error(self):
@@ -157,10 +174,36 @@ class DeepSpeedExport(CommandTest):
         plan = self.make_plan("--topology", NODE, "--allowed", "3", "--ranks", "1")
         result = self.export()
         self.assert_exit(result, DONE)
-        exported = json.loads(result.stdout)
-        self.assertNotIn("superoffload", exported)
-        self.assertIn("SuperOffload", result.stderr)
-        self.assertEqual(list(self.given_back(exported, 1, 32)), [sides_of(plan)])
+        self.assertNotIn("SuperOffload", result.stderr)
+        self.assertEqual(list(self.given_back(result.stdout, 1, 32, shared=True)), [sides_of(plan)])
+        refused = self.export_into(deepspeed_rules.CONFIGS["superoffload"])
+        self.assert_refused(refused, INFEASIBLE, "CPU 3", "SuperOffload", "--framework superoffload")
+
+    def test_plan_for_superoffload_shares_no_home(self):
+        for_it = ("--for", "deepspeed", "--framework", "superoffload")
+        for options in (("--topology", NODE, "--ranks", "3"), ("--topology", "pack:1 [numa] core:4 pu:1", "--ranks", "2")):
+            with self.subTest(options=options):
+                plan = self.make_plan("--mode", "wait", *for_it, *options)
+                self.assertFalse(is_shared(plan))
+                self.assertIn("SuperOffload always divides it", plan["choice"]["reason"])
+                given = list(self.given_back(self.export("-q").stdout, len(plan["ranks"]), plan["machine"]["cores"]))
+                self.assertEqual(given, [sides_of(plan)] * 2)
+        few = self.run_tune("plan", "--topology", "pack:1 [numa] core:4 pu:1", "--ranks", "3", *for_it)
+        self.assert_refused(few, INFEASIBLE, "6 cores")
+
+    def test_shared_plan_is_not_moved_to_superoffload(self):
+        self.make_plan("--topology", NODE, "--ranks", "2", "--mode", "wait", "--framework", "superoffload")
+        self.assert_refused(self.export(), INFEASIBLE, "SuperOffload")
+        moved = self.run_tune("plan", "--from", "plan.json", "--topology", NODE, "--for", "deepspeed", "-o", "new.json")
+        self.assert_refused(moved, INFEASIBLE, "SuperOffload", "--from")
+
+    def test_tune_for_superoffload_shares_no_home(self):
+        result = self.run_tune("tune", "-q", "--for", "deepspeed", "--framework", "superoffload", "--mode", "wait",
+                               "--simulate", SOURCE / "configs/machines/cloud-2vcpu.json")
+        self.assert_exit(result, DONE)
+        plan = self.read_plan()
+        self.assertFalse(is_shared(plan))
+        self.assertNotIn("shared home", [candidate["label"] for candidate in plan["evidence"]["candidates"]])
 
     def test_one_rank_per_node_is_warned_of_several_nodes(self):
         self.make_plan("--topology", NODE, "--allowed", "0-15", "--ranks", "1")

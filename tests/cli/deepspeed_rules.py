@@ -5,6 +5,15 @@ From utils/numa.py (launcher), zenflow_utils.py and superoffload_utils.py; facts
 
 import math
 
+# What the user of each optimizer has in his configuration, as far as the export reads it.
+CONFIGS = {
+    "offload": {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
+    "zenflow": {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
+                                      "zenflow": {"topk_ratio": 0.05, "overlap_step": True}}},
+    "superoffload": {"zero_optimization": {"stage": 3,
+                                           "offload_optimizer": {"device": "cpu", "super_offload": True}}},
+}
+
 
 def launcher_slices(bind_core_list: str, local_ranks: int) -> list[list[int]]:
     """The CPUs of each local rank: equal runs of an ascending list without overlaps or blanks."""

@@ -25,25 +25,26 @@ CommandSpec spec() {
   }
   help.resize(help.size() - 2);
   return {"export",
-          fmt::format("export [PLAN] --for {} [--rank R] [-o FILE]", names),
+          fmt::format("export [PLAN] --for {} [--rank R] [--config FILE] [-o FILE]", names),
           "Writes a plan (default: plan.json) as the options or settings of another launcher. Refuses if "
           "that launcher cannot express the plan.",
           {
               {"for", 0, "WHO", help},
               {"rank", 'r', "N", "only this rank (default: every rank, one line each; e.g. 0)"},
+              {"config", 0, "FILE",
+               "with --for deepspeed: write this DeepSpeed configuration with the plan merged in, instead of "
+               "the command (default: none; e.g. ds.json)"},
               {"output", 'o', "FILE", "file to write, - for standard output (default: -; e.g. ranks.txt)"},
               {"quiet", 'q', "", "print no notes, only errors"},
           },
           1};
 }
 
-/// Throws Error(usage) if the export cannot be written to `output`, or would replace the plan itself.
-void need_file_beside(const std::string& output, const std::filesystem::path& plan) {
-  need_writable(output, "-o");
+/// Throws Error(usage) if writing the export to `output` would replace `input`. `what` says what that is.
+void need_another_file(const std::string& output, const std::filesystem::path& input, std::string_view what) {
   std::error_code ignored;  // a file that does not exist yet is another file
-  if (std::filesystem::equivalent(output, plan, ignored)) {
-    throw Error(Exit::usage, fmt::format("-o {}: this file is the plan that is exported", output),
-                "name another file");
+  if (std::filesystem::equivalent(output, input, ignored)) {
+    throw Error(Exit::usage, fmt::format("-o {}: this file is {}", output, what), "name another file");
   }
 }
 
@@ -54,9 +55,16 @@ Exit run(const Arguments& arguments) {
   const std::string output = arguments.text("output").value_or("-");
   const std::filesystem::path path =
       arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
-  if (output != "-") need_file_beside(output, path);
-  const Export result = export_plan(*consumer, load_plan_and_note_format(path),
-                                    std::filesystem::absolute(path), arguments.integer("rank", 0, 65535));
+  const auto config = arguments.text("config");
+  if (output != "-") {
+    need_writable(output, "-o");
+    need_another_file(output, path, "the plan that is exported");
+    if (config) need_another_file(output, *config, "the configuration that the plan is merged into");
+  }
+  const Plan plan = load_plan_and_note_format(path);
+  ExportRequest request{plan, std::filesystem::absolute(path), arguments.integer("rank", 0, 65535)};
+  if (config) request.config = ConfigFile{*config, read_text_file(*config)};
+  const Export result = export_plan(*consumer, request);
   if (output == "-") {
     fmt::print("{}", result.text);
   } else {

@@ -4,6 +4,7 @@
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
 #include "commands/shared_arguments.hpp"
+#include "homes/deepspeed_homes.hpp"
 #include "machine/ranks.hpp"
 #include "os/environment.hpp"
 #include "os/standard_streams.hpp"
@@ -57,6 +58,15 @@ Plan make_unmeasured_plan(const Arguments& arguments) {
                          command_line());
 }
 
+/// Throws Error(infeasible) if DeepSpeed cannot be told the plan: its homes are fitted to DeepSpeed, but a
+/// shared home stays shared, and SuperOffload divides it.
+void need_deepspeed(const Plan& plan) {
+  if (const auto why = why_not_deepspeed(plan.ranks, plan.machine.cores, plan.workload.framework)) {
+    throw Error(Exit::infeasible, fmt::format("DeepSpeed cannot be told this plan: {}", *why),
+                "make a new plan without --from");
+  }
+}
+
 Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   if (arguments.has("params")) {
     throw Error(Exit::usage,
@@ -76,8 +86,10 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   if (const auto framework = framework_argument(arguments)) plan.workload.framework = *framework;
   const Machine machine = read_machine(machine_source(arguments));
   const int ranks = ranks_argument(arguments).value_or(plan.workload.ranks);
-  return retarget(plan, machine, moved_gpus(Environment::of_this_process(), machine.topology, plan, ranks),
-                  options);
+  Plan moved = retarget(plan, machine,
+                        moved_gpus(Environment::of_this_process(), machine.topology, plan, ranks), options);
+  if (options.for_deepspeed) need_deepspeed(moved);
+  return moved;
 }
 
 Exit run(const Arguments& arguments) {

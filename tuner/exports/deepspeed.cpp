@@ -1,56 +1,86 @@
 // Writes what the launcher, ZenFlow and SuperOffload of DeepSpeed 0.19.6 read. homes/deepspeed_homes.cpp
 // describes how they read it.
-#include "exports/export.hpp"
-
 #include <fmt/core.h>
-
-#include <nlohmann/json.hpp>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
+#include "exports/deepspeed_differences.hpp"
+#include "exports/deepspeed_settings.hpp"
+#include "exports/export.hpp"
 #include "homes/deepspeed_homes.hpp"
-#include "plan/json_fields.hpp"
 
 namespace zf {
 namespace {
 
-/// Returns cpuadam_cores_perc. SuperOffload leaves int((1 - perc) * all_pus) CPUs to training, rounded
-/// towards zero; the value here aims half a PU higher. Precondition: 1 <= training_pus < all_pus.
-double superoffload_perc(int training_pus, int all_pus) { return (all_pus - training_pus - 0.5) / all_pus; }
+std::string launcher_command(const ExportInput& input) {
+  CpuSet list;
+  for (const RankBinding& rank : input.ranks) list |= rank.both_sides();
+  return fmt::format("deepspeed --num_gpus {} --bind_cores_to_rank --bind_core_list {}", input.ranks.size(),
+                     print(list));
+}
+
+/// Returns "4 of 8 CPUs of a rank train".
+std::string sides_in_words(const RankBinding& rank) {
+  const std::string all = print_count(rank.both_sides().size(), "CPU");
+  return rank.shared ? fmt::format("both sides share the {} of a rank", all)
+                     : fmt::format("{} of {} of a rank train", rank.training.cpus.size(), all);
+}
+
+/// Returns "default 0.8, which trains on 1".
+std::string default_in_words(const DeepSpeedSetting& setting) {
+  return fmt::format("default {}, which trains on {}", setting.usual, setting.usual_training);
+}
+
+Export command_export(const ExportInput& input, const std::vector<DeepSpeedSetting>& settings) {
+  Export result{launcher_command(input) + "\n", {}};
+  result.notes.push_back("the script and its options follow: … train.py --deepspeed_config ds.json");
+  for (const DeepSpeedSetting& setting : settings) {
+    result.notes.push_back(fmt::format("for {} set {} to {:.6g} ({}): {}; --config ds.json does this",
+                                       setting.optimizer, path_of(setting), setting.value,
+                                       default_in_words(setting), sides_in_words(input.ranks.front())));
+  }
+  return result;
+}
+
+Export config_export(const ExportInput& input, const std::vector<DeepSpeedSetting>& settings) {
+  const std::string name = input.config->path.string();
+  Export result;
+  if (settings.empty()) {
+    result.text = input.config->text;
+    result.notes.push_back(
+        fmt::format("{} has neither ZenFlow nor SuperOffload: nothing is merged in, and the step runs on all "
+                    "CPUs of a rank",
+                    name));
+  }
+  for (const DeepSpeedSetting& setting : settings) {
+    MergedConfig config = merged(*input.config, setting);
+    result.text = std::move(config.text);
+    result.notes.push_back(fmt::format(
+        "{} is now {:.6g} ({}): {}", path_of(setting), setting.value,
+        config.former ? fmt::format("{} has {}", name, *config.former) : default_in_words(setting),
+        sides_in_words(input.ranks.front())));
+  }
+  result.notes.push_back(
+      fmt::format("start the job with this file: {} train.py --deepspeed_config …", launcher_command(input)));
+  return result;
+}
 
 }  // namespace
 
 Export deepspeed_export(const ExportInput& input) {
-  if (const auto why = why_not_deepspeed(input.ranks, input.plan.machine.cores)) {
-    throw Error(Exit::infeasible, fmt::format("DeepSpeed cannot be told this plan: {}", *why),
-                "make a plan that it can be told: zf-tune tune --for deepspeed");
+  const DeepSpeedOptimizer optimizer =
+      input.config ? deepspeed_optimizer(*input.config) : deepspeed_optimizer(input.plan);
+  if (const auto why = why_not_deepspeed(input.ranks, input.plan.machine.cores, optimizer.framework)) {
+    throw Error(
+        Exit::infeasible, fmt::format("DeepSpeed cannot be told this plan: {}", *why),
+        fmt::format("make a plan that it can be told: zf-tune tune --for deepspeed{}",
+                    optimizer.framework == Framework::superoffload ? " --framework superoffload" : ""));
   }
-  CpuSet list;
-  for (const RankBinding& rank : input.ranks) list |= rank.both_sides();
-  const RankBinding& first = input.ranks.front();
-  const auto training = static_cast<int>(first.training.cpus.size());
-  const auto all = static_cast<int>(first.both_sides().size());
-
-  Export result;
-  nlohmann::ordered_json document{
-      {"arguments", {"--bind_cores_to_rank", "--bind_core_list", print(list)}},
-      {"zenflow",
-       {{"zero_optimization", {{"zenflow", {{"pt_reserved_cores_perc", first.pt_reserved_cores_perc}}}}}}}};
-  if (first.shared) {
-    result.notes.push_back("SuperOffload is left out: unlike ZenFlow, it cannot let both sides share a core");
-  } else {
-    document["superoffload"] = {
-        {"zero_optimization",
-         {{"offload_optimizer",
-           {{"super_offload", true}, {"cpuadam_cores_perc", superoffload_perc(training, all)}}}}}};
-  }
-  result.text = print_json(document);
-  result.notes.push_back(
-      "give the arguments to the deepspeed launcher, and put either zenflow or superoffload into its "
-      "configuration; on a machine with SMT the launcher's OMP_NUM_THREADS counts CPUs, not cores");
-  if (input.ranks.size() == 1) {
-    result.notes.push_back(
-        "the plan has one rank: on several nodes DeepSpeed divides these CPUs among the ranks of all nodes");
+  const auto settings = deepspeed_settings(input.ranks.front(), optimizer);
+  Export result = input.config ? config_export(input, settings) : command_export(input, settings);
+  for (std::string& note : deepspeed_differences(input.plan, optimizer)) {
+    result.notes.push_back(std::move(note));
   }
   return result;
 }

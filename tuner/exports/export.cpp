@@ -42,23 +42,30 @@ std::vector<RankBinding> ranks_for(const Consumer& consumer, const Plan& plan, s
 
 const std::vector<Consumer>& consumers() {
   static const std::vector<Consumer> all{
-      {"deepspeed", "launcher arguments and configuration, as JSON", Ranks::whole, deepspeed_export},
-      {"numactl", "a command prefix per rank", Ranks::each, numactl_export},
-      {"taskset", "a command prefix per rank", Ranks::each, taskset_export},
-      {"slurm", "an option of srun", Ranks::whole, slurm_export},
-      {"openmp", "shell exports of one rank", Ranks::one, openmp_export},
-      {"torchrun", "a command prefix that starts all ranks", Ranks::whole, torchrun_export},
-      {"mpirun", "Open MPI's rankfile", Ranks::whole, mpirun_export},
-      {"hwloc", "a bitmap per rank", Ranks::each, hwloc_export},
-      {"env", "shell exports of one rank: the variables that exec sets", Ranks::one, env_export},
+      {"deepspeed", "the command that starts all ranks, or its configuration", Ranks::whole, true,
+       deepspeed_export},
+      {"numactl", "a command prefix per rank", Ranks::each, false, numactl_export},
+      {"taskset", "a command prefix per rank", Ranks::each, false, taskset_export},
+      {"slurm", "an option of srun", Ranks::whole, false, slurm_export},
+      {"openmp", "shell exports of one rank", Ranks::one, false, openmp_export},
+      {"torchrun", "a command prefix that starts all ranks", Ranks::whole, false, torchrun_export},
+      {"mpirun", "Open MPI's rankfile", Ranks::whole, false, mpirun_export},
+      {"hwloc", "a bitmap per rank", Ranks::each, false, hwloc_export},
+      {"env", "shell exports of one rank: the variables that exec sets", Ranks::one, false, env_export},
   };
   return all;
 }
 
-Export export_plan(std::string_view name, const Plan& plan, const std::filesystem::path& plan_path,
-                   std::optional<int> rank) {
+Export export_plan(std::string_view name, const ExportRequest& request) {
   const Consumer& consumer = consumer_named(name);
-  return consumer.write({plan, ranks_for(consumer, plan, rank), plan_path});
+  if (request.config && !consumer.takes_config) {
+    throw Error(Exit::usage,
+                fmt::format("zf-tune export: --config {}: {} has no configuration that a plan could go into",
+                            request.config->path.string(), name),
+                "leave --config out");
+  }
+  return consumer.write(
+      {request.plan, ranks_for(consumer, request.plan, request.rank), request.plan_path, request.config});
 }
 
 }  // namespace zf

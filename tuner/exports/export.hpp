@@ -25,17 +25,25 @@ enum class Ranks {
   whole,  ///< the launcher starts all of them
 };
 
+/// A configuration of the consumer that a plan is merged into.
+struct ConfigFile {
+  std::filesystem::path path;  ///< as the user gave it, for messages
+  std::string text;
+};
+
 /// The plan and the ranks to cover, selected by Consumer::ranks.
 struct ExportInput {
   const Plan& plan;
   std::vector<RankBinding> ranks;
-  std::filesystem::path plan_path;  ///< absolute: jobs start in other folders
+  std::filesystem::path plan_path;   ///< absolute: jobs start in other folders
+  std::optional<ConfigFile> config;  ///< only if Consumer::takes_config
 };
 
 struct Consumer {
   std::string_view name;  ///< of --for
   std::string_view reads;
   Ranks ranks;
+  bool takes_config;  ///< --config may be given: the export is then that file with the plan merged in
   /// Throws Error(infeasible) with the reason and a remedy if the consumer would carry out something else
   /// than the plan.
   Export (*write)(const ExportInput& input);
@@ -45,11 +53,18 @@ struct Consumer {
 /// process_cpus()); DeepSpeed always gets both sides.
 const std::vector<Consumer>& consumers();
 
+/// The plan to export, and the options of the user.
+struct ExportRequest {
+  const Plan& plan;
+  std::filesystem::path plan_path;  ///< absolute
+  std::optional<int> rank = {};
+  std::optional<ConfigFile> config = {};
+};
+
 /// Returns the export of a plan for the consumer `name`. Throws Error(usage) if the consumer is unknown, the
-/// plan lacks the rank, or a rank is needed but not given or given but not needed. Throws as Consumer::write
-/// does.
-Export export_plan(std::string_view name, const Plan& plan, const std::filesystem::path& plan_path,
-                   std::optional<int> rank);
+/// plan lacks the rank, or a rank or a configuration is needed but not given or given but not needed. Throws
+/// as Consumer::write does.
+Export export_plan(std::string_view name, const ExportRequest& request);
 
 Export deepspeed_export(const ExportInput& input);
 Export env_export(const ExportInput& input);

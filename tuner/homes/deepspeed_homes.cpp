@@ -64,9 +64,15 @@ std::optional<std::string> not_a_prefix(const RankBinding& rank) {
 
 }  // namespace
 
-std::optional<std::string> why_not_deepspeed(const std::vector<RankBinding>& ranks, int machine_cores) {
+std::optional<std::string> why_not_deepspeed(const std::vector<RankBinding>& ranks, int machine_cores,
+                                             Framework framework) {
   const RankBinding& first = ranks.front();
   for (const RankBinding& rank : ranks) {
+    // It would leave training an empty list, which psutil takes for "all CPUs of the machine".
+    if (rank.shared && framework == Framework::superoffload) {
+      return fmt::format("both sides of rank {} share {}: SuperOffload always divides them", rank.rank,
+                         print_cpus(rank.home.cpus));
+    }
     if (auto why = not_a_prefix(rank)) return why;
     if (rank.shared && rank.optimizer.cpus.size() < static_cast<std::size_t>(rank.home.threads)) {
       return fmt::format(
@@ -97,15 +103,17 @@ std::optional<std::string> why_not_deepspeed(const std::vector<RankBinding>& ran
   return std::nullopt;
 }
 
-std::vector<Home> deepspeed_homes(const Topology& topology, const Allowed& allowed, int ranks) {
+std::vector<Home> deepspeed_homes(const Topology& topology, const Allowed& allowed, int ranks,
+                                  Framework framework) {
   assert(ranks > 0);
   const auto cores = ascending_cores(topology, usable_cpus(topology, allowed.cpus, ranks), ranks);
   const auto count = static_cast<std::size_t>(ranks);
-  if (cores.size() < count) {
+  const std::size_t least = framework == Framework::superoffload ? 2 * count : count;
+  if (cores.size() < least) {
     throw Error(
         Exit::infeasible,
         fmt::format("{} {} at least {}, but DeepSpeed can be told of {} in {}{}", print_count(count, "rank"),
-                    count == 1 ? "needs" : "need", print_count(count, "core"),
+                    count == 1 ? "needs" : "need", print_count(least, "core"),
                     print_count(cores.size(), "core"), print_cpus(allowed.cpus),
                     ranks == 1 ? fmt::format(" (for a single rank it drops CPU numbers of {}, the number of "
                                              "cores, and above)",
@@ -134,13 +142,13 @@ std::vector<Home> deepspeed_homes(const Topology& topology, const Allowed& allow
   return homes;
 }
 
-std::string deepspeed_objection(const Split& split, const Topology& topology) {
+std::string deepspeed_objection(const Split& split, const Topology& topology, Framework framework) {
   std::vector<RankBinding> bindings;
   for (const RankSplit& rank : split.ranks) {
     if (rank.unbound) return "no rank is bound";
     bindings.push_back(binding_of_split(static_cast<int>(bindings.size()), rank));
   }
-  return why_not_deepspeed(bindings, static_cast<int>(topology.cores.size())).value_or("");
+  return why_not_deepspeed(bindings, static_cast<int>(topology.cores.size()), framework).value_or("");
 }
 
 std::string restriction_in_words(const std::vector<Home>& homes, const Allowed& allowed) {

@@ -106,9 +106,10 @@ RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const 
   return with_quota_and_gpus(machine, gpus, std::move(homes));
 }
 
-RankHomes deepspeed_rank_homes(const Machine& machine, const RankGpus& gpus) {
+RankHomes deepspeed_rank_homes(const Machine& machine, const RankGpus& gpus, Framework framework) {
   return with_quota_and_gpus(
-      machine, gpus, deepspeed_homes(machine.topology, machine.allowed, static_cast<int>(gpus.gpus.size())));
+      machine, gpus,
+      deepspeed_homes(machine.topology, machine.allowed, static_cast<int>(gpus.gpus.size()), framework));
 }
 
 }  // namespace zf

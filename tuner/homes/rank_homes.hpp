@@ -26,6 +26,7 @@ RankHomes rank_homes(const Machine& machine, const RankGpus& gpus);
 RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks);
 
 /// Does the same with the homes of deepspeed_homes(), which do not depend on GPUs.
-RankHomes deepspeed_rank_homes(const Machine& machine, const RankGpus& gpus);
+RankHomes deepspeed_rank_homes(const Machine& machine, const RankGpus& gpus,
+                               Framework framework = Framework::unknown);
 
 }  // namespace zf

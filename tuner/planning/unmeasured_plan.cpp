@@ -13,10 +13,9 @@
 namespace zf {
 namespace {
 
-SplitShape unmeasured_shape(const std::vector<Home>& homes, Mode mode) {
+SplitShape unmeasured_shape(const std::vector<Home>& homes, bool shared) {
   std::size_t cores = homes.front().cores.size();
   for (const Home& home : homes) cores = std::min(cores, home.cores.size());
-  const bool shared = mode == Mode::wait;
   SplitShape shape{std::max(1, static_cast<int>(shared ? cores : cores / 2)), 1, Placement::compact};
   shape.shared = shared;
   return shape;
@@ -27,20 +26,23 @@ SplitShape unmeasured_shape(const std::vector<Home>& homes, Mode mode) {
 Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, const Workload& workload,
                      bool for_deepspeed, std::string command) {
   RankHomes placed = rank_homes(machine, gpus);
-  Split split = split_of(placed.homes, unmeasured_shape(placed.homes, workload.mode));
+  const bool can_share = !for_deepspeed || workload.framework != Framework::superoffload;
+  const bool shared = workload.mode == Mode::wait && can_share;
+  Split split = split_of(placed.homes, unmeasured_shape(placed.homes, shared));
 
   Choice choice;
   choice.reason =
-      workload.mode == Mode::wait
-          ? "Nothing was measured. In mode wait the sides take turns, so both use each whole home"
-          : "Nothing was measured. Each side gets half of each home, which is DeepSpeed's own default";
+      shared ? "Nothing was measured. In mode wait the sides take turns, so both use each whole home"
+             : "Nothing was measured. Each side gets half of each home, which is DeepSpeed's own default";
+  if (!can_share)
+    choice.reason = "Nothing was measured. Each side gets half of each home: SuperOffload always divides it";
   if (for_deepspeed) {
-    const std::string objection = deepspeed_objection(split, machine.topology);
+    const std::string objection = deepspeed_objection(split, machine.topology, workload.framework);
     if (objection.empty()) {
       choice.reason += ". DeepSpeed can be told the free choice as it is";
     } else {
-      placed = deepspeed_rank_homes(machine, gpus);
-      split = split_of(placed.homes, unmeasured_shape(placed.homes, workload.mode));
+      placed = deepspeed_rank_homes(machine, gpus, workload.framework);
+      split = split_of(placed.homes, unmeasured_shape(placed.homes, shared));
       choice.reason += fmt::format(
           ". The homes are kept to what DeepSpeed can be told: {}. "
           "What that costs was not measured. DeepSpeed cannot be told the free choice: {}",

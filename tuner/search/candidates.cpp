@@ -392,7 +392,7 @@ class SplitProposer {
   }
 
   void add(const SplitShape& shape, std::vector<Split>& splits) const {
-    if (shape.shared && shared_pools_ == SharedPools::whole) return;  // the whole one is a control
+    if (shape.shared && shared_pools_ != SharedPools::any) return;  // the whole one is a control
     Split split = split_of(homes_, shape);
     if (!is_among(split, splits) && !is_tried(split)) splits.push_back(std::move(split));
   }
@@ -410,11 +410,12 @@ class SplitProposer {
 
 }  // namespace
 
-std::vector<Split> control_splits(const std::vector<Home>& homes) {
+std::vector<Split> control_splits(const std::vector<Home>& homes, SharedPools shared_pools) {
   std::vector<Split> splits;
   const bool shared = std::any_of(homes.begin(), homes.end(), [](const Home& home) { return home.shared; });
   if (shared) return {split_of(homes, {})};  // a rank with one core leaves nothing to compare
   for (const Control control : {Control::shared, Control::half, Control::eighty_twenty, Control::unbound}) {
+    if (control == Control::shared && shared_pools == SharedPools::none) continue;
     Split split = split_of(homes, control_shape(control));
     split.shape.pool_cores = split.ranks.front().pool_cores;
     if (!is_among(split, splits)) splits.push_back(std::move(split));

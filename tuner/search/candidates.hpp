@@ -9,9 +9,14 @@
 
 namespace zf {
 
+/// Which pools a shared home may have. Only our runtime can be told to use some of its cores, and
+/// SuperOffload cannot share a home.
+enum class SharedPools { any, whole, none };
+
 /// Returns the controls: shared home, half and half, 80/20, unbound. Those that are equal on these homes come
-/// once. If a rank has one core, there is only one split.
-std::vector<Split> control_splits(const std::vector<Home>& homes);
+/// once. If a rank has one core, there is only one split. The shared home is left out if it may have no pool.
+std::vector<Split> control_splits(const std::vector<Home>& homes,
+                                  SharedPools shared_pools = SharedPools::any);
 
 /// A split that has been measured. Times are medians, but the period is without drift.
 struct TriedSplit {
@@ -24,9 +29,6 @@ struct TriedSplit {
 
 /// About how many splits with idle cores are tried in a sweep.
 inline constexpr int kIdleTries = 2;
-
-/// Which pools a shared home may have. Only our runtime can be told to use some of its cores.
-enum class SharedPools { any, whole };
 
 /// Returns at most `most` splits that could beat the best one tried by more than half of `tie`, most
 /// promising first, and one that could tie with the best and be preferred to it. Returns none if by this

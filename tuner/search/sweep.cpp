@@ -82,7 +82,7 @@ class Sweep {
 
   /// Visits the controls. Those that a plan can express come first, so that there is a plan however short the
   /// budget is.
-  void explore() { visit_all(control_splits(homes_)); }
+  void explore() { visit_all(control_splits(homes_, limits_.shared_pools)); }
 
   /// Visits promising splits beside the incumbent, within a round. Returns false if there are none.
   bool refine() {

@@ -52,7 +52,9 @@ RankWork rank_work(const Workload& workload, std::uint64_t elements_per_rank, do
 /// DeepSpeed can be told.
 void restrict_homes(TuningJob& job, const TuningRequest& request) {
   job.free_homes = job.placed.homes;
-  if (request.for_deepspeed) job.placed = deepspeed_rank_homes(job.machine, job.gpus);
+  if (request.for_deepspeed) {
+    job.placed = deepspeed_rank_homes(job.machine, job.gpus, job.workload.framework);
+  }
 }
 
 /// Sweeps without DeepSpeed's restriction, compares the two winners, and says what the restriction costs.
@@ -144,6 +146,8 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   const Framework framework = job.workload.framework;
   const bool partial = framework == Framework::native || framework == Framework::unknown;
   if (request.for_deepspeed || !partial) limits.shared_pools = SharedPools::whole;
+  const bool divided = request.for_deepspeed && framework == Framework::superoffload;
+  if (divided) limits.shared_pools = SharedPools::none;
   if (request.for_deepspeed) {
     limits.budget_share = kRestrictedShare;
     limits.budget_ns = static_cast<Nanoseconds>(kRestrictedShare * static_cast<double>(limits.budget_ns));
@@ -164,6 +168,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   const Split& chosen = result.splits[static_cast<std::size_t>(choice.candidate)];
   if (request.for_deepspeed) {
     const auto whole_ns = static_cast<Nanoseconds>(static_cast<double>(limits.budget_ns) / kRestrictedShare);
+    if (divided) limits.shared_pools = SharedPools::whole;  // the free choice may share
     choice.reason +=
         ". " + cost_for_deepspeed(job, chosen, tie_of(result.evidence), limits, start_ns + whole_ns);
   }

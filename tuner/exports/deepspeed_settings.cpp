@@ -1,0 +1,97 @@
+#include "exports/deepspeed_settings.hpp"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "plan/json_fields.hpp"
+#include "plan/reserved_perc.hpp"
+
+namespace zf {
+namespace {
+
+constexpr const char* kZero = "zero_optimization";
+constexpr const char* kZenFlow = "zenflow";
+constexpr const char* kSuperOffload = "offload_optimizer";
+
+constexpr double kUsualReserved = 0.5;   // ZenFlowConfig.pt_reserved_cores_perc
+constexpr double kUsualOptimizer = 0.8;  // DeepSpeedZeroOffloadOptimizerConfig.cpuadam_cores_perc
+
+constexpr std::string_view kOnlyJson =
+    "DeepSpeed reads Hjson too, but zf-tune only JSON: remove comments and trailing commas";
+
+/// Returns cpuadam_cores_perc. SuperOffload leaves int((1 - perc) * all_pus) CPUs to training, rounded
+/// towards zero; the value here aims half a PU higher. Precondition: 1 <= training_pus < all_pus.
+double superoffload_perc(int training_pus, int all_pus) { return (all_pus - training_pus - 0.5) / all_pus; }
+
+/// Returns a section of "zero_optimization"; nothing if it is absent or null.
+std::optional<Field> section_of(const Field& root, std::string_view name) {
+  if (!root.has(kZero)) return std::nullopt;
+  const Field zero = root[kZero];
+  if (!zero.has(name) || zero[name].is_null()) return std::nullopt;
+  if (!zero[name].is_object()) zero[name].fail("is not an object");
+  return zero[name];
+}
+
+bool is_on(const std::optional<Field>& section, std::string_view key) {
+  return section && section->has(key) && (*section)[key].boolean();
+}
+
+}  // namespace
+
+DeepSpeedOptimizer deepspeed_optimizer(const Plan& plan) {
+  const Framework framework = plan.workload.framework;
+  return {framework, framework == Framework::deepspeed_zenflow || framework == Framework::superoffload ||
+                         framework == Framework::unknown};
+}
+
+DeepSpeedOptimizer deepspeed_optimizer(const ConfigFile& config) {
+  const std::string name = config.path.string();
+  const JsonDocument document(config.text, name, kOnlyJson);
+  if (!document.root().is_object()) document.root().fail("is not an object");
+  const auto zenflow = section_of(document.root(), kZenFlow);
+  const bool superoffload = is_on(section_of(document.root(), kSuperOffload), "super_offload");
+  if (zenflow && superoffload) {
+    throw Error(
+        Exit::infeasible,
+        fmt::format("{} has both ZenFlow and SuperOffload: each would divide the CPUs of a rank", name),
+        "keep one of them");
+  }
+  if (zenflow) return {Framework::deepspeed_zenflow, is_on(zenflow, "overlap_step")};
+  if (superoffload) return {Framework::superoffload, true};
+  return {Framework::deepspeed_offload, false};
+}
+
+std::vector<DeepSpeedSetting> deepspeed_settings(const RankBinding& rank,
+                                                 const DeepSpeedOptimizer& optimizer) {
+  const auto training = static_cast<int>(rank.training.cpus.size());
+  const auto all = static_cast<int>(rank.both_sides().size());
+  const bool any = optimizer.framework == Framework::unknown;
+  std::vector<DeepSpeedSetting> settings;
+  if (any || optimizer.framework == Framework::deepspeed_zenflow) {
+    settings.push_back({"ZenFlow", kZenFlow, "pt_reserved_cores_perc", rank.pt_reserved_cores_perc,
+                        kUsualReserved, pus_deepspeed_reserves(kUsualReserved, all)});
+  }
+  if ((any || optimizer.framework == Framework::superoffload) && !rank.shared) {
+    settings.push_back({"SuperOffload", kSuperOffload, "cpuadam_cores_perc", superoffload_perc(training, all),
+                        kUsualOptimizer, static_cast<int>((1 - kUsualOptimizer) * all)});
+  }
+  return settings;
+}
+
+std::string path_of(const DeepSpeedSetting& setting) {
+  return fmt::format("{}.{}.{}", kZero, setting.section, setting.key);
+}
+
+MergedConfig merged(const ConfigFile& config, const DeepSpeedSetting& setting) {
+  Object document = Object::parse(config.text);
+  Object& section = document.at(kZero).at(setting.section);
+  MergedConfig result;
+  if (section.contains(setting.key)) result.former = print_json_line(section.at(setting.key));
+  section[setting.key] = setting.value;
+  result.text = print_json(document);
+  return result;
+}
+
+}  // namespace zf
