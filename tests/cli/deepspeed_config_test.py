@@ -16,7 +16,7 @@ class DeepSpeedConfig(CommandTest):
         return self.run_tune("export", "plan.json", "--for", "deepspeed", *options)
 
     def export_into(self, config, *options):
-        """The export with --config: of a text, or of what json makes of anything else."""
+        """Exports with --config: a text, or anything else as JSON."""
         (self.folder / "ds.json").write_text(config if isinstance(config, str) else json.dumps(config))
         return self.export("--config", "ds.json", *options)
 
@@ -43,14 +43,14 @@ class DeepSpeedConfig(CommandTest):
 
     def test_new_field_goes_last_and_its_default_is_named(self):
         self.make_plan("--topology", NODE, "--ranks", "2")
-        for name, section, key, value, said in (
-                ("zenflow", "zenflow", "pt_reserved_cores_perc", (4 - 0.5) / 8, "default 0.5, which trains on 4"),
-                ("superoffload", "offload_optimizer", "cpuadam_cores_perc", (4 - 0.5) / 8, "default 0.8, which trains on 1")):
+        for name, section, key, said in (
+                ("zenflow", "zenflow", "pt_reserved_cores_perc", "default 0.5, which trains on 4"),
+                ("superoffload", "offload_optimizer", "cpuadam_cores_perc", "default 0.8, which trains on 1")):
             with self.subTest(name):
                 result = self.export_into(CONFIGS[name])
                 self.assert_exit(result, DONE)
                 fields = json.loads(result.stdout)["zero_optimization"][section]
-                self.assertEqual(list(fields.items())[-1], (key, value))
+                self.assertEqual(list(fields.items())[-1], (key, (4 - 0.5) / 8))
                 self.assertIn(said, result.stderr)
 
     def test_where_nothing_is_to_be_merged_the_file_stays_as_it_is(self):
@@ -124,16 +124,21 @@ class DeepSpeedConfig(CommandTest):
         for quiet in (self.notes("--topology", NODE), self.notes("--topology", NODE, config="offload"),
                       self.notes("--topology", NODE, "--mode", "wait", config="zenflow")):
             self.assertNotIn("main thread", quiet)
+        self.assertNotIn("the plan is for mode", self.notes("--topology", NODE, config="zenflow"))
 
     def test_zenflow_that_does_not_overlap_divides_nothing(self):
         self.make_plan("--topology", NODE, "--ranks", "2")
         result = self.export_into({"zero_optimization": {"zenflow": {}}})
         self.assertIn("ZenFlow without overlap_step steps in the training process, on all 8 CPUs", result.stderr)
+        self.assertIn("the plan is for mode overlap, and ZenFlow without overlap_step runs in mode wait", result.stderr)
         self.assertNotIn("main thread", result.stderr)
+        waits = self.notes("--topology", NODE, "--mode", "wait", "--framework", "deepspeed-zenflow")
+        self.assertIn("ZenFlow without overlap_step steps in the training process", waits)
 
     def test_pool_of_a_shared_home_has_fewer_threads(self):
         shared = self.notes("--topology", SMT, "--mode", "wait", config="zenflow")
         self.assertIn("both sides share the 16 CPUs", shared)
+        self.assertIn("the plan is for mode wait, and ZenFlow with overlap_step runs in mode overlap", shared)
         self.assertIn("one thread on each of the 16 CPUs of a rank; the plan has 8", shared)
 
     def test_gpus_that_are_not_the_first(self):

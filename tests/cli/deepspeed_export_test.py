@@ -69,7 +69,7 @@ class DeepSpeedExport(CommandTest):
         return self.run_tune("export", "plan.json", "--for", "deepspeed", *options)
 
     def export_into(self, config, *options):
-        """The export with --config, which is a text, or what JSON makes of it."""
+        """Exports with --config: a text, or anything else as JSON."""
         text = config if isinstance(config, str) else json.dumps(config)
         (self.folder / "ds.json").write_text(text)
         return self.export("--config", "ds.json", *options)
@@ -80,7 +80,7 @@ class DeepSpeedExport(CommandTest):
         return json.loads(result.stdout)["zero_optimization"]
 
     def given_back(self, command: str, ranks: int, cores: int, shared=False):
-        """By ZenFlow, and by SuperOffload if no home is shared, with the configurations that the plan is merged into."""
+        """Yields the sides by ZenFlow, and by SuperOffload if no home is shared, with the merged configurations."""
         launcher, option, count, bind, listed, core_list = shlex.split(command)
         self.assertEqual((launcher, option, count), ("deepspeed", "--num_gpus", str(ranks)))
         self.assertEqual((bind, listed), ("--bind_cores_to_rank", "--bind_core_list"))
@@ -181,14 +181,15 @@ class DeepSpeedExport(CommandTest):
 
     def test_plan_for_superoffload_shares_no_home(self):
         for_it = ("--for", "deepspeed", "--framework", "superoffload")
-        for options in (("--topology", NODE, "--ranks", "3"), ("--topology", "pack:1 [numa] core:4 pu:1", "--ranks", "2")):
-            with self.subTest(options=options):
-                plan = self.make_plan("--mode", "wait", *for_it, *options)
+        small = "pack:1 [numa] core:4 pu:1"
+        for node, ranks in ((NODE, "3"), (small, "2")):
+            with self.subTest(node=node):
+                plan = self.make_plan("--mode", "wait", *for_it, "--topology", node, "--ranks", ranks)
                 self.assertFalse(is_shared(plan))
                 self.assertIn("SuperOffload always divides it", plan["choice"]["reason"])
                 given = list(self.given_back(self.export("-q").stdout, len(plan["ranks"]), plan["machine"]["cores"]))
                 self.assertEqual(given, [sides_of(plan)] * 2)
-        few = self.run_tune("plan", "--topology", "pack:1 [numa] core:4 pu:1", "--ranks", "3", *for_it)
+        few = self.run_tune("plan", "--topology", small, "--ranks", "3", *for_it)
         self.assert_refused(few, INFEASIBLE, "6 cores")
 
     def test_shared_plan_is_not_moved_to_superoffload(self):

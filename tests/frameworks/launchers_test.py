@@ -2,6 +2,7 @@
 
 What was seen: deepspeed 0.19.6, torchrun of PyTorch 2.13.0, accelerate 1.15.0, Open MPI 4.1.4. srun: tests/slurm."""
 
+import shlex
 import unittest
 
 from frameworks_case import TUNE, FrameworkTest, free_port, home_of, job
@@ -39,6 +40,16 @@ class Launchers(FrameworkTest):
         self.assert_ranks_at_home(plan, ended)
         self.assertEqual([its["arguments"] for its in ended],
                          [["--own", "word", f"--local_rank={rank}"] for rank in (0, 1)])
+
+    def test_exported_command_starts_each_of_two_ranks_on_its_home(self):
+        """Seen: numactl -C 0 and -C 1, and OMP_NUM_THREADS=1."""
+        self.need_program("numactl")
+        plan = self.make_plan("--ranks", "2", "--for", "deepspeed")
+        words = shlex.split(self.run_tune("export", "plan.json", "--for", "deepspeed", "-q").stdout)
+        _, *script = job("masks", "--own", "word")
+        ended = self.ended(*words, "--master_port", free_port(), *script)
+        self.assert_ranks_at_home(plan, ended)
+        self.assertEqual(ended[1]["arguments"], ["--local_rank=1", "--own", "word"])
 
     def test_deepspeeds_local_rank_is_kept_from_a_command_that_does_not_want_it(self):
         """Seen: the words of that launcher, without the launcher; the job has no --local_rank."""

@@ -43,7 +43,8 @@ Export command_export(const ExportInput& input, const std::vector<DeepSpeedSetti
   return result;
 }
 
-Export config_export(const ExportInput& input, const std::vector<DeepSpeedSetting>& settings) {
+Export config_export(const ExportInput& input, const DeepSpeedOptimizer& optimizer,
+                     const std::vector<DeepSpeedSetting>& settings) {
   const std::string name = input.config->path.string();
   Export result;
   if (settings.empty()) {
@@ -60,6 +61,12 @@ Export config_export(const ExportInput& input, const std::vector<DeepSpeedSettin
         "{} is now {:.6g} ({}): {}", path_of(setting), setting.value,
         config.former ? fmt::format("{} has {}", name, *config.former) : default_in_words(setting),
         sides_in_words(input.ranks.front())));
+  }
+  const Mode mode = optimizer.divides ? Mode::overlap : Mode::wait;
+  if (optimizer.framework == Framework::deepspeed_zenflow && input.plan.workload.mode != mode) {
+    result.notes.push_back(fmt::format(
+        "the plan is for mode {}, and ZenFlow with{} overlap_step runs in mode {}: plan with --mode {}",
+        name_of(input.plan.workload.mode), optimizer.divides ? "" : "out", name_of(mode), name_of(mode)));
   }
   result.notes.push_back(
       fmt::format("start the job with this file: {} train.py --deepspeed_config …", launcher_command(input)));
@@ -78,7 +85,7 @@ Export deepspeed_export(const ExportInput& input) {
                     optimizer.framework == Framework::superoffload ? " --framework superoffload" : ""));
   }
   const auto settings = deepspeed_settings(input.ranks.front(), optimizer);
-  Export result = input.config ? config_export(input, settings) : command_export(input, settings);
+  Export result = input.config ? config_export(input, optimizer, settings) : command_export(input, settings);
   for (std::string& note : deepspeed_differences(input.plan, optimizer)) {
     result.notes.push_back(std::move(note));
   }

@@ -41,9 +41,15 @@ bool is_on(const std::optional<Field>& section, std::string_view key) {
 }  // namespace
 
 DeepSpeedOptimizer deepspeed_optimizer(const Plan& plan) {
-  const Framework framework = plan.workload.framework;
-  return {framework, framework == Framework::deepspeed_zenflow || framework == Framework::superoffload ||
-                         framework == Framework::unknown};
+  switch (plan.workload.framework) {
+    case Framework::deepspeed_zenflow:
+      return {Framework::deepspeed_zenflow, plan.workload.mode == Mode::overlap};
+    case Framework::superoffload:
+    case Framework::unknown:
+      return {plan.workload.framework, true};
+    default:
+      return {plan.workload.framework, false};
+  }
 }
 
 DeepSpeedOptimizer deepspeed_optimizer(const ConfigFile& config) {

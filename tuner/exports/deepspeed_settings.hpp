@@ -16,7 +16,7 @@ struct DeepSpeedOptimizer {
   bool divides = false;  ///< it divides the CPUs of its rank by itself; if unknown, it may
 };
 
-/// Returns what a plan says.
+/// Returns what a plan says. ZenFlow divides in mode overlap.
 DeepSpeedOptimizer deepspeed_optimizer(const Plan& plan);
 
 /// Returns what a configuration says: ZenFlow, SuperOffload, or ZeRO-Offload if it is neither. ZenFlow
@@ -34,8 +34,8 @@ struct DeepSpeedSetting {
   int usual_training = 0;  ///< how many CPUs of the rank the default gives to training
 };
 
-/// Returns the settings by which these optimizers make the sides of `rank`: one per optimizer that divides,
-/// both if it is unknown which one runs. SuperOffload has none for a shared rank.
+/// Returns the settings by which ZenFlow and SuperOffload make the sides of `rank`: that of the optimizer, or
+/// both if it is unknown. SuperOffload has none for a shared rank.
 std::vector<DeepSpeedSetting> deepspeed_settings(const RankBinding& rank,
                                                  const DeepSpeedOptimizer& optimizer);
 

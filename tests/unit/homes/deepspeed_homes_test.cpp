@@ -74,6 +74,17 @@ TEST(DeepSpeedHomes, AdjacentSiblingsStayTogetherAndOthersAreLeftOut) {
   EXPECT_EQ(homes_on(make_topology(interleaved), 2), (std::vector<std::string>{"0-3", "4-7"}));
 }
 
+TEST(DeepSpeedHomes, SuperOffloadSharesNone) {
+  const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 4});
+  const Allowed allowed = make_allowed(topology, "");
+  const Split shared = split_of(deepspeed_homes(topology, allowed, 2), control_shape(Control::shared));
+  EXPECT_EQ(deepspeed_objection(shared, topology, Framework::deepspeed_zenflow), "");
+  EXPECT_THAT(deepspeed_objection(shared, topology, Framework::superoffload),
+              HasSubstr("share CPUs 0-3: SuperOffload always divides them"));
+  EXPECT_EQ(deepspeed_homes(topology, allowed, 4, Framework::superoffload).size(), 4U);
+  EXPECT_THROW(deepspeed_homes(topology, allowed, 5, Framework::superoffload), Error);
+}
+
 TEST(DeepSpeedHomes, LeftOverCoresAreThoseBetweenNodes) {
   const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 8});
   EXPECT_EQ(homes_on(topology, 2, "0-4,8-11"), (std::vector<std::string>{"0-3", "8-11"}));

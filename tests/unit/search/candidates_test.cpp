@@ -178,5 +178,11 @@ TEST(Candidates, PoolsOnSomeCoresOfASharedHomeAreLeftOutForAFrameworkThatCannotB
   }
 }
 
+TEST(Candidates, NoHomeIsSharedForAFrameworkThatCannotShare) {
+  for (const Split& split : control_splits(homes_on({.cores_per_l3 = 16}, 2), SharedPools::none)) {
+    EXPECT_FALSE(split.shape.shared) << split.label;
+  }
+}
+
 }  // namespace
 }  // namespace zf
