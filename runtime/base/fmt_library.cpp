@@ -1,8 +1,8 @@
-// Compiles the functions of fmt, once, into what we ship. So libzf_runtime.so, zf-optimizer and zf-tune run on a system
-// that has another release of fmt, or none: libfmt.so changes its name with each major version.
+// Compiles the functions of fmt, once, into what we ship. So libzf_runtime.so, zf-optimizer and zf-tune run
+// on a system that has another release of fmt, or none: libfmt.so changes its name with each major version.
 //
-// This is what fmt's own library is made of: its header of implementations, and those templates that its other headers
-// declare as compiled elsewhere.
+// This is what fmt's own library is made of: its header of implementations, and those templates that its
+// other headers declare as compiled elsewhere.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -100,6 +100,15 @@ class DeepSpeed(FrameworkTest):
                 for direction, losses in said["resumed"].items():
                     self.assertEqual(losses, said["resumed"]["own-own"], direction)
 
+    def test_checkpoints_of_zenflow_have_the_moments(self):
+        """Seen: 8 tensors of moments for two groups, which arrive as they were. A checkpoint of DeepSpeed's has none, which is
+        said, and training goes on."""
+        said, = self.train("zero_checkpoints", [{"zenflow": True, "overlap": True, "steps": 9, "groups": 2}])
+        self.assertEqual((said["moments"], said["differ"]), (8, 0))
+        self.assertIn("the checkpoint has no moments", self.output)
+        for losses in said["losses"]:
+            self.assertEqual(len(losses), 9)
+
     def test_two_ranks_of_the_real_launcher_give_the_same_bits(self):
         plan = self.make_plan("--ranks", "2", "--mode", "wait")
         self.assertEqual(len(plan["ranks"]), 2)

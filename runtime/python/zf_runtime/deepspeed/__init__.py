@@ -77,6 +77,8 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         module = _module(f"deepspeed.runtime.zenflow.{name}")
         if hasattr(module, "start_optimizer_process"):
             seams += ((module, "start_optimizer_process", instead),)
+        if hasattr(module, "ZenFlowZeroOptimizerParallel"):
+            seams += ((module.ZenFlowZeroOptimizerParallel, "load_state_dict", _zenflow.remembering_the_load),)
     for owner, name, change in seams:
         original = getattr(owner, name)
         setattr(owner, name, change(original))

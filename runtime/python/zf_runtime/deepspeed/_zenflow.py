@@ -6,6 +6,7 @@ The arena has two sets, too. Unlike ZenFlow's own, they are part of a checkpoint
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable
 
 import torch
@@ -26,6 +27,8 @@ def start_optimizer_process(zero: Any, original: Callable[[Any], None], options:
         say(f"{reason}. ZenFlow's own optimizer process is used")
         original(zero)
         return
+    if getattr(zero, "zf_loaded", False) and not any(MOMENTS[0] in zero.optimizer.state[slot.param] for slot in arena.slots):
+        say("the checkpoint has no moments, because ZenFlow's own optimizer saves none: they begin at zero")
     for slot in arena.slots:
         _take(slot)
     zero.zf_op, zero.zf_ctrl = Operator(zero, arena), torch.zeros(1, dtype=torch.uint8)
@@ -37,6 +40,17 @@ def start_optimizer_process(zero: Any, original: Callable[[Any], None], options:
             setattr(zero, name, after_wait(arena, getattr(zero, name)))
     zero.process_optimizer_established = True
     finish(zero, arena)
+
+
+def remembering_the_load(load_state_dict: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a load_state_dict() that notes that a checkpoint was loaded. It runs before the optimizer process starts."""
+
+    @functools.wraps(load_state_dict)
+    def load(zero: Any, *args: Any, **keywords: Any) -> Any:
+        zero.zf_loaded = True
+        return load_state_dict(zero, *args, **keywords)
+
+    return load
 
 
 def _partitions_of(zero: Any) -> list[Partition]:
