@@ -78,7 +78,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         if hasattr(module, "start_optimizer_process"):
             seams += ((module, "start_optimizer_process", instead),)
         if hasattr(module, "ZenFlowZeroOptimizerParallel"):
-            seams += ((module.ZenFlowZeroOptimizerParallel, "load_state_dict", _zenflow.remembering_the_load),)
+            seams += ((module.ZenFlowZeroOptimizerParallel, "load_state_dict", _zenflow.announcing),)
     for owner, name, change in seams:
         original = getattr(owner, name)
         setattr(owner, name, change(original))

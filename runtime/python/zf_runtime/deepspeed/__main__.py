@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.abc
+import importlib.util
 import os
 import runpy
 import sys
+from typing import Any
 
 from . import install
 
@@ -18,6 +21,29 @@ Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload on the native o
 
 Under DeepSpeed's launcher:  deepspeed --module zf_runtime.deepspeed train.py ...
 """
+
+
+class AfterImport(importlib.abc.MetaPathFinder):
+    """Installs when the script imports DeepSpeed, which is after the script has set what DeepSpeed reads from the
+    environment."""
+
+    def __init__(self, mode: str):
+        self._mode = mode
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != "deepspeed":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                execute(module)
+                install(self._mode)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
 
 
 def main(words: list[str]) -> None:
@@ -40,13 +66,13 @@ def main(words: list[str]) -> None:
     program, *arguments = words
     if not is_module and not os.path.exists(program):
         sys.exit(_wrong(f"there is no script '{program}'"))
-    install(mode)
+    sys.meta_path.insert(0, AfterImport(mode))
     sys.argv = [program, *inserted, *arguments]
     if is_module:
         sys.path[0] = os.getcwd()
         runpy.run_module(program, run_name="__main__", alter_sys=True)
     else:
-        sys.path[0] = os.path.dirname(os.path.abspath(program))
+        sys.path[0] = os.path.dirname(os.path.realpath(program))
         runpy.run_path(program, run_name="__main__")
 
 

@@ -36,6 +36,7 @@ class Slot:
         self.sent = runtime.groups[index]
         self.last_step = 0
         self.grad_scale = 1.0  #: of the next step
+        self.owed: dict[int, float] = {}  #: by the address of a gradient buffer: see _fused.py
         self.master = runtime.tensor(index, _abi.PARAMS)
         self.grads = [runtime.tensor(index, kind) for kind in (_abi.GRADS_0, _abi.GRADS_1)[:self.sent.grad_buffers]]
         sets = [(_abi.MOMENT_1, _abi.MOMENT_2), (_abi.MOMENT_1_SET_1, _abi.MOMENT_2_SET_1)][:self.sent.moment_sets]
@@ -44,8 +45,9 @@ class Slot:
         self.result = None if result is None else runtime.tensor(index, result)  #: the last step's, for ZeRO's copy
 
     @property
-    def arrays(self) -> list[torch.Tensor]:
-        return [self.master, *self.grads, *self.moments, *([] if self.result is None else [self.result])]
+    def transferred(self) -> list[torch.Tensor]:
+        """The arrays that are copied to or from the GPU. Moments are not."""
+        return [self.master, *self.grads, *([] if self.result is None else [self.result])]
 
     def take_grad_scale(self) -> float:
         scale, self.grad_scale = self.grad_scale, 1.0
@@ -96,12 +98,17 @@ class FlatArena:
         self._noted: list[tuple[Slot, int, float]] = []  # slot, step, grad_scale
         self._ticket = 0  # of what was submitted last; 0: all is done
         self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
+        self._result_is_old = True  # somebody else has written the masters since the last step
         self._registration: HostRegistration | None = None
 
     def register(self) -> str:
         """Pins the arena for CUDA. Returns why memory stays pageable; "" if it is pinned."""
-        self._registration = HostRegistration(array for slot in self.slots for array in slot.arrays)
+        self._registration = HostRegistration(array for slot in self.slots for array in slot.transferred)
         return self._registration.note
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._at)
 
     def slot_of(self, params: torch.Tensor) -> Slot | None:
         """Returns the slot whose master parameters these are; None if they lie elsewhere."""
@@ -144,12 +151,26 @@ class FlatArena:
 
     def submit(self, buffer: int) -> None:
         """Hands over the steps that were noted, with the gradients of a buffer."""
+        noted, self._noted = self._noted, []
         alike: dict[tuple[int, float], list[int]] = {}
-        for slot, step, grad_scale in self._noted:
+        for slot, step, grad_scale in noted:
             alike.setdefault((step, grad_scale), []).append(slot.index)
         for (step, grad_scale), indexes in alike.items():
             self._ticket = self.runtime.submit(indexes, buffer=buffer, grad_scale=grad_scale, step=step)
-        self._noted.clear()
+
+    def masters_written(self) -> None:
+        """Says that somebody else has written the masters: in mode late the next step must not publish an older result."""
+        self._result_is_old = True
+
+    def before_late_step(self) -> None:
+        """Waits for the step before, whose result is published next."""
+        self.wait()
+        self._noted = []  # of a step() that failed
+        if self._result_is_old:
+            for slot in self.slots:
+                if slot.result is not None:
+                    slot.result.copy_(slot.master)
+            self._result_is_old = False
 
     def submit_and_turn(self) -> None:
         """Hands over what was noted, and lets ZeRO write the next gradients to the other buffer."""
@@ -169,7 +190,10 @@ class FlatArena:
         """Finishes what was submitted and ends the process. The tensors stay readable. The second call does nothing."""
         if self.runtime.closed:
             return
-        self._at.clear()  # from now on DeepSpeed's own operator steps
+        self._at.clear()  # from now on DeepSpeed's own operator steps, and what was fused is ZeRO's again
+        if self.runtime.forked:  # process and memory are the parent's
+            self.runtime.close()
+            return
         try:
             with contextlib.suppress(ZfWorkerDied):  # runtime.close() reports it
                 self.wait()

@@ -13,9 +13,11 @@ import torch
 
 from ..errors import ZfError, ZfTimeout
 from ._arena import FlatArena, Partition, Slot
-from ._zero import Unsupported, after_wait, check_partition, finish, fuse_scale, say, unpin
+from ._zero import READERS, WRITERS, Unsupported, check_partition, finish, say, unpin, wrap
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "exp_avg_set_1", "exp_avg_sq_set_1")
+#: What overwrites the weights at a selection boundary, in stages 1 and 2, and in stage 3.
+SELECTION = ("sync_fp32_param_from_gpu", "zenflow_backward_prologue")
 
 
 def start_optimizer_process(zero: Any, original: Callable[[Any], None], options: dict[str, Any]) -> None:
@@ -27,28 +29,29 @@ def start_optimizer_process(zero: Any, original: Callable[[Any], None], options:
         say(f"{reason}. ZenFlow's own optimizer process is used")
         original(zero)
         return
-    if getattr(zero, "zf_loaded", False) and not any(MOMENTS[0] in zero.optimizer.state[slot.param] for slot in arena.slots):
-        say("the checkpoint has no moments, because ZenFlow's own optimizer saves none: they begin at zero")
     for slot in arena.slots:
         _take(slot)
     zero.zf_op, zero.zf_ctrl = Operator(zero, arena), torch.zeros(1, dtype=torch.uint8)
+    wrap(zero, SELECTION + READERS + WRITERS, arena)
     if not zero.zf_stage3:
         zero._link_all_hp_params()  # its views were of the memory that the partitions lay in
-        fuse_scale(zero, arena)
-    for name in ("sync_fp32_param_from_gpu", "state_dict", "load_state_dict", "refresh_fp32_params"):
-        if hasattr(zero, name):
-            setattr(zero, name, after_wait(arena, getattr(zero, name)))
+        for param in (param for group in zero.bit16_groups for param in group):
+            wrap(param, ("get_full_hp_param", "set_full_hp_param"), arena)
     zero.process_optimizer_established = True
     finish(zero, arena)
 
 
-def remembering_the_load(load_state_dict: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a load_state_dict() that notes that a checkpoint was loaded. It runs before the optimizer process starts."""
+def announcing(load_state_dict: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a load_state_dict() of ZenFlow's that says if the checkpoint has no moments. The moments that it has are taken
+    over when the optimizer process starts, or at its next step."""
 
     @functools.wraps(load_state_dict)
-    def load(zero: Any, *args: Any, **keywords: Any) -> Any:
-        zero.zf_loaded = True
-        return load_state_dict(zero, *args, **keywords)
+    def load(zero: Any, states: Any, load_optimizer_states: bool = True, *args: Any, **keywords: Any) -> Any:
+        zero.zf_steps_at_load = zero.micro_step + 1
+        result = load_state_dict(zero, states, load_optimizer_states, *args, **keywords)
+        if load_optimizer_states and not any(MOMENTS[0] in state for state in zero.optimizer.state.values()):
+            say("the checkpoint has no moments, because ZenFlow's own optimizer saves none: they begin at zero")
+        return result
 
     return load
 
@@ -84,15 +87,20 @@ class Operator:
 
     def __init__(self, zero: Any, arena: FlatArena):
         self.arena = arena
+        self._zero = zero
         self._optimizer = zero.optimizer
+        self._earlier_steps = 0  # what the loaded moments have seen. ZenFlow's own count is in no checkpoint.
         for slot in arena.slots:
-            self._state_of(slot)
+            self._take_state(slot)
 
     def zenflow_adam_submit(self, control: int, buffer: int, step: int, lr: list[float], beta1: list[float],
                             beta2: list[float], eps: list[float], weight_decay: list[float],
                             bias_correction: list[int]) -> None:
+        for slot in self.arena.slots:
+            self._take_state(slot)
+        step += self._earlier_steps
         for index, slot in enumerate(self.arena.slots):
-            self._state_of(slot)["step"] = step
+            self._optimizer.state[slot.param]["step"] = step
             self.arena.note(slot, step, lr=lr[index], betas=(beta1[index], beta2[index]), eps=eps[index],
                             weight_decay=weight_decay[index], bias_correction=bool(bias_correction[index]))
         self.arena.submit(buffer)
@@ -106,10 +114,17 @@ class Operator:
             return False
         return True
 
-    def _state_of(self, slot: Slot) -> dict[str, Any]:
-        """Returns the partition's entry in the optimizer's state, whose moments are views of the arena. Takes over what a
-        checkpoint has brought there."""
+    def _take_state(self, slot: Slot) -> None:
+        """Makes the partition's entry in the optimizer's state one of views of the arena. Takes over the moments that a
+        checkpoint has brought there; if it has brought none, they begin at zero."""
         state = self._optimizer.state[slot.param]
-        state.setdefault("step", 0)
-        self.arena.adopt(slot, [state.setdefault(name, mine) for name, mine in zip(MOMENTS, slot.moments)])
-        return state
+        views = dict(zip(MOMENTS, slot.moments))
+        if all(state.get(name) is view for name, view in views.items()):
+            return
+        self.arena.wait()
+        step = int(state.get("step", 0))
+        self._earlier_steps = step - getattr(self._zero, "zf_steps_at_load", 0) if step else 0
+        for name, view in views.items():
+            saved = state.get(name)
+            view.zero_() if saved is None else view.copy_(saved.reshape(-1))
+        self._optimizer.state[slot.param] = {"step": step, **views}

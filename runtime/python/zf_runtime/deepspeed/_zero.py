@@ -6,18 +6,20 @@ DeepSpeed's own operator goes on with it.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import math
 import sys
-import types
-from typing import Any, Iterator
+from typing import Any, Callable, Iterable
 
 import torch
 
 from ..errors import ZfError
+from . import _fused
 from ._arena import FlatArena, Partition, Slot
 from ._operator import Operator
+
+# What reads or writes weights, moments or gradients of a ZeRO optimizer, in one stage or another.
+READERS = ("state_dict", "update_lp_params", "get_full_hp_param", "get_local_fp32_param", "offload_states")
+WRITERS = ("load_state_dict", "refresh_fp32_params", "set_full_hp_param", "set_local_hp_param", "reload_states")
 
 
 class Unsupported(Exception):
@@ -26,46 +28,45 @@ class Unsupported(Exception):
 
 def attach(zero: Any, mode: str, options: dict[str, Any]) -> None:
     """Moves the partitions of a ZeRO optimizer into an arena. Call it when its initialize_optimizer_states() returns:
-    all partitions and gradients exist then, and nothing holds views of them. Says in one line what it did, or why
-    DeepSpeed's own optimizer goes on."""
+    all partitions and gradients exist then, all gradients are zero, and nothing holds views of them. Says in one line
+    what it did, or why DeepSpeed's own optimizer goes on."""
+    partitions: list[Partition] = []
     try:
         optimizer = _cpu_adam_of(zero)
-        arena = FlatArena(partitions_of(zero, optimizer), mode, options)
+        partitions = partitions_of(zero, optimizer, mode)
+        for partition in partitions:  # the arena has gradients of its own: both together would be the peak of memory
+            unpin(partition.param.grad)
+            partition.param.grad = None
+        arena = FlatArena(partitions, mode, options)
     except (Unsupported, ZfError) as reason:
+        for partition in partitions:
+            partition.param.grad = _zeros_like(partition.param, zero)
         say(f"{reason}. DeepSpeed's own optimizer is used")
         return
     for slot in arena.slots:
-        _take(slot)
+        with torch.no_grad():
+            slot.master.copy_(slot.param)
+        unpin(slot.param)
+        slot.param.data = slot.master
+        slot.param.grad = slot.grads[0]
         exp_avg, exp_avg_sq = slot.moments
         optimizer.state[slot.param] = {"step": 0, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
     optimizer.ds_opt_adam.arena = arena
     if stage_of(zero) == 3:
-        _fuse_stage_3(zero, arena)
+        _fused.fuse_stage_3(zero, arena)
     else:
-        fuse_scale(zero, arena)
-        _fuse_copy(zero, arena)
+        _fused.fuse_stage_1_and_2(zero, arena)
+    _make_others_wait(zero, optimizer, arena)
     if mode == "late":
-        _make_late(zero, optimizer, arena)
+        _make_late(zero, arena)
     finish(zero, arena)
 
 
 def finish(zero: Any, arena: FlatArena) -> None:
     """Pins the arena if there is a GPU, ends the optimizer process with the engine, and says what runs."""
-    close_with(zero, arena)
+    _close_with(zero, arena)
     note = _pin(arena) if torch.cuda.is_initialized() else ""
     say(describe(arena) + (f"; {note}" if note else ""))
-
-
-def _take(slot: Slot) -> None:
-    """Moves a partition and its gradient into the arena."""
-    param = slot.param
-    with torch.no_grad():
-        slot.master.copy_(param)
-        slot.grads[0].copy_(param.grad)
-    unpin(param)
-    unpin(param.grad)
-    param.data = slot.master
-    param.grad = slot.grads[0]
 
 
 def say(text: str) -> None:
@@ -78,6 +79,9 @@ def describe(arena: FlatArena) -> str:
     elements = sum(slot.param.numel() for slot in arena.slots)
     text = (f"optimizer process {stats.worker_pid} steps {_count(elements)} in {_plural(len(arena.slots), 'partition')} with "
             f"{_plural(stats.threads, 'thread')} ({stats.isa}){', one step late' if arena.mode == 'late' else ''}")
+    tails = sum(slot.param.numel() % 16 for slot in arena.slots)
+    if tails:
+        text += f"; DeepSpeed's own would round {_plural(tails, 'element')} differently, at the partitions' ends"
     if arena.mode == "wait" and stats.training_threads < stats.home_threads:
         text += ("; the plan divides the home although training waits for the step: a plan made with --mode wait gives both "
                  "sides all of it")
@@ -106,32 +110,39 @@ def _cpu_adam_of(zero: Any) -> Any:
 
 
 def stage_of(zero: Any) -> int:
+    """Returns 3, or 2 for stages 1 and 2, which are one class."""
     return 3 if hasattr(zero, "fp32_partitioned_groups_flat") else 2
 
 
-def partitions_of(zero: Any, optimizer: Any) -> list[Partition]:
+def partitions_of(zero: Any, optimizer: Any, mode: str) -> list[Partition]:
     """Returns the flat fp32 partitions that this rank steps on the CPU. Raises Unsupported with the reason."""
     if "superoffload" in type(zero).__module__:
         raise Unsupported("SuperOffload steps speculatively and rolls back, which the native optimizer does not do yet")
+    if mode == "late" and getattr(zero, "zenflow", False):
+        raise Unsupported("ZenFlow has its own order of steps, which cannot be made late: use its overlap_step")
     if not getattr(optimizer, "fp32_optimizer_states", True):
         raise Unsupported("the moments are in half precision, and the native optimizer has them in fp32")
     if any(group.get("amsgrad") for group in optimizer.param_groups):
         raise Unsupported("amsgrad is on, and the native optimizer does not have it")
     if getattr(zero, "swap_optimizer", False):
         raise Unsupported("the optimizer's state is on NVMe")
+    missing = [name for name in _fused.NEEDED[stage_of(zero)] if not hasattr(zero, name)]
+    if missing:
+        raise Unsupported(f"{type(zero).__name__} has no {missing[0]}, which is needed to know its layout")
     if stage_of(zero) == 3:
-        params = list(zero.fp32_partitioned_groups_flat)
-        copies = [None if flat is None else flat.dtype for flat in zero.fp16_partitioned_groups_flat]
+        params = zero.fp32_partitioned_groups_flat
+        copies = [torch.float32 if flat is None else flat.dtype for flat in zero.fp16_partitioned_groups_flat]
     else:
-        params = list(getattr(zero, "single_partition_of_fp32_groups", []))
-        copies = [buffer.dtype for buffer in getattr(zero, "param_buffer_of_bit16_for_cpu_offload_groups", [])]
+        params = zero.single_partition_of_fp32_groups
+        copies = [buffer.dtype for buffer in zero.param_buffer_of_bit16_for_cpu_offload_groups]
     if not params or len(params) != len(copies):
-        raise Unsupported(f"{type(zero).__name__} has no flat partitions on the CPU that are known here")
+        raise Unsupported(f"{type(zero).__name__} has {len(params)} flat partitions and {len(copies)} copies of them")
     adamw = bool(getattr(optimizer, "adam_w_mode", True))
-    found = [Partition(param, copy or torch.float32, adamw) for param, copy in zip(params, copies)
-             if param.device.type == "cpu"]
-    for index, partition in enumerate(found):
-        check_partition(index, partition.param, [partition.param.grad], 1)
+    found = []
+    for index, (param, copy) in enumerate(zip(params, copies)):
+        if param.device.type == "cpu":  # with a `ratio`, some sub-groups stay on the GPU
+            check_partition(index, param, [param.grad], 1)
+            found.append(Partition(param, copy, adamw))
     if not found:
         raise Unsupported("no partition is on the CPU")
     return found
@@ -149,6 +160,15 @@ def check_partition(index: int, param: torch.Tensor, gradients: list[Any], count
              and each.dtype == torch.float32 and each.device == param.device]
     if len(alike) != count or len(gradients) != count:
         raise Unsupported(f"partition {index} has no fp32 gradient of its own shape")
+
+
+def _zeros_like(param: torch.Tensor, zero: Any) -> torch.Tensor:
+    """Returns the gradient that ZeRO had made for a partition."""
+    from deepspeed.accelerator import get_accelerator
+
+    zeros = torch.zeros(param.shape, dtype=param.dtype)
+    pinned = getattr(zero, "cpu_offload_pin_memory", False) or getattr(zero, "offload_optimizer_pin_memory", False)
+    return get_accelerator().pin_memory(zeros) if pinned else zeros
 
 
 def unpin(tensor: torch.Tensor) -> None:
@@ -170,114 +190,63 @@ def _pin(arena: FlatArena) -> str:
     return arena.register()
 
 
-class CopyOut:
-    """Stands in for ZeRO's bit16 buffer of a partition. The optimizer has filled the tensor in its own pass, so ZeRO's
-    copy from the master parameters does nothing."""
+def _make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
+    """Lets everything that reads or writes the optimizer's state from outside wait for the step that is under way. In
+    mode "wait" that is only a signal handler, or a program that was interrupted."""
 
-    def __init__(self, tensor: torch.Tensor, master: torch.Tensor):
-        self._tensor = tensor
-        self._master = master
+    def loaded(*_: Any) -> None:
+        """Takes over the moments that a checkpoint has brought."""
+        for slot in arena.slots:
+            state = optimizer.state.get(slot.param, {})
+            if "exp_avg" in state:
+                arena.adopt(slot, (state["exp_avg"], state["exp_avg_sq"]))
 
-    @property
-    def data(self) -> CopyOut:
-        return self
+    wrap(optimizer, ("state_dict",), arena)
+    wrap(optimizer, ("load_state_dict",), arena, loaded)
+    wrap(zero, READERS, arena)
+    wrap(zero, WRITERS, arena, arena.masters_written)
+    if stage_of(zero) == 2 and hasattr(zero, "_link_all_hp_params"):  # gives each parameter its functions, and again after a checkpoint is loaded
+        link = zero._link_all_hp_params
 
-    def copy_(self, source: torch.Tensor, *args: Any, **keywords: Any) -> CopyOut:
-        if source.data_ptr() != self._master.data_ptr():
-            self._tensor.copy_(source, *args, **keywords)
-        return self
+        @functools.wraps(link)
+        def link_all_hp_params(*args: Any, **keywords: Any) -> None:
+            link(*args, **keywords)
+            for param in (param for group in zero.bit16_groups for param in group):
+                wrap(param, ("get_full_hp_param",), arena)
+                wrap(param, ("set_full_hp_param",), arena, arena.masters_written)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tensor, name)
-
-    @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), keywords: Any = None) -> Any:
-        return function(*(arg._tensor if isinstance(arg, cls) else arg for arg in args), **(keywords or {}))
-
-
-def _fuse_copy(zero: Any, arena: FlatArena) -> None:
-    """Lets the step itself round the result for the GPU, where ZeRO 1 and 2 have a pass of their own."""
-    buffers = zero.param_buffer_of_bit16_for_cpu_offload_groups
-    for index, param in enumerate(zero.single_partition_of_fp32_groups):
-        slot = arena.slot_of(param)
-        if slot is not None:
-            unpin(buffers[index])
-            buffers[index] = CopyOut(slot.master if slot.result is None else slot.result, slot.master)
+        zero._link_all_hp_params = link_all_hp_params
 
 
-def fuse_scale(zero: Any, arena: FlatArena) -> None:
-    """Lets the step itself unscale and clip the gradients, where ZeRO 1 and 2 have a pass of their own."""
-    original = zero.unscale_and_clip_grads
-    slots = {grads.data_ptr(): slot for slot in arena.slots for grads in slot.grads}
-
-    @functools.wraps(original)
-    def unscale_and_clip_grads(grads: Any, total_norm: Any) -> None:
-        slot = slots.get(grads[0].data_ptr()) if len(grads) == 1 and torch.is_tensor(grads[0]) else None
-        if slot is None or not _take_scale(slot, lambda probe: original([probe], total_norm)):
-            original(grads, total_norm)
-
-    zero.unscale_and_clip_grads = unscale_and_clip_grads
+def wrap(owner: Any, names: Iterable[str], arena: FlatArena, after: Callable[..., None] | None = None) -> None:
+    """Lets those functions of an object wait for the arena first, and calls after() behind them."""
+    for name in names:
+        function = getattr(owner, name, None)
+        if function is not None:
+            setattr(owner, name, _waiting(function, arena, after))
 
 
-def _fuse_stage_3(zero: Any, arena: FlatArena) -> None:
-    """Lets the step itself unscale, clip and round in stage 3, whose functions name a partition by its sub-group."""
-    partitions = zero.fp32_partitioned_groups_flat
-    unscale = zero.unscale_and_clip_grads
-    reassign = zero._reassign_or_swap_out_partitioned_parameters
+def _waiting(function: Any, arena: FlatArena, after: Callable[..., None] | None) -> Any:
+    @functools.wraps(function)
+    def waiting(*args: Any, **keywords: Any) -> Any:
+        arena.wait()
+        result = function(*args, **keywords)
+        if after is not None:
+            after()
+        return result
 
-    @functools.wraps(unscale)
-    def unscale_and_clip_grads(sub_group: int, total_norm: Any) -> None:
-        def on(probe: torch.Tensor) -> None:
-            with _standing_in(partitions, sub_group, types.SimpleNamespace(grad=probe)):
-                unscale(sub_group, total_norm)
-
-        slot = arena.slot_of(partitions[sub_group])
-        if slot is None or not _take_scale(slot, on):
-            unscale(sub_group, total_norm)
-
-    @functools.wraps(reassign)
-    def reassign_or_swap_out(sub_group: int) -> None:
-        slot = arena.slot_of(partitions[sub_group])
-        if slot is None or slot.result is None:
-            reassign(sub_group)
-            return
-        with _standing_in(partitions, sub_group, types.SimpleNamespace(data=slot.result)):
-            reassign(sub_group)
-
-    zero.unscale_and_clip_grads = unscale_and_clip_grads
-    zero._reassign_or_swap_out_partitioned_parameters = reassign_or_swap_out
+    return waiting
 
 
-@contextlib.contextmanager
-def _standing_in(items: list[Any], index: int, stand_in: Any) -> Iterator[None]:
-    original, items[index] = items[index], stand_in
-    try:
-        yield
-    finally:
-        items[index] = original
-
-
-def _take_scale(slot: Slot, unscale: Any) -> bool:
-    """Asks ZeRO what it multiplies a gradient of 1 with, and lets the next step multiply with it instead. Returns False
-    if the factor is not finite: the runtime refuses such a factor, and ZeRO writes it into the gradients."""
-    probe = torch.ones(1)
-    unscale(probe)
-    scale = probe.item()
-    if math.isfinite(scale):
-        slot.grad_scale = scale
-        return True
-    return False
-
-
-def _make_late(zero: Any, optimizer: Any, arena: FlatArena) -> None:
-    """Lets ZeRO's step() publish the result of the step before, and hand over its own gradients at its end. All that
-    reads or writes the optimizer's state waits first."""
+def _make_late(zero: Any, arena: FlatArena) -> None:
+    """Lets ZeRO's step() publish the result of the step before, and hand over its own gradients at its end."""
     from deepspeed.accelerator import get_accelerator
 
     step = zero.step
 
     @functools.wraps(step)
     def late_step(*args: Any, **keywords: Any) -> Any:
+        arena.before_late_step()
         result = step(*args, **keywords)
         get_accelerator().synchronize()  # ZeRO's copies read what the optimizer writes next
         arena.submit_and_turn()
@@ -286,29 +255,9 @@ def _make_late(zero: Any, optimizer: Any, arena: FlatArena) -> None:
         return result
 
     zero.step = late_step
-    for owner, names in ((zero, ("state_dict", "load_state_dict", "refresh_fp32_params", "update_lp_params",
-                                 "offload_states", "get_full_hp_param", "set_full_hp_param", "get_local_fp32_param",
-                                 "set_local_hp_param", "get_local_hp_param")),
-                         (optimizer, ("state_dict", "load_state_dict"))):
-        for name in names:
-            if hasattr(owner, name):
-                setattr(owner, name, after_wait(arena, getattr(owner, name)))
-    for param in (param for group in getattr(zero, "bit16_groups", []) for param in group):
-        for name in ("get_full_hp_param", "set_full_hp_param"):
-            if hasattr(param, name):
-                setattr(param, name, after_wait(arena, getattr(param, name)))
 
 
-def after_wait(arena: FlatArena, function: Any) -> Any:
-    @functools.wraps(function)
-    def waited(*args: Any, **keywords: Any) -> Any:
-        arena.wait()
-        return function(*args, **keywords)
-
-    return waited
-
-
-def close_with(zero: Any, arena: FlatArena) -> None:
+def _close_with(zero: Any, arena: FlatArena) -> None:
     """Ends the optimizer process when the engine is destroyed."""
     destroy = getattr(zero, "destroy", None)
     if destroy is None:
