@@ -9,7 +9,8 @@
 
 namespace zf {
 
-/// Returns the group in our version of the struct, with 1 for moment_sets 0. Throws AbiError(ZF_ERROR_USAGE)
+/// Returns the group in our version of the struct, with 1 for moment_sets 0 and 2 for
+/// grad_buffers 0. Throws AbiError(ZF_ERROR_USAGE)
 /// that names field and value, or AbiError(ZF_ERROR_ABI).
 zf_group read_group(const zf_group* given, std::size_t index);
 

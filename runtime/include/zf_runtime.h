@@ -210,7 +210,7 @@ enum {
 ZF_API zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind, void** pointer,
                            size_t* bytes);
 
-/* Sets the settings of a group for all later submissions. elements, grad_type, copy_type, stale and
+/* Sets the settings of a group for all later submissions. elements, grad_type, copy_type, stale,
  * moment_sets and grad_buffers must not change. */
 ZF_API zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings);
 

@@ -60,7 +60,7 @@ Export config_export(const ExportInput& input, const DeepSpeedOptimizer& optimiz
     result.notes.push_back(fmt::format(
         "{} is now {:.6g} ({}): {}", path_of(setting), setting.value,
         config.former ? fmt::format("{} has {}", name, *config.former) : default_in_words(setting),
-        sides_in_words(input.ranks.front())));
+        optimizer.divides ? sides_in_words(input.ranks.front()) : "for a job that turns overlap_step on"));
   }
   const Mode mode = optimizer.divides ? Mode::overlap : Mode::wait;
   if (optimizer.framework == Framework::deepspeed_zenflow && input.plan.workload.mode != mode) {

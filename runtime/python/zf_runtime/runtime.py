@@ -145,7 +145,8 @@ class Runtime:
         return _checks.index("group", group, len(self._groups))
 
     def set_group(self, group: int, settings: Group) -> None:
-        """Sets the settings of a group for all later submissions. Elements, types and moment_sets must not change."""
+        """Sets the settings of a group for all later submissions. Only lr, betas, eps, weight_decay, mode and
+        bias_correction may change."""
         group = self._index(group)
         check(library().zf_set_group(self._handle.pointer, group, ctypes.byref(settings.as_abi())))
         self._groups[group] = settings
