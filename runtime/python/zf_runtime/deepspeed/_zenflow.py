@@ -46,10 +46,10 @@ def announcing(load_state_dict: Callable[..., Any]) -> Callable[..., Any]:
     over when the optimizer process starts, or at its next step."""
 
     @functools.wraps(load_state_dict)
-    def load(zero: Any, states: Any, load_optimizer_states: bool = True, *args: Any, **keywords: Any) -> Any:
+    def load(zero: Any, *args: Any, **keywords: Any) -> Any:
         zero.zf_steps_at_load = zero.micro_step + 1
-        result = load_state_dict(zero, states, load_optimizer_states, *args, **keywords)
-        if load_optimizer_states and not any(MOMENTS[0] in state for state in zero.optimizer.state.values()):
+        result = load_state_dict(zero, *args, **keywords)
+        if keywords.get("load_optimizer_states", True) and not any(MOMENTS[0] in state for state in zero.optimizer.state.values()):
             say("the checkpoint has no moments, because ZenFlow's own optimizer saves none: they begin at zero")
         return result
 
