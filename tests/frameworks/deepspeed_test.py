@@ -66,10 +66,9 @@ class DeepSpeed(FrameworkTest):
     def test_zenflow_that_overlaps_gives_the_same_bits(self):
         """Seen: 64 steps, killed before step 33; with one selection, because at each later one ZenFlow overwrites weights
         that its own optimizer process may still be stepping."""
-        for said in self.train("zero_pairs", [{"zenflow": True, "overlap": True, "steps": 64, "kill_at": 33},
-                                              {"zenflow": True, "overlap": True, "steps": 64, "kill_at": 33, "groups": 2,
-                                               "dtype": "bf16", "clip": 0.5}]):
-            self.assert_same_bits(said, restarts=1)
+        said, = self.train("zero_pairs", [{"zenflow": True, "overlap": True, "steps": 64, "kill_at": 33, "groups": 2,
+                                           "dtype": "bf16", "clip": 0.5}])
+        self.assert_same_bits(said, restarts=1)
 
     def test_groups_with_betas_of_their_own_give_the_same_bits(self):
         """DeepSpeed's operator has one pair of powers of beta for all groups, and calculates it anew for other betas."""
@@ -93,7 +92,7 @@ class DeepSpeed(FrameworkTest):
         """Seen: losses and weights equal those of a plain loop that publishes each step's weights one step later, in every
         bit, although the optimizer is killed; also after a checkpoint was loaded in the middle."""
         cases = [{"steps": 14, "stage": stage, "dtype": dtype, "kill_at": 5} for stage, dtype in
-                 ((1, "bf16"), (2, "fp32"), (3, "bf16"))]
+                 ((2, "fp32"), (3, "bf16"))]
         for said in self.train("zero_late", cases):
             with self.subTest(stage=said["case"]["stage"]):
                 self.assertEqual(said["late"], said["expected"])
@@ -136,21 +135,20 @@ class DeepSpeed(FrameworkTest):
         self.assertEqual(["zf-optimizer" in child["command"] for child in ended["children"]], [True], ended)
         self.assertEqual(ended["arguments"], ["--local_rank=0", "--steps", "4"])
 
-    def refused(self, reason: str, case: dict, **more: str):
+    def refused(self, reasons: list[str], cases: list[dict], **more: str):
         """What cannot be taken goes on with DeepSpeed's own optimizer, and says why."""
-        said, = self.train("zero_pairs", [{"steps": 4} | case], **more)
-        self.assertEqual(said["own"], said["native"])
-        self.assertEqual(said["differ"], 0)
-        self.assertIn(reason, self.output)
+        for said in self.train("zero_pairs", [{"steps": 4} | case for case in cases], **more):
+            self.assertEqual(said["own"], said["native"])
+            self.assertEqual(said["differ"], 0)
+        for reason in reasons:
+            self.assertIn(reason, self.output)
 
-    def test_amsgrad_is_refused_in_words(self):
-        self.refused("amsgrad is on", {"amsgrad": True})
-
-    def test_moments_in_half_precision_are_refused_in_words(self):
-        self.refused("moments are in half precision", {"dtype": "bf16", "half_states": True})
+    def test_what_it_cannot_do_is_refused_in_words(self):
+        self.refused(["amsgrad is on", "moments are in half precision"],
+                     [{"amsgrad": True}, {"dtype": "bf16", "half_states": True}])
 
     def test_without_a_plan_deepspeeds_own_optimizer_goes_on(self):
-        self.refused("DeepSpeed's own optimizer is used", {}, ZF_PLAN="")
+        self.refused(["DeepSpeed's own optimizer is used"], [{}], ZF_PLAN="")
 
 
 if __name__ == "__main__":

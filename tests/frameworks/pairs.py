@@ -23,7 +23,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 
 import frameworks_case
-from frameworks_case import framework_environment, job, lines_of
+from frameworks_case import framework_environment, free_port, job, lines_of
 
 # 9.4M parameters.
 SIZE = ["--width", "768", "--blocks", "2", "--tokens", "32", "--steps", "1000000"]
@@ -48,7 +48,8 @@ class Runner:
     def __init__(self, words: list[str]):
         self._words = words
         self._said = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(words, env=framework_environment(), stdin=subprocess.DEVNULL, stdout=self._said,
+        self._process = subprocess.Popen(words, env=framework_environment(MASTER_PORT=free_port()),
+                                         stdin=subprocess.DEVNULL, stdout=self._said,
                                          stderr=subprocess.STDOUT, start_new_session=True)
         self._seen = 0  # steps
         try:
@@ -97,7 +98,7 @@ class Runner:
 
 
 def measure_pair(sides: dict[str, list[str]], turns: int) -> dict:
-    """Runs both sides in turns. Returns for each {"ms": the median over its turns, "turns": each turn's}."""
+    """Starts both sides, in the given order, and runs them in turns. Returns for each {"ms": the median over its turns, "turns": each turn's}."""
     with contextlib.ExitStack() as stack:
         runners = {}
         for side, words in sides.items():
@@ -177,7 +178,8 @@ def main():
                 continue
             sides = {"exec": [*start, *JOBS[name]], "unbound": JOBS[name]}
             started = time.monotonic()
-            result = {"job": name, "start": start, "load": os.getloadavg()[0]} | measure_pair(sides, options.turns)
+            order = dict(sorted(sides.items(), reverse=pair % 2 == 0))
+            result = {"job": name, "start": start, "load": os.getloadavg()[0]} | measure_pair(order, options.turns)
             done.append(result)
             with results.open("a") as file:
                 file.write(json.dumps(result) + "\n")
