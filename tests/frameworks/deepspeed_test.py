@@ -64,14 +64,15 @@ class DeepSpeed(FrameworkTest):
         self.assert_same_bits(said, restarts=1)
 
     def test_zenflow_that_overlaps_gives_the_same_bits(self):
-        """Seen: 64 steps, killed before step 33; with one selection, because at each later one ZenFlow overwrites weights
-        that its own optimizer process may still be stepping."""
+        """Seen: 64 steps, killed before step 33; with one selection, because at each later one ZenFlow overwrites
+        weights that its own optimizer process may still be stepping."""
         said, = self.train("zero_pairs", [{"zenflow": True, "overlap": True, "steps": 64, "kill_at": 33, "groups": 2,
                                            "dtype": "bf16", "clip": 0.5}])
         self.assert_same_bits(said, restarts=1)
 
     def test_groups_with_betas_of_their_own_give_the_same_bits(self):
-        """DeepSpeed's operator has one pair of powers of beta for all groups, and calculates it anew for other betas."""
+        """DeepSpeed's operator has one pair of powers of beta for all groups, and calculates it anew for other
+        betas."""
         said, = self.train("zero_pairs", [{"groups": 2, "betas_differ": True, "steps": 20}])
         self.assert_same_bits(said, restarts=0)
 
@@ -89,8 +90,8 @@ class DeepSpeed(FrameworkTest):
         self.assertGreaterEqual(min(said["differ"]), said["elements"] - said["elements"] % 16)
 
     def test_late_is_one_step_late(self):
-        """Seen: losses and weights equal those of a plain loop that publishes each step's weights one step later, in every
-        bit, although the optimizer is killed; also after a checkpoint was loaded in the middle."""
+        """Seen: losses and weights equal those of a plain loop that publishes each step's weights one step later, in
+        every bit, although the optimizer is killed; also after a checkpoint was loaded in the middle."""
         cases = [{"steps": 14, "stage": stage, "dtype": dtype, "kill_at": 5} for stage, dtype in
                  ((2, "fp32"), (3, "bf16"))]
         for said in self.train("zero_late", cases):
@@ -102,15 +103,16 @@ class DeepSpeed(FrameworkTest):
 
     def test_checkpoints_go_in_all_directions(self):
         """Seen: what resumes from a checkpoint computes the same losses, whoever saved it and whoever loads it."""
-        for said in self.train("zero_checkpoints", [{"stage": stage, "dtype": dtype, "groups": 2, "steps": 6, "clip": 0.5}
-                                                    for stage, dtype in ((1, "bf16"), (2, "fp32"), (3, "bf16"))]):
+        cases = [{"stage": stage, "dtype": dtype, "groups": 2, "steps": 6, "clip": 0.5}
+                 for stage, dtype in ((1, "bf16"), (2, "fp32"), (3, "bf16"))]
+        for said in self.train("zero_checkpoints", cases):
             with self.subTest(stage=said["case"]["stage"]):
                 for direction, losses in said["resumed"].items():
                     self.assertEqual(losses, said["resumed"]["own-own"], direction)
 
     def test_checkpoints_of_zenflow_have_the_moments(self):
-        """Seen: 8 tensors of moments for two groups, which arrive in the arena as they were, and the steps are counted on. A
-        checkpoint of DeepSpeed's has none, which is said, and training goes on."""
+        """Seen: 8 tensors of moments for two groups, which arrive in the arena as they were, and the steps are counted
+        on. A checkpoint of DeepSpeed's has none, which is said, and training goes on."""
         said, = self.train("zero_checkpoints", [{"zenflow": True, "overlap": True, "steps": 9, "groups": 2}])
         self.assertEqual((said["moments"], said["differ"]), (8, 0))
         last, first = said["steps"]
@@ -121,7 +123,8 @@ class DeepSpeed(FrameworkTest):
         plan = self.make_plan("--ranks", "2", "--mode", "wait")
         self.assertEqual(len(plan["ranks"]), 2)
         said = self.train("zero_pairs", [{"stage": stage, "steps": 12, "clip": 0.5, "kill_at": 5} for stage in (2, 3)],
-                          "deepspeed", "--num_gpus", "2", "--master_port", free_port(), "--no_python", "--no_local_rank")
+                          "deepspeed", "--num_gpus", "2", "--master_port", free_port(), "--no_python",
+                          "--no_local_rank")
         self.assertEqual([each["rank"] for each in said].count(1), 2, self.output)
         for each in said:
             self.assert_same_bits(each, restarts=1)

@@ -1,11 +1,11 @@
 """Compares the steps of a job under zf-tune exec with those of the same job unbound. A benchmark, not a test.
 
-A pair is one process of each, side by side. They run in turns of a few seconds: SIGSTOP stops one, SIGCONT continues the
-other, in the order A B B A. So both see the same machine, whatever its other users do. The figure of a turn is the median
-over its steps (over pairs of steps, since every second step of ZenFlow does more), without the step that was under way when
-the turn began. A pair gives one ratio, exec / unbound: the geometric mean over its turns. The table has the geometric mean
-of the pairs' ratios, and the 95 % interval of Student's t of their logarithms. The results file keeps each pair: start
-again to go on."""
+A pair is one process of each, side by side. They run in turns of a few seconds: SIGSTOP stops one, SIGCONT continues
+the other, in the order A B B A. So both see the same machine, whatever its other users do. The figure of a turn is the
+median over its steps (over pairs of steps, since every second step of ZenFlow does more), without the step that was
+under way when the turn began. A pair gives one ratio, exec / unbound: the geometric mean over its turns. The table has
+the geometric mean of the pairs' ratios, and the 95 % interval of Student's t of their logarithms. The results file
+keeps each pair: start again to go on."""
 
 import argparse
 import contextlib
@@ -98,7 +98,8 @@ class Runner:
 
 
 def measure_pair(sides: dict[str, list[str]], turns: int) -> dict:
-    """Starts both sides, in the given order, and runs them in turns. Returns for each {"ms": the median over its turns, "turns": each turn's}."""
+    """Starts both sides, in the given order, and runs them in turns. Returns for each {"ms": the median over its turns,
+    "turns": each turn's}."""
     with contextlib.ExitStack() as stack:
         runners = {}
         for side, words in sides.items():

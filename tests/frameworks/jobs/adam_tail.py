@@ -1,5 +1,5 @@
-"""Steps a vector whose length is no multiple of 16 with DeepSpeed's own operator and with the native optimizer, in equal
-steps. Says {"elements": n, "differ": [indexes]}."""
+"""Steps a vector whose length is no multiple of 16 with DeepSpeed's own operator and with the native optimizer, in
+equal steps. Says {"elements": n, "differ": [indexes]}."""
 
 import deepspeed.ops.op_builder
 import report

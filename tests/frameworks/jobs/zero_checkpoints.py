@@ -1,9 +1,10 @@
-"""Saves and loads checkpoints of ZeRO-Offload in all four directions: DeepSpeed's own CPU Adam and the native optimizer.
+"""Saves and loads checkpoints of ZeRO-Offload in all four directions: DeepSpeed's own CPU Adam and the native
+optimizer.
 
-Says per case {"case": {...}, "resumed": {"own-own": [losses], "own-native": [...], "native-own": ..., "native-native": ...}}.
-Each list is what an engine of the second kind computes after it has loaded what one of the first kind had saved. For ZenFlow
-with overlap_step: {"case": {...}, "moments": tensors of moments in the checkpoint, "differ": their elements that arrive changed
-in the arena, "steps": the step's number before and at the first step after the load}."""
+Says per case {"case": {...}, "resumed": {"own-own": [losses], "own-native": [...], "native-own": ..., "native-native":
+...}}. Each list is what an engine of the second kind computes after it has loaded what one of the first kind had saved.
+For ZenFlow with overlap_step: {"case": {...}, "moments": tensors of moments in the checkpoint, "differ": their elements
+that arrive changed in the arena, "steps": the step's number before and at the first step after the load}."""
 
 import json
 import os

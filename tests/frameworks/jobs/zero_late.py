@@ -1,8 +1,8 @@
 """Trains with the native optimizer one step late, and compares with a plain loop that is one step late.
 
-Says per case {"case": {...}, "late": [losses], "expected": [losses], "differ": elements of the weights, "waited": whether
-DeepSpeed's safe_get_full_fp32_param waits for the step that is under way, "resumed": [losses after a checkpoint was loaded into
-this engine], "fresh": [the same, into a new one]}."""
+Says per case {"case": {...}, "late": [losses], "expected": [losses], "differ": elements of the weights, "waited":
+whether DeepSpeed's safe_get_full_fp32_param waits for the step that is under way, "resumed": [losses after a checkpoint
+was loaded into this engine], "fresh": [the same, into a new one]}."""
 
 import json
 import os
@@ -21,8 +21,8 @@ from zero_pairs import DEFAULTS, Model, arena_of, config_of, loss_of, make_engin
 
 
 def expected(case) -> tuple[list[str], list[torch.Tensor]]:
-    """Returns losses and fp32 weights of a loop that publishes each step's weights one step late. It steps with DeepSpeed's
-    own operator."""
+    """Returns losses and fp32 weights of a loop that publishes each step's weights one step late. It steps with
+    DeepSpeed's own operator."""
     operator, settings = CPUAdamBuilder().load(), config_of(case)["optimizer"]["params"]
     operator.create_adam(7000, settings["lr"], 0.9, 0.999, 1e-8, settings["weight_decay"], True, False)
     model = Model(case).to({"fp32": torch.float32, "bf16": torch.bfloat16}[case["dtype"]])
@@ -37,8 +37,8 @@ def expected(case) -> tuple[list[str], list[torch.Tensor]]:
             for param, flat in zip(model.parameters(), masters):
                 param.copy_(flat.view_as(param))
             for flat, gradient, (first, second) in zip(masters, gradients, moments):
-                operator.adam_update(7000, step + 1, settings["lr"], 0.9, 0.999, 1e-8, settings["weight_decay"], True, flat,
-                                     gradient.float().flatten(), first, second)
+                operator.adam_update(7000, step + 1, settings["lr"], 0.9, 0.999, 1e-8, settings["weight_decay"], True,
+                                     flat, gradient.float().flatten(), first, second)
     return losses, masters
 
 

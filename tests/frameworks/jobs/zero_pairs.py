@@ -1,8 +1,8 @@
 """Trains the same model twice per case, with DeepSpeed's own CPU Adam and with the native optimizer, in one process.
 
 Says per case: {"case": {...}, "own": [losses], "native": [losses], "differ": elements, "of": elements, "restarts": N}.
-Losses are hexadecimal, so that equal means equal in every bit. Reads the cases from the file in ZERO_CASES: a JSON list of
-objects like DEFAULTS."""
+Losses are hexadecimal, so that equal means equal in every bit. Reads the cases from the file in ZERO_CASES: a JSON list
+of objects like DEFAULTS."""
 
 import json
 import os
@@ -22,9 +22,9 @@ from model import Block
 
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
-DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32, "blocks": 2,
-            "kill_at": None, "sometimes": False, "sub_groups": False, "zenflow": False, "overlap": False, "select_interval": 1000,
-            "betas_differ": False, "pin_memory": False, "amsgrad": False, "half_states": False}
+DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32,
+            "blocks": 2, "kill_at": None, "sometimes": False, "sub_groups": False, "zenflow": False, "overlap": False,
+            "select_interval": 1000, "betas_differ": False, "pin_memory": False, "amsgrad": False, "half_states": False}
 
 
 class Model(torch.nn.Module):

@@ -1,8 +1,9 @@
-"""Times ZeRO-Offload's optimizer step with DeepSpeed's own CPU Adam and with the native optimizer, in turns in one process.
+"""Times ZeRO-Offload's optimizer step with DeepSpeed's own CPU Adam and with the native optimizer, in turns in one
+process.
 
 Two engines train the same model on the same data. Each pair is one iteration of each; which goes first alternates. Says
-per pair: {"pair": n, "own": {"step_ms": x, "iteration_ms": y}, "native": {...}}, and at the end the losses of both and the
-peak of the resident memory in MiB (--only own or native: one engine alone, for the memory)."""
+per pair: {"pair": n, "own": {"step_ms": x, "iteration_ms": y}, "native": {...}}, and at the end the losses of both and
+the peak of the resident memory in MiB (--only own or native: one engine alone, for the memory)."""
 
 import gc
 import resource

@@ -9,8 +9,9 @@ or, with the script as it is:
 
     python -m zf_runtime.deepspeed train.py ...
 
-It takes ZeRO stages 1, 2 and 3 with offload_optimizer on the CPU, and ZenFlow with and without overlap_step. Whatever it
-does not take goes on with DeepSpeed's own optimizer, and one line on stderr says why. docs/deepspeed.md has the table of what to use when.
+It takes ZeRO stages 1, 2 and 3 with offload_optimizer on the CPU, and ZenFlow with and without overlap_step. Whatever
+it does not take goes on with DeepSpeed's own optimizer, and one line on stderr says why. docs/deepspeed.md has the
+table of what to use when.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     weights that are one step old. ZenFlow with overlap_step has its own order of things in both modes.
     plan, rank, runtime_options: as in zf_runtime.Runtime.
 
-    A second call replaces the settings of the first. Does nothing with ZF_TUNE=off in the environment. Raises ZfError if
-    DeepSpeed cannot be imported."""
+    A second call replaces the settings of the first. Does nothing with ZF_TUNE=off in the environment. Raises ZfError
+    if DeepSpeed cannot be imported."""
     if mode not in _MODES:
         raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(map(repr, _MODES))}")
     uninstall()

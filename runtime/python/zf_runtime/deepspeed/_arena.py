@@ -75,8 +75,8 @@ class FlatArena:
     """The partitions of one ZeRO optimizer in the arena of one Runtime.
 
     mode "wait": there is one gradient buffer, and step() returns when the step is done. "late": step() only notes the
-    step; submit() hands over all that were noted and changes the gradient buffer, and wait() ends them. "zenflow": note()
-    and submit(buffer), with a set of moments for each gradient buffer and a snapshot of the result.
+    step; submit() hands over all that were noted and changes the gradient buffer, and wait() ends them. "zenflow":
+    note() and submit(buffer), with a set of moments for each gradient buffer and a snapshot of the result.
 
     It is not thread-safe, like the optimizer above it.
     """
@@ -88,8 +88,8 @@ class FlatArena:
         for partition in partitions:
             copy_type = COPY_TYPES.get(partition.copy_dtype)
             groups.append(Group(elements=partition.param.numel(), mode="adamw" if partition.adamw else "adam",
-                                copy_type=copy_type, stale=zenflow and copy_type is None, moment_sets=2 if zenflow else 1,
-                                grad_buffers=1 if mode == "wait" else 2))
+                                copy_type=copy_type, stale=zenflow and copy_type is None,
+                                moment_sets=2 if zenflow else 1, grad_buffers=1 if mode == "wait" else 2))
         self.mode = mode
         self.runtime = Runtime(groups=groups, **options)
         self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
@@ -114,9 +114,10 @@ class FlatArena:
         """Returns the slot whose master parameters these are; None if they lie elsewhere."""
         return self._at.get(params.data_ptr())
 
-    def step(self, slot: Slot, step: int, grads: torch.Tensor, moments: Sequence[torch.Tensor], **settings: Any) -> None:
-        """Does step number `step` of a partition, or notes it in mode late. Gradients that lie elsewhere are copied into
-        the arena, and so are moments."""
+    def step(self, slot: Slot, step: int, grads: torch.Tensor, moments: Sequence[torch.Tensor],
+             **settings: Any) -> None:
+        """Does step number `step` of a partition, or notes it in mode late. Gradients that lie elsewhere are copied
+        into the arena, and so are moments."""
         self.wait()
         self.adopt(slot, moments)
         if grads.data_ptr() != slot.grads[self._buffer].data_ptr():
@@ -127,8 +128,8 @@ class FlatArena:
             self.wait()
 
     def adopt(self, slot: Slot, moments: Sequence[torch.Tensor]) -> None:
-        """Copies moments that lie elsewhere, as after a checkpoint was loaded, into the arena. The given tensors are views
-        of it from then on."""
+        """Copies moments that lie elsewhere, as after a checkpoint was loaded, into the arena. The given tensors are
+        views of it from then on."""
         for mine, given in zip(slot.moments, moments):
             if given.data_ptr() != mine.data_ptr():
                 self.wait()
@@ -159,7 +160,8 @@ class FlatArena:
             self._ticket = self.runtime.submit(indexes, buffer=buffer, grad_scale=grad_scale, step=step)
 
     def masters_written(self) -> None:
-        """Says that somebody else has written the masters: in mode late the next step must not publish an older result."""
+        """Says that somebody else has written the masters: in mode late the next step must not publish an older
+        result."""
         self._result_is_old = True
 
     def before_late_step(self) -> None:

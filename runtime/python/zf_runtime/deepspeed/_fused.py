@@ -14,8 +14,8 @@ import torch
 from ._arena import FlatArena, Slot
 
 #: What these functions use of a ZeRO optimizer, by stage (2: stages 1 and 2).
-NEEDED = {2: ("unscale_and_clip_grads", "single_partition_of_fp32_groups", "param_buffer_of_bit16_for_cpu_offload_groups",
-              "params_in_partition", "get_param_id"),
+NEEDED = {2: ("unscale_and_clip_grads", "single_partition_of_fp32_groups",
+              "param_buffer_of_bit16_for_cpu_offload_groups", "params_in_partition", "get_param_id", "_link_all_hp_params", "bit16_groups"),
           3: ("unscale_and_clip_grads", "fp32_partitioned_groups_flat", "fp16_partitioned_groups_flat", "fp16_groups",
               "get_param_id", "_reassign_or_swap_out_partitioned_parameters")}
 
@@ -120,9 +120,9 @@ def _fuse_scale(arena: FlatArena, slot: Slot | None, idle: list[tuple[int, int]]
                 unscale_probe: Callable[[torch.Tensor], None], unscale: Callable[[], None]) -> None:
     """Asks ZeRO what it multiplies a gradient of 1 with, and lets the next step multiply with it instead of ZeRO.
 
-    ZeRO multiplies in place, and a parameter that gets no gradient keeps what is there: its gradient of an earlier step,
-    multiplied once per step. Where there is such a parameter, this is done as ZeRO does it. It is also done so if the
-    factor is not finite, which the runtime refuses."""
+    ZeRO multiplies in place, and a parameter that gets no gradient keeps what is there: its gradient of an earlier
+    step, multiplied once per step. Where there is such a parameter, this is done as ZeRO does it. It is also done so if
+    the factor is not finite, which the runtime refuses."""
     if slot is None or not arena.is_open:
         unscale()
         return

@@ -39,6 +39,8 @@ class Operator:
     def adam_update(self, optimizer_id: int, step: int, lr: float, beta1: float, beta2: float, eps: float,
                     weight_decay: float, bias_correction: bool, params: torch.Tensor, grads: torch.Tensor,
                     exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor) -> int:
+        if params.numel() == 0:  # a rank without a part of this group
+            return 0
         slot = self.arena.slot_of(params) if self.arena is not None else None
         if slot is None:
             return self.own.adam_update(optimizer_id, step, lr, beta1, beta2, eps, weight_decay, bias_correction,

@@ -1,7 +1,7 @@
 """Lets ZenFlow with overlap_step use zf-optimizer in the place of its own optimizer process.
 
-ZenFlow keeps one set of moments per gradient buffer, so each set sees every second step, and numbers the steps U, 2U, ….
-The arena has two sets, too. Unlike ZenFlow's own, they are part of a checkpoint.
+ZenFlow keeps one set of moments per gradient buffer, so each set sees every second step, and numbers the steps U, 2U,
+…. The arena has two sets, too. Unlike ZenFlow's own, they are part of a checkpoint.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 from ..errors import ZfError, ZfTimeout
 from ._arena import FlatArena, Partition, Slot
-from ._zero import READERS, WRITERS, Unsupported, check_partition, finish, say, unpin, wrap
+from ._zero import READERS, WRITERS, Unsupported, check_partition, finish, make_params_wait, say, unpin, wrap
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "exp_avg_set_1", "exp_avg_sq_set_1")
 #: What overwrites the weights at a selection boundary, in stages 1 and 2, and in stage 3.
@@ -34,22 +34,22 @@ def start_optimizer_process(zero: Any, original: Callable[[Any], None], options:
     zero.zf_op, zero.zf_ctrl = Operator(zero, arena), torch.zeros(1, dtype=torch.uint8)
     wrap(zero, SELECTION + READERS + WRITERS, arena)
     if not zero.zf_stage3:
+        make_params_wait(zero, arena)
         zero._link_all_hp_params()  # its views were of the memory that the partitions lay in
-        for param in (param for group in zero.bit16_groups for param in group):
-            wrap(param, ("get_full_hp_param", "set_full_hp_param"), arena)
     zero.process_optimizer_established = True
     finish(zero, arena)
 
 
 def announcing(load_state_dict: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a load_state_dict() of ZenFlow's that says if the checkpoint has no moments. The moments that it has are taken
-    over when the optimizer process starts, or at its next step."""
+    """Returns a load_state_dict() of ZenFlow's that says if the checkpoint has no moments. The moments that it has are
+    taken over when the optimizer process starts, or at its next step."""
 
     @functools.wraps(load_state_dict)
     def load(zero: Any, *args: Any, **keywords: Any) -> Any:
         zero.zf_steps_at_load = zero.micro_step + 1
         result = load_state_dict(zero, *args, **keywords)
-        if keywords.get("load_optimizer_states", True) and not any(MOMENTS[0] in state for state in zero.optimizer.state.values()):
+        has_moments = any(MOMENTS[0] in state for state in zero.optimizer.state.values())
+        if keywords.get("load_optimizer_states", True) and not has_moments:
             say("the checkpoint has no moments, because ZenFlow's own optimizer saves none: they begin at zero")
         return result
 
@@ -106,8 +106,8 @@ class Operator:
         self.arena.submit(buffer)
 
     def zenflow_adam_wait(self, control: int, timeout_s: float) -> bool:
-        """Waits for all that was submitted. (DeepSpeed's counts completions. With full_warm_up_rounds 0 it is one behind
-        from the second update on, and may read a result that is half written.)"""
+        """Waits for all that was submitted. (DeepSpeed's counts completions. With full_warm_up_rounds 0 it is one
+        behind from the second update on, and may read a result that is half written.)"""
         try:
             self.arena.wait(timeout_s)
         except ZfTimeout:

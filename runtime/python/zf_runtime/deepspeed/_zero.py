@@ -77,14 +77,16 @@ def describe(arena: FlatArena) -> str:
     """Returns what runs now, in one line."""
     stats = arena.runtime.stats()
     elements = sum(slot.param.numel() for slot in arena.slots)
-    text = (f"optimizer process {stats.worker_pid} steps {_count(elements)} in {_plural(len(arena.slots), 'partition')} with "
-            f"{_plural(stats.threads, 'thread')} ({stats.isa}){', one step late' if arena.mode == 'late' else ''}")
+    partitions, threads = _plural(len(arena.slots), "partition"), _plural(stats.threads, "thread")
+    text = f"optimizer process {stats.worker_pid} steps {_count(elements)} in {partitions} with {threads} ({stats.isa})"
+    if arena.mode == "late":
+        text += ", one step late"
     tails = sum(slot.param.numel() % 16 for slot in arena.slots)
     if tails:
         text += f"; DeepSpeed's own would round {_plural(tails, 'element')} differently, at the partitions' ends"
     if arena.mode == "wait" and stats.training_threads < stats.home_threads:
-        text += ("; the plan divides the home although training waits for the step: a plan made with --mode wait gives both "
-                 "sides all of it")
+        text += ("; the plan divides the home although training waits for the step: a plan made with --mode wait gives "
+                 "both sides all of it")
     return text
 
 
@@ -102,8 +104,8 @@ def _cpu_adam_of(zero: Any) -> Any:
     optimizer = getattr(zero, "optimizer", None)
     operator = getattr(optimizer, "ds_opt_adam", None)
     if operator is None:
-        raise Unsupported(f"the optimizer is {type(optimizer).__name__}, not DeepSpeedCPUAdam: look at offload_optimizer and "
-                          "at the optimizer's type in DeepSpeed's config")
+        raise Unsupported(f"the optimizer is {type(optimizer).__name__}, not DeepSpeedCPUAdam: look at offload_optimizer "
+                          "and at the optimizer's type in DeepSpeed's config")
     if not isinstance(operator, Operator):
         raise Unsupported("the optimizer was made before install()")
     return optimizer
@@ -140,7 +142,7 @@ def partitions_of(zero: Any, optimizer: Any, mode: str) -> list[Partition]:
     adamw = bool(getattr(optimizer, "adam_w_mode", True))
     found = []
     for index, (param, copy) in enumerate(zip(params, copies)):
-        if param.device.type == "cpu":  # with a `ratio`, some sub-groups stay on the GPU
+        if param.device.type == "cpu" and param.numel() > 0:  # with a `ratio`, some sub-groups stay on the GPU
             check_partition(index, param, [param.grad], 1)
             found.append(Partition(param, copy, adamw))
     if not found:
@@ -182,8 +184,8 @@ def unpin(tensor: torch.Tensor) -> None:
 
 
 def _pin(arena: FlatArena) -> str:
-    """Pins the arena for CUDA, after torch has given back what it had pinned. Returns why memory stays pageable; "" if it
-    is pinned."""
+    """Pins the arena for CUDA, after torch has given back what it had pinned. Returns why memory stays pageable; "" if
+    it is pinned."""
     empty_cache = getattr(torch._C, "_host_emptyCache", None)
     if empty_cache is not None:
         empty_cache()
@@ -205,17 +207,23 @@ def _make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
     wrap(optimizer, ("load_state_dict",), arena, loaded)
     wrap(zero, READERS, arena)
     wrap(zero, WRITERS, arena, arena.masters_written)
-    if stage_of(zero) == 2 and hasattr(zero, "_link_all_hp_params"):  # gives each parameter its functions, and again after a checkpoint is loaded
-        link = zero._link_all_hp_params
+    if stage_of(zero) == 2:
+        make_params_wait(zero, arena)
 
-        @functools.wraps(link)
-        def link_all_hp_params(*args: Any, **keywords: Any) -> None:
-            link(*args, **keywords)
-            for param in (param for group in zero.bit16_groups for param in group):
-                wrap(param, ("get_full_hp_param",), arena)
-                wrap(param, ("set_full_hp_param",), arena, arena.masters_written)
 
-        zero._link_all_hp_params = link_all_hp_params
+def make_params_wait(zero: Any, arena: FlatArena) -> None:
+    """Does the same for the functions that stages 1 and 2 give each model parameter, for safe_get_full_fp32_param() and
+    its like. They are given when the optimizer is made, and again when a checkpoint is loaded."""
+    link = zero._link_all_hp_params
+
+    @functools.wraps(link)
+    def link_all_hp_params(*args: Any, **keywords: Any) -> None:
+        link(*args, **keywords)
+        for param in (param for group in zero.bit16_groups for param in group):
+            wrap(param, ("get_full_hp_param",), arena)
+            wrap(param, ("set_full_hp_param",), arena, arena.masters_written)
+
+    zero._link_all_hp_params = link_all_hp_params
 
 
 def wrap(owner: Any, names: Iterable[str], arena: FlatArena, after: Callable[..., None] | None = None) -> None:
