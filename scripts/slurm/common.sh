@@ -54,10 +54,15 @@ bounded() {
   return "$status"
 }
 
-# log TEXT: writes one printable line to the system's log, whatever TEXT contains.
+# log TEXT: writes one printable line to the system's log, whatever TEXT contains. Waits 0.2 s at most. On a busy node the
+# line may come later: logger has a session of its own, because slurmd kills the process group of a script that ends.
 log() {
-  local text=${1//[^[:print:]]/ }
-  bounded 0.2 logger --tag zf-tune --priority daemon.notice -- "${text:0:800}"
+  local text=${1//[^[:print:]]/ } ended
+  IFS= read -r -t 0.2 ended < <(
+    exec 2>/dev/null
+    setsid timeout --signal=KILL 10 logger --tag zf-tune --priority daemon.notice -- "${text:0:800}" </dev/null
+  )
+  return 0
 }
 
 # switched_off: true if the job has switched zf-tune off, by ZF_TUNE=off or by --comment=zf-tune=off.

@@ -86,7 +86,7 @@ class Lab:
         copies = [(content, path) for path, content in files.items() if not isinstance(content, str)]
         ours = [path for path, _ in copies if path.parent in (BUILD / "bin", BUILD / "lib")]
         plugins = [path for name in PLUGINS for path in PLUGIN_FOLDER.glob(f"{name}.so")]
-        tools = ["bash", "timeout", "logger", "setpriv", "numactl", "stat", "env"]
+        tools = ["bash", "timeout", "logger", "setsid", "setpriv", "numactl", "stat", "env"]
         programs = [*DAEMONS, *CLIENTS, *tools, *plugins, *ours]
         return guest.run(_GUEST_SET_UP + f"bash {HOME}/lab.sh {HOME}/script", shape=shape, programs=programs,
                          files=copies, texts=texts, timeout_s=timeout_s)

@@ -15,6 +15,7 @@ class Trouble(SlurmTest):
             as_user {RANKS} zf-tune exec --quiet --force -- {SHOW_RANK}
             until_true 20 job_gone
             sinfo -h -o 'node is %T'
+            {"until_true 10 grep -q zf-tune: $lab/log/syslog" if said_why else ""}
             said""")
         lines = said.splitlines()
         self.assertEqual([line[:3] for line in lines[:2]], ["ran", "ran"], said)
@@ -57,7 +58,7 @@ class Trouble(SlurmTest):
         """As one that waits for a dead file server. A frozen process does not die of SIGKILL either."""
         frozen = "/sys/fs/cgroup/freezer/zf-lab-frozen"
         self.assert_job_runs(
-            f"""mkdir {frozen}; trap 'echo THAWED >{frozen}/freezer.state; sleep 0.3; rmdir {frozen}' EXIT
+            f"""mkdir {frozen}; trap 'echo THAWED >{frozen}/freezer.state; until_true 10 rmdir {frozen} 2>/dev/null' EXIT
             """ + _program(f"echo $$ >{frozen}/cgroup.procs; echo FROZEN >{frozen}/freezer.state; sleep 1000"),
             "job 1 gets no plan", "no answer within 0.7 s", conf=f"program={HOME}/bin/stub")
 
