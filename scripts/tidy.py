@@ -25,17 +25,17 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("runtime", "tuner", "tests")
-FILES_PER_BATCH = 12
+FILES_PER_BATCH = 24
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"][^>"]+[>"])')
 CONDITION = re.compile(r"\s*#\s*(if\w*|endif)")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w+")
-UNNAMED_NAMESPACE = re.compile(r"^namespace \{$(.*?)^\}", re.MULTILINE | re.DOTALL)
+UNNAMED_NAMESPACE = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
 STATIC = re.compile(r"^static [^\n]*", re.MULTILINE)
 # The name that a line at namespace scope declares. It stands before a bracket, an initializer or a semicolon, or after
-# a keyword such as struct.
-DECLARED = re.compile(r"^(?:[^\s/}#][^\n(={;]*?[\s*&])?(\w+)(?:\[[^\]\n]*\])?(?=\s*[(={;])|"
-                      r"^(?:struct|class|enum(?: class)?|using) (\w+)", re.MULTILINE)
+# a keyword such as struct. A using declaration and a test case declare nothing that could collide.
+DECLARED = re.compile(r"^(?!namespace|using|TEST)(?:[^\s/}#][^\n(={;]*?[\s*&])?(\w+)(?:\[[^\]\n]*\])?(?=\s*[(={;])|"
+                      r"^(?:struct|class|enum(?: class)?) (\w+)|^using (\w+) =", re.MULTILINE)
 TEST_CASE = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
 MAIN = re.compile(r"^int (main)\(", re.MULTILINE)
 MACRO = re.compile(r"^\s*#\s*define (\w+)", re.MULTILINE)
@@ -60,6 +60,11 @@ class Source:
         return not (self.own_names & (other.own_names | other.header_words) or other.own_names & self.header_words)
 
 
+def declared(texts) -> set[str]:
+    """Returns the names that the texts declare at namespace scope."""
+    return {name for text in texts for match in DECLARED.finditer(text) for name in match.groups() if name}
+
+
 def read_source(entry: dict, header_words: set[str]) -> Source:
     """Returns the source of one entry of compile_commands.json."""
     path = pathlib.Path(entry["file"])
@@ -80,7 +85,7 @@ def read_source(entry: dict, header_words: set[str]) -> Source:
     text = path.read_text()
     scopes = [match[1] for match in UNNAMED_NAMESPACE.finditer(text)]
     scopes += [match[0].removeprefix("static ") for match in STATIC.finditer(text)]
-    own = {name for scope in scopes for match in DECLARED.finditer(scope) for name in match.groups() if name}
+    own = declared(scopes)
     own |= {f"{suite}_{name}_Test" for suite, name in TEST_CASE.findall(text)} | set(MAIN.findall(text) + MACRO.findall(text))
     return Source(path, text, tuple(flags), tuple(search_paths), tuple(definitions), frozenset(own),
                   frozenset(IDENTIFIER.findall(text)) & header_words)

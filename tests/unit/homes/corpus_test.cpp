@@ -13,10 +13,11 @@
 namespace zf {
 namespace {
 
-constexpr unsigned kCasesPerFile = 40;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr unsigned kSyntheticMachines = 60;  // sanitizers take minutes, and fewer machines run the same lines
+constexpr unsigned kCasesPerFile = 8;  // sanitizers take minutes, and fewer cases run the same lines
+constexpr unsigned kSyntheticMachines = 30;
 #else
+constexpr unsigned kCasesPerFile = 40;
 constexpr unsigned kSyntheticMachines = 300;
 #endif
 constexpr unsigned kCasesPerSynthetic = 4;

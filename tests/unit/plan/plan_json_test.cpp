@@ -35,7 +35,10 @@ std::string refusal(const std::string& text) {
   }
 }
 
-json sound() { return json::parse(print_plan(make_plan())); }
+const json& sound() {
+  static const json plan = json::parse(print_plan(make_plan()));
+  return plan;
+}
 
 json changed(const std::string& pointer, const json& value) {
   json plan = sound();
