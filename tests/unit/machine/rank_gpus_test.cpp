@@ -1,5 +1,6 @@
 #include "machine/ranks.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -213,6 +214,11 @@ TEST(GpuDriver, NamesTheUuidsTheMinorsAndWhatAContainerSees) {
 TEST(GpuDriver, OneThatDoesNotAnswerIsGivenUpAndLeavesTheGpusAsTheyAre) {
   Tree tree;
   tree.file("/proc/driver/nvidia/gpus/0000:3b:00.0/information", "GPU UUID: \t GPU-8932f937-d72c");
+  for (int gpu = 0; gpu < 250; ++gpu) {  // a second of reading
+    const std::string path = fmt::format("/proc/driver/nvidia/gpus/0001:{:02x}:00.0/information", gpu);
+    tree.file(path, "");
+    std::filesystem::resize_file(tree.path().string() + path, 15 << 20);
+  }
   Topology topology = four_gpus();
   EXPECT_THAT(read_gpu_driver(tree.sysroot(), topology.gpus, std::chrono::milliseconds(0)),
               HasSubstr("the GPU driver did not answer within 0 ms"));
