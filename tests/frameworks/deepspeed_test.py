@@ -90,16 +90,18 @@ class DeepSpeed(FrameworkTest):
         self.assertGreaterEqual(min(said["differ"]), said["elements"] - said["elements"] % 16)
 
     def test_late_is_one_step_late(self):
-        """Seen: losses and weights equal those of a plain loop that publishes each step's weights one step later, in
-        every bit, although the optimizer is killed; also after a checkpoint was loaded in the middle."""
-        cases = [{"steps": 14, "stage": stage, "dtype": dtype, "kill_at": 5} for stage, dtype in
-                 ((2, "fp32"), (3, "bf16"))]
+        """Seen: losses and weights equal those of DeepSpeed's own engine whose weights are published one step later by
+        hand, in every bit, although the optimizer is killed; also after a checkpoint was loaded in the middle."""
+        cases = [{"steps": 14, "kill_at": 5, "stage": 2, "dtype": "fp32"},
+                 {"steps": 14, "kill_at": 5, "stage": 2, "dtype": "bf16", "clip": 0.1, "groups": 2},
+                 {"steps": 14, "kill_at": 5, "stage": 3, "dtype": "bf16", "clip": 0.1, "groups": 2, "sub_groups": True}]
         for said in self.train("zero_late", cases):
-            with self.subTest(stage=said["case"]["stage"]):
+            with self.subTest(**{name: said["case"][name] for name in SETTINGS}):
                 self.assertEqual(said["late"], said["expected"])
                 self.assertEqual(said["differ"], 0)
                 self.assertTrue(said["waited"])
                 self.assertEqual(said["resumed"], said["fresh"])
+                self.assertGreater(len(set(said["late"])), 10, "the loss does not change: nothing was trained")
 
     def test_checkpoints_go_in_all_directions(self):
         """Seen: what resumes from a checkpoint computes the same losses, whoever saved it and whoever loads it."""
@@ -137,6 +139,13 @@ class DeepSpeed(FrameworkTest):
         self.assertEqual(ended["inner"], "DeepSpeedCPUAdam")
         self.assertEqual(["zf-optimizer" in child["command"] for child in ended["children"]], [True], ended)
         self.assertEqual(ended["arguments"], ["--local_rank=0", "--steps", "4"])
+
+    def test_it_can_be_switched_off(self):
+        """ZF_TUNE=off: DeepSpeed's own optimizer, and no word about it."""
+        python, script = job("deepspeed_job")
+        ended = self.only(python, "-m", "zf_runtime.deepspeed", script, "--steps", "2", ZF_TUNE="off", **self.variables())
+        self.assertEqual(ended["children"], [])
+        self.assertNotIn("zf_runtime.deepspeed:", self.output)
 
     def refused(self, reasons: list[str], cases: list[dict], **more: str):
         """What cannot be taken goes on with DeepSpeed's own optimizer, and says why."""

@@ -6,8 +6,9 @@ import shlex
 import unittest
 
 from frameworks_case import TUNE, FrameworkTest, free_port, home_of, job
-from zf_cli import BINARY
+from zf_cli import BINARY, SOURCE
 
+PACKAGE = str(SOURCE / "runtime/python")
 # torchrun and accelerate set a count of threads of their own, and zf-tune exec keeps one that is set.
 OWN_THREADS = ["env", "-u", "OMP_NUM_THREADS"]
 MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -23,8 +24,9 @@ class Launchers(FrameworkTest):
     def under_exec(self, *command: str, options=()) -> list[str]:
         return [str(TUNE), "exec", "--plan", str(self.folder / "plan.json"), *options, "--", *command]
 
-    def deepspeed(self, ranks: int, *command: str) -> list[dict]:
-        return self.ended("deepspeed", "--num_gpus", str(ranks), "--master_port", free_port(), "--no_python", *command)
+    def deepspeed(self, ranks: int, *command: str, **variables: str) -> list[dict]:
+        return self.ended("deepspeed", "--num_gpus", str(ranks), "--master_port", free_port(), "--no_python", *command,
+                          **variables)
 
     def test_deepspeed_starts_zero_offload_on_its_whole_home(self):
         """Seen: the launcher starts `zf-tune --local_rank=0 exec --plan …`, and the job gets `--local_rank=0`."""
@@ -40,6 +42,18 @@ class Launchers(FrameworkTest):
         self.assert_ranks_at_home(plan, ended)
         self.assertEqual([its["arguments"] for its in ended],
                          [["--own", "word", f"--local_rank={rank}"] for rank in (0, 1)])
+
+    def test_deepspeed_starts_each_of_two_native_optimizers_on_its_home(self):
+        """Seen: each rank's training on its CPU, and one zf-optimizer beside each."""
+        plan = self.make_plan("--ranks", "2", "--mode", "wait")
+        python, *script = job("deepspeed_job", "--steps", "4")
+        ended = self.deepspeed(2, *self.under_exec(python, "-m", "zf_runtime.deepspeed", *script), PYTHONPATH=PACKAGE)
+        self.assert_ranks_at_home(plan, ended)
+        for rank, its in enumerate(ended):
+            optimizer, = its["children"]
+            self.assertIn("zf-optimizer", optimizer["command"])
+            for mask in self.masks(optimizer["threads"]).values():
+                self.assertLessEqual(mask, home_of(plan, rank))
 
     def test_exported_command_starts_each_of_two_ranks_on_its_home(self):
         """Seen: numactl -C 0 and -C 1, and OMP_NUM_THREADS=1."""

@@ -1,4 +1,4 @@
-"""Trains with the native optimizer one step late, and compares with a plain loop that is one step late.
+"""Trains with the native optimizer one step late, and compares with DeepSpeed's own engine made one step late by hand.
 
 Says per case {"case": {...}, "late": [losses], "expected": [losses], "differ": elements of the weights, "waited":
 whether DeepSpeed's safe_get_full_fp32_param waits for the step that is under way, "resumed": [losses after a checkpoint
@@ -15,30 +15,37 @@ report.set_rendezvous()
 
 import torch
 import zf_runtime.deepspeed
-from deepspeed.ops.op_builder import CPUAdamBuilder
 from deepspeed.utils import safe_get_full_fp32_param
-from zero_pairs import DEFAULTS, Model, arena_of, config_of, loss_of, make_engine, train_steps
+from zero_pairs import DEFAULTS, arena_of, make_engine, train_steps
+
+
+def weights_of(engine) -> list[torch.Tensor]:
+    """Returns a copy of what the next forward computes with: each parameter, in stage 3 what it is gathered from."""
+    return [getattr(param, "ds_tensor", param).detach().flatten().clone() for param in engine.module.parameters()]
+
+
+def publish(engine, weights: list[torch.Tensor]):
+    """Lets the next forward compute with these. In stage 3 small parameters stay gathered."""
+    for param, flat in zip(engine.module.parameters(), weights, strict=True):
+        if hasattr(param, "ds_tensor"):
+            param.ds_tensor.data.copy_(flat)
+        if param.numel() > 0:
+            param.data.copy_(flat[:param.numel()].view_as(param))
 
 
 def expected(case) -> tuple[list[str], list[torch.Tensor]]:
-    """Returns losses and fp32 weights of a loop that publishes each step's weights one step late. It steps with
-    DeepSpeed's own operator."""
-    operator, settings = CPUAdamBuilder().load(), config_of(case)["optimizer"]["params"]
-    operator.create_adam(7000, settings["lr"], 0.9, 0.999, 1e-8, settings["weight_decay"], True, False)
-    model = Model(case).to({"fp32": torch.float32, "bf16": torch.bfloat16}[case["dtype"]])
-    masters = [param.detach().float().flatten().clone() for param in model.parameters()]
-    moments = [(torch.zeros_like(flat), torch.zeros_like(flat)) for flat in masters]
+    """Returns losses and fp32 weights of DeepSpeed's own engine, if each step's weights are published one step late."""
+    zf_runtime.deepspeed.uninstall()
+    engine = make_engine(case)
     losses = []
+    before = weights_of(engine)
     for step in range(case["steps"]):
-        loss = loss_of(model, case, step, 0, 0)
-        gradients = torch.autograd.grad(loss, list(model.parameters()))
-        losses.append(loss.item().hex())
-        with torch.no_grad():
-            for param, flat in zip(model.parameters(), masters):
-                param.copy_(flat.view_as(param))
-            for flat, gradient, (first, second) in zip(masters, gradients, moments):
-                operator.adam_update(7000, step + 1, settings["lr"], 0.9, 0.999, 1e-8, settings["weight_decay"], True,
-                                     flat, gradient.float().flatten(), first, second)
+        losses += train_steps(engine, case, [step])
+        after = weights_of(engine)
+        publish(engine, before)
+        before = after
+    masters = [safe_get_full_fp32_param(param).flatten().clone() for param in engine.module.parameters()]
+    engine.destroy()
     return losses, masters
 
 
@@ -50,8 +57,6 @@ def main():
         late = train_steps(engine, case, range(case["steps"]))
         weights = [safe_get_full_fp32_param(param).flatten() for param in engine.module.parameters()]
         waited = arena_of(engine)._ticket == 0
-        want, masters = expected(case)
-        differ = sum(int((a != b).sum()) for a, b in zip(weights, masters, strict=True))
         with tempfile.TemporaryDirectory() as folder:
             engine.save_checkpoint(folder, tag="late")
             train_steps(engine, case, range(3))
@@ -62,6 +67,8 @@ def main():
             engine.load_checkpoint(folder, tag="late")
             fresh = train_steps(engine, case, range(20, 24))
             engine.destroy()
+        want, masters = expected(case)
+        differ = sum(int((a != b).sum()) for a, b in zip(weights, masters, strict=True))
         report.say(case=case, late=late, expected=want, differ=differ, waited=waited, resumed=resumed, fresh=fresh)
     torch.distributed.destroy_process_group()
 

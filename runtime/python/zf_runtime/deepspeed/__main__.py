@@ -66,14 +66,19 @@ def main(words: list[str]) -> None:
     program, *arguments = words
     if not is_module and not os.path.exists(program):
         sys.exit(_wrong(f"there is no script '{program}'"))
-    sys.meta_path.insert(0, AfterImport(mode))
+    after_import = AfterImport(mode)
+    sys.meta_path.insert(0, after_import)
     sys.argv = [program, *inserted, *arguments]
-    if is_module:
-        sys.path[0] = os.getcwd()
-        runpy.run_module(program, run_name="__main__", alter_sys=True)
-    else:
-        sys.path[0] = os.path.dirname(os.path.realpath(program))
-        runpy.run_path(program, run_name="__main__")
+    try:
+        if is_module:
+            sys.path[0] = os.getcwd()
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0] = os.path.dirname(os.path.realpath(program))
+            runpy.run_path(program, run_name="__main__")
+    finally:
+        if after_import in sys.meta_path:
+            print(f"zf_runtime.deepspeed: {program} never imported deepspeed, so nothing was done", file=sys.stderr)
 
 
 def _wrong(text: str) -> int:

@@ -1,0 +1,62 @@
+"""python -m zf_runtime.deepspeed: wrong command lines, and scripts without DeepSpeed. Needs the standard library only."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import support
+
+SCRIPT = "import sys; print(__name__, sys.argv[1:])\n"
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "train.py").write_text(SCRIPT)
+
+    def run_command(self, *words: str, code=0, **variables: str) -> subprocess.CompletedProcess:
+        ended = subprocess.run([sys.executable, "-B", "-m", "zf_runtime.deepspeed", *words], cwd=self.folder, text=True,
+                               env=os.environ | {"PYTHONPATH": str(support.PACKAGE)} | variables, capture_output=True,
+                               timeout=60, check=False)
+        self.assertEqual(ended.returncode, code, ended.stderr)
+        return ended
+
+    def test_wrong_command_lines_are_named_and_end_with_2(self):
+        for words, reason in ((["--lat", "train.py"], "unknown option '--lat'"), ([], "no script is named"),
+                              (["--late"], "no script is named"), (["-m"], "no module is named"),
+                              (["absent.py"], "there is no script 'absent.py'")):
+            with self.subTest(words=words):
+                lines = self.run_command(*words, code=2).stderr.splitlines()
+                self.assertEqual(lines[0], f"zf_runtime.deepspeed: {reason}")
+                self.assertTrue(lines[1].startswith("usage: "))
+
+    def test_help_goes_to_stdout(self):
+        self.assertTrue(self.run_command("--help").stdout.startswith("usage: python -m zf_runtime.deepspeed"))
+
+    def test_a_script_without_deepspeed_runs_and_that_is_said(self):
+        for words in (["train.py"], ["-m", "train"]):
+            with self.subTest(words=words):
+                ended = self.run_command("--late", "--local_rank=3", *words, "--late", "x")
+                self.assertEqual(ended.stdout, "__main__ ['--local_rank=3', '--late', 'x']\n")
+                self.assertEqual(ended.stderr, f"zf_runtime.deepspeed: {words[-1]} never imported deepspeed, so nothing "
+                                               "was done\n")
+
+    def test_an_exit_code_is_the_scripts(self):
+        (self.folder / "train.py").write_text("raise SystemExit(7)")
+        self.run_command("train.py", code=7)
+
+    def test_install_where_no_deepspeed_is(self):
+        (self.folder / "deepspeed.py").write_text("raise ImportError('not here')")
+        (self.folder / "train.py").write_text("import zf_runtime.deepspeed; zf_runtime.deepspeed.install()")
+        ended = self.run_command("train.py", code=1)
+        self.assertIn("DeepSpeed cannot be imported: not here", ended.stderr.splitlines()[-1])
+        self.run_command("train.py", ZF_TUNE="off")
+
+
+if __name__ == "__main__":
+    unittest.main()
