@@ -1,11 +1,11 @@
-"""What DeepSpeed 0.19.6 does with its arguments, said again: what decides which CPU serves whom.
+"""The rules by which DeepSpeed 0.19.6 turns its arguments into CPUs for each rank and for each side.
 
-From utils/numa.py (launcher), zenflow_utils.py and superoffload_utils.py; facts, no code of theirs.
+They were read in utils/numa.py (launcher), zenflow_utils.py and superoffload_utils.py, and written anew.
 """
 
 import math
 
-# What the user of each optimizer has in his configuration, as far as the export reads it.
+# DeepSpeed's configuration for each optimizer: only what the export reads.
 CONFIGS = {
     "offload": {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
     "zenflow": {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
