@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import warnings
 from typing import Any, Callable
@@ -45,7 +46,8 @@ def check_settings(settings: dict[str, Any], place: str = "") -> None:
 class FlatGroup:
     """A param_group. Its layout is fixed when the runtime is opened; its settings are read at each step."""
 
-    def __init__(self, index: int, settings: dict[str, Any]):
+    def __init__(self, index: int, settings: dict[str, Any], grad_buffers: int = 2):
+        """grad_buffers: as in Group. With 1, attach(alias=True) lets gradients live in the shared memory, too."""
         self.index = index
         self.settings = settings
         self.params = [param for param in settings["params"] if param.requires_grad]
@@ -54,6 +56,7 @@ class FlatGroup:
         self._sent: Group | None = None
         self._versions: list[int] = []
         self.aliased: list[bool] = [False] * len(self.params)
+        self._hooks: list[Any] = []
         for param in self.params:
             if not param.is_floating_point() or param.is_complex():
                 raise ZfError(f"param_group {index} holds a parameter of {param.dtype}; it must be a real float")
@@ -63,7 +66,7 @@ class FlatGroup:
             end += math.ceil(param.numel() / _ALIGN) * _ALIGN
         dtypes = {param.dtype for param in self.params}
         half = _HALVES.get(next(iter(dtypes))) if len(dtypes) == 1 else None
-        self._shape = Group(elements=end, grad_type=half or "f32", copy_type=half)
+        self._shape = Group(elements=end, grad_type=half or "f32", copy_type=half, grad_buffers=grad_buffers)
 
     def wanted(self) -> Group:
         """Returns the present settings."""
@@ -74,13 +77,14 @@ class FlatGroup:
 
     def attach(self, runtime: Runtime, alias: bool) -> None:
         """Takes the views and copies the parameters' values into them. With `alias`, CPU fp32 parameters then live in
-        the shared memory."""
+        the shared memory. So do gradients, from the moment that autograd has made them."""
+        grad_kinds = (_abi.GRADS_0, _abi.GRADS_1)[:self._shape.grad_buffers]
         flat = {kind: runtime.tensor(self.index, kind)
-                for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2, _abi.GRADS_0, _abi.GRADS_1)}
+                for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2, *grad_kinds)}
         self.flat = list(flat.values())
         self.masters, self.exp_avgs, self.exp_avg_sqs = (
             self._split(flat[kind]) for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2))
-        self.grads = (self._split(flat[_abi.GRADS_0]), self._split(flat[_abi.GRADS_1]))
+        self.grads = [self._split(flat[kind]) for kind in grad_kinds]
         self._results = self.masters
         if self._shape.copy_type is not None:  # the optimizer has rounded it already, and it has half the bytes
             copy = runtime.tensor(self.index, _abi.COPY)
@@ -94,6 +98,15 @@ class FlatGroup:
                 if param.device.type == "cpu" and param.dtype == torch.float32 and param.is_contiguous():
                     param.data = self.masters[number]
                     self.aliased[number] = True
+            if len(grad_kinds) == 1:
+                self._take_over_grads()
+
+    def _take_over_grads(self) -> None:
+        """Moves each CPU gradient into the shared memory as soon as autograd has made it. It is in the cache then, and
+        autograd's own memory serves the next gradient. PyTorch before 2.1 has no such hook: step() copies."""
+        for param, view in zip(self.params, self.grads[0]):
+            if hasattr(param, "register_post_accumulate_grad_hook") and param.device.type == "cpu" and view.dtype == param.dtype:
+                self._hooks.append(param.register_post_accumulate_grad_hook(functools.partial(_move_grad, view)))
 
     def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
         return [flat[offset:offset + param.numel()].view(param.shape)
@@ -121,7 +134,8 @@ class FlatGroup:
         for param, grad in zip(self.params, self.grads[buffer]):
             if param.grad.is_sparse:
                 raise ZfError(f"param_group {self.index} has a sparse gradient; make it dense")
-            grad.copy_(param.grad, non_blocking=True)
+            if not _is_same_memory(param.grad, grad):
+                grad.copy_(param.grad, non_blocking=True)
         return True
 
     @torch.no_grad()
@@ -155,10 +169,28 @@ class FlatGroup:
             self._sent = wanted
 
     def detach(self) -> None:
-        """Gives aliased parameters memory of their own again, and drops all views."""
+        """Gives aliased parameters and gradients memory of their own again, and drops all views."""
+        for hook in self._hooks:
+            hook.remove()
         for number, param in enumerate(self.params):
+            if self._hooks and _is_same_memory(param.grad, self.grads[0][number]):
+                param.grad = param.grad.clone()
             if self.aliased[number]:
                 param.data = param.data.clone()
                 self.aliased[number] = False
-        self.flat, self.masters, self.exp_avgs, self.exp_avg_sqs, self.grads = [], [], [], [], ([], [])
-        self._results = []
+        self.flat, self.masters, self.exp_avgs, self.exp_avg_sqs, self.grads = [], [], [], [], []
+        self._hooks, self._results = [], []
+
+
+def _move_grad(view: torch.Tensor, param: torch.Tensor) -> None:
+    """Moves the gradient of a parameter to the view. Leaves one that is there already, to which autograd has added, and
+    one that autograd may differentiate again."""
+    grad = param.grad
+    if grad is None or grad.is_sparse or grad.requires_grad or _is_same_memory(grad, view):
+        return
+    view.copy_(grad)
+    param.grad = view
+
+
+def _is_same_memory(tensor: torch.Tensor | None, view: torch.Tensor) -> bool:
+    return tensor is not None and not tensor.is_sparse and tensor.data_ptr() == view.data_ptr()

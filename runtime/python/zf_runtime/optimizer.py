@@ -19,9 +19,10 @@ class OverlappedAdamW(torch.optim.Optimizer):
     """AdamW in a process of its own, on the CPUs that the plan keeps for it.
 
     params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW; the last two are refused.
-    plan, rank: as in Runtime. alias: with overlap=False, CPU fp32 parameters live in the shared memory, so that nothing
-    is copied back. Turn it off if something else holds views of the parameters. runtime_options: more keywords for
-    Runtime, such as max_restarts.
+    plan, rank: as in Runtime. alias: with overlap=False, CPU fp32 parameters and their gradients live in the shared
+    memory, so that step() copies nothing. Each `grad` is then the same tensor at each step. Turn it off if something
+    else holds views of the parameters, or keeps gradients. runtime_options: more keywords for Runtime, such as
+    max_restarts.
 
     With overlap=False step() works as in torch: when it returns, the parameters are updated. With overlap=True it hands
     the gradients over and returns with the parameters of the step before. The optimizer works while the next forward
@@ -190,7 +191,8 @@ class OverlappedAdamW(torch.optim.Optimizer):
         raise TypeError("an OverlappedAdamW holds a process and cannot be copied or pickled; use state_dict()")
 
     def _open(self) -> None:
-        self._groups = [FlatGroup(index, settings) for index, settings in enumerate(self.param_groups)]
+        buffers = 2 if self._overlap else 1
+        self._groups = [FlatGroup(index, settings, buffers) for index, settings in enumerate(self.param_groups)]
         runtime = Runtime(groups=[group.wanted() for group in self._groups], **self._options)
         try:
             for group in self._groups:
@@ -224,7 +226,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
                 group.step += 1
                 group.announce_step = False
                 _state.count_step(group, self.state)
-        self._buffer ^= 1
+        self._buffer ^= int(self._overlap)
 
     def _finish_transfers(self) -> None:
         """Waits for pinned copies, which are asynchronous: they must end before either side writes what they read."""

@@ -1,0 +1,39 @@
+"""The tests of tests/python that need torch, with a current one. tests/python runs them with the system's."""
+
+import os
+import subprocess
+import unittest
+
+from frameworks_case import PYTHON, need_environment
+from zf_cli import BINARY, SOURCE
+
+
+class Package(unittest.TestCase):
+    def run_file(self, name: str):
+        need_environment()
+        environment = os.environ | {"ZF_SOURCE_DIR": str(SOURCE), "ZF_TUNE_BINARY": BINARY}
+        environment.pop("PYTHONPATH", None)
+        ended = subprocess.run([PYTHON, "-B", "-m", "unittest", "discover", "-s", ".", "-p", f"{name}_test.py"],
+                               cwd=SOURCE / "tests/python", env=environment, text=True, capture_output=True, timeout=250,
+                               check=False)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertTrue(ended.stderr.endswith("OK\n"), ended.stderr)
+
+    def test_adamw(self):
+        self.run_file("adamw")
+
+    def test_adamw_ends(self):
+        self.run_file("adamw_ends")
+
+    def test_gradients(self):
+        self.run_file("gradients")
+
+    def test_overlapped(self):
+        self.run_file("overlapped")
+
+    def test_state_dict(self):
+        self.run_file("state_dict")
+
+
+if __name__ == "__main__":
+    unittest.main()
