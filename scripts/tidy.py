@@ -33,7 +33,7 @@ IDENTIFIER = re.compile(r"[A-Za-z_]\w+")
 UNNAMED_NAMESPACE = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
 STATIC = re.compile(r"^static [^\n]*", re.MULTILINE)
 # The name that a line at namespace scope declares. It stands before a bracket, an initializer or a semicolon, or after
-# a keyword such as struct. A using declaration and a test case declare nothing that could collide.
+# a keyword such as struct. Using declarations and test cases rarely collide.
 DECLARED = re.compile(r"^(?!namespace|using|TEST)(?:[^\s/}#][^\n(={;]*?[\s*&])?(\w+)(?:\[[^\]\n]*\])?(?=\s*[(={;])|"
                       r"^(?:struct|class|enum(?: class)?) (\w+)|^using (\w+) =", re.MULTILINE)
 TEST_CASE = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Functions for the scripts that Slurm runs on a node. To be sourced. Needs only bash 4.4 and coreutils.
+# Functions for the scripts that Slurm runs on a node. To be sourced. Needs bash 4.4, coreutils and util-linux.
 #
 # Slurm drains a node whose Prolog or Epilog fails, and waits for both. So nothing here ends a script, and every
 # wait has a deadline. Nobody waits for the end of a program that hangs either: a process that is stuck on a dead
@@ -54,8 +54,8 @@ bounded() {
   return "$status"
 }
 
-# log TEXT: writes one printable line to the system's log, whatever TEXT contains. Waits 0.2 s at most. On a busy node the
-# line may come later: logger has a session of its own, because slurmd kills the process group of a script that ends.
+# log TEXT: writes one printable line to the system's log, whatever TEXT contains. Waits 0.2 s at most. On a busy node
+# the line may come later: logger has a session of its own, because slurmd kills the process group of a script that ends.
 log() {
   local text=${1//[^[:print:]]/ } ended
   IFS= read -r -t 0.2 ended < <(

@@ -1,4 +1,4 @@
-"""python -m zf_runtime.deepspeed: wrong command lines, and scripts without DeepSpeed. Needs the standard library only."""
+"""python -m zf_runtime.deepspeed: wrong command lines, and scripts without DeepSpeed. Needs no package."""
 
 import os
 import pathlib
@@ -20,9 +20,9 @@ class Command(unittest.TestCase):
         (self.folder / "train.py").write_text(SCRIPT)
 
     def run_command(self, *words: str, code=0, **variables: str) -> subprocess.CompletedProcess:
-        ended = subprocess.run([sys.executable, "-B", "-m", "zf_runtime.deepspeed", *words], cwd=self.folder, text=True,
-                               env=os.environ | {"PYTHONPATH": str(support.PACKAGE)} | variables, capture_output=True,
-                               timeout=60, check=False)
+        ended = subprocess.run([sys.executable, "-B", "-m", "zf_runtime.deepspeed", *words], cwd=self.folder,
+                               env=os.environ | {"PYTHONPATH": str(support.PACKAGE)} | variables, text=True,
+                               capture_output=True, timeout=60, check=False)
         self.assertEqual(ended.returncode, code, ended.stderr)
         return ended
 
@@ -43,12 +43,26 @@ class Command(unittest.TestCase):
             with self.subTest(words=words):
                 ended = self.run_command("--late", "--local_rank=3", *words, "--late", "x")
                 self.assertEqual(ended.stdout, "__main__ ['--local_rank=3', '--late', 'x']\n")
-                self.assertEqual(ended.stderr, f"zf_runtime.deepspeed: {words[-1]} never imported deepspeed, so nothing "
-                                               "was done\n")
+                self.assertEqual(ended.stderr, f"zf_runtime.deepspeed: {words[-1]} never imported deepspeed: the "
+                                               "native optimizer was not used\n")
 
     def test_an_exit_code_is_the_scripts(self):
         (self.folder / "train.py").write_text("raise SystemExit(7)")
         self.run_command("train.py", code=7)
+
+    def test_a_script_that_looks_for_deepspeed_before_it_imports_it(self):
+        """As accelerate does. The DeepSpeed of this test has no seams, which install() says."""
+        for module in ("deepspeed", "deepspeed/ops", "deepspeed/ops/adam", "deepspeed/runtime", "deepspeed/runtime/zero"):
+            (self.folder / module).mkdir()
+            (self.folder / module / "__init__.py").touch()
+        for module in ("ops/adam/cpu_adam", "runtime/zero/stage3", "runtime/zero/stage_1_and_2"):
+            (self.folder / f"deepspeed/{module}.py").touch()
+        (self.folder / "train.py").write_text("import importlib.util; importlib.util.find_spec('deepspeed')\n"
+                                              "import deepspeed\n")
+        said = self.run_command("train.py").stderr
+        if "No module named 'torch'" not in said:  # what install() needs next
+            self.assertIn("this DeepSpeed has no CPUAdamBuilder where it is expected", said)
+        self.assertNotIn("never imported", said)
 
     def test_install_where_no_deepspeed_is(self):
         (self.folder / "deepspeed.py").write_text("raise ImportError('not here')")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import os
 import warnings
+import weakref
 from typing import Any, Callable
 
 import torch
@@ -56,7 +58,9 @@ class FlatGroup:
         self._sent: Group | None = None
         self._versions: list[int] = []
         self.aliased: list[bool] = [False] * len(self.params)
+        self.busy = False  # a step of this group was submitted and not waited for
         self._hooks: list[Any] = []
+        self._pid = os.getpid()
         for param in self.params:
             if not param.is_floating_point() or param.is_complex():
                 raise ZfError(f"param_group {index} holds a parameter of {param.dtype}; it must be a real float")
@@ -102,11 +106,26 @@ class FlatGroup:
                 self._take_over_grads()
 
     def _take_over_grads(self) -> None:
-        """Moves each CPU gradient into the shared memory as soon as autograd has made it. It is in the cache then, and
-        autograd's own memory serves the next gradient. PyTorch before 2.1 has no such hook: step() copies."""
-        for param, view in zip(self.params, self.grads[0]):
-            if hasattr(param, "register_post_accumulate_grad_hook") and param.device.type == "cpu" and view.dtype == param.dtype:
-                self._hooks.append(param.register_post_accumulate_grad_hook(functools.partial(_move_grad, view)))
+        """Moves each CPU gradient into the shared memory as soon as autograd has made it, so that autograd's own memory
+        serves the next gradient. PyTorch before 2.1 has no such hook: step() copies."""
+        this = weakref.ref(self)  # a parameter must not keep the runtime of a dropped optimizer
+        for number, param in enumerate(self.params):
+            if hasattr(param, "register_post_accumulate_grad_hook") and param.device.type == "cpu":
+                hook = functools.partial(_when_accumulated, this, number)
+                self._hooks.append(param.register_post_accumulate_grad_hook(hook))
+
+    def _take_over(self, number: int, param: torch.Tensor) -> None:
+        """Moves a gradient to its place. Leaves one that is there already, to which autograd has added; one that
+        autograd may differentiate again; one of another form; and all of them while the optimizer reads that memory
+        (an interrupted step), and in a forked child, whose parent owns it."""
+        grad = param.grad
+        if grad is None or grad.requires_grad or self.busy or self._pid != os.getpid() or not self.grads:
+            return
+        view = self.grads[0][number]
+        if not _is_like(grad, view) or grad.stride() != view.stride() or grad.is_set_to(view):
+            return
+        view.copy_(grad)
+        param.grad = view.data  # a tensor of its own: the program may change where it points
 
     def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
         return [flat[offset:offset + param.numel()].view(param.shape)
@@ -131,11 +150,13 @@ class FlatGroup:
             raise ZfError(f"param_group {self.index}: parameters {missing} of {len(self.params)} have no gradient, "
                           "and the others have; the runtime steps a group as a whole: give them a param_group of their "
                           "own, zero gradients, or requires_grad=False before the optimizer is made")
-        for param, grad in zip(self.params, self.grads[buffer]):
-            if param.grad.is_sparse:
+        for param in self.params:
+            if param.grad.layout != torch.strided:
                 raise ZfError(f"param_group {self.index} has a sparse gradient; make it dense")
-            if not _is_same_memory(param.grad, grad):
-                grad.copy_(param.grad, non_blocking=True)
+        places = self.grads[buffer]
+        for place, grad in [(place, _apart(param.grad, place)) for param, place in zip(self.params, places)]:
+            if not (_is_like(grad, place) and grad.is_set_to(place)):
+                place.copy_(grad, non_blocking=True)
         return True
 
     @torch.no_grad()
@@ -170,27 +191,46 @@ class FlatGroup:
 
     def detach(self) -> None:
         """Gives aliased parameters and gradients memory of their own again, and drops all views."""
-        for hook in self._hooks:
-            hook.remove()
+        self.remove_hooks()
         for number, param in enumerate(self.params):
-            if self._hooks and _is_same_memory(param.grad, self.grads[0][number]):
+            if self.grads and param.grad is not None and _share(param.grad, self.grads[0][number]):
                 param.grad = param.grad.clone()
             if self.aliased[number]:
                 param.data = param.data.clone()
                 self.aliased[number] = False
         self.flat, self.masters, self.exp_avgs, self.exp_avg_sqs, self.grads = [], [], [], [], []
-        self._hooks, self._results = [], []
+        self._results = []
+
+    def remove_hooks(self) -> None:
+        """Leaves the gradients of later backwards to autograd."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
 
 
-def _move_grad(view: torch.Tensor, param: torch.Tensor) -> None:
-    """Moves the gradient of a parameter to the view. Leaves one that is there already, to which autograd has added, and
-    one that autograd may differentiate again."""
-    grad = param.grad
-    if grad is None or grad.is_sparse or grad.requires_grad or _is_same_memory(grad, view):
-        return
-    view.copy_(grad)
-    param.grad = view
+def _when_accumulated(group: weakref.ref[FlatGroup], number: int, param: torch.Tensor) -> None:
+    found = group()
+    if found is not None:
+        found._take_over(number, param)
 
 
-def _is_same_memory(tensor: torch.Tensor | None, view: torch.Tensor) -> bool:
-    return tensor is not None and not tensor.is_sparse and tensor.data_ptr() == view.data_ptr()
+def _is_like(tensor: torch.Tensor, view: torch.Tensor) -> bool:
+    """Returns whether a gradient could lie where the view is."""
+    return (tensor.layout == torch.strided and tensor.dtype == view.dtype and tensor.device == view.device
+            and tensor.shape == view.shape)
+
+
+def _share(tensor: torch.Tensor, view: torch.Tensor) -> bool:
+    """Returns whether a gradient lies in the memory that the view is of."""
+    return (tensor.layout == torch.strided and tensor.device == view.device and tensor.numel() > 0
+            and _storage(tensor) == _storage(view))
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    """Returns the address of the memory that the tensor is a view of."""
+    return getattr(tensor, "untyped_storage", tensor.storage)().data_ptr()  # PyTorch 1.13 has storage() alone
+
+
+def _apart(grad: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    """Returns a gradient that may be copied to its place: a copy of one that lies in the same memory, but otherwise."""
+    return grad.clone() if _share(grad, place) and not (_is_like(grad, place) and grad.is_set_to(place)) else grad

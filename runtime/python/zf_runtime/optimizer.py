@@ -19,10 +19,10 @@ class OverlappedAdamW(torch.optim.Optimizer):
     """AdamW in a process of its own, on the CPUs that the plan keeps for it.
 
     params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW; the last two are refused.
-    plan, rank: as in Runtime. alias: with overlap=False, CPU fp32 parameters and their gradients live in the shared
-    memory, so that step() copies nothing. Each `grad` is then the same tensor at each step. Turn it off if something
-    else holds views of the parameters, or keeps gradients. runtime_options: more keywords for Runtime, such as
-    max_restarts.
+    plan, rank: as in Runtime. alias: with overlap=False, contiguous CPU fp32 parameters live in the shared memory, and
+    so do CPU gradients that autograd has made, so that step() does not copy them. A parameter's `grad` then has the
+    same memory at each step. Turn it off if something else holds views of the parameters, or keeps gradients.
+    runtime_options: more keywords for Runtime, such as max_restarts.
 
     With overlap=False step() works as in torch: when it returns, the parameters are updated. With overlap=True it hands
     the gradients over and returns with the parameters of the step before. The optimizer works while the next forward
@@ -91,7 +91,9 @@ class OverlappedAdamW(torch.optim.Optimizer):
                 loss = closure()
         for group in self._groups:
             group.send_settings(runtime)
-        # The last step that read this buffer is done (it is the one before last), so copies run beside the optimizer.
+        if not self._overlap:
+            self.synchronize()  # a step that was interrupted still reads the only buffer
+        # Of two buffers this one was read by the step before last, which is done: copies run beside the optimizer.
         active = [group for group in self._groups if group.write_grads(self._buffer)]
         self.synchronize()  # the parameters are read out before the next step may change them
         for group in self._groups:
@@ -110,6 +112,8 @@ class OverlappedAdamW(torch.optim.Optimizer):
                 group.publish(lambda elements, index=group.index: runtime.progress(index, elements, ticket=ticket))
             runtime.wait(ticket)
             self._ticket = 0
+            for group in self._groups:
+                group.busy = False
         self._finish_transfers()
 
     def state_dict(self) -> dict[str, Any]:
@@ -162,6 +166,8 @@ class OverlappedAdamW(torch.optim.Optimizer):
         if runtime.forked:
             self._runtime = None
             self._ticket = 0
+            for group in self._groups:
+                group.remove_hooks()
             runtime.close()
             return
         try:
@@ -224,6 +230,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
             self._under_way += groups
             for group in groups:
                 group.step += 1
+                group.busy = True
                 group.announce_step = False
                 _state.count_step(group, self.state)
         self._buffer ^= int(self._overlap)

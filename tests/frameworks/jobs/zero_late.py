@@ -1,7 +1,7 @@
 """Trains with the native optimizer one step late, and compares with DeepSpeed's own engine made one step late by hand.
 
 Says per case {"case": {...}, "late": [losses], "expected": [losses], "differ": elements of the weights, "waited":
-whether DeepSpeed's safe_get_full_fp32_param waits for the step that is under way, "resumed": [losses after a checkpoint
+whether DeepSpeed's safe_get_full_fp32_param waits for the step that is under way, "restarts": N, "resumed": [losses after a checkpoint
 was loaded into this engine], "fresh": [the same, into a new one]}."""
 
 import json
@@ -56,7 +56,7 @@ def main():
         engine = make_engine(case)
         late = train_steps(engine, case, range(case["steps"]))
         weights = [safe_get_full_fp32_param(param).flatten() for param in engine.module.parameters()]
-        waited = arena_of(engine)._ticket == 0
+        waited, restarts = arena_of(engine)._ticket == 0, arena_of(engine).runtime.stats().restarts
         with tempfile.TemporaryDirectory() as folder:
             engine.save_checkpoint(folder, tag="late")
             train_steps(engine, case, range(3))
@@ -69,7 +69,8 @@ def main():
             engine.destroy()
         want, masters = expected(case)
         differ = sum(int((a != b).sum()) for a, b in zip(weights, masters, strict=True))
-        report.say(case=case, late=late, expected=want, differ=differ, waited=waited, resumed=resumed, fresh=fresh)
+        report.say(case=case, late=late, expected=want, differ=differ, waited=waited, restarts=restarts,
+                   resumed=resumed, fresh=fresh)
     torch.distributed.destroy_process_group()
 
 

@@ -22,7 +22,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// Sanitizers take minutes for all of these, and one of five runs the same lines.
+// Sanitizers take minutes for all inputs, so they get one of five.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr std::size_t kOneOf = 5;
 #else
@@ -251,10 +251,11 @@ TEST(PlanJson, EveryFieldOfAWrongTypeOrMissingIsRefused) {
   ASSERT_GT(all.size(), 90U);
   const json values[] = {
       nullptr, true, -1, 0.5, 1e300, "?", "", json::array({nullptr}), json::object({{"x", 1}})};
-  for (std::size_t at = 0; at < all.size(); at += kOneOf) {
+  for (std::size_t at = 0; at < all.size(); ++at) {
     const json::json_pointer& path = all[at];
     const json original = sound()[path];
-    for (const json& value : values) {
+    for (std::size_t number = at % kOneOf; number < std::size(values); number += kOneOf) {
+      const json& value = values[number];
       if (value.type() == original.type() || (value.is_number() && original.is_number())) continue;
       EXPECT_NE(refusal(changed(path.to_string(), value).dump()), "") << path.to_string() << " = " << value;
     }

@@ -29,17 +29,23 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
     def __init__(self, mode: str):
         self._mode = mode
+        self._looking = False
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name != "deepspeed":
+        """Finds DeepSpeed as everybody does. Programs also ask this without importing what is found."""
+        if name != "deepspeed" or self._looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking = False
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def exec_module(module: Any) -> None:
                 execute(module)
+                sys.meta_path.remove(self)
                 install(self._mode)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
@@ -78,7 +84,8 @@ def main(words: list[str]) -> None:
             runpy.run_path(program, run_name="__main__")
     finally:
         if after_import in sys.meta_path:
-            print(f"zf_runtime.deepspeed: {program} never imported deepspeed, so nothing was done", file=sys.stderr)
+            print(f"zf_runtime.deepspeed: {program} never imported deepspeed: the native optimizer was not used",
+                  file=sys.stderr)
 
 
 def _wrong(text: str) -> int:
