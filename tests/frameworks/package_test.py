@@ -25,9 +25,6 @@ class Package(unittest.TestCase):
     def test_adamw_ends(self):
         self.run_file("adamw_ends")
 
-    def test_gradients(self):
-        self.run_file("gradients")
-
     def test_overlapped(self):
         self.run_file("overlapped")
 

@@ -6,6 +6,7 @@ import re
 import signal
 import traceback
 import unittest
+import unittest.mock
 
 import support
 
@@ -153,6 +154,25 @@ class Ends(adamw_case.AdamWTest):
         with self.assertRaises(ZfWorkerDied):
             optimizer.close()
         self.assertTrue(torch.equal(parameters_of(model), before))
+
+    def test_a_step_after_an_interrupted_one_waits_before_it_writes_gradients(self):
+        """With overlap=False there is one gradient buffer, which the interrupted step still reads."""
+        param = torch.nn.Parameter(torch.ones(40))
+        plain = torch.nn.Parameter(torch.ones(40))
+        optimizer, theirs = self.ours([param], overlap=False), torch.optim.AdamW([plain])
+        group, = optimizer._groups
+        self.assertEqual(len(group.grads), 1)
+        param.grad, plain.grad = torch.ones(40), torch.ones(40)
+        with unittest.mock.patch.object(optimizer.runtime, "wait", side_effect=KeyboardInterrupt):
+            self.assertRaises(KeyboardInterrupt, optimizer.step)
+        theirs.step()
+        running, write = [], group.write_grads
+        group.write_grads = lambda buffer: running.append(optimizer._ticket) or write(buffer)
+        param.grad, plain.grad = torch.full((40,), -3.0), torch.full((40,), -3.0)
+        optimizer.step()
+        theirs.step()
+        self.assertEqual(running, [0])
+        torch.testing.assert_close(param.detach(), plain.detach(), **adamw_case.ROUNDING)
 
 
 if __name__ == "__main__":

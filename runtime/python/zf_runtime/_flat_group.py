@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-import os
 import warnings
-import weakref
 from typing import Any, Callable
 
 import torch
@@ -49,7 +46,7 @@ class FlatGroup:
     """A param_group. Its layout is fixed when the runtime is opened; its settings are read at each step."""
 
     def __init__(self, index: int, settings: dict[str, Any], grad_buffers: int = 2):
-        """grad_buffers: as in Group. With 1, attach(alias=True) lets gradients live in the shared memory, too."""
+        """grad_buffers: as in Group."""
         self.index = index
         self.settings = settings
         self.params = [param for param in settings["params"] if param.requires_grad]
@@ -58,9 +55,6 @@ class FlatGroup:
         self._sent: Group | None = None
         self._versions: list[int] = []
         self.aliased: list[bool] = [False] * len(self.params)
-        self.busy = False  # a step of this group was submitted and not waited for
-        self._hooks: list[Any] = []
-        self._pid = os.getpid()
         for param in self.params:
             if not param.is_floating_point() or param.is_complex():
                 raise ZfError(f"param_group {index} holds a parameter of {param.dtype}; it must be a real float")
@@ -81,14 +75,14 @@ class FlatGroup:
 
     def attach(self, runtime: Runtime, alias: bool) -> None:
         """Takes the views and copies the parameters' values into them. With `alias`, CPU fp32 parameters then live in
-        the shared memory. So do gradients, from the moment that autograd has made them."""
-        grad_kinds = (_abi.GRADS_0, _abi.GRADS_1)[:self._shape.grad_buffers]
+        the shared memory."""
+        grads = (_abi.GRADS_0, _abi.GRADS_1)[:self._shape.grad_buffers]
         flat = {kind: runtime.tensor(self.index, kind)
-                for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2, *grad_kinds)}
+                for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2, *grads)}
         self.flat = list(flat.values())
         self.masters, self.exp_avgs, self.exp_avg_sqs = (
             self._split(flat[kind]) for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2))
-        self.grads = [self._split(flat[kind]) for kind in grad_kinds]
+        self.grads = [self._split(flat[kind]) for kind in grads]
         self._results = self.masters
         if self._shape.copy_type is not None:  # the optimizer has rounded it already, and it has half the bytes
             copy = runtime.tensor(self.index, _abi.COPY)
@@ -102,30 +96,6 @@ class FlatGroup:
                 if param.device.type == "cpu" and param.dtype == torch.float32 and param.is_contiguous():
                     param.data = self.masters[number]
                     self.aliased[number] = True
-            if len(grad_kinds) == 1:
-                self._take_over_grads()
-
-    def _take_over_grads(self) -> None:
-        """Moves each CPU gradient into the shared memory as soon as autograd has made it, so that autograd's own memory
-        serves the next gradient. PyTorch before 2.1 has no such hook: step() copies."""
-        this = weakref.ref(self)  # a parameter must not keep the runtime of a dropped optimizer
-        for number, param in enumerate(self.params):
-            if hasattr(param, "register_post_accumulate_grad_hook") and param.device.type == "cpu":
-                hook = functools.partial(_when_accumulated, this, number)
-                self._hooks.append(param.register_post_accumulate_grad_hook(hook))
-
-    def _take_over(self, number: int, param: torch.Tensor) -> None:
-        """Moves a gradient to its place. Leaves one that is there already, to which autograd has added; one that
-        autograd may differentiate again; one of another form; and all of them while the optimizer reads that memory
-        (an interrupted step), and in a forked child, whose parent owns it."""
-        grad = param.grad
-        if grad is None or grad.requires_grad or self.busy or self._pid != os.getpid() or not self.grads:
-            return
-        view = self.grads[0][number]
-        if not _is_like(grad, view) or grad.stride() != view.stride() or grad.is_set_to(view):
-            return
-        view.copy_(grad)
-        param.grad = view.data  # a tensor of its own: the program may change where it points
 
     def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
         return [flat[offset:offset + param.numel()].view(param.shape)
@@ -150,13 +120,10 @@ class FlatGroup:
             raise ZfError(f"param_group {self.index}: parameters {missing} of {len(self.params)} have no gradient, "
                           "and the others have; the runtime steps a group as a whole: give them a param_group of their "
                           "own, zero gradients, or requires_grad=False before the optimizer is made")
-        for param in self.params:
-            if param.grad.layout != torch.strided:
+        for param, grad in zip(self.params, self.grads[buffer]):
+            if param.grad.is_sparse:
                 raise ZfError(f"param_group {self.index} has a sparse gradient; make it dense")
-        places = self.grads[buffer]
-        for place, grad in [(place, _apart(param.grad, place)) for param, place in zip(self.params, places)]:
-            if not (_is_like(grad, place) and grad.is_set_to(place)):
-                place.copy_(grad, non_blocking=True)
+            grad.copy_(param.grad, non_blocking=True)
         return True
 
     @torch.no_grad()
@@ -190,47 +157,10 @@ class FlatGroup:
             self._sent = wanted
 
     def detach(self) -> None:
-        """Gives aliased parameters and gradients memory of their own again, and drops all views."""
-        self.remove_hooks()
+        """Gives aliased parameters memory of their own again, and drops all views."""
         for number, param in enumerate(self.params):
-            if self.grads and param.grad is not None and _share(param.grad, self.grads[0][number]):
-                param.grad = param.grad.clone()
             if self.aliased[number]:
                 param.data = param.data.clone()
                 self.aliased[number] = False
         self.flat, self.masters, self.exp_avgs, self.exp_avg_sqs, self.grads = [], [], [], [], []
         self._results = []
-
-    def remove_hooks(self) -> None:
-        """Leaves the gradients of later backwards to autograd."""
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
-
-
-def _when_accumulated(group: weakref.ref[FlatGroup], number: int, param: torch.Tensor) -> None:
-    found = group()
-    if found is not None:
-        found._take_over(number, param)
-
-
-def _is_like(tensor: torch.Tensor, view: torch.Tensor) -> bool:
-    """Returns whether a gradient could lie where the view is."""
-    return (tensor.layout == torch.strided and tensor.dtype == view.dtype and tensor.device == view.device
-            and tensor.shape == view.shape)
-
-
-def _share(tensor: torch.Tensor, view: torch.Tensor) -> bool:
-    """Returns whether a gradient lies in the memory that the view is of."""
-    return (tensor.layout == torch.strided and tensor.device == view.device and tensor.numel() > 0
-            and _storage(tensor) == _storage(view))
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    """Returns the address of the memory that the tensor is a view of."""
-    return getattr(tensor, "untyped_storage", tensor.storage)().data_ptr()  # PyTorch 1.13 has storage() alone
-
-
-def _apart(grad: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-    """Returns a gradient that may be copied to its place: a copy of one that lies in the same memory, but otherwise."""
-    return grad.clone() if _share(grad, place) and not (_is_like(grad, place) and grad.is_set_to(place)) else grad

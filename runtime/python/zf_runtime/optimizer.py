@@ -19,10 +19,9 @@ class OverlappedAdamW(torch.optim.Optimizer):
     """AdamW in a process of its own, on the CPUs that the plan keeps for it.
 
     params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW; the last two are refused.
-    plan, rank: as in Runtime. alias: with overlap=False, contiguous CPU fp32 parameters live in the shared memory, and
-    so do CPU gradients that autograd has made, so that step() does not copy them. A parameter's `grad` then has the
-    same memory at each step. Turn it off if something else holds views of the parameters, or keeps gradients.
-    runtime_options: more keywords for Runtime, such as max_restarts.
+    plan, rank: as in Runtime. alias: with overlap=False, CPU fp32 parameters live in the shared memory, so that nothing
+    is copied back. Turn it off if something else holds views of the parameters. runtime_options: more keywords for
+    Runtime, such as max_restarts.
 
     With overlap=False step() works as in torch: when it returns, the parameters are updated. With overlap=True it hands
     the gradients over and returns with the parameters of the step before. The optimizer works while the next forward
@@ -112,8 +111,6 @@ class OverlappedAdamW(torch.optim.Optimizer):
                 group.publish(lambda elements, index=group.index: runtime.progress(index, elements, ticket=ticket))
             runtime.wait(ticket)
             self._ticket = 0
-            for group in self._groups:
-                group.busy = False
         self._finish_transfers()
 
     def state_dict(self) -> dict[str, Any]:
@@ -166,8 +163,6 @@ class OverlappedAdamW(torch.optim.Optimizer):
         if runtime.forked:
             self._runtime = None
             self._ticket = 0
-            for group in self._groups:
-                group.remove_hooks()
             runtime.close()
             return
         try:
@@ -197,7 +192,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
         raise TypeError("an OverlappedAdamW holds a process and cannot be copied or pickled; use state_dict()")
 
     def _open(self) -> None:
-        buffers = 2 if self._overlap else 1
+        buffers = 2 if self._overlap else 1  # with one, it is read only while step() waits
         self._groups = [FlatGroup(index, settings, buffers) for index, settings in enumerate(self.param_groups)]
         runtime = Runtime(groups=[group.wanted() for group in self._groups], **self._options)
         try:
@@ -230,7 +225,6 @@ class OverlappedAdamW(torch.optim.Optimizer):
             self._under_way += groups
             for group in groups:
                 group.step += 1
-                group.busy = True
                 group.announce_step = False
                 _state.count_step(group, self.state)
         self._buffer ^= int(self._overlap)

@@ -4,7 +4,7 @@ one process.
 Two models train on the same data. Each pair is some iterations of each; which goes first alternates. Says per pair
 {"pair": n, "torch": {"step_ms": x, "iteration_ms": y}, "ours": {...}} with medians, and at the end the largest relative
 difference of both losses. Takes --pairs, --iterations, --width, --blocks and --tokens; --no-alias copies parameters
-and gradients at each step. Neither narrows the process, so both have all CPUs."""
+back, too. Neither narrows the process, so both have all CPUs."""
 
 import argparse
 import statistics
