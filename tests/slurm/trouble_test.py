@@ -62,6 +62,13 @@ class Trouble(SlurmTest):
             """ + _program(f"echo $$ >{frozen}/cgroup.procs; echo FROZEN >{frozen}/freezer.state; sleep 1000"),
             "job 1 gets no plan", "no answer within 0.7 s", conf=f"program={HOME}/bin/stub")
 
+    def test_log_that_is_slow(self):
+        """The Prolog does not wait for it, and the line comes all the same."""
+        self.assert_job_runs("""rm $plan; cp /usr/bin/logger $lab/logger
+                                printf '#!/bin/bash\\nsleep 1.5\\nexec %s "$@"\\n' $lab/logger >$lab/slow
+                                chmod +x $lab/slow; mount --bind $lab/slow /usr/bin/logger""",
+                             "job 1 gets no plan", "no plan for this node's class")
+
     def test_link_planted_by_a_user(self):
         said = self.assert_job_runs(
             """mkdir -m 1777 /run/open; echo precious >$lab/precious

@@ -92,7 +92,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
             group.send_settings(runtime)
         if not self._overlap:
             self.synchronize()  # a step that was interrupted still reads the only buffer
-        # Of two buffers this one was read by the step before last, which is done: copies run beside the optimizer.
+        # If there are two, the step before last read this one, and is done: copies run beside the optimizer.
         active = [group for group in self._groups if group.write_grads(self._buffer)]
         self.synchronize()  # the parameters are read out before the next step may change them
         for group in self._groups:

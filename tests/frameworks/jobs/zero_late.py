@@ -1,8 +1,8 @@
 """Trains with the native optimizer one step late, and compares with DeepSpeed's own engine made one step late by hand.
 
 Says per case {"case": {...}, "late": [losses], "expected": [losses], "differ": elements of the weights, "waited":
-whether DeepSpeed's safe_get_full_fp32_param waits for the step that is under way, "restarts": N, "resumed": [losses after a checkpoint
-was loaded into this engine], "fresh": [the same, into a new one]}."""
+whether DeepSpeed's safe_get_full_fp32_param waits for the step that is under way, "restarts": N, "resumed": [losses
+after a checkpoint was loaded into this engine], "fresh": [the same, into a new one]}."""
 
 import json
 import os

@@ -214,7 +214,7 @@ TEST(GpuDriver, NamesTheUuidsTheMinorsAndWhatAContainerSees) {
 TEST(GpuDriver, OneThatDoesNotAnswerIsGivenUpAndLeavesTheGpusAsTheyAre) {
   Tree tree;
   tree.file("/proc/driver/nvidia/gpus/0000:3b:00.0/information", "GPU UUID: \t GPU-8932f937-d72c");
-  for (int gpu = 0; gpu < 250; ++gpu) {  // a second of reading
+  for (int gpu = 0; gpu < 250; ++gpu) {  // 3.7 GB to read
     const std::string path = fmt::format("/proc/driver/nvidia/gpus/0001:{:02x}:00.0/information", gpu);
     tree.file(path, "");
     std::filesystem::resize_file(tree.path().string() + path, 15 << 20);

@@ -45,7 +45,8 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
             def exec_module(module: Any) -> None:
                 execute(module)
-                sys.meta_path.remove(self)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
                 install(self._mode)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
