@@ -32,7 +32,8 @@ std::pair<std::string_view, std::optional<std::string_view>> split(std::string_v
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
-/// The indexes that a list has named so far. A bit each: "0-65535,0-65535,…" must not grow with the text.
+/// The indexes that a list has named so far: a bit for each up to the highest one. "0-65535,0-65535,…" must not grow
+/// with the text.
 using Named = std::vector<bool>;
 
 /// Adds one part, "5", "4-11", "0-15:2" or "0-15:2/4"; false if it is malformed.
@@ -54,6 +55,7 @@ bool add_part(std::string_view part, Named& named) {
     group = second ? *two : *one;
     if (used < 1 || group < used) return false;
   }
+  if (named.size() <= static_cast<std::size_t>(*high)) named.resize(static_cast<std::size_t>(*high) + 1);
   for (int id = *low; id <= *high; ++id) {
     if ((id - *low) % group < used) named[static_cast<std::size_t>(id)] = true;
   }
@@ -63,7 +65,7 @@ bool add_part(std::string_view part, Named& named) {
 template <class Id>
 IdSet<Id> parse(std::string_view text, std::string_view what) {
   if (trim(text).empty()) return {};
-  Named named(kMaxOsIndex + 1);
+  Named named;
   for (std::optional<std::string_view> rest = text; rest;) {
     const auto [part, tail] = split(*rest, ',');
     if (!add_part(trim(part), named)) {
@@ -74,8 +76,8 @@ IdSet<Id> parse(std::string_view text, std::string_view what) {
     rest = tail;
   }
   std::vector<Id> ids;
-  for (int id = 0; id <= kMaxOsIndex; ++id) {
-    if (named[static_cast<std::size_t>(id)]) ids.push_back(Id{id});
+  for (std::size_t id = 0; id < named.size(); ++id) {
+    if (named[id]) ids.push_back(Id{static_cast<int>(id)});
   }
   return IdSet<Id>(std::move(ids));
 }
