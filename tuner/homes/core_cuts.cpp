@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -101,21 +102,24 @@ Pieces pieces_by_group(const std::vector<int>& groups, const std::vector<int>& s
   return pieces;
 }
 
-/// Returns `cores` divided in proportion to what each piece wants; no piece gets more than it wants.
-/// Precondition: together they want at least that many.
+/// Returns `cores` divided in proportion to what each piece wants, by largest remainders: 6 for pieces of 5,
+/// 5 and 4 become 2, 2 and 2. No piece gets more than it wants. Precondition: together they want at least
+/// that many.
 std::vector<int> apportioned(int cores, const std::vector<int>& wanted) {
-  const int all = std::accumulate(wanted.begin(), wanted.end(), 0);
+  const std::int64_t all = std::accumulate(wanted.begin(), wanted.end(), 0);
   assert(cores <= all);
   if (all == 0) return wanted;
   std::vector<int> parts;
-  int before = 0;
-  int given = 0;
+  std::vector<int> order(wanted.size());
+  std::iota(order.begin(), order.end(), 0);
+  int left = cores;
   for (const int count : wanted) {
-    before += count;
-    const int until_here = static_cast<int>(static_cast<std::int64_t>(cores) * before / all);
-    parts.push_back(until_here - given);
-    given = until_here;
+    parts.push_back(static_cast<int>(cores * std::int64_t{count} / all));
+    left -= parts.back();
   }
+  const auto remainder = [&](int piece) { return cores * std::int64_t{wanted[at(piece)]} % all; };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return remainder(a) > remainder(b); });
+  for (int i = 0; i < left; ++i) ++parts[at(order[at(i)])];
   return parts;
 }
 
@@ -132,7 +136,7 @@ Pieces cut_cores(const std::vector<int>& groups, const std::vector<int>& sizes) 
 
 Pieces cut_cores(const std::vector<int>& groups, const std::vector<int>& kinds,
                  const std::vector<int>& sizes) {
-  std::map<int, std::vector<int>> members;
+  std::map<int, std::vector<int>, std::greater<>> members;  // the fastest first
   for (int core = 0; core < static_cast<int>(kinds.size()); ++core) members[kinds[at(core)]].push_back(core);
   Pieces pieces(sizes.size());
   std::vector<int> wanted = sizes;

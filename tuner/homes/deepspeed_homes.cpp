@@ -32,7 +32,7 @@ std::vector<HomeCore> ascending_cores(const Topology& topology, const CpuSet& cp
   std::vector<HomeCore> cores;
   for (const Core& core : topology.cores) {
     const CpuSet own = core.cpus & cpus;
-    if (!own.empty()) cores.push_back({own, core.node, -1, 0});
+    if (!own.empty()) cores.push_back({own, core.node, -1, 0, core.package});
   }
   std::sort(cores.begin(), cores.end(),
             [](const HomeCore& a, const HomeCore& b) { return a.cpus.first() < b.cpus.first(); });

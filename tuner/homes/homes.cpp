@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cassert>
-#include <numeric>
-#include <tuple>
+#include <functional>
+#include <utility>
 
 #include "base/error.hpp"
+#include "homes/contiguous_shares.hpp"
 #include "homes/core_cuts.hpp"
+#include "homes/domains.hpp"
+#include "homes/exchanges.hpp"
+#include "homes/home_score.hpp"
 #include "homes/home_shares.hpp"
 #include "homes/index.hpp"
 #include "text/units.hpp"
@@ -16,145 +20,123 @@
 namespace zf {
 namespace {
 
-/// The usable cores of one NUMA node, in topological order.
-struct UsableNode {
-  std::optional<Node> id;
-  int package = 0;
-  std::vector<HomeCore> cores;
-};
+/// Whether each piece of a domain gets its share of fast and of slow cores.
+enum class KindRule { dealt, ignored };
 
-/// Returns the nodes that have a usable core, in topological order.
-std::vector<UsableNode> usable_nodes(const Topology& topology, const CpuSet& allowed) {
-  std::vector<UsableNode> nodes;
-  for (const Core& core : topology.cores) {
-    const CpuSet cpus = core.cpus & allowed;
-    if (cpus.empty()) continue;
-    auto node =
-        std::find_if(nodes.begin(), nodes.end(), [&](const UsableNode& r) { return r.id == core.node; });
-    if (node == nodes.end()) node = nodes.insert(nodes.end(), UsableNode{core.node, core.package, {}});
-    node->cores.push_back({cpus, core.node, core.l3, core.kind});
-  }
-  return nodes;
-}
-
-/// Returns the package that a rank prefers: the one it names, or that of its node.
-std::optional<int> preferred_package(const Topology& topology, const Preference& preference) {
-  if (preference.package || !preference.near) return preference.package;
-  const auto core = std::find_if(topology.cores.begin(), topology.cores.end(),
-                                 [&](const Core& c) { return c.node == preference.near; });
-  return core == topology.cores.end() ? std::nullopt : std::optional(core->package);
-}
-
-/// Returns preferences as indexes of nodes. A preference for a package, or for a node without a usable core,
-/// becomes the node of that package that has the most cores for each rank that claims it. If the package has
-/// no such node, the preference is dropped.
-std::vector<std::optional<int>> preferred_nodes(const Topology& topology,
-                                                const std::vector<UsableNode>& nodes,
-                                                const std::vector<Preference>& preferences) {
-  std::vector<std::optional<int>> result(preferences.size());
-  std::vector<int> claimants(nodes.size());
-  const auto grant = [&](std::size_t rank, int node) {
-    result[rank] = node;
-    ++claimants[at(node)];
-  };
-
-  for (std::size_t rank = 0; rank < preferences.size(); ++rank) {
-    if (!preferences[rank].near) continue;
-    const auto node = std::find_if(nodes.begin(), nodes.end(),
-                                   [&](const UsableNode& r) { return r.id == preferences[rank].near; });
-    if (node != nodes.end()) grant(rank, static_cast<int>(node - nodes.begin()));
-  }
-  for (std::size_t rank = 0; rank < preferences.size(); ++rank) {
-    if (result[rank]) continue;
-    const auto package = preferred_package(topology, preferences[rank]);
-    if (!package) continue;
-    int best = -1;
-    const auto cores_per_claimant = [&](int node) {
-      return static_cast<double>(nodes[at(node)].cores.size()) / (claimants[at(node)] + 1);
-    };
-    for (int node = 0; node < static_cast<int>(nodes.size()); ++node) {
-      if (nodes[at(node)].package != *package) continue;
-      if (best < 0 || cores_per_claimant(node) > cores_per_claimant(best)) best = node;
-    }
-    if (best >= 0) grant(rank, best);
-  }
-  return result;
-}
-
-/// Returns the mean node of a rank's cores. Inside a node the pieces are sorted by it, so that a rank's piece
-/// lies on the side where the rest of the rank lies.
-double mean_node(const std::vector<Share>& shares) {
+/// Returns the mean domain of a rank's cores. Inside a domain the pieces are sorted by it, so that a rank's
+/// piece lies on the side where the rest of the rank lies.
+double mean_domain(const std::vector<Share>& shares) {
   double sum = 0;
   int cores = 0;
   for (const Share& share : shares) {
-    sum += static_cast<double>(share.node) * share.cores;
+    sum += static_cast<double>(share.domain) * share.cores;
     cores += share.cores;
   }
   return sum / cores;
 }
 
-/// Turns the counts into cores, node by node.
-std::vector<Home> cut_nodes(const std::vector<UsableNode>& nodes,
-                            const std::vector<std::vector<Share>>& shares) {
+/// Turns the counts into cores, domain by domain.
+Division divided(const Domains& domains, const std::vector<std::vector<Share>>& shares, KindRule rule) {
   struct Piece {
     std::size_t rank;
     std::size_t share;
   };
-  std::vector<std::vector<std::vector<HomeCore>>> cores(shares.size());
+  std::vector<Division> cores(shares.size());
   for (std::size_t rank = 0; rank < shares.size(); ++rank) cores[rank].resize(shares[rank].size());
 
-  for (int node = 0; node < static_cast<int>(nodes.size()); ++node) {
+  for (int index = 0; index < static_cast<int>(domains.all.size()); ++index) {
+    const Domain& domain = domains.all[at(index)];
     std::vector<Piece> pieces;
     for (std::size_t rank = 0; rank < shares.size(); ++rank) {
       for (std::size_t share = 0; share < shares[rank].size(); ++share) {
-        if (shares[rank][share].node == node) pieces.push_back({rank, share});
+        if (shares[rank][share].domain == index) pieces.push_back({rank, share});
       }
     }
-    std::stable_sort(pieces.begin(), pieces.end(),
-                     [&](Piece a, Piece b) { return mean_node(shares[a.rank]) < mean_node(shares[b.rank]); });
+    std::stable_sort(pieces.begin(), pieces.end(), [&](Piece a, Piece b) {
+      return mean_domain(shares[a.rank]) < mean_domain(shares[b.rank]);
+    });
     std::vector<int> sizes;
     for (const Piece piece : pieces) sizes.push_back(shares[piece.rank][piece.share].cores);
     std::vector<int> groups;
     std::vector<int> kinds;
-    for (const HomeCore& core : nodes[at(node)].cores) {
-      groups.push_back(core.l3);
-      kinds.push_back(core.kind);
+    for (int i = 0; i < domain.size; ++i) {
+      groups.push_back(domains.cores[at(domain.first + i)].l3);
+      kinds.push_back(domains.cores[at(domain.first + i)].kind);
     }
 
-    const auto cuts = cut_cores(groups, kinds, sizes);
+    const auto cuts = rule == KindRule::dealt ? cut_cores(groups, kinds, sizes) : cut_cores(groups, sizes);
     for (std::size_t i = 0; i < pieces.size(); ++i) {
-      for (const int core : cuts[i])
-        cores[pieces[i].rank][pieces[i].share].push_back(nodes[at(node)].cores[at(core)]);
+      for (const int core : cuts[i]) cores[pieces[i].rank][pieces[i].share].push_back(domain.first + core);
     }
   }
 
-  std::vector<Home> homes(shares.size());
+  Division division(shares.size());
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
     for (const auto& part : cores[rank])
-      homes[rank].cores.insert(homes[rank].cores.end(), part.begin(), part.end());
-    homes[rank].shared = homes[rank].cores.size() < 2;
+      division[rank].insert(division[rank].end(), part.begin(), part.end());
   }
-  return homes;
+  return division;
+}
+
+/// Returns the sizes that runs of neighbouring cores may have if homes differ by two cores. A rank of fewer
+/// than 8 cores gives none away for that: it would lose more than an eighth, and all ranks wait for the
+/// slowest.
+std::vector<RunSizes> wide_sizes(int cores, int ranks) {
+  const int base = cores / ranks;
+  std::vector<RunSizes> sizes;
+  if (base >= 8) sizes.push_back({base - 1, base + 1});
+  if (cores % ranks != 0) sizes.push_back({base, base + 2});
+  return sizes;
+}
+
+/// Returns the best of a few divisions: homes counted domain by domain, or runs of neighbouring cores, both
+/// after the ranks have exchanged what brings them nearer to their places; with
+/// the kinds of cores dealt evenly in each domain, or not. Homes that differ by two cores must keep a
+/// rank out of a node or a package.
+Division best_division(const Domains& domains, const std::vector<std::optional<int>>& preferred) {
+  const int cores = static_cast<int>(domains.cores.size());
+  const int ranks = static_cast<int>(preferred.size());
+  std::vector<KindRule> rules{KindRule::dealt};
+  for (const HomeCore& core : domains.cores) {
+    if (core.kind == domains.cores.front().kind) continue;
+    rules.push_back(KindRule::ignored);
+    break;
+  }
+  Division best;
+  HomeScore best_score;
+  const auto consider = [&](std::vector<std::vector<Share>> shares, auto is_better) {
+    exchange_cores(domains, preferred, shares);
+    for (const KindRule rule : rules) {
+      Division division = divided(domains, shares, rule);
+      HomeScore score = score_of(domains, division);
+      if (!best.empty() && !is_better(score, best_score)) continue;
+      best = std::move(division);
+      best_score = std::move(score);
+    }
+  };
+
+  consider(domain_shares(domains.all, preferred), std::less<>());
+  if (ranks == 1) return best;
+  const RunSizes even{cores / ranks, (cores + ranks - 1) / ranks};
+  if (const auto shares = contiguous_shares(domains, preferred, even)) consider(*shares, std::less<>());
+  const auto spares = [](const HomeScore& a, const HomeScore& b) { return a.spares_nodes_of(b); };
+  for (const RunSizes sizes : wide_sizes(cores, ranks)) {
+    if (const auto shares = contiguous_shares(domains, preferred, sizes)) consider(*shares, spares);
+  }
+  return best;
 }
 
 /// Sorts the homes of ranks without a preference by the topological order of their first cores.
-void sort_without_preference(std::vector<Home>& homes, const std::vector<std::optional<int>>& preferences,
-                             const Topology& topology) {
+void sort_without_preference(Division& division, const std::vector<std::optional<int>>& preferred) {
   std::vector<std::size_t> ranks;
-  std::vector<Home> free;
-  for (std::size_t rank = 0; rank < homes.size(); ++rank) {
-    if (preferences[rank]) continue;
+  Division free;
+  for (std::size_t rank = 0; rank < division.size(); ++rank) {
+    if (preferred[rank]) continue;
     ranks.push_back(rank);
-    free.push_back(homes[rank]);
+    free.push_back(division[rank]);
   }
-  const auto position = [&](const Home& home) {
-    const Pu first = home.cores.front().cpus.first();
-    return std::find_if(topology.cores.begin(), topology.cores.end(),
-                        [&](const Core& core) { return core.cpus.contains(first); });
-  };
-  std::sort(free.begin(), free.end(),
-            [&](const Home& a, const Home& b) { return position(a) < position(b); });
-  for (std::size_t i = 0; i < ranks.size(); ++i) homes[ranks[i]] = free[i];
+  std::sort(free.begin(), free.end(), [](const auto& a, const auto& b) { return a.front() < b.front(); });
+  for (std::size_t i = 0; i < ranks.size(); ++i) division[ranks[i]] = free[i];
 }
 
 }  // namespace
@@ -194,13 +176,8 @@ NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allow
 std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
                            const std::vector<Preference>& preferences) {
   assert(!preferences.empty());
-  const std::vector<UsableNode> nodes = usable_nodes(topology, allowed.cpus);
-  std::vector<NodeCapacity> counts;
-  std::size_t total = 0;
-  for (const UsableNode& node : nodes) {
-    counts.push_back({static_cast<int>(node.cores.size()), node.package});
-    total += node.cores.size();
-  }
+  const Domains domains = domains_of(topology, allowed.cpus, preferences);
+  const std::size_t total = domains.cores.size();
   if (total < preferences.size()) {
     throw Error(
         Exit::infeasible,
@@ -211,10 +188,16 @@ std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
                    : fmt::format("give --ranks {}, or allow more cores", total));
   }
 
-  const std::vector<std::optional<int>> near = preferred_nodes(topology, nodes, preferences);
-  std::vector<Home> homes = cut_nodes(nodes, node_shares(counts, near));
-  sort_without_preference(homes, near, topology);
-  for (Home& home : homes) home.mems = mems_of(home, topology, allowed.mems);
+  const std::vector<std::optional<int>> preferred = preferred_domains(domains);
+  Division division = best_division(domains, preferred);
+  sort_without_preference(division, preferred);
+  std::vector<Home> homes;
+  for (const std::vector<int>& cores : division) {
+    Home& home = homes.emplace_back();
+    for (const int core : cores) home.cores.push_back(domains.cores[at(core)]);
+    home.shared = home.cores.size() < 2;
+    home.mems = mems_of(home, topology, allowed.mems);
+  }
   return homes;
 }
 

@@ -17,6 +17,7 @@ struct HomeCore {
   std::optional<Node> node;
   int l3 = -1;
   int kind = 0;
+  int package = 0;
   bool operator==(const HomeCore&) const = default;
 };
 
@@ -36,18 +37,22 @@ struct Home {
 /// and then the nearest.
 NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed);
 
-/// The place where a rank should live. If both members are absent, any place will do.
+/// The place where a rank should live: the first of these that has an allowed core. If all are absent, any
+/// place will do.
 struct Preference {
   std::optional<Node> near = {};
   std::optional<int> package = {};  ///< OS index; used if `near` is absent or has no allowed core
+  CpuSet cpus = {};                 ///< the CPUs near the rank's GPU; they come before `near`
 };
 
-/// Returns one home per preference, in rank order. Every allowed core is used, and homes differ by at most
-/// one core. As many homes as possible lie inside one NUMA node; the others are put together in one package
-/// if the counts allow it. Ranks that prefer the same node share it evenly. Few L3 groups are split between
-/// ranks, and each rank gets its share of fast and of slow cores. Ranks without a preference get their homes
-/// in topological order. The same input gives the same homes. Throws Error(infeasible) if there are more
-/// ranks than allowed cores, and says how many would fit. Precondition: at least one preference.
+/// Returns one home per preference, in rank order. Every allowed core is used. Of a few divisions it returns
+/// the one with the best score (home_score.hpp). These count, in this order, and for each the worst rank
+/// first: cores near the rank's place; cores in its package; NUMA nodes, packages and L3 groups that a home
+/// touches; fast cores; equal sizes; neighbouring cores. Homes differ by at most one core, or by two if that
+/// keeps a rank out of a node or a package; a rank of fewer than 8 cores gives none away for that. Ranks
+/// without a preference get their homes in topological order. The same input gives the same homes. Throws
+/// Error(infeasible) if there are more ranks than allowed cores, and says how many would fit. Precondition:
+/// at least one preference.
 std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
                            const std::vector<Preference>& preferences);
 

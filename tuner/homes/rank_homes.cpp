@@ -26,7 +26,8 @@ std::optional<int> package_of(const Topology& topology, const Gpu& gpu) {
 }
 
 Preference preference_for(const Topology& topology, const Gpu& gpu) {
-  return {gpu.node, package_of(topology, gpu)};
+  const std::optional<int> package = package_of(topology, gpu);
+  return {gpu.node, package, package ? gpu.local_cpus : CpuSet()};
 }
 
 /// Leaves the cores idle that the quota cannot keep busy: with more threads the kernel would stop all of them

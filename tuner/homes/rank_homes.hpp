@@ -16,9 +16,9 @@ struct RankHomes {
   std::vector<std::string> notes;  ///< in what the allocation falls short, one sentence each
 };
 
-/// Returns one home for each of `gpus`: on the NUMA node of the rank's GPU, or in its package if the GPU is
-/// not attached to one node. A rank whose GPU or its location is unknown gets a home elsewhere (see
-/// homes_of). Throws like homes_of().
+/// Returns one home for each of `gpus`: on the CPUs near the rank's GPU, which may be a part of a NUMA node
+/// (one L3 group of an MI250X node), else on its node, else in its package. A rank whose GPU or its location
+/// is unknown gets a home elsewhere (see homes_of). Throws like homes_of().
 RankHomes rank_homes(const Machine& machine, const RankGpus& gpus);
 
 /// Does the same with each home inside the mask that a launcher gave its rank. There are as many masks as

@@ -1,0 +1,134 @@
+#include "homes/domains.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "homes/index.hpp"
+
+namespace zf {
+namespace {
+
+CpuSet cpus_of_package(const Topology& topology, int package) {
+  CpuSet cpus;
+  for (const Core& core : topology.cores) {
+    if (core.package == package) cpus |= core.cpus;
+  }
+  return cpus;
+}
+
+CpuSet cpus_of_node(const Topology& topology, Node node) {
+  CpuSet cpus;
+  for (const Core& core : topology.cores) {
+    if (core.node == node) cpus |= core.cpus;
+  }
+  return cpus;
+}
+
+/// Returns the package that a rank prefers: the one it names, or that of its node.
+std::optional<int> preferred_package(const Topology& topology, const Preference& preference) {
+  if (preference.package || !preference.near) return preference.package;
+  const auto core = std::find_if(topology.cores.begin(), topology.cores.end(),
+                                 [&](const Core& c) { return c.node == preference.near; });
+  return core == topology.cores.end() ? std::nullopt : std::optional(core->package);
+}
+
+/// Returns the allowed CPUs of the rank's place; empty if any place will do.
+CpuSet place_of(const Topology& topology, const CpuSet& allowed, const Preference& preference) {
+  CpuSet place = preference.cpus & allowed;
+  if (place.empty() && preference.near) place = cpus_of_node(topology, *preference.near) & allowed;
+  if (!place.empty()) return place;
+  const auto package = preferred_package(topology, preference);
+  return package ? cpus_of_package(topology, *package) & allowed : CpuSet();
+}
+
+/// Returns for each rank the domains of the packages that its place has domains of.
+std::vector<std::vector<bool>> packages_of_places(const Domains& domains) {
+  std::vector<std::vector<bool>> result;
+  for (const std::vector<bool>& near : domains.near) {
+    std::set<int> packages;
+    for (std::size_t domain = 0; domain < near.size(); ++domain) {
+      if (near[domain]) packages.insert(domains.all[domain].package);
+    }
+    std::vector<bool>& own = result.emplace_back();
+    for (std::size_t domain = 0; domain < near.size(); ++domain)
+      own.push_back(packages.contains(domains.all[domain].package));
+  }
+  return result;
+}
+
+}  // namespace
+
+Domains domains_of(const Topology& topology, const CpuSet& allowed,
+                   const std::vector<Preference>& preferences) {
+  std::vector<CpuSet> places;  // each once: ranks often share one
+  std::vector<std::size_t> place_of_rank;
+  for (const Preference& preference : preferences) {
+    const CpuSet place = place_of(topology, allowed, preference);
+    const auto known = std::find(places.begin(), places.end(), place);
+    place_of_rank.push_back(static_cast<std::size_t>(known - places.begin()));
+    if (known == places.end()) places.push_back(place);
+  }
+
+  struct Group {
+    std::optional<Node> node;
+    int package = 0;
+    std::vector<bool> in_place;
+    std::vector<HomeCore> cores = {};
+  };
+  std::vector<Group> groups;
+  for (const Core& core : topology.cores) {
+    const CpuSet cpus = core.cpus & allowed;
+    if (cpus.empty()) continue;
+    std::vector<bool> in_place;
+    for (const CpuSet& place : places) in_place.push_back(place.intersects(cpus));
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
+      return g.node == core.node && g.package == core.package && g.in_place == in_place;
+    });
+    if (group == groups.end()) {
+      group = groups.insert(groups.end(), Group{core.node, core.package, in_place});
+    }
+    group->cores.push_back({cpus, core.node, core.l3, core.kind, core.package});
+  }
+
+  Domains domains;
+  domains.near.resize(preferences.size());
+  for (const Group& group : groups) {
+    domains.all.push_back({group.node, group.package, static_cast<int>(domains.cores.size()),
+                           static_cast<int>(group.cores.size())});
+    domains.cores.insert(domains.cores.end(), group.cores.begin(), group.cores.end());
+    for (std::size_t rank = 0; rank < preferences.size(); ++rank) {
+      if (places[place_of_rank[rank]].empty()) continue;
+      domains.near[rank].push_back(group.in_place[place_of_rank[rank]]);
+    }
+  }
+  domains.in_package = packages_of_places(domains);
+  return domains;
+}
+
+std::vector<std::optional<int>> preferred_domains(const Domains& domains) {
+  std::vector<std::size_t> order(domains.near.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto choices = [&](std::size_t rank) {
+    return std::count(domains.near[rank].begin(), domains.near[rank].end(), true);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return choices(a) < choices(b); });
+
+  std::vector<std::optional<int>> result(domains.near.size());
+  std::vector<int> claimants(domains.all.size());
+  const auto cores_per_claimant = [&](int domain) {
+    return static_cast<double>(domains.all[at(domain)].size) / (claimants[at(domain)] + 1);
+  };
+  for (const std::size_t rank : order) {
+    std::optional<int>& best = result[rank];
+    for (int domain = 0; domain < static_cast<int>(domains.near[rank].size()); ++domain) {
+      if (!domains.near[rank][at(domain)]) continue;
+      if (!best || cores_per_claimant(domain) > cores_per_claimant(*best)) best = domain;
+    }
+    if (best) ++claimants[at(*best)];
+  }
+  return result;
+}
+
+}  // namespace zf

@@ -1,0 +1,19 @@
+// Ranks exchange cores until no exchange of two ranks brings them nearer to their places. Pure.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "homes/domains.hpp"
+#include "homes/home_shares.hpp"
+
+namespace zf {
+
+/// Exchanges cores between pairs of ranks as long as that is better for the worse of the two, in this order:
+/// cores near its place, cores in the package of its place, NUMA nodes, packages. Two ranks exchange equal
+/// numbers of cores of two domains, or the larger rank gives the smaller one a core. So the sizes stay as
+/// different as they were, or become more alike.
+void exchange_cores(const Domains& domains, const std::vector<std::optional<int>>& preferences,
+                    std::vector<std::vector<Share>>& shares);
+
+}  // namespace zf
