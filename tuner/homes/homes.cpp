@@ -149,6 +149,7 @@ CpuSet Home::cpus() const {
 
 /// Returns the first of these sets that is not empty, all of them allowed nodes with memory: the home's own
 /// nodes; nodes that have CPUs; nodes near the home (here the user allows only nodes without CPUs); any node.
+/// Persistent memory (NVM) counts only if nothing else is allowed.
 /// If all are empty, returns every allowed node. If no node has a size (a description that gives none), the
 /// sizes are unknown rather than zero, and every node counts as one with memory.
 NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed) {
@@ -156,10 +157,13 @@ NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allow
   NodeSet with_cpus;
   NodeSet near;
   NodeSet with_memory;
+  NodeSet any;
   const bool sizes_known = std::any_of(topology.nodes.begin(), topology.nodes.end(),
                                        [](const NumaNode& node) { return node.memory_bytes > 0; });
   for (const NumaNode& node : topology.nodes) {
     if ((sizes_known && node.memory_bytes == 0) || !allowed.contains(node.id)) continue;
+    any.insert(node.id);
+    if (node.subtype == "NVM") continue;
     with_memory.insert(node.id);
     if (node.local_cpus.intersects(home.cpus())) near.insert(node.id);
     if (node.is_cpuless()) continue;
@@ -167,7 +171,7 @@ NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allow
     const auto lives_there = [&](const HomeCore& core) { return core.node == node.id; };
     if (std::any_of(home.cores.begin(), home.cores.end(), lives_there)) own.insert(node.id);
   }
-  for (const NodeSet& mems : {own, with_cpus, near, with_memory}) {
+  for (const NodeSet& mems : {own, with_cpus, near, with_memory, any}) {
     if (!mems.empty()) return mems;
   }
   return allowed;

@@ -1,6 +1,6 @@
 #include "homes/rank_homes.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -59,16 +59,26 @@ void limit_to_quota(const Machine& machine, RankHomes& ranks) {
           : fmt::format("{} keeps {} cores per rank busy: {}", quota, most, left));
 }
 
+/// Returns one sentence for all ranks whose GPU is in no known package.
+std::string unknown_places_note(const std::vector<int>& ranks) {
+  if (ranks.size() == 1) {
+    return fmt::format("the home of rank {} was chosen by size alone: the package of its GPU is not known",
+                       ranks.front());
+  }
+  return fmt::format(
+      "the homes of ranks {} were chosen by size alone: the packages of their GPUs are not known",
+      fmt::join(ranks, ","));
+}
+
 void assign_gpus(const Machine& machine, const RankGpus& gpus, RankHomes& ranks) {
+  std::vector<int> unknown;
   for (std::size_t rank = 0; rank < gpus.gpus.size(); ++rank) {
     if (!gpus.gpus[rank]) continue;
     const Gpu& gpu = *gpus.gpus[rank];
     ranks.homes[rank].gpu = RankGpu{gpu.pci_address, gpu.node, gpu.local_cpus, gpu.minor};
     const auto package = package_of(machine.topology, gpu);
     if (!package) {
-      ranks.notes.push_back(
-          fmt::format("the home of rank {} was chosen by size alone: the package of its GPU {} is not known",
-                      rank, gpu.pci_address));
+      unknown.push_back(static_cast<int>(rank));
     } else if (!ranks.homes[rank].cpus().intersects(gpu.local_cpus)) {
       ranks.notes.push_back(fmt::format(
           "rank {} is far from its GPU {}: its home has none of the CPUs near the GPU ({} on {})", rank,
@@ -76,6 +86,7 @@ void assign_gpus(const Machine& machine, const RankGpus& gpus, RankHomes& ranks)
           gpu.node ? fmt::format("node {}", gpu.node->os_index) : fmt::format("package {}", *package)));
     }
   }
+  if (!unknown.empty()) ranks.notes.push_back(unknown_places_note(unknown));
 }
 
 /// Applies the quota to the homes and gives them their GPUs.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <utility>
 
 #include "homes/index.hpp"
 #include "plan/reserved_perc.hpp"
@@ -39,13 +40,28 @@ std::vector<int> pool_order(const Home& home, Placement placement) {
 }
 
 /// Returns for each core of a home whether it runs the pool: `count` cores do, by placement, those of `kind`
-/// first.
+/// first, then the slow ones. The pool waits for memory most of the time, and training for the fastest cores.
 std::vector<bool> pool_members(const Home& home, int count, Placement placement, std::optional<int> kind) {
   std::vector<int> order = pool_order(home, placement);
-  if (kind) {
-    std::stable_partition(order.begin(), order.end(),
-                          [&](int core) { return home.cores[at(core)].kind == *kind; });
+  const auto key = [&](int core) {
+    const int own = home.cores[at(core)].kind;
+    return std::pair(kind && own != *kind, own);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
+  std::vector<bool> member(home.cores.size());
+  for (int i = 0; i < count; ++i) member[at(order[at(i)])] = true;
+  return member;
+}
+
+/// Returns for each core of a home whether it trains: the fastest `count` of those that are not in the pool,
+/// among equals the first.
+std::vector<bool> training_members(const Home& home, const std::vector<bool>& pool, int count) {
+  std::vector<int> order;
+  for (int core = 0; core < core_count(home); ++core) {
+    if (!pool[at(core)]) order.push_back(core);
   }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return home.cores[at(a)].kind > home.cores[at(b)].kind; });
   std::vector<bool> member(home.cores.size());
   for (int i = 0; i < count; ++i) member[at(order[at(i)])] = true;
   return member;
@@ -121,11 +137,12 @@ RankSplit split_home(const Home& home, const SplitShape& shape) {
   const int wanted = shape.reserved_cores == 0 ? left : std::min(left, shape.reserved_cores);
   split.idle_cores = left - wanted;
   const std::vector<bool> member = pool_members(home, split.pool_cores, shape.placement, shape.pool_kind);
+  const std::vector<bool> trains = training_members(home, member, wanted);
   std::vector<Pu> training;
   for (std::size_t core = 0; core < home.cores.size(); ++core) {
     const CpuSet& pus = home.cores[core].cpus;
     if (!member[core]) {
-      if (split.shared || split.reserved_cores == wanted) continue;
+      if (!trains[core]) continue;
       training.insert(training.end(), pus.begin(), pus.end());
       ++split.reserved_cores;
       continue;

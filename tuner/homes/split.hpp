@@ -17,7 +17,8 @@ struct SplitShape {
   int pool_pus_per_core = 1;  ///< 1, or 0 for all siblings
   Placement placement = Placement::compact;
   int reserved_cores = 0;  ///< per rank, for training; the other cores stay idle. 0: all that the pool leaves
-  std::optional<int> pool_kind = {};  ///< CPU kind (Core::kind) that the pool takes first; absent: any
+  std::optional<int> pool_kind =
+      {};  ///< CPU kind (Core::kind) that the pool takes first; absent: the slowest
   Control control = Control::none;
   bool shared = false;  ///< training has the whole home, and the pool runs on `pool_cores` of the same cores
   bool operator==(const SplitShape&) const = default;
@@ -51,14 +52,15 @@ struct Split {
   std::vector<RankSplit> ranks;
 };
 
-/// Splits a home by a shape. The pool takes cores from the home's end and training keeps the beginning: so
-/// the training CPUs are a prefix of an ascending list if the topology allows it, and the near ones if a home
-/// spans nodes. A spread pool takes cores in turn from the end of each L3 group. A pool takes at most all
-/// cores but one: at least one core trains, unless both sides share the home: because the shape says so, or
-/// because the home has one core. Training gets the first
-/// `reserved_cores` of the rest. Siblings that the pool does not use stay idle, on neither side; in a home at
-/// its quota the pool uses no siblings. Precondition: the shape is not unbound, because an unbound split is
-/// not a matter of one home.
+/// Splits a home by a shape. Training keeps the fast cores, if kinds differ: the pool takes the slow ones
+/// first, or those of `pool_kind`. Among equals the pool takes cores from the home's end and training keeps
+/// the beginning: so the training CPUs are a prefix of an ascending list if the topology allows it, and the
+/// near ones if a home spans nodes. A spread pool takes cores in turn from the end of each L3 group. A pool
+/// takes at most all cores but one: at least one core trains, unless both sides share the home: because the
+/// shape says so, or because the home has one core. Training gets the fastest `reserved_cores` of the rest,
+/// among equals the first. Siblings that the pool does not use stay idle, on neither side; in a home at its
+/// quota the pool uses no siblings. Precondition: the shape is not unbound, because an unbound split is not a
+/// matter of one home.
 RankSplit split_home(const Home& home, const SplitShape& shape);
 
 /// Returns the shape of a control, which computes its pool from each home.

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::uint16_t kVga = 0x0300;
 constexpr std::uint16_t kIntel = 0x8086;
+constexpr std::uint16_t kAmd = 0x1002;
 
 /// Vendors whose display controllers never compute.
 constexpr std::array<std::uint16_t, 9> kDisplayOnly{
@@ -31,6 +32,17 @@ constexpr std::array<std::uint16_t, 9> kDisplayOnly{
     0x15ad,  // VMware SVGA
     0x1414,  // Hyper-V
     0x80ee,  // VirtualBox
+};
+
+/// AMD's display controllers that never compute. The rest of AMD's train, also those with a display.
+constexpr std::array<std::uint16_t, 25> kAmdDisplayOnly{
+    0x515e, 0x5969, 0x5159, 0x4752,  // management chips: ES1000, RN50, Rage XL
+    0x15dd, 0x15d8, 0x1636, 0x164c,
+    0x1638, 0x15e7, 0x163f,  // in CPUs: Raven to Van Gogh
+    0x1681, 0x164e, 0x1506, 0x15bf,
+    0x15c8, 0x1900, 0x1901,  // Rembrandt, Raphael to Hawk Point
+    0x13c0, 0x150e, 0x1114, 0x98e4,
+    0x9874, 0x1309, 0x130f,  // Granite Ridge, Strix, Krackan; Stoney to Kaveri
 };
 
 // --- NVIDIA's driver ---------------------------------------------------------------------------------------
@@ -98,8 +110,21 @@ bool is_compute_gpu(const PciIdentity& device) {
   if (base_class != 0x03 && base_class != 0x12 && device.class_id != 0x0b40) return false;
   if (std::find(kDisplayOnly.begin(), kDisplayOnly.end(), device.vendor_id) != kDisplayOnly.end())
     return false;
+  if (device.vendor_id == kAmd &&
+      std::find(kAmdDisplayOnly.begin(), kAmdDisplayOnly.end(), device.device_id) != kAmdDisplayOnly.end())
+    return false;
   // Intel's graphics inside a CPU are on bus 0; Intel's data centre GPUs are behind a bridge.
   return !(device.vendor_id == kIntel && device.class_id == kVga && device.bus == 0);
+}
+
+std::optional<int> framework_number(const PciIdentity& device) {
+  for (const std::string_view driver : {"cuda", "rsmi"}) {
+    for (const auto& os_device : device.os_devices) {
+      if (!os_device.name.starts_with(driver)) continue;
+      if (const auto number = parse_number<int>(os_device.name.substr(driver.size()))) return number;
+    }
+  }
+  return std::nullopt;
 }
 
 std::string gpu_name(const PciIdentity& device) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct PciIdentity {
 /// (0x0b40) and every device that a compute driver claims. Returns false for the graphics of servers'
 /// management chips, of virtual machines and of desktop CPUs. Pure.
 bool is_compute_gpu(const PciIdentity& device);
+
+/// Returns the number by which frameworks know the GPU: 3 for the OS device "cuda3", else for "rsmi3". Pure.
+std::optional<int> framework_number(const PciIdentity& device);
 
 /// Returns "Tesla V100-SXM2-16GB" if the driver tells the model, else the name in pci.ids, else "cuda0", else
 /// "10de:20b0". Pure.

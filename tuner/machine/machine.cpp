@@ -65,6 +65,10 @@ Machine read_machine(const MachineSource& source) {
   inputs.list = source.allowed;
   inputs.mems_list = source.mems;
   machine.allowed = allowed_from(inputs);
+  for (Exclusion& exclusion : machine.allowed.exclusions) {
+    if (exclusion.reason == ExclusionReason::offline && !source.topology.empty())
+      exclusion.detail = "offline, or not listed in " + topology.source;
+  }
   return machine;
 }
 

@@ -58,6 +58,17 @@ class GpuLookup {
   /// Returns the i-th of slurm_gpus().
   const GpuOrReason& of_step(std::size_t i) const { return step_[i]; }
 
+  /// Returns the i-th GPU as frameworks count without a list: by their own numbers if all have one, else in
+  /// PCI order. Precondition: i < count().
+  GpuOrReason in_framework_order(std::size_t i) const {
+    std::vector<Gpu> gpus = gpus_;
+    if (std::all_of(gpus.begin(), gpus.end(), [](const Gpu& g) { return g.framework_number.has_value(); })) {
+      std::stable_sort(gpus.begin(), gpus.end(),
+                       [](const Gpu& a, const Gpu& b) { return a.framework_number < b.framework_number; });
+    }
+    return gpus[i];
+  }
+
   GpuOrReason in_pci_order(std::size_t number, const std::string& what) const {
     if (number < gpus_.size()) return gpus_[number];
     return fmt::format("{}, but {} {} visible here", what, print_count(gpus_.size(), "GPU"),
@@ -166,9 +177,9 @@ RankGpus to_rank_gpus(const std::vector<std::optional<GpuOrReason>>& found) {
 
 RankCount rank_count_of(std::optional<int> given, const Environment& environment, const Topology& topology) {
   if (given) return {*given, "--ranks"};
-  if (!topology.is_this_machine) return {1, "default"};
-  if (const auto found = local_rank_count(environment)) return {found->value, found->variable};
-  const bool hidden = visible_devices(environment).has_value();  // hides all: otherwise it was counted above
+  const Environment variables = topology.is_this_machine ? environment : Environment();
+  if (const auto found = local_rank_count(variables)) return {found->value, found->variable};
+  const bool hidden = visible_devices(variables).has_value();  // hides all: otherwise it was counted above
   const auto gpus = static_cast<int>(
       std::count_if(topology.gpus.begin(), topology.gpus.end(), [](const Gpu& gpu) { return gpu.usable; }));
   if (gpus > 0 && !hidden) return {gpus, print_count(static_cast<std::size_t>(gpus), "GPU")};
@@ -200,7 +211,7 @@ RankGpus rank_gpus(const Environment& environment, const Topology& topology, int
     } else {
       found[rank] = visible ? lookup.find(visible->ids[at], visible->variable)
                     : slurm ? lookup.of_step(at)
-                            : lookup.in_pci_order(at, "");
+                            : lookup.in_framework_order(at);
     }
   }
   return to_rank_gpus(found);

@@ -17,9 +17,9 @@ struct RankCount {
 };
 
 /// Returns the first of these that is known: `given` (--ranks); what the launcher's variables say; one rank
-/// per usable GPU of this machine, unless CUDA_VISIBLE_DEVICES or a similar variable hides the GPUs; 1. The
-/// variables and GPUs count only if topology.is_this_machine: they do not describe another machine. Throws
-/// Error(usage) with the variable if its value is not a number.
+/// per usable GPU, unless CUDA_VISIBLE_DEVICES or a similar variable hides the GPUs; 1. The variables count
+/// only if topology.is_this_machine: they do not describe another machine. Throws Error(usage) with the
+/// variable if its value is not a number.
 RankCount rank_count_of(std::optional<int> given, const Environment& environment, const Topology& topology);
 
 /// The GPU of each local rank. An unknown GPU is absent, and `notes` gives the reason, one sentence each;
@@ -32,7 +32,8 @@ struct RankGpus {
 /// Gives rank i the i-th GPU that the job sees, as frameworks do with their local rank.
 ///
 /// The list is the first of these that is set: CUDA_VISIBLE_DEVICES, or ROCR_ and HIP_VISIBLE_DEVICES (see
-/// visible_devices); SLURM_STEP_GPUS; SLURM_JOB_GPUS. Without a list the GPUs count in PCI order.
+/// visible_devices); SLURM_STEP_GPUS; SLURM_JOB_GPUS. Without a list the GPUs count by
+/// their frameworks' numbers (Gpu::framework_number) if all have one, else in PCI order.
 /// - Slurm's numbers are device minors (Gpu::minor) if all GPUs have one, else places in PCI order. The job
 ///   sees the GPUs that they name in PCI order.
 /// - Other numbers count all GPUs in PCI order. Under Slurm's ConstrainDevices, which numbers a step's GPUs
@@ -43,7 +44,7 @@ struct RankGpus {
 /// different models are ordered by CUDA's estimate of their speed (CUDA_DEVICE_ORDER is not PCI_BUS_ID);
 /// ranks beyond the end of the list; the other ranks if a launcher gave each task a list of its own (under
 /// Slurm this rank as well). The variables do not describe another machine (see Topology::is_this_machine):
-/// there the GPUs count in PCI order.
+/// there the GPUs count as without a list.
 RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks);
 
 /// Returns the GPUs of a plan as if they had been found here, by PCI address: for a rank, which does not look

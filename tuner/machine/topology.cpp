@@ -14,6 +14,21 @@ int ownership_tier(const std::string& subtype) {
 
 }  // namespace
 
+std::vector<CpuKind> join_similar_kinds(const std::vector<CpuKind>& kinds) {
+  std::vector<CpuKind> joined;
+  for (const CpuKind& kind : kinds) {
+    const bool similar = !joined.empty() && kind.capacity && joined.back().capacity &&
+                         *kind.capacity * 10 <= *joined.back().capacity * 11;
+    if (similar) {
+      joined.back().cpus |= kind.cpus;
+      continue;
+    }
+    joined.push_back(kind);
+    if (kind.efficiency_rank >= 0) joined.back().efficiency_rank = static_cast<int>(joined.size()) - 1;
+  }
+  return joined;
+}
+
 std::uint64_t last_level_cache_bytes(const Topology& topology) {
   std::uint64_t bytes = 0;
   for (const L3Group& group : topology.l3_groups) bytes += group.cache_bytes;

@@ -36,9 +36,15 @@ struct Core {
 /// PUs of one make: performance cores, or efficiency cores.
 struct CpuKind {
   CpuSet cpus;
-  int efficiency_rank = -1;  ///< hwloc's; a lower rank is slower and uses less power; -1: unknown
-  std::string description;   ///< "IntelCore", "IntelAtom", max frequency, …
+  int efficiency_rank = -1;          ///< hwloc's; a lower rank is slower and uses less power; -1: unknown
+  std::string description;           ///< "IntelCore", "IntelAtom", max frequency, …
+  std::optional<int> capacity = {};  ///< Linux's cpu_capacity, 1024 for the fastest; absent: not known
 };
+
+/// Joins neighbouring kinds whose capacities differ by at most 10 %: cores of one make differ a little (718
+/// and 731; 997, 1017 and 1024 on a DGX Spark), and two makes differ more. Precondition: slow kinds come
+/// first. Pure.
+std::vector<CpuKind> join_similar_kinds(const std::vector<CpuKind>& kinds);
 
 struct Gpu {
   std::string pci_address;  ///< "0000:3b:00.0"
@@ -49,7 +55,8 @@ struct Gpu {
   std::string uuid = {};                  ///< "GPU-8932f937-…"; empty: unknown
   std::vector<std::string> aliases = {};  ///< UUIDs of its MIG instances, as far as NVML was asked (nvml.hpp)
   bool usable = true;                     ///< false: its driver does not show it here (see read_gpu_driver)
-  std::optional<int> minor = {};          ///< 0 for /dev/nvidia0; not always the PCI order; absent: unknown
+  std::optional<int> framework_number = {};  ///< 3 for "cuda3" or "rsmi3"; absent: unknown
+  std::optional<int> minor = {};  ///< 0 for /dev/nvidia0; not always the PCI order; absent: unknown
 };
 
 struct Topology {

@@ -17,6 +17,7 @@
 #include "children/child_output.hpp"
 #include "machine/gpus.hpp"
 #include "os/file.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -192,11 +193,14 @@ void read_cpu_kinds(hwloc_topology_t hwloc, Topology& topology) {
     if (hwloc_cpukinds_get_info(hwloc, i, cpus.get(), &kind.efficiency_rank, &infos_count, &infos, 0) != 0)
       continue;
     for (unsigned info = 0; info < infos_count; ++info) {
+      if (std::string_view(infos[info].name) == "LinuxCapacity")
+        kind.capacity = parse_number<int>(infos[info].value);
       kind.description += fmt::format("{}{}={}", info == 0 ? "" : " ", infos[info].name, infos[info].value);
     }
     kind.cpus = ids_of<Pu>(cpus.get());
     topology.cpu_kinds.push_back(std::move(kind));
   }
+  topology.cpu_kinds = join_similar_kinds(topology.cpu_kinds);
 }
 
 /// Adds one Core for each of hwloc's; one for each PU if hwloc knows no cores (a bare "numa:2 pu:4").
@@ -243,6 +247,7 @@ void read_gpus(hwloc_topology_t hwloc, Topology& topology) {
     Gpu gpu;
     gpu.pci_address = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
     gpu.name = gpu_name(identity);
+    gpu.framework_number = framework_number(identity);
     gpu.local_cpus = cpuset_of(hwloc_get_non_io_ancestor_obj(hwloc, device)) & topology.cpus;
     for (const NumaNode& node : topology.nodes) {
       if (!gpu.local_cpus.empty() && node.cpus.contains(gpu.local_cpus)) gpu.node = node.id;

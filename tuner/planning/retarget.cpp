@@ -16,17 +16,23 @@
 namespace zf {
 namespace {
 
-/// Returns the shape that carries out the intent in homes of at least `cores` cores. A larger home needs no
-/// larger pool: the one that was chosen hides its step, or uses the memory's bandwidth. Only a pool that
-/// shared all of a home
-/// (`whole`) does so again. In a smaller home training keeps its share.
-SplitShape shape_of(const Intent& intent, int cores, bool whole) {
+/// The sizes that the intent was made for.
+struct PlannedHomes {
+  int smallest = 0;    ///< cores of the plan's smallest home
+  bool whole = false;  ///< the optimizer of each rank has all cores of its home
+};
+
+/// Returns the shape that carries out the intent in a home of `cores` cores. A larger home needs no larger
+/// pool: the one that was chosen hides its step, or uses the memory's bandwidth. Only a pool that shared all
+/// of a home does so again. In a home that is smaller than those of the plan training keeps its share.
+SplitShape shape_of(const Intent& intent, int cores, PlannedHomes planned) {
   const auto share = [cores](double fraction) { return static_cast<int>(std::lround(fraction * cores)); };
   const int idle = share(intent.idle_fraction);
   SplitShape shape;
   shape.shared = intent.shared;
-  shape.pool_cores = std::max(1, std::min(intent.pool_cores, cores - share(intent.reserved_fraction) - idle));
-  if (whole) shape.pool_cores = cores;
+  const int training = cores < planned.smallest ? share(intent.reserved_fraction) : 0;
+  shape.pool_cores = std::max(1, std::min(intent.pool_cores, cores - training - idle));
+  if (planned.whole) shape.pool_cores = cores;
   shape.pool_pus_per_core = intent.pool_pus_per_core;
   shape.placement = intent.placement;
   shape.pool_kind = intent.pool_kind;
@@ -48,11 +54,15 @@ Machine with_memory_tier(const Plan& plan, Machine machine) {
   return machine;
 }
 
-/// Returns whether the optimizer of each rank has all cores of its home.
-bool shares_whole_homes(const Plan& plan) {
-  return plan.intent.shared && std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const RankBinding& rank) {
-           return rank.optimizer.cpus.size() >= static_cast<std::size_t>(rank.home.threads);
-         });
+PlannedHomes planned_homes(const Plan& plan) {
+  PlannedHomes planned;
+  planned.smallest = plan.ranks.front().home.threads;
+  for (const RankBinding& rank : plan.ranks) planned.smallest = std::min(planned.smallest, rank.home.threads);
+  planned.whole =
+      plan.intent.shared && std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const RankBinding& rank) {
+        return rank.optimizer.cpus.size() >= static_cast<std::size_t>(rank.home.threads);
+      });
+  return planned;
 }
 
 /// Homes and the split of them that the plan intends.
@@ -61,21 +71,25 @@ struct HomesAndSplit {
   Split split;
 };
 
-HomesAndSplit split_by_intent(RankHomes ranks, const Intent& intent, bool whole) {
-  std::size_t cores = ranks.homes.front().cores.size();
-  for (const Home& home : ranks.homes) cores = std::min(cores, home.cores.size());
-  Split split = split_of(ranks.homes, shape_of(intent, static_cast<int>(cores), whole));
+/// Splits each home by the shape for its own size: the pool of a large home is not cut to a small one's.
+HomesAndSplit split_by_intent(RankHomes ranks, const Intent& intent, PlannedHomes planned) {
+  const auto shape_for = [&](const Home& home) {
+    return shape_of(intent, static_cast<int>(home.cores.size()), planned);
+  };
+  Split split = split_of(ranks.homes, shape_for(ranks.homes.front()));
+  for (std::size_t rank = 0; rank < ranks.homes.size(); ++rank)
+    split.ranks[rank] = split_home(ranks.homes[rank], shape_for(ranks.homes[rank]));
   return {std::move(ranks), std::move(split)};
 }
 
 /// Makes homes inside the masks, if there are any. Else it chooses them freely, unless DeepSpeed must be told
 /// the split and cannot be told this one: then it makes homes that DeepSpeed can be told.
-HomesAndSplit place(const Machine& machine, const RankGpus& gpus, const Intent& intent, bool whole,
+HomesAndSplit place(const Machine& machine, const RankGpus& gpus, const Intent& intent, PlannedHomes planned,
                     const std::vector<CpuSet>& masks) {
-  if (!masks.empty()) return split_by_intent(rank_homes_within(machine, gpus, masks), intent, whole);
-  HomesAndSplit free = split_by_intent(rank_homes(machine, gpus), intent, whole);
+  if (!masks.empty()) return split_by_intent(rank_homes_within(machine, gpus, masks), intent, planned);
+  HomesAndSplit free = split_by_intent(rank_homes(machine, gpus), intent, planned);
   if (!intent.for_deepspeed || deepspeed_objection(free.split, machine.topology).empty()) return free;
-  return split_by_intent(deepspeed_rank_homes(machine, gpus), intent, whole);
+  return split_by_intent(deepspeed_rank_homes(machine, gpus), intent, planned);
 }
 
 }  // namespace
@@ -91,7 +105,7 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   const Machine machine = with_memory_tier(plan, present);
   Intent intent = plan.intent;
   intent.for_deepspeed = intent.for_deepspeed || options.for_deepspeed;
-  HomesAndSplit here = place(machine, gpus, intent, shares_whole_homes(plan), options.masks);
+  HomesAndSplit here = place(machine, gpus, intent, planned_homes(plan), options.masks);
 
   Choice choice = plan.choice;
   choice.pool_threads = 0;

@@ -16,7 +16,9 @@ namespace {
 SplitShape unmeasured_shape(const std::vector<Home>& homes, bool shared) {
   std::size_t cores = homes.front().cores.size();
   for (const Home& home : homes) cores = std::min(cores, home.cores.size());
-  SplitShape shape{std::max(1, static_cast<int>(shared ? cores : cores / 2)), 1, Placement::compact};
+  std::size_t largest = cores;
+  for (const Home& home : homes) largest = std::max(largest, home.cores.size());
+  SplitShape shape{std::max(1, static_cast<int>(shared ? largest : cores / 2)), 1, Placement::compact};
   shape.shared = shared;
   return shape;
 }

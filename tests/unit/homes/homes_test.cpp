@@ -194,6 +194,23 @@ TEST(Homes, CpulessNodesAreAMemoryTierWhereNothingElseIsAllowed) {
   EXPECT_EQ(print(homes[1].mems), "3");
 }
 
+TEST(Homes, PersistentMemoryIsUsedOnlyIfNothingElseIsAllowed) {
+  Topology topology = make_topology({.cores_per_l3 = 2});
+  const CpuSet near = topology.cpus;
+  topology.nodes.push_back({Node{1}, 16ULL << 30, {}, "NVM", near});
+  topology.nodes.push_back({Node{2}, 16ULL << 30, {}, "", near});
+  topology.nodes.push_back({Node{3}, 16ULL << 30, {}, "NVM", near});
+  Allowed allowed = make_allowed(topology);
+  EXPECT_EQ(print(homes_of(topology, allowed, anywhere(1))[0].mems), "0");
+  allowed.mems = {Node{1}, Node{2}, Node{3}};
+  EXPECT_EQ(print(homes_of(topology, allowed, anywhere(1))[0].mems), "2") << "DRAM without CPUs";
+  allowed.mems = {Node{1}, Node{3}};
+  EXPECT_EQ(print(homes_of(topology, allowed, anywhere(1))[0].mems), "1,3") << "--mems 1,3";
+  allowed.mems = {Node{0}, Node{1}};
+  topology.nodes[0].memory_bytes = 0;
+  EXPECT_EQ(print(homes_of(topology, allowed, anywhere(1))[0].mems), "1") << "the node has no other memory";
+}
+
 TEST(Homes, UnknownMemorySizesAreNotNoMemory) {
   Topology topology = make_topology({.packages = 2, .cores_per_l3 = 2});
   for (NumaNode& node : topology.nodes) node.memory_bytes = 0;  // as of "pack:2 [numa] core:2"

@@ -103,6 +103,18 @@ TEST(Split, APoolTakesTheCoresOfItsKindFirst) {
   EXPECT_EQ(print(split_home(home, {.pool_cores = 2, .pool_kind = 0}).optimizer), "6-7");
 }
 
+TEST(Split, TrainingKeepsTheFastCoresWhateverTheirNumbers) {
+  Home home;  // slow cores first, as on a DGX Spark
+  for (int core = 0; core < 8; ++core) home.cores.push_back({{Pu{core}}, Node{0}, 0, core < 4 ? 0 : 1});
+  const RankSplit half = split_home(home, control_shape(Control::half));
+  EXPECT_EQ(print(half.training), "4-7");
+  EXPECT_EQ(print(half.optimizer), "0-3");
+  EXPECT_EQ(print(split_home(home, {.pool_cores = 5}).optimizer), "0-3,7");
+  const RankSplit idle = split_home(home, {.pool_cores = 2, .reserved_cores = 3});
+  EXPECT_EQ(print(idle.training), "4-6") << "the slow cores stay idle";
+  EXPECT_EQ(print(idle.optimizer), "2-3");
+}
+
 TEST(Split, TheControlsAreWhatPeopleUse) {
   const auto homes = homes_on({.cores_per_l3 = 9}, 1);
   EXPECT_EQ(split_home(homes[0], {.control = Control::half}).reserved_cores, 5) << "DeepSpeed rounds up";

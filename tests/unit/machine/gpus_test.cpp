@@ -1,5 +1,6 @@
 #include "machine/gpus.hpp"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "machine/topology.hpp"
@@ -26,6 +27,34 @@ TEST(GpuNames, WhatDoesNot) {
   EXPECT_FALSE(is_compute_gpu(device(0x0300, 0x1234))) << "QEMU";
   EXPECT_FALSE(is_compute_gpu(device(0x0300, 0x8086, 0))) << "inside the CPU";
   EXPECT_FALSE(is_compute_gpu(device(0x0200, 0x15b3))) << "network";
+}
+
+TEST(GpuNames, GraphicsOfServersAndInsideAmdCpusDoNotTrain) {
+  PciIdentity vga = device(0x0300, 0x1002, 1);
+  for (const int id : {0x515e, 0x5969, 0x4752, 0x164e, 0x1638}) {
+    vga.device_id = static_cast<std::uint16_t>(id);
+    EXPECT_FALSE(is_compute_gpu(vga)) << fmt::format("{:04x}", id);
+  }
+  vga.device_id = 0x744c;
+  EXPECT_TRUE(is_compute_gpu(vga)) << "Radeon RX 7900, with a display";
+  vga.device_id = 0x164e;
+  vga.os_devices = {{"opencl0d0", "", true}};
+  EXPECT_TRUE(is_compute_gpu(vga)) << "a compute driver has the last word";
+}
+
+TEST(CpuKinds, NearlyEqualCapacitiesAreOneKind) {
+  std::vector<CpuKind> kinds;  // a DGX Spark's
+  for (const int capacity : {718, 731, 997, 1017, 1024})
+    kinds.push_back({{Pu{static_cast<int>(kinds.size())}}, static_cast<int>(kinds.size()), "", capacity});
+  const std::vector<CpuKind> joined = join_similar_kinds(kinds);
+  ASSERT_EQ(joined.size(), 2U);
+  EXPECT_EQ(joined[0].cpus, (CpuSet{Pu{0}, Pu{1}}));
+  EXPECT_EQ(joined[1].cpus, (CpuSet{Pu{2}, Pu{3}, Pu{4}}));
+  EXPECT_EQ(joined[1].efficiency_rank, 1);
+}
+
+TEST(CpuKinds, KindsOfUnknownCapacityStayApart) {
+  EXPECT_EQ(join_similar_kinds({{{Pu{0}}, 0, "IntelAtom"}, {{Pu{1}}, 1, "IntelCore"}}).size(), 2U);
 }
 
 TEST(GpuNames, ComputeDriverHasTheLastWord) {

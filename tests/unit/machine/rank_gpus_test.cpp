@@ -46,6 +46,24 @@ TEST(RankGpus, PciOrderWhereNobodySaysOtherwise) {
   EXPECT_THAT(of({}, 4).notes, IsEmpty());
 }
 
+TEST(RankGpus, TheDriversOwnNumbersComeBeforePciOrder) {
+  Topology topology = four_gpus();
+  for (std::size_t i = 0; i < 4; ++i) topology.gpus[i].framework_number = std::vector{2, 3, 0, 1}[i];
+  EXPECT_THAT(buses(of({}, 4, topology)), ElementsAre("81", "c1", "04", "3b"));
+  topology.gpus[0].framework_number.reset();
+  EXPECT_THAT(buses(of({}, 4, topology)), ElementsAre("04", "3b", "81", "c1")) << "not all are numbered";
+}
+
+TEST(RankCount, AMachineGivenAsDataHasOneRankPerGpuToo) {
+  Topology topology = four_gpus();
+  topology.is_this_machine = false;
+  const RankCount ranks = rank_count_of({}, Environment(Variables{{"SLURM_NTASKS_PER_NODE", "7"}}), topology);
+  EXPECT_EQ(ranks.count, 4);
+  EXPECT_EQ(ranks.source, "4 GPUs");
+  topology.gpus.clear();
+  EXPECT_EQ(rank_count_of({}, {}, topology).count, 1);
+}
+
 TEST(RankGpus, VisibleDevicesInTheirOwnOrder) {
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
     EXPECT_THAT(buses(of({{name, "3,1"}}, 2)), ElementsAre("c1", "3b")) << name;

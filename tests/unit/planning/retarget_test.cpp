@@ -72,6 +72,21 @@ TEST(Retarget, KneeStaysInALargerHome) {
   EXPECT_EQ(moved.ranks[0].training.cpus.size(), 20u);
 }
 
+TEST(Retarget, APoolIsCutToItsOwnHomeNotToTheSmallest) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
+  const Plan moved = moved_to(machine(kTwoSockets, "0-14,24-40"), plan);
+  EXPECT_EQ(pool_of(moved, 0), 7) << "half of 15";
+  EXPECT_EQ(pool_of(moved, 1), 8) << "half of 17";
+}
+
+TEST(Retarget, SameAllocationSamePlanAlsoWithHomesOfTwoSizes) {
+  const Machine node = machine(kTwoSockets, "0-14,24-40");
+  for (const int pool : {1, 7, 9, 14}) {
+    const Plan plan = plan_on(node, 2, {pool, 1, Placement::compact});
+    EXPECT_EQ(moved_to(node, plan), plan) << pool;
+  }
+}
+
 TEST(Retarget, IdleCoresStayIdle) {
   const Plan plan = plan_on(machine(kTwoSockets), 2, {6, 1, Placement::compact, 12});
   const Plan moved = moved_to(machine(kTwoSockets, "0-11,24-35"), plan);
