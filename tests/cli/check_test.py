@@ -4,7 +4,7 @@ import json
 import os
 import time
 
-from zf_cli import DONE, STALE, USAGE, CommandTest
+from zf_cli import DONE, SOURCE, STALE, USAGE, CommandTest
 
 
 class Check(CommandTest):
@@ -42,6 +42,23 @@ class Check(CommandTest):
         self.assert_exit(result, STALE)
         self.assertIn("GPU 0000:3b:00.0 of rank 0 is not here", result.stdout)
         self.assert_exit(self.run_tune("check", "--no-gpus", "--topology", node, "plan.json"), DONE)
+
+    def test_homes_that_this_version_would_cut_better_are_no_fault(self):
+        node = str(SOURCE / "tests/machines/mi250x.xml")
+        plan = self.make_plan("--topology", node, "--ranks", "8")
+        fits = self.run_tune("check", "--topology", node, "plan.json")
+        self.assert_exit(fits, DONE)
+        self.assertNotIn("differently", fits.stdout)
+        ranks = plan["ranks"]
+        for field in ["home", "training", "optimizer"]:  # as a former version did
+            ranks[0][field], ranks[1][field] = ranks[1][field], ranks[0][field]
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+        crossed = self.run_tune("check", "--topology", node, "plan.json")
+        self.assert_exit(crossed, DONE)
+        self.assertIn("the worst rank has 0 cores near its GPU, and could have 8", crossed.stdout)
+        self.assertIn("fits this machine", crossed.stdout)
+        self.run_tune("plan", "--topology", node, "--from", "plan.json", "-o", "plan.json")
+        self.assertNotIn("differently", self.run_tune("check", "--topology", node, "plan.json").stdout)
 
     def test_explain_gives_the_reason_and_the_cpus(self):
         plan = self.make_plan("--topology", "pack:2 [numa(memory=64GiB)] core:8 pu:1", "--ranks", "2")

@@ -9,6 +9,7 @@
 #include "commands/shared_arguments.hpp"
 #include "measure/bandwidth.hpp"
 #include "planning/assemble.hpp"
+#include "planning/other_homes.hpp"
 #include "planning/plan_differences.hpp"
 
 namespace zf {
@@ -18,7 +19,8 @@ CommandSpec spec() {
   return {
       "check", "check [--bandwidth] [--no-gpus] [options] [PLAN]",
       "Checks whether a plan (default: plan.json) fits this machine and this allocation. Exits with 0 if it "
-      "fits; otherwise names every difference and exits with 3.",
+      "fits; otherwise names every difference and exits with 3. If the plan fits and this version would cut "
+      "the homes of its ranks better, it says what would be gained.",
       with_machine_options({
           {"bandwidth", 0, "",
            "also run the plan's optimizer pools for up to 5 s, and say whether this node is slower than the "
@@ -62,6 +64,7 @@ Exit run(const Arguments& arguments) {
   const auto differences = plan_differences(plan, machine, gpus);
   for (const std::string& difference : differences) fmt::print("{}: {}\n", path, one_line(difference));
   if (!differences.empty()) return Exit::stale_plan;
+  if (const auto note = better_homes_note(plan, machine)) fmt::print("{}: {}\n", path, *note);
   if (arguments.has("bandwidth")) return check_bandwidth(path, plan, machine.allowed, started_ns);
   fmt::print("{}: fits this machine and this allocation\n", path);
   return Exit::done;

@@ -99,11 +99,16 @@ RankHomes with_quota_and_gpus(const Machine& machine, const RankGpus& gpus, std:
 
 }  // namespace
 
-RankHomes rank_homes(const Machine& machine, const RankGpus& gpus) {
+std::vector<Preference> preferences_of(const Machine& machine, const RankGpus& gpus) {
   std::vector<Preference> preferences;
   for (const auto& gpu : gpus.gpus)
     preferences.push_back(gpu ? preference_for(machine.topology, *gpu) : Preference());
-  return with_quota_and_gpus(machine, gpus, homes_of(machine.topology, machine.allowed, preferences));
+  return preferences;
+}
+
+RankHomes rank_homes(const Machine& machine, const RankGpus& gpus) {
+  return with_quota_and_gpus(machine, gpus,
+                             homes_of(machine.topology, machine.allowed, preferences_of(machine, gpus)));
 }
 
 RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks) {

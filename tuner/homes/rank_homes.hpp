@@ -16,6 +16,9 @@ struct RankHomes {
   std::vector<std::string> notes;  ///< in what the allocation falls short, one sentence each
 };
 
+/// Returns the place where each rank should live: on the CPUs near its GPU.
+std::vector<Preference> preferences_of(const Machine& machine, const RankGpus& gpus);
+
 /// Returns one home for each of `gpus`: on the CPUs near the rank's GPU, which may be a part of a NUMA node
 /// (one L3 group of an MI250X node), else on its node, else in its package. A rank whose GPU or its location
 /// is unknown gets a home elsewhere (see homes_of). Throws like homes_of().

@@ -1,0 +1,27 @@
+#include "planning/other_homes.hpp"
+
+#include <fmt/core.h>
+
+#include "homes/home_gain.hpp"
+#include "planning/retarget.hpp"
+
+namespace zf {
+
+std::optional<std::string> better_homes_note(const Plan& plan, const Machine& machine) {
+  if (machine.allowed.cpus != plan.allocation.cpus) return std::nullopt;
+  Machine planned = machine;
+  planned.topology.gpus = planned_gpus(plan, machine.topology);
+  const RankGpus gpus = moved_gpus({}, planned.topology, plan, plan.workload.ranks);
+  const Plan moved = retarget(plan, planned, gpus);
+  std::vector<CpuSet> before;
+  std::vector<CpuSet> after;
+  for (const RankBinding& rank : plan.ranks) before.push_back(rank.home.cpus);
+  for (const RankBinding& rank : moved.ranks) after.push_back(rank.home.cpus);
+  const auto gain =
+      gain_in_words(score_of_homes(planned, gpus, before), score_of_homes(planned, gpus, after));
+  if (!gain) return std::nullopt;
+  return fmt::format(
+      "this version would cut the homes of the ranks differently: {}; `zf-tune plan --from` does so", *gain);
+}
+
+}  // namespace zf
