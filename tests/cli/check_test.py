@@ -70,6 +70,19 @@ class Check(CommandTest):
             self.assertIn(rank["optimizer"]["cpus"], result.stdout)
         self.assertIn("mode overlap, update interval 1, framework unknown", " ".join(result.stdout.split()))
 
+    def test_explain_homes_says_what_each_rank_got(self):
+        node = str(SOURCE / "tests/machines/mi250x.xml")
+        self.make_plan("--topology", node, "--ranks", "2")
+        self.assertNotIn("near its GPU", self.run_tune("explain", "plan.json").stdout)
+        result = self.run_tune("explain", "--homes", "--topology", node, "plan.json")
+        self.assert_exit(result, DONE)
+        lines = [line.split() for line in result.stdout.splitlines()]
+        self.assertIn(["0", "8", "32", "3", "1", "4", "-", "32"], [line[:8] for line in lines])
+        other = "pack:2 [numa(memory=64GiB)] core:8 pu:1"
+        refused = self.run_tune("explain", "--homes", "--topology", other, "plan.json")
+        self.assert_exit(refused, STALE)
+        self.assertIn("--homes: the plan is not for", refused.stderr)
+
     def test_former_format_is_noted(self):
         plan = self.make_plan()
         plan["schema"] = "zf-plan/1"

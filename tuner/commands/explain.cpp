@@ -11,25 +11,31 @@
 #include "machine/fingerprint.hpp"
 #include "machine/topology_hwloc.hpp"
 #include "os/standard_streams.hpp"
+#include "report/explain_homes.hpp"
 #include "simulate/simulated_machine.hpp"
 
 namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {"explain",
-          "explain [--report FILE] [--wide] [PLAN]",
-          "Explains a plan (default: plan.json): which CPUs and which memory each rank gets, what was "
-          "measured, and why this split was chosen.",
-          {report_option(),
-           {"topology", 0, "FILE|TEXT",
-            "the machine that the report draws: an hwloc XML file or a synthetic description (default: this "
-            "machine, if the plan is for its class)"},
-           {"simulate", 0, "FILE",
-            "the machine that the report draws: the simulated machine of this file (e.g. one of "
-            "configs/machines)"},
-           wide_option()},
-          1};
+  return {
+      "explain",
+      "explain [--homes] [--report FILE] [--wide] [PLAN]",
+      "Explains a plan (default: plan.json): which CPUs and which memory each rank gets, what was "
+      "measured, and why this split was chosen.",
+      {{"homes", 0, "",
+        "also say why each rank has its cores: how many are near its GPU, and how many NUMA nodes, packages "
+        "and L3 groups it touches (default: no)"},
+       report_option(),
+       {"topology", 0, "FILE|TEXT",
+        "the plan's machine, for --homes and --report: an hwloc XML file or a synthetic description "
+        "(default: this "
+        "machine, if the plan is for its class)"},
+       {"simulate", 0, "FILE",
+        "the plan's machine, for --homes and --report: the simulated machine of this file (e.g. one of "
+        "configs/machines)"},
+       wide_option()},
+      1};
 }
 
 /// Returns the machine that --topology or --simulate names; nothing if neither was given.
@@ -38,13 +44,26 @@ std::optional<Topology> named_machine(const Arguments& arguments, bool wanted) {
     if (!arguments.has(option) || wanted) continue;
     throw Error(
         Exit::usage,
-        fmt::format("zf-tune explain: --{} names the machine that a report draws, but --report was not given",
+        fmt::format("zf-tune explain: --{} names the machine of --homes and --report, and neither was given",
                     option),
-        fmt::format("give --report FILE as well, or leave out --{}", option));
+        fmt::format("give --homes or --report FILE as well, or leave out --{}", option));
   }
   if (const auto file = arguments.text("simulate")) return load_simulated_machine(*file).topology;
   if (const auto topology = arguments.text("topology")) return read_topology({*topology, {}});
   return std::nullopt;
+}
+
+/// Says why each rank has its cores. Throws Error(stale_plan) if the machine is not of the plan's class.
+void print_homes(const Plan& plan, const std::optional<Topology>& named) {
+  const Topology machine = named ? *named : read_topology({});
+  const auto differences = class_differences(plan.machine, machine_class_of(machine));
+  if (!differences.empty()) {
+    throw Error(Exit::stale_plan,
+                fmt::format("zf-tune explain: --homes: the plan is not for {}: {}", machine.source,
+                            differences.front()),
+                "name the machine that the plan was made for with --topology or --simulate");
+  }
+  fmt::print("\n{}", explain_homes(plan, machine));
 }
 
 void write_report(const Plan& plan, const std::optional<Topology>& named, const ReportOutput& report) {
@@ -65,9 +84,10 @@ void write_report(const Plan& plan, const std::optional<Topology>& named, const 
 Exit run(const Arguments& arguments) {
   const std::string path = arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
   const ReportOutput report(arguments, path);
-  const auto named = named_machine(arguments, report.wanted());
+  const auto named = named_machine(arguments, report.wanted() || arguments.has("homes"));
   const Plan plan = load_plan_and_note_format(path);
   fmt::print("{}", explain(plan, page_width(arguments, STDOUT_FILENO)));
+  if (arguments.has("homes")) print_homes(plan, named);
   if (report.wanted()) write_report(plan, named, report);
   return Exit::done;
 }

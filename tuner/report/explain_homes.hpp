@@ -1,0 +1,16 @@
+// Says for each rank why it has these cores: what counts, and how its home fares in it. Pure.
+#pragma once
+
+#include <string>
+
+#include "machine/topology.hpp"
+#include "plan/plan.hpp"
+
+namespace zf {
+
+/// Returns a table with one line per rank, and the order in which the columns count when homes are cut
+/// (homes/home_score.hpp). GPUs are those of the plan; a GPU without CPUs (zf-plan/1) has those of its node.
+/// Precondition: the plan is for the topology's class.
+std::string explain_homes(const Plan& plan, const Topology& topology);
+
+}  // namespace zf
