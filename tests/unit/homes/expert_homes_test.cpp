@@ -11,7 +11,6 @@ namespace zf {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 struct ExpertCase {
   Topology topology;
@@ -60,7 +59,7 @@ std::vector<std::string> mirrored_homes_of(const ExpertCase& c) {
 
 /// Returns a node as those of Frontier, LUMI and Tioga: 4 NUMA nodes of 2 L3 groups of 8 cores, and 8 GPUs
 /// near one L3 group each. The order of the GPUs crosses that of the L3 groups.
-Topology mi250x_node(std::vector<int> l3_of_gpu = {6, 7, 2, 3, 0, 1, 4, 5}) {
+Topology mi250x_node(const std::vector<int>& l3_of_gpu = {6, 7, 2, 3, 0, 1, 4, 5}) {
   Topology topology = make_topology({.packages = 1,
                                      .nodes_per_package = 4,
                                      .l3_per_node = 2,
