@@ -5,7 +5,8 @@
 namespace zf {
 
 Schedule schedule_of(const Workload& workload, double scale) {
-  Schedule schedule{workload.mode, workload.update_interval, kForwardShare, 0};
+  Schedule schedule{workload.mode, workload.update_interval, kForwardShare, 0,
+                    workload.step_factor.value_or(1)};
   if (!workload.training) return schedule;
   const TrainingDemand& demand = *workload.training;
   schedule.forward_share = demand.forward_share.value_or(kForwardShare);

@@ -14,6 +14,7 @@ struct Schedule {
   int update_interval = 1;
   double forward_share = kForwardShare;  ///< of a training step
   Nanoseconds parameters_ns = 0;         ///< the copy of the new parameters, if the next step waits for it
+  double step_factor = 1;                ///< the job's own step divided by the step that is measured
   bool operator==(const Schedule&) const = default;
 };
 
@@ -40,14 +41,14 @@ double window_of(Time training, const Schedule& schedule) {
 
 /// Returns the part of the optimizer step that training does not hide.
 inline double exposed_of(double training, double step, const Schedule& schedule) {
-  return std::max(0.0, step - window_of(training, schedule));
+  return std::max(0.0, schedule.step_factor * step - window_of(training, schedule));
 }
 
 /// Returns the length of a period, which the search minimizes: update_interval training steps, what they do
-/// not hide of the optimizer step, and the copy of the parameters. With U = update_interval this is
-/// max(U × training, step) in mode overlap, (U − 1) × training + forward + max(backward, step) in mode
-/// backward, (U − 1) × training + backward + max(forward, step) in mode exact, and U × training + step in
-/// mode wait.
+/// not hide of the optimizer step, and the copy of the parameters. `step` is the measured one; the job's own
+/// is step_factor times as long. With U = update_interval and `step` for the job's own, this is max(U ×
+/// training, step) in mode overlap, (U − 1) × training + forward + max(backward, step) in mode backward, (U −
+/// 1) × training + backward + max(forward, step) in mode exact, and U × training + step in mode wait.
 inline double period_of(double training, double step, const Schedule& schedule) {
   return schedule.update_interval * training + exposed_of(training, step, schedule) +
          static_cast<double>(schedule.parameters_ns);

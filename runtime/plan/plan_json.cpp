@@ -217,10 +217,11 @@ Plan read_plan(const Field& field) {
   plan.made = read_made(field["made"]);
   plan.machine = read_machine(field["machine"]);
   plan.allocation = read_allocation(field["allocation"]);
-  plan.workload = read_workload_fields(field["workload"].object({"name", "params", "ranks", "update_interval",
-                                                                 "mode", "framework", "training"},
-                                                                {"mode", "framework", "training"}),
-                                       kFormerMode);
+  plan.workload = read_workload_fields(
+      field["workload"].object(
+          {"name", "params", "ranks", "update_interval", "mode", "framework", "training", "step_factor"},
+          {"mode", "framework", "training", "step_factor"}),
+      kFormerMode);
   plan.intent = read_intent(field["intent"]);
   plan.ranks = read_list(field["ranks"], read_rank);
   plan.choice = read_choice(field["choice"]);

@@ -26,6 +26,9 @@ struct TrainingDemand {
   std::uint64_t parameter_bytes = 0;         ///< per update: copied back after the step
   std::uint64_t copy_bytes_per_s = 0;        ///< rate of these copies; at least 1 if there are any
   std::optional<double> forward_share = {};  ///< of a training step; absent: kForwardShare, an estimate
+  /// CPU time per training step of work on all training cores that computes and hardly moves memory: that of
+  /// forward and backward, if there is no GPU. It follows the launches.
+  Nanoseconds parallel_ns = 0;
   bool operator==(const TrainingDemand&) const = default;
 };
 
@@ -72,6 +75,9 @@ struct Workload {
   std::optional<TrainingDemand> training = {};  ///< absent: only the optimizer was measured
   Mode mode = kDefaultMode;
   Framework framework = Framework::unknown;
+  /// The job's own optimizer step, divided by ours on the same threads: DeepSpeed's and PyTorch's take
+  /// longer. Absent: 1.
+  std::optional<double> step_factor = {};
   bool operator==(const Workload&) const = default;
 };
 

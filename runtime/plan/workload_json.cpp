@@ -17,12 +17,16 @@ Object print_demand(const TrainingDemand& demand) {
                 {"parameter_bytes", demand.parameter_bytes},
                 {"copy_bytes_per_s", demand.copy_bytes_per_s}};
   if (demand.forward_share) object["forward_share"] = *demand.forward_share;
+  if (demand.parallel_ns != 0) object["parallel_ns"] = demand.parallel_ns;
   return object;
 }
 
-/// An hour, a million kernels, a petabyte. A larger figure has the wrong unit.
+/// An hour, a million kernels, a petabyte, a step a million times as long as ours (that of a tiny model). A
+/// larger figure has the wrong unit.
 constexpr Nanoseconds kLongest = 3600 * kSecondNs;
+constexpr Nanoseconds kMostCpuTime = 1024 * kLongest;  // on as many cores
 constexpr std::uint64_t kMostLaunches = 1'000'000;
+constexpr double kLargestStepFactor = 1e6;
 constexpr std::uint64_t kMostBytes = 1'000'000'000'000'000;
 
 /// Reads a demand of the former format: bytes were those of each training step, copies of both directions
@@ -41,8 +45,8 @@ TrainingDemand read_former_demand(const Field& field, int update_interval) {
 
 TrainingDemand read_present_demand(const Field& field) {
   field.object({"launches", "launch_ns", "gpu_ns", "host_bytes", "gradient_bytes", "parameter_bytes",
-                "copy_bytes_per_s", "forward_share"},
-               {"forward_share"});
+                "copy_bytes_per_s", "forward_share", "parallel_ns"},
+               {"forward_share", "parallel_ns"});
   TrainingDemand demand;
   demand.host_bytes = field["host_bytes"].integer<std::uint64_t>(0, kMostBytes);
   demand.gradient_bytes = field["gradient_bytes"].integer<std::uint64_t>(0, kMostBytes);
@@ -52,6 +56,8 @@ TrainingDemand read_present_demand(const Field& field) {
     if (!(*demand.forward_share > 0 && *demand.forward_share < 1))
       field["forward_share"].fail("must be between 0 and 1, both excluded");
   }
+  if (field.has("parallel_ns"))
+    demand.parallel_ns = field["parallel_ns"].integer<Nanoseconds>(0, kMostCpuTime);
   return demand;
 }
 
@@ -85,6 +91,7 @@ Object print_workload(const Workload& workload) {
                 {"ranks", workload.ranks},        {"update_interval", workload.update_interval},
                 {"mode", name_of(workload.mode)}, {"framework", name_of(workload.framework)}};
   if (workload.training) object["training"] = print_demand(*workload.training);
+  if (workload.step_factor) object["step_factor"] = *workload.step_factor;
   return object;
 }
 
@@ -99,6 +106,11 @@ Workload read_workload_fields(const Field& field, Mode absent) {
   }
   workload.mode = field.has("mode") ? read_mode(field["mode"]) : absent;
   if (field.has("framework")) workload.framework = read_framework(field["framework"]);
+  if (field.has("step_factor")) {
+    workload.step_factor = field["step_factor"].number();
+    if (!(*workload.step_factor > 0 && *workload.step_factor <= kLargestStepFactor))
+      field["step_factor"].fail(fmt::format("must be above 0 and at most {:.0f}", kLargestStepFactor));
+  }
   return workload;
 }
 

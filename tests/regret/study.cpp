@@ -12,6 +12,7 @@
 
 #include "machine/topology_hwloc.hpp"
 #include "measure/training_demand.hpp"
+#include "measure/workload_file.hpp"
 #include "search/choose.hpp"
 #include "simulate/simulated_meter.hpp"
 

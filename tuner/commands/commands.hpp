@@ -21,6 +21,7 @@ Command explain_command();
 Command check_command();
 Command exec_command();
 Command trial_command();
+Command record_command();
 Command export_command();
 Command doctor_command();
 Command verify_command();

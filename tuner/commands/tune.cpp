@@ -9,9 +9,10 @@
 #include "commands/output.hpp"
 #include "commands/progress.hpp"
 #include "commands/shared_arguments.hpp"
-#include "measure/training_demand.hpp"
+#include "measure/workload_file.hpp"
 #include "os/standard_streams.hpp"
 #include "report/explain.hpp"
+#include "report/recorded_words.hpp"
 #include "search/tuning.hpp"
 #include "text/units.hpp"
 
@@ -53,9 +54,14 @@ CommandSpec spec() {
           })};
 }
 
-Workload workload_argument(const Arguments& arguments) {
+std::optional<WorkloadFile> workload_file_argument(const Arguments& arguments) {
+  const auto path = arguments.text("workload");
+  return path ? std::optional(load_workload_file(*path)) : std::nullopt;
+}
+
+Workload workload_argument(const Arguments& arguments, const std::optional<WorkloadFile>& file) {
   Workload workload{"small", 0, 0, 1};
-  if (const auto file = arguments.text("workload")) workload = load_workload(*file);
+  if (file) workload = file->workload;
   if (const auto params = arguments.text("params")) {
     workload.name = "params";
     workload.params = parse_quantity(*params, "zf-tune tune: --params");
@@ -64,7 +70,7 @@ Workload workload_argument(const Arguments& arguments) {
   return workload;
 }
 
-TuningRequest request_of(const Arguments& arguments) {
+TuningRequest request_of(const Arguments& arguments, const std::optional<WorkloadFile>& file) {
   TuningRequest request;
   request.limits.seed =
       static_cast<unsigned>(arguments.integer("seed", 0, std::numeric_limits<int>::max()).value_or(1));
@@ -74,7 +80,7 @@ TuningRequest request_of(const Arguments& arguments) {
   if (const auto accuracy = arguments.text("accuracy")) {
     request.limits.accuracy = parse_percent(*accuracy, "zf-tune tune: --accuracy");
   }
-  request.workload = workload_argument(arguments);
+  request.workload = workload_argument(arguments, file);
   request.has_workload_file = arguments.has("workload");
   request.ranks = ranks_argument(arguments);
   request.mode = mode_argument(arguments);
@@ -127,7 +133,8 @@ void print_mode(const Workload& workload, bool is_default) {
 Exit run(const Arguments& arguments) {
   const PlanOutput output(arguments);
   const ReportOutput report(arguments, output.target());
-  const TuningRequest request = request_of(arguments);
+  const auto file = workload_file_argument(arguments);
+  const TuningRequest request = request_of(arguments, file);
   const auto simulate = arguments.text("simulate");
   TuningJob job = simulate ? simulated_job_of(*simulate, arguments, request)
                            : job_on_this_machine(read_machine_and_ask_nvml(arguments), request);
@@ -136,6 +143,8 @@ Exit run(const Arguments& arguments) {
   const InterruptWatch interrupt;
   if (!quiet) print_mode(job.workload, !simulate && !request.mode && !request.has_workload_file);
 
+  if (!quiet && file) print_stderr("{}", estimates_in_words(*file));
+
   ProgressDisplay display(quiet);
   const Plan plan = tune(
       job, request, recorder.get(), [&] { return interrupt.signal(); },
@@ -143,6 +152,7 @@ Exit run(const Arguments& arguments) {
   output.write(plan);
   report.write(plan, &job.machine.topology);
   if (!quiet) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
+  if (!quiet && file && !simulate) print_stderr("{}", forecast_in_words(*file, plan));
   return Exit::done;
 }
 

@@ -2,12 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/cpu_list.hpp"
 #include "engine/working_set.hpp"
-#include "homes/split.hpp"
 #include "measure/machine_meter.hpp"
 #include "plan/json_fields.hpp"
 #include "text/statistics.hpp"
@@ -18,19 +18,6 @@ namespace zf {
 namespace {
 
 constexpr int kSamplesPerRound = 3;
-
-/// Returns a split whose pool is the first `threads` cores, one PU each. Nothing else runs, so training gets
-/// none.
-Split pool_of(const Home& home, int threads) {
-  RankSplit rank;
-  for (int core = 0; core < threads; ++core) {
-    rank.pool.push_back(home.cores[static_cast<std::size_t>(core)].cpus.first());
-  }
-  rank.optimizer = CpuSet(rank.pool);
-  rank.pool_cores = threads;
-  rank.mems = home.mems;
-  return {{threads, 1, Placement::compact}, print_count(static_cast<std::size_t>(threads), "thread"), {rank}};
-}
 
 struct RowSummary {
   double step_bytes_per_s;
@@ -54,6 +41,19 @@ RowSummary summary_of(const BenchRow& row, std::uint64_t elements) {
 
 }  // namespace
 
+Split pools_on(const std::vector<Home>& homes, int threads) {
+  Split split{{threads, 1, Placement::compact}, print_count(static_cast<std::size_t>(threads), "thread"), {}};
+  for (const Home& home : homes) {
+    RankSplit& rank = split.ranks.emplace_back();
+    const auto cores = std::min(static_cast<std::size_t>(threads), home.cores.size());
+    for (std::size_t core = 0; core < cores; ++core) rank.pool.push_back(home.cores[core].cpus.first());
+    rank.optimizer = CpuSet(rank.pool);
+    rank.pool_cores = static_cast<int>(cores);
+    rank.mems = home.mems;
+  }
+  return split;
+}
+
 std::vector<int> usual_thread_counts(int cores) {
   std::vector<int> counts;
   for (int count = 1; count < cores; count *= 2) counts.push_back(count);
@@ -66,7 +66,7 @@ Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t
   Bench bench{elements, meter.isa(), {}};
   std::vector<Split> splits;
   for (const int count : threads) {
-    splits.push_back(pool_of(home, count));
+    splits.push_back(pools_on({home}, count));
     bench.rows.push_back({count, splits.back().ranks.front().optimizer, {}});
   }
   for (int round = 0; round < rounds; ++round) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "homes/homes.hpp"
+#include "homes/split.hpp"
 #include "plan/evidence.hpp"
 
 namespace zf {
@@ -25,6 +26,10 @@ struct Bench {
 
 /// Returns the pool sizes that are measured unless the user names some: 1, 2, 4, … and all cores.
 std::vector<int> usual_thread_counts(int cores);
+
+/// Returns a split whose pools are the first `threads` cores of each home, one PU each, or all of its cores
+/// if it has fewer. Nothing else runs: training gets none.
+Split pools_on(const std::vector<Home>& homes, int threads);
 
 /// Runs pools of the first `threads` cores of the home, one PU each, round after round in turn. Nothing else
 /// runs. Throws Error(runtime_error) if a pool cannot be set up. Call it while this process has one thread.

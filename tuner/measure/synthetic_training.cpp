@@ -275,6 +275,7 @@ struct SyntheticTraining::State {
       arena.enqueue([this, step_start_ns] { launch(training_demand.launches, step_start_ns); });
       chain_done.acquire();
     }
+    if (training_demand.parallel_ns != 0) arena.execute([this] { compute(); });
     sleep_until(gpu.free_ns());
   }
 
@@ -301,6 +302,18 @@ struct SyntheticTraining::State {
       stream_copy(buffer.copy_to() + place, buffer.copy_from() + place, kCopyBytes);
       place = (place + kCopyBytes) % buffer.copy_bytes();
     }
+  }
+
+  /// Uses the CPU time of the parallel work on all threads, in so many pieces that the threads end together.
+  void compute() {
+    constexpr int kPiecesPerThread = 32;
+    const int pieces = kPiecesPerThread * arena.max_concurrency();
+    tbb::parallel_for(
+        tbb::blocked_range<int>(0, pieces),
+        [&](const tbb::blocked_range<int>& range) {
+          for (int i = range.begin(); i < range.end(); ++i) burn(training_demand.parallel_ns / pieces);
+        },
+        tbb::simple_partitioner());
   }
 
   void host_work() {

@@ -2,15 +2,8 @@
 
 #include <cmath>
 
-#include "os/file.hpp"
-#include "plan/json_fields.hpp"
-#include "plan/workload_json.hpp"
-
 namespace zf {
 namespace {
-
-constexpr const char* kWorkloadSchema = "zf-workload/2";
-constexpr const char* kFormerWorkloadSchema = "zf-workload/1";
 
 template <class Count>
 Count cut(Count value, double scale) {
@@ -27,6 +20,8 @@ TrainingDemand scaled(const TrainingDemand& demand, double scale) {
   part.gradient_bytes = cut(demand.gradient_bytes, scale);
   part.parameter_bytes = cut(demand.parameter_bytes, scale);
   part.gpu_ns = cut(demand.gpu_ns, scale);
+  part.parallel_ns = cut(demand.parallel_ns, scale);
+  if (demand.launches == 1) part.launch_ns = cut(demand.launch_ns, scale);
   return part;
 }
 
@@ -50,18 +45,6 @@ TrainingDemand small_training_demand(std::uint64_t params_per_rank) {
 Nanoseconds due_ns(Nanoseconds start_ns, std::uint64_t bytes, std::uint64_t bytes_per_s) {
   const double seconds = static_cast<double>(bytes) / static_cast<double>(bytes_per_s);
   return start_ns + std::llround(seconds * static_cast<double>(kSecondNs));
-}
-
-Workload load_workload(const std::filesystem::path& path) {
-  const std::string name = path.string();
-  const JsonDocument document(read_text_file(path), name);
-  const Field file = document.root()
-                         .schema({kWorkloadSchema, kFormerWorkloadSchema})
-                         .object({"schema", "name", "params", "ranks", "update_interval", "mode", "framework",
-                                  "training", "source"},
-                                 {"mode", "framework", "training"});
-  const bool former = file["schema"].text() == kFormerWorkloadSchema;
-  return read_workload_fields(file, former ? kFormerMode : kDefaultMode);
 }
 
 Workload on_ranks(Workload workload, int ranks) {

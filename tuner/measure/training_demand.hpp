@@ -1,10 +1,8 @@
-// Computes with the demand of a training step: scales it, paces copies, and models a GPU. Pure, but for
-// load_workload().
+// Computes with the demand of a training step: scales it, paces copies, and models a GPU. Pure.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 
 #include "base/clock.hpp"
 #include "plan/plan.hpp"
@@ -13,7 +11,8 @@
 namespace zf {
 
 /// Returns the demand of the same step over `scale` (above 0, at most 1) of the model: fewer launches, fewer
-/// bytes, less GPU time. Launches and copies stay as long and as fast as before. A value above 0 stays at
+/// bytes, less GPU time. Launches and copies stay as long and as fast as before. A
+/// single launch gets shorter: it is the serial part of a step without a GPU. A value above 0 stays at
 /// least 1.
 TrainingDemand scaled(const TrainingDemand& demand, double scale);
 
@@ -38,9 +37,6 @@ class GpuClock {
 /// Returns when byte number `bytes` is due, for copies that began at `start_ns`. Precondition: bytes_per_s >
 /// 0.
 Nanoseconds due_ns(Nanoseconds start_ns, std::uint64_t bytes, std::uint64_t bytes_per_s);
-
-/// Reads a workload file. Throws Error(usage) that names the file and the field.
-Workload load_workload(const std::filesystem::path& path);
 
 /// Returns the same training on another number of ranks. The bytes moved on the host are divided by more or
 /// fewer ranks; the work of each GPU stays.

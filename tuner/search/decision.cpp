@@ -177,7 +177,7 @@ Contest contest_of(const Evidence& evidence, const Workload& workload) {
     contender.shared = is_shared(candidate);
     contender.pool = {candidate.pool_threads, candidate.pool_cores};
     contender.idle = candidate.idle_cores;
-    contender.step = static_cast<double>(candidate.step_ns_median);
+    contender.step = schedule.step_factor * static_cast<double>(candidate.step_ns_median);
     contender.window = window_of(candidate.training_ns_median, schedule);
     contest.contenders.push_back(contender);
   }

@@ -13,6 +13,7 @@
 #include "measure/machine_meter.hpp"
 #include "measure/training_demand.hpp"
 #include "measure/working_set_size.hpp"
+#include "measure/workload_file.hpp"
 #include "os/environment.hpp"
 #include "planning/assemble.hpp"
 #include "search/choose.hpp"
@@ -37,6 +38,8 @@ void add_unless_empty(std::vector<std::string>& warnings, const std::string& war
 Workload as_told(Workload workload, const TuningRequest& request) {
   workload.mode = request.mode.value_or(workload.mode);
   workload.update_interval = request.update_interval.value_or(workload.update_interval);
+  // The factor is that of the optimizer which the workload's own framework steps with.
+  if (request.framework && *request.framework != workload.framework) workload.step_factor.reset();
   workload.framework = request.framework.value_or(workload.framework);
   return workload;
 }

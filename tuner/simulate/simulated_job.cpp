@@ -1,6 +1,7 @@
 #include "simulate/simulated_job.hpp"
 
 #include "measure/training_demand.hpp"
+#include "measure/workload_file.hpp"
 #include "measure/working_set_size.hpp"
 
 namespace zf {

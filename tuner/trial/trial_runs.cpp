@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "children/run_command.hpp"
+#include "children/temporary_folder.hpp"
 #include "os/file.hpp"
 #include "plan/plan_json.hpp"
 #include "plan/process_binding.hpp"
@@ -24,26 +24,6 @@ namespace {
 
 constexpr std::size_t kLastLines = 10;
 constexpr std::size_t kShownOfLine = 300;
-
-/// Makes a temporary folder for the plans that the runs read. The destructor removes it with its content.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string path = std::filesystem::temp_directory_path() / "zf-tune-trial-XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) throw_errno(errno, "cannot create the folder " + path);
-    path_ = path;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;  // a folder that cannot be removed must not cost the result
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Returns whether the command calls `zf-tune exec` itself. If so, it must not be bound before that.
 bool calls_exec(const std::vector<std::string>& words) {
@@ -165,7 +145,7 @@ TrialResult run_trial(const std::vector<TrialSplit>& splits,
   result.trial.metric = metric.pattern();
   result.trial.higher_is_better = request.higher_is_better;
 
-  const TemporaryFolder folder;
+  const TemporaryFolder folder("zf-tune-trial");
   std::vector<std::string> plans;
   for (std::size_t i = 0; i < splits.size(); ++i) {
     result.trial.candidates.push_back(trial_candidate(splits[i].split));

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -77,6 +78,25 @@ TEST(SyntheticTraining, AChainOfLaunchesLongerThanTheGpusTimeIsWhatAStepTakes) {
               SyntheticTraining training(thread_affinity(), 1, kBuffer, {100, kMs / 2, kMs});
               training.start(1);
               return training.wait().step_ns >= 50 * kMs ? 0 : 1;
+            }),
+            0);
+}
+
+/// Returns the CPU time of this process.
+Nanoseconds cpu_time_ns() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return time.tv_sec * kSecondNs + time.tv_nsec;
+}
+
+TEST(SyntheticTraining, ComputingUsesItsCpuTimeOnAllThreadsTogether) {
+  EXPECT_EQ(status_in_child([&] {
+              SyntheticTraining training(thread_affinity(), 2, kBuffer,
+                                         {1, 10 * kMs, 0, 0, 0, 0, 0, {}, 100 * kMs});
+              const Nanoseconds before = cpu_time_ns();
+              training.start(2);
+              if (training.wait().step_ns < 60 * kMs) return 1;  // 10 ms, then 100 ms on at most two CPUs
+              return cpu_time_ns() - before >= 220 * kMs ? 0 : 2;
             }),
             0);
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "measure/workload_file.hpp"
+
 namespace zf {
 namespace {
 
@@ -15,6 +17,11 @@ TEST(Demand, IsCutDownInItsProportions) {
 TEST(Demand, WhatIsThereDoesNotVanishAndWhatIsNotDoesNotAppear) {
   const TrainingDemand part = scaled({3, 6000, 0, 0, 5, 0, 1}, 0.001);
   EXPECT_EQ(part, (TrainingDemand{1, 6000, 0, 0, 1, 0, 1}));
+}
+
+TEST(Demand, ASingleLaunchIsTheSerialPartOfAStepAndIsCutToo) {
+  const TrainingDemand part = scaled({1, 6000, 0, 0, 0, 0, 0, {}, 80'000}, 0.5);
+  EXPECT_EQ(part, (TrainingDemand{1, 3000, 0, 0, 0, 0, 0, {}, 40'000}));
 }
 
 TEST(Demand, SmallHasTheProportionsOfTheShippedWorkloads) {

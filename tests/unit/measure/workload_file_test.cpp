@@ -1,4 +1,4 @@
-#include "measure/training_demand.hpp"
+#include "measure/workload_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,6 +53,66 @@ TEST(WorkloadFile, WithoutAModeTrainingWaits) {
       R"({"schema": "zf-workload/2", "name": "x", "params": 10, "ranks": 2, "update_interval": 4, "source": "test"})");
   EXPECT_EQ(load_workload(path).mode, Mode::wait);
   fs::remove(path);
+}
+
+WorkloadFile recorded_file() {
+  WorkloadFile file;
+  file.workload = {
+      "job", 1000, 1, 2, TrainingDemand{1, 5, 0, 0, 0, 0, 0, 0.25, 70}, Mode::wait, Framework::torch, 1.5};
+  file.estimates = {"training.launch_ns"};
+  file.recorded = Recorded{20, 2, 100, 40, 10, 30, 20, 55, 30};
+  file.source = "test";
+  return file;
+}
+
+WorkloadFile written_and_read(const WorkloadFile& file) {
+  const fs::path path = fs::temp_directory_path() / ("zf-workload-r-" + std::to_string(::getpid()) + ".json");
+  write_text_file_atomically(path, print_workload_file(file));
+  WorkloadFile read = load_workload_file(path);
+  fs::remove(path);
+  return read;
+}
+
+TEST(WorkloadFile, ARecordedOneIsReadAsItWasWritten) {
+  const WorkloadFile file = recorded_file();
+  const WorkloadFile read = written_and_read(file);
+  EXPECT_EQ(read.workload, file.workload);
+  EXPECT_EQ(read.estimates, file.estimates);
+  EXPECT_EQ(read.recorded, file.recorded);
+  EXPECT_EQ(read.source, file.source);
+}
+
+TEST(WorkloadFile, AnEstimateNamesAFieldThatThereIs) {
+  WorkloadFile file = recorded_file();
+  file.estimates = {"training.luck"};
+  EXPECT_THROW(written_and_read(file), Error);
+}
+
+TEST(WorkloadFile, OfRanksTheSlowestCountsAndParametersAddUp) {
+  WorkloadFile slow = recorded_file();
+  slow.workload.params = 500;
+  slow.workload.training->parallel_ns = 90;
+  slow.recorded->period_ns = 120;
+  slow.recorded->updates = 18;
+  slow.estimates = {"step_factor"};
+  const WorkloadFile all = joined_ranks({recorded_file(), slow});
+  EXPECT_EQ(all.workload.params, 1500U);
+  EXPECT_EQ(all.workload.ranks, 2);
+  EXPECT_EQ(all.workload.training->parallel_ns, 90);
+  EXPECT_EQ(all.recorded->period_ns, 120);
+  EXPECT_EQ(all.recorded->updates, 18);
+  EXPECT_EQ(all.estimates, (std::vector<std::string>{"training.launch_ns", "step_factor"}));
+}
+
+TEST(WorkloadFile, RanksOfDifferentJobsAreRefused) {
+  WorkloadFile other = recorded_file();
+  other.workload.update_interval = 4;
+  try {
+    joined_ranks({recorded_file(), other});
+    ADD_FAILURE() << "they were joined";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("torch in mode wait with update interval 4"));
+  }
 }
 
 TEST(WorkloadFile, WhatIsWrongIsNamed) {

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "measure/training_demand.hpp"
+#include "measure/workload_file.hpp"
 #include "os/file.hpp"
 #include "plan/period.hpp"
 #include "simulate/simulated_job.hpp"
@@ -124,6 +125,18 @@ TEST(SimulatedModel, WhereTrainingWaitsTheSidesDoNotDisturbEachOther) {
   const SimulatedJob job = simulated_job(machine_file("grace-hopper.json"), workload, 1);
   const SplitSample shared = job.model.times_of(split_of(job.placed.homes, control_shape(Control::shared)));
   EXPECT_EQ(shared.step_ns, shared.roofline_ns);
+}
+
+TEST(SimulatedModel, ComputingTakesHalfTheTimeOnTwiceTheCores) {
+  Workload workload = workload_named("qwen2.5-0.5b-2gpu.json");
+  workload.mode = Mode::wait;
+  workload.training = TrainingDemand{1, 0, 0, 0, 0, 0, 0, {}, 800'000'000};
+  const auto training_on = [&](int pool) {
+    const SimulatedJob job = simulated_job(machine_file("xeon-2x16-2gpu.json"), workload, 2);
+    const SplitSample times = job.model.times_of(split_of(job.placed.homes, {.pool_cores = pool}));
+    return static_cast<double>(times.training_ns);
+  };
+  EXPECT_NEAR(training_on(8) / training_on(12), 0.5, 0.1);  // 8 and 4 of 16 cores train
 }
 
 TEST(SimulatedMeter, AVisitIsOffAsAWhole) {

@@ -1,0 +1,81 @@
+"""Records the process that it is loaded into, once that imports torch. zf-tune record puts it into each Python process
+of the job, by sitecustomize.py."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.abc
+import importlib.util
+import os
+import sys
+from typing import Any, Callable
+
+
+class AfterImport(importlib.abc.MetaPathFinder):
+    """Calls a function when a module was imported for the first time."""
+
+    def __init__(self, module: str, call: Callable[[], None]):
+        self._module = module
+        self._call = call
+        self._looking = False
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        """Finds the module as everybody does. Programs also ask this without importing what is found."""
+        if name != self._module or self._looking:
+            return None
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking = False
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                execute(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                self._call()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def attach(folder: str, updates: int) -> None:
+    """Records this process and writes FOLDER/PID.json, or FOLDER/STEPS-PID.why if that cannot be. It does so when
+    enough was seen, else at exit. A forked child records nothing."""
+    pid, recorders = os.getpid(), []
+
+    def finish() -> None:
+        if not recorders or os.getpid() != pid:
+            return
+        recorder = recorders.pop()
+        recorder.stop()
+        from . import _recorder
+
+        try:
+            _recorder.write(recorder.workload(), os.path.join(folder, f"{pid}.json"))
+        except _recorder.TooLittle as reason:
+            say_why(reason, recorder.steps)
+
+    def say_why(reason: object, steps: int = 0) -> None:
+        with open(os.path.join(folder, f"{steps:09}-{pid}.why"), "w", encoding="utf-8") as file:
+            file.write(str(reason))
+
+    def watch_torch() -> None:
+        from . import _recorder
+
+        recorder = _recorder.Recorder(updates, finish)
+        try:
+            recorder.watch_torch()
+        except _recorder.TooLittle as reason:
+            say_why(reason)
+            return
+        recorders.append(recorder)
+
+    def watch_deepspeed() -> None:
+        for recorder in recorders:
+            recorder.watch_deepspeed()
+
+    sys.meta_path[:0] = [AfterImport("torch", watch_torch), AfterImport("deepspeed", watch_deepspeed)]
+    atexit.register(finish)

@@ -1,0 +1,117 @@
+"""Tells which framework steps, in which mode, and what its steps cost, by looking at optimizers and engines."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import weakref
+from typing import Any
+
+#: ZenFlow steps the most important gradients with the training: that is no step of the CPU optimizer.
+SELECTIVE = "deepspeed.ops.adam.zenflow_torch_adam"
+NATIVE = "zf_runtime.optimizer"
+
+
+def modules_of(thing: Any) -> list[str]:
+    """Returns the modules in which the class of something, and its bases, were defined."""
+    return [kind.__module__ for kind in type(thing).__mro__]
+
+
+def ignored(optimizer: Any) -> bool:
+    return SELECTIVE in modules_of(optimizer)
+
+
+class Job:
+    """What the job is, as far as its steps have shown it."""
+
+    def __init__(self) -> None:
+        self.framework = "unknown"
+        self.mode = "wait"
+        self.step_seen = True  # False: the steps run in a process of another project, which does not tell their time
+        self._engine: Any = lambda: None
+
+    def take_engine(self, engine: Any) -> None:
+        """Notes a DeepSpeed engine. The last one counts."""
+        self._engine = weakref.ref(engine)
+
+    @property
+    def has_engine(self) -> bool:
+        return self._engine() is not None
+
+    def look_at(self, optimizer: Any) -> None:
+        """Finds out what it is that has just stepped."""
+        modules, engine = modules_of(optimizer), self._engine()
+        if NATIVE in modules:
+            self.framework, self.mode = "native", "overlap" if optimizer.overlap else "wait"
+        elif any("superoffload" in module for module in modules_of(getattr(engine, "optimizer", None))):
+            self.framework, self.mode = "superoffload", "backward"
+        elif getattr(engine, "zenflow", False):
+            late = bool(getattr(engine, "overlap_step", False))
+            self.framework, self.mode, self.step_seen = "deepspeed-zenflow", "overlap" if late else "wait", not late
+        elif engine is not None:
+            self.framework = "deepspeed-offload"
+        else:
+            self.framework = "torch"
+
+    def times_of(self, optimizer: Any) -> dict[str, int]:
+        """Returns step_ns and blocked_ns of the last step, if they differ from the time of the call."""
+        if self.framework == "native":
+            if self.mode == "overlap":
+                return {"step_ns": 0, "blocked_ns": 0}
+            last_ns = optimizer.runtime.stats().last_step_ns
+            return {"step_ns": last_ns, "blocked_ns": last_ns}
+        return {} if self.step_seen else {"step_ns": 0}
+
+    def can_wait(self) -> bool:
+        """Returns whether wait() works: a step can be waited for without giving the job its result early."""
+        return self.framework == "native" and self.mode == "overlap"
+
+    def wait(self, optimizer: Any) -> int:
+        """Waits until the optimizer's process is idle. Returns the time of its last step."""
+        optimizer.runtime.wait()
+        return optimizer.runtime.stats().last_step_ns
+
+
+def sizes_of(optimizer: Any) -> dict[int, int]:
+    """Returns the number of elements of each parameter, by identity."""
+    return {id(param): param.numel() for group in optimizer.param_groups for param in group["params"]}
+
+
+def steps_on_gpu(optimizer: Any) -> bool:
+    """Returns whether all that it steps is on a GPU. Our own optimizer steps on the host in any case."""
+    params = [param for group in optimizer.param_groups for param in group["params"]]
+    return NATIVE not in modules_of(optimizer) and bool(params) and all(param.is_cuda for param in params)
+
+
+def watch_deepspeed(recorder: Any) -> None:
+    """Tells the recorder of engines, and of the steps of ZenFlow, which do not pass torch's hooks."""
+    engine = importlib.import_module("deepspeed.runtime.engine")
+
+    def noting(initialize: Any) -> Any:
+        @functools.wraps(initialize)
+        def noted(self: Any, *args: Any, **keywords: Any) -> None:
+            recorder.job.take_engine(self)
+            initialize(self, *args, **keywords)
+
+        return noted
+
+    def stepping(step: Any) -> Any:
+        @functools.wraps(step)
+        def stepped(zero: Any, *args: Any, **keywords: Any) -> Any:
+            recorder.begin_step(zero.optimizer)
+            result = step(zero, *args, **keywords)
+            recorder.end_step(zero.optimizer)
+            return result
+
+        return stepped
+
+    recorder.replace(engine.DeepSpeedEngine, "__init__", noting)
+    name = "zenflow_cpu_optimizer_step"
+    for module_name in ("zenflow_stage_1_and_2", "engine_stage3"):
+        try:
+            module = importlib.import_module(f"deepspeed.runtime.zenflow.{module_name}")
+        except ImportError:  # ZenFlow is younger than what is needed here
+            continue
+        for owner in [module, *(thing for thing in vars(module).values() if isinstance(thing, type))]:
+            if name in vars(owner) and getattr(owner, "__module__", module.__name__) == module.__name__:
+                recorder.replace(owner, name, stepping)

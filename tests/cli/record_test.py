@@ -1,0 +1,160 @@
+"""zf-tune record: the user's own job becomes a workload file. The jobs here import an imitated torch, which sleeps."""
+
+import json
+import signal
+import subprocess
+import sys
+import unittest
+
+import zf_cli
+from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, USAGE
+
+TORCH = {
+    "torch/__init__.py": """
+from . import autograd, cuda, optim
+__version__ = "2.13"
+def get_num_threads(): return 2
+class Tensor: pass
+""",
+    "torch/autograd.py": "import time\ndef backward(tensors, grad_tensors=None): time.sleep(0.004)\n",
+    "torch/cuda.py": "def is_initialized(): return False\n",
+    "torch/optim/__init__.py": "",
+    "torch/optim/optimizer.py": """
+import time
+before, after = [], []
+class Handle:
+    def __init__(self, hooks, hook): self.hooks, self.hook = hooks, hook; hooks.append(hook)
+    def remove(self): self.hooks.remove(self.hook)
+def register_optimizer_step_pre_hook(hook): return Handle(before, hook)
+def register_optimizer_step_post_hook(hook): return Handle(after, hook)
+class Parameter:
+    is_cuda = False
+    def numel(self): return 1000
+class Adam:
+    def __init__(self): self.param_groups = [{"params": [Parameter(), Parameter()]}]
+    def step(self):
+        for hook in before: hook(self, (), {})
+        time.sleep(0.002)
+        for hook in after: hook(self, (), {})
+""",
+}
+TRAIN = """
+import os, signal, sys, torch
+from torch.optim.optimizer import Adam
+adam, steps, ending = Adam(), int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "0"
+for step in range(steps):
+    torch.autograd.backward(torch.Tensor())
+    torch.autograd.backward(torch.Tensor())
+    adam.step()
+print("trained", sys.stdin.readline().strip())
+if ending == "killed": os.kill(os.getpid(), signal.SIGKILL)
+sys.exit(int(ending))
+"""
+
+
+class Record(zf_cli.CommandTest):
+    def setUp(self):
+        super().setUp()
+        for name, text in (TORCH | {"train.py": TRAIN}).items():
+            path = self.folder / "job" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def record(self, *command: str, options=(), **environment: str):
+        return self.run_tune("record", *options, "--", *command, **environment)
+
+    def job(self, *arguments) -> list[str]:
+        return [sys.executable, "job/train.py", *map(str, arguments)]
+
+    def workload(self, name="workload.json") -> dict:
+        return json.loads((self.folder / name).read_text())
+
+    def assert_nothing_recorded(self, result, code: int, reason: str):
+        self.assert_exit(result, code)
+        said = [line for line in result.stderr.splitlines() if line.startswith("zf-tune")]
+        self.assertEqual(len(said), 1, result.stderr)
+        self.assertIn("no workload was written", said[0])
+        self.assertIn(reason, said[0])
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["job"])
+
+    def test_a_job_becomes_a_workload_that_tune_reads(self):
+        result = self.record(*self.job(30))
+        self.assert_exit(result, DONE)
+        workload = self.workload()
+        self.assertEqual({name: workload[name] for name in ("params", "ranks", "update_interval", "mode", "framework")},
+                         {"params": 2000, "ranks": 1, "update_interval": 2, "mode": "wait", "framework": "torch"})
+        recorded = workload["recorded"]
+        self.assertGreaterEqual(recorded["backward_ns"], 4_000_000)
+        self.assertGreaterEqual(recorded["step_ns"], 2_000_000)
+        self.assertGreaterEqual(recorded["period_ns"], 10_000_000)
+        self.assertEqual(recorded["threads"], 2)
+        self.assertIn("training.parallel_ns", workload["estimates"])  # there is no OpenMP to ask
+        self.assertGreater(workload["step_factor"], 0)
+        self.assertIn("job/train.py 30", workload["source"])
+        self.assertIn("torch in mode wait, update interval 2, 2000 parameters, 1 rank", result.stderr)
+        tuned = self.run_tune("tune", "-w", "workload.json", "--simulate",
+                              str(SOURCE / "configs/machines/desktop-4p-4e.json"), "-o", "-")
+        self.assert_exit(tuned, DONE)
+        self.assertIn("estimates, not measured: training.launch_ns, training.parallel_ns", tuned.stderr)
+        plan = json.loads(tuned.stdout)
+        zf_cli.validate(plan)
+        self.assertEqual(plan["workload"]["step_factor"], workload["step_factor"])
+        self.assertEqual(plan["workload"]["training"]["parallel_ns"], workload["training"]["parallel_ns"])
+
+    def test_the_job_has_our_streams_and_arguments(self):
+        result = subprocess.run([BINARY, "record", "-q", "--", *self.job(9)], cwd=self.folder, input="hello\n",
+                                text=True, capture_output=True, timeout=50, env=zf_cli.clean_environment(), check=False)
+        self.assert_exit(result, DONE)
+        self.assertEqual((result.stdout, result.stderr), ("trained hello\n", ""))
+
+    def test_a_job_that_fails_ends_with_its_own_status_and_nothing_is_written(self):
+        self.assert_nothing_recorded(self.record(*self.job(30, 7)), 7, "the command ended with status 7")
+        self.assert_nothing_recorded(self.record(*self.job(30, "killed")), 128 + signal.SIGKILL,
+                                     "was killed by signal 9")
+        self.assert_nothing_recorded(self.record("./absent"), 127, "the command ended with status 127")
+
+    def test_a_job_that_never_steps_ends_with_1(self):
+        self.assert_nothing_recorded(self.record(*self.job(0)), RUNTIME_ERROR, "no backward was seen")
+        self.assert_nothing_recorded(self.record(*self.job(3)), RUNTIME_ERROR,
+                                     "3 optimizer steps seen, of which 1 can be used: let the job run longer")
+        self.assert_nothing_recorded(self.record("true"), RUNTIME_ERROR,
+                                     "no Python process of the command imported torch")
+
+    def test_an_old_torch_is_named(self):
+        (self.folder / "job/torch/optim/optimizer.py").write_text("class Adam:\n    def step(self): pass\n")
+        self.assert_nothing_recorded(self.record(*self.job(9)), RUNTIME_ERROR,
+                                     "torch 2.13 cannot be recorded; 2.0 or newer is needed")
+
+    def test_two_ranks_are_one_workload(self):
+        result = self.record("sh", "-c", '"$@" & "$@"; wait', "sh", *self.job(30))
+        self.assert_exit(result, DONE)
+        workload = self.workload()
+        self.assertEqual((workload["ranks"], workload["params"]), (2, 4000))
+
+    def test_stop_ends_a_job_that_would_go_on(self):
+        result = self.record(*self.job(1_000_000), options=["--stop", "--updates", "5", "-o", "short.json"])
+        self.assert_exit(result, DONE)
+        self.assertNotIn("trained", result.stdout)
+        self.assertGreaterEqual(self.workload("short.json")["recorded"]["updates"], 5)
+
+    def test_switched_off_it_only_runs_the_job(self):
+        result = self.record(*self.job(30, 5), ZF_TUNE="off")
+        self.assert_exit(result, 5)
+        self.assertEqual((result.stdout, result.stderr), ("trained \n", ""))
+
+    def test_the_users_own_sitecustomize_still_runs(self):
+        own = self.folder / "job/own"
+        own.mkdir()
+        (own / "sitecustomize.py").write_text("print('mine')")
+        result = self.record(*self.job(9), options=["-q"], PYTHONPATH=str(own))
+        self.assert_exit(result, DONE)
+        self.assertEqual(result.stdout, "mine\ntrained \n")
+
+    def test_a_command_is_needed(self):
+        result = self.run_tune("record")
+        self.assert_exit(result, USAGE)
+        self.assertIn("no command given", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

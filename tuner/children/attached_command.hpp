@@ -1,0 +1,22 @@
+// Runs the user's command on our own terminal, as a shell would.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ipc/child.hpp"
+
+namespace zf {
+
+/// Runs `command` (found on PATH) with our standard streams, in our process group, and with `variables` added
+/// to the environment. Returns how it ended: a command that cannot be started ends with status 126 or 127,
+/// and has said why. Calls `signal` ten times a second and sends the signal that it returns, if it is not 0,
+/// to the command. Meanwhile this process ignores SIGINT and SIGQUIT, which a terminal sends to both. The
+/// command dies with this process. Call it before threads are started.
+ExitStatus run_attached(const std::vector<std::string>& command,
+                        const std::map<std::string, std::string>& variables,
+                        const std::function<int()>& signal);
+
+}  // namespace zf

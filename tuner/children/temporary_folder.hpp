@@ -1,0 +1,26 @@
+// A folder for files that only this command and its children need.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace zf {
+
+/// Makes a temporary folder. The destructor removes it with its content. Throws Error(runtime_error) if it
+/// cannot be made.
+class TemporaryFolder {
+ public:
+  /// `name`: the first part of the folder's name.
+  explicit TemporaryFolder(const std::string& name);
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace zf

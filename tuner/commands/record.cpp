@@ -1,0 +1,109 @@
+#include "trial/record_job.hpp"
+
+#include <fmt/core.h>
+
+#include <csignal>
+
+#include "base/error.hpp"
+#include "commands/commands.hpp"
+#include "commands/interrupt.hpp"
+#include "commands/output.hpp"
+#include "launch/exec.hpp"
+#include "os/environment.hpp"
+#include "os/file.hpp"
+#include "os/standard_streams.hpp"
+#include "report/recorded_words.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+/// A shell's exit status for a command that a signal ended is this and the signal.
+constexpr int kSignalled = 128;
+
+CommandSpec spec() {
+  CommandSpec spec{
+      "record",
+      "record [-o FILE] [options] [--] COMMAND [ARG ...]",
+      "Runs COMMAND, a training job with PyTorch, as it is, and writes a workload file that describes it: "
+      "zf-tune tune -w "
+      "FILE then plans for this job. Ends with the status of COMMAND if COMMAND fails, and with 1 if it does "
+      "not train.",
+      {
+          {"output", 'o', "FILE", "file to write, - for standard output (default: workload.json)"},
+          {"updates", 'u', "N",
+           "number of optimizer steps to record, per rank; the recorder is idle after them (default: 20; "
+           "e.g. 50)"},
+          {"stop", 0, "", "end COMMAND with SIGTERM when enough was recorded (default: it runs to its end)"},
+          {"quiet", 'q', "", "print only errors"},
+      }};
+  spec.wraps_command = true;
+  return spec;
+}
+
+/// Returns what a shell would give as the status of the command.
+int code_of(const ExitStatus& status) {
+  if (status.signal) return kSignalled + *status.signal;
+  return status.code.value_or(static_cast<int>(Exit::runtime_error));
+}
+
+/// Measures how long the job's optimizer step takes beside ours. Where that fails, the factor stays an
+/// estimate.
+void add_step_factor(WorkloadFile& file, bool quiet) {
+  if (file.workload.framework == Framework::native) return;
+  std::string why = "its optimizer step was not seen";
+  try {
+    file.workload.step_factor = measured_step_factor(file, read_machine({}));
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  if (file.workload.step_factor) return;
+  file.estimates.emplace_back("step_factor");
+  if (!quiet)
+    print_stderr("zf-tune record: the job's optimizer step is taken to be as fast as ours: {}\n", why);
+}
+
+void write(const std::string& target, const std::string& text) {
+  if (target != "-") return write_text_file_atomically(target, text);
+  fmt::print("{}", text);
+}
+
+Exit run(const Arguments& arguments) {
+  if (arguments.wrapped.empty()) {
+    throw Error(Exit::usage, "zf-tune record: no command given",
+                "write it after --, e.g. zf-tune record -- python3 train.py");
+  }
+  const std::string target = arguments.text("output").value_or("workload.json");
+  if (target != "-") need_writable(target, "-o");
+  RecordRequest request;
+  request.command = arguments.wrapped;
+  request.updates = arguments.integer("updates", 4, 1'000'000).value_or(request.updates);
+  request.stop = arguments.has("stop");
+  if (switched_off(Environment::of_this_process())) exec_or_throw(request.command);
+
+  const InterruptWatch interrupt;
+  request.interrupt = [&] { return interrupt.signal() == SIGTERM ? SIGTERM : 0; };
+  JobRecord record = record_job(request);
+  const int code = record.stopped ? 0 : code_of(record.status);
+  if (code != 0) {
+    print_stderr("zf-tune record: the command {}: no workload was written\n", describe(record.status));
+    return static_cast<Exit>(code);
+  }
+  if (!record.file) {
+    throw Error(Exit::runtime_error, fmt::format("zf-tune record: no workload was written: {}", record.why));
+  }
+  const bool quiet = arguments.has("quiet");
+  add_step_factor(*record.file, quiet);
+  write(target, print_workload_file(*record.file));
+  if (!quiet) {
+    if (target != "-") print_stderr("wrote {}\n", target);
+    print_stderr("{}", recorded_in_words(*record.file));
+  }
+  return Exit::done;
+}
+
+}  // namespace
+
+Command record_command() { return {spec(), run}; }
+
+}  // namespace zf

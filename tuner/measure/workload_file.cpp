@@ -1,0 +1,169 @@
+#include "measure/workload_file.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "os/file.hpp"
+#include "plan/json_fields.hpp"
+#include "plan/workload_json.hpp"
+
+namespace zf {
+namespace {
+
+constexpr const char* kSchema = "zf-workload/2";
+constexpr const char* kFormerSchema = "zf-workload/1";
+
+/// The fields that may be an estimate.
+constexpr std::array<const char*, 14> kFields{"params",
+                                              "update_interval",
+                                              "mode",
+                                              "framework",
+                                              "step_factor",
+                                              "training.launches",
+                                              "training.launch_ns",
+                                              "training.gpu_ns",
+                                              "training.parallel_ns",
+                                              "training.host_bytes",
+                                              "training.gradient_bytes",
+                                              "training.parameter_bytes",
+                                              "training.copy_bytes_per_s",
+                                              "training.forward_share"};
+
+std::vector<std::string> read_estimates(const Field& list) {
+  std::vector<std::string> names;
+  for (const Field& item : list.items()) {
+    const std::string name = item.text();
+    if (std::find(kFields.begin(), kFields.end(), name) == kFields.end())
+      item.fail(fmt::format("is \"{}\", which is no field that may be an estimate", name));
+    names.push_back(name);
+  }
+  return names;
+}
+
+Recorded read_recorded(const Field& field) {
+  field.object({"updates", "threads", "period_ns", "training_ns", "forward_ns", "backward_ns", "step_ns",
+                "backward_one_thread_ns", "backward_all_threads_ns"},
+               {"step_ns", "backward_one_thread_ns", "backward_all_threads_ns"});
+  const auto time = [&](const char* name) { return field[name].integer<Nanoseconds>(0); };
+  const auto time_if_there = [&](const char* name) {
+    return field.has(name) ? std::optional(time(name)) : std::nullopt;
+  };
+  return {field["updates"].integer(1, 1'000'000),
+          field["threads"].integer(1, 65536),
+          time("period_ns"),
+          time("training_ns"),
+          time("forward_ns"),
+          time("backward_ns"),
+          time_if_there("step_ns"),
+          time_if_there("backward_one_thread_ns"),
+          time_if_there("backward_all_threads_ns")};
+}
+
+Object print_recorded(const Recorded& recorded) {
+  Object object{{"updates", recorded.updates},       {"threads", recorded.threads},
+                {"period_ns", recorded.period_ns},   {"training_ns", recorded.training_ns},
+                {"forward_ns", recorded.forward_ns}, {"backward_ns", recorded.backward_ns}};
+  const auto add = [&](const char* name, const std::optional<Nanoseconds>& time) {
+    if (time) object[name] = *time;
+  };
+  add("step_ns", recorded.step_ns);
+  add("backward_one_thread_ns", recorded.backward_one_thread_ns);
+  add("backward_all_threads_ns", recorded.backward_all_threads_ns);
+  return object;
+}
+
+/// Returns the larger of two figures; nothing if one is missing.
+template <class Value>
+std::optional<Value> larger(const std::optional<Value>& a, const std::optional<Value>& b) {
+  return a && b ? std::optional(std::max(*a, *b)) : std::nullopt;
+}
+
+TrainingDemand joined(const TrainingDemand& a, const TrainingDemand& b) {
+  return {std::max(a.launches, b.launches),
+          std::max(a.launch_ns, b.launch_ns),
+          std::max(a.gpu_ns, b.gpu_ns),
+          std::max(a.host_bytes, b.host_bytes),
+          std::max(a.gradient_bytes, b.gradient_bytes),
+          std::max(a.parameter_bytes, b.parameter_bytes),
+          std::max(a.copy_bytes_per_s, b.copy_bytes_per_s),
+          larger(a.forward_share, b.forward_share),
+          std::max(a.parallel_ns, b.parallel_ns)};
+}
+
+Recorded joined(const Recorded& a, const Recorded& b) {
+  return {std::min(a.updates, b.updates),
+          std::max(a.threads, b.threads),
+          std::max(a.period_ns, b.period_ns),
+          std::max(a.training_ns, b.training_ns),
+          std::max(a.forward_ns, b.forward_ns),
+          std::max(a.backward_ns, b.backward_ns),
+          larger(a.step_ns, b.step_ns),
+          larger(a.backward_one_thread_ns, b.backward_one_thread_ns),
+          larger(a.backward_all_threads_ns, b.backward_all_threads_ns)};
+}
+
+void need_equal(const Workload& a, const Workload& b) {
+  if (a.mode == b.mode && a.framework == b.framework && a.update_interval == b.update_interval) return;
+  const auto words = [](const Workload& workload) {
+    return fmt::format("{} in mode {} with update interval {}", name_of(workload.framework),
+                       name_of(workload.mode), workload.update_interval);
+  };
+  throw Error(Exit::runtime_error,
+              fmt::format("the ranks do not do the same: one is {}, another {}", words(a), words(b)),
+              "record one job at a time");
+}
+
+}  // namespace
+
+WorkloadFile load_workload_file(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  const JsonDocument document(read_text_file(path), name);
+  const Field file = document.root()
+                         .schema({kSchema, kFormerSchema})
+                         .object({"schema", "name", "params", "ranks", "update_interval", "mode", "framework",
+                                  "training", "step_factor", "estimates", "recorded", "source"},
+                                 {"mode", "framework", "training", "step_factor", "estimates", "recorded"});
+  const bool former = file["schema"].text() == kFormerSchema;
+  WorkloadFile read;
+  read.workload = read_workload_fields(file, former ? kFormerMode : kDefaultMode);
+  if (file.has("estimates")) read.estimates = read_estimates(file["estimates"]);
+  if (file.has("recorded")) read.recorded = read_recorded(file["recorded"]);
+  read.source = file["source"].text();
+  return read;
+}
+
+Workload load_workload(const std::filesystem::path& path) { return load_workload_file(path).workload; }
+
+std::string print_workload_file(const WorkloadFile& file) {
+  Object object{{"schema", kSchema}};
+  object.update(print_workload(file.workload));
+  object["estimates"] = file.estimates;
+  if (file.recorded) object["recorded"] = print_recorded(*file.recorded);
+  object["source"] = file.source;
+  return print_json(object);
+}
+
+WorkloadFile joined_ranks(const std::vector<WorkloadFile>& ranks) {
+  assert(!ranks.empty());
+  WorkloadFile all = ranks.front();
+  for (auto rank = ranks.begin() + 1; rank != ranks.end(); ++rank) {
+    need_equal(all.workload, rank->workload);
+    all.workload.params += rank->workload.params;
+    if (all.workload.training && rank->workload.training)
+      all.workload.training = joined(*all.workload.training, *rank->workload.training);
+    if (all.recorded && rank->recorded) all.recorded = joined(*all.recorded, *rank->recorded);
+    for (const std::string& name : rank->estimates) {
+      if (std::find(all.estimates.begin(), all.estimates.end(), name) == all.estimates.end())
+        all.estimates.push_back(name);
+    }
+  }
+  all.workload.ranks = static_cast<int>(ranks.size());
+  return all;
+}
+
+}  // namespace zf

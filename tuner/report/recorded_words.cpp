@@ -1,0 +1,70 @@
+#include "report/recorded_words.hpp"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+const CandidateEvidence* candidate_with(const Evidence& evidence,
+                                        bool (*is_it)(const CandidateEvidence&, int), int id) {
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    if (is_it(candidate, id)) return &candidate;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string estimates_in_words(const WorkloadFile& file) {
+  if (file.estimates.empty()) return "";
+  std::string names;
+  for (const std::string& name : file.estimates) names += (names.empty() ? "" : ", ") + name;
+  return fmt::format("estimates, not measured: {}\n", names);
+}
+
+std::string recorded_in_words(const WorkloadFile& file) {
+  const Workload& workload = file.workload;
+  std::string text =
+      fmt::format("{} in mode {}, update interval {}, {} parameters, {}\n", name_of(workload.framework),
+                  name_of(workload.mode), workload.update_interval, print_quantity(workload.params),
+                  print_count(static_cast<std::size_t>(workload.ranks), "rank"));
+  if (file.recorded) {
+    const Recorded& recorded = *file.recorded;
+    text += fmt::format("period {}, training step {} (forward {}, backward {})",
+                        print_duration(recorded.period_ns), print_duration(recorded.training_ns),
+                        print_duration(recorded.forward_ns), print_duration(recorded.backward_ns));
+    if (recorded.step_ns) text += fmt::format(", optimizer step {}", print_duration(*recorded.step_ns));
+    if (workload.step_factor) text += fmt::format(" ({:.2f} times ours)", *workload.step_factor);
+    if (recorded.backward_one_thread_ns && recorded.backward_all_threads_ns) {
+      text += fmt::format("\na backward takes {} with one thread and {} with {}",
+                          print_duration(*recorded.backward_one_thread_ns),
+                          print_duration(*recorded.backward_all_threads_ns), recorded.threads);
+    }
+    text += "\n";
+  }
+  return text + estimates_in_words(file);
+}
+
+std::string forecast_in_words(const WorkloadFile& file, const Plan& plan) {
+  const auto is_unbound = [](const CandidateEvidence& candidate, int) {
+    return candidate.control == Control::unbound;
+  };
+  const auto has_id = [](const CandidateEvidence& candidate, int id) { return candidate.id == id; };
+  const auto* unbound = candidate_with(plan.evidence, is_unbound, 0);
+  const auto* chosen = candidate_with(plan.evidence, has_id, plan.choice.candidate);
+  if (!file.recorded || unbound == nullptr || chosen == nullptr || unbound->period_ns_median == 0) return "";
+  const auto whole = [&](Nanoseconds period) {
+    return print_duration(std::llround(static_cast<double>(period) / plan.evidence.scale));
+  };
+  return fmt::format(
+      "recorded period {}; forecast unbound {}, under the plan {} ({:.3f} times unbound)\n",
+      print_duration(file.recorded->period_ns), whole(unbound->period_ns_median),
+      whole(chosen->period_ns_median),
+      static_cast<double>(chosen->period_ns_median) / static_cast<double>(unbound->period_ns_median));
+}
+
+}  // namespace zf

@@ -1,0 +1,131 @@
+#include "trial/record_job.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "children/attached_command.hpp"
+#include "children/temporary_folder.hpp"
+#include "engine/isa.hpp"
+#include "homes/homes.hpp"
+#include "measure/bench.hpp"
+#include "measure/machine_meter.hpp"
+#include "measure/working_set_size.hpp"
+#include "os/environment.hpp"
+#include "os/file.hpp"
+#include "text/command_line.hpp"
+#include "text/statistics.hpp"
+#include "trial/recorder.hpp"
+
+namespace zf {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// After one rank has seen enough, the others get this long to do the same before --stop ends the command.
+constexpr Nanoseconds kOtherRanksNs = 2 * kSecondNs;
+constexpr int kStepVisits = 3;
+
+/// Writes the recorder's Python files.
+void write_recorder(const TemporaryFolder& folder) {
+  const fs::path package = folder / "zf_record";
+  fs::create_directory(package);
+  const std::array<std::pair<const char*, std::string_view>, 8> modules{{{"__init__.py", kInit},
+                                                                         {"_attach.py", kAttach},
+                                                                         {"_gpu.py", kGpu},
+                                                                         {"_jobs.py", kJobs},
+                                                                         {"_recorder.py", kRecorder},
+                                                                         {"_replay.py", kReplay},
+                                                                         {"_timeline.py", kTimeline},
+                                                                         {"_workload.py", kWorkload}}};
+  for (const auto& [name, text] : modules) write_text_file_atomically(package / name, text);
+  write_text_file_atomically(folder / "sitecustomize.py", kSitecustomize);
+}
+
+/// Returns what lets each Python process of the command find the recorder.
+std::map<std::string, std::string> recorder_variables(const TemporaryFolder& folder, int updates) {
+  const std::string others = Environment::of_this_process().get("PYTHONPATH").value_or("");
+  return {{"PYTHONPATH", folder.path().string() + (others.empty() ? "" : ":" + others)},
+          {"ZF_RECORD_UPDATES", std::to_string(updates)}};
+}
+
+/// Returns the files with this ending, in the order of their names.
+std::vector<fs::path> files_with(const TemporaryFolder& folder, std::string_view ending) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    if (entry.path().extension() == ending) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// Returns what the recorder said that had seen most: its file comes last.
+std::string why_nothing(const TemporaryFolder& folder) {
+  const auto reasons = files_with(folder, ".why");
+  if (!reasons.empty()) return one_line(read_text_file(reasons.back()));
+  return "no Python process of the command imported torch (python -I, -E and -S load no recorder)";
+}
+
+}  // namespace
+
+JobRecord record_job(const RecordRequest& request) {
+  const TemporaryFolder folder("zf-tune-record");
+  write_recorder(folder);
+
+  JobRecord record;
+  std::size_t ranks = 0;
+  Nanoseconds changed_ns = 0;
+  const auto signal = [&] {
+    const std::size_t seen = request.stop && !record.stopped ? files_with(folder, ".json").size() : 0;
+    if (seen != ranks) changed_ns = now_ns();
+    ranks = std::max(ranks, seen);
+    if (seen == 0 || now_ns() - changed_ns < kOtherRanksNs) return request.interrupt();
+    record.stopped = true;
+    return SIGTERM;
+  };
+  record.status = run_attached(request.command, recorder_variables(folder, request.updates), signal);
+
+  std::vector<WorkloadFile> files;
+  for (const fs::path& path : files_with(folder, ".json")) files.push_back(load_workload_file(path));
+  if (files.empty()) {
+    record.why = why_nothing(folder);
+    return record;
+  }
+  record.file = joined_ranks(files);
+  record.file->source += ":";
+  for (const std::string& word : request.command) record.file->source += " " + shell_quoted(word);
+  return record;
+}
+
+std::optional<double> measured_step_factor(const WorkloadFile& file, const Machine& machine) {
+  const Workload& workload = file.workload;
+  if (workload.framework == Framework::native || !file.recorded || !file.recorded->step_ns)
+    return std::nullopt;
+  const std::uint64_t elements =
+      working_set_size(workload.params, workload.ranks, last_level_cache_bytes(machine.topology),
+                       available_memory_bytes(SysRoot(), machine.allowed))
+          .elements_per_rank;
+  const auto ranks = static_cast<std::size_t>(workload.ranks);
+  const Split split = pools_on(homes_of(machine.topology, machine.allowed, std::vector<Preference>(ranks)),
+                               file.recorded->threads);
+  MachineMeter meter({elements, {}, {}, chosen_isa(), true}, 1);
+  std::vector<double> steps;
+  for (int visit = 0; visit < kStepVisits; ++visit) {
+    for (const SplitSample& sample : meter.measure(split, {}))
+      steps.push_back(static_cast<double>(sample.step_ns));
+  }
+  const double ours_ns = median(steps) * static_cast<double>(workload.params) /
+                         static_cast<double>(elements * static_cast<std::uint64_t>(workload.ranks));
+  return static_cast<double>(*file.recorded->step_ns) / ours_ns;
+}
+
+}  // namespace zf

@@ -1,0 +1,41 @@
+// Does the work of `zf-tune record`: runs the user's job once, with a recorder in each of its Python
+// processes, and makes a workload of what the recorders wrote.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ipc/child.hpp"
+#include "machine/machine.hpp"
+#include "measure/workload_file.hpp"
+
+namespace zf {
+
+struct RecordRequest {
+  std::vector<std::string> command;
+  int updates = 20;   ///< optimizer steps to record, per rank
+  bool stop = false;  ///< end the command with SIGTERM when all ranks have seen enough
+  /// Returns a signal for the command, or 0. Called often.
+  std::function<int()> interrupt = [] { return 0; };
+};
+
+struct JobRecord {
+  ExitStatus status;                 ///< of the command
+  bool stopped = false;              ///< we ended the command, because enough was recorded
+  std::optional<WorkloadFile> file;  ///< absent: no rank recorded anything
+  std::string why;  ///< if it is absent: what the recorders said, or what they may have missed
+};
+
+/// Runs the command to its end and returns the workload that its ranks make together. The command has our
+/// standard streams. Throws Error(runtime_error) if the command cannot be watched, and as joined_ranks()
+/// does.
+JobRecord record_job(const RecordRequest& request);
+
+/// Returns how long the job's own optimizer step takes, divided by ours over as many parameters, on as many
+/// threads, with all ranks at once. Runs ours now, for some seconds. Returns nothing if no step was seen, or
+/// if it was ours. Throws Error if the machine has no room for the ranks.
+std::optional<double> measured_step_factor(const WorkloadFile& file, const Machine& machine);
+
+}  // namespace zf
