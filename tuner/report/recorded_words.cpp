@@ -43,6 +43,8 @@ std::string recorded_in_words(const WorkloadFile& file) {
       text += fmt::format("\na backward takes {} with one thread and {} with {}",
                           print_duration(*recorded.backward_one_thread_ns),
                           print_duration(*recorded.backward_all_threads_ns), recorded.threads);
+      if (*recorded.backward_one_thread_ns < *recorded.backward_all_threads_ns)
+        text += "; if other programs use these CPUs, record again without them";
     }
     text += "\n";
   }
