@@ -5,6 +5,7 @@
 #include "engine/working_set.hpp"
 #include "homes/homes.hpp"
 #include "measure/bench.hpp"
+#include "measure/bench_ranks.hpp"
 #include "measure/working_set_size.hpp"
 #include "text/units.hpp"
 
@@ -14,18 +15,27 @@ namespace {
 constexpr int kDefaultRounds = 5;
 
 CommandSpec spec() {
-  return {"bench", "bench [--threads LIST] [--params N] [--format text|json]",
-          "Measures the production Adam step and a roofline loop with the same 4 reads and 3 writes per "
-          "parameter, and prints the bandwidth of both.",
-          with_machine_options({
-              {"threads", 't', "LIST",
-               "pool sizes, one thread per core (default: 1, 2, 4, … and all cores; e.g. 1,2)"},
-              {"params", 'p', "COUNT",
-               "number of fp32 parameters that each pool steps over, 16 bytes each (default: enough for 1 "
-               "GiB or four times the last-level caches, whichever is more; e.g. 128M)"},
-              {"rounds", 'r', "N", "how often each pool size is measured, in turn (default: 5; e.g. 10)"},
-              format_option(),
-          })};
+  return {
+      "bench", "bench [--threads LIST | --ranks LIST] [--params N] [--format text|json]",
+      "Measures the production Adam step and a roofline loop with the same 4 reads and 3 writes per "
+      "parameter, and prints the bandwidth of both. With --ranks, one process per rank updates its part of "
+      "the parameters, all at once, bound and unbound; the slowest rank counts.",
+      with_machine_options({
+          {"threads", 't', "LIST",
+           "pool sizes, one thread per core (default: 1, 2, 4, … and all cores; e.g. 1,2)"},
+          {"params", 'p', "COUNT",
+           "number of fp32 parameters that each pool, or all ranks together, step over, 16 bytes each "
+           "(default: enough for 1 "
+           "GiB or four times the last-level caches, whichever is more; e.g. 128M)"},
+          {"ranks", 0, "LIST",
+           "numbers of ranks that update at once, each on its home (default: none, pools alone; e.g. "
+           "1,2,4,8)"},
+          {"plan", 0, "FILE",
+           "bind the optimizers of --ranks as this plan does (default: each has its whole home; e.g. "
+           "plan.json)"},
+          {"rounds", 'r', "N", "how often each pool size is measured, in turn (default: 5; e.g. 10)"},
+          format_option(),
+      })};
 }
 
 std::vector<int> thread_counts(const Arguments& arguments, int cores) {
@@ -42,6 +52,49 @@ std::vector<int> thread_counts(const Arguments& arguments, int cores) {
     return counts;
   }
   return usual_thread_counts(cores);
+}
+
+/// Returns the plan of --plan. Throws Error(usage) if there is something in it that --ranks or --threads
+/// contradicts, and Error(stale_plan) if its CPUs are not allowed here.
+std::optional<Plan> plan_argument(const Arguments& arguments) {
+  const auto path = arguments.text("plan");
+  if (arguments.has("threads") && (path || arguments.has("ranks"))) {
+    throw Error(Exit::usage,
+                "zf-tune bench: --threads cannot be used with --ranks or --plan, which say the threads",
+                "leave out one of them");
+  }
+  return path ? std::optional(load_plan_and_note_format(*path)) : std::nullopt;
+}
+
+/// Returns the splits to measure for --ranks and --plan.
+std::vector<std::pair<std::string, Split>> splits_argument(const Arguments& arguments, const Machine& machine,
+                                                           const std::optional<Plan>& plan) {
+  const auto list = arguments.text("ranks");
+  std::vector<int> counts{plan ? plan->workload.ranks : 1};
+  if (list) counts = parse_counts(*list, "zf-tune bench: --ranks");
+  std::vector<std::pair<std::string, Split>> splits;
+  for (const int count : counts) {
+    if (plan && count != plan->workload.ranks) {
+      throw Error(Exit::usage,
+                  fmt::format("zf-tune bench: --ranks {}: the plan is for {}", count,
+                              print_count(static_cast<std::size_t>(plan->workload.ranks), "rank")),
+                  "leave out --ranks or --plan");
+    }
+    const std::vector<Preference> anywhere(static_cast<std::size_t>(count));
+    const auto homes = homes_of(machine.topology, machine.allowed, anywhere);
+    for (auto& split : rank_splits(homes, plan ? &*plan : nullptr)) splits.push_back(std::move(split));
+  }
+  if (!plan) return splits;
+  for (const RankBinding& rank : plan->ranks) {
+    if (machine.allowed.cpus.contains(rank.optimizer.cpus)) continue;
+    throw Error(
+        Exit::stale_plan,
+        fmt::format(
+            "zf-tune bench: --plan: the optimizer of rank {} has {}, of which some are not allowed here",
+            rank.rank, print_cpus(rank.optimizer.cpus)),
+        "fit the plan with zf-tune plan --from");
+  }
+  return splits;
 }
 
 Exit run(const Arguments& arguments) {
@@ -67,8 +120,15 @@ Exit run(const Arguments& arguments) {
     }
   }
 
-  const Bench bench = run_bench(home, thread_counts(arguments, static_cast<int>(home.cores.size())), elements,
-                                arguments.integer("rounds", 1, 1000).value_or(kDefaultRounds));
+  const int rounds = arguments.integer("rounds", 1, 1000).value_or(kDefaultRounds);
+  const auto plan = plan_argument(arguments);
+  if (plan || arguments.has("ranks")) {
+    const RankBench bench = run_rank_bench(splits_argument(arguments, machine, plan), elements, rounds);
+    fmt::print("{}", format == Format::json ? rank_bench_json(bench) : rank_bench_text(bench));
+    return Exit::done;
+  }
+  const Bench bench =
+      run_bench(home, thread_counts(arguments, static_cast<int>(home.cores.size())), elements, rounds);
   fmt::print("{}", format == Format::json ? bench_json(bench) : bench_text(bench));
   return Exit::done;
 }

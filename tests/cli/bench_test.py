@@ -1,0 +1,56 @@
+"""zf-tune bench --ranks: one model, updated by one process per rank, all at once."""
+
+import json
+import unittest
+
+import zf_cli
+from zf_cli import DONE, INFEASIBLE, STALE, USAGE
+
+
+class BenchRanks(zf_cli.CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.need_two_cpus()
+
+    def bench(self, *arguments: str) -> dict:
+        result = self.run_tune("bench", "--params", "1M", "--rounds", "1", "--format", "json", *arguments)
+        self.assert_exit(result, DONE)
+        return json.loads(result.stdout)
+
+    def test_each_number_of_ranks_is_measured_bound_and_unbound(self):
+        measured = self.bench("--ranks", "1,2")
+        self.assertEqual([(row["ranks"], row["binding"]) for row in measured["rows"]],
+                         [(1, "homes"), (1, "unbound"), (2, "homes"), (2, "unbound")])
+        for row in measured["rows"]:
+            self.assertEqual(row["params"], 1_000_000)
+            self.assertGreaterEqual(row["threads"], row["ranks"])
+            steps = sorted(sample["step_ns"] for sample in row["samples"])
+            self.assertEqual(row["step_ns_median"], steps[1])
+            self.assertAlmostEqual(row["step_bytes_per_s_median"], 28e15 / steps[1], delta=1e6)
+
+    def test_a_plan_binds_the_optimizers(self):
+        self.make_plan("--ranks", "1", "--mode", "overlap")
+        bound, unbound = self.bench("--plan", "plan.json")["rows"]
+        optimizer = zf_cli.parse_cpus(self.read_plan()["ranks"][0]["optimizer"]["cpus"])
+        self.assertEqual((bound["ranks"], bound["binding"], bound["threads"]), (1, "plan", len(optimizer)))
+        self.assertEqual(unbound["binding"], "unbound")
+
+    def test_the_table_names_the_slowest_rank(self):
+        result = self.run_tune("bench", "--params", "1M", "--rounds", "1", "--ranks", "2")
+        self.assert_exit(result, DONE)
+        self.assertIn("1M parameters", result.stdout)
+        self.assertIn("slowest rank", result.stdout)
+
+    def test_what_contradicts_itself_is_refused(self):
+        training = self.make_plan("--ranks", "1")["ranks"][0]["training"]["cpus"]
+        for code, named, *arguments in (
+                (USAGE, "--threads cannot be used with --ranks", "--threads", "1", "--ranks", "1"),
+                (USAGE, "the plan is for 1 rank", "--ranks", "2", "--plan", "plan.json"),
+                (INFEASIBLE, "", "--ranks", "4096"),
+                (STALE, "not allowed here", "--plan", "plan.json", "--allowed", training)):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(self.run_tune("bench", "--params", "1M", *arguments), code, named)
+
+
+if __name__ == "__main__":
+    unittest.main()

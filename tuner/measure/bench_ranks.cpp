@@ -1,0 +1,132 @@
+#include "measure/bench_ranks.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "engine/working_set.hpp"
+#include "measure/machine_meter.hpp"
+#include "plan/json_fields.hpp"
+#include "text/statistics.hpp"
+#include "text/table.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+constexpr int kSamplesPerRound = 3;
+
+struct RankSummary {
+  double step_ns;
+  double spread;  ///< of the step
+  double step_bytes_per_s;
+  double roofline_bytes_per_s;
+  double ratio;  ///< roofline loop over step, median of pairs
+};
+
+RankSummary summary_of(const RankBenchRow& row) {
+  std::vector<double> steps;
+  std::vector<double> rooflines;
+  std::vector<double> ratios;
+  for (const SplitSample& sample : row.samples) {
+    steps.push_back(static_cast<double>(sample.step_ns));
+    rooflines.push_back(static_cast<double>(sample.roofline_ns));
+    ratios.push_back(rooflines.back() / steps.back());
+  }
+  const auto bytes = 1e9 * static_cast<double>(row.elements * kAdamBytesPerParam);
+  return {median(steps), relative_spread(steps), bytes / median(steps), bytes / median(rooflines),
+          median(ratios)};
+}
+
+}  // namespace
+
+Split optimizers_of(const Plan& plan) {
+  Split split{{}, "plan", {}};
+  for (const RankBinding& binding : plan.ranks) {
+    RankSplit& rank = split.ranks.emplace_back();
+    rank.optimizer = binding.optimizer.cpus;
+    for (const Pu pu : rank.optimizer) rank.pool.push_back(pu);
+    rank.pool_cores = static_cast<int>(rank.pool.size());
+    rank.mems = binding.optimizer.mems;
+    rank.shared = binding.shared;
+  }
+  return split;
+}
+
+std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& homes, const Plan* plan) {
+  std::size_t most = 0;
+  for (const Home& home : homes) most = std::max(most, home.cores.size());
+  const Split bound = plan != nullptr ? optimizers_of(*plan) : pools_on(homes, static_cast<int>(most));
+  return {{plan != nullptr ? "plan" : "homes", bound},
+          {"unbound", split_of(homes, control_shape(Control::unbound))}};
+}
+
+RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& splits, std::uint64_t params,
+                         int rounds) {
+  RankBench bench{params, "", {}};
+  for (const auto& [binding, split] : splits) {
+    RankBenchRow& row = bench.rows.emplace_back();
+    row.ranks = static_cast<int>(split.ranks.size());
+    row.binding = binding;
+    row.elements = params / split.ranks.size() * split.ranks.size();
+    for (const RankSplit& rank : split.ranks) row.threads += static_cast<int>(rank.pool.size());
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < splits.size(); ++i) {
+      const Split& split = splits[i].second;
+      MachineMeter meter({params / split.ranks.size(), {}, {}, chosen_isa(), true}, 1);
+      bench.isa = meter.isa();
+      for (const SplitSample& sample : meter.measure(split, {.samples = kSamplesPerRound}))
+        bench.rows[i].samples.push_back(sample);
+    }
+  }
+  return bench;
+}
+
+std::string rank_bench_text(const RankBench& bench) {
+  std::string text = fmt::format(
+      "fp32 AdamW update of {} parameters ({}), {} kernels, by all ranks at once\n\n",
+      print_quantity(bench.params), print_bytes(bench.params * WorkingSet::kBytesPerElement), bench.isa);
+  Table table({{"ranks"},
+               {"bound by", Table::Align::left},
+               {"threads"},
+               {"slowest rank"},
+               {"spread"},
+               {"GB/s"},
+               {"roofline GB/s"},
+               {"ratio"}});
+  for (const RankBenchRow& row : bench.rows) {
+    const RankSummary summary = summary_of(row);
+    table.add(
+        {std::to_string(row.ranks), row.binding, std::to_string(row.threads),
+         print_duration(static_cast<Nanoseconds>(summary.step_ns)),
+         fmt::format("{:.1f} %", 100 * summary.spread), fmt::format("{:.2f}", summary.step_bytes_per_s / 1e9),
+         fmt::format("{:.2f}", summary.roofline_bytes_per_s / 1e9), fmt::format("{:.3f}", summary.ratio)});
+  }
+  return text + table.print();
+}
+
+std::string rank_bench_json(const RankBench& bench) {
+  Object document{{"params", bench.params}, {"isa", bench.isa}, {"rows", Object::array()}};
+  for (const RankBenchRow& row : bench.rows) {
+    const RankSummary summary = summary_of(row);
+    Object samples = Object::array();
+    for (const SplitSample& sample : row.samples)
+      samples.push_back({{"step_ns", sample.step_ns}, {"roofline_ns", sample.roofline_ns}});
+    document["rows"].push_back({{"ranks", row.ranks},
+                                {"binding", row.binding},
+                                {"threads", row.threads},
+                                {"params", row.elements},
+                                {"step_ns_median", summary.step_ns},
+                                {"step_spread", summary.spread},
+                                {"step_bytes_per_s_median", summary.step_bytes_per_s},
+                                {"roofline_bytes_per_s_median", summary.roofline_bytes_per_s},
+                                {"ratio_median", summary.ratio},
+                                {"samples", samples}});
+  }
+  return print_json(document);
+}
+
+}  // namespace zf

@@ -1,0 +1,47 @@
+// Measures an optimizer update of one model by several ranks at once, bound and unbound, for `zf-tune bench
+// --ranks`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "homes/split.hpp"
+#include "measure/bench.hpp"
+#include "plan/plan.hpp"
+
+namespace zf {
+
+/// One binding of one number of ranks. A sample's times are those of the slowest rank.
+struct RankBenchRow {
+  int ranks = 0;
+  std::string binding;         ///< "homes", "plan" or "unbound"
+  int threads = 0;             ///< of all ranks together
+  std::uint64_t elements = 0;  ///< parameters of all ranks together
+  std::vector<SplitSample> samples;
+};
+
+struct RankBench {
+  std::uint64_t params = 0;  ///< of the model; a row has up to one parameter per rank less
+  std::string isa;
+  std::vector<RankBenchRow> rows;
+};
+
+/// Returns a split with the optimizer side of each rank of a plan.
+Split optimizers_of(const Plan& plan);
+
+/// Returns what is measured for so many ranks, by the names of the rows: the plan, or the whole home of each
+/// rank if there is no plan; then unbound.
+std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& homes, const Plan* plan);
+
+/// Steps over `params` fp32 parameters, cut into equal parts for the ranks of each split, one process per
+/// rank, with all splits in turn, round after round. Throws Error(runtime_error) if a split cannot be set up.
+/// Call it while this process has one thread.
+RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& splits, std::uint64_t params,
+                         int rounds);
+
+/// Return the table, and the document of --format json with every sample. Times and bandwidths are medians.
+std::string rank_bench_text(const RankBench& bench);
+std::string rank_bench_json(const RankBench& bench);
+
+}  // namespace zf
