@@ -137,6 +137,25 @@ class Record(zf_cli.CommandTest):
         self.assertNotIn("trained", result.stdout)
         self.assertGreaterEqual(self.workload("short.json")["recorded"]["updates"], 5)
 
+    def test_sigterm_reaches_the_job_once(self):
+        (self.folder / "job/train.py").write_text(TRAIN.replace(
+            "import os,", "import os, time\nimport", 1).replace("adam, steps", """
+def ending(*_):
+    print("asked", flush=True)
+    time.sleep(0.5)
+    sys.exit(9)
+signal.signal(signal.SIGTERM, ending)
+print("ready", flush=True)
+adam, steps""", 1))
+        process = subprocess.Popen([BINARY, "record", "--", *self.job(1_000_000)], cwd=self.folder, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=zf_cli.clean_environment())
+        self.addCleanup(process.kill)  # the job dies with it
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.terminate()
+        said, errors = process.communicate(timeout=30)
+        self.assertEqual((process.returncode, said), (9, "asked\n"), errors)
+        self.assertIn("the command ended with status 9: no workload was written", errors)
+
     def test_switched_off_it_only_runs_the_job(self):
         result = self.record(*self.job(30, 5), ZF_TUNE="off")
         self.assert_exit(result, 5)

@@ -4,7 +4,7 @@ import re
 
 from zf_cli import DONE, USAGE, CommandTest
 
-COMMANDS = ["tune", "probe", "plan", "explain", "check", "exec", "bench", "publish"]
+COMMANDS = ["tune", "probe", "plan", "explain", "check", "exec", "record", "bench", "publish"]
 
 
 class Usage(CommandTest):

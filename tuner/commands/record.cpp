@@ -82,7 +82,11 @@ Exit run(const Arguments& arguments) {
   if (switched_off(Environment::of_this_process())) exec_or_throw(request.command);
 
   const InterruptWatch interrupt;
-  request.interrupt = [&] { return interrupt.signal() == SIGTERM ? SIGTERM : 0; };
+  request.interrupt = [&interrupt, passed_on = false]() mutable {
+    if (passed_on || interrupt.signal() != SIGTERM) return 0;
+    passed_on = true;
+    return SIGTERM;
+  };
   JobRecord record = record_job(request);
   const int code = record.stopped ? 0 : code_of(record.status);
   if (code != 0) {
