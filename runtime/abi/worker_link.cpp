@@ -21,7 +21,9 @@ constexpr Nanoseconds kGoneNs = 10 * kSecondNs;
 constexpr Nanoseconds kFirstPauseNs = kSecondNs / 10;
 constexpr Nanoseconds kLongestPauseNs = 10 * kSecondNs;
 
+/// Starts the worker from a thread that outlives it: see ControlBlock::starter.
 Child start_worker(const Arena& arena, const WorkerStart& how) {
+  arena.control().starter = gettid();
   const FileDescriptor trainer = open_pidfd(getpid());
   try {
     return spawn(how.program, how.arguments,
@@ -48,12 +50,15 @@ const char* hint_of(const ExitStatus& status) {
 }  // namespace
 
 WorkerLink::WorkerLink(const Arena& arena, WorkerStart start)
-    : arena_(arena),
-      start_(std::move(start)),
-      process_(start_worker(arena, start_)),
-      started_ns_(now_ns()),
-      pid_(process_->pid()) {
+    : arena_(arena), start_(std::move(start)), starter_("zf-start") {
+  start_process();
   await_ready();
+}
+
+void WorkerLink::start_process() {
+  starter_.run([this] { process_.emplace(start_worker(arena_, start_)); });
+  started_ns_ = now_ns();
+  pid_.store(process_->pid(), std::memory_order_relaxed);
 }
 
 void WorkerLink::await_ready() {
@@ -138,10 +143,8 @@ WorkerLink::Restart WorkerLink::restart() {
   control.prefix.error.store("");
   control.prefix.worker_state.store(WorkerState::starting, std::memory_order_seq_cst);
   control.work.init();  // the process that slept on it has ended
-  process_.emplace(start_worker(arena_, start_));
-  started_ns_ = now_ns();
+  start_process();
   start_given_up_ = false;
-  pid_.store(process_->pid(), std::memory_order_relaxed);
   restarts_.fetch_add(1, std::memory_order_relaxed);
   restart_times_.push_back(started_ns_);
   dead_.store(false, std::memory_order_release);

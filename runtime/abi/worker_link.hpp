@@ -10,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "ipc/arena.hpp"
+#include "ipc/call_thread.hpp"
 #include "ipc/child.hpp"
 #include "zf_runtime.h"
 
@@ -79,13 +80,15 @@ class WorkerLink {
   zf_status end(Nanoseconds timeout_ns);
 
  private:
+  void start_process();
   void await_ready();
   /// Decides, at a death, whether and when the worker is restarted. The caller holds mutex_.
   void plan_restart(Nanoseconds now);
 
   const Arena& arena_;
   const WorkerStart start_;
-  std::mutex mutex_;  ///< protects the next seven
+  CallThread starter_;  ///< starts each worker; its end kills the worker, so it is destroyed after process_
+  std::mutex mutex_;    ///< protects the next seven
   std::optional<Child> process_;
   Nanoseconds started_ns_ = 0;
   bool start_given_up_ = false;

@@ -208,6 +208,8 @@ struct ControlBlock {
   std::uint64_t undo_offset;     ///< UndoLog of each thread of the worker, zero at the start
   std::uint64_t members_offset;  ///< MemberProgress of each
   std::uint32_t members;         ///< threads of the worker
+  // Written by the trainer before each worker starts.
+  std::int32_t starter;  ///< number of the trainer's thread whose end kills the worker
   // Written by the trainer. Counts WorkEntries since the arena was created; entry i lies at ring[i %
   // ring_capacity].
   alignas(128) std::atomic<std::uint64_t> submitted;

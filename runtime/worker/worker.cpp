@@ -76,6 +76,7 @@ auto retried(LookAndBind look_and_bind) {
 void work(Arena& arena, const WorkerArguments& arguments, Nanoseconds born_ns) {
   WorkerStats& stats = arena.control().stats;
   leave_signals_to_trainer();
+  end_with_starter(arena.control().starter);
   retried([&] { return find_pool_cpus(arguments); });  // now, for the mask of the watching thread
   watch_trainer(FileDescriptor(kWorkerTrainerFd));
   Notes notes = prepare_memory(arena, arguments);

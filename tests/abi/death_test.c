@@ -1,4 +1,5 @@
 /* Either side dies. The other notices, says why, and nothing is left behind. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -255,6 +256,98 @@ static void be_trainer(int report, int with_child) {
   sleep_ms(60000);
 }
 
+/* Returns how long the worker of an ended trainer lived on. */
+static double ms_until_gone(pid_t worker, int64_t begin) {
+  /* Orphans become our children (PR_SET_CHILD_SUBREAPER), so that their end is certainly seen. */
+  while (waitpid(worker, NULL, WNOHANG) == 0 && now_ns() - begin < 10000000000) sleep_ms(1);
+  return (double)(now_ns() - begin) * 1e-6;
+}
+
+static void killed_trainer_takes_its_stopped_worker_along(void) {
+  int report[2];
+  pid_t pids[2] = {0, 0};
+  CHECK(pipe(report) == 0);
+  const pid_t trainer = fork();
+  if (trainer == 0) be_trainer(report[1], 0);
+  CHECK(read(report[0], pids, sizeof pids) == (ssize_t)sizeof pids);
+  CHECK(kill(pids[0], SIGSTOP) == 0);
+  const int64_t begin = now_ns();
+  CHECK(kill(trainer, SIGKILL) == 0 && waitpid(trainer, NULL, 0) == trainer);
+  const double gone_ms = ms_until_gone(pids[0], begin);
+  printf("the stopped worker of a killed trainer was gone after %.2f ms\n", gone_ms);
+  if (gone_ms >= 5000) kill(pids[0], SIGKILL);
+  CHECK(gone_ms < 5000);
+  close(report[0]);
+  close(report[1]);
+}
+
+/* The trainer keeps its process, and with it its pidfd, but nobody is left who knows the worker. */
+static void worker_of_a_trainer_that_becomes_another_program_ends(void) {
+  int report[2];
+  pid_t worker = 0;
+  CHECK(pipe(report) == 0);
+  const pid_t trainer = fork();
+  if (trainer == 0) {
+    worker = worker_of(open_one(PLAN_SPLIT, 100000));
+    CHECK(write(report[1], &worker, sizeof worker) == (ssize_t)sizeof worker);
+    execlp("sleep", "sleep", "60", (char*)NULL);
+    _exit(1);
+  }
+  CHECK(read(report[0], &worker, sizeof worker) == (ssize_t)sizeof worker);
+  const int64_t begin = now_ns();
+  char state = '?';
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)worker);
+  while (state != 'Z' && now_ns() - begin < 5000000000) { /* `sleep` does not reap it */
+    FILE* const stat = fopen(path, "re");
+    CHECK(stat != NULL && fscanf(stat, "%*d (%*[^)]) %c", &state) == 1);
+    fclose(stat);
+    sleep_ms(1);
+  }
+  printf("the worker of a trainer that became `sleep` ended after %.2f ms\n",
+         (double)(now_ns() - begin) * 1e-6);
+  CHECK(kill(trainer, SIGKILL) == 0 && waitpid(trainer, NULL, 0) == trainer);
+  if (state != 'Z') kill(worker, SIGKILL);
+  CHECK(waitpid(worker, NULL, 0) == worker && state == 'Z');
+  close(report[0]);
+  close(report[1]);
+}
+
+static void* open_in_thread(void* unused) {
+  (void)unused;
+  return open_restartable(0);
+}
+
+static void* step_in_thread(void* handle) {
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
+  return NULL;
+}
+
+static void* result_of(void* (*work)(void*), void* argument) {
+  pthread_t thread;
+  void* result = NULL;
+  CHECK(pthread_create(&thread, NULL, work, argument) == 0 && pthread_join(thread, &result) == 0);
+  return result;
+}
+
+/* The worker lives as long as the handle, whichever thread opened it or waited for its restart. */
+static void threads_that_end_do_not_take_the_worker_along(void) {
+  zf_stats stats = ZF_STATS_INIT;
+  zf_runtime* const handle = result_of(open_in_thread, NULL);
+  const pid_t first = worker_of(handle);
+  result_of(step_in_thread, handle);
+  CHECK(worker_of(handle) == first);
+  CHECK(kill(first, SIGKILL) == 0);
+  result_of(step_in_thread, handle);
+  const pid_t second = worker_of(handle);
+  sleep_ms(200);
+  result_of(step_in_thread, handle);
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK(second != first && stats.worker_pid == second && stats.restarts == 1);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
 static void killed_trainer_takes_its_worker_along(int with_child) {
   int report[2];
   pid_t pids[2] = {0, 0};
@@ -271,9 +364,7 @@ static void killed_trainer_takes_its_worker_along(int with_child) {
 
   const int64_t begin = now_ns();
   CHECK(kill(trainer, SIGKILL) == 0 && waitpid(trainer, NULL, 0) == trainer);
-  /* Orphans become our children (PR_SET_CHILD_SUBREAPER), so that their end is certainly seen. */
-  while (waitpid(pids[0], NULL, WNOHANG) == 0 && now_ns() - begin < 10000000000) sleep_ms(1);
-  const double gone_ms = (double)(now_ns() - begin) * 1e-6;
+  const double gone_ms = ms_until_gone(pids[0], begin);
   printf("the worker of a killed trainer%s was gone after %.2f ms\n",
          with_child ? " whose child lives on" : "", gone_ms);
   CHECK(gone_ms < 1000);
@@ -298,6 +389,9 @@ int main(void) {
   forked_child_cannot_disturb();
   killed_trainer_takes_its_worker_along(0);
   killed_trainer_takes_its_worker_along(1);
+  killed_trainer_takes_its_stopped_worker_along();
+  worker_of_a_trainer_that_becomes_another_program_ends();
+  threads_that_end_do_not_take_the_worker_along();
   CHECK(count_children() == 0);
   return 0;
 }

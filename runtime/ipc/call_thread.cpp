@@ -1,0 +1,58 @@
+#include "ipc/call_thread.hpp"
+
+#include <fmt/core.h>
+#include <pthread.h>
+
+#include <system_error>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/signals_blocked.hpp"
+
+namespace zf {
+
+CallThread::CallThread(const std::string& name) {
+  const SignalsBlocked blocked;
+  try {
+    thread_ = std::thread([this] { serve(); });
+  } catch (const std::system_error& error) {
+    throw Error(Exit::runtime_error, fmt::format("cannot start the thread {}: {}", name, error.what()),
+                "look at ulimit -u and the cgroup's pids.max");
+  }
+  pthread_setname_np(thread_.native_handle(), name.c_str());
+}
+
+CallThread::~CallThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void CallThread::run(const std::function<void()>& work) {
+  const std::lock_guard turn(one_caller_);
+  std::unique_lock lock(mutex_);
+  work_ = &work;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return work_ == nullptr; });
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void CallThread::serve() noexcept {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return work_ != nullptr || stopping_; });
+    if (work_ == nullptr) return;
+    try {
+      (*work_)();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    work_ = nullptr;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace zf
