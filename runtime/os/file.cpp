@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,18 +24,58 @@ namespace {
   throw Error(Exit::usage, fmt::format("{}: {}", path.string(), why), next);
 }
 
-/// Creates a file with a new name beside `path`. open() applies the umask to 0644 by itself. (With mkstemp
-/// and fchmod the umask would have to be read, and reading it changes it for every thread for a moment.)
-std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesystem::path& path) {
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+/// Returns the path by which linkat() finds an open file.
+std::string link_to(const FileDescriptor& file) { return fmt::format("/proc/self/fd/{}", file.get()); }
+
+/// Returns a name beside `path` that no other writer uses.
+std::filesystem::path unique_name(const std::filesystem::path& path) {
   static std::atomic<unsigned> counter{0};
+  return path.parent_path() / fmt::format(".{}.{}.{:x}.{}.tmp", path.filename().string().substr(0, 100),
+                                          ::getpid(), now_ns(), counter.fetch_add(1));
+}
+
+/// Creates a file without a name in the folder of `path`. Returns an invalid descriptor if the file system
+/// has no such files, or if the file could not be given a name later. open() applies the umask to 0644 by
+/// itself. (With fchmod the umask would have to be read, and reading it changes it for every thread for a
+/// moment.)
+FileDescriptor create_nameless(const std::filesystem::path& path) {
+  FileDescriptor file(::open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644));
+  if (file.valid() && ::access(link_to(file).c_str(), F_OK) != 0) return FileDescriptor();
+  return file;
+}
+
+/// Returns whether the file at `path` is still this one.
+bool is_at(const std::filesystem::path& path, const FileDescriptor& file) {
+  struct stat there = {};
+  struct stat here = {};
+  return ::lstat(path.c_str(), &there) == 0 && ::fstat(file.get(), &here) == 0 &&
+         there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+}
+
+/// Removes a temporary file whose writer has ended. A writer that lives holds its lock.
+void remove_abandoned(const std::filesystem::path& temporary) {
+  const FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && is_at(temporary, file))
+    ::unlink(temporary.c_str());
+}
+
+/// Creates and locks a named file beside `path`: at ".NAME.tmp", or at another name if a living writer has
+/// that one.
+std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesystem::path& path) {
   for (int attempt = 0; attempt < 100; ++attempt) {
-    const auto name = fmt::format(".{}.{}.{:x}.{}.tmp", path.filename().string().substr(0, 100), ::getpid(),
-                                  now_ns(), counter.fetch_add(1));
-    const auto temporary = path.parent_path() / name;
+    const auto stable = path.parent_path() / fmt::format(".{}.tmp", path.filename().string().substr(0, 100));
+    const auto temporary = attempt < 3 ? stable : unique_name(path);
+    if (temporary == stable) remove_abandoned(temporary);
     FileDescriptor file(
         ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
-    if (file.valid()) return {std::move(file), temporary};
-    if (errno != EEXIST) break;
+    // Without locks (ENOSYS, ENOLCK, EOPNOTSUPP) nobody removes the file either.
+    const bool taken = file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (file.valid() && !taken && is_at(temporary, file)) return {std::move(file), temporary};
+    if (!file.valid() && errno != EEXIST) break;
   }
   throw_errno(errno,
               fmt::format("cannot write {}: cannot create a temporary file in its folder", path.string()),
@@ -44,7 +85,7 @@ std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesy
 /// Syncs a folder, so that a rename in it survives a power cut. Returns 0 or an errno value. File systems
 /// that cannot sync a folder answer EINVAL.
 int sync_folder(const std::filesystem::path& folder) {
-  const FileDescriptor fd(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return errno == EACCES ? 0 : errno;  // a folder that may be written but not listed
   return ::fsync(fd.get()) == 0 || errno == EINVAL ? 0 : errno;
 }
@@ -135,7 +176,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
                 fmt::format("cannot write {}: it exists and is not a regular file", path_.string()),
                 "give the path of a file");
   }
-  std::tie(file_, temporary_) = create_beside(path_);
+  file_ = create_nameless(path_);
+  if (!file_.valid()) std::tie(file_, temporary_) = create_beside(path_);
 }
 
 AtomicFile::~AtomicFile() {
@@ -156,9 +198,16 @@ void AtomicFile::set_size(std::uint64_t bytes) {
 }
 
 void AtomicFile::commit() {
-  if (::fsync(file_.get()) != 0 || std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
+  if (::fsync(file_.get()) != 0) fail(errno);
+  if (temporary_.empty()) {
+    const auto name = unique_name(path_);  // because linkat() replaces no file
+    if (::linkat(AT_FDCWD, link_to(file_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
+      fail(errno);
+    temporary_ = name;
+  }
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
   temporary_.clear();
-  const int error = sync_folder(path_.parent_path());
+  const int error = sync_folder(folder_of(path_));
   if (error != 0)
     throw_errno(error, fmt::format("{} is written, but its folder cannot be synced", path_.string()));
 }

@@ -30,8 +30,11 @@ std::uint64_t size_of_file(int fd);
 /// end of the file. Throws Error(runtime_error).
 std::size_t read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes);
 
-/// A temporary file beside `path` that replaces it in one step, or never. Whoever opens `path` finds the old
-/// file or the whole new one, also after a power cut. The mode is 0644 within the umask.
+/// A temporary file that replaces `path` in one step, or never. Whoever opens `path` finds the old file or
+/// the whole new one, also after a power cut. The mode is 0644 within the umask. Until commit() the temporary
+/// file has no name, so a process that is killed leaves nothing. Where every file has a name (NFS, Lustre),
+/// it is
+/// ".NAME.tmp" beside `path`. The next writer of `path` removes what a killed one left there.
 class AtomicFile {
  public:
   /// Creates the temporary file. This and every other function throws Error(runtime_error) with the path if
@@ -51,7 +54,7 @@ class AtomicFile {
   [[noreturn]] void fail(int error) const;
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;
+  std::filesystem::path temporary_;  ///< empty as long as the file has no name
   FileDescriptor file_;
 };
 

@@ -3,14 +3,21 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <cstddef>
+#include <span>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -144,6 +151,66 @@ TEST(File, FailedWriteLeavesTheOldFileAndNothingElse) {
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(read_text_file(folder.path() / "f"), "old");
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"f"});
+}
+
+/// Runs a child that writes a file half and is killed.
+void be_killed_while_writing(const std::filesystem::path& path, void (*prepare)()) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    prepare();
+    const std::string half(100'000, 'x');
+    AtomicFile file(path);
+    file.write_at(0, std::as_bytes(std::span(half)));
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    GTEST_SKIP() << "seccomp filters are not to be had here";
+  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+}
+
+/// From here on no file of this process can be without a name, as on NFS and Lustre.
+void refuse_nameless_files() {
+  constexpr auto flags = static_cast<unsigned>(offsetof(struct seccomp_data, args) + 2 * sizeof(__u64));
+  const auto nameless = static_cast<unsigned>(O_TMPFILE & ~O_DIRECTORY);
+  std::array code{sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                  sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+                  sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, flags),
+                  sock_filter BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, nameless, 0, 1),
+                  sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+                  sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program = {code.size(), code.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(77);
+}
+
+TEST(File, KilledWriterLeavesNothing) {
+  TemporaryFolder folder;
+  be_killed_while_writing(folder.path() / "state", [] {});
+  EXPECT_EQ(names_in(folder.path()).size(), 0u);
+}
+
+TEST(File, WhereEveryFileHasANameKilledWritersLeaveOne) {
+  TemporaryFolder folder;
+  for (int i = 0; i < 3; ++i) be_killed_while_writing(folder.path() / "state", refuse_nameless_files);
+  if (IsSkipped()) return;
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{".state.tmp"});
+
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    refuse_nameless_files();
+    AtomicFile other(folder.path() / "state");  // two writers at once do not disturb each other
+    write_text_file_atomically(folder.path() / "state", "new");
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read_text_file(folder.path() / "state"), "new");
 }
 
 /// Does the same on a file system of one page, in a mount namespace of a child.
