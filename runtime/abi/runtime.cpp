@@ -138,7 +138,7 @@ bool Runtime::progress(std::uint64_t ticket, std::size_t group, std::uint64_t at
   }
   const std::uint64_t wanted = std::min(at_least, arena_.group(group).elements);
   const auto is_enough = [&] { return (*elements = elements_done(arena_, group, step)) >= wanted; };
-  return await(is_enough, deadline_of(timeout_ms));
+  return await(is_enough, deadline_of(timeout_ms), WakeUps::each_chunk);
 }
 
 void Runtime::norm(std::size_t group, std::uint32_t buffer, double* sum_of_squares, std::int32_t* finite) {
@@ -159,15 +159,20 @@ std::uint64_t Runtime::known_ticket(std::uint64_t ticket) const {
 }
 
 template <class Happened>
-bool Runtime::await(Happened happened, Nanoseconds deadline) {
+bool Runtime::await(Happened happened, Nanoseconds deadline, WakeUps wake_ups) {
   if (happened()) return true;
   if (has_waiter_.exchange(true))
     throw AbiError(ZF_ERROR_BUSY, "another thread is in zf_wait or zf_progress",
                    "call these two from one thread at a time");
   const struct Leaving {
     std::atomic<bool>& flag;
-    ~Leaving() { flag.store(false); }
-  } leaving{has_waiter_};
+    std::atomic<std::uint32_t>& wants_chunks;
+    ~Leaving() {
+      wants_chunks.store(0, std::memory_order_relaxed);
+      flag.store(false);
+    }
+  } leaving{has_waiter_, arena_.control().wants_chunks};
+  if (wake_ups == WakeUps::each_chunk) leaving.wants_chunks.store(1, std::memory_order_seq_cst);
   for (;;) {
     const auto answer = worker_.wait(happened, deadline, spin_ns_);
     if (answer != WorkerLink::Answer::died) return answer == WorkerLink::Answer::happened;
@@ -186,7 +191,7 @@ bool Runtime::await(Happened happened, Nanoseconds deadline) {
 
 bool Runtime::await_ticket(std::uint64_t ticket, Nanoseconds deadline) {
   const auto is_done = [&] { return arena_.control().completed.load(std::memory_order_seq_cst) >= ticket; };
-  return await(is_done, deadline);
+  return await(is_done, deadline, WakeUps::end);
 }
 
 void Runtime::check_all_done() const {
@@ -230,13 +235,33 @@ void Runtime::import_state(const char* path) {
   read_state(path, arena_, submissions_);
 }
 
+void Runtime::keep_facts_of_ready_worker() {
+  const ControlBlock& control = arena_.control();
+  const WorkerState state = control.prefix.worker_state.load(std::memory_order_seq_cst);
+  if (state != WorkerState::ready && state != WorkerState::left) return;
+  const WorkerStats& worker = control.stats;
+  facts_.threads = worker.threads;
+  static_assert(sizeof facts_.isa == sizeof worker.isa &&
+                sizeof facts_.memory_note == sizeof worker.memory_note &&
+                sizeof facts_.cpu_note == sizeof worker.cpu_note);
+  std::memcpy(facts_.isa, worker.isa.bytes.data(), sizeof facts_.isa);
+  std::memcpy(facts_.memory_note, worker.memory_note.bytes.data(), sizeof facts_.memory_note);
+  facts_.pages_on_plan = worker.placement.pages_on_plan;
+  facts_.pages_elsewhere = worker.placement.pages_elsewhere;
+  facts_.pages_absent = worker.placement.pages_absent;
+  facts_.huge_bytes = worker.placement.huge_bytes;
+  facts_.locked_bytes = worker.placement.locked_bytes;
+  facts_.degraded = worker.lost_cpus;
+  std::memcpy(facts_.cpu_note, worker.cpu_note.bytes.data(), sizeof facts_.cpu_note);
+}
+
 zf_stats Runtime::stats() {
   // A worker that is just being started may finish a step before its start has been written down.
   const std::lock_guard lock(mutex_);
   const ControlBlock& control = arena_.control();
   const WorkerStats& worker = control.stats;
-  zf_stats stats = ZF_STATS_INIT;
-  stats.threads = worker.threads;
+  keep_facts_of_ready_worker();
+  zf_stats stats = facts_;
   stats.worker_alive = worker_.poll_exit() ? 0 : 1;
   stats.worker_pid = worker_.pid();
   stats.arena_bytes = control.arena_bytes;
@@ -246,18 +271,6 @@ zf_stats Runtime::stats() {
   stats.last_step_ns = worker.last_step_ns.load(std::memory_order_relaxed);
   stats.total_step_ns = worker.total_step_ns.load(std::memory_order_relaxed);
   stats.start_ns = worker.start_ns.load(std::memory_order_relaxed);
-  static_assert(sizeof stats.isa == sizeof worker.isa &&
-                sizeof stats.memory_note == sizeof worker.memory_note &&
-                sizeof stats.cpu_note == sizeof worker.cpu_note);
-  std::memcpy(stats.isa, worker.isa.bytes.data(), sizeof stats.isa);
-  std::memcpy(stats.memory_note, worker.memory_note.bytes.data(), sizeof stats.memory_note);
-  stats.pages_on_plan = worker.placement.pages_on_plan;
-  stats.pages_elsewhere = worker.placement.pages_elsewhere;
-  stats.pages_absent = worker.placement.pages_absent;
-  stats.huge_bytes = worker.placement.huge_bytes;
-  stats.locked_bytes = worker.placement.locked_bytes;
-  stats.degraded = worker.lost_cpus;
-  std::memcpy(stats.cpu_note, worker.cpu_note.bytes.data(), sizeof stats.cpu_note);
   copy_text(narrow_note_, stats.narrow_note);
   stats.narrowed_threads = narrowed_threads_;
   stats.home_threads = home_threads_;
@@ -289,7 +302,8 @@ void Runtime::end_worker(Nanoseconds timeout_ns) {
   watch_.stop();
   const zf_status status = worker_.end(timeout_ns);
   narrowing_.reset();  // the other side is free
-  if (status == ZF_OK) return;
+  const bool nothing_lost = status == ZF_WORKER_DIED && submissions_.all_done();
+  if (status == ZF_OK || nothing_lost) return;
   if (status == ZF_WORKER_DIED) throw AbiError(status, worker_.last_exit_reason());
   throw AbiError(status,
                  fmt::format("the optimizer was killed: it had not finished after {} ms",

@@ -58,9 +58,11 @@ class Runtime {
   /// Returns the ticket, or the last one for 0. Throws AbiError(ZF_ERROR_USAGE) if the ticket was never given
   /// out.
   std::uint64_t known_ticket(std::uint64_t ticket) const;
+  /// When the worker wakes a thread that waits: at each chunk of each of its threads, or when work has ended.
+  enum class WakeUps { each_chunk, end };
   /// Waits for happened(). Returns false at the deadline. Restarts the worker if it died.
   template <class Happened>
-  bool await(Happened happened, Nanoseconds deadline);
+  bool await(Happened happened, Nanoseconds deadline, WakeUps wake_ups);
   bool await_ticket(std::uint64_t ticket, Nanoseconds deadline);
   void end_worker(Nanoseconds timeout_ns);
   /// Restarts the worker if it is dead, unless it must not be restarted yet. Returns whether it runs. Throws
@@ -68,6 +70,9 @@ class Runtime {
   bool restart_worker();
   /// Restarts the worker if it died and a restart is left. Only the watch calls this.
   WorkerLink::Restart on_death();
+  /// Copies to facts_ what a worker writes before it is ready, unless one is just writing it. The caller
+  /// holds mutex_, so no other worker is started meanwhile.
+  void keep_facts_of_ready_worker();
   /// Narrows the process if that is wanted. Throws AbiError(ZF_ERROR_SYSTEM) if it is required and fails.
   void narrow(const NarrowingWish& wish);
 
@@ -84,6 +89,7 @@ class Runtime {
   std::mutex submit_mutex_;  ///< held while nothing may be submitted; locked before mutex_
   std::mutex mutex_;         ///< protects submissions_; never held for long
   Submissions submissions_;
+  zf_stats facts_ = ZF_STATS_INIT;  ///< of the last worker that was ready; protected by mutex_
   std::atomic<bool> has_waiter_{false};
   std::atomic<bool> ended_{false};  ///< set by end()
   WorkerWatch watch_;               ///< the last member: it is destroyed first

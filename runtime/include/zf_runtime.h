@@ -179,12 +179,13 @@ ZF_API zf_status zf_open(const zf_options* options, const zf_group* groups, size
  * program whose views of the buffers outlive the optimizer. Afterwards zf_submit, zf_wait and zf_progress
  * return ZF_ERROR_USAGE; all other calls work. Submitted work is finished first, by a restarted optimizer if
  * necessary. The second call does nothing. Returns ZF_OK, ZF_TIMEOUT (killed after close_timeout_ms) or
- * ZF_WORKER_DIED. The process has ended in all three cases. */
+ * ZF_WORKER_DIED (it died, and submitted work is not done). The process has ended in all three cases. */
 ZF_API zf_status zf_end(zf_runtime* handle);
 
 /* Ends the optimizer process: lets it finish what is submitted, kills it after close_timeout_ms, and reaps
- * it. Returns ZF_OK, ZF_TIMEOUT (it was killed) or ZF_WORKER_DIED. In all three cases the handle and all its
- * buffers are gone. For NULL it returns ZF_OK. Only ZF_ERROR_FORKED leaves everything as it was. */
+ * it. Returns ZF_OK, ZF_TIMEOUT (it was killed) or ZF_WORKER_DIED (it died, and submitted work is not done).
+ * In all three cases the handle and all its buffers are gone. For NULL it returns ZF_OK. Only ZF_ERROR_FORKED
+ * leaves everything as it was. */
 ZF_API zf_status zf_close(zf_runtime* handle);
 
 /* The arrays of a group. (An integer and not an enum type: a C program may pass any number.) */

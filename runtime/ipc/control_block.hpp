@@ -22,7 +22,7 @@ namespace zf {
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
 /// The version of the arena. It is increased whenever anything below ArenaPrefix changes its place or its
 /// meaning.
-inline constexpr std::uint32_t kArenaVersion = 5;
+inline constexpr std::uint32_t kArenaVersion = 6;
 
 /// The descriptors that a worker inherits.
 inline constexpr int kWorkerArenaFd = 3;
@@ -213,8 +213,9 @@ struct ControlBlock {
   // Written by the trainer. Counts WorkEntries since the arena was created; entry i lies at ring[i %
   // ring_capacity].
   alignas(128) std::atomic<std::uint64_t> submitted;
-  std::atomic<std::uint32_t> stop;  ///< 1: finish what is submitted, then exit
-  Doorbell work;                    ///< the worker sleeps on it
+  std::atomic<std::uint32_t> stop;          ///< 1: finish what is submitted, then exit
+  std::atomic<std::uint32_t> wants_chunks;  ///< 1: ring `done` for each chunk, not only at the end
+  Doorbell work;                            ///< the worker sleeps on it
   // Written by the worker.
   alignas(128) std::atomic<std::uint64_t> completed;  ///< WorkEntries, in order
   Doorbell done;                                      ///< the trainer sleeps on it

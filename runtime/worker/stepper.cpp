@@ -194,8 +194,11 @@ void Stepper::resume_slice(const GroupTask& task, std::uint64_t chunk, const Sli
 
 void Stepper::report(std::size_t member, std::uint64_t chunk) const {
   // The kernel ends with a fence if it used non-temporal stores, so they are visible before this store.
+  ControlBlock& control = arena_.control();
   arena_.member(member).chunks.store(chunk + 1, std::memory_order_seq_cst);
-  arena_.control().done.ring();
+  // A trainer that only waits for the end sleeps on. As in Doorbell::ring(), either the trainer sees this
+  // chunk or we see its wish.
+  if (control.wants_chunks.load(std::memory_order_seq_cst) != 0) control.done.ring();
 }
 
 void Stepper::run_batch(bool resume) {

@@ -56,7 +56,15 @@ static void finished_work_counts_after_death(void) {
   EXPECT(zf_wait(handle, ticket, -1), ZF_OK);
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
   EXPECT(zf_wait(handle, ticket, -1), ZF_OK);
-  EXPECT(zf_close(handle), ZF_WORKER_DIED);
+  EXPECT(zf_end(handle), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+/* Nothing is lost with it, whether it was killed before the end or at it. */
+static void idle_optimizer_that_dies_is_no_loss_at_the_close(void) {
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 1000);
+  CHECK(kill(worker_of(handle), SIGKILL) == 0);
+  EXPECT(zf_close(handle), ZF_OK);
 }
 
 static zf_runtime* open_restartable(int64_t start_timeout_ms) {
@@ -379,6 +387,7 @@ int main(void) {
   CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
   killed_worker_is_noticed();
   finished_work_counts_after_death();
+  idle_optimizer_that_dies_is_no_loss_at_the_close();
   death_is_noticed_while_nobody_waits();
   successor_that_hangs_at_its_start_is_given_up();
   nothing_is_started_after_a_failed_end();

@@ -1,6 +1,7 @@
 /* A step's results can be read chunk by chunk while it runs. */
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "reference_adam.h"
 #include "support.h"
@@ -16,6 +17,7 @@ static zf_runtime* open_chunked(enum plan_kind kind, zf_group* group) {
   group->copy_type = ZF_BF16;
   options.plan_path = write_plan(kind, NULL);
   options.chunk_bytes = 2 * CHUNK;
+  options.spin_us = 0;
   EXPECT(zf_open(&options, group, 1, &handle), ZF_OK);
   float* const grads = buffer_of(handle, 0, ZF_GRADS_0, NULL);
   for (size_t i = 0; i < N; ++i) grads[i] = random_float();
@@ -48,6 +50,26 @@ static void chunks_are_final_when_reported(enum plan_kind kind) {
   free(want.p);
   free(want.m);
   free(want.v);
+}
+
+/* A trainer that waits for the end of a step is not woken for each of its 367 chunks. */
+static void a_wait_for_the_end_sleeps_to_the_end(void) {
+  zf_group group;
+  zf_runtime* const handle = open_chunked(PLAN_SPLIT, &group);
+  struct rusage before;
+  struct rusage after;
+  const int64_t begin = now_ns();
+  CHECK(getrusage(RUSAGE_THREAD, &before) == 0);
+  for (int step = 0; step < 10; ++step) {
+    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+  }
+  CHECK(getrusage(RUSAGE_THREAD, &after) == 0);
+  const long sleeps = after.ru_nvcsw - before.ru_nvcsw;
+  const long polls = (long)((now_ns() - begin) / 50000000); /* a look at the worker every 50 ms */
+  printf("10 steps: the trainer slept %ld times, at most %ld of them to look at the worker\n", sleeps, polls);
+  CHECK(sleeps <= 2 * 10 + polls);
+  EXPECT(zf_close(handle), ZF_OK);
 }
 
 /* An optimizer that is stopped in the middle has reported a part of the elements. */
@@ -114,6 +136,7 @@ static void tickets_are_told_apart(void) {
 int main(void) {
   chunks_are_final_when_reported(PLAN_SPLIT);
   chunks_are_final_when_reported(PLAN_SHARED);
+  a_wait_for_the_end_sleeps_to_the_end();
   a_part_is_reported_before_the_end();
   tickets_are_told_apart();
   wrong_calls();
