@@ -8,12 +8,21 @@
 
 namespace zf {
 
-/// Replaces control characters by blanks, so that a name in a file cannot drive the terminal. Keeps line
-/// ends.
-std::string strip_control_chars(std::string text);
+/// The longest line that one_line() returns, in bytes.
+inline constexpr std::size_t kLongestLine = 4000;
 
-/// Replaces control characters and also line ends by blanks.
-std::string one_line(std::string text);
+/// Replaces characters that others may have put into a name to drive or deceive the terminal by blanks:
+/// control characters (C0, C1) and the invisible ones that turn the direction of text or end a line, such as
+/// U+202E and U+2028. Replaces each byte that is not UTF-8 by a question mark. Keeps line ends.
+std::string strip_control_chars(std::string_view text);
+
+/// Does the same and replaces line ends by blanks. Cuts the text at kLongestLine, and ends it with "..."
+/// then.
+std::string one_line(std::string_view text);
+
+/// Writes the same characters of a JSON text as escapes like \u202e, so that its meaning stays. Keeps line
+/// ends.
+std::string escape_control_chars(std::string_view json);
 
 /// Returns a count and its noun: "1 core", "2 cores".
 std::string print_count(std::size_t count, std::string_view noun);

@@ -9,6 +9,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace zf {
 namespace {
@@ -75,11 +76,11 @@ class DuplicateKeys {
 }  // namespace
 
 std::string print_json(const Object& object) {
-  return object.dump(2, ' ', false, Object::error_handler_t::replace) + "\n";
+  return escape_control_chars(object.dump(2, ' ', false, Object::error_handler_t::replace)) + "\n";
 }
 
 std::string print_json_line(const Object& object) {
-  return object.dump(-1, ' ', false, Object::error_handler_t::replace);
+  return escape_control_chars(object.dump(-1, ' ', false, Object::error_handler_t::replace));
 }
 
 JsonDocument::JsonDocument(std::string_view text, std::string_view name, std::string_view if_broken)

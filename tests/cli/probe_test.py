@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -38,6 +39,18 @@ class Probe(CommandTest):
         self.assert_exit(result, DONE)
         self.assertIn("0-47", result.stdout)
         json.loads(result.stdout)
+
+    def test_what_others_wrote_cannot_drive_the_terminal(self):
+        said = "gpu\x1b[31m\u202e\u2066\u2028\u061c\u009b2J\ngone\x7f" + 100000 * "x"
+        environment = {"SLURM_JOB_ID": "1", "SLURM_MEM_BIND": said}
+        text = self.run_tune("probe", **environment)
+        data = self.run_tune("probe", "--format", "json", **environment)
+        for result in (text, data):
+            self.assert_exit(result, DONE)
+            self.assertEqual(re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2066\u2028\u061c]", result.stdout), [])
+        self.assertEqual(json.loads(data.stdout)["slurm"]["SLURM_MEM_BIND"], said)
+        self.assertLess(len(text.stdout), 20000)
+        self.assertNotIn("\ngone", text.stdout)
 
     def test_unknown_format_is_refused(self):
         self.assert_refused(self.run_tune("probe", "--format", "yaml"), 2, "yaml", "--format")

@@ -42,7 +42,7 @@ Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& a
   const auto now =
       measure_bandwidth(plan, allowed, std::chrono::duration_cast<std::chrono::milliseconds>(left));
   const BandwidthVerdict verdict = compare_bandwidth(plan, planned, now, provenance_of("").host);
-  fmt::print("{}: {}\n", path, verdict.words);
+  fmt::print("{}\n", one_line(fmt::format("{}: {}", path, verdict.words)));
   return verdict.slow ? Exit::stale_plan : Exit::done;
 }
 
@@ -62,11 +62,12 @@ Exit run(const Arguments& arguments) {
         "leave out --topology and --sysroot");
   }
   const auto differences = plan_differences(plan, machine, gpus);
-  for (const std::string& difference : differences) fmt::print("{}: {}\n", path, one_line(difference));
+  for (const std::string& difference : differences)
+    fmt::print("{}\n", one_line(fmt::format("{}: {}", path, difference)));
   if (!differences.empty()) return Exit::stale_plan;
   if (const auto note = better_homes_note(plan, machine)) fmt::print("{}: {}\n", path, *note);
   if (arguments.has("bandwidth")) return check_bandwidth(path, plan, machine.allowed, started_ns);
-  fmt::print("{}: fits this machine and this allocation\n", path);
+  fmt::print("{}\n", one_line(path + ": fits this machine and this allocation"));
   return Exit::done;
 }
 

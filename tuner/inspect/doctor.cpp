@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "inspect/home_use.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/plan_json.hpp"
@@ -120,8 +121,8 @@ std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses) {
   std::string text;
   for (const Diagnosis& diagnosis : diagnoses) {
     const Finding& finding = diagnosis.finding;
-    text += fmt::format("{}: {}: {}\n    {}\n", name_of(finding.severity), diagnosis.check, finding.what,
-                        finding.remedy);
+    text += fmt::format("{}: {}: {}\n    {}\n", name_of(finding.severity), diagnosis.check,
+                        one_line(finding.what), one_line(finding.remedy));
   }
   const std::size_t count = diagnoses.size();
   return text + fmt::format("{} checks, {}\n", checks().size(),

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/cpu_list.hpp"
+#include "base/text.hpp"
 #include "machine/probe.hpp"
 #include "text/table.hpp"
 #include "text/units.hpp"
@@ -37,7 +38,7 @@ std::string brief(const CpuSet& cpus) {
 }
 
 std::string line(const char* label, const std::string& text) {
-  return fmt::format("{:<11} {}\n", label, text);
+  return fmt::format("{:<11} {}\n", label, one_line(text));
 }
 
 std::string machine_line(const Topology& topology) {
@@ -180,7 +181,7 @@ std::string probe_text(const Probe& probe) {
   }
   const auto missing = missing_parts(probe.machine);
   for (const auto& part : missing) text += line(&part == &missing.front() ? "Missing" : "", part);
-  return text;
+  return strip_control_chars(text);
 }
 
 }  // namespace zf

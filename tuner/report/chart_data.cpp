@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.hpp"
 #include "plan/json_fields.hpp"
 #include "report/explain.hpp"
 #include "search/decision.hpp"
@@ -58,7 +59,7 @@ Object sides_of(const Plan& plan, const TimeUnit& unit) {
   };
   Object sides = Object::array();
   for (const CandidateEvidence& candidate : bars_of(plan)) {
-    sides.push_back({{"label", candidate.label},
+    sides.push_back({{"label", one_line(candidate.label)},
                      {"chosen", candidate.id == plan.choice.candidate},
                      {"step", quartiles(values_of(plan.evidence, candidate.id, step))},
                      {"training", quartiles(values_of(plan.evidence, candidate.id, training))}});
@@ -87,7 +88,7 @@ Object bandwidth_of(const Plan& plan) {
     if (!is_eligible(candidate)) continue;
     points.push_back({{"x", candidate.pool_threads},
                       {"y", quartiles(values_of(plan.evidence, candidate.id, step))},
-                      {"label", candidate.label},
+                      {"label", one_line(candidate.label)},
                       {"placement", candidate.placement == Placement::compact ? "compact" : "spread"}});
     const auto rooflines = values_of(plan.evidence, candidate.id, roofline);
     if (rooflines.empty()) continue;

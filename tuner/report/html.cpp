@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/text.hpp"
 #include "report/explain.hpp"
 
 namespace zf {
@@ -23,7 +24,7 @@ std::string cell(std::string_view tag, const Table::Column& column, std::string_
 
 std::string html_text(std::string_view text) {
   std::string safe;
-  for (const char letter : text) {
+  for (const char letter : strip_control_chars(text)) {
     switch (letter) {
       case '&':
         safe += "&amp;";

@@ -77,6 +77,12 @@ TEST(Doctor, EveryCheckIsNamedOnceAndTheWorstFindingComesFirst) {
   EXPECT_THAT(diagnosis_text({}), HasSubstr("nothing found"));
 }
 
+TEST(Doctor, NamesOfOthersAreMadePlain) {
+  const std::string text =
+      diagnosis_text({{"busy-cpus", {Severity::note, "a\x1b[31m\n\u202e", "wait\u2028\x7f"}}});
+  EXPECT_THAT(text, HasSubstr("note: busy-cpus: a [31m  \n    wait  \n"));
+}
+
 TEST(DoctorOpenmp, RuntimesThatBindByThemselves) {
   const auto kmp = openmp_findings(patient_with({{"KMP_AFFINITY", "compact"}}));
   EXPECT_THAT(kmp, ElementsAre(finding(Severity::severe, "KMP_AFFINITY=compact")));

@@ -95,8 +95,8 @@ TEST(Report, CarriesTheLicenceNoticeOfItsCharts) {
   EXPECT_THAT(report_of(make_plan(), nullptr), AllOf(HasSubstr("Chart.js v"), HasSubstr("MIT License")));
 }
 
-TEST(Report, WhateverAPlanSaysIsNoMarkup) {
-  const std::string evil = "</script></style><img src=x onerror=alert(1)>\"'&";
+/// Returns the page of a plan and a machine that say this wherever they can.
+std::string page_that_says(const std::string& evil) {
   Plan plan = make_plan();
   plan.made = {evil, evil, evil, evil};
   plan.machine.model = plan.choice.reason = plan.workload.name = plan.evidence.isa = evil;
@@ -111,7 +111,19 @@ TEST(Report, WhateverAPlanSaysIsNoMarkup) {
   topology.nodes[1].cpus = {};
   topology.nodes[1].subtype = evil;
 
-  const std::string page = report_of(plan, &topology);
+  return report_of(plan, &topology);
+}
+
+TEST(Report, WhateverAPlanSaysDoesNotDriveATerminal) {
+  const std::string page = page_that_says("a\x1b[31m\x7f\u009b\u202e\u2028\xff");
+  for (const char* const control :
+       {"\x1b", "\\u001b", "\x7f", "\\u007f", "\u009b", "\u202e", "\\u202e", "\u2028"}) {
+    EXPECT_EQ(count_of(page, control), 0U) << control;
+  }
+}
+
+TEST(Report, WhateverAPlanSaysIsNoMarkup) {
+  const std::string page = page_that_says("</script></style><img src=x onerror=alert(1)>\"'&");
   EXPECT_EQ(count_of(page, "<img"), 0U);
   EXPECT_EQ(count_of(page, "</style>"), 1U);
   EXPECT_EQ(count_of(page, "<script"), 3U);
