@@ -36,9 +36,20 @@ void require_ownership(const FileDescriptor& fd, const std::filesystem::path& fo
   }
 }
 
+void require_readable(const FileDescriptor& fd, const std::filesystem::path& folder) {
+  struct stat status = {};
+  checked(::fstat(fd.get(), &status), folder.string());
+  constexpr mode_t needed = S_IRGRP | S_IXGRP | S_IROTH | S_IXOTH;
+  if ((status.st_mode & needed) == needed) return;
+  throw Error(Exit::runtime_error,
+              fmt::format("{}: has mode {:04o}, so other users cannot read what is published there",
+                          folder.string(), status.st_mode & 07777),
+              fmt::format("chmod 755 {}", folder.string()));
+}
+
 /// Opens the folder, creating it if needed. From here on the folder is used by its descriptor, so renaming it
 /// does no harm.
-FileDescriptor folder_of_our_own(const std::filesystem::path& folder) {
+FileDescriptor folder_of_our_own(const std::filesystem::path& folder, Readers readers) {
   const bool made = ::mkdir(folder.c_str(), 0755) == 0;
   if (!made && errno != EEXIST) throw_errno(errno, fmt::format("cannot make the folder {}", folder.string()));
   FileDescriptor fd = open_folder(folder);
@@ -47,6 +58,7 @@ FileDescriptor folder_of_our_own(const std::filesystem::path& folder) {
                 "it must be a folder, not a link");
   if (made) checked(::fchmod(fd.get(), 0755), folder.string());  // the umask may have closed it to others
   require_ownership(fd, folder);
+  if (readers == Readers::everyone) require_readable(fd, folder);
   return fd;
 }
 
@@ -62,8 +74,8 @@ int write_for_all(int folder, const std::string& name, std::string_view text) {
 
 }  // namespace
 
-void publish_text_file(const std::filesystem::path& path, std::string_view text) {
-  const FileDescriptor folder = folder_of_our_own(path.parent_path());
+void publish_text_file(const std::filesystem::path& path, std::string_view text, Readers readers) {
+  const FileDescriptor folder = folder_of_our_own(path.parent_path(), readers);
   const std::string name = path.filename().string();
   const std::string temporary = "." + name + ".tmp";
   ::unlinkat(folder.get(), temporary.c_str(), 0);  // left by a process that was killed

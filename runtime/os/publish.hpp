@@ -8,15 +8,19 @@
 
 namespace zf {
 
+/// Who has to be able to read a published file.
+enum class Readers { everyone, owner };
+
 /// Writes `path` with mode 0644, whatever the umask is. It writes a temporary file ".NAME.tmp" beside it and
 /// renames that, so that a reader sees the whole old text or the whole new one. Only one caller at a time may
 /// write a path.
 /// The folder is created (mode 0755) if only it is missing. It is refused if it is a link, if it belongs to
-/// another user, or if others may write in it, because they could swap the file. If the file's name is a
-/// link, the link is replaced and never followed.
-/// Throws Error(runtime_error) with the path. The file published before is then unchanged, and the temporary
-/// file is removed.
-void publish_text_file(const std::filesystem::path& path, std::string_view text);
+/// another user, or if others may write in it, because they could swap the file. For
+/// Readers::everyone it is also refused if others cannot read in it: they would not find the file. If the
+/// file's name is a link, the link is replaced and never followed. Throws Error(runtime_error) with the path.
+/// The file published before is then unchanged, and the temporary file is removed.
+void publish_text_file(const std::filesystem::path& path, std::string_view text,
+                       Readers readers = Readers::everyone);
 
 /// Returns at most 4 KiB of a file that publish_text_file has written; absent if there is no such file or
 /// folder. Throws Error(runtime_error) with the path if somebody else may have changed it: the folder is

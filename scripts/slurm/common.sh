@@ -9,9 +9,14 @@
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 LC_ALL=C
 
+# The largest /etc/zf-tune/slurm.conf that is read, in bytes. Bash takes seconds for a file of some MB.
+largest_conf=65536
+
 # read_settings: sets the variables below to their defaults, then to the values of /etc/zf-tune/slurm.conf
-# (NAME=VALUE, # comments). Ignores other lines.
+# (NAME=VALUE, # comments). Ignores other lines. Waits 0.3 s at most for the file, which may be on a dead file server;
+# then the defaults hold. With `read_settings loud`, the log has what is wrong with the file; with `quiet` it has not.
 read_settings() {
+  local say=$1
   program=/usr/bin/zf-tune
   plans=/etc/zf-tune/plans # holds one plan per class of nodes; may be on a shared file system
   run=/run/zf-tune         # where jobs find their plan; on a local file system
@@ -20,7 +25,15 @@ read_settings() {
   strict=no                # yes: the health check drains a node that differs from its plan
   scontrol=/usr/bin/scontrol
   local file=/etc/zf-tune/slurm.conf line name
-  [[ -f $file && -r $file ]] || return 0
+  # Not even `[[ -f $file ]]` before: it would hang like reading does.
+  if ! bounded 0.3 head --bytes=$((largest_conf + 1)) -- "$file"; then
+    [[ $answer == *'No such file'* || $say == quiet ]] || log "$file is not read, the defaults hold: $answer"
+    return 0
+  fi
+  if [[ ${#answer} -gt $largest_conf ]]; then
+    [[ $say == quiet ]] || log "$file is not read, the defaults hold: it has more than $largest_conf bytes"
+    return 0
+  fi
   while IFS= read -r line || [[ -n $line ]]; do
     line=${line%%#*}
     line=${line%"${line##*[![:space:]]}"}
@@ -28,8 +41,26 @@ read_settings() {
     case $line in
       program=* | plans=* | run=* | deadline=* | class=* | strict=* | scontrol=*) printf -v "$name" %s "${line#*=}" ;;
     esac
-  done <"$file"
-  [[ $deadline =~ ^[0-9]*\.?[0-9]+$ ]] || deadline=0.7
+  done <<<"$answer"
+  [[ $deadline =~ ^[0-9]{0,6}\.?[0-9]{1,6}$ ]] || deadline=0.7
+  cap_deadline
+}
+
+# cap_deadline: Slurm kills a Prolog after PrologEpilogTimeout and drains the node. So the deadline is at most 10 s, and
+# at most that time less 1.5 s for everything else. Reads slurm.conf only for a deadline above 1 s.
+cap_deadline() {
+  local most=10 seconds whole=${deadline%%.*}
+  [[ 10#${whole:-0} -ge 1 ]] || return 0
+  if bounded 0.3 grep -iE '^[[:space:]]*PrologEpilogTimeout[[:space:]]*=' -- "${SLURM_CONF:-/etc/slurm/slurm.conf}"; then
+    seconds=${answer##*=}
+    seconds=${seconds//[!0-9]/}
+    [[ ${#seconds} -eq 0 || ${#seconds} -gt 5 || 10#$seconds -ge 12 ]] || most=$((10#$seconds - 2)).5
+    [[ $most != -* && $most != 0.5 ]] || most=0.7
+  fi
+  [[ $(printf '%s\n' "$deadline" "$most" | sort -g | head -n 1) == "$deadline" ]] && return 0
+  [[ ${say:-quiet} == quiet ]] ||
+    log "deadline=$deadline is too long, $most s hold: Slurm drains a node whose Prolog exceeds PrologEpilogTimeout"
+  deadline=$most
 }
 
 # bounded SECONDS COMMAND...: runs COMMAND. Returns its exit status, or 124 if it took too long. Sets $answer to its
@@ -49,8 +80,11 @@ bounded() {
   if [[ $status == 124 || $status == 137 ]]; then # timeout(1) also ends with 137 when it kills
     answer="no answer within $seconds s: a program or a file system hangs"
   fi
-  [[ $status =~ ^[0-9]+$ ]] || status=1 # COMMAND wrote a NUL byte
-  [[ $status == 0 || -n $answer ]] || answer="$1 ended with status $status and printed nothing"
+  if [[ ! $status =~ ^[0-9]+$ ]]; then # COMMAND wrote a NUL byte
+    status=1
+    answer="$1 printed something that is not text"
+  fi
+  [[ $status == 0 || $answer == *[[:graph:]]* ]] || answer="$1 ended with status $status and printed nothing"
   return "$status"
 }
 

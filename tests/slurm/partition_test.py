@@ -122,6 +122,20 @@ exec {HOME}/bin/zf-tune "$command" --topology {HOME}/node.xml "$@"
         said = self.check_changed(script="chown -R 65534 /var/lib/zf-tune")
         self.assertIn("node is idle\ncannot check this node: /var/lib/zf-tune: belongs to user 65534", said)
 
+    def test_plan_that_cannot_tell_is_said_once_and_drains_nothing(self):
+        stub = f"""#!/bin/bash
+[[ $1 == check ]] && echo "${{@: -1}}: cannot tell whether lab is slow: spread 461 %" && exit 0
+exec {HOME}/bin/zf-tune "$@"
+"""
+        said = self.here(f"""
+            class_plan
+            for i in 1 2 3; do {HOME}/slurm/health; done
+            until_true 10 eval '[[ -n $(said) ]]'; sleep 1; sinfo -h -o 'node is %T'; said""",
+                         more={f"{HOME}/bin/stub": stub, "/etc/zf-tune/slurm.conf":
+                               f"program={HOME}/bin/stub\nclass=/run/zf-class/class\nstrict=yes\n"})
+        self.assertEqual(said, "node is idle\ncannot check the bandwidth of this node: cannot tell whether lab is slow: "
+                               "spread 461 %\n")
+
     def test_good_node_is_not_mentioned(self):
         self.assertEqual(self.check_health(), "node is idle\n")
 

@@ -1,12 +1,12 @@
 """Whatever is wrong with the plan or the node: the job runs, unbound at worst; the node stays in service; the system's
 log says why."""
 
-from lab import HOME
+from lab import HOME, kit_conf
 from slurm_case import RANKS, SHOW_RANK, SlurmTest
 
 
 class Trouble(SlurmTest):
-    def assert_job_runs(self, set_up: str, *said_why: str, conf=""):
+    def assert_job_runs(self, set_up: str, *said_why: str, conf="", slurm=""):
         said = self.here(f"""
             class_plan --ranks 2
             cat >>/etc/zf-tune/slurm.conf <<<'{conf}'
@@ -16,7 +16,7 @@ class Trouble(SlurmTest):
             until_true 20 job_gone
             sinfo -h -o 'node is %T'
             {"until_true 10 grep -q zf-tune: $lab/log/syslog" if said_why else ""}
-            said""")
+            said""", conf=kit_conf() + slurm)
         lines = said.splitlines()
         self.assertEqual([line[:3] for line in lines[:2]], ["ran", "ran"], said)
         self.assertEqual(lines[2], "node is idle", said)
@@ -80,6 +80,32 @@ class Trouble(SlurmTest):
         said = self.assert_job_runs("mkdir -m 1777 /run/open; as_user mkdir /run/open/zf-tune; "
                                     "as_user cp $plan /run/open/zf-tune/1.json",
                                     "job 1 gets no plan", "belongs to user 65534", conf="run=/run/open/zf-tune")
+        self.assertEqual(said.count("ran as:\n"), 2, "no rank has a plan")
+
+    def test_settings_on_a_dead_file_server(self):
+        """Whoever opens a file that is leased waits until the lease is given up, 45 s at most."""
+        lease = "import fcntl, signal; signal.signal(signal.SIGIO, signal.SIG_IGN); f = open('/etc/zf-tune/slurm.conf', 'r+')"
+        self.assert_job_runs(f"""python3 -c "{lease}
+fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); open('/run/leased', 'w'); signal.pause()" &
+                                 trap "kill $!" EXIT; until_true 10 test -e /run/leased""",
+                             "slurm.conf is not read, the defaults hold: no answer within 0.3 s",
+                             slurm="PrologEpilogTimeout=4\n")
+
+    def test_settings_of_4_mb_of_garbage(self):
+        for content in ("head -c 4000000 /dev/urandom", "yes deadline=0.7 | head -c 4000000"):
+            with self.subTest(content):
+                self.assert_job_runs(f"{content} >/etc/zf-tune/slurm.conf", "slurm.conf is not read, the defaults hold")
+
+    def test_deadline_above_the_time_that_slurm_gives(self):
+        """Slurm would kill the Prolog after 4 s, and drain the node."""
+        self.assert_job_runs(_program("sleep 1000"), "deadline=30 is too long, 2.5 s hold",
+                                    "job 1 gets no plan: no answer within 2.5 s",
+                                    conf=f"program={HOME}/bin/stub\ndeadline=30",
+                                    slurm="PrologEpilogTimeout=4\n")
+
+    def test_folder_that_users_cannot_read(self):
+        said = self.assert_job_runs("mkdir -m 700 /run/zf-tune", "job 1 gets no plan", "/run/zf-tune", "mode 0700",
+                                    "other users cannot read")
         self.assertEqual(said.count("ran as:\n"), 2, "no rank has a plan")
 
     def test_settings_that_make_no_sense(self):

@@ -78,7 +78,7 @@ std::string remember_class(const std::string& fingerprint, const std::filesystem
   try {
     const auto before = remembered_class(file);
     if (before == fingerprint) return "";
-    publish_text_file(file, fingerprint + "\n");
+    publish_text_file(file, fingerprint + "\n", Readers::owner);
     if (!before) return "";
     return fmt::format("this node was of class {} and is of class {}, which has a plan too", *before,
                        fingerprint);

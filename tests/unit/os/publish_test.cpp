@@ -84,6 +84,17 @@ TEST_F(Publish, FolderThatOthersMayWriteInIsRefused) {
   }
 }
 
+TEST_F(Publish, FolderThatUsersCannotReadIsRefused) {
+  fs::create_directory(run);
+  for (const auto mode : {fs::perms::owner_all, fs::perms::owner_all | fs::perms::others_exec}) {
+    fs::permissions(run, mode);
+    expect_refused("other users cannot read what is published there");
+    EXPECT_TRUE(fs::is_empty(run));
+  }
+  publish_text_file(target, "for root alone", Readers::owner);
+  EXPECT_EQ(read_text_file(target), "for root alone");
+}
+
 TEST_F(Publish, FolderOfAnotherUserIsRefused) {
   fs::create_directory(run);
   if (chown(run.c_str(), 65534, 65534) != 0) GTEST_SKIP() << "giving a folder away needs root";
