@@ -31,7 +31,7 @@ std::string why_nothing_is_left(const Allowed& allowed) {
   for (const auto& exclusion : allowed.exclusions) {
     why += fmt::format("{}{} {}", why.empty() ? "" : ", ", print(exclusion.cpus), exclusion.detail);
   }
-  return why;
+  return why.empty() ? "none is listed as present or online in /sys/devices/system/cpu" : why;
 }
 
 NodeSet allowed_mems(const AllowedInputs& inputs) {

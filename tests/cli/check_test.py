@@ -122,6 +122,17 @@ class Bandwidth(CommandTest):
         self.assert_exit(result, STALE)
         self.assertRegex(result.stdout, "^plan.json: .* is slow: roofline .* GB/s, .* % of the")
 
+    def test_evidence_that_spreads_cannot_tell(self):
+        self.measured_plan(1)
+        plan = self.read_plan()
+        for i, sample in enumerate(plan["evidence"]["samples"]):
+            sample["roofline_ns"] *= 1 + 500 * (i % 2)
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+        for options, code in (((), DONE), (("--strict",), STALE)):
+            result = self.run_tune("check", "--bandwidth", *options, "plan.json")
+            self.assert_exit(result, code)
+            self.assertRegex(result.stdout, "^plan.json: cannot tell whether .* is slow: spread [0-9]+ %")
+
     def test_bandwidth_needs_evidence_and_this_machine(self):
         self.make_plan()
         self.assert_refused(self.run_tune("check", "--bandwidth", "plan.json"), USAGE, "no measurement", "tune")

@@ -112,6 +112,15 @@ class Exec(CommandTest):
     def test_an_empty_variable_is_not_set(self):
         self.assert_exit(self.run_tune("exec", "--", "true", ZF_PLAN=""), DONE)
 
+    def test_slurm_job_without_a_published_plan_says_that_it_takes_the_folders(self):
+        self.make_plan()
+        note = f"no plan is published for Slurm job 7 (ZF_PLAN is not set): {self.folder / 'plan.json'} is used"
+        job = {"SLURM_JOB_ID": "7"}
+        self.assertIn(note, self.run_tune("exec", "--", "true", **job).stderr)
+        self.assertNotIn(note, self.run_tune("exec", "--plan", "plan.json", "--", "true", **job).stderr)
+        self.assertNotIn(note, self.run_tune("exec", "--", "true", ZF_PLAN="plan.json", **job).stderr)
+        self.assertNotIn(note, self.run_tune("exec", "--", "true").stderr)
+
     def test_no_name_is_no_plan_and_force_starts_all_the_same(self):
         self.assert_refused(self.run_tune("exec", "-p", "", "--", "true"), USAGE, "--plan")
         result = self.run_tune("exec", "--force", "-p", "", "--", "echo", "started")

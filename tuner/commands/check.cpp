@@ -17,7 +17,7 @@ namespace {
 
 CommandSpec spec() {
   return {
-      "check", "check [--bandwidth] [--no-gpus] [options] [PLAN]",
+      "check", "check [--bandwidth [--strict]] [--no-gpus] [options] [PLAN]",
       "Checks whether a plan (default: plan.json) fits this machine and this allocation. Exits with 0 if it "
       "fits; otherwise names every difference and exits with 3. If the plan fits and this version would cut "
       "the homes of its ranks better, it says what would be gained.",
@@ -25,6 +25,10 @@ CommandSpec spec() {
           {"bandwidth", 0, "",
            "also run the plan's optimizer pools for up to 5 s, and say whether this node is slower than the "
            "one where the plan was measured"},
+          {"strict", 0, "",
+           "with --bandwidth, exit with 3 also if the plan's measurements spread too much to tell (default: "
+           "say "
+           "so and exit with 0)"},
           {"no-gpus", 0, "",
            "do not look for GPUs and do not compare those of the ranks; nodes of one class may have "
            "different GPUs (default: compare them)"},
@@ -36,14 +40,14 @@ CommandSpec spec() {
 constexpr Nanoseconds kBandwidthDeadlineNs = 5 * kSecondNs;
 
 Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& allowed,
-                     Nanoseconds started_ns) {
+                     Nanoseconds started_ns, bool strict) {
   const PlannedBandwidth planned = planned_bandwidth(plan);
   const std::chrono::nanoseconds left(started_ns + kBandwidthDeadlineNs - now_ns() - kSecondNs / 4);
   const auto now =
       measure_bandwidth(plan, allowed, std::chrono::duration_cast<std::chrono::milliseconds>(left));
   const BandwidthVerdict verdict = compare_bandwidth(plan, planned, now, provenance_of("").host);
   fmt::print("{}\n", one_line(fmt::format("{}: {}", path, verdict.words)));
-  return verdict.slow ? Exit::stale_plan : Exit::done;
+  return verdict.slow || (strict && !verdict.known) ? Exit::stale_plan : Exit::done;
 }
 
 Exit run(const Arguments& arguments) {
@@ -66,7 +70,8 @@ Exit run(const Arguments& arguments) {
     fmt::print("{}\n", one_line(fmt::format("{}: {}", path, difference)));
   if (!differences.empty()) return Exit::stale_plan;
   if (const auto note = better_homes_note(plan, machine)) fmt::print("{}: {}\n", path, *note);
-  if (arguments.has("bandwidth")) return check_bandwidth(path, plan, machine.allowed, started_ns);
+  if (arguments.has("bandwidth"))
+    return check_bandwidth(path, plan, machine.allowed, started_ns, arguments.has("strict"));
   fmt::print("{}\n", one_line(path + ": fits this machine and this allocation"));
   return Exit::done;
 }

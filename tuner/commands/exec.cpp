@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
+#include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -48,6 +51,19 @@ std::filesystem::path plan_path(const Arguments& arguments, const Environment& e
   if (const auto given = arguments.text("plan")) return *given;
   const std::string variable = environment.get("ZF_PLAN").value_or("");
   return variable.empty() ? "plan.json" : variable;
+}
+
+/// Returns a note if a Slurm job takes ./plan.json, which may be older than the job, because no plan was
+/// published for it.
+std::optional<std::string> unpublished_note(const Arguments& arguments, const Environment& environment) {
+  const auto job = environment.get("SLURM_JOB_ID");
+  if (!job || arguments.has("plan") || !environment.get("ZF_PLAN").value_or("").empty()) return std::nullopt;
+  std::error_code unknown;
+  const auto path = std::filesystem::absolute("plan.json", unknown);
+  return fmt::format(
+      "no plan is published for Slurm job {} (ZF_PLAN is not set): {} is used, whenever it was made; --plan "
+      "plan.json takes it without this note",
+      *job, path.string());
 }
 
 /// The rank that a launcher has put on the command line.
@@ -101,7 +117,10 @@ Launch launch_for(const Arguments& arguments, const std::optional<LocalRank>& lo
     if (const auto ranks = launched_ranks(environment)) request.ranks = ranks->value;
   }
   request.force = arguments.has("force");
-  return resolve_launch(request, environment);
+  Launch launch = resolve_launch(request, environment);
+  if (const auto note = unpublished_note(arguments, environment))
+    launch.notes.insert(launch.notes.begin(), *note);
+  return launch;
 }
 
 Exit run(const Arguments& arguments) {

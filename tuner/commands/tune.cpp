@@ -110,6 +110,7 @@ std::unique_ptr<RecordingMeter> open_recorder(const TuningJob& job, const std::s
                                               const Arguments& arguments) {
   if (output == "-") return nullptr;
   auto recorder = make_recorder(job, output, arguments.has("fresh"));
+  if (!recorder->note().empty() && !arguments.has("quiet")) print_stderr("{}\n", one_line(recorder->note()));
   if (recorder->recorded_visits() > 0 && !arguments.has("quiet")) {
     const int visits = recorder->recorded_visits();
     print_stderr("continuing the interrupted sweep in {}, which has {} visit{} (--fresh starts a new one)\n",

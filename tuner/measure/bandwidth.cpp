@@ -111,11 +111,35 @@ std::optional<Bandwidth> measure_bandwidth(const Plan& plan, const Allowed& allo
   return now;
 }
 
+std::string spread_warning(const Plan& plan) {
+  const bool measured =
+      std::any_of(plan.evidence.samples.begin(), plan.evidence.samples.end(), [&](const Sample& sample) {
+        return sample.candidate == plan.choice.candidate && sample.times.roofline_ns > 0 &&
+               sample.times.step_ns > 0;
+      });
+  if (!measured || plan.evidence.elements_per_rank == 0) return "";
+  const double spread = planned_bandwidth(plan).spread;
+  if (spread <= kMostSpread) return "";
+  return fmt::format(
+      "the measured bandwidths spread by {:.0f} %, so zf-tune check --bandwidth cannot tell whether a node "
+      "is "
+      "slow by this plan; tune again on an idle node",
+      100 * spread);
+}
+
 BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& planned,
                                    const std::optional<Bandwidth>& now, const std::string& host) {
+  if (planned.spread > kMostSpread) {
+    return {
+        .slow = false,
+        .known = false,
+        .words = fmt::format("cannot tell whether {} is slow: spread {:.0f} % of the bandwidths that were "
+                             "measured on {}, at most {:.0f} % tells; tune again on an idle node",
+                             host, 100 * planned.spread, plan.made.host, 100 * kMostSpread)};
+  }
   if (!now) {
     return {
-        true,
+        true, true,
         fmt::format(
             "{} is slow: it did not finish one pass over {} in time; on the plan's node a pass took {}", host,
             print_bytes(plan.evidence.working_set_bytes_per_rank * plan.ranks.size()),
@@ -126,7 +150,7 @@ BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& pla
   const double step = now->step / planned.median.step;
   const bool slow = roofline < 1 - limit || step < 1 - limit;
   return {
-      slow,
+      slow, true,
       fmt::format("{} {}: roofline {}, {:.0f} % of the {} on {}; optimizer step {}, {:.0f} % of {}{}; below "
                   "{:.0f} % is slow",
                   host, slow ? "is slow" : "is as fast as the plan's node", gigabytes(now->roofline),

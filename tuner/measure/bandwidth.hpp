@@ -15,6 +15,9 @@ namespace zf {
 /// more.
 inline constexpr double kSlowNode = 0.10;
 
+/// A spread of the evidence above which it cannot tell a slow node from a fast one.
+inline constexpr double kMostSpread = 0.5;
+
 /// Medians in bytes per second, with all ranks at once. Both the step and the roofline loop move
 /// kAdamBytesPerParam bytes per parameter.
 struct Bandwidth {
@@ -39,8 +42,13 @@ PlannedBandwidth planned_bandwidth(const Plan& plan);
 std::optional<Bandwidth> measure_bandwidth(const Plan& plan, const Allowed& allowed,
                                            std::chrono::milliseconds deadline);
 
+/// Returns a warning for a plan with evidence that spreads so much that no node can be compared with it; ""
+/// if it can, or if nothing was measured. Pure.
+std::string spread_warning(const Plan& plan);
+
 struct BandwidthVerdict {
   bool slow = false;
+  bool known = true;  ///< false: the evidence spreads too much to tell
   std::string words;  ///< one line
 };
 

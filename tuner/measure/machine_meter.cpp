@@ -60,11 +60,15 @@ Child start_rank(const std::function<void()>& work) {
 }
 
 /// Waits until the processes of all ranks have ended. If one failed or is late, tells the others through the
-/// barrier.
-void wait_for_all(std::vector<Child>& ranks, ProcessBarrier& barrier, Nanoseconds limit_ns) {
+/// barrier. If they go on for too long after stop() returned true, returns before they have ended.
+void wait_for_all(std::vector<Child>& ranks, ProcessBarrier& barrier, Nanoseconds limit_ns,
+                  const std::function<bool()>& stop) {
   constexpr Nanoseconds kPollNs = 50 * kMillisecondNs;
   std::vector<bool> gone(ranks.size(), false);
+  Nanoseconds stopped_ns = 0;
   while (std::find(gone.begin(), gone.end(), false) != gone.end()) {
+    if (stopped_ns == 0 && stop && stop()) stopped_ns = now_ns();
+    if (stopped_ns != 0 && now_ns() > stopped_ns + Meter::kStopGraceNs) return;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       if (gone[rank] || !ranks[rank].wait_until(now_ns() + kPollNs)) continue;
       gone[rank] = true;
@@ -106,7 +110,8 @@ std::vector<SplitSample> MachineMeter::measure(const Split& split, const VisitLi
         [&] { run_rank(split.ranks[rank], work_, limits.hopeless_ns, barrier, shared.readings_of(rank)); }));
   }
   const Nanoseconds latest = std::max(now_ns(), std::min(limits.deadline_ns, INT64_MAX - 2 * kGraceNs));
-  wait_for_all(processes, barrier, latest + kGraceNs);
+  wait_for_all(processes, barrier, latest + kGraceNs, limits.stop);
+  processes.clear();  // kills those that stop() did not wait for, so that they write no more readings
   if (barrier.has_failed())
     throw Error(Exit::runtime_error, fmt::format("measuring \"{}\": {}", split.label, barrier.why()));
 

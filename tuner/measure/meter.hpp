@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ struct VisitLimits {
   Nanoseconds deadline_ns = std::numeric_limits<Nanoseconds>::max();
   /// If the first Meter::kHopelessSamples periods are all longer than this, the visit ends after them.
   Nanoseconds hopeless_ns = std::numeric_limits<Nanoseconds>::max();
+  /// Once this returns true, the visit gets Meter::kStopGraceNs to end by itself. Then it ends with the
+  /// periods that are done, which may be none. Empty: never.
+  std::function<bool()> stop = {};
 };
 
 /// Measures splits. One sample is one period (SplitSample), with all ranks at the same time.
@@ -29,6 +33,7 @@ class Meter {
   /// median of fewer is not safe from an outlier.
   static constexpr int kMinSamples = 4;
   static constexpr int kHopelessSamples = 2;
+  static constexpr Nanoseconds kStopGraceNs = 3 * kSecondNs;
   /// The roofline loop runs this often in a visit, and the shortest time counts.
   static constexpr int kRooflineLoops = 2;
 

@@ -65,8 +65,16 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
       ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644), path_.string(),
       "zf-tune keeps its samples in this file: remove it, or choose another -o FILE"));
   if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
-    throw_errno(errno, path_.string() + ": cannot lock the file, another zf-tune may be writing it",
-                "wait until that one ends, or choose another -o FILE");
+    const int error = errno;
+    if (error == EWOULDBLOCK)
+      throw Error(Exit::runtime_error, path_.string() + ": another zf-tune is writing this file",
+                  "wait until that one ends, or choose another -o FILE");
+    // Lustre without the mount option flock, and NFS without its lock service.
+    if (error != ENOSYS && error != ENOLCK && error != EOPNOTSUPP)
+      throw_errno(error, path_.string() + ": cannot lock the file", "choose another -o FILE");
+    note_ =
+        fmt::format("{}: cannot be locked here ({}): start no other zf-tune tune with this file meanwhile",
+                    path_.string(), errno_text(error));
   }
   if (!fresh && read(header)) return;
   recorded_.clear();

@@ -28,7 +28,8 @@ std::filesystem::path sample_file_of(const std::filesystem::path& plan);
 class RecordingMeter : public Meter {
  public:
   /// Continues the file if its header is the same and finish() was not called. Otherwise, or if `fresh`,
-  /// starts a new one. Drops a last line that was cut off. Throws Error(runtime_error) with the path.
+  /// starts a new one. Drops a last line that was cut off. Throws Error(runtime_error) with the path, also if
+  /// another process writes the file. Where the file system has no locks, that is not noticed: see note().
   RecordingMeter(Meter& meter, std::filesystem::path path, const std::string& header, bool fresh);
 
   std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) override;
@@ -39,6 +40,9 @@ class RecordingMeter : public Meter {
 
   /// Returns how many visits were found in the file and can be answered from it.
   int recorded_visits() const { return recorded_visits_; }
+
+  /// Returns one line for the user if the file could not be locked; "" if it is.
+  const std::string& note() const { return note_; }
 
   /// Marks the sweep as finished, so that the next one starts a new file.
   void finish();
@@ -55,6 +59,7 @@ class RecordingMeter : public Meter {
   std::map<Visit, std::vector<SplitSample>> recorded_;
   std::map<std::string, int> visits_;  ///< number of visits by label, made or answered
   int recorded_visits_ = 0;
+  std::string note_;
 };
 
 }  // namespace zf

@@ -8,9 +8,11 @@
 #include <limits>
 #include <random>
 
+#include "base/error.hpp"
 #include "engine/working_set.hpp"
 #include "search/candidates.hpp"
 #include "search/decision.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -196,7 +198,7 @@ class Sweep {
     for (int attempt = 0; attempt <= kMaxRepeats; ++attempt) {
       const auto wanted = samples_ - static_cast<int>(kept.size());
       if (wanted == 0 || (attempt > 0 && !has_time())) break;
-      const auto samples = meter_.measure(split, {wanted, deadline_ns, hopeless_ns()});
+      const auto samples = meter_.measure(split, {wanted, deadline_ns, hopeless_ns(), limits_.stop});
       ++result_.visits;
       for (const SplitSample& sample : samples) {
         all.push_back(sample);
@@ -204,7 +206,7 @@ class Sweep {
       }
       if (static_cast<int>(samples.size()) < wanted) break;  // the deadline
     }
-    if (!kept.empty()) return kept;
+    if (!kept.empty() || all.empty()) return kept;
     const std::string warning = fmt::format(
         "{}: every optimizer step was faster than its roofline by more than 15 % and three times the noise, "
         "or took more than ten times as long as it; do not trust its times",
@@ -212,6 +214,20 @@ class Sweep {
     auto& warnings = result_.warnings;
     if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
     return all;
+  }
+
+  /// Returns the samples of a visit. Ends the sweep if there are none because it was stopped, or if the visit
+  /// fails: a CPU may have left, and what was measured before counts. Throws if nothing was measured before.
+  std::vector<SplitSample> measured_or_ended(const Split& split, Nanoseconds deadline_ns) {
+    std::vector<SplitSample> samples;
+    try {
+      samples = measured(split, deadline_ns);
+    } catch (const Error& error) {
+      if (!has_eligible()) throw;
+      result_.warnings.push_back(fmt::format("the sweep was cut short: {}", error.what()));
+    }
+    if (samples.empty()) ended_ = true;
+    return samples;
   }
 
   /// Returns how long these periods took. A visit that is answered from a sample file takes no time itself.
@@ -228,8 +244,15 @@ class Sweep {
 
   void visit(const Split& split, Nanoseconds deadline_ns) {
     const Nanoseconds begin = meter_.now();
-    const auto samples = measured(split, deadline_ns);
+    const auto samples = measured_or_ended(split, deadline_ns);
+    if (samples.empty()) return;
     const Nanoseconds took = meter_.now() - begin;
+    if (limits_.budget_ns != 0 && first_visit_ns_ == 0 && took > limits_.budget_ns) {
+      result_.warnings.push_back(
+          fmt::format("one visit took {}, longer than the whole budget of {}: nothing else "
+                      "was measured",
+                      print_duration(took), print_duration(limits_.budget_ns)));
+    }
     if (first_visit_ns_ == 0) first_visit_ns_ = took;
     longest_visit_ns_ = std::max(longest_visit_ns_, took);
     if (limits_.budget_ns == 0) limits_.budget_ns = default_budget(std::max(took, time_of(samples)));

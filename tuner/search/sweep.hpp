@@ -23,9 +23,10 @@ struct SweepLimits {
   int samples_per_visit = 8;
   int splits = 60;  ///< the largest number of splits that are measured
   SharedPools shared_pools = SharedPools::any;
-  double budget_share = 1;     ///< part of the default budget that this sweep may use
-  unsigned seed = 1;           ///< of the order within a round
-  std::function<bool()> stop;  ///< asked before every visit; true ends the sweep with the evidence so far
+  double budget_share = 1;          ///< part of the default budget that this sweep may use
+  unsigned seed = 1;                ///< of the order within a round
+  std::function<bool()> stop = {};  ///< asked before and during every visit; true ends the sweep with the
+                                    ///< evidence so far
 };
 
 enum class SweepPhase { explore, refine, confirm, estimate };
@@ -61,7 +62,8 @@ struct SweepResult {
 /// samples_per_visit, the visits of a round share its time equally, down to Meter::kMinSamples each. A visit
 /// ends after two periods that are half as long again as the shortest so far. A visit whose samples are not
 /// believable (is_possible()) is repeated, at most twice. The result has no candidate if the sweep was
-/// stopped at once. Throws what the meter throws.
+/// stopped at once. If a visit throws after others were measured, the sweep ends with a warning; otherwise it
+/// throws what the meter throws.
 SweepResult sweep(const std::vector<Home>& homes, const Workload& workload, Meter& meter,
                   const SweepLimits& limits, const std::function<void(const SweepProgress&)>& progress);
 

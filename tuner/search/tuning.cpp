@@ -10,6 +10,7 @@
 #include "homes/deepspeed_homes.hpp"
 #include "machine/fingerprint.hpp"
 #include "machine/ranks.hpp"
+#include "measure/bandwidth.hpp"
 #include "measure/machine_meter.hpp"
 #include "measure/training_demand.hpp"
 #include "measure/working_set_size.hpp"
@@ -181,6 +182,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   Plan plan = assemble(provenance_of(command_line()), job.machine, job.workload, chosen, choice,
                        std::move(result.evidence), std::move(warnings), job.placed.notes);
   plan.intent.for_deepspeed = request.for_deepspeed;
+  add_unless_empty(plan.warnings, spread_warning(plan));
   return plan;
 }
 

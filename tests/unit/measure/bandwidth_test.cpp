@@ -61,6 +61,21 @@ TEST(Bandwidth, EvidenceThatSpreadAllowsMore) {
       compare_bandwidth(plan, planned, Bandwidth{planned.median.roofline * 0.8, 100e9}, "node42").slow);
 }
 
+TEST(Bandwidth, EvidenceThatSpreadsMoreThanAnyNodeCannotTell) {
+  Plan plan = measured_plan();
+  EXPECT_EQ(spread_warning(plan), "");
+  plan.evidence.samples[3].times.roofline_ns *= 461;
+  EXPECT_THAT(spread_warning(plan), HasSubstr("spread by 23"));
+  for (const auto& now : {std::optional(Bandwidth{1e9, 1e9}), std::optional<Bandwidth>()}) {
+    const BandwidthVerdict unknown = verdict(plan, now);
+    EXPECT_FALSE(unknown.known);
+    EXPECT_FALSE(unknown.slow);
+    EXPECT_THAT(unknown.words, HasSubstr("cannot tell whether node42 is slow: spread 23"));
+  }
+  plan.choice.candidate = -1;
+  EXPECT_EQ(spread_warning(plan), "") << "nothing was measured";
+}
+
 TEST(Bandwidth, StepsMeasuredBesideTrainingAreSaidToBe) {
   Plan plan = measured_plan();
   for (Sample& sample : plan.evidence.samples) sample.times.training_ns = 1000;

@@ -66,6 +66,19 @@ TEST(MachineMeter, TheSidesTakeTurnsWhereTrainingWaits) {
   EXPECT_GE(begin_to_end(Mode::wait), 1) << "one side after the other cannot take less than their sum";
 }
 
+TEST(MachineMeter, ATrainingStepOfAnHourIsNotWaitedForAfterStop) {
+  const Pu pu = thread_affinity().first();
+  RankSplit rank;
+  rank.home = rank.training = rank.optimizer = {pu};
+  rank.pool = {pu};
+  rank.home_cores = rank.pool_cores = 1;
+  rank.shared = true;
+  RankWork work{10'000, TrainingDemand{1, 1000, 3600 * kSecondNs}, {}, chosen_isa()};
+  work.schedule.mode = Mode::wait;
+  MachineMeter meter(work, 1);
+  EXPECT_TRUE(meter.measure({{}, "shared", {rank}}, {.samples = 8, .stop = [] { return true; }}).empty());
+}
+
 TEST(MachineMeter, LeavesTheCallersBindingAlone) {
   const CpuSet before = thread_affinity();
   MachineMeter meter(kOptimizerAlone, 1);

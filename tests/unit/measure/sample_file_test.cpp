@@ -2,8 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 
@@ -113,6 +121,42 @@ TEST_F(SampleFile, TwoAtOnceAreRefused) {
     EXPECT_THAT(error.what(), HasSubstr(path_.string()));
     EXPECT_THAT(error.what(), HasSubstr("another zf-tune"));
   }
+}
+
+/// From here on flock() answers `error` to this process. Ends it with 77 where filters are not to be had.
+void refuse_locks(unsigned error) {
+  std::array code{sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                  sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_flock, 0, 1),
+                  sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+                  sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program = {code.size(), code.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(77);
+}
+
+TEST_F(SampleFile, AFileSystemWithoutLocksIsSaidAndUsed) {
+  for (const unsigned error : {ENOSYS, ENOLCK, EOPNOTSUPP}) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      refuse_locks(error);
+      try {
+        RecordingMeter meter(inner_, path_, "{}", true);
+        meter.measure(split_called("a"), {.samples = 2});
+        _exit(meter.note().find("cannot be locked here") != std::string::npos ? 0 : 1);
+      } catch (const Error&) {
+        _exit(1);
+      }
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+      GTEST_SKIP() << "seccomp filters are not to be had here";
+    EXPECT_EQ(status, 0) << error;
+  }
+  EXPECT_THAT(visit({"a"}), testing::ElementsAre(1)) << "what was recorded without a lock is read";
+  EXPECT_EQ(RecordingMeter(inner_, path_, "{}", false).note(), "");
 }
 
 TEST_F(SampleFile, TheHeaderTellsApartWhatMustNotBeMixed) {

@@ -123,6 +123,12 @@ TEST(Allowed, NothingLeftIsInfeasibleAndSaysWhy) {
   EXPECT_EQ(exit_of(no_memory, text), Exit::infeasible);
 }
 
+TEST(Allowed, AMachineThatListsNoCpuIsTold) {
+  std::string text;
+  EXPECT_EQ(exit_of(AllowedInputs(), text), Exit::infeasible);
+  EXPECT_THAT(text, HasSubstr("no CPU is left to use: none is listed as present or online"));
+}
+
 TEST(Allowed, ListsMayOnlyNameWhatExists) {
   std::string text;
   AllowedInputs inputs = eight();
