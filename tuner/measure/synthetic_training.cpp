@@ -15,12 +15,14 @@
 #include <cassert>
 #include <cerrno>
 #include <cmath>
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -154,6 +156,19 @@ void burn(Nanoseconds cpu_ns) {
   }
 }
 
+/// Throws std::system_error if this many threads cannot run at once. oneTBB ends the process in that case
+/// (std::terminate in a thread of its own), so this is found out before.
+void check_threads(std::size_t count) {
+  std::vector<std::jthread> threads;
+  threads.reserve(count);
+  while (threads.size() < count)
+    threads.emplace_back([](const std::stop_token& stop) {
+      std::mutex mutex;
+      std::unique_lock lock(mutex);
+      std::condition_variable_any().wait(lock, stop, [] { return false; });
+    });
+}
+
 void sleep_until(Nanoseconds point_ns) {
   if (now_ns() >= point_ns) return;
   const timespec point{point_ns / kSecondNs, point_ns % kSecondNs};
@@ -189,6 +204,7 @@ struct SyntheticTraining::State {
 
   void start_threads() {
     try {
+      check_threads(static_cast<std::size_t>(arena.max_concurrency()) + 2);
       copier = std::thread([this] {
         thread_main(
             copy_begin, [this] { copy(); }, copy_done);

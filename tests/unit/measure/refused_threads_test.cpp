@@ -1,0 +1,72 @@
+// Tests what happens when the system refuses a thread. pthread_create of this program counts the threads.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+
+#include "base/error.hpp"
+#include "children/child_output.hpp"
+#include "measure/synthetic_training.hpp"
+#include "os/affinity.hpp"
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+
+namespace {
+
+std::atomic<int> running = 0;
+std::atomic<int> most = 1'000'000;  ///< threads that may run at once
+
+struct Start {
+  void* (*main)(void*);
+  void* argument;
+};
+
+void* run_counted(void* given) {
+  const std::unique_ptr<Start> start(static_cast<Start*>(given));
+  void* const result = start->main(start->argument);
+  --running;
+  return result;
+}
+
+}  // namespace
+
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*main)(void*),
+                              void* argument) noexcept {
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static const auto create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+  if (running >= most) return EAGAIN;
+  ++running;
+  return create(thread, attributes, run_counted, new Start{main, argument});
+}
+
+namespace zf {
+namespace {
+
+/// Trains for one step where at most `allowed` threads may run, and says how that ended.
+std::string train_with(int allowed) {
+  most = running + allowed;
+  try {
+    SyntheticTraining training(thread_affinity(), 4, 1U << 20, {10, 1000, 1000});
+    training.start(1);
+    training.wait();
+    return "trained";
+  } catch (const Error&) {
+    return "refused";
+  }
+}
+
+TEST(RefusedThreads, AreAnErrorOfTheTrainingSideWhicheverItIs) {
+  for (int allowed = 0; allowed < 9; ++allowed) {
+    const ChildOutput output = output_of_child([&] { return train_with(allowed); }, std::chrono::seconds(20));
+    EXPECT_EQ(output.end, ChildOutput::End::done) << allowed;
+    EXPECT_EQ(output.text, allowed < 6 ? "refused" : "trained") << allowed;
+  }
+}
+
+}  // namespace
+}  // namespace zf
+
+#endif
