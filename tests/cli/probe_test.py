@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from zf_cli import DONE, CommandTest
+from zf_cli import DONE, SOURCE, USAGE, CommandTest
 
 SLURM_NODE = "pack:2 [numa(memory=256GiB)] l3u:2 core:12 pu:1"
 
@@ -39,6 +39,21 @@ class Probe(CommandTest):
         self.assert_exit(result, DONE)
         self.assertIn("0-47", result.stdout)
         json.loads(result.stdout)
+
+    def test_xml_that_crashes_hwloc_is_refused(self):
+        """A PU without its complete_cpuset, as a damaged file has it."""
+        xml = (SOURCE / "tests/machines/qemu-2ht.xml").read_text()
+        damaged = xml.replace('<object type="PU" os_index="0" cpuset="0x00000001" complete_cpuset=',
+                              '<object type="PU" os_index="0" cpuset="0x00000001" complete_cpususet=')
+        self.assertNotEqual(damaged, xml)
+        (self.folder / "x.xml").write_text(damaged)
+        self.assert_refused(self.run_tune("probe", "--topology", "x.xml"), USAGE, "x.xml", "hwloc crashes", "lstopo")
+
+    def test_synthetic_machine_of_a_million_pus_is_refused(self):
+        for huge in ("pu:1000000", "pack:2 [numa(memory=64GiB)] core:32768 pu:2", "100 100 100",
+                     "pack:99999999999 core:99999999999 pu:99999999999"):
+            self.assert_refused(self.run_tune("probe", "--topology", huge), USAGE, "--topology", "PUs; at most 8192")
+        self.assert_exit(self.run_tune("probe", "--topology", "pack:2 [numa(memory=2000000GiB)] core:8 pu:2"), DONE)
 
     def test_what_others_wrote_cannot_drive_the_terminal(self):
         said = "gpu\x1b[31m\u202e\u2066\u2028\u061c\u009b2J\ngone\x7f" + 100000 * "x"

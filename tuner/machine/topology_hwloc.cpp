@@ -7,10 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
@@ -136,13 +140,51 @@ Hwloc load_sysroot(const TopologySource& source, std::vector<std::string>& missi
   return load_xml(found.text, sysroot.path().string());
 }
 
+/// The largest synthetic machine. Linux knows at most 8192 CPUs; a million would take hours.
+constexpr std::uint64_t kMostSyntheticPus = 8192;
+
+/// Returns the product of the counts of a synthetic description, which is the number of its PUs. What stands
+/// in brackets or parentheses (memory, attributes) does not count.
+std::uint64_t synthetic_pus(std::string_view description) {
+  std::uint64_t pus = 1;
+  int depth = 0;
+  for (std::size_t i = 0; i < description.size(); ++i) {
+    depth += description[i] == '[' || description[i] == '(' ? 1 : 0;
+    depth -= description[i] == ']' || description[i] == ')' ? 1 : 0;
+    const bool begins = i == 0 || description[i - 1] == ':' || description[i - 1] == ' ';
+    std::uint64_t count = 0;
+    const char* const text = description.data() + i;
+    if (depth != 0 || !begins) continue;
+    const auto [end, error] = std::from_chars(text, description.data() + description.size(), count);
+    if (end == text) continue;
+    if (error != std::errc()) count = UINT32_MAX;
+    pus = std::min(pus * std::clamp<std::uint64_t>(count, 1, UINT32_MAX), std::uint64_t{UINT32_MAX});
+  }
+  return pus;
+}
+
+void refuse_huge(const std::string& description) {
+  const std::uint64_t pus = synthetic_pus(description);
+  if (pus <= kMostSyntheticPus) return;
+  throw Error(Exit::usage,
+              fmt::format("--topology \"{}\": has {}{} PUs; at most {} can be read", description,
+                          pus == UINT32_MAX ? "at least " : "", pus, kMostSyntheticPus),
+              "describe a smaller machine");
+}
+
+/// Returns true if --topology names a file and is not a synthetic description.
+bool names_file(const std::string& given) {
+  std::error_code ignored;
+  return !given.empty() && (std::filesystem::exists(given, ignored) || given.ends_with(".xml") ||
+                            given.find('/') != std::string::npos);
+}
+
 Hwloc load(const TopologySource& source, std::vector<std::string>& missing) {
   const std::string& given = source.topology;
   if (given.empty()) return load_sysroot(source, missing);
-  std::error_code ignored;
-  const bool file = std::filesystem::exists(given, ignored) || given.ends_with(".xml") ||
-                    given.find('/') != std::string::npos;
-  return file ? load_xml(read_text_file(given), given) : load_synthetic(given);
+  if (names_file(given)) return load_xml(read_text_file(given), given);
+  refuse_huge(given);
+  return load_synthetic(given);
 }
 
 // --- Reading -----------------------------------------------------------------------------------------------
@@ -264,9 +306,7 @@ std::string cpu_model(hwloc_topology_t hwloc) {
   return model.substr(0, model.find_last_not_of(' ') + 1);  // AMD pads its names to 47 characters
 }
 
-}  // namespace
-
-Topology read_topology(const TopologySource& source) {
+Topology read_in_this_process(const TopologySource& source) {
   Topology topology;
   const Hwloc owned = load(source, topology.missing);
   const hwloc_topology_t hwloc = owned.get();
@@ -290,6 +330,34 @@ Topology read_topology(const TopologySource& source) {
   std::sort(topology.nodes.begin(), topology.nodes.end(),
             [](const NumaNode& a, const NumaNode& b) { return a.id < b.id; });
   return topology;
+}
+
+/// Reads a machine of an XML file in a child first, because hwloc crashes on some damaged files. Throws if it
+/// crashes or hangs. An Error in the child comes again in this process.
+void try_in_child(const TopologySource& source) {
+  constexpr std::chrono::seconds deadline(60);
+  const auto work = [&] {
+    try {
+      read_in_this_process(source);
+    } catch (const Error&) {  // the caller gets it
+    }
+    return std::string("no crash");
+  };
+  const ChildOutput tried = output_of_child(work, deadline);
+  if (tried.end == ChildOutput::End::done) return;
+  throw Error(Exit::usage,
+              fmt::format("--topology {}: hwloc {}", source.topology,
+                          tried.end == ChildOutput::End::late
+                              ? fmt::format("did not finish reading this within {} s", deadline.count())
+                              : "crashes when it reads this"),
+              "is it damaged? Make it anew on the other machine with: lstopo FILE.xml");
+}
+
+}  // namespace
+
+Topology read_topology(const TopologySource& source) {
+  if (names_file(source.topology)) try_in_child(source);
+  return read_in_this_process(source);
 }
 
 }  // namespace zf
