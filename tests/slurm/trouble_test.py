@@ -84,8 +84,9 @@ class Trouble(SlurmTest):
 
     def test_settings_on_a_dead_file_server(self):
         """Whoever opens a file that is leased waits until the lease is given up, 45 s at most."""
-        lease = "import fcntl, signal; signal.signal(signal.SIGIO, signal.SIG_IGN); f = open('/etc/zf-tune/slurm.conf', 'r+')"
-        self.assert_job_runs(f"""python3 -c "{lease}
+        self.assert_job_runs("""python3 -c "import fcntl, signal
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+f = open('/etc/zf-tune/slurm.conf', 'r+')
 fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); open('/run/leased', 'w'); signal.pause()" &
                                  trap "kill $!" EXIT; until_true 10 test -e /run/leased""",
                              "slurm.conf is not read, the defaults hold: no answer within 0.3 s",
