@@ -347,7 +347,8 @@ typedef struct zf_stats {
         0, 0, 0, 0                                                                                          \
   }
 
-/* Fills *stats, up to its struct_size. Works also after the optimizer has died. */
+/* Fills *stats, up to its struct_size. Works also after the optimizer has died. Until a restarted optimizer
+ * is ready, what an optimizer reports at its start (threads, isa, notes, pages) is that of the one before. */
 ZF_API zf_status zf_get_stats(zf_runtime* handle, zf_stats* stats);
 
 #ifdef __cplusplus
