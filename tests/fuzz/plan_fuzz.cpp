@@ -1,0 +1,18 @@
+// Plans and the workloads in them: any text is a plan or an Error, and a plan is read again as it is printed.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "plan/plan_json.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    const auto plan = zf::parse_plan({reinterpret_cast<const char*>(data), size}, "fuzzed");
+    const std::string printed = zf::print_plan(plan);
+    if (zf::print_plan(zf::parse_plan(printed, "printed")) != printed) std::abort();
+  } catch (const zf::Error&) {
+  }
+  return 0;
+}
