@@ -32,8 +32,8 @@ std::pair<std::string_view, std::optional<std::string_view>> split(std::string_v
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
-/// The indexes that a list has named so far: a bit for each up to the highest one. "0-65535,0-65535,…" must not grow
-/// with the text.
+/// The indexes that a list has named so far: a bit for each up to the highest one. "0-65535,0-65535,…" must
+/// not grow with the text.
 using Named = std::vector<bool>;
 
 /// Adds one part, "5", "4-11", "0-15:2" or "0-15:2/4"; false if it is malformed.

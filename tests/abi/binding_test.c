@@ -296,7 +296,7 @@ static void a_forked_child_widens_nothing(void) {
     EXPECT(zf_close(handle), ZF_ERROR_FORKED);
     EXPECT(zf_end(handle), ZF_ERROR_FORKED);
     CHECK(has(&training));
-#if !defined(__SANITIZE_THREAD__) /* it allows no thread in a forked child */
+#ifndef ZF_SANITIZED_THREAD /* it allows no thread in a forked child */
     zf_runtime* const own = open_with(ZF_TRY, ZF_OK);
     EXPECT(zf_close(own), ZF_OK);
     CHECK(has(&training));

@@ -138,7 +138,7 @@ static void read_along(zf_runtime* calm, zf_runtime* hunted, const zf_group* gro
 /* A restart must leave nothing behind: checks how much the trainer's own memory grew since the first restart.
  * */
 static void expect_no_growth(size_t kib_before) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef ZF_SANITIZED
   (void)kib_before; /* their allocators keep what is freed */
 #else
   const size_t kib = count_private_kib();

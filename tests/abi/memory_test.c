@@ -69,7 +69,7 @@ static void refusals_are_notes(void) {
         NULL);
   CHECK(stats.pages_on_plan == 0);
   steps_and_closes(handle);
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) /* which make mlock do nothing */
+#ifndef ZF_SANITIZED /* which make mlock do nothing */
   CHECK(strstr(stats.memory_note, "; mlock of ") != NULL && stats.locked_bytes == 0);
   EXPECT(open_with(ZF_NO, ZF_MUST, &handle), ZF_ERROR_WORKER);
   expect_error("was refused: Operation not permitted; raise `ulimit -l`");

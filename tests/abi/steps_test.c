@@ -72,7 +72,7 @@ static void check_group(zf_runtime* handle, int index, const struct reference_gr
 
 /* Every thread of the worker may run on the plan's optimizer CPUs and nowhere else. */
 static void check_threads(pid_t worker, const char* optimizer, unsigned pool_threads) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef ZF_SANITIZED
   printf("threads not looked at: a sanitizer has some of its own\n");
   return;
 #endif

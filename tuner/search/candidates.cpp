@@ -363,7 +363,8 @@ class SplitProposer {
       for (int pool = 1; pool <= most_of(family); ++pool) {
         if (!is_even(family, pool)) continue;
         const Forecast times = forecast(family, points, pool);
-        if (kStepHeadroom * schedule_.step_factor * times.step_ns > window_of(times.training_ns, schedule_)) continue;
+        if (kStepHeadroom * schedule_.step_factor * times.step_ns > window_of(times.training_ns, schedule_))
+          continue;
         if (period(times) > longest) break;
         return resized(family, pool);
       }

@@ -1,8 +1,8 @@
 #include "simulate/simulated_job.hpp"
 
 #include "measure/training_demand.hpp"
-#include "measure/workload_file.hpp"
 #include "measure/working_set_size.hpp"
+#include "measure/workload_file.hpp"
 
 namespace zf {
 namespace {

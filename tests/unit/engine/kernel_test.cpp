@@ -13,7 +13,7 @@
 namespace zf {
 namespace {
 
-constexpr std::size_t kOddLength = 1'000'003;
+constexpr std::size_t kOddLength = 1'000'003 / ZF_FEWER;
 
 /// Steps over the slices of `threads` threads, one after the other.
 TestState stepped(TestState state, Isa isa, const KernelVariant& variant, std::size_t threads,

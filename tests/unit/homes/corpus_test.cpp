@@ -11,13 +11,8 @@
 namespace zf {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr unsigned kCasesPerFile = 8;  // sanitizers take minutes, and fewer cases run the same lines
-constexpr unsigned kSyntheticMachines = 30;
-#else
-constexpr unsigned kCasesPerFile = 40;
-constexpr unsigned kSyntheticMachines = 300;
-#endif
+constexpr unsigned kCasesPerFile = 40 / ZF_FEWER;
+constexpr unsigned kSyntheticMachines = 300 / ZF_FEWER;
 constexpr unsigned kCasesPerSynthetic = 4;
 
 void expect_whole_cores(const Topology& topology, const Allowed& allowed, const Home& home) {
@@ -151,7 +146,7 @@ void expect_all_of(const std::vector<std::string>& files) {
   int near = 0;
   for (const std::string& file : files) near += expect_all(topology_of(file), 0, kCasesPerFile);
   fmt::print("{} machines x {} cases; {} ranks near their GPU\n", files.size(), kCasesPerFile, near);
-  EXPECT_GT(near, 100);
+  EXPECT_GT(near, 100 / ZF_FEWER);
 }
 
 TEST(Corpus, OurMachines) { expect_all_of(machine_files(std::string(ZF_SOURCE_DIR) + "/tests/machines")); }
@@ -171,7 +166,7 @@ TEST(Corpus, SyntheticMachines) {
   }
   fmt::print("{} machines x {} cases; {} ranks near their GPU\n", kSyntheticMachines, kCasesPerSynthetic,
              near);
-  EXPECT_GT(near, 100);
+  EXPECT_GT(near, 100 / ZF_FEWER);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr unsigned kCases = 400;
+constexpr unsigned kCases = 400 / ZF_FEWER;
 
 std::vector<std::string> homes_on(const Topology& topology, int ranks, std::string_view allowed = "") {
   std::vector<std::string> lists;

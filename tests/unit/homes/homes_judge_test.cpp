@@ -162,7 +162,7 @@ std::string words_of(const SmallCase& c, const Counts& counts) {
 }
 
 TEST(HomesJudge, HardlyADivisionOfASmallMachineIsBetter) {
-  constexpr int kCases = 3000;
+  constexpr int kCases = 3000 / ZF_FEWER;
   int worse = 0;
   for (unsigned seed = 0; seed < kCases; ++seed) {
     const SmallCase c = small_case(seed);
@@ -176,8 +176,7 @@ TEST(HomesJudge, HardlyADivisionOfASmallMachineIsBetter) {
       ++worse;
     }
   }
-  EXPECT_LE(worse, kCases / 500)
-      << "pairwise exchanges do not find every best division, but nearly every one";
+  EXPECT_LE(worse, 6) << "pairwise exchanges do not find every best division, but nearly every one";
 }
 
 }  // namespace

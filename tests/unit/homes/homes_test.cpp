@@ -267,7 +267,7 @@ void expect_partition(const RandomCase& c, const std::vector<Home>& homes) {
 }
 
 TEST(Homes, ArePartitionsOfAnyMachine) {
-  for (unsigned seed = 0; seed < 600; ++seed) {
+  for (unsigned seed = 0; seed < 600 / ZF_FEWER; ++seed) {
     const RandomCase c = random_case(seed);
     SCOPED_TRACE(c.describe());
     const auto homes = homes_of(c.topology, c.allowed, c.preferences);
@@ -278,7 +278,7 @@ TEST(Homes, ArePartitionsOfAnyMachine) {
 }
 
 TEST(Homes, ARankWhoseNodeHasRoomLivesThere) {
-  for (unsigned seed = 0; seed < 400; ++seed) {
+  for (unsigned seed = 0; seed < 400 / ZF_FEWER; ++seed) {
     const RandomCase c = random_case(seed);
     SCOPED_TRACE(c.describe());
     std::map<int, int> cores;
@@ -312,7 +312,7 @@ TEST(Homes, TheRandomMachinesAreWorthTheName) {
   int spanning = 0;
   int preferring = 0;
   int cut_cores = 0;
-  for (unsigned seed = 0; seed < 400; ++seed) {
+  for (unsigned seed = 0; seed < 400 / ZF_FEWER; ++seed) {
     const RandomCase c = random_case(seed);
     for (const Home& home : homes_of(c.topology, c.allowed, c.preferences)) {
       shared += home.shared;
@@ -323,7 +323,7 @@ TEST(Homes, TheRandomMachinesAreWorthTheName) {
       cut_cores += core.cpus.intersects(c.allowed.cpus) && !c.allowed.cpus.contains(core.cpus);
     }
   }
-  for (const int count : {shared, spanning, preferring, cut_cores}) EXPECT_GT(count, 100);
+  for (const int count : {shared, spanning, preferring, cut_cores}) EXPECT_GT(count, 100 / ZF_FEWER);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "measure/synthetic_training.hpp"
 #include "os/affinity.hpp"
 
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#ifndef ZF_SANITIZED
 
 namespace {
 

@@ -22,13 +22,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// Sanitizers take minutes for all inputs, so they get one of five.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t kOneOf = 5;
-#else
-constexpr std::size_t kOneOf = 1;
-#endif
-
 /// Returns the error of the reader for a text; "" if it accepts the text. Any exception but Error(usage) is a
 /// failure.
 std::string refusal(const std::string& text) {
@@ -97,7 +90,7 @@ TEST(PlanJson, ParseOfPrintIsTheSamePlan) {
 TEST(PlanJson, ParseOfPrintHoldsForAnyNumbers) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<double> real(0, 1);
-  for (std::size_t round = 0; round < 300; round += kOneOf) {
+  for (std::size_t round = 0; round < 300; round += ZF_FEWER) {
     Plan plan = make_plan();
     plan.workload.params = random() | 1;
     plan.allocation.memory_bytes = random() | 1;
@@ -254,7 +247,7 @@ TEST(PlanJson, EveryFieldOfAWrongTypeOrMissingIsRefused) {
   for (std::size_t at = 0; at < all.size(); ++at) {
     const json::json_pointer& path = all[at];
     const json original = sound()[path];
-    for (std::size_t number = at % kOneOf; number < std::size(values); number += kOneOf) {
+    for (std::size_t number = at % ZF_FEWER; number < std::size(values); number += ZF_FEWER) {
       const json& value = values[number];
       if (value.type() == original.type() || (value.is_number() && original.is_number())) continue;
       EXPECT_NE(refusal(changed(path.to_string(), value).dump()), "") << path.to_string() << " = " << value;
@@ -286,7 +279,7 @@ TEST(PlanJson, EveryFieldOfAWrongTypeOrMissingIsRefused) {
 
 TEST(PlanJson, ACutOffFileIsRefusedWhereverItEnds) {
   const std::string text = print_plan(make_plan());
-  for (std::size_t length = 0; length + 2 < text.size(); length += kOneOf) {
+  for (std::size_t length = 0; length + 2 < text.size(); length += ZF_FEWER) {
     ASSERT_NE(refusal(text.substr(0, length)), "") << length;
   }
 }
@@ -295,13 +288,13 @@ TEST(PlanJson, ChangedBytesAreReadOrRefusedAndNothingElse) {
   std::mt19937 random(11);
   const std::string text = print_plan(make_plan());
   int refused = 0;
-  for (std::size_t round = 0; round < 3000; round += kOneOf) {
+  for (std::size_t round = 0; round < 3000; round += ZF_FEWER) {
     std::string broken = text;
     for (unsigned i = 0; i <= random() % 3; ++i)
       broken[random() % broken.size()] = static_cast<char>(random());
     refused += !refusal(broken).empty();
   }
-  EXPECT_GT(refused, 1500 / static_cast<int>(kOneOf));
+  EXPECT_GT(refused, 1500 / static_cast<int>(ZF_FEWER));
 }
 
 class PlanFile : public testing::Test {
