@@ -50,11 +50,11 @@ read_settings() {
 # at most that time less 1.5 s for everything else. Reads slurm.conf only for a deadline above 1 s.
 cap_deadline() {
   local most=10 seconds whole=${deadline%%.*}
-  [[ 10#${whole:-0} -ge 1 ]] || return 0
+  ((10#0$whole >= 1)) || return 0
   if bounded 0.3 grep -iE '^[[:space:]]*PrologEpilogTimeout[[:space:]]*=' -- "${SLURM_CONF:-/etc/slurm/slurm.conf}"; then
     seconds=${answer##*=}
     seconds=${seconds//[!0-9]/}
-    [[ ${#seconds} -eq 0 || ${#seconds} -gt 5 || 10#$seconds -ge 12 ]] || most=$((10#$seconds - 2)).5
+    ((${#seconds} == 0 || ${#seconds} > 5 || 10#0$seconds >= 12)) || most=$((10#$seconds - 2)).5
     [[ $most != -* && $most != 0.5 ]] || most=0.7
   fi
   [[ $(printf '%s\n' "$deadline" "$most" | sort -g | head -n 1) == "$deadline" ]] && return 0
