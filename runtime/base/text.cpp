@@ -72,7 +72,7 @@ std::string one_line(std::string_view text) {
   constexpr std::string_view cut = "...";
   std::string line = strip_control_chars(text.substr(0, kLongestLine + 4));
   std::replace(line.begin(), line.end(), '\n', ' ');
-  if (line.size() <= kLongestLine) return line;
+  if (line.size() <= kLongestLine) return text.size() > kLongestLine + 4 ? line + std::string(cut) : line;
   std::size_t end = kLongestLine - cut.size();
   while ((static_cast<unsigned char>(line[end]) & 0xc0U) == 0x80) --end;  // not inside a letter
   return line.substr(0, end) + std::string(cut);

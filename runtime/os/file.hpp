@@ -32,9 +32,11 @@ std::size_t read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes);
 
 /// A temporary file that replaces `path` in one step, or never. Whoever opens `path` finds the old file or
 /// the whole new one, also after a power cut. The mode is 0644 within the umask. Until commit() the temporary
-/// file has no name, so a process that is killed leaves nothing. Where every file has a name (NFS, Lustre),
-/// it is
-/// ".NAME.tmp" beside `path`. The next writer of `path` removes what a killed one left there.
+/// file has no name, so a process that is killed leaves nothing; only between the two calls that name and
+/// move it, the whole new file stays as ".NAME.PID.TIME.N.tmp". Where every file has a name (NFS, Lustre),
+/// the temporary file is
+/// ".NAME.tmp" beside `path`, and the next writer of `path` removes what a killed one left there, if the file
+/// system has flock.
 class AtomicFile {
  public:
   /// Creates the temporary file. This and every other function throws Error(runtime_error) with the path if

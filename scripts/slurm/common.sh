@@ -7,7 +7,7 @@
 # shellcheck disable=SC2034  # the variables are for the scripts that source this
 
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
-LC_ALL=C
+export LC_ALL=C
 
 # The largest /etc/zf-tune/slurm.conf that is read, in bytes. Bash takes seconds for a file of some MB.
 largest_conf=65536
@@ -26,7 +26,7 @@ read_settings() {
   scontrol=/usr/bin/scontrol
   local file=/etc/zf-tune/slurm.conf line name
   # Not even `[[ -f $file ]]` before: it would hang like reading does.
-  if ! bounded 0.3 head --bytes=$((largest_conf + 1)) -- "$file"; then
+  if ! bounded 0.3 head -c $((largest_conf + 1)) -- "$file"; then
     [[ $answer == *'No such file'* || $say == quiet ]] || log "$file is not read, the defaults hold: $answer"
     return 0
   fi
@@ -52,8 +52,10 @@ cap_deadline() {
   local most=10 seconds whole=${deadline%%.*}
   ((10#0$whole >= 1)) || return 0
   if bounded 0.3 grep -iE '^[[:space:]]*PrologEpilogTimeout[[:space:]]*=' -- "${SLURM_CONF:-/etc/slurm/slurm.conf}"; then
-    seconds=${answer##*=}
-    seconds=${seconds//[!0-9]/}
+    seconds=${answer##*$'\n'}
+    seconds=${seconds#*=}
+    [[ $seconds =~ ^[[:space:]]*([0-9]*) ]]
+    seconds=${BASH_REMATCH[1]}
     ((${#seconds} == 0 || ${#seconds} > 5 || 10#0$seconds >= 12)) || most=$((10#$seconds - 2)).5
     [[ $most != -* && $most != 0.5 ]] || most=0.7
   fi

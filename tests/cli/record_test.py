@@ -1,6 +1,7 @@
 """zf-tune record: the user's own job becomes a workload file. The jobs here import an imitated torch, which sleeps."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -137,24 +138,64 @@ class Record(zf_cli.CommandTest):
         self.assertNotIn("trained", result.stdout)
         self.assertGreaterEqual(self.workload("short.json")["recorded"]["updates"], 5)
 
-    def test_sigterm_reaches_the_job_once(self):
+    def start(self, at_signal: str, **how) -> subprocess.Popen:
+        """Starts a job that trains for long and calls at_signal(number, frame) on SIGTERM and SIGUSR1."""
         (self.folder / "job/train.py").write_text(TRAIN.replace(
-            "import os,", "import os, time\nimport", 1).replace("adam, steps", """
-def ending(*_):
-    print("asked", flush=True)
-    time.sleep(0.5)
-    sys.exit(9)
-signal.signal(signal.SIGTERM, ending)
+            "import os,", "import os, time\nimport", 1).replace("adam, steps", at_signal + """
+signal.signal(signal.SIGTERM, at_signal)
+signal.signal(signal.SIGUSR1, at_signal)
 print("ready", flush=True)
 adam, steps""", 1))
         process = subprocess.Popen([BINARY, "record", "--", *self.job(1_000_000)], cwd=self.folder, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=zf_cli.clean_environment())
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=zf_cli.clean_environment(), **how)
         self.addCleanup(process.kill)  # the job dies with it
         self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def test_sigterm_reaches_the_job_once(self):
+        process = self.start("""
+def at_signal(*_):
+    print("asked", flush=True)
+    time.sleep(0.5)
+    sys.exit(9)
+""")
         process.terminate()
         said, errors = process.communicate(timeout=30)
         self.assertEqual((process.returncode, said), (9, "asked\n"), errors)
         self.assertIn("the command ended with status 9: no workload was written", errors)
+
+    def test_signals_of_a_batch_system_reach_the_job_each_time(self):
+        process = self.start("""
+left = 3
+def at_signal(number, _):
+    global left
+    left -= 1
+    print(number, flush=True)
+    if left == 0: sys.exit(9)
+""")
+        for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGTERM):
+            process.send_signal(number)
+            self.assertEqual(process.stdout.readline(), f"{int(number)}\n")
+        process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 9)
+
+    def test_under_nohup_the_job_survives_the_end_of_its_terminal(self):
+        process = self.start("def at_signal(*_): sys.exit(9)\n",
+                             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        job = int(subprocess.check_output(["pgrep", "-P", str(process.pid)], text=True))
+        for target in (process.pid, job):
+            os.kill(target, signal.SIGHUP)
+        process.send_signal(signal.SIGUSR1)
+        process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 9)
+
+    def test_a_fault_of_the_recorder_leaves_the_job_alone(self):
+        with open(self.folder / "job/torch/optim/optimizer.py", "a") as file:
+            file.write("def register_optimizer_step_pre_hook(hook): raise RuntimeError('another torch')\n")
+        result = self.record(*self.job(3))
+        self.assert_exit(result, RUNTIME_ERROR)
+        self.assertEqual(result.stdout, "trained \n")
+        self.assertIn("no workload was written: the recorder failed: RuntimeError: another torch", result.stderr)
 
     def test_switched_off_it_only_runs_the_job(self):
         result = self.record(*self.job(30, 5), ZF_TUNE="off")

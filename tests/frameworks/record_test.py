@@ -48,6 +48,12 @@ class Recorded(FrameworkTest):
         self.assertGreater(workload["step_factor"], 0.1)
         self.same_bits_as_without(*words)
 
+    def test_hooks_that_would_see_a_backward_twice_prevent_it(self):
+        words = (*MODEL, "--hooked")
+        workload = self.record(*job("recorded", *words))
+        self.assertNotIn("backward_one_thread_ns", workload["recorded"])
+        self.same_bits_as_without(*words)
+
     def test_ours_waiting(self):
         words = (*MODEL, "--optimizer", "wait")
         workload = self.record(*job("recorded", *words))

@@ -151,8 +151,7 @@ class Ends(adamw_case.AdamWTest):
         os.kill(optimizer.runtime.stats().worker_pid, signal.SIGKILL)
         with self.assertRaises(ZfWorkerDied):
             train(model, optimizer, 2)
-        with self.assertRaises(ZfWorkerDied):
-            optimizer.close()
+        optimizer.close()  # nothing that was submitted is lost
         self.assertTrue(torch.equal(parameters_of(model), before))
 
     def test_a_step_after_an_interrupted_one_waits_before_it_writes_gradients(self):

@@ -102,7 +102,7 @@ fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); open('/run/leased', 'w'); signa
         self.assert_job_runs(_program("sleep 1000"), "deadline=30 is too long, 2.5 s hold",
                                     "job 1 gets no plan: no answer within 2.5 s",
                                     conf=f"program={HOME}/bin/stub\ndeadline=30",
-                                    slurm="PrologEpilogTimeout=4\n")
+                                    slurm="PrologEpilogTimeout=4 # it was 60\n")
 
     def test_folder_that_users_cannot_read(self):
         said = self.assert_job_runs("mkdir -m 700 /run/zf-tune", "job 1 gets no plan", "/run/zf-tune", "mode 0700",

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -16,24 +18,54 @@ namespace {
 
 constexpr Nanoseconds kPollNs = 100 * kMillisecondNs;
 
-/// Ignores a signal while this object lives.
-class Ignored {
+/// A terminal sends these to the command too, and it alone decides what they mean.
+constexpr std::array kOfTerminals{SIGINT, SIGQUIT};
+/// What batch systems and users send to the process that they started: this one.
+constexpr std::array kPassedOn{SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
+// Global, because a signal handler has no other way to reach it. One bit for each signal.
+std::atomic<unsigned> caught = 0;
+static_assert(std::atomic<unsigned>::is_always_lock_free, "anything else is not safe in a signal handler");
+
+void on_signal(int number) { caught.fetch_or(1U << static_cast<unsigned>(number)); }
+
+/// Keeps signals from ending this process while the command lives. A signal that was ignored before, as nohup
+/// does with SIGHUP, stays ignored.
+class CommandSignals {
  public:
-  explicit Ignored(int number) : number_(number), before_(::signal(number, SIG_IGN)) {}
-  ~Ignored() { ::signal(number_, before_); }
-  Ignored(const Ignored&) = delete;
-  Ignored& operator=(const Ignored&) = delete;
+  CommandSignals() {
+    caught.store(0);
+    for (const int number : kOfTerminals) handle(number, SIG_IGN);
+    for (const int number : kPassedOn) handle(number, on_signal);
+  }
+  ~CommandSignals() { restore(); }
+  CommandSignals(const CommandSignals&) = delete;
+  CommandSignals& operator=(const CommandSignals&) = delete;
+
+  /// Gives all signals the handling that they had. The command begins with that.
+  void restore() const {
+    for (const auto& [number, action] : before_) ::sigaction(number, &action, nullptr);
+  }
 
  private:
-  int number_;
-  sighandler_t before_;
+  void handle(int number, sighandler_t handler) {
+    struct sigaction& before = before_[number];
+    checked(::sigaction(number, nullptr, &before), "sigaction");
+    if (before.sa_handler == SIG_IGN) return;
+    struct sigaction action = {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    checked(::sigaction(number, &action, nullptr), "sigaction");
+  }
+
+  std::map<int, struct sigaction> before_;
 };
 
 /// Runs in the child. Replaces it by the command, or prints the error and returns the exit code if that
 /// fails.
 int exec_or_exit_code(const std::vector<std::string>& command,
                       const std::map<std::string, std::string>& variables) {
-  for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP}) ::signal(number, SIG_DFL);
   for (const auto& [name, value] : variables) {
     if (::setenv(name.c_str(), value.c_str(), 1) != 0) return 126;
   }
@@ -50,13 +82,19 @@ int exec_or_exit_code(const std::vector<std::string>& command,
 
 ExitStatus run_attached(const std::vector<std::string>& command,
                         const std::map<std::string, std::string>& variables,
-                        const std::function<int()>& signal) {
-  const Ignored interrupts(SIGINT);
-  const Ignored quits(SIGQUIT);
-  Child child = fork_child([&] { return exec_or_exit_code(command, variables); }, Reach::process,
-                           "cannot start the command");
+                        const std::function<bool()>& stop) {
+  const CommandSignals signals;
+  const auto become_command = [&] {
+    signals.restore();
+    return exec_or_exit_code(command, variables);
+  };
+  Child child = fork_child(become_command, Reach::process, "cannot start the command");
   while (!child.wait_until(now_ns() + kPollNs)) {
-    if (const int number = signal(); number != 0) child.signal(number);
+    const unsigned numbers = caught.exchange(0);
+    for (const int number : kPassedOn) {
+      if ((numbers & 1U << static_cast<unsigned>(number)) != 0) child.signal(number);
+    }
+    if (stop()) child.signal(SIGTERM);
   }
   return child.reap();
 }

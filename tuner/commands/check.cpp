@@ -69,9 +69,10 @@ Exit run(const Arguments& arguments) {
   for (const std::string& difference : differences)
     fmt::print("{}\n", one_line(fmt::format("{}: {}", path, difference)));
   if (!differences.empty()) return Exit::stale_plan;
-  if (const auto note = better_homes_note(plan, machine)) fmt::print("{}: {}\n", path, *note);
   if (arguments.has("bandwidth"))
     return check_bandwidth(path, plan, machine.allowed, started_ns, arguments.has("strict"));
+  if (const auto note = better_homes_note(plan, machine))
+    fmt::print("{}\n", one_line(fmt::format("{}: {}", path, *note)));
   fmt::print("{}\n", one_line(path + ": fits this machine and this allocation"));
   return Exit::done;
 }

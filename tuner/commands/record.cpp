@@ -2,11 +2,8 @@
 
 #include <fmt/core.h>
 
-#include <csignal>
-
 #include "base/error.hpp"
 #include "commands/commands.hpp"
-#include "commands/interrupt.hpp"
 #include "commands/output.hpp"
 #include "launch/exec.hpp"
 #include "os/environment.hpp"
@@ -26,14 +23,14 @@ CommandSpec spec() {
       "record",
       "record [-o FILE] [options] [--] COMMAND [ARG ...]",
       "Runs COMMAND, a training job with PyTorch, as it is, and writes a workload file that describes it: "
-      "zf-tune tune -w "
-      "FILE then plans for this job. Ends with the status of COMMAND if COMMAND fails, and with 1 if it does "
+      "zf-tune tune -w FILE then plans for this job. Ends with the status of COMMAND if COMMAND fails, and "
+      "with 1 if it does "
       "not train.",
       {
           {"output", 'o', "FILE", "file to write, - for standard output (default: workload.json)"},
           {"updates", 'u', "N",
-           "number of optimizer steps to record, per rank; the recorder is idle after them (default: 20; "
-           "e.g. 50)"},
+           "number of optimizer steps to record, per rank, at least 4; the recorder is idle after them "
+           "(default: 20; e.g. 50)"},
           {"stop", 0, "", "end COMMAND with SIGTERM when enough was recorded (default: it runs to its end)"},
           {"quiet", 'q', "", "print only errors"},
       }};
@@ -81,12 +78,6 @@ Exit run(const Arguments& arguments) {
   request.stop = arguments.has("stop");
   if (switched_off(Environment::of_this_process())) exec_or_throw(request.command);
 
-  const InterruptWatch interrupt;
-  request.interrupt = [&interrupt, passed_on = false]() mutable {
-    if (passed_on || interrupt.signal() != SIGTERM) return 0;
-    passed_on = true;
-    return SIGTERM;
-  };
   JobRecord record = record_job(request);
   const int code = record.stopped ? 0 : code_of(record.status);
   if (code != 0) {

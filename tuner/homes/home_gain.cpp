@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/text.hpp"
 #include "homes/index.hpp"
 #include "homes/rank_homes.hpp"
 
@@ -23,17 +24,18 @@ std::optional<std::string> gain_in_words(const HomeScore& before, const HomeScor
   struct Wish {
     std::vector<int> before;
     std::vector<int> after;
+    const char* noun;
     const char* words;
     int sign;
   };
   const Wish wishes[] = {
-      {before.far_from_place, after.far_from_place, "{} cores near its GPU, and could have {}", -1},
-      {before.far_from_package, after.far_from_package,
-       "{} cores in the package of its GPU, and could have {}", -1},
-      {before.nodes, after.nodes, "cores of {} NUMA nodes, and could have cores of {}", 1},
-      {before.packages, after.packages, "cores of {} packages, and could have cores of {}", 1},
-      {before.l3_groups, after.l3_groups, "cores of {} L3 groups, and could have cores of {}", 1},
-      {before.fast_cores, after.fast_cores, "{} fast cores, and could have {}", -1},
+      {before.far_from_place, after.far_from_place, "core", "{} near its GPU, and could have {}", -1},
+      {before.far_from_package, after.far_from_package, "core",
+       "{} in the package of its GPU, and could have {}", -1},
+      {before.nodes, after.nodes, "NUMA node", "cores of {}, and could have cores of {}", 1},
+      {before.packages, after.packages, "package", "cores of {}, and could have cores of {}", 1},
+      {before.l3_groups, after.l3_groups, "L3 group", "cores of {}, and could have cores of {}", 1},
+      {before.fast_cores, after.fast_cores, "fast core", "{}, and could have {}", -1},
   };
   for (const Wish& wish : wishes) {
     // The lists begin with the worst rank. The first difference is the worst rank for which something
@@ -42,7 +44,9 @@ std::optional<std::string> gain_in_words(const HomeScore& before, const HomeScor
       if (wish.before[i] == wish.after[i]) continue;
       return fmt::format(
           "{} has {}", i == 0 ? "the worst rank" : "one rank",
-          fmt::format(fmt::runtime(wish.words), wish.sign * wish.before[i], wish.sign * wish.after[i]));
+          fmt::format(fmt::runtime(wish.words),
+                      print_count(static_cast<std::size_t>(wish.sign * wish.before[i]), wish.noun),
+                      wish.sign * wish.after[i]));
     }
   }
   return std::nullopt;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/error.hpp"
 #include "engine/working_set.hpp"
 #include "measure/machine_meter.hpp"
 #include "plan/json_fields.hpp"
@@ -65,6 +66,13 @@ std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& 
 
 RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& splits, std::uint64_t params,
                          int rounds) {
+  for (const auto& [binding, split] : splits) {
+    if (params >= split.ranks.size()) continue;
+    throw Error(
+        Exit::usage,
+        fmt::format("zf-tune bench: --params {}: {} ranks need a parameter each", params, split.ranks.size()),
+        "give more parameters");
+  }
   RankBench bench{params, "", {}};
   for (const auto& [binding, split] : splits) {
     RankBenchRow& row = bench.rows.emplace_back();

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/error.hpp"
 #include "homes/home_gain.hpp"
 #include "planning/retarget.hpp"
 
@@ -12,7 +13,12 @@ std::optional<std::string> better_homes_note(const Plan& plan, const Machine& ma
   Machine planned = machine;
   planned.topology.gpus = planned_gpus(plan, machine.topology);
   const RankGpus gpus = moved_gpus({}, planned.topology, plan, plan.workload.ranks);
-  const Plan moved = retarget(plan, planned, gpus);
+  Plan moved;
+  try {
+    moved = retarget(plan, planned, gpus);
+  } catch (const Error&) {  // this version has no homes for this plan: then it has no better ones
+    return std::nullopt;
+  }
   std::vector<CpuSet> before;
   std::vector<CpuSet> after;
   for (const RankBinding& rank : plan.ranks) before.push_back(rank.home.cpus);

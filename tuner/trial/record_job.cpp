@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <filesystem>
 #include <map>
 #include <string_view>
@@ -58,10 +57,12 @@ std::map<std::string, std::string> recorder_variables(const TemporaryFolder& fol
           {"ZF_RECORD_UPDATES", std::to_string(updates)}};
 }
 
-/// Returns the files with this ending, in the order of their names.
+/// Returns the files with this ending, in the order of their names. Returns none if the command has removed
+/// the folder.
 std::vector<fs::path> files_with(const TemporaryFolder& folder, std::string_view ending) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder.path())) {
+  std::error_code gone;
+  for (const auto& entry : fs::directory_iterator(folder.path(), gone)) {
     if (entry.path().extension() == ending) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
@@ -84,15 +85,15 @@ JobRecord record_job(const RecordRequest& request) {
   JobRecord record;
   std::size_t ranks = 0;
   Nanoseconds changed_ns = 0;
-  const auto signal = [&] {
+  const auto stop = [&] {
     const std::size_t seen = request.stop && !record.stopped ? files_with(folder, ".json").size() : 0;
     if (seen != ranks) changed_ns = now_ns();
     ranks = std::max(ranks, seen);
-    if (seen == 0 || now_ns() - changed_ns < kOtherRanksNs) return request.interrupt();
+    if (seen == 0 || now_ns() - changed_ns < kOtherRanksNs) return false;
     record.stopped = true;
-    return SIGTERM;
+    return true;
   };
-  record.status = run_attached(request.command, recorder_variables(folder, request.updates), signal);
+  record.status = run_attached(request.command, recorder_variables(folder, request.updates), stop);
 
   std::vector<WorkloadFile> files;
   for (const fs::path& path : files_with(folder, ".json")) files.push_back(load_workload_file(path));

@@ -1,6 +1,7 @@
 """A job for zf-tune record, which says what it has computed: PyTorch's AdamW, or ours waiting or late.
 
-Says {"digest": hash of all losses and parameters}. With --context FILE it records itself."""
+Says {"digest": hash of all losses and parameters}. With --context FILE it records itself. With --hooked it counts the
+calls of a hook and keeps the gradient of a tensor that is no leaf; the digest holds both."""
 
 import argparse
 import contextlib
@@ -26,6 +27,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--optimizer", choices=("torch", "wait", "late"), default="torch")
     parser.add_argument("--context")
+    parser.add_argument("--hooked", action="store_true")
     options = parser.parse_args()
     model, batch = make_model(options), make_batch(options)
     optimizer = optimizer_of(options.optimizer, model.parameters())
@@ -35,7 +37,13 @@ def main():
         optimizer.zero_grad()
         for _ in range(options.accumulate):
             loss = loss_of(model, batch)
+            if options.hooked:
+                loss = loss * 1
+                loss.retain_grad()
+                loss.register_hook(lambda gradient: digest.update(b"called"))
             loss.backward()
+            if options.hooked:
+                digest.update(loss.grad.numpy().tobytes())
             digest.update(struct.pack("d", loss.item()))
         optimizer.step()
 

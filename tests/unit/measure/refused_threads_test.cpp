@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <memory>
+#include <new>
 
 #include "base/error.hpp"
 #include "children/child_output.hpp"
@@ -33,13 +34,20 @@ void* run_counted(void* given) {
 
 }  // namespace
 
-extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*main)(void*),
-                              void* argument) noexcept {
+/// Takes the place of the C library's function, which the standard library calls.
+extern "C" [[gnu::visibility("default")]] int create_or_refuse(pthread_t* thread,
+                                                               const pthread_attr_t* attributes,
+                                                               void* (*main)(void*), void* argument) noexcept
+    __asm__("pthread_create");
+extern "C" int create_or_refuse(pthread_t* thread, const pthread_attr_t* attributes, void* (*main)(void*),
+                                void* argument) noexcept {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const auto create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
   if (running >= most) return EAGAIN;
+  auto* start = new (std::nothrow) Start{main, argument};
+  if (start == nullptr) return EAGAIN;
   ++running;
-  return create(thread, attributes, run_counted, new Start{main, argument});
+  return create(thread, attributes, run_counted, start);
 }
 
 namespace zf {

@@ -136,7 +136,7 @@ void refuse_locks(unsigned error) {
 }
 
 TEST_F(SampleFile, AFileSystemWithoutLocksIsSaidAndUsed) {
-  for (const unsigned error : {ENOSYS, ENOLCK, EOPNOTSUPP}) {
+  for (const unsigned error : {unsigned{ENOSYS}, unsigned{ENOLCK}, unsigned{EOPNOTSUPP}}) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {

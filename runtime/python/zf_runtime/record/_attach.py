@@ -57,10 +57,31 @@ def attach(folder: str, updates: int) -> None:
             _recorder.write(recorder.workload(), os.path.join(folder, f"{pid}.json"))
         except _recorder.TooLittle as reason:
             say_why(reason, recorder.steps)
+        except Exception as error:
+            say_why(failure(error), recorder.steps)
 
     def say_why(reason: object, steps: int = 0) -> None:
-        with open(os.path.join(folder, f"{steps:09}-{pid}.why"), "w", encoding="utf-8") as file:
-            file.write(str(reason))
+        try:
+            with open(os.path.join(folder, f"{steps:09}-{pid}.why"), "w", encoding="utf-8") as file:
+                file.write(str(reason))
+        except OSError:  # the folder is gone, or the disk is full: the job goes on
+            pass
+
+    def failure(error: Exception) -> str:
+        return f"the recorder failed: {type(error).__name__}: {error}"
+
+    def guarded(watch: Callable[[], None]) -> Callable[[], None]:
+        """Returns a function whose faults end the recording, not the job's import."""
+        def call() -> None:
+            try:
+                watch()
+            except Exception as error:
+                for recorder in recorders:
+                    recorder.stop()
+                recorders.clear()
+                say_why(failure(error))
+
+        return call
 
     def watch_torch() -> None:
         from . import _recorder
@@ -77,5 +98,5 @@ def attach(folder: str, updates: int) -> None:
         for recorder in recorders:
             recorder.watch_deepspeed()
 
-    sys.meta_path[:0] = [AfterImport("torch", watch_torch), AfterImport("deepspeed", watch_deepspeed)]
+    sys.meta_path[:0] = [AfterImport("torch", guarded(watch_torch)), AfterImport("deepspeed", guarded(watch_deepspeed))]
     atexit.register(finish)

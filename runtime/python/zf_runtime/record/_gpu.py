@@ -6,7 +6,7 @@ from typing import Any
 
 
 class KernelCount:
-    """start(), training steps, then stop(). Does nothing if there is no CUDA, or if somebody else profiles."""
+    """Counts from start() to stop(), with training steps between them. Does nothing if there is no CUDA, or if somebody else profiles."""
 
     def __init__(self) -> None:
         self._profiler: Any = None
@@ -15,6 +15,7 @@ class KernelCount:
 
     @property
     def counting(self) -> bool:
+        """Returns whether the count is under way."""
         return self._profiler is not None
 
     def start(self) -> None:

@@ -18,6 +18,7 @@ def modules_of(thing: Any) -> list[str]:
 
 
 def ignored(optimizer: Any) -> bool:
+    """Returns whether this optimizer's steps are not those of the CPU optimizer."""
     return SELECTIVE in modules_of(optimizer)
 
 
@@ -98,9 +99,10 @@ def watch_deepspeed(recorder: Any) -> None:
     def stepping(step: Any) -> Any:
         @functools.wraps(step)
         def stepped(zero: Any, *args: Any, **keywords: Any) -> Any:
-            recorder.begin_step(zero.optimizer)
+            optimizer = getattr(zero, "optimizer", None)
+            recorder.begin_step(optimizer)
             result = step(zero, *args, **keywords)
-            recorder.end_step(zero.optimizer)
+            recorder.end_step(optimizer)
             return result
 
         return stepped

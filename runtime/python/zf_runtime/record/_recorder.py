@@ -56,6 +56,8 @@ class Recorder:
         after = optimizer.register_optimizer_step_post_hook(lambda its, args, keywords: self.end_step(its))
         self._undo += [before.remove, after.remove]
         self.replace(torch.autograd, "backward", self._watched)
+        for owner, name in _replay.noticing_functions():
+            self.replace(owner, name, self._no_replays_after)
         if "deepspeed.runtime.engine" in sys.modules:
             self.watch_deepspeed()
 
@@ -79,6 +81,10 @@ class Recorder:
         """Takes the hooks away. The second call does nothing."""
         while self._undo:
             self._undo.pop()()
+        try:
+            self._kernels.stop()
+        except Exception:  # a profile that cannot end is no reason to end the job
+            pass
 
     def workload(self, ranks: int = 1) -> dict[str, Any]:
         """Returns the document of a workload file. Raises TooLittle, which says what is missing."""
@@ -155,6 +161,14 @@ class Recorder:
                 self._in_backward = False
 
         return watched
+
+    def _no_replays_after(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def noticing(*args: Any, **keywords: Any) -> Any:
+            self._replays_left = 0
+            return function(*args, **keywords)
+
+        return noticing
 
     def _replay_if_due(self, tensors: Any, gradients: Any) -> None:
         number = self._timeline.ended

@@ -23,6 +23,17 @@ def openmp() -> Any:
     return ctypes.CDLL(found[0]) if len(found) == 1 else None
 
 
+def noticing_functions() -> list[tuple[Any, str]]:
+    """Returns the owners and names of functions after whose call the job would notice a backward that runs twice: they
+    hook tensors that are no leaves, or (as checkpoints do) what the graph saves."""
+    import torch
+
+    graph = getattr(torch.autograd, "graph", None)
+    found = [(torch.Tensor, "register_hook"), (torch.Tensor, "retain_grad"),
+             (getattr(graph, "saved_tensors_hooks", None), "__enter__")]
+    return [(owner, name) for owner, name in found if hasattr(owner, name)]
+
+
 def leaves_of(tensors: list[Any]) -> list[Any]:
     """Returns the tensors that a backward would give gradients to. Returns an empty list if it must not run twice,
     because somebody would notice: by a hook on a leaf, or by an autograd function of the job's own."""
