@@ -134,15 +134,18 @@ class DeepSpeed(FrameworkTest):
             self.assert_same_bits(said, restarts=1)
 
     def test_two_ranks_of_stage_3_give_the_same_bits_where_deepspeed_repeats_itself(self):
-        """Seen beside other load, with two ranks of stage 3 over gloo: some of DeepSpeed's own runs differ from the rest, 1
-        of 30, and 5 of 60 with overlap_comm off (native: 0 and 5). So runs in which both agree decide."""
-        runs = 5
-        said = self.train_two_ranks([{"stage": 3, "steps": 12, "clip": 0.5, "kill_at": 5}] * runs)
-        self.assertEqual([each["restarts"] for each in said], [1] * 2 * runs)
-        for rank in (0, 1):
-            its = [each for each in said if each["rank"] == rank]
-            same = [each for each in its if each["own"] == each["native"] and each["differ"] == 0]
-            self.assertGreaterEqual(len(same), 2, self.output)
+        """Seen beside other load, with two ranks of stage 3 over gloo: some of DeepSpeed's own runs differ from the
+        rest, 1 of 35, and 5 of 60 with overlap_comm off (native: 3 of 35 and 5). So pairs run until two agree."""
+        agreed = 0
+        for _ in range(4):
+            said = self.train_two_ranks([{"stage": 3, "steps": 12, "clip": 0.5, "kill_at": 5}] * 3)
+            self.assertEqual([each["restarts"] for each in said], [1] * 6)
+            same = [[each["own"] == each["native"] and each["differ"] == 0 for each in said if each["rank"] == rank]
+                    for rank in (0, 1)]
+            agreed += sum(map(all, zip(*same)))
+            if agreed >= 2:
+                return
+        self.fail(f"only {agreed} of 12 pairs agree: {self.output}")
 
     def test_a_script_runs_as_it_is(self):
         """python -m zf_runtime.deepspeed SCRIPT, as DeepSpeed's launcher starts it: --local_rank comes first."""
