@@ -20,7 +20,7 @@ constexpr Nanoseconds kPollNs = 100 * kMillisecondNs;
 
 /// A terminal sends these to the command too, and it alone decides what they mean.
 constexpr std::array kOfTerminals{SIGINT, SIGQUIT};
-/// What batch systems and users send to the process that they started: this one.
+/// Signals that batch systems and users send to the process that they started, which is this one.
 constexpr std::array kPassedOn{SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 // Global, because a signal handler has no other way to reach it. One bit for each signal.

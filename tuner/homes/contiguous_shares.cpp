@@ -10,8 +10,9 @@
 namespace zf {
 namespace {
 
-/// What one run costs, the most important first: far cores, NUMA nodes, packages, L3 groups, odd sizes. Costs
-/// of runs are added and compared as a whole, so the best cuts of the first runs are a part of the best cuts.
+/// The costs of one run, the most important first: far cores, NUMA nodes, packages, L3 groups, odd sizes.
+/// Costs of runs are added and compared as a whole, so the best cuts of the first runs are a part of the best
+/// cuts.
 using Cost = std::array<std::int64_t, 5>;
 
 Cost operator+(Cost a, const Cost& b) {

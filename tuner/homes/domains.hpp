@@ -22,7 +22,7 @@ struct Domain {
 struct Domains {
   std::vector<HomeCore> cores;  ///< with their allowed PUs only; topological order, domain by domain
   std::vector<Domain> all;      ///< topological order
-  /// By rank and domain: whether it is in the rank's place. Empty if any place will do.
+  /// Says for each rank and domain whether the domain is in the rank's place. Empty if any place will do.
   std::vector<std::vector<bool>> near;
   std::vector<std::vector<bool>> in_package;  ///< the same for the packages of the rank's place
 };

@@ -33,7 +33,7 @@ Shares changed(Shares shares, int domain, int cores) {
   return shares;
 }
 
-/// What counts for a rank; less is better.
+/// The points that count for a rank; less is better.
 struct Wishes {
   int far = 0;      ///< minus the cores near its place; 0 if any place will do
   int outside = 0;  ///< minus the cores in the package of its place; 0 if any place will do

@@ -20,7 +20,7 @@
 namespace zf {
 namespace {
 
-/// Whether each piece of a domain gets its share of fast and of slow cores.
+/// Says whether each piece of a domain gets its share of fast and of slow cores.
 enum class KindRule { dealt, ignored };
 
 /// Returns the mean domain of a rank's cores. Inside a domain the pieces are sorted by it, so that a rank's

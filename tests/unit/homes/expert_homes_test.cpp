@@ -127,7 +127,7 @@ TEST(ExpertHomes, Mi250xWithFewRanksEachStillHasTheL3GroupOfItsGpu) {
 }
 
 TEST(ExpertHomes, Mi250xTwoRanksTouchThreeNodesEachAndNoMore) {
-  // Both GPUs are in node 3. Each rank has its half of it, and 24 more cores in whole L3 groups.
+  // Node 3 has both GPUs. Each rank has one half of that node, and 24 more cores in whole L3 groups.
   for (const CpuSet& home : homes_in(mi250x_node(), mi250x_node().cpus, 2)) {
     int nodes = 0;
     for (const NumaNode& node : mi250x_node().nodes) nodes += home.intersects(node.cpus);

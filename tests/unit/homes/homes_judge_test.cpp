@@ -12,7 +12,7 @@
 namespace zf {
 namespace {
 
-/// What an expert looks at, less is better; in each list the worst rank comes first.
+/// The points that an expert looks at. Less is better. In each list the worst rank comes first.
 struct Verdict {
   std::vector<int> far;       ///< minus the cores near the rank's GPU
   std::vector<int> outside;   ///< minus the cores in the package of the rank's GPU
@@ -28,7 +28,7 @@ struct SmallNode {
   int node = 0;
 };
 
-/// By rank and node: how many cores.
+/// The number of cores of each rank on each node.
 using Counts = std::vector<std::vector<int>>;
 
 Verdict verdict_on(const Counts& counts, const std::vector<SmallNode>& nodes, const std::vector<int>& near) {
