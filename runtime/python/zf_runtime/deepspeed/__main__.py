@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.util
 import os
 import runpy
 import sys
-from typing import Any
 
+from ..record._attach import AfterImport
 from . import install
 
 USAGE = """usage: python -m zf_runtime.deepspeed [--late] [-m MODULE | SCRIPT] [ARGUMENT ...]
@@ -21,36 +19,6 @@ Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload on the native o
 
 Under DeepSpeed's launcher:  deepspeed --module zf_runtime.deepspeed train.py ...
 """
-
-
-class AfterImport(importlib.abc.MetaPathFinder):
-    """Installs when the script imports DeepSpeed, which is after the script has set what DeepSpeed reads from the
-    environment."""
-
-    def __init__(self, mode: str):
-        self._mode = mode
-        self._looking = False
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        """Finds DeepSpeed as everybody does. Programs also ask this without importing what is found."""
-        if name != "deepspeed" or self._looking:
-            return None
-        self._looking = True
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self._looking = False
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def exec_module(module: Any) -> None:
-                execute(module)
-                if self in sys.meta_path:
-                    sys.meta_path.remove(self)
-                install(self._mode)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
 
 
 def main(words: list[str]) -> None:
@@ -73,7 +41,8 @@ def main(words: list[str]) -> None:
     program, *arguments = words
     if not is_module and not os.path.exists(program):
         sys.exit(_wrong(f"there is no script '{program}'"))
-    after_import = AfterImport(mode)
+    # DeepSpeed is imported after the script has set what it reads from the environment.
+    after_import = AfterImport("deepspeed", lambda: install(mode))
     sys.meta_path.insert(0, after_import)
     sys.argv = [program, *inserted, *arguments]
     try:
