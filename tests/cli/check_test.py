@@ -89,8 +89,12 @@ class Check(CommandTest):
         for rank in plan["ranks"]:
             del rank["home"]
         (self.folder / "plan.json").write_text(json.dumps(plan))
-        for command in ("check", "explain"):
-            result = self.run_tune(command, "plan.json")
+        result = self.run_tune("plan", "--from", "plan.json", "-o", "new.json")
+        self.assert_exit(result, DONE)
+        self.assertIn("plan.json has format zf-plan/1: mode overlap and framework unknown are assumed\n",
+                      result.stderr)
+        for command in (["check"], ["explain"], ["doctor", "--plan"]):
+            result = self.run_tune(*command, "plan.json")
             self.assert_exit(result, DONE)
             self.assertEqual(result.stderr,
                              "plan.json has format zf-plan/1: mode overlap and framework unknown are assumed; "

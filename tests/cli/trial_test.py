@@ -90,6 +90,62 @@ class Trial(zf_cli.CommandTest):
                                "sh", "-c", JOB)
         self.assert_exit(result, DONE)
 
+    def test_first_value_and_time_left_are_told(self):
+        result = self.trial("-t", "1")
+        self.assert_exit(result, DONE)
+        self.assertRegex(result.stderr, r"^--metric matches: the first value is \d+\n\[run 1 of \d, about .* left\] ")
+        self.assertEqual(result.stderr.count("the first value"), 1)
+        self.assertNotIn("first value", self.trial("-t", "1", "-q").stderr)
+
+    def test_a_split_that_cannot_win_is_not_repeated(self):
+        job = '[ "$(nproc)" -gt 1 ] && ms=900 || ms=100; for i in 1 2 3 4 5 6 7; do echo "step time: $ms ms"; done'
+        self.write_framework("native")
+        result = self.trial("-t", "2", job=job)
+        self.assert_exit(result, DONE)
+        runs = {candidate["median"]: len(candidate["runs"]) for candidate in self.read_plan()["trial"]["candidates"]}
+        self.assertEqual(runs, {100: 2, 900: 1})
+        self.assertIn("cannot win, with a median of 900: not repeated", result.stderr)
+        self.assert_exit(self.trial("-t", "2", "--run-to-end", job=job), DONE)
+        runs = [len(candidate["runs"]) for candidate in self.read_plan()["trial"]["candidates"]]
+        self.assertEqual(set(runs), {2})
+
+    def test_a_run_that_cannot_win_is_stopped(self):
+        """Once the job was fast, it goes on for a minute where it is slow; the trial looks after five seconds."""
+        job = ('if [ "$(nproc)" -gt 1 ]; then ms=900; else ms=100; touch fast; fi; '
+               'for i in 1 2 3 4 5 6 7; do echo "step time: $ms ms"; done; echo $$ >>pids; '
+               '[ $ms = 100 ] || [ ! -e fast ] || sleep 60')
+        self.write_framework("native")
+        started = time.monotonic()
+        result = self.trial("-t", "2", job=job, timeout=60)
+        self.assert_exit(result, DONE)
+        self.assertIn("cannot win, with a median of 900: stopped", result.stderr)
+        self.assertLess(time.monotonic() - started, 50)
+        for pid in (self.folder / "pids").read_text().split():
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int(pid), 0)
+
+    def test_an_interrupted_trial_goes_on(self):
+        """The third run of the first trial never ends by itself."""
+        job = 'echo run >>runs; [ "$(wc -l <runs)" = 3 ] && sleep 60; ' + JOB
+        process = subprocess.Popen(
+            [zf_cli.BINARY, "trial", "-t", "1", "--metric", METRIC, "--", "sh", "-c", job],
+            cwd=self.folder, env=zf_cli.clean_environment(), stderr=subprocess.PIPE, text=True)
+        runs = self.folder / "runs"
+        deadline = time.monotonic() + 20
+        while not (runs.exists() and runs.read_text().count("run") == 3) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, RUNTIME_ERROR)
+        self.assertIn("the same command goes on from here", said)
+        result = self.trial("-t", "1", job=job)
+        self.assert_exit(result, DONE)
+        self.assertIn("going on with the 2 runs of an interrupted trial in plan.json.trial.json", result.stderr)
+        candidates = self.read_plan()["trial"]["candidates"]
+        self.assertEqual([len(candidate["runs"]) for candidate in candidates], [1] * len(candidates))
+        self.assertEqual(runs.read_text().count("run"), 3 + len(candidates) - 2)
+        self.assertFalse((self.folder / "plan.json.trial.json").exists())
+
     def test_a_failing_command_is_told_with_its_last_lines(self):
         before = self.read_plan()
         result = self.trial(job="echo first; echo the reason >&2; exit 9")

@@ -5,7 +5,12 @@ the other, in the order A B B A. So both see the same machine, whatever its othe
 median over its steps (over pairs of steps, since every second step of ZenFlow does more), without the step that was
 under way when the turn began. A pair gives one ratio, exec / unbound: the geometric mean over its turns. The table has
 the geometric mean of the pairs' ratios, and the 95 % interval of Student's t of their logarithms. The results file
-keeps each pair: start again to go on."""
+keeps each pair: start again to go on.
+
+Both sides keep the memory that they free (MALLOC). By default glibc gives the gradients of a job without a GPU back to
+the kernel in each step, and each process in another way: on one machine of two cores, six equal processes then took 44
+to 73 ms a step, with much of that in page faults, and 35 to 37 ms if they keep their memory. --default-malloc measures
+without it."""
 
 import argparse
 import contextlib
@@ -29,6 +34,8 @@ from frameworks_case import framework_environment, free_port, job, lines_of
 SIZE = ["--width", "768", "--blocks", "2", "--tokens", "32", "--steps", "1000000"]
 WARM_UP_STEPS = 8
 TURN_S = 1.5
+MIN_STEPS = 4
+TURN_TIMEOUT_S = 60
 START_TIMEOUT_S = 300
 JOBS = {
     "torch": job("torch_adamw", *SIZE),
@@ -36,6 +43,8 @@ JOBS = {
     "zenflow": job("deepspeed_job", "--zenflow", *SIZE),
     "zenflow-overlap": job("deepspeed_job", "--zenflow", "--overlap", "--fit_threads", *SIZE),
 }
+# What makes glibc keep freed memory: see above. In bytes.
+MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(4 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 # The quantile 0.975 of Student's t, by degrees of freedom.
 T_975 = [math.inf, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
          2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042]
@@ -45,11 +54,11 @@ BAR = 1.05
 class Runner:
     """A job that runs only during its turns."""
 
-    def __init__(self, words: list[str]):
+    def __init__(self, words: list[str], variables: dict[str, str]):
         self._words = words
         self._said = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(words, env=framework_environment(MASTER_PORT=free_port()),
-                                         stdin=subprocess.DEVNULL, stdout=self._said,
+        environment = framework_environment(MASTER_PORT=free_port(), **variables)
+        self._process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=self._said,
                                          stderr=subprocess.STDOUT, start_new_session=True)
         self._seen = 0  # steps
         try:
@@ -64,16 +73,18 @@ class Runner:
             raise
 
     def turn(self) -> float:
-        """Runs for TURN_S. Returns the median of its steps in milliseconds."""
+        """Runs for TURN_S, or longer until MIN_STEPS are done. Returns the median of its steps in milliseconds."""
         self._seen = len(self._steps())
         self._signal(signal.SIGCONT)
+        deadline = time.monotonic() + TURN_TIMEOUT_S
         time.sleep(TURN_S)
+        while len(steps := self._steps()[self._seen + 1:]) < MIN_STEPS:
+            if self._process.poll() is not None:
+                self._fail("ended")
+            if time.monotonic() > deadline:
+                self._fail(f"did {len(steps)} whole steps in {TURN_TIMEOUT_S} s")
+            time.sleep(0.05)
         self._signal(signal.SIGSTOP)
-        if self._process.poll() is not None:
-            self._fail("ended")
-        steps = self._steps()[self._seen + 1:]
-        if len(steps) < 4:
-            self._fail(f"did {len(steps)} whole steps in {TURN_S} s")
         return statistics.median(statistics.mean(pair) for pair in zip(steps[::2], steps[1::2]))
 
     def end(self):
@@ -97,13 +108,13 @@ class Runner:
         sys.exit(f"{' '.join(self._words)}\n{self._said.read().decode(errors='replace')}\nThis job {what}.")
 
 
-def measure_pair(sides: dict[str, list[str]], turns: int) -> dict:
+def measure_pair(sides: dict[str, list[str]], variables: dict[str, str], turns: int) -> dict:
     """Starts both sides, in the given order, and runs them in turns. Returns for each {"ms": the median over its turns,
     "turns": each turn's}."""
     with contextlib.ExitStack() as stack:
         runners = {}
         for side, words in sides.items():
-            runners[side] = Runner(words)
+            runners[side] = Runner(words, variables)
             stack.callback(runners[side].end)
         found = {side: [] for side in sides}
         for turn in range(turns):
@@ -157,6 +168,7 @@ def main():
     parser.add_argument("--results", default="bench-launch.jsonl", metavar="FILE",
                         help="one line per pair, with the program's and the plan's names; goes on from what is there "
                              "(default: bench-launch.jsonl)")
+    parser.add_argument("--default-malloc", action="store_true", help="leave glibc's malloc as it is")
     options = parser.parse_args()
     frameworks_case.need_environment()
 
@@ -166,10 +178,12 @@ def main():
         subprocess.run([options.tune, "plan", "--quiet", "--ranks", "1", "-o", plan], check=True)
     start = [str(pathlib.Path(options.tune).resolve()), "exec", "--plan", plan, "--"]
     done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    done = [result for result in done if result["start"] == start]
+    variables = {} if options.default_malloc else MALLOC
+    done = [result for result in done if (result["start"], result["variables"]) == (start, variables)]
 
     print(f"machine: {machine()}")
     print(f"command: {' '.join(start)} COMMAND")
+    print(f"both sides with: {' '.join(f'{name}={value}' for name, value in variables.items()) or 'nothing else'}")
     for name in options.only or JOBS:
         print(f"{name}: {' '.join(JOBS[name])}")
     sys.stdout.flush()
@@ -180,7 +194,8 @@ def main():
             sides = {"exec": [*start, *JOBS[name]], "unbound": JOBS[name]}
             started = time.monotonic()
             order = dict(sorted(sides.items(), reverse=pair % 2 == 0))
-            result = {"job": name, "start": start, "load": os.getloadavg()[0]} | measure_pair(order, options.turns)
+            result = {"job": name, "start": start, "variables": variables, "load": os.getloadavg()[0]}
+            result |= measure_pair(order, variables, options.turns)
             done.append(result)
             with results.open("a") as file:
                 file.write(json.dumps(result) + "\n")

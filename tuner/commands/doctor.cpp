@@ -5,8 +5,11 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
+#include "os/standard_streams.hpp"
+#include "planning/plan_differences.hpp"
 
 namespace zf {
 namespace {
@@ -32,7 +35,11 @@ Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   std::optional<std::filesystem::path> plan;
   if (const auto path = arguments.text("plan")) plan = *path;
-  const auto diagnoses = examine(observe_node(machine_source(arguments).sysroot, plan));
+  const Patient patient = observe_node(machine_source(arguments).sysroot, plan);
+  if (patient.plan) {
+    if (const auto note = former_format_note(*patient.plan, *plan)) print_stderr("{}\n", one_line(*note));
+  }
+  const auto diagnoses = examine(patient);
   fmt::print("{}", format == Format::json ? diagnosis_json(diagnoses) : diagnosis_text(diagnoses));
   const bool hurts = !diagnoses.empty() && diagnoses.front().finding.severity > Severity::note;
   return hurts && arguments.has("strict") ? Exit::stale_plan : Exit::done;

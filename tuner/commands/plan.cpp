@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
 #include "commands/shared_arguments.hpp"
@@ -9,6 +10,7 @@
 #include "os/environment.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
+#include "planning/plan_differences.hpp"
 #include "planning/retarget.hpp"
 #include "planning/unmeasured_plan.hpp"
 #include "report/explain.hpp"
@@ -84,6 +86,8 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   const RetargetOptions options{arguments.has("force"), for_deepspeed(arguments)};
   Plan plan = load_plan(from);
   if (const auto framework = framework_argument(arguments)) plan.workload.framework = *framework;
+  const auto assumptions = former_format_assumptions(plan, from);
+  if (assumptions && !arguments.has("quiet")) print_stderr("{}\n", one_line(*assumptions));
   const Machine machine = read_machine(machine_source(arguments));
   const int ranks = ranks_argument(arguments).value_or(plan.workload.ranks);
   Plan moved = retarget(plan, machine,

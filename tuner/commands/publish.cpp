@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
 #include "machine/fingerprint.hpp"
@@ -10,6 +11,7 @@
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/class_plan.hpp"
+#include "planning/plan_differences.hpp"
 
 namespace zf {
 namespace {
@@ -49,6 +51,7 @@ Exit run(const Arguments& arguments) {
   if (arguments.has("remember")) memory = std::filesystem::absolute(required(arguments, "remember"));
   const MachineClass node = machine_class_of(read_machine(source).topology);
   const ClassPlan found = find_class_plan(node, folder, memory);
+  if (const auto note = former_format_note(found.plan, found.path)) print_stderr("{}\n", one_line(*note));
   // The plan is printed anew, so jobs read our form, whatever somebody who can write in the folder put there.
   publish_text_file(target, print_plan(found.plan));
   fmt::print("{}: the plan of class {}{}\n", target.string(), found.plan.machine.fingerprint,

@@ -1,6 +1,8 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/interrupt.hpp"
@@ -10,6 +12,7 @@
 #include "report/explain.hpp"
 #include "text/statistics.hpp"
 #include "text/units.hpp"
+#include "trial/trial_file.hpp"
 #include "trial/try_job.hpp"
 
 namespace zf {
@@ -32,12 +35,17 @@ CommandSpec spec() {
            "file to write the winning plan to, - for standard output (default: plan.json)"},
           {"trials", 't', "N", "number of runs under each split, interleaved (default: 3; e.g. 5)"},
           {"candidates", 'c', "N",
-           "number of splits of the sweep to try besides the controls (default: 3; e.g. 5)"},
+           "number of pools to try besides the controls: the best of the sweep, then half, twice and four "
+           "times "
+           "its cores, then the next best (default: 4; e.g. 6)"},
           {"warmup", 'w', "N",
            "number of values to discard at the beginning of each run (default: a fifth of them, at least 1; "
            "e.g. 10)"},
           {"higher-is-better", 0, "", "the number is a throughput: higher is better (default: it is a time)"},
           {"timeout", 0, "TIME", "longest time of one run of COMMAND (default: 1h; e.g. 10m)"},
+          {"run-to-end", 0, "",
+           "let a run go on and repeat its split even if the split cannot win any more (default: end it)"},
+          {"fresh", 0, "", "forget the runs of an interrupted trial (default: go on with them)"},
           {"show-output", 0, "", "print the output of COMMAND to standard error"},
           wide_option(),
           {"quiet", 'q', "", "print no progress and no table, only errors"},
@@ -59,6 +67,11 @@ TrialRequest request_of(const Arguments& arguments) {
   if (const auto timeout = arguments.text("timeout")) {
     request.timeout_ns = parse_duration(*timeout, "zf-tune trial: --timeout");
   }
+  request.run_to_end = arguments.has("run-to-end");
+  request.fresh = arguments.has("fresh");
+  if (!arguments.has("quiet")) {
+    request.say = [](const std::string& line) { print_stderr("{}\n", one_line(line)); };
+  }
   if (arguments.has("show-output")) {
     request.on_line = [](std::string_view line) { print_stderr("{}\n", line); };
   }
@@ -74,24 +87,28 @@ Metric metric_of(const Arguments& arguments) {
 }
 
 void print_progress(const TrialProgress& progress) {
-  print_stderr("[run {} of {}] {}: median {:.4g} of {} value{}\n", progress.run, progress.runs,
-               progress.label, median(progress.values), progress.values.size(),
-               progress.values.size() == 1 ? "" : "s");
+  const std::string left =
+      progress.left_ns == 0 ? "" : fmt::format(", about {} left", print_duration(progress.left_ns));
+  print_stderr("[run {} of {}{}] {}: median {:.4g} of {}\n", progress.run, progress.runs, left,
+               progress.label, median(progress.values), print_count(progress.values.size(), "value"));
 }
 
 Exit run(const Arguments& arguments) {
-  const TrialRequest request = request_of(arguments);
+  TrialRequest request = request_of(arguments);
   const Metric metric = metric_of(arguments);
   const PlanOutput output(arguments);
   const std::string path = arguments.text("plan-from").value_or("plan.json");
   const Plan from = load_plan_and_note_format(path);
   const bool quiet = arguments.has("quiet");
+  if (output.target() != "-") request.file = trial_file_of(output.target());
   const InterruptWatch interrupt;
   try {
     const Plan plan = try_job(
-        from, path, read_machine({}), arguments.integer("candidates", 1, 100).value_or(3), metric, request,
+        from, path, read_machine({}), arguments.integer("candidates", 1, 100).value_or(4), metric, request,
         [&] { return interrupt.signal(); }, quiet ? nullptr : print_progress);
     output.write(plan);
+    // An interrupted trial can go on: its runs stay.
+    if (interrupt.signal() == 0 && !request.file.empty()) std::filesystem::remove(request.file);
     if (!quiet) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
   } catch (const TrialFailure& failure) {
     print_stderr("{}\n",

@@ -69,8 +69,10 @@ ClassPlan find_class_plan(const MachineClass& node, const std::filesystem::path&
                           const std::optional<std::filesystem::path>& memory) {
   auto former =
       memory && !plan_of_class(node.fingerprint, folder) ? remembered_plan(*memory, folder) : std::nullopt;
-  ClassPlan found{former ? *std::move(former) : present_plan(node, folder), false};
-  found.is_former = found.plan.machine.fingerprint != node.fingerprint;
+  ClassPlan found{former ? *std::move(former) : present_plan(node, folder), {}, false};
+  const std::string& fingerprint = found.plan.machine.fingerprint;
+  found.path = path_of_class(fingerprint, folder);
+  found.is_former = fingerprint != node.fingerprint;
   return found;
 }
 

@@ -11,7 +11,8 @@ namespace zf {
 
 struct ClassPlan {
   Plan plan;
-  bool is_former = false;  ///< the plan is of the class that the node was of, and is no more
+  std::filesystem::path path;  ///< the file that the plan was read from
+  bool is_former = false;      ///< the plan is of the class that the node was of, and is no more
 };
 
 /// Returns the plan of the node's class. If that class has no plan, the class in the file `memory` counts:

@@ -84,12 +84,22 @@ std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& ma
   return differences;
 }
 
-std::optional<std::string> former_format_note(const Plan& plan, const std::filesystem::path& path) {
+std::optional<std::string> former_format_assumptions(const Plan& plan, const std::filesystem::path& path) {
   if (plan.schema == kPlanSchema) return std::nullopt;
+  std::string assumptions = fmt::format("mode {}", name_of(plan.workload.mode));
+  if (plan.workload.framework == Framework::unknown) assumptions += " and framework unknown";
+  return fmt::format("{} has format {}: {} {} assumed", path.string(), plan.schema, assumptions,
+                     plan.workload.framework == Framework::unknown ? "are" : "is");
+}
+
+std::optional<std::string> former_format_note(const Plan& plan, const std::filesystem::path& path) {
+  const auto assumptions = former_format_assumptions(plan, path);
+  if (!assumptions) return std::nullopt;
+  const bool has_gpus =
+      std::ranges::any_of(plan.ranks, [](const auto& rank) { return rank.gpu.has_value(); });
   const std::string file = shell_quoted(path.string());
-  return fmt::format(
-      "{} has format {}: mode {} and framework {} are assumed; `zf-tune plan --from {} -o {}` writes it anew",
-      path.string(), plan.schema, name_of(kFormerMode), name_of(Framework::unknown), file, file);
+  return fmt::format("{}{}; `zf-tune plan --from {} -o {}` writes it anew", *assumptions,
+                     has_gpus ? ", and a GPU counts as near all CPUs of its NUMA node" : "", file, file);
 }
 
 }  // namespace zf

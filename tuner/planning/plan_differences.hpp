@@ -22,9 +22,12 @@ enum class GpusOfRanks { compared, left_out };
 std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& machine,
                                              GpusOfRanks gpus = GpusOfRanks::compared);
 
-/// Returns a note for a plan that was read from a file of the former format: what is assumed for what the
-/// file does not say, and the command that writes it anew. Nothing for a plan of the present format. The note
-/// has no line end; `path` is the file's name as the user gave it.
+/// Returns a sentence for a plan that was read from a file of the former format: what is assumed for what the
+/// file does not say. Returns nothing for a plan of the present format. The sentence has no line end; `path`
+/// is the file's name as the user gave it.
+std::optional<std::string> former_format_assumptions(const Plan& plan, const std::filesystem::path& path);
+
+/// Returns the same for a program that obeys the plan as it is, with the command that writes the plan anew.
 std::optional<std::string> former_format_note(const Plan& plan, const std::filesystem::path& path);
 
 }  // namespace zf

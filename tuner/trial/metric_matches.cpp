@@ -42,10 +42,16 @@ void MetricMatches::add(std::string_view line) {
   if (lines_.size() + line.size() >= kMaxKeptBytes) return;
   lines_ += line;
   lines_ += '\n';
+  ++line_count_;
 }
 
 void MetricMatches::find(const std::function<bool()>& stop) {
-  for (std::string_view left = lines_; !left.empty() && !stop();) find_in(next_piece(left), stop);
+  std::string_view left = std::string_view(lines_).substr(searched_);
+  while (!left.empty() && !stop()) {
+    const std::string_view piece = next_piece(left);
+    searched_ += piece.size();
+    find_in(piece, stop);
+  }
 }
 
 void MetricMatches::find_in(std::string_view lines, const std::function<bool()>& stop) {

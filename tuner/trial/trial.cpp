@@ -6,6 +6,7 @@
 #include <cassert>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/error.hpp"
@@ -29,10 +30,41 @@ SplitShape measured_shape(const CandidateEvidence& candidate) {
   return shape;
 }
 
-double median_of_runs(const TrialCandidate& candidate) {
+/// Returns the shape of this candidate with pools of half, twice and four times as many cores, as far as
+/// every home has them. A home that is not shared keeps at least one core for training.
+std::vector<SplitShape> other_sizes(const CandidateEvidence& candidate, const std::vector<Home>& homes) {
+  SplitShape shape = measured_shape(candidate);
+  shape.control = Control::none;
+  shape.reserved_cores = 0;
+  int most = std::numeric_limits<int>::max();
+  for (const Home& home : homes)
+    most = std::min(most, static_cast<int>(home.cores.size()) - (shape.shared ? 0 : 1));
+  std::vector<SplitShape> shapes;
+  for (const int cores : {candidate.pool_cores / 2, candidate.pool_cores * 2, candidate.pool_cores * 4}) {
+    if (cores < 1 || cores > most) continue;
+    shape.pool_cores = cores;
+    shapes.push_back(shape);
+  }
+  return shapes;
+}
+
+std::vector<double> values_of(const TrialCandidate& candidate) {
   std::vector<double> values;
   for (const auto& run : candidate.runs) values.insert(values.end(), run.begin(), run.end());
-  return median(values);
+  return values;
+}
+
+bool may_win(const TrialCandidate& candidate) { return candidate.control != Control::unbound; }
+
+/// Returns the best median of a candidate that may win, over all of its runs; nothing before one has run.
+std::optional<double> best_median(const Trial& trial) {
+  std::optional<double> best;
+  for (const TrialCandidate& candidate : trial.candidates) {
+    if (!may_win(candidate) || candidate.runs.empty()) continue;
+    const double value = median(values_of(candidate));
+    if (!best || (trial.higher_is_better ? value > *best : value < *best)) best = value;
+  }
+  return best;
 }
 
 /// Returns the runs as a contest: a run is a visit, its value is the median as a time (the reciprocal if
@@ -43,7 +75,7 @@ Contest contest_of(const Trial& trial, Mode mode) {
   for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
     const TrialCandidate& candidate = trial.candidates[i];
     Contender contender;
-    contender.eligible = candidate.control != Control::unbound;
+    contender.eligible = may_win(candidate);
     contender.control = candidate.control;
     contender.shared = candidate.shared;
     contender.pool.threads = candidate.pool_threads;
@@ -60,7 +92,7 @@ Contest contest_of(const Trial& trial, Mode mode) {
 
 }  // namespace
 
-std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector<Home>& homes, int best) {
+std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector<Home>& homes, int sizes) {
   std::vector<TrialSplit> splits;
   const auto add = [&](const SplitShape& shape, int id) {
     Split split = split_of(homes, shape);
@@ -71,14 +103,24 @@ std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector
   std::vector<CandidateEvidence> measured = evidence.candidates;
   std::stable_sort(measured.begin(), measured.end(),
                    [](const auto& a, const auto& b) { return a.period_ns_median < b.period_ns_median; });
+  std::erase_if(measured, [](const CandidateEvidence& candidate) { return !is_eligible(candidate); });
+  const auto wants_more = [&] { return static_cast<int>(splits.size()) < sizes; };
+  if (!measured.empty() && wants_more()) {
+    add(measured_shape(measured.front()), measured.front().id);
+    for (const SplitShape& shape : other_sizes(measured.front(), homes)) {
+      const auto known = std::find_if(measured.begin(), measured.end(), [&](const auto& candidate) {
+        return split_of(homes, measured_shape(candidate)).ranks == split_of(homes, shape).ranks;
+      });
+      if (wants_more()) add(shape, known == measured.end() ? -1 : known->id);
+    }
+  }
   for (const CandidateEvidence& candidate : measured) {
-    if (static_cast<int>(splits.size()) == best) break;
-    if (is_eligible(candidate)) add(measured_shape(candidate), candidate.id);
+    if (wants_more()) add(measured_shape(candidate), candidate.id);
   }
   for (const Control control : {Control::shared, Control::half, Control::eighty_twenty, Control::unbound}) {
-    const auto found = std::find_if(measured.begin(), measured.end(),
+    const auto found = std::find_if(evidence.candidates.begin(), evidence.candidates.end(),
                                     [&](const auto& candidate) { return candidate.control == control; });
-    add(control_shape(control), found == measured.end() ? -1 : found->id);
+    add(control_shape(control), found == evidence.candidates.end() ? -1 : found->id);
   }
   return splits;
 }
@@ -131,10 +173,24 @@ std::size_t warmup_of(std::size_t values, std::optional<int> asked) {
   return std::min(wanted, values - 1);
 }
 
+bool cannot_win(const Trial& trial, std::size_t candidate, const std::vector<double>& present,
+                std::optional<double> noise) {
+  constexpr std::size_t kEnough = 5;
+  constexpr double kFactor = 2;
+  constexpr double kSmallestFactor = 1.25;
+  const auto best = best_median(trial);
+  std::vector<double> values = values_of(trial.candidates[candidate]);
+  values.insert(values.end(), present.begin(), present.end());
+  if (!best || values.size() < kEnough) return false;
+  const double factor = noise ? std::clamp(1 + 3 * *noise, kSmallestFactor, kFactor) : kFactor;
+  return trial.higher_is_better ? quantile(std::move(values), 0.75) * factor < *best
+                                : quantile(std::move(values), 0.25) > *best * factor;
+}
+
 double noise_between_runs(const Trial& trial) { return contest_of(trial, kDefaultMode).noise; }
 
 std::string judge_trial(Trial& trial, Mode mode) {
-  for (TrialCandidate& candidate : trial.candidates) candidate.median = median_of_runs(candidate);
+  for (TrialCandidate& candidate : trial.candidates) candidate.median = median(values_of(candidate));
   const Contest contest = contest_of(trial, mode);
   const Verdict verdict = judge(contest);
   assert(contest.contenders[verdict.winner].eligible);

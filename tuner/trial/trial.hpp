@@ -1,6 +1,7 @@
 // Lets the job itself judge: which splits to try, how to read its output, which split won. Pure.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <regex>
 #include <string>
@@ -19,10 +20,12 @@ struct TrialSplit {
   int evidence_id = -1;  ///< CandidateEvidence::id; -1 if the sweep did not measure it
 };
 
-/// Returns the `best` eligible candidates of the sweep, fastest first, and then the controls: shared home,
-/// half and half, 80/20, unbound. Equal bindings come once. Homes with one shared core leave only one bound
-/// split.
-std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector<Home>& homes, int best);
+/// Returns the splits to try. First come `sizes` pools: that of the fastest eligible candidate of the sweep,
+/// pools of half, twice and four times as many cores as far as the homes allow them (the sweep knows the
+/// machine well, but the job only as it was told), and then the next fastest. The controls follow: shared
+/// home, half and half, 80/20, unbound. Equal bindings come once. Homes with one shared core leave only one
+/// bound split.
+std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector<Home>& homes, int sizes);
 
 /// The number of characters of an output line that a Metric searches.
 inline constexpr std::size_t kMetricColumns = 4096;
@@ -52,6 +55,13 @@ std::optional<double> metric_value(std::string_view text);
 /// otherwise a fifth of them and at least one. Never returns all of them; run_trial() refuses an `asked` that
 /// is that large.
 std::size_t warmup_of(std::size_t values, std::optional<int> asked);
+
+/// Returns whether a candidate cannot win, if the run that goes on has given `present` so far: even the best
+/// quarter of all its values, of which there are at least five, is worse by a factor than the best median of
+/// a candidate that may win. As long as nobody knows by how much two runs under the same split differ, the
+/// factor is 2; with that noise, it is 1 + 3 * noise, but from 1.25 to 2.
+bool cannot_win(const Trial& trial, std::size_t candidate, const std::vector<double>& present,
+                std::optional<double> noise);
 
 /// Fills in the medians and the winner, and returns the reason in words. Judges as choose() does for a sweep
 /// of a job in this mode, with runs in place of visits and repetitions in place of rounds (judge()). Unbound

@@ -33,7 +33,7 @@ RankHomes homes_for(const Plan& plan, const std::string& path, const Machine& ma
 
 }  // namespace
 
-Plan try_job(const Plan& from, const std::string& name, const Machine& machine, int best,
+Plan try_job(const Plan& from, const std::string& name, const Machine& machine, int sizes,
              const Metric& metric, TrialRequest request, const std::function<int()>& interrupt,
              const std::function<void(const TrialProgress&)>& progress) {
   const RankHomes ranks = homes_for(from, name, machine);
@@ -53,7 +53,7 @@ Plan try_job(const Plan& from, const std::string& name, const Machine& machine, 
 
   request.stop = [&] { return interrupt() != 0; };
   TrialResult result =
-      run_trial(trial_splits(from.evidence, ranks.homes, best), plan_for, metric, request, progress);
+      run_trial(trial_splits(from.evidence, ranks.homes, sizes), plan_for, metric, request, progress);
   std::string reason = judge_trial(result.trial, from.workload.mode);
   if (interrupt() != 0)
     reason += fmt::format(". The trial was cut short by SIG{}", ::sigabbrev_np(interrupt()));

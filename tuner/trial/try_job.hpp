@@ -11,11 +11,11 @@
 
 namespace zf {
 
-/// Tries the `best` splits of the plan `from` and the controls on this machine, and returns the plan that
-/// won. Messages call that plan `name`. `interrupt` is called often and returns the signal that ends the
-/// trial, or 0. Throws Error(stale_plan) if `machine` is of another class than the plan's, and as run_trial()
-/// does.
-Plan try_job(const Plan& from, const std::string& name, const Machine& machine, int best,
+/// Tries splits of the plan `from`, `sizes` pools and the controls (trial_splits()), on this machine, and
+/// returns the plan that won. Messages call that plan `name`. `interrupt` is called often and returns the
+/// signal that ends the trial, or 0. Throws Error(stale_plan) if `machine` is of another class than the
+/// plan's, and as run_trial() does.
+Plan try_job(const Plan& from, const std::string& name, const Machine& machine, int sizes,
              const Metric& metric, TrialRequest request, const std::function<int()>& interrupt,
              const std::function<void(const TrialProgress&)>& progress);
 

@@ -60,6 +60,22 @@ TEST(MetricMatches, AnExpressionThatTriesEveryWayIsGivenUp) {
   EXPECT_LT(now_ns() - begin, 20 * kSecondNs);
 }
 
+TEST(MetricMatches, ASecondSearchGoesOnBehindTheFirst) {
+  const Metric metric("([0-9]+) ms");
+  MetricMatches matches(metric);
+  const auto never = [] { return false; };
+  matches.add("1 ms");
+  matches.find(never);
+  EXPECT_EQ(matches.values(), std::vector<double>{1});
+  matches.find(never);
+  EXPECT_EQ(matches.values(), std::vector<double>{1});
+  matches.add("2 ms");
+  matches.add("nothing");
+  matches.find(never);
+  EXPECT_EQ(matches.values(), (std::vector<double>{1, 2}));
+  EXPECT_EQ(matches.line_count(), 3U);
+}
+
 TEST(MetricMatches, StopsWhenAsked) {
   const Metric metric("(x+x+)+y");
   MetricMatches matches(metric, std::chrono::milliseconds(300));

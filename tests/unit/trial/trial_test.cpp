@@ -29,18 +29,38 @@ std::vector<std::string> labels(const std::vector<TrialSplit>& splits) {
   return names;
 }
 
-TEST(TrialSplits, TheBestAndTheControlsEachBindingOnce) {
+TEST(TrialSplits, TheBestItsMultiplesAndTheControlsEachBindingOnce) {
   Evidence evidence;
-  evidence.candidates = {measured(0, 1, 900), measured(1, 3, 500), measured(2, 4, 510), measured(3, 5, 600)};
+  evidence.candidates = {measured(0, 3, 900), measured(1, 2, 500), measured(2, 3, 510), measured(3, 1, 600)};
   evidence.candidates.push_back(measured(4, 8, 100));
   evidence.candidates.back().control = Control::unbound;
-  const auto splits = trial_splits(evidence, {home_of(8)}, 2);
-  // Half and half is missing: it is the same binding as the pool of 4.
-  EXPECT_EQ(labels(splits), (std::vector<std::string>{"pool 3, compact", "pool 4, compact", "shared home",
-                                                      "80/20", "unbound"}));
-  EXPECT_EQ(splits[0].evidence_id, 1);
-  EXPECT_EQ(splits[2].evidence_id, -1);
-  EXPECT_EQ(splits[4].evidence_id, 4);
+  const auto splits = trial_splits(evidence, {home_of(8)}, 4);
+  // There is no pool of 8 of 8 cores. The next best of the sweep comes in its place. Half and half is missing:
+  // it is the same binding as the pool of 4.
+  EXPECT_EQ(labels(splits),
+            (std::vector<std::string>{"pool 2, compact", "pool 1, compact", "pool 4, compact",
+                                      "pool 3, compact", "shared home", "80/20", "unbound"}));
+  std::vector<int> ids;
+  for (const TrialSplit& split : splits) ids.push_back(split.evidence_id);
+  EXPECT_EQ(ids, (std::vector<int>{1, 3, -1, 2, -1, -1, 4}));
+}
+
+TEST(TrialSplits, PoolsOfSharedHomesMayHaveAllCores) {
+  Evidence evidence;
+  evidence.candidates = {measured(0, 2, 500)};
+  evidence.candidates[0].reserved_cores = 0;
+  EXPECT_EQ(labels(trial_splits(evidence, {home_of(8)}, 4)),
+            (std::vector<std::string>{"shared home, pool 2, compact", "shared home, pool 1, compact",
+                                      "shared home, pool 4, compact", "shared home, pool 8, compact",
+                                      "half and half", "80/20", "unbound"}));
+}
+
+TEST(TrialSplits, TheSmallestHomeBoundsThePool) {
+  Evidence evidence;
+  evidence.candidates = {measured(0, 2, 500)};
+  for (const TrialSplit& split : trial_splits(evidence, {home_of(8), home_of(4)}, 4)) {
+    EXPECT_NE(split.split.label, "pool 4, compact");
+  }
 }
 
 TEST(TrialSplits, WithoutEvidenceTheControls) {
@@ -73,7 +93,7 @@ TEST(TrialSplits, ASharedHomeComesBackAsOne) {
   EXPECT_EQ(splits[0].split.label, "shared home, pool 3, compact");
   EXPECT_TRUE(splits[0].split.ranks.front().shared);
   EXPECT_EQ(splits[0].split.ranks.front().training.size(), 8U);
-  EXPECT_EQ(splits[1].split.label, "pool 3, compact");
+  EXPECT_EQ(splits[1].split.label, "shared home, pool 1, compact");
 }
 
 TEST(TrialSplits, TheControlThatSharesTheHomeComesBackAsThat) {
@@ -130,6 +150,26 @@ Trial trial_of(std::vector<TrialCandidate> candidates) {
   Trial trial;
   trial.candidates = std::move(candidates);
   return trial;
+}
+
+TEST(TrialCannotWin, WhoIsTwiceAsSlow) {
+  Trial trial = trial_of({{"pool 3", Control::none, false, 3, 0, {{100, 100, 100}}},
+                          {"pool 6", Control::none, false, 6, 0, {}},
+                          {"unbound", Control::unbound, false, 8, 0, {{10, 10, 10}}}});
+  const std::vector<double> slow(5, 201);
+  EXPECT_TRUE(cannot_win(trial, 1, slow, {}));
+  EXPECT_FALSE(cannot_win(trial, 1, std::vector<double>(4, 201), {})) << "too few values";
+  EXPECT_FALSE(cannot_win(trial, 1, std::vector<double>(5, 199), {})) << "unbound is no bar";
+  EXPECT_FALSE(cannot_win(trial, 1, {150, 150, 201, 201, 201}, {})) << "the best quarter counts";
+  EXPECT_FALSE(cannot_win(trial, 0, slow, {})) << "an earlier run was good";
+  EXPECT_TRUE(cannot_win(trial, 1, std::vector<double>(5, 131), 0.1));
+  EXPECT_FALSE(cannot_win(trial, 1, std::vector<double>(5, 129), 0.1));
+  EXPECT_FALSE(cannot_win(trial, 1, std::vector<double>(5, 124), 0.0)) << "the factor is at least 1.25";
+  trial.higher_is_better = true;
+  EXPECT_TRUE(cannot_win(trial, 1, std::vector<double>(5, 49), {}));
+  EXPECT_FALSE(cannot_win(trial, 1, slow, {}));
+  trial.candidates[0].runs = {};
+  EXPECT_FALSE(cannot_win(trial, 1, std::vector<double>(5, 1), {})) << "nothing to compare with";
 }
 
 TEST(TrialJudge, TheFastestWins) {
