@@ -156,6 +156,10 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
                              size < header.file_bytes ? "is truncated" : "is too long",
                              print_count(size, "byte"), header.file_bytes));
   }
+  if (size < header.arrays_offset) {
+    refuse(path, fmt::format("is truncated: it has {}, fewer than the table of {}", print_count(size, "byte"),
+                             print_count(header.group_count, "group")));
+  }
   std::vector<std::byte> rest(header.arrays_offset - sizeof header);
   read_at(fd, sizeof header, rest);
   if (header.groups_crc != crc32(0, rest)) refuse(path, "its table of groups is damaged (checksum)");

@@ -131,7 +131,31 @@ static void rewrite(const char* path, const unsigned char* bytes, size_t size) {
   CHECK(file != NULL && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
 }
 
-/* Tries every wrong length, and flipped bits everywhere. */
+static uint32_t crc32_of(const unsigned char* bytes, size_t size) {
+  uint32_t crc = ~UINT32_C(0);
+  for (size_t i = 0; i < size; ++i) {
+    crc ^= bytes[i];
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (UINT32_C(0xEDB88320) & (0 - (crc & 1)));
+  }
+  return ~crc;
+}
+
+/* Writes a header that has a right checksum and a table of so many groups, for which the file is too short.
+ */
+static void forge_table(unsigned char* file, uint64_t size, uint32_t groups) {
+  enum { VERSION = 8, GROUP_COUNT = 12, FILE_BYTES = 16, ARRAYS_OFFSET = 24, HEADER_CRC = 36 };
+  uint32_t version = 0;
+  memcpy(&version, file + VERSION, sizeof version);
+  const uint64_t record = version == 1 ? 112 : 144;
+  const uint64_t arrays_offset = (40 + groups * record + 4095) / 4096 * 4096;
+  memcpy(file + GROUP_COUNT, &groups, sizeof groups);
+  memcpy(file + FILE_BYTES, &size, sizeof size);
+  memcpy(file + ARRAYS_OFFSET, &arrays_offset, sizeof arrays_offset);
+  const uint32_t crc = crc32_of(file, HEADER_CRC);
+  memcpy(file + HEADER_CRC, &crc, sizeof crc);
+}
+
+/* Tries every wrong length, flipped bits everywhere, and a table that is longer than the file. */
 static void damage_is_refused_and_changes_nothing(int32_t moment_sets, const char* last_damage) {
   static const uint64_t elements[GROUPS] = {40, 1025, 0};
   static unsigned char good[1 << 16];
@@ -162,6 +186,10 @@ static void damage_is_refused_and_changes_nothing(int32_t moment_sets, const cha
     bad[at] = good[at];
   }
   expect_error(last_damage);
+  forge_table(bad, size, 1000 * 1000 * 1000);
+  rewrite(path, bad, size);
+  EXPECT(zf_import_state(handle, path), ZF_ERROR_STATE);
+  expect_error("fewer than the table of 1000000000 groups");
   CHECK(are_equal(handle, untouched));
   rewrite(path, good, size);
   EXPECT(zf_import_state(handle, path), ZF_OK);

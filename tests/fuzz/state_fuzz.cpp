@@ -1,5 +1,5 @@
-// State files: any bytes are the state of these groups or an error, and the program goes on. Checksums are
-// set right after each mutation, since with wrong ones nothing behind them would ever be read.
+// State files: any bytes are the state of these groups or an error, and the program goes on. The size and the
+// checksums are set right after each mutation, since with wrong ones nothing behind them would ever be read.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -18,6 +18,7 @@ namespace {
 
 // docs/state-format.md: a header of 40 bytes, then one record per group.
 constexpr std::size_t kHeader = 40;
+constexpr std::size_t kFileBytes = 16;
 constexpr std::size_t kArraysOffset = 24;
 constexpr std::size_t kGroupsCrc = 32;
 constexpr std::size_t kHeaderCrc = 36;
@@ -43,6 +44,8 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
                                                unsigned) {
   const std::span file(data, LLVMFuzzerMutate(data, size, max_size));
   if (file.size() < kHeader) return file.size();
+  const std::uint64_t file_bytes = file.size();
+  std::memcpy(file.data() + kFileBytes, &file_bytes, sizeof file_bytes);
   std::uint64_t arrays_offset = 0;
   std::memcpy(&arrays_offset, file.data() + kArraysOffset, sizeof arrays_offset);
   put_crc(file, kGroupsCrc, kHeader, std::clamp<std::uint64_t>(arrays_offset, kHeader, file.size()));
