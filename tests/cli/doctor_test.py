@@ -1,15 +1,13 @@
 """zf-tune doctor: what hurts is found on the machine as it is, and told with its remedy."""
 
-import ctypes
+import errno
 import json
 import os
 import subprocess
 import sys
 
+from refused_calls import refusing
 from zf_cli import DONE, STALE, USAGE, CommandTest, binding_line
-
-PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
-MBIND, SET_MEMPOLICY = 237, 238  # x86-64
 
 LATE = """
 import os, threading, time
@@ -19,28 +17,6 @@ os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 print("bound", flush=True)
 time.sleep(60)
 """
-
-
-def refuse_memory_policies():
-    """A seccomp filter that answers EPERM to mbind and set_mempolicy, as containers have."""
-
-    class Instruction(ctypes.Structure):
-        _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint)]
-
-    class Program(ctypes.Structure):
-        _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.POINTER(Instruction))]
-
-    words = (Instruction * 5)(
-        Instruction(0x20, 0, 0, 0),  # load the number of the call
-        Instruction(0x15, 2, 0, MBIND),
-        Instruction(0x15, 1, 0, SET_MEMPOLICY),
-        Instruction(0x06, 0, 0, 0x7FFF0000),  # allow
-        Instruction(0x06, 0, 0, 0x00050001),  # EPERM
-    )
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or \
-            libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(Program(5, words)), 0, 0) != 0:
-        os._exit(99)
 
 
 class Doctor(CommandTest):
@@ -106,7 +82,7 @@ class Doctor(CommandTest):
     def test_refused_memory_policy_is_found(self):
         if os.uname().machine != "x86_64":
             self.skipTest("the filter knows the system calls of x86-64 only")
-        said = self.found("system-calls", preexec_fn=refuse_memory_policies)
+        said = self.found("system-calls", preexec_fn=refusing(errno.EPERM, "mbind", "set_mempolicy"))
         for call in ("mbind", "set_mempolicy"):
             self.assertIn(call, said)
 

@@ -5,15 +5,19 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "../refuse_call.hpp"
 #include "base/error.hpp"
 #include "ipc/spawn.hpp"
 
@@ -114,6 +118,45 @@ TEST(Child, ALostDescriptorIsNoDeath) {
   EXPECT_THROW(child.reap(), Error);
   EXPECT_EQ(kill(pid, SIGKILL), 0) << "it lives";
   EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+}
+
+/// Runs a test of children in a process where pidfds are refused with `error`, as before Linux 5.3 and in
+/// sandboxes. The test returns true if all is well.
+void without_pidfds(int error, bool (*test)()) {
+  const pid_t process = fork();
+  ASSERT_GE(process, 0);
+  if (process == 0) {
+    refuse_call(SYS_pidfd_open, error);
+    _exit(test() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(process, &status, 0), process);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
+    GTEST_SKIP() << "seccomp filters are not to be had here";
+  EXPECT_EQ(status, 0) << strerrorname_np(error);
+}
+
+TEST(Child, WithoutPidfdsItIsWatchedByItsNumber) {
+  for (const int error : {ENOSYS, EPERM}) {
+    without_pidfds(error, [] {
+      Child child = shell("exit 7");
+      return child.wait_until(now_ns() + 10 * kSecondNs) && child.reap().code == 7;
+    });
+    without_pidfds(error, [] {
+      Child child = shell("exec sleep 60");
+      if (child.has_ended() || child.wait_until(now_ns() + kSecondNs / 20)) return false;
+      child.kill();
+      return child.wait_until(now_ns() + 10 * kSecondNs) && child.reap().signal == SIGKILL;
+    });
+    without_pidfds(error, [] {
+      pid_t pid = 0;
+      {
+        const Child child = shell("exec sleep 60");
+        pid = child.pid();
+      }
+      return ::kill(pid, 0) != 0 && errno == ESRCH;
+    });
+  }
 }
 
 TEST(Child, GetsTheNamedDescriptorsAndNoOthers) {

@@ -2,19 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstddef>
 #include <filesystem>
 #include <fstream>
 
+#include "../refuse_call.hpp"
 #include "base/error.hpp"
 #include "os/file.hpp"
 
@@ -123,24 +119,12 @@ TEST_F(SampleFile, TwoAtOnceAreRefused) {
   }
 }
 
-/// From here on flock() answers `error` to this process. Ends it with 77 where filters are not to be had.
-void refuse_locks(unsigned error) {
-  std::array code{sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-                  sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_flock, 0, 1),
-                  sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-                  sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog program = {code.size(), code.data()};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-    _exit(77);
-}
-
 TEST_F(SampleFile, AFileSystemWithoutLocksIsSaidAndUsed) {
-  for (const unsigned error : {unsigned{ENOSYS}, unsigned{ENOLCK}, unsigned{EOPNOTSUPP}}) {
+  for (const int error : {ENOSYS, ENOLCK, EOPNOTSUPP}) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      refuse_locks(error);
+      refuse_call(SYS_flock, error);
       try {
         RecordingMeter meter(inner_, path_, "{}", true);
         meter.measure(split_called("a"), {.samples = 2});
@@ -151,7 +135,7 @@ TEST_F(SampleFile, AFileSystemWithoutLocksIsSaidAndUsed) {
     }
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
       GTEST_SKIP() << "seccomp filters are not to be had here";
     EXPECT_EQ(status, 0) << error;
   }
