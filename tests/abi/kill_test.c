@@ -3,7 +3,8 @@
  * alternate between the two gradient buffers, and some groups have a set of moments for each.
  * With the argument "cpuset" the last CPU leaves the cpuset meanwhile and comes back, at random moments. With
  * "offline" it leaves the whole machine, so use that in a guest.
- * ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes). */
+ * ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes).
+ * ZF_SEED: another sequence of random choices. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -313,6 +314,8 @@ static void run_all(void) {
 int main(int argc, char** argv) {
   const char* const given = getenv("ZF_KILLS");
   kills_wanted.wanted = given == NULL ? 30 : atoi(given);
+  const char* const seed = getenv("ZF_SEED");
+  if (seed != NULL) seed_random(strtoull(seed, NULL, 10));
   const char* const way = argc > 1 ? argv[1] : "";
   cpus_leave = *way != 0;
   setvbuf(stdout, NULL, _IOLBF, 0);

@@ -152,12 +152,18 @@ void* buffer_of(zf_runtime* handle, size_t group, zf_buffer_kind kind, size_t* b
   return pointer;
 }
 
+static uint64_t random_state = 88172645463325252u;
+
 static uint64_t random_bits(void) {
-  static uint64_t state = 88172645463325252u;
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return state;
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return random_state;
+}
+
+void seed_random(uint64_t seed) {
+  random_state = 88172645463325252u ^ (seed << 1);
+  for (int i = 0; i < 16; ++i) random_bits();
 }
 
 uint64_t random_below(uint64_t bound) { return (random_bits() >> 11) % bound; }

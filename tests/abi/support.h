@@ -74,6 +74,7 @@ void* buffer_of(zf_runtime* handle, size_t group, zf_buffer_kind kind, size_t* b
 
 /* Return random numbers, the same in every run. The float is in [-1, 1). */
 uint64_t random_below(uint64_t bound);
+void seed_random(uint64_t seed);
 float random_float(void);
 
 int64_t now_ns(void);
