@@ -14,7 +14,8 @@ namespace zf {
 
 /// The reason why a CPU that the machine has cannot be used here. The first reason that applies counts, in
 /// this order.
-enum class ExclusionReason { offline, cgroup_cpuset, affinity_mask, not_in_list };
+/// leave_out_isolated() adds the last two (isolated.hpp).
+enum class ExclusionReason { offline, cgroup_cpuset, affinity_mask, not_in_list, isolated, nohz_full };
 
 struct Exclusion {
   ExclusionReason reason;

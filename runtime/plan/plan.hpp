@@ -66,6 +66,7 @@ struct Intent {
   std::optional<int>
       pool_kind;  ///< CPU kind of the pool's cores (hwloc's numbers, 0: the slowest); absent: any
   bool for_deepspeed = false;  ///< restricted to splits that DeepSpeed can be told
+  bool isolated = false;       ///< homes may have CPUs that the kernel isolates (--isolated)
   bool shared = false;  ///< training has the whole home, and the pool runs on all or some of the same cores
   StateFormat state_format = StateFormat::fp32;
   bool operator==(const Intent&) const = default;

@@ -91,14 +91,15 @@ Object print_intent(const Intent& intent) {
                 {"idle_fraction", intent.idle_fraction}};
   if (intent.pool_kind) object["pool_kind"] = *intent.pool_kind;
   if (intent.for_deepspeed) object["for"] = "deepspeed";
+  if (intent.isolated) object["isolated"] = true;
   object["shared"] = intent.shared;
   object["state_format"] = "fp32";
   return object;
 }
 Intent read_intent(const Field& field) {
   field.object({"placement", "pool_pus_per_core", "pool_cores", "reserved_fraction", "idle_fraction",
-                "pool_kind", "for", "shared", "state_format"},
-               {"pool_kind", "for", "shared", "state_format"});
+                "pool_kind", "for", "isolated", "shared", "state_format"},
+               {"pool_kind", "for", "isolated", "shared", "state_format"});
   Intent intent;
   intent.placement = read_placement(field["placement"]);
   intent.pool_pus_per_core = field["pool_pus_per_core"].integer(0, kMaxInt);
@@ -110,6 +111,7 @@ Intent read_intent(const Field& field) {
     field["for"].one_of({"deepspeed"});
     intent.for_deepspeed = true;
   }
+  if (field.has("isolated")) intent.isolated = field["isolated"].boolean();
   if (field.has("shared")) intent.shared = field["shared"].boolean();
   if (field.has("state_format")) field["state_format"].one_of({"fp32"});
   return intent;

@@ -139,6 +139,25 @@ class CommandTest(unittest.TestCase):
         self.assert_exit(result, DONE)
         return self.read_plan(name)
 
+    def make_node(self, cpus: int, files: dict[str, str] | None = None, name="node") -> tuple[str, str]:
+        """The options for a folder with the /proc and /sys of a machine: one package, one NUMA node, no SMT. The
+        names of more files are below sys/devices/system/cpu."""
+        folder, everything = self.folder / name, print_cpus(set(range(cpus)))
+        cpu, node = "sys/devices/system/cpu", "sys/devices/system/node"
+        texts = {f"{cpu}/{list}": everything for list in ("present", "online", "possible")}
+        texts |= {f"{node}/online": "0", f"{node}/has_memory": "0", f"{node}/node0/cpulist": everything,
+                  f"{node}/node0/cpumap": f"{(1 << cpus) - 1:x}",
+                  f"{node}/node0/meminfo": "Node 0 MemTotal:       1048576 kB"}
+        for number in range(cpus):
+            texts |= {f"{cpu}/cpu{number}/topology/{file}": text for file, text in {
+                "core_id": f"{number}", "physical_package_id": "0", "thread_siblings": f"{1 << number:x}",
+                "core_cpus": f"{1 << number:x}", "core_siblings": f"{(1 << cpus) - 1:x}",
+                "package_cpus": f"{(1 << cpus) - 1:x}"}.items()}
+        for path, text in (texts | {f"{cpu}/{file}": text for file, text in (files or {}).items()}).items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text + "\n")
+        return ("--sysroot", name)
+
     def read_plan(self, name="plan.json") -> dict:
         return json.loads((self.folder / name).read_text())
 

@@ -59,6 +59,17 @@ class Guest(CommandTest):
         self.assertTrue(rank0 and rank0 <= {5, 6, 7} and rank1 and rank1 <= {1, 2, 3}, (rank0, rank1))
         self.assertEqual(blind_rank1, rank1)
 
+    def test_exec_leaves_isolated_cpus_out_unless_the_plan_has_them(self):
+        """CPUs 6-7 are isolated. The plan is for CPUs 0-3 and the job gets 4-7, so the rank fits the plan."""
+        start = ("taskset f0 zf-tune exec --plan plan.json -- grep Cpus_allowed_list /proc/self/status 2>&1")
+        said = self.run_guest(
+            "taskset ff zf-tune probe | grep isolated; "
+            f"for option in '' --isolated; do taskset f zf-tune plan -q $option -o plan.json; {start}; done",
+            shape="2n-isolated", more_programs=["taskset"])
+        self.assertIn("CPUs 6-7: isolated (isolcpus, or a cpuset partition)", said)
+        self.assertIn("CPUs 6-7 are left out: isolated", said)
+        self.assertEqual(re.findall(r"Cpus_allowed_list:\s*(\S+)", said), ["4-5", "4-7"])
+
     def test_pool_and_its_pages_lie_where_the_plan_says(self):
         folder = BINARY.rsplit("/", 1)[0]
         for shape in ("2n", "2ht"):

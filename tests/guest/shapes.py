@@ -11,6 +11,7 @@ class Shape:
     memory_mib: int  # over all nodes
     plugged: tuple[tuple[int, int, int], ...] = ()  # (package, core, thread), in the order of their CPU numbers
     packages_to_nodes: tuple[int, ...] = ()  # for plugged CPUs: the node of each package
+    kernel_words: str = ""  # more of the kernel's command line
     gpu_nodes: tuple[int, ...] = ()  # the node that each GPU is near, in the order of their PCI addresses
 
     @property
@@ -23,6 +24,8 @@ class Shape:
 SHAPES = {
     "2n": Shape("8,sockets=2,cores=2,threads=2", ("0-3", "4-7"), ((10, 21), (21, 10)), 1024),
     "2n-gpus": Shape("8,sockets=2,cores=2,threads=2", ("0-3", "4-7"), ((10, 21), (21, 10)), 1024, gpu_nodes=(1, 0)),
+    "2n-isolated": Shape("8,sockets=2,cores=2,threads=2", ("0-3", "4-7"), ((10, 21), (21, 10)), 1024,
+                         kernel_words="isolcpus=6-7"),
     "2ht": Shape(
         "1,maxcpus=8,sockets=2,cores=2,threads=2",
         ("", ""),

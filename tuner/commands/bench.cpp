@@ -99,7 +99,10 @@ std::vector<std::pair<std::string, Split>> splits_argument(const Arguments& argu
 
 Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
-  const Machine machine = read_machine(machine_source(arguments));
+  const auto plan = plan_argument(arguments);
+  MachineSource source = machine_source(arguments);
+  source.keep_isolated = source.keep_isolated || plan;  // a plan says itself which CPUs it has
+  const Machine machine = read_machine(source);
   if (!machine.topology.is_this_machine) {
     throw Error(Exit::usage,
                 fmt::format("{} is not this machine: nothing can be measured on it", machine.topology.source),
@@ -121,7 +124,6 @@ Exit run(const Arguments& arguments) {
   }
 
   const int rounds = arguments.integer("rounds", 1, 1000).value_or(kDefaultRounds);
-  const auto plan = plan_argument(arguments);
   if (plan || arguments.has("ranks")) {
     const RankBench bench = run_rank_bench(splits_argument(arguments, machine, plan), elements, rounds);
     fmt::print("{}", format == Format::json ? rank_bench_json(bench) : rank_bench_text(bench));

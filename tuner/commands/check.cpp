@@ -9,6 +9,7 @@
 #include "commands/shared_arguments.hpp"
 #include "measure/bandwidth.hpp"
 #include "planning/assemble.hpp"
+#include "planning/node_facts.hpp"
 #include "planning/other_homes.hpp"
 #include "planning/plan_differences.hpp"
 
@@ -57,6 +58,8 @@ Exit run(const Arguments& arguments) {
   const GpusOfRanks gpus = arguments.has("no-gpus") ? GpusOfRanks::left_out : GpusOfRanks::compared;
   MachineSource source = machine_source(arguments);
   source.with_io = gpus == GpusOfRanks::compared;
+  source.with_speeds = false;
+  source.keep_isolated = true;  // exec obeys a plan that has them
   const Machine machine = read_machine(source);
   if (arguments.has("bandwidth") && !machine.topology.is_this_machine) {
     throw Error(
@@ -71,8 +74,10 @@ Exit run(const Arguments& arguments) {
   if (!differences.empty()) return Exit::stale_plan;
   if (arguments.has("bandwidth"))
     return check_bandwidth(path, plan, machine.allowed, started_ns, arguments.has("strict"));
-  if (const auto note = better_homes_note(plan, machine))
-    fmt::print("{}\n", one_line(fmt::format("{}: {}", path, *note)));
+  for (const auto& note :
+       {isolated_homes_note(plan, machine.allowed, machine.isolated), better_homes_note(plan, machine)}) {
+    if (note) fmt::print("{}\n", one_line(fmt::format("{}: {}", path, *note)));
+  }
   fmt::print("{}\n", one_line(path + ": fits this machine and this allocation"));
   return Exit::done;
 }

@@ -133,6 +133,9 @@ std::vector<OptionSpec> machine_options() {
       {"mems", 0, "LIST",
        "use only the memory of these NUMA nodes, which may be HBM or CXL nodes (default: all that are "
        "allowed; e.g. 0)"},
+      {"isolated", 0, "",
+       "use also the CPUs that the kernel isolates (isolcpus, nohz_full), where it does not move threads "
+       "(default: leave them out, unless no others are allowed)"},
   };
 }
 

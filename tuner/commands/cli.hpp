@@ -46,7 +46,8 @@ Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string
 /// Returns the help of one command, ready to print.
 std::string help_of(const CommandSpec& spec);
 
-/// Returns --topology, --sysroot, --allowed and --mems: the options of every command that reads a machine.
+/// Returns --topology, --sysroot, --allowed, --mems and --isolated: the options of every command that reads a
+/// machine.
 std::vector<OptionSpec> machine_options();
 
 /// Returns `specific` followed by machine_options().

@@ -9,6 +9,7 @@
 #include "commands/output.hpp"
 #include "commands/shared_arguments.hpp"
 #include "machine/fingerprint.hpp"
+#include "machine/machine.hpp"
 #include "machine/topology_hwloc.hpp"
 #include "os/standard_streams.hpp"
 #include "report/explain_homes.hpp"
@@ -55,7 +56,7 @@ std::optional<Topology> named_machine(const Arguments& arguments, bool wanted) {
 
 /// Says why each rank has its cores. Throws Error(stale_plan) if the machine is not of the plan's class.
 void print_homes(const Plan& plan, const std::optional<Topology>& named) {
-  const Topology machine = named ? *named : read_topology({});
+  const Topology machine = named ? *named : read_machine({}).topology;
   const auto differences = class_differences(plan.machine, machine_class_of(machine));
   if (!differences.empty()) {
     throw Error(Exit::stale_plan,

@@ -88,10 +88,13 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   if (const auto framework = framework_argument(arguments)) plan.workload.framework = *framework;
   const auto assumptions = former_format_assumptions(plan, from);
   if (assumptions && !arguments.has("quiet")) print_stderr("{}\n", one_line(*assumptions));
-  const Machine machine = read_machine(machine_source(arguments));
+  MachineSource source = machine_source(arguments);
+  source.keep_isolated = source.keep_isolated || plan.intent.isolated;
+  const Machine machine = read_machine(source);
   const int ranks = ranks_argument(arguments).value_or(plan.workload.ranks);
   Plan moved = retarget(plan, machine,
                         moved_gpus(Environment::of_this_process(), machine.topology, plan, ranks), options);
+  mark_older_evidence(plan, moved);
   if (options.for_deepspeed) need_deepspeed(moved);
   return moved;
 }

@@ -11,6 +11,7 @@
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/class_plan.hpp"
+#include "planning/node_facts.hpp"
 #include "planning/plan_differences.hpp"
 
 namespace zf {
@@ -49,11 +50,14 @@ Exit run(const Arguments& arguments) {
   source.with_io = false;
   std::optional<std::filesystem::path> memory;
   if (arguments.has("remember")) memory = std::filesystem::absolute(required(arguments, "remember"));
-  const MachineClass node = machine_class_of(read_machine(source).topology);
+  source.keep_isolated = true;  // what root may use here says nothing about jobs
+  const Machine machine = read_machine(source);
+  const MachineClass node = machine_class_of(machine.topology);
   const ClassPlan found = find_class_plan(node, folder, memory);
   if (const auto note = former_format_note(found.plan, found.path)) print_stderr("{}\n", one_line(*note));
+  const Plan plan = found.is_former ? found.plan : with_facts_of_node(found.plan, machine);
   // The plan is printed anew, so jobs read our form, whatever somebody who can write in the folder put there.
-  publish_text_file(target, print_plan(found.plan));
+  publish_text_file(target, print_plan(plan));
   fmt::print("{}: the plan of class {}{}\n", target.string(), found.plan.machine.fingerprint,
              found.is_former ? ", which was the class of this node before" : "");
   if (memory && !found.is_former) {

@@ -20,6 +20,7 @@ MachineSource machine_source(const Arguments& arguments) {
   if (const auto folder = arguments.text("sysroot")) source.sysroot = SysRoot(*folder);
   if (const auto list = arguments.text("allowed")) source.allowed = parse_cpu_list(*list, "--allowed");
   if (const auto list = arguments.text("mems")) source.mems = parse_node_list(*list, "--mems");
+  source.keep_isolated = arguments.has("isolated");
   return source;
 }
 

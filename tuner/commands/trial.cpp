@@ -99,13 +99,15 @@ Exit run(const Arguments& arguments) {
   const PlanOutput output(arguments);
   const std::string path = arguments.text("plan-from").value_or("plan.json");
   const Plan from = load_plan_and_note_format(path);
+  MachineSource source;
+  source.keep_isolated = from.intent.isolated;
   const bool quiet = arguments.has("quiet");
   if (output.target() != "-") request.file = trial_file_of(output.target());
   const InterruptWatch interrupt;
   try {
     const Plan plan = try_job(
-        from, path, read_machine({}), arguments.integer("candidates", 1, 100).value_or(4), metric, request,
-        [&] { return interrupt.signal(); }, quiet ? nullptr : print_progress);
+        from, path, read_machine(source), arguments.integer("candidates", 1, 100).value_or(4), metric,
+        request, [&] { return interrupt.signal(); }, quiet ? nullptr : print_progress);
     output.write(plan);
     // An interrupted trial can go on: its runs stay.
     if (interrupt.signal() == 0 && !request.file.empty()) std::filesystem::remove(request.file);

@@ -89,10 +89,22 @@ void assign_gpus(const Machine& machine, const RankGpus& gpus, RankHomes& ranks)
   if (!unknown.empty()) ranks.notes.push_back(unknown_places_note(unknown));
 }
 
+/// Adds a sentence if homes have isolated CPUs.
+void note_isolated(const Machine& machine, RankHomes& ranks) {
+  CpuSet homes;
+  for (const Home& home : ranks.homes) homes |= home.cpus();
+  if (const auto words = isolation_in_words(homes, machine.isolated)) {
+    ranks.notes.push_back(
+        fmt::format("{}; they are used because {}", *words,
+                    machine.keeps_isolated ? "--isolated says so" : "no other CPU is allowed"));
+  }
+}
+
 /// Applies the quota to the homes and gives them their GPUs.
 RankHomes with_quota_and_gpus(const Machine& machine, const RankGpus& gpus, std::vector<Home> homes) {
   RankHomes ranks{std::move(homes), gpus.notes};
   limit_to_quota(machine, ranks);
+  note_isolated(machine, ranks);
   assign_gpus(machine, gpus, ranks);
   return ranks;
 }
@@ -116,6 +128,7 @@ RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const 
   for (std::size_t rank = 0; rank < masks.size(); ++rank) {
     Allowed own = machine.allowed;
     own.cpus = own.cpus & masks[rank];
+    if (!machine.keeps_isolated) leave_out_isolated(own, machine.isolated);
     const auto& gpu = gpus.gpus.at(rank);
     const Preference preference = gpu ? preference_for(machine.topology, *gpu) : Preference();
     homes.push_back(homes_of(machine.topology, own, {preference}).front());

@@ -25,7 +25,8 @@ std::vector<Preference> preferences_of(const Machine& machine, const RankGpus& g
 RankHomes rank_homes(const Machine& machine, const RankGpus& gpus);
 
 /// Does the same with each home inside the mask that a launcher gave its rank. There are as many masks as
-/// `gpus`, and they are disjoint. Throws Error(infeasible) if no CPU of a mask is allowed.
+/// `gpus`, and they are disjoint. Leaves out isolated CPUs, unless the machine keeps them or a mask has no
+/// others. Throws Error(infeasible) if no CPU of a mask is allowed.
 RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks);
 
 /// Does the same with the homes of deepspeed_homes(), which do not depend on GPUs.

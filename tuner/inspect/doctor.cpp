@@ -64,6 +64,7 @@ Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem
     own.plan = std::filesystem::absolute(*plan);
   }
   patient.allowed = read_allowed(sysroot);
+  patient.isolated = read_isolated_cpus(sysroot);
   if (sysroot.is_this_machine()) patient.environment = Environment::of_this_process();
   patient.binding = readable_binding(patient.environment);
   patient.cpus = patient.plan      ? planned_cpus(*patient.plan)
@@ -90,7 +91,9 @@ const std::vector<Check>& checks() {
       {"quota", quota_findings},
       {"busy-cpus", busy_findings},
       {"interrupts", interrupt_findings},
+      {"isolated-cpus", isolated_findings},
       {"governor", governor_findings},
+      {"clock-limits", clock_limit_findings},
       {"numa", numa_findings},
       {"huge-pages", huge_page_findings},
       {"shared-memory", shared_memory_findings},

@@ -12,6 +12,7 @@
 #include "inspect/job_processes.hpp"
 #include "os/allowed.hpp"
 #include "os/environment.hpp"
+#include "os/isolated.hpp"
 #include "os/sysroot.hpp"
 #include "plan/plan.hpp"
 #include "plan/process_binding.hpp"
@@ -39,6 +40,7 @@ struct Patient {
   CpuSet cpus;  ///< the plan's homes; without a plan, this process's own home, else all allowed CPUs
   ActivitySample before;
   ActivitySample after;
+  IsolatedCpus isolated = {};
   std::vector<std::string> refused_calls;      ///< from try_system_calls()
   std::optional<ProcessBinding> binding = {};  ///< what zf-tune exec gave this process, if it started it
   std::vector<JobProcess> job = {};  ///< every process of this node that zf-tune exec started; each with its
@@ -96,6 +98,8 @@ std::vector<Finding> shared_memory_findings(const Patient& patient);
 std::vector<Finding> locked_memory_findings(const Patient& patient);
 std::vector<Finding> huge_page_findings(const Patient& patient);
 std::vector<Finding> numa_findings(const Patient& patient);
+std::vector<Finding> isolated_findings(const Patient& patient);
+std::vector<Finding> clock_limit_findings(const Patient& patient);
 std::vector<Finding> governor_findings(const Patient& patient);
 std::vector<Finding> swap_findings(const Patient& patient);
 

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -258,6 +259,64 @@ std::vector<Finding> numa_findings(const Patient& patient) {
         {Severity::note,
          "vm.zone_reclaim_mode is on: a full node drops page cache before it takes memory from another node",
          "sysctl vm.zone_reclaim_mode=0"});
+  }
+  return findings;
+}
+
+std::vector<Finding> isolated_findings(const Patient& patient) {
+  const auto words = isolation_in_words(patient.cpus, patient.isolated);
+  if (!words) return {};
+  constexpr const char* kKernel = "give the job other CPUs, or boot without isolcpus= and nohz_full=";
+  if (patient.plan && patient.plan->intent.isolated)
+    return {{Severity::note, *words + "; the plan has them because of --isolated", kKernel}};
+  if (patient.isolated.all().contains(patient.cpus)) return {{Severity::warning, *words, kKernel}};
+  if (patient.plan || patient.binding)
+    return {{Severity::warning, *words,
+             "zf-tune plan --from PLAN -o PLAN leaves them out of the homes, or with --isolated keeps them"}};
+  return {{Severity::note, *words,
+           "zf-tune leaves them out of the homes unless --isolated is given; bind other programs elsewhere"}};
+}
+
+// The firmware promises a clock (cpuinfo_max_freq) or prefers some cores (highest_perf), and the kernel was
+// told to grant less.
+std::vector<Finding> clock_limit_findings(const Patient& patient) {
+  constexpr double kAlike = 1.1;  // as for CPU kinds
+  std::map<std::pair<std::uint64_t, std::uint64_t>, CpuSet> limited;
+  std::uint64_t least = UINT64_MAX;
+  std::uint64_t most = 0;
+  for (const Pu cpu : patient.cpus) {
+    const auto figure = [&](const char* file) {
+      return parse_number<std::uint64_t>(
+                 patient.sysroot.read(fmt::format("/sys/devices/system/cpu/cpu{}/{}", cpu.os_index, file))
+                     .value_or(""))
+          .value_or(0);
+    };
+    const std::uint64_t limit = figure("cpufreq/scaling_max_freq");
+    const std::uint64_t promised = figure("cpufreq/cpuinfo_max_freq");
+    if (limit > 0 && static_cast<double>(limit) * kAlike < static_cast<double>(promised))
+      limited[{limit, promised}].insert(cpu);
+    if (const std::uint64_t priority = figure("acpi_cppc/highest_perf"); priority > 0) {
+      least = std::min(least, priority);
+      most = std::max(most, priority);
+    }
+  }
+  std::vector<Finding> findings;
+  for (const auto& [clocks, cpus] : limited) {
+    findings.push_back(
+        {Severity::warning,
+         fmt::format(
+             "{} may run at {:.2f} GHz at most (scaling_max_freq), and the firmware promises {:.2f} GHz",
+             print_cpus(cpus), static_cast<double>(clocks.first) / 1e6,
+             static_cast<double>(clocks.second) / 1e6),
+         fmt::format("cpupower -c {} frequency-set -u {}kHz", print(cpus), clocks.second)});
+  }
+  const auto itmt = patient.sysroot.read("/proc/sys/kernel/sched_itmt_enabled");
+  if (itmt && *itmt == "0" && static_cast<double>(least) * kAlike < static_cast<double>(most)) {
+    findings.push_back(
+        {Severity::note,
+         "the firmware prefers some cores (acpi_cppc/highest_perf), and kernel.sched_itmt_enabled is "
+         "0: threads that are not bound do not go there first",
+         "sysctl kernel.sched_itmt_enabled=1"});
   }
   return findings;
 }

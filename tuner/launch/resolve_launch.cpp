@@ -14,6 +14,7 @@
 #include "os/machine_identity.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
+#include "planning/node_facts.hpp"
 #include "planning/plan_differences.hpp"
 #include "planning/retarget.hpp"
 #include "text/command_line.hpp"
@@ -71,6 +72,8 @@ Fitted fitted(const Plan& plan, int rank, int ranks, const LaunchRequest& reques
               const Environment& environment) {
   MachineSource source;
   source.with_io = false;
+  source.with_speeds = false;   // they change, and every rank must see the same
+  source.keep_isolated = true;  // launchers' masks have them: they are left out below
   Machine machine = read_machine(source);
   machine.topology.gpus = planned_gpus(plan, machine.topology);
   RetargetOptions options{.any_class = request.force};
@@ -82,6 +85,9 @@ Fitted fitted(const Plan& plan, int rank, int ranks, const LaunchRequest& reques
     options.masks = masks;
     machine.allowed = of_job;
   }
+  machine.keeps_isolated = plan.intent.isolated;
+  // Masks leave them out one by one (rank_homes_within()).
+  if (options.masks.empty() && !plan.intent.isolated) leave_out_isolated(machine.allowed, machine.isolated);
   RankGpus gpus = moved_gpus(gpus_are_planned(environment, plan) ? environment : Environment(),
                              machine.topology, plan, ranks);
   if (alone) gpus.gpus = {gpus.gpus.at(static_cast<std::size_t>(rank))};
@@ -108,6 +114,12 @@ Fitted fitted(const Plan& plan, int rank, int ranks, const LaunchRequest& reques
                     "--cpu-bind=none the plan divides the CPUs of the whole job)",
                     named, noun(own), rank, print(own)));
   }
+  for (const Exclusion& exclusion : machine.allowed.exclusions) {
+    if (exclusion.reason != ExclusionReason::isolated && exclusion.reason != ExclusionReason::nohz_full)
+      continue;
+    result.notes.push_back(fmt::format("{} {} left out: {}", print_cpus(exclusion.cpus),
+                                       exclusion.cpus.size() == 1 ? "is" : "are", exclusion.detail));
+  }
   if (!alone) add_new_lines(result.notes, plan.warnings, moved.warnings);
   add_new_lines(result.notes, plan.allocation.notes, moved.allocation.notes);
   return result;
@@ -121,7 +133,12 @@ Fitted binding_here(const Plan& plan, int rank, int ranks, const LaunchRequest& 
   Fit fit = fit_of(plan, ranks, seen, allowed_to_job());
   if (fit == Fit::as_planned && foreign_machine(plan.machine, read_machine_identity(SysRoot())))
     fit = Fit::new_homes;
-  if (fit == Fit::as_planned) return {binding_of(plan, rank), {}};
+  if (fit == Fit::as_planned) {
+    Fitted planned{binding_of(plan, rank), {}};
+    if (auto note = isolated_homes_note(plan, seen, read_isolated_cpus(SysRoot())))
+      planned.notes.push_back(*std::move(note));
+    return planned;
+  }
   // The control group of a Slurm step is the whole step's.
   const bool of_job = request.cpus_of == CpusOf::job || environment.get("SLURM_JOB_ID").has_value();
   if (fit == Fit::new_homes || of_job) return fitted(plan, rank, ranks, request, environment);

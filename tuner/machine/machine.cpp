@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "machine/core_speeds.hpp"
 #include "machine/gpus.hpp"
 #include "machine/topology_hwloc.hpp"
 
@@ -69,12 +70,18 @@ Machine read_machine(const MachineSource& source) {
     if (exclusion.reason == ExclusionReason::offline && !source.topology.empty())
       exclusion.detail = "offline, or not listed in " + topology.source;
   }
+  if (source.topology.empty()) machine.isolated = read_isolated_cpus(source.sysroot);
+  if (source.topology.empty() && source.with_speeds)
+    divide_kinds_by_speed(machine.topology, read_core_speeds(source.sysroot, topology));
+  machine.keeps_isolated = source.keep_isolated;
+  if (!source.keep_isolated) leave_out_isolated(machine.allowed, machine.isolated);
   return machine;
 }
 
 std::vector<std::string> missing_parts(const Machine& machine) {
   std::vector<std::string> parts = machine.topology.missing;
-  parts.insert(parts.end(), machine.allowed.missing.begin(), machine.allowed.missing.end());
+  for (const auto* more : {&machine.allowed.missing, &machine.isolated.missing})
+    parts.insert(parts.end(), more->begin(), more->end());
   return parts;
 }
 

@@ -9,6 +9,7 @@
 #include "base/id_set.hpp"
 #include "machine/topology.hpp"
 #include "os/allowed.hpp"
+#include "os/isolated.hpp"
 #include "os/sysroot.hpp"
 
 namespace zf {
@@ -19,13 +20,17 @@ struct MachineSource {
   SysRoot sysroot;                              ///< this machine, or the /proc and /sys of another one
   std::optional<CpuSet> allowed;                ///< --allowed: use only these CPUs
   std::optional<NodeSet> mems;                  ///< --mems: use memory of only these nodes
+  bool keep_isolated = false;                   ///< --isolated: isolated CPUs are allowed like others
+  bool with_speeds = true;                      ///< CPU kinds tell which cores are fast today
   bool with_io = true;                          ///< see TopologySource
   std::chrono::milliseconds io_deadline{3000};  ///< see TopologySource; also for the GPU driver's files
 };
 
 struct Machine {
   Topology topology;
-  Allowed allowed;  ///< cpus ⊆ topology.cpus
+  Allowed allowed;              ///< cpus ⊆ topology.cpus
+  IsolatedCpus isolated = {};   ///< as the kernel lists them; none if only the topology is known
+  bool keeps_isolated = false;  ///< MachineSource::keep_isolated
 };
 
 /// Returns what may be used of a machine that is known only by its topology, so that no cgroup and no
@@ -33,8 +38,9 @@ struct Machine {
 /// cpuset) count as excluded by that cpuset. Pure.
 AllowedInputs allowed_inputs_of(const Topology& topology);
 
-/// Reads a machine. Throws Error(usage) if the source cannot be read or a list names what the machine does
-/// not have, and Error(infeasible) if no CPU is left.
+/// Reads a machine. Isolated CPUs are not allowed, unless `source` keeps them or no others are allowed.
+/// Throws Error(usage) if the source cannot be read or a list names what the machine does not have, and
+/// Error(infeasible) if no CPU is left.
 Machine read_machine(const MachineSource& source);
 
 /// Returns what could not be read of the topology and of what is allowed, one sentence each.

@@ -7,11 +7,11 @@
 //   nodes[]                 node, memory_bytes, cpus ("" for HBM, CXL and the like), subtype
 //   l3_groups[]             cpus, cache_bytes
 //   cores[]                 cpus, package, node, l3 (index into l3_groups), kind (index into cpu_kinds)
-//   cpu_kinds[]             cpus, efficiency_rank, description
+//   cpu_kinds[]             cpus, efficiency_rank, description, today (why its cores are slow or fast today)
 //   gpus[]                  pci, name, uuid, usable (bool: its driver shows it here), node, local_cpus
 //   allowed                 cpus, mems, cpu_quota (CPUs' worth of time), cpu_quota_path, memory_bytes,
 //                           memory_path, exclusions[]: reason (offline, cgroup_cpuset, affinity_mask,
-//                           not_in_list), cpus, detail
+//                           not_in_list, isolated, nohz_full), cpus, detail
 //   ranks                   count, source, local_rank, local_rank_source, gpus[] (by rank: pci), gpu_notes[]
 //   slurm                   variables by name
 //   missing[]               what could not be read, one sentence each
@@ -46,6 +46,10 @@ const char* name_of(ExclusionReason reason) {
       return "affinity_mask";
     case ExclusionReason::not_in_list:
       return "not_in_list";
+    case ExclusionReason::isolated:
+      return "isolated";
+    case ExclusionReason::nohz_full:
+      return "nohz_full";
   }
   return "";
 }
@@ -85,7 +89,8 @@ void add_topology(Object& json, const Topology& topology) {
   for (const auto& kind : topology.cpu_kinds) {
     json["cpu_kinds"].push_back({{"cpus", print(kind.cpus)},
                                  {"efficiency_rank", or_null(kind.efficiency_rank)},
-                                 {"description", kind.description}});
+                                 {"description", kind.description},
+                                 {"today", or_null(kind.today)}});
   }
   for (const auto& gpu : topology.gpus) {
     json["gpus"].push_back({{"pci", gpu.pci_address},

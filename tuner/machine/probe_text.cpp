@@ -103,7 +103,9 @@ std::string kinds_lines(const Topology& topology) {
   if (topology.cpu_kinds.size() < 2) return {};
   std::string text;
   for (const auto& kind : topology.cpu_kinds) {
-    text += line(text.empty() ? "CPU kinds" : "", fmt::format("{}  {}", brief(kind.cpus), kind.description));
+    text += line(text.empty() ? "CPU kinds" : "",
+                 fmt::format("{}  {}{}{}", brief(kind.cpus), kind.description,
+                             kind.description.empty() || kind.today.empty() ? "" : "; ", kind.today));
   }
   return text;
 }
@@ -147,6 +149,10 @@ std::string allowed_lines(const Machine& machine) {
     text += line(&exclusion == &allowed.exclusions.front() ? "Excluded" : "",
                  fmt::format("CPU{} {}: {}", exclusion.cpus.size() == 1 ? "" : "s", brief(exclusion.cpus),
                              exclusion.detail));
+  }
+  if (const auto words = isolation_in_words(allowed.cpus, machine.isolated)) {
+    text += line("Isolated", fmt::format("{}; they are allowed because {}", *words,
+                                         machine.keeps_isolated ? "--isolated says so" : "no other CPU is"));
   }
   text +=
       line("CPU quota", allowed.cpu_quota

@@ -39,6 +39,7 @@ struct CpuKind {
   int efficiency_rank = -1;          ///< hwloc's; a lower rank is slower and uses less power; -1: unknown
   std::string description;           ///< "IntelCore", "IntelAtom", max frequency, …
   std::optional<int> capacity = {};  ///< Linux's cpu_capacity, 1024 for the fastest; absent: not known
+  std::string today = {};  ///< "slow today: …" or "fast today" if cores of one make differ (core_speeds.hpp)
 };
 
 /// Joins neighbouring kinds whose capacities differ by at most 10 %: cores of one make differ a little (718

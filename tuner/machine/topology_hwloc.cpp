@@ -224,7 +224,10 @@ void read_nodes(hwloc_topology_t hwloc, Topology& topology, std::vector<NodeLoca
   }
 }
 
-void read_cpu_kinds(hwloc_topology_t hwloc, Topology& topology) {
+/// Reads the kinds, slow ones first. Without `with_base_clocks`, kinds that differ in nothing but their base
+/// clock are one: SST-BF deals base clocks to cores of one make, anew for each chip. core_speeds.hpp reads
+/// them.
+void read_cpu_kinds(hwloc_topology_t hwloc, bool with_base_clocks, Topology& topology) {
   const int count = hwloc_cpukinds_get_nr(hwloc, 0);
   for (unsigned i = 0; static_cast<int>(i) < count; ++i) {
     const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> cpus(hwloc_bitmap_alloc(),
@@ -234,12 +237,26 @@ void read_cpu_kinds(hwloc_topology_t hwloc, Topology& topology) {
     hwloc_info_s* infos = nullptr;
     if (hwloc_cpukinds_get_info(hwloc, i, cpus.get(), &kind.efficiency_rank, &infos_count, &infos, 0) != 0)
       continue;
+    bool has_base_clock = false;
     for (unsigned info = 0; info < infos_count; ++info) {
-      if (std::string_view(infos[info].name) == "LinuxCapacity")
-        kind.capacity = parse_number<int>(infos[info].value);
-      kind.description += fmt::format("{}{}={}", info == 0 ? "" : " ", infos[info].name, infos[info].value);
+      const std::string_view name = infos[info].name;
+      if (name == "LinuxCapacity") kind.capacity = parse_number<int>(infos[info].value);
+      if (name == "FrequencyBaseMHz" && !with_base_clocks) {
+        has_base_clock = true;
+        continue;
+      }
+      kind.description +=
+          fmt::format("{}{}={}", kind.description.empty() ? "" : " ", name, infos[info].value);
     }
     kind.cpus = ids_of<Pu>(cpus.get());
+    const auto same = std::find_if(
+        topology.cpu_kinds.begin(), topology.cpu_kinds.end(),
+        [&](const CpuKind& other) { return has_base_clock && other.description == kind.description; });
+    if (same != topology.cpu_kinds.end()) {
+      same->cpus |= kind.cpus;
+      continue;
+    }
+    if (kind.efficiency_rank >= 0) kind.efficiency_rank = static_cast<int>(topology.cpu_kinds.size());
     topology.cpu_kinds.push_back(std::move(kind));
   }
   topology.cpu_kinds = join_similar_kinds(topology.cpu_kinds);
@@ -324,7 +341,7 @@ Topology read_in_this_process(const TopologySource& source) {
 
   std::vector<NodeLocality> localities;
   read_nodes(hwloc, topology, localities);
-  read_cpu_kinds(hwloc, topology);
+  read_cpu_kinds(hwloc, !source.topology.empty(), topology);
   read_cores(hwloc, topology, localities);
   read_gpus(hwloc, topology);
   std::sort(topology.nodes.begin(), topology.nodes.end(),

@@ -56,6 +56,7 @@ Plan assemble(Provenance made, const Machine& machine, const Workload& workload,
   plan.allocation = allocation_of(machine.allowed, plan.machine);
   plan.workload = workload;
   plan.intent = intent_of(split);
+  plan.intent.isolated = machine.keeps_isolated;
   for (std::size_t rank = 0; rank < split.ranks.size(); ++rank) {
     plan.ranks.push_back(binding_of_split(static_cast<int>(rank), split.ranks[rank]));
     if (split.ranks[rank].home_cores > 1) continue;

@@ -9,8 +9,10 @@
 namespace zf {
 
 std::optional<std::string> better_homes_note(const Plan& plan, const Machine& machine) {
-  if (machine.allowed.cpus != plan.allocation.cpus) return std::nullopt;
   Machine planned = machine;
+  if (!plan.intent.isolated) leave_out_isolated(planned.allowed, planned.isolated);
+  planned.keeps_isolated = plan.intent.isolated;
+  if (planned.allowed.cpus != plan.allocation.cpus) return std::nullopt;
   planned.topology.gpus = planned_gpus(plan, machine.topology);
   const RankGpus gpus = moved_gpus({}, planned.topology, plan, plan.workload.ranks);
   Plan moved;

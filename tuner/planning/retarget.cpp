@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
+#include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "homes/deepspeed_homes.hpp"
 #include "homes/rank_homes.hpp"
@@ -105,6 +107,7 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   const Machine machine = with_memory_tier(plan, present);
   Intent intent = plan.intent;
   intent.for_deepspeed = intent.for_deepspeed || options.for_deepspeed;
+  intent.isolated = intent.isolated || present.keeps_isolated;
   HomesAndSplit here = place(machine, gpus, intent, planned_homes(plan), options.masks);
 
   Choice choice = plan.choice;
@@ -131,6 +134,23 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   moved.intent = intent;
   moved.trial = plan.trial;
   return moved;
+}
+
+void mark_older_evidence(const Plan& measured, Plan& moved) {
+  constexpr std::string_view kWords = "the measurements were made on other homes: ";
+  if (measured.evidence.candidates.empty()) return;
+  const auto warning = [&](const Plan& plan) {
+    std::vector<std::string> homes;
+    for (const RankBinding& rank : plan.ranks) homes.push_back(print(rank.home.cpus));
+    return fmt::format("{}{}", kWords, fmt::join(homes, " | "));
+  };
+  const auto older = std::find_if(moved.warnings.begin(), moved.warnings.end(),
+                                  [&](const std::string& text) { return text.starts_with(kWords); });
+  if (older == moved.warnings.end()) {
+    if (warning(measured) != warning(moved)) moved.warnings.push_back(warning(measured));
+  } else if (*older == warning(moved)) {
+    moved.warnings.erase(older);
+  }
 }
 
 }  // namespace zf

@@ -28,4 +28,8 @@ struct RetargetOptions {
 Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
               const RetargetOptions& options = {});
 
+/// Adds a warning to a plan that retarget() made of a measured one, if its homes are not those that were
+/// measured. The warning names these. It goes away when the plan comes back to them.
+void mark_older_evidence(const Plan& measured, Plan& moved);
+
 }  // namespace zf

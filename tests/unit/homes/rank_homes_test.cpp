@@ -117,5 +117,17 @@ TEST(RankHomes, DeepspeedsHomesHaveTheirGpusToo) {
           "rank 1 is far from its GPU 1: its home has none of the CPUs near the GPU (CPUs 0-3 on node 0)"));
 }
 
+TEST(RankHomes, EachMaskLeavesOutItsIsolatedCpusUnlessItHasNoOthers) {
+  Machine node = machine({.packages = 2, .cores_per_l3 = 4}, {});
+  node.isolated.isolated = parse_cpu_list("3-7", "test");
+  const RankGpus gpus = rank_gpus({}, node.topology, 2);
+  const std::vector<CpuSet> masks{parse_cpu_list("0-3", "test"), parse_cpu_list("4-7", "test")};
+  const RankHomes ranks = rank_homes_within(node, gpus, masks);
+  EXPECT_THAT(cpus_of(ranks), ElementsAre("0-2", "4-7"));
+  EXPECT_THAT(ranks.notes, ElementsAre(HasSubstr("CPUs 4-7 are isolated")));
+  node.keeps_isolated = true;
+  EXPECT_THAT(cpus_of(rank_homes_within(node, gpus, masks)), ElementsAre("0-3", "4-7"));
+}
+
 }  // namespace
 }  // namespace zf

@@ -420,5 +420,32 @@ TEST(DoctorInterrupts, DevicesOnThePlansCpus) {
   EXPECT_THAT(interrupt_findings(patient), IsEmpty());
 }
 
+TEST(DoctorClock, CoresThatMayNotRunAsFastAsTheFirmwarePromises) {
+  Tree tree;
+  for (const auto& [cpu, limit] :
+       {std::pair("0", "3500000"), {"1", "1200000"}, {"2", "1200000"}, {"3", "3400000"}}) {
+    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/cpufreq/", cpu);
+    tree.file(folder + "scaling_max_freq", limit).file(folder + "cpuinfo_max_freq", "3500000");
+  }
+  const auto found = clock_limit_findings(patient_with(tree));
+  EXPECT_THAT(found, ElementsAre(finding(Severity::warning, "CPUs 1-2 may run at 1.20 GHz at most")));
+  EXPECT_THAT(found[0].what, HasSubstr("the firmware promises 3.50 GHz"));
+  EXPECT_EQ(found[0].remedy, "cpupower -c 1-2 frequency-set -u 3500000kHz");
+  EXPECT_THAT(clock_limit_findings(patient_with(tree, "0,3")), IsEmpty()) << "other CPUs are no matter";
+}
+
+TEST(DoctorClock, PreferredCoresThatTheSchedulerDoesNotPrefer) {
+  Tree tree;
+  tree.file("/sys/devices/system/cpu/cpu0/acpi_cppc/highest_perf", "60");
+  tree.file("/sys/devices/system/cpu/cpu1/acpi_cppc/highest_perf", "50");
+  EXPECT_THAT(clock_limit_findings(patient_with(tree)), IsEmpty()) << "this kernel has no such switch";
+  tree.file("/proc/sys/kernel/sched_itmt_enabled", "1");
+  EXPECT_THAT(clock_limit_findings(patient_with(tree)), IsEmpty());
+  tree.file("/proc/sys/kernel/sched_itmt_enabled", "0");
+  EXPECT_THAT(clock_limit_findings(patient_with(tree)),
+              ElementsAre(finding(Severity::note, "kernel.sched_itmt_enabled is 0")));
+  EXPECT_THAT(clock_limit_findings(patient_with(tree, "1")), IsEmpty()) << "one core has no preference";
+}
+
 }  // namespace
 }  // namespace zf

@@ -201,5 +201,29 @@ TEST(Retarget, AnotherClassMayBeForcedAndIsRemembered) {
               testing::ElementsAre(HasSubstr("another class: cores: 48 in the plan, 64 here")));
 }
 
+TEST(Retarget, MeasurementsOfOtherHomesAreMarkedUntilThePlanComesBack) {
+  const Machine whole = machine(kTwoSockets);
+  const Machine part = machine(kTwoSockets, "0-11,24-35");
+  Plan plan = plan_on(whole, 2, {6, 1, Placement::compact});
+  Plan unmeasured = moved_to(part, plan);
+  mark_older_evidence(plan, unmeasured);
+  EXPECT_THAT(unmeasured.warnings, testing::IsEmpty()) << "nothing was measured";
+
+  plan.evidence.candidates.resize(1);
+  const auto moved_and_marked = [](const Machine& to, const Plan& from) {
+    Plan moved = moved_to(to, from);
+    mark_older_evidence(from, moved);
+    return moved;
+  };
+  EXPECT_THAT(moved_and_marked(whole, plan).warnings, testing::IsEmpty()) << "the same homes";
+  const Plan moved = moved_and_marked(part, plan);
+  const std::string warning = "the measurements were made on other homes: 0-23 | 24-47";
+  EXPECT_THAT(moved.warnings, testing::ElementsAre(warning));
+  EXPECT_EQ(moved.evidence, plan.evidence);
+  const Plan again = moved_and_marked(machine(kTwoSockets, "0-5,24-29"), moved);
+  EXPECT_THAT(again.warnings, testing::ElementsAre(warning)) << "still those that were measured";
+  EXPECT_THAT(moved_and_marked(whole, again).warnings, testing::IsEmpty()) << "back";
+}
+
 }  // namespace
 }  // namespace zf

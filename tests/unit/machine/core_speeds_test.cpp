@@ -1,0 +1,129 @@
+#include "machine/core_speeds.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/cpu_list.hpp"
+#include "machine/fingerprint.hpp"
+#include "sysroot_machine.hpp"
+
+namespace zf {
+namespace {
+
+using testing::HasSubstr;
+using Kinds = std::vector<std::pair<std::string, std::string>>;
+
+/// Returns CPUs and CpuKind::today of each kind.
+Kinds kinds_of(const Topology& topology) {
+  Kinds kinds;
+  for (const CpuKind& kind : topology.cpu_kinds) kinds.emplace_back(print(kind.cpus), kind.today);
+  return kinds;
+}
+
+std::vector<int> kind_by_core(const Topology& topology) {
+  std::vector<int> kinds;
+  for (const Core& core : topology.cores) kinds.push_back(core.kind);
+  return kinds;
+}
+
+constexpr int kLow = 1'900'000;
+constexpr int kHigh = 2'600'000;
+
+/// Adds a figure for each core, in a file of its own.
+void add_figures(Tree& tree, const std::string& file, const std::vector<int>& figures) {
+  for (std::size_t cpu = 0; cpu < figures.size(); ++cpu)
+    tree.file(fmt::format("/sys/devices/system/cpu/cpu{}/{}", cpu, file), std::to_string(figures[cpu]));
+}
+
+TEST(CoreSpeeds, SpeedSelectGivesSomeCoresAHigherBaseClock) {
+  Tree tree;
+  add_cores(tree, 8);
+  add_figures(tree, "cpufreq/base_frequency", {kLow, kHigh, kLow, kLow, kHigh, kLow, kHigh, kLow});
+  add_figures(tree, "cpufreq/cpuinfo_max_freq", std::vector<int>(8, 3'800'000));
+  add_figures(tree, "cpufreq/scaling_max_freq", std::vector<int>(8, 3'800'000));
+  const Topology topology = machine_in(tree).topology;
+  EXPECT_EQ(kinds_of(topology),
+            (Kinds{{"0,2-3,5,7", "slow today: base_frequency 1.90 GHz, of fast cores 2.60 GHz"},
+                   {"1,4,6", "fast today"}}));
+  EXPECT_EQ(kind_by_core(topology), (std::vector<int>{0, 1, 0, 0, 1, 0, 1, 0}));
+  EXPECT_TRUE(has_fast_cores_of_today(topology));
+}
+
+TEST(CoreSpeeds, TurboPrefersTheCoresOfHighestPerf) {
+  Tree tree;
+  add_cores(tree, 8);
+  add_figures(tree, "acpi_cppc/highest_perf", {40, 40, 52, 40, 40, 51, 40, 40});
+  EXPECT_EQ(kinds_of(machine_in(tree).topology),
+            (Kinds{{"0-1,3-4,6-7", "slow today: highest_perf 40, of fast cores 52"}, {"2,5", "fast today"}}));
+}
+
+TEST(CoreSpeeds, CoresPinnedLowAreSlow) {
+  Tree tree;
+  add_cores(tree, 8);
+  add_figures(tree, "cpufreq/cpuinfo_max_freq", std::vector<int>(8, 3'500'000));
+  const int max = 3'500'000;
+  add_figures(tree, "cpufreq/scaling_max_freq", {max, max, max, 1'200'000, max, max, max, max});
+  EXPECT_EQ(kinds_of(machine_in(tree).topology),
+            (Kinds{{"3", "slow today: scaling_max_freq 1.20 GHz, of fast cores 3.50 GHz"},
+                   {"0-2,4-7", "fast today"}}));
+}
+
+TEST(CoreSpeeds, CoresThatAreAlikeChangeNothing) {
+  Tree tree;
+  add_cores(tree, 8);
+  const std::vector<Core> before = machine_in(tree).topology.cores;
+  add_figures(tree, "acpi_cppc/highest_perf", {50, 48, 52, 51, 50, 49, 50, 50});  // within 10 %
+  add_figures(tree, "cpufreq/base_frequency", std::vector<int>(8, 2'600'000));
+  add_figures(tree, "cpufreq/scaling_max_freq", std::vector<int>(8, 1'200'000));  // all pinned low
+  const Topology topology = machine_in(tree).topology;
+  EXPECT_FALSE(has_fast_cores_of_today(topology));
+  EXPECT_LE(topology.cpu_kinds.size(), 1u);
+  for (const Core& core : topology.cores) EXPECT_EQ(core.kind, 0);
+}
+
+TEST(CoreSpeeds, AFigureThatSomeCoresLackDoesNotCount) {
+  Tree tree;
+  add_cores(tree, 4);
+  add_figures(tree, "acpi_cppc/highest_perf", {40, 40, 52});
+  EXPECT_FALSE(has_fast_cores_of_today(machine_in(tree).topology));
+  add_figures(tree, "acpi_cppc/highest_perf", {40, 40, 52, 0});
+  EXPECT_FALSE(has_fast_cores_of_today(machine_in(tree).topology)) << "0 is no figure";
+}
+
+TEST(CoreSpeeds, EachMakeIsDividedByItself) {
+  Topology topology;
+  topology.cpus = parse_cpu_list("0-5", "test");
+  for (int cpu = 0; cpu < 6; ++cpu) {
+    Core core;
+    core.cpus = {Pu{cpu}};
+    core.kind = cpu < 4 ? 1 : 0;
+    topology.cores.push_back(core);
+  }
+  topology.cpu_kinds = {{parse_cpu_list("4-5", "test"), 0, "small", {}, {}},
+                        {parse_cpu_list("0-3", "test"), 1, "big", {}, {}}};
+  std::vector<CoreSpeed> speeds(6);
+  for (std::size_t core = 0; core < 6; ++core) speeds[core].priority = core == 2 ? 60 : core < 4 ? 50 : 20;
+  divide_kinds_by_speed(topology, speeds);
+  EXPECT_EQ(
+      kinds_of(topology),
+      (Kinds{{"4-5", ""}, {"0-1,3", "slow today: highest_perf 50, of fast cores 60"}, {"2", "fast today"}}));
+  EXPECT_EQ(kind_by_core(topology), (std::vector<int>{1, 1, 2, 1, 0, 0}));
+  EXPECT_EQ(topology.cpu_kinds[2].description, "big");
+  EXPECT_EQ(topology.cpu_kinds[2].efficiency_rank, 2);
+}
+
+TEST(CoreSpeeds, TheyAreNoPartOfTheClassAndMayBeLeftUnread) {
+  Tree tree;
+  add_cores(tree, 8);
+  const std::string before = machine_class_of(machine_in(tree).topology).fingerprint;
+  add_figures(tree, "cpufreq/base_frequency", {kLow, kHigh, kLow, kLow, kHigh, kLow, kHigh, kLow});
+  EXPECT_EQ(machine_class_of(machine_in(tree).topology).fingerprint, before);
+  MachineSource source;
+  source.sysroot = tree.sysroot();
+  source.with_speeds = false;
+  const Topology topology = read_machine(source).topology;
+  for (const Core& core : topology.cores) EXPECT_EQ(core.kind, 0);
+}
+
+}  // namespace
+}  // namespace zf

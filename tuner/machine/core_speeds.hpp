@@ -1,0 +1,35 @@
+// Finds the cores that are fast today among cores of one make: those that the firmware prefers, and those
+// that nobody has limited. This is a fact of one chip at one moment, and no part of the machine's class.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "machine/topology.hpp"
+#include "os/sysroot.hpp"
+
+namespace zf {
+
+/// What the kernel tells about one core; absent: nothing.
+struct CoreSpeed {
+  std::optional<double> base_khz = {};   ///< base_frequency: SST-BF gives some cores more than others
+  std::optional<double> priority = {};   ///< highest_perf of ACPI CPPC: the cores that turbo prefers (ITMT)
+  std::optional<double> limit_khz = {};  ///< scaling_max_freq: how fast the core may run at all
+  bool operator==(const CoreSpeed&) const = default;
+};
+
+/// Reads one entry for each core of the topology, in its order, from the core's first PU. A file that the
+/// first core lacks is not looked for on the others.
+std::vector<CoreSpeed> read_core_speeds(const SysRoot& sysroot, const Topology& topology);
+
+/// Divides each CPU kind into its slow and its fast cores of today, slow ones first, and says why in
+/// CpuKind::today. A core is slow if one of its figures is more than 10 % below the best of its kind. A kind
+/// whose cores are alike stays whole, and a figure that not all cores of a kind have does not count. Pure.
+/// Precondition: as many speeds as cores.
+void divide_kinds_by_speed(Topology& topology, const std::vector<CoreSpeed>& speeds);
+
+/// Returns true if that has divided a kind. Pure.
+bool has_fast_cores_of_today(const Topology& topology);
+
+}  // namespace zf

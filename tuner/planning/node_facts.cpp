@@ -1,0 +1,59 @@
+#include "planning/node_facts.hpp"
+
+#include <fmt/core.h>
+
+#include "base/error.hpp"
+#include "machine/core_speeds.hpp"
+#include "machine/ranks.hpp"
+#include "planning/retarget.hpp"
+
+namespace zf {
+namespace {
+
+/// Returns the isolated CPUs of the plan's homes that the plan should not have.
+CpuSet unintended_cpus(const Plan& plan, const CpuSet& allowed, const IsolatedCpus& isolated) {
+  if (plan.intent.isolated || isolated.all().contains(allowed)) return {};
+  CpuSet cpus;
+  for (const RankBinding& rank : plan.ranks) cpus |= rank.home.cpus & isolated.all();
+  return cpus;
+}
+
+/// Returns what the plan's own job may use: everything in its allocation.
+Allowed planned_allowed(const Allocation& planned) {
+  Allowed allowed;
+  allowed.cpus = planned.cpus;
+  allowed.mems = planned.mems;
+  allowed.cpu_quota = planned.cpu_quota;
+  if (planned.cpu_quota) allowed.cpu_quota_path = "as recorded in the plan";
+  allowed.memory_bytes = planned.memory_bytes;
+  return allowed;
+}
+
+}  // namespace
+
+std::optional<std::string> isolated_homes_note(const Plan& plan, const Allowed& allowed,
+                                               const IsolatedCpus& isolated) {
+  const auto words = isolation_in_words(unintended_cpus(plan, allowed.cpus, isolated), isolated);
+  if (!words) return std::nullopt;
+  return fmt::format("{}; `zf-tune plan --from` leaves them out of the homes, or with --isolated keeps them",
+                     *words);
+}
+
+Plan with_facts_of_node(const Plan& plan, const Machine& node) {
+  const bool as_before = unintended_cpus(plan, plan.allocation.cpus, node.isolated).empty();
+  if (as_before && !has_fast_cores_of_today(node.topology)) return plan;
+  Machine planned = node;
+  planned.allowed = planned_allowed(plan.allocation);
+  planned.keeps_isolated = plan.intent.isolated;
+  if (!planned.keeps_isolated) leave_out_isolated(planned.allowed, node.isolated);
+  planned.topology.gpus = planned_gpus(plan, node.topology);
+  try {
+    Plan moved = retarget(plan, planned, moved_gpus({}, planned.topology, plan, plan.workload.ranks));
+    mark_older_evidence(plan, moved);
+    return moved;
+  } catch (const Error&) {  // fewer cores than ranks are left
+    return plan;
+  }
+}
+
+}  // namespace zf

@@ -1,0 +1,26 @@
+// What holds for one node and not for its class: which CPUs its kernel isolates, and which of its cores are
+// fast today. A class's plan gets these facts once per node. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "machine/machine.hpp"
+#include "os/allowed.hpp"
+#include "os/isolated.hpp"
+#include "plan/plan.hpp"
+
+namespace zf {
+
+/// Returns a sentence if the plan's homes have isolated CPUs, the plan does not intend that, and others are
+/// allowed. `allowed` includes isolated CPUs.
+std::optional<std::string> isolated_homes_note(const Plan& plan, const Allowed& allowed,
+                                               const IsolatedCpus& isolated);
+
+/// Returns the plan of a class with homes for this node. The plan stays as it is unless its homes have
+/// isolated CPUs that it does not intend, or some cores of one make are faster today than others. Then new
+/// homes are cut from the plan's own allocation, near the plan's own GPUs. If that is impossible, the plan
+/// stays as it is.
+Plan with_facts_of_node(const Plan& plan, const Machine& node);
+
+}  // namespace zf
