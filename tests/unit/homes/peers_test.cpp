@@ -1,0 +1,248 @@
+// Holds our homes against those of hwloc-distrib, with points that this file counts by itself.
+#include <gtest/gtest.h>
+#include <hwloc.h>
+
+#include <memory>
+#include <regex>
+#include <set>
+
+#include "corpus.hpp"
+#include "os/file.hpp"
+#include "simulate/simulated_machine.hpp"
+
+namespace zf {
+namespace {
+
+constexpr unsigned kRandomJobs = 40 / ZF_FEWER;
+
+struct Destroy {
+  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
+  void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
+};
+using Hwloc = std::unique_ptr<hwloc_topology, Destroy>;
+using Bitmap = std::unique_ptr<hwloc_bitmap_s, Destroy>;
+
+CpuSet cpus_in(hwloc_const_bitmap_t bitmap) {
+  std::vector<Pu> pus;
+  for (int cpu = hwloc_bitmap_first(bitmap); cpu >= 0; cpu = hwloc_bitmap_next(bitmap, cpu))
+    pus.push_back(Pu{cpu});
+  return CpuSet(std::move(pus));
+}
+
+/// Loads a machine as hwloc's own programs do: an XML file, or a synthetic description.
+Hwloc load_hwloc(const std::string& source) {
+  hwloc_topology_t raw = nullptr;
+  hwloc_topology_init(&raw);
+  Hwloc hwloc(raw);
+  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+  const bool is_file = source.ends_with(".xml");
+  const int set = is_file ? hwloc_topology_set_xml(raw, source.c_str())
+                          : hwloc_topology_set_synthetic(raw, source.c_str());
+  EXPECT_EQ(set, 0) << source;
+  EXPECT_EQ(hwloc_topology_load(raw), 0) << source;
+  return hwloc;
+}
+
+/// Returns what `hwloc-distrib N` prints on the allowed CPUs.
+std::vector<CpuSet> distributed(const Hwloc& machine, const CpuSet& allowed, unsigned ranks) {
+  hwloc_topology_t raw = nullptr;
+  EXPECT_EQ(hwloc_topology_dup(&raw, machine.get()), 0);
+  const Hwloc hwloc(raw);
+  const Bitmap cpus(hwloc_bitmap_alloc());
+  for (const Pu cpu : allowed) hwloc_bitmap_set(cpus.get(), static_cast<unsigned>(cpu.os_index));
+  EXPECT_EQ(hwloc_topology_restrict(raw, cpus.get(), 0), 0);
+  std::vector<hwloc_cpuset_t> sets(ranks);
+  hwloc_obj_t root = hwloc_get_root_obj(raw);
+  EXPECT_EQ(hwloc_distrib(raw, &root, 1, sets.data(), ranks, INT_MAX, 0), 0);
+  std::vector<CpuSet> homes;
+  for (const hwloc_cpuset_t set : sets) {
+    homes.push_back(cpus_in(set));
+    hwloc_bitmap_free(set);
+  }
+  return homes;
+}
+
+/// What a division costs, the most important point first; within a point the worst rank first.
+struct Costs {
+  std::vector<std::pair<const char*, std::vector<int>>> points;
+  int smallest = 0;
+  int largest = 0;
+  bool overlaps = false;  ///< some ranks share a core
+};
+
+Costs costs_of(const CorpusCase& c, const std::vector<CpuSet>& homes) {
+  Costs costs;
+  std::vector<int> near;
+  std::vector<int> nodes;
+  std::vector<int> sockets;
+  std::vector<int> groups;
+  std::vector<int> fast;
+  std::vector<int> sizes;
+  std::set<const Core*> taken;
+  const Topology& topology = c.machine.topology;
+  for (std::size_t rank = 0; rank < homes.size(); ++rank) {
+    std::set<std::optional<Node>> of_node;
+    std::set<int> of_socket;
+    std::set<int> of_group;
+    int close = 0;
+    int quick = 0;
+    int size = 0;
+    const auto& gpu = c.gpus.gpus[rank];
+    const CpuSet place = gpu ? gpu->local_cpus & c.machine.allowed.cpus : CpuSet();
+    for (const Core& core : topology.cores) {
+      if (!core.cpus.intersects(homes[rank])) continue;
+      costs.overlaps = !taken.insert(&core).second || costs.overlaps;
+      of_node.insert(core.node);
+      of_socket.insert(core.package);
+      of_group.insert(core.l3);
+      close += core.cpus.intersects(place & homes[rank]);
+      quick += core.kind == static_cast<int>(topology.cpu_kinds.size()) - 1;
+      ++size;
+    }
+    if (!place.empty()) near.push_back(-close);
+    nodes.push_back(static_cast<int>(of_node.size()));
+    sockets.push_back(static_cast<int>(of_socket.size()));
+    groups.push_back(static_cast<int>(of_group.size()));
+    fast.push_back(topology.cpu_kinds.size() > 1 ? -quick : 0);
+    sizes.push_back(size);
+  }
+  const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
+  costs.smallest = *least;
+  costs.largest = *most;
+  costs.points = {{"cores near the GPU", near}, {"NUMA nodes", nodes}, {"sockets", sockets},
+                  {"L3 groups", groups},        {"fast cores", fast},  {"balance", {*most - *least}}};
+  for (auto& [name, cost] : costs.points) std::sort(cost.begin(), cost.end(), std::greater<>());
+  return costs;
+}
+
+/// Returns the first point in which the divisions differ if the peer is better there; else an empty text.
+std::string lost_point(const Costs& ours, const Costs& peers) {
+  for (std::size_t point = 0; point < ours.points.size(); ++point) {
+    const auto& [name, own] = ours.points[point];
+    if (own == peers.points[point].second) continue;
+    return own > peers.points[point].second ? name : "";
+  }
+  return "";
+}
+
+/// Returns a line for each rank whose home is another one.
+std::string print_both(const std::vector<CpuSet>& ours, const std::vector<CpuSet>& peers) {
+  std::string text;
+  for (std::size_t rank = 0; rank < ours.size(); ++rank) {
+    if (ours[rank] == peers[rank]) continue;
+    text +=
+        fmt::format("  rank {}: ours {}, hwloc-distrib {}\n", rank, print(ours[rank]), print(peers[rank]));
+  }
+  return text;
+}
+
+struct Tally {
+  int cases = 0;
+  int better = 0;       ///< ours
+  int overlapping = 0;  ///< the peer gives one core to several ranks
+  int unequal = 0;      ///< the peer's homes differ by more than two cores
+  std::vector<std::string> lost;
+};
+
+/// Compares one job. All ranks wait for the smallest home, so a division whose homes differ by more than two
+/// cores is no contender (docs/homes.md), nor is one in which ranks share cores.
+void compare(const CorpusCase& c, const Hwloc& hwloc, Tally& tally) {
+  std::vector<CpuSet> ours;
+  for (const Home& home : rank_homes(c.machine, c.gpus).homes) ours.push_back(home.cpus());
+  const auto peers = distributed(hwloc, c.machine.allowed.cpus, static_cast<unsigned>(ours.size()));
+  const Costs own = costs_of(c, ours);
+  const Costs other = costs_of(c, peers);
+  EXPECT_FALSE(own.overlaps) << c.words;
+  ++tally.cases;
+  tally.overlapping += other.overlaps;
+  const bool unequal = other.largest - other.smallest > 2;
+  tally.unequal += !other.overlaps && unequal;
+  if (other.overlaps || unequal) return;
+  const std::string lost = lost_point(own, other);
+  tally.better += lost_point(other, own).empty() ? 0 : 1;
+  if (!lost.empty()) tally.lost.push_back(fmt::format("{}: {}\n{}", c.words, lost, print_both(ours, peers)));
+}
+
+/// Compares random jobs on a machine, and jobs of 1 to 16 ranks on all of it.
+void compare_all(const Topology& topology, const std::string& source, Tally& tally) {
+  const Hwloc hwloc = load_hwloc(source);
+  for (unsigned seed = 0; seed < kRandomJobs; ++seed) compare(corpus_case(topology, seed), hwloc, tally);
+  for (int ranks = 1; ranks <= std::min(16, static_cast<int>(topology.cores.size())); ++ranks) {
+    CorpusCase c;
+    c.machine.topology = topology;
+    c.machine.allowed = allowed_from(allowed_inputs_of(topology));
+    std::size_t cores = 0;
+    for (const Core& core : topology.cores) cores += core.cpus.intersects(c.machine.allowed.cpus);
+    if (cores < static_cast<std::size_t>(ranks)) break;
+    c.gpus = rank_gpus({}, topology, ranks);
+    c.words = fmt::format("{}, all CPUs, {} ranks", topology.source, ranks);
+    compare(c, hwloc, tally);
+  }
+}
+
+/// Checks that the cases in which hwloc-distrib is better are few.
+void expect_rarely_worse(const Tally& tally) {
+  const int contenders = tally.cases - tally.overlapping - tally.unequal;
+  const int worse = static_cast<int>(tally.lost.size());
+  fmt::print(
+      "{} cases; hwloc-distrib: in {} ranks share cores, in {} homes differ by more than two cores; of "
+      "the other {} ours are better in {}, equal in {}, worse in {}\n",
+      tally.cases, tally.overlapping, tally.unequal, contenders, tally.better,
+      contenders - tally.better - worse, worse);
+  EXPECT_GT(contenders, tally.cases / 4) << "too few to tell";
+  EXPECT_LE(worse * 100, contenders * 3);
+}
+
+/// Checks that these cases are those of tests/machines/golden/NAME.
+void expect_listed(const Tally& tally, const std::string& name) {
+  if (ZF_FEWER > 1) return;
+  std::string list;
+  for (const std::string& lost : tally.lost) list += lost;
+  const std::string path = std::string(ZF_SOURCE_DIR) + "/tests/machines/golden/" + name;
+  if (std::getenv("ZF_REGENERATE") != nullptr) std::ofstream(path) << list;
+  EXPECT_EQ(read_text_file(path), list) << "if that is meant, run again with ZF_REGENERATE=1";
+}
+
+/// Compares all machines of a folder.
+void expect_rarely_worse_on(const std::vector<std::string>& files, const std::string& name) {
+  Tally tally;
+  for (const std::string& file : files) {
+    Topology topology = topology_of(file);
+    topology.source = std::filesystem::path(file).filename();
+    compare_all(topology, file, tally);
+  }
+  expect_rarely_worse(tally);
+  expect_listed(tally, name);
+}
+
+TEST(Peers, OurMachines) {
+  expect_rarely_worse_on(machine_files(std::string(ZF_SOURCE_DIR) + "/tests/machines"),
+                         "hwloc-distrib-is-better.txt");
+}
+
+TEST(Peers, MachinesOfOthers) {
+  const auto files = machine_files(foreign_machines());
+  if (files.empty()) GTEST_SKIP() << "no XML below " << foreign_machines() << ": set ZF_MACHINES_DIR";
+  expect_rarely_worse_on(files, "hwloc-distrib-is-better-on-machines-of-others.txt");
+}
+
+TEST(Peers, SimulatedMachines) {
+  Tally tally;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(ZF_SOURCE_DIR) + "/configs/machines")) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const std::filesystem::path& file : files) {
+    const std::string text = read_text_file(file);
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(text, found, std::regex("\"topology\": \"([^\"]+)\""))) << file;
+    compare_all(load_simulated_machine(file).topology, found[1], tally);
+  }
+  EXPECT_EQ(tally.lost, std::vector<std::string>());
+  expect_rarely_worse(tally);
+}
+
+}  // namespace
+}  // namespace zf
