@@ -26,7 +26,7 @@ CommandSpec spec() {
       "measured, and why this split was chosen.",
       {{"homes", 0, "",
         "also say why each rank has its cores: how many are near its GPU, and how many NUMA nodes, packages "
-        "and L3 groups it touches (default: no)"},
+        "and L3 groups it touches, and what other launchers would have given it (default: no)"},
        report_option(),
        {"topology", 0, "FILE|TEXT",
         "the plan's machine, for --homes and --report: an hwloc XML file or a synthetic description "
@@ -55,7 +55,7 @@ std::optional<Topology> named_machine(const Arguments& arguments, bool wanted) {
 }
 
 /// Says why each rank has its cores. Throws Error(stale_plan) if the machine is not of the plan's class.
-void print_homes(const Plan& plan, const std::optional<Topology>& named) {
+void print_homes(const Plan& plan, const std::optional<Topology>& named, const Arguments& arguments) {
   const Topology machine = named ? *named : read_machine({}).topology;
   const auto differences = class_differences(plan.machine, machine_class_of(machine));
   if (!differences.empty()) {
@@ -65,6 +65,13 @@ void print_homes(const Plan& plan, const std::optional<Topology>& named) {
                 "name the machine that the plan was made for with --topology or --simulate");
   }
   fmt::print("\n{}", explain_homes(plan, machine));
+  std::vector<LauncherHomes> others{homes_by_torchrun(plan, machine), homes_by_deepspeed(plan, machine)};
+  if (!arguments.has("simulate")) {  // hwloc knows no simulated machine
+    const TopologySource source{arguments.text("topology").value_or(""), {}, false};
+    others.insert(others.begin(), {"hwloc-distrib", hwloc_distribution(source, plan.allocation.cpus,
+                                                                       static_cast<int>(plan.ranks.size()))});
+  }
+  fmt::print("\n{}", explain_other_launchers(plan, machine, others));
 }
 
 void write_report(const Plan& plan, const std::optional<Topology>& named, const ReportOutput& report) {
@@ -88,7 +95,7 @@ Exit run(const Arguments& arguments) {
   const auto named = named_machine(arguments, report.wanted() || arguments.has("homes"));
   const Plan plan = load_plan_and_note_format(path);
   fmt::print("{}", explain(plan, page_width(arguments, STDOUT_FILENO)));
-  if (arguments.has("homes")) print_homes(plan, named);
+  if (arguments.has("homes")) print_homes(plan, named, arguments);
   if (report.wanted()) write_report(plan, named, report);
   return Exit::done;
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <climits>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "children/child_output.hpp"
 #include "machine/gpus.hpp"
@@ -28,8 +30,10 @@ namespace {
 
 struct Destroy {
   void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
+  void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
 };
 using Hwloc = std::unique_ptr<hwloc_topology, Destroy>;
+using Bitmap = std::unique_ptr<hwloc_bitmap_s, Destroy>;
 
 /// Returns an unloaded topology without the caches and distances that are not used here.
 /// DONT_CHANGE_BINDING keeps hwloc from moving over all CPUs to ask each by CPUID; the kernel knows all that
@@ -41,7 +45,8 @@ Hwloc new_hwloc(bool with_io) {
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED |
                                     HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING |
                                     HWLOC_TOPOLOGY_FLAG_NO_DISTANCES);
-  hwloc_topology_set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  // A cache that several cores share groups them for hwloc_distrib().
+  hwloc_topology_set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
   hwloc_topology_set_icache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_io_types_filter(
@@ -230,8 +235,7 @@ void read_nodes(hwloc_topology_t hwloc, Topology& topology, std::vector<NodeLoca
 void read_cpu_kinds(hwloc_topology_t hwloc, bool with_base_clocks, Topology& topology) {
   const int count = hwloc_cpukinds_get_nr(hwloc, 0);
   for (unsigned i = 0; static_cast<int>(i) < count; ++i) {
-    const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> cpus(hwloc_bitmap_alloc(),
-                                                                             hwloc_bitmap_free);
+    const Bitmap cpus(hwloc_bitmap_alloc());
     CpuKind kind;
     unsigned infos_count = 0;
     hwloc_info_s* infos = nullptr;
@@ -375,6 +379,27 @@ void try_in_child(const TopologySource& source) {
 Topology read_topology(const TopologySource& source) {
   if (names_file(source.topology)) try_in_child(source);
   return read_in_this_process(source);
+}
+
+std::vector<CpuSet> hwloc_distribution(const TopologySource& source, const CpuSet& allowed, int ranks) {
+  if (names_file(source.topology)) try_in_child(source);
+  std::vector<std::string> missing;
+  const Hwloc hwloc = load(source, missing);
+  const Bitmap cpus(hwloc_bitmap_alloc());
+  for (const Pu cpu : allowed) hwloc_bitmap_set(cpus.get(), static_cast<unsigned>(cpu.os_index));
+  std::vector<hwloc_cpuset_t> sets(static_cast<std::size_t>(ranks));
+  hwloc_obj_t root = hwloc_get_root_obj(hwloc.get());
+  if (hwloc_topology_restrict(hwloc.get(), cpus.get(), 0) != 0 ||
+      hwloc_distrib(hwloc.get(), &root, 1, sets.data(), static_cast<unsigned>(ranks), INT_MAX, 0) != 0) {
+    throw Error(Exit::runtime_error, fmt::format("hwloc cannot distribute {} over CPUs {}",
+                                                 print_count(sets.size(), "rank"), print(allowed)));
+  }
+  std::vector<CpuSet> homes;
+  for (const hwloc_cpuset_t set : sets) {
+    const Bitmap owned(set);
+    homes.push_back(ids_of<Pu>(owned.get()));
+  }
+  return homes;
 }
 
 }  // namespace zf

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "machine/topology.hpp"
 #include "os/sysroot.hpp"
@@ -24,5 +25,10 @@ struct TopologySource {
 /// Throws Error(usage) with the source and the reason if an XML file or a synthetic description cannot be
 /// read (it never falls back to the real machine), or if `sysroot` holds no machine.
 Topology read_topology(const TopologySource& source);
+
+/// Returns the CPUs that `hwloc-distrib RANKS` gives to each rank, of the allowed CPUs of this machine. Ranks
+/// get the same CPUs if there are too few. Throws as read_topology() does. Precondition: `allowed` is not
+/// empty.
+std::vector<CpuSet> hwloc_distribution(const TopologySource& source, const CpuSet& allowed, int ranks);
 
 }  // namespace zf

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <hwloc.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <regex>
 #include <set>
@@ -224,6 +226,20 @@ TEST(Peers, MachinesOfOthers) {
   const auto files = machine_files(foreign_machines());
   if (files.empty()) GTEST_SKIP() << "no XML below " << foreign_machines() << ": set ZF_MACHINES_DIR";
   expect_rarely_worse_on(files, "hwloc-distrib-is-better-on-machines-of-others.txt");
+}
+
+TEST(Peers, OurCopyOfHwlocDistribGivesTheSame) {
+  for (const std::string& folder : {std::string(ZF_SOURCE_DIR) + "/tests/machines", foreign_machines()}) {
+    for (const std::string& file : machine_files(folder)) {
+      const CpuSet allowed = allowed_from(allowed_inputs_of(topology_of(file))).cpus;
+      TopologySource source;
+      source.topology = file;
+      for (const int ranks : {1, 3, 4, 7})
+        EXPECT_EQ(hwloc_distribution(source, allowed, ranks),
+                  distributed(load_hwloc(file), allowed, static_cast<unsigned>(ranks)))
+            << file << ", " << ranks << " ranks";
+    }
+  }
 }
 
 TEST(Peers, SimulatedMachines) {

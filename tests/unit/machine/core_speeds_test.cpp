@@ -10,7 +10,6 @@
 namespace zf {
 namespace {
 
-using testing::HasSubstr;
 using Kinds = std::vector<std::pair<std::string, std::string>>;
 
 /// Returns CPUs and CpuKind::today of each kind.

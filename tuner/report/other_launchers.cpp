@@ -1,0 +1,57 @@
+#include "report/other_launchers.hpp"
+
+#include <fmt/core.h>
+
+#include "text/units.hpp"
+
+namespace zf {
+
+LauncherHomes homes_by_torchrun(const Plan& plan, const Topology& topology) {
+  LauncherHomes result{"torchrun --numa-binding=node", {}, {}};
+  std::vector<CpuSet> homes;
+  for (const RankBinding& rank : plan.ranks) {
+    CpuSet home;
+    for (const NumaNode& node : topology.nodes) {
+      if (rank.gpu && rank.gpu->node == node.id) home = node.cpus & plan.allocation.cpus;
+    }
+    if (home.empty()) {
+      const bool known = rank.gpu && rank.gpu->node;
+      result.refusal = known ? fmt::format("no CPU of node {}, where the GPU of rank {} is, is allowed",
+                                           rank.gpu->node->os_index, rank.rank)
+                             : fmt::format("the GPU of rank {}, or its NUMA node, is not known", rank.rank);
+      return result;
+    }
+    homes.push_back(std::move(home));
+  }
+  result.homes = std::move(homes);
+  return result;
+}
+
+LauncherHomes homes_by_deepspeed(const Plan& plan, const Topology& topology) {
+  LauncherHomes result{"deepspeed --bind_cores_to_rank", {}, {}};
+  const int each = static_cast<int>(topology.cores.size() / plan.ranks.size());
+  if (each == 0) {
+    result.refusal = fmt::format("{} are too few for {}", print_count(topology.cores.size(), "core"),
+                                 print_count(plan.ranks.size(), "rank"));
+    return result;
+  }
+  std::vector<CpuSet> homes;
+  CpuSet all;
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    std::vector<Pu> cpus;
+    for (int i = 0; i < each; ++i) cpus.push_back(Pu{static_cast<int>(rank) * each + i});
+    homes.emplace_back(std::move(cpus));
+    all |= homes.back();
+  }
+  const CpuSet outside = all - plan.allocation.cpus;
+  if (outside.empty()) {
+    result.homes = std::move(homes);
+  } else {
+    result.refusal =
+        fmt::format("it would ask numactl for {}, which {} not allowed, and numactl would refuse",
+                    print_cpus(outside), outside.size() == 1 ? "is" : "are");
+  }
+  return result;
+}
+
+}  // namespace zf

@@ -1,0 +1,26 @@
+// Which CPUs other launchers would give to the ranks of a plan. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "machine/topology.hpp"
+#include "plan/plan.hpp"
+
+namespace zf {
+
+struct LauncherHomes {
+  std::string launcher;       ///< "hwloc-distrib"
+  std::vector<CpuSet> homes;  ///< by rank; empty: see `refusal`
+  std::string refusal = {};   ///< why it gives no homes, as a sentence without its full stop
+};
+
+/// Returns what `torchrun --numa-binding=node` gives: all allowed CPUs of the node of the rank's GPU. Ranks
+/// with GPUs on one node share these CPUs.
+LauncherHomes homes_by_torchrun(const Plan& plan, const Topology& topology);
+
+/// Returns what DeepSpeed's `--bind_cores_to_rank` gives without a list of CPUs: equal runs of the CPUs from
+/// 0 to the number of cores, without what is left over. GPUs do not count.
+LauncherHomes homes_by_deepspeed(const Plan& plan, const Topology& topology);
+
+}  // namespace zf
