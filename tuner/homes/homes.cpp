@@ -158,6 +158,7 @@ NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allow
   NodeSet near;
   NodeSet with_memory;
   NodeSet any;
+  const CpuSet cpus = home.cpus();
   const bool sizes_known = std::any_of(topology.nodes.begin(), topology.nodes.end(),
                                        [](const NumaNode& node) { return node.memory_bytes > 0; });
   for (const NumaNode& node : topology.nodes) {
@@ -165,7 +166,7 @@ NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allow
     any.insert(node.id);
     if (node.subtype == "NVM") continue;
     with_memory.insert(node.id);
-    if (node.local_cpus.intersects(home.cpus())) near.insert(node.id);
+    if (node.local_cpus.intersects(cpus)) near.insert(node.id);
     if (node.is_cpuless()) continue;
     with_cpus.insert(node.id);
     const auto lives_there = [&](const HomeCore& core) { return core.node == node.id; };
