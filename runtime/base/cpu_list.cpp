@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <vector>
@@ -76,9 +77,9 @@ IdSet<Id> parse(std::string_view text, std::string_view what) {
     rest = tail;
   }
   std::vector<Id> ids;
-  for (std::size_t id = 0; id < named.size(); ++id) {
-    if (named[id]) ids.push_back(Id{static_cast<int>(id)});
-  }
+  for (auto at = std::find(named.begin(), named.end(), true); at != named.end();
+       at = std::find(at + 1, named.end(), true))
+    ids.push_back(Id{static_cast<int>(at - named.begin())});
   return IdSet<Id>(std::move(ids));
 }
 

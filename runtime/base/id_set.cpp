@@ -38,6 +38,7 @@ IdSet<Id> IdSet<Id>::operator&(const IdSet& other) const {
 template <class Id>
 IdSet<Id> IdSet<Id>::operator|(const IdSet& other) const {
   IdSet either;
+  either.ids_.reserve(size() + other.size());
   std::set_union(begin(), end(), other.begin(), other.end(), std::back_inserter(either.ids_));
   return either;
 }
