@@ -33,9 +33,9 @@ copy() {
 }
 
 copy /proc/cpuinfo /proc/meminfo /proc/version /proc/self/{status,cgroup,mountinfo,cpuset}
-copy /sys/devices/system/cpu/{online,offline,possible,present}
+copy /sys/devices/system/cpu/{online,offline,possible,present,isolated,nohz_full} /proc/sys/kernel/sched_itmt_enabled
 copy /sys/devices/system/cpu/cpu[0-9]*/{online,topology/*,cache/index*/*,acpi_cppc/highest_perf,cpu_capacity}
-copy /sys/devices/system/cpu/cpu[0-9]*/cpufreq/{base_frequency,cpuinfo_max_freq}
+copy /sys/devices/system/cpu/cpu[0-9]*/cpufreq/{base_frequency,cpuinfo_max_freq,scaling_max_freq}
 copy /sys/devices/system/node/{online,possible,has_memory,has_cpu,has_normal_memory}
 copy /sys/devices/system/node/node[0-9]*/{cpulist,cpumap,distance,meminfo}
 
