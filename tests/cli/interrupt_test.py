@@ -12,6 +12,17 @@ TRIES = 50
 MACHINE = SOURCE / "configs/machines/epyc-7742-8gpu-nps1.json"
 
 
+def finished_rounds(lines):
+    """Returns how many rounds of a sample file have a visit to each of their splits."""
+    rounds = []
+    for line in map(json.loads, lines[1:]):
+        if "round" in line:
+            rounds.append(set(line["splits"]))
+        elif "split" in line:
+            rounds[-1].discard(line["split"])
+    return rounds.count(set())
+
+
 class Interrupt(CommandTest):
     def setUp(self):
         super().setUp()
@@ -51,8 +62,9 @@ class Interrupt(CommandTest):
             after = self.whole_lines()
             if before and before[-1] != '{"done":true}' and status == DONE:
                 self.assertEqual(after[: len(before)], before, "samples were lost")
-                self.assertIn("continuing the interrupted sweep", talk)
-                resumed += 1
+                if finished_rounds(before) > 0:
+                    self.assertIn("continuing the interrupted sweep", talk)
+                    resumed += 1
             for line in after:
                 json.loads(line)
             if status != DONE:
@@ -82,3 +94,22 @@ class Interrupt(CommandTest):
         self.assert_exit(self.run_tune("tune", *undisturbed), DONE)
         self.assertEqual(self.read_plan()["choice"], choice)
         self.assertEqual(self.samples.read_text(), "".join(lines), "nothing was measured twice")
+
+    def test_a_resumed_sweep_has_no_round_with_visits_of_two_sessions(self):
+        undisturbed = ["--simulate", str(MACHINE), "-q"]
+        self.assert_exit(self.run_tune("tune", *undisturbed), DONE)
+        lines = self.samples.read_text().splitlines()
+        begins = [i for i, line in enumerate(lines) if line.startswith('{"round":')]
+        # Cut after the first visit of the third round.
+        first = json.loads(lines[begins[2] + 1])
+        kept = [line for line in lines[begins[2] + 1 : begins[3]]
+                if (json.loads(line)["split"], json.loads(line)["visit"]) == (first["split"], first["visit"])]
+        lines = lines[: begins[2] + 1] + kept
+        self.samples.write_text("\n".join(lines) + "\n")
+        self.assert_exit(self.run_tune("tune", *undisturbed), DONE)
+        after = self.samples.read_text().splitlines()
+        self.assertEqual(after[: len(lines)], lines, "samples were lost")
+        again = json.loads(after[len(lines)])
+        self.assertEqual(set(again["splits"]), set(json.loads(lines[begins[2]])["splits"]))
+        begun = sum(line.startswith('{"round":') for line in after)
+        self.assertEqual(finished_rounds(after), begun - 1, "only the interrupted one lacks visits")

@@ -39,6 +39,10 @@ class Meter {
 
   virtual ~Meter() = default;
 
+  /// Begins a round: visits of these splits will follow, by label, and their times are compared with each
+  /// other. Only a meter that answers from a file needs to know.
+  virtual void begin_round(const std::vector<std::string>& /*labels*/) {}
+
   /// Visits a split: sets it up, warms up (discarded), and measures periods within the limits. Throws
   /// Error(runtime_error) if the split cannot be set up.
   virtual std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) = 0;

@@ -5,9 +5,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
@@ -19,6 +21,8 @@
 namespace zf {
 namespace {
 
+/// A line that begins like this names the splits of a round. The lines of their samples follow.
+constexpr std::string_view kRoundBegin = R"({"round":)";
 constexpr std::string_view kDone = R"({"done":true})";
 
 std::string line_of(const std::string& label, int visit, const SplitSample& sample) {
@@ -42,7 +46,7 @@ std::string sample_file_header(const MachineClass& machine, const Allocation& al
                                const Workload& workload, const std::vector<Home>& homes, const Meter& meter) {
   Object lists = Object::array();
   for (const Home& home : homes) lists.push_back(print(home.cpus()));
-  const Object header{{"schema", "zf-samples/3"},
+  const Object header{{"schema", "zf-samples/4"},
                       {"by", fmt::format("zf-tune {}", version())},
                       {"machine", machine.fingerprint},
                       {"allocation", allocation.fingerprint},
@@ -78,7 +82,8 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
   }
   if (!fresh && read(header)) return;
   recorded_.clear();
-  recorded_visits_ = 0;
+  visits_.clear();
+  rounds_ = recorded_visits_ = 0;
   checked(::ftruncate(file_.get(), 0), path_.string());
   try {
     append(header + "\n");
@@ -86,6 +91,42 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
     ::unlink(path_.c_str());  // without a header there is nothing to continue from
     throw;
   }
+}
+
+bool RecordingMeter::Round::is_finished() const {
+  return std::none_of(visits.begin(), visits.end(), [](const auto& split) { return split.second.empty(); });
+}
+
+bool RecordingMeter::Round::has_splits(const std::vector<std::string>& labels) const {
+  return labels.size() == visits.size() &&
+         std::all_of(labels.begin(), labels.end(),
+                     [&](const std::string& label) { return visits.contains(label); });
+}
+
+/// Reads the line that begins a round, or one sample. Throws Error if it is neither.
+void RecordingMeter::read_line(std::string_view line) {
+  const std::string name = path_.string();
+  const JsonDocument document(line, name);
+  if (line.starts_with(kRoundBegin)) {
+    const Field begin = document.root().object({"round", "splits"});
+    Round& round = recorded_.emplace_back();
+    for (const Field& label : begin["splits"].items()) round.visits[label.text()];
+    ++rounds_;
+    return;
+  }
+  const Field sample =
+      document.root().object({"split", "visit", "step_ns", "roofline_ns", "training_ns",
+                              "launch_delay_p50_ns", "launch_delay_p99_ns", "training_bytes"});
+  const std::string label = sample["split"].text();
+  const int visit = sample["visit"].integer(0, kMaxInt - 1);
+  if (recorded_.empty() || !recorded_.back().visits.contains(label))
+    throw Error(Exit::runtime_error, name + ": a sample is of no split of its round");
+  auto& visits = recorded_.back().visits[label];
+  if (visits.empty() || visit != visits_[label] - 1) {
+    visits.emplace_back();
+    visits_[label] = visit + 1;
+  }
+  visits.back().push_back(read_times(sample));
 }
 
 /// Reads the recorded samples and removes a torn last line. Returns false if the file is not that of an
@@ -99,17 +140,15 @@ bool RecordingMeter::read(const std::string& header) {
   try {
     while (next_line(rest, line)) {
       if (line == kDone) return false;
-      const JsonDocument document(line, name);
-      const Field sample =
-          document.root().object({"split", "visit", "step_ns", "roofline_ns", "training_ns",
-                                  "launch_delay_p50_ns", "launch_delay_p99_ns", "training_bytes"});
-      const Visit visit{sample["split"].text(), sample["visit"].integer(0, kMaxInt)};
-      recorded_[visit].push_back(read_times(sample));
+      read_line(line);
     }
   } catch (const Error&) {
     return false;  // edited or damaged: measuring again is cheap, wrong samples are not
   }
-  recorded_visits_ = static_cast<int>(recorded_.size());
+  std::erase_if(recorded_, [](const Round& round) { return !round.is_finished(); });
+  for (const Round& round : recorded_) {
+    for (const auto& [label, visits] : round.visits) recorded_visits_ += static_cast<int>(visits.size());
+  }
   checked(::ftruncate(file_.get(), static_cast<off_t>(content.size() - rest.size())), name);
   return true;
 }
@@ -120,11 +159,30 @@ void RecordingMeter::append(const std::string& text) const {
   }
 }
 
+void RecordingMeter::begin_round(const std::vector<std::string>& labels) {
+  const auto known = std::find_if(recorded_.begin(), recorded_.end(),
+                                  [&](const Round& round) { return round.has_splits(labels); });
+  answering_.reset();
+  if (known != recorded_.end()) {
+    answering_ = std::move(*known);
+    recorded_.erase(known);
+    return;
+  }
+  round_line_ = print_json_line(Object{{"round", rounds_++}, {"splits", labels}}) + "\n";
+}
+
 std::vector<SplitSample> RecordingMeter::measure(const Split& split, const VisitLimits& limits) {
-  const int visit = visits_[split.label]++;
-  if (const auto known = recorded_.find({split.label, visit}); known != recorded_.end()) return known->second;
+  if (answering_) {
+    auto& visits = answering_->visits.at(split.label);
+    if (visits.empty()) return {};
+    auto samples = std::move(visits.front());
+    visits.pop_front();
+    return samples;
+  }
   const auto measured = meter_.measure(split, limits);
-  std::string lines;
+  if (measured.empty()) return measured;
+  const int visit = visits_[split.label]++;
+  std::string lines = std::exchange(round_line_, "");
   for (const SplitSample& sample : measured) lines += line_of(split.label, visit, sample);
   append(lines);
   return measured;

@@ -1,10 +1,12 @@
 // Writes every sample to a file beside the plan, so that an interrupted sweep can continue.
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "base/file_descriptor.hpp"
@@ -23,8 +25,10 @@ std::string sample_file_header(const MachineClass& machine, const Allocation& al
 /// Returns the path of a plan's sample file: plan.json.samples.jsonl beside plan.json.
 std::filesystem::path sample_file_of(const std::filesystem::path& plan);
 
-/// Records what another meter measures: one line per sample, written after each visit. Answers visits that an
-/// interrupted sweep with the same header has already made from the file. docs/tuning.md specifies the file.
+/// Records what another meter measures: one line per sample, written after each visit. Answers the rounds
+/// that an interrupted sweep with the same header has finished from the file. A round that was interrupted is
+/// measured again as a whole, because the machine may have changed meanwhile: visits of two sessions must not
+/// be compared within one round. docs/tuning.md specifies the file.
 class RecordingMeter : public Meter {
  public:
   /// Continues the file if its header is the same and finish() was not called. Otherwise, or if `fresh`,
@@ -32,13 +36,17 @@ class RecordingMeter : public Meter {
   /// another process writes the file. Where the file system has no locks, that is not noticed: see note().
   RecordingMeter(Meter& meter, std::filesystem::path path, const std::string& header, bool fresh);
 
+  /// Answers this round from the file if a finished round there has the same splits and was not used yet.
+  void begin_round(const std::vector<std::string>& labels) override;
+  /// Returns the samples of the next visit to the split in this round. If the round is answered from the
+  /// file, a visit more than it has returns nothing. Precondition: begin_round() was called.
   std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) override;
   std::uint64_t elements_per_rank() const override { return meter_.elements_per_rank(); }
   double scale() const override { return meter_.scale(); }
   std::string isa() const override { return meter_.isa(); }
   Nanoseconds now() const override { return meter_.now(); }
 
-  /// Returns how many visits were found in the file and can be answered from it.
+  /// Returns how many visits of finished rounds were found in the file and can be answered from it.
   int recorded_visits() const { return recorded_visits_; }
 
   /// Returns one line for the user if the file could not be locked; "" if it is.
@@ -48,16 +56,25 @@ class RecordingMeter : public Meter {
   void finish();
 
  private:
-  using Visit = std::pair<std::string, int>;  ///< label, and the number of earlier visits to it
+  /// A round in the file. The splits are in order of their labels, each with its visits one after the other.
+  struct Round {
+    std::map<std::string, std::deque<std::vector<SplitSample>>> visits;
+    bool is_finished() const;
+    bool has_splits(const std::vector<std::string>& labels) const;
+  };
 
   bool read(const std::string& header);
+  void read_line(std::string_view line);
   void append(const std::string& text) const;
 
   Meter& meter_;
   std::filesystem::path path_;
   FileDescriptor file_;
-  std::map<Visit, std::vector<SplitSample>> recorded_;
-  std::map<std::string, int> visits_;  ///< number of visits by label, made or answered
+  std::vector<Round> recorded_;        ///< finished rounds that were not used yet
+  std::optional<Round> answering_;     ///< the round that is answered from the file
+  std::map<std::string, int> visits_;  ///< number of visits in the file, by label
+  int rounds_ = 0;                     ///< number of rounds in the file
+  std::string round_line_;             ///< begins this round in the file; empty if it was written
   int recorded_visits_ = 0;
   std::string note_;
 };

@@ -33,6 +33,12 @@ constexpr int kVisitsOfBudget = 60;
 constexpr Nanoseconds kSmallestBudget = 20 * kSecondNs;
 constexpr Nanoseconds kLargestBudget = 600 * kSecondNs;
 
+std::vector<std::string> labels_of(const std::vector<Split>& splits) {
+  std::vector<std::string> labels;
+  for (const Split& split : splits) labels.push_back(split.label);
+  return labels;
+}
+
 /// The state of one search.
 class Sweep {
  public:
@@ -167,7 +173,9 @@ class Sweep {
     round_size_ = static_cast<int>(splits.size());
     visit_in_round_ = 0;
     for (std::size_t i = 0; i < splits.size(); ++i) {
-      if (has_time()) visit(splits[i], deadline_of_visit(splits.size() - i));
+      if (!has_time()) break;
+      if (i == 0) meter_.begin_round(labels_of(splits));
+      visit(splits[i], deadline_of_visit(splits.size() - i));
     }
     ++round_;
   }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -48,14 +49,21 @@ class SampleFile : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  /// Makes these visits and returns the answers.
-  std::vector<Nanoseconds> visit(const std::vector<const char*>& labels, bool finish = false,
-                                 bool fresh = false, const std::string& header = "{}") {
+  using Rounds = std::vector<std::vector<const char*>>;
+
+  /// Makes the visits of these rounds and returns the answers. Of the last round only `of_last` visits are
+  /// made, as if the sweep was interrupted then.
+  std::vector<Nanoseconds> visit(const Rounds& rounds, bool finish = false, bool fresh = false,
+                                 const std::string& header = "{}", std::size_t of_last = 100) {
     RecordingMeter meter(inner_, path_, header, fresh);
     recorded_ = meter.recorded_visits();
     std::vector<Nanoseconds> steps;
-    for (const char* label : labels)
-      steps.push_back(meter.measure(split_called(label), {.samples = 2}).front().step_ns);
+    for (const auto& round : rounds) {
+      meter.begin_round({round.begin(), round.end()});
+      const std::size_t visits = &round == &rounds.back() ? std::min(of_last, round.size()) : round.size();
+      for (std::size_t i = 0; i < visits; ++i)
+        steps.push_back(meter.measure(split_called(round[i]), {.samples = 2}).front().step_ns);
+    }
     if (finish) meter.finish();
     return steps;
   }
@@ -66,46 +74,80 @@ class SampleFile : public testing::Test {
   int recorded_ = 0;
 };
 
-TEST_F(SampleFile, AnInterruptedSweepGoesOnVisitForVisit) {
-  EXPECT_THAT(visit({"a", "b", "a"}), testing::ElementsAre(1, 2, 3));
-  EXPECT_THAT(visit({"b", "a", "a", "b", "c"}), testing::ElementsAre(2, 1, 3, 4, 5))
-      << "the order does not matter";
+TEST_F(SampleFile, AnInterruptedSweepGoesOnRoundForRound) {
+  EXPECT_THAT(visit({{"a", "b"}, {"a"}}), testing::ElementsAre(1, 2, 3));
+  EXPECT_THAT(visit({{"b", "a"}, {"a"}, {"b", "c"}}), testing::ElementsAre(2, 1, 3, 4, 5))
+      << "the order within a round does not matter";
   EXPECT_EQ(recorded_, 3);
-  EXPECT_THAT(visit({"b", "b", "c"}), testing::ElementsAre(2, 4, 5));
+  EXPECT_THAT(visit({{"b", "c"}, {"a", "b"}, {"a", "b"}}), testing::ElementsAre(4, 5, 1, 2, 6, 7))
+      << "nor that of rounds, and none is used twice";
   EXPECT_EQ(recorded_, 5);
 }
 
+TEST_F(SampleFile, ARoundThatWasInterruptedIsMeasuredAgainAsAWhole) {
+  visit({{"a", "b"}, {"a", "b", "c"}}, false, false, "{}", 2);
+  const std::string before = read_text_file(path_);
+  EXPECT_THAT(visit({{"a", "b"}, {"a", "b", "c"}}), testing::ElementsAre(1, 2, 5, 6, 7))
+      << "no round has visits of two sessions";
+  EXPECT_EQ(recorded_, 2);
+  EXPECT_THAT(read_text_file(path_), testing::StartsWith(before)) << "no sample is lost";
+  EXPECT_THAT(visit({{"a", "b"}, {"a", "b", "c"}}), testing::ElementsAre(1, 2, 5, 6, 7));
+}
+
+TEST_F(SampleFile, ARoundOfOtherSplitsIsNotAnsweredInPart) {
+  visit({{"a", "b"}});
+  EXPECT_THAT(visit({{"a", "c"}}), testing::ElementsAre(3, 4));
+}
+
+TEST_F(SampleFile, AVisitThatWasRepeatedIsAnsweredAsOftenAsItWasMade) {
+  for (const bool recorded : {false, true}) {
+    RecordingMeter meter(inner_, path_, "{}", false);
+    meter.begin_round({"a"});
+    const auto samples = [&] { return meter.measure(split_called("a"), {.samples = 2}).size(); };
+    EXPECT_EQ(samples(), 2U);
+    EXPECT_EQ(samples(), 2U);
+    if (recorded) {
+      EXPECT_EQ(samples(), 0U) << "a third visit would be of another session";
+    }
+  }
+}
+
 TEST_F(SampleFile, AFinishedOneBeginsAnew) {
-  visit({"a"}, true);
-  EXPECT_THAT(visit({"a"}), testing::ElementsAre(2));
+  visit({{"a"}}, true);
+  EXPECT_THAT(visit({{"a"}}), testing::ElementsAre(2));
   EXPECT_EQ(recorded_, 0);
 }
 
 TEST_F(SampleFile, SoDoesOneOfAnotherMachineOrWorkloadAndAFreshOne) {
-  visit({"a"});
-  EXPECT_THAT(visit({"a"}, false, false, R"({"machine":"other"})"), testing::ElementsAre(2));
-  EXPECT_THAT(visit({"a"}, false, true, R"({"machine":"other"})"), testing::ElementsAre(3));
+  visit({{"a"}});
+  EXPECT_THAT(visit({{"a"}}, false, false, R"({"machine":"other"})"), testing::ElementsAre(2));
+  EXPECT_THAT(visit({{"a"}}, false, true, R"({"machine":"other"})"), testing::ElementsAre(3));
 }
 
 TEST_F(SampleFile, ATornLastLineIsDroppedWhereverItWasCut) {
-  visit({"a", "b"});
+  visit({{"a"}, {"b"}});
   const std::string whole = read_text_file(path_);
   const auto last_line = whole.rfind('\n', whole.size() - 2) + 1;
   for (std::size_t length = 0; length < whole.size(); ++length) {
     write_text_file_atomically(path_, whole.substr(0, length));
-    const auto steps = visit({"a", "b", "c"});
+    const auto steps = visit({{"a"}, {"b"}, {"c"}});
     EXPECT_EQ(read_text_file(path_).back(), '\n') << length;
     if (length > last_line) {
       EXPECT_THAT(steps, testing::ElementsAre(1, 2, testing::_)) << length;
     }
-    EXPECT_EQ(visit({"c"}).front(), steps[2]) << "and what was written behind it can be read: " << length;
+    EXPECT_EQ(visit({{"c"}}).front(), steps[2]) << "and what was written behind it can be read: " << length;
   }
 }
 
 TEST_F(SampleFile, AnEditedOneIsNotBelieved) {
-  visit({"a"});
-  std::ofstream(path_, std::ios::app) << "{\"split\":\"a\",\"visit\":-1}\n";
-  EXPECT_THAT(visit({"a"}), testing::ElementsAre(2));
+  for (const char* line :
+       {R"({"split":"a","visit":-1})", R"({"round":1})",
+        R"({"split":"b","visit":0,"step_ns":1,"roofline_ns":1,"training_ns":0,"launch_delay_p50_ns":0,)"
+        R"("launch_delay_p99_ns":0,"training_bytes":0})"}) {
+    const Nanoseconds first = visit({{"a"}}, false, true).front();
+    std::ofstream(path_, std::ios::app) << line << "\n";
+    EXPECT_THAT(visit({{"a"}}), testing::ElementsAre(first + 1)) << line;
+  }
 }
 
 TEST_F(SampleFile, TwoAtOnceAreRefused) {
@@ -127,6 +169,7 @@ TEST_F(SampleFile, AFileSystemWithoutLocksIsSaidAndUsed) {
       refuse_call(SYS_flock, error);
       try {
         RecordingMeter meter(inner_, path_, "{}", true);
+        meter.begin_round({"a"});
         meter.measure(split_called("a"), {.samples = 2});
         _exit(meter.note().find("cannot be locked here") != std::string::npos ? 0 : 1);
       } catch (const Error&) {
@@ -139,7 +182,7 @@ TEST_F(SampleFile, AFileSystemWithoutLocksIsSaidAndUsed) {
       GTEST_SKIP() << "seccomp filters are not to be had here";
     EXPECT_EQ(status, 0) << error;
   }
-  EXPECT_THAT(visit({"a"}), testing::ElementsAre(1)) << "what was recorded without a lock is read";
+  EXPECT_THAT(visit({{"a"}}), testing::ElementsAre(1)) << "what was recorded without a lock is read";
   EXPECT_EQ(RecordingMeter(inner_, path_, "{}", false).note(), "");
 }
 
