@@ -149,7 +149,7 @@ Trialed::Trialed(const Case& one)
       best_ns(std::numeric_limits<double>::infinity()) {
   for (const SplitShape& shape : all_shapes(job)) {
     Split split = split_of(job.placed.homes, shape);
-    const double period = period_of(split);
+    const double period = periods.emplace_back(period_of(split));
     if (period >= best_ns) continue;
     best_ns = period;
     best = std::move(split);
@@ -157,6 +157,17 @@ Trialed::Trialed(const Case& one)
 }
 
 double Trialed::period_of(const Split& split) const { return period_ns(job.model.times_of(split), schedule); }
+
+double smallest_loss(const Trialed& told, const std::vector<Trialed>& others, double regret) {
+  double smallest = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < told.periods.size(); ++i) {
+    if (told.periods[i] > told.best_ns * (1 + regret)) continue;
+    double loss = 0;
+    for (const Trialed& other : others) loss = std::max(loss, other.periods[i] / other.best_ns - 1);
+    smallest = std::min(smallest, loss);
+  }
+  return smallest;
+}
 
 Swept swept(const Trialed& trialed, int seed) {
   SimulatedMeter meter(trialed.job.model, trialed.job.elements_per_rank, static_cast<std::uint64_t>(seed));

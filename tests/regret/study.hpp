@@ -47,7 +47,13 @@ struct Trialed {
   Schedule schedule;  ///< of the whole model
   Split best;
   double best_ns = 0;
+  std::vector<double> periods;  ///< of all splits; in the same order for all jobs of one machine
 };
+
+/// Returns the smallest loss that a split could have on the worst of the other jobs, against the best split
+/// of that job, if its period is at most `regret` longer than the best one of the job that was told. A rule
+/// that keeps this regret cannot lose less, whatever it knows.
+double smallest_loss(const Trialed& told, const std::vector<Trialed>& others, double regret);
 
 struct Swept {
   SweepResult result;
