@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from zf_cli import BINARY, DONE, INFEASIBLE, CommandTest, clean_environment
+from zf_cli import BINARY, DONE, INFEASIBLE, SOURCE, CommandTest, clean_environment
 
 BRIEF = ("--budget", "2s", "--params", "1M")
 
@@ -73,3 +73,17 @@ class Tune(CommandTest):
         self.assert_sound(plan)
         self.assertIn("cut short by SIGTERM", plan["choice"]["reason"])
         self.assertEqual(self.files(), ["x.json", "x.json.samples.jsonl"])
+
+    def test_on_an_overloaded_machine_the_plan_is_the_shared_home_or_at_least_it_says_that_nothing_can_be_told(self):
+        machine = json.loads((SOURCE / "configs/machines/xeon-2x16-2gpu.json").read_text())
+        machine["workload"] = str(SOURCE / "configs/workloads/qwen2.5-0.5b-2gpu.json")
+        machine["noise"].update(relative=0.3, visit=0.3, outlier_rate=0.5, outlier_factor=5)
+        (self.folder / "m.json").write_text(json.dumps(machine))
+        seeds = range(1, 21)
+        shared = 0
+        for seed in seeds:
+            result = self.run_tune("tune", "--fresh", "--simulate", "m.json", "--mode", "overlap", "--seed", str(seed))
+            self.assert_exit(result, DONE)
+            shared += all(rank["shared"] for rank in self.read_plan()["ranks"])
+            self.assertIn("this machine was very noisy", result.stderr)
+        self.assertGreaterEqual(shared, 0.75 * len(seeds))

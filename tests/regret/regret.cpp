@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -30,6 +31,10 @@ constexpr double kLossToUnbound95 = 0.95;  // share of runs that lose at most th
 constexpr double kMisspecified = 1.5;
 constexpr double kMisspecifiedMean = 0.02;
 constexpr double kMisspecifiedWorst = 0.13;
+// That is wanted of the worst run, and cannot be had (see smallest_loss()). These are kept:
+constexpr double kMisspecifiedWorseShare = 0.005;
+constexpr double kMisspecifiedLargest = 0.20;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr Mode kModes[] = {Mode::overlap, Mode::backward, Mode::exact, Mode::wait};
 constexpr int kIntervals[] = {1, 2, 8};
@@ -45,6 +50,8 @@ struct Row {
   std::vector<double> find;
   std::vector<double> estimate;
   std::vector<double> misspecified;  ///< what the plans lose if the job is not as told
+  double unavoidable = 0;            ///< what every split loses then, in the worst setting
+  double unavoidable_of_ties = 0;    ///< the same, of the splits within the accuracy
   std::string worst;
   std::string worst_misspecified;
 };
@@ -68,7 +75,9 @@ std::vector<Case> misspecified(const Case& one) {
 }
 
 Row measure(const Case& one, int seeds) {
-  Row row{one.name, one.noisy, {}, {}, {}, {}, {}, "", ""};
+  Row row;
+  row.name = one.name;
+  row.noisy = one.noisy;
   double worst = 0;
   for (const Mode mode : kModes) {
     for (const int interval : kIntervals) {
@@ -76,6 +85,11 @@ Row measure(const Case& one, int seeds) {
       const Trialed trialed(here);
       std::vector<Trialed> others;
       for (const Case& other : misspecified(here)) others.emplace_back(other);
+      if (!others.empty()) {
+        row.unavoidable = std::max(row.unavoidable, smallest_loss(trialed, others, kInfinity));
+        row.unavoidable_of_ties =
+            std::max(row.unavoidable_of_ties, smallest_loss(trialed, others, kDefaultTie));
+      }
       const Split unbound = split_of(trialed.job.placed.homes, control_shape(Control::unbound));
       for (int seed = 1; seed <= seeds; ++seed) {
         const Swept found = swept(trialed, seed);
@@ -129,6 +143,7 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
                {"to unbound p95"},
                {"told wrong mean"},
                {"max"},
+               {"at least"},
                {"find p50"},
                {"max"},
                {"estimate"},
@@ -139,6 +154,8 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
   std::vector<double> everything;
   std::vector<double> to_unbound;
   std::vector<double> wrong;
+  double unavoidable = 0;
+  double unavoidable_of_ties = 0;
   for (const Row& row : rows) {
     const auto wrong_mean = [&] {
       double sum = 0;
@@ -149,12 +166,16 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
                percent(quantile(row.regrets, 0.95)), percent(quantile(row.regrets, 1)),
                percent(quantile(row.to_unbound, 0.95)), percent(wrong_mean()),
                row.misspecified.empty() ? "-" : percent(quantile(row.misspecified, 1)),
-               fmt::format("{:.0f}", median(row.find)), fmt::format("{:.0f}", quantile(row.find, 1)),
-               fmt::format("{:.0f}", median(row.estimate)), row.worst, row.worst_misspecified});
+               percent(row.unavoidable), fmt::format("{:.0f}", median(row.find)),
+               fmt::format("{:.0f}", quantile(row.find, 1)), fmt::format("{:.0f}", median(row.estimate)),
+               row.worst, row.worst_misspecified});
     add_all(row.noisy ? noisy : calm, row.regrets);
     add_all(everything, row.regrets);
     add_all(to_unbound, row.to_unbound);
-    if (!row.noisy) add_all(wrong, row.misspecified);
+    if (row.noisy) continue;
+    add_all(wrong, row.misspecified);
+    unavoidable = std::max(unavoidable, row.unavoidable);
+    unavoidable_of_ties = std::max(unavoidable_of_ties, row.unavoidable_of_ties);
   }
   fmt::print("{} machines, 4 modes, update intervals 1, 2 and 8, {} seeds: {} sweeps\n\n{}\n", cases.size(),
              seeds, everything.size(), table.print());
@@ -173,10 +194,20 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
                  100 * (1 - kLossToUnbound95)) &&
          kept;
   kept = promise("GPU or step 1.5 times as told, mean loss", 100 * mean, 100 * kMisspecifiedMean) && kept;
-  // Not a promise: where both sides are short of cores, the best split of one job is far from that of the
-  // other.
-  fmt::print("{:<58} {:>7.3f} % (wanted: at most {:g} %)\n", "GPU or step 1.5 times as told, worst loss",
-             100 * quantile(wrong, 1), 100 * kMisspecifiedWorst);
+  // No rule keeps the worst loss: where both sides are short of cores, the best split of one job is far from
+  // that of the other. So few runs may lose more, and none much more than every split loses there.
+  kept = promise("GPU or step 1.5 times as told, runs that lose more than 13 %",
+                 100 * share_of(wrong, [](double loss) { return loss > kMisspecifiedWorst; }),
+                 100 * kMisspecifiedWorseShare) &&
+         kept;
+  kept = promise("GPU or step 1.5 times as told, worst loss", 100 * quantile(wrong, 1),
+                 100 * kMisspecifiedLargest) &&
+         kept;
+  fmt::print(
+      "{:<58} {:>7.3f} % (of all splits; {:.3f} % of those within 2 % of the best)\n"
+      "{:<58} {:>7} % for the worst loss\n",
+      "  which no choice could keep below", 100 * unavoidable, 100 * unavoidable_of_ties,
+      "  wanted are at most", 100 * kMisspecifiedWorst);
   return kept;
 }
 

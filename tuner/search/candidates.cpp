@@ -16,6 +16,8 @@ constexpr int kProbe = 8;
 /// How many times faster a family that was not tried could step than the fastest roofline loop so far:
 /// siblings and spread pools may use more of the memory's bandwidth.
 constexpr double kFamilyGain = 1.3;
+/// A split that loses at most this if the job is not as told is safe.
+constexpr double kSafe = 0.05;
 
 int core_count(const Home& home) { return static_cast<int>(home.cores.size()); }
 
@@ -131,8 +133,8 @@ class SplitProposer {
     for (const Proposal& proposal : proposals_) {
       if (splits.size() < most && proposal.period_ns < promising_ns()) add(proposal.shape, splits);
     }
-    if (splits.size() < most) {
-      if (const auto shape = preferred_tie()) add(*shape, splits);
+    for (const SplitShape& shape : splits.size() < most ? preferred_ties() : std::vector<SplitShape>()) {
+      if (splits.size() < most) add(shape, splits);
     }
     return splits;
   }
@@ -349,11 +351,63 @@ class SplitProposer {
     return found == nullptr || schedule_.mode == Mode::wait ? *best_ : *found;
   }
 
-  /// Returns the size that the judgement would prefer among those that may tie with the best one, in its
-  /// family. If the sides overlap on divided homes, this is the smallest one with headroom, or else the
-  /// largest one. Without training it is the smallest one. Otherwise it is half of the smallest tie, in case
-  /// that steps faster. Nothing if that was tried.
-  std::optional<SplitShape> preferred_tie() const {
+  /// A divided split, and how it would do.
+  struct Tie {
+    SplitShape shape;
+    Forecast times;
+    double loss = 0;  ///< Contender::loss_if_wrong
+  };
+
+  /// Returns the divided split that loses least if the job is not as told, of those whose period is at most
+  /// `longest`. Looks at all sizes of all families that were tried, by the forecasts.
+  std::optional<Tie> safest_tie(double longest) const {
+    std::vector<Tie> ties;
+    for (const SplitShape& family : families_of(homes_)) {
+      const std::vector<Point> points = points_of(family);
+      if (family.shared || points.empty()) continue;
+      for (int pool = 1; pool <= most_of(family); ++pool)
+        ties.push_back({resized(family, pool), forecast(family, points, pool)});
+    }
+    for (const auto& [training, step] : {std::pair(1 / kToldWrong, 1.0), std::pair(1.0, kToldWrong)}) {
+      const auto wrong = [&, in_training = training, in_step = step](const Forecast& times) {
+        return period({in_step * times.step_ns, in_training * times.training_ns});
+      };
+      double best = std::numeric_limits<double>::infinity();
+      for (const Tie& tie : ties) best = std::min(best, wrong(tie.times));
+      for (const TriedSplit& one : tried_) {
+        if (one.split.shape.control != Control::unbound)
+          best = std::min(best, wrong({one.step_ns, one.training_ns}));
+      }
+      for (Tie& tie : ties) tie.loss = std::max(tie.loss, wrong(tie.times) / best - 1);
+    }
+    std::erase_if(ties, [&](const Tie& tie) { return period(tie.times) > longest; });
+    const auto safest = std::min_element(ties.begin(), ties.end(),
+                                         [](const Tie& a, const Tie& b) { return a.loss < b.loss; });
+    if (safest == ties.end()) return std::nullopt;
+    return *safest;
+  }
+
+  /// Returns divided splits that could tie with the best one and lose less if the job is not as told: the
+  /// safest tie, or if that was tried and is not safe, its size in the families that were not tried.
+  std::vector<SplitShape> safer_ties(double longest) const {
+    auto safest = safest_tie(longest);
+    if (!safest || safest->loss > kCliff) safest = safest_tie(best_->period_ns * (1 + kWiderTie * tie_));
+    if (!safest) return {};
+    if (!is_tried(split_of(homes_, safest->shape))) return {safest->shape};
+    std::vector<SplitShape> shapes;
+    for (const SplitShape& family : families_of(homes_)) {
+      if (safest->loss <= kSafe || family.shared || !points_of(family).empty()) continue;
+      if (safest->shape.pool_cores <= most_of(family))
+        shapes.push_back(resized(family, safest->shape.pool_cores));
+    }
+    return shapes;
+  }
+
+  /// Returns the sizes that the judgement would prefer among those that may tie with the best one, in its
+  /// family. If the sides overlap on divided homes, this is the smallest one with headroom, or else
+  /// safer_ties(). Without training it is the smallest one. Otherwise it is half of the smallest tie, in case
+  /// that steps faster. May return what was tried.
+  std::vector<SplitShape> preferred_ties() const {
     const double longest = best_->period_ns * (1 + tie_);
     const TriedSplit& preferred = preferred_of_kind(longest);
     const SplitShape& family = preferred.split.shape;
@@ -366,25 +420,21 @@ class SplitProposer {
         if (kStepHeadroom * schedule_.step_factor * times.step_ns > window_of(times.training_ns, schedule_))
           continue;
         if (period(times) > longest) break;
-        return resized(family, pool);
+        return {resized(family, pool)};
       }
-      for (int pool = most_of(family); pool > pool_of(preferred); --pool) {
-        if (is_even(family, pool) && period(forecast(family, points, pool)) <= longest)
-          return resized(family, pool);
-      }
-      return std::nullopt;
+      return safer_ties(longest);
     }
     const bool shortest_step = schedule_.mode == Mode::wait || family.shared;
     int below = 0;
     for (const Point& point : points) {
       if (period({point.step_ns, point.training_ns}) <= longest) {
-        if (shortest_step && below != 0) return std::nullopt;
-        if (point.pool - below < 2) return std::nullopt;
-        return resized(family, below + (point.pool - below) / 2);
+        if (shortest_step && below != 0) return {};
+        if (point.pool - below < 2) return {};
+        return {resized(family, below + (point.pool - below) / 2)};
       }
       below = point.pool;
     }
-    return std::nullopt;
+    return {};
   }
 
   bool is_tried(const Split& split) const {

@@ -31,7 +31,7 @@ struct TriedSplit {
 inline constexpr int kIdleTries = 2;
 
 /// Returns at most `most` splits that could beat the best one tried by more than half of `tie`, most
-/// promising first, and one that could tie with the best and be preferred to it. Returns none if by this
+/// promising first, and those that could tie with the best and be preferred to it. Returns none if by this
 /// reasoning none could:
 /// - In one family (divided or shared homes, same placement, PUs per core, CPU kind), a larger pool steps
 /// faster and
@@ -45,7 +45,9 @@ inline constexpr int kIdleTries = 2;
 /// - If some training cores stay idle, the optimizer gets faster because more bandwidth is left to it. Its
 /// roofline
 ///   shows by how much at most. The most promising such split is tried, kIdleTries of them in all.
-/// - Ties: see preferred_index() of judgement.hpp.
+/// - Ties: see preferred_index() of judgement.hpp. If no pool has headroom, the size is looked for that loses
+///   least if the job is not as told, in all families that were tried. If even that is not safe, its size in
+///   the other families is tried: with siblings, or spread, the step may be shorter at the same period.
 /// Precondition: the controls are among `tried`.
 std::vector<Split> promising_splits(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried,
                                     const Schedule& schedule, double tie, std::size_t most,

@@ -12,6 +12,9 @@
 namespace zf {
 namespace {
 
+/// Noise, or half of an interval, that tells nothing: splits rarely differ by more.
+constexpr double kUntold = 0.2;
+
 std::string cores(int count) { return fmt::format("{} core{}", count, count == 1 ? "" : "s"); }
 
 /// Returns how the two sides make a period: "The optimizer's step of 16.2 ms hides behind 4 training steps
@@ -82,8 +85,9 @@ std::string preference_in_words(const CandidateEvidence& winner, const Candidate
   if (is_shared(winner)) return "The shortest step of those that tie is preferred";
   if (winner.training_ns_median > 0) {
     return "Of the pools that tie, the smallest is preferred whose step could take twice as long and still "
-           "hide, or "
-           "the one that hides best";
+           "hide. If there is none, it is the one that loses least if training is 1.5 times as fast as told, "
+           "or "
+           "the step 1.5 times as long";
   }
   return "The smallest pool of those that tie is preferred";
 }
@@ -132,6 +136,21 @@ std::string reason_for_home(const Evidence& evidence, const CandidateEvidence& h
       print_duration(fastest.period_ns_median), fastest.label, print_duration(home.period_ns_median));
 }
 
+/// Says why the winner is preferred to a faster split that is at a cliff.
+std::string reason_for_refuge(const Evidence& evidence, const Workload& workload, const Contest& contest,
+                              std::size_t winner, std::size_t cliff) {
+  const CandidateEvidence& chosen = evidence.candidates[winner];
+  const CandidateEvidence& other = evidence.candidates[cliff];
+  return fmt::format(
+      "The split \"{}\" takes {}. \"{}\" takes {}, but if training is 1.5 times as fast as told, or the step "
+      "1.5 "
+      "times as long, it loses {:.0f} % to the best split, and this one {:.0f} %. {}. {}. {}",
+      chosen.label, print_duration(chosen.period_ns_median), other.label,
+      print_duration(other.period_ns_median), 100 * contest.contenders[cliff].loss_if_wrong,
+      100 * contest.contenders[winner].loss_if_wrong, cores_in_words(chosen),
+      sides_in_words(chosen, workload), runner_up_in_words(evidence, workload, winner));
+}
+
 /// Says that later visits decided against the split that would have been chosen.
 std::string reason_for_second(const Evidence& evidence, const Workload& workload,
                               const CandidateEvidence& winner, const CandidateEvidence& refuted) {
@@ -143,13 +162,28 @@ std::string reason_for_second(const Evidence& evidence, const Workload& workload
       sides_in_words(winner, workload));
 }
 
+/// Says that too little is known of the split that would have been chosen.
+std::string reason_for_untold(const Evidence& evidence, const Workload& workload,
+                              const CandidateEvidence& home, const CandidateEvidence& refuted) {
+  return fmt::format(
+      "This machine is too noisy to tell which split is best: against the shared home, \"{}\" is {}. So this "
+      "is "
+      "the conservative plan, the shared home: no side loses a core. Measure again when nothing else runs",
+      refuted.label, in_words(period_difference(evidence, workload, home.id, refuted.id)));
+}
+
 /// Compares the choice with running unbound. Empty if that was not measured.
 std::string unbound_in_words(const Evidence& evidence, const Workload& workload,
                              const CandidateEvidence& chosen) {
   const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
   if (unbound == nullptr) return "";
-  return fmt::format(". Against unbound, the plan is {}",
-                     in_words(period_difference(evidence, workload, unbound->id, chosen.id)));
+  const Difference slower = period_difference(evidence, workload, unbound->id, chosen.id);
+  if (slower.is_known() && slower.half_width() > kUntold && slower.low < 0 && slower.high > 0) {
+    return fmt::format(
+        ". Whether the plan is faster or slower than unbound cannot be told on this machine: {}",
+        in_words(slower));
+  }
+  return fmt::format(". Against unbound, the plan is {}", in_words(slower));
 }
 
 /// Returns whether running unbound is surely faster than this candidate, by more than the accuracy.
@@ -160,6 +194,17 @@ bool is_slower_than_unbound(const Evidence& evidence, const Workload& workload, 
 }
 
 }  // namespace
+
+std::string noise_warning(const Evidence& evidence) {
+  const double reached = evidence.accuracy_reached < 1 ? evidence.accuracy_reached : 0;  // 1: unknown
+  const double noise = std::max(evidence.noise_floor, reached);
+  if (noise <= kUntold) return "";
+  return fmt::format(
+      "this machine was very noisy: equal splits may differ by {:.0f} % here, so the measurement says "
+      "little. "
+      "Measure again when nothing else runs on these cores",
+      100 * noise);
+}
 
 Choice choose(const Evidence& evidence, const Workload& workload) {
   const Verdict verdict = decide(evidence, workload);
@@ -177,8 +222,13 @@ Choice choose(const Evidence& evidence, const Workload& workload) {
     choice.reason = reason_for_home(evidence, chosen);
   } else if (verdict.conservative) {
     choice.reason = reason_for_conservative(evidence, chosen);
+  } else if (verdict.untold) {
+    choice.reason = reason_for_untold(evidence, workload, chosen, evidence.candidates[*verdict.refuted]);
   } else if (verdict.refuted) {
     choice.reason = reason_for_second(evidence, workload, chosen, evidence.candidates[*verdict.refuted]);
+  } else if (verdict.cliff) {
+    choice.reason =
+        reason_for_refuge(evidence, workload, contest_of(evidence, workload), winner, *verdict.cliff);
   } else {
     choice.reason = reason_for_winner(evidence, workload, winner);
   }

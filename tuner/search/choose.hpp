@@ -1,9 +1,16 @@
 // Puts the choice of a sweep in words: which split the plan binds, and why. Pure.
 #pragma once
 
+#include <string>
+
 #include "plan/plan.hpp"
 
 namespace zf {
+
+/// Returns one sentence for the user if equal splits differ so much on this machine that the choice says
+/// little;
+/// "" otherwise. Call summarize() before.
+std::string noise_warning(const Evidence& evidence);
 
 /// Returns what decide() chose, with the reason. Precondition: that of decide().
 Choice choose(const Evidence& evidence, const Workload& workload);

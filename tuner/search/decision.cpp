@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -130,6 +131,24 @@ double accuracy_of(const Difference& difference) {
   return difference.is_known() ? std::min(difference.half_width(), kUnknownAccuracy) : kUnknownAccuracy;
 }
 
+/// Adds to each contender what it loses if the job is not as told, against the best measured one.
+void add_losses_if_wrong(const Evidence& evidence, const Schedule& schedule, Contest& contest) {
+  constexpr std::pair<double, double> kFactors[] = {{1 / kToldWrong, 1}, {1, kToldWrong}};
+  for (const auto& [training, step] : kFactors) {
+    std::vector<double> periods;
+    double best = std::numeric_limits<double>::infinity();
+    for (const CandidateEvidence& candidate : evidence.candidates) {
+      periods.push_back(period_of(training * static_cast<double>(candidate.training_ns_median),
+                                  step * static_cast<double>(candidate.step_ns_median), schedule));
+      if (is_eligible(candidate) && candidate.step_ns_median != 0) best = std::min(best, periods.back());
+    }
+    for (std::size_t i = 0; i < periods.size(); ++i) {
+      double& loss = contest.contenders[i].loss_if_wrong;
+      loss = std::max(loss, periods[i] / best - 1);
+    }
+  }
+}
+
 }  // namespace
 
 const CandidateEvidence* control_of(const Evidence& evidence, Control control) {
@@ -181,6 +200,7 @@ Contest contest_of(const Evidence& evidence, const Workload& workload) {
     contender.window = window_of(candidate.training_ns_median, schedule);
     contest.contenders.push_back(contender);
   }
+  add_losses_if_wrong(evidence, schedule, contest);
   return contest;
 }
 
@@ -244,6 +264,9 @@ std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload&
       return contest.levels.difference(i, verdict.winner).high <= kAcceptable * verdict.tie;
     });
   }
+  const auto refuge = undecided_refuge(contest, verdict.winner);
+  if (refuge && std::find(others.begin(), others.end(), *refuge) == others.end())
+    others.insert(others.begin(), *refuge);
   std::vector<int> ids;
   if (others.empty()) return ids;
   ids.push_back(evidence.candidates[verdict.winner].id);
@@ -257,14 +280,27 @@ std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload&
 Verdict decide(const Evidence& evidence, const Workload& workload) {
   const Contest contest = contest_of(evidence, workload);
   Verdict verdict = judge(contest);
+  const auto id = [&](std::size_t index) { return evidence.candidates[index].id; };
   const auto second = runner_up_of(contest, verdict.winner);
-  if (!second || evidence.estimate_round < 0) return verdict;
-  const Difference slower = period_difference(evidence, workload, evidence.candidates[*second].id,
-                                              evidence.candidates[verdict.winner].id);
-  if (slower.low <= evidence.accuracy_wanted) return verdict;
+  if (second && evidence.estimate_round >= 0) {
+    const Difference slower = period_difference(evidence, workload, id(*second), id(verdict.winner));
+    if (slower.low > (verdict.cliff ? kWiderTie : 1) * evidence.accuracy_wanted) {
+      Contest others = contest;
+      others.contenders[verdict.winner].eligible = false;
+      const std::size_t refuted = verdict.winner;
+      verdict = judge(others);
+      verdict.refuted = refuted;
+      verdict.conservative = false;
+    }
+  }
+  const auto home = control_index(contest, Control::shared);
+  if (!home || *home == verdict.winner || contest.noise <= contest.accuracy) return verdict;
+  const Difference slower = period_difference(evidence, workload, id(*home), id(verdict.winner));
+  if (!slower.is_known() || slower.high <= kMuchSlower) return verdict;
   verdict.refuted = verdict.winner;
-  verdict.winner = *second;
+  verdict.winner = *home;
   verdict.conservative = false;
+  verdict.untold = true;
   return verdict;
 }
 

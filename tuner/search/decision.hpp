@@ -52,12 +52,15 @@ const CandidateEvidence& preferred_of(const Evidence& evidence, const Workload& 
 
 /// Returns the ids of at most `most` candidates that need another visit, ascending; none if all is decided.
 /// As long as the noise between visits is not known, these are the one that would be chosen and the fastest
-/// others. Then they are it and those that may be faster by more than one and a half ties.
+/// others. Then they are it, those that may be faster by more than one and a half ties, and
+/// undecided_refuge().
 std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload, std::size_t most);
 
 /// Returns which candidate wins, by position in `evidence.candidates` (judge()). If the visits that came
-/// after the choice show that its runner-up is surely faster by more than the accuracy, the runner-up
-/// wins.
+/// after the choice show that its runner-up is surely faster by more than the accuracy (kWiderTie times that,
+/// if the winner is a refuge from a cliff), the others are judged without it. If the noise exceeds the
+/// accuracy, and by its interval the winner may be slower than the shared home by more than kMuchSlower, the
+/// shared home wins.
 Verdict decide(const Evidence& evidence, const Workload& workload);
 
 }  // namespace zf

@@ -33,8 +33,31 @@ auto preference(const Contest& contest, std::size_t index) {
   }
   const bool is_short = kStepHeadroom * contender.step > contender.window;
   const bool known = contender.step > 0 && contender.window > 0;
-  return std::tuple(other_kind, is_short, known && is_short ? contender.step / contender.window : 0.0,
-                    contender.pool, contender.idle, contest.levels.of(index));
+  return std::tuple(other_kind, is_short, known && is_short ? contender.loss_if_wrong : 0.0, contender.pool,
+                    contender.idle, contest.levels.of(index));
+}
+
+bool is_at_cliff(const Contest& contest, std::size_t index) {
+  return contest.mode != Mode::wait && contest.contenders[index].loss_if_wrong > kCliff;
+}
+
+/// Returns how much slower than the fastest a contender may be that wins because another one is at a cliff.
+double wider_tie(const Contest& contest) {
+  return std::min(kWiderTie * tie_of(contest.accuracy, contest.noise), kLargestTie * contest.accuracy);
+}
+
+/// Returns the contender for which `is_near` holds that loses least if the job is not as told, if it loses
+/// less than half as much as `index`; otherwise nothing.
+template <class IsNear>
+std::optional<std::size_t> safest_instead_of(const Contest& contest, std::size_t index, IsNear is_near) {
+  const auto loss = [&](std::size_t i) { return contest.contenders[i].loss_if_wrong; };
+  std::optional<std::size_t> safest;
+  for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
+    if (!can_win(contest, i) || loss(i) >= loss(safest.value_or(index)) || 2 * loss(i) >= loss(index))
+      continue;
+    if (is_near(i)) safest = i;
+  }
+  return safest;
 }
 
 }  // namespace
@@ -81,6 +104,14 @@ std::size_t preferred_index(const Contest& contest) {
   return preferred;
 }
 
+std::optional<std::size_t> undecided_refuge(const Contest& contest, std::size_t winner) {
+  if (!is_at_cliff(contest, winner)) return std::nullopt;
+  const std::size_t fastest = fastest_index(contest);
+  return safest_instead_of(contest, winner, [&](std::size_t i) {
+    return contest.levels.difference(fastest, i).low <= wider_tie(contest);
+  });
+}
+
 std::optional<std::size_t> runner_up_of(const Contest& contest, std::size_t index) {
   std::optional<std::size_t> second;
   for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
@@ -91,12 +122,25 @@ std::optional<std::size_t> runner_up_of(const Contest& contest, std::size_t inde
 }
 
 Verdict judge(const Contest& contest) {
-  Verdict verdict{
-      fastest_index(contest), preferred_index(contest), tie_of(contest.accuracy, contest.noise), {}, false};
+  Verdict verdict;
+  verdict.fastest = fastest_index(contest);
+  verdict.winner = preferred_index(contest);
+  verdict.tie = tie_of(contest.accuracy, contest.noise);
+  const auto refuge = safest_instead_of(contest, verdict.winner, [&](std::size_t i) {
+    const Difference slower = contest.levels.difference(verdict.fastest, i);
+    const bool told = slower.is_known() || contest.noise <= contest.accuracy;
+    return slower.estimate <= (told ? wider_tie(contest) : 0);
+  });
+  if (is_at_cliff(contest, verdict.winner) && refuge) {
+    verdict.cliff = verdict.winner;
+    verdict.winner = *refuge;
+  }
   if (contest.noise <= contest.accuracy) return verdict;
   const auto home = control_index(contest, Control::shared);
-  if (!home || *home == verdict.winner || is_beaten(contest, *home)) return verdict;
+  if (!home || *home == verdict.winner || !can_win(contest, *home) || is_beaten(contest, *home))
+    return verdict;
   verdict.winner = *home;
+  verdict.cliff.reset();
   verdict.conservative = true;
   return verdict;
 }

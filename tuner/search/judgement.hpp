@@ -19,6 +19,16 @@ inline constexpr double kLargestTie = 2.5;
 /// A pool has headroom if the step could take this many times as long and still hide.
 inline constexpr double kStepHeadroom = 2;
 
+/// A split is not chosen that may be this much slower than the shared home, by its interval.
+inline constexpr double kMuchSlower = 0.2;
+/// How many times as fast as told training may be, or as long the step, where nothing has that headroom.
+inline constexpr double kToldWrong = 1.5;
+
+/// A tie that loses more than this if the job is not as told is at a cliff. Then a split that loses less than
+/// half of it may win although it is up to kWiderTie ties slower.
+inline constexpr double kCliff = 0.1;
+inline constexpr double kWiderTie = 1.5;
+
 /// The size of an optimizer pool per rank. The pool with fewer threads is smaller; of two with as many
 /// threads, the one on fewer cores.
 struct PoolSize {
@@ -36,6 +46,9 @@ struct Contender {
   int idle = 0;       ///< cores on neither side
   double step = 0;    ///< the optimizer's step; 0 if it is not known
   double window = 0;  ///< the training behind which the step can hide; 0 if there is none
+  /// What it loses against the best split if training is kToldWrong times as fast or the step kToldWrong
+  /// times as long, whichever is more, relative; 0 if that is not known.
+  double loss_if_wrong = 0;
 };
 
 struct Contest {
@@ -65,12 +78,17 @@ std::size_t fastest_index(const Contest& contest);
 /// Returns the index of the control; nothing if there is none with a visit.
 std::optional<std::size_t> control_index(const Contest& contest, Control control);
 
-/// Returns the index of the preferred one among the eligible contenders that tie with the fastest:
+/// Returns the index of the preferred one among the eligible contenders that tie with the fastest, whether it
+/// stands at a cliff or not (see judge()):
 /// - in mode wait, shared homes first, then the shortest step;
 /// - in the other modes, homes that are divided first. Among these the smallest pool whose step could take
-///   kStepHeadroom times as long and still hide; if there is none, the one that hides best; if nothing is
-///   known of the steps, the smallest pool. Among shared homes the shortest step.
+///   kStepHeadroom times as long and still hide; if there is none, the one with the smallest loss_if_wrong;
+///   if nothing is known of the steps, the smallest pool. Among shared homes the shortest step.
 std::size_t preferred_index(const Contest& contest);
+
+/// Returns the contender that could win instead of `winner` because that one is at a cliff, if more visits
+/// showed that it is less slow than it seems; nothing if there is none.
+std::optional<std::size_t> undecided_refuge(const Contest& contest, std::size_t winner);
 
 /// Returns the eligible contender with the lowest level except `index`; nothing if there is no other.
 std::optional<std::size_t> runner_up_of(const Contest& contest, std::size_t index);
@@ -78,16 +96,19 @@ std::optional<std::size_t> runner_up_of(const Contest& contest, std::size_t inde
 struct Verdict {
   std::size_t fastest = 0;
   std::size_t winner = 0;
-  double tie = 0;  ///< tie_of()
+  double tie = 0;                         ///< tie_of()
+  std::optional<std::size_t> cliff = {};  ///< is preferred but at a cliff, so the winner took its place
   std::optional<std::size_t> refuted =
-      {};  ///< would have won, but visits after the choice showed it to be slower
+      {};  ///< would have won, but visits after the choice showed it to be slower, or too little (untold)
   bool conservative =
-      false;  ///< the winner is the shared home, because nothing beats it by more than the noise
+      false;            ///< the winner is the shared home, because nothing beats it by more than the noise
+  bool untold = false;  ///< the winner is the shared home, because `refuted` may be much slower than it
 };
 
-/// Returns the preferred contender as the winner, or the control that shares the home if the noise exceeds
-/// the accuracy and no other eligible contender beats that control by more than the noise. Precondition: an
-/// eligible contender has a visit.
+/// Returns the preferred contender as the winner; if that one is at a cliff (kCliff), the one that loses
+/// least of those which are at most kWiderTie ties slower than the fastest, if it loses less than half as
+/// much; or the control that shares the home if the noise exceeds the accuracy and no other eligible
+/// contender beats that control by more than the noise. Precondition: an eligible contender has a visit.
 Verdict judge(const Contest& contest);
 
 }  // namespace zf

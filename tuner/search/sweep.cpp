@@ -133,6 +133,14 @@ class Sweep {
         std::clamp(std::ceil(2 * ratio * ratio), kFewestEstimates, kMostEstimates));
   }
 
+  /// Returns whether the plan may be the shared home although another split leads: if no split is better than
+  /// unbound, or if the machine is noisy.
+  bool is_home_in_question(const Contest& contest) const {
+    const auto unbound = control_index(contest, Control::unbound);
+    return contest.noise > contest.accuracy ||
+           (unbound && contest.levels.of(*unbound) < contest.levels.of(fastest_index(contest)));
+  }
+
   /// Visits the choice, its runner-up and unbound, to know their differences without the luck of having been
   /// chosen.
   void estimate() {
@@ -146,11 +154,11 @@ class Sweep {
     if (const auto second = runner_up_of(contest, winner)) ids.push_back(evidence().candidates[*second].id);
     if (const auto unbound = control_index(contest, Control::unbound)) {
       ids.push_back(evidence().candidates[*unbound].id);
-      // If no split is better than unbound, the plan will be the shared home.
-      const auto home = control_index(contest, Control::shared);
-      const bool leads = contest.levels.of(*unbound) < contest.levels.of(fastest_index(contest));
-      if (leads && home && *home != winner && evidence().candidates[*home].id != ids[1])
-        ids.push_back(evidence().candidates[*home].id);
+    }
+    if (is_home_in_question(contest)) {
+      if (const auto* home = control_of(evidence(), Control::shared);
+          home != nullptr && std::find(ids.begin(), ids.end(), home->id) == ids.end())
+        ids.push_back(home->id);
     }
     if (ids.size() < 2) return;
     evidence().estimate_round = round_;

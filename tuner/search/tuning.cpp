@@ -178,6 +178,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   }
   std::vector<std::string> warnings = job.warnings;
   for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));
+  add_unless_empty(warnings, noise_warning(result.evidence));
 
   Plan plan = assemble(provenance_of(command_line()), job.machine, job.workload, chosen, choice,
                        std::move(result.evidence), std::move(warnings), job.placed.notes);

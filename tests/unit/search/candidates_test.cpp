@@ -150,6 +150,21 @@ TEST(Candidates, ThePoolWithHeadroomIsLookedFor) {
                           [](const TriedSplit& one) { return one.split.shape.pool_cores == 10; }));
 }
 
+TEST(Candidates, WhereNoTieHasHeadroomTheSafestIsLookedForInAllFamilies) {
+  const auto homes = homes_on({.l3_per_node = 4, .cores_per_l3 = 4, .pus_per_core = 2}, 1);
+  // The sides meet at 5 cores. Siblings take a fifth off the step, which the period does not show.
+  const auto tried = search(homes, [](const Split& split) {
+    const RankSplit& rank = split.ranks[0];
+    const double gain = rank.pool.size() > static_cast<std::size_t>(rank.pool_cores) ? 1.25 : 1;
+    const double step = 1000 / gain / rank.pool_cores;
+    return Sides{step, step, split.shape.shared ? 400.0 : 200.0 * 11 / rank.reserved_cores};
+  });
+  EXPECT_TRUE(std::any_of(tried.begin(), tried.end(), [](const TriedSplit& one) {
+    return !one.split.shape.shared && one.split.shape.pool_pus_per_core == 0 &&
+           one.split.shape.pool_cores >= 5;
+  }));
+}
+
 TEST(Candidates, WhereTrainingWaitsOnlySharedHomesAreWorthALook) {
   const auto homes = homes_on({.cores_per_l3 = 64}, 1);
   const auto tried = search(homes,

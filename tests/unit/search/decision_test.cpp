@@ -109,7 +109,40 @@ TEST(Choose, OfThePoolsThatTieTheSmallestWithHeadroomWins) {
       chosen_threads(evidence_of({{8, 400'000, 500'000}, {4, 800'000, 500'000}, {2, 1'600'000, 500'000}})),
       4);
   EXPECT_EQ(chosen_threads(evidence_of({{3, 1'200'000, 500'000}, {2, 1'600'000, 500'000}})), 3)
-      << "none has headroom: the one that hides best";
+      << "none has headroom: the one that loses least";
+}
+
+TEST(Choose, IfNoTieHasHeadroomTheOneThatLosesLeastIfTheJobIsNotAsTold) {
+  // With training 1.5 times as fast, the period of 8 threads is 1360 us, that of 6 threads 1333 us.
+  EXPECT_EQ(chosen_threads(evidence_of({{8, 1'200'000, 510'000}, {6, 1'220'000, 500'000}}, 0.0001)), 6)
+      << "although the step of 8 threads hides better";
+  EXPECT_EQ(chosen_threads(evidence_of({{8, 1'400'000, 505'000}, {6, 1'900'000, 500'000}}, 0.0001)), 8);
+}
+
+TEST(Choose, AtACliffASlightlySlowerSplitWins) {
+  // The step of 4 threads only just hides: with training 1.5 times as fast they would lose 43 % to 6 threads.
+  const auto pools = [](Nanoseconds training_ns) {
+    return evidence_of({{4, 2'000'000, 500'000}, {6, 1'400'000, training_ns}}, 0.0001);
+  };
+  EXPECT_EQ(chosen_threads(pools(513'000)), 6);
+  EXPECT_THAT(
+      choose(pools(513'000), kWorkload).reason,
+      HasSubstr("if training is 1.5 times as fast as told, or the step 1.5 times as long, it loses 4"));
+  EXPECT_EQ(chosen_threads(pools(520'000)), 4) << "4 % is too much";
+  const Workload waits = in_mode(Mode::wait);
+  EXPECT_EQ(choose(evidence_of({{4, 2'000'000, 500'000}, {6, 1'400'000, 670'000}}, 0.0001, waits), waits)
+                .pool_threads,
+            4)
+      << "nothing hides where training waits";
+}
+
+TEST(Choose, AskedForMoreVisitsIsWhatMayBeTheRefugeFromACliff) {
+  const auto asked = [](Nanoseconds training_ns) {
+    return candidates_to_revisit(evidence_of({{4, 2'000'000, 500'000}, {6, 1'400'000, training_ns}}, 0.01),
+                                 kWorkload, 4);
+  };
+  EXPECT_THAT(asked(520'000), testing::ElementsAre(0, 1)) << "4 % slower, but perhaps only 2 %";
+  EXPECT_THAT(asked(600'000), testing::IsEmpty());
 }
 
 TEST(Choose, ASharedHomeWinsTiesWhereTrainingWaitsAndDividedOnesWhereTheSidesOverlap) {
@@ -154,6 +187,28 @@ TEST(Choose, WithinTheNoiseThePlanIsTheSharedHomeAndSaysSo) {
   EXPECT_THAT(choose(evidence_of(pools), kWorkload).reason, Not(HasSubstr("noise")));
 }
 
+TEST(Choose, WhatMayBeMuchSlowerThanTheSharedHomeIsNotChosen) {
+  // The pool looks twice as fast, but visits to one split differ by a factor of 2.6.
+  const std::vector<Times> pools{{6, 500'000}, {8, 1'000'000, 0, Control::shared, true}};
+  const Evidence wild = evidence_of(pools, 0.9);
+  const Choice choice = choose(wild, kWorkload);
+  EXPECT_EQ(choice.pool_threads, 8);
+  EXPECT_THAT(choice.reason, HasSubstr("too noisy to tell which split is best"));
+  EXPECT_THAT(choice.reason, HasSubstr("no side loses a core"));
+  EXPECT_THAT(noise_warning(wild), HasSubstr("very noisy"));
+  const Evidence noisy = evidence_of(pools, 0.01);
+  EXPECT_EQ(choose(noisy, kWorkload).pool_threads, 6) << "surely faster";
+  EXPECT_EQ(noise_warning(noisy), "");
+}
+
+TEST(Choose, AnIntervalThatSaysNothingAboutUnboundIsNoComparison) {
+  const std::vector<Times> pools{{8, 1'000'000, 0, Control::shared, true},
+                                 {16, 1'100'000, 0, Control::unbound}};
+  EXPECT_THAT(choose(evidence_of(pools, 0.9), kWorkload).reason,
+              HasSubstr("Whether the plan is faster or slower than unbound cannot be told"));
+  EXPECT_THAT(choose(evidence_of(pools, 0.01), kWorkload).reason, HasSubstr("Against unbound, the plan is"));
+}
+
 TEST(Choose, WhereUnboundIsSurelyFasterThePlanIsTheSharedHomeAndTheLastWordsSaySo) {
   const std::vector<Times> pools{
       {8, 1'000'000}, {16, 1'100'000, 0, Control::shared, true}, {16, 700'000, 0, Control::unbound}};
@@ -191,6 +246,24 @@ TEST(Choose, TheChoiceIsEstimatedByVisitsThatCameAfterIt) {
 
 TEST(Choose, IfTheRunnerUpTurnsOutFasterItWins) {
   EXPECT_EQ(chosen_threads(estimated_evidence(1'000'000, 800'000)), 4);
+}
+
+TEST(Choose, IfTheChoiceIsRefutedTheOthersAreJudgedAgain) {
+  // 6 threads have headroom, and so do 4. The visits after the choice show that the first are slower.
+  Evidence evidence =
+      evidence_of({{8, 2'000'000, 500'000}, {6, 900'000, 505'000}, {7, 850'000, 504'000}}, 0.001);
+  ASSERT_EQ(chosen_threads(evidence), 6);
+  evidence.estimate_round = 3;
+  for (int round = 3; round < 6; ++round) {
+    for (const auto& [id, training_ns] :
+         {std::pair(0, Nanoseconds{500'000}), std::pair(1, Nanoseconds{550'000})}) {
+      const Nanoseconds ns = training_ns + Nanoseconds{100} * round * (id + 1);
+      evidence.samples.push_back(
+          {id, round, {.step_ns = 900'000, .roofline_ns = 900'000, .training_ns = ns}});
+    }
+  }
+  summarize(evidence, kWorkload);
+  EXPECT_EQ(chosen_threads(evidence), 7) << "not the fastest one, which has no headroom";
 }
 
 TEST(Choose, AsksForMoreOnlyWhereItMatters) {

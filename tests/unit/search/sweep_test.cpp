@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <random>
 #include <set>
@@ -125,6 +126,39 @@ TEST(Sweep, TheChoiceIsEstimatedByVisitsOfItsOwn) {
   EXPECT_EQ(rounds.size(), 3U) << "the choice, its runner-up, unbound";
   for (const auto& [candidate, of] : rounds) EXPECT_EQ(of.size(), 3U) << candidate;
   EXPECT_TRUE(rounds.contains(choose(evidence, alone(1)).candidate));
+}
+
+/// Makes each visit up to several times as long as it would be: other jobs use the same cores.
+class OverloadedMeter : public SaturatingMeter {
+ public:
+  explicit OverloadedMeter(unsigned seed) : SaturatingMeter(4, 0.2), random_(seed) {}
+  std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) override {
+    auto result = SaturatingMeter::measure(split, limits);
+    const double load = std::exp(0.6 * normal_(random_));
+    for (SplitSample& sample : result) {
+      sample.step_ns = static_cast<Nanoseconds>(static_cast<double>(sample.step_ns) * load);
+      sample.roofline_ns = static_cast<Nanoseconds>(static_cast<double>(sample.roofline_ns) * load);
+    }
+    return result;
+  }
+
+ private:
+  std::mt19937 random_;
+  std::normal_distribution<double> normal_;
+};
+
+TEST(Sweep, UnderLoadThatHidesAllDifferencesThePlanIsTheSharedHome) {
+  int others = 0;
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    OverloadedMeter meter(seed);
+    SweepLimits limits;
+    limits.seed = seed;
+    const SweepResult result = sweep(homes(1, 8), alone(1), meter, limits, nullptr);
+    const Choice choice = choose(result.evidence, alone(1));
+    EXPECT_THAT(noise_warning(result.evidence), testing::HasSubstr("very noisy")) << seed;
+    if (result.splits[static_cast<std::size_t>(choice.candidate)].shape.control != Control::shared) ++others;
+  }
+  EXPECT_LE(others, 3);
 }
 
 TEST(Sweep, ANoisyMachineIsVisitedMoreOften) {
