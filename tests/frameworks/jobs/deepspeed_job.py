@@ -8,7 +8,7 @@ report.set_rendezvous()
 
 import deepspeed
 import torch
-from model import arguments, loss_of, make_batch, make_model
+from model import arguments, training_of
 
 # A collective for several ranks on one node. Only one rank runs here, and compiling it takes as long as the optimizer.
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
@@ -18,7 +18,7 @@ UPDATE_INTERVAL = 2
 
 
 def zero_optimization(options) -> dict:
-    zero = {"stage": 2, "offload_optimizer": {"device": "cpu", "pin_memory": False}}
+    zero = {"stage": options.stage, "offload_optimizer": {"device": "cpu", "pin_memory": False}}
     if options.zenflow:
         zero["zenflow"] = {"topk_ratio": 0.1, "select_strategy": "step", "select_interval": 4 * UPDATE_INTERVAL,
                            "update_interval": UPDATE_INTERVAL, "full_warm_up_rounds": 2,
@@ -35,20 +35,22 @@ def fit_threads():
 
 
 def main():
-    options = arguments(zenflow=False, overlap=False, fit_threads=False)
-    model, batch = make_model(options), make_batch(options)
+    options = arguments(stage=2, zenflow=False, overlap=False, fit_threads=False)
+    model, next_loss = training_of(options, report.rank())
     engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config={
-        "train_micro_batch_size_per_gpu": options.tokens,
+        "train_micro_batch_size_per_gpu": 1 if options.gpt else options.tokens,
         "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
         "zero_optimization": zero_optimization(options),
         "steps_per_print": 1 << 30,
     }, dist_init_required=True)
 
     def step():
-        engine.backward(loss_of(engine, batch))
+        loss = next_loss(engine)
+        engine.backward(loss)
         engine.step()
         if options.fit_threads:
             fit_threads()
+        return loss
 
     report.run_steps(options.steps, step)
     report.say_ended(torch_threads=torch.get_num_threads(), optimizer=type(engine.optimizer).__name__,

@@ -1,6 +1,7 @@
 """The model that the jobs train, and what they train it on."""
 
 import argparse
+import itertools
 
 import torch
 
@@ -8,7 +9,7 @@ import torch
 def arguments(**defaults) -> argparse.Namespace:
     """Reads the options that all jobs have. --local_rank is what DeepSpeed's launcher adds."""
     parser = argparse.ArgumentParser()
-    for name, value in ({"steps": 6, "width": 256, "blocks": 2, "tokens": 16} | defaults).items():
+    for name, value in ({"steps": 6, "width": 256, "blocks": 2, "tokens": 16, "gpt": False} | defaults).items():
         if isinstance(value, bool):
             parser.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, default=value)
         else:
@@ -41,3 +42,15 @@ def make_batch(options) -> torch.Tensor:
 
 def loss_of(model, batch) -> torch.Tensor:
     return (model(batch) - 1).square().mean()
+
+
+def training_of(options, rank: int):
+    """Returns the model, and a function that computes the loss of its next batch. --gpt: a GPT, on a new text for each
+    step and rank; else the blocks, on the same batch."""
+    if not options.gpt:
+        model, batch = make_model(options), make_batch(options)
+        return model, lambda wrapped: loss_of(wrapped, batch)
+    import gpt
+
+    steps = itertools.count()
+    return gpt.make_gpt(options), lambda wrapped: gpt.loss_of(wrapped, gpt.next_batch(options, next(steps), rank))

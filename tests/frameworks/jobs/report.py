@@ -2,6 +2,7 @@
 
 Each fact is one line, `JOB {json}`, written at once, so that the lines of several ranks do not mix:
   {"rank": 0, "step": 3, "ms": 12.5}                  a step, without the steps before it
+  {"rank": 0, "step": 3, "ms": 12.5, "loss": "0x1p+1"}   the same of a job that says its losses
   {"rank": 0, "ended": {"arguments": [...], "omp": "2", "binding": "...", "threads": {"TID": "0-1"},
                         "torch_threads": 2, "children": [{"pid": 7, "command": "...", "threads": {...}}]}}
 """
@@ -35,11 +36,12 @@ def say(**facts):
 
 
 def run_steps(steps: int, step):
-    """Runs step() that many times, and says how long each took."""
+    """Runs step() that many times, and says how long each took, and the loss if step() returns one."""
     for index in range(steps):
         started = time.perf_counter_ns()
-        step()
-        say(step=index, ms=(time.perf_counter_ns() - started) / 1e6)
+        loss = step()
+        said = {} if loss is None else {"loss": loss.item().hex()}
+        say(step=index, ms=(time.perf_counter_ns() - started) / 1e6, **said)
 
 
 def masks_of(pid: int | str) -> dict[str, str]:

@@ -1,25 +1,36 @@
-"""Plain PyTorch: AdamW in the training process; DistributedDataParallel if there are several ranks."""
+"""PyTorch: AdamW in the training process, or with --ours OverlappedAdamW, which waits, or with --late does not.
+DistributedDataParallel if there are several ranks."""
 
 import report
 
 report.set_rendezvous()
 
 import torch
-from model import arguments, loss_of, make_batch, make_model
+from model import arguments, training_of
+
+
+def optimizer_of(options, params):
+    if not options.ours:
+        return torch.optim.AdamW(params, lr=1e-3)
+    import zf_runtime
+
+    return zf_runtime.OverlappedAdamW(params, lr=1e-3, overlap=options.late)
 
 
 def main():
-    options = arguments()
-    model, batch = make_model(options), make_batch(options)
+    options = arguments(ours=False, late=False)
+    model, next_loss = training_of(options, report.rank())
     if report.world_size() > 1:
         torch.distributed.init_process_group("gloo")
         model = torch.nn.parallel.DistributedDataParallel(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = optimizer_of(options, model.parameters())
 
     def step():
-        loss_of(model, batch).backward()
+        loss = next_loss(model)
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+        return loss
 
     report.run_steps(options.steps, step)
     report.say_ended(torch_threads=torch.get_num_threads())
