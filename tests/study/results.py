@@ -1,0 +1,90 @@
+"""The results file of the study: one line of JSON per block, so that an interrupted study goes on from what is there.
+
+A block is {"settings": digest, "group": {"job", "ranks", "size"}, "block": n, "arms": {arm: facts}, "seconds": s, ...}.
+The facts of an arm are {"turns": [ms], "start_s": s, "losses": {...}, "threads": {...}, "pages": {...}}, or {"failed":
+why}. A plan is {"settings": digest, "plan": {...}, "seconds": s}. The first line of each settings describes them. Lines
+of other settings (another machine, another version, another program) stay in the file and do not count."""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+
+from matrix import Group
+
+
+def digest_of(settings: dict) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+
+
+class Results:
+    def __init__(self, path: pathlib.Path, settings: dict):
+        self.path, self.settings, self.digest = path, settings, digest_of(settings)
+        self.lines = [line for line in read_lines(path) if line.get("settings") == self.digest]
+        if not any("described" in line for line in self.lines):
+            self.add({"described": settings})
+
+    def add(self, line: dict):
+        """Appends a line, and gives it to the disk at once."""
+        line = {"settings": self.digest} | line
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a+b") as file:
+            file.seek(0)
+            text = file.read()
+            if text and not text.endswith(b"\n"):
+                file.write(b"\n")  # ends a line that was cut off
+            file.write(json.dumps(line).encode() + b"\n")
+        self.lines.append(line)
+
+    def blocks(self, group: Group) -> list[dict]:
+        return [line for line in self.lines if line.get("group") == dataclasses.asdict(group)]
+
+    def groups(self) -> list[Group]:
+        """Returns the groups with a block, in the order in which they were run first."""
+        return list(dict.fromkeys(Group(**line["group"]) for line in self.lines if "group" in line))
+
+    def plan(self, group: Group, arm: str) -> dict | None:
+        """Returns what was said of the plan of this way when it was made."""
+        return next((line["plan"] for line in self.lines
+                     if "plan" in line and line["plan"]["group"] == group.name() and line["plan"]["arm"] == arm), None)
+
+    def seconds(self) -> float:
+        """Returns how long all of it took, over all starts."""
+        return sum(line.get("seconds", 0.0) for line in self.lines)
+
+
+def read_lines(path: pathlib.Path) -> list[dict]:
+    """Returns what the file has. A line that was cut off is left out."""
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text().splitlines():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return found
+
+
+def latest(path: pathlib.Path) -> Results | None:
+    """Returns the results of the settings that were written last, without adding to them."""
+    lines = read_lines(path)
+    if not lines:
+        return None
+    described = next((line["described"] for line in lines
+                      if "described" in line and line["settings"] == lines[-1]["settings"]), None)
+    return Results(path, described) if described is not None else None
+
+
+def next_block(results: Results, groups: list[Group], blocks: int) -> tuple[Group, int] | None:
+    """Returns the group that has the fewest blocks, the first of those that are equal, and the block's number; None if
+    all have so many. So all groups advance together, and an interrupted round is completed first."""
+    counts = [(len(results.blocks(group)), number) for number, group in enumerate(groups)]
+    count, number = min(counts)
+    return (groups[number], count) if count < blocks else None
+
+
+def seconds_of_block(results: Results, group: Group, guess: float) -> float:
+    """Returns how long the next block of this group will take: as long as its last one, else the guess."""
+    done = results.blocks(group)
+    return done[-1]["seconds"] if done else guess

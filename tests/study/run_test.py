@@ -1,0 +1,51 @@
+"""scripts/study, once and short: two ways of a real PyTorch job and what is written of them. Seen: 25 to 40 s."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import study_case
+from study_case import StudyTest
+
+import frameworks_case
+from zf_cli import clean_environment
+
+WORDS = ["--only", "torch", "--blocks", "1", "--passes", "2", "--turn-s", "0.5", "--plans", "none", "--minutes", "5"]
+
+
+class Run(StudyTest):
+    def study(self, *more: str) -> subprocess.CompletedProcess:
+        kept = {name: value for name, value in os.environ.items() if name.startswith("ZF_")}
+        return subprocess.run([sys.executable, "-B", str(study_case.HERE / "study.py"), *WORDS, "--folder",
+                               str(self.folder), *more], env=clean_environment(**kept), stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=250, check=False)
+
+    def test_a_short_study_measures_and_concludes_and_goes_on(self):
+        frameworks_case.need_environment()
+        done = self.study()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in (self.folder / "results.jsonl").read_text().splitlines()]
+        block, = (line for line in lines if "block" in line)
+        self.assertEqual(sorted(block["arms"]), ["ours-late", "ours-waiting", "plan", "unbound"])
+        losses = {arm: facts["losses"]["0"] for arm, facts in block["arms"].items()}
+        for arm, facts in block["arms"].items():
+            with self.subTest(arm=arm):
+                self.assertEqual(len(facts["turns"]), 2)
+                self.assertEqual(len(facts["losses"]["0"]), 8)
+                self.assertEqual("zf-optimizer" in facts["threads"], arm.startswith("ours"), facts)
+        self.assertEqual(losses["plan"], losses["unbound"])
+        self.assertNotEqual(losses["ours-late"], losses["unbound"])
+        text, html = ((self.folder / name).read_text() for name in ("study.md", "study.html"))
+        self.assertIn("nothing can be said yet", text)
+        self.assertRegex(text, r"\| plan \| [0-9.]+ ms \| [0-9.]+ \| one block \|")
+        self.assertGreaterEqual(len(re.findall("<svg", html)), 6)
+        again = self.study()
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertNotIn("block 1 of", again.stderr, "it measured again what was there")
+
+
+if __name__ == "__main__":
+    unittest.main()
