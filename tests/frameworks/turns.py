@@ -149,7 +149,7 @@ class Runner:
         deadline = time.monotonic() + TURN_TIMEOUT_S
         time.sleep(seconds / 2)
         if look is not None:
-            look(tree_of(self._process.pid))
+            look(self.processes())
         time.sleep(seconds / 2)
         while len(steps := self._steps()[self._seen + 1:]) < MIN_STEPS:
             if self._process.poll() is not None:
@@ -159,6 +159,9 @@ class Runner:
             time.sleep(0.05)
         stop_tree(self._process.pid)
         return statistics.median(statistics.mean(pair) for pair in zip(steps[::2], steps[1::2]))
+
+    def processes(self) -> list[int]:
+        return tree_of(self._process.pid)
 
     def losses(self) -> dict[int, list[str]]:
         return losses_of(self._text())

@@ -123,6 +123,13 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def why_simulated(settings: dict) -> str:
+    machine = settings["machine"]
+    return (f"The jobs above use no GPU, and ran on {counted(len(machine['cpus']), 'CPU')} of "
+            f"{counted(machine['nodes'], 'NUMA node')}. What larger machines with GPUs would show is **simulated** "
+            "here: formulas take the place of measurements. They show orders of magnitude and predict no machine.")
+
+
 def optional(ratio: float | None) -> str:
     return "–" if ratio is None else f"{ratio:.3f}"
 
@@ -133,18 +140,20 @@ def facts_of(results: Results, command: str) -> dict[str, str]:
     machine = settings["machine"]
     dates = [line["date"] for line in results.lines if "date" in line]
     blocks = [len(results.blocks(group)) for group in results.groups()]
-    loads = [line["load"] for line in results.lines if "load" in line]
+    shares = [block["others"] for group in results.groups() for block in results.blocks(group)]
+    left_out = sum("group" in line for line in results.lines) - len(shares)
     return {
         "machine": f"{machine['processor']}; {len(machine['cpus'])} CPUs, {machine['nodes']} NUMA "
                    f"{'node' if machine['nodes'] == 1 else 'nodes'}, {machine['memory_gib']} GiB",
         "command": command,
         "versions": ", ".join(f"{name} {version.removeprefix(name).strip()}"
                               for name, version in settings["versions"].items()),
-        "date": f"{dates[0]} to {dates[-1]}" if dates else "not run",
+        "date": f"{dates[0][:16]} to {dates[-1][:16]}, UTC" if dates else "not run",
         "took": f"{results.seconds() / 60:.1f} minutes, {min(blocks, default=0)} to {max(blocks, default=0)} blocks "
                 f"per job",
-        "load": f"{min(loads, default=0):.1f} to {max(loads, default=0):.1f} (the average of one minute, after each "
-                f"block; the study itself keeps {len(machine['cpus'])} CPUs busy)",
+        "others": f"other programs used {min(shares, default=0):.0%} to {max(shares, default=0):.0%} of the CPUs in "
+                  f"the turns; {counted(left_out, 'block')} in which they used more than {settings['others']:.0%} "
+                  f"{'does' if left_out == 1 else 'do'} not count",
     }
 
 
@@ -153,16 +162,16 @@ job. The order is a palindrome, with {passes} turns for each way in a block. A t
 steps, without the step that was under way when it began; with two ranks, the slower one's. Each block has new
 processes, and another way is started first. A block gives one ratio per way: the geometric mean over the turns. The
 tables have the geometric mean over blocks and the 95 % interval of Student's t of the logarithms. **A difference is
-claimed only if the interval excludes 1.** What helps, what does not, and what to set follow from that rule alone. Nobody
-edits this page.
+claimed only if the interval excludes 1.** What helps, what does not, and what to set follow from that rule alone.
+Nobody edits this page.
 
 All processes keep the memory that they free ({variables}). By default glibc
 gives it back to the kernel in each step. Page faults then made equal processes differ by up to 40 % on a machine of two
 cores; with these variables they differed by 2 %. A job on a GPU keeps its gradients there, and has no such faults.
 
 The model is a GPT in fp32, on random text: {sizes}. Forward and backward run
-on the CPUs too, because there is no GPU. They need all CPUs, which beside a GPU they do not, and the optimizer's step
-is a smaller part of an iteration. So these figures are no forecast for a machine with GPUs.
+on the CPUs too, because these jobs use no GPU. They need all CPUs, which beside a GPU they do not, and the optimizer's
+step is a smaller part of an iteration. So these figures are no forecast for a machine with GPUs.
 
 Plans of jobs that wait are made without measuring (`zf-tune plan`) unless the table says `zf-tune tune`: `tune` then
 planned for a record of the unbound job. ZenFlow's `update_interval` is 2. With `overlap_step` on, it takes as many
@@ -177,8 +186,12 @@ def method_text(settings: dict) -> str:
 
 
 def bullets(rows: list[Row], verdicts: tuple[str, ...]) -> str:
-    lines = [f"- {title_of(row.group)}: {conclusions.sentence(row)}" for row in rows if row.verdict in verdicts]
-    return "\n".join(lines) or "Nothing."
+    """Returns the sentences of these verdicts, a bullet per group."""
+    sentences: dict[Group, list[str]] = {}
+    for row in rows:
+        if row.verdict in verdicts:
+            sentences.setdefault(row.group, []).append(conclusions.sentence(row))
+    return "\n".join(f"- **{title_of(group)}**: {' '.join(its)}" for group, its in sentences.items()) or "Nothing."
 
 
 def text_of(results: Results, cannot: dict[str, str], simulated: list[Simulated], command: str) -> str:
@@ -208,9 +221,8 @@ def text_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
         "## The plans", plans_table(results),
         "## Not run", not_run(results, cannot),
         "## Simulated machines",
-        "This machine has no GPU, and one package of few cores. The figures of this section are **simulated**: "
-        "`zf-tune tune --simulate` puts formulas in the place of measurements ([tuning](tuning.md#simulated-machines) "
-        "has them). They show orders of magnitude and predict no machine. Each job has the machine's own workload.",
+        f"{why_simulated(results.settings)} `zf-tune tune --simulate` makes them "
+        "([tuning](tuning.md#simulated-machines) has the formulas), with the workload that the machine's file names.",
         f"```console\n{commands}\n```" if commands else "", simulated_table(simulated),
         "## How it was measured", method_text(results.settings),
     ]

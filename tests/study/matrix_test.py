@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import time
 import unittest
 
 import study_case
@@ -9,6 +10,7 @@ from study_case import TORCH, ZERO_2, StudyTest
 
 import look
 import matrix
+import others
 import study
 
 
@@ -71,6 +73,21 @@ class Matrix(StudyTest):
     def test_an_odd_number_of_turns_is_refused(self):
         with self.assertRaises(SystemExit):
             study.parse(["--passes", "3"])
+
+
+class Others(unittest.TestCase):
+    def test_others_are_what_keeps_the_allowed_cpus_busy_without_the_jobs(self):
+        """Of three CPUs two are allowed. Columns: user nice system idle iowait irq softirq steal."""
+        stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 0 50 700 30 0 0 20 5 0\ncpu1 0 10 0 800 0 1 2 0 0 0\n" \
+               "cpu2 999 0 0 0 0 0 0 0 0 0\nintr 1\n"
+        self.assertAlmostEqual(others.busy_s([0, 1], stat), 183 / others.TICKS_PER_S)
+
+    def test_the_study_itself_is_told_from_others(self):
+        watch, alone = others.Watch(), others.Watch(lambda: [os.getpid()])
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            pass
+        self.assertGreater(watch.share(), alone.share() + 0.05 / len(os.sched_getaffinity(0)))
 
 
 class Look(StudyTest):

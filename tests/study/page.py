@@ -14,6 +14,7 @@ from simulated import Simulated
 COLOURS = {FASTER: "#009e73", SLOWER: "#d55e00"}
 OTHER = "#56a0c8"
 NAME_WIDTH, PLOT_WIDTH, TEXT_WIDTH, ROW = 190, 470, 250, 24
+SHORT = 22  # characters of a cell that is not broken
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #c9d1da; --paper: #ffffff; --card: #f5f7f9 }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #a0abba; --line: #3a4452; --paper: #14181e;
@@ -28,6 +29,7 @@ figcaption { color: var(--soft); font-size: .9em; margin-top: .4em }
   color: #cc79a7 }
 table { border-collapse: collapse; font-size: .88em; width: 100% } .wide { overflow-x: auto }
 th, td { text-align: left; padding: .3em .6em; border-bottom: 1px solid var(--line); vertical-align: top }
+.short { white-space: nowrap }
 th { color: var(--soft); font-weight: 600 }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em } dt { color: var(--soft) } dd { margin: 0 }
 svg text { font: 13px system-ui, sans-serif; fill: var(--ink) } svg .soft { fill: var(--soft); font-size: 12px }
@@ -49,7 +51,8 @@ def table_html(markdown_table: str) -> str:
     lines = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in markdown_table.splitlines()]
     head, rows = lines[0], lines[2:]
     cells = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join("<tr>" + "".join(f"<td{' class=short' if len(cell) <= SHORT else ''}>{escape(cell)}</td>"
+                                   for cell in row) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
@@ -184,8 +187,7 @@ def page_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
 <h2>The plans</h2>{table_html(markdown.plans_table(results))}
 <h2>Not run</h2><ul>{missing}</ul>
 <h2>Simulated machines</h2>
-<p>This machine has no GPU, and one package of few cores. Every figure of this section is <strong>simulated</strong>:
-formulas in the place of measurements. They show orders of magnitude and predict no machine.</p>
+<p>{escape(markdown.why_simulated(results.settings))}</p>
 {drawn}<figure class="simulated">{table_html(markdown.simulated_table(simulated))}<figcaption>All columns are results of
 formulas.</figcaption></figure>
 <h2>How it was measured</h2>{method}"""

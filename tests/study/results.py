@@ -1,9 +1,10 @@
 """The results file of the study: one line of JSON per block, so that an interrupted study goes on from what is there.
 
-A block is {"settings": digest, "group": {"job", "ranks", "size"}, "block": n, "arms": {arm: facts}, "seconds": s, ...}.
-The facts of an arm are {"turns": [ms], "start_s": s, "losses": {...}, "threads": {...}, "pages": {...}}, or {"failed":
-why}. A plan is {"settings": digest, "plan": {...}, "seconds": s}. The first line of each settings describes them. Lines
-of other settings (another machine, another version, another program) stay in the file and do not count."""
+A block is {"settings": digest, "group": {"job", "ranks", "size"}, "block": n, "arms": {arm: facts}, "others": share,
+"seconds": s, ...}. "others" is the share of the CPUs that other programs used in its turns. The facts of an arm are
+{"turns": [ms], "start_s": s, "losses": {...}, "threads": "...", "pages": "..."}, or {"failed": why}. A plan is
+{"settings": digest, "plan": {...}, "seconds": s}. The first line of each settings describes them. Lines of other
+settings (another machine, another version, another program) stay in the file and do not count."""
 
 import dataclasses
 import hashlib
@@ -36,12 +37,17 @@ class Results:
             file.write(json.dumps(line).encode() + b"\n")
         self.lines.append(line)
 
-    def blocks(self, group: Group) -> list[dict]:
+    def all_blocks(self, group: Group) -> list[dict]:
         return [line for line in self.lines if line.get("group") == dataclasses.asdict(group)]
 
+    def blocks(self, group: Group) -> list[dict]:
+        """Returns the blocks that count: not those in which other programs used too much of the CPUs."""
+        return [block for block in self.all_blocks(group) if block["others"] <= self.settings["others"]]
+
     def groups(self) -> list[Group]:
-        """Returns the groups with a block, in the order in which they were run first."""
-        return list(dict.fromkeys(Group(**line["group"]) for line in self.lines if "group" in line))
+        """Returns the groups with a block that counts, in the order in which they were run first."""
+        tried = dict.fromkeys(Group(**line["group"]) for line in self.lines if "group" in line)
+        return [group for group in tried if self.blocks(group)]
 
     def plan(self, group: Group, arm: str) -> dict | None:
         """Returns what was said of the plan of this way when it was made."""
@@ -77,14 +83,14 @@ def latest(path: pathlib.Path) -> Results | None:
 
 
 def next_block(results: Results, groups: list[Group], blocks: int) -> tuple[Group, int] | None:
-    """Returns the group that has the fewest blocks, the first of those that are equal, and the block's number; None if
-    all have so many. So all groups advance together, and an interrupted round is completed first."""
+    """Returns the group that has the fewest blocks that count, the first of those that are equal, and how many it was
+    given; None if all have so many. So all groups advance together, and an interrupted round is completed first."""
     counts = [(len(results.blocks(group)), number) for number, group in enumerate(groups)]
     count, number = min(counts)
-    return (groups[number], count) if count < blocks else None
+    return (groups[number], len(results.all_blocks(groups[number]))) if count < blocks else None
 
 
 def seconds_of_block(results: Results, group: Group, guess: float) -> float:
     """Returns how long the next block of this group will take: as long as its last one, else the guess."""
-    done = results.blocks(group)
+    done = results.all_blocks(group)
     return done[-1]["seconds"] if done else guess

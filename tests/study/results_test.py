@@ -32,6 +32,12 @@ class ResultsFile(StudyTest):
             self.assertEqual(other.blocks(TORCH), [], changed)
         self.assertEqual(len(self.results().blocks(TORCH)), 1)
 
+    def test_a_block_that_others_disturbed_is_run_again(self):
+        found = self.results(block_of(TORCH, 0, unbound=facts(1, 1)) | {"others": 0.21})
+        self.assertEqual(found.blocks(TORCH), [])
+        self.assertEqual(results.next_block(found, [TORCH], 1), (TORCH, 1))
+        self.assertEqual(found.seconds(), 60.0)
+
     def test_a_line_that_was_cut_off_is_left_out(self):
         found = self.results(block_of(TORCH, 0, unbound=facts(1, 1)))
         with found.path.open("a") as file:

@@ -17,6 +17,7 @@ import os
 import pathlib
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ import frameworks_case
 import look
 import markdown
 import matrix
+import others
 import page
 import simulated
 import turns
@@ -81,9 +83,11 @@ def settings_of(options: argparse.Namespace) -> dict:
                         "memory_gib": round(memory_kib / (1 << 20), 1),
                         "nodes": len(list(pathlib.Path("/sys/devices/system/node").glob("node[0-9]*")))},
             "versions": versions(),
-            "programs": digest_of_files(*binaries, SOURCE / "runtime/python", HERE.parent / "frameworks/jobs"),
+            "programs": digest_of_files(*binaries, SOURCE / "runtime/python", HERE.parent / "frameworks/jobs",
+                                        HERE.parent / "frameworks/turns.py", HERE / "matrix.py"),
             "sizes": {name: dataclasses.asdict(size) for name, size in matrix.SIZES.items()},
-            "variables": turns.MALLOC, "passes": options.passes, "turn_s": options.turn_s, "plans": options.plans}
+            "variables": turns.MALLOC, "passes": options.passes, "turn_s": options.turn_s, "plans": options.plans,
+            "others": options.others / 100}
 
 
 def variables() -> dict[str, str]:
@@ -194,14 +198,16 @@ def run_block(results: Results, options: argparse.Namespace, group: Group, block
             attempt(arm, lambda: start(arm))
         for arm in list(runners):
             attempt(arm, lambda: first_turn(arm))
+        watch = others.Watch(lambda: [pid for runner in runners.values() for pid in runner.processes()])
         for arm in turns.order_of_turns(list(runners), options.passes):
             if arm in runners:
                 ms = attempt(arm, lambda: runners[arm].turn(seconds=options.turn_s))
                 facts[arm].get("turns", []).append(ms)
+        share = watch.share()
         for arm, runner in runners.items():
             losses = runner.losses()
             facts[arm]["losses"] = {str(rank): its[:turns.WARM_UP_STEPS] for rank, its in losses.items()}
-    return {"group": dataclasses.asdict(group), "block": block, "arms": facts, "load": os.getloadavg()[0],
+    return {"group": dataclasses.asdict(group), "block": block, "arms": facts, "others": share,
             "date": date.isoformat(timespec="seconds"), "seconds": time.monotonic() - started - planned_s}
 
 
@@ -247,6 +253,7 @@ def run(results: Results, options: argparse.Namespace, groups: list[Group]):
     """Runs block after block, until all are there or the time is used up."""
     while (found := next_block(results, groups, options.blocks)) is not None:
         group, block = found
+        others.wait_until_idle(options.others / 100, options.wait, say)
         if results.seconds() + guess_s(results, options, group) > options.minutes * 60:
             say(f"the next block would take longer than the {options.minutes:.0f} minutes of this study")
             return
@@ -254,8 +261,9 @@ def run(results: Results, options: argparse.Namespace, groups: list[Group]):
         results.add(line)
         said = ", ".join(f"{matrix.ARMS[arm]} {sum(facts['turns']) / len(facts['turns']):.1f}"
                          for arm, facts in line["arms"].items() if facts.get("turns"))
-        say(f"block {block + 1} of {group.name()} ({line['seconds']:.0f} s): {said} ms; at most "
-            f"{remaining_s(results, options, groups) / 60:.0f} minutes left")
+        kept = "" if line in results.blocks(group) else ", does not count"
+        say(f"block {block + 1} of {group.name()} ({line['seconds']:.0f} s; others used {line['others']:.0%}{kept}): "
+            f"{said} ms; at most {remaining_s(results, options, groups) / 60:.0f} minutes left")
 
 
 def print_list(results: Results, options: argparse.Namespace, groups: list[Group], cannot: dict[str, str]):
@@ -285,6 +293,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--plans", choices=("none", "overlap", "all"),
                         help="which plans are measured, with a record of the job (default: overlap, those of jobs that "
                              "do not wait; with --long all)")
+    parser.add_argument("--others", type=float, default=20, metavar="PERCENT",
+                        help="a block counts only if other programs used at most so much of the CPUs (default: 20)")
+    parser.add_argument("--wait", type=float, default=0, metavar="MINUTES",
+                        help="before each block, wait so long at most until they use no more than that (default: 0)")
     parser.add_argument("--folder", type=pathlib.Path, default=SOURCE / "build/study",
                         help="results and plans (default: build/study)")
     parser.add_argument("--text", type=pathlib.Path, help="the page for docs/ (default: FOLDER/study.md)")
@@ -331,14 +343,16 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list:
         print_list(results, options, groups, cannot)
         return 0
-    if os.getloadavg()[0] > len(os.sched_getaffinity(0)) / 2:
-        say("other programs use this machine: steps will be longer, and intervals wider")
     say(f"{turns.machine()}; at most {remaining_s(results, options, groups) / 60:.0f} minutes left")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         run(results, options, groups)
     except KeyboardInterrupt:
         say("interrupted: start again to go on")
         return 130
+    cannot |= {group.name(): "no block counts: the time was used up, or other programs used too much of the CPUs"
+               for group in groups if not results.blocks(group)}
     rows = simulated.simulate(str(frameworks_case.TUNE), SOURCE)
     command = "scripts/study" + (" --long" if options.long else "")
     options.text.write_text(markdown.text_of(results, cannot, rows, command))

@@ -13,7 +13,7 @@ from results import Results
 
 SETTINGS = {"machine": {"processor": "a processor", "cpus": [0, 1], "nodes": 1, "memory_gib": 8.0},
             "versions": {"PyTorch": "2.13.0", "zf-tune": "zf-tune 0.1.0"}, "variables": {"MALLOC_TRIM_THRESHOLD_": "1"},
-            "passes": 2, "turn_s": 1.5}
+            "passes": 2, "turn_s": 1.5, "others": 0.2}
 ZERO_2 = matrix.Group("zero-2", 1, "small")
 TORCH = matrix.Group("torch", 1, "small")
 
@@ -28,7 +28,7 @@ def block_of(group: matrix.Group, number: int, **arms: dict) -> dict:
     names = {name.replace("_", "-"): arm for name, arm in arms.items() if name != "bind"}
     if "bind" in arms:
         names[matrix.BIND] = arms["bind"]
-    return {"group": vars(group), "block": number, "arms": names, "seconds": 60.0, "load": 1.0,
+    return {"group": vars(group), "block": number, "arms": names, "seconds": 60.0, "others": 0.05,
             "date": "2026-11-23T00:00:00+00:00"}
 
 

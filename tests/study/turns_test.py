@@ -95,7 +95,8 @@ class Turns(unittest.TestCase):
         self.assertFalse([pid for pid in tree if pathlib.Path(f"/proc/{pid}").exists() and state_of(pid) != "Z"])
 
     def test_a_killed_study_leaves_no_stopped_job(self):
-        code = (f"import study_case, sys, time, turns\nrunner = turns.Runner([sys.executable, '-c', {LAUNCHER!r}], {{}})\n"
+        code = ("import study_case, sys, time, turns\n"
+                f"runner = turns.Runner([sys.executable, '-c', {LAUNCHER!r}], {{}})\n"
                 "print(*turns.tree_of(runner._process.pid), flush=True)\ntime.sleep(100)")
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as study:
             tree = [int(pid) for pid in study.stdout.readline().split()]
