@@ -13,7 +13,8 @@ from study_case import StudyTest
 import frameworks_case
 from zf_cli import clean_environment
 
-WORDS = ["--only", "torch", "--blocks", "1", "--passes", "2", "--turn-s", "0.5", "--plans", "none", "--minutes", "5"]
+WORDS = ["--only", "torch", "--blocks", "1", "--passes", "2", "--turn-s", "0.5", "--plans", "none", "--minutes", "5",
+         "--others", "100"]
 
 
 class Run(StudyTest):
