@@ -81,6 +81,14 @@ def groups_of(long: bool) -> list[Group]:
     return [Group(job, count, size) for size, count, job in itertools.product(sizes, ranks, JOBS)]
 
 
+def chosen(long: bool, only: list[str]) -> list[Group]:
+    """Returns the groups of these jobs, and those that are named in full, which --long need not be given for. No name
+    means all."""
+    groups = groups_of(long)
+    return [group for group in groups_of(True)
+            if group.name() in only or (group in groups and (not only or group.job in only))]
+
+
 def arms_of(group: Group) -> list[str]:
     return [arm for arm in ARMS if arm not in JOBS[group.job].impossible]
 

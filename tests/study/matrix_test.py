@@ -25,6 +25,17 @@ class Matrix(StudyTest):
         self.assertEqual(len(matrix.groups_of(True)), len(matrix.JOBS) * 4)
         self.assertEqual(set(matrix.groups_of(False)) - set(matrix.groups_of(True)), set())
 
+    def test_a_job_or_a_group_can_be_chosen(self):
+        def names(*words, long=False):
+            return [group.name() for group in matrix.chosen(long, list(words))]
+
+        self.assertEqual(matrix.chosen(False, []), matrix.groups_of(False))
+        self.assertEqual(names("zero-2"), ["zero-2-1-small"])
+        self.assertEqual(len(names("zero-2", long=True)), 4)
+        self.assertEqual(names("torch-2-larger", "zero-2"), ["zero-2-1-small", "torch-2-larger"])
+        with self.assertRaises(SystemExit):
+            study.parse(["--only", "zero-9"])
+
     def test_commands_are_those_of_the_documentation(self):
         self.assertEqual(command(ZERO_2, matrix.UNBOUND), "PY jobs/deepspeed_job.py --stage 2 …")
         self.assertEqual(command(ZERO_2, matrix.BIND), "deepspeed --num_gpus 1 --master_port 7 --bind_cores_to_rank "
@@ -69,6 +80,10 @@ class Matrix(StudyTest):
         self.assertEqual(study.remaining_s(found, options, [ZERO_2]), 2 * 60)
         options = study.parse(["--blocks", "2", "--plans", "none", "--folder", str(self.folder)])
         self.assertEqual(study.remaining_s(found, options, [ZERO_2]), 60)
+
+    def test_the_page_names_the_command(self):
+        for words in ("", " --long", " --only zero-2 --only torch --minutes 30.0"):
+            self.assertEqual(study.command_of(study.parse(words.split())), f"scripts/study{words}")
 
     def test_an_odd_number_of_turns_is_refused(self):
         with self.assertRaises(SystemExit):

@@ -22,11 +22,11 @@ class Results:
     def __init__(self, path: pathlib.Path, settings: dict):
         self.path, self.settings, self.digest = path, settings, digest_of(settings)
         self.lines = [line for line in read_lines(path) if line.get("settings") == self.digest]
-        if not any("described" in line for line in self.lines):
-            self.add({"described": settings})
 
     def add(self, line: dict):
-        """Appends a line, and gives it to the disk at once."""
+        """Appends a line at once. Describes the settings before their first one."""
+        if "described" not in line and not any("described" in each for each in self.lines):
+            self.add({"described": self.settings})
         line = {"settings": self.digest} | line
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a+b") as file:

@@ -9,6 +9,9 @@ import results
 
 
 class ResultsFile(StudyTest):
+    def test_looking_writes_nothing(self):
+        self.assertFalse(self.results().path.exists())
+
     def test_a_study_goes_on_where_it_was_interrupted(self):
         first = self.results(block_of(TORCH, 0, unbound=facts(1, 1)), block_of(ZERO_2, 0, unbound=facts(1, 1)),
                              block_of(TORCH, 1, unbound=facts(1, 1)))
