@@ -37,12 +37,16 @@ class Results:
             file.write(json.dumps(line).encode() + b"\n")
         self.lines.append(line)
 
+    def counts(self, block: dict) -> bool:
+        """Returns whether a block counts: not if other programs used too much of the CPUs in it."""
+        return block["others"] <= self.settings["others"]
+
     def all_blocks(self, group: Group) -> list[dict]:
         return [line for line in self.lines if line.get("group") == dataclasses.asdict(group)]
 
     def blocks(self, group: Group) -> list[dict]:
-        """Returns the blocks that count: not those in which other programs used too much of the CPUs."""
-        return [block for block in self.all_blocks(group) if block["others"] <= self.settings["others"]]
+        """Returns the blocks that count."""
+        return [block for block in self.all_blocks(group) if self.counts(block)]
 
     def groups(self) -> list[Group]:
         """Returns the groups with a block that counts, in the order in which they were run first."""

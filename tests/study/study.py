@@ -100,7 +100,7 @@ def run(results: Results, options: argparse.Namespace, groups: list[Group]):
         results.add(line)
         said = ", ".join(f"{matrix.ARMS[arm]} {sum(facts['turns']) / len(facts['turns']):.1f}"
                          for arm, facts in line["arms"].items() if facts.get("turns"))
-        kept = "" if line in results.blocks(group) else ", does not count"
+        kept = "" if results.counts(line) else ", does not count"
         say(f"block {block + 1} of {group.name()} ({line['seconds']:.0f} s; others used {line['others']:.0%}{kept}): "
             f"{said} ms; at most {remaining_s(results, options, groups) / 60:.0f} minutes left")
 
