@@ -23,6 +23,6 @@ class NoMeter : public zf::Meter {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   NoMeter meter;
-  const zf::RecordingMeter recording(meter, fuzzed_file(data, size), "zf-samples/3 fuzzed", false);
+  const zf::RecordingMeter recording(meter, fuzzed_file(data, size), "zf-samples/4 fuzzed", false);
   return 0;
 }
