@@ -35,18 +35,22 @@ struct Destroy {
 using Hwloc = std::unique_ptr<hwloc_topology, Destroy>;
 using Bitmap = std::unique_ptr<hwloc_bitmap_s, Destroy>;
 
+/// Which caches hwloc keeps: those of level 3 only, or also others that several cores share, because these
+/// group cores for hwloc_distrib().
+enum class Caches { l3, shared };
+
 /// Returns an unloaded topology without the caches and distances that are not used here.
 /// DONT_CHANGE_BINDING keeps hwloc from moving over all CPUs to ask each by CPUID; the kernel knows all that
 /// is needed. Memory attributes stay: they tell HBM from other special memory.
-Hwloc new_hwloc(bool with_io) {
+Hwloc new_hwloc(bool with_io, Caches caches) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) throw Error(Exit::runtime_error, "hwloc cannot be initialised");
   Hwloc hwloc(raw);
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED |
                                     HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING |
                                     HWLOC_TOPOLOGY_FLAG_NO_DISTANCES);
-  // A cache that several cores share groups them for hwloc_distrib().
-  hwloc_topology_set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
+  hwloc_topology_set_cache_types_filter(
+      raw, caches == Caches::shared ? HWLOC_TYPE_FILTER_KEEP_STRUCTURE : HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_icache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_io_types_filter(
@@ -59,8 +63,8 @@ Hwloc new_hwloc(bool with_io) {
 /// Loads a topology from the text of an XML file. Each of set_xmlbuffer and set_synthetic reports whether it
 /// accepts its input, and hwloc then ignores the environment variables that name another machine. load()
 /// alone would fall back to this machine silently.
-Hwloc load_xml(const std::string& xml, const std::string& source) {
-  Hwloc hwloc = new_hwloc(true);
+Hwloc load_xml(const std::string& xml, const std::string& source, Caches caches) {
+  Hwloc hwloc = new_hwloc(true, caches);
   const bool read =
       hwloc_topology_set_xmlbuffer(hwloc.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) == 0 &&
       hwloc_topology_load(hwloc.get()) == 0;
@@ -75,8 +79,8 @@ Hwloc load_xml(const std::string& xml, const std::string& source) {
                     : "make one on the other machine with: lstopo FILE.xml");
 }
 
-Hwloc load_synthetic(const std::string& description) {
-  Hwloc hwloc = new_hwloc(true);
+Hwloc load_synthetic(const std::string& description, Caches caches) {
+  Hwloc hwloc = new_hwloc(true, caches);
   if (hwloc_topology_set_synthetic(hwloc.get(), description.c_str()) == 0 &&
       hwloc_topology_load(hwloc.get()) == 0) {
     return hwloc;
@@ -92,7 +96,7 @@ Hwloc load_synthetic(const std::string& description) {
 /// Runs in the child, whose environment is its own. Returns the machine as XML; empty if hwloc fails. hwloc's
 /// GPU libraries stay off: starting CUDA or NVML takes seconds per node and may hang, and PCI locality does
 /// not need them.
-std::string discover(const SysRoot& sysroot, bool with_io) {
+std::string discover(const SysRoot& sysroot, bool with_io, Caches caches) {
   for (const char* name :
        {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_CPUID_PATH", "HWLOC_THISSYSTEM",
         "HWLOC_THISSYSTEM_ALLOWED_RESOURCES", "HWLOC_DUMPED_HWDATA_DIR"}) {
@@ -106,7 +110,7 @@ std::string discover(const SysRoot& sysroot, bool with_io) {
   }
   ::setenv("HWLOC_COMPONENTS", components.c_str(), 1);
 
-  const Hwloc hwloc = new_hwloc(with_io);
+  const Hwloc hwloc = new_hwloc(with_io, caches);
   char* xml = nullptr;
   int bytes = 0;
   if (hwloc_topology_load(hwloc.get()) != 0) return {};
@@ -117,7 +121,7 @@ std::string discover(const SysRoot& sysroot, bool with_io) {
 /// Loads a machine from its /proc and /sys. A child process reads it, because I/O discovery can hang or crash
 /// in a driver, and passes it on as XML. If the child does not answer within the deadline, a second child
 /// reads the machine without I/O.
-Hwloc load_sysroot(const TopologySource& source, std::vector<std::string>& missing) {
+Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std::string>& missing) {
   const SysRoot& sysroot = source.sysroot;
   if (!sysroot.read("/sys/devices/system/cpu/online")) {  // hwloc would invent a machine
     throw Error(
@@ -126,7 +130,8 @@ Hwloc load_sysroot(const TopologySource& source, std::vector<std::string>& missi
         "give --sysroot a folder that holds proc/ and sys/ of a machine, or give --topology an XML file");
   }
   ChildOutput found;
-  if (source.with_io) found = output_of_child([&] { return discover(sysroot, true); }, source.io_deadline);
+  if (source.with_io)
+    found = output_of_child([&] { return discover(sysroot, true, caches); }, source.io_deadline);
   if (source.with_io && found.text.empty()) {
     missing.push_back(
         found.end == ChildOutput::End::late
@@ -135,14 +140,14 @@ Hwloc load_sysroot(const TopologySource& source, std::vector<std::string>& missi
             : "I/O discovery failed: no GPUs are known");
   }
   if (found.text.empty()) {
-    found = output_of_child([&] { return discover(sysroot, false); }, std::chrono::seconds(60));
+    found = output_of_child([&] { return discover(sysroot, false, caches); }, std::chrono::seconds(60));
   }
   if (found.text.empty()) {
     throw Error(Exit::runtime_error,
                 fmt::format("hwloc cannot read the machine at {}", sysroot.path().string()),
                 "check whether lstopo works on that machine");
   }
-  return load_xml(found.text, sysroot.path().string());
+  return load_xml(found.text, sysroot.path().string(), caches);
 }
 
 /// The largest synthetic machine. Linux knows at most 8192 CPUs; a million would take hours.
@@ -184,12 +189,12 @@ bool names_file(const std::string& given) {
                             given.find('/') != std::string::npos);
 }
 
-Hwloc load(const TopologySource& source, std::vector<std::string>& missing) {
+Hwloc load(const TopologySource& source, Caches caches, std::vector<std::string>& missing) {
   const std::string& given = source.topology;
-  if (given.empty()) return load_sysroot(source, missing);
-  if (names_file(given)) return load_xml(read_text_file(given), given);
+  if (given.empty()) return load_sysroot(source, caches, missing);
+  if (names_file(given)) return load_xml(read_text_file(given), given, caches);
   refuse_huge(given);
-  return load_synthetic(given);
+  return load_synthetic(given, caches);
 }
 
 // --- Reading -----------------------------------------------------------------------------------------------
@@ -329,7 +334,7 @@ std::string cpu_model(hwloc_topology_t hwloc) {
 
 Topology read_in_this_process(const TopologySource& source) {
   Topology topology;
-  const Hwloc owned = load(source, topology.missing);
+  const Hwloc owned = load(source, Caches::l3, topology.missing);
   const hwloc_topology_t hwloc = owned.get();
 
   topology.is_this_machine = source.topology.empty() && source.sysroot.is_this_machine();
@@ -384,7 +389,7 @@ Topology read_topology(const TopologySource& source) {
 std::vector<CpuSet> hwloc_distribution(const TopologySource& source, const CpuSet& allowed, int ranks) {
   if (names_file(source.topology)) try_in_child(source);
   std::vector<std::string> missing;
-  const Hwloc hwloc = load(source, missing);
+  const Hwloc hwloc = load(source, Caches::shared, missing);
   const Bitmap cpus(hwloc_bitmap_alloc());
   for (const Pu cpu : allowed) hwloc_bitmap_set(cpus.get(), static_cast<unsigned>(cpu.os_index));
   std::vector<hwloc_cpuset_t> sets(static_cast<std::size_t>(ranks));
