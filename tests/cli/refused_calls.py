@@ -8,13 +8,15 @@ LOAD_WORD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 NO_FILTERS = 99  # the exit status of a process in which nothing could be refused
 
-CALLS = {"write": 1, "mmap": 9, "ioctl": 16, "getpid": 39, "fork": 57, "flock": 73, "rename": 82, "readlink": 89, "sysinfo": 99,
-         "prctl": 157, "sched_setaffinity": 203, "sched_getaffinity": 204, "set_mempolicy": 238, "mbind": 237,
-         "get_mempolicy": 239, "inotify_init1": 294, "timerfd_create": 283, "eventfd2": 290, "pipe2": 293,
-         "perf_event_open": 298, "memfd_create": 319, "clone": 56, "vfork": 58, "clone3": 435, "pidfd_open": 434,
-         "pidfd_send_signal": 424, "move_pages": 279, "openat2": 437, "statx": 332, "getdents64": 217, "uname": 63,
-         "mlock": 149, "madvise": 28, "sched_setscheduler": 144, "setpriority": 141, "fsync": 74, "linkat": 265,
-         "setpgid": 109, "futex": 202, "membarrier": 324, "getrandom": 318, "prlimit64": 302, "sched_yield": 24}
+CALLS = {
+    "clone": 56, "clone3": 435, "eventfd2": 290, "flock": 73, "fork": 57, "fsync": 74, "futex": 202,
+    "get_mempolicy": 239, "getdents64": 217, "getpid": 39, "getrandom": 318, "inotify_init1": 294, "ioctl": 16,
+    "linkat": 265, "madvise": 28, "mbind": 237, "membarrier": 324, "memfd_create": 319, "mlock": 149, "mmap": 9,
+    "move_pages": 279, "openat2": 437, "perf_event_open": 298, "pidfd_open": 434, "pidfd_send_signal": 424,
+    "pipe2": 293, "prctl": 157, "prlimit64": 302, "readlink": 89, "rename": 82, "sched_getaffinity": 204,
+    "sched_setaffinity": 203, "sched_setscheduler": 144, "sched_yield": 24, "set_mempolicy": 238, "setpgid": 109,
+    "setpriority": 141, "statx": 332, "sysinfo": 99, "timerfd_create": 283, "uname": 63, "vfork": 58, "write": 1,
+}
 
 
 class _Instruction(ctypes.Structure):

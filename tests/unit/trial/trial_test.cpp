@@ -35,11 +35,10 @@ TEST(TrialSplits, TheBestItsMultiplesAndTheControlsEachBindingOnce) {
   evidence.candidates.push_back(measured(4, 8, 100));
   evidence.candidates.back().control = Control::unbound;
   const auto splits = trial_splits(evidence, {home_of(8)}, 4);
-  // There is no pool of 8 of 8 cores. The next best of the sweep comes in its place. Half and half is missing:
-  // it is the same binding as the pool of 4.
-  EXPECT_EQ(labels(splits),
-            (std::vector<std::string>{"pool 2, compact", "pool 1, compact", "pool 4, compact",
-                                      "pool 3, compact", "shared home", "80/20", "unbound"}));
+  // There is no pool of 8 of 8 cores. The next best of the sweep comes in its place. Half and half is
+  // missing: it is the same binding as the pool of 4.
+  EXPECT_EQ(labels(splits), (std::vector<std::string>{"pool 2, compact", "pool 1, compact", "pool 4, compact",
+                                                      "pool 3, compact", "shared home", "80/20", "unbound"}));
   std::vector<int> ids;
   for (const TrialSplit& split : splits) ids.push_back(split.evidence_id);
   EXPECT_EQ(ids, (std::vector<int>{1, 3, -1, 2, -1, -1, 4}));
