@@ -75,7 +75,8 @@ class FrameworkTest(CommandTest):
 
     def launch(self, *words: str, timeout=200, **variables: str) -> list[dict]:
         """Runs a launcher to its end. What its ranks said, one list of facts."""
-        done = subprocess.run(words, cwd=self.folder, env=framework_environment(**variables), text=True,
+        environment = framework_environment(**{"MASTER_PORT": free_port()} | variables)  # tests run beside each other
+        done = subprocess.run(words, cwd=self.folder, env=environment, text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
         self.output = f"\nstdout: {done.stdout}\nstderr: {done.stderr}"
         self.assertEqual(done.returncode, 0, self.output)
