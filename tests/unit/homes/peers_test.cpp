@@ -192,7 +192,9 @@ void expect_rarely_worse(const Tally& tally) {
       tally.cases, tally.overlapping, tally.unequal, contenders, tally.better,
       contenders - tally.better - worse, worse);
   EXPECT_GT(contenders, tally.cases / 4) << "too few to tell";
-  if (ZF_FEWER == 1) EXPECT_LE(worse * 100, contenders * 3);  // of a few cases, the share says little
+  if (ZF_FEWER == 1) {  // of a few cases, the share says little
+    EXPECT_LE(worse * 100, contenders * 3);
+  }
 }
 
 /// Checks that these cases are those of tests/machines/golden/NAME.
