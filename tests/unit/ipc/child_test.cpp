@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../refuse_call.hpp"
+#include "../os/refuse_call.hpp"
 #include "base/error.hpp"
 #include "ipc/spawn.hpp"
 

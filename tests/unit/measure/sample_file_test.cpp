@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "../refuse_call.hpp"
+#include "../os/refuse_call.hpp"
 #include "base/error.hpp"
 #include "os/file.hpp"
 
