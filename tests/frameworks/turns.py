@@ -28,7 +28,7 @@ TURN_S = 1.5
 MIN_STEPS = 4
 TURN_TIMEOUT_S = 60
 START_TIMEOUT_S = 300
-# What makes glibc keep freed memory: see above. In bytes.
+# Variables that make glibc keep freed memory: the docstring above says why. In bytes.
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(4 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 # The quantile 0.975 of Student's t, by degrees of freedom.
 T_975 = [math.inf, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,

@@ -11,7 +11,7 @@ from matrix import Group
 from results import Results
 from simulated import Simulated, command as simulated_command
 
-# What a user changes for each way, and what it costs. The seconds come from the results.
+# Changes that a user makes for each way, and their cost. The seconds come from the results.
 PRACTICE = {
     matrix.UNBOUND: ("nothing", "nothing", "nothing"),
     matrix.BIND: ("DeepSpeed's launcher with one option", "numactl",

@@ -11,7 +11,7 @@
 
 namespace zf {
 
-/// What the kernel tells about one core; absent: nothing.
+/// The figures that the kernel has of one core; absent: it has none.
 struct CoreSpeed {
   std::optional<double> base_khz = {};   ///< base_frequency: SST-BF gives some cores more than others
   std::optional<double> priority = {};   ///< highest_perf of ACPI CPPC: the cores that turbo prefers (ITMT)

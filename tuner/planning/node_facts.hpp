@@ -1,4 +1,4 @@
-// What holds for one node and not for its class: which CPUs its kernel isolates, and which of its cores are
+// Facts that hold for one node and not for its class: which CPUs its kernel isolates, and which of its cores are
 // fast today. A class's plan gets these facts once per node. Pure.
 #pragma once
 

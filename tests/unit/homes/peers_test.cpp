@@ -64,7 +64,7 @@ std::vector<CpuSet> distributed(const Hwloc& machine, const CpuSet& allowed, uns
   return homes;
 }
 
-/// What a division costs, the most important point first; within a point the worst rank first.
+/// The costs of a division, the most important point first; within a point the worst rank first.
 struct Costs {
   std::vector<std::pair<const char*, std::vector<int>>> points;
   int smallest = 0;
