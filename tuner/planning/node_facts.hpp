@@ -1,5 +1,5 @@
-// Facts that hold for one node and not for its class: which CPUs its kernel isolates, and which of its cores are
-// fast today. A class's plan gets these facts once per node. Pure.
+// Facts that hold for one node and not for its class: which CPUs its kernel isolates, and which of its cores
+// are fast today. A class's plan gets these facts once per node. Pure.
 #pragma once
 
 #include <optional>
