@@ -121,6 +121,23 @@ class Record(zf_cli.CommandTest):
         self.assert_nothing_recorded(self.record("true"), RUNTIME_ERROR,
                                      "no Python process of the command imported torch")
 
+    def test_stop_also_ends_what_the_command_leaves_behind(self):
+        """A process in a session of its own that ignores SIGTERM, as a daemon of the job could."""
+        (self.folder / "job/daemon.py").write_text(
+            "import signal, time\n"
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+            "print('ready', flush=True)\n"
+            "time.sleep(99)\n")
+        (self.folder / "job/train.py").write_text(
+            "import subprocess, sys\n"
+            "words = [sys.executable, 'job/daemon.py']\n"
+            "left = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)\n"
+            "left.stdout.readline()\n"
+            "open('left', 'w').write(str(left.pid))\n" + TRAIN.replace("range(steps)", "iter(int, 1)"))
+        self.assert_exit(self.record(*self.job(1), options=("-q", "--stop")), DONE)
+        with self.assertRaises(ProcessLookupError):
+            os.kill(int((self.folder / "left").read_text()), 0)
+
     def test_an_old_torch_is_named(self):
         (self.folder / "job/torch/optim/optimizer.py").write_text("class Adam:\n    def step(self): pass\n")
         self.assert_nothing_recorded(self.record(*self.job(9)), RUNTIME_ERROR,

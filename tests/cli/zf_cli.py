@@ -91,7 +91,11 @@ class CommandTest(unittest.TestCase):
 
     def run_tune(self, *arguments: str, before=(), timeout=50, preexec_fn=None, **environment: str):
         """zf-tune with these arguments, behind the words of `before` (taskset …). Text, never a terminal."""
-        return subprocess.run(
+        return self.finish(self.start_tune(*arguments, before=before, preexec_fn=preexec_fn, **environment), timeout)
+
+    def start_tune(self, *arguments: str, before=(), preexec_fn=None, **environment: str) -> subprocess.Popen:
+        """run_tune that does not wait; for finish()."""
+        return subprocess.Popen(
             [*before, BINARY, *map(str, arguments)],
             cwd=self.folder,
             env=clean_environment(**environment),
@@ -99,9 +103,19 @@ class CommandTest(unittest.TestCase):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=timeout,
             preexec_fn=preexec_fn,
         )
+
+    @staticmethod
+    def finish(process: subprocess.Popen, timeout=50) -> subprocess.CompletedProcess:
+        """Waits for the end of what start_tune started, and kills it if it takes longer than the timeout."""
+        with process:
+            try:
+                stdout, stderr = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
     def start_divided(self, *words: str, **environment: str) -> subprocess.Popen:
         """DIVIDED with these arguments, ready."""

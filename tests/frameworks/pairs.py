@@ -3,7 +3,10 @@
 A pair is one process of each, side by side, in turns of a few seconds: turns.py says how, and why both keep the memory
 that they free. A pair gives one ratio, exec / unbound: the geometric mean over its turns. The table has the geometric
 mean of the pairs' ratios, and the 95 % interval of Student's t of their logarithms. The results file keeps each pair:
-start again to go on. --default-malloc leaves glibc's malloc as it is."""
+start again to go on. --default-malloc leaves glibc's malloc as it is.
+
+--recorded makes a plan for each job, as docs/tuning.md advises: it records the job unbound and tunes for the record.
+A second table then compares what tune forecast with what the pairs gave, and the periods with those of the forecast."""
 
 import argparse
 import contextlib
@@ -18,8 +21,9 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 
 import frameworks_case
-from frameworks_case import job
-from turns import MALLOC, JobFailed, Runner, interval, machine, order_of_turns, ratio_of
+from frameworks_case import framework_environment, job
+from turns import MALLOC, START_TIMEOUT_S, JobFailed, Runner, interval, machine, order_of_turns, ratio_of
+from zf_cli import SOURCE
 
 # 9.4M parameters.
 SIZE = ["--width", "768", "--blocks", "2", "--tokens", "32", "--steps", "1000000"]
@@ -29,7 +33,18 @@ JOBS = {
     "zenflow": job("deepspeed_job", "--zenflow", *SIZE),
     "zenflow-overlap": job("deepspeed_job", "--zenflow", "--overlap", "--fit_threads", *SIZE),
 }
+OURS = {
+    "ours-waiting": job("torch_adamw", *SIZE, "--ours"),
+    "ours-late": job("torch_adamw", *SIZE, "--ours", "--late"),
+}
 BAR = 1.05
+POINTS = 0.05
+
+
+def runtime_variables(plan: pathlib.Path) -> dict[str, str]:
+    """Returns what a job with our optimizer needs. With a plan that gives both sides all CPUs it stays unbound."""
+    library = pathlib.Path(os.environ.get("ZF_RUNTIME_LIBRARY", SOURCE / "build/lib/libzf_runtime.so"))
+    return {"PYTHONPATH": str(SOURCE / "runtime/python"), "ZF_RUNTIME_LIBRARY": str(library), "ZF_PLAN": str(plan)}
 
 
 def measure_pair(sides: dict[str, list[str]], variables: dict[str, str], turns: int) -> dict:
@@ -46,63 +61,122 @@ def measure_pair(sides: dict[str, list[str]], variables: dict[str, str], turns: 
     return {side: {"ms": statistics.median(each), "turns": each} for side, each in found.items()}
 
 
-def print_table(results: list[dict]):
+def make_plan(options, name: str, words: list[str], plan: pathlib.Path, variables: dict[str, str]):
+    """Writes the plan by which a job starts: the whole home of one rank, or what tune says of its record."""
+    if not options.recorded:
+        subprocess.run([options.tune, "plan", "--quiet", "--ranks", "1", "-o", plan], check=True)
+        return
+    workload = plan.with_suffix(".workload.json")
+    environment = framework_environment(**variables)
+    subprocess.run([options.tune, "record", "--stop", "-o", workload, "--", *words], check=True, env=environment,
+                   stdout=subprocess.DEVNULL, timeout=START_TIMEOUT_S)
+    print(f"zf-tune: tuning for {name}", file=sys.stderr, flush=True)
+    subprocess.run([options.tune, "tune", "--fresh", "-w", workload, "-o", plan], check=True, env=environment)
+
+
+def forecast_of(plan: dict) -> dict[str, float] | None:
+    """Returns the milliseconds of a period that tune expects unbound and under the plan, of the whole workload."""
+    evidence = plan["evidence"]
+    periods = {"exec" if candidate["id"] == plan["choice"].get("candidate") else candidate.get("control"):
+               candidate["period_ns_median"] / evidence["scale"] / 1e6 for candidate in evidence["candidates"]}
+    return periods if "exec" in periods and "unbound" in periods else None
+
+
+def print_table(results: list[dict], names: list[str]):
     print(f"{'job':16} {'pairs':>5} {'unbound ms':>11} {'exec ms':>9} {'exec / unbound':>15}   95 % interval")
-    for name in JOBS:
+    for name in names:
         pairs = [result for result in results if result["job"] == name]
         if not pairs:
             continue
         unbound, bound = ([pair[side]["ms"] for pair in pairs] for side in ("unbound", "exec"))
-        mean, low, high = interval([ratio_of(pair["exec"]["turns"], pair["unbound"]["turns"]) for pair in pairs])
+        mean, low, high = ratios_of(pairs)
         verdict = "within" if high <= BAR else "not within"
         print(f"{name:16} {len(pairs):5} {statistics.median(unbound):11.2f} {statistics.median(bound):9.2f} "
               f"{mean:15.3f}   {low:.3f} to {high:.3f}: {verdict} {BAR}")
+
+
+def ratios_of(pairs: list[dict]) -> tuple[float, float, float]:
+    return interval([ratio_of(pair["exec"]["turns"], pair["unbound"]["turns"]) for pair in pairs])
+
+
+def print_forecasts(results: list[dict], plans: dict[str, pathlib.Path]):
+    print(f"\n{'job':16} {'forecast':>9} {'measured':>9}   in its interval, within {100 * POINTS:.0f} points; "
+          "unbound: forecast ms, lowest to highest pair's ms")
+    for name, path in plans.items():
+        pairs = [result for result in results if result["job"] == name]
+        forecast = forecast_of(json.loads(path.read_text()))
+        if not pairs or forecast is None:
+            continue
+        mean, low, high = ratios_of(pairs)
+        ratio = forecast["exec"] / forecast["unbound"]
+        unbound = [pair["unbound"]["ms"] for pair in pairs]
+        print(f"{name:16} {ratio:9.3f} {mean:9.3f}   {'yes' if low <= ratio <= high else 'no'}, "
+              f"{'yes' if abs(ratio - mean) <= POINTS else 'no'}; "
+              f"{forecast['unbound']:.2f}, {min(unbound):.2f} to {max(unbound):.2f}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tune", default=str(frameworks_case.TUNE), metavar="PROGRAM", help="the zf-tune to measure")
     parser.add_argument("--plan", help="the plan to start by (default: made now, for one rank)")
+    parser.add_argument("--recorded", action="store_true",
+                        help="record each job, tune for the record, and compare the forecast with the pairs")
     parser.add_argument("--pairs", type=int, default=10, metavar="N", help="of each job (default 10)")
     parser.add_argument("--turns", type=int, default=8, metavar="N", help="of each side in a pair (default 8)")
-    parser.add_argument("--only", action="append", choices=JOBS, help="this job; may be given again (default: all)")
+    parser.add_argument("--only", action="append", choices=JOBS | OURS,
+                        help="this job; may be given again (default: all but ours; with --recorded, torch, ours and "
+                             "zero-offload)")
     parser.add_argument("--results", default="bench-launch.jsonl", metavar="FILE",
                         help="one line per pair, with the program's and the plan's names; goes on from what is there "
                              "(default: bench-launch.jsonl)")
     parser.add_argument("--default-malloc", action="store_true", help="leave glibc's malloc as it is")
     options = parser.parse_args()
+    if options.plan and options.recorded:
+        parser.error("--recorded makes the plans: leave out --plan")
     frameworks_case.need_environment()
 
+    names = options.only or (["torch", *OURS, "zero-offload"] if options.recorded else list(JOBS))
+    words = JOBS | OURS
     results = pathlib.Path(options.results).resolve()
-    plan = str(pathlib.Path(options.plan or results.with_suffix(".plan.json")).resolve())
-    if not options.plan:
-        subprocess.run([options.tune, "plan", "--quiet", "--ranks", "1", "-o", plan], check=True)
-    start = [str(pathlib.Path(options.tune).resolve()), "exec", "--plan", plan, "--"]
-    done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     variables = {} if options.default_malloc else MALLOC
-    done = [result for result in done if (result["start"], result["variables"]) == (start, variables)]
+    shared = results.with_suffix(".shared-plan.json")
+    if any(name in OURS for name in names):
+        subprocess.run([options.tune, "plan", "--quiet", "--ranks", "1", "--mode", "wait", "-o", shared], check=True)
+    own = {name: variables | (runtime_variables(shared) if name in OURS else {}) for name in names}
+    done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+
+    plans, starts = {}, {}
+    for name in names:
+        plans[name] = pathlib.Path(options.plan or results.with_suffix(
+            f".{name}.plan.json" if options.recorded else ".plan.json")).resolve()
+        if not options.plan and not (options.recorded and plans[name].exists()):
+            make_plan(options, name, words[name], plans[name], own[name])
+        starts[name] = [str(pathlib.Path(options.tune).resolve()), "exec", "--plan", str(plans[name]), "--"]
+    done = [result for result in done if result["job"] in names
+            and (result["start"], result["variables"]) == (starts[result["job"]], own[result["job"]])]
 
     print(f"machine: {machine()}")
-    print(f"command: {' '.join(start)} COMMAND")
     print(f"both sides with: {' '.join(f'{name}={value}' for name, value in variables.items()) or 'nothing else'}")
-    for name in options.only or JOBS:
-        print(f"{name}: {' '.join(JOBS[name])}")
+    for name in names:
+        print(f"{name}: {' '.join([*starts[name], *words[name]])}")
     sys.stdout.flush()
     for pair in range(options.pairs):
-        for name in options.only or JOBS:
+        for name in names:
             if sum(result["job"] == name for result in done) > pair:
                 continue
-            sides = {"exec": [*start, *JOBS[name]], "unbound": JOBS[name]}
+            sides = {"exec": [*starts[name], *words[name]], "unbound": words[name]}
             started = time.monotonic()
             order = dict(sorted(sides.items(), reverse=pair % 2 == 0))
-            result = {"job": name, "start": start, "variables": variables, "load": os.getloadavg()[0]}
-            result |= measure_pair(order, variables, options.turns)
+            result = {"job": name, "start": starts[name], "variables": own[name], "load": os.getloadavg()[0]}
+            result |= measure_pair(order, own[name], options.turns)
             done.append(result)
             with results.open("a") as file:
                 file.write(json.dumps(result) + "\n")
             print(f"pair {pair + 1} of {name}: {result['unbound']['ms']:.2f} ms unbound, {result['exec']['ms']:.2f} ms "
                   f"under exec, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-    print_table(done)
+    print_table(done, names)
+    if options.recorded:
+        print_forecasts(done, plans)
     print(f"machine: {machine()}")
 
 

@@ -1,6 +1,7 @@
 """Runs all ways of a group once, side by side in turns."""
 
 import argparse
+import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
@@ -15,6 +16,7 @@ from plans import last_line, need_plans, plan_path, variables, words_of
 from results import Results
 
 LOOK_S = 0.6  # of the turn that is not counted, in which threads and pages are looked up
+STARTS_AT_ONCE = 2  # most of a start is one thread that imports PyTorch and DeepSpeed
 
 
 def why_it_failed(text: str) -> str:
@@ -56,12 +58,14 @@ def run_block(results: Results, options: argparse.Namespace, group: Group, block
         def first_turn(arm: str):
             runners[arm].turn(lambda pids: facts[arm].update(look.look_up(pids)), seconds=LOOK_S)
 
-        for arm in names:
-            attempt(arm, lambda: start(arm))
-        for arm in list(runners):
+        with concurrent.futures.ThreadPoolExecutor(STARTS_AT_ONCE) as starters:
+            for started_arm in [starters.submit(attempt, arm, lambda arm=arm: start(arm)) for arm in names]:
+                started_arm.result()
+        there = [arm for arm in names if arm in runners]
+        for arm in there:
             attempt(arm, lambda: first_turn(arm))
         watch = others.Watch(lambda: [pid for runner in runners.values() for pid in runner.processes()])
-        for arm in turns.order_of_turns(list(runners), options.passes):
+        for arm in turns.order_of_turns(there, options.passes):
             if arm in runners:
                 ms = attempt(arm, lambda: runners[arm].turn(seconds=options.turn_s))
                 facts[arm].get("turns", []).append(ms)

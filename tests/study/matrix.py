@@ -33,7 +33,7 @@ class Size:
     width: int
     layers: int
     tokens: int
-    memory_gib: float  # of one process of the most demanding job, with all its ranks
+    memory_gib: float  # of one rank of the most demanding job: ZenFlow with overlap_step, which has two processes
 
     def options(self) -> tuple[str, ...]:
         return ("--gpt", "--width", str(self.width), "--blocks", str(self.layers), "--tokens", str(self.tokens),
@@ -64,7 +64,7 @@ JOBS = {
                            {WAIT: "with overlap_step on, nothing waits"}),
 }
 NOT_RUN = {"SuperOffload": "needs a GPU, and PyTorch with CUDA; the pinned environment of this study has neither"}
-SIZES = {"small": Size(384, 6, 64, 0.9), "larger": Size(768, 8, 64, 2.6)}
+SIZES = {"small": Size(384, 6, 64, 2.0), "larger": Size(768, 8, 64, 2.6)}
 RANKS = (1, 2)
 
 

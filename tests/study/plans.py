@@ -70,8 +70,11 @@ def need_plans(results: Results, options: argparse.Namespace, group: Group, say)
         started = time.monotonic()
         try:
             said = make_plan(results, group, arm, is_measured(options, group, arm))
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            failed[arm] = f"no plan: {last_line(str(error.stderr or error))}"
+        except subprocess.TimeoutExpired as error:
+            failed[arm] = f"no plan: zf-tune {error.cmd[1]} took longer than {error.timeout:.0f} s"
+            continue
+        except subprocess.CalledProcessError as error:
+            failed[arm] = f"no plan: {last_line(error.stderr or str(error))}"
             continue
         results.add({"plan": said, "seconds": time.monotonic() - started})
         say(f"plan for {group.name()}, {matrix.ARMS[arm]}: {said['cpus']}, {time.monotonic() - started:.0f} s")

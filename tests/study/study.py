@@ -70,7 +70,7 @@ def remaining_s(results: Results, options: argparse.Namespace, groups: list[Grou
 
 def memory_lacking(group: Group) -> str | None:
     """Returns why a group does not fit in memory, if it does not."""
-    need = matrix.SIZES[group.size].memory_gib * len(matrix.arms_of(group))
+    need = matrix.SIZES[group.size].memory_gib * group.ranks * len(matrix.arms_of(group))
     line = next(line for line in pathlib.Path("/proc/meminfo").read_text().splitlines() if "MemAvailable" in line)
     have = int(line.split()[1]) / (1 << 20)
     return f"needs {need:.0f} GiB of free memory, and {have:.0f} are free" if need > have else None

@@ -11,12 +11,15 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "children/orphans.hpp"
 #include "os/standard_streams.hpp"
 
 namespace zf {
 namespace {
 
 constexpr Nanoseconds kPollNs = 100 * kMillisecondNs;
+/// Processes that outlive a stopped command get this long to end by themselves.
+constexpr Nanoseconds kPatienceNs = 5 * kSecondNs;
 
 /// A terminal sends these to the command too, and it alone decides what they mean.
 constexpr std::array kOfTerminals{SIGINT, SIGQUIT};
@@ -84,6 +87,8 @@ ExitStatus run_attached(const std::vector<std::string>& command,
                         const std::map<std::string, std::string>& variables,
                         const std::function<bool()>& stop) {
   const CommandSignals signals;
+  const Orphans orphans;
+  bool stopped = false;
   const auto become_command = [&] {
     signals.restore();
     return exec_or_exit_code(command, variables);
@@ -94,9 +99,14 @@ ExitStatus run_attached(const std::vector<std::string>& command,
     for (const int number : kPassedOn) {
       if ((numbers & 1U << static_cast<unsigned>(number)) != 0) child.signal(number);
     }
-    if (stop()) child.signal(SIGTERM);
+    if (stop()) {
+      stopped = true;
+      child.signal(SIGTERM);
+    }
   }
-  return child.reap();
+  const ExitStatus status = child.reap();
+  if (stopped) Orphans::end(kPatienceNs);
+  return status;
 }
 
 }  // namespace zf

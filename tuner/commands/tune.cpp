@@ -120,7 +120,7 @@ std::unique_ptr<RecordingMeter> open_recorder(const TuningJob& job, const std::s
 }
 
 /// Says in one line for which mode the plan is made, and how to change it if nobody chose it.
-void print_mode(const Workload& workload, bool is_default) {
+void print_mode(const Workload& workload, bool is_default, bool step_is_estimated) {
   print_stderr("mode {}, update interval {}{}\n", name_of(workload.mode), workload.update_interval,
                is_default ? " (the default; --mode, --update-interval or --workload say otherwise)" : "");
   const bool divides = workload.mode == Mode::backward || workload.mode == Mode::exact;
@@ -128,6 +128,12 @@ void print_mode(const Workload& workload, bool is_default) {
     print_stderr(
         "a third of a training step is taken as forward: an estimate (forward_share in a workload file says "
         "it)\n");
+  }
+  if (step_is_estimated && workload.step_factor) {
+    print_stderr(
+        "the job's optimizer step is taken as {:.2f} times ours: an estimate by its bytes (step_factor in a "
+        "workload file says it)\n",
+        *workload.step_factor);
   }
 }
 
@@ -142,7 +148,10 @@ Exit run(const Arguments& arguments) {
   const bool quiet = arguments.has("quiet");
   const auto recorder = open_recorder(job, output.target(), arguments);
   const InterruptWatch interrupt;
-  if (!quiet) print_mode(job.workload, !simulate && !request.mode && !request.has_workload_file);
+  if (!quiet) {
+    print_mode(job.workload, !simulate && !request.mode && !request.has_workload_file,
+               job.workload.step_factor != request.workload.step_factor);
+  }
 
   if (!quiet && file) print_stderr("{}", estimates_in_words(*file));
 

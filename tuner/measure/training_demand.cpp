@@ -42,6 +42,13 @@ TrainingDemand small_training_demand(std::uint64_t params_per_rank) {
   return demand;
 }
 
+double estimated_step_factor(Framework framework, Mode mode) {
+  constexpr double kStepBytes = 28;  // reads p, m, v and g, writes p, m and v
+  constexpr double kStaleCopyBytes = 8;
+  const bool copies = framework == Framework::deepspeed_zenflow && mode == Mode::overlap;
+  return copies ? (kStepBytes + kStaleCopyBytes) / kStepBytes : 1;
+}
+
 Nanoseconds due_ns(Nanoseconds start_ns, std::uint64_t bytes, std::uint64_t bytes_per_s) {
   const double seconds = static_cast<double>(bytes) / static_cast<double>(bytes_per_s);
   return start_ns + std::llround(seconds * static_cast<double>(kSecondNs));

@@ -1,4 +1,4 @@
-// Proposes the splits to measure: first the controls, then those that could be better. Pure.
+// Proposes the splits to measure after the controls: those that could be better. Pure.
 #pragma once
 
 #include <cstddef>
@@ -6,26 +6,10 @@
 
 #include "homes/split.hpp"
 #include "plan/period.hpp"
+#include "search/controls.hpp"
+#include "search/families.hpp"
 
 namespace zf {
-
-/// Which pools a shared home may have. Only our runtime can be told to use some of its cores, and
-/// SuperOffload cannot share a home.
-enum class SharedPools { any, whole, none };
-
-/// Returns the controls: shared home, half and half, 80/20, unbound. Those that are equal on these homes come
-/// once. If a rank has one core, there is only one split. The shared home is left out if it may have no pool.
-std::vector<Split> control_splits(const std::vector<Home>& homes,
-                                  SharedPools shared_pools = SharedPools::any);
-
-/// A split that has been measured. Times are medians, but the period is without drift.
-struct TriedSplit {
-  Split split;
-  double step_ns = 0;      ///< the optimizer's step
-  double roofline_ns = 0;  ///< what the step would take if training used no bandwidth
-  double training_ns = 0;  ///< a training step; 0 without a training side
-  double period_ns = 0;
-};
 
 /// About how many splits with idle cores are tried in a sweep.
 inline constexpr int kIdleTries = 2;

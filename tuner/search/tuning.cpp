@@ -42,6 +42,8 @@ Workload as_told(Workload workload, const TuningRequest& request) {
   // The factor is that of the optimizer which the workload's own framework steps with.
   if (request.framework && *request.framework != workload.framework) workload.step_factor.reset();
   workload.framework = request.framework.value_or(workload.framework);
+  const double estimate = estimated_step_factor(workload.framework, workload.mode);
+  if (!workload.step_factor && estimate != 1) workload.step_factor = estimate;
   return workload;
 }
 

@@ -236,7 +236,7 @@ TEST(Peers, OurCopyOfHwlocDistribGivesTheSame) {
       const CpuSet allowed = allowed_from(allowed_inputs_of(topology_of(file))).cpus;
       TopologySource source;
       source.topology = file;
-      for (const int ranks : {1, 3, 4, 7})
+      for (const int ranks : ZF_FEWER == 1 ? std::vector{1, 3, 4, 7} : std::vector{3})
         EXPECT_EQ(hwloc_distribution(source, allowed, ranks),
                   distributed(load_hwloc(file), allowed, static_cast<unsigned>(ranks)))
             << file << ", " << ranks << " ranks";

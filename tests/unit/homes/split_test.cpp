@@ -9,7 +9,7 @@
 #include "../machine/make_topology.hpp"
 #include "plan/reserved_perc.hpp"
 #include "random_machine.hpp"
-#include "search/candidates.hpp"
+#include "search/controls.hpp"
 
 namespace zf {
 namespace {

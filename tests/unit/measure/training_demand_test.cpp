@@ -36,6 +36,12 @@ TEST(Demand, SmallHasTheProportionsOfTheShippedWorkloads) {
   EXPECT_NEAR(static_cast<double>(small.gpu_ns), static_cast<double>(shipped.training->gpu_ns), 1e6);
 }
 
+TEST(StepFactor, OfZenFlowThatOverlapsCountsTheStaleCopy) {
+  EXPECT_DOUBLE_EQ(estimated_step_factor(Framework::deepspeed_zenflow, Mode::overlap), 36.0 / 28);
+  EXPECT_EQ(estimated_step_factor(Framework::deepspeed_zenflow, Mode::wait), 1);
+  EXPECT_EQ(estimated_step_factor(Framework::native, Mode::overlap), 1);
+}
+
 TEST(GpuClock, ALateLaunchLeavesTheGpuIdleAndAnEarlyOneWaits) {
   GpuClock gpu(0, 10);
   gpu.launch(0);

@@ -1,0 +1,24 @@
+// Ends the processes that a command leaves behind.
+#pragma once
+
+#include "base/clock.hpp"
+
+namespace zf {
+
+/// While it lives, a process whose parent has ended becomes a child of this process, if it descends from it
+/// (PR_SET_CHILD_SUBREAPER, prctl(2)). Use it in the thread that starts the command; this process has no
+/// other children meanwhile.
+class Orphans {
+ public:
+  Orphans();
+  ~Orphans();
+  Orphans(const Orphans&) = delete;
+  Orphans& operator=(const Orphans&) = delete;
+
+  /// Sends SIGTERM to all children, SIGKILL to those that are still there after `patience`, and reaps them.
+  /// Gives up after twice that time. Does nothing on a kernel that does not list children
+  /// (/proc/self/task/N/children).
+  static void end(Nanoseconds patience);
+};
+
+}  // namespace zf
