@@ -9,7 +9,7 @@ import statistics
 import matrix
 from matrix import Group
 from results import Results
-from turns import interval, ratio_of
+from turns import T_975, ratio_of
 
 FASTER, SLOWER, OPEN, UNKNOWN, FAILED = "faster", "slower", "not shown", "one block", "failed"
 
@@ -42,10 +42,43 @@ def verdict_of(low: float, high: float) -> str:
     return UNKNOWN if math.isinf(high) else OPEN
 
 
+@dataclasses.dataclass(frozen=True)
+class Noise:
+    """How much the logarithm of a block's ratio varies from block to block."""
+
+    deviation: float  # pooled over all ways of all groups
+    freedom: int  # in blocks, because the ratios of one block have the same unbound job below
+
+
+def noise_of(results: Results) -> Noise:
+    """Returns the noise of a study. A group has few blocks, so all groups tell it together: they ran on one machine,
+    in turns of the same length."""
+    squares, count, freedom = 0.0, 0, 0
+    for group in results.groups():
+        blocks = results.blocks(group)
+        rows = [ratios_of(blocks, arm, matrix.UNBOUND) for arm in matrix.arms_of(group) if arm != matrix.UNBOUND]
+        logs = [[math.log(ratio) for ratio in ratios] for ratios in rows if ratios]
+        squares += sum((value - statistics.mean(row)) ** 2 for row in logs for value in row)
+        count += sum(len(row) - 1 for row in logs)
+        freedom += max((len(row) for row in logs), default=1) - 1
+    return Noise(math.sqrt(squares / count) if count else 0.0, freedom)
+
+
+def interval(ratios: list[float], noise: Noise) -> tuple[float, float, float]:
+    """Returns the geometric mean, and both ends of the 95 % interval of Student's t of the logarithms. One ratio has no
+    interval: it goes from 0 to infinity."""
+    mean = statistics.mean(map(math.log, ratios))
+    if len(ratios) == 1:
+        return math.exp(mean), 0.0, math.inf
+    half = T_975[min(noise.freedom, len(T_975) - 1)] * noise.deviation / math.sqrt(len(ratios))
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
 def rows_of(results: Results, group: Group) -> list[Row]:
     """Returns a row for each way that the group has and that was run."""
-    blocks = results.blocks(group)
-    return [_row(blocks, group, arm) for arm in matrix.arms_of(group) if any(arm in block["arms"] for block in blocks)]
+    blocks, noise = results.blocks(group), noise_of(results)
+    return [_row(blocks, group, arm, noise) for arm in matrix.arms_of(group)
+            if any(arm in block["arms"] for block in blocks)]
 
 
 def ratios_of(blocks: list[dict], arm: str, reference: str) -> list[float]:
@@ -54,14 +87,14 @@ def ratios_of(blocks: list[dict], arm: str, reference: str) -> list[float]:
     return [ratio_of(a["turns"], b["turns"]) for a, b in pairs if "turns" in a and "turns" in b]
 
 
-def _row(blocks: list[dict], group: Group, arm: str) -> Row:
+def _row(blocks: list[dict], group: Group, arm: str, noise: Noise) -> Row:
     facts = [block["arms"][arm] for block in blocks if "turns" in block["arms"].get(arm, {})]
     failed = [block["arms"][arm]["failed"] for block in blocks if "failed" in block["arms"].get(arm, {})]
     ratios = ratios_of(blocks, arm, matrix.UNBOUND)
     if not ratios:
         reason = failed[-1] if failed else "unbound failed, so there is nothing to compare with"
         return Row(group, arm, 0, math.nan, math.nan, math.nan, math.nan, math.nan, "", "", "", FAILED, reason)
-    ratio, low, high = interval(ratios) if arm != matrix.UNBOUND else (1.0, 1.0, 1.0)
+    ratio, low, high = interval(ratios, noise) if arm != matrix.UNBOUND else (1.0, 1.0, 1.0)
     return Row(group, arm, len(ratios), statistics.median(statistics.median(each["turns"]) for each in facts), ratio,
                low, high, statistics.median(each["start_s"] for each in facts), _united(facts, "threads"),
                _united(facts, "pages"), losses_text(blocks, arm), "" if arm == matrix.UNBOUND else

@@ -1,5 +1,8 @@
 """Conclusions: nothing is claimed that the intervals do not show."""
 
+import math
+import random
+import statistics
 import unittest
 
 import study_case
@@ -28,6 +31,24 @@ class Conclusions(StudyTest):
                 row = self.row(ratios)
                 self.assertEqual(row.verdict, verdict)
                 self.assertRegex(conclusions.sentence(row), words)
+
+    def test_intervals_of_few_blocks_cover_the_truth(self):
+        """Five jobs, two blocks each: with its own deviation alone, an interval of two blocks would be 12.7 of them
+        wide."""
+        generator, covered, widths, rows = random.Random(1), 0, [], 400
+        groups = [matrix.Group(job, 1, "small") for job in ("torch", "zero-2", "zero-3", "zenflow")]
+        for study in range(rows // len(groups)):
+            blocks = []
+            for group in groups:
+                ratios = [0.9 * math.exp(generator.gauss(0, 0.05)) for _ in range(2)]
+                blocks += blocks_of(group, "plan", ratios)
+            found = self.results(*blocks, name=f"{study}.jsonl")
+            for group in groups:
+                row = next(row for row in conclusions.rows_of(found, group) if row.arm == "plan")
+                covered += row.low <= 0.9 <= row.high
+                widths.append(math.log(row.high / row.low))
+        self.assertTrue(0.92 < covered / rows < 0.98, covered)
+        self.assertLess(statistics.median(widths), 0.25)
 
     def test_ratios_are_formed_within_blocks(self):
         """The machine was twice as slow in the second block. That is no difference."""

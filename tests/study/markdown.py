@@ -161,8 +161,9 @@ METHOD = """All ways of a job run side by side and take turns of {turn_s} s: SIG
 job. The order is a palindrome, with {passes} turns for each way in a block. A turn's figure is the median over its
 steps, without the step that was under way when it began; with two ranks, the slower one's. Each block has new
 processes, and another way is started first. A block gives one ratio per way: the geometric mean over the turns. The
-tables have the geometric mean over blocks and the 95 % interval of Student's t of the logarithms. **A difference is
-claimed only if the interval excludes 1.** What helps, what does not, and what to set follow from that rule alone.
+tables have the geometric mean over blocks and the 95 % interval of Student's t of the logarithms, whose standard
+deviation is pooled over all ways of all jobs: one job has too few blocks to tell it. **A difference is claimed only if
+the interval excludes 1.** What helps, what does not, and what to set follow from that rule alone.
 Nobody edits this page.
 
 All processes keep the memory that they free ({variables}). By default glibc

@@ -2,7 +2,7 @@
 
 All ways of one job run side by side as processes, and take turns (tests/frameworks/turns.py). A block is one such run
 with new processes. A block gives one ratio to unbound per way: the geometric mean over its turns. Reported are the
-geometric mean over blocks, and the 95 % interval of Student's t of the logarithms.
+geometric mean over blocks, and the 95 % interval of Student's t of the logarithms (conclusions.py).
 
 The results file keeps each block: start again to go on. A study is done when all groups have --blocks blocks, or when
 --minutes are used up, whatever comes first. Starting again then only writes the page anew; --fresh begins a new one."""
@@ -32,9 +32,10 @@ from results import Results, latest, next_block, seconds_of_block
 from settings import settings_of
 from zf_cli import SOURCE
 
-PASSES = 4
+# Short turns, and many: on a machine with neighbours its speed changes within seconds.
+PASSES, TURN_LENGTH_S = 12, 0.7
 # Seconds of a process until it has warmed up, and of a turn: a guess, until there is a block.
-START_S, TURN_S = {"torch": 6, "other": 14}, 2
+START_S, TURN_S = {"torch": 3, "other": 8}, 1
 PLAN_S = 45
 
 
@@ -128,8 +129,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="at most so long, over all starts (default: 20; with --long 480)")
     parser.add_argument("--blocks", type=int, default=10, help="of each group, at most (default: 10)")
     parser.add_argument("--passes", type=int, default=PASSES, help=f"turns of each way in a block (default: {PASSES})")
-    parser.add_argument("--turn-s", type=float, default=turns.TURN_S, metavar="SECONDS",
-                        help=f"length of a turn (default: {turns.TURN_S})")
+    parser.add_argument("--turn-s", type=float, default=TURN_LENGTH_S, metavar="SECONDS",
+                        help=f"shortest length of a turn, which has four steps at least (default: {TURN_LENGTH_S})")
     parser.add_argument("--plans", choices=("none", "overlap", "all"),
                         help="which plans are measured, with a record of the job (default: overlap, those of jobs that "
                              "do not wait; with --long all)")
