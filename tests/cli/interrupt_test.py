@@ -8,7 +8,7 @@ import time
 
 from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, CommandTest, clean_environment
 
-TRIES = 50
+TRIES = 30
 MACHINE = SOURCE / "configs/machines/epyc-7742-8gpu-nps1.json"
 
 

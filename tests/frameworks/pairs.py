@@ -6,13 +6,14 @@ mean of the pairs' ratios, and the 95 % interval of Student's t of their logarit
 start again to go on. --default-malloc leaves glibc's malloc as it is.
 
 --recorded makes a plan for each job, as docs/tuning.md advises: it records the job unbound and tunes for the record.
-A second table then compares what tune forecast with what the pairs gave, and the periods with those of the forecast."""
+It then prints what tune forecast beside what the pairs gave."""
 
 import argparse
 import contextlib
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -38,7 +39,6 @@ OURS = {
     "ours-late": job("torch_adamw", *SIZE, "--ours", "--late"),
 }
 BAR = 1.05
-POINTS = 0.05
 
 
 def runtime_variables(plan: pathlib.Path) -> dict[str, str]:
@@ -70,16 +70,25 @@ def make_plan(options, name: str, words: list[str], plan: pathlib.Path, variable
     environment = framework_environment(**variables)
     subprocess.run([options.tune, "record", "--stop", "-o", workload, "--", *words], check=True, env=environment,
                    stdout=subprocess.DEVNULL, timeout=START_TIMEOUT_S)
-    print(f"zf-tune: tuning for {name}", file=sys.stderr, flush=True)
-    subprocess.run([options.tune, "tune", "--fresh", "-w", workload, "-o", plan], check=True, env=environment)
+    tuned = subprocess.run([options.tune, "tune", "--fresh", "-w", workload, "-o", plan], check=True, env=environment,
+                           stderr=subprocess.PIPE, text=True)
+    forecast = tuned.stderr.splitlines()[-1]
+    plan.with_suffix(".forecast").write_text(forecast)
+    print(f"{name}: {forecast}", file=sys.stderr, flush=True)
 
 
-def forecast_of(plan: dict) -> dict[str, float] | None:
-    """Returns the milliseconds of a period that tune expects unbound and under the plan, of the whole workload."""
-    evidence = plan["evidence"]
-    periods = {"exec" if candidate["id"] == plan["choice"].get("candidate") else candidate.get("control"):
-               candidate["period_ns_median"] / evidence["scale"] / 1e6 for candidate in evidence["candidates"]}
-    return periods if "exec" in periods and "unbound" in periods else None
+def print_forecast(pairs: list[dict], name: str, said: str):
+    """Prints what tune said beside what the pairs gave."""
+    found = re.search(r"under the plan .* \((\d\.\d+) times unbound", said)
+    if not found:
+        print(f"{name}: no forecast: {said}")
+        return
+    mean, low, high = ratios_of(pairs)
+    ratio = float(found[1])
+    unbound = sorted(pair["unbound"]["ms"] for pair in pairs)
+    print(f"{name}: {said}\n    measured {mean:.3f} ({low:.3f} to {high:.3f}, {len(pairs)} pairs): the forecast is "
+          f"{'inside' if low <= ratio <= high else 'outside'}, {100 * abs(ratio - mean):.1f} points away; unbound "
+          f"{statistics.median(unbound):.1f} ms ({unbound[0]:.1f} to {unbound[-1]:.1f})")
 
 
 def print_table(results: list[dict], names: list[str]):
@@ -97,22 +106,6 @@ def print_table(results: list[dict], names: list[str]):
 
 def ratios_of(pairs: list[dict]) -> tuple[float, float, float]:
     return interval([ratio_of(pair["exec"]["turns"], pair["unbound"]["turns"]) for pair in pairs])
-
-
-def print_forecasts(results: list[dict], plans: dict[str, pathlib.Path]):
-    print(f"\n{'job':16} {'forecast':>9} {'measured':>9}   in its interval, within {100 * POINTS:.0f} points; "
-          "unbound: forecast ms, lowest to highest pair's ms")
-    for name, path in plans.items():
-        pairs = [result for result in results if result["job"] == name]
-        forecast = forecast_of(json.loads(path.read_text()))
-        if not pairs or forecast is None:
-            continue
-        mean, low, high = ratios_of(pairs)
-        ratio = forecast["exec"] / forecast["unbound"]
-        unbound = [pair["unbound"]["ms"] for pair in pairs]
-        print(f"{name:16} {ratio:9.3f} {mean:9.3f}   {'yes' if low <= ratio <= high else 'no'}, "
-              f"{'yes' if abs(ratio - mean) <= POINTS else 'no'}; "
-              f"{forecast['unbound']:.2f}, {min(unbound):.2f} to {max(unbound):.2f}")
 
 
 def main():
@@ -175,8 +168,9 @@ def main():
             print(f"pair {pair + 1} of {name}: {result['unbound']['ms']:.2f} ms unbound, {result['exec']['ms']:.2f} ms "
                   f"under exec, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     print_table(done, names)
-    if options.recorded:
-        print_forecasts(done, plans)
+    for name in names if options.recorded else []:
+        print_forecast([result for result in done if result["job"] == name], name,
+                       plans[name].with_suffix(".forecast").read_text())
     print(f"machine: {machine()}")
 
 

@@ -4,15 +4,15 @@
 
 #include <cmath>
 
+#include "search/decision.hpp"
 #include "text/units.hpp"
 
 namespace zf {
 namespace {
 
-const CandidateEvidence* candidate_with(const Evidence& evidence,
-                                        bool (*is_it)(const CandidateEvidence&, int), int id) {
+const CandidateEvidence* candidate_with(const Evidence& evidence, int id) {
   for (const CandidateEvidence& candidate : evidence.candidates) {
-    if (is_it(candidate, id)) return &candidate;
+    if (candidate.id == id) return &candidate;
   }
   return nullptr;
 }
@@ -52,21 +52,18 @@ std::string recorded_in_words(const WorkloadFile& file) {
 }
 
 std::string forecast_in_words(const WorkloadFile& file, const Plan& plan) {
-  const auto is_unbound = [](const CandidateEvidence& candidate, int) {
-    return candidate.control == Control::unbound;
-  };
-  const auto has_id = [](const CandidateEvidence& candidate, int id) { return candidate.id == id; };
-  const auto* unbound = candidate_with(plan.evidence, is_unbound, 0);
-  const auto* chosen = candidate_with(plan.evidence, has_id, plan.choice.candidate);
+  const CandidateEvidence* unbound = control_of(plan.evidence, Control::unbound);
+  const CandidateEvidence* chosen = candidate_with(plan.evidence, plan.choice.candidate);
   if (!file.recorded || unbound == nullptr || chosen == nullptr || unbound->period_ns_median == 0) return "";
-  const auto whole = [&](Nanoseconds period) {
-    return print_duration(std::llround(static_cast<double>(period) / plan.evidence.scale));
-  };
+  const Difference slower = period_difference(plan.evidence, plan.workload, unbound->id, chosen->id);
+  const double unbound_ns = static_cast<double>(unbound->period_ns_median) / plan.evidence.scale;
+  const std::string interval =
+      slower.is_known() ? fmt::format("95 % confidence: {:.3f} to {:.3f}", 1 + slower.low, 1 + slower.high)
+                        : "its confidence is unknown";
   return fmt::format(
-      "recorded period {}; forecast unbound {}, under the plan {} ({:.3f} times unbound)\n",
-      print_duration(file.recorded->period_ns), whole(unbound->period_ns_median),
-      whole(chosen->period_ns_median),
-      static_cast<double>(chosen->period_ns_median) / static_cast<double>(unbound->period_ns_median));
+      "recorded period {}; forecast unbound {}, under the plan {} ({:.3f} times unbound; {})\n",
+      print_duration(file.recorded->period_ns), print_duration(std::llround(unbound_ns)),
+      print_duration(std::llround(unbound_ns * (1 + slower.estimate))), 1 + slower.estimate, interval);
 }
 
 }  // namespace zf
