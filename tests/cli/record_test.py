@@ -138,6 +138,18 @@ class Record(zf_cli.CommandTest):
         with self.assertRaises(ProcessLookupError):
             os.kill(int((self.folder / "left").read_text()), 0)
 
+    def test_a_job_that_ctrl_c_ends_was_recorded_if_it_had_stepped_enough(self):
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signum):
+                (self.folder / "job/train.py").write_text(
+                    TRAIN.replace("print(", f"os.kill(os.getpid(), {int(signum)})\nprint("))
+                result = self.record(*self.job(30))
+                self.assert_exit(result, 128 + signum)
+                self.assertIn("after enough was recorded", result.stderr)
+                self.assertEqual(self.workload()["params"], 2000)
+                (self.folder / "workload.json").unlink()
+                self.assert_nothing_recorded(self.record(*self.job(3)), 128 + signum, "was killed by signal")
+
     def test_an_old_torch_is_named(self):
         (self.folder / "job/torch/optim/optimizer.py").write_text("class Adam:\n    def step(self): pass\n")
         self.assert_nothing_recorded(self.record(*self.job(9)), RUNTIME_ERROR,

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from zf_cli import BINARY, DONE, INFEASIBLE, SOURCE, CommandTest, clean_environment
+from zf_cli import BINARY, DONE, INFEASIBLE, SOURCE, USAGE, CommandTest, clean_environment
 
 BRIEF = ("--budget", "2s", "--params", "1M")
 
@@ -14,6 +14,19 @@ BRIEF = ("--budget", "2s", "--params", "1M")
 class Tune(CommandTest):
     def files(self):
         return sorted(path.name for path in self.folder.iterdir())
+
+    def test_a_workload_on_other_ranks_has_the_same_work_for_the_whole_node(self):
+        file = SOURCE / "configs/workloads/qwen2.5-0.5b-2gpu.json"
+        whole = json.loads(file.read_text())["training"]["host_bytes"] * 2
+        for ranks in (1, 2):
+            result = self.run_tune("tune", "-q", "-w", file, "--ranks", ranks, "--simulate",
+                                   SOURCE / "configs/machines/xeon-2x16-2gpu.json", "-o", "plan.json")
+            self.assert_exit(result, DONE)
+            self.assertEqual(self.read_plan()["workload"]["training"]["host_bytes"], whole // ranks)
+
+    def test_params_beside_a_workload_are_refused(self):
+        self.assert_refused(self.run_tune("tune", "-w", SOURCE / "configs/workloads/qwen2.5-0.5b-2gpu.json", "-p", "3B"),
+                            USAGE, "--params", "--workload")
 
     def test_leaves_a_valid_plan_with_evidence(self):
         self.assert_exit(self.run_tune("tune", *BRIEF, "-o", "x.json"), DONE)

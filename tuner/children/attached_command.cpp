@@ -11,15 +11,14 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "children/orphans.hpp"
 #include "os/standard_streams.hpp"
 
 namespace zf {
 namespace {
 
 constexpr Nanoseconds kPollNs = 100 * kMillisecondNs;
-/// Processes that outlive a stopped command get this long to end by themselves.
-constexpr Nanoseconds kPatienceNs = 5 * kSecondNs;
+/// A command that was asked to end gets this long.
+constexpr Nanoseconds kPatienceNs = 10 * kSecondNs;
 
 /// A terminal sends these to the command too, and it alone decides what they mean.
 constexpr std::array kOfTerminals{SIGINT, SIGQUIT};
@@ -87,8 +86,7 @@ ExitStatus run_attached(const std::vector<std::string>& command,
                         const std::map<std::string, std::string>& variables,
                         const std::function<bool()>& stop) {
   const CommandSignals signals;
-  const Orphans orphans;
-  bool stopped = false;
+  Nanoseconds stopped_ns = 0;
   const auto become_command = [&] {
     signals.restore();
     return exec_or_exit_code(command, variables);
@@ -99,14 +97,13 @@ ExitStatus run_attached(const std::vector<std::string>& command,
     for (const int number : kPassedOn) {
       if ((numbers & 1U << static_cast<unsigned>(number)) != 0) child.signal(number);
     }
-    if (stop()) {
-      stopped = true;
+    if (stopped_ns == 0 && stop()) {
+      stopped_ns = now_ns();
       child.signal(SIGTERM);
     }
+    if (stopped_ns != 0 && now_ns() - stopped_ns > kPatienceNs) child.kill();
   }
-  const ExitStatus status = child.reap();
-  if (stopped) Orphans::end(kPatienceNs);
-  return status;
+  return child.reap();
 }
 
 }  // namespace zf

@@ -12,11 +12,10 @@ namespace zf {
 
 /// Runs `command` (found on PATH) with our standard streams, in our process group, and with `variables` added
 /// to the environment. Returns how it ended: a command that cannot be started ends with status 126 or 127,
-/// and has said why. Calls `stop` ten times a second and sends SIGTERM to the command if it returns true;
-/// then it also ends what the command leaves behind (ZenFlow's optimizer outlives a trainer that a signal
-/// ends). Meanwhile this process ignores SIGINT and SIGQUIT, which a terminal sends to both, and passes
-/// SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 on. The command dies with this process. Call it before threads are
-/// started.
+/// and has said why. Calls `stop` ten times a second until it returns true; the
+/// command then gets SIGTERM, and SIGKILL if it is still there after ten seconds. Meanwhile this process
+/// ignores SIGINT and SIGQUIT, which a terminal sends to both, and passes SIGTERM, SIGHUP, SIGUSR1 and
+/// SIGUSR2 on. The command dies with this process. Call it before threads are started.
 ExitStatus run_attached(const std::vector<std::string>& command,
                         const std::map<std::string, std::string>& variables,
                         const std::function<bool()>& stop);

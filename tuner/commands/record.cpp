@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <csignal>
+
 #include "base/error.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
@@ -24,8 +26,7 @@ CommandSpec spec() {
       "record [-o FILE] [options] [--] COMMAND [ARG ...]",
       "Runs COMMAND, a training job with PyTorch, as it is, and writes a workload file that describes it: "
       "zf-tune tune -w FILE then plans for this job. Ends with the status of COMMAND if COMMAND fails, and "
-      "with 1 if it does "
-      "not train.",
+      "with 1 if it does not train. A COMMAND that Ctrl-C ends after N steps was recorded.",
       {
           {"output", 'o', "FILE", "file to write, - for standard output (default: workload.json)"},
           {"updates", 'u', "N",
@@ -80,7 +81,8 @@ Exit run(const Arguments& arguments) {
 
   JobRecord record = record_job(request);
   const int code = record.stopped ? 0 : code_of(record.status);
-  if (code != 0) {
+  const bool interrupted = code == kSignalled + SIGINT || code == kSignalled + SIGTERM;
+  if (code != 0 && !(interrupted && record.file)) {
     print_stderr("zf-tune record: the command {}: no workload was written\n", describe(record.status));
     return static_cast<Exit>(code);
   }
@@ -88,13 +90,15 @@ Exit run(const Arguments& arguments) {
     throw Error(Exit::runtime_error, fmt::format("zf-tune record: no workload was written: {}", record.why));
   }
   const bool quiet = arguments.has("quiet");
+  if (interrupted && !quiet)
+    print_stderr("zf-tune record: the command {}, after enough was recorded\n", describe(record.status));
   add_step_factor(*record.file, quiet);
   write(target, print_workload_file(*record.file));
   if (!quiet) {
     if (target != "-") print_stderr("wrote {}\n", target);
     print_stderr("{}", recorded_in_words(*record.file));
   }
-  return Exit::done;
+  return static_cast<Exit>(code);
 }
 
 }  // namespace

@@ -63,10 +63,13 @@ Workload workload_argument(const Arguments& arguments, const std::optional<Workl
   Workload workload{"small", 0, 0, 1};
   if (file) workload = file->workload;
   if (const auto params = arguments.text("params")) {
+    if (file) {
+      throw Error(Exit::usage, "zf-tune tune: --params cannot be used with --workload, which says it",
+                  "change params in the workload file, and training with it");
+    }
     workload.name = "params";
     workload.params = parse_quantity(*params, "zf-tune tune: --params");
   }
-  if (const auto ranks = ranks_argument(arguments)) workload.ranks = *ranks;
   return workload;
 }
 

@@ -90,7 +90,7 @@ TrainingDemand joined(const TrainingDemand& a, const TrainingDemand& b) {
           std::max(a.host_bytes, b.host_bytes),
           std::max(a.gradient_bytes, b.gradient_bytes),
           std::max(a.parameter_bytes, b.parameter_bytes),
-          std::max(a.copy_bytes_per_s, b.copy_bytes_per_s),
+          std::min(a.copy_bytes_per_s, b.copy_bytes_per_s),
           larger(a.forward_share, b.forward_share),
           std::max(a.parallel_ns, b.parallel_ns)};
 }

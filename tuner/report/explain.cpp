@@ -121,6 +121,12 @@ Table evidence_table(const Plan& plan) {
   return table;
 }
 
+/// Says how much longer the job's own optimizer step takes than ours, which the table has.
+std::string step_in_words(const Plan& plan) {
+  const double factor = plan.workload.step_factor.value_or(1);
+  return factor == 1 ? "" : fmt::format(", optimizer step {:.2f} times ours", factor);
+}
+
 std::vector<Fact> facts_of(const Plan& plan) {
   const MachineClass& machine = plan.machine;
   return {
@@ -132,8 +138,9 @@ std::vector<Fact> facts_of(const Plan& plan) {
                                  print_nodes(plan.allocation.mems), limits_in_words(plan.allocation))},
       {"Workload", fmt::format("{}: {} parameters on {}", plan.workload.name,
                                print_quantity(plan.workload.params), counted(plan.workload.ranks, "rank"))},
-      {"Job", fmt::format("mode {}, update interval {}, framework {}", name_of(plan.workload.mode),
-                          plan.workload.update_interval, name_of(plan.workload.framework))}};
+      {"Job",
+       fmt::format("mode {}, update interval {}, framework {}{}", name_of(plan.workload.mode),
+                   plan.workload.update_interval, name_of(plan.workload.framework), step_in_words(plan))}};
 }
 
 std::string measured_in_words(const Plan& plan) {

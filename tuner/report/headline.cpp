@@ -111,9 +111,11 @@ std::vector<Figure> figures_of(const Plan& plan) {
   const CandidateEvidence* chosen = chosen_of(plan);
   if (chosen == nullptr) return {};
   const auto spread = [](double relative) { return fmt::format("spread {:.1f} %", 100 * relative); };
+  const double factor = plan.workload.step_factor.value_or(1);
   std::vector<Figure> figures = {
       {"period", print_duration(chosen->period_ns_median), spread(chosen->period_spread)},
-      {"optimizer step", print_duration(chosen->step_ns_median), spread(chosen->step_spread)}};
+      {factor == 1 ? "optimizer step" : fmt::format("our optimizer step; the job's is {:.2f} × that", factor),
+       print_duration(chosen->step_ns_median), spread(chosen->step_spread)}};
   if (chosen->training_ns_median > 0) {
     const int steps = plan.workload.update_interval;
     figures.push_back({fmt::format("{} training step{}", steps, steps == 1 ? "" : "s"),

@@ -17,6 +17,13 @@ constexpr double kUntold = 0.2;
 
 std::string cores(int count) { return fmt::format("{} core{}", count, count == 1 ? "" : "s"); }
 
+/// Returns the job's own step, and if it is not ours: "120 ms (1.29 times ours, which was measured)".
+std::string step_in_words(const CandidateEvidence& chosen, const Workload& workload) {
+  const double factor = workload.step_factor.value_or(1);
+  const std::string step = print_duration(std::llround(factor * static_cast<double>(chosen.step_ns_median)));
+  return factor == 1 ? step : fmt::format("{} ({:.2f} times ours, which was measured)", step, factor);
+}
+
 /// Returns how the two sides make a period: "The optimizer's step of 16.2 ms hides behind 4 training steps
 /// of 36.0 ms each", or how much of the step is exposed.
 std::string sides_in_words(const CandidateEvidence& chosen, const Workload& workload) {
@@ -25,7 +32,7 @@ std::string sides_in_words(const CandidateEvidence& chosen, const Workload& work
   const std::string steps =
       fmt::format("{} training step{} of {}{}", interval, interval == 1 ? "" : "s",
                   print_duration(chosen.training_ns_median), interval == 1 ? "" : " each");
-  const std::string step = print_duration(chosen.step_ns_median);
+  const std::string step = step_in_words(chosen, workload);
   if (workload.mode == Mode::wait) return fmt::format("The optimizer's step of {} follows {}", step, steps);
   const std::string one = print_duration(chosen.training_ns_median);
   const std::string behind = workload.mode == Mode::overlap    ? steps
@@ -86,8 +93,7 @@ std::string preference_in_words(const CandidateEvidence& winner, const Candidate
   if (winner.training_ns_median > 0) {
     return "Of the pools that tie, the smallest is preferred whose step could take twice as long and still "
            "hide. If there is none, it is the one that loses least if training is 1.5 times as fast as told, "
-           "or "
-           "the step 1.5 times as long";
+           "or the step 1.5 times as long";
   }
   return "The smallest pool of those that tie is preferred";
 }
@@ -103,7 +109,8 @@ std::string reason_for_winner(const Evidence& evidence, const Workload& workload
   }
   std::string text;
   if (winner.id == fastest.id) {
-    text = fmt::format("The split \"{}\" has the shortest period, {}", winner.label, period);
+    text = fmt::format("Of the splits that a plan can express, \"{}\" has the shortest period, {}",
+                       winner.label, period);
   } else {
     text = fmt::format(
         "The split \"{}\" ties with the shortest period: {} against {} for \"{}\". Differences up to "
@@ -119,10 +126,9 @@ std::string reason_for_conservative(const Evidence& evidence, const CandidateEvi
   const CandidateEvidence& fastest = fastest_of(evidence);
   return fmt::format(
       "Nothing beats the noise: differences up to {:.1f} % say nothing here, and no split is faster than the "
-      "shared "
-      "home, {}, by more than that. The shortest period was {} for \"{}\". So this is the conservative plan: "
-      "no side "
-      "loses a core",
+      "shared home, {}, by more than that. The shortest period was {} for \"{}\". So this is the "
+      "conservative "
+      "plan: no side loses a core",
       100 * evidence.noise_floor, print_duration(home.period_ns_median),
       print_duration(fastest.period_ns_median), fastest.label);
 }
@@ -143,8 +149,7 @@ std::string reason_for_refuge(const Evidence& evidence, const Workload& workload
   const CandidateEvidence& other = evidence.candidates[cliff];
   return fmt::format(
       "The split \"{}\" takes {}. \"{}\" takes {}, but if training is 1.5 times as fast as told, or the step "
-      "1.5 "
-      "times as long, it loses {:.0f} % to the best split, and this one {:.0f} %. {}. {}. {}",
+      "1.5 times as long, it loses {:.0f} % to the best split, and this one {:.0f} %. {}. {}. {}",
       chosen.label, print_duration(chosen.period_ns_median), other.label,
       print_duration(other.period_ns_median), 100 * contest.contenders[cliff].loss_if_wrong,
       100 * contest.contenders[winner].loss_if_wrong, cores_in_words(chosen),

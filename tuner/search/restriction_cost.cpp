@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace zf {
@@ -15,23 +16,29 @@ constexpr int kSamplesPerVisit = 8;
 
 Difference restriction_cost(const Split& kept, const Split& free, const Schedule& schedule, Meter& meter,
                             Nanoseconds deadline_ns, const std::function<bool()>& stop) {
-  std::vector<Visit> visits;
-  const auto visit = [&](const Split& split, std::size_t candidate, int round) {
+  const auto visit = [&](const Split& split) {
     std::vector<double> periods;
-    for (const SplitSample& sample : meter.measure(split, {kSamplesPerVisit, deadline_ns})) {
+    for (const SplitSample& sample :
+         meter.measure(split, {.samples = kSamplesPerVisit, .deadline_ns = deadline_ns, .stop = stop}))
       periods.push_back(period_ns(sample, schedule));
-    }
-    visits.push_back({candidate, round, median(periods)});
+    return periods;
   };
+  std::vector<Visit> visits;
   for (int round = 0; round < kRounds; ++round) {
     if (round > 0 && (meter.now() >= deadline_ns || stop())) break;
-    visit(free, 0, round);
-    visit(kept, 1, round);
+    const std::vector<double> with_free = visit(free);
+    const std::vector<double> with_kept = visit(kept);
+    if (with_free.empty() || with_kept.empty()) break;
+    visits.push_back({0, round, median(with_free)});
+    visits.push_back({1, round, median(with_kept)});
   }
+  if (visits.empty()) return {0, -1, std::numeric_limits<double>::infinity()};
   return Levels(visits, 2).difference(0, 1);
 }
 
 std::string cost_in_words(const Difference& cost, double tie, const std::string& free_label) {
+  if (!cost.is_known() && cost.estimate == 0)
+    return "What that costs against the free choice was not measured";
   if (!cost.is_known()) {
     return fmt::format("A period is {:.1f} % {} than with the free choice, \"{}\" (95 % confidence: unknown)",
                        100 * std::abs(cost.estimate), cost.estimate > 0 ? "longer" : "shorter", free_label);

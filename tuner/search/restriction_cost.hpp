@@ -12,7 +12,7 @@ namespace zf {
 
 /// Returns how much longer the period of `kept` is than that of `free`. Visits both in turn, four times each.
 /// Stops earlier, but after at least one visit each, once the meter's clock has passed `deadline_ns` or
-/// `stop` returns true. Throws what the meter throws.
+/// `stop` returns true; nothing is known if a visit then has no sample. Throws what the meter throws.
 Difference restriction_cost(const Split& kept, const Split& free, const Schedule& schedule, Meter& meter,
                             Nanoseconds deadline_ns, const std::function<bool()>& stop);
 

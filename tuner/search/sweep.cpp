@@ -22,7 +22,7 @@ constexpr int kMaxSamplesPerVisit = 16;  // samples; longer visits would hardly 
 /// The most visits of a round. Visits of a round should be neighbours in time, so that drift hits them alike.
 constexpr std::size_t kBlock = 4;
 constexpr double kFewestEstimates = 3;  // rounds
-constexpr double kMostEstimates = 8;
+constexpr double kMostEstimates = 16;
 constexpr int kConfirmRounds = 6;
 /// The share of the budget after which each phase must end, so that time is left for the next one.
 constexpr std::array<double, 4> kPhaseEnds = {0.3, 0.55, 0.75, 1};

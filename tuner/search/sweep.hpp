@@ -57,13 +57,14 @@ struct SweepResult {
 /// - explore: visits the controls once each.
 /// - refine: visits promising_splits() together with the fastest split, until none is left.
 /// - confirm: visits candidates_to_revisit() until none is left.
-/// - estimate: visits the choice, its runner-up and unbound three to eight times each, to know their
-/// differences. Each phase ends when its share of the budget is spent. If the budget is too short for
-/// samples_per_visit, the visits of a round share its time equally, down to Meter::kMinSamples each. A visit
-/// ends after two periods that are half as long again as the shortest so far. A visit whose samples are not
-/// believable (is_possible()) is repeated, at most twice. The result has no candidate if the sweep was
-/// stopped at once. If a visit throws after others were measured, the sweep ends with a warning; otherwise it
-/// throws what the meter throws.
+/// - estimate: visits the choice, its runner-up and unbound three to sixteen times each, to know their
+///   differences.
+/// Each phase ends when its share of the budget is spent. If the budget is too short for samples_per_visit,
+/// the visits of a round share its time equally, down to Meter::kMinSamples each. A visit ends after two
+/// periods that are half as long again as the shortest so far. A visit whose samples are not believable
+/// (is_possible()) is repeated, at most twice. The result has no candidate if the sweep was stopped at once.
+/// If a visit throws after others were measured, the sweep ends with a warning; otherwise it throws what the
+/// meter throws.
 SweepResult sweep(const std::vector<Home>& homes, const Workload& workload, Meter& meter,
                   const SweepLimits& limits, const std::function<void(const SweepProgress&)>& progress);
 

@@ -64,20 +64,30 @@ void restrict_homes(TuningJob& job, const TuningRequest& request) {
 }
 
 /// Sweeps without DeepSpeed's restriction, compares the two winners, and says what the restriction costs.
+/// Throws Error if a measurement fails.
+std::string measured_cost_for_deepspeed(const TuningJob& job, const Split& chosen, double tie,
+                                        const SweepLimits& limits, Nanoseconds deadline_ns) {
+  const SweepResult free =
+      limits.stop() ? SweepResult() : sweep(job.free_homes, job.workload, *job.meter, limits, nullptr);
+  if (free.splits.empty() || limits.stop()) return "What that costs against the free choice was not measured";
+  const auto best = static_cast<std::size_t>(choose(free.evidence, job.workload).candidate);
+  const Split& free_choice = free.splits[best];
+  if (free_choice.ranks == chosen.ranks) return "That costs nothing: it is also the free choice";
+  const Difference cost = restriction_cost(chosen, free_choice, schedule_of(job.workload, job.meter->scale()),
+                                           *job.meter, deadline_ns, limits.stop);
+  return cost_in_words(cost, tie, free_choice.label);
+}
+
+/// Says what DeepSpeed's restriction is and what it costs. The plan stands without that figure.
 std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, double tie,
                                const SweepLimits& limits, Nanoseconds deadline_ns) {
   const std::string kept = fmt::format("The homes are kept to what DeepSpeed can be told: {}. ",
                                        restriction_in_words(job.placed.homes, job.machine.allowed));
-  const SweepResult free =
-      limits.stop() ? SweepResult() : sweep(job.free_homes, job.workload, *job.meter, limits, nullptr);
-  if (free.splits.empty() || limits.stop())
-    return kept + "What that costs against the free choice was not measured";
-  const auto best = static_cast<std::size_t>(choose(free.evidence, job.workload).candidate);
-  const Split& free_choice = free.splits[best];
-  if (free_choice.ranks == chosen.ranks) return kept + "That costs nothing: it is also the free choice";
-  const Difference cost = restriction_cost(chosen, free_choice, schedule_of(job.workload, job.meter->scale()),
-                                           *job.meter, deadline_ns, limits.stop);
-  return kept + cost_in_words(cost, tie, free_choice.label);
+  try {
+    return kept + measured_cost_for_deepspeed(job, chosen, tie, limits, deadline_ns);
+  } catch (const Error& error) {
+    return kept + "What that costs against the free choice was not measured: " + error.what();
+  }
 }
 
 }  // namespace
@@ -94,9 +104,11 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   }
   Workload& workload = job.workload;
   const Environment environment = Environment::of_this_process();
-  const auto given = workload.ranks == 0 ? std::nullopt : std::optional(workload.ranks);
-  workload.ranks = rank_count_of(given, environment, topology).count;
-  const auto ranks = static_cast<std::size_t>(workload.ranks);
+  const auto of_file = workload.ranks == 0 ? std::nullopt : std::optional(workload.ranks);
+  const int count = rank_count_of(request.ranks ? request.ranks : of_file, environment, topology).count;
+  if (of_file) workload = on_ranks(std::move(workload), count);
+  workload.ranks = count;
+  const auto ranks = static_cast<std::size_t>(count);
   job.gpus = rank_gpus(environment, topology, workload.ranks);
   job.placed = rank_homes(job.machine, job.gpus);
   const WorkingSetSize size =
@@ -166,11 +178,8 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   }
   if (limits.budget_ns == 0) limits.budget_ns = result.budget_ns;
   Choice choice = choose(result.evidence, job.workload);
-  if (interrupt() != 0) {
-    choice.reason += fmt::format(". The sweep was cut short by SIG{}", ::sigabbrev_np(interrupt()));
-  } else if (recorder != nullptr) {
-    recorder->finish();
-  }
+  const bool whole = interrupt() == 0;
+  if (!whole) choice.reason += fmt::format(". The sweep was cut short by SIG{}", ::sigabbrev_np(interrupt()));
   const Split& chosen = result.splits[static_cast<std::size_t>(choice.candidate)];
   if (request.for_deepspeed) {
     const auto whole_ns = static_cast<Nanoseconds>(static_cast<double>(limits.budget_ns) / kRestrictedShare);
@@ -178,6 +187,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
     choice.reason +=
         ". " + cost_for_deepspeed(job, chosen, tie_of(result.evidence), limits, start_ns + whole_ns);
   }
+  if (whole && recorder != nullptr) recorder->finish();
   std::vector<std::string> warnings = job.warnings;
   for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));
   add_unless_empty(warnings, noise_warning(result.evidence));

@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "children/attached_command.hpp"
+#include "children/orphans.hpp"
 #include "children/temporary_folder.hpp"
 #include "engine/isa.hpp"
 #include "homes/homes.hpp"
@@ -32,6 +33,9 @@ namespace fs = std::filesystem;
 
 /// After one rank has seen enough, the others get this long to do the same before --stop ends the command.
 constexpr Nanoseconds kOtherRanksNs = 2 * kSecondNs;
+/// What the command leaves behind gets this long to end by itself. ZenFlow's optimizer outlives a trainer
+/// that a signal ends.
+constexpr Nanoseconds kOrphansNs = 5 * kSecondNs;
 constexpr int kStepVisits = 3;
 
 /// Writes the recorder's Python files.
@@ -86,14 +90,17 @@ JobRecord record_job(const RecordRequest& request) {
   std::size_t ranks = 0;
   Nanoseconds changed_ns = 0;
   const auto stop = [&] {
-    const std::size_t seen = request.stop && !record.stopped ? files_with(folder, ".json").size() : 0;
+    const std::size_t seen = request.stop ? files_with(folder, ".json").size() : 0;
     if (seen != ranks) changed_ns = now_ns();
     ranks = std::max(ranks, seen);
     if (seen == 0 || now_ns() - changed_ns < kOtherRanksNs) return false;
     record.stopped = true;
     return true;
   };
+  std::optional<Orphans> orphans;
+  if (request.stop) orphans.emplace();
   record.status = run_attached(request.command, recorder_variables(folder, request.updates), stop);
+  if (record.stopped) Orphans::end(kOrphansNs);
 
   std::vector<WorkloadFile> files;
   for (const fs::path& path : files_with(folder, ".json")) files.push_back(load_workload_file(path));

@@ -2,7 +2,6 @@
 // processes, and makes a workload of what the recorders wrote.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,8 +16,6 @@ struct RecordRequest {
   std::vector<std::string> command;
   int updates = 20;   ///< optimizer steps to record, per rank
   bool stop = false;  ///< end the command with SIGTERM when all ranks have seen enough
-  /// Returns a signal for the command, or 0. Called often.
-  std::function<int()> interrupt = [] { return 0; };
 };
 
 struct JobRecord {

@@ -148,8 +148,9 @@ class OverloadedMeter : public SaturatingMeter {
 };
 
 TEST(Sweep, UnderLoadThatHidesAllDifferencesThePlanIsTheSharedHome) {
-  int others = 0;
-  for (unsigned seed = 1; seed <= 100 / ZF_FEWER; ++seed) {
+  constexpr unsigned kSeeds = 400 / ZF_FEWER;
+  unsigned others = 0;
+  for (unsigned seed = 1; seed <= kSeeds; ++seed) {
     OverloadedMeter meter(seed);
     SweepLimits limits;
     limits.seed = seed;
@@ -158,7 +159,7 @@ TEST(Sweep, UnderLoadThatHidesAllDifferencesThePlanIsTheSharedHome) {
     EXPECT_THAT(noise_warning(result.evidence), testing::HasSubstr("very noisy")) << seed;
     if (result.splits[static_cast<std::size_t>(choice.candidate)].shape.control != Control::shared) ++others;
   }
-  EXPECT_LE(others, 3);
+  EXPECT_LE(others, 1 + kSeeds * 6 / 100) << "a decision at 95 % errs in one of twenty";
 }
 
 TEST(Sweep, ANoisyMachineIsVisitedMoreOften) {
