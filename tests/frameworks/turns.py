@@ -60,13 +60,19 @@ def order_of_turns(names: list[str], passes: int) -> list[str]:
     return [name for turn in range(passes) for name in (names if turn % 2 == 0 else reversed(names))]
 
 
-def steps_of(said: str, ranks: int) -> list[float]:
-    """Returns the milliseconds of the steps that all ranks have ended; the slowest rank's."""
+def steps_of(said: str, ranks: int, after: int = -1) -> list[float]:
+    """Returns the milliseconds of the steps that all ranks have ended; the slowest rank's. Begins behind step number
+    `after`."""
     steps: dict[int, list[float]] = {}
     for line in lines_of(said[:said.rfind("\n") + 1]):
-        if "step" in line:
+        if line.get("step", -1) > after:
             steps.setdefault(line["step"], []).append(line["ms"])
     return [max(ms) for _, ms in sorted(steps.items()) if len(ms) == ranks]
+
+
+def begun_step(said: str) -> int:
+    """Returns the last step that any rank has begun. Ranks of a job that is stopped need not be in the same one."""
+    return 1 + max((line["step"] for line in lines_of(said[:said.rfind("\n") + 1]) if "step" in line), default=-1)
 
 
 def losses_of(said: str) -> dict[int, list[str]]:
@@ -121,7 +127,6 @@ class Runner:
         self._words, self._ranks = words, ranks
         self._said = tempfile.TemporaryFile()
         mark = uuid.uuid4().hex
-        self._seen = 0  # steps
         environment = framework_environment(**({"MASTER_PORT": free_port(), keeper.VARIABLE: mark} | variables))
         started = time.monotonic()
         self._process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=self._said,
@@ -144,14 +149,14 @@ class Runner:
         """Runs for so long (TURN_S), or longer until MIN_STEPS are done. Returns the median of its steps in
         milliseconds. Calls look(processes of the job) in the middle."""
         seconds = TURN_S if seconds is None else seconds
-        self._seen = len(self._steps())
+        begun = begun_step(self._text())
         continue_tree(self._process.pid)
         deadline = time.monotonic() + TURN_TIMEOUT_S
         time.sleep(seconds / 2)
         if look is not None:
             look(self.processes())
         time.sleep(seconds / 2)
-        while len(steps := self._steps()[self._seen + 1:]) < MIN_STEPS:
+        while len(steps := steps_of(self._text(), self._ranks, begun)) < MIN_STEPS:
             if self._process.poll() is not None:
                 raise self._failed("ended")
             if time.monotonic() > deadline:

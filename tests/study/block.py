@@ -59,8 +59,13 @@ def run_block(results: Results, options: argparse.Namespace, group: Group, block
             runners[arm].turn(lambda pids: facts[arm].update(look.look_up(pids)), seconds=LOOK_S)
 
         with concurrent.futures.ThreadPoolExecutor(STARTS_AT_ONCE) as starters:
-            for started_arm in [starters.submit(attempt, arm, lambda arm=arm: start(arm)) for arm in names]:
-                started_arm.result()
+            starts = [starters.submit(attempt, arm, lambda arm=arm: start(arm)) for arm in names]
+            try:
+                for each in starts:
+                    each.result()
+            except BaseException:  # Ctrl-C: no further ones
+                starters.shutdown(cancel_futures=True)
+                raise
         there = [arm for arm in names if arm in runners]
         for arm in there:
             attempt(arm, lambda: first_turn(arm))

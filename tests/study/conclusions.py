@@ -65,12 +65,14 @@ def noise_of(results: Results) -> Noise:
 
 
 def interval(ratios: list[float], noise: Noise) -> tuple[float, float, float]:
-    """Returns the geometric mean, and both ends of the 95 % interval of Student's t of the logarithms. One ratio has no
-    interval: it goes from 0 to infinity."""
-    mean = statistics.mean(map(math.log, ratios))
+    """Returns the geometric mean, and both ends of the 95 % interval of Student's t of the logarithms. A way that
+    varies more than the others has its own deviation. One ratio has no interval: it goes from 0 to infinity."""
+    logs = [math.log(ratio) for ratio in ratios]
+    mean = statistics.mean(logs)
     if len(ratios) == 1:
         return math.exp(mean), 0.0, math.inf
-    half = T_975[min(noise.freedom, len(T_975) - 1)] * noise.deviation / math.sqrt(len(ratios))
+    deviation = max(noise.deviation, statistics.stdev(logs))
+    half = T_975[min(noise.freedom, len(T_975) - 1)] * deviation / math.sqrt(len(ratios))
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 

@@ -79,7 +79,8 @@ def practice_table(rows: list[Row]) -> str:
                  if row.arm == arm and other.arm == matrix.UNBOUND and row.group == other.group and row.blocks]
         more = statistics.median(mine - its for mine, its in pairs) if pairs and arm != matrix.UNBOUND else None
         lines.append([matrix.ARMS[arm], change, needs, "–" if more is None else f"{more:+.1f} s", remark])
-    return table(["way", "what a user changes", "needs", "start, compared with unbound", "remarks"], lines)
+    return table(["way", "what a user changes", "needs", "start, compared with unbound (two at a time)",
+                  "remarks"], lines)
 
 
 def placement_table(rows: list[Row]) -> str:
@@ -88,7 +89,7 @@ def placement_table(rows: list[Row]) -> str:
 
 
 def plans_table(results: Results) -> str:
-    plans = [line["plan"] for line in results.lines if "plan" in line]
+    plans = [line["plan"] for line in results.lines if "plan" in line and "failed" not in line["plan"]]
     return table(["job", "way", "command", "training CPUs and optimizer CPUs"],
                  [[plan["group"], matrix.ARMS[plan["arm"]], f"`{plan['command']}`", plan["cpus"]] for plan in plans])
 
@@ -106,7 +107,8 @@ def simulated_verdict(row: Simulated) -> str:
 
 
 def verdict_words(verdict: str) -> str:
-    return {FASTER: "less time", SLOWER: "**more time**", OPEN: "no difference shown"}[verdict]
+    return {FASTER: "less time", SLOWER: "**more time**", OPEN: "no difference shown",
+            UNKNOWN: "unknown"}[verdict]
 
 
 def simulated_table(rows: list[Simulated]) -> str:

@@ -82,6 +82,8 @@ class Pages(StudyTest):
         self.assertAlmostEqual(low, 0.78)
         self.assertAlmostEqual(high, 1.01)
         self.assertIsNone(simulated.ratio_in("Only one split was measured"))
+        self.assertEqual(simulated.ratio_in("Against unbound, the plan is 2.0 % slower (95 % confidence: unknown)"),
+                         (1.02, 0.0, float("inf")))
 
     def test_axes_hold_their_values(self):
         low, high = page.scale_of([0.8, 0.7, 0.9])

@@ -62,23 +62,33 @@ def make_plan(results: Results, group: Group, arm: str, measured: bool) -> dict:
 
 
 def need_plans(results: Results, options: argparse.Namespace, group: Group, say) -> dict[str, str]:
-    """Makes the plans of this group that are not there. Returns why, for the ways that have none."""
+    """Makes the plans of this group that are not there. Returns why, for the ways that have none. A plan that failed is
+    not tried again in the same study: it would take its time in each block."""
     failed = {}
     for arm in filter(matrix.planned, matrix.arms_of(group)):
-        if plan_path(results, group, arm).exists() and results.plan(group, arm):
-            continue
-        started = time.monotonic()
-        try:
-            said = make_plan(results, group, arm, is_measured(options, group, arm))
-        except subprocess.TimeoutExpired as error:
-            failed[arm] = f"no plan: zf-tune {error.cmd[1]} took longer than {error.timeout:.0f} s"
-            continue
-        except subprocess.CalledProcessError as error:
-            failed[arm] = f"no plan: {last_line(error.stderr or str(error))}"
-            continue
-        results.add({"plan": said, "seconds": time.monotonic() - started})
-        say(f"plan for {group.name()}, {matrix.ARMS[arm]}: {said['cpus']}, {time.monotonic() - started:.0f} s")
+        known = results.plan(group, arm)
+        if known and "failed" in known:
+            failed[arm] = known["failed"]
+        elif known is None or not plan_path(results, group, arm).exists():
+            started = time.monotonic()
+            said = try_plan(results, options, group, arm)
+            results.add({"plan": said, "seconds": time.monotonic() - started})
+            if "failed" in said:
+                failed[arm] = said["failed"]
+            say(f"plan for {group.name()}, {matrix.ARMS[arm]}: {said.get('failed') or said['cpus']}, "
+                f"{time.monotonic() - started:.0f} s")
     return failed
+
+
+def try_plan(results: Results, options: argparse.Namespace, group: Group, arm: str) -> dict:
+    """Returns what make_plan() says, or {"failed": why}."""
+    try:
+        return make_plan(results, group, arm, is_measured(options, group, arm))
+    except subprocess.TimeoutExpired as error:
+        why = f"zf-tune {error.cmd[1]} took longer than {error.timeout:.0f} s"
+    except subprocess.CalledProcessError as error:
+        why = last_line(error.stderr or str(error))
+    return {"group": group.name(), "arm": arm, "failed": f"no plan: {why}"}
 
 
 def last_line(text: str) -> str:

@@ -3,6 +3,7 @@ measurements. Whatever is made of it says "simulated"."""
 
 import dataclasses
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -15,8 +16,9 @@ JOBS = {
     "ZenFlow, overlap_step on": ("deepspeed-zenflow", "overlap", 4),
     "ours late": ("native", "overlap", 1),
 }
-AGAINST = re.compile(r"Against unbound, the plan is ([0-9.]+) % (faster|slower) "
-                     r"\(95 % confidence: ([0-9.]+) % (faster|slower) to ([0-9.]+) % (faster|slower)\)")
+AGAINST = re.compile(r"(?:Against unbound, the plan is|than unbound cannot be told on this machine:) "
+                     r"([0-9.]+) % (faster|slower) "
+                     r"\(95 % confidence: (?:unknown|([0-9.]+) % (faster|slower) to ([0-9.]+) % (faster|slower))\)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +44,8 @@ def ratio_in(reason: str) -> tuple[float, float, float] | None:
     if found is None:
         return None
     values = [1 + float(percent) / 100 * (1 if word == "slower" else -1)
-              for percent, word in zip(found.groups()[::2], found.groups()[1::2])]
-    return values[0], min(values[1:]), max(values[1:])
+              for percent, word in zip(found.groups()[::2], found.groups()[1::2]) if percent]
+    return (values[0], min(values[1:]), max(values[1:])) if len(values) == 3 else (values[0], 0.0, math.inf)
 
 
 def simulated_of(plan: dict, machine: str, job: str) -> Simulated | None:

@@ -147,13 +147,17 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--compare", type=pathlib.Path, metavar="RESULTS", help="print which conclusions differ from "
                         "those of this results file, and end")
     options = parser.parse_args(arguments)
-    options.minutes = options.minutes or (480 if options.long else 20)
+    if options.minutes is None:
+        options.minutes = 480 if options.long else 20
     options.plans = options.plans or ("all" if options.long else "overlap")
     options.text = options.text or options.folder / "study.md"
     options.page = options.page or options.folder / "study.html"
     known = [*matrix.JOBS, *(group.name() for group in matrix.groups_of(True))]
     if unknown := set(options.only or ()) - set(known):
         parser.error(f"--only: there is no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    for path in (options.text, options.page):
+        if not path.parent.is_dir() and path.parent != options.folder:
+            parser.error(f"{path}: there is no folder {path.parent}")
     if options.passes < 2 or options.passes % 2:
         parser.error(f"--passes is {options.passes}: a palindrome needs an even number")
     return options
@@ -199,6 +203,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list:
         print_list(results, options, groups, cannot)
         return 0
+    if not groups:
+        say("nothing can run here: " + "; ".join(f"{name} {why}" for name, why in cannot.items()))
+        return 1
     say(f"{turns.machine()}; at most {remaining_s(results, options, groups) / 60:.0f} minutes left")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)

@@ -65,6 +65,15 @@ class Turns(unittest.TestCase):
         self.assertEqual(turns.steps_of(said, 2), [3.0, 4.0])
         self.assertEqual(turns.losses_of(said), {0: ["0x1p+0"] * 3, 1: ["0x1p+1"] * 2})
 
+    def test_a_step_that_one_rank_began_before_the_pause_does_not_count(self):
+        """Rank 0 was a step ahead when the job was stopped: its step 2 spans the pause."""
+        before = [{"rank": 0, "step": 0, "ms": 1.0}, {"rank": 1, "step": 0, "ms": 1.0},
+                  {"rank": 0, "step": 1, "ms": 1.0}]
+        after = [{"rank": 1, "step": 1, "ms": 5000.0}, {"rank": 0, "step": 2, "ms": 5000.0},
+                 {"rank": 1, "step": 2, "ms": 1.0}, {"rank": 0, "step": 3, "ms": 2.0}, {"rank": 1, "step": 3, "ms": 2.0}]
+        said = ["".join(f"JOB {json.dumps(line)}\n" for line in lines) for lines in (before, before + after)]
+        self.assertEqual(turns.steps_of(said[1], 2, turns.begun_step(said[0])), [2.0])
+
     def test_ratio_is_geometric_and_needs_as_many_turns(self):
         self.assertAlmostEqual(turns.ratio_of([2.0, 8.0], [1.0, 16.0]), 1.0)
         with self.assertRaises(ValueError):
