@@ -6,8 +6,9 @@ figure of a turn is the median over its steps (over pairs of steps, since every 
 without the step that was under way when the turn began. Of several ranks the slowest counts, step by step.
 
 The jobs keep the memory that they free (MALLOC). By default glibc gives the gradients of a job without a GPU back to
-the kernel in each step, and each process in another way: on one machine of two cores, six equal processes then took 44
-to 73 ms a step, with much of that in page faults, and 35 to 37 ms if they keep their memory."""
+the kernel in each step, and each process in another way: on a virtual machine with two cores of an AMD EPYC (Zen 4),
+equal processes then took 44 to 73 ms a step (five), with much of that in page faults, and 35 to 37 ms if they keep
+their memory (six)."""
 
 import math
 import os

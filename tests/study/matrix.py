@@ -64,7 +64,7 @@ JOBS = {
                            {WAIT: "with overlap_step on, nothing waits"}),
 }
 NOT_RUN = {"SuperOffload": "needs a GPU, and PyTorch with CUDA; the pinned environment of this study has neither"}
-SIZES = {"small": Size(384, 6, 64, 2.0), "larger": Size(768, 8, 64, 2.6)}
+SIZES = {"small": Size(384, 6, 64, 2.0), "larger": Size(768, 8, 64, 4.7)}
 RANKS = (1, 2)
 
 
