@@ -10,9 +10,9 @@
 namespace zf {
 namespace {
 
-/// The costs of one run, the most important first: far cores, NUMA nodes, packages, L3 groups, odd sizes.
-/// Costs of runs are added and compared as a whole, so the best cuts of the first runs are a part of the best
-/// cuts.
+/// The costs of one run, the most important first: near cores that it lacks, NUMA nodes, packages, L3 groups,
+/// odd sizes. Costs of runs are added and compared as a whole, so the best cuts of the first runs are a part
+/// of the best cuts.
 using Cost = std::array<std::int64_t, 5>;
 
 Cost operator+(Cost a, const Cost& b) {
@@ -72,7 +72,7 @@ class Cutter {
       for (int begin = 0; begin < cores; ++begin) {
         if (best[run][at(begin)].begin < 0) continue;
         for (int size = sizes.least; size <= sizes.most && begin + size <= cores; ++size) {
-          const Cost cost = best[run][at(begin)].cost + cost_of(ranks[run], begin, begin + size);
+          const Cost cost = best[run][at(begin)].cost + cost_of(ranks[run], begin, begin + size, sizes.most);
           Step& step = best[run + 1][at(begin + size)];
           if (step.begin < 0 || cost < step.cost) step = {cost, begin};
         }
@@ -90,12 +90,14 @@ class Cutter {
   }
 
  private:
-  Cost cost_of(int rank, int begin, int end) const {
+  Cost cost_of(int rank, int begin, int end, int most) const {
     const std::int64_t size = end - begin;
-    const std::int64_t far =
-        preferences_[at(rank)] ? size - (near_before_[at(rank)][at(end)] - near_before_[at(rank)][at(begin)])
-                               : 0;
-    return {far * far, steep(nodes_.touched(begin, end)), steep(packages_.touched(begin, end)),
+    std::int64_t lacking = 0;
+    if (preferences_[at(rank)]) {
+      const std::vector<int>& before = near_before_[at(rank)];
+      lacking = std::min(most, before.back()) - (before[at(end)] - before[at(begin)]);
+    }
+    return {lacking * lacking, steep(nodes_.touched(begin, end)), steep(packages_.touched(begin, end)),
             steep(groups_.touched(begin, end)), size * size};
   }
 

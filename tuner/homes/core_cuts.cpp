@@ -26,18 +26,6 @@ int split_groups(const std::vector<int>& groups, const Pieces& pieces) {
       std::count_if(owners.begin(), owners.end(), [](const auto& owner) { return owner.second.size() > 1; }));
 }
 
-/// Cuts the cores into consecutive runs.
-Pieces consecutive_pieces(const std::vector<int>& sizes) {
-  Pieces pieces;
-  int next = 0;
-  for (const int size : sizes) {
-    std::vector<int>& piece = pieces.emplace_back(at(size));
-    std::iota(piece.begin(), piece.end(), next);
-    next += size;
-  }
-  return pieces;
-}
-
 /// Returns the whole groups whose sizes add up to the largest sum that is at most `wanted`. Of
 /// several solutions it prefers the earliest groups.
 std::vector<int> whole_groups(const std::vector<std::vector<int>>& free, int wanted) {
@@ -124,6 +112,17 @@ std::vector<int> apportioned(int cores, const std::vector<int>& wanted) {
 }
 
 }  // namespace
+
+Pieces consecutive_pieces(const std::vector<int>& sizes) {
+  Pieces pieces;
+  int next = 0;
+  for (const int size : sizes) {
+    std::vector<int>& piece = pieces.emplace_back(at(size));
+    std::iota(piece.begin(), piece.end(), next);
+    next += size;
+  }
+  return pieces;
+}
 
 Pieces cut_cores(const std::vector<int>& groups, const std::vector<int>& sizes) {
   assert(std::accumulate(sizes.begin(), sizes.end(), 0) == static_cast<int>(groups.size()));

@@ -16,4 +16,7 @@ std::vector<std::vector<int>> cut_cores(const std::vector<int>& groups, const st
 std::vector<std::vector<int>> cut_cores(const std::vector<int>& groups, const std::vector<int>& kinds,
                                         const std::vector<int>& sizes);
 
+/// Returns runs of neighbouring cores of these sizes, whatever L3 groups they split.
+std::vector<std::vector<int>> consecutive_pieces(const std::vector<int>& sizes);
+
 }  // namespace zf

@@ -20,8 +20,12 @@
 namespace zf {
 namespace {
 
-/// Says whether each piece of a domain gets its share of fast and of slow cores.
-enum class KindRule { dealt, ignored };
+/// Says how a domain is cut into pieces.
+enum class CutRule {
+  kinds_dealt,    ///< each piece gets its share of fast and of slow cores; few L3 groups are split
+  kinds_ignored,  ///< few L3 groups are split
+  in_order,       ///< pieces are runs of neighbouring cores
+};
 
 /// Returns the mean domain of a rank's cores. Inside a domain the pieces are sorted by it, so that a rank's
 /// piece lies on the side where the rest of the rank lies.
@@ -36,7 +40,7 @@ double mean_domain(const std::vector<Share>& shares) {
 }
 
 /// Turns the counts into cores, domain by domain.
-Division divided(const Domains& domains, const std::vector<std::vector<Share>>& shares, KindRule rule) {
+Division divided(const Domains& domains, const std::vector<std::vector<Share>>& shares, CutRule rule) {
   struct Piece {
     std::size_t rank;
     std::size_t share;
@@ -64,7 +68,9 @@ Division divided(const Domains& domains, const std::vector<std::vector<Share>>& 
       kinds.push_back(domains.cores[at(domain.first + i)].kind);
     }
 
-    const auto cuts = rule == KindRule::dealt ? cut_cores(groups, kinds, sizes) : cut_cores(groups, sizes);
+    const auto cuts = rule == CutRule::in_order      ? consecutive_pieces(sizes)
+                      : rule == CutRule::kinds_dealt ? cut_cores(groups, kinds, sizes)
+                                                     : cut_cores(groups, sizes);
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       for (const int core : cuts[i]) cores[pieces[i].rank][pieces[i].share].push_back(domain.first + core);
     }
@@ -91,22 +97,23 @@ std::vector<RunSizes> wide_sizes(int cores, int ranks) {
 
 /// Returns the best of a few divisions: homes counted domain by domain, or runs of neighbouring cores, both
 /// after the ranks have exchanged what brings them nearer to their places; with
-/// the kinds of cores dealt evenly in each domain, or not. Homes that differ by two cores must keep a
-/// rank out of a node or a package.
+/// the kinds of cores dealt evenly in each domain, or few L3 groups split, or neither. Homes that differ by
+/// two cores must keep a rank out of a node or a package.
 Division best_division(const Domains& domains, const std::vector<std::optional<int>>& preferred) {
   const int cores = static_cast<int>(domains.cores.size());
   const int ranks = static_cast<int>(preferred.size());
-  std::vector<KindRule> rules{KindRule::dealt};
+  std::vector<CutRule> rules{CutRule::kinds_dealt};
   for (const HomeCore& core : domains.cores) {
     if (core.kind == domains.cores.front().kind) continue;
-    rules.push_back(KindRule::ignored);
+    rules.push_back(CutRule::kinds_ignored);
     break;
   }
+  rules.push_back(CutRule::in_order);
   Division best;
   HomeScore best_score;
   const auto consider = [&](std::vector<std::vector<Share>> shares, auto is_better) {
     exchange_cores(domains, preferred, shares);
-    for (const KindRule rule : rules) {
+    for (const CutRule rule : rules) {
       Division division = divided(domains, shares, rule);
       HomeScore score = score_of(domains, division);
       if (!best.empty() && !is_better(score, best_score)) continue;
