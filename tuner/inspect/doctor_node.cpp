@@ -277,8 +277,8 @@ std::vector<Finding> isolated_findings(const Patient& patient) {
            "zf-tune leaves them out of the homes unless --isolated is given; bind other programs elsewhere"}};
 }
 
-// The firmware promises a clock (cpuinfo_max_freq) or prefers some cores (highest_perf), and the kernel was
-// told to grant less.
+// The firmware promises turbo, a clock (cpuinfo_max_freq) or prefers some cores (highest_perf), and the
+// kernel was told to grant less.
 std::vector<Finding> clock_limit_findings(const Patient& patient) {
   constexpr double kAlike = 1.1;  // as for CPU kinds
   std::map<std::pair<std::uint64_t, std::uint64_t>, CpuSet> limited;
@@ -301,6 +301,13 @@ std::vector<Finding> clock_limit_findings(const Patient& patient) {
     }
   }
   std::vector<Finding> findings;
+  for (const auto& [file, off] : {std::pair("intel_pstate/no_turbo", "1"), {"cpufreq/boost", "0"}}) {
+    const std::string path = fmt::format("/sys/devices/system/cpu/{}", file);
+    if (patient.sysroot.read(path) != off) continue;
+    findings.push_back({Severity::warning,
+                        fmt::format("{} is {}: no core runs faster than its base clock", path, off),
+                        fmt::format("echo {} > {}", *off == '1' ? 0 : 1, path)});
+  }
   for (const auto& [clocks, cpus] : limited) {
     findings.push_back(
         {Severity::warning,
@@ -310,8 +317,15 @@ std::vector<Finding> clock_limit_findings(const Patient& patient) {
              static_cast<double>(clocks.second) / 1e6),
          fmt::format("cpupower -c {} frequency-set -u {}kHz", print(cpus), clocks.second)});
   }
-  const auto itmt = patient.sysroot.read("/proc/sys/kernel/sched_itmt_enabled");
-  if (itmt && *itmt == "0" && static_cast<double>(least) * kAlike < static_cast<double>(most)) {
+  const bool prefers = static_cast<double>(least) * kAlike < static_cast<double>(most);
+  if (patient.sysroot.read("/sys/devices/system/cpu/amd_pstate/prefcore") == "disabled" && prefers) {
+    findings.push_back(
+        {Severity::note,
+         "the firmware prefers some cores (acpi_cppc/highest_perf), and amd_pstate/prefcore is "
+         "disabled: threads that are not bound do not go there first",
+         "boot without amd_prefcore=disable"});
+  }
+  if (patient.sysroot.read("/proc/sys/kernel/sched_itmt_enabled") == "0" && prefers) {
     findings.push_back(
         {Severity::note,
          "the firmware prefers some cores (acpi_cppc/highest_perf), and kernel.sched_itmt_enabled is "

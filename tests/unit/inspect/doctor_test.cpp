@@ -445,6 +445,26 @@ TEST(DoctorClock, PreferredCoresThatTheSchedulerDoesNotPrefer) {
   EXPECT_THAT(clock_limit_findings(patient_with(tree)),
               ElementsAre(finding(Severity::note, "kernel.sched_itmt_enabled is 0")));
   EXPECT_THAT(clock_limit_findings(patient_with(tree, "1")), IsEmpty()) << "one core has no preference";
+  tree.file("/proc/sys/kernel/sched_itmt_enabled", "1");
+  tree.file("/sys/devices/system/cpu/amd_pstate/prefcore", "enabled");
+  EXPECT_THAT(clock_limit_findings(patient_with(tree)), IsEmpty());
+  tree.file("/sys/devices/system/cpu/amd_pstate/prefcore", "disabled");
+  EXPECT_THAT(clock_limit_findings(patient_with(tree)),
+              ElementsAre(finding(Severity::note, "amd_pstate/prefcore is disabled")));
+}
+
+TEST(DoctorClock, TurboThatTheKernelDoesNotGive) {
+  for (const auto& [file, off, on] :
+       {std::tuple("intel_pstate/no_turbo", "1", "0"), {"cpufreq/boost", "0", "1"}}) {
+    Tree tree;
+    const std::string path = std::string("/sys/devices/system/cpu/") + file;
+    tree.file(path, on);
+    EXPECT_THAT(clock_limit_findings(patient_with(tree)), IsEmpty());
+    tree.file(path, off);
+    const auto found = clock_limit_findings(patient_with(tree));
+    EXPECT_THAT(found, ElementsAre(finding(Severity::warning, path + " is " + off)));
+    EXPECT_EQ(found[0].remedy, std::string("echo ") + on + " > " + path);
+  }
 }
 
 }  // namespace
