@@ -4,6 +4,7 @@
 #include "homes/deepspeed_homes.hpp"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cassert>
@@ -149,6 +150,46 @@ std::string deepspeed_objection(const Split& split, const Topology& topology, Fr
     bindings.push_back(binding_of_split(static_cast<int>(bindings.size()), rank));
   }
   return why_not_deepspeed(bindings, static_cast<int>(topology.cores.size()), framework).value_or("");
+}
+
+std::vector<std::string> unfair_fast_cores(const Split& split, const Topology& topology,
+                                           const CpuSet& allowed) {
+  const int fastest = static_cast<int>(topology.cpu_kinds.size()) - 1;
+  if (fastest < 1) return {};
+  const auto fast_in = [&](const CpuSet& cpus) {
+    return static_cast<int>(
+        std::count_if(topology.cores.begin(), topology.cores.end(),
+                      [&](const Core& core) { return core.kind == fastest && core.cpus.intersects(cpus); }));
+  };
+  std::vector<std::string> sentences;
+  std::vector<int> counts;
+  std::vector<std::size_t> on_slow_cores;
+  const int fair = fast_in(allowed) / static_cast<int>(split.ranks.size());
+  bool is_fair = true;
+  for (std::size_t rank = 0; rank < split.ranks.size(); ++rank) {
+    const RankSplit& own = split.ranks[rank];
+    counts.push_back(fast_in(own.home));
+    is_fair = is_fair && counts.back() >= std::min(fair, own.home_cores);
+    if (!own.shared && fast_in(own.training) < std::min(own.reserved_cores, counts.back()))
+      on_slow_cores.push_back(rank);
+  }
+  if (!is_fair) {
+    sentences.push_back(fmt::format(
+        "DeepSpeed cuts the CPUs into equal runs by their numbers, and that is unfair here: of "
+        "the fast cores the "
+        "ranks have {}, where each could have {}; a plan made without --for deepspeed deals them evenly",
+        fmt::join(counts, ", "), fair));
+  }
+  if (!on_slow_cores.empty()) {
+    sentences.push_back(fmt::format(
+        "{} {} on slow cores and {} optimizer has fast ones: DeepSpeed trains on the lowest CPUs of a rank, "
+        "and slow "
+        "cores have low numbers here; a plan made without --for deepspeed gives training the fast ones",
+        on_slow_cores.size() == 1 ? fmt::format("rank {}", on_slow_cores.front())
+                                  : fmt::format("ranks {}", fmt::join(on_slow_cores, ",")),
+        on_slow_cores.size() == 1 ? "trains" : "train", on_slow_cores.size() == 1 ? "its" : "their"));
+  }
+  return sentences;
 }
 
 std::string restriction_in_words(const std::vector<Home>& homes, const Allowed& allowed) {

@@ -32,6 +32,13 @@ std::vector<Home> deepspeed_homes(const Topology& topology, const Allowed& allow
 std::string deepspeed_objection(const Split& split, const Topology& topology,
                                 Framework framework = Framework::unknown);
 
+/// Returns a sentence for each way in which DeepSpeed's own cuts deal fast cores badly: some rank has fewer
+/// than an even share of those that are allowed; a rank trains on slow cores while its optimizer has fast
+/// ones, because DeepSpeed trains on the lowest CPUs. Returns none if all cores are alike. `split` is one of
+/// deepspeed_homes().
+std::vector<std::string> unfair_fast_cores(const Split& split, const Topology& topology,
+                                           const CpuSet& allowed);
+
 /// Says what the restriction leaves unused: "CPUs 8-9 are in no home, 1 of 2 ranks spans several NUMA nodes".
 std::string restriction_in_words(const std::vector<Home>& homes, const Allowed& allowed);
 

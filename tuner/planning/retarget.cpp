@@ -91,7 +91,10 @@ HomesAndSplit place(const Machine& machine, const RankGpus& gpus, const Intent& 
   if (!masks.empty()) return split_by_intent(rank_homes_within(machine, gpus, masks), intent, planned);
   HomesAndSplit free = split_by_intent(rank_homes(machine, gpus), intent, planned);
   if (!intent.for_deepspeed || deepspeed_objection(free.split, machine.topology).empty()) return free;
-  return split_by_intent(deepspeed_rank_homes(machine, gpus), intent, planned);
+  HomesAndSplit cut = split_by_intent(deepspeed_rank_homes(machine, gpus), intent, planned);
+  for (std::string& sentence : unfair_fast_cores(cut.split, machine.topology, machine.allowed.cpus))
+    cut.ranks.notes.push_back(std::move(sentence));
+  return cut;
 }
 
 }  // namespace

@@ -49,6 +49,8 @@ Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, const Workloa
           ". The homes are kept to what DeepSpeed can be told: {}. "
           "What that costs was not measured. DeepSpeed cannot be told the free choice: {}",
           restriction_in_words(placed.homes, machine.allowed), objection);
+      for (std::string& sentence : unfair_fast_cores(split, machine.topology, machine.allowed.cpus))
+        placed.notes.push_back(std::move(sentence));
     }
   }
   for (const RankSplit& rank : split.ranks) {

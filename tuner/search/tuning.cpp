@@ -192,8 +192,13 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));
   add_unless_empty(warnings, noise_warning(result.evidence));
 
+  std::vector<std::string> notes = job.placed.notes;
+  if (request.for_deepspeed) {
+    for (std::string& sentence : unfair_fast_cores(chosen, job.machine.topology, job.machine.allowed.cpus))
+      notes.push_back(std::move(sentence));
+  }
   Plan plan = assemble(provenance_of(command_line()), job.machine, job.workload, chosen, choice,
-                       std::move(result.evidence), std::move(warnings), job.placed.notes);
+                       std::move(result.evidence), std::move(warnings), std::move(notes));
   plan.intent.for_deepspeed = request.for_deepspeed;
   add_unless_empty(plan.warnings, spread_warning(plan));
   return plan;

@@ -9,7 +9,9 @@
 namespace zf {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr unsigned kCases = 400 / ZF_FEWER;
 
@@ -100,6 +102,40 @@ TEST(DeepSpeedHomes, ASingleRankHasNoNumberFromTheCountOfCoresOn) {
   const Topology topology = make_topology({.cores_per_l3 = 4, .pus_per_core = 2});
   EXPECT_EQ(homes_on(topology, 1), (std::vector<std::string>{"0-3"}));
   EXPECT_THROW(homes_on(topology, 1, "4-7"), Error);
+}
+
+/// Returns one L3 group with a core of each of these kinds.
+Topology with_kinds(const std::vector<int>& kinds) {
+  Topology topology = make_topology({.cores_per_l3 = static_cast<int>(kinds.size())});
+  topology.cpu_kinds.resize(2);
+  for (std::size_t core = 0; core < kinds.size(); ++core) {
+    topology.cores[core].kind = kinds[core];
+    topology.cpu_kinds[static_cast<std::size_t>(kinds[core])].cpus |= topology.cores[core].cpus;
+  }
+  return topology;
+}
+
+std::vector<std::string> unfairness(const Topology& topology, int ranks, int pool) {
+  const auto homes = deepspeed_homes(topology, make_allowed(topology, ""), ranks);
+  return unfair_fast_cores(split_of(homes, {.pool_cores = pool}), topology, topology.cpus);
+}
+
+TEST(DeepSpeedHomes, AnUnfairCutOfFastCoresIsNamed) {
+  const Topology fast_first = with_kinds({1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0});
+  EXPECT_THAT(unfairness(fast_first, 3, 2),
+              ElementsAre(HasSubstr("of the fast cores the ranks have 4, 2, 0, where each could have 2")));
+  EXPECT_THAT(unfairness(fast_first, 1, 6), IsEmpty());
+  EXPECT_THAT(unfairness(with_kinds({1, 1, 0, 0, 1, 1, 0, 0}), 2, 2), IsEmpty())
+      << "even, and training is fast";
+  EXPECT_THAT(unfairness(make_topology({.cores_per_l3 = 8}), 2, 2), IsEmpty()) << "all are alike";
+}
+
+TEST(DeepSpeedHomes, TrainingOnSlowCoresIsNamed) {
+  const Topology slow_first = with_kinds({0, 0, 1, 1, 0, 0, 1, 1});
+  EXPECT_THAT(unfairness(slow_first, 2, 2),
+              ElementsAre(HasSubstr("ranks 0,1 train on slow cores and their optimizer has fast ones")));
+  EXPECT_THAT(unfairness(with_kinds({0, 0, 1, 1}), 1, 2),
+              ElementsAre(HasSubstr("rank 0 trains on slow cores and its optimizer has fast ones")));
 }
 
 TEST(DeepSpeedHomes, WhatIsLeftUnusedIsSaid) {
