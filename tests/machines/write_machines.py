@@ -19,6 +19,15 @@ class Device:
 
 
 @dataclass
+class Tier:
+    """Memory without CPUs, near those of a NUMA node (by number)."""
+    near: int
+    index: int
+    bytes: int
+    subtype: str
+
+
+@dataclass
 class Machine:
     """A machine with equal packages, NUMA nodes, L3 groups and cores. Siblings are `cores` apart."""
     packages: int
@@ -28,6 +37,7 @@ class Machine:
     pus: int = 1
     devices: list = field(default_factory=list)
     kinds: list = field(default_factory=list)  # (first core, last core, capacity)
+    tiers: list = field(default_factory=list)
 
 
 def mask(bits):
@@ -51,6 +61,16 @@ class Writer:
 
     def cpus(self, first, count):
         return [core + t * self.all_cores for t in range(self.machine.pus) for core in range(first, first + count)]
+
+    def near(self, nodes):
+        """Returns these nodes and the memory without CPUs near them."""
+        return [*nodes, *(tier.index for tier in self.machine.tiers if tier.near in nodes)]
+
+    def put_memory(self, depth, index, cpus, size, subtype=""):
+        """Puts a NUMA node."""
+        more = f' subtype="{subtype}"' if subtype else ""
+        self.open(depth, "NUMANode", index, cpus, [index], f'{more} local_memory="{size}"')
+        self.close(depth)
 
     def open(self, depth, kind, index, cpus, nodes, more=""):
         both = f'cpuset="{mask(cpus)}" complete_cpuset="{mask(cpus)}"'
@@ -77,28 +97,31 @@ class Writer:
 
     def text(self):
         m = self.machine
-        all_nodes = range(m.packages * m.nodes)
+        all_nodes = self.near(range(m.packages * m.nodes))
         everything = self.cpus(0, self.all_cores)
         allowed = f' allowed_cpuset="{mask(everything)}" allowed_nodeset="{mask(all_nodes)}"'
         self.open(1, "Machine", 0, everything, all_nodes, allowed)
         of_node = m.groups * m.cores
         for package in range(m.packages):
             nodes = range(package * m.nodes, (package + 1) * m.nodes)
-            self.open(2, "Package", package, self.cpus(package * m.nodes * of_node, m.nodes * of_node), nodes)
+            self.open(2, "Package", package, self.cpus(package * m.nodes * of_node, m.nodes * of_node),
+                      self.near(nodes))
             for node in nodes:
                 cpus = self.cpus(node * of_node, of_node)
+                local = self.near([node])
                 if m.nodes > 1:
-                    self.open(3, "Group", node, cpus, [node], ' kind="1001" subkind="0"')
-                self.open(4, "NUMANode", node, cpus, [node], f' local_memory="{128 << 30}"')
-                self.close(4)
+                    self.open(3, "Group", node, cpus, local, ' kind="1001" subkind="0"')
+                self.put_memory(4, node, cpus, 128 << 30)
+                for tier in (t for t in m.tiers if t.near == node):
+                    self.put_memory(4, tier.index, cpus, tier.bytes, tier.subtype)
                 for group in range(node * m.groups, (node + 1) * m.groups):
                     size = (f' cache_size="{32 << 20}" depth="3" cache_linesize="64" cache_associativity="16" '
                             f'cache_type="0"')
-                    self.open(4, "L3Cache", group, self.cpus(group * m.cores, m.cores), [node], size)
+                    self.open(4, "L3Cache", group, self.cpus(group * m.cores, m.cores), local, size)
                     for core in range(group * m.cores, (group + 1) * m.cores):
-                        self.open(5, "Core", core, self.cpus(core, 1), [node])
+                        self.open(5, "Core", core, self.cpus(core, 1), local)
                         for pu in self.cpus(core, 1):
-                            self.open(6, "PU", pu, [pu], [node])
+                            self.open(6, "PU", pu, [pu], local)
                             self.close(6)
                         self.close(5)
                     self.put_devices(5, f"l3 {group}")
@@ -135,6 +158,7 @@ MACHINES = {
         Device("node 1", "0000:14:00.0", "0302 [10de:06d2]"),
         Device("node 1", "0000:19:00.0", "0300 [1002:164e]"),
     ]),
+    "persistent-memory": Machine(2, 1, 1, 8, 2, tiers=[Tier(0, 2, 512 << 30, "NVM"), Tier(1, 3, 512 << 30, "NVM")]),
     "cuda-order": Machine(2, 1, 1, 4, 1, [
         Device("node 0", "0000:06:00.0", "0302 [10de:2330]", "cuda1"),
         Device("node 1", "0000:86:00.0", "0302 [10de:2330]", "cuda0"),

@@ -50,7 +50,7 @@ Plan make_unmeasured_plan(const Arguments& arguments) {
   const std::uint64_t params =
       parse_quantity(arguments.text("params").value_or("1B"), "zf-tune plan: --params");
   const bool deepspeed = for_deepspeed(arguments);
-  const Machine machine = read_machine_and_ask_nvml(arguments);
+  const Machine machine = read_machine_and_ask_nvml(machine_source(arguments));
   const Environment environment = Environment::of_this_process();
   const RankCount ranks = rank_count_of(ranks_argument(arguments), environment, machine.topology);
   Workload workload{"params", params, ranks.count, update_interval_argument(arguments).value_or(1)};

@@ -24,8 +24,8 @@ MachineSource machine_source(const Arguments& arguments) {
   return source;
 }
 
-Machine read_machine_and_ask_nvml(const Arguments& arguments) {
-  Machine machine = read_machine(machine_source(arguments));
+Machine read_machine_and_ask_nvml(const MachineSource& source) {
+  Machine machine = read_machine(source);
   Topology& topology = machine.topology;
   if (topology.is_this_machine) {
     add_nvml_aliases(unresolved_uuids(Environment::of_this_process(), topology.gpus), topology.gpus);

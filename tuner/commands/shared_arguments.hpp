@@ -14,9 +14,9 @@ namespace zf {
 /// Returns the machine that machine_options() name. Throws Error(usage) for a list that cannot be parsed.
 MachineSource machine_source(const Arguments& arguments);
 
-/// Reads the machine of these arguments for a command that plans by the GPUs that the environment names. Asks
-/// NVML for the GPUs that nothing else identifies, which takes seconds.
-Machine read_machine_and_ask_nvml(const Arguments& arguments);
+/// Reads a machine for a command that plans by the GPUs that the environment names. Asks NVML for the GPUs
+/// that nothing else identifies, which takes seconds.
+Machine read_machine_and_ask_nvml(const MachineSource& source);
 
 /// Reads a plan. Prints a note to stderr if it has the former format (former_format_note()). Throws as
 /// load_plan() does.

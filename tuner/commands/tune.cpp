@@ -146,8 +146,9 @@ Exit run(const Arguments& arguments) {
   const auto file = workload_file_argument(arguments);
   const TuningRequest request = request_of(arguments, file);
   const auto simulate = arguments.text("simulate");
-  TuningJob job = simulate ? simulated_job_of(*simulate, arguments, request)
-                           : job_on_this_machine(read_machine_and_ask_nvml(arguments), request);
+  TuningJob job = simulate
+                      ? simulated_job_of(*simulate, arguments, request)
+                      : job_on_this_machine(read_machine_and_ask_nvml(machine_source(arguments)), request);
   const bool quiet = arguments.has("quiet");
   const auto recorder = open_recorder(job, output.target(), arguments);
   const InterruptWatch interrupt;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "machine/amd_gpus.hpp"
 #include "machine/core_speeds.hpp"
 #include "machine/gpus.hpp"
 #include "machine/topology_hwloc.hpp"
@@ -26,16 +27,18 @@ NodeSet nodes_with_memory(const Topology& topology) {
   return with_memory.empty() ? nodes : with_memory;
 }
 
-/// Reads the topology and the GPU driver. Both ask drivers, so they share one deadline.
+/// Reads the topology and the GPU drivers. Both ask drivers, so they share one deadline.
 Topology topology_and_driver(const MachineSource& source) {
   const Nanoseconds started_ns = now_ns();
   Topology topology = read_topology({source.topology, source.sysroot, source.with_io, source.io_deadline});
   if (!source.topology.empty()) return topology;
   const auto spent =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::nanoseconds(now_ns() - started_ns));
-  std::string missing = read_gpu_driver(source.sysroot, topology.gpus,
-                                        std::max(source.io_deadline - spent, source.io_deadline / 4));
-  if (!missing.empty()) topology.missing.push_back(std::move(missing));
+  const auto left = std::max(source.io_deadline - spent, source.io_deadline / 4);
+  for (std::string missing : {read_gpu_driver(source.sysroot, topology.gpus, left),
+                              read_amd_gpus(source.sysroot, topology.gpus, left)}) {
+    if (!missing.empty()) topology.missing.push_back(std::move(missing));
+  }
   return topology;
 }
 
@@ -73,6 +76,8 @@ Machine read_machine(const MachineSource& source) {
   if (source.topology.empty()) machine.isolated = read_isolated_cpus(source.sysroot);
   if (source.topology.empty() && source.with_speeds)
     divide_kinds_by_speed(machine.topology, read_core_speeds(source.sysroot, topology));
+  if (source.topology.empty() && source.with_interrupts)
+    machine.interrupts = read_device_interrupts(source.sysroot, topology.gpus);
   machine.keeps_isolated = source.keep_isolated;
   if (!source.keep_isolated) leave_out_isolated(machine.allowed, machine.isolated);
   return machine;

@@ -15,6 +15,13 @@ namespace {
 /// A GPU, or the reason why it is unknown.
 using GpuOrReason = std::variant<Gpu, std::string>;
 
+std::string lower_case(std::string text) {
+  for (char& letter : text) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return text;
+}
+
 std::vector<Gpu> usable_gpus(const Topology& topology) {
   std::vector<Gpu> usable;
   std::copy_if(topology.gpus.begin(), topology.gpus.end(), std::back_inserter(usable),
@@ -96,7 +103,8 @@ class GpuLookup {
       return what +
              ", and CUDA numbers GPUs of different models by their speed: set CUDA_DEVICE_ORDER=PCI_BUS_ID";
     }
-    if (!slurm_) return in_pci_order(number, what);
+    if (!slurm_)
+      return variable.starts_with("CUDA_") ? in_pci_order(number, what) : in_rocm_order(number, what);
 
     const auto& step = slurm_->ids;
     const bool of_node = std::find(step.begin(), step.end(), std::to_string(number)) != step.end();
@@ -109,6 +117,11 @@ class GpuLookup {
     if (of_step) return step_[number];
     if (of_node) return in_pci_order(number, what);
     return fmt::format("{}, which is not among {}", what, slurm_->variable);
+  }
+
+  /// Returns the GPU that ROCm knows by this number: its own order may differ from that of PCI.
+  GpuOrReason in_rocm_order(std::size_t number, const std::string& what) const {
+    return number < gpus_.size() ? in_framework_order(number) : in_pci_order(number, what);
   }
 
   GpuOrReason by_minor(std::size_t number, const std::string& what) const {
@@ -135,9 +148,11 @@ class GpuLookup {
   /// Returns the GPU whose UUID begins with `uuid`. As for CUDA, any beginning will do that only one GPU's
   /// UUID has.
   GpuOrReason by_uuid(const std::string& uuid, const std::string& what) const {
-    const auto has = [&](const Gpu& gpu) { return gpu.uuid.starts_with(uuid); };
+    const std::string wanted = lower_case(uuid);  // ROCm's own pages write its digits in capitals
+    const auto has = [&](const Gpu& gpu) { return lower_case(gpu.uuid).starts_with(wanted); };
     const auto first = std::find_if(gpus_.begin(), gpus_.end(), has);
-    if (first == gpus_.end()) return what + ", which neither /proc/driver/nvidia/gpus nor NVML shows";
+    if (first == gpus_.end())
+      return what + ", which no GPU driver shows here (/proc/driver/nvidia/gpus, NVML, /sys/class/kfd)";
     if (std::count_if(gpus_.begin(), gpus_.end(), has) > 1)
       return what + ", and the UUIDs of several GPUs begin with it";
     return *first;
@@ -224,7 +239,9 @@ std::vector<Gpu> planned_gpus(const Plan& plan, const Topology& topology) {
     Gpu gpu{rank.gpu->pci_address, "", rank.gpu->cpus, rank.gpu->node};
     gpu.minor = rank.gpu->minor;
     for (const NumaNode& node : topology.nodes) {
-      if (gpu.local_cpus.empty() && node.id == gpu.node) gpu.local_cpus = node.cpus;
+      if (!gpu.local_cpus.empty() || node.id != gpu.node) continue;
+      gpu.local_cpus = node.cpus;
+      gpu.by_node = true;
     }
     gpus.push_back(std::move(gpu));
   }
@@ -243,6 +260,7 @@ RankGpus moved_gpus(const Environment& environment, const Topology& topology, co
     }
     return to_rank_gpus(found);
   }
+  bool by_node = false;
   for (std::size_t rank = 0; rank < std::min(found.size(), plan.ranks.size()); ++rank) {
     const auto& planned = plan.ranks[rank].gpu;
     if (!planned) continue;
@@ -250,11 +268,19 @@ RankGpus moved_gpus(const Environment& environment, const Topology& topology, co
                                    [&](const Gpu& gpu) { return gpu.pci_address == planned->pci_address; });
     if (here != topology.gpus.end()) {
       found[rank] = *here;
+      by_node = by_node || here->by_node;
     } else {
       found[rank] = fmt::format("the plan's GPU {} was not found here", planned->pci_address);
     }
   }
-  return to_rank_gpus(found);
+  RankGpus gpus = to_rank_gpus(found);
+  if (by_node) {
+    gpus.notes.emplace_back(
+        "the plan is of an older format and says the NUMA nodes of its GPUs, not the CPUs near them: the "
+        "homes are "
+        "fitted to these nodes; zf-tune plan --from, on a node with the GPUs, fits them to the CPUs");
+  }
+  return gpus;
 }
 
 }  // namespace zf

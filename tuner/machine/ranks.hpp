@@ -36,8 +36,10 @@ struct RankGpus {
 /// their frameworks' numbers (Gpu::framework_number) if all have one, else in PCI order.
 /// - Slurm's numbers are device minors (Gpu::minor) if all GPUs have one, else places in PCI order. The job
 ///   sees the GPUs that they name in PCI order.
-/// - Other numbers count all GPUs in PCI order. Under Slurm's ConstrainDevices, which numbers a step's GPUs
-///   anew, they count those of SLURM_STEP_GPUS.
+/// - Numbers of ROCR_ and HIP_VISIBLE_DEVICES count all GPUs in ROCm's order (Gpu::framework_number), if it
+/// is
+///   known. Other numbers count all GPUs in PCI order. Under Slurm's ConstrainDevices, which numbers a step's
+///   GPUs anew, they count those of SLURM_STEP_GPUS.
 /// - "GPU-…" is looked up in Gpu::uuid, and every UUID in Gpu::aliases.
 ///
 /// These stay unknown: a UUID that is in neither; a number that may count either way; every number if GPUs of
@@ -53,8 +55,9 @@ std::vector<Gpu> planned_gpus(const Plan& plan, const Topology& topology);
 
 /// Returns the GPUs of the ranks of a plan that moves to this allocation. Every process that asks gets the
 /// same answer: the GPUs of SLURM_STEP_GPUS (on this machine only) if it names enough of them, else the
-/// plan's own GPUs as far as they were found here; unknown for ranks that the plan lacks. A task's own list
-/// of visible devices is not used, because each rank would see another one.
+/// plan's own GPUs as far as they were found here; unknown for ranks that the plan lacks. A note says if the
+/// CPUs near GPUs are those of their nodes, because the plan is older (Gpu::by_node). A task's own list of
+/// visible devices is not used, because each rank would see another one.
 RankGpus moved_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks);
 
 }  // namespace zf

@@ -57,6 +57,8 @@ struct Gpu {
   std::vector<std::string> aliases = {};  ///< UUIDs of its MIG instances, as far as NVML was asked (nvml.hpp)
   bool usable = true;                     ///< false: its driver does not show it here (see read_gpu_driver)
   std::optional<int> framework_number = {};  ///< 3 for "cuda3" or "rsmi3"; absent: unknown
+  bool by_node =
+      false;  ///< local_cpus are those of its node: an older plan does not say more (planned_gpus())
   std::optional<int> minor = {};  ///< 0 for /dev/nvidia0; not always the PCI order; absent: unknown
 };
 

@@ -22,6 +22,7 @@
 #include "base/error.hpp"
 #include "children/child_output.hpp"
 #include "machine/gpus.hpp"
+#include "machine/hwloc_complaints.hpp"
 #include "os/file.hpp"
 #include "text/units.hpp"
 
@@ -93,9 +94,9 @@ Hwloc load_synthetic(const std::string& description, Caches caches) {
       "write for example \"pack:2 [numa(memory=256GiB)] l3u:2 core:12 pu:2\"");
 }
 
-/// Runs in the child, whose environment is its own. Returns the machine as XML; empty if hwloc fails. hwloc's
-/// GPU libraries stay off: starting CUDA or NVML takes seconds per node and may hang, and PCI locality does
-/// not need them.
+/// Runs in the child, whose environment is its own. Returns what hwloc complained of and then the machine as
+/// XML; empty if hwloc fails. hwloc's GPU libraries stay off: starting CUDA or NVML takes seconds per node
+/// and may hang, and PCI locality does not need them.
 std::string discover(const SysRoot& sysroot, bool with_io, Caches caches) {
   for (const char* name :
        {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_CPUID_PATH", "HWLOC_THISSYSTEM",
@@ -110,12 +111,13 @@ std::string discover(const SysRoot& sysroot, bool with_io, Caches caches) {
   }
   ::setenv("HWLOC_COMPONENTS", components.c_str(), 1);
 
+  StderrKept messages;
   const Hwloc hwloc = new_hwloc(with_io, caches);
   char* xml = nullptr;
   int bytes = 0;
   if (hwloc_topology_load(hwloc.get()) != 0) return {};
   if (hwloc_topology_export_xmlbuffer(hwloc.get(), &xml, &bytes, 0) != 0) return {};
-  return xml;
+  return hwloc_complaint(messages.taken()).value_or("") + xml;
 }
 
 /// Loads a machine from its /proc and /sys. A child process reads it, because I/O discovery can hang or crash
@@ -142,12 +144,14 @@ Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std:
   if (found.text.empty()) {
     found = output_of_child([&] { return discover(sysroot, false, caches); }, std::chrono::seconds(60));
   }
-  if (found.text.empty()) {
+  const std::size_t xml = found.text.find("<?xml");
+  if (xml == std::string::npos) {
     throw Error(Exit::runtime_error,
                 fmt::format("hwloc cannot read the machine at {}", sysroot.path().string()),
                 "check whether lstopo works on that machine");
   }
-  return load_xml(found.text, sysroot.path().string(), caches);
+  if (xml > 0) missing.push_back(found.text.substr(0, xml));
+  return load_xml(found.text.substr(xml), sysroot.path().string(), caches);
 }
 
 /// The largest synthetic machine. Linux knows at most 8192 CPUs; a million would take hours.
@@ -192,7 +196,12 @@ bool names_file(const std::string& given) {
 Hwloc load(const TopologySource& source, Caches caches, std::vector<std::string>& missing) {
   const std::string& given = source.topology;
   if (given.empty()) return load_sysroot(source, caches, missing);
-  if (names_file(given)) return load_xml(read_text_file(given), given, caches);
+  if (names_file(given)) {
+    StderrKept messages;
+    Hwloc hwloc = load_xml(read_text_file(given), given, caches);
+    if (auto complaint = hwloc_complaint(messages.taken())) missing.push_back(*std::move(complaint));
+    return hwloc;
+  }
   refuse_huge(given);
   return load_synthetic(given, caches);
 }

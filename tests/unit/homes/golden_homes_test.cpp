@@ -45,6 +45,8 @@ const GoldenCase kGoldens[] = {
     {"slow-first-2-ranks", "slow-first.xml", 2},
     {"bmc-vga-3-ranks", "bmc-vga.xml", 3},
     {"cuda-order-2-ranks", "cuda-order.xml", 2},
+    {"persistent-memory-2-ranks", "persistent-memory.xml", 2},
+    {"persistent-memory-1-rank", "persistent-memory.xml", 1},
     {"tioga-5-ranks", "others/eas-tioga.xml", 5},
     {"dgx-spark-2-ranks", "others/converted/nvidia-dgx-gb10.xml", 2},
     {"es1000-3-ranks", "others/24em64t-2n6c2t-pci.xml", 3},

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "../os/tree.hpp"
+#include "machine/amd_gpus.hpp"
 #include "machine/gpus.hpp"
 #include "make_topology.hpp"
 
@@ -169,7 +170,8 @@ TEST(RankGpus, HiddenGpusAreNoMatter) {
 TEST(RankGpus, WhatCannotBeResolvedSaysWhy) {
   const auto note = [](const char* id) { return of({{"CUDA_VISIBLE_DEVICES", id}}, 1).notes.at(0); };
   EXPECT_THAT(note("MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f"), HasSubstr("a MIG instance, and NVML"));
-  EXPECT_THAT(note("GPU-ff"), HasSubstr("which neither /proc/driver/nvidia/gpus nor NVML shows"));
+  EXPECT_THAT(note("GPU-ff"),
+              HasSubstr("which no GPU driver shows here (/proc/driver/nvidia/gpus, NVML, /sys/class/kfd)"));
   EXPECT_THAT(note("GPU-"), HasSubstr("the UUIDs of several GPUs begin with it"));
   EXPECT_THAT(note("9"), HasSubstr("4 GPUs are visible here"));
   EXPECT_THAT(note("cuda:0"), HasSubstr("neither a number nor a UUID"));
@@ -210,6 +212,23 @@ TEST(RankGpus, AMovedPlanTakesTheStepsGpusElseItsOwn) {
   EXPECT_THAT(buses(moved_gpus(step, numbered_by_minor(), plan, 2)), ElementsAre("81", "c1")) << "by minor";
 }
 
+TEST(RankGpus, AnOlderPlanIsFittedByNodeAndSaysSo) {
+  Plan plan;
+  plan.ranks.resize(2);
+  for (const int rank : {0, 1})
+    plan.ranks[static_cast<std::size_t>(rank)].gpu = RankGpu{"81", Node{1 - rank}};
+  Topology topology = four_gpus();
+  const auto moved = [&] {
+    topology.gpus = planned_gpus(plan, topology);
+    return moved_gpus({}, topology, plan, 2);
+  };
+  EXPECT_THAT(moved().notes,
+              ElementsAre(HasSubstr("the plan is of an older format and says the NUMA nodes")));
+  EXPECT_EQ(moved().gpus[0]->local_cpus, topology.nodes[1].cpus);
+  for (RankBinding& rank : plan.ranks) rank.gpu->cpus = topology.nodes[1].cpus;
+  EXPECT_THAT(moved().notes, IsEmpty());
+}
+
 constexpr std::chrono::milliseconds kDeadline{10'000};
 
 TEST(GpuDriver, NamesTheUuidsTheMinorsAndWhatAContainerSees) {
@@ -244,6 +263,66 @@ TEST(GpuDriver, OneThatDoesNotAnswerIsGivenUpAndLeavesTheGpusAsTheyAre) {
   EXPECT_TRUE(topology.gpus[0].usable);
   topology.gpus.clear();
   EXPECT_EQ(read_gpu_driver(tree.sysroot(), topology.gpus, std::chrono::milliseconds(0)), "") << "not asked";
+}
+
+/// Adds a node of AMD's driver: a CPU if it has no SIMDs.
+void add_kfd_node(Tree& tree, int node, int simds, int location, std::uint64_t unique_id) {
+  tree.file(fmt::format("/sys/class/kfd/kfd/topology/nodes/{}/properties", node),
+            fmt::format("cpu_cores_count {}\nsimd_count {}\nlocation_id {}\ndomain 0\nunique_id {}",
+                        simds == 0 ? 64 : 0, simds, location, unique_id));
+}
+
+/// Returns four GPUs whose UUIDs no driver has told yet.
+Topology four_gpus_of_amd() {
+  Topology topology = four_gpus();
+  for (Gpu& gpu : topology.gpus) {
+    gpu.name = "MI250X";
+    gpu.uuid.clear();
+  }
+  return topology;
+}
+
+TEST(AmdDriver, NamesTheUuidsAndTheOrderOfRocm) {
+  Tree tree;
+  add_kfd_node(tree, 0, 0, 0, 0);
+  add_kfd_node(tree, 4, 440, 0x8100, 0xdeadbeef00000081);
+  add_kfd_node(tree, 5, 440, 0xc100, 0xdeadbeef000000c1);
+  add_kfd_node(tree, 10, 440, 0x0400, 0);  // not before 4 and 5, as text would be
+  add_kfd_node(tree, 11, 440, 0x3b00, 0);
+  tree.file("/sys/bus/pci/devices/0000:04:00.0/unique_id", "0a0b0c0d00000004");
+  Topology topology = four_gpus_of_amd();
+  EXPECT_EQ(read_amd_gpus(tree.sysroot(), topology.gpus, kDeadline), "");
+  EXPECT_EQ(topology.gpus[2].uuid, "GPU-deadbeef00000081");
+  EXPECT_EQ(topology.gpus[0].uuid, "GPU-0a0b0c0d00000004") << "the kernel tells it with the device";
+  EXPECT_EQ(topology.gpus[1].uuid, "");
+
+  EXPECT_THAT(buses(of({}, 4, topology)), ElementsAre("81", "c1", "04", "3b"));
+  EXPECT_THAT(buses(of({{"ROCR_VISIBLE_DEVICES", "GPU-DEADBEEF000000C1,GPU-0a0b0c0d00000004"}}, 2, topology)),
+              ElementsAre("c1", "04"));
+  EXPECT_THAT(buses(of({{"ROCR_VISIBLE_DEVICES", "0,3"}}, 2, topology)), ElementsAre("81", "3b"));
+  EXPECT_THAT(buses(of({{"CUDA_VISIBLE_DEVICES", "0,3"}}, 2, topology)), ElementsAre("04", "c1"))
+      << "CUDA's numbers are another matter";
+  const Variables both{{"ROCR_VISIBLE_DEVICES", "GPU-deadbeef000000c1,2"}, {"HIP_VISIBLE_DEVICES", "1,0"}};
+  EXPECT_THAT(buses(of(both, 2, topology)), ElementsAre("04", "c1"));
+}
+
+TEST(AmdDriver, AGpuInPartsAndHiddenGpusLeaveTheOrderToPci) {
+  Tree parts;
+  add_kfd_node(parts, 1, 304, 0x8100, 7);
+  add_kfd_node(parts, 2, 304, 0x8100, 8);
+  add_kfd_node(parts, 3, 304, 0x0400, 9);
+  Topology topology = four_gpus_of_amd();
+  EXPECT_EQ(read_amd_gpus(parts.sysroot(), topology.gpus, kDeadline), "");
+  EXPECT_EQ(topology.gpus[2].framework_number, std::nullopt);
+  EXPECT_EQ(topology.gpus[0].framework_number, 2);
+  EXPECT_THAT(buses(of({}, 2, topology)), ElementsAre("04", "3b"));
+}
+
+TEST(AmdDriver, WithoutItsFolderNothingChanges) {
+  Topology topology = four_gpus();
+  EXPECT_EQ(read_amd_gpus(Tree().sysroot(), topology.gpus, kDeadline), "");
+  EXPECT_EQ(topology.gpus[0].uuid, "GPU-04");
+  EXPECT_EQ(topology.gpus[0].framework_number, std::nullopt);
 }
 
 TEST(GpuDriver, WithoutItsFolderNothingChanges) {

@@ -1,0 +1,74 @@
+#include "machine/hwloc_complaints.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "machines.hpp"
+#include "sysroot_machine.hpp"
+
+namespace zf {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kBanner =
+    "****************************************************************************\n"
+    "* hwloc 2.9.0 received invalid information from the operating system.\n"
+    "*\n"
+    "* Failed with: intersection without inclusion\n"
+    "* while inserting L3 (cpuset 0x0000001f) at Package (P#0 cpuset 0x000000ff)\n"
+    "* coming from: linux:sysfs:cpu\n"
+    "*\n"
+    "* The following FAQ entry in the hwloc documentation may help:\n"
+    "*   What should I do when hwloc reports \"operating system\" warnings?\n"
+    "* hwloc will now ignore this invalid topology information and continue.\n"
+    "****************************************************************************\n";
+
+TEST(HwlocComplaints, ABannerIsOneSentence) {
+  EXPECT_EQ(hwloc_complaint(kBanner),
+            "the description of this machine contradicts itself, and hwloc left something out: Failed with: "
+            "intersection without inclusion while inserting L3 (cpuset 0x0000001f) at Package (P#0 cpuset "
+            "0x000000ff) coming from: linux:sysfs:cpu");
+  EXPECT_EQ(hwloc_complaint(std::string(kBanner) + kBanner), hwloc_complaint(kBanner))
+      << "the first one counts";
+  EXPECT_EQ(hwloc_complaint("libfoo: cannot open /dev/foo\n* hwloc will now rest\n"), std::nullopt);
+  EXPECT_EQ(hwloc_complaint(""), std::nullopt);
+}
+
+TEST(HwlocComplaints, StderrIsKeptAndGivenBack) {
+  testing::internal::CaptureStderr();
+  std::string kept;
+  {
+    StderrKept messages;
+    std::fputs("inside", stderr);
+    kept = messages.taken();
+    EXPECT_EQ(messages.taken(), "");
+    std::fputs("outside", stderr);
+  }
+  EXPECT_EQ(kept, "inside");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "outside");
+}
+
+TEST(HwlocComplaints, AMachineThatContradictsItselfIsReadAndSaysSo) {
+  Tree tree;
+  add_cores(tree, 8);
+  for (int cpu = 0; cpu < 8; ++cpu) {  // an L3 cache of CPUs 0-4 across the borders of the dies 0-3 and 4-7
+    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/", cpu);
+    tree.file(folder + "topology/die_id", std::to_string(cpu / 4));
+    tree.file(folder + "topology/die_cpus", cpu < 4 ? "f" : "f0");
+    const std::string cache = folder + "cache/index3/";
+    tree.file(cache + "level", "3").file(cache + "type", "Unified").file(cache + "size", "32768K");
+    tree.file(cache + "shared_cpu_map", cpu < 5 ? "1f" : "e0");
+  }
+  testing::internal::CaptureStderr();
+  const Machine machine = machine_in(tree);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(machine.topology.cores.size(), 8U);
+  EXPECT_THAT(machine.topology.missing, ElementsAre(HasSubstr("contradicts itself")));
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,23 @@
+// What AMD's driver tells about its GPUs: the UUIDs and the order by which ROCm knows them.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "machine/topology.hpp"
+#include "os/sysroot.hpp"
+
+namespace zf {
+
+/// Fills Gpu::uuid ("GPU-" and 16 hexadecimal digits, as ROCR_VISIBLE_DEVICES has it) and
+/// Gpu::framework_number of AMD's GPUs from /sys/class/kfd/kfd/topology/nodes/N/properties: ROCm counts the
+/// GPUs in the order of these nodes. If the node has no unique_id, that of /sys/bus/pci/devices/ADDRESS
+/// counts. GPUs that are there in parts (several nodes of one PCI address) get no number. Changes nothing if
+/// the folder is missing (no such driver) or shows no GPU.
+///
+/// The driver itself writes these files, so a child process reads them, as read_gpu_driver() does. Returns an
+/// empty string on success, else a sentence that says what is missing.
+std::string read_amd_gpus(const SysRoot& sysroot, std::vector<Gpu>& gpus, std::chrono::milliseconds deadline);
+
+}  // namespace zf
