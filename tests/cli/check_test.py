@@ -78,6 +78,8 @@ class Check(CommandTest):
         self.assert_exit(result, DONE)
         lines = [line.split() for line in result.stdout.splitlines()]
         self.assertIn(["0", "8", "32", "3", "1", "4", "-", "32"], [line[:8] for line in lines])
+        self.assertIn("GPU's CPUs, GPU's package, packages, L3 groups, equal sizes  "
+                      "1 NUMA node more than 32 cores need", result.stdout)
         other = "pack:2 [numa(memory=64GiB)] core:8 pu:1"
         refused = self.run_tune("explain", "--homes", "--topology", other, "plan.json")
         self.assert_exit(refused, STALE)

@@ -26,7 +26,9 @@ CommandSpec spec() {
       "measured, and why this split was chosen.",
       {{"homes", 0, "",
         "also say why each rank has its cores: how many are near its GPU, and how many NUMA nodes, packages "
-        "and L3 groups it touches, and what other launchers would have given it (default: no)"},
+        "and L3 groups it touches, which wishes won and what that cost, and what other launchers would have "
+        "given "
+        "it (default: no)"},
        report_option(),
        {"topology", 0, "FILE|TEXT",
         "the plan's machine, for --homes and --report: an hwloc XML file or a synthetic description "
@@ -39,8 +41,14 @@ CommandSpec spec() {
       1};
 }
 
-/// Returns the machine that --topology or --simulate names; nothing if neither was given.
-std::optional<Topology> named_machine(const Arguments& arguments, bool wanted) {
+/// The machine of --homes and --report.
+struct NamedMachine {
+  std::optional<Topology> topology;      ///< absent: neither --topology nor --simulate was given
+  std::optional<TopologySource> source;  ///< where hwloc reads it; absent for a simulated machine
+};
+
+/// Returns the machine that --topology or --simulate names. hwloc reads this machine if neither was given.
+NamedMachine named_machine(const Arguments& arguments, bool wanted) {
   for (const char* const option : {"topology", "simulate"}) {
     if (!arguments.has(option) || wanted) continue;
     throw Error(
@@ -49,14 +57,16 @@ std::optional<Topology> named_machine(const Arguments& arguments, bool wanted) {
                     option),
         fmt::format("give --homes or --report FILE as well, or leave out --{}", option));
   }
-  if (const auto file = arguments.text("simulate")) return load_simulated_machine(*file).topology;
-  if (const auto topology = arguments.text("topology")) return read_topology({*topology, {}});
-  return std::nullopt;
+  if (const auto file = arguments.text("simulate"))
+    return {load_simulated_machine(*file).topology, std::nullopt};
+  const auto given = arguments.text("topology");
+  const TopologySource source{given.value_or(""), {}, given.has_value()};
+  return {given ? std::optional(read_topology(source)) : std::nullopt, source};
 }
 
 /// Says why each rank has its cores. Throws Error(stale_plan) if the machine is not of the plan's class.
-void print_homes(const Plan& plan, const std::optional<Topology>& named, const Arguments& arguments) {
-  const Topology machine = named ? *named : read_machine({}).topology;
+void print_homes(const Plan& plan, const NamedMachine& named) {
+  const Topology machine = named.topology ? *named.topology : read_machine({}).topology;
   const auto differences = class_differences(plan.machine, machine_class_of(machine));
   if (!differences.empty()) {
     throw Error(Exit::stale_plan,
@@ -64,21 +74,14 @@ void print_homes(const Plan& plan, const std::optional<Topology>& named, const A
                             differences.front()),
                 "name the machine that the plan was made for with --topology or --simulate");
   }
-  fmt::print("\n{}", explain_homes(plan, machine));
-  std::vector<LauncherHomes> others{homes_by_torchrun(plan, machine), homes_by_deepspeed(plan, machine)};
-  if (!arguments.has("simulate")) {  // hwloc knows no simulated machine
-    const TopologySource source{arguments.text("topology").value_or(""), {}, false};
-    others.insert(others.begin(), {"hwloc-distrib", hwloc_distribution(source, plan.allocation.cpus,
-                                                                       static_cast<int>(plan.ranks.size()))});
-  }
-  fmt::print("\n{}", explain_other_launchers(plan, machine, others));
+  fmt::print("\n{}", explain_homes(plan, machine, homes_by_others(plan, machine, named.source)));
 }
 
-void write_report(const Plan& plan, const std::optional<Topology>& named, const ReportOutput& report) {
-  const Topology machine = named ? *named : read_topology({});
+void write_report(const Plan& plan, const NamedMachine& named, const ReportOutput& report) {
+  const Topology machine = named.topology ? *named.topology : read_topology({});
   const auto differences = class_differences(plan.machine, machine_class_of(machine));
-  if (differences.empty()) return report.write(plan, &machine);
-  if (named) {
+  if (differences.empty()) return report.write(plan, &machine, named.source);
+  if (named.topology) {
     throw Error(Exit::stale_plan,
                 fmt::format("the plan is not for {}: {}", machine.source, differences.front()),
                 "name the machine that the plan was made for");
@@ -86,7 +89,7 @@ void write_report(const Plan& plan, const std::optional<Topology>& named, const 
   print_stderr(
       "this machine is not of the plan's class: the report draws no NUMA nodes and caches "
       "(name the plan's machine with --topology or --simulate)\n");
-  report.write(plan, nullptr);
+  report.write(plan, nullptr, std::nullopt);
 }
 
 Exit run(const Arguments& arguments) {
@@ -95,7 +98,7 @@ Exit run(const Arguments& arguments) {
   const auto named = named_machine(arguments, report.wanted() || arguments.has("homes"));
   const Plan plan = load_plan_and_note_format(path);
   fmt::print("{}", explain(plan, page_width(arguments, STDOUT_FILENO)));
-  if (arguments.has("homes")) print_homes(plan, named, arguments);
+  if (arguments.has("homes")) print_homes(plan, named);
   if (report.wanted()) write_report(plan, named, report);
   return Exit::done;
 }

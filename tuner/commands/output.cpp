@@ -74,9 +74,12 @@ ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::pa
   }
 }
 
-void ReportOutput::write(const Plan& plan, const Topology* topology) const {
+void ReportOutput::write(const Plan& plan, const Topology* topology,
+                         const std::optional<TopologySource>& source) const {
   if (!path_) return;
-  write_text_file_atomically(*path_, report_of(plan, topology));
+  const auto others =
+      topology == nullptr ? std::vector<LauncherHomes>() : homes_by_others(plan, *topology, source);
+  write_text_file_atomically(*path_, report_of(plan, topology, others));
   if (!quiet_) print_stderr("wrote {}\n", path_->string());
 }
 

@@ -8,6 +8,7 @@
 
 #include "commands/cli.hpp"
 #include "machine/topology.hpp"
+#include "machine/topology_hwloc.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {
@@ -42,8 +43,9 @@ class ReportOutput {
 
   bool wanted() const { return path_.has_value(); }
   /// Writes the page atomically. Says on stderr where, unless -q was given. `topology` is that of
-  /// report_of(). Throws Error(runtime_error) with the path.
-  void write(const Plan& plan, const Topology* topology) const;
+  /// report_of(), and hwloc reads it from `source` (see homes_by_others). Throws Error(runtime_error) with
+  /// the path.
+  void write(const Plan& plan, const Topology* topology, const std::optional<TopologySource>& source) const;
 
  private:
   std::optional<std::filesystem::path> path_;

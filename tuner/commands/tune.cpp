@@ -164,7 +164,10 @@ Exit run(const Arguments& arguments) {
       job, request, recorder.get(), [&] { return interrupt.signal(); },
       [&](const SweepProgress& progress) { display.show(progress); }, [&] { display.clear(); });
   output.write(plan);
-  report.write(plan, &job.machine.topology);
+  const MachineSource source = machine_source(arguments);
+  report.write(
+      plan, &job.machine.topology,
+      simulate ? std::nullopt : std::optional(TopologySource{source.topology, source.sysroot, false}));
   if (!quiet) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
   if (!quiet && file && !simulate) print_stderr("{}", forecast_in_words(*file, plan));
   return Exit::done;

@@ -1,60 +1,27 @@
 #include "report/explain_homes.hpp"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
-#include <algorithm>
-#include <set>
+#include <map>
 #include <utility>
-#include <vector>
 
 #include "base/cpu_list.hpp"
 #include "machine/ranks.hpp"
-#include "text/table.hpp"
+#include "report/home_facts.hpp"
+#include "report/home_wishes.hpp"
+#include "text/wrap.hpp"
 
 namespace zf {
 namespace {
 
-/// What a home has of each point that counts.
-struct HomeFacts {
-  int cores = 0;
-  int fast_cores = 0;  ///< of the fastest kind
-  int near_gpu = 0;
-  int in_package_of_gpu = 0;
-  std::set<int> nodes;
-  std::set<int> packages;
-  std::set<int> l3_groups;
-};
-
-HomeFacts facts_of(const CpuSet& home, const Gpu* gpu, const Topology& topology) {
-  HomeFacts facts;
-  std::set<int> gpu_packages;
-  for (const Core& core : topology.cores) {
-    if (gpu != nullptr && gpu->local_cpus.intersects(core.cpus)) gpu_packages.insert(core.package);
-  }
-  const int fastest = static_cast<int>(topology.cpu_kinds.size()) - 1;
-  for (const Core& core : topology.cores) {
-    if (!core.cpus.intersects(home)) continue;
-    ++facts.cores;
-    facts.fast_cores += core.kind == fastest;
-    facts.near_gpu += gpu != nullptr && gpu->local_cpus.intersects(core.cpus);
-    facts.in_package_of_gpu += gpu_packages.contains(core.package);
-    if (core.node) facts.nodes.insert(core.node->os_index);
-    facts.packages.insert(core.package);
-    if (core.l3 >= 0) facts.l3_groups.insert(core.l3);
-  }
-  return facts;
-}
-
 /// Returns the cells from "near its GPU" to "CPUs" for a home of a rank of the plan.
 std::vector<std::string> cells_of(const CpuSet& home, const RankBinding& rank, const std::vector<Gpu>& gpus,
                                   const Topology& topology) {
-  const auto gpu = std::find_if(gpus.begin(), gpus.end(), [&](const Gpu& one) {
-    return rank.gpu && one.pci_address == rank.gpu->pci_address;
-  });
-  const bool known = gpu != gpus.end() && !gpu->local_cpus.empty();
-  const HomeFacts facts = facts_of(home, known ? &*gpu : nullptr, topology);
-  return {known ? std::to_string(facts.near_gpu) : "-",
-          known ? std::to_string(facts.in_package_of_gpu) : "-",
+  const Gpu* const gpu = gpu_of(rank, gpus);
+  const HomeFacts facts = facts_of_home(home, gpu, topology);
+  return {gpu != nullptr ? std::to_string(facts.near_gpu) : "-",
+          gpu != nullptr ? std::to_string(facts.in_package_of_gpu) : "-",
           std::to_string(facts.nodes.size()),
           std::to_string(facts.packages.size()),
           facts.l3_groups.empty() ? "-" : std::to_string(facts.l3_groups.size()),
@@ -86,22 +53,40 @@ bool overlap(const std::vector<CpuSet>& homes) {
   return false;
 }
 
-}  // namespace
-
-std::string explain_homes(const Plan& plan, const Topology& topology) {
+HomesPart facts_part(const Plan& plan, const Topology& topology) {
   const std::vector<Gpu> gpus = planned_gpus(plan, topology);
   Table table = table_with({{"rank"}});
   for (const RankBinding& rank : plan.ranks)
     add_row(table, {std::to_string(rank.rank)}, cells_of(rank.home.cpus, rank, gpus, topology));
-  return fmt::format(
-      "Homes. The columns count from left to right, in each the worst rank first: most\n"
-      "cores near the GPU, then in its package; fewest NUMA nodes, packages and L3\n"
-      "groups; most fast cores; equal sizes.\n\n{}",
-      table.print());
+  return {
+      "Homes. The columns count from left to right, in each the worst rank first: most cores near the GPU, "
+      "then in its package; fewest NUMA nodes, packages and L3 groups; most fast cores; equal sizes.",
+      std::move(table)};
 }
 
-std::string explain_other_launchers(const Plan& plan, const Topology& topology,
-                                    const std::vector<LauncherHomes>& others) {
+HomesPart wishes_part(const Plan& plan, const Topology& topology) {
+  Table table({{"ranks", Table::Align::left}, {"won", Table::Align::left}, {"cost", Table::Align::left}});
+  using Words = std::pair<std::string, std::string>;
+  std::vector<Words> order;
+  std::map<Words, std::vector<int>> ranks;  // by what is true of them
+  int rank = 0;
+  for (const HomeWishes& wishes : wishes_of_homes(plan, topology)) {
+    const Words words{wishes.cost.empty() ? "every wish" : fmt::format("{}", fmt::join(wishes.won, ", ")),
+                      wishes.cost.empty() ? "nothing" : fmt::format("{}", fmt::join(wishes.cost, ", "))};
+    if (!ranks.contains(words)) order.push_back(words);
+    ranks[words].push_back(rank++);
+  }
+  for (const Words& words : order)
+    table.add({fmt::format("{}", fmt::join(ranks[words], ",")), words.first.empty() ? "none" : words.first,
+               words.second});
+  return {
+      "What won, and what it cost: a wish won if the rank could not have more of it if it were alone on the "
+      "allowed CPUs.",
+      std::move(table)};
+}
+
+HomesPart launchers_part(const Plan& plan, const Topology& topology,
+                         const std::vector<LauncherHomes>& others) {
   const std::vector<Gpu> gpus = planned_gpus(plan, topology);
   Table table = table_with({{"rank"}, {"by", Table::Align::left}});
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
@@ -112,10 +97,32 @@ std::string explain_other_launchers(const Plan& plan, const Topology& topology,
       add_row(table, {"", other.launcher}, cells_of(other.homes[rank], own, gpus, topology));
     }
   }
-  std::string text = "What other launchers would have given to the same ranks.\n\n" + table.print();
+  HomesPart part{"What other launchers would have given to the same ranks.", std::move(table)};
   for (const LauncherHomes& other : others) {
-    if (other.homes.empty()) text += fmt::format("\n{} gives no homes: {}.\n", other.launcher, other.refusal);
-    if (overlap(other.homes)) text += fmt::format("\n{} gives some CPUs to several ranks.\n", other.launcher);
+    if (other.homes.empty())
+      part.remarks.push_back(fmt::format("{} gives no homes: {}.", other.launcher, other.refusal));
+    if (overlap(other.homes))
+      part.remarks.push_back(fmt::format("{} gives some CPUs to several ranks.", other.launcher));
+  }
+  return part;
+}
+
+}  // namespace
+
+std::vector<HomesPart> parts_of_homes(const Plan& plan, const Topology& topology,
+                                      const std::vector<LauncherHomes>& others) {
+  std::vector<HomesPart> parts{facts_part(plan, topology), wishes_part(plan, topology)};
+  if (!others.empty()) parts.push_back(launchers_part(plan, topology, others));
+  return parts;
+}
+
+std::string explain_homes(const Plan& plan, const Topology& topology,
+                          const std::vector<LauncherHomes>& others) {
+  std::string text;
+  for (const HomesPart& part : parts_of_homes(plan, topology, others)) {
+    text +=
+        fmt::format("{}{}\n{}", text.empty() ? "" : "\n", hanging("", part.words, 80), part.table.print());
+    for (const std::string& remark : part.remarks) text += fmt::format("\n{}\n", remark);
   }
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/error.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -52,6 +53,22 @@ LauncherHomes homes_by_deepspeed(const Plan& plan, const Topology& topology) {
                     print_cpus(outside), outside.size() == 1 ? "is" : "are");
   }
   return result;
+}
+
+std::vector<LauncherHomes> homes_by_others(const Plan& plan, const Topology& topology,
+                                           const std::optional<TopologySource>& source) {
+  std::vector<LauncherHomes> others;
+  if (source) {
+    LauncherHomes& hwloc = others.emplace_back(LauncherHomes{"hwloc-distrib", {}, {}});
+    try {
+      hwloc.homes = hwloc_distribution(*source, plan.allocation.cpus, static_cast<int>(plan.ranks.size()));
+    } catch (const Error& error) {
+      hwloc.refusal = error.what();
+    }
+  }
+  others.push_back(homes_by_torchrun(plan, topology));
+  others.push_back(homes_by_deepspeed(plan, topology));
+  return others;
 }
 
 }  // namespace zf

@@ -1,10 +1,12 @@
-// Which CPUs other launchers would give to the ranks of a plan. Pure.
+// Which CPUs other launchers would give to the ranks of a plan.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "machine/topology.hpp"
+#include "machine/topology_hwloc.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {
@@ -16,11 +18,16 @@ struct LauncherHomes {
 };
 
 /// Returns what `torchrun --numa-binding=node` gives: all allowed CPUs of the node of the rank's GPU. Ranks
-/// with GPUs on one node share these CPUs.
+/// with GPUs on one node share these CPUs. Pure.
 LauncherHomes homes_by_torchrun(const Plan& plan, const Topology& topology);
 
 /// Returns what DeepSpeed's `--bind_cores_to_rank` gives without a list of CPUs: equal runs of the CPUs from
-/// 0 to the number of cores, without what is left over. GPUs do not count.
+/// 0 to the number of cores, without what is left over. GPUs do not count. Pure.
 LauncherHomes homes_by_deepspeed(const Plan& plan, const Topology& topology);
+
+/// Returns what hwloc-distrib, torchrun and DeepSpeed give. hwloc reads the machine from `source`; without
+/// one (a simulated machine) hwloc-distrib is left out.
+std::vector<LauncherHomes> homes_by_others(const Plan& plan, const Topology& topology,
+                                           const std::optional<TopologySource>& source);
 
 }  // namespace zf

@@ -10,6 +10,7 @@
 #include "report/chart_data.hpp"
 #include "report/embedded.hpp"
 #include "report/explain.hpp"
+#include "report/explain_homes.hpp"
 #include "report/headline.hpp"
 #include "report/heat_map.hpp"
 #include "report/html.hpp"
@@ -164,6 +165,18 @@ std::string trial_section(const Plan& plan) {
                      html_table(trial_table(*plan.trial)));
 }
 
+/// Returns why each rank has its cores; empty if the machine is not known.
+std::string homes_section(const Plan& plan, const Topology* topology,
+                          const std::vector<LauncherHomes>& others) {
+  if (topology == nullptr) return "";
+  std::string text;
+  for (const HomesPart& part : parts_of_homes(plan, *topology, others)) {
+    text += paragraph("how", part.words) + html_table(part.table);
+    for (const std::string& remark : part.remarks) text += paragraph("note", remark);
+  }
+  return section("homes", "Why these cores", text);
+}
+
 std::string machine_section(const Plan& plan, const Topology* topology) {
   if (topology != nullptr) return section("machine", "Machine", machine_drawing(plan, *topology));
   return section(
@@ -215,7 +228,7 @@ Plan with_samples_only(Plan plan) {
 
 }  // namespace
 
-std::string report_of(const Plan& plan, const Topology* topology) {
+std::string report_of(const Plan& plan, const Topology* topology, const std::vector<LauncherHomes>& others) {
   const Plan shown = with_samples_only(plan);
   const std::string head = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -223,9 +236,10 @@ std::string report_of(const Plan& plan, const Topology* topology) {
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n"
       "<style>\n{}</style>\n</head>\n",
       kPolicy, title(shown), kPageCss);
-  return fmt::format("{}<body>\n\n{}{}{}{}{}{}{}</body>\n</html>\n", head, header(shown),
+  return fmt::format("{}<body>\n\n{}{}{}{}{}{}{}{}</body>\n</html>\n", head, header(shown),
                      decision_section(shown), evidence_sections(shown), trial_section(shown),
-                     machine_section(shown, topology), provenance_section(shown), scripts(shown));
+                     homes_section(shown, topology, others), machine_section(shown, topology),
+                     provenance_section(shown), scripts(shown));
 }
 
 }  // namespace zf

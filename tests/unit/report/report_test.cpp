@@ -73,7 +73,7 @@ TEST(Report, TellsTheDecisionThenTheCandidatesThenDraws) {
   std::size_t last = 0;
   for (const char* const part :
        {"<h1>CPU plan for node17", "class=\"headline\"", "5 cores saturate the memory", "id=\"candidates\"",
-        "id=\"sides\"", "id=\"heat\"", "id=\"bandwidth\"", "id=\"trial\"", "id=\"machine\"",
+        "id=\"sides\"", "id=\"heat\"", "id=\"bandwidth\"", "id=\"trial\"", "id=\"homes\"", "id=\"machine\"",
         "zf-tune tune --ranks 2", "id=\"data\""}) {
     const std::size_t at = page.find(part);
     ASSERT_NE(at, std::string::npos) << part;
@@ -154,6 +154,17 @@ TEST(Report, SimulatedIsSaidFirst) {
   const std::string page = report_of(plan, nullptr);
   EXPECT_THAT(page, HasSubstr("<h1>CPU plan for Test CPU, simulated</h1>"));
   EXPECT_LT(page.find("Simulated: no figure on this page was measured"), page.find("class=\"headline\""));
+}
+
+TEST(Report, SaysWhyTheseCoresWhereTheMachineIsKnown) {
+  const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 24});
+  std::vector<CpuSet> all(make_plan().ranks.size(), topology.cpus);
+  const std::string page =
+      report_of(make_plan(), &topology, {{"a <launcher>", all, ""}, {"another", {}, "why"}});
+  EXPECT_THAT(page, AllOf(HasSubstr("What won, and what it cost"), HasSubstr("<td>a &lt;launcher&gt;</td>"),
+                          HasSubstr("a &lt;launcher&gt; gives some CPUs to several ranks."),
+                          HasSubstr("another gives no homes: why.")));
+  EXPECT_THAT(report_of(make_plan(), nullptr), Not(HasSubstr("Why these cores")));
 }
 
 TEST(Report, AwayFromTheMachineItSaysThatNodesAreNotKnown) {
