@@ -2,9 +2,10 @@
  * steps beside it, and after each step all parameters, moments and outputs are equal, bit for bit. The steps
  * alternate between the two gradient buffers, and some groups have a set of moments for each.
  * With the argument "cpuset" the last CPU leaves the cpuset meanwhile and comes back, at random moments. With
- * "offline" it leaves the whole machine, so use that in a guest.
- * ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes).
- * ZF_SEED: another sequence of random choices. */
+ * "offline" it leaves the whole machine, so use that in a guest. With "steps" the optimizer is stopped before
+ * each kill, and its threads execute single instructions in a random order until the kill comes between two
+ * of them. ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes). ZF_SEED:
+ * another sequence of random choices. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "cpuset.h"
+#include "single_steps.h"
 #include "support.h"
 
 enum { GROUPS = 5, STALL_MS = 60000, MOST_GROWTH_KIB = 128 };
@@ -105,14 +107,25 @@ static void spin_for(int64_t ns) {
 
 struct kills {
   int wanted, done, in_work;
+  long instructions; /* that were executed one by one before the kills */
 };
+
+static int by_single_steps;
 
 /* Kills the worker if it lives. Kills of a worker with work are counted separately. */
 static void kill_worker(zf_runtime* handle, struct kills* kills) {
   zf_stats stats = ZF_STATS_INIT;
   EXPECT(zf_get_stats(handle, &stats), ZF_OK);
   if (!stats.worker_alive || kills->done == kills->wanted) return;
-  if (kill((pid_t)stats.worker_pid, SIGKILL) != 0) { /* the last kill is noticed only now */
+  if (by_single_steps) {
+    /* Mostly few, sometimes many: 2048 instructions step about a hundred vectors. */
+    const long executed = execute_single_instructions((pid_t)stats.worker_pid,
+                                                      (long)random_below(UINT64_C(2) << random_below(11)));
+    EXPECT(zf_get_stats(handle, &stats), ZF_OK); /* it may have finished its work until it was stopped */
+    kill_stopped();
+    if (executed < 0) return; /* the last kill is noticed only now */
+    kills->instructions += executed;
+  } else if (kill((pid_t)stats.worker_pid, SIGKILL) != 0) { /* the last kill is noticed only now */
     CHECK(errno == ESRCH);
     return;
   }
@@ -261,6 +274,7 @@ static void run(enum plan_kind kind, struct kills kills) {
   CHECK(count_descriptors() == more_descriptors && count_children() == 2 && count_arena_mappings() == 2);
   printf("%u threads (%s): %d kills, %d of them with work under way, over %d steps; all equal\n",
          stats.threads, stats.isa, kills.done, kills.in_work, step);
+  if (by_single_steps) printf("  %ld instructions were executed one by one\n", kills.instructions);
   if (cpus_leave) {
     printf("  the last CPU left or came back %d times; %d of %d workers were started without it\n",
            toggler.times, seen.degraded, seen.workers);
@@ -317,7 +331,8 @@ int main(int argc, char** argv) {
   const char* const seed = getenv("ZF_SEED");
   if (seed != NULL) seed_random(strtoull(seed, NULL, 10));
   const char* const way = argc > 1 ? argv[1] : "";
-  cpus_leave = *way != 0;
+  by_single_steps = strcmp(way, "steps") == 0;
+  cpus_leave = *way != 0 && !by_single_steps;
   setvbuf(stdout, NULL, _IOLBF, 0);
   /* A thread's stack may contain a whole huge page, which costs 2 MiB for its first byte. Count the touched
    * pages.
@@ -329,6 +344,10 @@ int main(int argc, char** argv) {
     with_cpu_offline(run_all);
   } else {
     CHECK(!cpus_leave);
+    if (by_single_steps && !may_trace()) {
+      printf("no process may trace its child here\n");
+      return SKIPPED;
+    }
     run_all();
   }
   return 0;
