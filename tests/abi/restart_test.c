@@ -1,5 +1,8 @@
 /* Restarts are counted within a window of time, and successors that die at their start come ever later. */
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -180,27 +183,83 @@ static char* arena_address(void) {
   return address;
 }
 
-/* A successor writes its figures before it is ready. Until then those of the last one count. */
-static void figures_of_a_worker_that_starts_are_not_read(void) {
-  zf_stats before = ZF_STATS_INIT;
+/* A thread of the trainer that reads the figures again and again. They are those of a worker that was ready.
+ */
+struct reader {
+  pthread_t thread;
+  zf_runtime* handle;
+  zf_stats expected;
+  atomic_int stop;
+  long readings;
+};
+
+static void* read_stats(void* argument) {
+  struct reader* const self = argument;
+  while (!atomic_load(&self->stop)) {
+    zf_stats stats = ZF_STATS_INIT;
+    EXPECT(zf_get_stats(self->handle, &stats), ZF_OK);
+    CHECK(stats.threads == self->expected.threads && strcmp(stats.isa, self->expected.isa) == 0);
+    ++self->readings;
+    sched_yield();
+  }
+  return NULL;
+}
+
+static void start_reader(struct reader* reader, zf_runtime* handle) {
+  const zf_stats init = ZF_STATS_INIT;
+  reader->handle = handle;
+  reader->expected = init;
+  reader->readings = 0;
+  EXPECT(zf_get_stats(handle, &reader->expected), ZF_OK);
+  CHECK(reader->expected.threads >= 1);
+  atomic_store(&reader->stop, 0);
+  CHECK(pthread_create(&reader->thread, NULL, read_stats, reader) == 0);
+}
+
+static void stop_reader(struct reader* reader) {
+  atomic_store(&reader->stop, 1);
+  CHECK(pthread_join(reader->thread, NULL) == 0);
+}
+
+/* ThreadSanitizer watches the library's threads meanwhile. It does not see what the worker writes. */
+static void figures_are_read_while_successors_start(void) {
+  enum { KILLS = 10 };
+  struct reader reader;
   zf_stats stats = ZF_STATS_INIT;
   zf_runtime* const handle = open_restartable(1000, 0);
-  EXPECT(zf_get_stats(handle, &before), ZF_OK);
+  start_reader(&reader, handle);
+  for (int i = 0; i < KILLS; ++i) kill_and_step(handle);
+  stop_reader(&reader);
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK(stats.restarts == KILLS);
+  printf("the figures were read %ld times during %d restarts\n", reader.readings, KILLS);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+/* A successor writes its figures before it is ready. Until then those of the last one count. Here the trainer
+ * writes them, so ThreadSanitizer sees whether another thread reads them. */
+static void figures_of_a_worker_that_starts_are_not_read(void) {
+  struct reader reader;
+  zf_stats stats = ZF_STATS_INIT;
+  zf_runtime* const handle = open_restartable(1000, 0);
+  start_reader(&reader, handle);
   char* const worker_stats = arena_address() + 1408; /* WorkerStats of control_block.hpp */
   set_works(0);
   const int64_t begin = wall_ns();
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
   await_starts(begin, 1);
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK); /* returns after the start */
   const uint32_t threads = 12345;
   memcpy(worker_stats + 32, &threads, sizeof threads);
   memcpy(worker_stats + 40, "half", 5);
   EXPECT(zf_get_stats(handle, &stats), ZF_OK);
-  CHECK(before.threads >= 1 && stats.threads == before.threads && strcmp(stats.isa, before.isa) == 0);
+  CHECK(stats.threads == reader.expected.threads && strcmp(stats.isa, reader.expected.isa) == 0);
   set_works(1);
   EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 20000), ZF_OK);
   EXPECT(zf_get_stats(handle, &stats), ZF_OK);
-  CHECK(stats.threads == before.threads && strcmp(stats.isa, before.isa) == 0);
+  CHECK(stats.threads == reader.expected.threads && strcmp(stats.isa, reader.expected.isa) == 0);
+  stop_reader(&reader);
   EXPECT(zf_close(handle), ZF_OK);
 }
 
@@ -221,15 +280,40 @@ static void successors_that_never_become_ready_use_the_restarts_up(void) {
   set_works(1);
 }
 
+/* A start that fails, here for want of a program, uses no restart up. The next call tries again. */
+static void successor_that_cannot_be_started_is_tried_again(void) {
+  char away[64];
+  zf_stats stats = ZF_STATS_INIT;
+  const char* const program = getenv("ZF_OPTIMIZER");
+  zf_runtime* const handle = open_restartable(1, 0);
+  snprintf(away, sizeof away, "%s", write_file(""));
+  CHECK(program != NULL && rename(program, away) == 0);
+  CHECK(kill(worker_of(handle), SIGKILL) == 0);
+  do {
+    sleep_ms(1);
+    EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  } while (stats.worker_alive);
+  for (int i = 0; i < 3; ++i) EXPECT(zf_submit(handle, NULL, NULL), ZF_ERROR_WORKER);
+  expect_error(program);
+  CHECK(rename(away, program) == 0);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(zf_wait(handle, 0, 20000), ZF_OK);
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK(stats.restarts == 1);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
 int main(void) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   a_negative_window_is_refused();
   restarts_before_the_window_do_not_count();
+  figures_are_read_while_successors_start();
   install_fragile_optimizer();
   successors_that_never_become_ready_come_ever_later();
   a_pause_does_not_hold_up_the_close();
   figures_of_a_worker_that_starts_are_not_read();
   successors_that_never_become_ready_use_the_restarts_up();
+  successor_that_cannot_be_started_is_tried_again();
   CHECK(count_children() == 0 && count_arena_mappings() == 0);
   return 0;
 }
