@@ -53,6 +53,7 @@ Runtime::Runtime(Opening opening, const std::vector<zf_group>& groups)
       training_threads_(opening.training_threads),
       worker_(arena_, std::move(opening.start)),
       submissions_(arena_, groups),
+      prefault_(arena_),
       watch_(worker_, [this] { return on_death(); }) {
   narrow(opening.narrowing);  // last, when nothing else fails, and when the watch has its thread
 }

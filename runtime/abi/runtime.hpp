@@ -15,6 +15,7 @@
 #include "ipc/arena.hpp"
 #include "narrowing.hpp"
 #include "opening.hpp"
+#include "prefault.hpp"
 #include "submissions.hpp"
 #include "worker_link.hpp"
 #include "worker_watch.hpp"
@@ -92,6 +93,7 @@ class Runtime {
   zf_stats facts_ = ZF_STATS_INIT;  ///< of the last worker that was ready; protected by mutex_
   std::atomic<bool> has_waiter_{false};
   std::atomic<bool> ended_{false};  ///< set by end()
+  Prefault prefault_;               ///< after worker_, which has reserved the pages
   WorkerWatch watch_;               ///< the last member: it is destroyed first
 };
 

@@ -61,9 +61,11 @@ Pointer required(Pointer pointer, std::string_view name) {
 zf_options read_options(const zf_options* given) {
   static constexpr zf_options defaults = ZF_OPTIONS_INIT;
   if (given == nullptr) return defaults;
-  // A program that does not know the field does not expect that its threads are moved.
+  // A program that does not know these fields does not expect that its threads are moved, or that its memory
+  // is in huge pages.
   zf_options of_older = defaults;
   of_older.narrow = ZF_NO;
+  of_older.huge_pages = ZF_NO;
   const zf_options options = zf::read_versioned(given, of_older, 40, "zf_options");
   if (options.abi_version != ZF_ABI_VERSION) {
     throw zf::AbiError(ZF_ERROR_ABI,

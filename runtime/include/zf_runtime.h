@@ -112,8 +112,10 @@ typedef struct zf_options {
   uint64_t chunk_bytes; /* groups are stepped, and zf_progress counts, in chunks of this many bytes of ZF_COPY
                            (or of ZF_PARAMS if there is no copy), in whole pages; 0: 256 MiB */
   int32_t huge_pages;   /* ZF_NO, ZF_TRY, ZF_MUST: 2 MiB pages, by madvise. (Linux gives them to shared memory
-                           where /sys/kernel/mm/transparent_hugepage/shmem_enabled says so.) */
-  int32_t lock_memory;  /* likewise: never swapped out, by mlock (`ulimit -l`) */
+                           where /sys/kernel/mm/transparent_hugepage/shmem_enabled says so.) The INIT macro
+                           sets ZF_TRY, and so do options of NULL. ZF_TRY does not ask for them if all arrays
+                           together are smaller than 2 MiB. */
+  int32_t lock_memory;  /* ZF_NO, ZF_TRY, ZF_MUST: never swapped out, by mlock (`ulimit -l`) */
   int32_t narrow; /* ZF_NO, ZF_TRY, ZF_MUST: what to do if `zf-tune exec` started this process on its whole
                      home. zf_open then gives the plan's training CPUs to every thread of the process whose
                      mask is exactly the home, because the optimizer uses the other CPUs from now on. Threads
@@ -127,7 +129,7 @@ typedef struct zf_options {
 } zf_options;
 
 #define ZF_OPTIONS_INIT \
-  { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0, 0, 0, 0, ZF_TRY, 0, 0 }
+  { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0, 0, ZF_TRY, 0, ZF_TRY, 0, 0 }
 
 /* Element types of gradients and of the copy for the GPU. Parameters and moments are fp32. */
 enum { ZF_NONE = 0, ZF_F32 = 1, ZF_BF16 = 2, ZF_F16 = 3 };

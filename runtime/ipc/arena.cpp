@@ -18,9 +18,10 @@ namespace zf {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-// Both constants are newer than the headers of Debian 12. An older kernel answers EINVAL.
+// These constants are newer than the headers of Debian 12. An older kernel answers EINVAL.
 constexpr unsigned kNoExecSeal = 0x0008U;  // MFD_NOEXEC_SEAL, Linux 6.3; required by vm.memfd_noexec=2
-constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, Linux 5.14
+constexpr int kPopulateRead = 22;          // MADV_POPULATE_READ, Linux 5.14
+constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, likewise
 /// One fallocate holds the lock of the file, but clearing its pages needs no lock. In pieces of this size the
 /// threads that share the work overlap.
 constexpr std::uint64_t kReserveBytes = std::uint64_t{32} << 20;
@@ -162,7 +163,21 @@ void Arena::reserve_chunk(std::uint64_t begin, std::uint64_t bytes) const {
     result = fallocate(fd_.get(), 0, static_cast<off_t>(begin), static_cast<off_t>(bytes));
   } while (result != 0 && errno == EINTR);
   if (result != 0) throw_errno(errno, "cannot get memory for an arena of " + size_text(bytes_), kLessMemory);
-  // Read one byte of each page. A write could undo a write of the other side.
+  read_each_page(begin, bytes);
+}
+
+void Arena::map_reserved(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  if (bytes == 0) return;
+  const std::uint64_t begin = offset / kPageBytes * kPageBytes;
+  const std::uint64_t end = (offset + bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  // Only faults for reading map the pages around. Shared memory is mapped writable in any case, because the
+  // kernel does not have to notice the first write to it.
+  if (madvise(base_ + begin, end - begin, kPopulateRead) != 0 && errno == EINVAL)
+    read_each_page(begin, end - begin);
+}
+
+void Arena::read_each_page(std::uint64_t begin, std::uint64_t bytes) const noexcept {
+  // A write could undo a write of the other side.
   for (std::uint64_t at = begin; at < begin + bytes; at += kPageBytes) {
     static_cast<void>(*reinterpret_cast<const volatile unsigned char*>(base_ + at));
   }

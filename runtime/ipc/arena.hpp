@@ -51,9 +51,15 @@ class Arena {
   /// much was asked for. Thread-safe.
   void reserve(std::uint64_t offset, std::uint64_t bytes) const;
 
+  /// Puts the pages of a range, which have been reserved already, in this process's page tables. It costs a
+  /// tenth of the faults that it saves: the kernel maps sixteen small pages, or one huge page, at once. It is
+  /// a hint: what fails here is done by the first touch. Thread-safe.
+  void map_reserved(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+
  private:
   Arena(FileDescriptor fd, std::size_t bytes);
   void reserve_chunk(std::uint64_t begin, std::uint64_t bytes) const;
+  void read_each_page(std::uint64_t begin, std::uint64_t bytes) const noexcept;
 
   FileDescriptor fd_;
   std::size_t bytes_ = 0;

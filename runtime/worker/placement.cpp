@@ -12,6 +12,8 @@ namespace {
 /// take seconds.
 constexpr std::uint64_t kPagesToLookAt = 65536;
 
+constexpr std::uint64_t kHugePageBytes = std::uint64_t{2} << 20;
+
 void add(Notes& notes, Strictness strictness, const PolicyRefusal& refusal, const char* next) {
   if (!refusal) return;
   if (strictness == Strictness::required) throw Error(Exit::runtime_error, *refusal, next);
@@ -20,6 +22,12 @@ void add(Notes& notes, Strictness strictness, const PolicyRefusal& refusal, cons
 
 std::byte* arrays_of(const Arena& arena) { return arena.at<std::byte>(arena.control().arrays_offset); }
 std::uint64_t array_bytes_of(const Arena& arena) { return arena.bytes() - arena.control().arrays_offset; }
+
+/// Small arrays stay in small pages, unless huge ones are required: a huge page would waste most of itself.
+bool wants_huge_pages(const WorkerArguments& arguments, std::uint64_t array_bytes) {
+  return (arguments.huge_pages == Strictness::required && array_bytes != 0) ||
+         (arguments.huge_pages == Strictness::best_effort && array_bytes >= kHugePageBytes);
+}
 
 void count_nodes(const Arena& arena, const NodeSet& nodes, PlacementStats& placement, Notes& notes) {
   const std::uint64_t every = std::max<std::uint64_t>(1, array_bytes_of(arena) / kPageBytes / kPagesToLookAt);
@@ -47,7 +55,7 @@ Notes prepare_memory(Arena& arena, const WorkerArguments& arguments) {
       refusal = set_range_memory_policy(arguments.memory_policy, arguments.mems, arrays_of(arena), bytes);
     add(notes, Strictness::best_effort, refusal, "");
   }
-  if (arguments.huge_pages != Strictness::off && bytes != 0) {
+  if (wants_huge_pages(arguments, bytes)) {
     add(notes, arguments.huge_pages, ask_for_huge_pages(arrays_of(arena), bytes),
         "leave zf_options.huge_pages at ZF_TRY");
   }
@@ -63,7 +71,7 @@ void settle_memory(Arena& arena, const WorkerArguments& arguments, Notes notes) 
         "raise `ulimit -l`, or leave zf_options.lock_memory at ZF_TRY");
     if (!refusal) placement.locked_bytes = arena.bytes();
   }
-  if (arguments.huge_pages != Strictness::off && bytes != 0) {
+  if (wants_huge_pages(arguments, bytes)) {
     placement.huge_bytes = huge_bytes_of(arrays_of(arena), bytes);
     if (placement.huge_bytes == 0)
       add(notes, arguments.huge_pages, why_no_huge_pages(), "leave zf_options.huge_pages at ZF_TRY");

@@ -1,10 +1,14 @@
 /* Checks where the arena's memory lies, and that a refusal of the machine gives a note or one clear error. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -98,6 +102,118 @@ static void huge_or_noted(void) {
   expect_error("huge_pages is 7");
 }
 
+/* Only a program that does not know the option, or has a zero there, does without. */
+static void huge_pages_are_the_default(void) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  zf_runtime* handle = NULL;
+  EXPECT(open_with(ZF_TRY, ZF_NO, &handle), ZF_OK);
+  const zf_stats wanted = stats_of(handle);
+  EXPECT(zf_close(handle), ZF_OK);
+
+  CHECK(options.huge_pages == ZF_TRY);
+  group.elements = ELEMENTS;
+  setenv("ZF_TUNE", "off", 1);
+  EXPECT(zf_open(NULL, &group, 1, &handle), ZF_OK);
+  unsetenv("ZF_TUNE");
+  zf_stats stats = stats_of(handle);
+  CHECK((stats.huge_bytes != 0) == (wanted.huge_bytes != 0));
+  CHECK((strstr(stats.memory_note, "huge") != NULL) == (strstr(wanted.memory_note, "huge") != NULL));
+  EXPECT(zf_close(handle), ZF_OK);
+
+  options.plan_path = write_plan(PLAN_SHARED, NULL);
+  options.struct_size = offsetof(zf_options, huge_pages); /* a program built before the option */
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+  stats = stats_of(handle);
+  CHECK(stats.huge_bytes == 0 && strstr(stats.memory_note, "huge") == NULL);
+  EXPECT(zf_close(handle), ZF_OK);
+
+  options.struct_size = sizeof options;
+  group.elements = 1000; /* a huge page would waste most of itself */
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+  stats = stats_of(handle);
+  CHECK(stats.huge_bytes == 0 && strstr(stats.memory_note, "huge") == NULL);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+/* Counts the pages of an array that this process's page tables have. */
+static size_t count_mapped_pages(const void* array, size_t bytes) {
+  static uint64_t entries[4096];
+  const size_t pages = bytes / 4096;
+  size_t mapped = 0;
+  const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  CHECK(pagemap >= 0);
+  for (size_t at = 0; at < pages;) {
+    const size_t count = pages - at < 4096 ? pages - at : 4096;
+    const off_t offset = (off_t)(((uintptr_t)array / 4096 + at) * sizeof *entries);
+    CHECK(pread(pagemap, entries, count * sizeof *entries, offset) == (ssize_t)(count * sizeof *entries));
+    for (size_t i = 0; i < count; ++i) mapped += entries[i] >> 63;
+    at += count;
+  }
+  close(pagemap);
+  return mapped;
+}
+
+static long faults_of_this_thread(void) {
+  struct rusage usage;
+  CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
+  return usage.ru_minflt + usage.ru_majflt;
+}
+
+/* A thread of the library maps the arrays that training writes, so the first write to a page takes no fault.
+ */
+static void first_writes_find_their_pages(int32_t huge_pages) {
+  static const zf_buffer_kind kinds[] = {ZF_PARAMS, ZF_GRADS_0, ZF_GRADS_1};
+  zf_runtime* handle = NULL;
+  EXPECT(open_with(huge_pages, ZF_NO, &handle), ZF_OK);
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+    size_t bytes = 0;
+    char* const array = buffer_of(handle, 0, kinds[i], &bytes);
+    const int64_t deadline = now_ns() + 20000000000;
+    while (count_mapped_pages(array, bytes) < bytes / 4096 && now_ns() < deadline) usleep(1000);
+    CHECK(count_mapped_pages(array, bytes) == bytes / 4096);
+    const long before = faults_of_this_thread();
+    for (size_t at = 0; at < bytes; at += 4096) ((volatile char*)array)[at] = 1;
+    const long faults = faults_of_this_thread() - before;
+    printf("  the first writes to %zu pages took %ld faults\n", bytes / 4096, faults);
+    CHECK(faults < 8);
+  }
+  steps_and_closes(handle);
+}
+
+/* Whether zf_close or a death comes while that thread works. */
+static void interrupted_prefault_leaves_nothing(void) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  zf_runtime* handle = NULL;
+  int pids[2];
+  pid_t worker = 0;
+  options.plan_path = write_plan(PLAN_SHARED, NULL);
+  options.huge_pages = ZF_NO;
+  group.elements = 8 * ELEMENTS;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+  CHECK(count_children() == 0 && count_arena_mappings() == 0);
+
+  CHECK(pipe(pids) == 0);
+  fflush(NULL);
+  const pid_t trainer = fork();
+  CHECK(trainer >= 0);
+  if (trainer == 0) {
+    EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+    worker = worker_of(handle);
+    CHECK(write(pids[1], &worker, sizeof worker) == sizeof worker);
+    raise(SIGKILL);
+  }
+  CHECK(read(pids[0], &worker, sizeof worker) == sizeof worker);
+  CHECK(waitpid(trainer, NULL, 0) == trainer);
+  const int64_t deadline = now_ns() + 20000000000;
+  while (waitpid(worker, NULL, WNOHANG) == 0 && now_ns() < deadline) usleep(1000);
+  CHECK(kill(worker, 0) == -1 && errno == ESRCH);
+  close(pids[0]);
+  close(pids[1]);
+}
+
 static int write_number(const char* path, long long number) {
   FILE* const file = fopen(path, "we");
   const int printed = file != NULL && fprintf(file, "%lld\n", number) > 0;
@@ -148,10 +264,15 @@ static void running_into_the_limit_is_told(void) {
 }
 
 int main(void) {
+  CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); /* the worker of a killed trainer becomes our child */
   placement_is_looked_up();
   in_child(refusals_are_notes);
   locked_or_noted();
   huge_or_noted();
+  huge_pages_are_the_default();
+  first_writes_find_their_pages(ZF_NO);
+  first_writes_find_their_pages(ZF_TRY);
+  interrupted_prefault_leaves_nothing();
   in_child(more_than_the_jobs_limit_is_refused);
   in_child(running_into_the_limit_is_told);
   CHECK(count_children() == 0 && count_arena_mappings() == 0);

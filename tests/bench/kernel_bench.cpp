@@ -30,11 +30,13 @@ namespace {
 
 using namespace zf;
 
+enum class Format { text, json, markdown };
+
 struct Options {
   std::size_t params = std::size_t{128} << 20;
   std::vector<std::size_t> threads;  ///< if empty: 1, 2, 4, ... and all
   std::size_t rounds = 15;
-  bool json = false;
+  Format format = Format::text;
 };
 
 /// One way to do a step. Its ratios are relative to the candidate named in `against`.
@@ -105,32 +107,70 @@ void measure(Pool& pool, std::vector<Candidate>& candidates, std::size_t rounds)
   }
 }
 
+/// Returns the ratios of a candidate's rounds to those of the candidate that it is compared with.
+std::vector<double> ratios_of(const Candidate& candidate, const std::vector<Candidate>& candidates) {
+  const auto other = std::find_if(candidates.begin(), candidates.end(),
+                                  [&](const Candidate& c) { return c.name == candidate.against; });
+  return ratios(candidate, *other);
+}
+
+double gb_per_s(const Options& options, const Candidate& candidate) {
+  return candidate.bytes_per_param * static_cast<double>(options.params) / median(candidate.ns);
+}
+
 void print(const Options& options, std::size_t threads, const std::vector<Candidate>& candidates) {
-  if (!options.json) {
+  const bool json = options.format == Format::json;
+  if (!json) {
     fmt::print("\n{} thread{}\n{:<28}{:>10}{:>9}{:>9}  {:<22}{}\n", threads, threads == 1 ? "" : "s", "",
                "ms", "GB/s", "time ×", "of", "spread");
   }
   for (const Candidate& candidate : candidates) {
-    const auto other = std::find_if(candidates.begin(), candidates.end(),
-                                    [&](const Candidate& c) { return c.name == candidate.against; });
-    const std::vector<double> ratio = ratios(candidate, *other);
+    const std::vector<double> ratio = ratios_of(candidate, candidates);
     const auto [least, most] = std::minmax_element(ratio.begin(), ratio.end());
     const double ns = median(candidate.ns);
-    const double gb_per_s = candidate.bytes_per_param * static_cast<double>(options.params) / ns;
-    if (options.json) {
+    if (json) {
       fmt::print(
           "{{\"threads\": {}, \"candidate\": \"{}\", \"step_ns_median\": {:.0f}, \"gb_per_s\": {:.2f}, "
           "\"against\": \"{}\", \"ratio_median\": {:.4f}, \"ratio_min\": {:.4f}, \"ratio_max\": {:.4f}}}\n",
-          threads, candidate.name, ns, gb_per_s, candidate.against, median(ratio), *least, *most);
+          threads, candidate.name, ns, gb_per_s(options, candidate), candidate.against, median(ratio), *least,
+          *most);
     } else {
       fmt::print("{:<28}{:>10.1f}{:>9.1f}{:>9.3f}  {:<22}{:.3f}..{:.3f}\n", candidate.name, ns / 1e6,
-                 gb_per_s, median(ratio), candidate.against, *least, *most);
+                 gb_per_s(options, candidate), median(ratio), candidate.against, *least, *most);
     }
   }
   std::fflush(stdout);
 }
 
-void bench(const Options& options, const std::vector<Pu>& pus) {
+/// The candidates of one number of threads, measured.
+struct Measured {
+  std::size_t threads;
+  std::vector<Candidate> candidates;
+};
+
+/// Prints the table of docs/benchmarks.md.
+void print_markdown(const Options& options, const std::vector<Measured>& all) {
+  fmt::print("| {:.1f}M parameters |", static_cast<double>(options.params) / 1e6);
+  for (const Measured& one : all) fmt::print(" {} thread{} |", one.threads, one.threads == 1 ? "" : "s");
+  fmt::print(" compared with | traffic alone |\n| --- |");
+  for (std::size_t i = 0; i < all.size(); ++i) fmt::print(" --- |");
+  fmt::print(" --- | --- |\n");
+  for (std::size_t row = 0; row < all.front().candidates.size(); ++row) {
+    const std::vector<Candidate>& first = all.front().candidates;
+    fmt::print("| {} |", first[row].name);
+    for (const Measured& one : all) {
+      const std::vector<double> ratio = ratios_of(one.candidates[row], one.candidates);
+      const auto [least, most] = std::minmax_element(ratio.begin(), ratio.end());
+      fmt::print(" {:.1f} GB/s, {:.2f} × ({:.2f} to {:.2f}) |", gb_per_s(options, one.candidates[row]),
+                 median(ratio), *least, *most);
+    }
+    const auto other = std::find_if(first.begin(), first.end(),
+                                    [&](const Candidate& c) { return c.name == first[row].against; });
+    fmt::print(" {} | {:.2f} × |\n", other->name, first[row].bytes_per_param / other->bytes_per_param);
+  }
+}
+
+std::vector<Candidate> bench(const Options& options, const std::vector<Pu>& pus) {
   const Isa isa = chosen_isa();
   Pool pool(pus);
   const WorkingSet set(pool, options.params);
@@ -212,7 +252,8 @@ void bench(const Options& options, const std::vector<Pu>& pus) {
        step(ElementType::bf16, ElementType::bf16, true, true)},
   };
   measure(pool, candidates, options.rounds);
-  print(options, pus.size(), candidates);
+  for (Candidate& candidate : candidates) candidate.work = nullptr;  // it refers to what ends here
+  return candidates;
 }
 
 std::size_t number(std::string_view flag, const std::string& text) {
@@ -242,11 +283,15 @@ Options parse(int argc, char** argv) {
         options.threads.push_back(number(flag, value.substr(begin, end - begin)));
         begin = end + 1;
       }
-    } else if (argument == "--format=json" || argument == "--format=text") {
-      options.json = value == "json";
+    } else if (argument == "--format=json") {
+      options.format = Format::json;
+    } else if (argument == "--format=markdown") {
+      options.format = Format::markdown;
+    } else if (argument == "--format=text") {
+      options.format = Format::text;
     } else {
       throw Error(Exit::usage, fmt::format("\"{}\" is not an option", argument),
-                  "kernel_bench [--params=N] [--threads=1,2] [--rounds=N] [--format=text|json]");
+                  "kernel_bench [--params=N] [--threads=1,2] [--rounds=N] [--format=text|json|markdown]");
     }
   }
   return options;
@@ -262,16 +307,19 @@ int main(int argc, char** argv) try {
     for (std::size_t n = 1; n < pus.size(); n *= 2) options.threads.push_back(n);
     options.threads.push_back(pus.size());
   }
-  if (!options.json) {
+  if (options.format == Format::text) {
     fmt::print("{} params, {} rounds, {}\n", options.params, options.rounds, name_of(chosen_isa()));
   }
+  std::vector<Measured> all;
   for (const std::size_t n : options.threads) {
     if (n > pus.size()) {
       throw Error(Exit::usage, fmt::format("--threads={}: only {} CPUs are allowed", n, pus.size()),
                   "ask for fewer threads");
     }
-    bench(options, {pus.begin(), pus.begin() + static_cast<std::ptrdiff_t>(n)});
+    all.push_back({n, bench(options, {pus.begin(), pus.begin() + static_cast<std::ptrdiff_t>(n)})});
+    if (options.format != Format::markdown) print(options, n, all.back().candidates);
   }
+  if (options.format == Format::markdown) print_markdown(options, all);
   return 0;
 } catch (const Error& error) {
   fmt::print(stderr, "kernel_bench: {}\n", error.what());

@@ -55,6 +55,7 @@ static void print_threads(int worker) {
 
 int main(void) {
   zf_group groups[2] = {ZF_GROUP_INIT, ZF_GROUP_INIT};
+  zf_options options = ZF_OPTIONS_INIT;
   zf_runtime* handle = NULL;
   zf_stats stats = ZF_STATS_INIT;
   unsigned long by_node[NODES] = {0};
@@ -63,7 +64,8 @@ int main(void) {
   groups[1].elements = 50001;
   groups[1].copy_type = ZF_BF16;
   groups[1].stale = 1;
-  must(zf_open(NULL, groups, 2, &handle), "zf_open");
+  options.huge_pages = ZF_NO; /* each small page has a node of its own */
+  must(zf_open(&options, groups, 2, &handle), "zf_open");
   must(zf_submit(handle, NULL, NULL), "zf_submit");
   must(zf_wait(handle, 0, 60000), "zf_wait");
   must(zf_get_stats(handle, &stats), "zf_get_stats");

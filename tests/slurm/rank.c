@@ -72,8 +72,10 @@ static void print_nodes(const size_t* pages_of_node) {
 int main(void) {
   zf_group group = ZF_GROUP_INIT;
   group.elements = ELEMENTS;
+  zf_options options = ZF_OPTIONS_INIT;
   zf_runtime* handle = NULL;
-  must(zf_open(NULL, &group, 1, &handle), "zf_open");
+  options.huge_pages = ZF_NO; /* each small page has a node of its own */
+  must(zf_open(&options, &group, 1, &handle), "zf_open");
 
   size_t arena[MAX_NODES] = {0};
   size_t own[MAX_NODES] = {0};

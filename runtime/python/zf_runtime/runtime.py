@@ -39,7 +39,8 @@ class Runtime:
     wait.
     chunk_bytes: progress() counts in chunks of this many bytes of copy(), or of params() if there is no copy; None:
     256 MiB.
-    huge_pages, lock_memory: "no", "try" (a refusal is a note in stats()) or "must" (a refusal is a ZfError).
+    huge_pages: "try" (a refusal is a note in stats()), "no" or "must" (a refusal is a ZfError): pages of 2 MiB.
+    lock_memory: likewise: never swapped out.
     narrow: likewise. If `zf-tune exec` started the process on its whole home, its threads get the training CPUs until
     close(). If torch is imported then and still has the number of threads that exec set, that number follows, too.
 
@@ -56,7 +57,7 @@ class Runtime:
     def __init__(self, plan: str | os.PathLike[str] | None = None, rank: int | None = None,
                  groups: Sequence[Group] = (), *, spin_us: int | None = None,
                  start_timeout: float | None = None, close_timeout: float | None = None,
-                 max_restarts: int | None = None, chunk_bytes: int | None = None, huge_pages: str = "no",
+                 max_restarts: int | None = None, chunk_bytes: int | None = None, huge_pages: str = "try",
                  lock_memory: str = "no", narrow: str = "try", restart_window_s: int | None = None):
         options = _abi.sized(
             _abi.Options, abi_version=_abi.ABI_VERSION, plan_path=os.fsencode(plan) if plan is not None else None,
