@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/cpu_list.hpp"
+#include "freeing.hpp"
 #include "group_settings.hpp"
 #include "os/environment.hpp"
 #include "plan_binding.hpp"
@@ -79,6 +80,7 @@ Arena make_arena(const std::vector<zf_group>& groups, std::uint64_t chunk_bytes,
     if (chunk_bytes != 0) shapes.back().chunk_bytes = chunk_bytes;
   }
   const ArenaLayout layout = arena_layout(shapes, threads);
+  await_freed();  // the memory of a handle that was closed just now
   check_memory(layout.bytes, allowed);
   return Arena::create(layout);
 }

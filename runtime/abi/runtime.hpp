@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "freeing.hpp"
 #include "ipc/arena.hpp"
 #include "narrowing.hpp"
 #include "opening.hpp"
@@ -80,7 +81,8 @@ class Runtime {
   const pid_t owner_;
   const Nanoseconds close_timeout_ns_;
   const Nanoseconds spin_ns_;
-  const Arena arena_;
+  const FreedInBackground memory_;  ///< outlives everything that uses the arena
+  const Arena& arena_;
   const std::uint32_t home_threads_;
   const std::uint32_t training_threads_;
   std::uint32_t narrowed_threads_ = 0;

@@ -186,7 +186,8 @@ ZF_API zf_status zf_end(zf_runtime* handle);
 
 /* Ends the optimizer process: lets it finish what is submitted, kills it after close_timeout_ms, and reaps
  * it. Returns ZF_OK, ZF_TIMEOUT (it was killed) or ZF_WORKER_DIED (it died, and submitted work is not done).
- * In all three cases the handle and all its buffers are gone. For NULL it returns ZF_OK. Only ZF_ERROR_FORKED
+ * In all three cases the handle and all its buffers are gone. A thread of the library gives the memory of a
+ * large arena back; the next zf_open waits for it. For NULL zf_close returns ZF_OK. Only ZF_ERROR_FORKED
  * leaves everything as it was. */
 ZF_API zf_status zf_close(zf_runtime* handle);
 

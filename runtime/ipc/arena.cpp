@@ -176,6 +176,11 @@ void Arena::map_reserved(std::uint64_t offset, std::uint64_t bytes) const noexce
     read_each_page(begin, end - begin);
 }
 
+void Arena::keep_from_children() noexcept {
+  fd_ = FileDescriptor();
+  madvise(base_, bytes_, MADV_DONTFORK);
+}
+
 void Arena::read_each_page(std::uint64_t begin, std::uint64_t bytes) const noexcept {
   // A write could undo a write of the other side.
   for (std::uint64_t at = begin; at < begin + bytes; at += kPageBytes) {

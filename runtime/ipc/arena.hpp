@@ -56,6 +56,10 @@ class Arena {
   /// a hint: what fails here is done by the first touch. Thread-safe.
   void map_reserved(std::uint64_t offset, std::uint64_t bytes) const noexcept;
 
+  /// Closes the descriptor, and hides the mapping from children that are forked from now on. Otherwise such a
+  /// child would keep the memory until it ends. Only the destructor may follow.
+  void keep_from_children() noexcept;
+
  private:
   Arena(FileDescriptor fd, std::size_t bytes);
   void reserve_chunk(std::uint64_t begin, std::uint64_t bytes) const;
