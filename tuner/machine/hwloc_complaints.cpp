@@ -44,7 +44,6 @@ std::optional<std::string> hwloc_complaint(std::string_view text) {
     line = line.substr(2);
     const bool head = line.find("received invalid") != std::string::npos ||
                       line.find("has encountered") != std::string::npos;
-    if (head && inside) break;
     const bool advice = line.starts_with("hwloc will now") || line.starts_with("The ") ||
                         line.starts_with("Otherwise") || line.starts_with("Please");
     if (inside && advice) break;

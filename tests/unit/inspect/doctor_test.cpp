@@ -462,7 +462,7 @@ TEST(DoctorClock, TurboThatTheKernelDoesNotGive) {
     EXPECT_THAT(clock_limit_findings(patient_with(tree)), IsEmpty());
     tree.file(path, off);
     const auto found = clock_limit_findings(patient_with(tree));
-    EXPECT_THAT(found, ElementsAre(finding(Severity::warning, path + " is " + off)));
+    ASSERT_THAT(found, ElementsAre(finding(Severity::warning, path + " is " + off)));
     EXPECT_EQ(found[0].remedy, std::string("echo ") + on + " > " + path);
   }
 }
