@@ -237,7 +237,7 @@ static void figures_are_read_while_successors_start(void) {
 }
 
 /* A successor writes its figures before it is ready. Until then those of the last one count. Here the trainer
- * writes them, so ThreadSanitizer sees whether another thread reads them. */
+ * writes them, while another of its threads reads. */
 static void figures_of_a_worker_that_starts_are_not_read(void) {
   struct reader reader;
   zf_stats stats = ZF_STATS_INIT;

@@ -41,8 +41,8 @@ static void await_stop(struct traced* thread, int64_t limit_ns) {
       if (now_ns() >= deadline) return;
       sched_yield();
     } else if (info.si_code == CLD_TRAPPED) {
-      /* A stop by ptrace has SIGTRAP, and its event above. Everything else is a signal. */
-      thread->signal = (info.si_status & 0xff) == SIGTRAP ? 0 : info.si_status;
+      /* After an instruction it is SIGTRAP, and a stop that was asked for has an event above the signal. */
+      thread->signal = info.si_status == SIGTRAP || info.si_status > 0xff ? 0 : info.si_status;
       thread->state = STOPPED;
     } else {
       thread->state = GONE;
