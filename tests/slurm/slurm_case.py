@@ -16,10 +16,10 @@ class SlurmTest(unittest.TestCase):
     def setUp(self):
         need_slurm()
 
-    def here(self, script: str, **lab) -> str:
+    def here(self, script: str, timeout_s=120, **lab) -> str:
         """What a script wrote beside a Slurm on this machine."""
         need_cgroup_v1()
-        return self.finished(Lab(**{"conf": kit_conf()} | lab).run_here(script))
+        return self.finished(Lab(**{"conf": kit_conf()} | lab).run_here(script, timeout_s))
 
     def finished(self, result) -> str:
         self.assertEqual(result.returncode, 0, f"\n{result.stdout}\n{result.stderr}")
