@@ -15,10 +15,6 @@ namespace {
 constexpr double kMaxStepAboveRoofline = 0.15;  // a step may be this much faster than its roofline
 constexpr double kSlowestPart = 0.1;            // of the roofline: a slower step is not believed
 constexpr double kUnknownAccuracy = 1;          // stands for an unbounded interval
-constexpr double kNormal95 = 1.96;
-constexpr double kMedianError = 1.2533;  // standard error of a median, in units of that of a mean
-/// With fewer degrees of freedom between visits, the spread within visits is looked at too.
-constexpr int kFewFreedoms = 2;
 /// A choice is good enough if no other split is surely better by more than this many ties.
 constexpr double kAcceptable = 1.5;
 
@@ -53,27 +49,6 @@ Levels levels_of(const Evidence& evidence, const std::vector<VisitPeriods>& visi
     medians.push_back({visit.candidate, visit.round, median(visit.periods)});
   }
   return {medians, evidence.candidates.size()};
-}
-
-/// Returns the standard error of a visit's median by the spread of its samples, over all visits; 0 if each
-/// has one.
-double error_within_visits(const std::vector<VisitPeriods>& visits) {
-  std::vector<double> errors;
-  for (const VisitPeriods& visit : visits) {
-    if (visit.periods.size() < 2) continue;
-    // 1.349 standard deviations of a normal distribution lie between its quartiles.
-    const double deviation = relative_spread(visit.periods) / 1.349;
-    errors.push_back(kMedianError * deviation / std::sqrt(static_cast<double>(visit.periods.size())));
-  }
-  return errors.empty() ? 0 : median(errors);
-}
-
-/// Returns up to which difference two splits that have been visited that often may be equal. While few visits
-/// say how much visits differ, the spread within visits is looked at too.
-double noise_of(const Levels& levels, const std::vector<VisitPeriods>& visits, int visits_each) {
-  const double between = noise_between_visits(levels, visits_each);
-  if (levels.freedom() >= kFewFreedoms) return between;
-  return std::max(between, kNormal95 * error_within_visits(visits) * std::sqrt(2.0 / visits_each));
 }
 
 void summarize_candidate(CandidateEvidence& candidate, const Evidence& evidence, const Schedule& schedule) {
@@ -215,7 +190,9 @@ void summarize(Evidence& evidence, const Workload& workload) {
     evidence.candidates[i].period_ns_median = std::llround(levels.of(i));
     if (is_eligible(evidence.candidates[i])) most_visits = std::max(most_visits, levels.visits(i));
   }
-  evidence.noise_floor = noise_of(levels, visits, most_visits);
+  std::vector<std::vector<double>> periods;
+  for (const VisitPeriods& visit : visits) periods.push_back(visit.periods);
+  evidence.noise_floor = noise_of(levels, periods, most_visits);
   const Contest contest = contest_of(evidence, workload);
   const std::size_t winner = judge(contest).winner;
   const auto second = runner_up_of(contest, winner);

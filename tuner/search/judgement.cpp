@@ -8,6 +8,22 @@
 namespace zf {
 namespace {
 
+constexpr double kNormal95 = 1.96;
+constexpr double kMedianError = 1.2533;  // standard error of a median, in units of that of a mean
+
+/// Returns the standard error of a visit's median by the spread of its samples, over all visits; 0 if each
+/// has one.
+double error_within_visits(const std::vector<std::vector<double>>& visits) {
+  std::vector<double> errors;
+  for (const std::vector<double>& samples : visits) {
+    if (samples.size() < 2) continue;
+    // 1.349 standard deviations of a normal distribution lie between its quartiles.
+    const double deviation = relative_spread(samples) / 1.349;
+    errors.push_back(kMedianError * deviation / std::sqrt(static_cast<double>(samples.size())));
+  }
+  return errors.empty() ? 0 : median(errors);
+}
+
 bool can_win(const Contest& contest, std::size_t index) {
   return contest.contenders[index].eligible && contest.levels.has(index);
 }
@@ -27,6 +43,10 @@ auto preference(const Contest& contest, std::size_t index) {
   const Contender& contender = contest.contenders[index];
   const bool waits = contest.mode == Mode::wait;
   const bool other_kind = contender.shared != waits;
+  if ((waits || contender.shared) && contender.step == 0) {
+    // Nothing hides here, so a small pool is no merit of its own: only the time tells which step is short.
+    return std::tuple(other_kind, false, 0.0, PoolSize{}, 0, contest.levels.of(index));
+  }
   if (waits || contender.shared) {
     return std::tuple(other_kind, false, contender.step, contender.pool, contender.idle,
                       contest.levels.of(index));
@@ -63,8 +83,13 @@ std::optional<std::size_t> safest_instead_of(const Contest& contest, std::size_t
 }  // namespace
 
 double noise_between_visits(const Levels& levels, int visits) {
-  constexpr double kNormal95 = 1.96;
   return kNormal95 * levels.noise() * std::sqrt(2.0 / visits);
+}
+
+double noise_of(const Levels& levels, const std::vector<std::vector<double>>& samples, int visits) {
+  const double between = noise_between_visits(levels, visits);
+  if (levels.freedom() >= kFewFreedoms) return between;
+  return std::max(between, kNormal95 * error_within_visits(samples) * std::sqrt(2.0 / visits));
 }
 
 double tie_of(double accuracy, double noise) {

@@ -63,6 +63,14 @@ struct Contest {
 /// the noise is not known.
 double noise_between_visits(const Levels& levels, int visits);
 
+/// With fewer degrees of freedom between visits, the spread within visits is looked at too.
+inline constexpr int kFewFreedoms = 2;
+
+/// Returns up to which difference two splits may be equal that have `visits` visits each. While few visits
+/// say how much visits differ (kFewFreedoms), the spread within visits counts too. `samples` has the samples
+/// of each visit; 0 if there are few visits of one sample each.
+double noise_of(const Levels& levels, const std::vector<std::vector<double>>& samples, int visits);
+
 /// Returns the largest difference that may be a tie: the accuracy or the noise, whichever is more, but at
 /// most kLargestTie times the accuracy.
 double tie_of(double accuracy, double noise);
@@ -80,10 +88,11 @@ std::optional<std::size_t> control_index(const Contest& contest, Control control
 
 /// Returns the index of the preferred one among the eligible contenders that tie with the fastest, whether it
 /// stands at a cliff or not (see judge()):
-/// - in mode wait, shared homes first, then the shortest step;
+/// - in mode wait, shared homes first, then the shortest step, or the lowest level if no step is known;
 /// - in the other modes, homes that are divided first. Among these the smallest pool whose step could take
 ///   kStepHeadroom times as long and still hide; if there is none, the one with the smallest loss_if_wrong;
-///   if nothing is known of the steps, the smallest pool. Among shared homes the shortest step.
+///   if nothing is known of the steps, the smallest pool. Among shared homes the shortest step, or the lowest
+///   level if no step is known.
 std::size_t preferred_index(const Contest& contest);
 
 /// Returns the contender that could win instead of `winner` because that one is at a cliff, if more visits
