@@ -77,6 +77,34 @@ class Trial(zf_cli.CommandTest):
             self.assertIn("framework=torch", words)
             self.assertEqual(words[-1], str(home["threads"]))
 
+    def test_a_torch_job_runs_under_the_plans_own_split_and_unbound(self):
+        self.write_framework("torch")
+        result = self.trial("-t", "1")
+        self.assert_exit(result, DONE)
+        self.assertIn("each run is started on its whole home", result.stderr)
+        plan = self.read_plan()
+        bound, unbound = plan["trial"]["candidates"]
+        self.assertEqual(unbound["control"], "unbound")
+        self.assertIn("No other binding was tried. One run each", plan["choice"]["reason"])
+        for side in ("training", "optimizer"):
+            self.assertEqual(plan["ranks"][0][side]["cpus"], self.made["ranks"][0][side]["cpus"])
+
+    def test_several_ranks_without_exec_are_warned_of(self):
+        self.make_plan("--ranks", "2")
+        result = self.trial("-t", "1")
+        self.assert_exit(result, DONE)
+        self.assertEqual(result.stderr.count("warning: the command does not name zf-tune exec"), 1)
+        self.assertTrue(any("does not name zf-tune exec" in warning for warning in self.read_plan()["warnings"]))
+
+    def test_runs_of_another_trial_are_not_dropped_silently(self):
+        """The first trial ends in its second run."""
+        job = 'echo run >>runs; [ "$(wc -l <runs)" = 2 ] && exit 9; ' + JOB
+        self.assert_exit(self.trial("-t", "1", job=job), RUNTIME_ERROR)
+        result = self.trial("-t", "1", "--warmup", "2", job=job)
+        self.assert_exit(result, DONE)
+        self.assertIn("the 1 run in plan.json.trial.json cannot be used: made with another --warmup. The next run "
+                      "overwrites that file", result.stderr)
+
     def test_a_binding_of_the_trial_itself_is_not_that_of_the_unbound_control(self):
         cpus = os.sched_getaffinity(0)
         job = '[ -n "$ZF_PLAN" ] || echo "${ZF_BINDING:-none}" >>seen; ' + JOB
@@ -93,7 +121,8 @@ class Trial(zf_cli.CommandTest):
     def test_first_value_and_time_left_are_told(self):
         result = self.trial("-t", "1")
         self.assert_exit(result, DONE)
-        self.assertRegex(result.stderr, r"^--metric matches: the first value is \d+\n\[run 1 of \d, about .* left\] ")
+        self.assertRegex(result.stderr,
+                         r"(?m)^--metric matches: the first value is \d+\n\[run 1 of \d, about .* left\] ")
         self.assertEqual(result.stderr.count("the first value"), 1)
         self.assertNotIn("first value", self.trial("-t", "1", "-q").stderr)
 
@@ -152,7 +181,7 @@ class Trial(zf_cli.CommandTest):
         self.assert_exit(result, RUNTIME_ERROR)
         said = result.stderr.splitlines()
         self.assertIn("ended with status 9", said.pop())
-        self.assertEqual(said, ["The command's last lines:", "  | first", "  | the reason"])
+        self.assertEqual(said[-3:], ["The command's last lines:", "  | first", "  | the reason"])
         self.assertEqual(self.read_plan(), before)
 
     def test_a_command_that_says_nothing_of_the_kind(self):
@@ -175,6 +204,9 @@ class Trial(zf_cli.CommandTest):
         result = self.run_tune("trial", "--metric", "loss ([0-9]*)", "--", "sh", "-c", "echo loss nan")
         self.assert_exit(result, RUNTIME_ERROR)
         self.assertIn("printed '' where --metric", result.stderr)
+
+    def test_a_warmup_that_would_leave_nothing_of_the_values(self):
+        self.assert_refused(self.trial("--warmup", "4", "--values", "4"), USAGE, "--warmup 4", "--values 4")
 
     def test_a_long_line_is_no_trouble(self):
         job = "head -c 1000000 /dev/zero | tr '\\0' x; echo; " + JOB

@@ -35,14 +35,17 @@ CommandSpec spec() {
            "file to write the winning plan to, - for standard output (default: plan.json)"},
           {"trials", 't', "N", "number of runs under each split, interleaved (default: 3; e.g. 5)"},
           {"candidates", 'c', "N",
-           "number of pools to try besides the controls: the best of the sweep, then half, twice and four "
-           "times "
-           "its cores, then the next best (default: 4; e.g. 6)"},
+           "number of pools to try besides the controls: the plan's own, the best of the sweep, half, twice "
+           "and four times its cores, then the next best (default: 4; e.g. 6)"},
           {"warmup", 'w', "N",
            "number of values to discard at the beginning of each run (default: a fifth of them, at least 1; "
            "e.g. 10)"},
+          {"values", 0, "N",
+           "number of values that count in each run, with the warm-up; the run is ended soon after it has "
+           "printed them (default: all until it ends; e.g. 60)"},
           {"higher-is-better", 0, "", "the number is a throughput: higher is better (default: it is a time)"},
-          {"timeout", 0, "TIME", "longest time of one run of COMMAND (default: 1h; e.g. 10m)"},
+          {"timeout", 0, "TIME",
+           "longest time of one run of COMMAND; the values until then count (default: 1h; e.g. 10m)"},
           {"run-to-end", 0, "",
            "let a run go on and repeat its split even if the split cannot win any more (default: end it)"},
           {"fresh", 0, "", "forget the runs of an interrupted trial (default: go on with them)"},
@@ -63,6 +66,13 @@ TrialRequest request_of(const Arguments& arguments) {
   request.command = arguments.wrapped;
   request.trials = arguments.integer("trials", 1, 1000).value_or(request.trials);
   request.warmup = arguments.integer("warmup", 0, 1'000'000);
+  request.values = arguments.integer("values", 1, 1'000'000);
+  if (request.values && request.warmup.value_or(0) >= *request.values) {
+    throw Error(Exit::usage,
+                fmt::format("zf-tune trial: --warmup {} discards all of --values {}", *request.warmup,
+                            *request.values),
+                "give more values than the warm-up has");
+  }
   request.higher_is_better = arguments.has("higher-is-better");
   if (const auto timeout = arguments.text("timeout")) {
     request.timeout_ns = parse_duration(*timeout, "zf-tune trial: --timeout");

@@ -6,47 +6,14 @@
 #include <cassert>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "base/error.hpp"
-#include "search/decision.hpp"
+#include "search/judgement.hpp"
 #include "text/statistics.hpp"
 
 namespace zf {
 namespace {
-
-/// Returns the shape from which a candidate of the sweep was made. One without reserved cores shares the
-/// home: any other leaves at least one core to training.
-SplitShape measured_shape(const CandidateEvidence& candidate) {
-  SplitShape shape;
-  shape.pool_cores = candidate.pool_cores;
-  shape.pool_pus_per_core = candidate.pool_threads > candidate.pool_cores ? 0 : 1;
-  shape.placement = candidate.placement;
-  shape.reserved_cores = candidate.idle_cores > 0 ? candidate.reserved_cores : 0;
-  shape.pool_kind = candidate.pool_kind;
-  shape.control = candidate.control;
-  shape.shared = candidate.reserved_cores == 0;
-  return shape;
-}
-
-/// Returns the shape of this candidate with pools of half, twice and four times as many cores, as far as
-/// every home has them. A home that is not shared keeps at least one core for training.
-std::vector<SplitShape> other_sizes(const CandidateEvidence& candidate, const std::vector<Home>& homes) {
-  SplitShape shape = measured_shape(candidate);
-  shape.control = Control::none;
-  shape.reserved_cores = 0;
-  int most = std::numeric_limits<int>::max();
-  for (const Home& home : homes)
-    most = std::min(most, static_cast<int>(home.cores.size()) - (shape.shared ? 0 : 1));
-  std::vector<SplitShape> shapes;
-  for (const int cores : {candidate.pool_cores / 2, candidate.pool_cores * 2, candidate.pool_cores * 4}) {
-    if (cores < 1 || cores > most) continue;
-    shape.pool_cores = cores;
-    shapes.push_back(shape);
-  }
-  return shapes;
-}
 
 std::vector<double> values_of(const TrialCandidate& candidate) {
   std::vector<double> values;
@@ -56,11 +23,13 @@ std::vector<double> values_of(const TrialCandidate& candidate) {
 
 bool may_win(const TrialCandidate& candidate) { return candidate.control != Control::unbound; }
 
-/// Returns the best median of a candidate that may win, over all of its runs; nothing before one has run.
-std::optional<double> best_median(const Trial& trial) {
+/// Returns the best median of a candidate that may win, except one, over all of its runs; nothing before one
+/// has run.
+std::optional<double> best_median_except(const Trial& trial, std::size_t one) {
   std::optional<double> best;
-  for (const TrialCandidate& candidate : trial.candidates) {
-    if (!may_win(candidate) || candidate.runs.empty()) continue;
+  for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
+    const TrialCandidate& candidate = trial.candidates[i];
+    if (i == one || !may_win(candidate) || candidate.runs.empty()) continue;
     const double value = median(values_of(candidate));
     if (!best || (trial.higher_is_better ? value > *best : value < *best)) best = value;
   }
@@ -71,6 +40,7 @@ std::optional<double> best_median(const Trial& trial) {
 /// higher is better), and blocks are repetitions.
 Contest contest_of(const Trial& trial, Mode mode) {
   std::vector<Visit> visits;
+  std::vector<std::vector<double>> samples;
   std::vector<Contender> contenders;
   for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
     const TrialCandidate& candidate = trial.candidates[i];
@@ -82,48 +52,41 @@ Contest contest_of(const Trial& trial, Mode mode) {
     contenders.push_back(contender);
     for (std::size_t run = 0; run < candidate.runs.size(); ++run) {
       const double value = median(candidate.runs[run]);
+      samples.push_back(candidate.runs[run]);
       visits.push_back({i, static_cast<int>(run), trial.higher_is_better ? 1 / value : value});
     }
   }
   Contest contest{std::move(contenders), {visits, trial.candidates.size()}, mode, kDefaultTie, 0};
-  contest.noise = noise_between_visits(contest.levels, contest.levels.visits(fastest_index(contest)));
+  contest.noise = noise_of(contest.levels, samples, contest.levels.visits(fastest_index(contest)));
   return contest;
 }
 
-}  // namespace
+bool is_noise_known(const Contest& contest) { return contest.levels.freedom() > 0; }
 
-std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector<Home>& homes, int sizes) {
-  std::vector<TrialSplit> splits;
-  const auto add = [&](const SplitShape& shape, int id) {
-    Split split = split_of(homes, shape);
-    const bool known = std::any_of(splits.begin(), splits.end(),
-                                   [&](const TrialSplit& other) { return other.split.ranks == split.ranks; });
-    if (!known) splits.push_back({std::move(split), id});
-  };
-  std::vector<CandidateEvidence> measured = evidence.candidates;
-  std::stable_sort(measured.begin(), measured.end(),
-                   [](const auto& a, const auto& b) { return a.period_ns_median < b.period_ns_median; });
-  std::erase_if(measured, [](const CandidateEvidence& candidate) { return !is_eligible(candidate); });
-  const auto wants_more = [&] { return static_cast<int>(splits.size()) < sizes; };
-  if (!measured.empty() && wants_more()) {
-    add(measured_shape(measured.front()), measured.front().id);
-    for (const SplitShape& shape : other_sizes(measured.front(), homes)) {
-      const auto known = std::find_if(measured.begin(), measured.end(), [&](const auto& candidate) {
-        return split_of(homes, measured_shape(candidate)).ranks == split_of(homes, shape).ranks;
-      });
-      if (wants_more()) add(shape, known == measured.end() ? -1 : known->id);
-    }
-  }
-  for (const CandidateEvidence& candidate : measured) {
-    if (wants_more()) add(measured_shape(candidate), candidate.id);
-  }
-  for (const Control control : {Control::shared, Control::half, Control::eighty_twenty, Control::unbound}) {
-    const auto found = std::find_if(evidence.candidates.begin(), evidence.candidates.end(),
-                                    [&](const auto& candidate) { return candidate.control == control; });
-    add(control_shape(control), found == evidence.candidates.end() ? -1 : found->id);
-  }
-  return splits;
+/// Says that the noise between runs is unknown, and why.
+std::string unknown_noise(const Trial& trial) {
+  const bool one_each =
+      std::all_of(trial.candidates.begin(), trial.candidates.end(),
+                  [](const TrialCandidate& candidate) { return candidate.runs.size() < 2; });
+  return fmt::format(". {}: the noise between runs is unknown (--trials)",
+                     one_each ? "One run each" : "Too few splits ran twice");
 }
+
+/// Says how unbound compares with the winner, if it was better.
+std::string unbound_result(const Trial& trial, const Contest& contest, std::size_t winner) {
+  const auto unbound = control_index(contest, Control::unbound);
+  if (!unbound) return "";
+  const double value = trial.candidates[*unbound].median;
+  const Difference slower = contest.levels.difference(*unbound, winner);
+  if (slower.low > kDefaultTie) {
+    return fmt::format(
+        ". But unbound was better still: {:.4g}. No plan can express that: run this job unbound", value);
+  }
+  if (is_noise_known(contest) || slower.estimate <= std::max(kDefaultTie, contest.noise)) return "";
+  return fmt::format(". Unbound was better in these runs: {:.4g}. More runs (--trials) would tell", value);
+}
+
+}  // namespace
 
 Metric::Metric(std::string pattern) : pattern_(std::move(pattern)) {
   constexpr const char* kNext =
@@ -178,7 +141,7 @@ bool cannot_win(const Trial& trial, std::size_t candidate, const std::vector<dou
   constexpr std::size_t kEnough = 5;
   constexpr double kFactor = 2;
   constexpr double kSmallestFactor = 1.25;
-  const auto best = best_median(trial);
+  const auto best = best_median_except(trial, candidate);
   std::vector<double> values = values_of(trial.candidates[candidate]);
   values.insert(values.end(), present.begin(), present.end());
   if (!best || values.size() < kEnough) return false;
@@ -187,7 +150,10 @@ bool cannot_win(const Trial& trial, std::size_t candidate, const std::vector<dou
                                 : quantile(std::move(values), 0.25) > *best * factor;
 }
 
-double noise_between_runs(const Trial& trial) { return contest_of(trial, kDefaultMode).noise; }
+std::optional<double> noise_between_runs(const Trial& trial) {
+  const Contest contest = contest_of(trial, kDefaultMode);
+  return contest.levels.freedom() == 0 ? std::nullopt : std::optional(contest.noise);
+}
 
 std::string judge_trial(Trial& trial, Mode mode) {
   for (TrialCandidate& candidate : trial.candidates) candidate.median = median(values_of(candidate));
@@ -202,25 +168,20 @@ std::string judge_trial(Trial& trial, Mode mode) {
       fmt::format("The job itself was timed: the median is {:.4g} with \"{}\"", winner.median, winner.label);
   if (verdict.conservative) {
     reason += fmt::format(
-        ". This is the conservative plan: runs under the same split differ by {:.1f} %, and no split is "
+        ". This is the conservative plan: runs under the same split {}differ by {:.1f} %, and no split is "
         "better by more than that (the best median is {:.4g} with \"{}\")",
-        100 * contest.noise, best.median, best.label);
+        is_noise_known(contest) ? "" : "may ", 100 * contest.noise, best.median, best.label);
   } else if (verdict.winner != verdict.fastest) {
     reason += fmt::format(". It ties (within {:.1f} %) with the best, {:.4g} with \"{}\", and is preferred",
                           100 * verdict.tie, best.median, best.label);
+  } else if (std::count_if(trial.candidates.begin(), trial.candidates.end(), may_win) == 1) {
+    reason += ". No other binding was tried";
   } else {
-    reason +=
-        fmt::format(". That is the best of {} split{}; differences within {:.1f} % are ties",
-                    trial.candidates.size(), trial.candidates.size() == 1 ? "" : "s", 100 * verdict.tie);
+    reason += fmt::format(". That is the best of {} splits; differences within {:.1f} % are ties",
+                          trial.candidates.size(), 100 * verdict.tie);
   }
-  if (const auto unbound = control_index(contest, Control::unbound)) {
-    if (contest.levels.difference(*unbound, verdict.winner).low > kDefaultTie) {
-      reason += fmt::format(
-          ". But unbound was better still: {:.4g}. No plan can express that: run this job unbound",
-          trial.candidates[*unbound].median);
-    }
-  }
-  return reason;
+  if (!is_noise_known(contest)) reason += unknown_noise(trial);
+  return reason + unbound_result(trial, contest, verdict.winner);
 }
 
 }  // namespace zf

@@ -1,4 +1,4 @@
-// Lets the job itself judge: which splits to try, how to read its output, which split won. Pure.
+// Lets the job itself judge: how to read its output, which split cannot win, which split won. Pure.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "homes/homes.hpp"
-#include "homes/split.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {
-
-/// A split for the job to run under.
-struct TrialSplit {
-  Split split;
-  int evidence_id = -1;  ///< CandidateEvidence::id; -1 if the sweep did not measure it
-};
-
-/// Returns the splits to try. First come `sizes` pools: that of the fastest eligible candidate of the sweep,
-/// pools of half, twice and four times as many cores as far as the homes allow them (the sweep knows the
-/// machine well, but the job only as it was told), and then the next fastest. The controls follow: shared
-/// home, half and half, 80/20, unbound. Equal bindings come once. Homes with one shared core leave only one
-/// bound split.
-std::vector<TrialSplit> trial_splits(const Evidence& evidence, const std::vector<Home>& homes, int sizes);
 
 /// The number of characters of an output line that a Metric searches.
 inline constexpr std::size_t kMetricColumns = 4096;
@@ -58,17 +43,20 @@ std::size_t warmup_of(std::size_t values, std::optional<int> asked);
 
 /// Returns whether a candidate cannot win, if the run that goes on has given `present` so far: even the best
 /// quarter of all its values, of which there are at least five, is worse by a factor than the best median of
-/// a candidate that may win. As long as nobody knows by how much two runs under the same split differ, the
-/// factor is 2; with that noise, it is 1 + 3 * noise, but from 1.25 to 2.
+/// another candidate that may win. So the best one always can. As long as nobody knows by how much two runs
+/// under the same split differ, the factor is 2; with that noise, it is 1 + 3 * noise, but from 1.25 to 2.
 bool cannot_win(const Trial& trial, std::size_t candidate, const std::vector<double>& present,
                 std::optional<double> noise);
 
 /// Fills in the medians and the winner, and returns the reason in words. Judges as choose() does for a sweep
-/// of a job in this mode, with runs in place of visits and repetitions in place of rounds (judge()). Unbound
-/// never wins. Precondition: every candidate has a run, and one of them is eligible.
+/// of a job in this mode, with runs in place of visits and repetitions in place of rounds (judge()). Nobody
+/// knows how long the job's optimizer steps take: where choose() prefers the shortest step, the best median
+/// wins. Unbound never wins. Precondition: every candidate has a run, no run is empty, and one candidate is
+/// eligible.
 std::string judge_trial(Trial& trial, Mode mode);
 
-/// Returns by how much two runs under the same split differ (Contest::noise); 0 if no split ran twice.
-double noise_between_runs(const Trial& trial);
+/// Returns by how much two runs under the same split differ (noise_of()); nothing if too few splits ran twice
+/// to know it.
+std::optional<double> noise_between_runs(const Trial& trial);
 
 }  // namespace zf

@@ -3,15 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <deque>
 #include <filesystem>
-#include <numeric>
 #include <random>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "children/run_command.hpp"
 #include "children/temporary_folder.hpp"
 #include "os/file.hpp"
 #include "plan/plan_json.hpp"
@@ -19,14 +16,10 @@
 #include "text/command_line.hpp"
 #include "text/statistics.hpp"
 #include "text/units.hpp"
-#include "trial/metric_matches.hpp"
 #include "trial/trial_file.hpp"
 
 namespace zf {
 namespace {
-
-constexpr std::size_t kLastLines = 10;
-constexpr std::size_t kShownOfLine = 300;
 
 /// Returns whether the command calls `zf-tune exec` itself. If so, it must not be bound before that.
 bool calls_exec(const std::vector<std::string>& words) {
@@ -53,122 +46,6 @@ std::vector<std::string> run_command_line(const std::vector<std::string>& comman
   }
   words.insert(words.end(), command.begin(), command.end());
   return words;
-}
-
-struct Run {
-  std::vector<double> values;  ///< without the warm-up
-  bool stopped = false;        ///< the user stopped it
-  bool hopeless = false;       ///< we stopped it, because it could not win
-  Nanoseconds duration_ns = 0;
-  std::string failure;                  ///< what went wrong; empty if nothing did
-  std::vector<std::string> last_lines;  ///< of its output
-};
-
-/// Says why the matches cannot be used. Empty if they can.
-std::string why_unusable(const MetricMatches& matches, const Metric& metric, const TrialRequest& request) {
-  const std::string pattern = shell_quoted(metric.pattern());
-  const std::size_t values = matches.values().size();
-  if (values == 0 && matches.odd()) {
-    return fmt::format("printed {} where --metric {} matches, which is not a positive number",
-                       shell_quoted(one_line(matches.odd()->substr(0, kShownOfLine))), pattern);
-  }
-  if (values == 0) return fmt::format("printed nothing that --metric {} matches", pattern);
-  if (request.warmup && static_cast<std::size_t>(*request.warmup) >= values) {
-    return fmt::format("printed {} value{}, all of which --warmup {} discards", values,
-                       values == 1 ? "" : "s", *request.warmup);
-  }
-  return "";
-}
-
-void say(const TrialRequest& request, const std::string& line) {
-  if (request.say) request.say(line);
-}
-
-std::vector<double> without_warmup(const MetricMatches& matches, const TrialRequest& request) {
-  const auto warmup = static_cast<std::ptrdiff_t>(warmup_of(matches.values().size(), request.warmup));
-  return {matches.values().begin() + warmup, matches.values().end()};
-}
-
-/// What looks at the output of a run are told, and what they answer.
-struct RunWatch {
-  bool metric_has_matched = false;                             ///< in an earlier run
-  std::function<bool(const std::vector<double>&)> cannot_win;  ///< asked with the values so far
-};
-
-/// Looks at the output of a run that goes on: after 5, 10, 20, ... seconds, because each look takes a CPU
-/// from the command for a moment.
-class Onlooker {
- public:
-  Onlooker(MetricMatches& matches, const TrialRequest& request, const RunWatch& watch)
-      : matches_(matches), request_(request), watch_(watch), metric_is_known_(watch.metric_has_matched) {}
-
-  /// Returns true if the run cannot win any more.
-  bool wants_end() {
-    const Nanoseconds passed = now_ns() - started_;
-    if (passed < next_look_) return false;
-    // One look comes when the user's patience with the metric ends.
-    next_look_ =
-        next_look_ < kMetricPatienceNs ? std::min(2 * next_look_, kMetricPatienceNs) : 2 * next_look_;
-    matches_.find(request_.stop);
-    say_first_value();
-    if (!metric_is_known_ && passed >= kMetricPatienceNs) {
-      metric_is_known_ = true;
-      say(request_,
-          fmt::format("--metric has matched none of the {} of the first {}. --show-output prints them.",
-                      print_count(matches_.line_count(), "line"), print_duration(kMetricPatienceNs)));
-    }
-    return watch_.cannot_win(without_warmup(matches_, request_));
-  }
-
-  /// Says once in a trial that the metric matches.
-  void say_first_value() {
-    if (metric_is_known_ || matches_.values().empty()) return;
-    metric_is_known_ = true;
-    say(request_, fmt::format("--metric matches: the first value is {:.6g}", matches_.values().front()));
-  }
-
- private:
-  MetricMatches& matches_;
-  const TrialRequest& request_;
-  const RunWatch& watch_;
-  Nanoseconds started_ = now_ns();
-  Nanoseconds next_look_ = 5 * kSecondNs;  ///< since started_
-  bool metric_is_known_;                   ///< the user was told whether it matches
-};
-
-Run run_once(const std::vector<std::string>& words, const Metric& metric, const TrialRequest& request,
-             const RunWatch& watch) {
-  MetricMatches matches(metric);
-  std::deque<std::string> last;
-  const auto listen = [&](std::string_view line) {
-    if (request.on_line) request.on_line(line);
-    matches.add(line);
-    last.emplace_back(line.substr(0, kShownOfLine));
-    if (last.size() > kLastLines) last.pop_front();
-  };
-  Run run;
-  Onlooker onlooker(matches, request, watch);
-  const auto stop = [&] {
-    run.hopeless = run.hopeless || (!request.stop() && onlooker.wants_end());
-    return run.hopeless || request.stop();
-  };
-  const Nanoseconds started = now_ns();
-  const CommandEnd end = run_command(words, started + request.timeout_ns, stop, listen);
-  run.duration_ns = now_ns() - started;
-  run.last_lines.assign(last.begin(), last.end());
-  if (end.why == CommandEnd::Why::late) {
-    run.failure = fmt::format("was stopped after {} (--timeout)", print_duration(request.timeout_ns));
-  } else if (end.why == CommandEnd::Why::ended && end.status.code != 0) {
-    run.failure = describe(end.status);
-  } else if (end.why == CommandEnd::Why::ended) {
-    matches.find(request.stop);
-    run.failure = why_unusable(matches, metric, request);
-    onlooker.say_first_value();
-  }
-  // A signal that stops us may have ended the command too, or kept us from reading all of its output.
-  run.stopped = request.stop();
-  run.values = without_warmup(matches, request);
-  return run;
 }
 
 TrialCandidate trial_candidate(const Split& split) {
@@ -202,18 +79,21 @@ TrialResult without_missing(TrialResult result) {
   return result;
 }
 
-/// Returns what the runs of two trials must have in common to be compared, as a text: the command, how its
-/// output is read, and on which CPUs each split has the ranks.
-std::string identity_of(const Trial& trial, const std::vector<TrialSplit>& splits,
-                        const TrialRequest& request) {
-  std::string text = fmt::format("{}; {}; warmup {}; {} is better", trial.command, trial.metric,
-                                 request.warmup.value_or(-1), request.higher_is_better ? "higher" : "lower");
+TrialIdentity identity_of(const Trial& trial, const std::vector<TrialSplit>& splits,
+                          const TrialRequest& request) {
+  std::string cpus;
   for (const TrialSplit& split : splits) {
-    text += fmt::format("; {}:", split.split.label);
+    cpus += fmt::format("{}{}:", cpus.empty() ? "" : "; ", split.split.label);
     for (const RankSplit& rank : split.split.ranks)
-      text += fmt::format(" {}/{}/{}", print(rank.home), print(rank.training), print(rank.optimizer));
+      cpus += fmt::format(" {}/{}/{}", print(rank.home), print(rank.training), print(rank.optimizer));
   }
-  return text;
+  return {{"command", trial.command},
+          {"--metric", trial.metric},
+          {"--warmup", request.warmup ? std::to_string(*request.warmup) : ""},
+          {"--values", request.values ? std::to_string(*request.values) : ""},
+          {"direction", request.higher_is_better ? "higher is better" : "lower is better"},
+          {"framework", name_of(request.framework)},
+          {"set of splits", cpus}};
 }
 
 /// The rounds of a trial.
@@ -234,6 +114,7 @@ class Rounds {
       active_.push_back(i);
     }
     file_.emplace(request.file, identity_of(result_.trial, splits, request), request.fresh);
+    if (!file_->dropped().empty()) say(request, file_->dropped());
     if (file_->run_count() == 0) return;
     say(request, fmt::format("going on with the {} of an interrupted trial in {} (--fresh begins anew)",
                              print_count(file_->run_count(), "run"), file_->path().string()));
@@ -241,16 +122,15 @@ class Rounds {
 
   TrialResult run() {
     std::mt19937 random(request_.seed);
-    std::vector<std::size_t> order(active_);
+    order_ = active_;
     for (round_ = 0; round_ < request_.trials; ++round_) {
-      std::shuffle(order.begin(), order.end(), random);
-      left_in_round_ = active_.size();
-      for (const std::size_t split : order) {
-        if (std::find(active_.begin(), active_.end(), split) == active_.end()) continue;
-        --left_in_round_;
-        if (!run_split(split)) return without_missing(std::move(result_));
+      std::shuffle(order_.begin(), order_.end(), random);
+      for (done_in_round_ = 0; done_in_round_ < order_.size();) {
+        const std::size_t split = order_[done_in_round_++];
+        if (is_active(split) && !run_split(split)) return without_missing(std::move(result_));
       }
       if (round_ > 0) noise_ = noise_between_runs(result_.trial);
+      give_up_hopeless();
     }
     return without_missing(std::move(result_));
   }
@@ -283,13 +163,13 @@ class Rounds {
       throw TrialFailure(fmt::format("under \"{}\", the command {}", candidate.label, run.failure),
                          run.last_lines);
     }
+    if (run.late) note_late(candidate.label, run);
     file_->add(candidate.label, round_, {run.values, run.hopeless});
     add(split, run.values, run.hopeless);
     spent_ns_ += run.duration_ns;
     ++spent_runs_;
     if (progress_) {
-      const std::size_t left =
-          left_in_round_ + active_.size() * static_cast<std::size_t>(request_.trials - round_ - 1);
+      const std::size_t left = left_in_round() + active_.size() * rounds_left();
       progress_({runs_, runs_ + left, static_cast<Nanoseconds>(left) * (spent_ns_ / spent_runs_),
                  candidate.label, run.values});
     }
@@ -301,14 +181,60 @@ class Rounds {
   }
 
   void add(std::size_t split, const std::vector<double>& values, bool was_stopped_early) {
-    TrialCandidate& candidate = result_.trial.candidates[split];
-    candidate.runs.push_back(values);
+    result_.trial.candidates[split].runs.push_back(values);
     metric_has_matched_ = true;
     ++runs_;
-    if (!is_hopeless(split, {})) return;
+    if (was_stopped_early && is_hopeless(split, {})) give_up_hopeless(split, "stopped");
+    give_up_hopeless();
+  }
+
+  /// Gives up all splits that cannot win by the runs so far: each run may be a better one than those before.
+  void give_up_hopeless() {
+    for (const std::size_t split : std::vector<std::size_t>(active_)) {
+      const bool has_run = !result_.trial.candidates[split].runs.empty();
+      if (has_run && would_run_again(split) && is_hopeless(split, {}))
+        give_up_hopeless(split, "not repeated");
+    }
+  }
+
+  void give_up_hopeless(std::size_t split, const char* what) {
     give_up(split);
-    say(request_, fmt::format("\"{}\" cannot win, with a median of {:.4g}: {}", candidate.label,
-                              median(values), was_stopped_early ? "stopped" : "not repeated"));
+    const TrialCandidate& candidate = result_.trial.candidates[split];
+    std::vector<double> values;
+    for (const auto& run : candidate.runs) values.insert(values.end(), run.begin(), run.end());
+    say(request_,
+        fmt::format("\"{}\" cannot win, with a median of {:.4g}: {}", candidate.label, median(values), what));
+  }
+
+  void note_late(const std::string& label, const Run& run) {
+    const std::string timeout = print_duration(request_.timeout_ns);
+    say(request_,
+        fmt::format("under \"{}\", the command was stopped after {} (--timeout). Its {} so far count. "
+                    "--values ends runs earlier.",
+                    label, timeout, print_count(run.values.size(), "value")));
+    if (!was_late_) {
+      result_.warnings.push_back(fmt::format(
+          "runs were stopped after {} (--timeout): the values that they had printed count", timeout));
+    }
+    was_late_ = true;
+  }
+
+  bool is_active(std::size_t split) const {
+    return std::find(active_.begin(), active_.end(), split) != active_.end();
+  }
+
+  std::size_t rounds_left() const { return static_cast<std::size_t>(request_.trials - round_ - 1); }
+
+  /// Returns how many splits still run in this round.
+  std::size_t left_in_round() const {
+    return static_cast<std::size_t>(
+        std::count_if(order_.begin() + static_cast<std::ptrdiff_t>(done_in_round_), order_.end(),
+                      [&](std::size_t split) { return is_active(split); }));
+  }
+
+  bool would_run_again(std::size_t split) const {
+    return rounds_left() > 0 || std::find(order_.begin() + static_cast<std::ptrdiff_t>(done_in_round_),
+                                          order_.end(), split) != order_.end();
   }
 
   void give_up(std::size_t split) { std::erase(active_, split); }
@@ -322,9 +248,11 @@ class Rounds {
   std::optional<TrialFile> file_;
   std::vector<std::size_t> active_;  ///< splits that are still run
   int round_ = 0;
-  std::size_t left_in_round_ = 0;
+  std::vector<std::size_t> order_;  ///< of the splits in this round
+  std::size_t done_in_round_ = 0;   ///< so many of order_ have had their turn
   std::optional<double> noise_;
   bool metric_has_matched_ = false;
+  bool was_late_ = false;
   std::size_t runs_ = 0;
   Nanoseconds spent_ns_ = 0;
   int spent_runs_ = 0;

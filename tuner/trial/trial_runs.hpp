@@ -2,16 +2,16 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "plan/plan.hpp"
+#include "trial/one_run.hpp"
 #include "trial/trial.hpp"
+#include "trial/trial_splits.hpp"
 
 namespace zf {
 
@@ -27,26 +27,6 @@ class TrialFailure : public Error {
   std::vector<std::string> last_lines_;
 };
 
-/// How long a first run may go on before the user is told that the metric has matched nothing yet.
-inline constexpr Nanoseconds kMetricPatienceNs = 45 * kSecondNs;
-
-struct TrialRequest {
-  std::vector<std::string> command;
-  int trials = 3;             ///< runs under each split
-  std::optional<int> warmup;  ///< see warmup_of()
-  bool higher_is_better = false;
-  Nanoseconds timeout_ns = 3600 * kSecondNs;  ///< of one run
-  unsigned seed = 1;                          ///< of the order within a round
-  std::function<bool()> stop;  ///< asked ten times a second; true ends the current run and the trial
-  std::function<void(std::string_view)>
-      on_line;  ///< called with every line of the command's output; may be empty
-  std::function<void(const std::string&)> say;  ///< called with lines for the user: the metric's first value,
-                                                ///< a run that was stopped; may be empty
-  std::filesystem::path file;                   ///< where the runs are kept; empty: nowhere
-  bool fresh = false;                           ///< do not go on with an interrupted trial
-  bool run_to_end = false;  ///< let runs that cannot win go on to their end, and repeat them
-};
-
 /// The report that the caller gets after every run.
 struct TrialProgress {
   std::size_t run = 0;      ///< from 1
@@ -59,18 +39,19 @@ struct TrialProgress {
 struct TrialResult {
   Trial trial;                        ///< not judged yet
   std::vector<TrialSplit> splits;     ///< splits[i] is what trial.candidates[i] ran under
-  std::vector<std::string> warnings;  ///< a control that could not run
+  std::vector<std::string> warnings;  ///< a control that could not run, runs that were late
 };
 
 /// Runs the command under every split once per round, in random order, so that drift of the machine hits all
-/// splits alike. Looks at the output of a run after 5, 10, 20, ... seconds, and ends the run if its split
-/// cannot win (cannot_win()). Such a split is not repeated. Goes on with the runs in the request's file. A
-/// run finds its plan in ZF_PLAN. It is bound as `zf-tune exec` would bind it if the plan has one rank and
-/// the command does not call `zf-tune exec` itself: with the framework `native` to the training side, else to
-/// the home. The unbound control has ZF_TUNE=off and no ZF_PLAN; if the command cannot run that way, the
-/// trial warns and continues without this control. Throws TrialFailure for a run that fails, is late or
-/// prints nothing that matches, Error(runtime_error) if it is stopped within the first round, and what
-/// MetricMatches::find() and TrialFile throw.
+/// splits alike (run_once()). A split that cannot win (cannot_win(), looked at after each run and each round)
+/// is not repeated; one split always can. Goes on with the runs in the request's file, or says why it does
+/// not. A run finds its plan in ZF_PLAN. It is bound as `zf-tune exec` would bind it if the plan has one rank
+/// and the command does not call `zf-tune exec` itself: with the framework `native` to the training side,
+/// else to the home. The unbound control has ZF_TUNE=off and no ZF_PLAN; if the command cannot run that way,
+/// the trial warns and continues without this control. A run that is late counts, with a warning, if it has
+/// printed values. Throws TrialFailure for a run that fails or prints nothing that matches,
+/// Error(runtime_error) if it is stopped within the first round, and what MetricMatches::find() and TrialFile
+/// throw.
 TrialResult run_trial(const std::vector<TrialSplit>& splits,
                       const std::function<Plan(const TrialSplit&)>& plan_for, const Metric& metric,
                       const TrialRequest& request, const std::function<void(const TrialProgress&)>& progress);

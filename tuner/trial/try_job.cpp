@@ -14,6 +14,7 @@
 #include "planning/assemble.hpp"
 #include "text/command_line.hpp"
 #include "trial/trial.hpp"
+#include "trial/trial_splits.hpp"
 
 namespace zf {
 namespace {
@@ -52,8 +53,14 @@ Plan try_job(const Plan& from, const std::string& name, const Machine& machine, 
   };
 
   request.stop = [&] { return interrupt() != 0; };
-  TrialResult result =
-      run_trial(trial_splits(from.evidence, ranks.homes, sizes), plan_for, metric, request, progress);
+  request.framework = from.workload.framework;
+  const auto splits = without_equal_jobs(trial_splits(from, ranks.homes, sizes), request.framework);
+  const std::string reach = reach_of_splits(request.framework, splits);
+  if (!reach.empty()) say(request, reach);
+  const std::string alike = launcher_warning(request.command, static_cast<int>(ranks.homes.size()));
+  if (!alike.empty()) say(request, "warning: " + alike);
+  TrialResult result = run_trial(splits, plan_for, metric, request, progress);
+  if (!alike.empty()) result.warnings.push_back(alike);
   std::string reason = judge_trial(result.trial, from.workload.mode);
   if (interrupt() != 0)
     reason += fmt::format(". The trial was cut short by SIG{}", ::sigabbrev_np(interrupt()));
