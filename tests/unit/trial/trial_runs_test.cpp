@@ -111,10 +111,12 @@ TEST_F(TrialRuns, ARunEndsWhenItHasEnoughValues) {
   request_.trials = 1;
   request_.values = 10;
   request_.warmup = 4;
+  request_.timeout_ns = 5 * kSecondNs;
   const TrialResult result = run("values 8 1 2; sleep 60");
   ASSERT_THAT(run_counts(result), ElementsAre(1, 1));
   for (const TrialCandidate& candidate : result.trial.candidates)
     EXPECT_THAT(candidate.runs.front(), ElementsAre(1, 1, 1, 1, 2, 2));
+  EXPECT_THAT(result.warnings, testing::IsEmpty()) << "none was late";
 }
 
 TEST_F(TrialRuns, TheFirstValueIsToldAlsoAfterThePatienceHasEnded) {
