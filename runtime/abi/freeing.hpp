@@ -9,7 +9,8 @@ namespace zf {
 
 /// Owns the arena of a handle. The kernel takes some 0.2 s per GiB to free pages of 4 KiB. The destructor
 /// therefore leaves a large arena to a thread, and returns at once; children that are forked from then on do
-/// not get it. It frees a small arena itself, and any arena in a forked child or if no thread can be started.
+/// not get it. It frees a small arena itself. It also frees a large one itself in a forked child, when the
+/// program ends, if no thread can be started, or if children cannot be kept from getting it.
 class FreedInBackground {
  public:
   explicit FreedInBackground(Arena arena) : arena_(std::move(arena)) {}
@@ -23,7 +24,8 @@ class FreedInBackground {
   Arena arena_;
 };
 
-/// Waits until everything that was left to threads is free. Call it before memory is asked for.
+/// Waits until everything that was left to threads is free. Several threads may wait at once. Call it before
+/// memory is asked for.
 void await_freed();
 
 }  // namespace zf

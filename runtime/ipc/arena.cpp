@@ -25,6 +25,8 @@ constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, likewise
 /// One fallocate holds the lock of the file, but clearing its pages needs no lock. In pieces of this size the
 /// threads that share the work overlap.
 constexpr std::uint64_t kReserveBytes = std::uint64_t{32} << 20;
+/// While the kernel unmaps a piece, no other thread of the process can map or unmap memory.
+constexpr std::size_t kUnmapBytes = std::size_t{4} << 20;
 
 FileDescriptor make_memfd() {
   constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -93,7 +95,11 @@ Arena::Arena(Arena&& other) noexcept
     : fd_(std::move(other.fd_)), bytes_(other.bytes_), base_(std::exchange(other.base_, nullptr)) {}
 
 Arena::~Arena() {
-  if (base_ != nullptr) munmap(base_, bytes_);
+  if (base_ == nullptr) return;
+  // The last piece drops the file, which frees the pages without the lock of the mappings.
+  for (std::size_t at = 0; at < bytes_; at += kUnmapBytes) {
+    munmap(base_ + at, std::min(kUnmapBytes, bytes_ - at));
+  }
 }
 
 Arena Arena::create(const ArenaLayout& layout) {
@@ -176,9 +182,9 @@ void Arena::map_reserved(std::uint64_t offset, std::uint64_t bytes) const noexce
     read_each_page(begin, end - begin);
 }
 
-void Arena::keep_from_children() noexcept {
+bool Arena::keep_from_children() noexcept {
   fd_ = FileDescriptor();
-  madvise(base_, bytes_, MADV_DONTFORK);
+  return madvise(base_, bytes_, MADV_DONTFORK) == 0;
 }
 
 void Arena::read_each_page(std::uint64_t begin, std::uint64_t bytes) const noexcept {

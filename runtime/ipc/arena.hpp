@@ -25,6 +25,7 @@ class Arena {
 
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&&) = delete;
+  /// Unmaps in pieces, so that other threads which map or unmap memory wait for a piece at most.
   ~Arena();
 
   int fd() const { return fd_.get(); }
@@ -57,8 +58,9 @@ class Arena {
   void map_reserved(std::uint64_t offset, std::uint64_t bytes) const noexcept;
 
   /// Closes the descriptor, and hides the mapping from children that are forked from now on. Otherwise such a
-  /// child would keep the memory until it ends. Only the destructor may follow.
-  void keep_from_children() noexcept;
+  /// child would keep the memory until it ends. Returns false if the kernel did not hide the mapping. Only
+  /// the move constructor and the destructor may follow.
+  bool keep_from_children() noexcept;
 
  private:
   Arena(FileDescriptor fd, std::size_t bytes);

@@ -104,11 +104,13 @@ std::uint64_t huge_bytes_of(const void* start, std::size_t bytes) {
 }
 
 std::string why_no_huge_pages() {
-  constexpr const char* path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
-  std::string setting;
-  std::getline(std::ifstream(path), setting);
-  if (setting.empty()) return fmt::format("no page became huge: {} cannot be read", path);
-  return fmt::format("no page became huge: {} is \"{}\"", path, setting);
+  std::string settings;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/shmem_enabled"), settings);
+  // The setting that is in force stands in brackets: "always within_size advise [never] deny force".
+  const std::size_t begin = settings.find('[') + 1;
+  const std::size_t end = settings.find(']', begin);
+  if (begin == 0 || end == std::string::npos) return "no huge pages: shmem_enabled cannot be read";
+  return fmt::format("no huge pages: shmem_enabled is {}", settings.substr(begin, end - begin));
 }
 
 PolicyRefusal lock_memory(void* start, std::size_t bytes) {

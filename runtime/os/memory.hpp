@@ -34,7 +34,8 @@ PolicyRefusal ask_for_huge_pages(void* start, std::size_t bytes);
 /// that cannot be read. Precondition: start is page-aligned.
 std::uint64_t huge_bytes_of(const void* start, std::size_t bytes);
 
-/// Explains, by the system's setting for shared memory, why there are no huge pages.
+/// Explains, by the system's setting for shared memory, why there are no huge pages. The text is short,
+/// because it shares zf_stats.memory_note with others.
 std::string why_no_huge_pages();
 
 /// Locks a range in memory for as long as the process lives.

@@ -64,6 +64,7 @@ Notes prepare_memory(Arena& arena, const WorkerArguments& arguments) {
 
 void settle_memory(Arena& arena, const WorkerArguments& arguments, Notes notes) {
   PlacementStats placement = {};
+  bool has_no_huge_pages = false;
   const std::uint64_t bytes = array_bytes_of(arena);
   if (arguments.lock_memory != Strictness::off) {
     const PolicyRefusal refusal = lock_memory(arena.at<void>(0), arena.bytes());
@@ -73,10 +74,15 @@ void settle_memory(Arena& arena, const WorkerArguments& arguments, Notes notes) 
   }
   if (wants_huge_pages(arguments, bytes)) {
     placement.huge_bytes = huge_bytes_of(arrays_of(arena), bytes);
-    if (placement.huge_bytes == 0)
-      add(notes, arguments.huge_pages, why_no_huge_pages(), "leave zf_options.huge_pages at ZF_TRY");
+    has_no_huge_pages = placement.huge_bytes == 0;
   }
   count_nodes(arena, arguments.mems, placement, notes);
+  // This note comes last: it is the most common one, and the field has room for some 200 characters.
+  if (has_no_huge_pages) {
+    add(notes, arguments.huge_pages, why_no_huge_pages(),
+        "set /sys/kernel/mm/transparent_hugepage/shmem_enabled to advise, or leave zf_options.huge_pages at "
+        "ZF_TRY");
+  }
   arena.control().stats.placement = placement;
   arena.control().stats.memory_note.store(notes);
 }
