@@ -121,9 +121,9 @@ static void kill_worker(zf_runtime* handle, struct kills* kills) {
     /* Mostly few, sometimes many: 2048 instructions step about a hundred vectors. */
     const long executed = execute_single_instructions((pid_t)stats.worker_pid,
                                                       (long)random_below(UINT64_C(2) << random_below(11)));
+    if (executed < 0) return;                    /* the last kill is noticed only now */
     EXPECT(zf_get_stats(handle, &stats), ZF_OK); /* it may have finished its work until it was stopped */
     kill_stopped();
-    if (executed < 0) return; /* the last kill is noticed only now */
     kills->instructions += executed;
   } else if (kill((pid_t)stats.worker_pid, SIGKILL) != 0) { /* the last kill is noticed only now */
     CHECK(errno == ESRCH);

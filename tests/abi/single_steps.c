@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,9 +14,9 @@
 #include "support.h"
 
 enum {
-  MOST_THREADS = 256,
-  STOP_NS = 1000000000, /* of a thread that was told to stop */
-  STEP_NS = 5000000,    /* of one instruction; a thread that takes longer waits in the kernel */
+  MOST_THREADS = MAX_CPUS + 8, /* one for each CPU, and those that do no steps */
+  STOP_NS = 1000000000,        /* of a thread that was told to stop */
+  STEP_NS = 5000000,           /* of one instruction; a thread that takes longer waits in the kernel */
 };
 
 struct traced {
@@ -57,6 +58,19 @@ static int is_traced(pid_t tid) {
   return 0;
 }
 
+/* Returns whether a thread of the child is gone or waits to be collected. The kernel refuses to trace the
+ * latter with EPERM. */
+static int has_ended(pid_t tid) {
+  char path[64];
+  char line[128] = "";
+  snprintf(path, sizeof path, "/proc/%d/task/%d/stat", (int)traced_child, (int)tid);
+  FILE* const file = fopen(path, "re");
+  if (file == NULL) return 1;
+  const char* const name_end = fgets(line, sizeof line, file) == NULL ? NULL : strrchr(line, ')');
+  fclose(file);
+  return name_end == NULL || name_end[2] == 'Z' || name_end[2] == 'X';
+}
+
 /* Returns how many threads of the child were found that were not traced before. */
 static size_t stop_more_threads(void) {
   char path[64];
@@ -68,7 +82,10 @@ static size_t stop_more_threads(void) {
     const pid_t tid = (pid_t)atoi(task->d_name);
     if (tid == 0 || is_traced(tid)) continue;
     CHECK(count < MOST_THREADS);
-    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) continue; /* it has just ended */
+    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) {
+      CHECK(errno == ESRCH || (errno == EPERM && has_ended(tid)));
+      continue;
+    }
     threads[count++] = (struct traced){tid, RUNS, 0};
     ++more;
     ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
