@@ -18,7 +18,7 @@ class Prefault {
   /// Starts the thread. All pages of the arena must have been reserved. If it cannot be started, nothing is
   /// prefaulted.
   explicit Prefault(const Arena& arena);
-  /// Stops the thread, which takes less than a millisecond.
+  /// Stops the thread. Waits until it has mapped the piece of an array that it is at, 4 MiB at most.
   ~Prefault();
   Prefault(const Prefault&) = delete;
   Prefault& operator=(const Prefault&) = delete;

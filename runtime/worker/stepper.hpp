@@ -35,8 +35,8 @@ class Stepper {
   Stepper(Arena& arena, Pool& pool, Isa isa);
 
   /// Lets every member allocate the pages of its own slices, so that they lie on the nodes that its memory
-  /// policy says. A restarted worker finds them allocated, and maps them. Throws Error(runtime_error) if
-  /// memory runs out.
+  /// policy says. Throws Error(runtime_error) if memory runs out. A restarted worker finds the pages
+  /// allocated, maps them, and throws nothing.
   void place_memory();
 
   /// Finishes the work over which another worker died. Then does submitted work until the trainer asks it to
