@@ -40,9 +40,10 @@ class Runtime:
     chunk_bytes: progress() counts in chunks of this many bytes of copy(), or of params() if there is no copy; None:
     256 MiB.
     huge_pages: "try" (a refusal is a note in stats()), "no" or "must" (a refusal is a ZfError): pages of 2 MiB.
-    lock_memory: likewise: never swapped out.
-    narrow: likewise. If `zf-tune exec` started the process on its whole home, its threads get the training CPUs until
-    close(). If torch is imported then and still has the number of threads that exec set, that number follows, too.
+    lock_memory: the same choices: memory that is never swapped out.
+    narrow: the same choices. If `zf-tune exec` started the process on its whole home, its threads get the training
+    CPUs until close(). If torch is imported then and still has the number of threads that exec set, that number
+    follows, too.
 
     Views. params(), grads() and so on are views of the shared memory, of shape (elements,), at the same place
     until close(). They keep the memory alive: after close() they hold the last values, and nobody reads what is
@@ -108,11 +109,12 @@ class Runtime:
         return self.numpy(group, _abi.PARAMS)
 
     def exp_avg(self, group: int, moment_set: int = 0) -> np.ndarray:
-        """Returns the fp32 first moments; likewise. Moment set 1 exists only with Group.moment_sets=2."""
+        """Returns the fp32 first moments. Write them only when params() may be written. Set 1 needs
+        Group.moment_sets=2."""
         return self.numpy(group, _views.moments_kind(_abi.MOMENT_1, moment_set))
 
     def exp_avg_sq(self, group: int, moment_set: int = 0) -> np.ndarray:
-        """Returns the fp32 second moments; likewise."""
+        """Returns the fp32 second moments. Write them only when params() may be written."""
         return self.numpy(group, _views.moments_kind(_abi.MOMENT_2, moment_set))
 
     def grads(self, group: int, buffer: int = 0) -> np.ndarray:
