@@ -7,10 +7,10 @@
 
 namespace zf {
 
-/// Owns the arena of a handle. The kernel takes some 0.2 s per GiB to free pages of 4 KiB. The destructor
-/// therefore leaves a large arena to a thread, and returns at once; children that are forked from then on do
-/// not get it. It frees a small arena itself. It also frees a large one itself in a forked child, when the
-/// program ends, if no thread can be started, or if children cannot be kept from getting it.
+/// Owns the arena of a handle. Freeing many small pages takes the kernel long (docs/runtime.md). The
+/// destructor therefore leaves a large arena to a thread, and returns at once; children that are forked from
+/// then on do not get it. It frees a small arena itself. It also frees a large one itself in a forked child,
+/// when the program ends, if no thread can be started, or if children cannot be kept from getting it.
 class FreedInBackground {
  public:
   explicit FreedInBackground(Arena arena) : arena_(std::move(arena)) {}
