@@ -184,7 +184,9 @@ static void first_writes_find_their_pages(int32_t huge_pages) {
     for (size_t at = 0; at < bytes; at += 4096) ((volatile char*)array)[at] = 1;
     const long faults = faults_of_this_thread() - before;
     printf("  the first writes to %zu pages took %ld faults\n", bytes / 4096, faults);
+#ifndef ZF_SANITIZED /* whose shadow of these pages takes faults, too */
     CHECK(faults < 8);
+#endif
   }
   steps_and_closes(handle);
 }
@@ -326,6 +328,10 @@ static void interrupted_prefault_leaves_nothing(void) {
   EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
   CHECK(count_children() == 0 && arena_goes());
+  group.elements = 1;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK); /* joins zf-free: ThreadSanitizer forks no threads */
+  EXPECT(zf_close(handle), ZF_OK);
+  group.elements = 8 * ELEMENTS;
 
   CHECK(pipe(pids) == 0);
   fflush(NULL);
