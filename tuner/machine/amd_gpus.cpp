@@ -14,6 +14,7 @@ namespace zf {
 namespace {
 
 constexpr const char* kNodes = "/sys/class/kfd/kfd/topology/nodes";
+constexpr int kAmd = 0x1002;
 constexpr const char* kUnknown = "the UUIDs and the order of AMD's GPUs are unknown";
 
 /// Returns the "location_id 49408" lines of a node by name; empty if it cannot be read: the kernel hides GPUs
@@ -81,8 +82,14 @@ std::string read_amd_gpus(const SysRoot& sysroot, std::vector<Gpu>& gpus,
     const auto gpu =
         std::find_if(gpus.begin(), gpus.end(), [&](const Gpu& one) { return one.pci_address == address; });
     if (gpu == gpus.end()) continue;
-    gpu->framework_number = ++parts[address] == 1 ? std::optional(number) : std::nullopt;
-    if (id != 0) gpu->uuid = fmt::format("GPU-{:016x}", id);
+    gpu->parts = ++parts[address];
+    gpu->framework_number = gpu->parts == 1 ? std::optional(number) : std::nullopt;
+    if (id == 0) continue;
+    if (gpu->parts > 1 && !gpu->uuid.empty()) gpu->aliases.push_back(gpu->uuid);
+    gpu->uuid = fmt::format("GPU-{:016x}", id);
+  }
+  for (Gpu& gpu : gpus) {
+    if (gpu.vendor_id == kAmd && !parts.empty() && !parts.contains(gpu.pci_address)) gpu.usable = false;
   }
   return {};
 }

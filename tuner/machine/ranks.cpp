@@ -45,7 +45,7 @@ class GpuLookup {
                 std::all_of(gpus_.begin(), gpus_.end(), [](const Gpu& g) { return g.minor.has_value(); });
     const bool alike =
         std::all_of(gpus_.begin(), gpus_.end(), [&](const Gpu& g) { return g.name == gpus_[0].name; });
-    by_speed_ = !alike && environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID";
+    by_speed_ = !alike && !all_numbered() && environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID";
     if (slurm_) step_ = step_gpus();
   }
 
@@ -66,10 +66,11 @@ class GpuLookup {
   const GpuOrReason& of_step(std::size_t i) const { return step_[i]; }
 
   /// Returns the i-th GPU as frameworks count without a list: by their own numbers if all have one, else in
-  /// PCI order. Precondition: i < count().
+  /// PCI order. If one of them is divided, returns that as the reason. Precondition: i < count().
   GpuOrReason in_framework_order(std::size_t i) const {
+    if (const auto divided = divided_gpu()) return *divided;
     std::vector<Gpu> gpus = gpus_;
-    if (std::all_of(gpus.begin(), gpus.end(), [](const Gpu& g) { return g.framework_number.has_value(); })) {
+    if (all_numbered()) {
       std::stable_sort(gpus.begin(), gpus.end(),
                        [](const Gpu& a, const Gpu& b) { return a.framework_number < b.framework_number; });
     }
@@ -83,6 +84,21 @@ class GpuLookup {
   }
 
  private:
+  bool all_numbered() const {
+    return std::all_of(gpus_.begin(), gpus_.end(),
+                       [](const Gpu& g) { return g.framework_number.has_value(); });
+  }
+
+  /// Returns a sentence about the first GPU that ROCm sees in parts; nothing if there is none.
+  std::optional<std::string> divided_gpu() const {
+    for (const Gpu& gpu : gpus_) {
+      if (gpu.parts == 1) continue;
+      return fmt::format("GPU {} is divided into {} parts: ROCm's numbers count its parts", gpu.pci_address,
+                         gpu.parts);
+    }
+    return {};
+  }
+
   /// Returns the step's GPUs in PCI order. The job sees them in that order, whatever their minor numbers are.
   std::vector<GpuOrReason> step_gpus() const {
     std::vector<GpuOrReason> found;
@@ -97,31 +113,39 @@ class GpuLookup {
   }
 
   GpuOrReason by_number(std::size_t number, const std::string& variable, const std::string& what) const {
+    if (const auto divided = divided_gpu()) return fmt::format("{}, but {}", what, *divided);
     if (variable.starts_with("SLURM_"))
-      return by_minor_ ? by_minor(number, what) : in_pci_order(number, what);
+      return by_minor_ ? by_minor(number, what) : in_one_order(number, what);
     if (by_speed_ && variable == "CUDA_VISIBLE_DEVICES") {
       return what +
              ", and CUDA numbers GPUs of different models by their speed: set CUDA_DEVICE_ORDER=PCI_BUS_ID";
     }
-    if (!slurm_)
-      return variable.starts_with("CUDA_") ? in_pci_order(number, what) : in_rocm_order(number, what);
+    if (!slurm_) return in_driver_order(number, what);
 
     const auto& step = slurm_->ids;
     const bool of_node = std::find(step.begin(), step.end(), std::to_string(number)) != step.end();
     const bool of_step = number < step.size();
-    if (of_node && of_step && !same(step_[number], in_pci_order(number, what))) {
+    if (of_node && of_step && !same(step_[number], in_driver_order(number, what))) {
       return fmt::format(
           "{}, which may count the node's GPUs or those of {}: that depends on Slurm's ConstrainDevices",
           what, slurm_->variable);
     }
     if (of_step) return step_[number];
-    if (of_node) return in_pci_order(number, what);
+    if (of_node) return in_driver_order(number, what);
     return fmt::format("{}, which is not among {}", what, slurm_->variable);
   }
 
-  /// Returns the GPU that ROCm knows by this number: its own order may differ from that of PCI.
-  GpuOrReason in_rocm_order(std::size_t number, const std::string& what) const {
+  /// Returns the GPU that CUDA or ROCm knows by this number: ROCm's own order may differ from that of PCI.
+  /// HIP obeys CUDA_VISIBLE_DEVICES too.
+  GpuOrReason in_driver_order(std::size_t number, const std::string& what) const {
     return number < gpus_.size() ? in_framework_order(number) : in_pci_order(number, what);
+  }
+
+  /// Returns the GPU of this number if it is the same in the driver's order and in that of PCI.
+  GpuOrReason in_one_order(std::size_t number, const std::string& what) const {
+    GpuOrReason found = in_pci_order(number, what);
+    if (number >= gpus_.size() || same(found, in_driver_order(number, what))) return found;
+    return fmt::format("{}, which may count in ROCm's order or in that of PCI, and these differ here", what);
   }
 
   GpuOrReason by_minor(std::size_t number, const std::string& what) const {
@@ -277,8 +301,8 @@ RankGpus moved_gpus(const Environment& environment, const Topology& topology, co
   if (by_node) {
     gpus.notes.emplace_back(
         "the plan is of an older format and says the NUMA nodes of its GPUs, not the CPUs near them: the "
-        "homes are "
-        "fitted to these nodes; zf-tune plan --from, on a node with the GPUs, fits them to the CPUs");
+        "homes are fitted to these nodes; zf-tune plan --from, on a node with the GPUs, fits them to the "
+        "CPUs");
   }
   return gpus;
 }

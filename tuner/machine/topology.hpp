@@ -51,15 +51,17 @@ struct Gpu {
   std::string pci_address;  ///< "0000:3b:00.0"
   std::string name;         ///< "NVIDIA H200", "cuda0", or vendor:device in hex
   CpuSet local_cpus;
-  std::optional<Node>
-      node;  ///< the node with CPUs that the GPU is attached to; absent: not one node, or unknown
+  /// The node with CPUs that the GPU is attached to; absent: not one node, or unknown.
+  std::optional<Node> node;
   std::string uuid = {};                  ///< "GPU-8932f937-…"; empty: unknown
-  std::vector<std::string> aliases = {};  ///< UUIDs of its MIG instances, as far as NVML was asked (nvml.hpp)
-  bool usable = true;                     ///< false: its driver does not show it here (see read_gpu_driver)
+  std::vector<std::string> aliases = {};  ///< UUIDs of its MIG instances (nvml.hpp) or parts (amd_gpus.hpp)
+  bool usable = true;  ///< false: its driver does not show it here (gpus.hpp, amd_gpus.hpp)
   std::optional<int> framework_number = {};  ///< 3 for "cuda3" or "rsmi3"; absent: unknown
-  bool by_node =
-      false;  ///< local_cpus are those of its node: an older plan does not say more (planned_gpus())
+  /// True: local_cpus are those of its node, because an older plan does not say more (planned_gpus()).
+  bool by_node = false;
   std::optional<int> minor = {};  ///< 0 for /dev/nvidia0; not always the PCI order; absent: unknown
+  int vendor_id = 0;              ///< of PCI: 0x10de is NVIDIA, 0x1002 AMD; 0: unknown
+  int parts = 1;                  ///< how many GPUs ROCm sees in it (MI300 in CPX mode: 6 or 8)
 };
 
 struct Topology {

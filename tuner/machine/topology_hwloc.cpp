@@ -325,6 +325,7 @@ void read_gpus(hwloc_topology_t hwloc, Topology& topology) {
     gpu.pci_address = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
     gpu.name = gpu_name(identity);
     gpu.framework_number = framework_number(identity);
+    gpu.vendor_id = pci.vendor_id;
     gpu.local_cpus = cpuset_of(hwloc_get_non_io_ancestor_obj(hwloc, device)) & topology.cpus;
     for (const NumaNode& node : topology.nodes) {
       if (!gpu.local_cpus.empty() && node.cpus.contains(gpu.local_cpus)) gpu.node = node.id;

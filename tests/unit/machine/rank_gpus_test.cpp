@@ -278,6 +278,7 @@ Topology four_gpus_of_amd() {
   for (Gpu& gpu : topology.gpus) {
     gpu.name = "MI250X";
     gpu.uuid.clear();
+    gpu.vendor_id = 0x1002;
   }
   return topology;
 }
@@ -300,22 +301,69 @@ TEST(AmdDriver, NamesTheUuidsAndTheOrderOfRocm) {
   EXPECT_THAT(buses(of({{"ROCR_VISIBLE_DEVICES", "GPU-DEADBEEF000000C1,GPU-0a0b0c0d00000004"}}, 2, topology)),
               ElementsAre("c1", "04"));
   EXPECT_THAT(buses(of({{"ROCR_VISIBLE_DEVICES", "0,3"}}, 2, topology)), ElementsAre("81", "3b"));
-  EXPECT_THAT(buses(of({{"CUDA_VISIBLE_DEVICES", "0,3"}}, 2, topology)), ElementsAre("04", "c1"))
-      << "CUDA's numbers are another matter";
+  EXPECT_THAT(buses(of({{"CUDA_VISIBLE_DEVICES", "0,3"}}, 2, topology)), ElementsAre("81", "3b"))
+      << "HIP obeys it too";
   const Variables both{{"ROCR_VISIBLE_DEVICES", "GPU-deadbeef000000c1,2"}, {"HIP_VISIBLE_DEVICES", "1,0"}};
   EXPECT_THAT(buses(of(both, 2, topology)), ElementsAre("04", "c1"));
 }
 
-TEST(AmdDriver, AGpuInPartsAndHiddenGpusLeaveTheOrderToPci) {
-  Tree parts;
-  add_kfd_node(parts, 1, 304, 0x8100, 7);
-  add_kfd_node(parts, 2, 304, 0x8100, 8);
-  add_kfd_node(parts, 3, 304, 0x0400, 9);
+TEST(AmdDriver, SlurmsNumbersAreKnownWhereTheOrdersOfRocmAndPciAgree) {
+  Tree tree;
+  add_kfd_node(tree, 1, 304, 0x3b00, 2);
+  add_kfd_node(tree, 2, 304, 0x0400, 1);
+  add_kfd_node(tree, 3, 304, 0x8100, 3);
+  add_kfd_node(tree, 4, 304, 0xc100, 4);
   Topology topology = four_gpus_of_amd();
-  EXPECT_EQ(read_amd_gpus(parts.sysroot(), topology.gpus, kDeadline), "");
+  EXPECT_EQ(read_amd_gpus(tree.sysroot(), topology.gpus, kDeadline), "");
+  EXPECT_THAT(buses(of({{"SLURM_STEP_GPUS", "2,3"}}, 2, topology)), ElementsAre("81", "c1"));
+  const RankGpus first = of({{"SLURM_STEP_GPUS", "0,3"}}, 2, topology);
+  EXPECT_THAT(buses(first), ElementsAre("-", "c1"));
+  EXPECT_THAT(first.notes, ElementsAre(HasSubstr("names \"0\", which may count in ROCm's order or in")));
+  EXPECT_THAT(buses(of({{"SLURM_STEP_GPUS", "1"}, {"ROCR_VISIBLE_DEVICES", "1"}}, 1, topology)),
+              ElementsAre("04"))
+      << "ConstrainDevices=no: ROCm's own number";
+}
+
+TEST(AmdDriver, GpusThatTheJobsCgroupHidesAreNotGivenToRanks) {
+  Tree tree;
+  tree.file("/sys/class/kfd/kfd/topology/nodes/1/properties", "");  // the kernel refuses to show it
+  tree.file("/sys/class/kfd/kfd/topology/nodes/2/properties", "");
+  add_kfd_node(tree, 3, 304, 0x8100, 8);
+  add_kfd_node(tree, 4, 304, 0x3b00, 9);
+  Topology topology = four_gpus_of_amd();
+  topology.gpus[3].vendor_id = 0x1da3;  // a Gaudi, of which AMD's driver knows nothing
+  EXPECT_EQ(read_amd_gpus(tree.sysroot(), topology.gpus, kDeadline), "");
+  EXPECT_FALSE(topology.gpus[0].usable);
+  EXPECT_TRUE(topology.gpus[3].usable);
+  Topology elsewhere = four_gpus_of_amd();
+  for (Gpu& gpu : elsewhere.gpus) gpu.pci_address[0] = '1';  // a domain that older kernels do not tell
+  EXPECT_EQ(read_amd_gpus(tree.sysroot(), elsewhere.gpus, kDeadline), "");
+  EXPECT_TRUE(elsewhere.gpus[0].usable) << "none is shown, so nothing is known of any";
+  topology.gpus.pop_back();
+  EXPECT_EQ(rank_count_of({}, {}, topology).count, 2);
+  EXPECT_THAT(buses(of({}, 2, topology)), ElementsAre("81", "3b"));
+  EXPECT_THAT(buses(of({{"ROCR_VISIBLE_DEVICES", "1"}}, 1, topology)), ElementsAre("3b"));
+}
+
+TEST(AmdDriver, NumbersAreNotKnownWhereAGpuIsDivided) {
+  Tree tree;
+  add_kfd_node(tree, 1, 304, 0x8100, 7);
+  add_kfd_node(tree, 2, 304, 0x8100, 8);
+  add_kfd_node(tree, 3, 304, 0x0400, 9);
+  Topology topology = four_gpus_of_amd();
+  EXPECT_EQ(read_amd_gpus(tree.sysroot(), topology.gpus, kDeadline), "");
   EXPECT_EQ(topology.gpus[2].framework_number, std::nullopt);
+  EXPECT_EQ(topology.gpus[2].parts, 2);
   EXPECT_EQ(topology.gpus[0].framework_number, 2);
-  EXPECT_THAT(buses(of({}, 2, topology)), ElementsAre("04", "3b"));
+  const auto* why = "GPU 0000:81:00.0 is divided into 2 parts: ROCm's numbers count its parts";
+  for (const char* name : {"", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS"}) {
+    const RankGpus ranks = of({{name, "0"}}, 1, topology);
+    EXPECT_THAT(buses(ranks), ElementsAre("-")) << name;
+    EXPECT_THAT(ranks.notes, ElementsAre(HasSubstr(why))) << name;
+  }
+  const Variables by_uuid{
+      {"ROCR_VISIBLE_DEVICES", "GPU-0000000000000009,GPU-0000000000000007,GPU-0000000000000008"}};
+  EXPECT_THAT(buses(of(by_uuid, 3, topology)), ElementsAre("04", "81", "81"));
 }
 
 TEST(AmdDriver, WithoutItsFolderNothingChanges) {
