@@ -27,16 +27,19 @@ NodeSet nodes_with_memory(const Topology& topology) {
   return with_memory.empty() ? nodes : with_memory;
 }
 
-/// Reads the topology and the GPU drivers. Both ask drivers, so they share one deadline.
+/// Reads the topology and the GPU drivers. All ask drivers, so they share one deadline; each of
+/// the last two gets at least a quarter of it.
 Topology topology_and_driver(const MachineSource& source) {
   const Nanoseconds started_ns = now_ns();
   Topology topology = read_topology({source.topology, source.sysroot, source.with_io, source.io_deadline});
   if (!source.topology.empty()) return topology;
-  const auto spent =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::nanoseconds(now_ns() - started_ns));
-  const auto left = std::max(source.io_deadline - spent, source.io_deadline / 4);
-  for (std::string missing : {read_gpu_driver(source.sysroot, topology.gpus, left),
-                              read_amd_gpus(source.sysroot, topology.gpus, left)}) {
+  const auto left = [&] {
+    const std::chrono::nanoseconds spent(now_ns() - started_ns);
+    return std::max(source.io_deadline - std::chrono::duration_cast<std::chrono::milliseconds>(spent),
+                    source.io_deadline / 4);
+  };
+  for (std::string missing : {read_gpu_driver(source.sysroot, topology.gpus, left()),
+                              read_amd_gpus(source.sysroot, topology.gpus, left())}) {
     if (!missing.empty()) topology.missing.push_back(std::move(missing));
   }
   return topology;
