@@ -21,6 +21,8 @@ StderrKept::StderrKept() {
   file_ = std::move(file);
 }
 
+StderrKept::~StderrKept() { std::fputs(taken().c_str(), stderr); }
+
 std::string StderrKept::taken() {
   if (!file_.valid()) return {};
   std::fflush(stderr);
@@ -53,6 +55,12 @@ std::optional<std::string> hwloc_complaint(std::string_view text) {
   if (!inside) return std::nullopt;
   return fmt::format("the description of this machine contradicts itself, and hwloc left something out{}{}",
                      words.empty() ? "" : ": ", words);
+}
+
+std::optional<std::string> complaint_or_passed_on(const std::string& text) {
+  auto complaint = hwloc_complaint(text);
+  if (!complaint) std::fputs(text.c_str(), stderr);
+  return complaint;
 }
 
 }  // namespace zf

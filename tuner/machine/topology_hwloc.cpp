@@ -94,9 +94,9 @@ Hwloc load_synthetic(const std::string& description, Caches caches) {
       "write for example \"pack:2 [numa(memory=256GiB)] l3u:2 core:12 pu:2\"");
 }
 
-/// Runs in the child, whose environment is its own. Returns what hwloc complained of and then the machine as
-/// XML; empty if hwloc fails. hwloc's GPU libraries stay off: starting CUDA or NVML takes seconds per node
-/// and may hang, and PCI locality does not need them.
+/// Runs in the child, whose environment is its own. Returns what was written to stderr and then the machine
+/// as XML; without the XML if hwloc fails. The child's own stderr leads nowhere. hwloc's GPU libraries stay
+/// off: starting CUDA or NVML takes seconds per node and may hang, and PCI locality does not need them.
 std::string discover(const SysRoot& sysroot, bool with_io, Caches caches) {
   for (const char* name :
        {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_CPUID_PATH", "HWLOC_THISSYSTEM",
@@ -115,9 +115,9 @@ std::string discover(const SysRoot& sysroot, bool with_io, Caches caches) {
   const Hwloc hwloc = new_hwloc(with_io, caches);
   char* xml = nullptr;
   int bytes = 0;
-  if (hwloc_topology_load(hwloc.get()) != 0) return {};
-  if (hwloc_topology_export_xmlbuffer(hwloc.get(), &xml, &bytes, 0) != 0) return {};
-  return hwloc_complaint(messages.taken()).value_or("") + xml;
+  const bool read = hwloc_topology_load(hwloc.get()) == 0 &&
+                    hwloc_topology_export_xmlbuffer(hwloc.get(), &xml, &bytes, 0) == 0;
+  return messages.taken() + (read ? xml : "");
 }
 
 /// Loads a machine from its /proc and /sys. A child process reads it, because I/O discovery can hang or crash
@@ -132,26 +132,31 @@ Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std:
         "give --sysroot a folder that holds proc/ and sys/ of a machine, or give --topology an XML file");
   }
   ChildOutput found;
+  const auto xml = [&] { return found.text.find("<?xml"); };
+  const auto note_messages = [&] {
+    if (auto complaint = complaint_or_passed_on(found.text.substr(0, xml())))
+      missing.push_back(*std::move(complaint));
+  };
   if (source.with_io)
     found = output_of_child([&] { return discover(sysroot, true, caches); }, source.io_deadline);
-  if (source.with_io && found.text.empty()) {
+  if (source.with_io && xml() == std::string::npos) {
+    note_messages();
     missing.push_back(
         found.end == ChildOutput::End::late
             ? fmt::format("I/O discovery did not finish within {} ms (a driver may hang): no GPUs are known",
                           source.io_deadline.count())
             : "I/O discovery failed: no GPUs are known");
   }
-  if (found.text.empty()) {
+  if (xml() == std::string::npos) {
     found = output_of_child([&] { return discover(sysroot, false, caches); }, std::chrono::seconds(60));
   }
-  const std::size_t xml = found.text.find("<?xml");
-  if (xml == std::string::npos) {
+  note_messages();
+  if (xml() == std::string::npos) {
     throw Error(Exit::runtime_error,
                 fmt::format("hwloc cannot read the machine at {}", sysroot.path().string()),
                 "check whether lstopo works on that machine");
   }
-  if (xml > 0) missing.push_back(found.text.substr(0, xml));
-  return load_xml(found.text.substr(xml), sysroot.path().string(), caches);
+  return load_xml(found.text.substr(xml()), sysroot.path().string(), caches);
 }
 
 /// The largest synthetic machine. Linux knows at most 8192 CPUs; a million would take hours.
@@ -199,7 +204,7 @@ Hwloc load(const TopologySource& source, Caches caches, std::vector<std::string>
   if (names_file(given)) {
     StderrKept messages;
     Hwloc hwloc = load_xml(read_text_file(given), given, caches);
-    if (auto complaint = hwloc_complaint(messages.taken())) missing.push_back(*std::move(complaint));
+    if (auto complaint = complaint_or_passed_on(messages.taken())) missing.push_back(*std::move(complaint));
     return hwloc;
   }
   refuse_huge(given);

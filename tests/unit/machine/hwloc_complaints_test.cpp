@@ -52,6 +52,17 @@ TEST(HwlocComplaints, StderrIsKeptAndGivenBack) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "outside");
 }
 
+TEST(HwlocComplaints, MessagesOfOthersAreNotLost) {
+  testing::internal::CaptureStderr();
+  {
+    StderrKept untaken;
+    std::fputs("before a throw; ", stderr);
+  }
+  EXPECT_EQ(complaint_or_passed_on("libfoo: no /dev/foo"), std::nullopt);
+  EXPECT_TRUE(complaint_or_passed_on(kBanner));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "before a throw; libfoo: no /dev/foo");
+}
+
 TEST(HwlocComplaints, AMachineThatContradictsItselfIsReadAndSaysSo) {
   Tree tree;
   add_cores(tree, 8);
