@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
+#include <utility>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
@@ -61,6 +63,16 @@ std::optional<std::string> not_a_prefix(const RankBinding& rank) {
   return fmt::format(
       "rank {} trains on {} and runs the optimizer on {}: DeepSpeed trains on the lowest CPUs of a rank",
       rank.rank, print_cpus(rank.training.cpus), print_cpus(rank.optimizer.cpus));
+}
+
+/// Returns "3 fast and 1 slow core"; "2 slow cores" if there are no fast ones.
+std::string fast_and_slow_in_words(int fast, int slow) {
+  const auto words = [](int count, const char* noun) {
+    return print_count(static_cast<std::size_t>(count), noun);
+  };
+  if (fast == 0) return words(slow, "slow core");
+  if (slow == 0) return words(fast, "fast core");
+  return fmt::format("{} fast and {}", fast, words(slow, "slow core"));
 }
 
 }  // namespace
@@ -161,33 +173,38 @@ std::vector<std::string> unfair_fast_cores(const Split& split, const Topology& t
         std::count_if(topology.cores.begin(), topology.cores.end(),
                       [&](const Core& core) { return core.kind == fastest && core.cpus.intersects(cpus); }));
   };
+  const auto cores_in = [&](const CpuSet& cpus) {
+    return static_cast<int>(std::count_if(topology.cores.begin(), topology.cores.end(),
+                                          [&](const Core& core) { return core.cpus.intersects(cpus); }));
+  };
   std::vector<std::string> sentences;
   std::vector<int> counts;
-  std::vector<std::size_t> on_slow_cores;
+  using FastAndSlow = std::pair<int, int>;
+  std::map<FastAndSlow, std::vector<std::size_t>> badly_trained;  // ranks by the cores that they train on
   const int fair = fast_in(allowed) / static_cast<int>(split.ranks.size());
   bool is_fair = true;
   for (std::size_t rank = 0; rank < split.ranks.size(); ++rank) {
     const RankSplit& own = split.ranks[rank];
     counts.push_back(fast_in(own.home));
     is_fair = is_fair && counts.back() >= std::min(fair, own.home_cores);
-    if (!own.shared && fast_in(own.training) < std::min(own.reserved_cores, counts.back()))
-      on_slow_cores.push_back(rank);
+    const int fast = fast_in(own.training);
+    if (!own.shared && fast < std::min(own.reserved_cores, counts.back()))
+      badly_trained[{fast, cores_in(own.training) - fast}].push_back(rank);
   }
   if (!is_fair) {
     sentences.push_back(fmt::format(
-        "DeepSpeed cuts the CPUs into equal runs by their numbers, and that is unfair here: of "
-        "the fast cores the "
-        "ranks have {}, where each could have {}; a plan made without --for deepspeed deals them evenly",
+        "DeepSpeed cuts the CPUs into equal runs by their numbers, and that is unfair here: of the "
+        "fast cores the ranks have {}, where each could have {}",
         fmt::join(counts, ", "), fair));
   }
-  if (!on_slow_cores.empty()) {
+  for (const auto& [cores, ranks] : badly_trained) {
+    const bool one = ranks.size() == 1;
     sentences.push_back(fmt::format(
-        "{} {} on slow cores and {} optimizer has fast ones: DeepSpeed trains on the lowest CPUs of a rank, "
-        "and slow "
-        "cores have low numbers here; a plan made without --for deepspeed gives training the fast ones",
-        on_slow_cores.size() == 1 ? fmt::format("rank {}", on_slow_cores.front())
-                                  : fmt::format("ranks {}", fmt::join(on_slow_cores, ",")),
-        on_slow_cores.size() == 1 ? "trains" : "train", on_slow_cores.size() == 1 ? "its" : "their"));
+        "{} {} {} on {}{}, and {} has fast ones: DeepSpeed trains on the lowest CPUs of a rank, and slow "
+        "cores have low numbers here; without --for deepspeed, training gets the fast cores of a home first",
+        one ? "rank" : "ranks", fmt::join(ranks, ","), one ? "trains" : "train",
+        fast_and_slow_in_words(cores.first, cores.second), one ? "" : " each",
+        one ? "its optimizer" : "the optimizer of each"));
   }
   return sentences;
 }
