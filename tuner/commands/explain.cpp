@@ -26,14 +26,12 @@ CommandSpec spec() {
       "measured, and why this split was chosen.",
       {{"homes", 0, "",
         "also say why each rank has its cores: how many are near its GPU, and how many NUMA nodes, packages "
-        "and L3 groups it touches, which wishes won and what that cost, and what other launchers would have "
-        "given "
-        "it (default: no)"},
+        "and L3 groups it touches, which wishes are met and what the others lack, and what other "
+        "launchers would have given it (default: no)"},
        report_option(),
        {"topology", 0, "FILE|TEXT",
         "the plan's machine, for --homes and --report: an hwloc XML file or a synthetic description "
-        "(default: this "
-        "machine, if the plan is for its class)"},
+        "(default: this machine, if the plan is for its class)"},
        {"simulate", 0, "FILE",
         "the plan's machine, for --homes and --report: the simulated machine of this file (e.g. one of "
         "configs/machines)"},

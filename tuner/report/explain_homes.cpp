@@ -65,24 +65,22 @@ HomesPart facts_part(const Plan& plan, const Topology& topology) {
 }
 
 HomesPart wishes_part(const Plan& plan, const Topology& topology) {
-  Table table({{"ranks", Table::Align::left}, {"won", Table::Align::left}, {"cost", Table::Align::left}});
+  Table table({{"ranks", Table::Align::left}, {"met", Table::Align::left}, {"lacks", Table::Align::left}});
   using Words = std::pair<std::string, std::string>;
   std::vector<Words> order;
   std::map<Words, std::vector<int>> ranks;  // by what is true of them
   int rank = 0;
   for (const HomeWishes& wishes : wishes_of_homes(plan, topology)) {
-    const Words words{wishes.cost.empty() ? "every wish" : fmt::format("{}", fmt::join(wishes.won, ", ")),
-                      wishes.cost.empty() ? "nothing" : fmt::format("{}", fmt::join(wishes.cost, ", "))};
+    const Words words{wishes.lacks.empty() ? "every wish" : fmt::format("{}", fmt::join(wishes.met, ", ")),
+                      wishes.lacks.empty() ? "nothing" : fmt::format("{}", fmt::join(wishes.lacks, ", "))};
     if (!ranks.contains(words)) order.push_back(words);
     ranks[words].push_back(rank++);
   }
   for (const Words& words : order)
     table.add({fmt::format("{}", fmt::join(ranks[words], ",")), words.first.empty() ? "none" : words.first,
                words.second});
-  return {
-      "What won, and what it cost: a wish won if the rank could not have more of it if it were alone on the "
-      "allowed CPUs.",
-      std::move(table)};
+  return {"Wishes. A wish is met if the rank, alone on the allowed CPUs, could have no more of it.",
+          std::move(table)};
 }
 
 HomesPart launchers_part(const Plan& plan, const Topology& topology,

@@ -1,4 +1,4 @@
-// Says for each rank why it has these cores: what counts, how its home fares in it, what that cost, and what
+// Says for each rank why it has these cores: what counts, how its home fares in it, what it lacks, and what
 // other launchers would have given. Pure.
 #pragma once
 
@@ -20,11 +20,11 @@ struct HomesPart {
 };
 
 /// Returns three tables: for each rank, how its home fares in each point, in the order in which the points
-/// count when homes are cut (homes/home_score.hpp); which wishes won and what that cost (home_wishes.hpp),
-/// ranks of which the same is true in one line; and, side by side with the plan's homes, what other launchers
-/// would have given, with a remark on each launcher that gives no homes or gives CPUs to several ranks. The
-/// last one is missing if there are no others. GPUs are those of the plan; a GPU without CPUs (zf-plan/1) has
-/// those of its node. Precondition: the plan is for the topology's class.
+/// count when homes are cut (homes/home_score.hpp); which wishes are met and what the others lack
+/// (home_wishes.hpp), ranks of which the same is true in one line; and, side by side with the plan's homes,
+/// what other launchers would have given, with a remark on each launcher that gives no homes or gives CPUs to
+/// several ranks. The last one is missing if there are no others. GPUs are those of the plan; a GPU without
+/// CPUs (zf-plan/1) has those of its node. Precondition: the plan is for the topology's class.
 std::vector<HomesPart> parts_of_homes(const Plan& plan, const Topology& topology,
                                       const std::vector<LauncherHomes>& others);
 

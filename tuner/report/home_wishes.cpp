@@ -32,12 +32,13 @@ int fewest_parts(const Topology& topology, const CpuSet& allowed, int cores, Par
   return parts;
 }
 
-/// Adds a wish to the won ones, or what it lacks to the costs.
-void add(HomeWishes& wishes, const char* wish, int lacks, const std::string& noun, const std::string& words) {
-  if (lacks <= 0) {
-    wishes.won.emplace_back(wish);
+/// Adds a wish to those that are met, or what is missing to what the rank lacks.
+void add(HomeWishes& wishes, const char* wish, int missing, const std::string& noun,
+         const std::string& words) {
+  if (missing <= 0) {
+    wishes.met.emplace_back(wish);
   } else {
-    wishes.cost.push_back(fmt::format("{} {}", print_count(static_cast<std::size_t>(lacks), noun), words));
+    wishes.lacks.push_back(fmt::format("{} {}", print_count(static_cast<std::size_t>(missing), noun), words));
   }
 }
 

@@ -1,4 +1,4 @@
-// Says for each rank which wishes its home fulfils, and what it lacks of the others. Pure.
+// Says for each rank which wishes its home meets, and what it lacks of the others. Pure.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace zf {
 
-/// What came of a rank's wishes. A wish is fulfilled if the rank could not have more of it if it were alone
-/// on the allowed CPUs, with a home as large as it has; of fast cores and of cores, if it has at least an
-/// even share.
+/// What came of a rank's wishes. A wish is met if the rank, alone on the allowed CPUs and with a home as
+/// large as it has, could have no more of it. The wishes for fast cores and for equal sizes are met if the
+/// rank has at least an even share.
 struct HomeWishes {
-  std::vector<std::string> won;  ///< the fulfilled ones, the most important first: "GPU's CPUs", "NUMA nodes"
-  std::vector<std::string> cost;  ///< what the others lack: "1 NUMA node more than 8 cores need"
+  std::vector<std::string> met;  ///< those that are met, the most important first: "GPU's CPUs", "NUMA nodes"
+  std::vector<std::string> lacks;  ///< what the others lack: "1 NUMA node more than 8 cores need"
 };
 
 /// Returns an entry for each rank of the plan. Wishes of which nothing is known (no GPU, no L3 groups, one

@@ -29,21 +29,23 @@ Plan plan_with(const Topology& topology, const std::vector<std::string>& homes) 
 /// Returns four NUMA nodes of two L3 groups of eight cores.
 Topology four_nodes() { return make_topology({.nodes_per_package = 4, .l3_per_node = 2, .cores_per_l3 = 8}); }
 
-TEST(HomeWishes, TheCpusNearTheGpuWinAndWhatThatCostIsSaid) {
-  Plan plan = plan_with(four_nodes(), {"24-55", "0-23,56-63"});
+TEST(HomeWishes, TheCpusNearTheGpuAreMetAndWhatIsLackingIsSaid) {
+  Plan plan = plan_with(four_nodes(), {"24-55", "0-3,16-23,56-63"});
+  plan.allocation.cpus = parse_cpu_list("0-3,16-63", "test");  // the first node is small: the largest count
   plan.ranks[0].gpu = RankGpu{"0000:c1:00.0", Node{3}, parse_cpu_list("48-55", "test")};
   plan.ranks[1].gpu = RankGpu{"0000:c6:00.0", Node{3}, parse_cpu_list("56-63", "test")};
   const auto wishes = wishes_of_homes(plan, four_nodes());
-  EXPECT_THAT(wishes[0].won,
+  EXPECT_THAT(wishes[0].met,
               ElementsAre("GPU's CPUs", "GPU's package", "packages", "L3 groups", "equal sizes"));
-  EXPECT_THAT(wishes[0].cost, ElementsAre("1 NUMA node more than 32 cores need"));
+  EXPECT_THAT(wishes[0].lacks, ElementsAre("1 NUMA node more than 32 cores need"));
 }
 
 TEST(HomeWishes, WhatOthersHaveNearTheGpuIsLacking) {
   Plan plan = plan_with(four_nodes(), {"0-31", "32-63"});
   for (RankBinding& rank : plan.ranks)
     rank.gpu = RankGpu{"0000:c1:00.0", Node{0}, parse_cpu_list("24-39", "test")};
-  EXPECT_THAT(wishes_of_homes(plan, four_nodes())[1].cost, ElementsAre("8 cores that could be near its GPU"));
+  EXPECT_THAT(wishes_of_homes(plan, four_nodes())[1].lacks,
+              ElementsAre("8 cores that could be near its GPU"));
 }
 
 TEST(HomeWishes, UnevenSizesAndFastCores) {
@@ -51,9 +53,9 @@ TEST(HomeWishes, UnevenSizesAndFastCores) {
   topology.cpu_kinds.resize(2);
   for (std::size_t core = 0; core < 6; ++core) topology.cores[core].kind = 1;
   const auto wishes = wishes_of_homes(plan_with(topology, {"0-14", "15-31"}), topology);
-  EXPECT_THAT(wishes[0].cost, ElementsAre("1 core less than an even share"));
-  EXPECT_THAT(wishes[1].cost, ElementsAre("3 fast cores less than an even share"));
-  EXPECT_THAT(wishes[1].won, ElementsAre("NUMA nodes", "packages", "L3 groups", "equal sizes"));
+  EXPECT_THAT(wishes[0].lacks, ElementsAre("1 core less than an even share"));
+  EXPECT_THAT(wishes[1].lacks, ElementsAre("3 fast cores less than an even share"));
+  EXPECT_THAT(wishes[1].met, ElementsAre("NUMA nodes", "packages", "L3 groups", "equal sizes"));
 }
 
 TEST(HomeWishes, WhatIsNotKnownIsNoWish) {
@@ -61,8 +63,8 @@ TEST(HomeWishes, WhatIsNotKnownIsNoWish) {
   topology.l3_groups.clear();
   for (Core& core : topology.cores) core.l3 = -1;
   const auto wishes = wishes_of_homes(plan_with(topology, {"0-1", "2-3"}), topology);
-  EXPECT_THAT(wishes[0].won, ElementsAre("NUMA nodes", "packages", "equal sizes"));
-  EXPECT_THAT(wishes[0].cost, IsEmpty());
+  EXPECT_THAT(wishes[0].met, ElementsAre("NUMA nodes", "packages", "equal sizes"));
+  EXPECT_THAT(wishes[0].lacks, IsEmpty());
 }
 
 TEST(ExplainHomes, RanksOfWhichTheSameIsTrueShareALine) {
