@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -17,6 +18,7 @@ enum {
   MOST_THREADS = MAX_CPUS + 8, /* one for each CPU, and those that do no steps */
   STOP_NS = 1000000000,        /* of a thread that was told to stop */
   STEP_NS = 5000000,           /* of one instruction; a thread that takes longer waits in the kernel */
+  SEIZE_ATTEMPTS = 2000,       /* a millisecond apart */
 };
 
 struct traced {
@@ -71,6 +73,21 @@ static int has_ended(pid_t tid) {
   return name_end == NULL || name_end[2] == 'Z' || name_end[2] == 'X';
 }
 
+/* Begins to trace a thread of the child. Returns 0 if the thread has ended. A thread that is about to end, or
+ * to become another program, refuses for a moment. */
+static int seize(pid_t tid) {
+  const struct timespec pause = {0, 1000 * 1000};
+  for (int attempt = 0; attempt < SEIZE_ATTEMPTS; ++attempt) {
+    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0) return 1;
+    const int error = errno;
+    if (error == ESRCH || has_ended(tid)) return 0;
+    CHECK(error == EPERM);
+    nanosleep(&pause, NULL);
+  }
+  fprintf(stderr, "tracing was refused\n");
+  exit(1);
+}
+
 /* Returns how many threads of the child were found that were not traced before. */
 static size_t stop_more_threads(void) {
   char path[64];
@@ -82,10 +99,7 @@ static size_t stop_more_threads(void) {
     const pid_t tid = (pid_t)atoi(task->d_name);
     if (tid == 0 || is_traced(tid)) continue;
     CHECK(count < MOST_THREADS);
-    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) {
-      CHECK(errno == ESRCH || (errno == EPERM && has_ended(tid)));
-      continue;
-    }
+    if (!seize(tid)) continue;
     threads[count++] = (struct traced){tid, RUNS, 0};
     ++more;
     ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
