@@ -1,4 +1,4 @@
-// What AMD's driver tells about its GPUs: the UUIDs and the order by which ROCm knows them.
+// Reads from AMD's driver the UUIDs and the order by which ROCm knows its GPUs.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What a home has of each point that counts when homes are cut. Pure.
+// Counts what a home has of each point by which homes are cut. Pure.
 #pragma once
 
 #include <set>

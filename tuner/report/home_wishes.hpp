@@ -9,7 +9,7 @@
 
 namespace zf {
 
-/// What came of a rank's wishes. A wish is met if the rank, alone on the allowed CPUs and with a home as
+/// The result of a rank's wishes. A wish is met if the rank, alone on the allowed CPUs and with a home as
 /// large as it has, could have no more of it. The wishes for fast cores and for equal sizes are met if the
 /// rank has at least an even share.
 struct HomeWishes {

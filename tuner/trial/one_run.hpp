@@ -54,7 +54,7 @@ struct Run {
   std::vector<std::string> last_lines;  ///< of its output: at most ten, each cut at 300 characters
 };
 
-/// What looks at the output of a run are told, and what they answer.
+/// The facts for a look at the output of a run, and its answers.
 struct RunWatch {
   bool metric_has_matched = false;                             ///< in an earlier run
   std::function<bool(const std::vector<double>&)> cannot_win;  ///< asked with the values so far, if any

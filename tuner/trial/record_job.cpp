@@ -33,8 +33,8 @@ namespace fs = std::filesystem;
 
 /// After one rank has seen enough, the others get this long to do the same before --stop ends the command.
 constexpr Nanoseconds kOtherRanksNs = 2 * kSecondNs;
-/// What the command leaves behind gets this long to end by itself. ZenFlow's optimizer outlives a trainer
-/// that a signal ends.
+/// Processes that the command leaves behind get this long to end by themselves. ZenFlow's optimizer outlives
+/// a trainer that a signal ends.
 constexpr Nanoseconds kOrphansNs = 5 * kSecondNs;
 constexpr int kStepVisits = 3;
 

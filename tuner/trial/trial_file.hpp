@@ -16,7 +16,7 @@ struct RecordedRun {
   bool was_stopped_early = false;  ///< it could not win any more
 };
 
-/// What the runs of two trials must have in common to be compared: texts by their names, such as "command".
+/// The facts that the runs of two trials must share to be compared: texts by their names, such as "command".
 using TrialIdentity = std::map<std::string, std::string>;
 
 /// Returns the path of a plan's trial file: plan.json.trial.json beside plan.json.
