@@ -8,7 +8,7 @@ in a batch, each of its sources is checked alone, and only these findings count.
 example an unused declaration, if another source of the batch uses the same name), but it cannot add one.
 
 A batch without findings leaves a file in BUILD_FOLDER/tidy, and is not checked again until a source, a header or a
-rule changes.
+rule changes. Batches are written there too, never between the sources: tests that run at the same time read those.
 """
 
 import collections
@@ -19,6 +19,7 @@ import json
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -121,6 +122,21 @@ def arguments(sources: list[Source]) -> list[str]:
             *unique(word for source in sources for word in source.definitions)]
 
 
+def area(path: pathlib.Path) -> str:
+    """Returns the top folder of a source. All sources of one area have the same rules."""
+    return path.relative_to(ROOT).parts[0]
+
+
+def copy_rules(known: pathlib.Path) -> None:
+    """Makes a folder in `known` for each area, with the rules (.clang-tidy) that apply to its sources."""
+    for rules in [pathlib.Path(".clang-tidy"), *(pathlib.Path(name, ".clang-tidy") for name in ROOMS)]:
+        copy = known / rules
+        copy.parent.mkdir(exist_ok=True)
+        copy.unlink(missing_ok=True)
+        if (ROOT / rules).exists():
+            shutil.copyfile(ROOT / rules, copy)
+
+
 def batches(sources: list[Source]) -> list[list[Source]]:
     """Divides the sources into batches: same rules, same flags, and names that do not collide (may_join).
 
@@ -128,8 +144,7 @@ def batches(sources: list[Source]) -> list[list[Source]]:
     """
     groups = collections.defaultdict(list)
     for source in sorted(sources, key=lambda source: source.path):
-        area = source.path.relative_to(ROOT).parts[0]  # a .clang-tidy applies to everything below its folder
-        groups[area, source.path.suffix, source.flags].append(source)
+        groups[area(source.path), source.path.suffix, source.flags].append(source)
     result = []
     for group in groups.values():
         open_batches: list[list[Source]] = []
@@ -159,8 +174,8 @@ def look_at(batch: list[Source], known: pathlib.Path, state: str) -> str:
         return ""
     findings = "?"  # a source that is alone in its batch is checked below
     if len(batch) > 1:
-        # The joined source lies beside its sources, so that the same .clang-tidy applies to it.
-        with tempfile.NamedTemporaryFile("w", dir=batch[0].path.parent, prefix=".tidy-", suffix=batch[0].path.suffix) as file:
+        folder = known / area(batch[0].path)  # where the same rules apply
+        with tempfile.NamedTemporaryFile("w", dir=folder, suffix=batch[0].path.suffix) as file:
             file.write(text)
             file.flush()
             findings = tidy(pathlib.Path(file.name), batch)
@@ -176,6 +191,7 @@ def main() -> int:
     jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     known = build / "tidy"
     known.mkdir(exist_ok=True)
+    copy_rules(known)
     entries = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())}
     rules, headers = ([path.read_text() for name in names for room in ROOMS for path in sorted((ROOT / room).rglob(name))]
                       for names in ([".clang-tidy"], ["*.hpp", "*.h"]))
