@@ -173,8 +173,8 @@ class DeepSpeed(FrameworkTest):
             self.assertIn(reason, self.output)
 
     def test_what_it_cannot_do_is_refused_in_words(self):
-        self.refused(["amsgrad is on", "moments are in half precision"],
-                     [{"amsgrad": True}, {"dtype": "bf16", "half_states": True}])
+        self.refused(["amsgrad is on", "moments are in half precision", "has no read_by_a_later_version"],
+                     [{"amsgrad": True}, {"dtype": "bf16", "half_states": True}, {"needs": "read_by_a_later_version"}])
 
     def test_without_a_plan_deepspeeds_own_optimizer_goes_on(self):
         self.refused(["DeepSpeed's own optimizer is used"], [{}], ZF_PLAN="")

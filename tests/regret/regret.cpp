@@ -239,10 +239,17 @@ bool show_growth(int seeds) {
   return promise("visits to estimate it, median", estimate, 10, "visits") && kept;
 }
 
-int run(int seeds, int generated) {
+/// Looks at all machines, or at the one of that name.
+int run(int seeds, int generated, std::string_view only) {
   std::vector<Case> cases = cases_in(ZF_SOURCE_DIR "/configs/machines");
   for (Case& one : cases_in(ZF_SOURCE_DIR "/tests/regret/machines")) cases.push_back(std::move(one));
   for (Case& one : generated_cases(generated, kGenerator)) cases.push_back(std::move(one));
+  if (!only.empty()) {
+    std::erase_if(cases, [&](const Case& one) { return one.name != only; });
+    if (cases.empty())
+      throw Error(Exit::usage, fmt::format("no machine is called \"{}\"", only), "look at the table of all");
+    return show_regret(cases, seeds) ? 0 : 1;
+  }
   const bool kept = show_regret(cases, seeds);
   return show_growth(seeds) && kept ? 0 : 1;
 }
@@ -252,7 +259,8 @@ int count_of(std::string_view text) {
   int count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end != text.data() + text.size() || count < 0)
-    throw Error(Exit::usage, fmt::format("\"{}\" is not a number", text), "usage: regret SEEDS [GENERATED]");
+    throw Error(Exit::usage, fmt::format("\"{}\" is not a number", text),
+                "usage: regret SEEDS [GENERATED [MACHINE]]");
   return count;
 }
 
@@ -262,7 +270,7 @@ int count_of(std::string_view text) {
 int main(int argc, char** argv) {
   try {
     const int seeds = argc > 1 ? zf::count_of(argv[1]) : 100;
-    return zf::run(std::max(1, seeds), argc > 2 ? zf::count_of(argv[2]) : 50);
+    return zf::run(std::max(1, seeds), argc > 2 ? zf::count_of(argv[2]) : 50, argc > 3 ? argv[3] : "");
   } catch (const zf::Error& error) {
     fmt::print(stderr, "regret: {}\n", error.what());
     return static_cast<int>(error.exit());

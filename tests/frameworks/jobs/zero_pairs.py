@@ -19,12 +19,15 @@ import torch
 import zf_runtime.deepspeed
 from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 from model import Block
+from zf_runtime.deepspeed import _zero
 
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32,
             "blocks": 2, "kill_at": None, "sometimes": False, "sub_groups": False, "zenflow": False, "overlap": False,
-            "select_interval": 1000, "betas_differ": False, "pin_memory": False, "amsgrad": False, "half_states": False}
+            "select_interval": 1000, "betas_differ": False, "pin_memory": False, "amsgrad": False, "half_states": False,
+            "needs": ""}
+READERS = _zero.READERS
 
 
 class Model(torch.nn.Module):
@@ -135,6 +138,7 @@ def main():
         zf_runtime.deepspeed.uninstall()
         own, own_state, _ = train(case)
         zf_runtime.deepspeed.install()
+        _zero.READERS = {stage: names + tuple(case["needs"].split()) for stage, names in READERS.items()}
         native, state, restarts = train(case)
         differ = sum(int((a != b).sum()) for a, b in zip(own_state, state, strict=True))
         report.say(case=case, own=own, native=native, differ=differ, of=sum(map(torch.numel, state)), restarts=restarts)

@@ -13,11 +13,12 @@ import torch
 
 from ..errors import ZfError, ZfTimeout
 from ._arena import FlatArena, Partition, Slot
-from ._zero import READERS, WRITERS, Unsupported, check_partition, finish, make_params_wait, say, unpin, wrap
+from ._zero import (READERS, WRITERS, Unsupported, check_names, check_partition, finish, make_params_wait, say, stage_of,
+                    unpin, wrap)
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "exp_avg_set_1", "exp_avg_sq_set_1")
 #: What overwrites the weights at a selection boundary, in stages 1 and 2, and in stage 3.
-SELECTION = ("sync_fp32_param_from_gpu", "zenflow_backward_prologue")
+SELECTION = {2: ("sync_fp32_param_from_gpu",), 3: ("zenflow_backward_prologue",)}
 
 
 def start_optimizer_process(zero: Any, original: Callable[[Any], None], options: dict[str, Any]) -> None:
@@ -32,7 +33,8 @@ def start_optimizer_process(zero: Any, original: Callable[[Any], None], options:
     for slot in arena.slots:
         _take(slot)
     zero.zf_op, zero.zf_ctrl = Operator(zero, arena), torch.zeros(1, dtype=torch.uint8)
-    wrap(zero, SELECTION + READERS + WRITERS, arena)
+    stage = stage_of(zero)
+    wrap(zero, SELECTION[stage] + READERS[stage] + WRITERS[stage], arena)
     if not zero.zf_stage3:
         make_params_wait(zero, arena)
         zero._link_all_hp_params()  # its views were of the memory that the partitions lay in
@@ -58,6 +60,7 @@ def announcing(load_state_dict: Callable[..., Any]) -> Callable[..., Any]:
 
 def _partitions_of(zero: Any) -> list[Partition]:
     """Returns what ZenFlow's process would step. Raises Unsupported with the reason."""
+    check_names(zero, SELECTION[stage_of(zero)])
     if zero.zf_stage3:
         params, targets = zero.fp32_partitioned_groups_flat, zero.fp16_partitioned_groups_flat
     else:

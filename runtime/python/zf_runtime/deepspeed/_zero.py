@@ -17,9 +17,11 @@ from . import _fused
 from ._arena import FlatArena, Partition, Slot
 from ._operator import Operator
 
-# What reads or writes weights, moments or gradients of a ZeRO optimizer, in one stage or another.
-READERS = ("state_dict", "update_lp_params", "get_full_hp_param", "get_local_fp32_param", "offload_states")
-WRITERS = ("load_state_dict", "refresh_fp32_params", "set_full_hp_param", "set_local_hp_param", "reload_states")
+# What reads or writes weights, moments or gradients of a ZeRO optimizer from outside, by stage (2: stages 1 and 2).
+READERS = {2: ("state_dict", "update_lp_params", "offload_states"),
+           3: ("state_dict", "get_full_hp_param", "get_local_fp32_param", "offload_states")}
+WRITERS = {2: ("load_state_dict", "refresh_fp32_params", "reload_states"),
+           3: ("load_state_dict", "refresh_fp32_params", "set_full_hp_param", "set_local_hp_param", "reload_states")}
 
 
 class Unsupported(Exception):
@@ -128,9 +130,7 @@ def partitions_of(zero: Any, optimizer: Any, mode: str) -> list[Partition]:
         raise Unsupported("amsgrad is on, and the native optimizer does not have it")
     if getattr(zero, "swap_optimizer", False):
         raise Unsupported("the optimizer's state is on NVMe")
-    missing = [name for name in _fused.NEEDED[stage_of(zero)] if not hasattr(zero, name)]
-    if missing:
-        raise Unsupported(f"{type(zero).__name__} has no {missing[0]}, which is needed to know its layout")
+    check_names(zero, _fused.NEEDED[stage_of(zero)])
     if stage_of(zero) == 3:
         params = zero.fp32_partitioned_groups_flat
         copies = [torch.float32 if flat is None else flat.dtype for flat in zero.fp16_partitioned_groups_flat]
@@ -148,6 +148,13 @@ def partitions_of(zero: Any, optimizer: Any, mode: str) -> list[Partition]:
     if not found:
         raise Unsupported("no partition is on the CPU")
     return found
+
+
+def check_names(zero: Any, needed: tuple[str, ...] = ()) -> None:
+    """Raises Unsupported unless a ZeRO optimizer has these names, and all functions that must wait for the step."""
+    for name in needed + READERS[stage_of(zero)] + WRITERS[stage_of(zero)]:
+        if not hasattr(zero, name):
+            raise Unsupported(f"{type(zero).__name__} has no {name}, so its layout is not known")
 
 
 def check_partition(index: int, param: torch.Tensor, gradients: list[Any], count: int) -> None:
@@ -205,8 +212,8 @@ def _make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
 
     wrap(optimizer, ("state_dict",), arena)
     wrap(optimizer, ("load_state_dict",), arena, loaded)
-    wrap(zero, READERS, arena)
-    wrap(zero, WRITERS, arena, arena.masters_written)
+    wrap(zero, READERS[stage_of(zero)], arena)
+    wrap(zero, WRITERS[stage_of(zero)], arena, arena.masters_written)
     if stage_of(zero) == 2:
         make_params_wait(zero, arena)
 
