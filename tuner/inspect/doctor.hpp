@@ -78,11 +78,6 @@ std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses);
 /// "what", "remedy"}]}
 std::string diagnosis_json(const std::vector<Diagnosis>& diagnoses);
 
-/// Tries the system calls that carrying out a plan needs (set_mempolicy, mbind, move_pages,
-/// sched_setaffinity) in ways that change nothing. Returns one sentence for each call that the kernel
-/// refused.
-std::vector<std::string> try_system_calls();
-
 // doctor_binding.cpp: what binds elsewhere, or runs on the same CPUs.
 std::vector<Finding> launcher_findings(const Patient& patient);
 std::vector<Finding> late_binding_findings(const Patient& patient);
@@ -91,16 +86,25 @@ std::vector<Finding> openmp_findings(const Patient& patient);
 std::vector<Finding> busy_findings(const Patient& patient);
 std::vector<Finding> interrupt_findings(const Patient& patient);
 
-// doctor_node.cpp: what the node, the container or the kernel limits.
-std::vector<Finding> quota_findings(const Patient& patient);
+// doctor_calls.cpp: which system calls the kernel refuses.
+
+/// Tries the system calls that carrying out a plan needs (set_mempolicy, mbind, move_pages,
+/// sched_setaffinity) in ways that change nothing. Returns one sentence for each call that the kernel
+/// refused.
+std::vector<std::string> try_system_calls();
 std::vector<Finding> system_call_findings(const Patient& patient);
+
+// doctor_cpus.cpp: what takes CPU time away.
+std::vector<Finding> quota_findings(const Patient& patient);
+std::vector<Finding> isolated_findings(const Patient& patient);
+std::vector<Finding> governor_findings(const Patient& patient);
+std::vector<Finding> clock_limit_findings(const Patient& patient);
+
+// doctor_memory.cpp: what limits memory, or slows it down.
 std::vector<Finding> shared_memory_findings(const Patient& patient);
 std::vector<Finding> locked_memory_findings(const Patient& patient);
 std::vector<Finding> huge_page_findings(const Patient& patient);
 std::vector<Finding> numa_findings(const Patient& patient);
-std::vector<Finding> isolated_findings(const Patient& patient);
-std::vector<Finding> clock_limit_findings(const Patient& patient);
-std::vector<Finding> governor_findings(const Patient& patient);
 std::vector<Finding> swap_findings(const Patient& patient);
 
 }  // namespace zf

@@ -1,0 +1,164 @@
+// Checks what takes CPU time away from the plan's threads: the quota, isolation, and limits of the clock.
+#include "inspect/doctor.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "base/cpu_list.hpp"
+#include "os/cgroup_path.hpp"
+#include "plan/plan_check.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+constexpr double kThrottledShare = 0.01;  // of the periods; from here on a warning, not a note
+
+/// Returns the "nr_throttled 7" lines by name. The names used here are the same in cgroup v1 and v2.
+std::map<std::string, std::uint64_t> counters_of(const std::string& text) {
+  std::map<std::string, std::uint64_t> counters;
+  std::istringstream words(text);
+  std::string name;
+  for (std::uint64_t value = 0; words >> name >> value;) counters[name] = value;
+  return counters;
+}
+
+/// Returns the remedy for a quota below the plan's threads. zf-tune sizes homes to the quota that it sees, so
+/// a new plan under the same quota would need as much: a home has at least two cores, and a pool may have a
+/// thread on each sibling.
+std::string quota_remedy(const Plan& plan, const Allowed& allowed, std::size_t threads) {
+  if (plan.allocation.cpu_quota == allowed.cpu_quota) {
+    return fmt::format(
+        "raise the quota to {}; a new plan would not help: this one was made under the same quota",
+        print_count(threads, "CPU"));
+  }
+  return fmt::format("raise the quota to {}, or make the plan again under it: zf-tune sizes pools to it",
+                     print_count(threads, "CPU"));
+}
+
+}  // namespace
+
+std::vector<Finding> quota_findings(const Patient& patient) {
+  std::vector<Finding> findings;
+  const Allowed& allowed = patient.allowed;
+  const std::size_t threads = patient.plan ? threads_at_once(*patient.plan) : 0;
+  if (allowed.cpu_quota && *allowed.cpu_quota < static_cast<double>(threads)) {
+    findings.push_back({Severity::warning,
+                        fmt::format("the plan runs {} at once, and {} allows the time of {:.4g} CPU{}",
+                                    print_count(threads, "thread"), allowed.cpu_quota_path,
+                                    *allowed.cpu_quota, *allowed.cpu_quota == 1 ? "" : "s"),
+                        quota_remedy(*patient.plan, allowed, threads)});
+  }
+  for (const std::string& group : groups_of(patient.sysroot, read_cgroup_paths(patient.sysroot), "cpu")) {
+    const std::string path = group + "/cpu.stat";
+    auto counters = counters_of(patient.sysroot.read(path).value_or(""));
+    const std::uint64_t throttled = counters["nr_throttled"];
+    const std::uint64_t periods = counters["nr_periods"];
+    if (throttled == 0 || periods == 0) continue;
+    const double share = static_cast<double>(throttled) / static_cast<double>(periods);
+    findings.push_back(
+        {share < kThrottledShare ? Severity::note : Severity::warning,
+         fmt::format("{}: the quota stopped this group in {} of {}", path, throttled,
+                     print_count(periods, "period")),
+         "raise the CPU quota (cpu.max, docker --cpus, a Kubernetes CPU limit), or use fewer threads"});
+    break;  // the parent groups count the same periods again
+  }
+  return findings;
+}
+
+std::vector<Finding> isolated_findings(const Patient& patient) {
+  const auto words = isolation_in_words(patient.cpus, patient.isolated);
+  if (!words) return {};
+  constexpr const char* kKernel = "give the job other CPUs, or boot without isolcpus= and nohz_full=";
+  if (patient.plan && patient.plan->intent.isolated)
+    return {{Severity::note, *words + "; the plan has them because of --isolated", kKernel}};
+  if (patient.isolated.all().contains(patient.cpus)) return {{Severity::warning, *words, kKernel}};
+  if (patient.plan || patient.binding)
+    return {{Severity::warning, *words,
+             "zf-tune plan --from PLAN -o PLAN leaves them out of the homes, or with --isolated keeps them"}};
+  return {{Severity::note, *words,
+           "zf-tune leaves them out of the homes unless --isolated is given; bind other programs elsewhere"}};
+}
+
+std::vector<Finding> governor_findings(const Patient& patient) {
+  std::map<std::string, CpuSet> slow;
+  for (const Pu cpu : patient.cpus) {
+    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/cpufreq/", cpu.os_index);
+    const auto governor = patient.sysroot.read(folder + "scaling_governor");
+    if (governor && *governor != "performance") slow[*governor].insert(cpu);
+  }
+  std::vector<Finding> findings;
+  for (const auto& [governor, cpus] : slow) {
+    findings.push_back({Severity::warning,
+                        fmt::format("{} {} under the governor {}: the clock falls between steps",
+                                    print_cpus(cpus), cpus.size() == 1 ? "runs" : "run", governor),
+                        "cpupower frequency-set -g performance; Slurm: srun --cpu-freq=performance"});
+  }
+  return findings;
+}
+
+// The firmware promises turbo, a clock (cpuinfo_max_freq) or prefers some cores (highest_perf), and the
+// kernel was told to grant less.
+std::vector<Finding> clock_limit_findings(const Patient& patient) {
+  constexpr double kAlike = 1.1;  // as for CPU kinds
+  std::map<std::pair<std::uint64_t, std::uint64_t>, CpuSet> limited;
+  std::uint64_t least = UINT64_MAX;
+  std::uint64_t most = 0;
+  for (const Pu cpu : patient.cpus) {
+    const auto figure = [&](const char* file) {
+      return parse_number<std::uint64_t>(
+                 patient.sysroot.read(fmt::format("/sys/devices/system/cpu/cpu{}/{}", cpu.os_index, file))
+                     .value_or(""))
+          .value_or(0);
+    };
+    const std::uint64_t limit = figure("cpufreq/scaling_max_freq");
+    const std::uint64_t promised = figure("cpufreq/cpuinfo_max_freq");
+    if (limit > 0 && static_cast<double>(limit) * kAlike < static_cast<double>(promised))
+      limited[{limit, promised}].insert(cpu);
+    if (const std::uint64_t priority = figure("acpi_cppc/highest_perf"); priority > 0) {
+      least = std::min(least, priority);
+      most = std::max(most, priority);
+    }
+  }
+  std::vector<Finding> findings;
+  for (const auto& [file, off] : {std::pair("intel_pstate/no_turbo", "1"), {"cpufreq/boost", "0"}}) {
+    const std::string path = fmt::format("/sys/devices/system/cpu/{}", file);
+    if (patient.sysroot.read(path) != off) continue;
+    findings.push_back({Severity::warning,
+                        fmt::format("{} is {}: no core runs faster than its base clock", path, off),
+                        fmt::format("echo {} > {}", *off == '1' ? 0 : 1, path)});
+  }
+  for (const auto& [clocks, cpus] : limited) {
+    findings.push_back(
+        {Severity::warning,
+         fmt::format(
+             "{} may run at {:.2f} GHz at most (scaling_max_freq), and the firmware promises {:.2f} GHz",
+             print_cpus(cpus), static_cast<double>(clocks.first) / 1e6,
+             static_cast<double>(clocks.second) / 1e6),
+         fmt::format("cpupower -c {} frequency-set -u {}kHz", print(cpus), clocks.second)});
+  }
+  const bool prefers = static_cast<double>(least) * kAlike < static_cast<double>(most);
+  if (patient.sysroot.read("/sys/devices/system/cpu/amd_pstate/prefcore") == "disabled" && prefers) {
+    findings.push_back(
+        {Severity::note,
+         "the firmware prefers some cores (acpi_cppc/highest_perf), and amd_pstate/prefcore is "
+         "disabled: threads that are not bound do not go there first",
+         "boot without amd_prefcore=disable"});
+  }
+  if (patient.sysroot.read("/proc/sys/kernel/sched_itmt_enabled") == "0" && prefers) {
+    findings.push_back(
+        {Severity::note,
+         "the firmware prefers some cores (acpi_cppc/highest_perf), and kernel.sched_itmt_enabled is "
+         "0: threads that are not bound do not go there first",
+         "sysctl kernel.sched_itmt_enabled=1"});
+  }
+  return findings;
+}
+
+}  // namespace zf
