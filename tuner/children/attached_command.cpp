@@ -17,8 +17,6 @@ namespace zf {
 namespace {
 
 constexpr Nanoseconds kPollNs = 100 * kMillisecondNs;
-/// A command that was asked to end gets this long.
-constexpr Nanoseconds kPatienceNs = 10 * kSecondNs;
 
 /// A terminal sends these to the command too, and it alone decides what they mean.
 constexpr std::array kOfTerminals{SIGINT, SIGQUIT};
@@ -84,7 +82,7 @@ int exec_or_exit_code(const std::vector<std::string>& command,
 
 ExitStatus run_attached(const std::vector<std::string>& command,
                         const std::map<std::string, std::string>& variables,
-                        const std::function<bool()>& stop) {
+                        const std::function<bool()>& stop, Nanoseconds patience) {
   const CommandSignals signals;
   Nanoseconds stopped_ns = 0;
   const auto become_command = [&] {
@@ -101,7 +99,7 @@ ExitStatus run_attached(const std::vector<std::string>& command,
       stopped_ns = now_ns();
       child.signal(SIGTERM);
     }
-    if (stopped_ns != 0 && now_ns() - stopped_ns > kPatienceNs) child.kill();
+    if (stopped_ns != 0 && now_ns() - stopped_ns > patience) child.kill();
   }
   return child.reap();
 }
