@@ -31,6 +31,11 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 /// Returns the path by which linkat() finds an open file.
 std::string link_to(const FileDescriptor& file) { return fmt::format("/proc/self/fd/{}", file.get()); }
 
+/// Returns the name beside `path` that writers use one after another.
+std::filesystem::path stable_name(const std::filesystem::path& path) {
+  return path.parent_path() / fmt::format(".{}.tmp", path.filename().string().substr(0, 100));
+}
+
 /// Returns a name beside `path` that no other writer uses.
 std::filesystem::path unique_name(const std::filesystem::path& path) {
   static std::atomic<unsigned> counter{0};
@@ -67,7 +72,7 @@ void remove_abandoned(const std::filesystem::path& temporary) {
 /// that one.
 std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesystem::path& path) {
   for (int attempt = 0; attempt < 100; ++attempt) {
-    const auto stable = path.parent_path() / fmt::format(".{}.tmp", path.filename().string().substr(0, 100));
+    const auto stable = stable_name(path);
     const auto temporary = attempt < 3 ? stable : unique_name(path);
     if (temporary == stable) remove_abandoned(temporary);
     FileDescriptor file(
@@ -80,6 +85,12 @@ std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesy
   throw_errno(errno,
               fmt::format("cannot write {}: cannot create a temporary file in its folder", path.string()),
               "give a path in a folder that exists and can be written");
+}
+
+/// Gives a nameless file this name. Returns 0 or an errno value.
+int give_name(const FileDescriptor& file, const std::filesystem::path& name) {
+  const int result = ::linkat(AT_FDCWD, link_to(file).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
+  return result == 0 ? 0 : errno;
 }
 
 /// Syncs a folder, so that a rename in it survives a power cut. Returns 0 or an errno value. File systems
@@ -200,9 +211,14 @@ void AtomicFile::set_size(std::uint64_t bytes) {
 void AtomicFile::commit() {
   if (::fsync(file_.get()) != 0) fail(errno);
   if (temporary_.empty()) {
-    const auto name = unique_name(path_);  // because linkat() replaces no file
-    if (::linkat(AT_FDCWD, link_to(file_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
-      fail(errno);
+    // linkat() replaces no file, so the file needs another name first. With the stable one, the next writer
+    // removes the file if this process is killed before rename(). A living writer may have that name.
+    std::filesystem::path name = stable_name(path_);
+    ::flock(file_.get(), LOCK_EX | LOCK_NB);  // before other writers can see it
+    remove_abandoned(name);
+    int error = give_name(file_, name);
+    if (error == EEXIST) error = give_name(file_, name = unique_name(path_));
+    if (error != 0) fail(error);
     temporary_ = name;
   }
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);

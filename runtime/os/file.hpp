@@ -32,11 +32,11 @@ std::size_t read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes);
 
 /// A temporary file that replaces `path` in one step, or never. Whoever opens `path` finds the old file or
 /// the whole new one, also after a power cut. The mode is 0644 within the umask. Until commit() the temporary
-/// file has no name, so a process that is killed leaves nothing; only between the two calls that name and
-/// move it, the whole new file stays as ".NAME.PID.TIME.N.tmp". Where every file has a name (NFS, Lustre),
-/// the temporary file is
-/// ".NAME.tmp" beside `path`, and the next writer of `path` removes what a killed one left there, if the file
-/// system has flock.
+/// file has no name, so a process that is killed leaves nothing. Only a kill between the two calls that name
+/// and move it (linkat, rename) leaves the whole new file, as ".NAME.tmp" beside `path`. Where every file has
+/// a name (NFS, Lustre), the temporary file has that name from the beginning. The next writer of `path`
+/// removes what a killed one left there, if the file system has flock. While another living writer has the
+/// name, the temporary file is called ".NAME.PID.TIME.N.tmp", and nobody removes that one.
 class AtomicFile {
  public:
   /// Creates the temporary file. This and every other function throws Error(runtime_error) with the path if

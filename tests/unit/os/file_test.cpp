@@ -28,6 +28,12 @@ namespace {
 
 using testing::HasSubstr;
 
+#ifdef SYS_rename
+constexpr unsigned kRename = SYS_rename;
+#else
+constexpr unsigned kRename = SYS_renameat;  // AArch64 has no other
+#endif
+
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -191,6 +197,43 @@ TEST(File, KilledWriterLeavesNothing) {
   TemporaryFolder folder;
   be_killed_while_writing(folder.path() / "state", [] {});
   EXPECT_EQ(names_in(folder.path()).size(), 0u);
+}
+
+/// Runs a child that is killed when it renames the file that it has written.
+void be_killed_before_the_rename(const std::filesystem::path& path) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::array code{sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                    sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat, 2, 0),
+                    sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 1, 0),
+                    sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kRename, 0, 1),
+                    sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                    sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog program = {code.size(), code.data()};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+      _exit(77);
+    write_text_file_atomically(path, "new");
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    GTEST_SKIP() << "seccomp filters are not to be had here";
+  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+}
+
+TEST(File, WritersKilledBeforeTheRenameLeaveOneFileUntilTheNext) {
+  TemporaryFolder folder;
+  write_text_file_atomically(folder.path() / "state", "old");
+  for (int i = 0; i < 3; ++i) be_killed_before_the_rename(folder.path() / "state");
+  if (IsSkipped()) return;
+  EXPECT_EQ(read_text_file(folder.path() / "state"), "old");
+  EXPECT_THAT(names_in(folder.path()), testing::UnorderedElementsAre("state", ".state.tmp"));
+  write_text_file_atomically(folder.path() / "state", "new");
+  EXPECT_EQ(read_text_file(folder.path() / "state"), "new");
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
 }
 
 TEST(File, WhereEveryFileHasANameKilledWritersLeaveOne) {
