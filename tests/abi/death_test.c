@@ -48,14 +48,21 @@ static void killed_worker_is_noticed(void) {
   EXPECT(zf_close(handle), ZF_WORKER_DIED);
 }
 
-/* Work that was finished before the death counts. */
+/* Work that was finished before the death counts, and can be exported. */
 static void finished_work_counts_after_death(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 1000);
+  zf_stats stats = ZF_STATS_INIT;
   uint64_t ticket = 0;
   EXPECT(zf_submit(handle, NULL, &ticket), ZF_OK);
   EXPECT(zf_wait(handle, ticket, -1), ZF_OK);
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
   EXPECT(zf_wait(handle, ticket, -1), ZF_OK);
+  const int64_t deadline = now_ns() + 10000000000;
+  do {
+    EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  } while (stats.worker_alive && now_ns() < deadline);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
+  EXPECT(zf_export_state(handle, write_file("")), ZF_OK);
   EXPECT(zf_end(handle), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
 }
@@ -157,10 +164,16 @@ static void lost_descriptors_do_not_hang_the_close(void) {
   const pid_t child = fork();
   if (child == 0) {
     zf_runtime* const handle = open_restartable(0);
+    const pid_t worker = worker_of(handle);
     for (int fd = 3; fd < 256; ++fd) close(fd);
     const clock_t before = clock();
     sleep_ms(300);
     CHECK(clock() - before < CLOCKS_PER_SEC / 10); /* nor does anything look for them in a hurry */
+    CHECK(kill(worker, SIGSTOP) == 0);
+    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(zf_wait(handle, 0, 5000), ZF_ERROR_SYSTEM); /* nobody knows whether it lives */
+    expect_error("closes descriptors that it did not open");
+    CHECK(kill(worker, SIGCONT) == 0);
     const int64_t begin = now_ns();
     zf_close(handle); /* whatever it can say of a process that it cannot see */
     _exit(now_ns() - begin < 5000000000 ? 0 : 1);
