@@ -24,6 +24,12 @@ class Tune(CommandTest):
             self.assert_exit(result, DONE)
             self.assertEqual(self.read_plan()["workload"]["training"]["host_bytes"], whole // ranks)
 
+    def test_a_workload_on_other_ranks_is_measured_with_the_same_work_for_the_whole_node(self):
+        file = SOURCE / "configs/workloads/qwen2.5-0.5b-2gpu.json"
+        whole = json.loads(file.read_text())["training"]["host_bytes"] * 2
+        self.assert_exit(self.run_tune("tune", "-q", "-w", file, "--ranks", 1, "--budget", "1s"), DONE)
+        self.assertEqual(self.read_plan()["workload"]["training"]["host_bytes"], whole)
+
     def test_params_beside_a_workload_are_refused(self):
         self.assert_refused(self.run_tune("tune", "-w", SOURCE / "configs/workloads/qwen2.5-0.5b-2gpu.json", "-p", "3B"),
                             USAGE, "--params", "--workload")
