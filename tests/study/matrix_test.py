@@ -1,9 +1,13 @@
 """What is compared with what, by which command, and what is seen of it in /proc."""
 
+import contextlib
+import dataclasses
+import io
 import os
 import pathlib
 import time
 import unittest
+import unittest.mock
 
 import study_case
 from study_case import TORCH, ZERO_2, StudyTest
@@ -33,8 +37,6 @@ class Matrix(StudyTest):
         self.assertEqual(names("zero-2"), ["zero-2-1-small"])
         self.assertEqual(len(names("zero-2", long=True)), 4)
         self.assertEqual(names("torch-2-larger", "zero-2"), ["zero-2-1-small", "torch-2-larger"])
-        with self.assertRaises(SystemExit):
-            study.parse(["--only", "zero-9"])
 
     def test_commands_are_those_of_the_documentation(self):
         self.assertEqual(command(ZERO_2, matrix.UNBOUND), "PY jobs/deepspeed_job.py --stage 2 …")
@@ -85,9 +87,30 @@ class Matrix(StudyTest):
         for words in ("", " --long", " --only zero-2 --only torch --minutes 30.0"):
             self.assertEqual(study.command_of(study.parse(words.split())), f"scripts/study{words}")
 
-    def test_an_odd_number_of_turns_is_refused(self):
-        with self.assertRaises(SystemExit):
-            study.parse(["--passes", "3"])
+    def test_what_cannot_be_done_is_refused_with_its_reason(self):
+        absent = str(self.folder / "absent/study.md")
+        for words, reason in {("--only", "zero-9"): "--only: there is no zero-9; there are torch, ",
+                              ("--passes", "3"): "--passes is 3: a palindrome needs an even number",
+                              ("--passes", "0"): "--passes is 0: a palindrome needs an even number",
+                              ("--text", absent): f"{absent}: there is no folder {self.folder}/absent",
+                              ("--page", absent): f"{absent}: there is no folder {self.folder}/absent"}.items():
+            with self.subTest(words), contextlib.redirect_stderr(io.StringIO()) as said:
+                self.assertRaises(SystemExit, study.parse, list(words))
+                self.assertIn(reason, said.getvalue())
+        study.parse(["--passes", "4", "--only", "torch", "--folder", absent])  # which is made
+
+    def test_what_has_no_memory_is_named(self):
+        vast = {"small": dataclasses.replace(matrix.SIZES["small"], memory_gib=1e6)}
+        with unittest.mock.patch.dict(matrix.SIZES, vast):
+            can, cannot = study.groups_that_can_run([ZERO_2])
+        self.assertEqual(can, [])
+        self.assertRegex(cannot["zero-2-1-small"], r"needs \d+ GiB of free memory, and \d+ are free")
+
+    def test_a_file_without_results_is_not_compared(self):
+        absent = self.folder / "absent.jsonl"
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(study.main(["--compare", str(absent), "--folder", str(self.folder)]), 1)
+        self.assertIn(f"{absent} has no results", said.getvalue())
 
 
 class Others(unittest.TestCase):
