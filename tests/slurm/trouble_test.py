@@ -50,6 +50,10 @@ class Trouble(SlurmTest):
                                 head -c 8192 /dev/zero >/run/zf-tune/filler""",
                              "job 1 gets no plan", "No space left on device")
 
+    def test_program_that_fails_without_a_word(self):
+        self.assert_job_runs(_program("echo; exit 9"), "stub ended with status 9 and printed nothing",
+                             conf=f"program={HOME}/bin/stub")
+
     def test_program_that_hangs(self):
         self.assert_job_runs(_program("trap '' TERM; while :; do sleep 1; done"),
                              "job 1 gets no plan", "no answer within 0.7 s", conf=f"program={HOME}/bin/stub")
