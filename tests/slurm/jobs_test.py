@@ -85,7 +85,7 @@ class Jobs(SlurmTest):
             {script}
             until_true 20 job_gone; until_true 20 nothing_runs; present >/run/lab/after
             diff /run/lab/before /run/lab/after | grep '^>' || echo nothing left
-            sinfo -h -o 'node is %T'; head -n {count} /run/lab/prolog-times; test ! -e /run/lab/prolog-failed; said""",
+            node_state; head -n {count} /run/lab/prolog-times; test ! -e /run/lab/prolog-failed; said""",
             timeout_s=280, conf=kit_conf(prolog="timed-prolog"),
             more={f"{HOME}/slurm/timed-prolog": TIMED_PROLOG,
                   f"{HOME}/dead_server.py": pathlib.Path(__file__).with_name("dead_server.py")})

@@ -112,8 +112,11 @@ class_plan() {
 }
 node_class() { zf-tune probe --format json | grep -m 1 '"fingerprint"' | cut -d'"' -f4; }
 job_gone() { [[ -z $(squeue -h -o %i 2>/dev/null) ]]; }
+# "planned" is a mark of the scheduler at a node for which a job has waited. It goes with the scheduler's next round.
+not_planned() { [[ $(sinfo -h -o %T) != planned ]]; }
+node_state() { until_true 10 not_planned; sinfo -h -o 'node is %T'; }
 export lab
-export -f as_user said class_plan node_class job_gone nodes_idle until_true
+export -f as_user said class_plan node_class job_gone nodes_idle not_planned node_state until_true
 
 if ! up; then
   echo "lab: Slurm did not come up" >&2

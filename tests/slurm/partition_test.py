@@ -69,7 +69,7 @@ exec {HOME}/bin/zf-tune "$@"
         return self.here(f"""
             class_plan; {"touch " + HOME + "/slow" if slow else ":"}
             until_true 10 eval '[[ -e /run/lab/checked || -n $(said) ]]'; sleep 2
-            sinfo -h -o 'node is %T'; sinfo -h -R -o '%E'; said | uniq""",
+            node_state; sinfo -h -R -o '%E'; said | uniq""",
                          conf=conf, more={f"{HOME}/bin/stub": stub,
                                            "/etc/zf-tune/slurm.conf": settings})
 
@@ -90,7 +90,7 @@ exec {HOME}/bin/zf-tune "$command" --topology {HOME}/node.xml "$@"
             cp {HOME}/less.xml {HOME}/node.xml
             {script}
             $health
-            until_true 5 eval '[[ -n $(said) ]]'; sinfo -h -o 'node is %T'; sinfo -h -R -o '%E'; said""",
+            until_true 5 eval '[[ -n $(said) ]]'; node_state; sinfo -h -R -o '%E'; said""",
                          conf=kit_conf(), confined=False,
                          more={f"{HOME}/bin/stub": stub,
                                "/etc/zf-tune/slurm.conf": f"program={HOME}/bin/stub\n{settings}\n",
@@ -130,7 +130,7 @@ exec {HOME}/bin/zf-tune "$@"
         said = self.here(f"""
             class_plan
             for i in 1 2 3; do {HOME}/slurm/health; done
-            until_true 10 eval '[[ -n $(said) ]]'; sleep 1; sinfo -h -o 'node is %T'; said""",
+            until_true 10 eval '[[ -n $(said) ]]'; sleep 1; node_state; said""",
                          more={f"{HOME}/bin/stub": stub, "/etc/zf-tune/slurm.conf":
                                f"program={HOME}/bin/stub\nclass=/run/zf-class/class\nstrict=yes\n"})
         why = "cannot check the bandwidth of this node: cannot tell whether lab is slow: spread 461 %"

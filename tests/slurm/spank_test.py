@@ -88,7 +88,7 @@ class Spank(SlurmTest):
             for plan in $lab/nonsense $lab/fifo $lab/absent; do
               ZF_PLAN=$plan as_user {RANKS} --zf-tune {SHOW_RANK} 2>&1
             done
-            until_true 10 job_gone; sinfo -h -o 'node is %T'""", **self.with_plugin())
+            until_true 10 job_gone; node_state""", **self.with_plugin())
         self.assertEqual(said.count("ran as:\n"), 6, said)
         self.assertEqual(said.count("going on, bound to nothing"), 6, said)
         self.assertTrue(said.endswith("node is idle\n"), said)

@@ -14,7 +14,7 @@ class Trouble(SlurmTest):
             {set_up}
             as_user {RANKS} zf-tune exec --quiet --force -- {SHOW_RANK}
             until_true 20 job_gone
-            sinfo -h -o 'node is %T'
+            node_state
             {"until_true 10 grep -q zf-tune: $lab/log/syslog" if said_why else ""}
             said""", conf=kit_conf() + slurm)
         lines = said.splitlines()
