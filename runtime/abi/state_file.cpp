@@ -208,8 +208,11 @@ void check_arrays(const std::filesystem::path& path, int fd, const StateTable& f
   for (std::size_t i = 0; i < file.groups.size(); ++i) {
     for (std::size_t k = 0; k < array_count(file.groups[i]); ++k) {
       const StateArray& array = file.groups[i].arrays[k];
+      const std::uint64_t array_bytes = to_page(file.groups[i].elements * sizeof(float));
+      if (array.offset > file.header.file_bytes || array_bytes > file.header.file_bytes - array.offset)
+        refuse(path, fmt::format("the {} of group {} lie beyond its end", kArrayNames[k], i));
       std::uint32_t crc = 0;
-      in_pieces(to_page(file.groups[i].elements * sizeof(float)), [&](std::uint64_t at, std::uint64_t bytes) {
+      in_pieces(array_bytes, [&](std::uint64_t at, std::uint64_t bytes) {
         const std::span piece = std::span(buffer).first(bytes);
         crc = crc32(crc, piece.first(read_at(fd, array.offset + at, piece)));
       });

@@ -155,7 +155,26 @@ static void forge_table(unsigned char* file, uint64_t size, uint32_t groups) {
   memcpy(file + HEADER_CRC, &crc, sizeof crc);
 }
 
-/* Tries every wrong length, flipped bits everywhere, and a table that is longer than the file. */
+/* Writes another place for the parameters of the first group, with right checksums. */
+static void forge_offset(unsigned char* file, uint64_t offset) {
+  enum {
+    ARRAYS_OFFSET = 24,
+    GROUPS_CRC = 32,
+    HEADER_CRC = 36,
+    GROUPS_BEGIN = 40,
+    OFFSET = GROUPS_BEGIN + 64
+  };
+  uint64_t arrays_offset = 0;
+  memcpy(&arrays_offset, file + ARRAYS_OFFSET, sizeof arrays_offset);
+  memcpy(file + OFFSET, &offset, sizeof offset);
+  const uint32_t groups_crc = crc32_of(file + GROUPS_BEGIN, arrays_offset - GROUPS_BEGIN);
+  memcpy(file + GROUPS_CRC, &groups_crc, sizeof groups_crc);
+  const uint32_t crc = crc32_of(file, HEADER_CRC);
+  memcpy(file + HEADER_CRC, &crc, sizeof crc);
+}
+
+/* Tries every wrong length, flipped bits everywhere, arrays that are not in the file, and a table that is
+ * longer than the file. */
 static void damage_is_refused_and_changes_nothing(int32_t moment_sets, const char* last_damage) {
   static const uint64_t elements[GROUPS] = {40, 1025, 0};
   static unsigned char good[1 << 16];
@@ -186,6 +205,14 @@ static void damage_is_refused_and_changes_nothing(int32_t moment_sets, const cha
     bad[at] = good[at];
   }
   expect_error(last_damage);
+  const uint64_t beyond[] = {size, size - 1, UINT64_C(1) << 63, ~UINT64_C(0) - 4095};
+  for (size_t i = 0; i < sizeof beyond / sizeof *beyond; ++i) {
+    forge_offset(bad, beyond[i]);
+    rewrite(path, bad, size);
+    EXPECT(zf_import_state(handle, path), ZF_ERROR_STATE);
+    expect_error("the parameters of group 0 lie beyond its end");
+  }
+  memcpy(bad, good, size);
   forge_table(bad, size, 1000 * 1000 * 1000);
   rewrite(path, bad, size);
   EXPECT(zf_import_state(handle, path), ZF_ERROR_STATE);
