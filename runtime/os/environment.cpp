@@ -143,22 +143,27 @@ std::optional<VisibleDevices> devices_in(const Environment& environment, const s
   return devices;
 }
 
-std::optional<VisibleDevices> visible_devices(const Environment& environment) {
-  if (auto cuda = devices_in(environment, "CUDA_VISIBLE_DEVICES")) return cuda;
+std::optional<VisibleDevices> visible_devices(const Environment& environment, GpuRuntime runtime) {
+  const bool has_hip = !environment.get("HIP_VISIBLE_DEVICES").value_or("").empty();
+  auto cuda = devices_in(environment, "CUDA_VISIBLE_DEVICES");
+  if (cuda && runtime == GpuRuntime::cuda) return cuda;
   const auto rocr = devices_in(environment, "ROCR_VISIBLE_DEVICES");
-  auto hip = devices_in(environment, "HIP_VISIBLE_DEVICES");
+  auto hip = has_hip || !cuda ? devices_in(environment, "HIP_VISIBLE_DEVICES") : std::move(cuda);
+  // https://github.com/ROCm/clr, rocclr/device/rocm/rocdevice.cpp: an empty list of HIP hides nothing.
+  if (hip && runtime == GpuRuntime::hip && environment.get(hip->variable) == "") hip.reset();
   if (!rocr || !hip) return rocr ? rocr : hip;
-  for (auto id = hip->ids.begin(); id != hip->ids.end(); ++id) {
-    std::size_t position = 0;
-    const auto [end, error] = std::from_chars(id->data(), id->data() + id->size(), position);
-    if (error == std::errc() && end == id->data() + id->size() && position < rocr->ids.size()) {
-      *id = rocr->ids[position];
+  VisibleDevices within{{}, hip->variable + " within " + rocr->variable};
+  for (const std::string& id : hip->ids) {
+    if (id.starts_with("GPU-")) {
+      within.ids.push_back(id);
       continue;
     }
-    hip->ids.erase(id, hip->ids.end());
-    break;
+    std::size_t position = 0;
+    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), position);
+    if (error != std::errc() || end != id.data() + id.size() || position >= rocr->ids.size()) break;
+    within.ids.push_back(rocr->ids[position]);
   }
-  return hip;
+  return within;
 }
 
 std::optional<EnvNumber> launched_ranks(const Environment& environment) {
@@ -177,13 +182,13 @@ std::optional<EnvNumber> launched_ranks(const Environment& environment) {
   return std::nullopt;
 }
 
-std::optional<EnvNumber> local_rank_count(const Environment& environment) {
+std::optional<EnvNumber> local_rank_count(const Environment& environment, GpuRuntime runtime) {
   auto launched = first_number(environment,
                                {"LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
                                 "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"},
                                1);
   if (launched) return launched;
-  const auto devices = visible_devices(environment);
+  const auto devices = visible_devices(environment, runtime);
   if (!devices || devices->ids.empty()) return std::nullopt;
   return EnvNumber{static_cast<int>(devices->ids.size()), devices->variable};
 }

@@ -56,21 +56,29 @@ std::optional<EnvNumber> launched_ranks(const Environment& environment);
 /// The GPUs that the job may see, named as in the variable: indexes or UUIDs.
 struct VisibleDevices {
   std::vector<std::string> ids;  ///< empty: the variable hides all GPUs ("", "-1", "NoDevFiles")
-  std::string variable;
+  std::string variable;          ///< or "HIP_VISIBLE_DEVICES within ROCR_VISIBLE_DEVICES"
 };
+
+/// Who reads the variables: CUDA, or HIP on GPUs of AMD.
+enum class GpuRuntime { cuda, hip };
 
 /// Returns the list in one variable. As in the driver, the list ends at the first entry that names no device.
 /// Returns nothing if the variable is not set; a variable that is set to nothing gives an empty list.
 std::optional<VisibleDevices> devices_in(const Environment& environment, const std::string& variable);
 
-/// Returns CUDA_VISIBLE_DEVICES, else the part of ROCR_VISIBLE_DEVICES that HIP_VISIBLE_DEVICES selects: its
-/// numbers are positions in that list. Returns nothing if all GPUs are visible.
-std::optional<VisibleDevices> visible_devices(const Environment& environment);
+/// Returns nothing if all GPUs are visible. Else:
+/// - For CUDA, returns CUDA_VISIBLE_DEVICES if it is set. Otherwise returns the same as for HIP, because the
+///   caller may not know the GPUs.
+/// - For HIP, returns the part of ROCR_VISIBLE_DEVICES that HIP_VISIBLE_DEVICES selects. Its numbers are
+///   positions in that list. HIP reads CUDA_VISIBLE_DEVICES if HIP_VISIBLE_DEVICES is not set or is empty.
+std::optional<VisibleDevices> visible_devices(const Environment& environment,
+                                              GpuRuntime runtime = GpuRuntime::cuda);
 
 /// Returns how many local ranks this node has: the first of LOCAL_WORLD_SIZE, LOCAL_SIZE,
 /// OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS and SLURM_NTASKS_PER_NODE that is set, else the count of
 /// visible_devices() unless it is 0. SLURM_TASKS_PER_NODE is not used: "4(x2),1" describes all nodes of a
 /// job, not this one. Throws like local_rank(), for numbers below 1.
-std::optional<EnvNumber> local_rank_count(const Environment& environment);
+std::optional<EnvNumber> local_rank_count(const Environment& environment,
+                                          GpuRuntime runtime = GpuRuntime::cuda);
 
 }  // namespace zf

@@ -14,7 +14,6 @@ namespace zf {
 namespace {
 
 constexpr const char* kNodes = "/sys/class/kfd/kfd/topology/nodes";
-constexpr int kAmd = 0x1002;
 constexpr const char* kUnknown = "the UUIDs and the order of AMD's GPUs are unknown";
 
 /// Returns the "location_id 49408" lines of a node by name; empty if it cannot be read: the kernel hides GPUs

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "children/child_output.hpp"
+#include "machine/amd_gpus.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::uint16_t kVga = 0x0300;
 constexpr std::uint16_t kIntel = 0x8086;
-constexpr std::uint16_t kAmd = 0x1002;
 
 /// Vendors whose display controllers never compute.
 constexpr std::array<std::uint16_t, 9> kDisplayOnly{

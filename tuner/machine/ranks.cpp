@@ -7,6 +7,7 @@
 #include <map>
 #include <variant>
 
+#include "machine/amd_gpus.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -27,6 +28,14 @@ std::vector<Gpu> usable_gpus(const Topology& topology) {
   std::copy_if(topology.gpus.begin(), topology.gpus.end(), std::back_inserter(usable),
                [](const Gpu& gpu) { return gpu.usable; });
   return usable;
+}
+
+/// Returns who counts the GPUs of this machine: HIP if all are AMD's.
+GpuRuntime runtime_of(const Topology& topology) {
+  const auto is_amd = [](const Gpu& gpu) { return gpu.vendor_id == kAmd; };
+  return !topology.gpus.empty() && std::all_of(topology.gpus.begin(), topology.gpus.end(), is_amd)
+             ? GpuRuntime::hip
+             : GpuRuntime::cuda;
 }
 
 /// Returns the step's GPUs. SLURM_STEP_GPUS names them by their numbers on the node: N of /dev/nvidiaN, which
@@ -217,8 +226,10 @@ RankGpus to_rank_gpus(const std::vector<std::optional<GpuOrReason>>& found) {
 RankCount rank_count_of(std::optional<int> given, const Environment& environment, const Topology& topology) {
   if (given) return {*given, "--ranks"};
   const Environment variables = topology.is_this_machine ? environment : Environment();
-  if (const auto found = local_rank_count(variables)) return {found->value, found->variable};
-  const bool hidden = visible_devices(variables).has_value();  // hides all: otherwise it was counted above
+  const GpuRuntime runtime = runtime_of(topology);
+  if (const auto found = local_rank_count(variables, runtime)) return {found->value, found->variable};
+  const bool hidden =
+      visible_devices(variables, runtime).has_value();  // hides all: otherwise it was counted above
   const auto gpus = static_cast<int>(
       std::count_if(topology.gpus.begin(), topology.gpus.end(), [](const Gpu& gpu) { return gpu.usable; }));
   if (gpus > 0 && !hidden) return {gpus, print_count(static_cast<std::size_t>(gpus), "GPU")};
@@ -228,7 +239,7 @@ RankCount rank_count_of(std::optional<int> given, const Environment& environment
 RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks) {
   const Environment variables = topology.is_this_machine ? environment : Environment();
   const GpuLookup lookup(variables, topology);
-  const auto visible = visible_devices(variables);
+  const auto visible = visible_devices(variables, runtime_of(topology));
   const auto slurm = slurm_gpus(variables);
   const auto& list = visible ? visible : slurm;
   std::vector<std::optional<GpuOrReason>> found(static_cast<std::size_t>(ranks));

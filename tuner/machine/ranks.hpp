@@ -32,9 +32,9 @@ struct RankGpus {
 /// Gives rank i the i-th GPU that the job sees, as frameworks do with their local rank.
 ///
 /// The list is the first of these that is set: CUDA_VISIBLE_DEVICES, or ROCR_ and HIP_VISIBLE_DEVICES (see
-/// visible_devices); SLURM_STEP_GPUS; SLURM_JOB_GPUS. Without a list the GPUs count by their frameworks'
-/// numbers (Gpu::framework_number) if all have one, else in PCI order. GPUs that their driver hides do not
-/// count.
+/// visible_devices; HIP's rules hold if all GPUs are AMD's); SLURM_STEP_GPUS; SLURM_JOB_GPUS. Without a list
+/// the GPUs count by their frameworks' numbers (Gpu::framework_number) if all have one, else in PCI order.
+/// GPUs that their driver hides do not count.
 /// - Slurm's numbers are device minors (Gpu::minor) if all GPUs have one, else places in PCI order. The job
 ///   sees the GPUs that they name in PCI order.
 /// - Numbers of the other variables count all GPUs as without a list. Under Slurm's ConstrainDevices, which

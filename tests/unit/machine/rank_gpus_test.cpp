@@ -305,6 +305,12 @@ TEST(AmdDriver, NamesTheUuidsAndTheOrderOfRocm) {
       << "HIP obeys it too";
   const Variables both{{"ROCR_VISIBLE_DEVICES", "GPU-deadbeef000000c1,2"}, {"HIP_VISIBLE_DEVICES", "1,0"}};
   EXPECT_THAT(buses(of(both, 2, topology)), ElementsAre("04", "c1"));
+  const Variables within{{"ROCR_VISIBLE_DEVICES", "GPU-deadbeef000000c1,2,3"},
+                         {"CUDA_VISIBLE_DEVICES", "2,0"}};
+  EXPECT_THAT(buses(of(within, 2, topology)), ElementsAre("3b", "c1")) << "CUDA's list is one of HIP here";
+  EXPECT_EQ(rank_count_of({}, Environment(within), topology).count, 2);
+  EXPECT_EQ(rank_count_of({}, Environment(within), topology).source,
+            "CUDA_VISIBLE_DEVICES within ROCR_VISIBLE_DEVICES");
 }
 
 TEST(AmdDriver, SlurmsNumbersAreKnownWhereTheOrdersOfRocmAndPciAgree) {

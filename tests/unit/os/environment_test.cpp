@@ -77,6 +77,29 @@ TEST(Environment, HipCountsWithinWhatRocrLeaves) {
   EXPECT_THAT(ids("4,6,7", "2,0"), ElementsAre("7", "4"));
   EXPECT_THAT(ids("4,6", "1,2,0"), ElementsAre("6")) << "the list ends at what is not there";
   EXPECT_THAT(ids("", "0"), ElementsAre());
+  EXPECT_THAT(ids("4,6,7", "GPU-7,0"), ElementsAre("GPU-7", "4"));
+}
+
+TEST(Environment, OnGpusOfAmdCudasListCountsWithinThatOfRocr) {
+  const auto seen = [](std::map<std::string, std::string> variables) {
+    const auto devices = visible_devices(with(std::move(variables)), GpuRuntime::hip);
+    return devices ? devices->ids : std::vector<std::string>{"all"};
+  };
+  EXPECT_THAT(seen({{"ROCR_VISIBLE_DEVICES", "4,6,7"}, {"CUDA_VISIBLE_DEVICES", "2,0"}}),
+              ElementsAre("7", "4"));
+  EXPECT_THAT(
+      seen(
+          {{"ROCR_VISIBLE_DEVICES", "4,6,7"}, {"CUDA_VISIBLE_DEVICES", "2,0"}, {"HIP_VISIBLE_DEVICES", "1"}}),
+      ElementsAre("6"))
+      << "HIP's own name comes first";
+  EXPECT_THAT(seen({{"CUDA_VISIBLE_DEVICES", "2,0"}, {"HIP_VISIBLE_DEVICES", ""}}), ElementsAre("2", "0"));
+  EXPECT_THAT(seen({{"ROCR_VISIBLE_DEVICES", "4,6"}, {"CUDA_VISIBLE_DEVICES", ""}}), ElementsAre("4", "6"))
+      << "an empty list of HIP hides nothing";
+  EXPECT_THAT(seen({{"CUDA_VISIBLE_DEVICES", "-1"}}), ElementsAre());
+  EXPECT_THAT(seen({{"CUDA_VISIBLE_DEVICES", ""}}), ElementsAre("all"));
+  const auto of_nvidia =
+      visible_devices(with({{"ROCR_VISIBLE_DEVICES", "2,3"}, {"CUDA_VISIBLE_DEVICES", "2,3"}}));
+  EXPECT_THAT(of_nvidia->ids, ElementsAre("2", "3")) << "Slurm may set both; CUDA knows only its own";
 }
 
 TEST(Environment, HiddenDevicesAreNoCount) {
