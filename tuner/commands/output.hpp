@@ -8,7 +8,7 @@
 
 #include "commands/cli.hpp"
 #include "machine/topology.hpp"
-#include "machine/topology_hwloc.hpp"
+#include "machine/topology_source.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {

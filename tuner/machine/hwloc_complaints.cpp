@@ -5,12 +5,44 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <sstream>
 #include <utility>
 
 namespace zf {
+
+namespace {
+
+/// Returns whether the line is the upper or the lower side of a box of asterisks.
+bool is_frame(std::string_view line) {
+  const auto end = line.find_first_not_of('*');
+  return end >= 20 && (end == std::string_view::npos || line.substr(end) == "\n");
+}
+
+/// Returns what hwloc complains of in its box, as one sentence; nothing if the box is not hwloc's.
+std::optional<std::string> sentence_of(const std::string& box) {
+  std::istringstream lines(box);
+  std::string words;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("* ")) continue;
+    line = line.substr(2);
+    const bool head = line.starts_with("hwloc") && (line.find("received invalid") != std::string::npos ||
+                                                    line.find("has encountered") != std::string::npos);
+    const bool advice = line.starts_with("hwloc will now") || line.starts_with("The ") ||
+                        line.starts_with("Otherwise") || line.starts_with("Please");
+    if (inside && advice) break;
+    if (inside) words += (words.empty() ? "" : " ") + line;
+    inside = inside || head;
+  }
+  if (!inside) return std::nullopt;
+  return fmt::format("the description of this machine contradicts itself, and hwloc left something out{}{}",
+                     words.empty() ? "" : ": ", words);
+}
+
+}  // namespace
 
 StderrKept::StderrKept() {
   std::fflush(stderr);
@@ -37,30 +69,35 @@ std::string StderrKept::taken() {
   return text;
 }
 
-std::optional<std::string> hwloc_complaint(std::string_view text) {
-  std::istringstream lines{std::string(text)};
-  std::string words;
-  bool inside = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("* ")) continue;  // a frame, an empty line, or somebody else's
-    line = line.substr(2);
-    const bool head = line.find("received invalid") != std::string::npos ||
-                      line.find("has encountered") != std::string::npos;
-    const bool advice = line.starts_with("hwloc will now") || line.starts_with("The ") ||
-                        line.starts_with("Otherwise") || line.starts_with("Please");
-    if (inside && advice) break;
-    if (inside) words += (words.empty() ? "" : " ") + line;
-    inside = inside || head;
+HwlocMessages hwloc_messages(std::string_view text) {
+  HwlocMessages messages;
+  std::string box;     // the lines of a box of asterisks, from its first line on
+  std::string beside;  // what others wrote while it was open
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, std::min(text.find('\n'), text.size() - 1) + 1);
+    text.remove_prefix(line.size());
+    const bool frame = is_frame(line);
+    const bool closes = frame && !box.empty();
+    if (!frame && (box.empty() || line.front() != '*')) {
+      (box.empty() ? messages.others : beside) += line;
+      continue;
+    }
+    box += line;
+    if (!closes && !text.empty()) continue;
+    const auto sentence = sentence_of(box);
+    if (sentence && !messages.complaint) messages.complaint = sentence;
+    messages.others += (sentence ? "" : box) + beside;
+    box.clear();
+    beside.clear();
   }
-  if (!inside) return std::nullopt;
-  return fmt::format("the description of this machine contradicts itself, and hwloc left something out{}{}",
-                     words.empty() ? "" : ": ", words);
+  messages.others += box + beside;
+  return messages;
 }
 
-std::optional<std::string> complaint_or_passed_on(const std::string& text) {
-  auto complaint = hwloc_complaint(text);
-  if (!complaint) std::fputs(text.c_str(), stderr);
-  return complaint;
+std::optional<std::string> take_complaint(const std::string& text) {
+  HwlocMessages messages = hwloc_messages(text);
+  std::fputs(messages.others.c_str(), stderr);
+  return std::move(messages.complaint);
 }
 
 }  // namespace zf

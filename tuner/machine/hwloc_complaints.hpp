@@ -27,12 +27,18 @@ class StderrKept {
   FileDescriptor file_;
 };
 
-/// Returns what the first banner in `text` complains of, as one sentence without its full stop: hwloc found a
-/// contradiction and went on without some object. Returns nothing if there is no banner. Pure.
-std::optional<std::string> hwloc_complaint(std::string_view text);
+/// What was written to stderr while hwloc read a machine.
+struct HwlocMessages {
+  std::optional<std::string> complaint;  ///< of the first banner, as one sentence without its full stop:
+                                         ///< hwloc found a contradiction and went on without some object
+  std::string others;                    ///< the text without banners, unchanged
+};
 
-/// Returns hwloc_complaint(text). If there is no banner, writes the text to stderr: somebody else's message
-/// is not lost.
-std::optional<std::string> complaint_or_passed_on(const std::string& text);
+/// Tells hwloc's banners (boxes of asterisks) from the messages of others, also those between the lines of a
+/// banner. Pure.
+HwlocMessages hwloc_messages(std::string_view text);
+
+/// Returns the complaint in `text` and writes the messages of others to stderr.
+std::optional<std::string> take_complaint(const std::string& text);
 
 }  // namespace zf

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/error.hpp"
+#include "machine/hwloc_distribution.hpp"
 #include "text/units.hpp"
 
 namespace zf {

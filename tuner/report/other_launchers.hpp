@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "machine/topology.hpp"
-#include "machine/topology_hwloc.hpp"
+#include "machine/topology_source.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {

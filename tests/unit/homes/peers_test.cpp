@@ -1,4 +1,4 @@
-// Holds our homes against those of hwloc-distrib, with points that this file counts by itself.
+// Holds our homes against those of hwloc-distrib, with points that home_costs.hpp counts by itself.
 #include <gtest/gtest.h>
 #include <hwloc.h>
 
@@ -9,6 +9,8 @@
 #include <set>
 
 #include "corpus.hpp"
+#include "home_costs.hpp"
+#include "machine/hwloc_distribution.hpp"
 #include "os/file.hpp"
 #include "simulate/simulated_machine.hpp"
 
@@ -64,59 +66,6 @@ std::vector<CpuSet> distributed(const Hwloc& machine, const CpuSet& allowed, uns
   return homes;
 }
 
-/// The costs of a division, the most important point first; within a point the worst rank first.
-struct Costs {
-  std::vector<std::pair<const char*, std::vector<int>>> points;
-  int smallest = 0;
-  int largest = 0;
-  bool overlaps = false;  ///< some ranks share a core
-};
-
-Costs costs_of(const CorpusCase& c, const std::vector<CpuSet>& homes) {
-  Costs costs;
-  std::vector<int> near;
-  std::vector<int> nodes;
-  std::vector<int> sockets;
-  std::vector<int> groups;
-  std::vector<int> fast;
-  std::vector<int> sizes;
-  std::set<const Core*> taken;
-  const Topology& topology = c.machine.topology;
-  for (std::size_t rank = 0; rank < homes.size(); ++rank) {
-    std::set<std::optional<Node>> of_node;
-    std::set<int> of_socket;
-    std::set<int> of_group;
-    int close = 0;
-    int quick = 0;
-    int size = 0;
-    const auto& gpu = c.gpus.gpus[rank];
-    const CpuSet place = gpu ? gpu->local_cpus & c.machine.allowed.cpus : CpuSet();
-    for (const Core& core : topology.cores) {
-      if (!core.cpus.intersects(homes[rank])) continue;
-      costs.overlaps = !taken.insert(&core).second || costs.overlaps;
-      of_node.insert(core.node);
-      of_socket.insert(core.package);
-      of_group.insert(core.l3);
-      close += core.cpus.intersects(place & homes[rank]);
-      quick += core.kind == static_cast<int>(topology.cpu_kinds.size()) - 1;
-      ++size;
-    }
-    if (!place.empty()) near.push_back(-close);
-    nodes.push_back(static_cast<int>(of_node.size()));
-    sockets.push_back(static_cast<int>(of_socket.size()));
-    groups.push_back(static_cast<int>(of_group.size()));
-    fast.push_back(topology.cpu_kinds.size() > 1 ? -quick : 0);
-    sizes.push_back(size);
-  }
-  const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
-  costs.smallest = *least;
-  costs.largest = *most;
-  costs.points = {{"cores near the GPU", near}, {"NUMA nodes", nodes}, {"sockets", sockets},
-                  {"L3 groups", groups},        {"fast cores", fast},  {"balance", {*most - *least}}};
-  for (auto& [name, cost] : costs.points) std::sort(cost.begin(), cost.end(), std::greater<>());
-  return costs;
-}
-
 /// Returns the first point in which the divisions differ if the peer is better there; else an empty text.
 std::string lost_point(const Costs& ours, const Costs& peers) {
   for (std::size_t point = 0; point < ours.points.size(); ++point) {
@@ -152,8 +101,8 @@ void compare(const CorpusCase& c, const Hwloc& hwloc, Tally& tally) {
   std::vector<CpuSet> ours;
   for (const Home& home : rank_homes(c.machine, c.gpus).homes) ours.push_back(home.cpus());
   const auto peers = distributed(hwloc, c.machine.allowed.cpus, static_cast<unsigned>(ours.size()));
-  const Costs own = costs_of(c, ours);
-  const Costs other = costs_of(c, peers);
+  const Costs own = costs_of(c.machine, c.gpus, ours);
+  const Costs other = costs_of(c.machine, c.gpus, peers);
   EXPECT_FALSE(own.overlaps) << c.words;
   ++tally.cases;
   tally.overlapping += other.overlaps;

@@ -28,14 +28,39 @@ constexpr const char* kBanner =
     "****************************************************************************\n";
 
 TEST(HwlocComplaints, ABannerIsOneSentence) {
-  EXPECT_EQ(hwloc_complaint(kBanner),
+  const HwlocMessages one = hwloc_messages(kBanner);
+  EXPECT_EQ(one.complaint,
             "the description of this machine contradicts itself, and hwloc left something out: Failed with: "
             "intersection without inclusion while inserting L3 (cpuset 0x0000001f) at Package (P#0 cpuset "
             "0x000000ff) coming from: linux:sysfs:cpu");
-  EXPECT_EQ(hwloc_complaint(std::string(kBanner) + kBanner), hwloc_complaint(kBanner))
-      << "the first one counts";
-  EXPECT_EQ(hwloc_complaint("libfoo: cannot open /dev/foo\n* hwloc will now rest\n"), std::nullopt);
-  EXPECT_EQ(hwloc_complaint(""), std::nullopt);
+  EXPECT_EQ(one.others, "");
+  const HwlocMessages two = hwloc_messages(std::string(kBanner) + kBanner);
+  EXPECT_EQ(two.complaint, one.complaint) << "the first one counts";
+  EXPECT_EQ(two.others, "");
+}
+
+TEST(HwlocComplaints, WhatIsNoBannerOfHwlocStaysAsItIs) {
+  const std::string box(30, '*');
+  for (const std::string& text :
+       {std::string(), std::string("libfoo: cannot open /dev/foo\n* hwloc will now rest\n"),
+        box + "\n* libfoo has encountered a problem\n" + box + "\n", box + "\n* libfoo", box,
+        std::string("no end of line")}) {
+    EXPECT_EQ(hwloc_messages(text).complaint, std::nullopt) << text;
+    EXPECT_EQ(hwloc_messages(text).others, text);
+  }
+}
+
+TEST(HwlocComplaints, TextBesideABannerIsNotLost) {
+  const std::string banner = kBanner;
+  const auto middle = banner.find("* Failed");
+  const HwlocMessages messages =
+      hwloc_messages("libfoo: before\n" + banner.substr(0, middle) + "libfoo: between\n" +
+                     banner.substr(middle) + "libfoo: after");
+  EXPECT_EQ(messages.complaint, hwloc_messages(banner).complaint);
+  EXPECT_EQ(messages.others, "libfoo: before\nlibfoo: between\nlibfoo: after");
+  const HwlocMessages cut = hwloc_messages(banner.substr(0, banner.find("* hwloc will now")));
+  EXPECT_EQ(cut.complaint, hwloc_messages(banner).complaint) << "hwloc died while it wrote";
+  EXPECT_EQ(cut.others, "");
 }
 
 TEST(HwlocComplaints, StderrIsKeptAndGivenBack) {
@@ -58,9 +83,9 @@ TEST(HwlocComplaints, MessagesOfOthersAreNotLost) {
     StderrKept untaken;
     std::fputs("before a throw; ", stderr);
   }
-  EXPECT_EQ(complaint_or_passed_on("libfoo: no /dev/foo"), std::nullopt);
-  EXPECT_TRUE(complaint_or_passed_on(kBanner));
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "before a throw; libfoo: no /dev/foo");
+  EXPECT_EQ(take_complaint("libfoo: no /dev/foo"), std::nullopt);
+  EXPECT_TRUE(take_complaint(std::string(kBanner) + "; no /dev/bar"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "before a throw; libfoo: no /dev/foo; no /dev/bar");
 }
 
 TEST(HwlocComplaints, AMachineThatContradictsItselfIsReadAndSaysSo) {

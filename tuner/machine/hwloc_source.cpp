@@ -1,0 +1,218 @@
+#include "machine/hwloc_source.hpp"
+
+#include <fmt/core.h>
+#include <hwloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/error.hpp"
+#include "children/child_output.hpp"
+#include "machine/hwloc_complaints.hpp"
+#include "os/file.hpp"
+
+namespace zf {
+namespace {
+
+/// Returns an unloaded topology without the caches and distances that are not used here.
+/// DONT_CHANGE_BINDING keeps hwloc from moving over all CPUs to ask each by CPUID; the kernel knows all that
+/// is needed. Memory attributes stay: they tell HBM from other special memory.
+Hwloc new_hwloc(bool with_io, Caches caches) {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) throw Error(Exit::runtime_error, "hwloc cannot be initialised");
+  Hwloc hwloc(raw);
+  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED |
+                                    HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING |
+                                    HWLOC_TOPOLOGY_FLAG_NO_DISTANCES);
+  hwloc_topology_set_cache_types_filter(
+      raw, caches == Caches::shared ? HWLOC_TYPE_FILTER_KEEP_STRUCTURE : HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_icache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_io_types_filter(
+      raw, with_io ? HWLOC_TYPE_FILTER_KEEP_IMPORTANT : HWLOC_TYPE_FILTER_KEEP_NONE);
+  return hwloc;
+}
+
+/// Loads a topology from the text of an XML file. Each of set_xmlbuffer and set_synthetic reports whether it
+/// accepts its input, and hwloc then ignores the environment variables that name another machine. load()
+/// alone would fall back to this machine silently.
+Hwloc load_xml(const std::string& xml, const std::string& source, Caches caches) {
+  Hwloc hwloc = new_hwloc(true, caches);
+  const bool read =
+      hwloc_topology_set_xmlbuffer(hwloc.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) == 0 &&
+      hwloc_topology_load(hwloc.get()) == 0;
+  if (read) return hwloc;
+  const auto tag = xml.find("<topology version=\"");
+  const bool newer = tag != std::string::npos && xml[tag + 19] > '2';
+  throw Error(Exit::usage,
+              fmt::format("--topology {}: {}", source,
+                          newer ? "the file is XML of hwloc 3, and zf-tune reads XML of hwloc 2"
+                                : "hwloc cannot read this as XML"),
+              newer ? "export it on the other machine with: lstopo --export-xml-flags v2 FILE.xml"
+                    : "make one on the other machine with: lstopo FILE.xml");
+}
+
+Hwloc load_synthetic(const std::string& description, Caches caches) {
+  Hwloc hwloc = new_hwloc(true, caches);
+  if (hwloc_topology_set_synthetic(hwloc.get(), description.c_str()) == 0 &&
+      hwloc_topology_load(hwloc.get()) == 0) {
+    return hwloc;
+  }
+  throw Error(
+      Exit::usage,
+      fmt::format(
+          "--topology \"{}\": there is no such file, and hwloc cannot read it as a synthetic description",
+          description),
+      "write for example \"pack:2 [numa(memory=256GiB)] l3u:2 core:12 pu:2\"");
+}
+
+/// Runs in the child, whose environment is its own. Returns what was written to stderr and then the machine
+/// as XML; without the XML if hwloc fails. The child's own stderr leads nowhere. hwloc's GPU libraries stay
+/// off: starting CUDA or NVML takes seconds per node and may hang, and PCI locality does not need them.
+std::string discover(const SysRoot& sysroot, bool with_io, Caches caches) {
+  for (const char* name :
+       {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_CPUID_PATH", "HWLOC_THISSYSTEM",
+        "HWLOC_THISSYSTEM_ALLOWED_RESOURCES", "HWLOC_DUMPED_HWDATA_DIR"}) {
+    ::unsetenv(name);
+  }
+  std::string components = "-x86,-cuda,-nvml,-opencl,-gl,-levelzero,-rsmi";
+  if (!sysroot.is_this_machine()) {
+    components += ",-pci";  // libpciaccess would list the devices of this machine
+    ::setenv("HWLOC_FSROOT", sysroot.path().c_str(), 1);
+    ::setenv("HWLOC_THISSYSTEM", "0", 1);
+  }
+  ::setenv("HWLOC_COMPONENTS", components.c_str(), 1);
+
+  StderrKept messages;
+  const Hwloc hwloc = new_hwloc(with_io, caches);
+  char* xml = nullptr;
+  int bytes = 0;
+  const bool read = hwloc_topology_load(hwloc.get()) == 0 &&
+                    hwloc_topology_export_xmlbuffer(hwloc.get(), &xml, &bytes, 0) == 0;
+  return messages.taken() + (read ? xml : "");
+}
+
+/// Loads a machine from its /proc and /sys. A child process reads it, because I/O discovery can hang or crash
+/// in a driver, and passes it on as XML. If the child does not answer within the deadline, a second child
+/// reads the machine without I/O.
+Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std::string>& missing) {
+  const SysRoot& sysroot = source.sysroot;
+  if (!sysroot.read("/sys/devices/system/cpu/online")) {  // hwloc would invent a machine
+    throw Error(
+        Exit::usage,
+        fmt::format("{}: cannot read sys/devices/system/cpu/online there", sysroot.path().string()),
+        "give --sysroot a folder that holds proc/ and sys/ of a machine, or give --topology an XML file");
+  }
+  ChildOutput found;
+  const auto xml = [&] { return found.text.find("<?xml"); };
+  const auto note_messages = [&] {
+    if (auto complaint = take_complaint(found.text.substr(0, xml())))
+      missing.push_back(*std::move(complaint));
+  };
+  if (source.with_io)
+    found = output_of_child([&] { return discover(sysroot, true, caches); }, source.io_deadline);
+  if (source.with_io && xml() == std::string::npos) {
+    note_messages();
+    missing.push_back(
+        found.end == ChildOutput::End::late
+            ? fmt::format("I/O discovery did not finish within {} ms (a driver may hang): no GPUs are known",
+                          source.io_deadline.count())
+            : "I/O discovery failed: no GPUs are known");
+  }
+  if (xml() == std::string::npos) {
+    found = output_of_child([&] { return discover(sysroot, false, caches); }, std::chrono::seconds(60));
+  }
+  note_messages();
+  if (xml() == std::string::npos) {
+    throw Error(Exit::runtime_error,
+                fmt::format("hwloc cannot read the machine at {}", sysroot.path().string()),
+                "check whether lstopo works on that machine");
+  }
+  return load_xml(found.text.substr(xml()), sysroot.path().string(), caches);
+}
+
+/// The largest synthetic machine. Linux knows at most 8192 CPUs; a million would take hours.
+constexpr std::uint64_t kMostSyntheticPus = 8192;
+
+/// Returns the product of the counts of a synthetic description, which is the number of its PUs. What stands
+/// in brackets or parentheses (memory, attributes) does not count.
+std::uint64_t synthetic_pus(std::string_view description) {
+  std::uint64_t pus = 1;
+  int depth = 0;
+  for (std::size_t i = 0; i < description.size(); ++i) {
+    depth += description[i] == '[' || description[i] == '(' ? 1 : 0;
+    depth -= description[i] == ']' || description[i] == ')' ? 1 : 0;
+    const bool begins = i == 0 || description[i - 1] == ':' || description[i - 1] == ' ';
+    std::uint64_t count = 0;
+    const char* const text = description.data() + i;
+    if (depth != 0 || !begins) continue;
+    const auto [end, error] = std::from_chars(text, description.data() + description.size(), count);
+    if (end == text) continue;
+    if (error != std::errc()) count = UINT32_MAX;
+    pus = std::min(pus * std::clamp<std::uint64_t>(count, 1, UINT32_MAX), std::uint64_t{UINT32_MAX});
+  }
+  return pus;
+}
+
+void refuse_huge(const std::string& description) {
+  const std::uint64_t pus = synthetic_pus(description);
+  if (pus <= kMostSyntheticPus) return;
+  throw Error(Exit::usage,
+              fmt::format("--topology \"{}\": has {}{} PUs; at most {} can be read", description,
+                          pus == UINT32_MAX ? "at least " : "", pus, kMostSyntheticPus),
+              "describe a smaller machine");
+}
+
+/// Returns true if --topology names a file and is not a synthetic description.
+bool names_file(const std::string& given) {
+  std::error_code ignored;
+  return !given.empty() && (std::filesystem::exists(given, ignored) || given.ends_with(".xml") ||
+                            given.find('/') != std::string::npos);
+}
+
+}  // namespace
+
+void DestroyHwloc::operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
+
+Hwloc load_hwloc(const TopologySource& source, Caches caches, std::vector<std::string>& missing) {
+  const std::string& given = source.topology;
+  if (given.empty()) return load_sysroot(source, caches, missing);
+  if (names_file(given)) {
+    StderrKept messages;
+    Hwloc hwloc = load_xml(read_text_file(given), given, caches);
+    if (auto complaint = take_complaint(messages.taken())) missing.push_back(*std::move(complaint));
+    return hwloc;
+  }
+  refuse_huge(given);
+  return load_synthetic(given, caches);
+}
+
+void try_in_child(const TopologySource& source, const std::function<void()>& read) {
+  if (!names_file(source.topology)) return;
+  constexpr std::chrono::seconds deadline(60);
+  const auto work = [&] {
+    try {
+      read();
+    } catch (const Error&) {  // the caller gets it
+    }
+    return std::string("no crash");
+  };
+  const ChildOutput tried = output_of_child(work, deadline);
+  if (tried.end == ChildOutput::End::done) return;
+  throw Error(Exit::usage,
+              fmt::format("--topology {}: hwloc {}", source.topology,
+                          tried.end == ChildOutput::End::late
+                              ? fmt::format("did not finish reading this within {} s", deadline.count())
+                              : "crashes when it reads this"),
+              "is it damaged? Make it anew on the other machine with: lstopo FILE.xml");
+}
+
+}  // namespace zf
