@@ -33,13 +33,18 @@ std::optional<int> preferred_package(const Topology& topology, const Preference&
   return core == topology.cores.end() ? std::nullopt : std::optional(core->package);
 }
 
-/// Returns the allowed CPUs of the rank's place; empty if any place will do.
-CpuSet place_of(const Topology& topology, const CpuSet& allowed, const Preference& preference) {
-  CpuSet place = preference.cpus & allowed;
-  if (place.empty() && preference.near) place = cpus_of_node(topology, *preference.near) & allowed;
-  if (!place.empty()) return place;
+/// The allowed CPUs of a rank's place; empty if any place will do.
+struct Place {
+  CpuSet cpus;
+  bool is_package_only = false;
+};
+
+Place place_of(const Topology& topology, const CpuSet& allowed, const Preference& preference) {
+  CpuSet near = preference.cpus & allowed;
+  if (near.empty() && preference.near) near = cpus_of_node(topology, *preference.near) & allowed;
+  if (!near.empty()) return {near};
   const auto package = preferred_package(topology, preference);
-  return package ? cpus_of_package(topology, *package) & allowed : CpuSet();
+  return {package ? cpus_of_package(topology, *package) & allowed : CpuSet(), package.has_value()};
 }
 
 /// Returns for each rank the domains of the packages that its place has domains of.
@@ -61,13 +66,15 @@ std::vector<std::vector<bool>> packages_of_places(const Domains& domains) {
 
 Domains domains_of(const Topology& topology, const CpuSet& allowed,
                    const std::vector<Preference>& preferences) {
+  Domains domains;
   std::vector<CpuSet> places;  // each once: ranks often share one
   std::vector<std::size_t> place_of_rank;
   for (const Preference& preference : preferences) {
-    const CpuSet place = place_of(topology, allowed, preference);
-    const auto known = std::find(places.begin(), places.end(), place);
+    const Place place = place_of(topology, allowed, preference);
+    domains.is_package_only.push_back(place.is_package_only);
+    const auto known = std::find(places.begin(), places.end(), place.cpus);
     place_of_rank.push_back(static_cast<std::size_t>(known - places.begin()));
-    if (known == places.end()) places.push_back(place);
+    if (known == places.end()) places.push_back(place.cpus);
   }
 
   struct Group {
@@ -91,7 +98,6 @@ Domains domains_of(const Topology& topology, const CpuSet& allowed,
     group->cores.push_back({cpus, core.node, core.l3, core.kind, core.package});
   }
 
-  Domains domains;
   domains.near.resize(preferences.size());
   for (const Group& group : groups) {
     domains.all.push_back({group.node, group.package, static_cast<int>(domains.cores.size()),

@@ -25,6 +25,9 @@ struct Domains {
   /// Says for each rank and domain whether the domain is in the rank's place. Empty if any place will do.
   std::vector<std::vector<bool>> near;
   std::vector<std::vector<bool>> in_package;  ///< the same for the packages of the rank's place
+  /// Says for each rank whether its place is no more than a package: none of the CPUs that it prefers and no
+  /// core of its node is allowed.
+  std::vector<bool> is_package_only;
 };
 
 /// Returns the domains of the allowed cores. The place of a rank is the first of these that has an allowed

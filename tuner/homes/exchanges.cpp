@@ -35,15 +35,19 @@ Shares changed(Shares shares, int domain, int cores) {
 
 /// The points that count for a rank; less is better.
 struct Wishes {
-  int far = 0;      ///< minus the cores near its place; 0 if any place will do
-  int outside = 0;  ///< minus the cores in the package of its place; 0 if any place will do
+  int far = 0;  ///< minus the cores near its place; 0 if any place or any of a package will do
+  int outside =
+      0;  ///< minus the cores in the package of its place, up to an even share; 0 if any place will do
   int nodes = 0;
   int packages = 0;
 };
 
 class Exchange {
  public:
-  Exchange(const Domains& domains, std::vector<Shares>& shares) : domains_(domains), shares_(shares) {}
+  Exchange(const Domains& domains, std::vector<Shares>& shares)
+      : domains_(domains),
+        shares_(shares),
+        even_share_(static_cast<int>(domains.cores.size() / shares.size())) {}
 
   /// Makes the first exchange between the two ranks that is better; returns whether there was one.
   bool between(std::size_t a, std::size_t b) {
@@ -68,8 +72,9 @@ class Exchange {
   /// Returns whether the rank has all that it can wish for.
   bool is_content(std::size_t rank) const {
     const Wishes wishes = wishes_of(rank, shares_[rank]);
-    return wishes.nodes == 1 && wishes.packages == 1 &&
-           (domains_.near[rank].empty() || -wishes.far == size_of(shares_[rank]));
+    const int cores = size_of(shares_[rank]);
+    return wishes.nodes == 1 && wishes.packages == 1 && (!has_near(rank) || -wishes.far == cores) &&
+           (domains_.near[rank].empty() || -wishes.outside == std::min(cores, even_share_));
   }
 
  private:
@@ -89,14 +94,18 @@ class Exchange {
             sorted(a.packages, b.packages)};
   }
 
+  /// Returns whether cores near the rank's place count: it has one, and that is less than a package.
+  bool has_near(std::size_t rank) const {
+    return !domains_.near[rank].empty() && !domains_.is_package_only[rank];
+  }
+
   Wishes wishes_of(std::size_t rank, const Shares& shares) const {
     Wishes wishes;
     for (std::size_t i = 0; i < shares.size(); ++i) {
       const Domain& domain = domains_.all[at(shares[i].domain)];
-      if (!domains_.near[rank].empty()) {
-        if (domains_.near[rank][at(shares[i].domain)]) wishes.far -= shares[i].cores;
-        if (domains_.in_package[rank][at(shares[i].domain)]) wishes.outside -= shares[i].cores;
-      }
+      if (has_near(rank) && domains_.near[rank][at(shares[i].domain)]) wishes.far -= shares[i].cores;
+      if (!domains_.near[rank].empty() && domains_.in_package[rank][at(shares[i].domain)])
+        wishes.outside -= shares[i].cores;
       bool new_node = true;
       bool new_package = true;
       for (std::size_t before = 0; before < i; ++before) {
@@ -107,11 +116,13 @@ class Exchange {
       wishes.nodes += new_node;
       wishes.packages += new_package;
     }
+    wishes.outside = std::max(wishes.outside, -even_share_);
     return wishes;
   }
 
   const Domains& domains_;
   std::vector<Shares>& shares_;
+  int even_share_;
 };
 
 }  // namespace

@@ -58,6 +58,7 @@ bool HomeScore::operator<(const HomeScore& other) const {
 HomeScore score_of(const Domains& domains, const Division& division) {
   HomeScore score;
   const std::vector<std::size_t> domain_of = domain_by_core(domains);
+  const int even_share = static_cast<int>(domains.cores.size() / division.size());
   for (std::size_t rank = 0; rank < division.size(); ++rank) {
     const std::vector<int>& cores = division[rank];
     score.nodes.push_back(count_distinct(domains, cores, [](const HomeCore& core) { return core.node; }));
@@ -66,12 +67,14 @@ HomeScore score_of(const Domains& domains, const Division& division) {
     score.l3_groups.push_back(count_distinct(domains, cores, [](const HomeCore& core) { return core.l3; }));
     score.runs.push_back(count_runs(cores));
     if (domains.near[rank].empty()) continue;
-    score.far_from_place.push_back(0);
-    score.far_from_package.push_back(0);
+    int near = 0;
+    int inside = 0;
     for (const int core : cores) {
-      score.far_from_place.back() -= domains.near[rank][domain_of[at(core)]];
-      score.far_from_package.back() -= domains.in_package[rank][domain_of[at(core)]];
+      near += domains.near[rank][domain_of[at(core)]];
+      inside += domains.in_package[rank][domain_of[at(core)]];
     }
+    if (!domains.is_package_only[rank]) score.far_from_place.push_back(-near);
+    score.far_from_package.push_back(-std::min(inside, even_share));
   }
   for (std::vector<int>* wish : {&score.far_from_place, &score.far_from_package, &score.nodes,
                                  &score.packages, &score.l3_groups, &score.runs})

@@ -13,9 +13,13 @@ using Division = std::vector<std::vector<int>>;
 /// One list of numbers per wish; less is better. In each list the worst rank comes first, because ranks wait
 /// for the slowest one.
 struct HomeScore {
-  std::vector<int> far_from_place;    ///< minus the cores near the rank's GPU; ranks with a GPU only
-  std::vector<int> far_from_package;  ///< minus the cores in the package of the rank's GPU
-  std::vector<int> nodes;             ///< NUMA nodes that the rank's cores belong to
+  /// Minus the cores near the rank's GPU. Ranks without a GPU, and ranks whose place is no more than a
+  /// package, have no entry.
+  std::vector<int> far_from_place;
+  /// Minus the cores in the package of the rank's GPU, up to an even share: in a package, one core more does
+  /// not bring a rank nearer. Ranks with a GPU only.
+  std::vector<int> far_from_package;
+  std::vector<int> nodes;  ///< NUMA nodes that the rank's cores belong to
   std::vector<int> packages;
   std::vector<int> l3_groups;
   std::vector<int> fast_cores;  ///< minus the cores of the fastest kind, then of the two fastest, and so on

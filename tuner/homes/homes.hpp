@@ -47,12 +47,12 @@ struct Preference {
 
 /// Returns one home per preference, in rank order. Every allowed core is used. Of a few divisions it returns
 /// the one with the best score (home_score.hpp). These count, in this order, and for each the worst rank
-/// first: cores near the rank's place; cores in its package; NUMA nodes, packages and L3 groups that a home
-/// touches; fast cores; equal sizes; neighbouring cores. Homes differ by at most one core, or by two if that
-/// keeps a rank out of a node or a package; a rank of fewer than 8 cores gives none away for that. Ranks
-/// without a preference get their homes in topological order. The same input gives the same homes. Throws
-/// Error(infeasible) if there are more ranks than allowed cores, and says how many would fit. Precondition:
-/// at least one preference.
+/// first: cores near the rank's place, unless that is no more than a package; cores in its package, up to an
+/// even share; NUMA nodes, packages and L3 groups that a home touches; fast cores; equal sizes; neighbouring
+/// cores. Homes differ by at most one core, or by two if that keeps a rank out of a node or a package; a rank
+/// of fewer than 8 cores gives none away for that. Ranks without a preference get their homes in topological
+/// order. The same input gives the same homes. Throws Error(infeasible) if there are more ranks than allowed
+/// cores, and says how many would fit. Precondition: at least one preference.
 std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
                            const std::vector<Preference>& preferences);
 

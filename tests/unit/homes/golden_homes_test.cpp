@@ -8,6 +8,7 @@
 
 #include "corpus.hpp"
 #include "os/file.hpp"
+#include "other_numbering.hpp"
 #include "simulate/simulated_machine.hpp"
 #include "text/table.hpp"
 
@@ -111,8 +112,7 @@ std::string kinds_in_words(const Home& home, const Topology& topology) {
   return text.empty() ? "-" : text;
 }
 
-std::string homes_in_words(const GoldenCase& golden, const Topology& topology) {
-  using enum Table::Align;
+Machine machine_of(const GoldenCase& golden, const Topology& topology) {
   Machine machine{topology, {}};
   AllowedInputs inputs = allowed_inputs_of(topology);
   if (*golden.allowed != '\0') inputs.list = parse_cpu_list(golden.allowed, "test");
@@ -121,6 +121,12 @@ std::string homes_in_words(const GoldenCase& golden, const Topology& topology) {
     machine.allowed.cpu_quota = golden.cpu_quota;
     machine.allowed.cpu_quota_path = "cpu.max";
   }
+  return machine;
+}
+
+std::string homes_in_words(const GoldenCase& golden, const Topology& topology) {
+  using enum Table::Align;
+  const Machine machine = machine_of(golden, topology);
   const RankHomes ranks = rank_homes(machine, rank_gpus({}, topology, golden.ranks));
 
   Table table({{"rank"},
@@ -158,6 +164,13 @@ TEST_P(GoldenHomes, AsReviewed) {
   const std::string text = homes_in_words(golden, topology);
   if (std::getenv("ZF_REGENERATE") != nullptr) std::ofstream(path) << text;
   EXPECT_EQ(read_text_file(path), text) << "if that is meant, run again with ZF_REGENERATE=1";
+}
+
+TEST_P(GoldenHomes, InOtherNumberings) {
+  const GoldenCase& golden = GetParam();
+  const Topology topology = topology_named(golden.machine);
+  if (topology.cores.empty()) GTEST_SKIP() << golden.machine << " is not here: set ZF_MACHINES_DIR";
+  expect_homes_in_other_numberings(machine_of(golden, topology), golden.ranks);
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, GoldenHomes, testing::ValuesIn(kGoldens),

@@ -15,7 +15,7 @@ namespace {
 /// The points that an expert looks at. Less is better. In each list the worst rank comes first.
 struct Verdict {
   std::vector<int> far;       ///< minus the cores near the rank's GPU
-  std::vector<int> outside;   ///< minus the cores in the package of the rank's GPU
+  std::vector<int> outside;   ///< minus the cores in the package of the rank's GPU, up to an even share
   std::vector<int> nodes;     ///< NUMA nodes touched
   std::vector<int> packages;  ///< packages touched
   auto operator<=>(const Verdict&) const = default;
@@ -33,6 +33,9 @@ using Counts = std::vector<std::vector<int>>;
 
 Verdict verdict_on(const Counts& counts, const std::vector<SmallNode>& nodes, const std::vector<int>& near) {
   Verdict verdict;
+  int all_cores = 0;
+  for (const SmallNode& node : nodes) all_cores += node.cores;
+  const int even_share = all_cores / static_cast<int>(near.size());
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     std::map<int, int> packages;
     std::set<int> touched;
@@ -44,7 +47,7 @@ Verdict verdict_on(const Counts& counts, const std::vector<SmallNode>& nodes, co
     if (near[rank] >= 0) {
       const auto own = static_cast<std::size_t>(near[rank]);
       verdict.far.push_back(-counts[rank][own]);
-      verdict.outside.push_back(-packages[nodes[own].package]);
+      verdict.outside.push_back(-std::min(packages[nodes[own].package], even_share));
     }
     verdict.nodes.push_back(static_cast<int>(touched.size()));
     verdict.packages.push_back(static_cast<int>(

@@ -1,13 +1,21 @@
-// The same machine in another order, or with other CPU numbers.
+// The same machine in another order, or with other CPU numbers: its homes must be the same, or as good.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 #include <random>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/cpu_list.hpp"
+#include "home_costs.hpp"
+#include "homes/rank_homes.hpp"
+#include "homes/split.hpp"
 #include "machine/topology.hpp"
+#include "search/controls.hpp"
 
 namespace zf {
 
@@ -51,6 +59,60 @@ inline Topology mirrored(Topology topology) {
   const int last = static_cast<int>(topology.l3_groups.size()) - 1;
   for (Core& core : topology.cores) core.l3 = last - core.l3;
   return topology;
+}
+
+inline std::vector<CpuSet> cpus_of_homes(const RankHomes& ranks) {
+  std::vector<CpuSet> homes;
+  for (const Home& home : ranks.homes) homes.push_back(home.cpus());
+  return homes;
+}
+
+/// Returns each rank's training CPUs if half of the cores train.
+inline std::vector<CpuSet> training_of_half(const RankHomes& ranks) {
+  std::vector<CpuSet> training;
+  for (const RankSplit& rank : split_of(ranks.homes, control_shape(Control::half)).ranks)
+    training.push_back(rank.training);
+  return training;
+}
+
+inline std::vector<int> fast_cores_of(const Costs& costs) {
+  for (const auto& [name, cost] : costs.points) {
+    if (name == std::string_view("fast cores")) return cost;
+  }
+  return {};
+}
+
+/// Checks that CPU numbers have no part in the homes: with others, each rank has the same cores, trains on
+/// the same ones, and has the same memory. Checks that the order of the cores has a part in them only where
+/// several divisions are equally good: on the mirrored machine all points that count are the same.
+inline void expect_homes_in_other_numberings(const Machine& machine, int ranks) {
+  const RankGpus gpus = rank_gpus({}, machine.topology, ranks);
+  const RankHomes homes = rank_homes(machine, gpus);
+  Machine other = machine;
+  for (const unsigned seed : {17U, 18U}) {
+    const Renumbering numbers = shuffled_numbers(machine.topology.cpus, seed);
+    other.topology = renumbered(machine.topology, numbers);
+    other.allowed.cpus = renumbered(machine.allowed.cpus, numbers);
+    const RankHomes moved = rank_homes(other, rank_gpus({}, other.topology, ranks));
+    for (std::size_t rank = 0; rank < homes.homes.size(); ++rank) {
+      EXPECT_EQ(print(cpus_of_homes(moved)[rank]), print(renumbered(cpus_of_homes(homes)[rank], numbers)));
+      EXPECT_EQ(print(training_of_half(moved)[rank]),
+                print(renumbered(training_of_half(homes)[rank], numbers)));
+      EXPECT_EQ(print(moved.homes[rank].mems), print(homes.homes[rank].mems));
+    }
+  }
+  other.topology = mirrored(machine.topology);
+  other.allowed.cpus = machine.allowed.cpus;
+  const RankHomes moved = rank_homes(other, rank_gpus({}, other.topology, ranks));
+  const Costs before = costs_of(machine, gpus, cpus_of_homes(homes));
+  const Costs after = costs_of(machine, gpus, cpus_of_homes(moved));
+  for (std::size_t point = 0; point < before.points.size(); ++point) {
+    const auto& [name, cost] = before.points[point];
+    EXPECT_EQ(after.points[point].second, cost) << name << ", mirrored";
+  }
+  EXPECT_EQ(fast_cores_of(costs_of(machine, gpus, training_of_half(moved))),
+            fast_cores_of(costs_of(machine, gpus, training_of_half(homes))))
+      << "in training, mirrored";
 }
 
 }  // namespace zf
