@@ -29,42 +29,54 @@ constexpr int kLow = 1'900'000;
 constexpr int kHigh = 2'600'000;
 
 /// Adds a figure for each core, in a file of its own.
-void add_figures(Tree& tree, const std::string& file, const std::vector<int>& figures) {
-  for (std::size_t cpu = 0; cpu < figures.size(); ++cpu)
-    tree.file(fmt::format("/sys/devices/system/cpu/cpu{}/{}", cpu, file), std::to_string(figures[cpu]));
+void add_figures(Tree& tree, const std::string& file, const std::vector<int>& figures,
+                 const std::array<int, 8>& numbers = kNumberings[0]) {
+  for (std::size_t core = 0; core < figures.size(); ++core)
+    tree.file(fmt::format("/sys/devices/system/cpu/cpu{}/{}", numbers[core], file),
+              std::to_string(figures[core]));
 }
 
 TEST(CoreSpeeds, SpeedSelectGivesSomeCoresAHigherBaseClock) {
-  Tree tree;
-  add_cores(tree, 8);
-  add_figures(tree, "cpufreq/base_frequency", {kLow, kHigh, kLow, kLow, kHigh, kLow, kHigh, kLow});
-  add_figures(tree, "cpufreq/cpuinfo_max_freq", std::vector<int>(8, 3'800'000));
-  add_figures(tree, "cpufreq/scaling_max_freq", std::vector<int>(8, 3'800'000));
-  const Topology topology = machine_in(tree).topology;
-  EXPECT_EQ(kinds_of(topology),
-            (Kinds{{"0,2-3,5,7", "slow today: base_frequency 1.90 GHz, of fast cores 2.60 GHz"},
-                   {"1,4,6", "fast today"}}));
-  EXPECT_EQ(kind_by_core(topology), (std::vector<int>{0, 1, 0, 0, 1, 0, 1, 0}));
-  EXPECT_TRUE(has_fast_cores_of_today(topology));
+  for (const auto& numbers : kNumberings) {
+    Tree tree;
+    add_cores(tree, 8);
+    add_figures(tree, "cpufreq/base_frequency", {kLow, kHigh, kLow, kLow, kHigh, kLow, kHigh, kLow}, numbers);
+    add_figures(tree, "cpufreq/cpuinfo_max_freq", std::vector<int>(8, 3'800'000));
+    add_figures(tree, "cpufreq/scaling_max_freq", std::vector<int>(8, 3'800'000));
+    const Topology topology = machine_in(tree).topology;
+    const CpuSet fast = numbered("1,4,6", numbers);
+    EXPECT_EQ(kinds_of(topology), (Kinds{{print(numbered("0,2-3,5,7", numbers)),
+                                          "slow today: base_frequency 1.90 GHz, of fast cores 2.60 GHz"},
+                                         {print(fast), "fast today"}}));
+    for (const Core& core : topology.cores) EXPECT_EQ(core.kind, fast.contains(core.cpus) ? 1 : 0);
+    EXPECT_TRUE(has_fast_cores_of_today(topology));
+  }
 }
 
 TEST(CoreSpeeds, TurboPrefersTheCoresOfHighestPerf) {
-  Tree tree;
-  add_cores(tree, 8);
-  add_figures(tree, "acpi_cppc/highest_perf", {40, 40, 52, 40, 40, 51, 40, 40});
-  EXPECT_EQ(kinds_of(machine_in(tree).topology),
-            (Kinds{{"0-1,3-4,6-7", "slow today: highest_perf 40, of fast cores 52"}, {"2,5", "fast today"}}));
+  for (const auto& numbers : kNumberings) {
+    Tree tree;
+    add_cores(tree, 8);
+    add_figures(tree, "acpi_cppc/highest_perf", {40, 40, 52, 40, 40, 51, 40, 40}, numbers);
+    EXPECT_EQ(
+        kinds_of(machine_in(tree).topology),
+        (Kinds{{print(numbered("0-1,3-4,6-7", numbers)), "slow today: highest_perf 40, of fast cores 52"},
+               {print(numbered("2,5", numbers)), "fast today"}}));
+  }
 }
 
 TEST(CoreSpeeds, CoresPinnedLowAreSlow) {
-  Tree tree;
-  add_cores(tree, 8);
-  add_figures(tree, "cpufreq/cpuinfo_max_freq", std::vector<int>(8, 3'500'000));
   const int max = 3'500'000;
-  add_figures(tree, "cpufreq/scaling_max_freq", {max, max, max, 1'200'000, max, max, max, max});
-  EXPECT_EQ(kinds_of(machine_in(tree).topology),
-            (Kinds{{"3", "slow today: scaling_max_freq 1.20 GHz, of fast cores 3.50 GHz"},
-                   {"0-2,4-7", "fast today"}}));
+  for (const auto& numbers : kNumberings) {
+    Tree tree;
+    add_cores(tree, 8);
+    add_figures(tree, "cpufreq/cpuinfo_max_freq", std::vector<int>(8, max));
+    add_figures(tree, "cpufreq/scaling_max_freq", {max, max, max, 1'200'000, max, max, max, max}, numbers);
+    EXPECT_EQ(kinds_of(machine_in(tree).topology),
+              (Kinds{{print(numbered("3", numbers)),
+                      "slow today: scaling_max_freq 1.20 GHz, of fast cores 3.50 GHz"},
+                     {print(numbered("0-2,4-7", numbers)), "fast today"}}));
+  }
 }
 
 TEST(CoreSpeeds, CoresThatAreAlikeChangeNothing) {

@@ -33,14 +33,19 @@ std::vector<std::string> words_of(const Tree& tree) {
 }
 
 TEST(DeviceInterrupts, EachDeviceAndTheCpusThatServeIt) {
-  Tree tree;
-  add_interrupt(tree, kGpu, 130, "5");
-  for (const int number : {200, 201, 202}) {
-    add_interrupt(tree, kNic, number, std::to_string(number - 200));
-    add_interrupt(tree, kSameNic, number, std::to_string(number - 200));  // one card, two names
+  for (const auto& numbers : kNumberings) {
+    Tree tree;
+    add_interrupt(tree, kGpu, 130, print(numbered("5", numbers)));
+    for (const int number : {200, 201, 202}) {
+      const std::string cpu = std::to_string(numbers[static_cast<std::size_t>(number - 200)]);
+      add_interrupt(tree, kNic, number, cpu);
+      add_interrupt(tree, kSameNic, number, cpu);  // one card, two names
+    }
+    EXPECT_THAT(words_of(tree),
+                ElementsAre(fmt::format("CPU {} serves 1 interrupt of GPU 0000:3b:00.0", numbers[5]),
+                            fmt::format("CPUs {} serve 3 interrupts of network card mlx5_0",
+                                        print(numbered("0-2", numbers)))));
   }
-  EXPECT_THAT(words_of(tree), ElementsAre("CPU 5 serves 1 interrupt of GPU 0000:3b:00.0",
-                                          "CPUs 0-2 serve 3 interrupts of network card mlx5_0"));
 }
 
 TEST(DeviceInterrupts, DevicesThatShareTheirCpusShareALine) {

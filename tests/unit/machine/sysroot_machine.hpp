@@ -3,7 +3,11 @@
 
 #include <fmt/core.h>
 
+#include <array>
+#include <string_view>
+
 #include "../os/tree.hpp"
+#include "base/cpu_list.hpp"
 #include "machine/machine.hpp"
 
 namespace zf {
@@ -24,6 +28,18 @@ inline void add_cores(Tree& tree, int cpus) {
     tree.file(folder + "thread_siblings", own).file(folder + "core_cpus", own);
     tree.file(folder + "core_siblings", mask).file(folder + "package_cpus", mask);
   }
+}
+
+/// The CPU numbers of eight cores, by core: as they are, mirrored, and shuffled.
+constexpr std::array<std::array<int, 8>, 3> kNumberings{
+    {{0, 1, 2, 3, 4, 5, 6, 7}, {7, 6, 5, 4, 3, 2, 1, 0}, {3, 6, 0, 5, 7, 1, 4, 2}}};
+
+/// Returns the CPUs of these cores.
+inline CpuSet numbered(std::string_view cores, const std::array<int, 8>& numbers) {
+  CpuSet cpus;
+  for (const Pu core : parse_cpu_list(cores, "test"))
+    cpus.insert(Pu{numbers[static_cast<std::size_t>(core.os_index)]});
+  return cpus;
 }
 
 /// Reads the machine of this folder.
