@@ -212,7 +212,8 @@ void AtomicFile::commit() {
   if (::fsync(file_.get()) != 0) fail(errno);
   if (temporary_.empty()) {
     // linkat() replaces no file, so the file needs another name first. With the stable one, the next writer
-    // removes the file if this process is killed before rename(). A living writer may have that name.
+    // removes the file if this process is killed before rename(). A living writer may have that name, which
+    // its lock shows. Where flock() does not work, nobody removes the file, and nothing else is lost.
     std::filesystem::path name = stable_name(path_);
     ::flock(file_.get(), LOCK_EX | LOCK_NB);  // before other writers can see it
     remove_abandoned(name);

@@ -10,9 +10,9 @@
 namespace zf {
 namespace {
 
-/// The costs of one run, the most important first: near cores that it lacks (if its place is a package: of an
-/// even share), NUMA nodes, packages, L3 groups, odd sizes. Costs of runs are added and compared as a whole,
-/// so the best cuts of the first runs are a part of the best cuts.
+/// The costs of one run, the most important first: near cores that it lacks, NUMA nodes, packages, L3 groups,
+/// odd sizes. Costs of runs are added and compared as a whole, so the best cuts of the first runs are a part
+/// of the best cuts.
 using Cost = std::array<std::int64_t, 5>;
 
 Cost operator+(Cost a, const Cost& b) {
@@ -95,9 +95,7 @@ class Cutter {
     std::int64_t lacking = 0;
     if (preferences_[at(rank)]) {
       const std::vector<int>& before = near_before_[at(rank)];
-      const int even_share = static_cast<int>(domains_.cores.size() / preferences_.size());
-      const int wanted = domains_.is_package_only[at(rank)] ? even_share : most;
-      lacking = std::max(0, std::min(wanted, before.back()) - (before[at(end)] - before[at(begin)]));
+      lacking = std::min(most, before.back()) - (before[at(end)] - before[at(begin)]);
     }
     return {lacking * lacking, steep(nodes_.touched(begin, end)), steep(packages_.touched(begin, end)),
             steep(groups_.touched(begin, end)), size * size};

@@ -27,7 +27,7 @@ class StderrKept {
   FileDescriptor file_;
 };
 
-/// What was written to stderr while hwloc read a machine.
+/// Messages on stderr from the time in which hwloc read a machine.
 struct HwlocMessages {
   std::optional<std::string> complaint;  ///< of the first banner, as one sentence without its full stop:
                                          ///< hwloc found a contradiction and went on without some object

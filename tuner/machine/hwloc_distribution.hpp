@@ -1,4 +1,4 @@
-// What hwloc-distrib would do.
+// Asks hwloc which CPUs hwloc-distrib would give to each rank.
 #pragma once
 
 #include <vector>

@@ -17,7 +17,7 @@ from . import _fused
 from ._arena import FlatArena, Partition, Slot
 from ._operator import Operator
 
-# What reads or writes weights, moments or gradients of a ZeRO optimizer from outside, by stage (2: stages 1 and 2).
+# Functions that read or write the state of a ZeRO optimizer from outside, by stage (2: stages 1 and 2).
 READERS = {2: ("state_dict", "update_lp_params", "offload_states"),
            3: ("state_dict", "get_full_hp_param", "get_local_fp32_param", "offload_states")}
 WRITERS = {2: ("load_state_dict", "refresh_fp32_params", "reload_states"),
