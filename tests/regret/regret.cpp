@@ -7,13 +7,14 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <mutex>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
 #include "search/decision.hpp"
+#include "search/judgement.hpp"
 #include "study.hpp"
 #include "text/statistics.hpp"
 #include "text/table.hpp"
@@ -31,10 +32,11 @@ constexpr double kLossToUnbound95 = 0.95;  // share of runs that lose at most th
 constexpr double kMisspecified = 1.5;
 constexpr double kMisspecifiedMean = 0.02;
 constexpr double kMisspecifiedWorst = 0.13;
-// That is wanted of the worst run, and no choice can have it (see smallest_loss()). These hold what was
-// reached; the rule that took the tie which hides best lost 39.8 %.
-constexpr double kMisspecifiedWorseShare = 0.005;
-constexpr double kMisspecifiedLargest = 0.30;
+// The last one is wanted of the worst run. Where each split that is at most 3 % slower as told loses more, a
+// run may lose what the best of them does and 2 % more; so few runs may lose more than that.
+constexpr double kPaid = 0.03;
+constexpr double kMisspecifiedSlack = 0.02;
+constexpr double kMisspecifiedBeyond = 0.001;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr Mode kModes[] = {Mode::overlap, Mode::backward, Mode::exact, Mode::wait};
@@ -52,7 +54,8 @@ struct Row {
   std::vector<double> estimate;
   std::vector<double> misspecified;  ///< what the plans lose if the job is not as told
   double unavoidable = 0;            ///< what every split loses then, in the worst setting
-  double unavoidable_of_ties = 0;    ///< the same, of the splits within the accuracy
+  double unavoidable_of_ties = 0;    ///< the same, of the splits that are at most kPaid slower as told
+  int beyond = 0;  ///< how many of `misspecified` are above 13 % and above what is unavoidable there
   std::string worst;
   std::string worst_misspecified;
 };
@@ -60,7 +63,7 @@ struct Row {
 /// Returns what a split that was chosen for one job loses on another, against the best of that one.
 double loss_on(const Trialed& other, const Split& chosen) { return other.regret_of(chosen); }
 
-/// Returns the jobs that the case could turn out to be: a GPU or a memory 1.5 times as fast.
+/// Returns the jobs that the case could turn out to be: a GPU 1.5 times as fast, or a step 1.5 times as long.
 std::vector<Case> misspecified(const Case& one) {
   std::vector<Case> cases;
   if (!one.workload.training) return cases;
@@ -80,16 +83,19 @@ Row measure(const Case& one, int seeds) {
   row.name = one.name;
   row.noisy = one.noisy;
   double worst = 0;
+  double worst_misspecified = 0;
   for (const Mode mode : kModes) {
     for (const int interval : kIntervals) {
       const Case here = in_mode(one, mode, interval);
       const Trialed trialed(here);
       std::vector<Trialed> others;
       for (const Case& other : misspecified(here)) others.emplace_back(other);
+      double most = 0;
       if (!others.empty()) {
+        const double least = smallest_loss(trialed, others, kPaid);
+        most = std::max(kMisspecifiedWorst, least + kMisspecifiedSlack);
         row.unavoidable = std::max(row.unavoidable, smallest_loss(trialed, others, kInfinity));
-        row.unavoidable_of_ties =
-            std::max(row.unavoidable_of_ties, smallest_loss(trialed, others, kDefaultTie));
+        row.unavoidable_of_ties = std::max(row.unavoidable_of_ties, least);
       }
       const Split unbound = split_of(trialed.job.placed.homes, control_shape(Control::unbound));
       for (int seed = 1; seed <= seeds; ++seed) {
@@ -101,7 +107,9 @@ Row measure(const Case& one, int seeds) {
         row.estimate.push_back(found.estimate_visits);
         for (const Trialed& other : others) {
           row.misspecified.push_back(loss_on(other, found.chosen()));
-          if (row.misspecified.back() < quantile(row.misspecified, 1)) continue;
+          row.beyond += row.misspecified.back() > most ? 1 : 0;
+          if (row.misspecified.back() <= worst_misspecified) continue;
+          worst_misspecified = row.misspecified.back();
           row.worst_misspecified = fmt::format("{}, U {}: {} for {}", name_of(mode), interval,
                                                found.chosen().label, other.best.label);
         }
@@ -115,8 +123,15 @@ Row measure(const Case& one, int seeds) {
   return row;
 }
 
+double mean_of(const std::vector<double>& values) {
+  return values.empty()
+             ? 0
+             : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
 template <class Condition>
 double share_of(const std::vector<double>& values, Condition condition) {
+  if (values.empty()) return 0;
   return static_cast<double>(std::count_if(values.begin(), values.end(), condition)) /
          static_cast<double>(values.size());
 }
@@ -144,7 +159,9 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
                {"to unbound p95"},
                {"told wrong mean"},
                {"max"},
+               {"beyond"},
                {"at least"},
+               {"within 3 %"},
                {"find p50"},
                {"max"},
                {"estimate"},
@@ -155,33 +172,29 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
   std::vector<double> everything;
   std::vector<double> to_unbound;
   std::vector<double> wrong;
+  std::vector<double> wrong_noisy;
+  int beyond = 0;
   double unavoidable = 0;
   double unavoidable_of_ties = 0;
   for (const Row& row : rows) {
-    const auto wrong_mean = [&] {
-      double sum = 0;
-      for (const double loss : row.misspecified) sum += loss;
-      return row.misspecified.empty() ? 0 : sum / static_cast<double>(row.misspecified.size());
-    };
     table.add({row.name + (row.noisy ? " (noisy)" : ""), percent(median(row.regrets)),
                percent(quantile(row.regrets, 0.95)), percent(quantile(row.regrets, 1)),
-               percent(quantile(row.to_unbound, 0.95)), percent(wrong_mean()),
+               percent(quantile(row.to_unbound, 0.95)), percent(mean_of(row.misspecified)),
                row.misspecified.empty() ? "-" : percent(quantile(row.misspecified, 1)),
-               percent(row.unavoidable), fmt::format("{:.0f}", median(row.find)),
-               fmt::format("{:.0f}", quantile(row.find, 1)), fmt::format("{:.0f}", median(row.estimate)),
-               row.worst, row.worst_misspecified});
+               std::to_string(row.beyond), percent(row.unavoidable), percent(row.unavoidable_of_ties),
+               fmt::format("{:.0f}", median(row.find)), fmt::format("{:.0f}", quantile(row.find, 1)),
+               fmt::format("{:.0f}", median(row.estimate)), row.worst, row.worst_misspecified});
     add_all(row.noisy ? noisy : calm, row.regrets);
     add_all(everything, row.regrets);
     add_all(to_unbound, row.to_unbound);
+    add_all(row.noisy ? wrong_noisy : wrong, row.misspecified);
     if (row.noisy) continue;
-    add_all(wrong, row.misspecified);
+    beyond += row.beyond;
     unavoidable = std::max(unavoidable, row.unavoidable);
     unavoidable_of_ties = std::max(unavoidable_of_ties, row.unavoidable_of_ties);
   }
   fmt::print("{} machines, 4 modes, update intervals 1, 2 and 8, {} seeds: {} sweeps\n\n{}\n", cases.size(),
              seeds, everything.size(), table.print());
-  double mean = 0;
-  for (const double loss : wrong) mean += loss / static_cast<double>(wrong.size());
   bool kept = promise("calm machines, regret of 95 % of runs", 100 * quantile(calm, 0.95), 100 * kCalm95);
   if (!noisy.empty())
     kept = promise("noisy machines, regret of 95 % of runs", 100 * quantile(noisy, 0.95), 100 * kNoisy95) &&
@@ -194,21 +207,23 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
                  100 * share_of(to_unbound, [](double loss) { return loss > kLossToUnbound; }),
                  100 * (1 - kLossToUnbound95)) &&
          kept;
-  kept = promise("GPU or step 1.5 times as told, mean loss", 100 * mean, 100 * kMisspecifiedMean) && kept;
-  // No rule keeps the worst loss: where both sides are short of cores, the best split of one job is far from
-  // that of the other. So few runs may lose more, and none much more than every split loses there.
-  kept = promise("GPU or step 1.5 times as told, runs that lose more than 13 %",
-                 100 * share_of(wrong, [](double loss) { return loss > kMisspecifiedWorst; }),
-                 100 * kMisspecifiedWorseShare) &&
+  kept = promise("GPU or step 1.5 times as told, mean loss", 100 * mean_of(wrong), 100 * kMisspecifiedMean) &&
          kept;
-  kept = promise("GPU or step 1.5 times as told, worst loss", 100 * quantile(wrong, 1),
-                 100 * kMisspecifiedLargest) &&
-         kept;
-  fmt::print(
-      "{:<58} {:>7.3f} % (of all splits; {:.3f} % of those within 2 % of the best)\n"
-      "{:<58} {:>7} % for the worst loss\n",
-      "  which no choice could keep below", 100 * unavoidable, 100 * unavoidable_of_ties,
-      "  wanted are at most", 100 * kMisspecifiedWorst);
+  kept =
+      promise("GPU or step 1.5 times as told, runs beyond 13 % and what is unavoidable",
+              100 * static_cast<double>(beyond) / static_cast<double>(std::max<std::size_t>(1, wrong.size())),
+              100 * kMisspecifiedBeyond) &&
+      kept;
+  const auto say = [](std::string_view name, double value) {
+    fmt::print("{:<58} {:>7.3f} %\n", name, 100 * value);
+  };
+  say("  worst loss", wrong.empty() ? 0 : quantile(wrong, 1));
+  say("  runs that lose more than 13 %",
+      share_of(wrong, [](double loss) { return loss > kMisspecifiedWorst; }));
+  say("  smallest loss of any split, worst setting", unavoidable);
+  say("  smallest loss of a split at most 3 % slower, worst setting", unavoidable_of_ties);
+  say("  noisy machines, mean loss", mean_of(wrong_noisy));
+  say("  noisy machines, worst loss", wrong_noisy.empty() ? 0 : quantile(wrong_noisy, 1));
   return kept;
 }
 

@@ -140,6 +140,7 @@ Case scaled_case(const std::filesystem::path& machines, int cores) {
 Case in_mode(Case one, Mode mode, int update_interval) {
   one.workload.mode = mode;
   one.workload.update_interval = update_interval;
+  one.workload.framework = Framework::unknown;  // no split is left out because a framework cannot be told it
   return one;
 }
 

@@ -158,12 +158,13 @@ std::string reason_for_refuge(const Evidence& evidence, const Workload& workload
 
 /// Says that later visits decided against the split that would have been chosen.
 std::string reason_for_second(const Evidence& evidence, const Workload& workload,
-                              const CandidateEvidence& winner, const CandidateEvidence& refuted) {
+                              const CandidateEvidence& winner, const CandidateEvidence& refuted,
+                              const CandidateEvidence& beaten_by) {
   return fmt::format(
-      "The split \"{}\" takes {}. The search preferred \"{}\", but visits after the choice showed it to "
-      "be {}. {}. {}",
-      winner.label, print_duration(winner.period_ns_median), refuted.label,
-      in_words(period_difference(evidence, workload, winner.id, refuted.id)), cores_in_words(winner),
+      "The split \"{}\" takes {}. The search preferred \"{}\", but visits after the choice showed it to be "
+      "slower than \"{}\": {}. {}. {}",
+      winner.label, print_duration(winner.period_ns_median), refuted.label, beaten_by.label,
+      in_words(period_difference(evidence, workload, beaten_by.id, refuted.id)), cores_in_words(winner),
       sides_in_words(winner, workload));
 }
 
@@ -175,6 +176,28 @@ std::string reason_for_untold(const Evidence& evidence, const Workload& workload
       "is "
       "the conservative plan, the shared home: no side loses a core. Measure again when nothing else runs",
       refuted.label, in_words(period_difference(evidence, workload, home.id, refuted.id)));
+}
+
+/// Says why the decision fell as it did.
+std::string reason_of(const Evidence& evidence, const Workload& workload, const Decision& decision) {
+  const CandidateEvidence& chosen = evidence.candidates[decision.winner];
+  const CandidateEvidence& other = evidence.candidates[decision.instead_of];
+  switch (decision.grounds) {
+    case Grounds::preferred:
+      return reason_for_winner(evidence, workload, decision.winner);
+    case Grounds::refuge:
+      return reason_for_refuge(evidence, workload, contest_of(evidence, workload), decision.winner,
+                               decision.instead_of);
+    case Grounds::conservative:
+      return reason_for_conservative(evidence, chosen);
+    case Grounds::second:
+      return reason_for_second(evidence, workload, chosen, other, evidence.candidates[decision.beaten_by]);
+    case Grounds::untold:
+      return reason_for_untold(evidence, workload, chosen, other);
+    case Grounds::unbound:
+      return reason_for_home(evidence, chosen);
+  }
+  return "";
 }
 
 /// Compares the choice with running unbound. Empty if that was not measured.
@@ -191,13 +214,6 @@ std::string unbound_in_words(const Evidence& evidence, const Workload& workload,
   return fmt::format(". Against unbound, the plan is {}", in_words(slower));
 }
 
-/// Returns whether running unbound is surely faster than this candidate, by more than the accuracy.
-bool is_slower_than_unbound(const Evidence& evidence, const Workload& workload, int candidate) {
-  const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
-  return unbound != nullptr &&
-         period_difference(evidence, workload, unbound->id, candidate).low > evidence.accuracy_wanted;
-}
-
 }  // namespace
 
 std::string noise_warning(const Evidence& evidence) {
@@ -212,39 +228,21 @@ std::string noise_warning(const Evidence& evidence) {
 }
 
 Choice choose(const Evidence& evidence, const Workload& workload) {
-  const Verdict verdict = decide(evidence, workload);
-  std::size_t winner = verdict.winner;
-  // A plan that is surely slower than none should at least not divide the cores.
-  const bool unbound_is_better = is_slower_than_unbound(evidence, workload, evidence.candidates[winner].id) &&
-                                 is_slower_than_unbound(evidence, workload, fastest_of(evidence).id);
-  const auto home = control_index(contest_of(evidence, workload), Control::shared);
-  const bool fall_back = unbound_is_better && home && *home != winner;
-  if (fall_back) winner = *home;
-
-  const CandidateEvidence& chosen = evidence.candidates[winner];
+  const Decision decision = decide(evidence, workload);
+  const CandidateEvidence& chosen = evidence.candidates[decision.winner];
   Choice choice;
-  if (fall_back) {
-    choice.reason = reason_for_home(evidence, chosen);
-  } else if (verdict.conservative) {
-    choice.reason = reason_for_conservative(evidence, chosen);
-  } else if (verdict.untold) {
-    choice.reason = reason_for_untold(evidence, workload, chosen, evidence.candidates[*verdict.refuted]);
-  } else if (verdict.refuted) {
-    choice.reason = reason_for_second(evidence, workload, chosen, evidence.candidates[*verdict.refuted]);
-  } else if (verdict.cliff) {
-    choice.reason =
-        reason_for_refuge(evidence, workload, contest_of(evidence, workload), winner, *verdict.cliff);
-  } else {
-    choice.reason = reason_for_winner(evidence, workload, winner);
-  }
-  choice.reason += unbound_in_words(evidence, workload, chosen);
-  if (unbound_is_better) choice.reason += ". No plan can express that: run this job unbound";
+  choice.reason = reason_of(evidence, workload, decision) + unbound_in_words(evidence, workload, chosen);
   choice.candidate = chosen.id;
   choice.period_ns_median = chosen.period_ns_median;
   choice.pool_threads = chosen.pool_threads;
   if (chosen.training_ns_median > 0 && loss_if(evidence, workload, chosen.id, 1, 1) <= kHeadroomLoss)
     choice.headroom = headroom_of(evidence, workload, chosen.id);
   return choice;
+}
+
+std::string advice_of(const Evidence& evidence, const Workload& workload) {
+  return decide(evidence, workload).unbound_is_better ? ". No plan can express that: run this job unbound"
+                                                      : "";
 }
 
 }  // namespace zf

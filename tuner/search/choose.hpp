@@ -15,4 +15,8 @@ std::string noise_warning(const Evidence& evidence);
 /// Returns what decide() chose, with the reason. Precondition: that of decide().
 Choice choose(const Evidence& evidence, const Workload& workload);
 
+/// Returns the last sentence of the reason, ". No plan can express that: run this job unbound", if running
+/// unbound is surely faster than the choice; otherwise "". Precondition: that of decide().
+std::string advice_of(const Evidence& evidence, const Workload& workload);
+
 }  // namespace zf

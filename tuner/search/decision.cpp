@@ -108,8 +108,7 @@ double accuracy_of(const Difference& difference) {
 
 /// Adds to each contender what it loses if the job is not as told, against the best measured one.
 void add_losses_if_wrong(const Evidence& evidence, const Schedule& schedule, Contest& contest) {
-  constexpr std::pair<double, double> kFactors[] = {{1 / kToldWrong, 1}, {1, kToldWrong}};
-  for (const auto& [training, step] : kFactors) {
+  for (const auto& [training, step] : kWaysToBeWrong) {
     std::vector<double> periods;
     double best = std::numeric_limits<double>::infinity();
     for (const CandidateEvidence& candidate : evidence.candidates) {
@@ -122,6 +121,41 @@ void add_losses_if_wrong(const Evidence& evidence, const Schedule& schedule, Con
       loss = std::max(loss, periods[i] / best - 1);
     }
   }
+}
+
+Decision decision_of(const Verdict& verdict) {
+  if (verdict.conservative) return {verdict.winner, Grounds::conservative};
+  if (verdict.cliff) return {verdict.winner, Grounds::refuge, *verdict.cliff};
+  return {verdict.winner, Grounds::preferred};
+}
+
+/// Returns what judge() chooses; if the visits after the choice refute that, what it chooses without it.
+Decision unrefuted(const Evidence& evidence, const Workload& workload, Contest contest) {
+  const Verdict verdict = judge(contest);
+  const auto second = runner_up_of(contest, verdict.winner);
+  if (!second || evidence.estimate_round < 0) return decision_of(verdict);
+  const Difference slower = period_difference(evidence, workload, evidence.candidates[*second].id,
+                                              evidence.candidates[verdict.winner].id);
+  if (slower.low <= (verdict.cliff ? kWiderTie : 1) * evidence.accuracy_wanted) return decision_of(verdict);
+  contest.contenders[verdict.winner].eligible = false;
+  return {judge(contest).winner, Grounds::second, verdict.winner, *second};
+}
+
+/// Returns whether the noise exceeds the accuracy, and by its interval a candidate may be slower than the
+/// shared home by more than kMuchSlower.
+bool may_be_much_slower(const Evidence& evidence, const Workload& workload, const Contest& contest,
+                        std::size_t candidate, std::size_t home) {
+  if (contest.noise <= contest.accuracy) return false;
+  const Difference slower =
+      period_difference(evidence, workload, evidence.candidates[home].id, evidence.candidates[candidate].id);
+  return slower.is_known() && slower.high > kMuchSlower;
+}
+
+/// Returns whether running unbound is surely faster than the candidate of this id, by more than the accuracy.
+bool loses_to_unbound(const Evidence& evidence, const Workload& workload, int id) {
+  const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
+  return unbound != nullptr &&
+         period_difference(evidence, workload, unbound->id, id).low > evidence.accuracy_wanted;
 }
 
 }  // namespace
@@ -254,31 +288,19 @@ std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload&
   return ids;
 }
 
-Verdict decide(const Evidence& evidence, const Workload& workload) {
+Decision decide(const Evidence& evidence, const Workload& workload) {
   const Contest contest = contest_of(evidence, workload);
-  Verdict verdict = judge(contest);
-  const auto id = [&](std::size_t index) { return evidence.candidates[index].id; };
-  const auto second = runner_up_of(contest, verdict.winner);
-  if (second && evidence.estimate_round >= 0) {
-    const Difference slower = period_difference(evidence, workload, id(*second), id(verdict.winner));
-    if (slower.low > (verdict.cliff ? kWiderTie : 1) * evidence.accuracy_wanted) {
-      Contest others = contest;
-      others.contenders[verdict.winner].eligible = false;
-      const std::size_t refuted = verdict.winner;
-      verdict = judge(others);
-      verdict.refuted = refuted;
-      verdict.conservative = false;
-    }
-  }
+  Decision decision = unrefuted(evidence, workload, contest);
   const auto home = control_index(contest, Control::shared);
-  if (!home || *home == verdict.winner || contest.noise <= contest.accuracy) return verdict;
-  const Difference slower = period_difference(evidence, workload, id(*home), id(verdict.winner));
-  if (!slower.is_known() || slower.high <= kMuchSlower) return verdict;
-  verdict.refuted = verdict.winner;
-  verdict.winner = *home;
-  verdict.conservative = false;
-  verdict.untold = true;
-  return verdict;
+  if (home && *home != decision.winner &&
+      may_be_much_slower(evidence, workload, contest, decision.winner, *home))
+    decision = {*home, Grounds::untold, decision.winner};
+  decision.unbound_is_better =
+      loses_to_unbound(evidence, workload, evidence.candidates[decision.winner].id) &&
+      loses_to_unbound(evidence, workload, fastest_of(evidence).id);
+  if (decision.unbound_is_better && home && *home != decision.winner)
+    decision = {*home, Grounds::unbound, decision.winner, 0, true};
+  return decision;
 }
 
 }  // namespace zf

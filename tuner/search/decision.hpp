@@ -1,6 +1,7 @@
 // Decides from the evidence of a sweep: which splits tie, which need more visits, which one wins. Pure.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "homes/split.hpp"
@@ -56,11 +57,34 @@ const CandidateEvidence& preferred_of(const Evidence& evidence, const Workload& 
 /// undecided_refuge().
 std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload, std::size_t most);
 
-/// Returns which candidate wins, by position in `evidence.candidates` (judge()). If the visits that came
-/// after the choice show that its runner-up is surely faster by more than the accuracy (kWiderTie times that,
-/// if the winner is a refuge from a cliff), the others are judged without it. If the noise exceeds the
-/// accuracy, and by its interval the winner may be slower than the shared home by more than kMuchSlower, the
-/// shared home wins.
-Verdict decide(const Evidence& evidence, const Workload& workload);
+/// Why a candidate won.
+enum class Grounds {
+  preferred,     ///< is the best, or is preferred among those that tie with it
+  refuge,        ///< `instead_of` is preferred, but at a cliff
+  conservative,  ///< is the shared home, and nothing beats that by more than the noise
+  second,        ///< visits after the choice showed `instead_of` to be slower than `beaten_by`
+  untold,        ///< is the shared home, and `instead_of` may be much slower than that
+  unbound,       ///< is the shared home, and running unbound is surely faster than every split
+};
+
+/// A candidate that won. Candidates are positions in `evidence.candidates`.
+struct Decision {
+  std::size_t winner = 0;
+  Grounds grounds = Grounds::preferred;
+  std::size_t instead_of = 0;      ///< see Grounds
+  std::size_t beaten_by = 0;       ///< may be the winner, or not
+  bool unbound_is_better = false;  ///< running unbound is surely faster than the winner and every split
+};
+
+/// Returns which candidate wins.
+/// - judge() chooses. If the visits that came after the choice show that its runner-up is surely faster by
+///   more than the accuracy (kWiderTie times that, if the winner is a refuge from a cliff), the others are
+///   judged without it.
+/// - If the noise exceeds the accuracy, and by its interval the winner may be slower than the shared home by
+///   more than kMuchSlower, the shared home wins.
+/// - If running unbound is surely faster by more than the accuracy, the shared home wins: a plan that is
+/// slower
+///   than none should at least not divide the cores.
+Decision decide(const Evidence& evidence, const Workload& workload);
 
 }  // namespace zf

@@ -43,8 +43,8 @@ auto preference(const Contest& contest, std::size_t index) {
   const Contender& contender = contest.contenders[index];
   const bool waits = contest.mode == Mode::wait;
   const bool other_kind = contender.shared != waits;
-  if ((waits || contender.shared) && contender.step == 0) {
-    // Nothing hides here, so a small pool is no merit of its own: only the time tells which step is short.
+  if (contender.step == 0) {
+    // Nothing tells whether the step hides, so a small pool is no merit of its own.
     return std::tuple(other_kind, false, 0.0, PoolSize{}, 0, contest.levels.of(index));
   }
   if (waits || contender.shared) {
@@ -66,15 +66,17 @@ double wider_tie(const Contest& contest) {
   return std::min(kWiderTie * tie_of(contest.accuracy, contest.noise), kLargestTie * contest.accuracy);
 }
 
-/// Returns the contender for which `is_near` holds that loses least if the job is not as told, if it loses
-/// less than half as much as `index`; otherwise nothing.
+/// Returns the contender for which `is_near` holds that has the smallest loss if the job is not as told, with
+/// kPrice times what it is slower than `index` added; nothing if that is `index` itself.
 template <class IsNear>
 std::optional<std::size_t> safest_instead_of(const Contest& contest, std::size_t index, IsNear is_near) {
-  const auto loss = [&](std::size_t i) { return contest.contenders[i].loss_if_wrong; };
+  const auto cost = [&](std::size_t i) {
+    const double slower = std::max(0.0, contest.levels.of(i) / contest.levels.of(index) - 1);
+    return contest.contenders[i].loss_if_wrong + kPrice * slower;
+  };
   std::optional<std::size_t> safest;
   for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
-    if (!can_win(contest, i) || loss(i) >= loss(safest.value_or(index)) || 2 * loss(i) >= loss(index))
-      continue;
+    if (i == index || !can_win(contest, i) || cost(i) >= cost(safest.value_or(index))) continue;
     if (is_near(i)) safest = i;
   }
   return safest;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "plan/evidence.hpp"
@@ -23,11 +24,14 @@ inline constexpr double kStepHeadroom = 2;
 inline constexpr double kMuchSlower = 0.2;
 /// How many times as fast as told training may be, or as long the step, where nothing has that headroom.
 inline constexpr double kToldWrong = 1.5;
+/// The factors of training and of the step, if the job is not as told in one of the two.
+inline constexpr std::pair<double, double> kWaysToBeWrong[] = {{1 / kToldWrong, 1}, {1, kToldWrong}};
 
-/// A tie that loses more than this if the job is not as told is at a cliff. Then a split that loses less than
-/// half of it may win although it is up to kWiderTie ties slower.
+/// A tie that loses more than this if the job is not as told is at a cliff. Then a split may win that is up
+/// to kWiderTie ties slower, if for each per cent it loses kPrice per cent less.
 inline constexpr double kCliff = 0.1;
-inline constexpr double kWiderTie = 1.5;
+inline constexpr double kWiderTie = 2;
+inline constexpr double kPrice = 2;
 
 /// The size of an optimizer pool per rank. The pool with fewer threads is smaller; of two with as many
 /// threads, the one on fewer cores.
@@ -88,11 +92,11 @@ std::optional<std::size_t> control_index(const Contest& contest, Control control
 
 /// Returns the index of the preferred one among the eligible contenders that tie with the fastest, whether it
 /// stands at a cliff or not (see judge()):
-/// - in mode wait, shared homes first, then the shortest step, or the lowest level if no step is known;
+/// - in mode wait, shared homes first, then the shortest step;
 /// - in the other modes, homes that are divided first. Among these the smallest pool whose step could take
-///   kStepHeadroom times as long and still hide; if there is none, the one with the smallest loss_if_wrong;
-///   if nothing is known of the steps, the smallest pool. Among shared homes the shortest step, or the lowest
-///   level if no step is known.
+///   kStepHeadroom times as long and still hide; if there is none, the one with the smallest loss_if_wrong.
+///   Among shared homes the shortest step;
+/// - if no step is known (trial), the lowest level of that kind of homes.
 std::size_t preferred_index(const Contest& contest);
 
 /// Returns the contender that could win instead of `winner` because that one is at a cliff, if more visits
@@ -107,17 +111,15 @@ struct Verdict {
   std::size_t winner = 0;
   double tie = 0;                         ///< tie_of()
   std::optional<std::size_t> cliff = {};  ///< is preferred but at a cliff, so the winner took its place
-  std::optional<std::size_t> refuted =
-      {};  ///< would have won, but visits after the choice showed it to be slower, or too little (untold)
   bool conservative =
-      false;            ///< the winner is the shared home, because nothing beats it by more than the noise
-  bool untold = false;  ///< the winner is the shared home, because `refuted` may be much slower than it
+      false;  ///< the winner is the shared home, because nothing beats it by more than the noise
 };
 
-/// Returns the preferred contender as the winner; if that one is at a cliff (kCliff), the one that loses
-/// least of those which are at most kWiderTie ties slower than the fastest, if it loses less than half as
-/// much; or the control that shares the home if the noise exceeds the accuracy and no other eligible
-/// contender beats that control by more than the noise. Precondition: an eligible contender has a visit.
+/// Returns the preferred contender as the winner; if that one is at a cliff (kCliff), the one for which
+/// loss_if_wrong and kPrice times the difference of their levels together are least, of those which are at
+/// most kWiderTie ties slower than the fastest; or the control that shares the home if the noise exceeds the
+/// accuracy and no other eligible contender beats that control by more than the noise. Precondition: an
+/// eligible contender has a visit.
 Verdict judge(const Contest& contest);
 
 }  // namespace zf

@@ -42,7 +42,7 @@ std::optional<Tie> safest_tie(const Families& families, double longest) {
     for (int pool = 1; pool <= families.most_of(family); ++pool)
       ties.push_back({resized(family, pool), families.forecast(family, points, pool)});
   }
-  for (const auto& [training, step] : {std::pair(1 / kToldWrong, 1.0), std::pair(1.0, kToldWrong)}) {
+  for (const auto& [training, step] : kWaysToBeWrong) {
     const auto wrong = [&, in_training = training, in_step = step](const Forecast& times) {
       return families.period({in_step * times.step_ns, in_training * times.training_ns});
     };
@@ -61,15 +61,43 @@ std::optional<Tie> safest_tie(const Families& families, double longest) {
   return *safest;
 }
 
+/// Returns the divided splits that were not tried and are expected to be the best if the job is not as told:
+/// one for each way to be wrong. What a split loses then is told against the best that was measured, so they
+/// show how much it is.
+std::vector<SplitShape> best_if_wrong(const Families& families) {
+  std::vector<SplitShape> shapes;
+  for (const auto& [training, step] : kWaysToBeWrong) {
+    std::optional<SplitShape> best;
+    double least = std::numeric_limits<double>::infinity();
+    for (const SplitShape& family : families.all()) {
+      const std::vector<Point> points = families.points_of(family);
+      if (family.shared || points.empty()) continue;
+      for (int pool = 1; pool <= families.most_of(family); ++pool) {
+        if (!families.is_even(family, pool)) continue;
+        const Forecast times = families.forecast(family, points, pool);
+        const double period = families.period({step * times.step_ns, training * times.training_ns});
+        if (period >= least) continue;
+        least = period;
+        best = resized(family, pool);
+      }
+    }
+    if (best && !families.is_tried(families.split(*best))) shapes.push_back(*best);
+  }
+  return shapes;
+}
+
 /// Returns divided splits that could tie with the best one and lose less if the job is not as told: the
 /// safest tie, or if that was tried and is not safe, its size in the families that were not tried.
 std::vector<SplitShape> safer_ties(const Families& families, double longest, double tie) {
+  const auto is_tried = [&](const Tie& one) { return families.is_tried(families.split(one.shape)); };
   auto safest = safest_tie(families, longest);
-  if (!safest || safest->loss > kCliff)
-    safest = safest_tie(families, families.best()->period_ns * (1 + kWiderTie * tie));
+  if (safest && !is_tried(*safest)) return {safest->shape};
+  const bool at_cliff = !safest || safest->loss > kCliff;
+  if (at_cliff) safest = safest_tie(families, families.best()->period_ns * (1 + kWiderTie * tie));
   if (!safest) return {};
-  if (!families.is_tried(families.split(safest->shape))) return {safest->shape};
+  if (!is_tried(*safest)) return {safest->shape};
   std::vector<SplitShape> shapes;
+  if (at_cliff) shapes = best_if_wrong(families);
   for (const SplitShape& family : families.all()) {
     if (safest->loss <= kSafe || family.shared || !families.points_of(family).empty()) continue;
     if (safest->shape.pool_cores <= families.most_of(family))

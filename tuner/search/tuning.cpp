@@ -187,6 +187,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
     choice.reason +=
         ". " + cost_for_deepspeed(job, chosen, tie_of(result.evidence), limits, start_ns + whole_ns);
   }
+  choice.reason += advice_of(result.evidence, job.workload);
   if (whole && recorder != nullptr) recorder->finish();
   std::vector<std::string> warnings = job.warnings;
   for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));

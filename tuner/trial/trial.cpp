@@ -156,8 +156,11 @@ std::optional<double> noise_between_runs(const Trial& trial) {
 }
 
 std::string judge_trial(Trial& trial, Mode mode) {
-  for (TrialCandidate& candidate : trial.candidates) candidate.median = median(values_of(candidate));
   const Contest contest = contest_of(trial, mode);
+  for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
+    const double level = contest.levels.of(i);
+    trial.candidates[i].median = trial.higher_is_better ? 1 / level : level;
+  }
   const Verdict verdict = judge(contest);
   assert(contest.contenders[verdict.winner].eligible);
   trial.winner = static_cast<int>(verdict.winner);

@@ -51,13 +51,17 @@ TEST(MachineMeter, TheSidesTakeTurnsWhereTrainingWaits) {
   rank.pool = {pu};
   rank.home_cores = rank.pool_cores = 1;
   rank.shared = true;
-  const TrainingDemand gpu_alone{1, 1000, 30 * kMillisecondNs};
-  RankWork work{1'000'000, gpu_alone, {}, chosen_isa()};
+  // Training only waits for a GPU, and takes as long as the step: side by side, both would take about half of
+  // their sum.
+  RankWork work{4'000'000, std::nullopt, {}, chosen_isa()};
+  const Nanoseconds step_ns =
+      MachineMeter(work, 1).measure({{}, "shared", {rank}}, {.samples = 4}).back().step_ns;
+  work.training = TrainingDemand{1, 1000, step_ns};
   const auto begin_to_end = [&](Mode mode) {
     work.schedule.mode = mode;
     MachineMeter meter(work, 1);
     const Nanoseconds start = now_ns();
-    const auto samples = meter.measure({{}, "shared", {rank}}, {.samples = 8});
+    const auto samples = meter.measure({{}, "shared", {rank}}, {.samples = 40});
     const Nanoseconds took = now_ns() - start;
     Nanoseconds sides = 0;
     for (const SplitSample& sample : samples) sides += sample.training_ns + sample.step_ns;

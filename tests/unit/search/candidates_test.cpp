@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <functional>
 
 #include "../machine/make_topology.hpp"
@@ -162,6 +164,20 @@ TEST(Candidates, WhereNoTieHasHeadroomTheSafestIsLookedForInAllFamilies) {
   EXPECT_TRUE(std::any_of(tried.begin(), tried.end(), [](const TriedSplit& one) {
     return !one.split.shape.shared && one.split.shape.pool_pus_per_core == 0 &&
            one.split.shape.pool_cores == 5;
+  }));
+}
+
+TEST(Candidates, AtACliffTheBestPoolOfAJobThatIsNotAsToldIsTriedToo) {
+  // Both sides take equally long at 18, and at 22 if training is 1.5 times as fast or the step 1.5 times as
+  // long.
+  const auto tried = search(homes_on({.cores_per_l3 = 40}, 1), [](const Split& split) {
+    const int pool = split.ranks[0].pool_cores;
+    if (split.shape.shared || split.ranks[0].unbound) return Sides{200, 200, 200};
+    return Sides{1600.0 / pool, 1600.0 / pool, 1964.0 / (40 - pool)};
+  });
+  EXPECT_EQ(best_of(tried).split.shape.pool_cores, 18);
+  EXPECT_TRUE(std::any_of(tried.begin(), tried.end(), [](const TriedSplit& one) {
+    return one.split.shape.control == Control::none && std::abs(one.split.shape.pool_cores - 22) <= 1;
   }));
 }
 

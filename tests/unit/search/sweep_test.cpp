@@ -231,6 +231,37 @@ TEST(Sweep, ButNotForEverAndThenItWarns) {
   EXPECT_THAT(result.warnings, testing::Contains(testing::HasSubstr("do not trust")));
 }
 
+/// Spread pools step slower, but disturb training less. The smallest of them is hopeless, and in its visit, which
+/// ends after two periods, one training step is an outlier.
+class SpreadMeter : public SaturatingMeter {
+ public:
+  SpreadMeter() : SaturatingMeter(1, 0) {}
+  std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) override {
+    ++visits;
+    labels.push_back(split.label);
+    const RankSplit& rank = split.ranks[0];
+    const bool spread = split.shape.placement == Placement::spread;
+    const Nanoseconds step = (spread ? 640 / rank.pool_cores : 30) * kMillisecondNs;
+    std::vector<SplitSample> result(
+        static_cast<std::size_t>(step > limits.hopeless_ns ? kHopelessSamples : limits.samples));
+    for (SplitSample& sample : result) {
+      sample.step_ns = sample.roofline_ns = step;
+      sample.training_ns = (spread ? 80 : 100) * kMillisecondNs;
+    }
+    if (step > limits.hopeless_ns) result[0].training_ns = 120 * kMillisecondNs;
+    return result;
+  }
+};
+
+TEST(Sweep, AnOutlierInAHopelessVisitDoesNotRuleOutLargerPools) {
+  std::vector<Home> home = homes(1, 32);
+  for (std::size_t core = 0; core < 32; ++core) home[0].cores[core].l3 = static_cast<int>(core / 8);
+  SpreadMeter meter;
+  const CandidateEvidence chosen = chosen_after(meter, home);
+  EXPECT_EQ(chosen.placement, Placement::spread);
+  EXPECT_EQ(chosen.period_ns_median, 80 * kMillisecondNs);
+}
+
 TEST(Sweep, ABudgetOfNothingStillMeasuresOnce) {
   SaturatingMeter meter(3, 0);
   SweepLimits limits;

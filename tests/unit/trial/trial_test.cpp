@@ -80,7 +80,7 @@ TEST(TrialJudge, TheFastestWins) {
                           {"pool 8", Control::none, false, 8, 0, {{90}, {91}}}});
   const std::string reason = judge_trial(trial, Mode::overlap);
   EXPECT_EQ(trial.winner, 1);
-  EXPECT_EQ(trial.candidates[1].median, 80.5);
+  EXPECT_NEAR(trial.candidates[1].median, 80.5, 0.01);
   EXPECT_NE(reason.find("80.5 with \"pool 6"), std::string::npos) << reason;
 }
 
@@ -89,10 +89,10 @@ std::vector<double> run_at(double middle) {
   return {middle * 0.9995, middle * 0.9999, middle, middle * 1.0001, middle * 1.0005};
 }
 
-TEST(TrialJudge, ATieGoesToTheSmallerPool) {
-  Trial trial = trial_of({{"pool 6", Control::none, false, 6, 0, {run_at(80), run_at(80)}},
-                          {"pool 3", Control::none, false, 3, 0, {run_at(81), run_at(81)}}});
-  EXPECT_NE(judge_trial(trial, Mode::overlap).find("It ties"), std::string::npos);
+TEST(TrialJudge, OfEqualDividedHomesTheFasterWinsBecauseNobodyKnowsWhatTheStepTakes) {
+  Trial trial = trial_of({{"pool 3", Control::none, false, 3, 0, {run_at(81), run_at(81)}},
+                          {"pool 6", Control::none, false, 6, 0, {run_at(80), run_at(80)}}});
+  judge_trial(trial, Mode::overlap);
   EXPECT_EQ(trial.winner, 1);
 }
 
@@ -108,7 +108,7 @@ TEST(TrialJudge, DriftThatHitsAllAlikeIsNoNoise) {
 
 TEST(TrialJudge, RunsThatDisagreeWidenTheTieButNotWithoutBound) {
   // One split is ahead by 8 % in some runs, the other by 4 % in others.
-  Trial trial = trial_of({{"pool 6", Control::none, false, 6, 0, {run_at(80), run_at(80), run_at(84)}},
+  Trial trial = trial_of({{"pool 6 of all", Control::none, true, 6, 0, {run_at(80), run_at(80), run_at(84)}},
                           {"pool 3", Control::none, false, 3, 0, {run_at(86), run_at(77), run_at(84)}}});
   EXPECT_GT(noise_between_runs(trial).value_or(0), 0.05);
   EXPECT_NE(judge_trial(trial, Mode::overlap).find("pool 3\". It ties"), std::string::npos);
