@@ -2,8 +2,10 @@
 
 import json
 import math
+import re
+import shlex
 
-from zf_cli import DONE, INFEASIBLE, USAGE, CommandTest, parse_cpus
+from zf_cli import DONE, INFEASIBLE, SOURCE, USAGE, CommandTest, parse_cpus
 
 SLURM_NODE = "pack:2 [numa(memory=256GiB)] l3u:2 core:12 pu:1"
 # Two packages of 32 cores, the second hardware threads numbered after all the first ones: core 0 has 0 and 64.
@@ -22,6 +24,14 @@ class Plan(CommandTest):
         homes = [cpus_of(rank) for rank in plan["ranks"]]
         self.assertEqual([len(home) for home in homes], [16, 16])
         self.assertEqual(homes[0] | homes[1], parse_cpus(allowed))
+
+    def test_the_plan_in_the_readme_is_what_its_command_prints(self):
+        readme = (SOURCE / "README.md").read_text()
+        example = r"^\$ zf-tune (plan --topology (?:.*\\\n)*.*)\n((?:  .*\n)+)"
+        command, table = re.search(example, readme, re.MULTILINE).groups()
+        result = self.run_tune(*shlex.split(command.replace("\\\n", "")))
+        self.assert_exit(result, DONE)
+        self.assertIn(table, result.stderr)
 
     def test_smt_siblings_stay_on_one_side(self):
         allowed = "64,97-127"

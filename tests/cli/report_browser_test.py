@@ -25,7 +25,7 @@ document.body.insertAdjacentHTML("beforeend", `<pre id=seen>${JSON.stringify({ p
 
 
 def first_pixel(png: bytes) -> tuple[int, ...]:
-    """Of an 8-bit PNG: the filters of the first row add nothing to its first pixel."""
+    """Reads an 8-bit PNG: the filters of the first row add nothing to its first pixel."""
     at, data = 8, b""
     while at < len(png):
         length, kind = struct.unpack(">I4s", png[at : at + 8])

@@ -34,6 +34,21 @@ class Tune(CommandTest):
         self.assert_refused(self.run_tune("tune", "-w", SOURCE / "configs/workloads/qwen2.5-0.5b-2gpu.json", "-p", "3B"),
                             USAGE, "--params", "--workload")
 
+    def test_says_first_for_which_mode_it_plans_and_how_to_change_it(self):
+        machine = SOURCE / "configs/machines/grace-hopper.json"
+        said = self.run_tune("tune", "--simulate", machine).stderr
+        self.assertEqual(said.splitlines()[0], "mode overlap, update interval 4")
+        said = self.run_tune("tune", "--simulate", machine, "--mode", "exact", "--update-interval", "2").stderr
+        self.assertEqual(said.splitlines()[0], "mode exact, update interval 2")
+        self.assert_exit(self.run_tune("tune", *BRIEF, "--budget", "100ms"), DONE)
+        interrupted = self.folder / "plan.json.samples.jsonl"
+        lines = [line for line in interrupted.read_text().splitlines() if '"done"' not in line]
+        interrupted.write_text("\n".join(lines) + "\n")
+        said = self.run_tune("tune", *BRIEF, "--budget", "100ms").stderr.splitlines()
+        default = "mode wait, update interval 1 (the default; see --mode, --update-interval, --workload)"
+        self.assertEqual(said[0], default)
+        self.assertIn("continuing the interrupted sweep", said[1])
+
     def test_leaves_a_valid_plan_with_evidence(self):
         self.assert_exit(self.run_tune("tune", *BRIEF, "-o", "x.json"), DONE)
         plan = self.read_plan("x.json")

@@ -37,7 +37,7 @@ def parse_cpus(text: str) -> set[int]:
 
 
 def print_cpus(cpus: set[int]) -> str:
-    """The canonical list of a set: parse_cpus(print_cpus(x)) == x."""
+    """Returns the canonical list of a set: parse_cpus(print_cpus(x)) == x."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and ranges[-1][1] == cpu - 1:
@@ -48,7 +48,7 @@ def print_cpus(cpus: set[int]) -> str:
 
 
 def validate(plan: dict) -> None:
-    """By jsonschema, which knows nothing of the code that writes plans."""
+    """Checks a plan with jsonschema, which knows nothing of the code that writes plans."""
     try:
         import jsonschema
     except ImportError:

@@ -59,9 +59,10 @@ std::vector<int> thread_counts(const Arguments& arguments, int cores) {
 std::optional<Plan> plan_argument(const Arguments& arguments) {
   const auto path = arguments.text("plan");
   if (arguments.has("threads") && (path || arguments.has("ranks"))) {
-    throw Error(Exit::usage,
-                "zf-tune bench: --threads cannot be used with --ranks or --plan, which say the threads",
-                "leave out one of them");
+    throw Error(
+        Exit::usage,
+        "zf-tune bench: --threads cannot be used with --ranks or --plan, which set the number of threads",
+        "leave out one of them");
   }
   return path ? std::optional(load_plan_and_note_format(*path)) : std::nullopt;
 }

@@ -64,8 +64,10 @@ Workload workload_argument(const Arguments& arguments, const std::optional<Workl
   if (file) workload = file->workload;
   if (const auto params = arguments.text("params")) {
     if (file) {
-      throw Error(Exit::usage, "zf-tune tune: --params cannot be used with --workload, which says it",
-                  "change params in the workload file, and training with it");
+      throw Error(
+          Exit::usage,
+          "zf-tune tune: --params cannot be used with --workload, whose file has the number of parameters",
+          "change params in the workload file, and training with it");
     }
     workload.name = "params";
     workload.params = parse_quantity(*params, "zf-tune tune: --params");
@@ -125,17 +127,17 @@ std::unique_ptr<RecordingMeter> open_recorder(const TuningJob& job, const std::s
 /// Says in one line for which mode the plan is made, and how to change it if nobody chose it.
 void print_mode(const Workload& workload, bool is_default, bool step_is_estimated) {
   print_stderr("mode {}, update interval {}{}\n", name_of(workload.mode), workload.update_interval,
-               is_default ? " (the default; --mode, --update-interval or --workload say otherwise)" : "");
+               is_default ? " (the default; see --mode, --update-interval, --workload)" : "");
   const bool divides = workload.mode == Mode::backward || workload.mode == Mode::exact;
   if (divides && workload.training && !workload.training->forward_share) {
     print_stderr(
-        "a third of a training step is taken as forward: an estimate (forward_share in a workload file says "
+        "a third of a training step is taken as forward: an estimate (forward_share in a workload file sets "
         "it)\n");
   }
   if (step_is_estimated && workload.step_factor) {
     print_stderr(
         "the job's optimizer step is taken as {:.2f} times ours: an estimate by its bytes (step_factor in a "
-        "workload file says it)\n",
+        "workload file sets it)\n",
         *workload.step_factor);
   }
 }
@@ -150,13 +152,12 @@ Exit run(const Arguments& arguments) {
                       ? simulated_job_of(*simulate, arguments, request)
                       : job_on_this_machine(read_machine_and_ask_nvml(machine_source(arguments)), request);
   const bool quiet = arguments.has("quiet");
-  const auto recorder = open_recorder(job, output.target(), arguments);
-  const InterruptWatch interrupt;
   if (!quiet) {
     print_mode(job.workload, !simulate && !request.mode && !request.has_workload_file,
                job.workload.step_factor != request.workload.step_factor);
   }
-
+  const auto recorder = open_recorder(job, output.target(), arguments);
+  const InterruptWatch interrupt;
   if (!quiet && file) print_stderr("{}", estimates_in_words(*file));
 
   ProgressDisplay display(quiet);
