@@ -1,17 +1,13 @@
 #include "children/attached_command.hpp"
 
-#include <fmt/core.h>
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "os/standard_streams.hpp"
+#include "os/exec_command.hpp"
 
 namespace zf {
 namespace {
@@ -62,22 +58,6 @@ class CommandSignals {
   std::map<int, struct sigaction> before_;
 };
 
-/// Runs in the child. Replaces it by the command, or prints the error and returns the exit code if that
-/// fails.
-int exec_or_exit_code(const std::vector<std::string>& command,
-                      const std::map<std::string, std::string>& variables) {
-  for (const auto& [name, value] : variables) {
-    if (::setenv(name.c_str(), value.c_str(), 1) != 0) return 126;
-  }
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
-  const int error = errno;
-  print_stderr("{}: {}\n", command.front(), errno_text(error));
-  return error == ENOENT ? 127 : 126;
-}
-
 }  // namespace
 
 ExitStatus run_attached(const std::vector<std::string>& command,
@@ -87,7 +67,10 @@ ExitStatus run_attached(const std::vector<std::string>& command,
   Nanoseconds stopped_ns = 0;
   const auto become_command = [&] {
     signals.restore();
-    return exec_or_exit_code(command, variables);
+    for (const auto& [name, value] : variables) {
+      if (::setenv(name.c_str(), value.c_str(), 1) != 0) return 126;
+    }
+    return exec_or_exit_code(command);
   };
   Child child = fork_child(become_command, Reach::process, "cannot start the command");
   while (!child.wait_until(now_ns() + kPollNs)) {

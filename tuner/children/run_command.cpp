@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/file_descriptor.hpp"
 #include "children/child_output.hpp"
-#include "os/standard_streams.hpp"
+#include "os/exec_command.hpp"
 
 namespace zf {
 namespace {
@@ -21,19 +21,13 @@ constexpr int kPollMs = 100;
 constexpr Nanoseconds kGraceNs = 5 * kSecondNs;
 constexpr std::size_t kMaxLineBytes = 1 << 16;
 
-/// Runs in the child. Replaces it by the command, or prints the error and returns the exit code if that
-/// fails.
-int exec_or_exit_code(const std::vector<std::string>& command, int out) {
+/// Runs in the child. Replaces it by the command, which writes to `out` and reads nothing. Returns the exit
+/// code if that fails.
+int become(const std::vector<std::string>& command, int out) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);
   const int null = ::open("/dev/null", O_RDONLY);
   if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(out, 2) < 0) return 126;
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
-  const int error = errno;
-  print_stderr("{}: {}\n", command.front(), errno_text(error));
-  return error == ENOENT ? 127 : 126;
+  return exec_or_exit_code(command);
 }
 
 /// Splits text into lines, and drops the end of a line that is too long.
@@ -93,8 +87,8 @@ CommandEnd run_command(const std::vector<std::string>& command, Nanoseconds dead
                        const std::function<bool()>& stop,
                        const std::function<void(std::string_view)>& on_line) {
   Pipe pipe;
-  Child child = fork_child([&] { return exec_or_exit_code(command, pipe.out.get()); }, Reach::group,
-                           "cannot start the command");
+  Child child =
+      fork_child([&] { return become(command, pipe.out.get()); }, Reach::group, "cannot start the command");
   pipe.out = FileDescriptor();
 
   CommandEnd end;

@@ -1,7 +1,6 @@
 #include "launch/exec.hpp"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "os/affinity.hpp"
+#include "os/exec_command.hpp"
 #include "os/memory.hpp"
 #include "plan/plan_check.hpp"
 #include "text/command_line.hpp"
@@ -162,11 +162,7 @@ void apply(Launch& launch, bool force) {
 }
 
 void exec_or_throw(const std::vector<std::string>& command) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
-  const int error = errno;
+  const int error = exec_command(command);
   throw Error(error == ENOENT ? Exit::not_found : Exit::cannot_execute,
               fmt::format("{}: {}", command.front(), errno_text(error)));
 }

@@ -88,10 +88,10 @@ std::string gain_in_words(const Plan& plan) {
 }
 
 /// Returns the period of a control relative to that of the chosen split; nothing if either was not measured.
-std::optional<Figure> figure_against(const Plan& plan, Control control, std::string_view name) {
+std::optional<KeyFigure> figure_against(const Plan& plan, Control control, std::string_view name) {
   const auto other = difference_to(plan, control);
   if (!other) return std::nullopt;
-  Figure figure{fmt::format("period with {}", name), "unknown", "too few visits"};
+  KeyFigure figure{fmt::format("period with {}", name), "unknown", "too few visits"};
   if (!other->is_known()) return figure;
   figure.value = ties(plan, *other) ? "a tie" : fmt::format("{:+.1f} %", 100 * other->estimate);
   figure.note = fmt::format("95 % confidence: {:+.1f} to {:+.1f} %", 100 * other->low, 100 * other->high);
@@ -107,12 +107,12 @@ std::string headline_of(const Plan& plan) {
                      gain_in_words(plan));
 }
 
-std::vector<Figure> figures_of(const Plan& plan) {
+std::vector<KeyFigure> figures_of(const Plan& plan) {
   const CandidateEvidence* chosen = chosen_of(plan);
   if (chosen == nullptr) return {};
   const auto spread = [](double relative) { return fmt::format("spread {:.1f} %", 100 * relative); };
   const double factor = plan.workload.step_factor.value_or(1);
-  std::vector<Figure> figures = {
+  std::vector<KeyFigure> figures = {
       {"period", print_duration(chosen->period_ns_median), spread(chosen->period_spread)},
       {factor == 1 ? "optimizer step" : fmt::format("our optimizer step; the job's is {:.2f} × that", factor),
        print_duration(chosen->step_ns_median), spread(chosen->step_spread)}};

@@ -12,7 +12,7 @@ namespace zf {
 /// Returns one sentence: how the cores are split, and how long a period takes with that.
 std::string headline_of(const Plan& plan);
 
-struct Figure {
+struct KeyFigure {
   std::string name;   ///< "period"
   std::string value;  ///< "41.2 ms"
   std::string note;   ///< "spread 1.2 %"; may be empty
@@ -20,6 +20,6 @@ struct Figure {
 
 /// Returns the times of the chosen split and its comparison with the controls. Empty if the split was not
 /// measured.
-std::vector<Figure> figures_of(const Plan& plan);
+std::vector<KeyFigure> figures_of(const Plan& plan);
 
 }  // namespace zf

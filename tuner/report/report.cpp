@@ -71,7 +71,7 @@ std::string header(const Plan& plan) {
 
 std::string figure_list(const Plan& plan) {
   std::string items;
-  for (const Figure& figure : figures_of(plan)) {
+  for (const KeyFigure& figure : figures_of(plan)) {
     items += fmt::format("<div><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>\n",
                          html_text(figure.name), html_text(figure.value), html_text(figure.note));
   }

@@ -217,7 +217,7 @@ TEST(Decision, FiguresNameBothSidesAndTheControlsThatWereMeasured) {
   Plan plan = make_plan();
   add_candidate(plan, 2, 16, 16, 402000000).control = Control::unbound;
   std::vector<std::string> names;
-  for (const Figure& figure : figures_of(plan)) names.push_back(figure.name);
+  for (const KeyFigure& figure : figures_of(plan)) names.push_back(figure.name);
   EXPECT_THAT(names, ElementsAre("period", "optimizer step", "4 training steps", "optimizer time exposed",
                                  "bandwidth", "period with unbound"));
   EXPECT_EQ(figures_of(plan).back().value, "unknown");
