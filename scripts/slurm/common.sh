@@ -47,21 +47,27 @@ read_settings() {
 }
 
 # cap_deadline: Slurm kills a Prolog after PrologEpilogTimeout and drains the node. So the deadline is at most 10 s, and
-# at most that time less 1.5 s for everything else. Reads slurm.conf only for a deadline above 1 s.
+# at most that time less 1.5 s for everything else. Below 3 s it is 0.7 s, and the log has that the time is too short.
+# Reads slurm.conf only for a deadline of 1 s or more.
 cap_deadline() {
-  local most=10 seconds whole=${deadline%%.*}
+  local most=10 seconds whole=${deadline%%.*} why="Slurm drains a node whose Prolog exceeds PrologEpilogTimeout"
   ((10#0$whole >= 1)) || return 0
   if bounded 0.3 grep -iE '^[[:space:]]*PrologEpilogTimeout[[:space:]]*=' -- "${SLURM_CONF:-/etc/slurm/slurm.conf}"; then
     seconds=${answer##*$'\n'}
     seconds=${seconds#*=}
     [[ $seconds =~ ^[[:space:]]*([0-9]*) ]]
     seconds=${BASH_REMATCH[1]}
-    ((${#seconds} == 0 || ${#seconds} > 5 || 10#0$seconds >= 12)) || most=$((10#$seconds - 2)).5
-    [[ $most != -* && $most != 0.5 ]] || most=0.7
+    if ((${#seconds} > 0 && ${#seconds} <= 5 && 10#0$seconds < 12)); then
+      most=$((10#$seconds - 2)).5
+      if ((10#$seconds < 3)); then
+        most=0.7
+        why+=". $((10#$seconds)) s are too short for this Prolog if a file server hangs: set PrologEpilogTimeout=4"
+      fi
+    fi
   fi
   [[ $(printf '%s\n' "$deadline" "$most" | sort -g | head -n 1) == "$deadline" ]] && return 0
   [[ ${say:-quiet} == quiet ]] ||
-    log "deadline=$deadline is too long, $most s hold: Slurm drains a node whose Prolog exceeds PrologEpilogTimeout"
+    log "deadline=$deadline is too long, $most s hold: $why"
   deadline=$most
 }
 
