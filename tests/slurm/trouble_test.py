@@ -97,9 +97,11 @@ fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); open('/run/leased', 'w'); signa
                              slurm="PrologEpilogTimeout=4\n")
 
     def test_settings_of_4_mb_of_garbage(self):
+        """Bash would read them for longer than Slurm waits."""
         for content in ("head -c 4000000 /dev/urandom", "yes deadline=0.7 | head -c 4000000"):
             with self.subTest(content):
-                self.assert_job_runs(f"{content} >/etc/zf-tune/slurm.conf", "slurm.conf is not read, the defaults hold")
+                self.assert_job_runs(f"{content} >/etc/zf-tune/slurm.conf", "slurm.conf is not read, the defaults hold",
+                                     slurm="PrologEpilogTimeout=4\n")
 
     def test_deadline_above_the_time_that_slurm_gives(self):
         """Slurm would kill the Prolog after 4 s, and drain the node."""
