@@ -121,6 +121,15 @@ class Exec(CommandTest):
         self.assertNotIn(note, self.run_tune("exec", "--", "true", ZF_PLAN="plan.json", **job).stderr)
         self.assertNotIn(note, self.run_tune("exec", "--", "true").stderr)
 
+    def test_slurm_job_without_any_plan_does_not_say_that_one_is_used(self):
+        (self.folder / "plan.json").unlink()
+        result = self.run_tune("exec", "--force", "--", "echo", "started", SLURM_JOB_ID="7")
+        self.assert_exit(result, DONE)
+        self.assertEqual(result.stdout, "started\n")
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertIn("plan.json: No such file or directory", result.stderr)
+        self.assertNotIn("is used", result.stderr)
+
     def test_no_name_is_no_plan_and_force_starts_all_the_same(self):
         self.assert_refused(self.run_tune("exec", "-p", "", "--", "true"), USAGE, "--plan")
         result = self.run_tune("exec", "--force", "-p", "", "--", "echo", "started")

@@ -118,7 +118,8 @@ Launch launch_for(const Arguments& arguments, const std::optional<LocalRank>& lo
   }
   request.force = arguments.has("force");
   Launch launch = resolve_launch(request, environment);
-  if (const auto note = unpublished_note(arguments, environment))
+  const bool by_plan = !launch.rank_source.empty();
+  if (const auto note = unpublished_note(arguments, environment); note && by_plan)
     launch.notes.insert(launch.notes.begin(), *note);
   return launch;
 }
