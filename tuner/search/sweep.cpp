@@ -256,6 +256,7 @@ class Sweep {
     } catch (const Error& error) {
       if (!has_eligible()) throw;
       result_.warnings.push_back(fmt::format("the sweep was cut short: {}", error.what()));
+      result_.cut_short = true;
     }
     if (samples.empty()) ended_ = true;
     return samples;

@@ -50,6 +50,7 @@ struct SweepResult {
   int visits = 0;                     ///< calls of the meter
   Nanoseconds budget_ns = 0;          ///< what was given, or what followed from the first visit
   std::vector<std::string> warnings;  ///< names splits whose times are not believable
+  bool cut_short = false;             ///< a visit failed: see warnings
 };
 
 /// Measures in rounds of at most four visits, which are the blocks of the statistics. The visits of a round

@@ -178,8 +178,9 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   }
   if (limits.budget_ns == 0) limits.budget_ns = result.budget_ns;
   Choice choice = choose(result.evidence, job.workload);
-  const bool whole = interrupt() == 0;
-  if (!whole) choice.reason += fmt::format(". The sweep was cut short by SIG{}", ::sigabbrev_np(interrupt()));
+  const int signal = interrupt();
+  if (result.cut_short) choice.reason += ". The sweep was cut short: a visit failed, see the warnings";
+  if (signal != 0) choice.reason += fmt::format(". The sweep was cut short by SIG{}", ::sigabbrev_np(signal));
   const Split& chosen = result.splits[static_cast<std::size_t>(choice.candidate)];
   if (request.for_deepspeed) {
     const auto whole_ns = static_cast<Nanoseconds>(static_cast<double>(limits.budget_ns) / kRestrictedShare);
@@ -188,7 +189,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
         ". " + cost_for_deepspeed(job, chosen, tie_of(result.evidence), limits, start_ns + whole_ns);
   }
   choice.reason += advice_of(result.evidence, job.workload);
-  if (whole && recorder != nullptr) recorder->finish();
+  if (signal == 0 && !result.cut_short && recorder != nullptr) recorder->finish();
   std::vector<std::string> warnings = job.warnings;
   for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));
   add_unless_empty(warnings, noise_warning(result.evidence));

@@ -298,6 +298,7 @@ TEST(Sweep, ACpuThatLeavesEndsTheSweepWithWhatWasMeasured) {
   EXPECT_EQ(result.splits.size(), 3U);
   ASSERT_EQ(result.warnings.size(), 1U);
   EXPECT_THAT(result.warnings[0], testing::HasSubstr("the sweep was cut short: cannot bind to CPU 3"));
+  EXPECT_TRUE(result.cut_short);
   EXPECT_GE(choose(result.evidence, alone(1)).candidate, 0);
 }
 

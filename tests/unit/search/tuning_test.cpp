@@ -4,19 +4,23 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <limits>
 
+#include "../os/tree.hpp"
 #include "base/error.hpp"
 
 namespace zf {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
 struct Visits {
   int count = 0;
-  bool fail = false;
+  int good = std::numeric_limits<int>::max();  ///< visits that do not fail
+  bool rooflines_spread = false;               ///< every second roofline loop is four times as fast
   bool unbound_is_fast = false;
 };
 
@@ -26,9 +30,10 @@ class CountingMeter : public Meter {
  public:
   CountingMeter(std::unique_ptr<Meter> meter, Visits& visits) : meter_(std::move(meter)), visits_(visits) {}
   std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) override {
-    ++visits_.count;
-    if (visits_.fail) throw Error(Exit::runtime_error, "no memory is left");
-    std::vector<SplitSample> samples = meter_->measure(split, limits);
+    if (visits_.count++ >= visits_.good) throw Error(Exit::runtime_error, "no memory is left");
+    auto samples = meter_->measure(split, limits);
+    for (std::size_t i = 1; visits_.rooflines_spread && i < samples.size(); i += 2)
+      samples[i].roofline_ns /= 4;
     if (visits_.unbound_is_fast && split.shape.control == Control::unbound) {
       for (SplitSample& sample : samples) {
         for (Nanoseconds* time : {&sample.step_ns, &sample.roofline_ns, &sample.training_ns}) *time /= 3;
@@ -46,14 +51,20 @@ class CountingMeter : public Meter {
   Visits& visits_;
 };
 
+/// Returns a simulated job whose visits are counted.
+TuningJob simulated_job_of(const TuningRequest& request, Visits& visits) {
+  TuningJob job = job_on_simulated_machine(
+      std::string(ZF_SOURCE_DIR) + "/configs/machines/epyc-7742-8gpu-nps4.json", request);
+  job.meter = std::make_unique<CountingMeter>(std::move(job.meter), visits);
+  return job;
+}
+
 /// Tunes a simulated job for DeepSpeed. `swept` is called when the sweep for the plan has ended. `signal` is
 /// the one that has come, or 0.
 Plan tune_for_deepspeed(Visits& visits, const int& signal, const std::function<void()>& swept) {
   TuningRequest request;
   request.for_deepspeed = true;
-  TuningJob job = job_on_simulated_machine(
-      std::string(ZF_SOURCE_DIR) + "/configs/machines/epyc-7742-8gpu-nps4.json", request);
-  job.meter = std::make_unique<CountingMeter>(std::move(job.meter), visits);
+  TuningJob job = simulated_job_of(request, visits);
   return tune(
       job, request, nullptr, [&] { return signal; }, [](const SweepProgress&) {}, swept);
 }
@@ -68,7 +79,7 @@ TEST(TuneForDeepSpeed, WhatTheRestrictionCostsIsMeasuredAfterTheSweep) {
 
 TEST(TuneForDeepSpeed, ThePlanStandsIfThatCannotBeMeasured) {
   Visits visits;
-  const Plan plan = tune_for_deepspeed(visits, 0, [&] { visits.fail = true; });
+  const Plan plan = tune_for_deepspeed(visits, 0, [&] { visits.good = visits.count; });
   EXPECT_THAT(plan.choice.reason, HasSubstr("was not measured: no memory is left"));
 }
 
@@ -90,6 +101,45 @@ TEST(TuneForDeepSpeed, TheAdviceToRunUnboundComesLast) {
   EXPECT_THAT(plan.choice.reason, HasSubstr("kept to what DeepSpeed can be told"));
   EXPECT_TRUE(plan.choice.reason.ends_with(". No plan can express that: run this job unbound"))
       << plan.choice.reason;
+}
+
+/// Tunes a simulated job, and keeps its samples beside `plan`.
+Plan tune_beside(const std::filesystem::path& plan, Visits& visits) {
+  const TuningRequest request;
+  TuningJob job = simulated_job_of(request, visits);
+  const auto recorder = make_recorder(job, plan, false);
+  return tune(
+      job, request, recorder.get(), [] { return 0; }, [](const SweepProgress&) {}, [] {});
+}
+
+/// Returns how many visits the next sweep finds beside `plan`.
+int visits_beside(const std::filesystem::path& plan) {
+  Visits visits;
+  return make_recorder(simulated_job_of({}, visits), plan, false)->recorded_visits();
+}
+
+TEST(Tune, AVisitThatFailsIsSaidAndTheNextSweepGoesOnFromThere) {
+  TemporaryFolder folder;
+  const auto file = folder.path() / "plan.json";
+  Visits visits{.good = 10};
+  const Plan plan = tune_beside(file, visits);
+  EXPECT_THAT(plan.choice.reason, HasSubstr(". The sweep was cut short: a visit failed"));
+  EXPECT_THAT(plan.warnings, Contains(HasSubstr("cut short: no memory is left")));
+  EXPECT_GT(visits_beside(file), 0);
+
+  Visits more;
+  EXPECT_THAT(tune_beside(file, more).choice.reason, Not(HasSubstr("cut short")));
+  EXPECT_GT(more.count, 0);
+  EXPECT_EQ(visits_beside(file), 0) << "that one was finished";
+}
+
+TEST(Tune, BandwidthsThatCannotTellASlowNodeAreAWarning) {
+  const auto cannot_tell = HasSubstr("zf-tune check --bandwidth cannot tell");
+  TemporaryFolder folder;
+  Visits calm;
+  EXPECT_THAT(tune_beside(folder.path() / "calm.json", calm).warnings, Not(Contains(cannot_tell)));
+  Visits wild{.rooflines_spread = true};
+  EXPECT_THAT(tune_beside(folder.path() / "wild.json", wild).warnings, Contains(cannot_tell));
 }
 
 }  // namespace
