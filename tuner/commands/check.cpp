@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <optional>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -43,9 +44,11 @@ constexpr Nanoseconds kBandwidthDeadlineNs = 5 * kSecondNs;
 Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& allowed,
                      Nanoseconds started_ns, bool strict) {
   const PlannedBandwidth planned = planned_bandwidth(plan);
-  const std::chrono::nanoseconds left(started_ns + kBandwidthDeadlineNs - now_ns() - kSecondNs / 4);
-  const auto now =
-      measure_bandwidth(plan, allowed, std::chrono::duration_cast<std::chrono::milliseconds>(left));
+  std::optional<Bandwidth> now;
+  if (can_tell(planned)) {
+    const std::chrono::nanoseconds left(started_ns + kBandwidthDeadlineNs - now_ns() - kSecondNs / 4);
+    now = measure_bandwidth(plan, allowed, std::chrono::duration_cast<std::chrono::milliseconds>(left));
+  }
   const BandwidthVerdict verdict = compare_bandwidth(plan, planned, now, provenance_of("").host);
   fmt::print("{}\n", one_line(fmt::format("{}: {}", path, verdict.words)));
   return verdict.slow || (strict && !verdict.known) ? Exit::stale_plan : Exit::done;

@@ -65,6 +65,8 @@ std::string gigabytes(double bytes_per_s) { return fmt::format("{:.1f} GB/s", by
 
 }  // namespace
 
+bool can_tell(const PlannedBandwidth& planned) { return planned.spread <= kMostSpread; }
+
 PlannedBandwidth planned_bandwidth(const Plan& plan) {
   std::vector<SplitSample> samples;
   for (const Sample& sample : plan.evidence.samples) {
@@ -118,18 +120,18 @@ std::string spread_warning(const Plan& plan) {
                sample.times.step_ns > 0;
       });
   if (!measured || plan.evidence.elements_per_rank == 0) return "";
-  const double spread = planned_bandwidth(plan).spread;
-  if (spread <= kMostSpread) return "";
+  const PlannedBandwidth planned = planned_bandwidth(plan);
+  if (can_tell(planned)) return "";
   return fmt::format(
       "the measured bandwidths spread by {:.0f} %, so zf-tune check --bandwidth cannot tell whether a node "
       "is "
       "slow by this plan; tune again on an idle node",
-      100 * spread);
+      100 * planned.spread);
 }
 
 BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& planned,
                                    const std::optional<Bandwidth>& now, const std::string& host) {
-  if (planned.spread > kMostSpread) {
+  if (!can_tell(planned)) {
     return {
         .slow = false,
         .known = false,

@@ -32,6 +32,9 @@ struct PlannedBandwidth {
   bool loaded = false;  ///< training ran beside the steps, which are faster alone
 };
 
+/// Returns whether a slow node can be told by this. If not, compare_bandwidth() needs no measurement. Pure.
+bool can_tell(const PlannedBandwidth& planned);
+
 /// Returns the bandwidth in the plan's evidence. Pure. Throws Error(usage) if nothing was measured.
 PlannedBandwidth planned_bandwidth(const Plan& plan);
 
