@@ -1,11 +1,14 @@
 """zf-tune tune, briefly: a small model and a small budget, on whatever machine runs the tests."""
 
+import errno
 import json
 import os
+import platform
 import signal
 import subprocess
 import time
 
+from refused_calls import NO_FILTERS, refusing
 from zf_cli import BINARY, DONE, INFEASIBLE, SOURCE, USAGE, CommandTest, clean_environment
 
 BRIEF = ("--budget", "2s", "--params", "1M")
@@ -64,9 +67,33 @@ class Tune(CommandTest):
         self.assert_sound(self.read_plan("plan.json"))
 
     def test_keeps_to_the_budget(self):
-        started = time.monotonic()
-        self.assert_exit(self.run_tune("tune", *BRIEF), DONE)
-        self.assertLess(time.monotonic() - started, 2 + 8, "budget of 2 s, with start, first touch and a last sample")
+        """The best of five runs counts, because the machine may be busy. Beside the budget, a run takes its start,
+        first touch and a last sample."""
+        took = []
+        while len(took) < 5 and min(took, default=60) >= 2:
+            started = time.monotonic()
+            self.assert_exit(self.run_tune("tune", "--fresh", "--budget", "200ms", "--params", "1M"), DONE)
+            took.append(time.monotonic() - started)
+        self.assertLess(min(took), 2, took)
+
+    def test_a_budget_shorter_than_one_visit_is_said(self):
+        result = self.run_tune("tune", "--budget", "1ms", "--params", "1M")
+        self.assert_exit(result, DONE)
+        plan = self.read_plan()
+        self.assertEqual({sample["candidate"] for sample in plan["evidence"]["samples"]}, {0})
+        self.assertIn("longer than the whole budget of 1.0 ms: nothing else was measured", "\n".join(plan["warnings"]))
+        self.assertIn("longer than the whole budget", result.stderr)
+
+    def test_a_folder_without_locks_is_used_and_said_once(self):
+        """As Lustre without the mount option flock, and NFS without its lock service."""
+        if platform.machine() != "x86_64":
+            self.skipTest("the numbers of the calls are those of x86-64")
+        result = self.run_tune("tune", *BRIEF, preexec_fn=refusing(errno.ENOLCK, "flock"))
+        if result.returncode == NO_FILTERS:
+            self.skipTest("seccomp filters are not to be had here")
+        self.assert_exit(result, DONE)
+        self.assert_sound(self.read_plan())
+        self.assertEqual(result.stderr.count("plan.json.samples.jsonl: cannot be locked here"), 1, result.stderr)
 
     def test_dash_means_stdout(self):
         result = self.run_tune("tune", *BRIEF, "-o", "-")
