@@ -220,7 +220,7 @@ std::string verification_text(const std::vector<JobProcess>& job, const std::vec
   for (const JobProcess& member : job) {
     const ProcessState& process = member.process;
     text += fmt::format("rank {}: {} {} (process {}): {} on {}", member.rank, name_of(member.side),
-                        process.name, process.pid, print_count(process.threads.size(), "thread"),
+                        one_line(process.name), process.pid, print_count(process.threads.size(), "thread"),
                         print(cpus_of_threads(process)));
     if (!member.memory) text += ", memory unknown";
     for (const auto& [node, bytes] : member.memory.value_or(MemoryByNode())) {
@@ -232,11 +232,11 @@ std::string verification_text(const std::vector<JobProcess>& job, const std::vec
     text += fmt::format("rank {}: drift: ", drift.rank);
     if (drift.pid != 0) {
       text += fmt::format("process {}{} ({}) ", drift.pid,
-                          drift.tid == 0 ? "" : fmt::format(", thread {}", drift.tid), drift.name);
+                          drift.tid == 0 ? "" : fmt::format(", thread {}", drift.tid), one_line(drift.name));
     }
-    text += drift.what + "\n";
+    text += one_line(drift.what) + "\n";
   }
-  return strip_control_chars(text + (drifts.empty() ? "all as planned\n" : ""));
+  return text + (drifts.empty() ? "all as planned\n" : "");
 }
 
 std::string verification_json(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts) {

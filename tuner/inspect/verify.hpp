@@ -59,7 +59,8 @@ std::vector<JobProcess> find_job(const SysRoot& sysroot, const std::optional<std
 std::vector<Drift> verify_job(const std::vector<JobProcess>& job,
                               const std::optional<std::filesystem::path>& plan);
 
-/// Returns text for a person: each process, then each drift, ended by a newline.
+/// Returns text for a person: each process, then each drift, ended by a newline. Names are cut as one_line()
+/// does.
 std::string verification_text(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts);
 
 /// Returns {"processes": [{"rank", "side": "trainer" | "optimizer", "pid", "name", "threads", "cpus",

@@ -31,7 +31,8 @@ std::string limits_in_words(const Allocation& allocation) {
 
 std::string gpu_in_words(const RankBinding& rank) {
   if (!rank.gpu) return "-";
-  return rank.gpu->pci_address + (rank.gpu->node ? fmt::format(", node {}", rank.gpu->node->os_index) : "");
+  return one_line(rank.gpu->pci_address) +
+         (rank.gpu->node ? fmt::format(", node {}", rank.gpu->node->os_index) : "");
 }
 
 std::string times(double factor) {
@@ -76,7 +77,7 @@ Table trial_table(const Trial& trial) {
   for (const TrialCandidate& candidate : trial.candidates) {
     std::size_t values = 0;
     for (const auto& run : candidate.runs) values += run.size();
-    table.add({&candidate == &winner ? kChosenMark : "", candidate.label,
+    table.add({&candidate == &winner ? kChosenMark : "", one_line(candidate.label),
                std::to_string(candidate.pool_threads), fmt::format("{:.4g}", candidate.median),
                fmt::format("{:+.1f} %", 100 * (candidate.median / winner.median - 1)),
                std::to_string(candidate.runs.size()), std::to_string(values)});
@@ -110,7 +111,7 @@ Table evidence_table(const Plan& plan) {
     const auto samples =
         std::count_if(plan.evidence.samples.begin(), plan.evidence.samples.end(),
                       [&](const Sample& sample) { return sample.candidate == candidate.id; });
-    table.add({chosen ? kChosenMark : "", candidate.label, std::to_string(candidate.reserved_cores),
+    table.add({chosen ? kChosenMark : "", one_line(candidate.label), std::to_string(candidate.reserved_cores),
                std::to_string(candidate.pool_threads), print_duration(candidate.period_ns_median),
                fmt::format("{:.1f} %", 100 * candidate.period_spread),
                print_duration(candidate.step_ns_median), time_or_none(candidate.training_ns_median),
@@ -130,13 +131,14 @@ std::string step_in_words(const Plan& plan) {
 std::vector<Fact> facts_of(const Plan& plan) {
   const MachineClass& machine = plan.machine;
   return {
-      {"Machine",
-       fmt::format("{}: {}, {} with CPUs, {}, {} ({})", machine.model.empty() ? "unknown CPU" : machine.model,
-                   counted(machine.packages, "package"), counted(machine.numa_nodes, "NUMA node"),
-                   counted(machine.cores, "core"), counted(machine.pus, "PU"), machine.fingerprint)},
+      {"Machine", fmt::format("{}: {}, {} with CPUs, {}, {} ({})",
+                              machine.model.empty() ? "unknown CPU" : one_line(machine.model),
+                              counted(machine.packages, "package"), counted(machine.numa_nodes, "NUMA node"),
+                              counted(machine.cores, "core"), counted(machine.pus, "PU"),
+                              one_line(machine.fingerprint))},
       {"Allocation", fmt::format("{}, memory {}{}", print_cpus(plan.allocation.cpus),
                                  print_nodes(plan.allocation.mems), limits_in_words(plan.allocation))},
-      {"Workload", fmt::format("{}: {} parameters on {}", plan.workload.name,
+      {"Workload", fmt::format("{}: {} parameters on {}", one_line(plan.workload.name),
                                print_quantity(plan.workload.params), counted(plan.workload.ranks, "rank"))},
       {"Job",
        fmt::format("mode {}, update interval {}, framework {}{}", name_of(plan.workload.mode),
@@ -148,12 +150,16 @@ std::string measured_in_words(const Plan& plan) {
   const bool simulated = evidence.isa == kSimulated;
   return fmt::format("{} with all ranks at once, {} per rank{}; differences under {:.1f} % are ties",
                      simulated ? "Simulated" : "Measured", print_bytes(evidence.working_set_bytes_per_rank),
-                     simulated ? "" : fmt::format(", {} kernels", evidence.isa), 100 * tie_of(evidence));
+                     simulated ? "" : fmt::format(", {} kernels", one_line(evidence.isa)),
+                     100 * tie_of(evidence));
 }
 
 std::string explain(const Plan& plan, std::size_t width) {
+  const Provenance& made = plan.made;
   std::string text = hanging(
-      "", fmt::format("A plan made by {} at {} on {}", plan.made.by, plan.made.at, plan.made.host), width);
+      "",
+      fmt::format("A plan made by {} at {} on {}", one_line(made.by), one_line(made.at), one_line(made.host)),
+      width);
   text += "\n";
   for (const Fact& fact : facts_of(plan)) text += hanging(fmt::format("{:<12}", fact.name), fact.text, width);
   text += fmt::format("\n{}\n", bindings_table(plan).print(width));
@@ -162,12 +168,12 @@ std::string explain(const Plan& plan, std::size_t width) {
     text += evidence_table(plan).print(width) + "\n";
   }
   if (plan.trial) {
-    text +=
-        hanging("", fmt::format("Tried by the job itself ({}), which printed:", plan.trial->command), width);
+    const std::string command = one_line(plan.trial->command);
+    text += hanging("", fmt::format("Tried by the job itself ({}), which printed:", command), width);
     text += trial_table(*plan.trial).print(width) + "\n";
   }
   std::string lead = "Why: ";
-  for (const std::string& sentence : sentences(plan.choice.reason + ".")) {
+  for (const std::string& sentence : sentences(one_line(plan.choice.reason) + ".")) {
     text += hanging(lead, sentence, width);
     lead.assign(lead.size(), ' ');
   }
@@ -178,8 +184,10 @@ std::string explain(const Plan& plan, std::size_t width) {
                             headroom_in_words(*plan.choice.headroom)),
                 width);
   }
-  for (const std::string& note : plan.allocation.notes) text += hanging("Note: ", note + ".", width);
-  for (const std::string& warning : plan.warnings) text += hanging("Warning: ", warning + ".", width);
+  for (const std::string& note : plan.allocation.notes)
+    text += hanging("Note: ", one_line(note) + ".", width);
+  for (const std::string& warning : plan.warnings)
+    text += hanging("Warning: ", one_line(warning) + ".", width);
   return strip_control_chars(std::move(text));
 }
 

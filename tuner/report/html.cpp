@@ -24,7 +24,7 @@ std::string cell(std::string_view tag, const Table::Column& column, std::string_
 
 std::string html_text(std::string_view text) {
   std::string safe;
-  for (const char letter : strip_control_chars(text)) {
+  for (const char letter : one_line(text)) {
     switch (letter) {
       case '&':
         safe += "&amp;";

@@ -8,7 +8,7 @@
 
 namespace zf {
 
-/// Escapes `text` for use between tags or inside a quoted attribute.
+/// Escapes `text` for use between tags or inside a quoted attribute. Cuts it as one_line() does.
 std::string html_text(std::string_view text);
 
 /// Returns the table as HTML. Numbers are aligned to the right; the chosen row (kChosenMark) has the class

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "../os/tree.hpp"
 #include "../plan/make_plan.hpp"
 #include "base/error.hpp"
@@ -218,6 +220,17 @@ TEST(Verify, MemoryOnOtherNodes) {
 
 TEST(Verify, ARankThatThePlanLacks) {
   EXPECT_THROW(drift_of(make_plan(), {process_of(Side::trainer, 2, {"0"})}), Error);
+}
+
+TEST(Verify, NamesOfOthersAreMadePlainAndCut) {
+  JobProcess member = trainer({"0-7"});
+  member.process.name = "a\x1b[2J\n\u202e" + std::string(1 << 20, 'x');
+  const Drift drift{0, 100, 101, member.process.name, "may run on " + member.process.name};
+  const std::string text = verification_text({member}, {drift});
+  EXPECT_LT(text.size(), 20'000U);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(text.find("\u202e"), std::string::npos);
 }
 
 /// Adds a process with one thread to a machine's files.

@@ -44,5 +44,27 @@ TEST(Explain, ASharedCoreIsSaidAndWarnedOf) {
   EXPECT_THAT(text, HasSubstr("Note: rank 0 has one core"));
 }
 
+/// Returns the text for a plan that says this wherever it can.
+std::string explained(const std::string& words) {
+  Plan plan = example("slurm-sparse-32.json");
+  plan.made = {words, words, words, words};
+  plan.machine.model = plan.machine.fingerprint = plan.workload.name = plan.evidence.isa = words;
+  plan.choice.reason = words;
+  plan.warnings = plan.allocation.notes = {words};
+  for (CandidateEvidence& candidate : plan.evidence.candidates) candidate.label = words;
+  plan.trial =
+      Trial{.command = words, .metric = words, .candidates = {{.label = words, .median = 1, .runs = {}}}};
+  plan.ranks.front().gpu = RankGpu{.pci_address = words};
+  return explain(plan);
+}
+
+TEST(Explain, WhateverAPlanSaysIsCut) {
+  const std::size_t megabyte = 1 << 20;
+  const std::string text = explained(std::string(megabyte, 'x'));
+  EXPECT_LT(text.size(), explained("x").size() + megabyte);
+  EXPECT_THAT(text, HasSubstr("Warning: xxx"));
+  EXPECT_THAT(text, HasSubstr("xxx...."));
+}
+
 }  // namespace
 }  // namespace zf

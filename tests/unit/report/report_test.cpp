@@ -122,6 +122,13 @@ TEST(Report, WhateverAPlanSaysDoesNotDriveATerminal) {
   }
 }
 
+TEST(Report, WhateverAPlanSaysIsCut) {
+  const std::size_t megabyte = 1 << 20;
+  const std::string page = page_that_says(std::string(megabyte, 'x'));
+  EXPECT_LT(page.size(), page_that_says("x").size() + megabyte);
+  EXPECT_THAT(page, HasSubstr("xxx..."));
+}
+
 TEST(Report, WhateverAPlanSaysIsNoMarkup) {
   const std::string page = page_that_says("</script></style><img src=x onerror=alert(1)>\"'&");
   EXPECT_EQ(count_of(page, "<img"), 0U);
