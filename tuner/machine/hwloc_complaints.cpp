@@ -11,6 +11,9 @@
 #include <sstream>
 #include <utility>
 
+#include "base/text.hpp"
+#include "os/standard_streams.hpp"
+
 namespace zf {
 
 namespace {
@@ -53,7 +56,7 @@ StderrKept::StderrKept() {
   file_ = std::move(file);
 }
 
-StderrKept::~StderrKept() { std::fputs(taken().c_str(), stderr); }
+StderrKept::~StderrKept() { print_stderr_text(strip_control_chars(taken())); }
 
 std::string StderrKept::taken() {
   if (!file_.valid()) return {};
@@ -96,7 +99,7 @@ HwlocMessages hwloc_messages(std::string_view text) {
 
 std::optional<std::string> take_complaint(const std::string& text) {
   HwlocMessages messages = hwloc_messages(text);
-  std::fputs(messages.others.c_str(), stderr);
+  print_stderr_text(strip_control_chars(messages.others));
   return std::move(messages.complaint);
 }
 

@@ -10,8 +10,8 @@
 namespace zf {
 
 /// Keeps what is written to stderr from its construction until taken() or its end; then stderr is as before.
-/// At its end, writes to stderr what nobody took. Keeps nothing if stderr is closed or no memory file can be
-/// made. For a process with one thread.
+/// At its end, writes to stderr what nobody took, without control characters. Keeps nothing if stderr is
+/// closed or no memory file can be made. For a process with one thread.
 class StderrKept {
  public:
   StderrKept();
@@ -38,7 +38,7 @@ struct HwlocMessages {
 /// banner. Pure.
 HwlocMessages hwloc_messages(std::string_view text);
 
-/// Returns the complaint in `text` and writes the messages of others to stderr.
+/// Returns the complaint in `text` and writes the messages of others to stderr, without control characters.
 std::optional<std::string> take_complaint(const std::string& text);
 
 }  // namespace zf

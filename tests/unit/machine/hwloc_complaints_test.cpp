@@ -88,6 +88,16 @@ TEST(HwlocComplaints, MessagesOfOthersAreNotLost) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "before a throw; libfoo: no /dev/foo; no /dev/bar");
 }
 
+TEST(HwlocComplaints, MessagesOfOthersDoNotDriveTheTerminal) {
+  testing::internal::CaptureStderr();
+  {
+    StderrKept untaken;
+    std::fputs("one\x1b[2J\u202e;\n", stderr);
+  }
+  EXPECT_EQ(take_complaint("two\x1b[2J\u202e\n"), std::nullopt);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "one [2J ;\ntwo [2J \n");
+}
+
 TEST(HwlocComplaints, AMachineThatContradictsItselfIsReadAndSaysSo) {
   Tree tree;
   add_cores(tree, 8);
