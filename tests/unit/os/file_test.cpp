@@ -21,6 +21,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "refuse_call.hpp"
 #include "tree.hpp"
 
 namespace zf {
@@ -200,10 +201,11 @@ TEST(File, KilledWriterLeavesNothing) {
 }
 
 /// Runs a child that is killed when it renames the file that it has written.
-void be_killed_before_the_rename(const std::filesystem::path& path) {
+void be_killed_before_the_rename(const std::filesystem::path& path, void (*prepare)()) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
+    prepare();
     std::array code{sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
                     sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat, 2, 0),
                     sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 1, 0),
@@ -227,7 +229,7 @@ void be_killed_before_the_rename(const std::filesystem::path& path) {
 TEST(File, WritersKilledBeforeTheRenameLeaveOneFileUntilTheNext) {
   TemporaryFolder folder;
   write_text_file_atomically(folder.path() / "state", "old");
-  for (int i = 0; i < 3; ++i) be_killed_before_the_rename(folder.path() / "state");
+  for (int i = 0; i < 3; ++i) be_killed_before_the_rename(folder.path() / "state", [] {});
   if (IsSkipped()) return;
   EXPECT_EQ(read_text_file(folder.path() / "state"), "old");
   EXPECT_THAT(names_in(folder.path()), testing::UnorderedElementsAre("state", ".state.tmp"));
@@ -256,7 +258,62 @@ TEST(File, WhereEveryFileHasANameKilledWritersLeaveOne) {
   EXPECT_EQ(read_text_file(folder.path() / "state"), "new");
 }
 
-/// Does the same on a file system of one page, in a mount namespace of a child.
+/// From here on no file of this process can be locked, as on Lustre without the mount option flock.
+void refuse_locks() { refuse_call(SYS_flock, ENOSYS); }
+
+void refuse_nameless_files_and_locks() {
+  refuse_nameless_files();
+  refuse_locks();
+}
+
+/// Checks that three killed writers left a file each beside `state`, and that the next writer leaves these.
+void expect_three_left_and_kept(const std::filesystem::path& state, void (*prepare)()) {
+  const auto expect_three_left = [&] {
+    std::vector<std::string> left = names_in(state.parent_path());
+    std::erase(left, "state");
+    EXPECT_EQ(left.size(), 3U);
+    std::erase(left, ".state.tmp");
+    EXPECT_THAT(left, testing::SizeIs(2));
+    EXPECT_THAT(left, testing::Each(testing::MatchesRegex(R"(\.state\.[0-9]+\.[0-9a-f]+\.[0-9]+\.tmp)")));
+  };
+  expect_three_left();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    prepare();
+    write_text_file_atomically(state, "new");
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read_text_file(state), "new");
+  expect_three_left();
+}
+
+TEST(File, WithoutLocksEachKilledWriterLeavesAFileIfItHasAName) {
+  TemporaryFolder folder;
+  const auto state = folder.path() / "state";
+  write_text_file_atomically(state, "old");
+  for (int i = 0; i < 3; ++i) be_killed_while_writing(state, refuse_nameless_files_and_locks);
+  if (IsSkipped()) return;
+  EXPECT_EQ(read_text_file(state), "old");
+  expect_three_left_and_kept(state, refuse_nameless_files_and_locks);
+}
+
+TEST(File, WithoutLocksAKilledWriterLeavesNothingIfItHasNoName) {
+  TemporaryFolder folder;
+  const auto state = folder.path() / "state";
+  for (int i = 0; i < 3; ++i) be_killed_while_writing(state, refuse_locks);
+  if (IsSkipped()) return;
+  EXPECT_EQ(names_in(folder.path()).size(), 0U);
+  write_text_file_atomically(state, "old");
+  for (int i = 0; i < 3; ++i) be_killed_before_the_rename(state, refuse_locks);
+  EXPECT_EQ(read_text_file(state), "old");
+  expect_three_left_and_kept(state, refuse_locks);
+}
+
+/// Fails to write on a file system of one page, in a mount namespace of a child.
 TEST(File, FullDiskLeavesTheOldFileAndNothingElse) {
   TemporaryFolder folder;
   const pid_t child = fork();
