@@ -17,9 +17,28 @@ static void sleep_ms(long ms) {
   nanosleep(&time, NULL);
 }
 
+/* A death is noticed within this time (docs/recovery.md). The kernel takes long to end a process with a
+ * sanitizer's memory. */
+#ifdef ZF_SANITIZED
+static const double kPromisedMs = 1000;
+#else
+static const double kPromisedMs = 100;
+#endif
+
+/* Checks the promise for the best of five deaths: on a busy machine a thread may have to wait for a CPU. */
+static void expect_in_time(double (*ms_to_notice)(void), const char* what) {
+  double best_ms = ms_to_notice();
+  for (int i = 1; i < 5; ++i) {
+    const double ms = ms_to_notice();
+    if (ms < best_ms) best_ms = ms;
+  }
+  printf("%s after %.2f ms\n", what, best_ms);
+  CHECK(best_ms < kPromisedMs);
+}
+
 /* Sends SIGKILL to a worker that holds a submission. The worker is stopped first, so that it cannot finish
- * it. */
-static void killed_worker_is_noticed(void) {
+ * it. Returns how long it took until this was noticed. */
+static double killed_worker_is_noticed(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 100000);
   const pid_t worker = worker_of(handle);
   uint64_t ticket = 0;
@@ -35,8 +54,6 @@ static void killed_worker_is_noticed(void) {
   CHECK(kill(worker, SIGKILL) == 0);
   EXPECT(zf_wait(handle, ticket, -1), ZF_WORKER_DIED);
   const double noticed_ms = (double)(now_ns() - begin) * 1e-6;
-  printf("the worker's death was noticed after %.2f ms\n", noticed_ms);
-  CHECK(noticed_ms < 1000);
   expect_error("was killed by signal 9 (Killed)");
   EXPECT(zf_wait(handle, ticket, 0), ZF_WORKER_DIED);
   EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
@@ -46,6 +63,7 @@ static void killed_worker_is_noticed(void) {
   expect_error("parameters and moments may be half updated");
   CHECK(kill(worker, 0) == -1); /* no zombie */
   EXPECT(zf_close(handle), ZF_WORKER_DIED);
+  return noticed_ms;
 }
 
 /* Work that was finished before the death counts, and can be exported. */
@@ -97,20 +115,20 @@ static zf_stats await_restarts(zf_runtime* handle, uint32_t restarts) {
   return stats;
 }
 
-/* The trainer is in forward and backward, and asks for nothing. */
-static void death_is_noticed_while_nobody_waits(void) {
+/* The trainer is in forward and backward, and asks for nothing. Returns how long it took until a successor
+ * was started. */
+static double death_is_noticed_while_nobody_waits(void) {
   zf_runtime* const handle = open_restartable(0);
   const pid_t worker = worker_of(handle);
   const int64_t begin = now_ns();
   CHECK(kill(worker, SIGKILL) == 0);
   const zf_stats stats = await_restarts(handle, 1);
   const double noticed_ms = (double)(now_ns() - begin) * 1e-6;
-  printf("with nobody waiting the worker had a successor after %.2f ms\n", noticed_ms);
-  CHECK(noticed_ms < 1000);
   CHECK(stats.worker_pid != worker && strstr(stats.last_death, "was killed by signal 9") != NULL);
   EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
+  return noticed_ms;
 }
 
 /* The first worker starts, the second one hangs, the third one starts. */
@@ -398,10 +416,10 @@ static void killed_trainer_takes_its_worker_along(int with_child) {
 
 int main(void) {
   CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
-  killed_worker_is_noticed();
+  expect_in_time(killed_worker_is_noticed, "the worker's death was noticed");
   finished_work_counts_after_death();
   idle_optimizer_that_dies_is_no_loss_at_the_close();
-  death_is_noticed_while_nobody_waits();
+  expect_in_time(death_is_noticed_while_nobody_waits, "with nobody waiting the worker had a successor");
   successor_that_hangs_at_its_start_is_given_up();
   nothing_is_started_after_a_failed_end();
   lost_descriptors_do_not_hang_the_close();

@@ -303,11 +303,33 @@ static void successor_that_cannot_be_started_is_tried_again(void) {
   EXPECT(zf_close(handle), ZF_OK);
 }
 
+/* A release with another arena version refuses the arena, and each of its starts counts as a death. Here the
+ * arena's version changes, not the program. */
+static void successors_of_another_release_use_the_restarts_up(void) {
+  zf_stats stats = ZF_STATS_INIT;
+  zf_runtime* const handle = open_restartable(2, 0);
+  const uint32_t version = 1000000;
+  memcpy(arena_address() + 8, &version, sizeof version); /* ArenaPrefix of control_block.hpp */
+  CHECK(kill(worker_of(handle), SIGKILL) == 0);
+  const int64_t deadline = now_ns() + 20000000000;
+  while (zf_submit(handle, NULL, NULL) != ZF_WORKER_DIED) {
+    CHECK(now_ns() < deadline);
+    sleep_ms(5);
+  }
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
+  expect_error("arena version 1000000, this zf-optimizer uses");
+  expect_error("it has been started again 2 times");
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK(stats.restarts == 2 && strstr(stats.last_death, "arena version 1000000") != NULL);
+  zf_close(handle);
+}
+
 int main(void) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   a_negative_window_is_refused();
   restarts_before_the_window_do_not_count();
   figures_are_read_while_successors_start();
+  successors_of_another_release_use_the_restarts_up();
   install_fragile_optimizer();
   successors_that_never_become_ready_come_ever_later();
   a_pause_does_not_hold_up_the_close();
