@@ -17,6 +17,8 @@
 #include <array>
 #include <csignal>
 #include <cstddef>
+#include <cstdio>
+#include <exception>
 #include <span>
 
 #include "base/clock.hpp"
@@ -160,22 +162,43 @@ TEST(File, FailedWriteLeavesTheOldFileAndNothingElse) {
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"f"});
 }
 
+/// Runs this in a child, and returns how that ended. An exception ends it with 1.
+template <class Work>
+int status_of_child(Work work) {
+  const pid_t child = fork();
+  EXPECT_GE(child, 0);
+  if (child == 0) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      _exit(1);
+    }
+    _exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+/// Runs this in a child, which must be killed by a signal. Skips where seccomp filters are not to be had.
+template <class Work>
+void expect_killed(Work work) {
+  const int status = status_of_child(work);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
+    GTEST_SKIP() << "seccomp filters are not to be had here";
+  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+}
+
 /// Runs a child that writes a file half and is killed.
 void be_killed_while_writing(const std::filesystem::path& path, void (*prepare)()) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  expect_killed([&] {
     prepare();
     const std::string half(100'000, 'x');
     AtomicFile file(path);
     file.write_at(0, std::as_bytes(std::span(half)));
     ::raise(SIGKILL);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-    GTEST_SKIP() << "seccomp filters are not to be had here";
-  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+  });
 }
 
 /// From here on no file of this process can be without a name, as on NFS and Lustre.
@@ -191,7 +214,7 @@ void refuse_nameless_files() {
   const sock_fprog program = {code.size(), code.data()};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-    _exit(77);
+    _exit(kNoFilters);
 }
 
 TEST(File, KilledWriterLeavesNothing) {
@@ -202,9 +225,7 @@ TEST(File, KilledWriterLeavesNothing) {
 
 /// Runs a child that is killed when it renames the file that it has written.
 void be_killed_before_the_rename(const std::filesystem::path& path, void (*prepare)()) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  expect_killed([&] {
     prepare();
     std::array code{sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
                     sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat, 2, 0),
@@ -215,15 +236,9 @@ void be_killed_before_the_rename(const std::filesystem::path& path, void (*prepa
     const sock_fprog program = {code.size(), code.data()};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-      _exit(77);
+      _exit(kNoFilters);
     write_text_file_atomically(path, "new");
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-    GTEST_SKIP() << "seccomp filters are not to be had here";
-  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+  });
 }
 
 TEST(File, WritersKilledBeforeTheRenameLeaveOneFileUntilTheNext) {
@@ -244,17 +259,12 @@ TEST(File, WhereEveryFileHasANameKilledWritersLeaveOne) {
   if (IsSkipped()) return;
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{".state.tmp"});
 
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    refuse_nameless_files();
-    AtomicFile other(folder.path() / "state");  // two writers at once do not disturb each other
-    write_text_file_atomically(folder.path() / "state", "new");
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(status_of_child([&] {
+              refuse_nameless_files();
+              AtomicFile other(folder.path() / "state");  // two writers at once do not disturb each other
+              write_text_file_atomically(folder.path() / "state", "new");
+            }),
+            0);
   EXPECT_EQ(read_text_file(folder.path() / "state"), "new");
 }
 
@@ -277,16 +287,11 @@ void expect_three_left_and_kept(const std::filesystem::path& state, void (*prepa
     EXPECT_THAT(left, testing::Each(testing::MatchesRegex(R"(\.state\.[0-9]+\.[0-9a-f]+\.[0-9]+\.tmp)")));
   };
   expect_three_left();
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    prepare();
-    write_text_file_atomically(state, "new");
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(status_of_child([&] {
+              prepare();
+              write_text_file_atomically(state, "new");
+            }),
+            0);
   EXPECT_EQ(read_text_file(state), "new");
   expect_three_left();
 }
