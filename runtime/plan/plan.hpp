@@ -63,8 +63,9 @@ struct Intent {
   int pool_cores = 0;            ///< per rank: what was chosen
   double reserved_fraction = 0;  ///< of a home's cores
   double idle_fraction = 0;      ///< of a home's cores: left to neither side
-  std::optional<int>
-      pool_kind;  ///< CPU kind of the pool's cores (hwloc's numbers, 0: the slowest); absent: any
+  /// The make of the pool's cores, 0: the slowest. Makes whose capacities differ by at most 10 % are one, and
+  /// cores that are fast or slow today are no make of their own. Absent: any.
+  std::optional<int> pool_kind;
   bool for_deepspeed = false;  ///< restricted to splits that DeepSpeed can be told
   bool isolated = false;       ///< homes may have CPUs that the kernel isolates (--isolated)
   bool shared = false;  ///< training has the whole home, and the pool runs on all or some of the same cores

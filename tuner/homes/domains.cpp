@@ -95,7 +95,8 @@ Domains domains_of(const Topology& topology, const CpuSet& allowed,
     if (group == groups.end()) {
       group = groups.insert(groups.end(), Group{core.node, core.package, in_place});
     }
-    group->cores.push_back({cpus, core.node, core.l3, core.kind, core.package});
+    const int make = make_of(topology.cpu_kinds, core.kind);
+    group->cores.push_back({cpus, core.node, core.l3, core.kind, core.package, make});
   }
 
   domains.near.resize(preferences.size());

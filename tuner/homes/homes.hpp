@@ -18,6 +18,7 @@ struct HomeCore {
   int l3 = -1;
   int kind = 0;
   int package = 0;
+  int make = 0;  ///< make_of() its kind
   bool operator==(const HomeCore&) const = default;
 };
 

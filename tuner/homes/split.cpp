@@ -39,13 +39,14 @@ std::vector<int> pool_order(const Home& home, Placement placement) {
   return order;
 }
 
-/// Returns for each core of a home whether it runs the pool: `count` cores do, by placement, those of `kind`
-/// first, then the slow ones. The pool waits for memory most of the time, and training for the fastest cores.
-std::vector<bool> pool_members(const Home& home, int count, Placement placement, std::optional<int> kind) {
+/// Returns for each core of a home whether it runs the pool: `count` cores do, by placement, those of the
+/// make first, then the slow ones. The pool waits for memory most of the time, and training for the fastest
+/// cores.
+std::vector<bool> pool_members(const Home& home, int count, Placement placement, std::optional<int> make) {
   std::vector<int> order = pool_order(home, placement);
   const auto key = [&](int core) {
-    const int own = home.cores[at(core)].kind;
-    return std::pair(kind && own != *kind, own);
+    const HomeCore& own = home.cores[at(core)];
+    return std::pair(make && own.make != *make, own.kind);
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
   std::vector<bool> member(home.cores.size());

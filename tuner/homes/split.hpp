@@ -17,8 +17,9 @@ struct SplitShape {
   int pool_pus_per_core = 1;  ///< 1, or 0 for all siblings
   Placement placement = Placement::compact;
   int reserved_cores = 0;  ///< per rank, for training; the other cores stay idle. 0: all that the pool leaves
-  std::optional<int> pool_kind =
-      {};  ///< CPU kind (Core::kind) that the pool takes first; absent: the slowest
+  /// The make of cores (HomeCore::make) that the pool takes first, the slow ones of today before the others;
+  /// absent: the slowest.
+  std::optional<int> pool_kind = {};
   Control control = Control::none;
   bool shared = false;  ///< training has the whole home, and the pool runs on `pool_cores` of the same cores
   bool operator==(const SplitShape&) const = default;

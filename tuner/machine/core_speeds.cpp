@@ -15,6 +15,8 @@ namespace {
 /// Larger differences count, as for CPU kinds (join_similar_kinds()).
 constexpr double kAlike = 1.1;
 
+constexpr const char* kFastToday = "fast today";
+
 struct Figure {
   std::optional<double> CoreSpeed::*value;
   const char* file;  ///< below /sys/devices/system/cpu/cpuN
@@ -109,6 +111,7 @@ void divide_kinds_by_speed(Topology& topology, const std::vector<CoreSpeed>& spe
   const auto add = [&](CpuKind kind, const Cores& cores, std::string today) {
     kind.cpus = {};
     kind.today = std::move(today);
+    kind.divides_make = kind.today == kFastToday;
     if (kind.efficiency_rank >= 0) kind.efficiency_rank = static_cast<int>(kinds.size());
     for (const std::size_t core : cores) {
       kind.cpus |= topology.cores[core].cpus;
@@ -123,7 +126,7 @@ void divide_kinds_by_speed(Topology& topology, const std::vector<CoreSpeed>& spe
     }
     const auto [slow, fast] = slow_and_fast(cores, speeds);
     if (!slow.empty()) add(makes[make], slow, "slow today: " + reason_of(slow, fast, speeds));
-    add(makes[make], fast, slow.empty() ? "" : "fast today");
+    add(makes[make], fast, slow.empty() ? "" : kFastToday);
   }
   if (kinds.size() == makes.size()) return;
   topology.cpu_kinds = std::move(kinds);

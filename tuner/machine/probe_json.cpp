@@ -7,7 +7,8 @@
 //   nodes[]                 node, memory_bytes, cpus ("" for HBM, CXL and the like), subtype
 //   l3_groups[]             cpus, cache_bytes
 //   cores[]                 cpus, package, node, l3 (index into l3_groups), kind (index into cpu_kinds)
-//   cpu_kinds[]             cpus, efficiency_rank, description, today (why its cores are slow or fast today)
+//   cpu_kinds[]             cpus, make (as pool_kind in a plan counts), efficiency_rank, description,
+//                           today (why its cores are slow or fast today)
 //   gpus[]                  pci, name, uuid, usable (bool: its driver shows it here), node, local_cpus
 //   allowed                 cpus, mems, cpu_quota (CPUs' worth of time), cpu_quota_path, memory_bytes,
 //                           memory_path, exclusions[]: reason (offline, cgroup_cpuset, affinity_mask,
@@ -88,10 +89,12 @@ void add_topology(Object& json, const Topology& topology) {
                              {"kind", core.kind}});
   }
   for (const auto& kind : topology.cpu_kinds) {
-    json["cpu_kinds"].push_back({{"cpus", print(kind.cpus)},
-                                 {"efficiency_rank", or_null(kind.efficiency_rank)},
-                                 {"description", kind.description},
-                                 {"today", or_null(kind.today)}});
+    json["cpu_kinds"].push_back(
+        {{"cpus", print(kind.cpus)},
+         {"make", make_of(topology.cpu_kinds, static_cast<int>(json["cpu_kinds"].size()))},
+         {"efficiency_rank", or_null(kind.efficiency_rank)},
+         {"description", kind.description},
+         {"today", or_null(kind.today)}});
   }
   for (const auto& gpu : topology.gpus) {
     json["gpus"].push_back({{"pci", gpu.pci_address},

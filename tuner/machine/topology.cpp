@@ -1,5 +1,6 @@
 #include "machine/topology.hpp"
 
+#include <algorithm>
 #include <tuple>
 
 namespace zf {
@@ -13,6 +14,13 @@ int ownership_tier(const std::string& subtype) {
 }
 
 }  // namespace
+
+int make_of(const std::vector<CpuKind>& kinds, int kind) {
+  const auto end =
+      kinds.begin() + std::min(static_cast<std::ptrdiff_t>(kinds.size()), kind + std::ptrdiff_t{1});
+  return kind -
+         static_cast<int>(std::count_if(kinds.begin(), end, [](const CpuKind& k) { return k.divides_make; }));
+}
 
 std::vector<CpuKind> join_similar_kinds(const std::vector<CpuKind>& kinds) {
   std::vector<CpuKind> joined;

@@ -33,14 +33,20 @@ struct Core {
   int kind = 0;              ///< index into Topology::cpu_kinds; 0 if all cores are alike
 };
 
-/// PUs of one make: performance cores, or efficiency cores.
+/// PUs of one make: performance cores, or efficiency cores. Of a make whose cores differ today there are two
+/// kinds: its slow cores, and next its fast ones (core_speeds.hpp).
 struct CpuKind {
   CpuSet cpus;
   int efficiency_rank = -1;          ///< hwloc's; a lower rank is slower and uses less power; -1: unknown
-  std::string description;           ///< "IntelCore", "IntelAtom", max frequency, …
+  std::string description;           ///< "CoreType=IntelCore", "LinuxCapacity=718", …
   std::optional<int> capacity = {};  ///< Linux's cpu_capacity, 1024 for the fastest; absent: not known
-  std::string today = {};  ///< "slow today: …" or "fast today" if cores of one make differ (core_speeds.hpp)
+  std::string today = {};            ///< "slow today: …" or "fast today" if cores of one make differ
+  bool divides_make = false;         ///< of the same make as the kind before it
 };
+
+/// Returns the number of a kind's make: 0 is the slowest. A make keeps its number if its cores differ today,
+/// so it means the same on all machines of a class. Pure.
+int make_of(const std::vector<CpuKind>& kinds, int kind);
 
 /// Joins neighbouring kinds whose capacities differ by at most 10 %: cores of one make differ a little (718
 /// and 731; 997, 1017 and 1024 on a DGX Spark), and two makes differ more. Precondition: slow kinds come

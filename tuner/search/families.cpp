@@ -30,12 +30,12 @@ bool same_family(const SplitShape& a, const SplitShape& b) { return resized(a, 1
 
 std::vector<SplitShape> families_of(const std::vector<Home>& homes) {
   bool siblings = false;
-  std::set<int> kinds;
+  std::set<int> makes;
   std::set<int> l3_groups;
   for (const Home& home : homes) {
     for (const HomeCore& core : home.cores) {
       siblings = siblings || (core.cpus.size() > 1 && !home.at_quota);
-      kinds.insert(core.kind);
+      makes.insert(core.make);
       l3_groups.insert(core.l3);
     }
   }
@@ -48,8 +48,8 @@ std::vector<SplitShape> families_of(const std::vector<Home>& homes) {
         families.push_back({.pool_pus_per_core = pus_per_core, .placement = placement, .shared = shared});
       }
     }
-    if (kinds.size() > 1) {
-      for (const int kind : kinds) families.push_back({.pool_kind = kind, .shared = shared});
+    if (makes.size() > 1) {
+      for (const int make : makes) families.push_back({.pool_kind = make, .shared = shared});
     }
   }
   return families;
@@ -93,7 +93,7 @@ int Families::most_of(const SplitShape& family) const {
   if (!family.pool_kind) return most;
   for (const Home& home : homes_) {
     const auto count = std::count_if(home.cores.begin(), home.cores.end(),
-                                     [&](const HomeCore& core) { return core.kind == *family.pool_kind; });
+                                     [&](const HomeCore& core) { return core.make == *family.pool_kind; });
     most = std::min(most, std::max(1, static_cast<int>(count)));
   }
   return most;

@@ -37,7 +37,8 @@ SplitShape resized(SplitShape shape, int pool_cores);
 int pool_of(const TriedSplit& one);
 
 /// The families of splits on some homes, and what was measured of them. A family is one shape in all sizes:
-/// divided or shared homes, placement, PUs per core, CPU kind. Keeps references to what it is made of.
+/// divided or shared homes, placement, PUs per core, make of cores. Cores that are fast today have no family:
+/// a plan moves to nodes where others are fast. Keeps references to what it is made of.
 class Families {
  public:
   Families(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried, const Schedule& schedule);
@@ -54,8 +55,10 @@ class Families {
   bool is_tried(const Split& split) const;
   Split split(const SplitShape& shape) const { return split_of(homes_, shape); }
 
-  /// Returns the largest pool of the family. A pool with more cores than its CPU kind has would take cores of
-  /// a slower kind, which would set the pace.
+  /// Returns the largest pool of the family. A pool with more cores than its make has would take cores of a
+  /// slower one, which would set the pace. Nor does it have more cores than the smallest home can give: the
+  /// sizes differ by two cores at most, and with a larger pool in the larger homes the rank of the smallest
+  /// one, for which the others wait, would be no faster.
   int most_of(const SplitShape& family) const;
 
   /// Returns whether the size is worth a look. A spread pool with more cores in one L3 group than in another

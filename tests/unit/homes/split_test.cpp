@@ -97,7 +97,8 @@ TEST(Split, ReservedCoresLeaveTheOthersIdle) {
 
 TEST(Split, APoolTakesTheCoresOfItsKindFirst) {
   Home home;
-  for (int core = 0; core < 8; ++core) home.cores.push_back({{Pu{core}}, Node{0}, 0, core < 4 ? 1 : 0});
+  for (int core = 0; core < 8; ++core)
+    home.cores.push_back({{Pu{core}}, Node{0}, 0, core < 4 ? 1 : 0, 0, core < 4 ? 1 : 0});
   EXPECT_EQ(print(split_home(home, {.pool_cores = 2, .pool_kind = 1}).optimizer), "2-3");
   EXPECT_EQ(print(split_home(home, {.pool_cores = 5, .pool_kind = 1}).optimizer), "0-3,7");
   EXPECT_EQ(print(split_home(home, {.pool_cores = 2, .pool_kind = 0}).optimizer), "6-7");
