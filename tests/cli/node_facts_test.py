@@ -177,6 +177,25 @@ class FastToday(NodeFacts):
         for part in ("machine", "allocation", "intent", "ranks"):
             self.assertEqual(plans[0][part], plans[1][part])
 
+    def test_two_nodes_of_one_class_each_get_their_own_fast_cores_and_nothing_else_differs(self):
+        """Priority cores of turbo (PCT, SST-TF): others on each chip."""
+        fast = {"one": {1, 4}, "other": {3, 6}}
+        nodes = {name: self.make_node(8, {f"cpu{cpu}/cpufreq/{file}": "4600000" if cpu in fast[name] else "3600000"
+                                          for cpu in range(8) for file in ("cpuinfo_max_freq", "scaling_max_freq")},
+                                      name=name) for name in fast}
+        plan = self.make_plan("--ranks", "2", *self.plain)
+        for name, self.node in nodes.items():
+            fresh = self.make_plan("--ranks", "2", *self.node, name="fresh.json")
+            self.assertEqual(fresh["machine"], plan["machine"], "one class")
+            moved = self.make_plan("--from", "plan.json", *self.node, name="moved.json")
+            self.assert_moved_homes_only(moved, plan)
+            for one in (fresh, moved, self.publish(plan)):
+                self.assertEqual(one["ranks"], fresh["ranks"])
+                for rank in range(2):
+                    self.assertEqual(len(self.training(one, rank) & fast[name]), 1, name)
+        said = {self.run_tune("check", *node).stdout for node in nodes.values()}
+        self.assertEqual(len(said), 1, "a rank's own fitting knows nothing of it")
+
     def test_plan_from_and_publish_apply_fast_cores_once_per_node(self):
         plan = self.make_plan(*self.plain)
         for moved in (self.make_plan("--from", "plan.json", *self.node, name="moved.json"), self.publish(plan)):

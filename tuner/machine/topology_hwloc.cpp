@@ -4,13 +4,12 @@
 #include <hwloc.h>
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "machine/gpus.hpp"
+#include "machine/hwloc_kinds.hpp"
 #include "machine/hwloc_sets.hpp"
 #include "machine/hwloc_source.hpp"
-#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -39,43 +38,6 @@ void read_nodes(hwloc_topology_t hwloc, Topology& topology, std::vector<NodeLoca
         {id, object->attr->numanode.local_memory, {}, subtype == "DRAM" ? "" : subtype, local});
     localities.push_back({id, local, subtype});
   }
-}
-
-/// Reads the kinds, slow ones first. Without `with_base_clocks`, kinds that differ in nothing but their base
-/// clock are one: SST-BF deals base clocks to cores of one make, anew for each chip. core_speeds.hpp reads
-/// them.
-void read_cpu_kinds(hwloc_topology_t hwloc, bool with_base_clocks, Topology& topology) {
-  const int count = hwloc_cpukinds_get_nr(hwloc, 0);
-  for (unsigned i = 0; static_cast<int>(i) < count; ++i) {
-    const Bitmap cpus(hwloc_bitmap_alloc());
-    CpuKind kind;
-    unsigned infos_count = 0;
-    hwloc_info_s* infos = nullptr;
-    if (hwloc_cpukinds_get_info(hwloc, i, cpus.get(), &kind.efficiency_rank, &infos_count, &infos, 0) != 0)
-      continue;
-    bool has_base_clock = false;
-    for (unsigned info = 0; info < infos_count; ++info) {
-      const std::string_view name = infos[info].name;
-      if (name == "LinuxCapacity") kind.capacity = parse_number<int>(infos[info].value);
-      if (name == "FrequencyBaseMHz" && !with_base_clocks) {
-        has_base_clock = true;
-        continue;
-      }
-      kind.description +=
-          fmt::format("{}{}={}", kind.description.empty() ? "" : " ", name, infos[info].value);
-    }
-    kind.cpus = ids_of<Pu>(cpus.get());
-    const auto same = std::find_if(
-        topology.cpu_kinds.begin(), topology.cpu_kinds.end(),
-        [&](const CpuKind& other) { return has_base_clock && other.description == kind.description; });
-    if (same != topology.cpu_kinds.end()) {
-      same->cpus |= kind.cpus;
-      continue;
-    }
-    if (kind.efficiency_rank >= 0) kind.efficiency_rank = static_cast<int>(topology.cpu_kinds.size());
-    topology.cpu_kinds.push_back(std::move(kind));
-  }
-  topology.cpu_kinds = join_similar_kinds(topology.cpu_kinds);
 }
 
 /// Adds one Core for each of hwloc's; one for each PU if hwloc knows no cores (a bare "numa:2 pu:4").
@@ -158,7 +120,7 @@ Topology read_in_this_process(const TopologySource& source) {
 
   std::vector<NodeLocality> localities;
   read_nodes(hwloc, topology, localities);
-  read_cpu_kinds(hwloc, !source.topology.empty(), topology);
+  topology.cpu_kinds = read_cpu_kinds(hwloc, source);
   read_cores(hwloc, topology, localities);
   read_gpus(hwloc, topology);
   std::sort(topology.nodes.begin(), topology.nodes.end(),

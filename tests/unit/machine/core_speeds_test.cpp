@@ -79,6 +79,96 @@ TEST(CoreSpeeds, CoresPinnedLowAreSlow) {
   }
 }
 
+/// Reads the machine as a rank does that fits a plan by itself.
+Topology without_speeds(const Tree& tree) {
+  MachineSource source;
+  source.sysroot = tree.sysroot();
+  source.with_speeds = false;
+  return read_machine(source).topology;
+}
+
+/// Adds the highest clock of each core, which nobody has limited.
+void add_highest_clocks(Tree& tree, const std::vector<int>& khz,
+                        const std::array<int, 8>& numbers = kNumberings[0]) {
+  add_figures(tree, "cpufreq/cpuinfo_max_freq", khz, numbers);
+  add_figures(tree, "cpufreq/scaling_max_freq", khz, numbers);
+}
+
+TEST(CoreSpeeds, PriorityCoresOfTurboAreFastTodayAndNoMakeOfTheirOwn) {
+  const int low = 3'600'000;
+  const int high = 4'600'000;
+  for (const auto& numbers : kNumberings) {
+    for (const bool has_base_clocks : {true, false}) {  // hwloc evens clocks out only if it knows these
+      Tree tree;
+      add_cores(tree, 8);
+      add_highest_clocks(tree, {low, low, high, low, low, high, low, low}, numbers);
+      if (has_base_clocks) add_figures(tree, "cpufreq/base_frequency", std::vector<int>(8, 2'400'000));
+      const Topology topology = machine_in(tree).topology;
+      EXPECT_EQ(kinds_of(topology), (Kinds{{print(numbered("0-1,3-4,6-7", numbers)),
+                                            "slow today: scaling_max_freq 3.60 GHz, of fast cores 4.60 GHz"},
+                                           {print(numbered("2,5", numbers)), "fast today"}}));
+      EXPECT_TRUE(has_fast_cores_of_today(topology));
+      EXPECT_EQ(kind_by_core(without_speeds(tree)), std::vector<int>(8, 0));
+      EXPECT_LE(without_speeds(tree).cpu_kinds.size(), 1u);
+    }
+  }
+}
+
+TEST(CoreSpeeds, ClocksThatDifferByAFewPerCentAreOneKind) {
+  Tree tree;
+  add_cores(tree, 8);
+  add_highest_clocks(
+      tree, {5'000'000, 5'050'000, 5'100'000, 5'150'000, 5'200'000, 5'250'000, 5'300'000, 5'350'000});
+  EXPECT_LE(machine_in(tree).topology.cpu_kinds.size(), 1u);
+  EXPECT_EQ(kind_by_core(machine_in(tree).topology), std::vector<int>(8, 0));
+}
+
+TEST(CoreSpeeds, TwoNodesOfOneClassDifferInTheirFastCoresOnly) {
+  const int low = 3'600'000;
+  const int high = 4'600'000;
+  Tree one;
+  Tree other;
+  for (Tree* const tree : {&one, &other}) add_cores(*tree, 8);
+  add_highest_clocks(one, {low, high, low, low, high, low, low, low});
+  add_highest_clocks(other, {low, low, low, high, low, low, high, low});
+  EXPECT_EQ(kinds_of(machine_in(one).topology)[1].first, "1,4");
+  EXPECT_EQ(kinds_of(machine_in(other).topology)[1].first, "3,6");
+  EXPECT_EQ(machine_class_of(machine_in(one).topology), machine_class_of(machine_in(other).topology));
+  EXPECT_EQ(kinds_of(without_speeds(one)), kinds_of(without_speeds(other)));
+  EXPECT_EQ(kind_by_core(without_speeds(one)), kind_by_core(without_speeds(other)));
+}
+
+TEST(CoreSpeeds, TwoMakesStayTwoWithoutTheSpeeds) {
+  const std::vector<int> clocks{2'800'000, 2'800'000, 2'800'000, 3'200'000,
+                                1'800'000, 1'800'000, 1'800'000, 1'800'000};
+  Tree arm;
+  add_cores(arm, 8);
+  add_highest_clocks(arm, clocks);
+  add_figures(arm, "cpu_capacity", {1024, 1024, 1024, 1024, 446, 446, 446, 446});
+  Tree intel;
+  add_cores(intel, 8);
+  add_highest_clocks(intel, clocks);
+  intel.file("/sys/devices/cpu_core/cpus", "0-3").file("/sys/devices/cpu_atom/cpus", "4-7");
+  for (const Tree* const tree : {&arm, &intel}) {
+    EXPECT_EQ(kinds_of(without_speeds(*tree)), (Kinds{{"4-7", ""}, {"0-3", ""}}));
+    EXPECT_EQ(kinds_of(machine_in(*tree).topology),
+              (Kinds{{"4-7", ""},
+                     {"0-2", "slow today: scaling_max_freq 2.80 GHz, of fast cores 3.20 GHz"},
+                     {"3", "fast today"}}));
+  }
+}
+
+TEST(CoreSpeeds, AMakeKeepsItsNumberIfItsCoresDifferToday) {
+  std::vector<CpuKind> kinds(4);
+  kinds[1].divides_make = true;
+  kinds[3].divides_make = true;
+  EXPECT_EQ(make_of(kinds, 0), 0);
+  EXPECT_EQ(make_of(kinds, 1), 0);
+  EXPECT_EQ(make_of(kinds, 2), 1);
+  EXPECT_EQ(make_of(kinds, 3), 1);
+  EXPECT_EQ(make_of({}, 0), 0);
+}
+
 TEST(CoreSpeeds, CoresThatAreAlikeChangeNothing) {
   Tree tree;
   add_cores(tree, 8);
@@ -121,6 +211,9 @@ TEST(CoreSpeeds, EachMakeIsDividedByItself) {
   EXPECT_EQ(kind_by_core(topology), (std::vector<int>{1, 1, 2, 1, 0, 0}));
   EXPECT_EQ(topology.cpu_kinds[2].description, "big");
   EXPECT_EQ(topology.cpu_kinds[2].efficiency_rank, 2);
+  EXPECT_EQ(make_of(topology.cpu_kinds, 0), 0);
+  EXPECT_EQ(make_of(topology.cpu_kinds, 1), 1);
+  EXPECT_EQ(make_of(topology.cpu_kinds, 2), 1);
 }
 
 TEST(CoreSpeeds, TheyAreNoPartOfTheClassAndMayBeLeftUnread) {
@@ -129,11 +222,7 @@ TEST(CoreSpeeds, TheyAreNoPartOfTheClassAndMayBeLeftUnread) {
   const std::string before = machine_class_of(machine_in(tree).topology).fingerprint;
   add_figures(tree, "cpufreq/base_frequency", {kLow, kHigh, kLow, kLow, kHigh, kLow, kHigh, kLow});
   EXPECT_EQ(machine_class_of(machine_in(tree).topology).fingerprint, before);
-  MachineSource source;
-  source.sysroot = tree.sysroot();
-  source.with_speeds = false;
-  const Topology topology = read_machine(source).topology;
-  for (const Core& core : topology.cores) EXPECT_EQ(core.kind, 0);
+  EXPECT_EQ(kind_by_core(without_speeds(tree)), std::vector<int>(8, 0));
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include "machine/topology.hpp"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <array>
 #include <fstream>
 #include <map>
 
@@ -27,7 +29,30 @@ namespace zf {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+
+/// Returns the CPUs of each kind of slow-first.xml if its five kinds have these clocks and no capacities.
+std::vector<std::string> kinds_with_clocks(const std::array<int, 5>& mhz) {
+  std::string xml = read_text_file(own_machine("slow-first.xml"));
+  for (const int clock : mhz) {
+    const std::string name = "LinuxCapacity\" value=\"";
+    const std::size_t begin = xml.find(name);
+    const std::size_t end = xml.find('"', begin + name.size());
+    xml.replace(begin, end - begin, fmt::format("FrequencyMaxMHz\" value=\"{}", clock));
+  }
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "node.xml";
+  std::ofstream(path) << xml;
+  std::vector<std::string> kinds;
+  for (const CpuKind& kind : topology_of(path).cpu_kinds) kinds.push_back(print(kind.cpus));
+  return kinds;
+}
+
+TEST(Topology, OfAFileClocksThatDifferByAFewPerCentAreOneKind) {
+  EXPECT_THAT(kinds_with_clocks({3600, 3650, 3700, 4600, 4700}), ElementsAre("0-14", "15-19"));
+  EXPECT_THAT(kinds_with_clocks({3600, 3600, 3650, 3700, 3700}), ElementsAre("0-19"));
+}
 
 /// Returns the CPUs of each node; "" for nodes without CPUs.
 std::map<int, std::string> cpus_by_node(const Topology& topology) {

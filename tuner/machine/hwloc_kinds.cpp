@@ -1,0 +1,97 @@
+#include "machine/hwloc_kinds.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+#include "machine/hwloc_sets.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+/// A CPU kind, and what tells it from the others.
+struct KindOfHwloc {
+  CpuKind kind;
+  std::string make;                ///< all that hwloc says of it but its clocks
+  std::vector<double> clocks_mhz;  ///< the base clock and the highest clock, as far as they are known
+};
+
+/// Returns the type of these CPUs of a hybrid machine of Intel's, as Linux knows it; empty: none. hwloc (2.9)
+/// asks the CPU itself, which it cannot do for a folder of files.
+std::string core_type(const SysRoot& sysroot, const CpuSet& cpus) {
+  for (const auto& [file, type] : {std::pair("cpu_core", "IntelCore"), std::pair("cpu_atom", "IntelAtom")}) {
+    const auto list = sysroot.read(fmt::format("/sys/devices/{}/cpus", file));
+    try {
+      if (list && parse_cpu_list(*list, file).contains(cpus)) return fmt::format("CoreType={}", type);
+    } catch (const Error&) {  // a list that nobody can read says nothing
+    }
+  }
+  return {};
+}
+
+KindOfHwloc read_cpu_kind(hwloc_topology_t hwloc, unsigned index) {
+  KindOfHwloc one;
+  const Bitmap cpus(hwloc_bitmap_alloc());
+  unsigned infos_count = 0;
+  hwloc_info_s* infos = nullptr;
+  if (hwloc_cpukinds_get_info(hwloc, index, cpus.get(), &one.kind.efficiency_rank, &infos_count, &infos, 0) !=
+      0)
+    return one;
+  one.kind.cpus = ids_of<Pu>(cpus.get());
+  for (unsigned info = 0; info < infos_count; ++info) {
+    const std::string_view name = infos[info].name;
+    const std::string words = fmt::format("{}={}", name, infos[info].value);
+    one.kind.description += (one.kind.description.empty() ? "" : " ") + words;
+    if (name == "LinuxCapacity") one.kind.capacity = parse_number<int>(infos[info].value);
+    if (name != "FrequencyBaseMHz" && name != "FrequencyMaxMHz") {
+      one.make += (one.make.empty() ? "" : " ") + words;
+    } else if (const auto mhz = parse_number<int>(infos[info].value)) {
+      one.clocks_mhz.push_back(*mhz);
+    }
+  }
+  return one;
+}
+
+/// Returns true if the kinds differ in their clocks alone.
+bool are_one_make(const KindOfHwloc& a, const KindOfHwloc& b) {
+  return a.make == b.make && !(a.clocks_mhz.empty() && b.clocks_mhz.empty());
+}
+
+/// Returns true if no clock of one is more than 10 % above that of the other.
+bool have_like_clocks(const KindOfHwloc& a, const KindOfHwloc& b) {
+  return std::equal(a.clocks_mhz.begin(), a.clocks_mhz.end(), b.clocks_mhz.begin(), b.clocks_mhz.end(),
+                    [](double x, double y) { return x <= y * 1.1 && y <= x * 1.1; });
+}
+
+}  // namespace
+
+std::vector<CpuKind> read_cpu_kinds(hwloc_topology_t hwloc, const TopologySource& source) {
+  const bool with_clocks = !source.topology.empty();
+  std::vector<KindOfHwloc> kinds;
+  for (int i = 0; i < hwloc_cpukinds_get_nr(hwloc, 0); ++i) {
+    KindOfHwloc one = read_cpu_kind(hwloc, static_cast<unsigned>(i));
+    if (one.kind.cpus.empty()) continue;
+    if (one.make.empty() && !with_clocks) one.make = core_type(source.sysroot, one.kind.cpus);
+    if (!with_clocks) one.kind.description = one.make;
+    const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const KindOfHwloc& other) {
+      return are_one_make(other, one) && (!with_clocks || have_like_clocks(other, one));
+    });
+    if (same != kinds.end()) {
+      same->kind.cpus |= one.kind.cpus;
+      continue;
+    }
+    if (one.kind.efficiency_rank >= 0) one.kind.efficiency_rank = static_cast<int>(kinds.size());
+    kinds.push_back(std::move(one));
+  }
+  std::vector<CpuKind> result;
+  for (KindOfHwloc& one : kinds) result.push_back(std::move(one.kind));
+  return join_similar_kinds(result);
+}
+
+}  // namespace zf
