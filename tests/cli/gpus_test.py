@@ -29,6 +29,29 @@ class Gpus(CommandTest):
         self.assertIn("0000:e7:00.0, node 1", self.run_tune("explain", "plan.json").stdout)
         self.assert_exit(self.run_tune("check", "--topology", node, "plan.json"), DONE)
 
+    def test_plan_from_writes_the_gpus_of_this_node_where_the_plans_are_not(self):
+        node = ("--topology", str(SOURCE / "tests/machines/mi250x.xml"))
+        plan = self.make_plan("--ranks", "8", *node)
+        elsewhere = json.loads(json.dumps(plan))
+        for rank in elsewhere["ranks"]:
+            rank["gpu"]["pci"] = rank["gpu"]["pci"].replace("0000:", "0001:")
+        (self.folder / "plan.json").write_text(json.dumps(elsewhere))
+        moved = self.make_plan("--from", "plan.json", *node, name="moved.json")
+        self.assertEqual(moved["ranks"], plan["ranks"])
+        self.assertIn("the plan's GPUs of ranks 0,1,2,3,4,5,6,7 are not on this node: the ranks have the GPUs that "
+                      "frameworks count here", moved["allocation"]["notes"])
+        again = self.make_plan("--from", "moved.json", *node, name="again.json")
+        self.assertEqual(again["ranks"], plan["ranks"])
+        self.assertNotIn("notes", again["allocation"])
+
+    def test_plan_from_gives_more_ranks_their_gpus(self):
+        node = ("--topology", str(SOURCE / "tests/machines/mi250x.xml"))
+        eight = self.make_plan("--ranks", "8", *node, name="eight.json")
+        self.make_plan("--ranks", "1", *node)
+        moved = self.make_plan("--from", "plan.json", "--ranks", "8", *node, name="moved.json")
+        self.assertEqual([(rank["gpu"], rank["home"]) for rank in moved["ranks"]],
+                         [(rank["gpu"], rank["home"]) for rank in eight["ranks"]])
+
     def test_rank_far_from_its_gpu_is_a_note_and_a_moved_plan_has_its_own(self):
         node = self.machine("g4dnmetal.xml")
         plan = self.make_plan("--topology", node, "--ranks", "8", "--allowed", "0-15")

@@ -90,10 +90,10 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   if (assumptions && !arguments.has("quiet")) print_stderr("{}\n", one_line(*assumptions));
   MachineSource source = machine_source(arguments);
   source.keep_isolated = source.keep_isolated || plan.intent.isolated;
-  const Machine machine = read_machine(source);
+  const Machine machine = read_machine_and_ask_nvml(source);
   const int ranks = ranks_argument(arguments).value_or(plan.workload.ranks);
   Plan moved = retarget(plan, machine,
-                        moved_gpus(Environment::of_this_process(), machine.topology, plan, ranks), options);
+                        renewed_gpus(Environment::of_this_process(), machine.topology, plan, ranks), options);
   mark_older_evidence(plan, moved);
   if (options.for_deepspeed) need_deepspeed(moved);
   return moved;

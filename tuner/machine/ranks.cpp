@@ -15,6 +15,8 @@ namespace {
 
 /// A GPU, or the reason why it is unknown.
 using GpuOrReason = std::variant<Gpu, std::string>;
+/// By rank; absent: there is no GPU to name.
+using FoundGpus = std::vector<std::optional<GpuOrReason>>;
 
 std::string lower_case(std::string text) {
   for (char& letter : text) {
@@ -199,7 +201,7 @@ class GpuLookup {
 };
 
 /// Collects the GPUs, with one note for all ranks that have the same reason.
-RankGpus to_rank_gpus(const std::vector<std::optional<GpuOrReason>>& found) {
+RankGpus to_rank_gpus(const FoundGpus& found) {
   RankGpus result;
   std::map<std::string, std::vector<int>> ranks_by_reason;
   for (const auto& one : found) {
@@ -221,30 +223,15 @@ RankGpus to_rank_gpus(const std::vector<std::optional<GpuOrReason>>& found) {
   return result;
 }
 
-}  // namespace
-
-RankCount rank_count_of(std::optional<int> given, const Environment& environment, const Topology& topology) {
-  if (given) return {*given, "--ranks"};
-  const Environment variables = topology.is_this_machine ? environment : Environment();
-  const GpuRuntime runtime = runtime_of(topology);
-  if (const auto found = local_rank_count(variables, runtime)) return {found->value, found->variable};
-  const bool hidden =
-      visible_devices(variables, runtime).has_value();  // hides all: otherwise it was counted above
-  const auto gpus = static_cast<int>(
-      std::count_if(topology.gpus.begin(), topology.gpus.end(), [](const Gpu& gpu) { return gpu.usable; }));
-  if (gpus > 0 && !hidden) return {gpus, print_count(static_cast<std::size_t>(gpus), "GPU")};
-  return {1, "default"};
-}
-
-RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks) {
+/// Finds the GPU of each rank as rank_gpus() promises.
+FoundGpus counted_gpus(const Environment& environment, const Topology& topology, int ranks) {
   const Environment variables = topology.is_this_machine ? environment : Environment();
   const GpuLookup lookup(variables, topology);
   const auto visible = visible_devices(variables, runtime_of(topology));
   const auto slurm = slurm_gpus(variables);
   const auto& list = visible ? visible : slurm;
-  std::vector<std::optional<GpuOrReason>> found(static_cast<std::size_t>(ranks));
-  if (list ? list->ids.empty() : lookup.count() == 0)
-    return to_rank_gpus(found);  // there are no GPUs to name
+  FoundGpus found(static_cast<std::size_t>(ranks));
+  if (list ? list->ids.empty() : lookup.count() == 0) return found;
 
   const std::size_t count = list ? list->ids.size() : lookup.count();
   const auto own_rank = visible && count < found.size() ? local_rank(variables) : std::nullopt;
@@ -264,7 +251,74 @@ RankGpus rank_gpus(const Environment& environment, const Topology& topology, int
                             : lookup.in_framework_order(at);
     }
   }
-  return to_rank_gpus(found);
+  return found;
+}
+
+/// Returns the GPUs of the step by its ranks, if it names enough of them.
+std::optional<FoundGpus> step_gpus(const Environment& environment, const Topology& topology, int ranks) {
+  const auto slurm = topology.is_this_machine ? slurm_gpus(environment) : std::nullopt;
+  if (!slurm || slurm->ids.size() < static_cast<std::size_t>(ranks)) return std::nullopt;
+  const GpuLookup lookup(environment, topology);
+  FoundGpus found;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank)
+    found.emplace_back(lookup.of_step(rank));
+  return found;
+}
+
+bool has_gpu(const Plan& plan) {
+  return std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const RankBinding& rank) { return rank.gpu; });
+}
+
+/// Finds the plan's own GPUs. If it has any, ranks that it lacks have a reason.
+FoundGpus planned_gpus_here(const Topology& topology, const Plan& plan, int ranks) {
+  FoundGpus found(static_cast<std::size_t>(ranks));
+  for (std::size_t rank = 0; rank < found.size(); ++rank) {
+    if (rank >= plan.ranks.size()) {
+      if (has_gpu(plan))
+        found[rank] = fmt::format("the plan was made for {}", print_count(plan.ranks.size(), "rank"));
+      continue;
+    }
+    const auto& planned = plan.ranks[rank].gpu;
+    if (!planned) continue;
+    const auto here = std::find_if(topology.gpus.begin(), topology.gpus.end(),
+                                   [&](const Gpu& gpu) { return gpu.pci_address == planned->pci_address; });
+    if (here != topology.gpus.end()) {
+      found[rank] = *here;
+    } else {
+      found[rank] = fmt::format("the plan's GPU {} was not found here", planned->pci_address);
+    }
+  }
+  return found;
+}
+
+const Gpu* gpu_in(const std::optional<GpuOrReason>& one) { return one ? std::get_if<Gpu>(&*one) : nullptr; }
+
+/// Returns the rank that has this GPU; nothing if none has it.
+std::optional<std::size_t> rank_with(const FoundGpus& found, const Gpu& gpu) {
+  for (std::size_t rank = 0; rank < found.size(); ++rank) {
+    const Gpu* const other = gpu_in(found[rank]);
+    if (other != nullptr && other->pci_address == gpu.pci_address) return rank;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+RankCount rank_count_of(std::optional<int> given, const Environment& environment, const Topology& topology) {
+  if (given) return {*given, "--ranks"};
+  const Environment variables = topology.is_this_machine ? environment : Environment();
+  const GpuRuntime runtime = runtime_of(topology);
+  if (const auto found = local_rank_count(variables, runtime)) return {found->value, found->variable};
+  const bool hidden =
+      visible_devices(variables, runtime).has_value();  // hides all: otherwise it was counted above
+  const auto gpus = static_cast<int>(
+      std::count_if(topology.gpus.begin(), topology.gpus.end(), [](const Gpu& gpu) { return gpu.usable; }));
+  if (gpus > 0 && !hidden) return {gpus, print_count(static_cast<std::size_t>(gpus), "GPU")};
+  return {1, "default"};
+}
+
+RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks) {
+  return to_rank_gpus(counted_gpus(environment, topology, ranks));
 }
 
 std::vector<Gpu> planned_gpus(const Plan& plan, const Topology& topology) {
@@ -286,34 +340,48 @@ std::vector<Gpu> planned_gpus(const Plan& plan, const Topology& topology) {
 }
 
 RankGpus moved_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks) {
-  std::vector<std::optional<GpuOrReason>> found(static_cast<std::size_t>(ranks));
-  const auto slurm = topology.is_this_machine ? slurm_gpus(environment) : std::nullopt;
-  if (slurm && slurm->ids.size() >= found.size()) {
-    const GpuLookup lookup(environment, topology);
-    for (std::size_t rank = 0; rank < found.size(); ++rank) {
-      found[rank] = lookup.of_step(rank);
-    }
-    return to_rank_gpus(found);
-  }
-  bool by_node = false;
-  for (std::size_t rank = 0; rank < std::min(found.size(), plan.ranks.size()); ++rank) {
-    const auto& planned = plan.ranks[rank].gpu;
-    if (!planned) continue;
-    const auto here = std::find_if(topology.gpus.begin(), topology.gpus.end(),
-                                   [&](const Gpu& gpu) { return gpu.pci_address == planned->pci_address; });
-    if (here != topology.gpus.end()) {
-      found[rank] = *here;
-      by_node = by_node || here->by_node;
-    } else {
-      found[rank] = fmt::format("the plan's GPU {} was not found here", planned->pci_address);
-    }
-  }
-  RankGpus gpus = to_rank_gpus(found);
-  if (by_node) {
+  if (const auto step = step_gpus(environment, topology, ranks)) return to_rank_gpus(*step);
+  RankGpus gpus = to_rank_gpus(planned_gpus_here(topology, plan, ranks));
+  if (std::any_of(gpus.gpus.begin(), gpus.gpus.end(), [](const auto& gpu) { return gpu && gpu->by_node; })) {
     gpus.notes.emplace_back(
         "the plan is of an older format and says the NUMA nodes of its GPUs, not the CPUs near them: the "
         "homes are fitted to these nodes; zf-tune plan --from, on a node with the GPUs, fits them to the "
         "CPUs");
+  }
+  return gpus;
+}
+
+RankGpus renewed_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks) {
+  if (const auto step = step_gpus(environment, topology, ranks)) return to_rank_gpus(*step);
+  const FoundGpus planned = planned_gpus_here(topology, plan, ranks);
+  const FoundGpus counted = counted_gpus(environment, topology, ranks);
+  FoundGpus found = planned;
+  std::vector<std::size_t> renewed;
+  for (std::size_t rank = 0; rank < found.size(); ++rank) {
+    if (!found[rank] || gpu_in(found[rank]) != nullptr || !counted[rank]) continue;
+    const Gpu* const gpu = gpu_in(counted[rank]);
+    const std::string& lacks = std::get<std::string>(*planned[rank]);
+    if (gpu == nullptr) {
+      found[rank] = fmt::format("{}, and {}", lacks, std::get<std::string>(*counted[rank]));
+    } else if (const auto owner = rank_with(planned, *gpu)) {
+      found[rank] = fmt::format("{}, and the GPU that it would have here, {}, is that of rank {} in the plan",
+                                lacks, gpu->pci_address, *owner);
+    } else {
+      found[rank] = counted[rank];
+      if (rank < plan.ranks.size()) renewed.push_back(rank);
+    }
+  }
+  RankGpus gpus = to_rank_gpus(found);
+  if (!renewed.empty()) {
+    gpus.notes.push_back(
+        renewed.size() == 1
+            ? fmt::format(
+                  "the plan's GPU of rank {} is not on this node: the rank has the GPU that frameworks "
+                  "count here",
+                  renewed.front())
+            : fmt::format("the plan's GPUs of ranks {} are not on this node: the ranks have the GPUs that "
+                          "frameworks count here",
+                          fmt::join(renewed, ",")));
   }
   return gpus;
 }

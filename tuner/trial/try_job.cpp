@@ -28,8 +28,8 @@ RankHomes homes_for(const Plan& plan, const std::string& path, const Machine& ma
                 fmt::format("{} is for another class of machine: {}", path, differences.front()),
                 "make a plan here with zf-tune");
   }
-  return rank_homes(machine,
-                    moved_gpus(Environment::of_this_process(), machine.topology, plan, plan.workload.ranks));
+  return rank_homes(
+      machine, renewed_gpus(Environment::of_this_process(), machine.topology, plan, plan.workload.ranks));
 }
 
 }  // namespace

@@ -212,6 +212,58 @@ TEST(RankGpus, AMovedPlanTakesTheStepsGpusElseItsOwn) {
   EXPECT_THAT(buses(moved_gpus(step, numbered_by_minor(), plan, 2)), ElementsAre("81", "c1")) << "by minor";
 }
 
+/// Returns a plan whose ranks have GPUs at these buses; "": none.
+Plan plan_with_gpus(const std::vector<std::string>& at) {
+  Plan plan;
+  for (const std::string& bus : at) {
+    plan.ranks.emplace_back();
+    if (!bus.empty()) plan.ranks.back().gpu = RankGpu{"0000:" + bus + ":00.0", Node{1}};
+  }
+  return plan;
+}
+
+TEST(RankGpus, ARenewedPlanHasTheGpusOfThisNodeWhereItsOwnAreNotHere) {
+  const auto renewed = [](const Plan& plan, const Variables& variables = {}) {
+    return renewed_gpus(Environment(variables), four_gpus(), plan, 2);
+  };
+  const Plan elsewhere = plan_with_gpus({"11", "22"});
+  EXPECT_THAT(buses(renewed(elsewhere)), ElementsAre("04", "3b"));
+  EXPECT_THAT(renewed(elsewhere).notes,
+              ElementsAre("the plan's GPUs of ranks 0,1 are not on this node: the ranks have the GPUs that "
+                          "frameworks count here"));
+  EXPECT_THAT(buses(renewed(elsewhere, {{"CUDA_VISIBLE_DEVICES", "3,2"}})), ElementsAre("c1", "81"));
+  EXPECT_THAT(buses(renewed(elsewhere, {{"SLURM_STEP_GPUS", "2,3"}})), ElementsAre("81", "c1"));
+  EXPECT_THAT(renewed(elsewhere, {{"SLURM_STEP_GPUS", "2,3"}}).notes, IsEmpty());
+
+  const Plan here = plan_with_gpus({"81", "04"});
+  EXPECT_THAT(buses(renewed(here)), ElementsAre("81", "04")) << "the plan's own";
+  EXPECT_THAT(renewed(here).notes, IsEmpty());
+  EXPECT_THAT(buses(renewed(plan_with_gpus({"81", "22"}))), ElementsAre("81", "3b"));
+  EXPECT_THAT(renewed(plan_with_gpus({"81", "22"})).notes,
+              ElementsAre(HasSubstr("the plan's GPU of rank 1 is")));
+  EXPECT_THAT(buses(renewed(plan_with_gpus({"3b", "22"}))), ElementsAre("3b", "-")) << "never the same twice";
+  EXPECT_THAT(
+      renewed(plan_with_gpus({"3b", "22"})).notes,
+      ElementsAre("the GPU of rank 1 is not known: the plan's GPU 0000:22:00.0 was not found here, and the "
+                  "GPU that it would have here, 0000:3b:00.0, is that of rank 0 in the plan"));
+  EXPECT_THAT(buses(renewed(plan_with_gpus({"", ""}))), ElementsAre("-", "-")) << "a plan without GPUs";
+}
+
+TEST(RankGpus, RanksThatThePlanLacksHaveAGpuOrAReason) {
+  const Plan plan = plan_with_gpus({"04"});
+  const auto renewed = [&](int ranks) { return renewed_gpus({}, four_gpus(), plan, ranks); };
+  EXPECT_THAT(buses(renewed(4)), ElementsAre("04", "3b", "81", "c1"));
+  EXPECT_THAT(renewed(4).notes, IsEmpty());
+  EXPECT_THAT(renewed(5).notes,
+              ElementsAre("the GPU of rank 4 is not known: the plan was made for 1 rank, and "
+                          "this machine has 4 GPUs for 5 ranks"));
+  const RankGpus fitted = moved_gpus({}, four_gpus(), plan, 2);
+  EXPECT_THAT(buses(fitted), ElementsAre("04", "-"));
+  EXPECT_THAT(fitted.notes, ElementsAre("the GPU of rank 1 is not known: the plan was made for 1 rank"));
+  EXPECT_THAT(renewed_gpus({}, four_gpus(), plan_with_gpus({""}), 2).notes, IsEmpty());
+  EXPECT_THAT(moved_gpus({}, four_gpus(), plan_with_gpus({""}), 2).notes, IsEmpty());
+}
+
 TEST(RankGpus, AnOlderPlanIsFittedByNodeAndSaysSo) {
   Plan plan;
   plan.ranks.resize(2);
