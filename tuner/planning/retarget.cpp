@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -20,20 +21,25 @@ namespace {
 
 /// The sizes that the intent was made for.
 struct PlannedHomes {
-  int smallest = 0;    ///< cores of the plan's smallest home
-  bool whole = false;  ///< the optimizer of each rank has all cores of its home
+  std::map<int, int> pools;  ///< by the cores of a home: those of its pool
+  int smallest = 0;          ///< cores of the plan's smallest home
+  bool whole = false;        ///< the optimizer of each rank has all cores of its home
 };
 
-/// Returns the shape that carries out the intent in a home of `cores` cores. A larger home needs no larger
-/// pool: the one that was chosen hides its step, or uses the memory's bandwidth. Only a pool that shared all
-/// of a home does so again. In a home that is smaller than those of the plan training keeps its share.
-SplitShape shape_of(const Intent& intent, int cores, PlannedHomes planned) {
+/// Returns the shape that carries out the intent in a home of `cores` cores. A home as large as one of the
+/// plan has a pool like that one's: pools differ where a control computed each from its own home. A larger
+/// home needs no larger pool: the one that was chosen hides its step, or uses the memory's bandwidth. Only a
+/// pool that shared all of a home does so again. In a home that is smaller than those of the plan training
+/// keeps its share.
+SplitShape shape_of(const Intent& intent, int cores, const PlannedHomes& planned) {
   const auto share = [cores](double fraction) { return static_cast<int>(std::lround(fraction * cores)); };
   const int idle = share(intent.idle_fraction);
   SplitShape shape;
   shape.shared = intent.shared;
   const int training = cores < planned.smallest ? share(intent.reserved_fraction) : 0;
   shape.pool_cores = std::max(1, std::min(intent.pool_cores, cores - training - idle));
+  if (const auto same = planned.pools.find(cores); same != planned.pools.end())
+    shape.pool_cores = same->second;
   if (planned.whole) shape.pool_cores = cores;
   shape.pool_pus_per_core = intent.pool_pus_per_core;
   shape.placement = intent.placement;
@@ -56,8 +62,19 @@ Machine with_memory_tier(const Plan& plan, Machine machine) {
   return machine;
 }
 
-PlannedHomes planned_homes(const Plan& plan) {
+/// Returns how many cores of a home run its pool.
+int pool_cores_of(const RankBinding& rank, const Topology& topology) {
+  return static_cast<int>(std::count_if(topology.cores.begin(), topology.cores.end(), [&](const Core& core) {
+    return core.cpus.intersects(rank.optimizer.cpus);
+  }));
+}
+
+/// Precondition: the machine is of the plan's class, or `topology` is null.
+PlannedHomes planned_homes(const Plan& plan, const Topology* topology) {
   PlannedHomes planned;
+  for (const RankBinding& rank : plan.ranks) {
+    if (topology != nullptr) planned.pools.emplace(rank.home.threads, pool_cores_of(rank, *topology));
+  }
   planned.smallest = plan.ranks.front().home.threads;
   for (const RankBinding& rank : plan.ranks) planned.smallest = std::min(planned.smallest, rank.home.threads);
   planned.whole =
@@ -74,7 +91,7 @@ struct HomesAndSplit {
 };
 
 /// Splits each home by the shape for its own size: the pool of a large home is not cut to a small one's.
-HomesAndSplit split_by_intent(RankHomes ranks, const Intent& intent, PlannedHomes planned) {
+HomesAndSplit split_by_intent(RankHomes ranks, const Intent& intent, const PlannedHomes& planned) {
   const auto shape_for = [&](const Home& home) {
     return shape_of(intent, static_cast<int>(home.cores.size()), planned);
   };
@@ -86,8 +103,8 @@ HomesAndSplit split_by_intent(RankHomes ranks, const Intent& intent, PlannedHome
 
 /// Makes homes inside the masks, if there are any. Else it chooses them freely, unless DeepSpeed must be told
 /// the split and cannot be told this one: then it makes homes that DeepSpeed can be told.
-HomesAndSplit place(const Machine& machine, const RankGpus& gpus, const Intent& intent, PlannedHomes planned,
-                    const std::vector<CpuSet>& masks) {
+HomesAndSplit place(const Machine& machine, const RankGpus& gpus, const Intent& intent,
+                    const PlannedHomes& planned, const std::vector<CpuSet>& masks) {
   if (!masks.empty()) return split_by_intent(rank_homes_within(machine, gpus, masks), intent, planned);
   HomesAndSplit free = split_by_intent(rank_homes(machine, gpus), intent, planned);
   if (!intent.for_deepspeed || deepspeed_objection(free.split, machine.topology).empty()) return free;
@@ -111,7 +128,9 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   Intent intent = plan.intent;
   intent.for_deepspeed = intent.for_deepspeed || options.for_deepspeed;
   intent.isolated = intent.isolated || present.keeps_isolated;
-  HomesAndSplit here = place(machine, gpus, intent, planned_homes(plan), options.masks);
+  HomesAndSplit here =
+      place(machine, gpus, intent, planned_homes(plan, differences.empty() ? &present.topology : nullptr),
+            options.masks);
 
   Choice choice = plan.choice;
   choice.pool_threads = 0;

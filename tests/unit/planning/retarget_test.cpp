@@ -7,6 +7,8 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "homes/deepspeed_homes.hpp"
+#include "homes/rank_homes.hpp"
+#include "machine/core_speeds.hpp"
 #include "plan/plan_check.hpp"
 #include "planning/assemble.hpp"
 
@@ -87,6 +89,23 @@ TEST(Retarget, SameAllocationSamePlanAlsoWithHomesOfTwoSizes) {
   }
 }
 
+TEST(Retarget, SameAllocationSamePlanAlsoWherePoolsDiffer) {
+  const Machine node = machine(kTwoSockets, "0-14,24-40");
+  const Plan half = plan_on(node, 2, {.control = Control::half});
+  EXPECT_EQ(pool_of(half, 0), 7);
+  EXPECT_EQ(pool_of(half, 1), 8);
+  EXPECT_EQ(moved_to(node, half).ranks, half.ranks);
+}
+
+TEST(Retarget, AMovedPlanStaysAsItIs) {
+  const Plan plan = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
+  const Machine part = machine(kTwoSockets, "0-15,24-39");
+  const Plan moved = moved_to(part, plan);
+  EXPECT_EQ(pool_of(moved, 0), 8) << "half of 16";
+  EXPECT_EQ(moved_to(part, moved).ranks, moved.ranks);
+  EXPECT_EQ(moved_to(machine(kTwoSockets), moved).ranks, plan.ranks) << "there and back again";
+}
+
 TEST(Retarget, IdleCoresStayIdle) {
   const Plan plan = plan_on(machine(kTwoSockets), 2, {6, 1, Placement::compact, 12});
   const Plan moved = moved_to(machine(kTwoSockets, "0-11,24-35"), plan);
@@ -163,6 +182,68 @@ TEST(Retarget, RanksStayWithTheirGpusAndTheNotesAreNew) {
   EXPECT_EQ(print(moved.ranks[0].training.cpus | moved.ranks[0].optimizer.cpus), "24-47");
   EXPECT_EQ(moved.ranks[0].gpu, plan.ranks[0].gpu);
   EXPECT_EQ(moved.allocation.notes, std::vector<std::string>());
+}
+
+/// Returns an unmeasured plan for ranks on the first GPUs of the machine.
+Plan plan_near_gpus(const Machine& machine, int ranks) {
+  const RankHomes homes = rank_homes(machine, rank_gpus({}, machine.topology, ranks));
+  Choice choice;
+  choice.reason = "a test";
+  return assemble({"a test", "2026-11-20T21:00:00Z", "node17", "zf-tune"}, machine, {"w", 1000, ranks, 1},
+                  split_of(homes.homes, {.pool_cores = 4}), choice, {}, {}, homes.notes);
+}
+
+/// Retargets a plan as a rank does: the GPUs are those of the plan.
+Plan fitted_to(Machine machine, const Plan& plan, int ranks) {
+  machine.topology.gpus = planned_gpus(plan, machine.topology);
+  return moved_to(machine, plan, ranks);
+}
+
+TEST(Retarget, RanksStayWithGpusNearAPartOfANode) {
+  const std::string node = own_machine("mi250x.xml");
+  const Plan plan = plan_near_gpus(machine(node), 8);
+  const Plan without_cpu_0 = fitted_to(machine(node, "1-63,65-127"), plan, 8);
+  std::vector<std::string> homes;
+  for (const RankBinding& rank : without_cpu_0.ranks) homes.push_back(print(rank.home.cpus));
+  EXPECT_THAT(homes, testing::ElementsAre("48-55,112-119", "56-63,120-127", "16-23,80-87", "24-31,88-95",
+                                          "1-7,65-71", "8-15,72-79", "32-39,96-103", "40-47,104-111"));
+
+  const Plan of_three = fitted_to(machine(node), plan, 3);
+  ASSERT_EQ(of_three.ranks.size(), 3U);
+  for (const RankBinding& rank : of_three.ranks) {
+    ASSERT_TRUE(rank.gpu);
+    EXPECT_EQ(rank.gpu, plan.ranks[static_cast<std::size_t>(rank.rank)].gpu);
+    EXPECT_TRUE(rank.home.cpus.contains(rank.gpu->cpus)) << "rank " << rank.rank;
+  }
+}
+
+/// Returns a machine of 4 slow and then 4 fast cores.
+Machine two_makes() {
+  Machine node = machine("pack:1 [numa(memory=64GiB)] core:8 pu:1");
+  node.topology.cpu_kinds = {{parse_cpu_list("0-3", "test"), 0, "small"},
+                             {parse_cpu_list("4-7", "test"), 1, "big"}};
+  for (Core& core : node.topology.cores) core.kind = core.cpus.first() < Pu{4} ? 0 : 1;
+  return node;
+}
+
+TEST(Retarget, APoolStaysOnItsMakeWhereSomeCoresAreSlowToday) {
+  const Machine node = two_makes();
+  Machine divided = node;
+  std::vector<CoreSpeed> speeds(8);
+  for (std::size_t core = 0; core < 8; ++core) speeds[core].priority = core < 2 ? 40 : 60;
+  divide_kinds_by_speed(divided.topology, speeds);
+  ASSERT_EQ(divided.topology.cpu_kinds.size(), 3U) << "0-1, 2-3 and 4-7";
+
+  const Plan plan = plan_on(node, 1, {.pool_cores = 2, .pool_kind = 1});
+  EXPECT_EQ(print(plan.ranks[0].optimizer.cpus), "6-7");
+  const Plan moved = moved_to(divided, plan);
+  EXPECT_EQ(print(moved.ranks[0].optimizer.cpus), "6-7");
+  EXPECT_EQ(moved.intent, plan.intent);
+  const Plan made_there = plan_on(divided, 1, {.pool_cores = 2, .pool_kind = 1});
+  EXPECT_EQ(made_there.intent, plan.intent);
+  EXPECT_EQ(print(moved_to(node, made_there).ranks[0].optimizer.cpus), "6-7");
+  const Plan on_small = plan_on(node, 1, {.pool_cores = 2, .pool_kind = 0});
+  EXPECT_EQ(print(moved_to(divided, on_small).ranks[0].optimizer.cpus), "0-1") << "the slow ones of today";
 }
 
 TEST(Retarget, AMemoryTierIsKept) {
