@@ -2,35 +2,17 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "base/error.hpp"
 #include "machine/hwloc_distribution.hpp"
+#include "report/torchrun_homes.hpp"
 #include "text/units.hpp"
 
 namespace zf {
 
-LauncherHomes homes_by_torchrun(const Plan& plan, const Topology& topology) {
-  LauncherHomes result{"torchrun --numa-binding=node", {}, {}};
-  std::vector<CpuSet> homes;
-  for (const RankBinding& rank : plan.ranks) {
-    CpuSet home;
-    for (const NumaNode& node : topology.nodes) {
-      if (rank.gpu && rank.gpu->node == node.id) home = node.cpus & plan.allocation.cpus;
-    }
-    if (home.empty()) {
-      const bool known = rank.gpu && rank.gpu->node;
-      result.refusal = known ? fmt::format("no CPU of node {}, where the GPU of rank {} is, is allowed",
-                                           rank.gpu->node->os_index, rank.rank)
-                             : fmt::format("the GPU of rank {}, or its NUMA node, is not known", rank.rank);
-      return result;
-    }
-    homes.push_back(std::move(home));
-  }
-  result.homes = std::move(homes);
-  return result;
-}
-
 LauncherHomes homes_by_deepspeed(const Plan& plan, const Topology& topology) {
-  LauncherHomes result{"deepspeed --bind_cores_to_rank", {}, {}};
+  LauncherHomes result{"deepspeed --bind_cores_to_rank"};
   const int each = static_cast<int>(topology.cores.size() / plan.ranks.size());
   if (each == 0) {
     result.refusal = fmt::format("{} are too few for {}", print_count(topology.cores.size(), "core"),
@@ -60,14 +42,14 @@ std::vector<LauncherHomes> homes_by_others(const Plan& plan, const Topology& top
                                            const std::optional<TopologySource>& source) {
   std::vector<LauncherHomes> others;
   if (source) {
-    LauncherHomes& hwloc = others.emplace_back(LauncherHomes{"hwloc-distrib", {}, {}});
+    LauncherHomes& hwloc = others.emplace_back(LauncherHomes{"hwloc-distrib"});
     try {
       hwloc.homes = hwloc_distribution(*source, plan.allocation.cpus, static_cast<int>(plan.ranks.size()));
     } catch (const Error& error) {
       hwloc.refusal = error.what();
     }
   }
-  others.push_back(homes_by_torchrun(plan, topology));
+  for (LauncherHomes& mode : homes_by_torchrun(plan, topology)) others.push_back(std::move(mode));
   others.push_back(homes_by_deepspeed(plan, topology));
   return others;
 }

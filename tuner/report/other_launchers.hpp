@@ -2,24 +2,14 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "machine/topology.hpp"
 #include "machine/topology_source.hpp"
 #include "plan/plan.hpp"
+#include "report/launcher_homes.hpp"
 
 namespace zf {
-
-struct LauncherHomes {
-  std::string launcher;       ///< "hwloc-distrib"
-  std::vector<CpuSet> homes;  ///< by rank; empty: see `refusal`
-  std::string refusal = {};   ///< why it gives no homes, as a sentence without its full stop
-};
-
-/// Returns what `torchrun --numa-binding=node` gives: all allowed CPUs of the node of the rank's GPU. Ranks
-/// with GPUs on one node share these CPUs. Pure.
-LauncherHomes homes_by_torchrun(const Plan& plan, const Topology& topology);
 
 /// Returns what DeepSpeed's `--bind_cores_to_rank` gives without a list of CPUs: equal runs of the CPUs from
 /// 0 to the number of cores, without what is left over. GPUs do not count. Pure.
