@@ -15,6 +15,7 @@
 #include "homes/home_score.hpp"
 #include "homes/home_shares.hpp"
 #include "homes/index.hpp"
+#include "homes/kind_swaps.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -115,6 +116,7 @@ Division best_division(const Domains& domains, const std::vector<std::optional<i
     exchange_cores(domains, preferred, shares);
     for (const CutRule rule : rules) {
       Division division = divided(domains, shares, rule);
+      if (rule == CutRule::kinds_dealt) swap_kinds(domains, division);
       HomeScore score = score_of(domains, division);
       if (!best.empty() && !is_better(score, best_score)) continue;
       best = std::move(division);

@@ -1,110 +1,15 @@
-// Compares homes with the best of all divisions of small machines. The judge shares no code with homes_of():
-// it counts how many cores of which node a rank gets, in every way there is.
-#include <gtest/gtest.h>
+// Compares homes with the best of all divisions of small machines.
+#include "homes_judge.hpp"
 
-#include <algorithm>
-#include <functional>
-#include <map>
-#include <set>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "random_machine.hpp"
 
 namespace zf {
 namespace {
 
-/// The points that an expert looks at. Less is better. In each list the worst rank comes first.
-struct Verdict {
-  std::vector<int> far;       ///< minus the cores near the rank's GPU
-  std::vector<int> outside;   ///< minus the cores in the package of the rank's GPU, up to an even share
-  std::vector<int> nodes;     ///< NUMA nodes touched
-  std::vector<int> packages;  ///< packages touched
-  auto operator<=>(const Verdict&) const = default;
-};
-
-/// A NUMA node, or the part of one that lies in one package.
-struct SmallNode {
-  int cores = 0;
-  int package = 0;
-  int node = 0;
-};
-
-/// The number of cores of each rank on each node.
-using Counts = std::vector<std::vector<int>>;
-
-Verdict verdict_on(const Counts& counts, const std::vector<SmallNode>& nodes, const std::vector<int>& near) {
-  Verdict verdict;
-  int all_cores = 0;
-  for (const SmallNode& node : nodes) all_cores += node.cores;
-  const int even_share = all_cores / static_cast<int>(near.size());
-  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-    std::map<int, int> packages;
-    std::set<int> touched;
-    for (std::size_t node = 0; node < nodes.size(); ++node) {
-      if (counts[rank][node] == 0) continue;
-      touched.insert(nodes[node].node);
-      packages[nodes[node].package] += counts[rank][node];
-    }
-    if (near[rank] >= 0) {
-      const auto own = static_cast<std::size_t>(near[rank]);
-      verdict.far.push_back(-counts[rank][own]);
-      verdict.outside.push_back(-std::min(packages[nodes[own].package], even_share));
-    }
-    verdict.nodes.push_back(static_cast<int>(touched.size()));
-    verdict.packages.push_back(static_cast<int>(
-        std::count_if(packages.begin(), packages.end(), [](const auto& p) { return p.second > 0; })));
-  }
-  for (auto* list : {&verdict.far, &verdict.outside, &verdict.nodes, &verdict.packages})
-    std::sort(list->begin(), list->end(), std::greater<>());
-  return verdict;
-}
-
-/// Tries every division into homes that differ by at most one core.
-class Judge {
- public:
-  Judge(std::vector<SmallNode> nodes, std::vector<int> near)
-      : nodes_(std::move(nodes)),
-        near_(std::move(near)),
-        counts_(near_.size(), std::vector<int>(nodes_.size())) {
-    for (const SmallNode& node : nodes_) {
-      left_.push_back(node.cores);
-      total_ += node.cores;
-    }
-    give(0, 0, 0);
-  }
-  const Verdict& best() const { return *best_; }
-
- private:
-  int ranks() const { return static_cast<int>(near_.size()); }
-
-  void give(std::size_t rank, std::size_t node, int held) {
-    if (rank == near_.size()) {
-      if (std::any_of(left_.begin(), left_.end(), [](int left) { return left > 0; })) return;
-      Verdict verdict = verdict_on(counts_, nodes_, near_);
-      if (!best_ || verdict < *best_) best_ = std::move(verdict);
-      return;
-    }
-    const int base = total_ / ranks();
-    const int most = base + (total_ % ranks() == 0 ? 0 : 1);
-    if (node == nodes_.size()) {
-      if (held >= base) give(rank + 1, 0, 0);
-      return;
-    }
-    for (int count = 0; count <= left_[node] && held + count <= most; ++count) {
-      counts_[rank][node] = count;
-      left_[node] -= count;
-      give(rank, node + 1, held + count);
-      left_[node] += count;
-    }
-    counts_[rank][node] = 0;
-  }
-
-  std::vector<SmallNode> nodes_;
-  std::vector<int> near_;
-  Counts counts_;
-  std::vector<int> left_;
-  int total_ = 0;
-  std::optional<Verdict> best_;
-};
+constexpr unsigned kCases = 3000 / ZF_FEWER;
 
 /// A small machine with any number of allowed cores in each node, ranks, and a GPU for all of them or for
 /// none.
@@ -112,74 +17,189 @@ struct SmallCase {
   Topology topology;
   Allowed allowed;
   std::vector<Preference> preferences;
-  std::vector<SmallNode> nodes;
-  std::vector<int> near;  ///< by rank, the index of a node; -1: no GPU
 };
 
-SmallCase small_case(unsigned seed) {
-  Dice dice(seed);
+/// Returns one or two packages with a node or two each, or with one node over all packages. Of each node at
+/// least `least` and at most 5 cores are allowed.
+SmallCase machine_without_ranks(Dice& dice, int most_nodes, int least, bool may_interleave) {
   SmallCase c;
-  const int per_package = dice(1, 2);
-  c.topology = make_topology({.packages = dice(1, 2), .nodes_per_package = per_package, .cores_per_l3 = 5});
-  const int parts = static_cast<int>(c.topology.nodes.size());
-  const bool interleaved = dice(0, 3) == 0 && per_package == 1;  // one node over all packages
-  for (int part = 0; part < parts; ++part) {
-    c.nodes.push_back({dice(1, 5), part / per_package, interleaved ? 0 : part});
-    int left = c.nodes.back().cores;
-    for (const Pu pu : c.topology.nodes[static_cast<std::size_t>(part)].cpus) {
+  const int packages = dice(1, 2);
+  const int per_package = dice(1, std::max(1, most_nodes / packages));
+  c.topology = make_topology({.packages = packages, .nodes_per_package = per_package, .cores_per_l3 = 5});
+  for (const NumaNode& node : c.topology.nodes) {
+    int left = dice(least, 5);
+    for (const Pu pu : node.cpus) {
       if (left-- > 0) c.allowed.cpus.insert(pu);
     }
   }
-  if (interleaved) {
+  if (may_interleave && per_package == 1 && dice(0, 3) == 0) {
     c.topology.nodes.resize(1);
     c.topology.nodes[0].cpus = c.topology.cpus;
     for (Core& core : c.topology.cores) core.node = c.topology.nodes[0].id;
   }
   c.allowed.mems = node_ids(c.topology);
+  return c;
+}
 
-  const int total = static_cast<int>(c.allowed.cpus.size());
-  c.preferences.resize(static_cast<std::size_t>(dice(1, std::min(4, total))));
-  const bool gpus = !interleaved && dice(0, 1) == 0;
+void add_ranks(SmallCase& c, Dice& dice, int most) {
+  c.preferences.resize(
+      static_cast<std::size_t>(dice(1, std::min(most, static_cast<int>(c.allowed.cpus.size())))));
+}
+
+/// Returns a case in which each GPU is near a node, or there are none.
+SmallCase with_gpus_near_nodes(Dice& dice) {
+  SmallCase c = machine_without_ranks(dice, 4, 1, true);
+  add_ranks(c, dice, 4);
+  const bool has_gpus = (c.topology.nodes.size() > 1 || c.topology.packages == 1) && dice(0, 1) == 0;
   for (Preference& preference : c.preferences) {
-    c.near.push_back(gpus ? dice(0, parts - 1) : -1);
-    if (gpus) preference.near = Node{c.near.back()};
+    if (has_gpus) preference.near = c.topology.nodes[dice.index(c.topology.nodes.size())].id;
   }
   return c;
 }
 
-std::size_t part_of(const SmallCase& c, const HomeCore& core) {
-  for (std::size_t part = 0; part < c.nodes.size(); ++part) {
-    if (c.nodes[part].package == core.package && c.nodes[part].node == core.node->os_index) return part;
+/// Returns a case in which each GPU is near one to three neighbouring cores of a node.
+SmallCase with_gpus_near_parts(Dice& dice) {
+  SmallCase c = machine_without_ranks(dice, 2, 2, false);
+  add_ranks(c, dice, 3);
+  for (Preference& preference : c.preferences) {
+    const NumaNode& node = c.topology.nodes[dice.index(c.topology.nodes.size())];
+    const CpuSet cpus = node.cpus & c.allowed.cpus;
+    const int all = static_cast<int>(cpus.size());
+    const int count = dice(1, std::min(3, all - 1));
+    int skip = dice(0, all - count);
+    for (const Pu pu : cpus) {
+      if (skip-- <= 0 && static_cast<int>(preference.cpus.size()) < count) preference.cpus.insert(pu);
+    }
+    preference.near = node.id;
   }
-  return c.nodes.size();
+  return c;
 }
 
-std::string words_of(const SmallCase& c, const Counts& counts) {
-  std::string words = "cores@package";
-  for (const SmallNode& node : c.nodes) words += fmt::format(" {}@{}", node.cores, node.package);
-  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-    words += fmt::format("; rank {} near {} has", rank, c.near[rank]);
-    for (const int count : counts[rank]) words += fmt::format(" {}", count);
+/// Returns a case of slow and fast cores, without GPUs.
+SmallCase with_two_kinds(Dice& dice) {
+  SmallCase c = machine_without_ranks(dice, 2, 2, true);
+  add_ranks(c, dice, 3);
+  c.topology.cpu_kinds.resize(2);
+  for (Core& core : c.topology.cores) {
+    core.kind = dice(0, 1);
+    c.topology.cpu_kinds[static_cast<std::size_t>(core.kind)].cpus |= core.cpus;
   }
-  return words;
+  return c;
 }
 
-TEST(HomesJudge, HardlyADivisionOfASmallMachineIsBetter) {
-  constexpr int kCases = 3000 / ZF_FEWER;
-  int worse = 0;
+/// A case as the judge sees it, and our division of it.
+struct Judged {
+  Parts parts;
+  Counts ours;
+  int spread = 0;  ///< cores of our largest home minus those of the smallest
+};
+
+Judged judged(const SmallCase& c) {
+  Judged result;
+  result.parts.near.resize(c.preferences.size());
+  std::map<std::tuple<int, int, int, std::vector<bool>>, std::size_t> known;
+  std::map<Pu, std::size_t> part_of;
+  for (const Core& core : c.topology.cores) {
+    if (!c.allowed.cpus.contains(core.cpus)) continue;
+    std::vector<bool> near;
+    for (const Preference& preference : c.preferences)
+      near.push_back(preference.cpus.empty() ? preference.near == core.node
+                                             : preference.cpus.intersects(core.cpus));
+    const auto [at, is_new] =
+        known.try_emplace({core.package, core.node->os_index, core.kind, near}, result.parts.all.size());
+    if (is_new) {
+      for (std::size_t rank = 0; rank < near.size(); ++rank) {
+        if (near[rank]) result.parts.near[rank].insert(at->second);
+      }
+      result.parts.all.push_back({0, core.package, core.node->os_index, core.kind == 1});
+    }
+    ++result.parts.all[at->second].cores;
+    part_of[core.cpus.first()] = at->second;
+  }
+  std::vector<int> sizes;
+  for (const Home& home : homes_of(c.topology, c.allowed, c.preferences)) {
+    std::vector<int>& counts = result.ours.emplace_back(result.parts.all.size());
+    for (const HomeCore& core : home.cores) ++counts[part_of.at(core.cpus.first())];
+    sizes.push_back(static_cast<int>(home.cores.size()));
+  }
+  const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
+  result.spread = *most - *least;
+  return result;
+}
+
+/// Returns the seeds below kCases.
+std::vector<unsigned> of_these_cases(std::vector<unsigned> seeds) {
+  std::erase_if(seeds, [](unsigned seed) { return seed >= kCases; });
+  return seeds;
+}
+
+/// The seeds in which some division is better than ours, and how many of ours differ by two cores.
+struct Found {
+  std::vector<unsigned> worse;
+  int wide = 0;
+};
+
+/// Compares all cases. Homes that differ by two cores must save some rank a node or a package, compared with
+/// the best division into homes that differ by one, and bring none farther from its GPU.
+Found compare_all(SmallCase (*make)(Dice&)) {
+  Found found;
   for (unsigned seed = 0; seed < kCases; ++seed) {
-    const SmallCase c = small_case(seed);
-    Counts counts;
-    for (const Home& home : homes_of(c.topology, c.allowed, c.preferences)) {
-      counts.emplace_back(c.nodes.size());
-      for (const HomeCore& core : home.cores) ++counts.back()[part_of(c, core)];
+    Dice dice(seed);
+    const Judged one = judged(make(dice));
+    const Verdict ours = verdict_on(one.parts, one.ours);
+    const Verdict best = Judge(one.parts).best();
+    SCOPED_TRACE(fmt::format("seed {}: {}", seed, words_of(one.parts, one.ours)));
+    EXPECT_LE(one.spread, 2);
+    if (one.spread == 2) {
+      ++found.wide;
+      EXPECT_LT(std::tie(ours.nodes, ours.packages), std::tie(best.nodes, best.packages));
+      EXPECT_LE(std::tie(ours.far, ours.outside), std::tie(best.far, best.outside));
     }
-    if (Judge(c.nodes, c.near).best() < verdict_on(counts, c.nodes, c.near)) {
-      fmt::print("seed {}: {}\n", seed, words_of(c, counts));
-      ++worse;
+    if (best < ours) {
+      fmt::print("seed {}: {}\n", seed, words_of(one.parts, one.ours));
+      found.worse.push_back(seed);
     }
   }
-  EXPECT_LE(worse, 6) << "pairwise exchanges do not find every best division, but nearly every one";
+  return found;
+}
+
+// Pairwise exchanges do not find every best division, but nearly every one: these are all in which they do
+// not. Fast cores do not decide which rank is larger, nor whose home lies in which node: that is the reason
+// in all cases with two kinds.
+
+TEST(HomesJudge, HardlyADivisionIsBetterWithGpusNearNodes) {
+  const Found found = compare_all(with_gpus_near_nodes);
+  EXPECT_EQ(found.worse, of_these_cases({272, 569, 1721, 2110, 2549, 2672}));
+  EXPECT_GT(found.wide, 0);
+}
+
+TEST(HomesJudge, HardlyADivisionIsBetterWithGpusNearPartsOfNodes) {
+  const Found found = compare_all(with_gpus_near_parts);
+  EXPECT_EQ(found.worse, of_these_cases({617, 1830}));
+}
+
+TEST(HomesJudge, HardlyADivisionIsBetterWithFastAndSlowCores) {
+  const Found found = compare_all(with_two_kinds);
+  EXPECT_EQ(found.worse, of_these_cases({206, 280, 720, 856, 1350, 1494, 2287, 2294, 2395, 2568, 2738, 2786,
+                                         2802, 2889, 2986}));
+}
+
+TEST(HomesJudge, TheWorstRankHasAnEvenShareOfTheFastCoresIfNothingElseForbidsIt) {
+  int fair = 0;
+  std::vector<unsigned> unfair;
+  for (unsigned seed = 0; seed < kCases; ++seed) {
+    Dice dice(seed);
+    const Judged one = judged(with_two_kinds(dice));
+    int fast = 0;
+    for (const Part& part : one.parts.all) fast += part.is_fast ? part.cores : 0;
+    const int share = fast / one.parts.ranks();
+    const Verdict best = Judge(one.parts).best();
+    if (one.spread == 2 || -best.fast.front() < share) continue;
+    ++fair;
+    if (-verdict_on(one.parts, one.ours).fast.front() < share) unfair.push_back(seed);
+  }
+  EXPECT_EQ(unfair, of_these_cases({206, 280, 856, 1494, 2287, 2395, 2568, 2738, 2786, 2802, 2889}));
+  EXPECT_GT(fair, static_cast<int>(kCases) / 2);
 }
 
 }  // namespace

@@ -1,0 +1,137 @@
+// The best of all divisions of a small machine. The judge shares no code with homes_of(): it counts how many
+// cores of which part of the machine a rank gets, in every way there is.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace zf {
+
+/// The points that an expert looks at. Less is better. In each list the worst rank comes first.
+struct Verdict {
+  std::vector<int> far;       ///< minus the cores near the rank's GPU
+  std::vector<int> outside;   ///< minus the cores in the package of the rank's GPU, up to an even share
+  std::vector<int> nodes;     ///< NUMA nodes touched
+  std::vector<int> packages;  ///< packages touched
+  std::vector<int> fast;      ///< minus the fast cores
+  auto operator<=>(const Verdict&) const = default;
+};
+
+/// Cores that are alike in all that counts: in one package and one NUMA node, near the same GPUs, of one
+/// kind.
+struct Part {
+  int cores = 0;
+  int package = 0;
+  int node = 0;
+  bool is_fast = false;
+};
+
+/// A division: the number of cores of each rank in each part.
+using Counts = std::vector<std::vector<int>>;
+
+/// The parts of a machine, and which of them are near each rank's GPU; none: it has no GPU.
+struct Parts {
+  std::vector<Part> all;
+  std::vector<std::set<std::size_t>> near;  ///< by rank
+
+  int ranks() const { return static_cast<int>(near.size()); }
+  int cores() const {
+    int sum = 0;
+    for (const Part& part : all) sum += part.cores;
+    return sum;
+  }
+};
+
+inline Verdict verdict_on(const Parts& parts, const Counts& counts) {
+  Verdict verdict;
+  const int even_share = parts.cores() / parts.ranks();
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    std::map<int, int> packages;
+    std::set<int> nodes;
+    int near = 0;
+    int fast = 0;
+    for (std::size_t part = 0; part < parts.all.size(); ++part) {
+      const int count = counts[rank][part];
+      if (count == 0) continue;
+      nodes.insert(parts.all[part].node);
+      packages[parts.all[part].package] += count;
+      if (parts.near[rank].contains(part)) near += count;
+      if (parts.all[part].is_fast) fast += count;
+    }
+    if (!parts.near[rank].empty()) {
+      verdict.far.push_back(-near);
+      verdict.outside.push_back(
+          -std::min(packages[parts.all[*parts.near[rank].begin()].package], even_share));
+    }
+    verdict.nodes.push_back(static_cast<int>(nodes.size()));
+    verdict.packages.push_back(static_cast<int>(
+        std::count_if(packages.begin(), packages.end(), [](const auto& p) { return p.second > 0; })));
+    verdict.fast.push_back(-fast);
+  }
+  for (auto* list : {&verdict.far, &verdict.outside, &verdict.nodes, &verdict.packages, &verdict.fast})
+    std::sort(list->begin(), list->end(), std::greater<>());
+  return verdict;
+}
+
+/// Tries every division into homes that differ by at most one core.
+class Judge {
+ public:
+  explicit Judge(Parts parts) : parts_(std::move(parts)), total_(parts_.cores()) {
+    counts_.assign(parts_.near.size(), std::vector<int>(parts_.all.size()));
+    for (const Part& part : parts_.all) left_.push_back(part.cores);
+    give(0, 0, 0);
+  }
+  const Verdict& best() const { return *best_; }
+
+ private:
+  void give(std::size_t rank, std::size_t part, int held) {
+    if (rank == counts_.size()) {
+      if (std::any_of(left_.begin(), left_.end(), [](int left) { return left > 0; })) return;
+      Verdict verdict = verdict_on(parts_, counts_);
+      if (!best_ || verdict < *best_) best_ = std::move(verdict);
+      return;
+    }
+    const int base = total_ / parts_.ranks();
+    const int most = base + (total_ % parts_.ranks() == 0 ? 0 : 1);
+    if (part == parts_.all.size()) {
+      if (held >= base) give(rank + 1, 0, 0);
+      return;
+    }
+    for (int count = 0; count <= left_[part] && held + count <= most; ++count) {
+      counts_[rank][part] = count;
+      left_[part] -= count;
+      give(rank, part + 1, held + count);
+      left_[part] += count;
+    }
+    counts_[rank][part] = 0;
+  }
+
+  Parts parts_;
+  int total_;
+  Counts counts_;
+  std::vector<int> left_;
+  std::optional<Verdict> best_;
+};
+
+inline std::string words_of(const Parts& parts, const Counts& counts) {
+  std::string words = "cores@package";
+  for (const Part& part : parts.all)
+    words += fmt::format(" {}{}@{}", part.cores, part.is_fast ? " fast" : "", part.package);
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    words += fmt::format("; rank {}", rank);
+    for (const std::size_t part : parts.near[rank]) words += fmt::format(" near {}", part);
+    words += " has";
+    for (const int count : counts[rank]) words += fmt::format(" {}", count);
+  }
+  return words;
+}
+
+}  // namespace zf
