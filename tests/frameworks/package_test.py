@@ -25,6 +25,9 @@ class Package(unittest.TestCase):
     def test_adamw_ends(self):
         self.run_file("adamw_ends")
 
+    def test_deepspeed_refused(self):
+        self.run_file("deepspeed_refused")
+
     def test_overlapped(self):
         self.run_file("overlapped")
 

@@ -52,3 +52,30 @@ def mapped_arenas() -> int:
     """Counts the memory maps of this process that are arenas of a runtime."""
     maps = pathlib.Path("/proc/self/maps").read_text()
     return sum("memfd:" in line for line in maps.splitlines())
+
+
+def without_paths(environment: pathlib.Path) -> dict[str, str]:
+    """Returns the variables of a process in a virtual environment, where no variable says where our parts are."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("ZF_", "PYTHON"))}
+    return clean | {"PATH": f"{environment}/bin:{clean['PATH']}"}
+
+
+_STEP = """import os, sys, zf_runtime
+from zf_runtime import _library
+with zf_runtime.Runtime(sys.argv[1], groups=[zf_runtime.Group(5)]) as runtime:
+    runtime.wait(runtime.submit())
+    print(os.readlink(f"/proc/{runtime.stats().worker_pid}/exe"))
+print(_library.library()._name)
+print(zf_runtime.__file__)
+"""
+
+
+def strangers(environment: pathlib.Path) -> list[str]:
+    """Makes a plan and does a step with what was installed into a virtual environment. Returns which of optimizer,
+    library and package were found elsewhere."""
+    clean, path = without_paths(environment), environment / "plan.json"
+    subprocess.run([environment / "bin/zf-tune", "plan", "-q", "-o", path], check=True, env=clean, timeout=60)
+    ran = subprocess.run([environment / "bin/python", "-B", "-c", _STEP, path], stdout=subprocess.PIPE, text=True,
+                         timeout=60, check=True, cwd=environment, env=clean)
+    assert len(ran.stdout.split()) == 3, ran.stdout
+    return [found for found in ran.stdout.split() if not pathlib.Path(found).is_relative_to(environment)]

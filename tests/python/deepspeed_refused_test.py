@@ -1,0 +1,69 @@
+"""What the native optimizer does not take of DeepSpeed, and why. The optimizers here only look like DeepSpeed's."""
+
+import types
+import unittest
+
+import support
+
+torch = support.need("torch")
+from zf_runtime.deepspeed import _fused, _zero
+
+
+class Stage2:
+    """Has what a ZeRO optimizer of stage 2 has. Its functions do nothing."""
+
+    def __init__(self, elements=32, dtype=torch.float32, **more):
+        for name in _fused.NEEDED[2] + _zero.READERS[2] + _zero.WRITERS[2]:
+            setattr(self, name, lambda: None)
+        param = torch.zeros(elements, dtype=dtype)
+        param.grad = torch.zeros_like(param)
+        self.single_partition_of_fp32_groups = [param]
+        self.param_buffer_of_bit16_for_cpu_offload_groups = [param.to(torch.bfloat16)]
+        vars(self).update(more)
+
+
+class SuperOffload(Stage2):
+    __module__ = "deepspeed.runtime.superoffload.superoffload_stage3"
+
+
+def cpu_adam(**more) -> types.SimpleNamespace:
+    return types.SimpleNamespace(**{"fp32_optimizer_states": True, "param_groups": [{}], "adam_w_mode": True} | more)
+
+
+class Refused(unittest.TestCase):
+    def test_what_can_be_taken(self):
+        found, = _zero.partitions_of(Stage2(), cpu_adam(), "late")
+        self.assertEqual((found.param.numel(), found.copy_dtype, found.adamw), (32, torch.bfloat16, True))
+
+    def test_each_reason_is_named(self):
+        two_dimensions = torch.zeros(4, 8)
+        two_dimensions.grad = torch.zeros_like(two_dimensions)
+        for zero, optimizer, mode, reason in (
+                (SuperOffload(), cpu_adam(), "wait", "SuperOffload steps speculatively and rolls back"),
+                (Stage2(swap_optimizer=True), cpu_adam(), "wait", "the optimizer's state is on NVMe"),
+                (Stage2(zenflow=True), cpu_adam(), "late", "ZenFlow has its own order of steps"),
+                (Stage2(), cpu_adam(fp32_optimizer_states=False), "wait", "the moments are in half precision"),
+                (Stage2(), cpu_adam(param_groups=[{}, {"amsgrad": True}]), "wait", "amsgrad is on"),
+                (Stage2(dtype=torch.bfloat16), cpu_adam(), "wait", "partition 0 is torch.bfloat16"),
+                (Stage2(single_partition_of_fp32_groups=[two_dimensions]), cpu_adam(), "wait",
+                 "partition 0 is not flat: its shape is (4, 8)"),
+                (Stage2(single_partition_of_fp32_groups=[torch.zeros(32)]), cpu_adam(), "wait",
+                 "partition 0 has no fp32 gradient of its own shape"),
+                (Stage2(param_buffer_of_bit16_for_cpu_offload_groups=[]), cpu_adam(), "wait",
+                 "Stage2 has 1 flat partitions and 0 copies of them"),
+                (Stage2(elements=0), cpu_adam(), "wait", "no partition is on the CPU")):
+            with self.subTest(reason=reason):
+                with self.assertRaises(_zero.Unsupported) as refused:
+                    _zero.partitions_of(zero, optimizer, mode)
+                self.assertIn(reason, str(refused.exception))
+
+    def test_an_optimizer_that_lacks_a_name_is_not_known(self):
+        for name in _fused.NEEDED[2] + _zero.READERS[2] + _zero.WRITERS[2]:
+            zero = Stage2()
+            delattr(zero, name)
+            with self.subTest(name=name), self.assertRaisesRegex(_zero.Unsupported, f"has no {name}, so its layout"):
+                _zero.partitions_of(zero, cpu_adam(), "wait")
+
+
+if __name__ == "__main__":
+    unittest.main()
