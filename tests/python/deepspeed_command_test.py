@@ -35,8 +35,15 @@ class Command(unittest.TestCase):
                 self.assertEqual(lines[0], f"zf_runtime.deepspeed: {reason}")
                 self.assertTrue(lines[1].startswith("usage: "))
 
-    def test_help_goes_to_stdout(self):
-        self.assertTrue(self.run_command("--help").stdout.startswith("usage: python -m zf_runtime.deepspeed"))
+    def test_help_goes_to_stdout_and_names_the_commands_of_the_page(self):
+        said = self.run_command("--help").stdout
+        self.assertTrue(said.startswith("usage: python -m zf_runtime.deepspeed"))
+        page = (support.SOURCE / "docs/deepspeed.md").read_text()
+        commands = [line.split("$ ", 1)[1] for line in page.splitlines() if line.startswith("B  $ ")]
+        self.assertEqual(len(commands), 2)
+        for command in commands:
+            self.assertIn(command, said)
+        self.assertIn("needs a plan", said)
 
     def test_a_script_without_deepspeed_runs_and_that_is_said(self):
         for words in (["train.py"], ["-m", "train"]):

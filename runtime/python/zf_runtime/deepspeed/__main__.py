@@ -17,7 +17,13 @@ Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload on the native o
   -m MODULE     run a module, as python -m does
   --local_rank=N, which DeepSpeed's launcher inserts first, goes on to the script
 
-Under DeepSpeed's launcher:  deepspeed --module zf_runtime.deepspeed train.py ...
+It needs a plan: without one, DeepSpeed's own optimizer is used, and one line says so.
+
+  zf-tune tune --framework native --mode wait       writes plan.json; with --late: --mode overlap --update-interval 1
+  zf-tune exec -- python -m zf_runtime.deepspeed train.py ...
+  deepspeed --no_python zf-tune exec -- python -m zf_runtime.deepspeed train.py ...       under DeepSpeed's launcher
+
+Without zf-tune exec, ZF_PLAN names the plan: ZF_PLAN=plan.json python -m zf_runtime.deepspeed train.py ...
 """
 
 
