@@ -1,9 +1,11 @@
 """Trains the same model twice per case, with DeepSpeed's own CPU Adam and with the native optimizer, in one process.
 
-Says per case: {"case": {...}, "own": [losses], "native": [losses], "differ": elements, "of": elements, "restarts": N}.
-Losses are hexadecimal, so that equal means equal in every bit. Reads the cases from the file in ZERO_CASES: a JSON list
-of objects like DEFAULTS."""
+Says per case: {"case": {...}, "own": [losses], "native": [losses], "differ": elements, "of": elements, "restarts": N,
+"left": whether the optimizer process of the native one exists after engine.destroy(), "pinned": [bytes that DeepSpeed
+has pinned when each engine is made]}. Losses are hexadecimal, so that equal means equal in every bit. Reads the cases
+from the file in ZERO_CASES: a JSON list of objects like DEFAULTS."""
 
+import gc
 import json
 import os
 import pathlib
@@ -15,18 +17,34 @@ import report
 report.set_rendezvous()
 
 import deepspeed
+import deepspeed.runtime.zenflow.engine_stage3
 import torch
 import zf_runtime.deepspeed
-from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+from deepspeed.utils import (safe_get_full_fp32_param, safe_get_full_grad, safe_get_full_optimizer_state,
+                             safe_set_full_grad)
+from deepspeed.utils.pin_memory import get_active_native_pinned_memory
 from model import Block
 from zf_runtime.deepspeed import _zero
 
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
+
+class OnCpu:
+    """Stands in for torch where a module of DeepSpeed's names CUDA and means the accelerator."""
+
+    def __getattr__(self, name):
+        found = getattr(torch, name)
+        if name not in ("zeros", "tensor"):
+            return found
+        return lambda *args, device=None, **more: found(*args, device="cpu" if device == "cuda" else device, **more)
+
+
+deepspeed.runtime.zenflow.engine_stage3.torch = OnCpu()
+
 DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32,
-            "blocks": 2, "kill_at": None, "sometimes": False, "sub_groups": False, "zenflow": False, "overlap": False,
+            "blocks": 2, "kill_at": None, "sometimes": [], "sub_groups": False, "zenflow": False, "overlap": False,
             "select_interval": 1000, "betas_differ": False, "pin_memory": False, "amsgrad": False, "half_states": False,
-            "needs": ""}
+            "needs": "", "sequential": False, "set_gradient": False, "overflow_at": None}
 READERS = _zero.READERS
 
 
@@ -35,14 +53,15 @@ class Model(torch.nn.Module):
         super().__init__()
         torch.manual_seed(1)
         self.blocks = torch.nn.Sequential(*(Block(case["width"]) for _ in range(case["blocks"])))
-        if case["sometimes"]:
+        self.turns = case["sometimes"]  # of three
+        if self.turns:
             self.sometimes = torch.nn.Linear(case["width"], case["width"])
         self.turn = 0
 
     def forward(self, x):
         self.turn += 1
         y = self.blocks(x)
-        if hasattr(self, "sometimes") and self.turn % 3 == 1:
+        if self.turn % 3 in self.turns:
             y = y + self.sometimes(x)
         return y
 
@@ -58,6 +77,8 @@ def groups_of(model, case) -> list[dict]:
 
 def config_of(case) -> dict:
     zero = {"stage": case["stage"], "offload_optimizer": {"device": "cpu", "pin_memory": case["pin_memory"]}}
+    if case["sequential"]:
+        zero["stage3_allgather_sequential"] = True
     if case["sub_groups"]:
         zero["sub_group_size"] = 5000
     if case["zenflow"]:
@@ -99,29 +120,47 @@ def train_steps(engine, case, steps) -> list[str]:
             os.kill(arena.runtime.stats().worker_pid, signal.SIGKILL)
         for part in range(case["accumulation"]):
             loss = loss_of(engine, case, step, part, engine.global_rank)
+            if step == case["overflow_at"]:
+                loss = loss + float("inf") * list(engine.module.blocks.parameters())[1].sum()
             engine.backward(loss)
+            if case["set_gradient"] and engine.module.turn % 3 not in case["sometimes"]:  # the layer got none
+                weight = engine.module.sometimes.weight
+                safe_set_full_grad(weight, safe_get_full_grad(weight) + 0.01)
             engine.step()
             losses.append(loss.item().hex())
     return losses
 
 
-def train(case) -> tuple[list[str], list, int]:
+def pinned_bytes() -> int:
+    """Returns how much memory DeepSpeed has pinned: see DS_PIN_MEMORY_BACKEND."""
+    pins = get_active_native_pinned_memory()
+    return 0 if pins is None else sum(end - begin for begin, end in pins._ranges.items())
+
+
+def train(case) -> tuple[list[str], list, dict]:
     """Returns the losses; the fp32 master weights and moments, those of the first parameter also as DeepSpeed's own
-    functions give them; and the optimizer's restarts."""
+    functions give them; and facts about the optimizer process and pinned memory."""
+    gc.collect()
+    before = pinned_bytes()
     engine = make_engine(case)
+    facts = {"pinned": pinned_bytes() - before}
     losses = train_steps(engine, case, range(case["steps"]))
     # (DeepSpeed links only the first group that it steps.)
     arena, zero, first = arena_of(engine), engine.optimizer, list(engine.module.parameters())[2]
-    if case["overlap"]:
-        zero._wait_for_optimizer_process()  # the last step may be under way
+    if case["overlap"]:  # the last step may be under way
+        while not zero.zf_op.zenflow_adam_wait(zero.zf_ctrl.data_ptr(), 60):
+            pass
     names = [] if case["overlap"] else ["exp_avg", "exp_avg_sq"]  # ZenFlow's process keeps its moments to itself
     state = [safe_get_full_fp32_param(first), *(safe_get_full_optimizer_state(first, name) for name in names)]
     for flat in getattr(zero, "fp32_partitioned_groups_flat", None) or zero.single_partition_of_fp32_groups:
         state += [flat.detach(), *(zero.optimizer.state[flat][name] for name in names)]
     state = [tensor.clone() for tensor in state]
-    restarts = arena.runtime.stats().restarts if arena is not None else 0
+    facts["parameters"] = sum(param.numel() for param in Model(case).parameters())
+    stats = arena.runtime.stats() if arena is not None else None
     engine.destroy()
-    return losses, state, restarts
+    facts |= {"restarts": stats.restarts if stats is not None else 0,
+              "left": stats is not None and os.path.exists(f"/proc/{stats.worker_pid}")}
+    return losses, state, facts
 
 
 def arena_of(engine):
@@ -136,12 +175,13 @@ def main():
     cases = [DEFAULTS | case for case in json.loads(pathlib.Path(os.environ["ZERO_CASES"]).read_text())]
     for case in cases:
         zf_runtime.deepspeed.uninstall()
-        own, own_state, _ = train(case)
+        own, own_state, own_facts = train(case)
         zf_runtime.deepspeed.install()
         _zero.READERS = {stage: names + tuple(case["needs"].split()) for stage, names in READERS.items()}
-        native, state, restarts = train(case)
+        native, state, facts = train(case)
+        facts["pinned"] = [own_facts["pinned"], facts["pinned"]]
         differ = sum(int((a != b).sum()) for a, b in zip(own_state, state, strict=True))
-        report.say(case=case, own=own, native=native, differ=differ, of=sum(map(torch.numel, state)), restarts=restarts)
+        report.say(case=case, own=own, native=native, differ=differ, of=sum(map(torch.numel, state)), **facts)
     torch.distributed.destroy_process_group()
 
 

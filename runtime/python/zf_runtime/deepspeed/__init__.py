@@ -74,12 +74,17 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     def instead(start: Any) -> Any:
         return functools.wraps(start)(lambda zero: _zenflow.start_optimizer_process(zero, start, options))
 
-    for name in ("zenflow_stage_1_and_2", "engine_stage3"):  # ZenFlow is younger than the seams above
-        module = _module(f"deepspeed.runtime.zenflow.{name}")
-        if hasattr(module, "start_optimizer_process"):
-            seams += ((module, "start_optimizer_process", instead),)
-        if hasattr(module, "ZenFlowZeroOptimizerParallel"):
-            seams += ((module.ZenFlowZeroOptimizerParallel, "load_state_dict", _zenflow.announcing),)
+    # ZenFlow is younger than the seams above. Where one of its own is missing, its own optimizer process goes on.
+    stages_1_and_2 = _module("deepspeed.runtime.zenflow.zenflow_stage_1_and_2")
+    stage_3 = _module("deepspeed.runtime.zenflow.engine_stage3")
+    for zenflow in (((stages_1_and_2, "start_optimizer_process", instead),
+                     (getattr(stages_1_and_2, "ZenFlowZeroOptimizerParallel", None), "load_state_dict",
+                      _zenflow.announcing)),
+                    ((stage_3, "start_optimizer_process", instead),
+                     (stage_3, "sync_fp32_param_from_gpu", _zenflow.before_selection),
+                     (stage3.DeepSpeedZeroOptimizer_Stage3, "load_state_dict", _zenflow.announcing))):
+        if all(hasattr(owner, name) for owner, name, _ in zenflow):
+            seams += zenflow
     for owner, name, change in seams:
         original = getattr(owner, name)
         setattr(owner, name, change(original))

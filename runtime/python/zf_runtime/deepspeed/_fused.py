@@ -15,9 +15,10 @@ from ._arena import FlatArena, Slot
 
 #: What these functions use of a ZeRO optimizer, by stage (2: stages 1 and 2).
 NEEDED = {2: ("unscale_and_clip_grads", "single_partition_of_fp32_groups",
-              "param_buffer_of_bit16_for_cpu_offload_groups", "params_in_partition", "get_param_id", "_link_all_hp_params", "bit16_groups"),
+              "param_buffer_of_bit16_for_cpu_offload_groups", "params_in_partition", "get_param_id",
+              "_link_all_hp_params", "bit16_groups", "reset_cpu_buffers"),
           3: ("unscale_and_clip_grads", "fp32_partitioned_groups_flat", "fp16_partitioned_groups_flat", "fp16_groups",
-              "get_param_id", "_reassign_or_swap_out_partitioned_parameters")}
+              "get_param_id", "_reassign_or_swap_out_partitioned_parameters", "reset_cpu_buffers")}
 
 
 class CopyOut:
@@ -116,6 +117,34 @@ def _idle(zero: Any, params: Any) -> list[tuple[int, int]] | None:
     return [tuple(positions[id][-2:]) for id in ids if id not in norms]
 
 
+def settler(zero: Any, arena: FlatArena) -> Callable[[], None]:
+    """Returns a function that multiplies what an earlier step did not multiply in place. Afterwards, all gradients in
+    the arena are what ZeRO's own would be."""
+    if hasattr(zero, "fp32_partitioned_groups_flat"):
+        partitions, groups = zero.fp32_partitioned_groups_flat, zero.fp16_groups
+    else:
+        partitions, groups = zero.single_partition_of_fp32_groups, zero.params_in_partition
+    found = ((arena.slot_of(partition), params) for partition, params in zip(partitions, groups))
+    slots = [(slot, params) for slot, params in found if slot is not None]
+
+    def settle() -> None:
+        for slot, params in slots:
+            grads = slot.param.grad
+            if grads is not None and grads.data_ptr() in slot.owed:
+                _settle(slot, _idle(zero, params))
+
+    return settle
+
+
+def _settle(slot: Slot, idle: list[tuple[int, int]] | None) -> None:
+    """Multiplies the gradients that no backward has replaced with the factor of the step that they were for."""
+    grads = slot.param.grad
+    owed = slot.owed.pop(grads.data_ptr(), 1.0)
+    if owed != 1.0:
+        for begin, length in [(0, grads.numel())] if idle is None else idle:
+            grads[begin:begin + length].mul_(owed)
+
+
 def _fuse_scale(arena: FlatArena, slot: Slot | None, idle: list[tuple[int, int]] | None,
                 unscale_probe: Callable[[torch.Tensor], None], unscale: Callable[[], None]) -> None:
     """Asks ZeRO what it multiplies a gradient of 1 with, and lets the next step multiply with it instead of ZeRO.
@@ -126,16 +155,12 @@ def _fuse_scale(arena: FlatArena, slot: Slot | None, idle: list[tuple[int, int]]
     if slot is None or not arena.is_open:
         unscale()
         return
-    grads = slot.param.grad
-    owed = slot.owed.pop(grads.data_ptr(), 1.0)  # the factor that an earlier step multiplied with, but not in place
+    _settle(slot, idle)
     if idle == []:
         probe = torch.ones(1)
         unscale_probe(probe)
         scale = probe.item()
         if math.isfinite(scale):
-            slot.grad_scale = slot.owed[grads.data_ptr()] = scale
+            slot.grad_scale = slot.owed[slot.param.grad.data_ptr()] = scale
             return
-    if owed != 1.0:
-        for begin, length in [(0, grads.numel())] if idle is None else idle:
-            grads[begin:begin + length].mul_(owed)
     unscale()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ._arena import FlatArena
 
 
-class Operator:
+class CpuAdamOperator:
     """What DeepSpeedCPUAdam calls in the place of its compiled operator. Each optimizer has one.
 
     A partition that lies in `arena` is stepped by the native optimizer. Everything else goes to DeepSpeed's own
@@ -66,11 +66,11 @@ class Operator:
 
 
 def deferred(builder: type) -> type:
-    """Returns a class that takes the place of an operator's builder: load() returns an Operator and compiles nothing
-    yet."""
+    """Returns a class that takes the place of an operator's builder: load() returns a CpuAdamOperator and compiles
+    nothing yet."""
 
     class DeferredBuilder(builder):  # type: ignore[misc]
-        def load(self, *args: Any, **keywords: Any) -> Operator:
-            return Operator(lambda: builder.load(self, *args, **keywords))
+        def load(self, *args: Any, **keywords: Any) -> CpuAdamOperator:
+            return CpuAdamOperator(lambda: builder.load(self, *args, **keywords))
 
     return DeferredBuilder

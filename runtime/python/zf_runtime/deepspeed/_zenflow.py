@@ -13,12 +13,12 @@ import torch
 
 from ..errors import ZfError, ZfTimeout
 from ._arena import FlatArena, Partition, Slot
-from ._zero import (READERS, WRITERS, Unsupported, check_names, check_partition, finish, make_params_wait, say, stage_of,
-                    unpin, wrap)
+from ._zero import (READERS, WRITERS, Unsupported, check_names, check_partition, finish, make_params_wait, say,
+                    stage_of, unpin, wrap)
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "exp_avg_set_1", "exp_avg_sq_set_1")
-#: What overwrites the weights at a selection boundary, in stages 1 and 2, and in stage 3.
-SELECTION = {2: ("sync_fp32_param_from_gpu",), 3: ("zenflow_backward_prologue",)}
+#: What overwrites the weights at a selection boundary, in stages 1 and 2. In stage 3 see before_selection().
+SELECTION = {2: ("sync_fp32_param_from_gpu",), 3: ()}
 
 
 def start_optimizer_process(zero: Any, original: Callable[[Any], None], options: dict[str, Any]) -> None:
@@ -32,9 +32,9 @@ def start_optimizer_process(zero: Any, original: Callable[[Any], None], options:
         return
     for slot in arena.slots:
         _take(slot)
-    zero.zf_op, zero.zf_ctrl = Operator(zero, arena), torch.zeros(1, dtype=torch.uint8)
+    zero.zf_op, zero.zf_ctrl = ZenFlowOperator(zero, arena), torch.zeros(1, dtype=torch.uint8)
     stage = stage_of(zero)
-    wrap(zero, SELECTION[stage] + READERS[stage] + WRITERS[stage], arena)
+    wrap(zero, SELECTION[stage] + READERS[stage] + WRITERS[stage], arena.wait)
     if not zero.zf_stage3:
         make_params_wait(zero, arena)
         zero._link_all_hp_params()  # its views were of the memory that the partitions lay in
@@ -42,12 +42,29 @@ def start_optimizer_process(zero: Any, original: Callable[[Any], None], options:
     finish(zero, arena)
 
 
+def before_selection(sync: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Returns the function of stage 3's module that overwrites the weights at a selection boundary, so that it waits
+    for the step that is under way."""
+
+    @functools.wraps(sync)
+    def sync_fp32_param_from_gpu(zero: Any) -> None:
+        operator = getattr(zero, "zf_op", None)
+        if isinstance(operator, ZenFlowOperator):
+            operator.arena.wait()
+        sync(zero)
+
+    return sync_fp32_param_from_gpu
+
+
 def announcing(load_state_dict: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a load_state_dict() of ZenFlow's that says if the checkpoint has no moments. The moments that it has are
-    taken over when the optimizer process starts, or at its next step."""
+    taken over when the optimizer process starts, or at its next step. Optimizers without overlap_step, which are of the
+    same class in stage 3, load as before."""
 
     @functools.wraps(load_state_dict)
     def load(zero: Any, *args: Any, **keywords: Any) -> Any:
+        if not getattr(zero, "zenflow", False) or not getattr(zero, "zenflow_overlap_step", True):
+            return load_state_dict(zero, *args, **keywords)
         zero.zf_steps_at_load = zero.micro_step + 1
         result = load_state_dict(zero, *args, **keywords)
         has_moments = any(MOMENTS[0] in state for state in zero.optimizer.state.values())
@@ -85,7 +102,7 @@ def _take(slot: Slot) -> None:
     param.stale_param = slot.result
 
 
-class Operator:
+class ZenFlowOperator:
     """The two functions of ZenFlow's operator that DeepSpeed calls once the process is there."""
 
     def __init__(self, zero: Any, arena: FlatArena):

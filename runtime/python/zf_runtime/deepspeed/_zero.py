@@ -15,13 +15,17 @@ import torch
 from ..errors import ZfError
 from . import _fused
 from ._arena import FlatArena, Partition, Slot
-from ._operator import Operator
+from ._operator import CpuAdamOperator
 
 # Functions that read or write the state of a ZeRO optimizer from outside, by stage (2: stages 1 and 2).
 READERS = {2: ("state_dict", "update_lp_params", "offload_states"),
            3: ("state_dict", "get_full_hp_param", "get_local_fp32_param", "offload_states")}
 WRITERS = {2: ("load_state_dict", "refresh_fp32_params", "reload_states"),
            3: ("load_state_dict", "refresh_fp32_params", "set_full_hp_param", "set_local_hp_param", "reload_states")}
+# Functions that read or write gradients from outside: of a ZeRO optimizer of stage 3, and of a parameter of the others.
+GRADIENTS = ("get_fp32_grad_for_param", "set_fp32_grad_for_param", "get_local_fp32_grad_for_param",
+             "set_local_grad_for_param", "update_fp32_grad_for_param_vectorized", "get_fp32_grad_partitions")
+PARAM_GRADIENTS = ("get_full_hp_grad", "set_full_hp_grad")
 
 
 class Unsupported(Exception):
@@ -106,9 +110,9 @@ def _cpu_adam_of(zero: Any) -> Any:
     optimizer = getattr(zero, "optimizer", None)
     operator = getattr(optimizer, "ds_opt_adam", None)
     if operator is None:
-        raise Unsupported(f"the optimizer is {type(optimizer).__name__}, not DeepSpeedCPUAdam: look at offload_optimizer "
-                          "and at the optimizer's type in DeepSpeed's config")
-    if not isinstance(operator, Operator):
+        raise Unsupported(f"the optimizer is {type(optimizer).__name__}, not DeepSpeedCPUAdam: look at "
+                          "offload_optimizer and at the optimizer's type in DeepSpeed's config")
+    if not isinstance(operator, CpuAdamOperator):
         raise Unsupported("the optimizer was made before install()")
     return optimizer
 
@@ -203,22 +207,26 @@ def _make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
     """Lets everything that reads or writes the optimizer's state from outside wait for the step that is under way. In
     mode "wait" that is only a signal handler, or a program that was interrupted."""
 
-    def loaded(*_: Any) -> None:
+    def loaded() -> None:
         """Takes over the moments that a checkpoint has brought."""
         for slot in arena.slots:
             state = optimizer.state.get(slot.param, {})
             if "exp_avg" in state:
                 arena.adopt(slot, (state["exp_avg"], state["exp_avg_sq"]))
 
-    wrap(optimizer, ("state_dict",), arena)
-    wrap(optimizer, ("load_state_dict",), arena, loaded)
-    wrap(zero, READERS[stage_of(zero)], arena)
-    wrap(zero, WRITERS[stage_of(zero)], arena, arena.masters_written)
+    wrap(optimizer, ("state_dict",), arena.wait)
+    wrap(optimizer, ("load_state_dict",), arena.wait, loaded)
+    wrap(zero, READERS[stage_of(zero)], arena.wait)
+    wrap(zero, WRITERS[stage_of(zero)], arena.wait, arena.masters_written)
+    settle = _fused.settler(zero, arena)
+    wrap(zero, GRADIENTS, settle)
+    # ZeRO calls this at the end of each step. After an overflow the gradients were not scaled, so nothing is owed.
+    wrap(zero, ("reset_cpu_buffers",), lambda: settle() if getattr(zero, "overflow", False) else None)
     if stage_of(zero) == 2:
-        make_params_wait(zero, arena)
+        make_params_wait(zero, arena, settle)
 
 
-def make_params_wait(zero: Any, arena: FlatArena) -> None:
+def make_params_wait(zero: Any, arena: FlatArena, settle: Callable[[], None] = lambda: None) -> None:
     """Does the same for the functions that stages 1 and 2 give each model parameter, for safe_get_full_fp32_param() and
     its like. They are given when the optimizer is made, and again when a checkpoint is loaded."""
     link = zero._link_all_hp_params
@@ -227,30 +235,30 @@ def make_params_wait(zero: Any, arena: FlatArena) -> None:
     def link_all_hp_params(*args: Any, **keywords: Any) -> None:
         link(*args, **keywords)
         for param in (param for group in zero.bit16_groups for param in group):
-            wrap(param, ("get_full_hp_param",), arena)
-            wrap(param, ("set_full_hp_param",), arena, arena.masters_written)
+            wrap(param, ("get_full_hp_param",), arena.wait)
+            wrap(param, ("set_full_hp_param",), arena.wait, arena.masters_written)
+            wrap(param, PARAM_GRADIENTS, settle)
 
     zero._link_all_hp_params = link_all_hp_params
 
 
-def wrap(owner: Any, names: Iterable[str], arena: FlatArena, after: Callable[..., None] | None = None) -> None:
-    """Lets those functions of an object wait for the arena first, and calls after() behind them."""
+def wrap(owner: Any, names: Iterable[str], before: Callable[[], Any], after: Callable[[], Any] = lambda: None) -> None:
+    """Calls before() ahead of those functions of an object, and after() behind them."""
     for name in names:
         function = getattr(owner, name, None)
         if function is not None:
-            setattr(owner, name, _waiting(function, arena, after))
+            setattr(owner, name, _between(before, function, after))
 
 
-def _waiting(function: Any, arena: FlatArena, after: Callable[..., None] | None) -> Any:
+def _between(before: Callable[[], Any], function: Any, after: Callable[[], Any]) -> Any:
     @functools.wraps(function)
-    def waiting(*args: Any, **keywords: Any) -> Any:
-        arena.wait()
+    def between(*args: Any, **keywords: Any) -> Any:
+        before()
         result = function(*args, **keywords)
-        if after is not None:
-            after()
+        after()
         return result
 
-    return waiting
+    return between
 
 
 def _make_late(zero: Any, arena: FlatArena) -> None:
