@@ -231,8 +231,8 @@ TEST(Sweep, ButNotForEverAndThenItWarns) {
   EXPECT_THAT(result.warnings, testing::Contains(testing::HasSubstr("do not trust")));
 }
 
-/// Spread pools step slower, but disturb training less. The smallest of them is hopeless, and in its visit, which
-/// ends after two periods, one training step is an outlier.
+/// Spread pools step slower, but disturb training less. The smallest of them is hopeless, and in its visit,
+/// which ends after two periods, one training step is an outlier.
 class SpreadMeter : public SaturatingMeter {
  public:
   SpreadMeter() : SaturatingMeter(1, 0) {}
