@@ -84,7 +84,7 @@ class Matrix(StudyTest):
         self.assertEqual(study.remaining_s(found, options, [ZERO_2]), 60)
 
     def test_the_page_names_the_command(self):
-        for words in ("", " --long", " --only zero-2 --only torch --minutes 30.0"):
+        for words in ("", " --long", " --only zero-2 --only torch --minutes 30"):
             self.assertEqual(study.command_of(study.parse(words.split())), f"scripts/study{words}")
 
     def test_what_cannot_be_done_is_refused_with_its_reason(self):

@@ -171,7 +171,9 @@ def command_of(options: argparse.Namespace) -> str:
     for name in names:
         value = getattr(options, name)
         if value != getattr(defaults, name):
-            words += [f"--{name.replace('_', '-')} {each}" for each in (value if isinstance(value, list) else [value])]
+            values = [f"{each:g}" if isinstance(each, float) else each
+                      for each in (value if isinstance(value, list) else [value])]
+            words += [f"--{name.replace('_', '-')} {each}" for each in values]
     return " ".join(words)
 
 
