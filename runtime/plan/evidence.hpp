@@ -106,7 +106,7 @@ struct TrialCandidate {
   Control control = Control::none;
   bool shared = false;   ///< both sides have the whole home
   int pool_threads = 0;  ///< per rank
-  double median = 0;     ///< over the values of all runs
+  double median = 0;     ///< over all runs, without the drift between repetitions
   std::vector<std::vector<double>>
       runs;  ///< for each run the values that the metric matched, in order, without the warm-up
   bool operator==(const TrialCandidate&) const = default;

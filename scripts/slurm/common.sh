@@ -47,7 +47,8 @@ read_settings() {
 }
 
 # cap_deadline: Slurm kills a Prolog after PrologEpilogTimeout and drains the node. So the deadline is at most 10 s, and
-# at most that time less 1.5 s for everything else. Below 3 s it is 0.7 s, and the log has that the time is too short.
+# at most that time less 1.5 s for everything else. If it is 1 or 2 s, the deadline is 0.7 s, and the log
+# says that this time is too short.
 # Reads slurm.conf only for a deadline of 1 s or more.
 cap_deadline() {
   local most=10 seconds whole=${deadline%%.*} why="Slurm drains a node whose Prolog exceeds PrologEpilogTimeout"

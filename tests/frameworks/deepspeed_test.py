@@ -86,17 +86,19 @@ class DeepSpeed(FrameworkTest):
             self.assert_same_bits(said, restarts=0)
 
     def test_gradients_that_a_program_reads_and_sets_give_the_same_bits(self):
-        """Of a layer that gets none: there lies what is left of an earlier step, as ZeRO has scaled it."""
+        """Reads and sets the gradient of a layer that gets none in this step: there lies what is left of an earlier
+        step, as ZeRO has scaled it."""
         cases = [{"stage": stage, "steps": 14, "clip": 0.1, "sometimes": [1], "set_gradient": True} for stage in (2, 3)]
         for said in self.train("zero_pairs", cases):
             self.assert_same_bits(said, restarts=0)
 
     def test_what_an_overflow_leaves_behind_gives_the_same_bits(self):
         """ZeRO skips that step and scales nothing. At the next step one layer gets no gradient."""
-        said, = self.train("zero_pairs", [{"dtype": "bf16", "clip": 0.1, "steps": 14, "sometimes": [1, 2],
-                                           "overflow_at": 4}])
-        self.assert_same_bits(said, restarts=0)
-        self.assertNotIn("0x", said["own"][4], "no overflow")
+        cases = [{"stage": stage, "dtype": "bf16", "clip": 0.1, "steps": 14, "sometimes": [1, 2], "overflow_at": 4}
+                 for stage in (2, 3)]
+        for said in self.train("zero_pairs", cases):
+            self.assert_same_bits(said, restarts=0)
+            self.assertNotIn("0x", said["own"][4], "no overflow")
 
     def need_pinned_memory(self):
         limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)

@@ -14,7 +14,7 @@ NAMES = [name.removesuffix("=*") for name in NAMES.split(" | ")]
 
 class Settings(unittest.TestCase):
     def said_by(self, script: str, **environment: str) -> list[str]:
-        """The lines that a script prints with the functions of common.sh. Its log is its output."""
+        """Returns the lines that a script prints with the functions of common.sh. Its log is its output."""
         logs = 'log() { echo "log: $1"; }'
         result = subprocess.run(["bash", "-c", f"source {KIT}/common.sh; {logs}; {script}"], text=True,
                                 capture_output=True, timeout=20, env=clean_environment(**environment))

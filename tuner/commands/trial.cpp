@@ -116,8 +116,8 @@ Exit run(const Arguments& arguments) {
   const InterruptWatch interrupt;
   try {
     const Plan plan = try_job(
-        from, path, read_machine(source), arguments.integer("candidates", 1, 100).value_or(4), metric,
-        request, [&] { return interrupt.signal(); }, quiet ? nullptr : print_progress);
+        from, path, read_machine_and_ask_nvml(source), arguments.integer("candidates", 1, 100).value_or(4),
+        metric, request, [&] { return interrupt.signal(); }, quiet ? nullptr : print_progress);
     output.write(plan);
     // An interrupted trial can go on: its runs stay.
     if (interrupt.signal() == 0 && !request.file.empty()) std::filesystem::remove(request.file);

@@ -111,7 +111,7 @@ std::string label_of(const SplitShape& shape) {
   std::string label = fmt::format("{}pool {}, {}", shape.shared ? "shared home, " : "", shape.pool_cores,
                                   shape.placement == Placement::compact ? "compact" : "spread");
   if (shape.pool_pus_per_core != 1) label += ", all siblings";
-  if (shape.pool_kind) label += fmt::format(", kind {}", *shape.pool_kind);
+  if (shape.pool_kind) label += fmt::format(", make {}", *shape.pool_kind);
   if (shape.reserved_cores != 0) label += fmt::format(", {} reserved", shape.reserved_cores);
   return label;
 }

@@ -103,9 +103,7 @@ std::string kinds_lines(const Topology& topology) {
   if (topology.cpu_kinds.size() < 2) return {};
   std::string text;
   for (const auto& kind : topology.cpu_kinds) {
-    text += line(text.empty() ? "CPU kinds" : "",
-                 fmt::format("{}  {}{}{}", brief(kind.cpus), kind.description,
-                             kind.description.empty() || kind.today.empty() ? "" : "; ", kind.today));
+    text += line(text.empty() ? "CPU kinds" : "", fmt::format("{}  {}", brief(kind.cpus), in_words(kind)));
   }
   return text;
 }

@@ -15,6 +15,11 @@ int ownership_tier(const std::string& subtype) {
 
 }  // namespace
 
+std::string in_words(const CpuKind& kind) {
+  const char* const between = kind.description.empty() || kind.today.empty() ? "" : "; ";
+  return kind.description + between + kind.today;
+}
+
 int make_of(const std::vector<CpuKind>& kinds, int kind) {
   const auto end =
       kinds.begin() + std::min(static_cast<std::ptrdiff_t>(kinds.size()), kind + std::ptrdiff_t{1});

@@ -44,6 +44,9 @@ struct CpuKind {
   bool divides_make = false;         ///< of the same make as the kind before it
 };
 
+/// Returns the description of a kind and what it is today; "" if nothing is known.
+std::string in_words(const CpuKind& kind);
+
 /// Returns the number of a kind's make: 0 is the slowest. A make keeps its number if its cores differ today,
 /// so it means the same on all machines of a class. Pure.
 int make_of(const std::vector<CpuKind>& kinds, int kind);

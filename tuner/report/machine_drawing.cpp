@@ -153,7 +153,8 @@ std::string machine_drawing(const Plan& plan, const Topology& topology) {
     if (new_l3) text += open_box("l3", l3_title(topology, core));
     if (has_kinds && (new_l3 || core.kind != last->kind)) {
       const CpuKind& kind = topology.cpu_kinds[static_cast<std::size_t>(core.kind)];
-      text += fmt::format("<span class=\"kind\">{}</span>", html_text(kind.description));
+      if (const std::string words = in_words(kind); !words.empty())
+        text += fmt::format("<span class=\"kind\">{}</span>", html_text(words));
     }
     text += core_box(core, roles);
     last = &core;

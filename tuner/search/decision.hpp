@@ -82,9 +82,8 @@ struct Decision {
 ///   judged without it.
 /// - If the noise exceeds the accuracy, and by its interval the winner may be slower than the shared home by
 ///   more than kMuchSlower, the shared home wins.
-/// - If running unbound is surely faster by more than the accuracy, the shared home wins: a plan that is
-/// slower
-///   than none should at least not divide the cores.
+/// - If running unbound is surely faster than that winner and than the fastest split, by more than the
+///   accuracy, the shared home wins: a plan that is slower than none should at least not divide the cores.
 Decision decide(const Evidence& evidence, const Workload& workload);
 
 }  // namespace zf

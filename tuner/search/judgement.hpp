@@ -94,8 +94,8 @@ std::optional<std::size_t> control_index(const Contest& contest, Control control
 /// stands at a cliff or not (see judge()):
 /// - in mode wait, shared homes first, then the shortest step;
 /// - in the other modes, homes that are divided first. Among these the smallest pool whose step could take
-///   kStepHeadroom times as long and still hide; if there is none, the one with the smallest loss_if_wrong.
-///   Among shared homes the shortest step;
+///   kStepHeadroom times as long and still hide; if there is none, the one with the smallest loss_if_wrong,
+///   or the smallest pool if no training was measured. Among shared homes the shortest step;
 /// - if no step is known (trial), the lowest level of that kind of homes.
 std::size_t preferred_index(const Contest& contest);
 

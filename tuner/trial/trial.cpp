@@ -168,11 +168,11 @@ std::string judge_trial(Trial& trial, Mode mode) {
   const TrialCandidate& best = trial.candidates[verdict.fastest];
 
   std::string reason =
-      fmt::format("The job itself was timed: the median is {:.4g} with \"{}\"", winner.median, winner.label);
+      fmt::format("The job itself was timed: {:.4g} with \"{}\"", winner.median, winner.label);
   if (verdict.conservative) {
     reason += fmt::format(
         ". This is the conservative plan: runs under the same split {}differ by {:.1f} %, and no split is "
-        "better by more than that (the best median is {:.4g} with \"{}\")",
+        "better by more than that (the best is {:.4g} with \"{}\")",
         is_noise_known(contest) ? "" : "may ", 100 * contest.noise, best.median, best.label);
   } else if (verdict.winner != verdict.fastest) {
     reason += fmt::format(". It ties (within {:.1f} %) with the best, {:.4g} with \"{}\", and is preferred",

@@ -210,12 +210,12 @@ TEST(Peers, HwlocDistribIsRarelyBetter) {
   Tally all;
   compare_folder(std::string(ZF_SOURCE_DIR) + "/tests/machines", "hwloc-distrib-is-better.txt", all);
   compare_simulated(all);
-  if (machine_files(foreign_machines()).empty()) {
-    fmt::print("no XML below {}: set ZF_MACHINES_DIR\n", foreign_machines());
-  } else {
-    compare_folder(foreign_machines(), "hwloc-distrib-is-better-on-machines-of-others.txt", all);
-  }
+  const bool others = !machine_files(foreign_machines()).empty();
+  if (others) compare_folder(foreign_machines(), "hwloc-distrib-is-better-on-machines-of-others.txt", all);
   expect_rarely_worse(all);
+  if (!others && !HasFailure())
+    GTEST_SKIP() << "the machines of others were not compared: no XML below " << foreign_machines()
+                 << " (ZF_MACHINES_DIR)";
 }
 
 TEST(Peers, OurCopyOfHwlocDistribGivesTheSame) {

@@ -114,6 +114,17 @@ std::string page_that_says(const std::string& evil) {
   return report_of(plan, &topology);
 }
 
+TEST(Report, CoresThatAreFastTodayAreDrawnWithTheReason) {
+  const Plan plan = make_plan();
+  Topology topology = make_topology({.packages = 2, .cores_per_l3 = 24});
+  for (std::size_t core = 24; core < 48; ++core) topology.cores[core].kind = 1;
+  topology.cpu_kinds.resize(2);
+  topology.cpu_kinds[1].today = "fast today: base_frequency 3.20 GHz";
+  const std::string page = report_of(plan, &topology);
+  EXPECT_THAT(page, HasSubstr("<span class=\"kind\">fast today: base_frequency 3.20 GHz</span>"));
+  EXPECT_EQ(count_of(page, "<span class=\"kind\">"), 1U) << "nothing is known of the other cores";
+}
+
 TEST(Report, WhateverAPlanSaysDoesNotDriveATerminal) {
   const std::string page = page_that_says("a\x1b[31m\x7f\u009b\u202e\u2028\xff");
   for (const char* const control :

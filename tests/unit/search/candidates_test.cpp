@@ -129,7 +129,7 @@ TEST(Candidates, KindsAreTriedApart) {
                 for (const TriedSplit& one : tried) splits.push_back(one.split);
                 return splits;
               }()),
-              Contains("pool 4, compact, kind 1"));
+              Contains("pool 4, compact, make 1"));
 }
 
 TEST(Candidates, TheSmallestPoolThatTiesIsLookedFor) {

@@ -118,8 +118,8 @@ def _idle(zero: Any, params: Any) -> list[tuple[int, int]] | None:
 
 
 def settler(zero: Any, arena: FlatArena) -> Callable[[], None]:
-    """Returns a function that multiplies what an earlier step did not multiply in place. Afterwards, all gradients in
-    the arena are what ZeRO's own would be."""
+    """Returns a function that waits for the step that is under way, and then multiplies what an earlier step did not
+    multiply in place. Afterwards, all gradients in the arena are what ZeRO's own would be."""
     if hasattr(zero, "fp32_partitioned_groups_flat"):
         partitions, groups = zero.fp32_partitioned_groups_flat, zero.fp16_groups
     else:
@@ -128,6 +128,7 @@ def settler(zero: Any, arena: FlatArena) -> Callable[[], None]:
     slots = [(slot, params) for slot, params in found if slot is not None]
 
     def settle() -> None:
+        arena.wait()
         for slot, params in slots:
             grads = slot.param.grad
             if grads is not None and grads.data_ptr() in slot.owed:

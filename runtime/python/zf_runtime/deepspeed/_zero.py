@@ -220,7 +220,8 @@ def _make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
     wrap(zero, WRITERS[stage_of(zero)], arena.wait, arena.masters_written)
     settle = _fused.settler(zero, arena)
     wrap(zero, GRADIENTS, settle)
-    # ZeRO calls this at the end of each step. After an overflow the gradients were not scaled, so nothing is owed.
+    # ZeRO calls this at the end of each step. After an overflow it scales nothing, and forgets which gradients are new:
+    # so what an earlier step owes is paid first.
     wrap(zero, ("reset_cpu_buffers",), lambda: settle() if getattr(zero, "overflow", False) else None)
     if stage_of(zero) == 2:
         make_params_wait(zero, arena, settle)
