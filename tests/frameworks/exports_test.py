@@ -75,7 +75,14 @@ class Exports(CommandTest):
     def change_pool(self, name: str, cores: int, *machine: str):
         """Makes the plan anew as if the pool of its only rank had been chosen to have so many cores."""
         plan = self.read_plan(name)
-        plan["intent"] |= {"pool_cores": cores, "reserved_fraction": 1 - cores / plan["ranks"][0]["home"]["threads"]}
+        rank = plan["ranks"][0]
+        plan["intent"] |= {"pool_cores": cores, "reserved_fraction": 1 - cores / rank["home"]["threads"]}
+        home = sorted(parse_cpus(rank["home"]["cpus"]))
+        rank["training"] |= {"cpus": print_cpus(set(home[:-cores])), "threads": len(home) - cores}
+        rank["optimizer"] |= {"cpus": print_cpus(set(home[-cores:]))}
+        reserved = len(home) - cores
+        rank |= {"pt_reserved_cores": reserved, "pt_reserved_cores_perc": (reserved - 0.5) / len(home)}
+        plan["choice"]["pool_threads"] = cores
         (self.folder / name).write_text(json.dumps(plan))
         self.assert_exit(self.run_tune("plan", "-q", "--from", name, "-o", name, *machine), DONE)
         self.assertEqual(len(parse_cpus(self.read_plan(name)["ranks"][0]["optimizer"]["cpus"])), cores)
