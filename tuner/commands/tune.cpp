@@ -114,14 +114,17 @@ TuningJob simulated_job_of(const std::string& file, const Arguments& arguments,
 std::unique_ptr<RecordingMeter> open_recorder(const TuningJob& job, const std::string& output,
                                               const Arguments& arguments) {
   if (output == "-") return nullptr;
-  auto recorder = make_recorder(job, output, arguments.has("fresh"));
-  if (!recorder->note().empty() && !arguments.has("quiet")) print_stderr("{}\n", one_line(recorder->note()));
-  if (recorder->recorded_visits() > 0 && !arguments.has("quiet")) {
-    const int visits = recorder->recorded_visits();
+  return make_recorder(job, output, arguments.has("fresh"));
+}
+
+/// Says what the sample file lacks, and if a sweep goes on.
+void print_recorder(const RecordingMeter& recorder, const std::string& output) {
+  if (!recorder.note().empty()) print_stderr("{}\n", one_line(recorder.note()));
+  if (recorder.recorded_visits() > 0) {
+    const int visits = recorder.recorded_visits();
     print_stderr("continuing the interrupted sweep in {}, which has {} visit{} (--fresh starts a new one)\n",
                  sample_file_of(output).string(), visits, visits == 1 ? "" : "s");
   }
-  return recorder;
 }
 
 /// Says in one line for which mode the plan is made, and how to change it if nobody chose it.
@@ -152,12 +155,13 @@ Exit run(const Arguments& arguments) {
                       ? simulated_job_of(*simulate, arguments, request)
                       : job_on_this_machine(read_machine_and_ask_nvml(machine_source(arguments)), request);
   const bool quiet = arguments.has("quiet");
+  const auto recorder = open_recorder(job, output.target(), arguments);
+  const InterruptWatch interrupt;
   if (!quiet) {
     print_mode(job.workload, !simulate && !request.mode && !request.has_workload_file,
                job.workload.step_factor != request.workload.step_factor);
+    if (recorder) print_recorder(*recorder, output.target());
   }
-  const auto recorder = open_recorder(job, output.target(), arguments);
-  const InterruptWatch interrupt;
   if (!quiet && file) print_stderr("{}", estimates_in_words(*file));
 
   ProgressDisplay display(quiet);

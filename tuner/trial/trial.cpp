@@ -6,6 +6,7 @@
 #include <cassert>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "base/error.hpp"
@@ -19,6 +20,12 @@ std::vector<double> values_of(const TrialCandidate& candidate) {
   std::vector<double> values;
   for (const auto& run : candidate.runs) values.insert(values.end(), run.begin(), run.end());
   return values;
+}
+
+/// Returns the value with nine significant digits. Levels come through logarithms, which make 100 of equal
+/// runs 100.00000000000004.
+double without_rounding_error(double value) {
+  return std::strtod(fmt::format("{:.9g}", value).c_str(), nullptr);
 }
 
 bool may_win(const TrialCandidate& candidate) { return candidate.control != Control::unbound; }
@@ -159,7 +166,7 @@ std::string judge_trial(Trial& trial, Mode mode) {
   const Contest contest = contest_of(trial, mode);
   for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
     const double level = contest.levels.of(i);
-    trial.candidates[i].median = trial.higher_is_better ? 1 / level : level;
+    trial.candidates[i].median = without_rounding_error(trial.higher_is_better ? 1 / level : level);
   }
   const Verdict verdict = judge(contest);
   assert(contest.contenders[verdict.winner].eligible);

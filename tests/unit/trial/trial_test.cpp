@@ -80,7 +80,7 @@ TEST(TrialJudge, TheFastestWins) {
                           {"pool 8", Control::none, false, 8, 0, {{90}, {91}}}});
   const std::string reason = judge_trial(trial, Mode::overlap);
   EXPECT_EQ(trial.winner, 1);
-  EXPECT_NEAR(trial.candidates[1].median, 80.5, 0.01);
+  EXPECT_EQ(trial.candidates[1].median, 80.4984472) << "the level of 80 and 81, with nine digits";
   EXPECT_NE(reason.find("80.5 with \"pool 6"), std::string::npos) << reason;
 }
 
