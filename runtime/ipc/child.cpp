@@ -167,9 +167,13 @@ const ExitStatus& Child::reap() {
   if (reach_ == Reach::group) signal_group(SIGKILL);
   siginfo_t info = {};
   int result = 0;
-  do {
+  const Nanoseconds deadline = now_ns() + kGoneNs;
+  for (;;) {
     result = waitid(id_type(), id(), &info, WEXITED | WNOHANG);
-  } while (result != 0 && errno == EINTR);
+    const bool again = result == 0 ? info.si_pid == 0 : errno == EINTR;
+    if (!again || now_ns() >= deadline) break;
+    usleep(200);  // a debugger holds the child, which has ended, until it lets go or ends
+  }
   if (result != 0 && errno != ECHILD) throw lost_pidfd(pid_);
   status_.emplace();
   if (result != 0 || info.si_pid == 0) return *status_;

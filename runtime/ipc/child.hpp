@@ -63,7 +63,8 @@ class Child {
 
   /// Collects the exit status, so that no zombie is left. With Reach::group, what is left of the group is
   /// killed first. Later calls return the same answer. If somebody else reaped the child
-  /// (SIGCHLD ignored), the rest of its group is left alone. Precondition: has_ended().
+  /// (SIGCHLD ignored), the rest of its group is left alone. Waits up to 10 s for a debugger that still holds
+  /// the child (so does LeakSanitizer at the end of a program). Precondition: has_ended().
   const ExitStatus& reap();
 
   /// Kills the child, waits until the deadline for its end, and reaps it. A child that is still there then

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,6 +17,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "../os/refuse_call.hpp"
@@ -54,6 +57,36 @@ TEST(Child, LookingDoesNotWait) {
   EXPECT_TRUE(child.wait_until(now_ns() + 10 * kSecondNs));
   EXPECT_EQ(child.reap().signal, SIGKILL);
   EXPECT_EQ(child.reap().signal, SIGKILL) << "the same answer again";
+}
+
+TEST(Child, ThatADebuggerHeldWhenItEndedIsCollectedWhenThatLetsGo) {
+  Child child = fork_child(
+      [] {
+        ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+        for (;;) ::pause();
+        return 0;
+      },
+      Reach::process, "a child");
+  Child debugger = fork_child(
+      [&] {
+        const Nanoseconds deadline = now_ns() + 5 * kSecondNs;
+        while (::ptrace(PTRACE_SEIZE, child.pid(), nullptr, nullptr) != 0) {
+          if (now_ns() >= deadline) return 1;
+          ::usleep(1000);
+        }
+        ::kill(child.pid(), SIGKILL);
+        siginfo_t info = {};
+        if (::waitid(P_PID, static_cast<id_t>(child.pid()), &info, WEXITED | WNOWAIT) != 0) return 1;
+        ::usleep(100'000);
+        return 0;
+      },
+      Reach::process, "a debugger");
+  if (!child.wait_until(now_ns() + 10 * kSecondNs)) {
+    ASSERT_EQ(end_of(std::move(debugger)).code, 1);
+    GTEST_SKIP() << "ptrace is not allowed here";
+  }
+  EXPECT_EQ(child.reap().signal, SIGKILL);
+  EXPECT_EQ(end_of(std::move(debugger)).code, 0);
 }
 
 TEST(Child, DroppingItKillsAndCollects) {
