@@ -94,11 +94,10 @@ class DeepSpeed(FrameworkTest):
 
     def test_what_an_overflow_leaves_behind_gives_the_same_bits(self):
         """ZeRO skips that step and scales nothing. At the next step one layer gets no gradient."""
-        cases = [{"stage": stage, "dtype": "bf16", "clip": 0.1, "steps": 14, "sometimes": [1, 2], "overflow_at": 4}
-                 for stage in (2, 3)]
-        for said in self.train("zero_pairs", cases):
-            self.assert_same_bits(said, restarts=0)
-            self.assertNotIn("0x", said["own"][4], "no overflow")
+        said, = self.train("zero_pairs", [{"dtype": "bf16", "clip": 0.1, "steps": 14, "sometimes": [1, 2],
+                                           "overflow_at": 4}])
+        self.assert_same_bits(said, restarts=0)
+        self.assertNotIn("0x", said["own"][4], "no overflow")
 
     def need_pinned_memory(self):
         limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
