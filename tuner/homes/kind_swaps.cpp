@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace {
 
 using Cores = std::vector<int>;
 
+/// The swaps of cores of one kind for slower ones.
 class KindSwaps {
  public:
   KindSwaps(const Domains& domains, Division& division, int kind)

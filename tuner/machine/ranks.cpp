@@ -15,7 +15,7 @@ namespace {
 
 /// A GPU, or the reason why it is unknown.
 using GpuOrReason = std::variant<Gpu, std::string>;
-/// By rank; absent: there is no GPU to name.
+/// GPUs by rank; absent: there is no GPU to name.
 using FoundGpus = std::vector<std::optional<GpuOrReason>>;
 
 std::string lower_case(std::string text) {

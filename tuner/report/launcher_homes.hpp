@@ -1,4 +1,4 @@
-// What a launcher gives to the ranks of a plan, or why it gives nothing.
+// Homes that a launcher gives to the ranks of a plan, or why it gives none.
 #pragma once
 
 #include <string>

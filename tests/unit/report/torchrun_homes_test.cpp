@@ -1,4 +1,4 @@
-// What torchrun 2.13 gives: torch/numa/binding.py.
+// Compares with what torchrun 2.13 gives (read in torch/numa/binding.py).
 #include "report/torchrun_homes.hpp"
 
 #include <gmock/gmock.h>
