@@ -38,14 +38,15 @@ void fill(const AdamArrays& slice, float* g) {
 
 }  // namespace
 
-WorkingSet::WorkingSet(Pool& pool, std::size_t elements) : elements_(elements) {
+WorkingSet::WorkingSet(Pool& pool, std::size_t elements, Memory memory) : elements_(elements) {
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / kBytesPerElement / 4;
   const std::size_t stride = elements <= kMost ? stride_of(elements) : 0;
   mapping_bytes_ = kArrays * stride + kHugePageBytes;
   int error = ENOMEM;
   void* mapping = MAP_FAILED;
   if (elements <= kMost) {
-    mapping = ::mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const int sharing = memory == Memory::shared ? MAP_SHARED : MAP_PRIVATE;
+    mapping = ::mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
     error = errno;
   }
   if (mapping == MAP_FAILED) {

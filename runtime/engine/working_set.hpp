@@ -1,4 +1,4 @@
-// Private arrays for measuring, first touched by the threads that will update them.
+// Arrays for measuring, first touched by the threads that will update them.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,12 @@ class WorkingSet {
  public:
   static constexpr std::size_t kBytesPerElement = 16;
 
+  /// The memory: that of this process, or shared memory as the arena's. Linux decides for each apart whether
+  /// it gets huge pages.
+  enum class Memory { own, shared };
+
   /// Throws Error(runtime_error) that says how much was asked for if the memory cannot be allocated.
-  WorkingSet(Pool& pool, std::size_t elements);
+  WorkingSet(Pool& pool, std::size_t elements, Memory memory = Memory::own);
   ~WorkingSet();
   WorkingSet(const WorkingSet&) = delete;
   WorkingSet& operator=(const WorkingSet&) = delete;

@@ -52,7 +52,11 @@ double bytes_per_pass(const Plan& plan) {
 /// Runs in the child. Returns "ROOFLINE STEP", or kError and the message of what went wrong.
 std::string measured_text(const Plan& plan, Nanoseconds deadline_ns) {
   try {
-    MachineMeter meter({plan.evidence.elements_per_rank, {}, {}, chosen_isa(), true}, 1);
+    const RankWork work{.elements = plan.evidence.elements_per_rank,
+                        .isa = chosen_isa(),
+                        .framework = plan.workload.framework,
+                        .roofline_each_round = true};
+    MachineMeter meter(work, 1);
     const Bandwidth now =
         median_bandwidth(meter.measure(split_of_pools(plan), {kMaxPairs, deadline_ns}), bytes_per_pass(plan));
     return fmt::format("{} {}", now.roofline, now.step);

@@ -62,7 +62,7 @@ std::vector<int> usual_thread_counts(int cores) {
 }
 
 Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds) {
-  MachineMeter meter({elements, {}, {}, chosen_isa(), true}, 1);
+  MachineMeter meter({.elements = elements, .isa = chosen_isa(), .roofline_each_round = true}, 1);
   Bench bench{elements, meter.isa(), {}};
   std::vector<Split> splits;
   for (const int count : threads) {

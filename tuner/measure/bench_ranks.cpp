@@ -84,7 +84,8 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < splits.size(); ++i) {
       const Split& split = splits[i].second;
-      MachineMeter meter({params / split.ranks.size(), {}, {}, chosen_isa(), true}, 1);
+      MachineMeter meter(
+          {.elements = params / split.ranks.size(), .isa = chosen_isa(), .roofline_each_round = true}, 1);
       bench.isa = meter.isa();
       for (const SplitSample& sample : meter.measure(split, {.samples = kSamplesPerRound}))
         bench.rows[i].samples.push_back(sample);

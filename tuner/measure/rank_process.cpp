@@ -6,6 +6,7 @@
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
 #include "engine/working_set.hpp"
+#include "measure/framework_habits.hpp"
 #include "measure/meter.hpp"
 #include "measure/synthetic_training.hpp"
 #include "os/affinity.hpp"
@@ -28,12 +29,13 @@ class MeasuredRank {
   MeasuredRank(const RankSplit& split, const RankWork& work)
       : work_(work),
         pool_(split.pool, split.shared ? 0 : kSpinNs),  // as in the runtime: training needs the same CPUs
-        memory_(pool_, work.elements),
+        memory_(pool_, work.elements, optimizer_memory(work.framework)),
         kernel_(adam_kernel(work.isa, {})) {
     if (split.unbound) pool_.run([&](std::size_t) { bind_this_thread(split.optimizer); });
     if (work.training) {
       training_.emplace(split.training, std::max(1, training_threads(split)),
-                        work.elements * kTrainingBytesPerElement, *work.training);
+                        work.elements * kTrainingBytesPerElement, *work.training,
+                        after_update(work.framework, work.schedule.mode));
     }
   }
 

@@ -13,11 +13,12 @@ namespace zf {
 
 /// The work of every rank, the same for all splits.
 struct RankWork {
-  std::uint64_t elements = 0;              ///< fp32 parameters that the optimizer steps over
-  std::optional<TrainingDemand> training;  ///< already cut down; without it, the optimizer runs alone
-  Schedule schedule;                       ///< of the part that is measured
+  std::uint64_t elements = 0;                   ///< fp32 parameters that the optimizer steps over
+  std::optional<TrainingDemand> training = {};  ///< already cut down; without it, the optimizer runs alone
+  Schedule schedule = {};                       ///< of the part that is measured
   Isa isa = Isa::scalar;
-  bool roofline_each_round = false;  ///< otherwise the roofline loop runs in the first round alone
+  Framework framework = Framework::unknown;  ///< whose threads and memory are imitated
+  bool roofline_each_round = false;          ///< otherwise the roofline loop runs in the first round alone
 };
 
 /// Sets up the rank and runs rounds in step with the other ranks. Writes the reading of each round into

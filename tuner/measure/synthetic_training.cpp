@@ -1,6 +1,5 @@
 #include "measure/synthetic_training.hpp"
 
-#include <emmintrin.h>
 #include <fmt/core.h>
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/global_control.h>
@@ -9,25 +8,25 @@
 #include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_scheduler_observer.h>
 #include <semaphore.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cmath>
 #include <condition_variable>
-#include <cstdint>
-#include <cstring>
 #include <ctime>
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/error.hpp"
+#include "measure/compute_team.hpp"
+#include "measure/training_buffer.hpp"
 #include "measure/training_demand.hpp"
 #include "os/affinity.hpp"
 #include "text/statistics.hpp"
@@ -35,12 +34,10 @@
 namespace zf {
 namespace {
 
-constexpr std::size_t kSmallestBuffer = std::size_t{1} << 20;
-/// Copies are made in pieces of this size. Their thread checks the clock between two pieces.
-constexpr std::size_t kCopyBytes = std::size_t{256} << 10;
 constexpr std::size_t kGrain = std::size_t{32} << 10;  // elements of host work in a task
-/// Bytes moved per element of host work: a bf16 gradient is read, an fp32 one is read and written.
-constexpr std::size_t kHostBytesPerElement = 10;
+/// How long a parallel region takes: about as long as an operator of PyTorch over some million elements. The
+/// exact figure does not matter while it is shorter than a time slice of the kernel.
+constexpr Nanoseconds kRegionNs = 500'000;
 
 /// Wraps the POSIX semaphore: std::binary_semaphore of libstdc++ 12 may lose a wake-up
 /// (gcc.gnu.org/PR104928).
@@ -113,49 +110,6 @@ class Binder : public tbb::task_scheduler_observer {
   Failure& failure_;
 };
 
-/// Private memory: fp32 sums, bf16 gradients, and two areas to copy between.
-class Buffer {
- public:
-  explicit Buffer(std::size_t bytes)
-      : elements_(std::max(bytes, kSmallestBuffer) / 8 / kCopyBytes * kCopyBytes) {
-    if (elements_ == 0) elements_ = kCopyBytes;
-    bytes_ = elements_ * 8;
-    void* const memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-      throw_errno(errno, fmt::format("cannot map {} MiB of memory for the training side", bytes_ >> 20));
-    base_ = static_cast<char*>(memory);
-  }
-  ~Buffer() { ::munmap(base_, bytes_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  std::size_t elements() const { return elements_; }
-  float* sums() const { return reinterpret_cast<float*>(base_); }
-  std::uint16_t* gradients() const { return reinterpret_cast<std::uint16_t*>(base_ + elements_ * 4); }
-  /// Return the two areas to copy between, each of copy_bytes().
-  char* copy_from() const { return base_ + elements_ * 6; }
-  char* copy_to() const { return base_ + elements_ * 7; }
-  std::size_t copy_bytes() const { return elements_; }
-
- private:
-  std::size_t elements_;
-  std::size_t bytes_ = 0;
-  char* base_ = nullptr;
-};
-
-/// Spins until this thread has used `cpu_ns` of CPU time. Time in which the thread does not run does not
-/// count.
-void burn(Nanoseconds cpu_ns) {
-  const auto spent = [] {
-    timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return time.tv_sec * kSecondNs + time.tv_nsec;
-  };
-  const Nanoseconds end = spent() + cpu_ns;
-  while (spent() < end) {
-  }
-}
-
 /// Throws std::system_error if this many threads cannot run at once. oneTBB ends the process in that case
 /// (std::terminate in a thread of its own), so this is found out before.
 void check_threads(std::size_t count) {
@@ -169,6 +123,12 @@ void check_threads(std::size_t count) {
     });
 }
 
+/// Returns in how many parallel regions a step computes; 0 without such work.
+Nanoseconds region_count(const TrainingDemand& demand, int threads) {
+  if (demand.parallel_ns == 0) return 0;
+  return std::max<Nanoseconds>(1, demand.parallel_ns / threads / kRegionNs);
+}
+
 void sleep_until(Nanoseconds point_ns) {
   if (now_ns() >= point_ns) return;
   const timespec point{point_ns / kSecondNs, point_ns % kSecondNs};
@@ -179,9 +139,13 @@ void sleep_until(Nanoseconds point_ns) {
 }  // namespace
 
 struct SyntheticTraining::State {
-  State(const CpuSet& where, int threads, std::size_t buffer_bytes, const TrainingDemand& demanded)
+  State(const CpuSet& where, int threads, std::size_t buffer_bytes, const TrainingDemand& demanded,
+        ComputeTeam::Afterwards after_update)
       : cpus(where),
         training_demand(demanded),
+        after_the_update(after_update),
+        regions(region_count(demanded, threads)),
+        region_ns(regions == 0 ? 0 : demanded.parallel_ns / threads / regions),
         buffer(buffer_bytes),
         tbb_first_use(where),
         // Otherwise oneTBB would limit itself to the number of CPUs that it saw at its first use.
@@ -189,6 +153,7 @@ struct SyntheticTraining::State {
         arena(threads, 0),
         binder(arena, cpus, failure) {
     delays.reserve(training_demand.launches);
+    if (regions != 0) team.emplace(cpus, threads);
     start_threads();
     done.acquire();
     try {
@@ -248,14 +213,8 @@ struct SyntheticTraining::State {
 
   void touch() {
     using Range = tbb::blocked_range<std::size_t>;
-    tbb::parallel_for(Range(0, buffer.elements(), kGrain), [this](const Range& range) {
-      for (std::size_t i = range.begin(); i < range.end(); ++i) {
-        buffer.sums()[i] = 1.0F;
-        buffer.gradients()[i] = 0x3a83;  // 1e-3 in bf16
-        buffer.copy_from()[i] = 1;
-        buffer.copy_to()[i] = 0;
-      }
-    });
+    tbb::parallel_for(Range(0, buffer.elements(), kGrain),
+                      [this](const Range& range) { buffer.touch(range.begin(), range.end()); });
   }
 
   void run_steps() {
@@ -263,7 +222,7 @@ struct SyntheticTraining::State {
     reading = {};
     delays.clear();
     const Nanoseconds start = now_ns();
-    for (int i = 1; i < steps; ++i) run_step();
+    for (int i = 1; i < steps; ++i) run_step(ComputeTeam::Afterwards::spin);
     run_last_step();
     reading.step_ns = (now_ns() - start) / steps;
     reading.bytes = training_demand.gradient_bytes + training_demand.host_bytes;
@@ -276,22 +235,22 @@ struct SyntheticTraining::State {
   void run_last_step() {
     copy_start_ns = now_ns();
     copy_begin.release();
-    run_step();
+    run_step(after_the_update);
     copy_done.acquire();
     arena.execute([this] { host_work(); });
   }
 
-  void run_step() {
+  void run_step(ComputeTeam::Afterwards afterwards) {
     const Nanoseconds step_start_ns = now_ns();
     const auto kernels = static_cast<Nanoseconds>(training_demand.launches);
     gpu = GpuClock(step_start_ns, kernels == 0 ? training_demand.gpu_ns : training_demand.gpu_ns / kernels);
     if (kernels == 0) {
       gpu.launch(step_start_ns);
-    } else {
+    } else if (!serial_between_regions()) {
       arena.enqueue([this, step_start_ns] { launch(training_demand.launches, step_start_ns); });
       chain_done.acquire();
     }
-    if (training_demand.parallel_ns != 0) arena.execute([this] { compute(); });
+    compute(afterwards);
     sleep_until(gpu.free_ns());
   }
 
@@ -312,54 +271,50 @@ struct SyntheticTraining::State {
   /// Copies at the pace of the training demand. A copied byte is read and written here, so it counts as two
   /// bytes of the demand, which the GPU's copy engine would only write.
   void copy() {
-    std::size_t place = 0;
-    for (std::uint64_t moved = 0; moved < training_demand.gradient_bytes; moved += 2 * kCopyBytes) {
+    constexpr std::uint64_t kMoved = 2 * TrainingBuffer::kCopyBytes;
+    for (std::uint64_t moved = 0; moved < training_demand.gradient_bytes; moved += kMoved) {
       sleep_until(due_ns(copy_start_ns, moved, training_demand.copy_bytes_per_s));
-      stream_copy(buffer.copy_to() + place, buffer.copy_from() + place, kCopyBytes);
-      place = (place + kCopyBytes) % buffer.copy_bytes();
+      buffer.copy_piece();
     }
   }
 
-  /// Uses the CPU time of the parallel work on all threads, in so many pieces that the threads end together.
-  void compute() {
-    constexpr int kPiecesPerThread = 32;
-    const int pieces = kPiecesPerThread * arena.max_concurrency();
-    tbb::parallel_for(
-        tbb::blocked_range<int>(0, pieces),
-        [&](const tbb::blocked_range<int>& range) {
-          for (int i = range.begin(); i < range.end(); ++i) burn(training_demand.parallel_ns / pieces);
-        },
-        tbb::simple_partitioner());
+  /// Returns whether the one launch is the serial part of a step that computes on the CPU.
+  bool serial_between_regions() const { return training_demand.launches == 1 && regions != 0; }
+
+  /// Runs the regions of a step: parallel work on all threads of the team. In the program of a job without a
+  /// GPU, serial work is spread between them, and so it is here.
+  void compute(ComputeTeam::Afterwards afterwards) {
+    const Nanoseconds serial_ns = serial_between_regions() ? training_demand.launch_ns / regions : 0;
+    for (Nanoseconds left = regions; left > 0; --left) {
+      burn(serial_ns);
+      team->compute(region_ns, left == 1 ? afterwards : ComputeTeam::Afterwards::spin);
+    }
+    if (serial_between_regions()) gpu.launch(now_ns());
   }
 
   void host_work() {
     using Range = tbb::blocked_range<std::size_t>;
-    std::size_t left = training_demand.host_bytes / kHostBytesPerElement;
+    std::size_t left = training_demand.host_bytes / TrainingBuffer::kBytesPerAdded;
     while (left > 0) {
       const std::size_t part = std::min(left, buffer.elements());
-      tbb::parallel_for(Range(0, part, kGrain), [this](const Range& range) {
-        float* const sums = buffer.sums();
-        const std::uint16_t* const gradients = buffer.gradients();
-        for (std::size_t i = range.begin(); i < range.end(); ++i) {
-          const std::uint32_t bits = static_cast<std::uint32_t>(gradients[i]) << 16;
-          float gradient = 0;
-          static_assert(sizeof gradient == sizeof bits);
-          __builtin_memcpy(&gradient, &bits, sizeof gradient);
-          sums[i] += 1e-6F * gradient;
-        }
-      });
+      tbb::parallel_for(Range(0, part, kGrain),
+                        [this](const Range& range) { buffer.add(range.begin(), range.end()); });
       left -= part;
     }
   }
 
   const CpuSet cpus;
   const TrainingDemand training_demand;
-  Buffer buffer;
+  const ComputeTeam::Afterwards after_the_update;
+  const Nanoseconds regions;    ///< parallel regions of a step
+  const Nanoseconds region_ns;  ///< CPU time of each thread in one
+  TrainingBuffer buffer;
   Failure failure;
   TbbFirstUse tbb_first_use;
   tbb::global_control parallelism;
   tbb::task_arena arena;
   Binder binder;
+  std::optional<ComputeTeam> team;
 
   // The semaphores hand these from thread to thread.
   int steps = 0;
@@ -378,8 +333,9 @@ struct SyntheticTraining::State {
 };
 
 SyntheticTraining::SyntheticTraining(const CpuSet& cpus, int threads, std::size_t buffer_bytes,
-                                     const TrainingDemand& training_demand)
-    : state_(std::make_unique<State>(cpus, threads, buffer_bytes, training_demand)) {}
+                                     const TrainingDemand& training_demand,
+                                     ComputeTeam::Afterwards after_update)
+    : state_(std::make_unique<State>(cpus, threads, buffer_bytes, training_demand, after_update)) {}
 
 SyntheticTraining::~SyntheticTraining() = default;
 
@@ -393,20 +349,6 @@ TrainingReading SyntheticTraining::wait() {
   state_->done.acquire();
   state_->failure.rethrow();
   return state_->reading;
-}
-
-void stream_copy(void* to, const void* from, std::size_t bytes) {
-  assert(bytes % 64 == 0 && reinterpret_cast<std::uintptr_t>(to) % 64 == 0);
-#if defined(__x86_64__)
-  const auto* source = static_cast<const __m128i*>(from);
-  auto* target = static_cast<__m128i*>(to);
-  for (std::size_t i = 0; i < bytes / sizeof(__m128i); ++i) {
-    _mm_stream_si128(target + i, _mm_load_si128(source + i));
-  }
-  _mm_sfence();
-#else
-  std::memcpy(to, from, bytes);
-#endif
 }
 
 }  // namespace zf

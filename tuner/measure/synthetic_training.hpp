@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "base/id_set.hpp"
+#include "measure/compute_team.hpp"
 #include "plan/workload.hpp"
 
 namespace zf {
@@ -25,7 +26,8 @@ struct TrainingReading {
 /// launches (each is a oneTBB task that enqueues the next one), and an imaginary GPU that runs their kernels
 /// and is idle if a launch is late. The last step of an update also has copies of the gradients at a given
 /// pace, in which a thread reads or writes each byte once, as the DMA engine of a GPU would; parallel work
-/// over the host's bytes follows it. docs/load.md says what this leaves out.
+/// over the host's bytes follows it. A job without a GPU computes on a ComputeTeam, in many regions with its
+/// serial work between them. docs/load.md says what this leaves out.
 ///
 /// Must be used by one thread. oneTBB's threads stay until the process ends, so use it in a short-lived
 /// process.
@@ -33,10 +35,12 @@ class SyntheticTraining {
  public:
   /// Starts `threads` oneTBB threads in an arena of their own and two more threads, and binds each to all of
   /// `cpus` (read back). Allocates `buffer_bytes` (at least 1 MiB), which these threads touch, and which host
-  /// work and copies use again and again. Throws Error(runtime_error) if a thread cannot be started or bound,
-  /// or memory is short.
+  /// work and copies use again and again. `after_update` is what the threads of a job that computes on CPUs
+  /// do when an update's last step is over. Throws Error(runtime_error) if a thread cannot be started or
+  /// bound, or memory is short.
   SyntheticTraining(const CpuSet& cpus, int threads, std::size_t buffer_bytes,
-                    const TrainingDemand& training_demand);
+                    const TrainingDemand& training_demand,
+                    ComputeTeam::Afterwards after_update = ComputeTeam::Afterwards::spin);
   ~SyntheticTraining();
   SyntheticTraining(const SyntheticTraining&) = delete;
   SyntheticTraining& operator=(const SyntheticTraining&) = delete;
@@ -52,11 +56,5 @@ class SyntheticTraining {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-/// Copies `bytes`, a multiple of 64, with non-temporal stores if the CPU has them. They read each byte of
-/// `from` once and write each byte of `to` once, without first reading the line that they overwrite. So the
-/// copy leaves the caches alone, as the DMA engine of a GPU does. Precondition: both are aligned to 64 bytes
-/// and do not overlap.
-void stream_copy(void* to, const void* from, std::size_t bytes);
 
 }  // namespace zf

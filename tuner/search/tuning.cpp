@@ -49,7 +49,10 @@ Workload as_told(Workload workload, const TuningRequest& request) {
 
 /// Returns what every rank measures: both sides of the workload, cut down alike.
 RankWork rank_work(const Workload& workload, std::uint64_t elements_per_rank, double scale) {
-  RankWork work{elements_per_rank, {}, schedule_of(workload, scale), chosen_isa()};
+  RankWork work{.elements = elements_per_rank,
+                .schedule = schedule_of(workload, scale),
+                .isa = chosen_isa(),
+                .framework = workload.framework};
   if (workload.training) work.training = scaled(*workload.training, scale);
   return work;
 }

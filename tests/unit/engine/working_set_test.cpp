@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <set>
@@ -44,6 +46,21 @@ TEST(WorkingSet, ArraysOfAPowerOfTwoDoNotBeginAtTheSameLowAddressBits) {
     low_bits.insert(reinterpret_cast<std::uintptr_t>(at) % (std::uintptr_t{1} << 20));
   }
   EXPECT_EQ(low_bits.size(), 4U) << "three times slower otherwise, see stagger.hpp";
+}
+
+TEST(WorkingSet, OnlySharedMemoryIsSharedWithAChild) {
+  Pool pool({allowed_pus().front()});
+  for (const auto memory : {WorkingSet::Memory::own, WorkingSet::Memory::shared}) {
+    const WorkingSet set(pool, 1000, memory);
+    set.slice(0).p[7] = 1;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      set.slice(0).p[7] = 2;
+      ::_exit(0);
+    }
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    EXPECT_EQ(set.slice(0).p[7], memory == WorkingSet::Memory::shared ? 2 : 1);
+  }
 }
 
 TEST(WorkingSet, StaysFiniteAndNormalThroughTenThousandMixedPasses) {

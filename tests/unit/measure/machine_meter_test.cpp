@@ -9,7 +9,7 @@
 namespace zf {
 namespace {
 
-const RankWork kOptimizerAlone{10'000, {}, {}, chosen_isa()};
+const RankWork kOptimizerAlone{.elements = 10'000, .isa = chosen_isa()};
 
 Split pool_on(const std::vector<std::vector<Pu>>& ranks) {
   Split split;
@@ -53,7 +53,7 @@ TEST(MachineMeter, TheSidesTakeTurnsWhereTrainingWaits) {
   rank.shared = true;
   // Training only waits for a GPU, and takes as long as the step: side by side, both would take about half of
   // their sum.
-  RankWork work{4'000'000, std::nullopt, {}, chosen_isa()};
+  RankWork work{.elements = 4'000'000, .isa = chosen_isa()};
   const Nanoseconds step_ns =
       MachineMeter(work, 1).measure({{}, "shared", {rank}}, {.samples = 4}).back().step_ns;
   work.training = TrainingDemand{1, 1000, step_ns};
@@ -77,7 +77,8 @@ TEST(MachineMeter, ATrainingStepOfAnHourIsNotWaitedForAfterStop) {
   rank.pool = {pu};
   rank.home_cores = rank.pool_cores = 1;
   rank.shared = true;
-  RankWork work{10'000, TrainingDemand{1, 1000, 3600 * kSecondNs}, {}, chosen_isa()};
+  RankWork work{
+      .elements = 10'000, .training = TrainingDemand{1, 1000, 3600 * kSecondNs}, .isa = chosen_isa()};
   work.schedule.mode = Mode::wait;
   MachineMeter meter(work, 1);
   EXPECT_TRUE(meter.measure({{}, "shared", {rank}}, {.samples = 8, .stop = [] { return true; }}).empty());

@@ -54,10 +54,10 @@ namespace zf {
 namespace {
 
 /// Trains for one step where at most `allowed` threads may run, and says how that ended.
-std::string train_with(int allowed) {
+std::string train_with(int allowed, const TrainingDemand& demand) {
   most = running + allowed;
   try {
-    SyntheticTraining training(thread_affinity(), 4, 1U << 20, {10, 1000, 1000});
+    SyntheticTraining training(thread_affinity(), 4, 1U << 20, demand);
     training.start(1);
     training.wait();
     return "trained";
@@ -67,10 +67,15 @@ std::string train_with(int allowed) {
 }
 
 TEST(RefusedThreads, AreAnErrorOfTheTrainingSideWhicheverItIs) {
-  for (int allowed = 0; allowed < 9; ++allowed) {
-    const ChildOutput output = output_of_child([&] { return train_with(allowed); }, std::chrono::seconds(20));
-    EXPECT_EQ(output.end, ChildOutput::End::done) << allowed;
-    EXPECT_EQ(output.text, allowed < 6 ? "refused" : "trained") << allowed;
+  const TrainingDemand on_a_gpu{10, 1000, 1000};
+  const TrainingDemand on_cpus{1, 1000, 0, 0, 0, 0, 0, {}, 1'000'000};  // on three more threads
+  for (const auto& [demand, needed] : {std::pair(on_a_gpu, 6), std::pair(on_cpus, 9)}) {
+    for (int allowed = 0; allowed < 12; ++allowed) {
+      const ChildOutput output =
+          output_of_child([&] { return train_with(allowed, demand); }, std::chrono::seconds(20));
+      EXPECT_EQ(output.end, ChildOutput::End::done) << allowed;
+      EXPECT_EQ(output.text, allowed < needed ? "refused" : "trained") << allowed << " of " << needed;
+    }
   }
 }
 

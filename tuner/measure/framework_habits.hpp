@@ -1,0 +1,23 @@
+// What the benchmark imitates of the framework whose job it measures. Pure.
+#pragma once
+
+#include "engine/working_set.hpp"
+#include "measure/compute_team.hpp"
+#include "plan/workload.hpp"
+
+namespace zf {
+
+/// Returns what training's threads do after the last training step of an update. In mode wait, PyTorch and
+/// DeepSpeed run the optimizer step on these same threads. Everywhere else they go on spinning, also beside
+/// the step of our optimizer, which is in a process of its own.
+inline ComputeTeam::Afterwards after_update(Framework framework, Mode mode) {
+  const bool same_threads = mode == Mode::wait && framework != Framework::native;
+  return same_threads ? ComputeTeam::Afterwards::sleep : ComputeTeam::Afterwards::spin;
+}
+
+/// Returns the memory in which the framework keeps its optimizer's state. Ours is shared by two processes.
+inline WorkingSet::Memory optimizer_memory(Framework framework) {
+  return framework == Framework::native ? WorkingSet::Memory::shared : WorkingSet::Memory::own;
+}
+
+}  // namespace zf
