@@ -7,7 +7,7 @@
 
 #include "homes/home_score.hpp"
 #include "machine/machine.hpp"
-#include "machine/ranks.hpp"
+#include "machine/rank_gpus.hpp"
 
 namespace zf {
 

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "launch/slurm_masks.hpp"
 #include "machine/machine.hpp"
+#include "machine/moved_gpus.hpp"
 #include "os/machine_identity.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"

@@ -6,7 +6,8 @@
 #include <string>
 
 #include "machine/machine.hpp"
-#include "machine/ranks.hpp"
+#include "machine/rank_count.hpp"
+#include "machine/rank_gpus.hpp"
 #include "os/environment.hpp"
 
 namespace zf {

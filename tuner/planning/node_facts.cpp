@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "machine/core_speeds.hpp"
-#include "machine/ranks.hpp"
+#include "machine/moved_gpus.hpp"
 #include "planning/retarget.hpp"
 
 namespace zf {

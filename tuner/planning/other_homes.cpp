@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "homes/home_gain.hpp"
+#include "machine/moved_gpus.hpp"
 #include "planning/retarget.hpp"
 
 namespace zf {

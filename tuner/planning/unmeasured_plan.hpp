@@ -4,7 +4,7 @@
 #include <string>
 
 #include "machine/machine.hpp"
-#include "machine/ranks.hpp"
+#include "machine/rank_gpus.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/cpu_list.hpp"
-#include "machine/ranks.hpp"
+#include "machine/moved_gpus.hpp"
 #include "report/home_facts.hpp"
 #include "report/home_wishes.hpp"
 #include "text/wrap.hpp"

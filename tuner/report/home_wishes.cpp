@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/text.hpp"
-#include "machine/ranks.hpp"
+#include "machine/moved_gpus.hpp"
 #include "report/home_facts.hpp"
 
 namespace zf {

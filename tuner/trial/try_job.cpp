@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "homes/rank_homes.hpp"
 #include "machine/fingerprint.hpp"
-#include "machine/ranks.hpp"
+#include "machine/moved_gpus.hpp"
 #include "os/environment.hpp"
 #include "planning/assemble.hpp"
 #include "text/command_line.hpp"

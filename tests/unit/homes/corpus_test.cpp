@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "corpus.hpp"
+#include "machine/moved_gpus.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"

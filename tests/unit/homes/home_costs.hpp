@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "machine/machine.hpp"
-#include "machine/ranks.hpp"
+#include "machine/rank_gpus.hpp"
 
 namespace zf {
 

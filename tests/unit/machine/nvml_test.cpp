@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "base/clock.hpp"
-#include "machine/ranks.hpp"
+#include "machine/rank_gpus.hpp"
 
 namespace zf {
 namespace {

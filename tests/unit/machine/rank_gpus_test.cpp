@@ -1,4 +1,6 @@
-#include "machine/ranks.hpp"
+#include "machine/rank_gpus.hpp"
+#include "machine/moved_gpus.hpp"
+#include "machine/rank_count.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

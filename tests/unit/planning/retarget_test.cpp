@@ -9,6 +9,7 @@
 #include "homes/deepspeed_homes.hpp"
 #include "homes/rank_homes.hpp"
 #include "machine/core_speeds.hpp"
+#include "machine/moved_gpus.hpp"
 #include "plan/plan_check.hpp"
 #include "planning/assemble.hpp"
 

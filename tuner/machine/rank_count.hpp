@@ -1,0 +1,23 @@
+// How many ranks this node runs. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "machine/topology.hpp"
+#include "os/environment.hpp"
+
+namespace zf {
+
+struct RankCount {
+  int count = 1;
+  std::string source;  ///< "--ranks", "SLURM_NTASKS_PER_NODE", "4 GPUs", "default"
+};
+
+/// Returns the first of these that is known: `given` (--ranks); what the launcher's variables say; one rank
+/// per usable GPU, unless CUDA_VISIBLE_DEVICES or a similar variable hides the GPUs; 1. The variables count
+/// only if topology.is_this_machine: they do not describe another machine. Throws Error(usage) with the
+/// variable if its value is not a number.
+RankCount rank_count_of(std::optional<int> given, const Environment& environment, const Topology& topology);
+
+}  // namespace zf
