@@ -15,8 +15,8 @@ class WorkingSet {
  public:
   static constexpr std::size_t kBytesPerElement = 16;
 
-  /// The memory: that of this process, or shared memory as the arena's. Linux decides for each apart whether
-  /// it gets huge pages.
+  /// The memory: private to this process, or shared as the runtime's arena is. Linux has a setting for the
+  /// huge pages of each.
   enum class Memory { own, shared };
 
   /// Throws Error(runtime_error) that says how much was asked for if the memory cannot be allocated.

@@ -8,6 +8,7 @@ import unittest
 
 import support
 
+from zf_runtime.record._jobs import Job
 from zf_runtime.record._timeline import Timeline
 from zf_runtime.record._workload import Replay, Seen, TooLittle, parallel_share, workload_of
 
@@ -138,12 +139,40 @@ class Shares(unittest.TestCase):
         self.assertNotIn("training.gpu_ns", cuda["estimates"])
         self.assertIn("training.gpu_ns", workload_of(seen_of(clock, cuda=True))["estimates"])
 
+    def test_kernels_of_an_update_are_shared_by_its_training_steps(self):
+        clock = Clock()
+        for _ in range(6):
+            clock.update(backwards=4)
+        seen = workload_of(seen_of(clock, cuda=True, launches=1200, gpu_ns=100 * MS))
+        self.assertEqual(seen["update_interval"], 4)
+        self.assertEqual((seen["training"]["launches"], seen["training"]["gpu_ns"]), (300, 25 * MS))
+
     def test_parameters_of_all_ranks_add_up(self):
         clock = Clock()
         for _ in range(6):
             clock.update()
         workload = workload_of(seen_of(clock), ranks=2)
         self.assertEqual((workload["params"], workload["ranks"]), (2000, 2))
+
+
+class SuperOffload(unittest.TestCase):
+    def job_with(self, clipping: float) -> Job:
+        """Returns what a step shows of a job with an engine of SuperOffload's."""
+        zero = type("Optimizer", (), {"__module__": "deepspeed.runtime.superoffload.superoffload_stage3"})()
+        engine = type("Engine", (), {"optimizer": zero, "gradient_clipping": lambda self: clipping})()
+        job = Job()
+        job.take_engine(engine)
+        job.look_at(object())
+        self.assertEqual(job.framework, "superoffload")
+        return job
+
+    def test_without_clipping_it_steps_in_backward_and_nobody_sees_the_time(self):
+        job = self.job_with(0.0)
+        self.assertEqual((job.mode, job.step_seen), ("backward", False))
+
+    def test_with_clipping_it_waits(self):
+        job = self.job_with(1.0)
+        self.assertEqual((job.mode, job.step_seen), ("wait", True))
 
 
 class Package(unittest.TestCase):

@@ -19,7 +19,7 @@ PRACTICE = {
     matrix.PLAN: ("`zf-tune exec --` before the command", "a plan: `zf-tune tune` once per node",
                   "any launcher and any framework; the job is not edited"),
     matrix.WAIT: ("`python -m zf_runtime.deepspeed train.py`, or one line: OverlappedAdamW(overlap=False)",
-                  "a plan, `zf-optimizer`", "keeps DeepSpeed's losses; a second process per rank"),
+                  "a plan, `zf-optimizer`", "DeepSpeed's losses keep their bits; a second process per rank"),
     matrix.LATE: ("the same with `--late`, or OverlappedAdamW()", "a plan, `zf-optimizer`",
                   "changes what is computed: weights are one step old in each forward (with ZenFlow's overlap_step "
                   "they are in any case)"),
@@ -113,8 +113,8 @@ def verdict_words(verdict: str) -> str:
 
 def simulated_table(rows: list[Simulated]) -> str:
     return table(["simulated machine", "job", "chosen split (simulated)", "plan ÷ unbound (simulated)",
-                  "95 % interval (simulated)", "shown", "half and half ÷ unbound (simulated)",
-                  "80/20 ÷ unbound (simulated)"],
+                  "95 % interval (simulated)", "shown", "half and half ÷ unbound (simulated, too few visits for an interval)",
+                  "80/20 ÷ unbound (likewise)"],
                  [[f"{row.machine}: {row.cores} cores, {counted(row.packages, 'package')}, "
                    f"{counted(row.ranks, 'rank')}", row.job, row.chosen, f"{row.ratio:.3f}",
                    f"{row.low:.3f} to {row.high:.3f}", simulated_verdict(row), optional(row.half), optional(row.most)]

@@ -18,11 +18,9 @@
 namespace zf {
 namespace {
 
-/// GNU's OpenMP runtime looks so often before it sleeps, where neither OMP_WAIT_POLICY nor GOMP_SPINCOUNT is
-/// set, and so often if there are more threads than CPUs (libgomp/env.c). The first takes about 4 ms of CPU
-/// time on an AMD EPYC (Zen 4).
+/// GNU's OpenMP runtime looks so often before it sleeps if neither OMP_WAIT_POLICY nor GOMP_SPINCOUNT is set
+/// (gomp_spin_count_var in libgomp/env.c). That takes about 4 ms of CPU time on an AMD EPYC (Zen 4).
 constexpr int kSpins = 300'000;
-constexpr int kSpinsWithTooFewCpus = 1'000;
 
 template <class Done>
 void spin(Done done, int times) {
@@ -41,13 +39,11 @@ struct ComputeTeam::State {
   bool stopping = false;
 
   const CpuSet cpus;
-  const int spins;
   std::mutex failure_mutex;
   std::exception_ptr failure;
   std::vector<std::thread> threads;
 
-  State(const CpuSet& where, int count)
-      : cpus(where), spins(static_cast<std::size_t>(count) > where.size() ? kSpinsWithTooFewCpus : kSpins) {}
+  explicit State(const CpuSet& where) : cpus(where) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
@@ -77,19 +73,19 @@ struct ComputeTeam::State {
       failure = std::current_exception();
     }
     running.lower();
-    int spins_now = 0;
+    int spins = 0;
     for (std::uint32_t seen = 0;;) {
-      spin([&] { return epoch.value() != seen; }, spins_now);
+      spin([&] { return epoch.value() != seen; }, spins);
       seen = epoch.wait_while(seen, 0);
       if (stopping) return;
-      spins_now = afterwards == Afterwards::spin ? spins : 0;
+      spins = afterwards == Afterwards::spin ? kSpins : 0;
       burn(cpu_ns);
       running.lower();
     }
   }
 };
 
-ComputeTeam::ComputeTeam(const CpuSet& cpus, int threads) : state_(std::make_unique<State>(cpus, threads)) {
+ComputeTeam::ComputeTeam(const CpuSet& cpus, int threads) : state_(std::make_unique<State>(cpus)) {
   assert(threads > 0);
   state_->start(threads - 1);  // if it throws, ~State ends the threads started so far
 }
@@ -103,7 +99,7 @@ void ComputeTeam::compute(Nanoseconds cpu_ns, Afterwards afterwards) {
   state.running.set(static_cast<std::uint32_t>(state.threads.size()));
   state.epoch.raise();
   burn(cpu_ns);
-  spin([&] { return state.running.value() == 0; }, state.spins);
+  spin([&] { return state.running.value() == 0; }, kSpins);
   state.running.wait_for_zero(0);
 }
 

@@ -13,7 +13,7 @@ namespace zf {
 /// region the threads spin for some milliseconds before they sleep. So a region beside an optimizer step, or
 /// a step soon after a region, takes longer than their CPU times say.
 ///
-/// The thread that calls compute() is a member. Must be used by one thread.
+/// The thread that calls compute() is a member, and binds itself. One thread at a time may call it.
 class ComputeTeam {
  public:
   /// What the threads do after a region.

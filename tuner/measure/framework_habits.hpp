@@ -7,12 +7,12 @@
 
 namespace zf {
 
-/// Returns what training's threads do after the last training step of an update. In mode wait, PyTorch and
-/// DeepSpeed run the optimizer step on these same threads. Everywhere else they go on spinning, also beside
-/// the step of our optimizer, which is in a process of its own.
+/// Returns what training's threads do after the last training step of an update. In mode wait, PyTorch, ZeRO
+/// and ZenFlow run the optimizer step on these same threads. Everywhere else they go on spinning, also beside
+/// the steps of our optimizer and SuperOffload's, which are in a process of their own.
 inline ComputeTeam::Afterwards after_update(Framework framework, Mode mode) {
-  const bool same_threads = mode == Mode::wait && framework != Framework::native;
-  return same_threads ? ComputeTeam::Afterwards::sleep : ComputeTeam::Afterwards::spin;
+  const bool own_process = framework == Framework::native || framework == Framework::superoffload;
+  return mode == Mode::wait && !own_process ? ComputeTeam::Afterwards::sleep : ComputeTeam::Afterwards::spin;
 }
 
 /// Returns the memory in which the framework keeps its optimizer's state. Ours is shared by two processes.

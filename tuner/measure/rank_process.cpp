@@ -34,14 +34,18 @@ class MeasuredRank {
     if (split.unbound) pool_.run([&](std::size_t) { bind_this_thread(split.optimizer); });
     if (work.training) {
       training_.emplace(split.training, std::max(1, training_threads(split)),
-                        work.elements * kTrainingBytesPerElement, *work.training,
-                        after_update(work.framework, work.schedule.mode));
+                        work.elements * kTrainingBytesPerElement, *work.training);
     }
   }
 
-  void run_period(SplitSample& reading) {
+  /// Runs one period. If the roofline loop follows, training's threads do not spin beside it.
+  void run_period(SplitSample& reading, bool roofline_follows) {
     const bool waits = work_.schedule.mode == Mode::wait;
-    if (training_) training_->start(work_.schedule.update_interval);
+    if (training_) {
+      training_->start(work_.schedule.update_interval,
+                       roofline_follows ? ComputeTeam::Afterwards::sleep
+                                        : after_update(work_.framework, work_.schedule.mode));
+    }
     if (training_ && waits) read_training(reading);
     const Nanoseconds start = now_ns();
     step();
@@ -94,12 +98,13 @@ void run_rank(const RankSplit& split, const RankWork& work, Nanoseconds hopeless
     // Two barriers per round: the roofline loop of one rank must not overlap the step of another.
     for (int round = 0; barrier.arrive(); ++round) {
       SplitSample& reading = readings[round];
-      rank.run_period(reading);
+      const bool roofline_follows = round == 0 || work.roofline_each_round;
+      rank.run_period(reading, roofline_follows);
       const auto longest = static_cast<double>(hopeless_ns);
       if (round >= kWarmUpRounds && period_ns(reading, work.schedule) > longest) ++hopeless;
       if (round + 1 == kTrial && hopeless == Meter::kHopelessSamples) barrier.end_after_this_round();
       if (!barrier.arrive()) return;
-      if (round == 0 || work.roofline_each_round) {
+      if (roofline_follows) {
         rank.run_roofline(reading);
       } else {
         reading.roofline_ns = readings[0].roofline_ns;

@@ -46,7 +46,7 @@ std::string sample_file_header(const MachineClass& machine, const Allocation& al
                                const Workload& workload, const std::vector<Home>& homes, const Meter& meter) {
   Object lists = Object::array();
   for (const Home& home : homes) lists.push_back(print(home.cpus()));
-  const Object header{{"schema", "zf-samples/4"},
+  const Object header{{"schema", "zf-samples/5"},
                       {"by", fmt::format("zf-tune {}", version())},
                       {"machine", machine.fingerprint},
                       {"allocation", allocation.fingerprint},

@@ -35,10 +35,6 @@ namespace zf {
 namespace {
 
 constexpr std::size_t kGrain = std::size_t{32} << 10;  // elements of host work in a task
-/// How long a parallel region takes: about as long as an operator of PyTorch over some million elements. The
-/// exact figure does not matter while it is shorter than a time slice of the kernel.
-constexpr Nanoseconds kRegionNs = 500'000;
-
 /// Wraps the POSIX semaphore: std::binary_semaphore of libstdc++ 12 may lose a wake-up
 /// (gcc.gnu.org/PR104928).
 class Semaphore {
@@ -123,12 +119,6 @@ void check_threads(std::size_t count) {
     });
 }
 
-/// Returns in how many parallel regions a step computes; 0 without such work.
-Nanoseconds region_count(const TrainingDemand& demand, int threads) {
-  if (demand.parallel_ns == 0) return 0;
-  return std::max<Nanoseconds>(1, demand.parallel_ns / threads / kRegionNs);
-}
-
 void sleep_until(Nanoseconds point_ns) {
   if (now_ns() >= point_ns) return;
   const timespec point{point_ns / kSecondNs, point_ns % kSecondNs};
@@ -139,13 +129,10 @@ void sleep_until(Nanoseconds point_ns) {
 }  // namespace
 
 struct SyntheticTraining::State {
-  State(const CpuSet& where, int threads, std::size_t buffer_bytes, const TrainingDemand& demanded,
-        ComputeTeam::Afterwards after_update)
+  State(const CpuSet& where, int threads, std::size_t buffer_bytes, const TrainingDemand& demanded)
       : cpus(where),
         training_demand(demanded),
-        after_the_update(after_update),
-        regions(region_count(demanded, threads)),
-        region_ns(regions == 0 ? 0 : demanded.parallel_ns / threads / regions),
+        regions(regions_of(demanded, threads)),
         buffer(buffer_bytes),
         tbb_first_use(where),
         // Otherwise oneTBB would limit itself to the number of CPUs that it saw at its first use.
@@ -153,7 +140,7 @@ struct SyntheticTraining::State {
         arena(threads, 0),
         binder(arena, cpus, failure) {
     delays.reserve(training_demand.launches);
-    if (regions != 0) team.emplace(cpus, threads);
+    if (regions.count != 0) team.emplace(cpus, threads);
     start_threads();
     done.acquire();
     try {
@@ -235,7 +222,7 @@ struct SyntheticTraining::State {
   void run_last_step() {
     copy_start_ns = now_ns();
     copy_begin.release();
-    run_step(after_the_update);
+    run_step(after_update);
     copy_done.acquire();
     arena.execute([this] { host_work(); });
   }
@@ -246,7 +233,7 @@ struct SyntheticTraining::State {
     gpu = GpuClock(step_start_ns, kernels == 0 ? training_demand.gpu_ns : training_demand.gpu_ns / kernels);
     if (kernels == 0) {
       gpu.launch(step_start_ns);
-    } else if (!serial_between_regions()) {
+    } else if (regions.serial_ns == 0) {
       arena.enqueue([this, step_start_ns] { launch(training_demand.launches, step_start_ns); });
       chain_done.acquire();
     }
@@ -278,18 +265,11 @@ struct SyntheticTraining::State {
     }
   }
 
-  /// Returns whether the one launch is the serial part of a step that computes on the CPU.
-  bool serial_between_regions() const { return training_demand.launches == 1 && regions != 0; }
-
-  /// Runs the regions of a step: parallel work on all threads of the team. In the program of a job without a
-  /// GPU, serial work is spread between them, and so it is here.
   void compute(ComputeTeam::Afterwards afterwards) {
-    const Nanoseconds serial_ns = serial_between_regions() ? training_demand.launch_ns / regions : 0;
-    for (Nanoseconds left = regions; left > 0; --left) {
-      burn(serial_ns);
-      team->compute(region_ns, left == 1 ? afterwards : ComputeTeam::Afterwards::spin);
+    for (std::int64_t left = regions.count; left > 0; --left) {
+      burn(regions.serial_ns);
+      team->compute(regions.each_ns, left == 1 ? afterwards : ComputeTeam::Afterwards::spin);
     }
-    if (serial_between_regions()) gpu.launch(now_ns());
   }
 
   void host_work() {
@@ -305,9 +285,7 @@ struct SyntheticTraining::State {
 
   const CpuSet cpus;
   const TrainingDemand training_demand;
-  const ComputeTeam::Afterwards after_the_update;
-  const Nanoseconds regions;    ///< parallel regions of a step
-  const Nanoseconds region_ns;  ///< CPU time of each thread in one
+  const Regions regions;
   TrainingBuffer buffer;
   Failure failure;
   TbbFirstUse tbb_first_use;
@@ -318,6 +296,7 @@ struct SyntheticTraining::State {
 
   // The semaphores hand these from thread to thread.
   int steps = 0;
+  ComputeTeam::Afterwards after_update = ComputeTeam::Afterwards::spin;
   bool stopping = false;
   Nanoseconds copy_start_ns = 0;
   GpuClock gpu{0, 0};
@@ -333,15 +312,15 @@ struct SyntheticTraining::State {
 };
 
 SyntheticTraining::SyntheticTraining(const CpuSet& cpus, int threads, std::size_t buffer_bytes,
-                                     const TrainingDemand& training_demand,
-                                     ComputeTeam::Afterwards after_update)
-    : state_(std::make_unique<State>(cpus, threads, buffer_bytes, training_demand, after_update)) {}
+                                     const TrainingDemand& training_demand)
+    : state_(std::make_unique<State>(cpus, threads, buffer_bytes, training_demand)) {}
 
 SyntheticTraining::~SyntheticTraining() = default;
 
-void SyntheticTraining::start(int steps) {
+void SyntheticTraining::start(int steps, ComputeTeam::Afterwards after_update) {
   assert(steps > 0);
   state_->steps = steps;
+  state_->after_update = after_update;
   state_->begin.release();
 }
 

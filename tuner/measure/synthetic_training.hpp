@@ -33,21 +33,20 @@ struct TrainingReading {
 /// process.
 class SyntheticTraining {
  public:
-  /// Starts `threads` oneTBB threads in an arena of their own and two more threads, and binds each to all of
-  /// `cpus` (read back). Allocates `buffer_bytes` (at least 1 MiB), which these threads touch, and which host
-  /// work and copies use again and again. `after_update` is what the threads of a job that computes on CPUs
-  /// do when an update's last step is over. Throws Error(runtime_error) if a thread cannot be started or
-  /// bound, or memory is short.
+  /// Starts `threads` oneTBB threads in an arena of their own, two more threads, and as many for computing as
+  /// that needs, and binds each to all of `cpus` (read back). Allocates `buffer_bytes` (at least 1 MiB),
+  /// which oneTBB's threads touch, and which host work and copies use again and again. Throws
+  /// Error(runtime_error) if a thread cannot be started or bound, or memory is short.
   SyntheticTraining(const CpuSet& cpus, int threads, std::size_t buffer_bytes,
-                    const TrainingDemand& training_demand,
-                    ComputeTeam::Afterwards after_update = ComputeTeam::Afterwards::spin);
+                    const TrainingDemand& training_demand);
   ~SyntheticTraining();
   SyntheticTraining(const SyntheticTraining&) = delete;
   SyntheticTraining& operator=(const SyntheticTraining&) = delete;
 
   /// Starts the training of one update, that many steps one after the other, and returns at once.
-  /// Precondition: no steps are running.
-  void start(int steps);
+  /// `after_update`: what the threads that compute do when the last step is over. Precondition: no steps are
+  /// running.
+  void start(int steps, ComputeTeam::Afterwards after_update = ComputeTeam::Afterwards::spin);
   /// Waits for the steps and returns their times. Throws Error(runtime_error) if a thread failed.
   /// Precondition: start().
   TrainingReading wait();

@@ -25,6 +25,19 @@ TrainingDemand scaled(const TrainingDemand& demand, double scale) {
   return part;
 }
 
+Regions regions_of(const TrainingDemand& demand, int threads) {
+  // About as long as an operator of PyTorch over some million elements, and shorter than a time slice of the
+  // kernel.
+  constexpr Nanoseconds kRegionNs = 500'000;
+  if (demand.parallel_ns == 0) return {};
+  const Nanoseconds share_ns = demand.parallel_ns / threads;
+  Regions regions;
+  regions.count = std::max<std::int64_t>(1, share_ns / kRegionNs);
+  regions.each_ns = share_ns / regions.count;
+  if (demand.launches == 1 && demand.gpu_ns == 0) regions.serial_ns = demand.launch_ns / regions.count;
+  return regions;
+}
+
 TrainingDemand small_training_demand(std::uint64_t params_per_rank) {
   // configs/workloads/README.md has these figures with their sources.
   constexpr double kLaunchesPerParam = 2520 / 0.247e9;

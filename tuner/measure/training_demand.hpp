@@ -16,6 +16,18 @@ namespace zf {
 /// least 1.
 TrainingDemand scaled(const TrainingDemand& demand, double scale);
 
+/// How a training step without a GPU divides its CPU time: into parallel regions with serial work between
+/// them.
+struct Regions {
+  std::int64_t count = 0;     ///< 0: nothing is computed in parallel
+  Nanoseconds each_ns = 0;    ///< CPU time of every thread in a region
+  Nanoseconds serial_ns = 0;  ///< CPU time of one thread before each region
+};
+
+/// Returns the regions of a step on this many threads (above 0). A single launch without a kernel is the
+/// step's serial part (configs/workloads/README.md), and is spread over them.
+Regions regions_of(const TrainingDemand& demand, int threads);
+
 /// Returns the demand of the `small` workload for this many parameters per rank, in the proportions of
 /// configs/workloads.
 TrainingDemand small_training_demand(std::uint64_t params_per_rank);

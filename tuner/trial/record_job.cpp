@@ -125,10 +125,7 @@ std::optional<double> measured_step_factor(const WorkloadFile& file, const Machi
   const auto ranks = static_cast<std::size_t>(workload.ranks);
   const Split split = pools_on(homes_of(machine.topology, machine.allowed, std::vector<Preference>(ranks)),
                                file.recorded->threads);
-  const RankWork work{.elements = elements,
-                      .isa = chosen_isa(),
-                      .framework = workload.framework,
-                      .roofline_each_round = true};
+  const RankWork work{.elements = elements, .isa = chosen_isa(), .roofline_each_round = true};
   MachineMeter meter(work, 1);
   std::vector<double> steps;
   for (int visit = 0; visit < kStepVisits; ++visit) {

@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <string>
+
 #include "base/error.hpp"
+#include "engine/working_set.hpp"
 #include "os/affinity.hpp"
 
 namespace zf {
@@ -82,6 +87,35 @@ TEST(MachineMeter, ATrainingStepOfAnHourIsNotWaitedForAfterStop) {
   work.schedule.mode = Mode::wait;
   MachineMeter meter(work, 1);
   EXPECT_TRUE(meter.measure({{}, "shared", {rank}}, {.samples = 8, .stop = [] { return true; }}).empty());
+}
+
+/// Returns how many bytes of shared memory the ranks had at most while this work was measured.
+std::uint64_t shared_memory_in_a_visit(const RankWork& work) {
+  const auto shared_bytes = [] {
+    std::ifstream file("/proc/meminfo");
+    std::string word;
+    std::uint64_t kibibytes = 0;
+    while (file >> word) {
+      if (word == "Shmem:" && file >> kibibytes) return kibibytes * 1024;
+    }
+    return std::uint64_t{0};
+  };
+  const std::uint64_t before = shared_bytes();
+  std::uint64_t most = before;
+  MachineMeter meter(work, 1);
+  meter.measure(pool_on({{thread_affinity().first()}}), {.samples = 8, .stop = [&] {
+                                                           most = std::max(most, shared_bytes());
+                                                           return false;
+                                                         }});
+  return most - before;
+}
+
+TEST(MachineMeter, OurOptimizersStateIsInSharedMemoryAsInTheRuntime) {
+  const RankWork native{.elements = 16'000'000, .isa = chosen_isa(), .framework = Framework::native};
+  const RankWork torch{.elements = 16'000'000, .isa = chosen_isa(), .framework = Framework::torch};
+  constexpr std::uint64_t kState = 16'000'000 * WorkingSet::kBytesPerElement;
+  EXPECT_GT(shared_memory_in_a_visit(native), kState * 9 / 10);
+  EXPECT_LT(shared_memory_in_a_visit(torch), kState / 2);
 }
 
 TEST(MachineMeter, LeavesTheCallersBindingAlone) {

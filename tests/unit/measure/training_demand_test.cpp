@@ -24,6 +24,25 @@ TEST(Demand, ASingleLaunchIsTheSerialPartOfAStepAndIsCutToo) {
   EXPECT_EQ(part, (TrainingDemand{1, 3000, 0, 0, 0, 0, 0, {}, 40'000}));
 }
 
+TEST(Regions, ShareTheParallelWorkEquallyWithSerialWorkBetweenThem) {
+  const Regions regions = regions_of({1, 8'000'000, 0, 0, 0, 0, 0, {}, 80'000'000}, 4);
+  EXPECT_EQ(regions.count, 40) << "20 ms on each thread, in pieces of half a millisecond";
+  EXPECT_EQ(regions.each_ns, 500'000);
+  EXPECT_EQ(regions.serial_ns, 200'000);
+}
+
+TEST(Regions, LaunchesOfKernelsStayAChain) {
+  EXPECT_EQ(regions_of({100, 6000, 0, 0, 0, 0, 0, {}, 1'000'000}, 1).serial_ns, 0);
+  EXPECT_EQ(regions_of({1, 6000, 30'000'000, 0, 0, 0, 0, {}, 1'000'000}, 1).serial_ns, 0)
+      << "one launch of a whole graph";
+}
+
+TEST(Regions, AStepShorterThanARegionIsOneRegion) {
+  EXPECT_EQ(regions_of({1, 6000, 0, 0, 0, 0, 0, {}, 3}, 8).count, 1);
+  EXPECT_EQ(regions_of({1, 6000, 0, 0, 0, 0, 0, {}, 400'000}, 2).each_ns, 200'000);
+  EXPECT_EQ(regions_of({1, 6000, 0}, 2).count, 0) << "nothing is computed in parallel";
+}
+
 TEST(Demand, SmallHasTheProportionsOfTheShippedWorkloads) {
   const Workload shipped = load_workload(ZF_SOURCE_DIR "/configs/workloads/qwen2.5-0.5b-2gpu.json");
   const TrainingDemand small = small_training_demand(shipped.params / 2);

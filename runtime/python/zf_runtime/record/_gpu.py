@@ -6,7 +6,8 @@ from typing import Any
 
 
 class KernelCount:
-    """Counts from start() to stop(), with training steps between them. Does nothing if there is no CUDA, or if somebody else profiles."""
+    """Counts the kernels from start() to stop(): those of all training steps between them. Does nothing if there is no
+    CUDA, or if somebody else profiles."""
 
     def __init__(self) -> None:
         self._profiler: Any = None

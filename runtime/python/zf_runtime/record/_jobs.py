@@ -45,7 +45,9 @@ class Job:
         if NATIVE in modules:
             self.framework, self.mode = "native", "overlap" if optimizer.overlap else "wait"
         elif any("superoffload" in module for module in modules_of(getattr(engine, "optimizer", None))):
-            self.framework, self.mode = "superoffload", "backward"
+            # With clipping it steps once the norm is known, and waits. Without, in backward, in its own process.
+            waits = bool(engine.gradient_clipping())
+            self.framework, self.mode, self.step_seen = "superoffload", "wait" if waits else "backward", waits
         elif getattr(engine, "zenflow", False):
             late = bool(getattr(engine, "overlap_step", False))
             self.framework, self.mode, self.step_seen = "deepspeed-zenflow", "overlap" if late else "wait", not late
