@@ -12,9 +12,6 @@
 namespace zf {
 namespace {
 
-/// Larger differences count, as for CPU kinds (join_similar_kinds()).
-constexpr double kAlike = 1.1;
-
 constexpr const char* kFastToday = "fast today";
 
 struct Figure {
@@ -70,7 +67,7 @@ std::string reason_of(const Cores& slow, const Cores& fast, const std::vector<Co
     if (low.empty() || high.empty()) continue;
     const double least = *std::min_element(low.begin(), low.end());
     const double best = *std::max_element(high.begin(), high.end());
-    if (least * kAlike >= best) continue;
+    if (are_alike(least, best)) continue;
     text += fmt::format("{}{} {}, of fast cores {}", text.empty() ? "" : "; ", figure.name,
                         print_figure(figure, least), print_figure(figure, best));
   }
@@ -83,7 +80,7 @@ std::pair<Cores, Cores> slow_and_fast(const Cores& cores, const std::vector<Core
   const double best = relative.empty() ? 0 : *std::max_element(relative.begin(), relative.end());
   std::pair<Cores, Cores> parts;
   for (std::size_t i = 0; i < cores.size(); ++i)
-    (relative[i] * kAlike < best ? parts.first : parts.second).push_back(cores[i]);
+    (are_alike(relative[i], best) ? parts.second : parts.first).push_back(cores[i]);
   return parts;
 }
 

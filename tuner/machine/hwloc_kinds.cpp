@@ -63,10 +63,10 @@ bool are_one_make(const KindOfHwloc& a, const KindOfHwloc& b) {
   return a.make == b.make && !(a.clocks_mhz.empty() && b.clocks_mhz.empty());
 }
 
-/// Returns true if no clock of one is more than 10 % above that of the other.
+/// Returns true if each clock of one is like that of the other.
 bool have_like_clocks(const KindOfHwloc& a, const KindOfHwloc& b) {
   return std::equal(a.clocks_mhz.begin(), a.clocks_mhz.end(), b.clocks_mhz.begin(), b.clocks_mhz.end(),
-                    [](double x, double y) { return x <= y * 1.1 && y <= x * 1.1; });
+                    are_alike);
 }
 
 }  // namespace

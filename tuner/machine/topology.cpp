@@ -31,7 +31,7 @@ std::vector<CpuKind> join_similar_kinds(const std::vector<CpuKind>& kinds) {
   std::vector<CpuKind> joined;
   for (const CpuKind& kind : kinds) {
     const bool similar = !joined.empty() && kind.capacity && joined.back().capacity &&
-                         *kind.capacity * 10 <= *joined.back().capacity * 11;
+                         are_alike(*kind.capacity, *joined.back().capacity);
     if (similar) {
       joined.back().cpus |= kind.cpus;
       continue;

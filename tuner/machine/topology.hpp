@@ -1,6 +1,7 @@
 // A machine as values: what exists, whether it is allowed or not. All numbers are OS indexes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -51,9 +52,12 @@ std::string in_words(const CpuKind& kind);
 /// so it means the same on all machines of a class. Pure.
 int make_of(const std::vector<CpuKind>& kinds, int kind);
 
-/// Joins neighbouring kinds whose capacities differ by at most 10 %: cores of one make differ a little (718
-/// and 731; 997, 1017 and 1024 on a DGX Spark), and two makes differ more. Precondition: slow kinds come
-/// first. Pure.
+/// Returns whether two speeds (clocks, capacities, instructions per second) are those of like cores: they
+/// differ by at most 10 %. Cores of one make differ a little (capacities of 718 and 731; 997, 1017 and 1024
+/// on a DGX Spark), and two makes differ more.
+inline bool are_alike(double a, double b) { return std::max(a, b) <= 1.1 * std::min(a, b); }
+
+/// Joins neighbouring kinds whose capacities are alike. Precondition: slow kinds come first. Pure.
 std::vector<CpuKind> join_similar_kinds(const std::vector<CpuKind>& kinds);
 
 struct Gpu {
