@@ -13,6 +13,7 @@
 #include "text/statistics.hpp"
 #include "text/units.hpp"
 #include "trial/trial_file.hpp"
+#include "trial/trial_splits.hpp"
 #include "trial/try_job.hpp"
 
 namespace zf {
@@ -35,8 +36,9 @@ CommandSpec spec() {
            "file to write the winning plan to, - for standard output (default: plan.json)"},
           {"trials", 't', "N", "number of runs under each split, interleaved (default: 3; e.g. 5)"},
           {"candidates", 'c', "N",
-           "number of pools to try besides the controls: the plan's own, the best of the sweep, half, twice "
-           "and four times its cores, then the next best (default: 4; e.g. 6)"},
+           "number of pools to try besides the plan's own split and the controls: the fastest of the sweep, "
+           "half, twice and four times its cores, then the next fastest (default: 4, which makes at most 9 "
+           "splits; e.g. 6)"},
           {"warmup", 'w', "N",
            "number of values to discard at the beginning of each run (default: a fifth of them, at least 1; "
            "e.g. 10)"},
@@ -116,8 +118,9 @@ Exit run(const Arguments& arguments) {
   const InterruptWatch interrupt;
   try {
     const Plan plan = try_job(
-        from, path, read_machine_and_ask_nvml(source), arguments.integer("candidates", 1, 100).value_or(4),
-        metric, request, [&] { return interrupt.signal(); }, quiet ? nullptr : print_progress);
+        from, path, read_machine_and_ask_nvml(source),
+        arguments.integer("candidates", 1, 100).value_or(kDefaultTrialSizes), metric, request,
+        [&] { return interrupt.signal(); }, quiet ? nullptr : print_progress);
     output.write(plan);
     // An interrupted trial can go on: its runs stay.
     if (interrupt.signal() == 0 && !request.file.empty()) std::filesystem::remove(request.file);

@@ -71,11 +71,13 @@ class DistinctSplits {
  public:
   explicit DistinctSplits(const std::vector<Home>& homes) : homes_(homes) {}
 
-  void add(const SplitShape& shape, int id) {
-    Split split = split_of(homes_, shape);
-    const bool known = std::any_of(splits_.begin(), splits_.end(),
-                                   [&](const TrialSplit& other) { return same_cpus(other.split, split); });
-    if (!known) splits_.push_back({std::move(split), id});
+  void add(const SplitShape& shape, int id) { add({split_of(homes_, shape), id}); }
+
+  void add(TrialSplit split) {
+    const bool known = std::any_of(splits_.begin(), splits_.end(), [&](const TrialSplit& other) {
+      return same_cpus(other.split, split.split);
+    });
+    if (!known) splits_.push_back(std::move(split));
   }
 
   int size() const { return static_cast<int>(splits_.size()); }
@@ -114,6 +116,27 @@ std::vector<CandidateEvidence> fastest_first(const Plan& plan) {
   return measured;
 }
 
+/// Returns up to `sizes` pools: the sweep's fastest, its other sizes, then the next fastest.
+std::vector<TrialSplit> pools_of_sweep(const Plan& plan, const std::vector<Home>& homes, int sizes) {
+  DistinctSplits pools(homes);
+  const std::vector<CandidateEvidence> measured = fastest_first(plan);
+  if (measured.empty()) return {};
+  const CandidateEvidence& fastest = measured.front();
+  pools.add(measured_shape(fastest), fastest.id);
+  for (const SplitShape& shape : other_sizes(fastest, homes)) {
+    const auto known = std::find_if(measured.begin(), measured.end(), [&](const auto& candidate) {
+      return same_cpus(split_of(homes, measured_shape(candidate)), split_of(homes, shape));
+    });
+    if (known == measured.end() && is_partly_shared(shape) && !may_share_partly(plan.workload.framework))
+      continue;
+    if (pools.size() < sizes) pools.add(shape, known == measured.end() ? -1 : known->id);
+  }
+  for (const CandidateEvidence& candidate : measured) {
+    if (pools.size() < sizes) pools.add(measured_shape(candidate), candidate.id);
+  }
+  return pools.take();
+}
+
 /// Returns what a job gets of a split whose optimizer runs in the training process: the CPUs of each rank's
 /// process and the number of its threads. Nothing for unbound.
 std::optional<std::vector<std::pair<CpuSet, int>>> processes_of(const Split& split, Framework framework) {
@@ -136,22 +159,7 @@ bool steps_in_training_process(Framework framework) {
 std::vector<TrialSplit> trial_splits(const Plan& plan, const std::vector<Home>& homes, int sizes) {
   DistinctSplits splits(homes);
   add_own_split(plan, homes, splits);
-  const std::vector<CandidateEvidence> measured = fastest_first(plan);
-  if (!measured.empty() && splits.size() < sizes) {
-    const CandidateEvidence& fastest = measured.front();
-    splits.add(measured_shape(fastest), fastest.id);
-    for (const SplitShape& shape : other_sizes(fastest, homes)) {
-      const auto known = std::find_if(measured.begin(), measured.end(), [&](const auto& candidate) {
-        return same_cpus(split_of(homes, measured_shape(candidate)), split_of(homes, shape));
-      });
-      if (known == measured.end() && is_partly_shared(shape) && !may_share_partly(plan.workload.framework))
-        continue;
-      if (splits.size() < sizes) splits.add(shape, known == measured.end() ? -1 : known->id);
-    }
-  }
-  for (const CandidateEvidence& candidate : measured) {
-    if (splits.size() < sizes) splits.add(measured_shape(candidate), candidate.id);
-  }
+  for (TrialSplit& pool : pools_of_sweep(plan, homes, sizes)) splits.add(std::move(pool));
   for (const Control control : kControls) {
     const CandidateEvidence* const found = control_of(plan.evidence, control);
     splits.add(control_shape(control), found == nullptr ? -1 : found->id);

@@ -118,10 +118,34 @@ TEST(TrialSplits, ThePlansOwnSplitComesFirst) {
   Plan plan;
   plan.evidence.candidates = {measured(0, 3, 500), measured(1, 2, 510), measured(2, 5, 600)};
   plan.choice.candidate = 2;
-  const auto splits = trial_splits(plan, {home_of(8)}, 3);
+  const auto splits = trial_splits(plan, {home_of(8)}, 2);
   EXPECT_THAT(labels(splits), ElementsAre("pool 5, compact", "pool 3, compact", "pool 1, compact",
                                           "shared home", "half and half", "80/20", "unbound"));
   EXPECT_EQ(splits.front().evidence_id, 2);
+}
+
+TEST(TrialSplits, ByDefaultThePlansOwnSplitPushesNoSizeOfTheFastestOut) {
+  Plan plan;
+  plan.evidence.candidates = {measured(0, 3, 500), measured(1, 2, 510), measured(2, 5, 600)};
+  plan.choice.candidate = 2;
+  EXPECT_THAT(labels(trial_splits(plan, {home_of(16)}, kDefaultTrialSizes)),
+              ElementsAre("pool 5, compact", "pool 3, compact", "pool 1, compact", "pool 6, compact",
+                          "pool 12, compact", "shared home", "half and half", "80/20", "unbound"));
+  plan.choice.candidate = 0;
+  EXPECT_THAT(labels(trial_splits(plan, {home_of(16)}, kDefaultTrialSizes)),
+              ElementsAre("pool 3, compact", "pool 1, compact", "pool 6, compact", "pool 12, compact",
+                          "shared home", "half and half", "80/20", "unbound"))
+      << "nothing comes in the place of the plan's own split, which is one of the sizes";
+}
+
+TEST(TrialSplits, APlanWithASharedHomePushesNoSizeOfTheFastestOut) {
+  Plan plan;
+  plan.evidence.candidates = {measured(0, 3, 500), measured(1, 8, 600)};
+  plan.evidence.candidates[1].control = Control::shared;
+  plan.choice.candidate = 1;
+  EXPECT_THAT(labels(trial_splits(plan, {home_of(16)}, kDefaultTrialSizes)),
+              ElementsAre("shared home", "pool 3, compact", "pool 1, compact", "pool 6, compact",
+                          "pool 12, compact", "half and half", "80/20", "unbound"));
 }
 
 TEST(TrialSplits, APlanThatNobodyMeasuredIsTriedToo) {
