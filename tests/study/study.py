@@ -13,6 +13,7 @@ import pathlib
 import shutil
 import signal
 import sys
+import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "frameworks"), str(HERE.parent / "cli")]
@@ -106,6 +107,17 @@ def run(results: Results, options: argparse.Namespace, groups: list[Group]):
             f"{said} ms; at most {remaining_s(results, options, groups) / 60:.0f} minutes left")
 
 
+def results_to_list(path: pathlib.Path, options: argparse.Namespace) -> Results:
+    """Returns the results that the next start would go on with. Without the programs nobody can tell which ones these
+    are: returns none then, and says so."""
+    try:
+        frameworks_case.need_environment()
+        return Results(path, settings_of(options))
+    except (unittest.SkipTest, OSError) as missing:
+        say(f"not all programs are built, so no block counts as done: {missing}")
+        return Results(path, {})
+
+
 def print_list(results: Results, options: argparse.Namespace, groups: list[Group], cannot: dict[str, str]):
     for group in groups:
         print(f"{group.name()}: {len(results.blocks(group))} of at most {options.blocks} blocks done, about "
@@ -193,18 +205,18 @@ def main(arguments: list[str] | None = None) -> int:
     path = options.folder.resolve() / "results.jsonl"
     if options.compare:
         return compare(options.compare, path)
+    groups = matrix.chosen(options.long, options.only or [])
+    groups, cannot = groups_that_can_run(groups)
+    if options.list:
+        print_list(results_to_list(path, options), options, groups, cannot)
+        return 0
     frameworks_case.need_environment()
     if shutil.which("numactl") is None:
         say("DeepSpeed's --bind_cores_to_rank needs numactl (Debian: numactl)")
         return 1
-    if options.fresh and path.exists() and not options.list:
+    if options.fresh and path.exists():
         path.replace(path.with_name("results.before.jsonl"))
     results = Results(path, settings_of(options))
-    groups = matrix.chosen(options.long, options.only or [])
-    groups, cannot = groups_that_can_run(groups)
-    if options.list:
-        print_list(results, options, groups, cannot)
-        return 0
     if not groups:
         say("nothing can run here: " + "; ".join(f"{name} {why}" for name, why in cannot.items()))
         return 1
