@@ -4,6 +4,7 @@
 #include "commands/shared_arguments.hpp"
 #include "engine/working_set.hpp"
 #include "homes/homes.hpp"
+#include "machine/memory_modules.hpp"
 #include "measure/bench.hpp"
 #include "measure/bench_ranks.hpp"
 #include "measure/working_set_size.hpp"
@@ -19,7 +20,9 @@ CommandSpec spec() {
       "bench", "bench [--threads LIST | --ranks LIST] [--params N] [--format text|json]",
       "Measures the production Adam step and a roofline loop with the same 4 reads and 3 writes per "
       "parameter, and prints the bandwidth of both. With --ranks, one process per rank updates its part of "
-      "the parameters, all at once, bound and unbound; the slowest rank counts.",
+      "the parameters, all at once, bound and unbound; the slowest rank counts. The table then also has the "
+      "share of the machine's nominal memory bandwidth, if its firmware tells it and root asks: at least so "
+      "much, because each memory module counts as if it had a channel of its own.",
       with_machine_options({
           {"threads", 't', "LIST",
            "pool sizes, one thread per core (default: 1, 2, 4, … and all cores; e.g. 1,2)"},
@@ -126,7 +129,8 @@ Exit run(const Arguments& arguments) {
 
   const int rounds = arguments.integer("rounds", 1, 1000).value_or(kDefaultRounds);
   if (plan || arguments.has("ranks")) {
-    const RankBench bench = run_rank_bench(splits_argument(arguments, machine, plan), elements, rounds);
+    RankBench bench = run_rank_bench(splits_argument(arguments, machine, plan), elements, rounds);
+    bench.nominal = read_nominal_bandwidth(SysRoot());
     fmt::print("{}", format == Format::json ? rank_bench_json(bench) : rank_bench_text(bench));
     return Exit::done;
   }

@@ -41,6 +41,21 @@ RankSummary summary_of(const RankBenchRow& row) {
           median(ratios)};
 }
 
+std::string nominal_in_words(const NominalBandwidth& nominal) {
+  if (!nominal.bytes_per_s)
+    return fmt::format("nominal memory bandwidth of the whole machine: unknown, because {}",
+                       nominal.unknown_because);
+  return fmt::format(
+      "nominal memory bandwidth of the whole machine: at most {:.2f} GB/s ({}), if every module has a "
+      "channel of its "
+      "own",
+      *nominal.bytes_per_s / 1e9, print_count(static_cast<std::size_t>(nominal.modules), "module"));
+}
+
+std::string share_in_words(double share) {
+  return share > 1 ? "over 100 %" : fmt::format("at least {:.1f} %", 100 * share);
+}
+
 }  // namespace
 
 Split optimizers_of(const Plan& plan) {
@@ -73,7 +88,7 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
         fmt::format("zf-tune bench: --params {}: {} ranks need a parameter each", params, split.ranks.size()),
         "give more parameters");
   }
-  RankBench bench{params, "", {}};
+  RankBench bench{params, "", {}, {}};
   for (const auto& [binding, split] : splits) {
     RankBenchRow& row = bench.rows.emplace_back();
     row.ranks = static_cast<int>(split.ranks.size());
@@ -95,45 +110,55 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
 }
 
 std::string rank_bench_text(const RankBench& bench) {
-  std::string text = fmt::format(
-      "fp32 AdamW update of {} parameters ({}), {} kernels, by all ranks at once\n\n",
-      print_quantity(bench.params), print_bytes(bench.params * WorkingSet::kBytesPerElement), bench.isa);
-  Table table({{"ranks"},
-               {"bound by", Table::Align::left},
-               {"threads"},
-               {"slowest rank"},
-               {"spread"},
-               {"GB/s"},
-               {"roofline GB/s"},
-               {"ratio"}});
+  std::string text =
+      fmt::format("fp32 AdamW update of {} parameters ({}), {} kernels, by all ranks at once\n{}\n\n",
+                  print_quantity(bench.params), print_bytes(bench.params * WorkingSet::kBytesPerElement),
+                  bench.isa, nominal_in_words(bench.nominal));
+  std::vector<Table::Column> columns{{"ranks"},         {"bound by", Table::Align::left},
+                                     {"threads"},       {"slowest rank"},
+                                     {"spread"},        {"GB/s"},
+                                     {"roofline GB/s"}, {"ratio"}};
+  if (bench.nominal.bytes_per_s) columns.push_back({"of nominal"});
+  Table table(std::move(columns));
   for (const RankBenchRow& row : bench.rows) {
     const RankSummary summary = summary_of(row);
-    table.add(
-        {std::to_string(row.ranks), row.binding, std::to_string(row.threads),
-         print_duration(static_cast<Nanoseconds>(summary.step_ns)),
-         fmt::format("{:.1f} %", 100 * summary.spread), fmt::format("{:.2f}", summary.step_bytes_per_s / 1e9),
-         fmt::format("{:.2f}", summary.roofline_bytes_per_s / 1e9), fmt::format("{:.3f}", summary.ratio)});
+    std::vector<std::string> cells{std::to_string(row.ranks),
+                                   row.binding,
+                                   std::to_string(row.threads),
+                                   print_duration(static_cast<Nanoseconds>(summary.step_ns)),
+                                   fmt::format("{:.1f} %", 100 * summary.spread),
+                                   fmt::format("{:.2f}", summary.step_bytes_per_s / 1e9),
+                                   fmt::format("{:.2f}", summary.roofline_bytes_per_s / 1e9),
+                                   fmt::format("{:.3f}", summary.ratio)};
+    if (bench.nominal.bytes_per_s)
+      cells.push_back(share_in_words(summary.step_bytes_per_s / *bench.nominal.bytes_per_s));
+    table.add(std::move(cells));
   }
   return text + table.print();
 }
 
 std::string rank_bench_json(const RankBench& bench) {
-  Object document{{"params", bench.params}, {"isa", bench.isa}, {"rows", Object::array()}};
+  Object document{{"params", bench.params}, {"isa", bench.isa}};
+  if (bench.nominal.bytes_per_s) document["nominal_bytes_per_s"] = *bench.nominal.bytes_per_s;
+  document["rows"] = Object::array();
   for (const RankBenchRow& row : bench.rows) {
     const RankSummary summary = summary_of(row);
     Object samples = Object::array();
     for (const SplitSample& sample : row.samples)
       samples.push_back({{"step_ns", sample.step_ns}, {"roofline_ns", sample.roofline_ns}});
-    document["rows"].push_back({{"ranks", row.ranks},
-                                {"binding", row.binding},
-                                {"threads", row.threads},
-                                {"params", row.elements},
-                                {"step_ns_median", summary.step_ns},
-                                {"step_spread", summary.spread},
-                                {"step_bytes_per_s_median", summary.step_bytes_per_s},
-                                {"roofline_bytes_per_s_median", summary.roofline_bytes_per_s},
-                                {"ratio_median", summary.ratio},
-                                {"samples", samples}});
+    Object& shown =
+        document["rows"].emplace_back(Object{{"ranks", row.ranks},
+                                             {"binding", row.binding},
+                                             {"threads", row.threads},
+                                             {"params", row.elements},
+                                             {"step_ns_median", summary.step_ns},
+                                             {"step_spread", summary.spread},
+                                             {"step_bytes_per_s_median", summary.step_bytes_per_s},
+                                             {"roofline_bytes_per_s_median", summary.roofline_bytes_per_s},
+                                             {"ratio_median", summary.ratio},
+                                             {"samples", samples}});
+    if (bench.nominal.bytes_per_s)
+      shown["nominal_share"] = summary.step_bytes_per_s / *bench.nominal.bytes_per_s;
   }
   return print_json(document);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "homes/split.hpp"
+#include "machine/memory_modules.hpp"
 #include "measure/bench.hpp"
 #include "plan/plan.hpp"
 
@@ -26,6 +27,7 @@ struct RankBench {
   std::uint64_t params = 0;  ///< of the model; a row has up to one parameter per rank less
   std::string isa;
   std::vector<RankBenchRow> rows;
+  NominalBandwidth nominal = {};  ///< of the whole machine; run_rank_bench() does not set it
 };
 
 /// Returns a split with the optimizer side of each rank of a plan.
@@ -42,6 +44,9 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
                          int rounds);
 
 /// Return the table, and the document of --format json with every sample. Times and bandwidths are medians.
+/// Both have the share of the nominal bandwidth if that is known; else the table says why it is not. The
+/// nominal figure is an upper bound, so the share is a lower one. If it is above 100 %, the parameters fit
+/// in the caches, or the firmware does not tell the truth.
 std::string rank_bench_text(const RankBench& bench);
 std::string rank_bench_json(const RankBench& bench);
 

@@ -1,0 +1,67 @@
+#include "measure/bench_ranks.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace zf {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+/// Returns a row of two ranks whose step moves 28 GB/s, and whose roofline loop moves 56 GB/s.
+RankBench measured() {
+  RankBenchRow row;
+  row.ranks = 2;
+  row.binding = "homes";
+  row.threads = 8;
+  row.elements = 1'000'000;
+  SplitSample sample;
+  sample.step_ns = 1'000'000;
+  sample.roofline_ns = 500'000;
+  row.samples = {sample, sample, sample};
+  return {1'000'000, "avx2", {row}, {}};
+}
+
+TEST(BenchRanks, TheShareOfTheNominalBandwidthIsALowerBound) {
+  RankBench bench = measured();
+  bench.nominal = {70e9, 2, ""};
+  const std::string text = rank_bench_text(bench);
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "\nnominal memory bandwidth of the whole machine: at most 70.00 GB/s (2 modules), if every module "
+          "has a channel of its own\n"));
+  EXPECT_THAT(text, HasSubstr("of nominal\n"));
+  EXPECT_THAT(text, HasSubstr("at least 40.0 %\n"));
+  const json document = json::parse(rank_bench_json(bench));
+  EXPECT_EQ(document["nominal_bytes_per_s"], 70e9);
+  EXPECT_DOUBLE_EQ(document["rows"][0]["nominal_share"], 0.4);
+}
+
+TEST(BenchRanks, MoreThanTheNominalBandwidthIsNoLowerBound) {
+  RankBench bench = measured();
+  bench.nominal = {20e9, 1, ""};
+  EXPECT_THAT(rank_bench_text(bench), HasSubstr("(1 module)"));
+  EXPECT_THAT(rank_bench_text(bench), HasSubstr("over 100 %\n"));
+}
+
+TEST(BenchRanks, AnUnknownNominalBandwidthIsOneLineAndNoColumn) {
+  RankBench bench = measured();
+  bench.nominal.unknown_because = "there is a reason";
+  const std::string text = rank_bench_text(bench);
+  EXPECT_THAT(
+      text,
+      HasSubstr("\nnominal memory bandwidth of the whole machine: unknown, because there is a reason\n"));
+  EXPECT_THAT(text, Not(HasSubstr("of nominal")));
+  EXPECT_THAT(text, Not(HasSubstr("at least")));
+  const json document = json::parse(rank_bench_json(bench));
+  EXPECT_FALSE(document.contains("nominal_bytes_per_s"));
+  EXPECT_FALSE(document["rows"][0].contains("nominal_share"));
+}
+
+}  // namespace
+}  // namespace zf
