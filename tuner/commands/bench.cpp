@@ -129,7 +129,8 @@ Exit run(const Arguments& arguments) {
 
   const int rounds = arguments.integer("rounds", 1, 1000).value_or(kDefaultRounds);
   if (plan || arguments.has("ranks")) {
-    RankBench bench = run_rank_bench(splits_argument(arguments, machine, plan), elements, rounds);
+    RankBench bench = run_rank_bench(splits_argument(arguments, machine, plan), elements, rounds,
+                                     plan ? plan->workload.framework : Framework::unknown);
     bench.nominal = read_nominal_bandwidth(SysRoot());
     fmt::print("{}", format == Format::json ? rank_bench_json(bench) : rank_bench_text(bench));
     return Exit::done;

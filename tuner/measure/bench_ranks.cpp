@@ -80,7 +80,7 @@ std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& 
 }
 
 RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& splits, std::uint64_t params,
-                         int rounds) {
+                         int rounds, Framework framework) {
   for (const auto& [binding, split] : splits) {
     if (params >= split.ranks.size()) continue;
     throw Error(
@@ -99,8 +99,11 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < splits.size(); ++i) {
       const Split& split = splits[i].second;
-      MachineMeter meter(
-          {.elements = params / split.ranks.size(), .isa = chosen_isa(), .roofline_each_round = true}, 1);
+      const RankWork work{.elements = params / split.ranks.size(),
+                          .isa = chosen_isa(),
+                          .framework = framework,
+                          .roofline_each_round = true};
+      MachineMeter meter(work, 1);
       bench.isa = meter.isa();
       for (const SplitSample& sample : meter.measure(split, {.samples = kSamplesPerRound}))
         bench.rows[i].samples.push_back(sample);

@@ -38,10 +38,10 @@ Split optimizers_of(const Plan& plan);
 std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& homes, const Plan* plan);
 
 /// Steps over `params` fp32 parameters, cut into equal parts for the ranks of each split, one process per
-/// rank, with all splits in turn, round after round. Throws Error(runtime_error) if a split cannot be set up.
-/// Call it while this process has one thread.
+/// rank, with all splits in turn, round after round. The memory is that of the framework's optimizer. Throws
+/// Error(runtime_error) if a split cannot be set up. Call it while this process has one thread.
 RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& splits, std::uint64_t params,
-                         int rounds);
+                         int rounds, Framework framework);
 
 /// Return the table, and the document of --format json with every sample. Times and bandwidths are medians.
 /// Both have the share of the nominal bandwidth if that is known; else the table says why it is not. The
