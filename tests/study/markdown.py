@@ -114,8 +114,8 @@ def verdict_words(verdict: str) -> str:
 def simulated_table(rows: list[Simulated]) -> str:
     return table(["simulated machine", "job", "chosen split (simulated)", "plan ÷ unbound (simulated)",
                   "95 % interval (simulated)", "shown",
-                  "half and half ÷ unbound (simulated, too few visits for an interval)",
-                  "80/20 ÷ unbound (likewise)"],
+                  "half and half ÷ unbound (simulated), too few visits for an interval",
+                  "80/20 ÷ unbound (simulated), likewise"],
                  [[f"{row.machine}: {row.cores} cores, {counted(row.packages, 'package')}, "
                    f"{counted(row.ranks, 'rank')}", row.job, row.chosen, f"{row.ratio:.3f}",
                    f"{row.low:.3f} to {row.high:.3f}", simulated_verdict(row), optional(row.half), optional(row.most)]
