@@ -138,6 +138,8 @@ TEST(MemoryModules, GarbageIsNoStructure) {
   EXPECT_FALSE(parse_memory_module("DIMM 0"));
   EXPECT_FALSE(parse_memory_module(module_of(kSmbios28, 3200, 3200).put(0x01, 0x0D, 1).raw()))
       << "it says that it ends inside of the size";
+  EXPECT_FALSE(parse_memory_module(module_of(kSmbios28, 3200, 3200).put(0x00, 16, 1).raw()))
+      << "of another type";
 }
 
 TEST(MemoryModules, WhatCannotBeReadIsNamed) {
