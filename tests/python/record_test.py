@@ -156,23 +156,15 @@ class Shares(unittest.TestCase):
 
 
 class SuperOffload(unittest.TestCase):
-    def job_with(self, clipping: float) -> Job:
-        """Returns what a step shows of a job with an engine of SuperOffload's."""
-        zero = type("Optimizer", (), {"__module__": "deepspeed.runtime.superoffload.superoffload_stage3"})()
-        engine = type("Engine", (), {"optimizer": zero, "gradient_clipping": lambda self: clipping})()
-        job = Job()
-        job.take_engine(engine)
-        job.look_at(object())
-        self.assertEqual(job.framework, "superoffload")
-        return job
-
-    def test_without_clipping_it_steps_in_backward_and_nobody_sees_the_time(self):
-        job = self.job_with(0.0)
-        self.assertEqual((job.mode, job.step_seen), ("backward", False))
-
-    def test_with_clipping_it_waits(self):
-        job = self.job_with(1.0)
-        self.assertEqual((job.mode, job.step_seen), ("wait", True))
+    def test_is_known_by_its_engine_because_no_step_is_seen(self):
+        for module, known in (("deepspeed.runtime.superoffload.superoffload_stage3", True),
+                              ("deepspeed.runtime.zero.stage3", False)):
+            zero = type("Optimizer", (), {"__module__": module})()
+            engine = type("Engine", (), {"optimizer": zero})()
+            job = Job()
+            self.assertFalse(job.is_superoffload)
+            job.take_engine(engine)
+            self.assertEqual(job.is_superoffload, known)
 
 
 class Package(unittest.TestCase):

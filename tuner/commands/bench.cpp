@@ -2,6 +2,7 @@
 
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
+#include "commands/terminal.hpp"
 #include "engine/working_set.hpp"
 #include "homes/homes.hpp"
 #include "machine/memory_modules.hpp"
@@ -132,7 +133,8 @@ Exit run(const Arguments& arguments) {
     RankBench bench = run_rank_bench(splits_argument(arguments, machine, plan), elements, rounds,
                                      plan ? plan->workload.framework : Framework::unknown);
     bench.nominal = read_nominal_bandwidth(SysRoot());
-    fmt::print("{}", format == Format::json ? rank_bench_json(bench) : rank_bench_text(bench));
+    fmt::print("{}", format == Format::json ? rank_bench_json(bench)
+                                            : rank_bench_text(bench, terminal_columns(STDOUT_FILENO)));
     return Exit::done;
   }
   const Bench bench =

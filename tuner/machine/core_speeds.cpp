@@ -67,7 +67,7 @@ std::string reason_of(const Cores& slow, const Cores& fast, const std::vector<Co
     if (low.empty() || high.empty()) continue;
     const double least = *std::min_element(low.begin(), low.end());
     const double best = *std::max_element(high.begin(), high.end());
-    if (are_alike(least, best)) continue;
+    if (least >= best || are_alike(least, best)) continue;
     text += fmt::format("{}{} {}, of fast cores {}", text.empty() ? "" : "; ", figure.name,
                         print_figure(figure, least), print_figure(figure, best));
   }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "machine/amd_gpus.hpp"
 #include "text/units.hpp"
@@ -163,4 +164,5 @@ GpuOrReason GpuLookup::by_uuid(const std::string& uuid, const std::string& what)
     return what + ", and the UUIDs of several GPUs begin with it";
   return *first;
 }
+
 }  // namespace zf

@@ -15,11 +15,14 @@ constexpr std::uint8_t kMemoryDevice = 17;
 constexpr std::size_t kLength = 0x01;
 constexpr std::size_t kDataWidth = 0x0A;
 constexpr std::size_t kSize = 0x0C;
+constexpr std::size_t kType = 0x12;
 constexpr std::size_t kSpeed = 0x15;
 constexpr std::size_t kConfiguredSpeed = 0x20;
 constexpr std::size_t kExtendedSpeed = 0x54;
 constexpr std::size_t kExtendedConfiguredSpeed = 0x58;
 
+constexpr std::uint32_t kFirstRom = 0x08;  // ROM, flash, EEPROM, FEPROM, EPROM
+constexpr std::uint32_t kLastRom = 0x0C;
 constexpr std::uint16_t kUnknownWidth = 0xFFFF;
 constexpr std::uint16_t kSeeExtended = 0xFFFF;
 
@@ -53,7 +56,9 @@ std::optional<MemoryModule> parse_memory_module(std::string_view raw) {
   if (length < kSize + 2 || raw.size() < length) return std::nullopt;
   const std::string_view structure = raw.substr(0, length);  // the strings follow it
   MemoryModule device;
-  device.populated = word_at(structure, kSize) != 0;
+  const std::uint32_t type = number_at(structure, kType, 1);
+  const bool is_rom = type >= kFirstRom && type <= kLastRom;
+  device.populated = word_at(structure, kSize) != 0 && !is_rom;
   const std::uint16_t width = word_at(structure, kDataWidth);
   device.data_bits = width == kUnknownWidth ? 0 : width;
   device.megatransfers_per_s = speed_at(structure, kConfiguredSpeed, kExtendedConfiguredSpeed);
@@ -82,7 +87,8 @@ NominalBandwidth read_nominal_bandwidth(const SysRoot& sysroot) {
   }
   if (slots == 0) {
     return unknown(fmt::format(
-        "{} has no memory modules (many virtual machines have none; some systems need modprobe dmi-sysfs)",
+        "{} has no memory modules (containers and many virtual machines hide them; some systems need "
+        "modprobe dmi-sysfs)",
         kEntries));
   }
   if (nominal.modules == 0) return unknown(fmt::format("{} has only empty memory slots", kEntries));

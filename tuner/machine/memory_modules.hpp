@@ -12,7 +12,7 @@ namespace zf {
 
 /// What one "Memory Device" structure of SMBIOS says (DMTF DSP0134, type 17).
 struct MemoryModule {
-  bool populated = false;                 ///< false: an empty slot
+  bool populated = false;                 ///< false: an empty slot, or a chip that is no main memory
   std::uint16_t data_bits = 0;            ///< without those of ECC; 0 if unknown
   std::uint32_t megatransfers_per_s = 0;  ///< as configured, else the highest; 0 if unknown
 };

@@ -13,6 +13,7 @@
 #include "text/statistics.hpp"
 #include "text/table.hpp"
 #include "text/units.hpp"
+#include "text/wrap.hpp"
 
 namespace zf {
 namespace {
@@ -41,19 +42,19 @@ RankSummary summary_of(const RankBenchRow& row) {
           median(ratios)};
 }
 
-std::string nominal_in_words(const NominalBandwidth& nominal) {
-  if (!nominal.bytes_per_s)
-    return fmt::format("nominal memory bandwidth of the whole machine: unknown, because {}",
-                       nominal.unknown_because);
-  return fmt::format(
-      "nominal memory bandwidth of the whole machine: at most {:.2f} GB/s ({}), if every module has a "
-      "channel of its "
-      "own",
-      *nominal.bytes_per_s / 1e9, print_count(static_cast<std::size_t>(nominal.modules), "module"));
+std::string nominal_in_words(const NominalBandwidth& nominal, std::size_t width) {
+  constexpr std::string_view kLead = "nominal memory bandwidth: ";
+  if (!nominal.bytes_per_s) return hanging(kLead, "unknown, because " + nominal.unknown_because, width);
+  return hanging(
+      kLead,
+      fmt::format("at most {:.2f} GB/s for the whole machine ({}), if every module has a channel of its own",
+                  *nominal.bytes_per_s / 1e9,
+                  print_count(static_cast<std::size_t>(nominal.modules), "module")),
+      width);
 }
 
 std::string share_in_words(double share) {
-  return share > 1 ? "over 100 %" : fmt::format("at least {:.1f} %", 100 * share);
+  return share > 1 ? "over 100 %" : fmt::format(">= {:.1f} %", 100 * share);
 }
 
 }  // namespace
@@ -112,16 +113,20 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
   return bench;
 }
 
-std::string rank_bench_text(const RankBench& bench) {
+std::string rank_bench_text(const RankBench& bench, std::size_t width) {
   std::string text =
-      fmt::format("fp32 AdamW update of {} parameters ({}), {} kernels, by all ranks at once\n{}\n\n",
+      fmt::format("fp32 AdamW update of {} parameters ({}), {} kernels, all ranks at once\n{}\n",
                   print_quantity(bench.params), print_bytes(bench.params * WorkingSet::kBytesPerElement),
-                  bench.isa, nominal_in_words(bench.nominal));
-  std::vector<Table::Column> columns{{"ranks"},         {"bound by", Table::Align::left},
-                                     {"threads"},       {"slowest rank"},
-                                     {"spread"},        {"GB/s"},
-                                     {"roofline GB/s"}, {"ratio"}};
-  if (bench.nominal.bytes_per_s) columns.push_back({"of nominal"});
+                  bench.isa, nominal_in_words(bench.nominal, width));
+  std::vector<Table::Column> columns{{"ranks"},
+                                     {"bound by", Table::Align::left},
+                                     {"threads"},
+                                     {"slowest rank"},
+                                     {"spread", Table::Align::right, Table::Need::detail},
+                                     {"GB/s"},
+                                     {"roofline GB/s"},
+                                     {"ratio"}};
+  if (bench.nominal.bytes_per_s) columns.push_back({"nominal"});
   Table table(std::move(columns));
   for (const RankBenchRow& row : bench.rows) {
     const RankSummary summary = summary_of(row);
@@ -137,12 +142,16 @@ std::string rank_bench_text(const RankBench& bench) {
       cells.push_back(share_in_words(summary.step_bytes_per_s / *bench.nominal.bytes_per_s));
     table.add(std::move(cells));
   }
-  return text + table.print();
+  return text + table.print(width);
 }
 
 std::string rank_bench_json(const RankBench& bench) {
   Object document{{"params", bench.params}, {"isa", bench.isa}};
-  if (bench.nominal.bytes_per_s) document["nominal_bytes_per_s"] = *bench.nominal.bytes_per_s;
+  if (bench.nominal.bytes_per_s) {
+    document["nominal_bytes_per_s"] = *bench.nominal.bytes_per_s;
+  } else {
+    document["nominal_unknown_because"] = bench.nominal.unknown_because;
+  }
   document["rows"] = Object::array();
   for (const RankBenchRow& row : bench.rows) {
     const RankSummary summary = summary_of(row);

@@ -11,6 +11,7 @@
 #include "machine/memory_modules.hpp"
 #include "measure/bench.hpp"
 #include "plan/plan.hpp"
+#include "text/table.hpp"
 
 namespace zf {
 
@@ -47,7 +48,7 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
 /// Both have the share of the nominal bandwidth if that is known; else the table says why it is not. The
 /// nominal figure is an upper bound, so the share is a lower one. If it is above 100 %, the parameters fit
 /// in the caches, or the firmware does not tell the truth.
-std::string rank_bench_text(const RankBench& bench);
+std::string rank_bench_text(const RankBench& bench, std::size_t width = kUnlimitedWidth);
 std::string rank_bench_json(const RankBench& bench);
 
 }  // namespace zf

@@ -35,6 +35,7 @@ namespace zf {
 namespace {
 
 constexpr std::size_t kGrain = std::size_t{32} << 10;  // elements of host work in a task
+
 /// Wraps the POSIX semaphore: std::binary_semaphore of libstdc++ 12 may lose a wake-up
 /// (gcc.gnu.org/PR104928).
 class Semaphore {
@@ -233,7 +234,7 @@ struct SyntheticTraining::State {
     gpu = GpuClock(step_start_ns, kernels == 0 ? training_demand.gpu_ns : training_demand.gpu_ns / kernels);
     if (kernels == 0) {
       gpu.launch(step_start_ns);
-    } else if (regions.serial_ns == 0) {
+    } else if (!regions.with_the_launch) {
       arena.enqueue([this, step_start_ns] { launch(training_demand.launches, step_start_ns); });
       chain_done.acquire();
     }

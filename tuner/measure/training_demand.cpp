@@ -11,6 +11,9 @@ Count cut(Count value, double scale) {
   return std::max<Count>(1, static_cast<Count>(std::llround(static_cast<double>(value) * scale)));
 }
 
+/// Returns whether the demand's launch is the serial part of a step without a GPU.
+bool is_serial_part(const TrainingDemand& demand) { return demand.launches == 1 && demand.gpu_ns == 0; }
+
 }  // namespace
 
 TrainingDemand scaled(const TrainingDemand& demand, double scale) {
@@ -21,7 +24,7 @@ TrainingDemand scaled(const TrainingDemand& demand, double scale) {
   part.parameter_bytes = cut(demand.parameter_bytes, scale);
   part.gpu_ns = cut(demand.gpu_ns, scale);
   part.parallel_ns = cut(demand.parallel_ns, scale);
-  if (demand.launches == 1) part.launch_ns = cut(demand.launch_ns, scale);
+  if (is_serial_part(demand)) part.launch_ns = cut(demand.launch_ns, scale);
   return part;
 }
 
@@ -32,9 +35,10 @@ Regions regions_of(const TrainingDemand& demand, int threads) {
   if (demand.parallel_ns == 0) return {};
   const Nanoseconds share_ns = demand.parallel_ns / threads;
   Regions regions;
-  regions.count = std::max<std::int64_t>(1, share_ns / kRegionNs);
+  regions.count = std::max<std::int64_t>(1, (share_ns + kRegionNs / 2) / kRegionNs);
   regions.each_ns = share_ns / regions.count;
-  if (demand.launches == 1 && demand.gpu_ns == 0) regions.serial_ns = demand.launch_ns / regions.count;
+  regions.with_the_launch = is_serial_part(demand);
+  if (regions.with_the_launch) regions.serial_ns = demand.launch_ns / regions.count;
   return regions;
 }
 

@@ -11,21 +11,22 @@
 namespace zf {
 
 /// Returns the demand of the same step over `scale` (above 0, at most 1) of the model: fewer launches, fewer
-/// bytes, less GPU time. Launches and copies stay as long and as fast as before. A
-/// single launch gets shorter: it is the serial part of a step without a GPU. A value above 0 stays at
-/// least 1.
+/// bytes, less GPU time. Launches and copies stay as long and as fast as before. A single launch without a
+/// kernel gets shorter: it is the serial part of a step without a GPU. A value above 0 stays at least 1.
 TrainingDemand scaled(const TrainingDemand& demand, double scale);
 
 /// How a training step without a GPU divides its CPU time: into parallel regions with serial work between
 /// them.
 struct Regions {
-  std::int64_t count = 0;     ///< 0: nothing is computed in parallel
-  Nanoseconds each_ns = 0;    ///< CPU time of every thread in a region
-  Nanoseconds serial_ns = 0;  ///< CPU time of one thread before each region
+  std::int64_t count = 0;        ///< 0: nothing is computed in parallel
+  Nanoseconds each_ns = 0;       ///< CPU time of every thread in a region
+  Nanoseconds serial_ns = 0;     ///< CPU time of one thread before each region
+  bool with_the_launch = false;  ///< the demand's launch is this serial work, and not a launch
 };
 
-/// Returns the regions of a step on this many threads (above 0). A single launch without a kernel is the
-/// step's serial part (configs/workloads/README.md), and is spread over them.
+/// Returns the regions of a step on this many threads (above 0), of half a millisecond each or as short as
+/// the step. A single launch without a kernel is the step's serial part (configs/workloads/README.md), and is
+/// spread over them.
 Regions regions_of(const TrainingDemand& demand, int threads);
 
 /// Returns the demand of the `small` workload for this many parameters per rank, in the proportions of

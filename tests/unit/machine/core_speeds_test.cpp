@@ -53,6 +53,16 @@ TEST(CoreSpeeds, SpeedSelectGivesSomeCoresAHigherBaseClock) {
   }
 }
 
+TEST(CoreSpeeds, AFigureInWhichTheSlowCoresAreFasterIsNoReason) {
+  Tree tree;
+  add_cores(tree, 4);
+  add_figures(tree, "cpufreq/base_frequency", {kLow, kHigh, kLow, kLow});
+  add_figures(tree, "cpufreq/scaling_max_freq", {3'500'000, 3'000'000, 3'500'000, 3'500'000});
+  EXPECT_EQ(
+      kinds_of(machine_in(tree).topology),
+      (Kinds{{"0,2-3", "slow today: base_frequency 1.90 GHz, of fast cores 2.60 GHz"}, {"1", "fast today"}}));
+}
+
 TEST(CoreSpeeds, TurboPrefersTheCoresOfHighestPerf) {
   for (const auto& numbers : kNumberings) {
     Tree tree;

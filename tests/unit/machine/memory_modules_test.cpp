@@ -100,6 +100,8 @@ TEST(MemoryModules, EmptySlotsDoNotCount) {
   const NominalBandwidth nominal = read_nominal_bandwidth(tree.sysroot());
   EXPECT_EQ(nominal.bytes_per_s, 8 * 3200e6);
   EXPECT_EQ(nominal.modules, 1);
+  add(tree, 2, module_of(kSmbios28, 0, 0).put(0x12, 0x09, 1).raw());
+  EXPECT_EQ(read_nominal_bandwidth(tree.sysroot()).modules, 1) << "flash is no main memory";
   Tree empty;
   add(empty, 0, Structure(kSmbios28).raw());
   expect_unknown(empty, "/sys/firmware/dmi/entries has only empty memory slots");

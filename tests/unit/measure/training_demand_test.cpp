@@ -31,7 +31,14 @@ TEST(Regions, ShareTheParallelWorkEquallyWithSerialWorkBetweenThem) {
   EXPECT_EQ(regions.serial_ns, 200'000);
 }
 
+TEST(Regions, AStepWithoutSerialWorkHasNoLaunch) {
+  const Regions regions = regions_of({1, 0, 0, 0, 0, 0, 0, {}, 80'000'000}, 4);
+  EXPECT_TRUE(regions.with_the_launch) << "record writes this for a job whose serial part it does not know";
+  EXPECT_EQ(regions.serial_ns, 0);
+}
+
 TEST(Regions, LaunchesOfKernelsStayAChain) {
+  EXPECT_FALSE(regions_of({100, 6000, 0, 0, 0, 0, 0, {}, 1'000'000}, 1).with_the_launch);
   EXPECT_EQ(regions_of({100, 6000, 0, 0, 0, 0, 0, {}, 1'000'000}, 1).serial_ns, 0);
   EXPECT_EQ(regions_of({1, 6000, 30'000'000, 0, 0, 0, 0, {}, 1'000'000}, 1).serial_ns, 0)
       << "one launch of a whole graph";
@@ -41,6 +48,10 @@ TEST(Regions, AStepShorterThanARegionIsOneRegion) {
   EXPECT_EQ(regions_of({1, 6000, 0, 0, 0, 0, 0, {}, 3}, 8).count, 1);
   EXPECT_EQ(regions_of({1, 6000, 0, 0, 0, 0, 0, {}, 400'000}, 2).each_ns, 200'000);
   EXPECT_EQ(regions_of({1, 6000, 0}, 2).count, 0) << "nothing is computed in parallel";
+}
+
+TEST(Demand, OneLaunchOfAWholeGraphStaysAsLong) {
+  EXPECT_EQ(scaled({1, 6000, 30'000'000}, 0.5), (TrainingDemand{1, 6000, 15'000'000}));
 }
 
 TEST(Demand, SmallHasTheProportionsOfTheShippedWorkloads) {

@@ -39,15 +39,17 @@ class Job:
     def has_engine(self) -> bool:
         return self._engine() is not None
 
+    @property
+    def is_superoffload(self) -> bool:
+        """Returns whether DeepSpeed's SuperOffload steps. It does so in a process of its own, where no hook sees it."""
+        modules = modules_of(getattr(self._engine(), "optimizer", None))
+        return any("superoffload" in module for module in modules)
+
     def look_at(self, optimizer: Any) -> None:
         """Finds out what it is that has just stepped."""
         modules, engine = modules_of(optimizer), self._engine()
         if NATIVE in modules:
             self.framework, self.mode = "native", "overlap" if optimizer.overlap else "wait"
-        elif any("superoffload" in module for module in modules_of(getattr(engine, "optimizer", None))):
-            # With clipping it steps once the norm is known, and waits. Without, in backward, in its own process.
-            waits = bool(engine.gradient_clipping())
-            self.framework, self.mode, self.step_seen = "superoffload", "wait" if waits else "backward", waits
         elif getattr(engine, "zenflow", False):
             late = bool(getattr(engine, "overlap_step", False))
             self.framework, self.mode, self.step_seen = "deepspeed-zenflow", "overlap" if late else "wait", not late

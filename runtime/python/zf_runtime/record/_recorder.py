@@ -90,6 +90,9 @@ class Recorder:
         """Returns the document of a workload file. Raises TooLittle, which says what is missing."""
         import torch
 
+        if self.job.is_superoffload:
+            raise TooLittle("SuperOffload steps in a process of its own, which cannot be watched: tune with an estimated "
+                            "workload and --framework superoffload (--mode wait if it clips gradients, else backward)")
         if self._refusal:
             raise TooLittle(self._refusal)
         if self._thread is None:

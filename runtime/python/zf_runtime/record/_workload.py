@@ -84,7 +84,7 @@ def workload_of(seen: Seen, ranks: int = 1) -> dict[str, Any]:
     backward_ns = _median(update.backward_ns / update.backwards for update in alone)
     forward_ns = _median(update.forward_ns / update.backwards for update in alone)
     params = max(update.params for update in updates)
-    demand, estimates = (_on_gpu if seen.cuda else _on_cpus)(seen, training_ns, params, updates[0].backwards)
+    demand, estimates = (_on_gpu if seen.cuda else _on_cpus)(seen, training_ns, params)
     share = forward_ns / training_ns
     if 0 < share < 1:
         demand["forward_share"] = round(share, 4)
@@ -107,7 +107,7 @@ def workload_of(seen: Seen, ranks: int = 1) -> dict[str, Any]:
             "source": f"recorded by zf-tune: medians of {len(updates)} updates"}
 
 
-def _on_cpus(seen: Seen, training_ns: float, params: int, backwards: int) -> tuple[dict[str, Any], list[str]]:
+def _on_cpus(seen: Seen, training_ns: float, params: int) -> tuple[dict[str, Any], list[str]]:
     """A job without a GPU copies nothing and launches nothing: its serial part counts as one launch. Its work on
     gradients is a part of its computing."""
     share = parallel_share(seen.replays, seen.threads)
@@ -120,11 +120,12 @@ def _on_cpus(seen: Seen, training_ns: float, params: int, backwards: int) -> tup
     return demand, estimates
 
 
-def _on_gpu(seen: Seen, training_ns: float, params: int, backwards: int) -> tuple[dict[str, Any], list[str]]:
+def _on_gpu(seen: Seen, training_ns: float, params: int) -> tuple[dict[str, Any], list[str]]:
     estimates = ["training.launch_ns", "training.host_bytes", "training.gradient_bytes", "training.parameter_bytes",
                  "training.copy_bytes_per_s"]
     if seen.launches == 0:
         estimates += ["training.launches", "training.gpu_ns"]
+    backwards = usable(seen.updates)[0].backwards
     launches = seen.launches / backwards if seen.launches else training_ns / LAUNCH_NS / 2
     gpu_ns = seen.gpu_ns / backwards if seen.launches else training_ns
     demand = {"launches": max(1, round(launches)), "launch_ns": LAUNCH_NS, "gpu_ns": round(gpu_ns), "parallel_ns": 0,
