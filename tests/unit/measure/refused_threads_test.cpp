@@ -69,12 +69,12 @@ std::string train_with(int allowed, const TrainingDemand& demand) {
 TEST(RefusedThreads, AreAnErrorOfTheTrainingSideWhicheverItIs) {
   const TrainingDemand on_a_gpu{10, 1000, 1000};
   const TrainingDemand on_cpus{1, 1000, 0, 0, 0, 0, 0, {}, 1'000'000};  // on three more threads
-  for (const auto& [demand, needed] : {std::pair(on_a_gpu, 6), std::pair(on_cpus, 9)}) {
+  for (const auto& job : {std::pair(on_a_gpu, 6), std::pair(on_cpus, 9)}) {
     for (int allowed = 0; allowed < 12; ++allowed) {
       const ChildOutput output =
-          output_of_child([&] { return train_with(allowed, demand); }, std::chrono::seconds(20));
+          output_of_child([&] { return train_with(allowed, job.first); }, std::chrono::seconds(20));
       EXPECT_EQ(output.end, ChildOutput::End::done) << allowed;
-      EXPECT_EQ(output.text, allowed < needed ? "refused" : "trained") << allowed << " of " << needed;
+      EXPECT_EQ(output.text, allowed < job.second ? "refused" : "trained") << allowed << " of " << job.second;
     }
   }
 }
