@@ -10,7 +10,7 @@
 
 namespace zf {
 
-/// What one "Memory Device" structure of SMBIOS says (DMTF DSP0134, type 17).
+/// A "Memory Device" structure of SMBIOS, as far as it is needed (DMTF DSP0134, type 17).
 struct MemoryModule {
   bool populated = false;                 ///< false: an empty slot, or a chip that is no main memory
   std::uint16_t data_bits = 0;            ///< without those of ECC; 0 if unknown

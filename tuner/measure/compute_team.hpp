@@ -16,7 +16,7 @@ namespace zf {
 /// The thread that calls compute() is a member, and binds itself. One thread at a time may call it.
 class ComputeTeam {
  public:
-  /// What the threads do after a region.
+  /// The choice whether the threads spin after a region, as OpenMP does, or sleep.
   enum class Afterwards { spin, sleep };
 
   /// Starts `threads` - 1 threads, and binds each to all of `cpus` (read back). Throws Error(runtime_error)

@@ -1,4 +1,4 @@
-// What the benchmark imitates of the framework whose job it measures. Pure.
+// The habits of frameworks that the benchmark imitates. Pure.
 #pragma once
 
 #include "engine/working_set.hpp"
