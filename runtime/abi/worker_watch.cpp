@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/error.hpp"
 #include "base/signals_blocked.hpp"
 #include "status.hpp"
 
@@ -35,7 +36,7 @@ WorkerWatch::WorkerWatch(WorkerLink& worker, std::function<WorkerLink::Restart()
   } catch (const std::system_error& error) {
     throw AbiError(ZF_ERROR_SYSTEM,
                    fmt::format("cannot start the thread that watches the optimizer: {}", error.what()),
-                   "look at ulimit -u and the cgroup's pids.max");
+                   kTaskLimitHint);
   }
 }
 

@@ -65,7 +65,7 @@ struct Pool::State {
           throw Error(Exit::runtime_error,
                       fmt::format("cannot start thread {} of {} for the pool: {}", member, pus.size() - 1,
                                   error.what()),
-                      "look at ulimit -u and the cgroup's pids.max");
+                      kTaskLimitHint);
         }
       }
     }

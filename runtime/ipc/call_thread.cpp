@@ -17,7 +17,7 @@ CallThread::CallThread(const std::string& name) {
     thread_ = std::thread([this] { serve(); });
   } catch (const std::system_error& error) {
     throw Error(Exit::runtime_error, fmt::format("cannot start the thread {}: {}", name, error.what()),
-                "look at ulimit -u and the cgroup's pids.max");
+                kTaskLimitHint);
   }
   pthread_setname_np(thread_.native_handle(), name.c_str());
 }

@@ -199,7 +199,8 @@ bool Child::discard(Nanoseconds deadline) noexcept {
 
 Child fork_child(const std::function<int()>& work, Reach reach, std::string_view what) {
   const pid_t parent = ::getpid();
-  const pid_t pid = checked(::fork(), what);
+  const pid_t pid = ::fork();
+  if (pid == -1) throw_errno(errno, what, errno == EAGAIN ? kTaskLimitHint : std::string_view());
   if (pid == 0) run_forked(work, reach, parent);
   return Child::adopt(pid, reach);
 }

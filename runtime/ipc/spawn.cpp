@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cassert>
+#include <cerrno>
 #include <csignal>
 #include <string_view>
 
@@ -15,7 +16,7 @@ namespace {
 
 /// Throws if a posix_spawn function failed; they return an errno value.
 void spawn_checked(int error, std::string_view what) {
-  if (error != 0) throw_errno(error, what);
+  if (error != 0) throw_errno(error, what, error == EAGAIN ? kTaskLimitHint : std::string_view());
 }
 
 /// Initializes the list of actions, and destroys it also when something throws in between.

@@ -53,7 +53,7 @@ void watch_trainer(FileDescriptor pidfd) {
   } catch (const std::system_error& error) {
     throw Error(Exit::runtime_error,
                 fmt::format("cannot start the thread that watches the trainer: {}", error.what()),
-                "look at ulimit -u and the cgroup's pids.max");
+                kTaskLimitHint);
   }
 }
 

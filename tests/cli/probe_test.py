@@ -50,10 +50,11 @@ class Probe(CommandTest):
         self.assert_refused(self.run_tune("probe", "--topology", "x.xml"), USAGE, "x.xml", "hwloc crashes", "lstopo")
 
     def test_synthetic_machine_of_a_million_pus_is_refused(self):
-        for huge in ("pu:1000000", "pack:2 [numa(memory=64GiB)] core:32768 pu:2", "100 100 100",
+        for huge in ("pu:1000000", "pack:2 [numa(memory=64GiB)] core:32768 pu:2", "100 100 100", "pu:0x100000", "pu:-1",
+                     "core:\t+1000000 pu:1", "pack:2(memory=1GiB)100000 pu:1", "pack:2core:0100000pu:1",
                      "pack:99999999999 core:99999999999 pu:99999999999"):
             self.assert_refused(self.run_tune("probe", "--topology", huge), USAGE, "--topology", "PUs; at most 8192")
-        self.assert_exit(self.run_tune("probe", "--topology", "pack:2 [numa(memory=2000000GiB)] core:8 pu:2"), DONE)
+        self.assert_exit(self.run_tune("probe", "--topology", "pack:2 [numa(memory=2000000GiB)] l3u:1 core:8 pu:2"), DONE)
 
     def test_what_others_wrote_cannot_drive_the_terminal(self):
         said = "gpu\x1b[31m\u202e\u2066\u2028\u061c\u009b2J\ngone\x7f" + 100000 * "x"

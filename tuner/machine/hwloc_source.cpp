@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <climits>
+#include <cctype>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -143,21 +143,24 @@ Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std:
 constexpr std::uint64_t kMostSyntheticPus = 8192;
 
 /// Returns the product of the counts of a synthetic description, which is the number of its PUs. What stands
-/// in brackets or parentheses (memory, attributes) does not count.
-std::uint64_t synthetic_pus(std::string_view description) {
+/// in brackets or parentheses (memory, attributes) does not count. hwloc reads counts as strtoul does, so
+/// also 0x10 and +16, and needs no space before the next level.
+std::uint64_t synthetic_pus(const std::string& description) {
   std::uint64_t pus = 1;
-  int depth = 0;
-  for (std::size_t i = 0; i < description.size(); ++i) {
-    depth += description[i] == '[' || description[i] == '(' ? 1 : 0;
-    depth -= description[i] == ']' || description[i] == ')' ? 1 : 0;
-    const bool begins = i == 0 || description[i - 1] == ':' || description[i - 1] == ' ';
-    std::uint64_t count = 0;
-    const char* const text = description.data() + i;
-    if (depth != 0 || !begins) continue;
-    const auto [end, error] = std::from_chars(text, description.data() + description.size(), count);
-    if (end == text) continue;
-    if (error != std::errc()) count = UINT32_MAX;
-    pus = std::min(pus * std::clamp<std::uint64_t>(count, 1, UINT32_MAX), std::uint64_t{UINT32_MAX});
+  bool in_name = false;
+  for (const char* at = description.c_str(); *at != '\0';) {
+    char* end = nullptr;
+    const std::uint64_t count = in_name ? 0 : std::strtoull(at, &end, 0);
+    if (!in_name && end != at) {
+      pus = std::min(pus * std::clamp<std::uint64_t>(count, 1, UINT32_MAX), std::uint64_t{UINT32_MAX});
+      at = end;
+    } else if (*at == '(' || *at == '[') {
+      at += std::strcspn(at, *at == '(' ? ")" : "]");
+      in_name = false;
+    } else {
+      in_name = std::isalnum(static_cast<unsigned char>(*at)) != 0;
+      ++at;
+    }
   }
   return pus;
 }

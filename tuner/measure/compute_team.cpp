@@ -59,7 +59,7 @@ struct ComputeTeam::State {
     } catch (const std::system_error& error) {
       throw Error(Exit::runtime_error,
                   fmt::format("cannot start a thread of the training side: {}", error.what()),
-                  "look at ulimit -u and the cgroup's pids.max");
+                  kTaskLimitHint);
     }
     running.wait_for_zero(0);
     if (failure) std::rethrow_exception(failure);

@@ -172,7 +172,7 @@ struct SyntheticTraining::State {
       end_threads();
       throw Error(Exit::runtime_error,
                   fmt::format("cannot start a thread of the training side: {}", error.what()),
-                  "look at ulimit -u and the cgroup's pids.max");
+                  kTaskLimitHint);
     }
   }
 

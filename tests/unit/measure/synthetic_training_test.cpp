@@ -1,15 +1,19 @@
 #include "measure/synthetic_training.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <ctime>
 #include <filesystem>
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 
+#include "../os/refuse_call.hpp"
 #include "base/error.hpp"
 #include "os/affinity.hpp"
 
@@ -132,6 +136,26 @@ TEST(SyntheticTraining, CpusThatAreNotThereAreAnError) {
               return 1;
             }),
             0);
+}
+
+/// The threads of parallel work are not oneTBB's, so each kind of training starts its own.
+TEST(SyntheticTraining, RefusedThreadsAreAnErrorWithItsReason) {
+  const TrainingDemand computing{1, kMs, 0, 0, 0, 0, 0, {}, kMs};
+  const TrainingDemand launching{50, 1000, kMs, 0, 0, 0, 0};
+  for (const TrainingDemand& demand : {computing, launching}) {
+    const int status = status_in_child([&] {
+      refuse_call(SYS_clone3, EAGAIN);
+      refuse_call(SYS_clone, EAGAIN);
+      try {
+        SyntheticTraining training(thread_affinity(), 2, kBuffer, demand);
+      } catch (const Error& error) {
+        return std::string_view(error.what()).ends_with(kTaskLimitHint) ? 0 : 1;
+      }
+      return 2;
+    });
+    if (status == kNoFilters) GTEST_SKIP() << "seccomp filters are not to be had here";
+    EXPECT_EQ(status, 0);
+  }
 }
 
 }  // namespace

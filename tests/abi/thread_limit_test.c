@@ -1,0 +1,61 @@
+/* Checks that a user who may have few processes (ulimit -u) gets an answer and its reason, whichever thread
+ * of the library or of the optimizer is refused. Nothing ends in abort, and nothing is left behind. */
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "support.h"
+
+enum { MOST = 24, ELEMENTS = 1000000 };
+
+static rlim_t limit;
+static atomic_int* refused; /* shared with the children, as is `opened` */
+static atomic_int* opened;
+
+/* Becomes a user without any other process, so that the limit counts this process and what it starts. */
+static void become_limited(void) {
+  const uid_t alone = 0x5A460000u + (uid_t)getpid();
+  const struct rlimit processes = {limit, limit};
+  CHECK(setrlimit(RLIMIT_NPROC, &processes) == 0);
+  CHECK(setresgid(alone, alone, alone) == 0 && setresuid(alone, alone, alone) == 0);
+  CHECK(prctl(PR_SET_DUMPABLE, 1) == 0); /* lets it read its own /proc again */
+}
+
+static void answers(void) {
+  zf_runtime* handle = NULL;
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  become_limited();
+  options.plan_path = write_plan(PLAN_SHARED, NULL);
+  options.max_restarts = -1;
+  group.elements = ELEMENTS;
+  const zf_status status = zf_open(&options, &group, 1, &handle);
+  if (status == ZF_OK) {
+    atomic_fetch_add(opened, 1);
+    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
+    EXPECT(zf_close(handle), ZF_OK);
+  } else {
+    atomic_fetch_add(refused, 1);
+    CHECK(status == ZF_ERROR_SYSTEM || status == ZF_ERROR_WORKER);
+    expect_error("Resource temporarily unavailable");
+    expect_error("ulimit -u");
+  }
+  CHECK(count_children() == 0 && count_arena_mappings() == 0);
+}
+
+int main(void) {
+  if (getuid() != 0) {
+    printf("skipped: only root can become a user without other processes\n");
+    return SKIPPED;
+  }
+  refused = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(refused != MAP_FAILED);
+  opened = refused + 1;
+  for (limit = 1; limit <= MOST && *opened < 3; ++limit) in_child(answers);
+  CHECK(*opened == 3 && *refused >= 4); /* the watch, the optimizer, its watch, its pool */
+  return 0;
+}
