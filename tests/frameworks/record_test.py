@@ -96,6 +96,14 @@ class Recorded(FrameworkTest):
                               str(SOURCE / "configs/machines/desktop-4p-4e.json"), "-o", "plan.json")
         self.assert_exit(tuned, 0)
 
+    def test_under_mpirun_rank_0_alone_writes_and_for_all_ranks(self):
+        for rank, files in ((1, []), (0, ["workload.json"])):
+            self.launch(*job("recorded", *MODEL, "--context", "workload.json"), OMPI_COMM_WORLD_LOCAL_RANK=str(rank),
+                        OMPI_COMM_WORLD_LOCAL_SIZE="2", **self.variables)
+            self.assertEqual([path.name for path in self.folder.glob("workload*")], files)
+        workload = json.loads((self.folder / "workload.json").read_text())
+        self.assertEqual((workload["ranks"], workload["params"]), (2, 4 * BLOCK))
+
 
 if __name__ == "__main__":
     unittest.main()

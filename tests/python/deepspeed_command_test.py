@@ -70,7 +70,14 @@ class Command(unittest.TestCase):
         (self.folder / "train.py").write_text("import zf_runtime.deepspeed; zf_runtime.deepspeed.install()")
         ended = self.run_command("train.py", code=1)
         self.assertIn("DeepSpeed cannot be imported: not here", ended.stderr.splitlines()[-1])
-        self.run_command("train.py", ZF_TUNE="off")
+
+    def test_each_word_for_off_leaves_deepspeed_as_it_is(self):
+        (self.folder / "train.py").write_text("import zf_runtime.deepspeed; zf_runtime.deepspeed.install()")
+        (self.folder / "deepspeed.py").write_text("raise ImportError('not here')")
+        for word in ("off", "0", "no", "false"):
+            with self.subTest(word):
+                self.assertNotIn("not here", self.run_command("train.py", ZF_TUNE=word).stderr)
+        self.assertIn("not here", self.run_command("train.py", code=1, ZF_TUNE="on").stderr)
 
 
 if __name__ == "__main__":

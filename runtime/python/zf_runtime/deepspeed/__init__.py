@@ -21,6 +21,7 @@ import importlib
 import os
 from typing import Any
 
+from .._environment import switched_off
 from ..errors import ZfError
 
 __all__ = ["install", "uninstall"]
@@ -38,12 +39,12 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     weights that are one step old. ZenFlow with overlap_step has its own order of things in both modes.
     plan, rank, runtime_options: as in zf_runtime.Runtime.
 
-    A second call replaces the settings of the first. Does nothing with ZF_TUNE=off in the environment. Raises ZfError
-    if DeepSpeed cannot be imported."""
+    A second call replaces the settings of the first. Does nothing if ZF_TUNE is off, 0, no or false in the environment.
+    Raises ZfError if DeepSpeed cannot be imported."""
     if mode not in _MODES:
         raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(map(repr, _MODES))}")
     uninstall()
-    if os.environ.get("ZF_TUNE") == "off":
+    if switched_off():
         return
     try:
         from deepspeed.ops.adam import cpu_adam

@@ -27,18 +27,22 @@ DEFAULT_UPDATES = 20
 def recording(path: str | os.PathLike[str] = "workload.json", *, updates: int = DEFAULT_UPDATES) -> Iterator[None]:
     """Records the updates inside, at most `updates` of them, and writes the workload file at the end.
 
-    Needs torch 2.0 or newer. Raises RuntimeError at the end if too few updates were seen, and writes nothing then.
-    Writes nothing if the block raises. With several ranks on the node each records, and local rank 0 writes."""
+    Needs torch 2.0 or newer. With several ranks on the node each records, and local rank 0 writes: torchrun, DeepSpeed,
+    mpirun and srun say in the environment who it is, and how many there are. Raises RuntimeError at once if the
+    launcher gives a rank and no number of ranks, and at the end if too few updates were seen. Writes nothing then, and
+    nothing if the block raises."""
+    from .._environment import local_rank_and_count  # zf-tune record has this package alone, and not this function
     from ._recorder import Recorder, write
 
+    rank, ranks = local_rank_and_count()
     recorder = Recorder(updates)
     recorder.watch_torch()
     try:
         yield
     finally:
         recorder.stop()
-    workload = recorder.workload(ranks=int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    workload = recorder.workload(ranks)
     if recorder.job.framework != "native":  # only zf-tune record measures it
         workload["estimates"].append("step_factor")
-    if os.environ.get("LOCAL_RANK", "0") == "0":
+    if rank == 0:
         write(workload, path)
