@@ -46,29 +46,41 @@ read_settings() {
   cap_deadline
 }
 
-# cap_deadline: Slurm kills a Prolog after PrologEpilogTimeout and drains the node. So the deadline is at most 10 s, and
-# at most that time less 1.5 s for everything else. If it is 1 or 2 s, the deadline is 0.7 s, and the log
-# says that this time is too short.
+# cap_deadline: Slurm kills a Prolog or an Epilog after PrologEpilogTimeout (newer ones: also PrologTimeout and
+# EpilogTimeout), and drains the node. So the deadline is at most 10 s, and at most the shortest of these times less 1.5 s
+# for everything else. If that time is 1 or 2 s, the deadline is 0.7 s, and the log says that the time is too short. If
+# slurm.conf cannot be read, the time may be short: the deadline is 0.7 s, and the log says why.
 # Reads slurm.conf only for a deadline of 1 s or more.
 cap_deadline() {
-  local most=10 seconds whole=${deadline%%.*} why="Slurm drains a node whose Prolog exceeds PrologEpilogTimeout"
+  local most=10 seconds="" name=PrologEpilogTimeout line whole=${deadline%%.*} why=""
   ((10#0$whole >= 1)) || return 0
-  if bounded 0.3 grep -iE '^[[:space:]]*PrologEpilogTimeout[[:space:]]*=' -- "${SLURM_CONF:-/etc/slurm/slurm.conf}"; then
-    seconds=${answer##*$'\n'}
-    seconds=${seconds#*=}
-    [[ $seconds =~ ^[[:space:]]*([0-9]*) ]]
-    seconds=${BASH_REMATCH[1]}
-    if ((${#seconds} > 0 && ${#seconds} <= 5 && 10#0$seconds < 12)); then
-      most=$((10#$seconds - 2)).5
-      if ((10#$seconds < 3)); then
-        most=0.7
-        why+=". $((10#$seconds)) s are too short for this Prolog if a file server hangs: set PrologEpilogTimeout=4"
+  bounded 0.3 grep -iE '^[[:space:]]*(Prolog|Epilog|PrologEpilog)Timeout[[:space:]]*=' -- \
+    "${SLURM_CONF:-/etc/slurm/slurm.conf}"
+  case $? in
+    0)
+      while IFS= read -r line; do
+        [[ $line =~ ^[[:space:]]*([[:alpha:]]+)[[:space:]]*=[[:space:]]*([0-9]{1,5})([^0-9]|$) ]] || continue
+        if [[ -z $seconds ]] || ((10#${BASH_REMATCH[2]} < seconds)); then
+          name=${BASH_REMATCH[1]} seconds=$((10#${BASH_REMATCH[2]}))
+        fi
+      done <<<"$answer"
+      if [[ -n $seconds ]] && ((seconds < 12)); then
+        most=$((seconds - 2)).5
+        if ((seconds < 3)); then
+          most=0.7
+          why=". $seconds s are too short for this Prolog if a file server hangs: set $name=4"
+        fi
       fi
-    fi
-  fi
+      ;;
+    1) ;; # no such line
+    *)
+      most=0.7
+      why=", which is not known: $answer"
+      ;;
+  esac
   [[ $(printf '%s\n' "$deadline" "$most" | sort -g | head -n 1) == "$deadline" ]] && return 0
   [[ ${say:-quiet} == quiet ]] ||
-    log "deadline=$deadline is too long, $most s hold: $why"
+    log "deadline=$deadline is too long, $most s hold: Slurm drains a node whose Prolog exceeds $name$why"
   deadline=$most
 }
 

@@ -1,5 +1,6 @@
 """The settings of the Slurm scripts (scripts/slurm/common.sh), without a Slurm."""
 
+import os
 import re
 import subprocess
 import tempfile
@@ -47,3 +48,31 @@ class Settings(unittest.TestCase):
                 self.assertEqual(len(log), 1 if said else 0, log)
                 self.assertIn(said, "".join(log))
                 self.assertEqual("too short" in "".join(log), timeout in ("1", "2"))
+
+    def test_the_shortest_of_slurms_times_counts(self):
+        for lines, holds in (
+                ("PrologTimeout=4\nEpilogTimeout=60", "2.5"),
+                ("PrologTimeout=60\nEpilogTimeout = 5 # seconds", "3.5"),
+                ("PrologEpilogTimeout=60\nprologtimeout=4", "2.5"),
+                ("PrologTimeout=2", "0.7"),
+                ("PrologTimeout=\nSrunPrologTimeout=1\n#PrologTimeout=1", "10")):
+            with self.subTest(lines), tempfile.NamedTemporaryFile("w") as conf:
+                conf.write(lines + "\n")
+                conf.flush()
+                *log, held = self.said_by('say=loud deadline=30; cap_deadline; echo "$deadline"', SLURM_CONF=conf.name)
+                self.assertEqual(held, holds)
+                self.assertEqual(len(log), 1, log)
+
+    def test_deadline_is_short_if_slurms_own_settings_cannot_be_read(self):
+        """A FIFO that nobody writes hangs as a dead file server does."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(f"{folder}/fifo")
+            for conf, reason in (("fifo", "no answer within 0.3 s"), ("", "Is a directory"), ("absent", "No such file")):
+                with self.subTest(conf):
+                    script = 'say=loud deadline=30; cap_deadline; echo "$deadline"'
+                    log, held = self.said_by(script, SLURM_CONF=f"{folder}/{conf}")
+                    self.assertEqual(held, "0.7")
+                    self.assertIn("deadline=30 is too long, 0.7 s hold", log)
+                    self.assertIn(reason, log)
+                    self.assertEqual(self.said_by('say=loud deadline=0.5; cap_deadline', SLURM_CONF=f"{folder}/{conf}"),
+                                     [], "nothing is read for a short deadline")
