@@ -4,7 +4,7 @@ import json
 import os
 import time
 
-from zf_cli import DONE, SOURCE, STALE, USAGE, CommandTest
+from zf_cli import DONE, SOURCE, STALE, USAGE, CommandTest, parse_cpus
 
 
 class Check(CommandTest):
@@ -27,6 +27,17 @@ class Check(CommandTest):
         result = self.run_tune("check", "plan.json", before=["taskset", "-c", str(cpus[0])])
         self.assert_exit(result, STALE)
         self.assertIn(str(cpus[1]), result.stdout + result.stderr)
+
+    def test_a_confined_process_may_check_the_whole_node(self):
+        """As slurmd where CpuSpecList reserves a CPU: the node is the same, whatever this process may use of it."""
+        self.need_two_cpus()
+        confined = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+        self.make_plan()
+        result = self.run_tune("check", "--whole-node", "plan.json", before=confined)
+        self.assert_exit(result, DONE)
+        self.assertEqual(result.stdout, "plan.json: fits this machine\n")
+        self.make_plan("--topology", "pack:4 [numa(memory=64GiB)] core:64 pu:2")
+        self.assert_exit(self.run_tune("check", "--whole-node", "plan.json", before=confined), STALE)
 
     def test_another_machine_as_data_may_be_checked(self):
         node = "pack:2 [numa(memory=64GiB)] core:8 pu:1"
@@ -149,6 +160,44 @@ class Bandwidth(CommandTest):
         self.assertLess(time.monotonic() - started, 5.5, "the deadline, and the program's own end")
         self.assert_exit(result, STALE)
         self.assertRegex(result.stdout, "^plan.json: .* is slow: roofline .* GB/s, .* % of the")
+
+    def test_a_process_that_may_not_use_the_optimizers_cpus_cannot_tell(self):
+        self.need_two_cpus()
+        self.measured_plan(1 / 5)
+        first, *others = sorted(parse_cpus(self.read_plan()["ranks"][0]["optimizer"]["cpus"]))
+        elsewhere = others[0] if others else max(os.sched_getaffinity(0) - {first})
+        for options, code in (((), DONE), (("--strict",), STALE)):
+            result = self.run_tune("check", "--bandwidth", "--whole-node", *options, "plan.json",
+                                   before=["taskset", "-c", str(elsewhere)])
+            self.assert_exit(result, code)
+            self.assertRegex(result.stdout, "^plan.json: cannot tell whether .* is slow: this process is confined: it may "
+                                            f"not use CPUs? [0-9,-]*{first}.*, outside the affinity mask")
+        slow = self.run_tune("check", "--bandwidth", "--whole-node", "plan.json")
+        self.assert_exit(slow, STALE)
+        self.assertIn(" is slow: roofline", slow.stdout)
+
+    def test_what_could_be_better_is_said_beside_the_bandwidth(self):
+        """A node that isolates a CPU of the plan's homes."""
+        self.need_two_cpus()
+        if os.geteuid() != 0:
+            self.skipTest("only root can show a process other files of /sys")
+        self.measured_plan(5)
+        (self.folder / "isolated").write_text(f"{max(os.sched_getaffinity(0))}\n")
+        isolated = ["unshare", "--mount", "sh", "-c",
+                    'mount --bind isolated /sys/devices/system/cpu/isolated && exec "$@"', "sh"]
+        for options in ((), ("--bandwidth",)):
+            result = self.run_tune("check", *options, "plan.json", before=isolated)
+            self.assert_exit(result, DONE)
+            note, fits = result.stdout.splitlines()
+            self.assertIn("`zf-tune plan --from` leaves them out of the homes", note)
+            self.assertIn("as fast as" if options else "fits this machine", fits)
+        node = self.run_tune("check", "--bandwidth", "--whole-node", "plan.json", before=isolated)
+        self.assertNotIn("isolate", node.stdout, "the health check would call it a difference")
+
+    def test_strict_needs_bandwidth(self):
+        self.make_plan()
+        self.assert_refused(self.run_tune("check", "--strict", "plan.json"), USAGE,
+                            "--strict does nothing without --bandwidth", "--bandwidth")
 
     def test_evidence_that_spreads_cannot_tell(self):
         self.measured_plan(1)

@@ -1,6 +1,8 @@
 """tune-classes.sbatch over a partition of nodes of several classes, and the health check. The nodes are slurmds on this
 machine; what zf-tune finds on each comes from a file."""
 
+import os
+
 from lab import HOME, kit_conf
 from slurm_case import SlurmTest
 from zf_cli import SOURCE
@@ -146,3 +148,22 @@ exec {HOME}/bin/zf-tune "$@"
     def test_slow_node_is_drained_when_that_is_wanted(self):
         why = "this node differs from its plan: memory bandwidth is 61 % of the plan's"
         self.assertEqual(self.check_health(slow=True, settings="strict=yes"), f"node is drained\nzf-tune: {why}\n{why}\n")
+
+    def test_node_whose_slurmd_is_confined_is_healthy(self):
+        """CpuSpecList: slurmd and what it starts may use CPU 1 alone. The node is as it was when it was tuned."""
+        if os.cpu_count() != 2:
+            self.skipTest("the node of this test has two CPUs")
+        said = self.here(f"""
+            mkdir -p /etc/zf-tune/plans
+            zf-tune tune -q --params 1M --budget 300ms -o plan.json && mv plan.json /etc/zf-tune/plans/$(node_class).json
+            until_true 20 eval '[[ -n $(said) ]]'; sleep 2
+            node_state; sinfo -h -R -o '%E'; said""",
+                         conf=kit_conf() + "NodeName=lab CPUs=2 CoresPerSocket=2 RealMemory=500 CpuSpecList=1\n"
+                         f"HealthCheckProgram={HOME}/slurm/health\nHealthCheckInterval=1\n",
+                         more={"/etc/zf-tune/slurm.conf":
+                               f"program={HOME}/bin/zf-tune\nclass=/run/zf-class/class\nstrict=yes\n"})
+        state, *log = said.splitlines()
+        self.assertEqual(state, "node is idle", said)
+        self.assertEqual(len(log), 1, said)
+        self.assertRegex(log[0], "^cannot check the bandwidth of this node: cannot tell whether lab is slow: this process "
+                                 "is confined: it may not use CPUs? 0")

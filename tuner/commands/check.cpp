@@ -19,7 +19,7 @@ namespace {
 
 CommandSpec spec() {
   return {
-      "check", "check [--bandwidth [--strict]] [--no-gpus] [options] [PLAN]",
+      "check", "check [--bandwidth [--strict]] [--no-gpus] [--whole-node] [options] [PLAN]",
       "Checks whether a plan (default: plan.json) fits this machine and this allocation. Exits with 0 if it "
       "fits; otherwise names every difference and exits with 3. If the plan fits and this version would cut "
       "the homes of its ranks better, it says what would be gained.",
@@ -34,6 +34,10 @@ CommandSpec spec() {
           {"no-gpus", 0, "",
            "do not look for GPUs and do not compare those of the ranks; nodes of one class may have "
            "different GPUs (default: compare them)"},
+          {"whole-node", 0, "",
+           "compare the plan with this machine, and not with the CPUs, memory and quota that this process "
+           "may use: for a daemon that is confined. If it is too confined for --bandwidth, it says so as if "
+           "the measurements spread (default: compare with what is allowed here)"},
       }),
       1};
 }
@@ -41,47 +45,65 @@ CommandSpec spec() {
 /// The time limit of --bandwidth. It includes reading the machine and the plan.
 constexpr Nanoseconds kBandwidthDeadlineNs = 5 * kSecondNs;
 
-Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& allowed,
+Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& allowed, Extent extent,
                      Nanoseconds started_ns, bool strict) {
+  const std::string host = provenance_of("").host;
   const PlannedBandwidth planned = planned_bandwidth(plan);
-  std::optional<Bandwidth> now;
-  if (can_tell(planned)) {
-    const std::chrono::nanoseconds left(started_ns + kBandwidthDeadlineNs - now_ns() - kSecondNs / 4);
-    now = measure_bandwidth(plan, allowed, std::chrono::duration_cast<std::chrono::milliseconds>(left));
-  }
-  const BandwidthVerdict verdict = compare_bandwidth(plan, planned, now, provenance_of("").host);
+  const auto verdict_here = [&] {
+    if (const auto why = why_confined(plan, allowed); why && extent == Extent::whole_node)
+      return unmeasured_bandwidth(host, *why);
+    std::optional<Bandwidth> now;
+    if (can_tell(planned)) {
+      const std::chrono::nanoseconds left(started_ns + kBandwidthDeadlineNs - now_ns() - kSecondNs / 4);
+      now = measure_bandwidth(plan, allowed, std::chrono::duration_cast<std::chrono::milliseconds>(left));
+    }
+    return compare_bandwidth(plan, planned, now, host);
+  };
+  const BandwidthVerdict verdict = verdict_here();
   fmt::print("{}\n", one_line(fmt::format("{}: {}", path, verdict.words)));
   return verdict.slow || (strict && !verdict.known) ? Exit::stale_plan : Exit::done;
+}
+
+/// Throws Error(usage) if --bandwidth was given for another machine.
+void need_this_machine(const Arguments& arguments, const Topology& topology) {
+  if (!arguments.has("bandwidth") || topology.is_this_machine) return;
+  throw Error(Exit::usage,
+              fmt::format("zf-tune check: --bandwidth: {} is not this machine: nothing can be measured on it",
+                          topology.source),
+              "leave out --topology and --sysroot");
 }
 
 Exit run(const Arguments& arguments) {
   const Nanoseconds started_ns = now_ns();
   const std::string path = arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
+  if (arguments.has("strict") && !arguments.has("bandwidth")) {
+    throw Error(Exit::usage, "zf-tune check: --strict does nothing without --bandwidth",
+                "add --bandwidth, or leave out --strict");
+  }
   const Plan plan = load_plan_and_note_format(path);
   const GpusOfRanks gpus = arguments.has("no-gpus") ? GpusOfRanks::left_out : GpusOfRanks::compared;
+  const Extent extent = arguments.has("whole-node") ? Extent::whole_node : Extent::allocation;
   MachineSource source = machine_source(arguments);
   source.with_io = gpus == GpusOfRanks::compared;
   source.with_speeds = false;
   source.keep_isolated = true;  // exec obeys a plan that has them
   const Machine machine = read_machine(source);
-  if (arguments.has("bandwidth") && !machine.topology.is_this_machine) {
-    throw Error(
-        Exit::usage,
-        fmt::format("zf-tune check: --bandwidth: {} is not this machine: nothing can be measured on it",
-                    machine.topology.source),
-        "leave out --topology and --sysroot");
-  }
-  const auto differences = plan_differences(plan, machine, gpus);
-  for (const std::string& difference : differences)
-    fmt::print("{}\n", one_line(fmt::format("{}: {}", path, difference)));
+  need_this_machine(arguments, machine.topology);
+  const auto say = [&](const std::string& text) {
+    fmt::print("{}\n", one_line(fmt::format("{}: {}", path, text)));
+  };
+  const auto differences = plan_differences(plan, machine, gpus, extent);
+  for (const std::string& difference : differences) say(difference);
   if (!differences.empty()) return Exit::stale_plan;
-  if (arguments.has("bandwidth"))
-    return check_bandwidth(path, plan, machine.allowed, started_ns, arguments.has("strict"));
-  for (const auto& note :
-       {isolated_homes_note(plan, machine.allowed, machine.isolated), better_homes_note(plan, machine)}) {
-    if (note) fmt::print("{}\n", one_line(fmt::format("{}: {}", path, *note)));
+  if (extent == Extent::allocation) {  // they are about the plan's homes in this allocation
+    for (const auto& note :
+         {isolated_homes_note(plan, machine.allowed, machine.isolated), better_homes_note(plan, machine)}) {
+      if (note) say(*note);
+    }
   }
-  fmt::print("{}\n", one_line(path + ": fits this machine and this allocation"));
+  if (arguments.has("bandwidth"))
+    return check_bandwidth(path, plan, machine.allowed, extent, started_ns, arguments.has("strict"));
+  say(extent == Extent::allocation ? "fits this machine and this allocation" : "fits this machine");
   return Exit::done;
 }
 

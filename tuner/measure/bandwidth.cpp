@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "children/child_output.hpp"
 #include "engine/working_set.hpp"
@@ -65,6 +66,11 @@ std::string measured_text(const Plan& plan, Nanoseconds deadline_ns) {
   }
 }
 
+/// Returns how much memory measure_bandwidth() needs.
+std::uint64_t working_set_bytes(const Plan& plan) {
+  return plan.evidence.elements_per_rank * plan.ranks.size() * WorkingSet::kBytesPerElement;
+}
+
 std::string gigabytes(double bytes_per_s) { return fmt::format("{:.1f} GB/s", bytes_per_s / 1e9); }
 
 }  // namespace
@@ -92,10 +98,37 @@ PlannedBandwidth planned_bandwidth(const Plan& plan) {
   return planned;
 }
 
+std::optional<std::string> why_confined(const Plan& plan, const Allowed& allowed) {
+  CpuSet cpus;
+  NodeSet mems;
+  std::size_t threads = 0;
+  for (const RankBinding& rank : plan.ranks) {
+    cpus |= rank.optimizer.cpus - allowed.cpus;
+    mems |= rank.optimizer.mems - allowed.mems;
+    threads += rank.optimizer.cpus.size();
+  }
+  if (!cpus.empty()) {
+    std::string why = fmt::format("it may not use {}", print_cpus(cpus));
+    for (const Exclusion& exclusion : allowed.exclusions) {
+      if (exclusion.cpus.intersects(cpus)) why += fmt::format(", {}", exclusion.detail);
+    }
+    return why;
+  }
+  if (!mems.empty()) return fmt::format("it may not use the memory of NUMA node {}", print(mems));
+  if (allowed.cpu_quota && *allowed.cpu_quota < static_cast<double>(threads)) {
+    return fmt::format("its CPU quota ({}) is {:.4g} for {}", allowed.cpu_quota_path, *allowed.cpu_quota,
+                       print_count(threads, "thread"));
+  }
+  if (allowed.memory_bytes && *allowed.memory_bytes < working_set_bytes(plan)) {
+    return fmt::format("its memory limit ({}) is {}, below the {} of the measurement", allowed.memory_path,
+                       print_bytes(*allowed.memory_bytes), print_bytes(working_set_bytes(plan)));
+  }
+  return std::nullopt;
+}
+
 std::optional<Bandwidth> measure_bandwidth(const Plan& plan, const Allowed& allowed,
                                            std::chrono::milliseconds deadline) {
-  const std::uint64_t needed =
-      plan.evidence.elements_per_rank * plan.ranks.size() * WorkingSet::kBytesPerElement;
+  const std::uint64_t needed = working_set_bytes(plan);
   const std::uint64_t available = available_memory_bytes(SysRoot(), allowed);
   if (needed > available) {
     throw Error(Exit::infeasible,
@@ -131,6 +164,12 @@ std::string spread_warning(const Plan& plan) {
       "is "
       "slow by this plan; tune again on an idle node",
       100 * planned.spread);
+}
+
+BandwidthVerdict unmeasured_bandwidth(const std::string& host, const std::string& why) {
+  return {.slow = false,
+          .known = false,
+          .words = fmt::format("cannot tell whether {} is slow: this process is confined: {}", host, why)};
 }
 
 BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& planned,

@@ -38,6 +38,11 @@ bool can_tell(const PlannedBandwidth& planned);
 /// Returns the bandwidth in the plan's evidence. Pure. Throws Error(usage) if nothing was measured.
 PlannedBandwidth planned_bandwidth(const Plan& plan);
 
+/// Returns what of `allowed` keeps this process from measuring the plan's pools, in words: CPUs or memory
+/// nodes that it may not use, a CPU quota for fewer threads, or a memory limit below the working set. Returns
+/// nothing if nothing does. Pure.
+std::optional<std::string> why_confined(const Plan& plan, const Allowed& allowed);
+
 /// Runs the plan's pools, all ranks at once, over the evidence's working set, in a child process that is
 /// killed at the deadline. Returns nothing if not one pass was finished by then. Throws Error(infeasible) if
 /// the working set does not fit into the available memory, and Error(runtime_error) if the pools cannot be
@@ -54,6 +59,9 @@ struct BandwidthVerdict {
   bool known = true;  ///< false: the evidence spreads too much to tell
   std::string words;  ///< one line
 };
+
+/// Returns the verdict where why_confined() said `why`. Pure.
+BandwidthVerdict unmeasured_bandwidth(const std::string& host, const std::string& why);
 
 /// Compares what was planned with what was measured now. `host` is the name of this node. Pure.
 BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& planned,

@@ -73,13 +73,16 @@ void compare_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDi
 
 }  // namespace
 
-std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& machine, GpusOfRanks gpus) {
+std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& machine, GpusOfRanks gpus,
+                                             Extent extent) {
   auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
   compare_online_cpus(plan.machine.cpus, machine.topology, differences);
-  for (PlanDifference& difference : differences_from_allowed(plan, machine.allowed)) {
-    differences.push_back(std::move(difference));
+  if (extent == Extent::allocation) {
+    for (PlanDifference& difference : differences_from_allowed(plan, machine.allowed)) {
+      differences.push_back(std::move(difference));
+    }
+    compare_limits(plan.allocation, machine.allowed, differences);
   }
-  compare_limits(plan.allocation, machine.allowed, differences);
   if (gpus == GpusOfRanks::compared) compare_gpus(plan, machine.topology, differences);
   return differences;
 }

@@ -14,13 +14,18 @@ namespace zf {
 /// slots.
 enum class GpusOfRanks { compared, left_out };
 
+/// The choice whether the plan is compared with what this process may use of the machine, or with all of the
+/// machine: a daemon may be confined to few CPUs, on a machine where jobs may use the others.
+enum class Extent { allocation, whole_node };
+
 /// Returns one sentence per difference; empty if the plan fits here. It reports differences of the hardware
 /// class (see class_differences), CPUs that went offline or came back, CPUs and nodes of the plan that are
 /// not allowed, any other CPU quota (homes are sized by it), a tighter memory limit, and GPUs of ranks that
 /// are missing, hidden, on another node or, if the plan says it, near other CPUs. More CPUs or memory than in
-/// the plan are not reported.
+/// the plan are not reported. With Extent::whole_node, nothing that is allowed or limited is reported.
 std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& machine,
-                                             GpusOfRanks gpus = GpusOfRanks::compared);
+                                             GpusOfRanks gpus = GpusOfRanks::compared,
+                                             Extent extent = Extent::allocation);
 
 /// Returns a sentence for a plan that was read from a file of the former format: what is assumed for what the
 /// file does not say. Returns nothing for a plan of the present format. The sentence has no line end; `path`

@@ -119,6 +119,32 @@ TEST(Bandwidth, WhatDoesNotFitIntoMemoryIsNotTried) {
   EXPECT_THROW(measure_bandwidth(plan_of_here(1U << 20), allowed, std::chrono::seconds(1)), Error);
 }
 
+TEST(Bandwidth, WhatConfinesTheMeasurementIsNamed) {
+  const Plan plan = measured_plan();  // optimizers on 23-26,30 and 42-46, over 32 MiB
+  Allowed allowed;
+  allowed.cpus = parse_cpu_list("0-47", "test");
+  allowed.mems = parse_node_list("0-1", "test");
+  EXPECT_EQ(why_confined(plan, allowed), std::nullopt);
+  allowed.cpu_quota = 10;
+  allowed.memory_bytes = 32U << 20;
+  EXPECT_EQ(why_confined(plan, allowed), std::nullopt) << "ten threads";
+  allowed.memory_bytes = (32U << 20) - 1;
+  allowed.memory_path = "/memory.max";
+  EXPECT_THAT(*why_confined(plan, allowed), HasSubstr("memory limit (/memory.max)"));
+  allowed.cpu_quota = 9.5;
+  allowed.cpu_quota_path = "/cpu.max";
+  EXPECT_THAT(*why_confined(plan, allowed), HasSubstr("CPU quota (/cpu.max) is 9.5 for 10 threads"));
+  allowed.mems = parse_node_list("0", "test");
+  EXPECT_THAT(*why_confined(plan, allowed), HasSubstr("memory of NUMA node 1"));
+  allowed.cpus = parse_cpu_list("0-44", "test");
+  allowed.exclusions = {{ExclusionReason::cgroup_cpuset, parse_cpu_list("45-47", "test"), "outside a cpuset"},
+                        {ExclusionReason::offline, parse_cpu_list("48", "test"), "offline"}};
+  EXPECT_EQ(*why_confined(plan, allowed), "it may not use CPUs 45-46, outside a cpuset");
+  const BandwidthVerdict unknown = unmeasured_bandwidth("node42", "it may not");
+  EXPECT_FALSE(unknown.known || unknown.slow);
+  EXPECT_EQ(unknown.words, "cannot tell whether node42 is slow: this process is confined: it may not");
+}
+
 TEST(Bandwidth, PoolsThatCannotBeSetUpAreAnError) {
   Plan plan = plan_of_here(1U << 18);
   plan.ranks[0].optimizer.cpus = parse_cpu_list("65000", "test");

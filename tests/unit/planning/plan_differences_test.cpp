@@ -55,6 +55,22 @@ TEST(PlanDifferences, NoneOnTheSameMachine) {
   }
 }
 
+TEST(PlanDifferences, OfAWholeNodeAreThoseOfTheMachineAlone) {
+  const Plan plan = plan_on(all_of(with_gpus()), 2);
+  Machine confined = all_of(with_gpus());
+  confined.allowed.cpus = parse_cpu_list("0", "");
+  confined.allowed.mems = {Node{0}};
+  confined.allowed.cpu_quota = 1;
+  confined.allowed.memory_bytes = 1U << 20;
+  EXPECT_THAT(plan_differences(plan, confined), Contains(HasSubstr("CPU quota")));
+  EXPECT_THAT(plan_differences(plan, confined, GpusOfRanks::compared, Extent::whole_node), IsEmpty());
+  confined.topology.gpus.pop_back();
+  EXPECT_THAT(plan_differences(plan, confined, GpusOfRanks::compared, Extent::whole_node),
+              ElementsAre(HasSubstr("of rank 1 is not here")));
+  const Machine other = all_of(simulated("epyc-7742-8gpu-nps4.json"));
+  EXPECT_FALSE(plan_differences(plan, other, GpusOfRanks::left_out, Extent::whole_node).empty());
+}
+
 TEST(PlanDifferences, FirmwareNumaMode) {
   EXPECT_THAT(
       between(simulated("epyc-7742-8gpu-nps1.json"), simulated("epyc-7742-8gpu-nps4.json"), 8),
