@@ -150,6 +150,37 @@ class Record(zf_cli.CommandTest):
                 (self.folder / "workload.json").unlink()
                 self.assert_nothing_recorded(self.record(*self.job(3)), 128 + signum, "was killed by signal")
 
+    def measuring(self, output: str) -> subprocess.Popen:
+        """Returns a record whose job has ended, and that measures our step over 320 MB now."""
+        optimizer = self.folder / "job/torch/optim/optimizer.py"
+        optimizer.write_text(optimizer.read_text().replace("return 1000", "return 10_000_000"))
+        process = subprocess.Popen([BINARY, "record", "-o", output, "--", *self.job(30)], cwd=self.folder, text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=zf_cli.clean_environment())
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), "trained \n")
+        while process.poll() is None:
+            # The processes of ranks are forks of the recorder's, which has no other forks.
+            found = subprocess.run(["pgrep", "-x", "-P", str(process.pid), "zf-tune"], stdout=subprocess.PIPE, check=False)
+            if found.returncode == 0:
+                break
+        self.assertIsNone(process.poll(), "it is over")
+        return process
+
+    def test_a_signal_after_the_job_has_ended_loses_nothing(self):
+        for signum, output in ((signal.SIGINT, "workload.json"), (signal.SIGTERM, "-"), (signal.SIGKILL, "killed.json")):
+            with self.subTest(signum):
+                process = self.measuring(output)
+                process.send_signal(signum)
+                said, errors = process.communicate(timeout=30)
+                self.assertEqual(process.returncode, -signum if signum == signal.SIGKILL else DONE, errors)
+                workload = json.loads(said) if output == "-" else self.workload(output)
+                self.assertEqual(workload["params"], 20_000_000)
+                self.assertIn("step_factor", workload["estimates"])
+                self.assertNotIn("step_factor", workload)
+                if signum != signal.SIGKILL:
+                    self.assertIn("as fast as ours: a signal ended the measurement of ours", errors)
+
     def test_an_old_torch_is_named(self):
         (self.folder / "job/torch/optim/optimizer.py").write_text("class Adam:\n    def step(self): pass\n")
         self.assert_nothing_recorded(self.record(*self.job(9)), RUNTIME_ERROR,

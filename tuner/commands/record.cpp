@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include <csignal>
+#include <utility>
 
 #include "base/error.hpp"
 #include "commands/commands.hpp"
+#include "commands/interrupt.hpp"
 #include "commands/output.hpp"
 #include "launch/exec.hpp"
 #include "os/environment.hpp"
@@ -45,25 +47,40 @@ int code_of(const ExitStatus& status) {
   return status.code.value_or(static_cast<int>(Exit::runtime_error));
 }
 
-/// Measures how long the job's optimizer step takes beside ours. Where that fails, the factor stays an
-/// estimate.
-void add_step_factor(WorkloadFile& file, bool quiet) {
-  if (file.workload.framework == Framework::native) return;
-  std::string why = "its optimizer step was not seen";
-  try {
-    file.workload.step_factor = measured_step_factor(file, read_machine({}));
-  } catch (const Error& error) {
-    why = error.what();
-  }
-  if (file.workload.step_factor) return;
-  file.estimates.emplace_back("step_factor");
-  if (!quiet)
-    print_stderr("zf-tune record: the job's optimizer step is taken to be as fast as ours: {}\n", why);
-}
-
 void write(const std::string& target, const std::string& text) {
   if (target != "-") return write_text_file_atomically(target, text);
   fmt::print("{}", text);
+}
+
+/// Measures how long the job's optimizer step takes beside ours. Returns "", or why the factor stays an
+/// estimate. A signal ends the measurement.
+std::string measure_step_factor(WorkloadFile& file) {
+  const InterruptWatch interrupt;
+  try {
+    file.workload.step_factor =
+        measured_step_factor(file, read_machine({}), [&] { return interrupt.signal() != 0; });
+  } catch (const Error& error) {
+    return error.what();
+  }
+  if (file.workload.step_factor) return "";
+  if (interrupt.signal() != 0) return "a signal ended the measurement of ours";
+  return "its optimizer step was not seen";
+}
+
+/// Writes the workload file, and completes it with the step factor, which takes some seconds to measure. The
+/// file is there before that: whatever ends this process then, the recording is not lost.
+void write_and_complete(const std::string& target, WorkloadFile& file, bool quiet) {
+  if (file.workload.framework == Framework::native) return write(target, print_workload_file(file));
+  WorkloadFile estimated = file;
+  estimated.estimates.emplace_back("step_factor");
+  if (target != "-") write(target, print_workload_file(estimated));
+  const std::string why = measure_step_factor(file);
+  if (!why.empty()) {
+    file = std::move(estimated);
+    if (!quiet)
+      print_stderr("zf-tune record: the job's optimizer step is taken to be as fast as ours: {}\n", why);
+  }
+  if (why.empty() || target == "-") write(target, print_workload_file(file));
 }
 
 Exit run(const Arguments& arguments) {
@@ -92,8 +109,7 @@ Exit run(const Arguments& arguments) {
   const bool quiet = arguments.has("quiet");
   if (interrupted && !quiet)
     print_stderr("zf-tune record: the command {}, after enough was recorded\n", describe(record.status));
-  add_step_factor(*record.file, quiet);
-  write(target, print_workload_file(*record.file));
+  write_and_complete(target, *record.file, quiet);
   if (!quiet) {
     if (target != "-") print_stderr("wrote {}\n", target);
     print_stderr("{}", recorded_in_words(*record.file));

@@ -114,7 +114,8 @@ JobRecord record_job(const RecordRequest& request) {
   return record;
 }
 
-std::optional<double> measured_step_factor(const WorkloadFile& file, const Machine& machine) {
+std::optional<double> measured_step_factor(const WorkloadFile& file, const Machine& machine,
+                                           const std::function<bool()>& stop) {
   const Workload& workload = file.workload;
   if (workload.framework == Framework::native || !file.recorded || !file.recorded->step_ns)
     return std::nullopt;
@@ -129,8 +130,9 @@ std::optional<double> measured_step_factor(const WorkloadFile& file, const Machi
   MachineMeter meter(work, 1);
   std::vector<double> steps;
   for (int visit = 0; visit < kStepVisits; ++visit) {
-    for (const SplitSample& sample : meter.measure(split, {}))
+    for (const SplitSample& sample : meter.measure(split, {.stop = stop}))
       steps.push_back(static_cast<double>(sample.step_ns));
+    if (stop()) return std::nullopt;
   }
   const double ours_ns = median(steps) * static_cast<double>(workload.params) /
                          static_cast<double>(elements * static_cast<std::uint64_t>(workload.ranks));

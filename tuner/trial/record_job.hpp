@@ -2,6 +2,7 @@
 // processes, and makes a workload of what the recorders wrote.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,8 +32,9 @@ struct JobRecord {
 JobRecord record_job(const RecordRequest& request);
 
 /// Returns how long the job's own optimizer step takes, divided by ours over as many parameters, on as many
-/// threads, with all ranks at once. Runs ours now, for some seconds. Returns nothing if no step was seen, or
-/// if it was ours. Throws Error if the machine has no room for the ranks.
-std::optional<double> measured_step_factor(const WorkloadFile& file, const Machine& machine);
+/// threads, with all ranks at once. Runs ours now, for some seconds. Returns nothing if no step was seen, if
+/// it was ours, or if stop() returned true meanwhile. Throws Error if the machine has no room for the ranks.
+std::optional<double> measured_step_factor(const WorkloadFile& file, const Machine& machine,
+                                           const std::function<bool()>& stop);
 
 }  // namespace zf
