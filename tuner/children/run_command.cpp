@@ -20,6 +20,8 @@ namespace {
 constexpr int kPollMs = 100;
 constexpr Nanoseconds kGraceNs = 5 * kSecondNs;
 constexpr std::size_t kMaxLineBytes = 1 << 16;
+/// A pipe holds 64 KiB, or up to this much if a user has enlarged it (/proc/sys/fs/pipe-max-size).
+constexpr std::size_t kMaxRestBytes = 1 << 20;
 
 /// Runs in the child. Replaces it by the command, which writes to `out` and reads nothing. Returns the exit
 /// code if that fails.
@@ -69,13 +71,14 @@ bool read_some(int fd, int wait_ms, LineSplitter& lines) {
 }
 
 /// Reads what is in the pipe now, without waiting: a process that left the group may hold the pipe open for
-/// ever.
+/// ever. It may also write for ever, so this ends after as much as a pipe can hold.
 void read_rest(int fd, LineSplitter& lines) {
   checked(::fcntl(fd, F_SETFL, O_NONBLOCK), "fcntl");
   std::array<char, 65536> chunk;
-  for (;;) {
+  for (std::size_t rest = 0; rest < kMaxRestBytes;) {
     const ssize_t got = ::read(fd, chunk.data(), chunk.size());
     if (got <= 0) break;
+    rest += static_cast<std::size_t>(got);
     lines.add({chunk.data(), static_cast<std::size_t>(got)});
   }
   lines.flush();

@@ -85,6 +85,26 @@ TEST(RunCommand, WhatItLeftRunningIsKilled) {
   EXPECT_TRUE(ends_soon(std::stoi(ran.lines[0])));
 }
 
+TEST(RunCommand, OneThatLeftTheGroupAndWritesForEverHoldsNobodyUp) {
+  // The writer of 64 MiB is faster than this reader, so the pipe is full at each read.
+  std::size_t lines_of_outsider = 0;
+  bool ended = false;
+  const CommandEnd end = run_command(
+      {"sh", "-c",
+       "setsid sh -c 'yes $(printf %08000d 0) | head -c 67108864' & "
+       "sleep 0.1; echo the command has ended"},
+      now_ns() + 20 * kSecondNs, [] { return false; },
+      [&](std::string_view line) {
+        ended = ended || line.ends_with("the command has ended");
+        if (!ended) return;
+        ++lines_of_outsider;
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      });
+  EXPECT_EQ(end.why, CommandEnd::Why::ended);
+  EXPECT_TRUE(ended);
+  EXPECT_LT(lines_of_outsider, 300U) << "8,000 bytes each: 1 MiB, and what was in the pipe";
+}
+
 TEST(RunCommand, OneThatClosesItsOutputIsStillWaitedFor) {
   EXPECT_EQ(run("exec >&- 2>&-; sleep 0.3; exit 7").end.status.code, 7);
 }
