@@ -60,9 +60,7 @@ std::vector<SplitShape> other_sizes(const CandidateEvidence& candidate, const st
 }
 
 /// Returns whether a job of this framework can have a pool on a part of a shared home.
-bool may_share_partly(Framework framework) {
-  return framework == Framework::native || framework == Framework::unknown;
-}
+bool may_share_partly(Framework framework) { return shared_pools_of(framework) == SharedPools::any; }
 
 bool is_partly_shared(const SplitShape& shape) { return shape.shared && shape.control == Control::none; }
 
@@ -87,8 +85,6 @@ class DistinctSplits {
   const std::vector<Home>& homes_;
   std::vector<TrialSplit> splits_;
 };
-
-constexpr Control kControls[] = {Control::shared, Control::half, Control::eighty_twenty, Control::unbound};
 
 /// Adds the split that the plan has. It gets the name of the control that it equals, if there is one.
 void add_own_split(const Plan& plan, const std::vector<Home>& homes, DistinctSplits& splits) {

@@ -209,6 +209,14 @@ TEST(Candidates, PoolsOnSomeCoresOfASharedHomeAreLeftOutForAFrameworkThatCannotB
   }
 }
 
+TEST(Candidates, OnlyOurRuntimeCanBeToldAPartOfASharedHome) {
+  EXPECT_EQ(shared_pools_of(Framework::native), SharedPools::any);
+  EXPECT_EQ(shared_pools_of(Framework::unknown), SharedPools::any);
+  for (const Framework framework : {Framework::torch, Framework::deepspeed_offload,
+                                    Framework::deepspeed_zenflow, Framework::superoffload})
+    EXPECT_EQ(shared_pools_of(framework), SharedPools::whole);
+}
+
 TEST(Candidates, NoHomeIsSharedForAFrameworkThatCannotShare) {
   for (const Split& split : control_splits(homes_on({.cores_per_l3 = 16}, 2), SharedPools::none)) {
     EXPECT_FALSE(split.shape.shared) << split.label;
