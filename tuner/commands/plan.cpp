@@ -55,6 +55,8 @@ Plan make_unmeasured_plan(const Arguments& arguments) {
   const Machine machine = read_machine_and_ask_nvml(machine_source(arguments));
   const Environment environment = Environment::of_this_process();
   const RankCount ranks = rank_count_of(ranks_argument(arguments), environment, machine.topology);
+  const std::string note = rank_count_note(ranks);
+  if (!note.empty() && !arguments.has("quiet")) print_stderr("{}\n", note);
   Workload workload{"params", params, ranks.count, update_interval_argument(arguments).value_or(1)};
   workload.mode = mode_argument(arguments).value_or(kDefaultMode);
   workload.framework = framework_argument(arguments).value_or(Framework::unknown);
@@ -104,6 +106,10 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
 Exit run(const Arguments& arguments) {
   const PlanOutput output(arguments);
   const auto from = arguments.text("from");
+  if (!from && arguments.has("force")) {
+    throw Error(Exit::usage, "zf-tune plan: --force does nothing without --from",
+                "name a plan with --from, or leave out --force");
+  }
   const Plan plan = from ? make_retargeted_plan(arguments, *from) : make_unmeasured_plan(arguments);
   output.write(plan);
   if (!arguments.has("quiet")) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));

@@ -23,7 +23,7 @@ CommandSpec spec() {
   return {"tune", "[tune] [-o FILE] [options]",
           "Measures this machine and writes a plan that says which cores train and which run the optimizer. "
           "zf-tune without a command does the same.",
-          with_machine_options({
+          with_options_of_this_machine({
               {"output", 'o', "FILE", "file to write, - for standard output (default: plan.json)"},
               ranks_option(),
               {"workload", 'w', "FILE",
@@ -160,6 +160,7 @@ Exit run(const Arguments& arguments) {
   if (!quiet) {
     print_mode(job.workload, !simulate && !request.mode && !request.has_workload_file,
                job.workload.step_factor != request.workload.step_factor);
+    if (!job.ranks_note.empty()) print_stderr("{}\n", job.ranks_note);
     if (recorder) print_recorder(*recorder, output.target());
   }
   if (!quiet && file) print_stderr("{}", estimates_in_words(*file));

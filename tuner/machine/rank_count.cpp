@@ -1,20 +1,38 @@
 #include "machine/rank_count.hpp"
 
+#include <fmt/core.h>
+
 #include "machine/gpu_lookup.hpp"
 #include "text/units.hpp"
 
 namespace zf {
+namespace {
+
+constexpr const char* kGiven = "--ranks";
+constexpr const char* kDefault = "default";
+constexpr const char* kSlurmTasks = "SLURM_NTASKS_PER_NODE";
+
+}  // namespace
 
 RankCount rank_count_of(std::optional<int> given, const Environment& environment, const Topology& topology) {
-  if (given) return {*given, "--ranks"};
+  if (given) return {*given, kGiven};
   const Environment variables = topology.is_this_machine ? environment : Environment();
   const GpuRuntime runtime = runtime_of(topology);
-  if (const auto found = local_rank_count(variables, runtime)) return {found->value, found->variable};
-  const bool hidden =
-      visible_devices(variables, runtime).has_value();  // hides all: otherwise it was counted above
-  const std::size_t gpus = usable_gpus(topology).size();
-  if (gpus > 0 && !hidden) return {static_cast<int>(gpus), print_count(gpus, "GPU")};
-  return {1, "default"};
+  const auto found = local_rank_count(variables, runtime);
+  const bool one_task = found && found->variable == kSlurmTasks && found->value == 1;
+  if (found && !one_task) return {found->value, found->variable};
+  const auto visible = visible_devices(variables, runtime);
+  const std::size_t gpus = visible ? visible->ids.size() : usable_gpus(topology).size();
+  std::string source = visible ? visible->variable : print_count(gpus, "GPU");
+  if (!one_task) return gpus > 0 ? RankCount{static_cast<int>(gpus), source} : RankCount{1, kDefault};
+  if (gpus < 2) return {1, kSlurmTasks};
+  return {static_cast<int>(gpus), fmt::format("{}; {}=1 may count launchers", source, kSlurmTasks)};
+}
+
+std::string rank_count_note(const RankCount& ranks) {
+  if (ranks.source == kGiven || ranks.source == kDefault) return "";
+  return fmt::format("{} ({}; --ranks changes it)",
+                     print_count(static_cast<std::size_t>(ranks.count), "rank"), ranks.source);
 }
 
 }  // namespace zf

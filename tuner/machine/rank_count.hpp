@@ -11,13 +11,18 @@ namespace zf {
 
 struct RankCount {
   int count = 1;
-  std::string source;  ///< "--ranks", "SLURM_NTASKS_PER_NODE", "4 GPUs", "default"
+  std::string source;  ///< what it is from: "--ranks", "SLURM_NTASKS_PER_NODE", "4 GPUs", "default"
 };
 
 /// Returns the first of these that is known: `given` (--ranks); what the launcher's variables say; one rank
-/// per usable GPU, unless CUDA_VISIBLE_DEVICES or a similar variable hides the GPUs; 1. The variables count
-/// only if topology.is_this_machine: they do not describe another machine. Throws Error(usage) with the
-/// variable if its value is not a number.
+/// per usable GPU, unless CUDA_VISIBLE_DEVICES or a similar variable hides the GPUs; 1. If all that a
+/// launcher says is SLURM_NTASKS_PER_NODE=1, two or more GPUs come before it: the one task is usually
+/// torchrun or deepspeed, which starts a rank per GPU. The variables count only if topology.is_this_machine:
+/// they do not describe another machine. Throws Error(usage) with the variable if its value is not a number.
 RankCount rank_count_of(std::optional<int> given, const Environment& environment, const Topology& topology);
+
+/// Returns a line with the number and its source, such as "4 ranks (4 GPUs; --ranks changes it)". Returns ""
+/// if the user gave the number, or if nothing says one.
+std::string rank_count_note(const RankCount& ranks);
 
 }  // namespace zf

@@ -109,7 +109,9 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   Workload& workload = job.workload;
   const Environment environment = Environment::of_this_process();
   const auto of_file = workload.ranks == 0 ? std::nullopt : std::optional(workload.ranks);
-  const int count = rank_count_of(request.ranks ? request.ranks : of_file, environment, topology).count;
+  const RankCount found = rank_count_of(request.ranks ? request.ranks : of_file, environment, topology);
+  const int count = found.count;
+  job.ranks_note = rank_count_note(found);
   if (of_file) workload = on_ranks(std::move(workload), count);
   workload.ranks = count;
   const auto ranks = static_cast<std::size_t>(count);
@@ -164,10 +166,8 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   SweepLimits limits = request.limits;
   limits.stop = [&] { return interrupt() != 0; };
   const Nanoseconds start_ns = job.meter->now();
-  // Only our runtime can be told to use some cores of a shared home. Whose optimizer it is may be unknown.
   const Framework framework = job.workload.framework;
-  const bool partial = framework == Framework::native || framework == Framework::unknown;
-  if (request.for_deepspeed || !partial) limits.shared_pools = SharedPools::whole;
+  limits.shared_pools = request.for_deepspeed ? SharedPools::whole : shared_pools_of(framework);
   const bool divided = request.for_deepspeed && framework == Framework::superoffload;
   if (divided) limits.shared_pools = SharedPools::none;
   if (request.for_deepspeed) {

@@ -35,6 +35,7 @@ struct TuningRequest {
 struct TuningJob {
   Machine machine;
   Workload workload;
+  std::string ranks_note;  ///< rank_count_note(); empty on a simulated machine
   RankGpus gpus;
   RankHomes placed;              ///< the homes that are measured
   std::vector<Home> free_homes;  ///< the homes of the free choice; those of `placed` unless for_deepspeed

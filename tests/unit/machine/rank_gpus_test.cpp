@@ -67,6 +67,32 @@ TEST(RankCount, AMachineGivenAsDataHasOneRankPerGpuToo) {
   EXPECT_EQ(rank_count_of({}, {}, topology).count, 1);
 }
 
+TEST(RankCount, OneSlurmTaskOnANodeOfGpusIsALauncher) {
+  Topology topology = four_gpus();
+  topology.is_this_machine = true;
+  const auto count = [&](const Variables& variables) {
+    return rank_count_of({}, Environment(variables), topology);
+  };
+  EXPECT_EQ(count({{"SLURM_NTASKS_PER_NODE", "1"}}).count, 4);
+  EXPECT_EQ(rank_count_note(count({{"SLURM_NTASKS_PER_NODE", "1"}})),
+            "4 ranks (4 GPUs; SLURM_NTASKS_PER_NODE=1 may count launchers; --ranks changes it)");
+  const RankCount visible = count({{"SLURM_NTASKS_PER_NODE", "1"}, {"CUDA_VISIBLE_DEVICES", "0,2"}});
+  EXPECT_EQ(visible.count, 2);
+  EXPECT_EQ(visible.source, "CUDA_VISIBLE_DEVICES; SLURM_NTASKS_PER_NODE=1 may count launchers");
+  for (const char* one : {"3", ""}) {
+    const RankCount alone = count({{"SLURM_NTASKS_PER_NODE", "1"}, {"CUDA_VISIBLE_DEVICES", one}});
+    EXPECT_EQ(alone.count, 1);
+    EXPECT_EQ(alone.source, "SLURM_NTASKS_PER_NODE");
+  }
+  EXPECT_EQ(count({{"SLURM_NTASKS_PER_NODE", "2"}}).count, 2) << "as many as the user asked for";
+  EXPECT_EQ(count({{"LOCAL_WORLD_SIZE", "1"}}).count, 1) << "torchrun counts ranks, not launchers";
+  EXPECT_EQ(rank_count_note(count({})), "4 ranks (4 GPUs; --ranks changes it)");
+  EXPECT_EQ(rank_count_note(rank_count_of(3, {}, topology)), "");
+  topology.gpus.clear();
+  EXPECT_EQ(count({{"SLURM_NTASKS_PER_NODE", "1"}}).source, "SLURM_NTASKS_PER_NODE");
+  EXPECT_EQ(rank_count_note(count({})), "");
+}
+
 TEST(RankGpus, VisibleDevicesInTheirOwnOrder) {
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
     EXPECT_THAT(buses(of({{name, "3,1"}}, 2)), ElementsAre("c1", "3b")) << name;
