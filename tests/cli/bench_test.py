@@ -1,6 +1,7 @@
 """zf-tune bench --ranks: one model, updated by one process per rank, all at once."""
 
 import json
+import pathlib
 import re
 import unittest
 
@@ -58,11 +59,20 @@ class BenchRanks(zf_cli.CommandTest):
         training = self.make_plan("--ranks", "1")["ranks"][0]["training"]["cpus"]
         for code, named, *arguments in (
                 (USAGE, "--threads cannot be used with --ranks", "--threads", "1", "--ranks", "1"),
-                (USAGE, "the plan is for 1 rank", "--ranks", "2", "--plan", "plan.json"),
+                (USAGE, "--ranks cannot be used with --plan", "--ranks", "1", "--plan", "plan.json"),
                 (INFEASIBLE, "", "--ranks", "4096"),
                 (STALE, "not allowed here", "--plan", "plan.json", "--allowed", training)):
             with self.subTest(arguments=arguments):
                 self.assert_refused(self.run_tune("bench", "--params", "1M", *arguments), code, named)
+
+    def test_half_of_the_memory_is_left(self):
+        """A memory limit counts what the job already uses as free."""
+        memory = pathlib.Path("/proc/meminfo").read_text()
+        available = 1024 * int(re.search(r"MemAvailable: *(\d+)", memory)[1])
+        too_many = available * 3 // 4 // 16
+        limited = ["prlimit", f"--as={1 << 32}"]  # so that a mistake does no harm
+        self.assert_refused(self.run_tune("bench", "--params", str(too_many), "--rounds", "1", before=limited),
+                            INFEASIBLE, f"{too_many} parameters need", "at most half", "ask for")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,17 @@ class Usage(CommandTest):
                 self.assertIn(f"zf-tune {command}" if command != "tune" else "zf-tune", result.stdout)
                 self.assertIn("--help", result.stdout)
 
+    def test_help_says_which_commands_refuse_another_machine(self):
+        for command, refuses in (("tune", True), ("bench", True), ("plan", False), ("check", False)):
+            with self.subTest(command=command):
+                self.assertEqual("refused here" in self.run_tune(command, "--help").stdout, refuses)
+                if refuses:
+                    self.assert_refused(self.run_tune(command, "--topology", "pack:2 core:2 pu:1"), USAGE, "not this machine")
+
+    def test_an_option_that_would_do_nothing_is_refused(self):
+        self.assert_refused(self.run_tune("plan", "--force"), USAGE, "--force does nothing without --from")
+        self.assert_wrote_nothing()
+
     def test_help_writes_nothing(self):
         self.run_tune("tune", "--help")
         self.assert_wrote_nothing()

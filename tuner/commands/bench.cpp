@@ -18,13 +18,13 @@ constexpr int kDefaultRounds = 5;
 
 CommandSpec spec() {
   return {
-      "bench", "bench [--threads LIST | --ranks LIST] [--params N] [--format text|json]",
+      "bench", "bench [--threads LIST | --ranks LIST | --plan FILE] [--params N] [--format text|json]",
       "Measures the production Adam step and a roofline loop with the same 4 reads and 3 writes per "
       "parameter, and prints the bandwidth of both. With --ranks, one process per rank updates its part of "
       "the parameters, all at once, bound and unbound; the slowest rank counts. The table then also has the "
       "share of the machine's nominal memory bandwidth, if its firmware tells it and root asks: at least so "
       "much, because each memory module counts as if it had a channel of its own.",
-      with_machine_options({
+      with_options_of_this_machine({
           {"threads", 't', "LIST",
            "pool sizes, one thread per core (default: 1, 2, 4, … and all cores; e.g. 1,2)"},
           {"params", 'p', "COUNT",
@@ -35,8 +35,8 @@ CommandSpec spec() {
            "numbers of ranks that update at once, each on its home (default: none, pools alone; e.g. "
            "1,2,4,8)"},
           {"plan", 0, "FILE",
-           "bind the optimizers of --ranks as this plan does (default: each has its whole home; e.g. "
-           "plan.json)"},
+           "measure the plan's own number of ranks, bound to its optimizer CPUs, and unbound (default: no "
+           "plan; e.g. plan.json)"},
           {"rounds", 'r', "N", "how often each pool size is measured, in turn (default: 5; e.g. 10)"},
           format_option(),
       })};
@@ -58,8 +58,8 @@ std::vector<int> thread_counts(const Arguments& arguments, int cores) {
   return usual_thread_counts(cores);
 }
 
-/// Returns the plan of --plan. Throws Error(usage) if there is something in it that --ranks or --threads
-/// contradicts, and Error(stale_plan) if its CPUs are not allowed here.
+/// Returns the plan of --plan. Throws Error(usage) if more than one of --threads, --ranks and --plan is
+/// given.
 std::optional<Plan> plan_argument(const Arguments& arguments) {
   const auto path = arguments.text("plan");
   if (arguments.has("threads") && (path || arguments.has("ranks"))) {
@@ -68,10 +68,16 @@ std::optional<Plan> plan_argument(const Arguments& arguments) {
         "zf-tune bench: --threads cannot be used with --ranks or --plan, which set the number of threads",
         "leave out one of them");
   }
+  if (path && arguments.has("ranks")) {
+    throw Error(Exit::usage,
+                "zf-tune bench: --ranks cannot be used with --plan, which has a number of ranks of its own",
+                "leave out one of them");
+  }
   return path ? std::optional(load_plan_and_note_format(*path)) : std::nullopt;
 }
 
-/// Returns the splits to measure for --ranks and --plan.
+/// Returns the splits to measure for --ranks or --plan. Throws Error(stale_plan) if CPUs of the plan are not
+/// allowed here.
 std::vector<std::pair<std::string, Split>> splits_argument(const Arguments& arguments, const Machine& machine,
                                                            const std::optional<Plan>& plan) {
   const auto list = arguments.text("ranks");
@@ -79,12 +85,6 @@ std::vector<std::pair<std::string, Split>> splits_argument(const Arguments& argu
   if (list) counts = parse_counts(*list, "zf-tune bench: --ranks");
   std::vector<std::pair<std::string, Split>> splits;
   for (const int count : counts) {
-    if (plan && count != plan->workload.ranks) {
-      throw Error(Exit::usage,
-                  fmt::format("zf-tune bench: --ranks {}: the plan is for {}", count,
-                              print_count(static_cast<std::size_t>(plan->workload.ranks), "rank")),
-                  "leave out --ranks or --plan");
-    }
     const std::vector<Preference> anywhere(static_cast<std::size_t>(count));
     const auto homes = homes_of(machine.topology, machine.allowed, anywhere);
     for (auto& split : rank_splits(homes, plan ? &*plan : nullptr)) splits.push_back(std::move(split));
@@ -119,12 +119,13 @@ Exit run(const Arguments& arguments) {
       working_set_size(0, 1, last_level_cache_bytes(machine.topology), available).elements_per_rank;
   if (const auto params = arguments.text("params")) {
     elements = parse_quantity(*params, "zf-tune bench: --params");
-    if (elements > available / WorkingSet::kBytesPerElement) {
+    if (elements > available / 2 / WorkingSet::kBytesPerElement) {
       throw Error(
           Exit::infeasible,
-          fmt::format("zf-tune bench: --params: {} parameters need {} of memory, but {} are available",
+          fmt::format("zf-tune bench: --params: {} parameters need {} of memory, and {} are available, "
+                      "of which bench uses at most half",
                       *params, print_bytes(elements * WorkingSet::kBytesPerElement), print_bytes(available)),
-          "ask for fewer parameters");
+          fmt::format("ask for {} or fewer", print_quantity(available / 2 / WorkingSet::kBytesPerElement)));
     }
   }
 

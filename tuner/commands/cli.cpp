@@ -144,4 +144,13 @@ std::vector<OptionSpec> with_machine_options(std::vector<OptionSpec> specific) {
   return specific;
 }
 
+std::vector<OptionSpec> with_options_of_this_machine(std::vector<OptionSpec> specific) {
+  for (OptionSpec& option : machine_options()) {
+    if (option.name == "topology" || option.name == "sysroot")
+      option.help = "refused here: nothing can be measured on another machine (default: this machine)";
+    specific.push_back(std::move(option));
+  }
+  return specific;
+}
+
 }  // namespace zf

@@ -53,4 +53,7 @@ std::vector<OptionSpec> machine_options();
 /// Returns `specific` followed by machine_options().
 std::vector<OptionSpec> with_machine_options(std::vector<OptionSpec> specific);
 
+/// Returns the same for a command that measures, which refuses --topology and --sysroot: their help says so.
+std::vector<OptionSpec> with_options_of_this_machine(std::vector<OptionSpec> specific);
+
 }  // namespace zf

@@ -40,7 +40,7 @@ std::uint64_t available_memory_bytes(const SysRoot& sysroot, const Allowed& allo
   const auto available = meminfo_bytes(sysroot.read("/proc/meminfo").value_or(""), "MemAvailable");
   if (!available) throw Error(Exit::runtime_error, "/proc/meminfo: cannot read MemAvailable", "mount /proc");
   // The cgroup's current usage is not subtracted: it includes page cache, which the kernel frees on demand.
-  // The callers use at most half of the limit instead.
+  // The callers that choose how much to use take at most half instead.
   return std::min(*available, allowed.memory_bytes.value_or(UINT64_MAX));
 }
 
