@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/cpu_list.hpp"
@@ -44,10 +46,24 @@ BoundPlan unplanned(int rank, const Environment& environment) {
   return {.path = "ZF_TUNE=off", .binding = binding};
 }
 
+/// Returns true if both paths name one file. zf-tune exec makes the path in ZF_PLAN absolute, and a program
+/// may name the same file by a relative one, or through a link. If one of the files is gone, only the paths
+/// are compared.
+bool same_file(const std::filesystem::path& one, const std::filesystem::path& other) {
+  if (one == other) return true;
+  std::error_code gone;
+  const bool same = std::filesystem::equivalent(one, other, gone);
+  if (!gone) return same;
+  std::error_code unknown;  // the current folder is gone
+  const auto absolute = std::filesystem::absolute(one, unknown).lexically_normal();
+  return !unknown && absolute == std::filesystem::absolute(other, unknown).lexically_normal();
+}
+
 /// Returns the binding that zf-tune exec left in the environment, unless the arguments name another plan or
 /// rank.
 std::optional<BoundPlan> bound_by_exec(const char* plan_path, int rank, const Environment& environment) {
-  if (plan_path != nullptr && plan_path != environment.get("ZF_PLAN")) return std::nullopt;
+  if (plan_path != nullptr && !same_file(plan_path, environment.get("ZF_PLAN").value_or("")))
+    return std::nullopt;
   local_rank(environment);  // throws if the rank's variable is malformed, which is not ZF_BINDING's fault
   try {
     const auto own = own_binding(environment);

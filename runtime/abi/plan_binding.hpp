@@ -22,13 +22,13 @@ struct BoundPlan {
 };
 
 /// Finds the plan and the rank. ZF_BINDING comes first if it is that of this process, and if the arguments
-/// name no other plan (than ZF_PLAN) and no other rank. Then no file is read: the plan file may be gone. Also
-/// the class of the machine is not compared, because zf-tune exec did that. Otherwise: if `plan_path` is
-/// null, ZF_PLAN names the plan. If `rank` is -1, ZF_RANK or a launcher's variable gives it; a plan with one
-/// rank needs none. With ZF_TUNE=off no plan is read, and the optimizer shares the CPUs of the calling thread
-/// with training. Throws AbiError(ZF_ERROR_PLAN) if no plan is named or if it is unreadable or broken, and if
-/// ZF_BINDING is malformed. Throws AbiError(ZF_ERROR_USAGE) if the rank is not known or the plan does not
-/// have it.
+/// name no other file (than ZF_PLAN, by whatever path) and no other rank. Then no file is read: the plan file
+/// may be gone. Also the class of the machine is not compared, because zf-tune exec did that. Otherwise: if
+/// `plan_path` is null, ZF_PLAN names the plan. If `rank` is -1, ZF_RANK or a launcher's variable gives it; a
+/// plan with one rank needs none. With ZF_TUNE=off no plan is read, and the optimizer shares the CPUs of the
+/// calling thread with training. Throws AbiError(ZF_ERROR_PLAN) if no plan is named or if it is unreadable or
+/// broken, and if ZF_BINDING is malformed. Throws AbiError(ZF_ERROR_USAGE) if the rank is not known or the
+/// plan does not have it.
 BoundPlan find_binding(const char* plan_path, int rank, const Environment& environment);
 
 /// Returns what the optimizer may use here. It ignores the affinity mask of this process, which under

@@ -2,6 +2,7 @@
  * whole home. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -111,6 +112,42 @@ static void another_plan_or_rank_is_not_the_bindings(void) {
   expect_error("/nowhere/plan.json");
   unsetenv("LOCAL_RANK");
   unsetenv("ZF_RANK_FROM");
+}
+
+static zf_status open_plan(const char* path) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  zf_runtime* handle = NULL;
+  group.elements = 1000;
+  options.plan_path = path;
+  const zf_status status = zf_open(&options, &group, 1, &handle);
+  if (status == ZF_OK) EXPECT(zf_close(handle), ZF_OK);
+  return status;
+}
+
+/* exec makes the path in ZF_PLAN absolute, and a program says "plan.json". No file here is a plan, so whoever
+ * reads one fails. */
+static void the_plan_may_be_named_by_any_path(void) {
+  char folder[] = "/tmp/zf-binding-XXXXXX";
+  char path[64];
+  char* const before = getcwd(NULL, 0);
+  CHECK(before != NULL && mkdtemp(folder) != NULL && chdir(folder) == 0);
+  snprintf(path, sizeof path, "%s/plan.json", folder);
+  bind_as("training", &training, &pool, 0);
+  setenv("ZF_PLAN", path, 1);
+  EXPECT(open_plan("plan.json"), ZF_OK); /* there is no file yet */
+  EXPECT(open_plan("./plan.json"), ZF_OK);
+  EXPECT(open_plan("other.json"), ZF_ERROR_PLAN);
+  CHECK(close(open("plan.json", O_CREAT | O_WRONLY, 0644)) == 0);
+  CHECK(close(open("other.json", O_CREAT | O_WRONLY, 0644)) == 0);
+  CHECK(symlink("plan.json", "link.json") == 0);
+  EXPECT(open_plan("plan.json"), ZF_OK);
+  EXPECT(open_plan("link.json"), ZF_OK);
+  EXPECT(open_plan("other.json"), ZF_ERROR_PLAN);
+  expect_error("other.json");
+  CHECK(unlink("plan.json") == 0 && unlink("other.json") == 0 && unlink("link.json") == 0);
+  CHECK(chdir(before) == 0 && rmdir(folder) == 0);
+  free(before);
 }
 
 static void a_malformed_binding_is_named(void) {
@@ -381,6 +418,7 @@ int main(void) {
   const size_t descriptors = count_descriptors();
   the_plan_file_may_be_gone();
   another_plan_or_rank_is_not_the_bindings();
+  the_plan_may_be_named_by_any_path();
   a_malformed_binding_is_named();
   cpus_that_have_left_are_named();
   every_thread_of_the_home_is_narrowed_and_gets_it_back(0);

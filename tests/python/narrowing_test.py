@@ -2,6 +2,7 @@
 number of threads follows. Each case runs in an interpreter of its own, with what exec would set."""
 
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -47,6 +48,20 @@ class Narrowing(UnderExec):
             assert os.sched_getaffinity(0) == HOME
             assert "torch" not in sys.modules
         """)
+
+    def test_a_relative_path_is_the_plan_that_exec_was_given(self):
+        """exec makes ZF_PLAN absolute. The README's programs say plan="plan.json"."""
+        program = ("import os; from zf_runtime import Group, Runtime\n"
+                   "with Runtime(plan='plan.json', groups=[Group(10)], narrow='must') as runtime:\n"
+                   "    print(runtime.stats().narrowed_threads, len(os.sched_getaffinity(0)))")
+        plan = pathlib.Path(support.plan())
+        ran = subprocess.run([support.TUNE, "exec", "--plan", plan.name, "--", sys.executable, "-B", "-c", program],
+                             cwd=plan.parent, env=os.environ | {"PYTHONPATH": str(support.PACKAGE)},
+                             capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        narrowed, cpus = map(int, ran.stdout.split())
+        self.assertGreaterEqual(narrowed, 1, "it was not taken for the process that exec has bound")
+        self.assertLess(cpus, len(CPUS))
 
     def test_nobody_is_narrowed_against_his_will(self):
         self.run_under_exec("""
