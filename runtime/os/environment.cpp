@@ -38,11 +38,18 @@ std::optional<EnvNumber> first_number(const Environment& environment,
   return std::nullopt;
 }
 
+/// Returns true in a batch script of Slurm. It has SLURM_LOCALID=0 like a task, but no step.
+bool in_batch_script(const Environment& environment) {
+  return environment.get("SLURM_JOB_ID") && !environment.get("SLURM_STEP_ID");
+}
+
 std::optional<EnvNumber> rank_by_launcher(const Environment& environment) {
-  return first_number(environment,
-                      {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                       "MV2_COMM_WORLD_LOCAL_RANK", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID"},
-                      0);
+  if (auto rank = first_number(environment,
+                               {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                "MV2_COMM_WORLD_LOCAL_RANK", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"},
+                               0))
+    return rank;
+  return in_batch_script(environment) ? std::nullopt : first_number(environment, {"SLURM_LOCALID"}, 0);
 }
 
 /// Returns count number `index` of a text like "4(x2),1".
@@ -73,6 +80,33 @@ std::optional<EnvNumber> slurm_tasks(const Environment& environment) {
   if (!counts || !node) return std::nullopt;
   const auto count = count_on_node(*counts, node->value);
   return count ? std::optional(EnvNumber{*count, name}) : std::nullopt;
+}
+
+/// The launchers other than torchrun and DeepSpeed: their variables of the local rank, and of the number of
+/// local ranks.
+constexpr std::array<std::pair<const char*, const char*>, 4> kLaunchers{
+    {{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+     {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+     {"MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
+     {"PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"}}};
+
+/// Returns how many ranks the launcher has started whose own rank is this LOCAL_RANK: a script may have
+/// copied it there. A count of 1 says nothing, because that one process may have started several ranks by
+/// hand.
+std::optional<EnvNumber> count_behind_local_rank(const Environment& environment, int local_rank) {
+  const auto several = [](std::optional<EnvNumber> count) {
+    return count && count->value > 1 ? count : std::nullopt;
+  };
+  const auto is_equal = [&](const char* name) {
+    const auto rank = first_number(environment, {name}, 0);
+    return rank && rank->value == local_rank;
+  };
+  for (const auto& [of_rank, count] : kLaunchers) {
+    if (!is_equal(of_rank)) continue;
+    if (auto found = several(first_number(environment, {count}, 1))) return found;
+  }
+  const bool by_slurm = !in_batch_script(environment) && is_equal("SLURM_LOCALID");
+  return by_slurm ? several(slurm_tasks(environment)) : std::nullopt;
 }
 
 }  // namespace
@@ -170,13 +204,11 @@ std::optional<EnvNumber> launched_ranks(const Environment& environment) {
   const auto rank = local_rank(environment);
   if (!rank) return std::nullopt;
   if (rank->variable == "SLURM_LOCALID") return slurm_tasks(environment);
-  if (rank->variable == "LOCAL_RANK") return first_number(environment, {"LOCAL_WORLD_SIZE", "LOCAL_SIZE"}, 1);
-  constexpr std::array<std::pair<const char*, const char*>, 4> kCounts{
-      {{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-       {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-       {"MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
-       {"PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"}}};
-  for (const auto& [of_rank, count] : kCounts) {
+  if (rank->variable == "LOCAL_RANK") {
+    if (auto count = first_number(environment, {"LOCAL_WORLD_SIZE", "LOCAL_SIZE"}, 1)) return count;
+    return count_behind_local_rank(environment, rank->value);
+  }
+  for (const auto& [of_rank, count] : kLaunchers) {
     if (rank->variable == of_rank) return first_number(environment, {count}, 1);
   }
   return std::nullopt;

@@ -37,10 +37,11 @@ struct EnvNumber {
 /// Returns the local rank of this process, from the first of these variables that is set and not empty:
 /// ZF_RANK, LOCAL_RANK (torchrun, DeepSpeed), OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID (Intel MPI, MPICH),
 /// MV2_COMM_WORLD_LOCAL_RANK, PMI_LOCAL_RANK, PALS_LOCAL_RANKID (Cray), SLURM_LOCALID. Slurm's variable comes
-/// last, because a batch script has it as well, and so does everything that is started there.
-/// ZF_RANK is ignored if ZF_RANK_FROM differs from launchers_rank(): then a launcher that was itself started
-/// under zf-tune exec has started more ranks.
-/// Throws Error(usage) with the variable if its value is not a whole number of 0 or more.
+/// last, because everything that is started inside a task has it as well. In a batch script, which is no rank
+/// and has SLURM_LOCALID=0, it does not count: there SLURM_JOB_ID is set, and SLURM_STEP_ID is not. ZF_RANK
+/// is ignored if ZF_RANK_FROM differs from launchers_rank(): then a launcher that was itself started under
+/// zf-tune exec has started more ranks. Throws Error(usage) with the variable if its value is not a whole
+/// number of 0 or more.
 std::optional<EnvNumber> local_rank(const Environment& environment);
 
 /// Returns the variable that local_rank() uses without ZF_RANK, such as "LOCAL_RANK=3"; empty if none is set.
@@ -50,7 +51,9 @@ std::string launchers_rank(const Environment& environment);
 /// Returns how many ranks the launcher that set local_rank() has started on this node: LOCAL_WORLD_SIZE
 /// (torchrun) or LOCAL_SIZE (DeepSpeed), OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS,
 /// MV2_COMM_WORLD_LOCAL_SIZE, PMI_LOCAL_SIZE, or our node's part (SLURM_NODEID) of SLURM_STEP_TASKS_PER_NODE,
-/// such as "4(x2),1". Returns nothing if the launcher does not say, or if no launcher set a rank.
+/// such as "4(x2),1". If LOCAL_RANK has no count of its own, it is the count of the other launcher whose rank
+/// it equals, provided that this launcher has started more than one. Returns nothing if the launcher does not
+/// say, or if no launcher set a rank.
 std::optional<EnvNumber> launched_ranks(const Environment& environment);
 
 /// The GPUs that the job may see, named as in the variable: indexes or UUIDs.

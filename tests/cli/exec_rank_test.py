@@ -46,6 +46,23 @@ class ExecRank(CommandTest):
     def test_unknown_rank_among_several_is_asked_for(self):
         self.assert_refused(self.run_exec(), USAGE, "--rank")
 
+    def test_batch_script_of_slurm_is_no_rank(self):
+        """It has SLURM_LOCALID=0, starts the ranks, and must not be bound to the home of the first."""
+        script = {"SLURM_JOB_ID": "7", "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_TASKS_PER_NODE": "1"}
+        self.assert_refused(self.run_exec(**script), USAGE, "--rank", "a batch script of Slurm is no rank")
+        self.assert_runs_as(0, self.run_exec(**script, SLURM_STEP_ID="0"))
+
+    def test_ranks_that_a_script_copied_to_local_rank_are_those_of_the_step(self):
+        """Two tasks under a plan for one rank: with the plan's count, the second would be refused."""
+        step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "2"}
+        self.make_plan("--ranks", "1")
+        homes = []
+        for rank in "01":
+            result = self.run_exec(**step, SLURM_LOCALID=rank, LOCAL_RANK=rank)
+            self.assert_exit(result, DONE)
+            homes.append(parse_cpus(result.stdout.split()[1]))
+        self.assertFalse(homes[0] & homes[1])
+
     def test_rank_beyond_the_plan_is_refused(self):
         self.assert_refused(self.run_exec(LOCAL_RANK="2"), USAGE, "2")
         self.assert_refused(self.run_exec("--rank", "7"), USAGE, "7")

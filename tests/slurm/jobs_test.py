@@ -48,6 +48,23 @@ class Jobs(SlurmTest):
         self.assertEqual(len(reports_in(said)), 2, said)
         self.assertEqual(said.count("ran as:\n"), 2, f"without zf-tune the job runs as it is\n{said}")
 
+    def test_batch_script_is_no_rank(self):
+        """It has SLURM_LOCALID=0, as the first task of a step has. It would start both ranks on the first one's home."""
+        said = self.here("""
+            class_plan --ranks 2
+            cd "$lab" && mkdir -m 777 out
+            as_user sbatch -N1 -n2 --exclusive -o out/log --wrap 'zf-tune exec -- true; echo "ended with $?"' >/dev/null
+            until_true 20 job_gone; cat out/log""")
+        self.assertIn("a batch script of Slurm is no rank", said)
+        self.assertIn("ended with 2\n", said)
+
+    def test_ranks_that_a_script_copied_to_local_rank_are_those_of_the_step(self):
+        said = self.here(f"""
+            class_plan --ranks 1
+            show='export LOCAL_RANK=$SLURM_LOCALID; zf-tune exec -- sh -c "echo ran as:\\$ZF_RANK"'
+            as_user {RANKS} bash -c "$show" | sort""")
+        self.assertEqual(said, "ran as:0\nran as:1\n")
+
     def test_second_component_of_a_heterogeneous_job_finds_its_plan(self):
         """Its Prolog publishes by a number that its tasks do not have in SLURM_JOB_ID."""
         nodes = "".join(f"NodeName={name} CPUs=2 RealMemory=500\n" for name in ("n1", "n2"))

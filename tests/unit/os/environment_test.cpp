@@ -165,6 +165,43 @@ TEST(Environment, ALauncherBelowExecNamesTheRanksAnew) {
       << "torchrun in one of Slurm's tasks";
 }
 
+TEST(Environment, ABatchScriptIsNoRank) {
+  std::map<std::string, std::string> variables{
+      {"SLURM_JOB_ID", "7"}, {"SLURM_LOCALID", "0"}, {"SLURM_NODEID", "0"}, {"SLURM_TASKS_PER_NODE", "8"}};
+  EXPECT_FALSE(local_rank(with(variables)));
+  EXPECT_EQ(launchers_rank(with(variables)), "");
+  EXPECT_EQ(ranks_launched(variables), 0);
+  variables["SLURM_STEP_ID"] = "0";
+  EXPECT_EQ(local_rank(with(variables))->variable, "SLURM_LOCALID") << "a task of a step";
+}
+
+TEST(Environment, ARankThatAScriptCopiedToLocalRankIsCountedByItsLauncher) {
+  const auto in_step = [](const char* local_rank, const char* tasks) {
+    return ranks_launched({{"LOCAL_RANK", local_rank},
+                           {"SLURM_JOB_ID", "7"},
+                           {"SLURM_STEP_ID", "0"},
+                           {"SLURM_LOCALID", "1"},
+                           {"SLURM_NODEID", "0"},
+                           {"SLURM_STEP_TASKS_PER_NODE", tasks}});
+  };
+  EXPECT_EQ(in_step("1", "4"), 4);
+  EXPECT_EQ(in_step("0", "4"), 0) << "it is not Slurm's rank";
+  EXPECT_EQ(in_step("1", "1"), 0) << "one task, which may have started several ranks";
+  for (const auto& [rank, count] : {std::pair("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+                                    std::pair("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+                                    std::pair("MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
+                                    std::pair("PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")}) {
+    EXPECT_EQ(ranks_launched({{"LOCAL_RANK", "2"}, {rank, "2"}, {count, "3"}}), 3) << rank;
+    EXPECT_EQ(ranks_launched({{"LOCAL_RANK", "2"}, {rank, "0"}, {count, "3"}}), 0) << rank;
+  }
+  EXPECT_EQ(ranks_launched({{"LOCAL_RANK", "0"},
+                            {"LOCAL_WORLD_SIZE", "2"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}),
+            2)
+      << "torchrun's own count comes first";
+}
+
 TEST(Environment, RanksOfMpiAreNotTheBatchScripts) {
   const std::map<std::string, std::string> variables{{"SLURM_LOCALID", "0"},
                                                      {"SLURM_NODEID", "0"},
