@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <utility>
-
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 
@@ -37,16 +35,30 @@ IsolatedCpus read_isolated_cpus(const SysRoot& sysroot) {
   return cpus;
 }
 
+IsolatedCpus to_leave_out(const CpuSet& allowed, const IsolatedCpus& isolated) {
+  if (isolated.all().contains(allowed)) return {};
+  IsolatedCpus out;
+  out.isolated = allowed & isolated.isolated;
+  const CpuSet movable = allowed - out.isolated;
+  const CpuSet nohz_full = movable & isolated.nohz_full;
+  if (2 * nohz_full.size() <= movable.size()) out.nohz_full = nohz_full;
+  return out;
+}
+
 void leave_out_isolated(Allowed& allowed, const IsolatedCpus& isolated) {
-  if (isolated.all().contains(allowed.cpus)) return;
-  const auto leave_out = [&](const CpuSet& cpus, ExclusionReason reason, const char* detail) {
-    CpuSet gone = allowed.cpus & cpus;
+  const IsolatedCpus out = to_leave_out(allowed.cpus, isolated);
+  const auto leave_out = [&](const CpuSet& gone, ExclusionReason reason, const char* detail) {
     if (gone.empty()) return;
     allowed.cpus = allowed.cpus - gone;
-    allowed.exclusions.push_back({reason, std::move(gone), detail});
+    allowed.exclusions.push_back({reason, gone, detail});
   };
-  leave_out(isolated.isolated, ExclusionReason::isolated, kIsolated);
-  leave_out(isolated.nohz_full, ExclusionReason::nohz_full, kNohzFull);
+  leave_out(out.isolated, ExclusionReason::isolated, kIsolated);
+  leave_out(out.nohz_full, ExclusionReason::nohz_full, kNohzFull);
+}
+
+std::string_view why_not_left_out(const CpuSet& cpus, const IsolatedCpus& isolated) {
+  const bool most = !cpus.intersects(isolated.isolated) && !isolated.nohz_full.contains(cpus);
+  return most ? "most of the allowed CPUs are" : "no other CPU is allowed";
 }
 
 std::optional<std::string> isolation_in_words(const CpuSet& cpus, const IsolatedCpus& isolated) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/id_set.hpp"
@@ -23,12 +24,21 @@ struct IsolatedCpus {
 /// Reads both lists of /sys/devices/system/cpu. A kernel without these files has no such CPUs.
 IsolatedCpus read_isolated_cpus(const SysRoot& sysroot);
 
-/// Takes these CPUs out of what is allowed, with one Exclusion for each reason. Changes nothing if no other
-/// CPU is allowed: then somebody gave the job isolated CPUs on purpose. Pure.
+/// Returns those of `allowed` that a job had better not use. Returns none if no other CPU is allowed: then
+/// somebody gave the job isolated CPUs on purpose. CPUs of nohz_full= are left in if they are more than half
+/// of those that are not isolated: the scheduler does move threads there, and the option often names all CPUs
+/// but the boot CPU. Pure.
+IsolatedCpus to_leave_out(const CpuSet& allowed, const IsolatedCpus& isolated);
+
+/// Takes the CPUs of to_leave_out() out of what is allowed, with one Exclusion for each reason. Pure.
 void leave_out_isolated(Allowed& allowed, const IsolatedCpus& isolated);
 
 /// Returns what is special about those of `cpus` that are isolated, such as "CPUs 4-7 are isolated
 /// (isolcpus, or a cpuset partition): …"; nothing if none is. Pure.
 std::optional<std::string> isolation_in_words(const CpuSet& cpus, const IsolatedCpus& isolated);
+
+/// Returns why to_leave_out() has left isolated CPUs in `cpus`: "no other CPU is allowed", or "most of the
+/// allowed CPUs are", which means nohz_full. Pure.
+std::string_view why_not_left_out(const CpuSet& cpus, const IsolatedCpus& isolated);
 
 }  // namespace zf

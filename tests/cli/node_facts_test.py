@@ -110,6 +110,32 @@ class Isolated(NodeFacts):
         self.assertEqual(found("--plan", "plan.json", *self.node), [])
 
 
+class NohzFull(NodeFacts):
+    """Eight cores of which the kernel lets only the boot CPU tick: nohz_full=1-7."""
+
+    def setUp(self):
+        super().setUp()
+        self.node = self.make_node(8, {"nohz_full": "1-7"})
+
+    def test_most_cpus_of_a_node_are_not_left_out(self):
+        plan = self.make_plan("--ranks", "2", *self.node)
+        self.assert_sound(plan)
+        self.assertEqual(homes_of(plan), set(range(8)))
+        self.assertIn("because most of the allowed CPUs are", plan["allocation"]["notes"][0])
+        self.assertNotIn("isolated", plan["intent"])
+        self.assertEqual(self.publish(plan), plan)
+        self.assertNotIn("nohz_full", self.run_tune("check", *self.node).stdout)
+        said = self.run_tune("probe", *self.node).stdout
+        self.assertIn("they are allowed because most of the allowed CPUs are", said)
+
+    def test_doctor_notes_them(self):
+        said = self.run_tune("doctor", "--format", "json", *self.node)
+        ((severity, what),) = [(one["severity"], one["what"]) for one in json.loads(said.stdout)["findings"]
+                               if one["check"] == "isolated-cpus"]
+        self.assertEqual(severity, "note")
+        self.assertIn("zf-tune uses them because most of the allowed CPUs are", what)
+
+
 class Interrupts(NodeFacts):
     """Eight cores; CPU 3 serves the interrupts of a network card."""
 

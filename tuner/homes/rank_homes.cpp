@@ -94,9 +94,9 @@ void note_isolated(const Machine& machine, RankHomes& ranks) {
   CpuSet homes;
   for (const Home& home : ranks.homes) homes |= home.cpus();
   if (const auto words = isolation_in_words(homes, machine.isolated)) {
-    ranks.notes.push_back(
-        fmt::format("{}; they are used because {}", *words,
-                    machine.keeps_isolated ? "--isolated says so" : "no other CPU is allowed"));
+    ranks.notes.push_back(fmt::format(
+        "{}; they are used because {}", *words,
+        machine.keeps_isolated ? "--isolated says so" : why_not_left_out(homes, machine.isolated)));
   }
 }
 

@@ -79,6 +79,8 @@ std::vector<Finding> isolated_findings(const Patient& patient) {
   if (patient.plan && patient.plan->intent.isolated)
     return {{Severity::note, *words + "; the plan has them because of --isolated", kKernel}};
   if (patient.isolated.all().contains(patient.cpus)) return {{Severity::warning, *words, kKernel}};
+  if (!to_leave_out(patient.allowed.cpus | patient.cpus, patient.isolated).all().intersects(patient.cpus))
+    return {{Severity::note, *words + "; zf-tune uses them because most of the allowed CPUs are", kKernel}};
   if (patient.plan || patient.binding)
     return {{Severity::warning, *words,
              "zf-tune plan --from PLAN -o PLAN leaves them out of the homes, or with --isolated keeps them"}};

@@ -149,8 +149,10 @@ std::string allowed_lines(const Machine& machine) {
                              exclusion.detail));
   }
   if (const auto words = isolation_in_words(allowed.cpus, machine.isolated)) {
-    text += line("Isolated", fmt::format("{}; they are allowed because {}", *words,
-                                         machine.keeps_isolated ? "--isolated says so" : "no other CPU is"));
+    text += line("Isolated",
+                 fmt::format("{}; they are allowed because {}", *words,
+                             machine.keeps_isolated ? "--isolated says so"
+                                                    : why_not_left_out(allowed.cpus, machine.isolated)));
   }
   text +=
       line("CPU quota", allowed.cpu_quota

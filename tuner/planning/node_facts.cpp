@@ -12,9 +12,10 @@ namespace {
 
 /// Returns the isolated CPUs of the plan's homes that the plan should not have.
 CpuSet unintended_cpus(const Plan& plan, const CpuSet& allowed, const IsolatedCpus& isolated) {
-  if (plan.intent.isolated || isolated.all().contains(allowed)) return {};
+  if (plan.intent.isolated) return {};
+  const CpuSet left_out = to_leave_out(allowed, isolated).all();
   CpuSet cpus;
-  for (const RankBinding& rank : plan.ranks) cpus |= rank.home.cpus & isolated.all();
+  for (const RankBinding& rank : plan.ranks) cpus |= rank.home.cpus & left_out;
   return cpus;
 }
 

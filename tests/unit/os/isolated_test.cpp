@@ -66,6 +66,28 @@ TEST(Isolated, AJobThatIsGivenNoOthersKeepsThem) {
   EXPECT_TRUE(allowed.exclusions.empty());
 }
 
+TEST(Isolated, NohzFullOnAllButTheBootCpuLeavesTheJobItsCpus) {
+  Allowed allowed = eight();
+  leave_out_isolated(allowed, {{}, cpus("1-7"), {}});
+  EXPECT_EQ(allowed.cpus, cpus("0-7"));
+  EXPECT_TRUE(allowed.exclusions.empty());
+  leave_out_isolated(allowed, {{}, cpus("3-7"), {}});
+  EXPECT_EQ(allowed.cpus, cpus("0-7")) << "five of eight";
+  leave_out_isolated(allowed, {{}, cpus("4-7"), {}});
+  EXPECT_EQ(allowed.cpus, cpus("0-3")) << "half of them";
+}
+
+TEST(Isolated, NohzFullIsComparedWithTheCpusThatAreNotIsolated) {
+  Allowed allowed = eight();
+  leave_out_isolated(allowed, {cpus("4-7"), cpus("1-7"), {}});
+  EXPECT_EQ(allowed.cpus, cpus("0-3")) << "the scheduler moves no thread to 4-7, but it does to 1-3";
+  ASSERT_EQ(allowed.exclusions.size(), 1u);
+  EXPECT_EQ(allowed.exclusions[0].reason, ExclusionReason::isolated);
+  EXPECT_EQ(why_not_left_out(allowed.cpus, {cpus("4-7"), cpus("1-7"), {}}), "most of the allowed CPUs are");
+  EXPECT_EQ(why_not_left_out(cpus("4-7"), {cpus("4-7"), cpus("1-7"), {}}), "no other CPU is allowed");
+  EXPECT_EQ(why_not_left_out(cpus("2-3"), {cpus("4-7"), cpus("1-7"), {}}), "no other CPU is allowed");
+}
+
 TEST(Isolated, WordsNameOnlyTheCpusInQuestion) {
   const IsolatedCpus isolated{cpus("4-5"), cpus("5-6"), {}};
   EXPECT_EQ(isolation_in_words(cpus("0-3"), isolated), std::nullopt);
