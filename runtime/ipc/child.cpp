@@ -70,8 +70,14 @@ Error lost_pidfd(pid_t pid) {
 
 FileDescriptor open_pidfd(pid_t pid) {
   // glibc has a wrapper from 2.36 on only.
-  const long fd = syscall(SYS_pidfd_open, pid, 0);
-  return FileDescriptor(static_cast<int>(checked(fd, fmt::format("pidfd_open of process {}", pid))));
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (fd >= 0) return FileDescriptor(fd);
+  const int error = errno;
+  throw_errno(error, fmt::format("pidfd_open of process {}", pid),
+              error == ENOSYS || error == EPERM ? "the native optimizer needs Linux 5.3 or later, and a "
+                                                  "sandbox that allows pidfd_open: allow it in "
+                                                  "the container's seccomp profile"
+                                                : "");
 }
 
 Child::Child(pid_t pid, FileDescriptor pidfd, Reach reach)

@@ -95,7 +95,8 @@ Child fork_child(const std::function<int()>& work, Reach reach, std::string_view
 /// Returns the error that says that the pidfd of a process was closed or replaced by another file.
 Error lost_pidfd(pid_t pid);
 
-/// Opens a pidfd, close-on-exec. Throws Error(runtime_error) if there is no such process.
+/// Opens a pidfd, close-on-exec. Throws Error(runtime_error) if there is no such process, or if the kernel or
+/// a sandbox refuses: then the text says what is needed.
 FileDescriptor open_pidfd(pid_t pid);
 
 }  // namespace zf

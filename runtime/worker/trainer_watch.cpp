@@ -28,7 +28,7 @@ bool wait_for_end(int pidfd, int timeout_ms) {
 }
 
 void watch(const FileDescriptor& pidfd) noexcept {
-  pthread_setname_np(pthread_self(), "zf-watch");
+  pthread_setname_np(pthread_self(), "zf-trainer");
   // There is no deadline: the trainer may live for any time.
   while (!wait_for_end(pidfd.get(), -1)) {
   }

@@ -91,7 +91,7 @@ static void check_threads(pid_t worker, const char* optimizer, unsigned pool_thr
     int is_watch = 0;
     while (fgets(line, sizeof line, status) != NULL) {
       line[strcspn(line, "\n")] = 0;
-      if (strcmp(line, "Name:\tzf-watch") == 0) is_watch = 1;
+      if (strcmp(line, "Name:\tzf-trainer") == 0) is_watch = 1;
       if (strncmp(line, "Cpus_allowed_list:\t", 19) != 0) continue;
       printf("thread %s of %s: CPUs %s\n", task->d_name, is_watch ? "the watch" : "the pool", line + 19);
       if (is_watch) {

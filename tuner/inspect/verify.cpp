@@ -18,7 +18,7 @@ namespace zf {
 namespace {
 
 /// The name of zf-optimizer's thread that waits for the trainer's end. It runs nothing of a step.
-constexpr std::string_view kWatchThread = "zf-watch";
+constexpr std::string_view kWatchThread = "zf-trainer";
 
 const char* name_of(Side side) { return side == Side::trainer ? "trainer" : "optimizer"; }
 

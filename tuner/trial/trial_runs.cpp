@@ -21,14 +21,6 @@
 namespace zf {
 namespace {
 
-/// Returns whether the command calls `zf-tune exec` itself. If so, it must not be bound before that.
-bool calls_exec(const std::vector<std::string>& words) {
-  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-    if (std::filesystem::path(words[i]).filename() == "zf-tune" && words[i + 1] == "exec") return true;
-  }
-  return false;
-}
-
 bool is_unbound(const TrialSplit& split) { return split.split.shape.control == Control::unbound; }
 
 /// Returns the command line of a run: the user's command, behind the words that give it its plan. `zf-tune
@@ -39,7 +31,7 @@ std::vector<std::string> run_command_line(const std::vector<std::string>& comman
   std::vector<std::string> words;
   if (is_unbound(split)) {
     words = {"env", "-u", "ZF_PLAN", "-u", kBindingVariable, "ZF_TUNE=off"};
-  } else if (split.split.ranks.size() == 1 && !calls_exec(command)) {
+  } else if (split.split.ranks.size() == 1 && !names_exec(command)) {
     words = {"/proc/self/exe", "exec", "--quiet", "--rank", "0", "--plan", plan, "--"};
   } else {
     words = {"env", "-u", kBindingVariable, fmt::format("ZF_PLAN={}", plan)};

@@ -149,7 +149,7 @@ TEST(Verify, InASharedHomeBothSidesMayOverlap) {
 TEST(Verify, APoolThatLostCpusIsDegradedAndItsBindingIsNotBlamed) {
   ProcessBinding binding{make_rank(0, "0-3", "4-8", "0"), Framework::unknown, StartedOn::home};
   JobProcess pool = optimizer({"9-11", "9-11", "9-11", "9-11", "9-11", "4-8"});
-  pool.process.threads.back().name = "zf-watch";
+  pool.process.threads.back().name = "zf-trainer";
   pool.process.threads.back().cpus = cpus("9-11");
   pool.available = cpus("0-6,9-11");
   EXPECT_THAT(said(binding, {trainer({"0-3"}), pool}),

@@ -192,6 +192,20 @@ TEST(Child, WithoutPidfdsItIsWatchedByItsNumber) {
   }
 }
 
+TEST(Child, WhoNeedsAPidfdIsToldWhatIsMissing) {
+  for (const int error : {ENOSYS, EPERM}) {
+    without_pidfds(error, [] {
+      try {
+        open_pidfd(getpid());
+      } catch (const Error& refused) {
+        const std::string_view text = refused.what();
+        return text.find("needs Linux 5.3 or later") != std::string_view::npos;
+      }
+      return false;
+    });
+  }
+}
+
 TEST(Child, GetsTheNamedDescriptorsAndNoOthers) {
   // Some descriptors are in the way: one is not close-on-exec, and the sources have the numbers of each
   // other's targets.

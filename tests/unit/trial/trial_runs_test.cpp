@@ -31,7 +31,7 @@ class TrialRuns : public testing::Test {
     Home home;
     for (int i = 0; i < 4; ++i) home.cores.push_back({CpuSet{Pu{i}}, Node{0}, 0, 0});
     home.mems = NodeSet{Node{0}};
-    // The words after the script keep the trial from binding it.
+    // The word after the script keeps the trial from binding it.
     request_.command = {"sh", "-c",
                         R"(
         values() { n=$1; shift; for time; do for i in $(seq $n); do echo "t=$time"; done; done; }
@@ -39,7 +39,7 @@ class TrialRuns : public testing::Test {
         cd ")" + folder_.path().string() +
                             R"("; echo x >>runs-$split; run=$(wc -l <runs-$split);
         )" + script,
-                        "zf-tune", "exec"};
+                        "sh -c 'srun zf-tune exec -- train.py'"};
     const std::vector<TrialSplit> splits{{split_of({home}, {.pool_cores = 1}), -1},
                                          {split_of({home}, {.pool_cores = 2}), -1}};
     return run_trial(splits, [](const TrialSplit&) { return Plan(); }, metric_, request_, {});
