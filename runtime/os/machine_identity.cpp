@@ -19,17 +19,33 @@ std::string cpu_model(const SysRoot& sysroot) {
   return {};
 }
 
+/// Returns the CPUs of a list; none if it cannot be read, as in some containers.
+CpuSet cpus_in(const SysRoot& sysroot, const char* path) {
+  try {
+    return parse_cpu_list(sysroot.read(path).value_or(""), path);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+/// Returns the number of NUMA nodes that have CPUs; 0 if the kernel does not say.
+int nodes_with_cpus(const SysRoot& sysroot) {
+  constexpr const char* path = "/sys/devices/system/node/has_cpu";
+  try {
+    return static_cast<int>(parse_node_list(sysroot.read(path).value_or(""), path).size());
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
 }  // namespace
 
 MachineIdentity read_machine_identity(const SysRoot& sysroot) {
   MachineIdentity identity;
   identity.cpu_model = cpu_model(sysroot);
-  try {
-    identity.present =
-        parse_cpu_list(sysroot.read("/sys/devices/system/cpu/present").value_or(""), "present");
-  } catch (const Error&) {
-    // The list cannot be read, as in some containers: the CPUs are then not known.
-  }
+  identity.present = cpus_in(sysroot, "/sys/devices/system/cpu/present");
+  identity.online = cpus_in(sysroot, "/sys/devices/system/cpu/online");
+  identity.numa_nodes = nodes_with_cpus(sysroot);
   return identity;
 }
 

@@ -35,9 +35,9 @@ std::vector<PlanDifference> differences_from_allowed(const Plan& plan, const All
 /// same ones). Siblings that stay idle do not count.
 std::size_t threads_at_once(const Plan& plan);
 
-/// Returns in words how this machine differs from the plan's machine: another CPU model, or CPUs of the
-/// plan's machine that this one does not have (offline CPUs count as present). Absent if this machine may be
-/// of the plan's class.
+/// Returns in words how this machine differs from the plan's machine: another CPU model, CPUs of the plan's
+/// machine that this one does not have (offline CPUs count as present), or the same CPUs on another number of
+/// NUMA nodes. Absent if this machine may be of the plan's class.
 std::optional<PlanDifference> foreign_machine(const MachineClass& planned, const MachineIdentity& present);
 
 /// Returns the entry for a local rank. Throws Error(usage) that names the existing ranks if there is none.

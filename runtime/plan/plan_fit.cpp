@@ -68,6 +68,15 @@ std::optional<PlanDifference> foreign_machine(const MachineClass& planned, const
     return fmt::format("CPU{} {} in the plan, {} here", planned.cpus.size() == 1 ? "" : "s",
                        print(planned.cpus), print(present.present));
   }
+  // A node whose CPUs are all offline does not count as one with CPUs, so compare only if the same CPUs are
+  // online.
+  if (planned.numa_nodes > 0 && present.numa_nodes > 0 && planned.cpus == present.online &&
+      planned.numa_nodes != present.numa_nodes) {
+    return fmt::format(
+        "NUMA nodes with CPUs: {} in the plan, {} here (the firmware's NUMA mode differs: NPS or sub-NUMA "
+        "clustering)",
+        planned.numa_nodes, present.numa_nodes);
+  }
   return std::nullopt;
 }
 

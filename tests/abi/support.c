@@ -76,7 +76,7 @@ const char* write_file(const char* text) {
   return path;
 }
 
-/* Writes a plan of a machine that has the CPUs 0 to last_cpu. */
+/* Writes a plan of a machine that has the CPUs 0 to last_cpu, on an unknown number of NUMA nodes. */
 static const char* write_plan_of(const char* model, int last_cpu, const char* training, const char* optimizer,
                                  int shared, int optimizer_threads, double perc) {
   static const char kPlan[] =
@@ -84,7 +84,7 @@ static const char* write_plan_of(const char* model, int last_cpu, const char* tr
       "  \"made\": { \"by\": \"a test\", \"at\": \"2026-11-20T21:00:00Z\", \"host\": \"h\", \"command\": "
       "\"c\" },\n"
       "  \"machine\": { \"fingerprint\": \"0123456789abcdef\", \"model\": \"%s\", \"packages\": 1,\n"
-      "    \"numa_nodes\": 1, \"cores\": %d, \"pus\": %d, \"cpus\": \"0-%d\" },\n"
+      "    \"numa_nodes\": 0, \"cores\": %d, \"pus\": %d, \"cpus\": \"0-%d\" },\n"
       "  \"allocation\": { \"fingerprint\": \"0123456789abcdef\", \"cpus\": \"0-%d\", \"mems\": \"0\" },\n"
       "  \"workload\": { \"name\": \"w\", \"params\": 1000, \"ranks\": 1, \"update_interval\": 1 },\n"
       "  \"intent\": { \"placement\": \"compact\", \"pool_pus_per_core\": 1, \"pool_cores\": 1,\n"

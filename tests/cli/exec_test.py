@@ -224,6 +224,23 @@ class Exec(CommandTest):
         for text in [self.training["cpus"], "touch", "started", "OMP_NUM_THREADS", "ZF_RANK"]:
             self.assertIn(text, result.stdout)
 
+    def test_dry_run_has_no_line_of_the_plans_own(self):
+        """A plan may come from somebody else, and people paste what --dry-run prints into a shell."""
+        self.plan["ranks"][0]["gpu"] = {"pci": "\u001b[2J\u202e\necho INJECTED", "cpus": self.home["cpus"]}
+        (self.folder / "plan.json").write_text(json.dumps(self.plan))
+        result = self.run_exec("true", options=["--dry-run"])
+        self.assert_exit(result, DONE)
+        self.assertIn("INJECTED of rank 0 is not on this node", result.stdout)
+        self.assertNotRegex(result.stdout, "(?m)^echo|[\x1b\u202e]")
+
+    def test_plan_of_another_numa_mode_is_not_obeyed_in_silence(self):
+        """The homes are allowed here, but the plan's memory nodes are those of another mode."""
+        if not os.path.exists("/sys/devices/system/node/has_cpu"):
+            self.skipTest("this kernel does not say which NUMA nodes have CPUs")
+        self.plan["machine"]["numa_nodes"] += 3
+        (self.folder / "plan.json").write_text(json.dumps(self.plan))
+        self.assert_refused(self.run_exec("true"), STALE, "NUMA nodes with CPUs", "sub-NUMA clustering", "--force")
+
     def test_off_is_a_plain_exec(self):
         result = self.run_exec("sh", "-c", "grep Cpus_allowed_list /proc/self/status; echo [$ZF_RANK$OMP_NUM_THREADS]",
                                ZF_TUNE="off")
@@ -284,7 +301,7 @@ class Exec(CommandTest):
         self.assert_exit(result, DONE)
         self.assertEqual(parse_cpus(result.stdout.split()[1]), {one})
         _, plan, binding = result.stdout.splitlines()
-        self.assertEqual(plan, str(self.folder / "plan.json"), "the plan as it was given")
+        self.assertEqual(plan, str(self.folder / "plan.json"), "the plan, not a fitted copy")
         self.assertIn(f" home={one} ", binding)
         self.assertIn(" shared=yes", binding)
         fitted, shared = result.stderr.splitlines()

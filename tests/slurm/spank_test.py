@@ -81,6 +81,13 @@ class Spank(SlurmTest):
             until_true 10 job_gone; cat out/log""", **self.with_plugin("default=on"))
         self.assertEqual(said, "ran as:0\nran as:1\n" + "ran as:\n" * 2 + "batch:\n")
 
+    def test_a_plan_writes_no_lines_of_its_own(self):
+        said = self.here("""
+            class_plan --ranks 1
+            sed -i 's/"rank": 0,/&"gpu": {"pci": "one\\\\ntwo", "cpus": "0"},/' /etc/zf-tune/plans/*.json
+            as_user srun -N1 -n1 --exclusive --cpu-bind=none --zf-tune true 2>&1""", **self.with_plugin())
+        self.assertIn("zf-tune: the plan's GPU one two of rank 0 is not on this node", said)
+
     def test_task_starts_whatever_is_wrong_with_the_plan(self):
         said = self.here(f"""
             class_plan --ranks 2

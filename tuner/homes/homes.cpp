@@ -199,7 +199,7 @@ std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
                     preferences.size() == 1 ? "needs" : "need", print_count(preferences.size(), "core"),
                     print_count(total, "core"), total == 1 ? "is" : "are"),
         total == 0 ? "allow CPUs of this machine"
-                   : fmt::format("give --ranks {}, or allow more cores", total));
+                   : fmt::format("run {} at most, or allow more cores", print_count(total, "rank")));
   }
 
   const std::vector<std::optional<int>> preferred = preferred_domains(domains);

@@ -8,6 +8,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "os/affinity.hpp"
 #include "os/exec_command.hpp"
 #include "os/memory.hpp"
@@ -77,7 +78,8 @@ EnvNumber resolve_rank(const Plan& plan, const LaunchRequest& request, const Env
   throw Error(
       Exit::usage,
       fmt::format("no variable says which of the plan's {} ranks this process is", plan.ranks.size()),
-      "give --rank N, or start under torchrun, srun or mpirun, which set LOCAL_RANK or a similar variable");
+      "give --rank N, or let torchrun --no-python, srun or mpirun start zf-tune exec once per rank: they set "
+      "LOCAL_RANK or a similar variable, and a batch script of Slurm is no rank");
 }
 
 int resolve_rank_count(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
@@ -86,12 +88,12 @@ int resolve_rank_count(const Plan& plan, const LaunchRequest& request, const Env
   return launched ? launched->value : static_cast<int>(plan.ranks.size());
 }
 
-Fit fit_of(const Plan& plan, int ranks, const Allowed& seen, const Allowed& of_job) {
+Fit fit_of(const Plan& plan, int ranks, const Allowed& seen, const Allowed& of_job, const CpuSet& isolated) {
   const bool as_many = ranks == static_cast<int>(plan.ranks.size()) && !has_small_new_quota(plan, seen);
   const auto is_seen = [&](const RankBinding& binding) { return is_allowed(binding, seen); };
   if (as_many && std::all_of(plan.ranks.begin(), plan.ranks.end(), is_seen)) return Fit::as_planned;
   if (ranks == 1) return Fit::new_homes;
-  if (seen.cpus != of_job.cpus) return Fit::ambiguous;
+  if (seen.cpus != of_job.cpus - (isolated - seen.cpus)) return Fit::ambiguous;
   if (!as_many) return Fit::new_homes;
   const auto touched = std::count_if(plan.ranks.begin(), plan.ranks.end(), [&](const RankBinding& binding) {
     return seen.cpus.intersects(binding.home.cpus);
@@ -171,7 +173,7 @@ std::string describe(const Launch& launch, const std::vector<std::string>& comma
   std::string text;
   if (!launch.rank_source.empty())
     text = fmt::format("# rank {} (from {})\n", launch.rank, launch.rank_source);
-  for (const std::string& note : launch.notes) text += fmt::format("# {}\n", note);
+  for (const std::string& note : launch.notes) text += fmt::format("# {}\n", one_line(note));
   for (const auto& [name, value] : launch.set)
     text += fmt::format("export {}={}\n", name, shell_quoted(value));
   if (!launch.mems.empty()) text += fmt::format("# memory: preferred on {}\n", print_nodes(launch.mems));

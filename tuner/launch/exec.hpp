@@ -24,7 +24,9 @@ struct Launch {
   std::optional<ProcessBinding> binding;   ///< what the runtime in the command is told (ZF_BINDING)
   NodeSet mems;                            ///< the nodes to prefer; empty: keep the policy
   std::map<std::string, std::string> set;  ///< environment variables to set
-  std::vector<std::string> notes;  ///< one line each: the user's settings that are kept, what was dropped
+  /// The user's settings that are kept, what was dropped. Parts of the plan are in them as they are: print
+  /// each with one_line().
+  std::vector<std::string> notes;
 };
 
 /// Whose CPUs are those that this process may use?
@@ -56,7 +58,8 @@ enum class Fit {
 };
 
 /// Returns how a plan fits. Each rank asks alone, and all ranks must act alike although each may see other
-/// CPUs. `seen` is what this process may use, and `of_job` the same without its affinity mask.
+/// CPUs. `seen` is what this process may use, and `of_job` the same without its affinity mask. `isolated` are
+/// the CPUs of isolcpus=: init's mask lacks them, so it is nobody's choice that a mask lacks them too.
 /// - If `seen` has the homes of all ranks, the plan holds as planned: unless the number of ranks differs, or
 /// a CPU
 ///   quota that is not the plan's covers fewer CPUs than the plan runs threads.
@@ -66,7 +69,7 @@ enum class Fit {
 ///   others.
 /// - Otherwise the ranks need new homes.
 /// docs/launch.md has the table.
-Fit fit_of(const Plan& plan, int ranks, const Allowed& seen, const Allowed& of_job);
+Fit fit_of(const Plan& plan, int ranks, const Allowed& seen, const Allowed& of_job, const CpuSet& isolated);
 
 /// Returns the launch of a rank that was started as `rank` says, checked against what is allowed now and what
 /// the user has set. Throws Error(stale_plan) that names the difference if the home has CPUs or nodes that

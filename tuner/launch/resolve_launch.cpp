@@ -9,6 +9,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "launch/mask_owner.hpp"
 #include "launch/slurm_masks.hpp"
 #include "machine/machine.hpp"
 #include "machine/moved_gpus.hpp"
@@ -126,23 +127,33 @@ Fitted fitted(const Plan& plan, int rank, int ranks, const LaunchRequest& reques
   return result;
 }
 
+/// Returns the variable that says how many ranks run here; an empty string if none does.
+std::string count_variable(const Environment& environment) {
+  const auto count = launched_ranks(environment);
+  return count ? count->variable : "";
+}
+
 /// Returns the rank's binding for this allocation: the plan's own, or a fitted one. Throws Error(stale_plan)
 /// if it is ambiguous whose CPUs this process sees.
-Fitted binding_here(const Plan& plan, int rank, int ranks, const LaunchRequest& request, const Allowed& seen,
-                    const Environment& environment) {
+Fitted binding_here(const Plan& plan, const EnvNumber& rank_here, int ranks, const LaunchRequest& request,
+                    const Allowed& seen, const Environment& environment) {
+  const int rank = rank_here.value;
   if (request.cpus_of == CpusOf::rank) return fitted(plan, rank, ranks, request, environment);
-  Fit fit = fit_of(plan, ranks, seen, allowed_to_job());
+  const Allowed of_job = allowed_to_job();
+  const IsolatedCpus isolated = read_isolated_cpus(SysRoot());
+  Fit fit = fit_of(plan, ranks, seen, of_job, isolated.isolated);
   if (fit == Fit::as_planned && foreign_machine(plan.machine, read_machine_identity(SysRoot())))
     fit = Fit::new_homes;
   if (fit == Fit::as_planned) {
     Fitted planned{binding_of(plan, rank), {}};
-    if (auto note = isolated_homes_note(plan, seen, read_isolated_cpus(SysRoot())))
-      planned.notes.push_back(*std::move(note));
+    if (auto note = isolated_homes_note(plan, seen, isolated)) planned.notes.push_back(*std::move(note));
     return planned;
   }
-  // The control group of a Slurm step is the whole step's.
-  const bool of_job = request.cpus_of == CpusOf::job || environment.get("SLURM_JOB_ID").has_value();
-  if (fit == Fit::new_homes || of_job) return fitted(plan, rank, ranks, request, environment);
+  if (fit == Fit::new_homes || request.cpus_of == CpusOf::job ||
+      masks_are_in_force(slurm_masks(environment), ranks, rank, seen.cpus, of_job.cpus) ||
+      sees_cpus_of_slurm_job(environment, rank_here.variable, count_variable(environment), seen.cpus,
+                             of_job.cpus))
+    return fitted(plan, rank, ranks, request, environment);
   throw Error(
       Exit::stale_plan,
       fmt::format("{} allowed here {} not hold the homes of all {} ranks in {}, and may be the job's or this "
@@ -215,7 +226,7 @@ Launch launch_by(const LaunchRequest& request, const Environment& environment) {
                             print_count(static_cast<std::size_t>(ranks), "rank")),
                 "local ranks count from 0: check --rank and the launcher's variables");
   }
-  const Fitted here = binding_here(plan, rank.value, ranks, request, seen, environment);
+  const Fitted here = binding_here(plan, rank, ranks, request, seen, environment);
   Launch launch = launch_of({here.binding, plan.workload.framework, StartedOn::nothing, plan_id(plan)}, rank,
                             request, seen, environment);
   launch.notes.insert(launch.notes.begin(), here.notes.begin(), here.notes.end());

@@ -147,8 +147,9 @@ TEST(Exec, ARankIsHeldAgainstItsOwnCpusOnly) {
 }
 
 /// How two_ranks() fits where a rank sees `seen`, of `of_job` which the job may use.
-Fit fit(const char* seen, int ranks = 2, const char* of_job = nullptr) {
-  return fit_of(two_ranks(), ranks, allowed(seen), allowed(of_job == nullptr ? seen : of_job));
+Fit fit(const char* seen, int ranks = 2, const char* of_job = nullptr, const char* isolated = "") {
+  return fit_of(two_ranks(), ranks, allowed(seen), allowed(of_job == nullptr ? seen : of_job),
+                parse_cpu_list(isolated, "test"));
 }
 
 TEST(Fit, AllHomesThereKeepTheirPlaces) {
@@ -174,6 +175,13 @@ TEST(Fit, AMaskMayBeTheJobsOrTheRanks) {
   EXPECT_EQ(fit("0-7", 1, "0-15"), Fit::new_homes) << "a single rank has it alone";
 }
 
+TEST(Fit, CpusThatTheKernelIsolatesAreTakenAwayByNobodysMask) {
+  EXPECT_EQ(fit("0-11", 2, "0-15", "12-15"), Fit::new_homes) << "init's mask lacks them";
+  EXPECT_EQ(fit("0-11", 4, "0-15", "12-15"), Fit::new_homes);
+  EXPECT_EQ(fit("0-10", 2, "0-15", "12-15"), Fit::ambiguous) << "CPU 11 is not isolated";
+  EXPECT_EQ(fit("0-13", 2, "0-13", "12-15"), Fit::new_homes) << "somebody gave two of them to the job";
+}
+
 TEST(Fit, OtherRanksNeedOtherHomes) {
   EXPECT_EQ(fit("0-15", 1), Fit::new_homes);
   EXPECT_EQ(fit("0-15", 4), Fit::new_homes);
@@ -183,11 +191,11 @@ TEST(Fit, AQuotaThatIsNewAndBelowTheThreadsCounts) {
   Plan plan = two_ranks();
   Allowed here = allowed("0-15");
   here.cpu_quota = 15.5;
-  EXPECT_EQ(fit_of(plan, 2, here, here), Fit::new_homes);
+  EXPECT_EQ(fit_of(plan, 2, here, here, {}), Fit::new_homes);
   plan.allocation.cpu_quota = 15.5;
-  EXPECT_EQ(fit_of(plan, 2, here, here), Fit::as_planned) << "it was made under it";
+  EXPECT_EQ(fit_of(plan, 2, here, here, {}), Fit::as_planned) << "it was made under it";
   here.cpu_quota = 16;
-  EXPECT_EQ(fit_of(plan, 2, here, here), Fit::as_planned) << "16 threads";
+  EXPECT_EQ(fit_of(plan, 2, here, here, {}), Fit::as_planned) << "16 threads";
 }
 
 TEST(Exec, CountsTheRanksThatTheLauncherStarted) {
@@ -209,6 +217,31 @@ TEST(Exec, SwitchesOff) {
   EXPECT_TRUE(switched_off(environment({{"ZF_TUNE", "off"}})));
   EXPECT_FALSE(switched_off(environment({{"ZF_TUNE", "on"}})));
   EXPECT_FALSE(switched_off(environment({})));
+}
+
+TEST(Exec, ANoteIsOneLineForAShellWhateverThePlanHasInIt) {
+  Launch launch;
+  launch.notes.emplace_back("the plan's GPU \x1b[2J\u202e\necho INJECTED is not on this node");
+  EXPECT_EQ(describe(launch, {"true"}),
+            "# the plan's GPU  [2J  echo INJECTED is not on this node\nexec true\n");
+}
+
+TEST(Exec, ABatchScriptOfSlurmIsNoRank) {
+  const Environment batch =
+      environment({{"SLURM_JOB_ID", "7"}, {"SLURM_LOCALID", "0"}, {"SLURM_NODEID", "0"}});
+  try {
+    resolve_rank(two_ranks(), kRequest, batch);
+    FAIL() << "it was taken for rank 0 of two";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::usage);
+    EXPECT_THAT(error.what(), HasSubstr("a batch script of Slurm is no rank"));
+  }
+  Plan one = two_ranks();
+  one.ranks.pop_back();
+  EXPECT_EQ(resolve_rank(one, kRequest, batch).variable, "the plan's only rank");
+  LaunchRequest by_hand = kRequest;
+  by_hand.rank = 1;
+  EXPECT_EQ(resolve_rank(two_ranks(), by_hand, batch).value, 1);
 }
 
 TEST(Exec, DescribesWhatItWouldDoInWordsAShellCouldRun) {

@@ -12,10 +12,13 @@ TEST(MachineIdentity, TakesTheFirstCpusModelAndAllThatArePresent) {
   Tree tree;
   tree.file("/proc/cpuinfo",
             "processor\t: 0\nmodel name\t: AMD EPYC 9354 32-Core Processor\n\nprocessor\t: 1\n");
-  tree.file("/sys/devices/system/cpu/present", "0-63\n");
+  tree.file("/sys/devices/system/cpu/present", "0-63\n").file("/sys/devices/system/cpu/online", "0-61\n");
+  tree.file("/sys/devices/system/node/has_cpu", "0-1\n").file("/sys/devices/system/node/online", "0-3\n");
   const MachineIdentity glance = read_machine_identity(tree.sysroot());
   EXPECT_EQ(glance.cpu_model, "AMD EPYC 9354 32-Core Processor");
   EXPECT_EQ(print(glance.present), "0-63");
+  EXPECT_EQ(print(glance.online), "0-61");
+  EXPECT_EQ(glance.numa_nodes, 2) << "nodes 2 and 3 have memory only";
 }
 
 TEST(MachineIdentity, WhatCannotBeReadIsNotKnown) {
@@ -24,6 +27,8 @@ TEST(MachineIdentity, WhatCannotBeReadIsNotKnown) {
   const MachineIdentity glance = read_machine_identity(tree.sysroot());
   EXPECT_EQ(glance.cpu_model, "");
   EXPECT_TRUE(glance.present.empty());
+  EXPECT_TRUE(glance.online.empty());
+  EXPECT_EQ(glance.numa_nodes, 0);
 }
 
 }  // namespace

@@ -181,6 +181,24 @@ TEST(PlanFit, AnotherMachineIsNoticedAtAGlance) {
   EXPECT_THAT(foreign_machine(plan.machine, here).value_or(""), HasSubstr("in the plan, 0 here"));
 }
 
+TEST(PlanFit, AnotherNumaModeIsNoticedAtAGlance) {
+  Plan plan = make_plan();
+  plan.machine.numa_nodes = 2;
+  MachineIdentity here{plan.machine.model, plan.machine.cpus, plan.machine.cpus, 2};
+  EXPECT_FALSE(foreign_machine(plan.machine, here));
+  here.numa_nodes = 8;
+  EXPECT_THAT(foreign_machine(plan.machine, here).value_or(""), HasSubstr("NPS or sub-NUMA clustering"));
+  here.online = here.online - CpuSet{*here.online.begin()};
+  EXPECT_FALSE(foreign_machine(plan.machine, here)) << "a node may have no CPU because it is offline";
+  here.online = plan.machine.cpus;
+  here.numa_nodes = 0;
+  EXPECT_FALSE(foreign_machine(plan.machine, here)) << "not known here";
+  here.numa_nodes = 8;
+  MachineClass without = plan.machine;
+  without.numa_nodes = 0;
+  EXPECT_FALSE(foreign_machine(without, here)) << "not known to the plan";
+}
+
 TEST(PlanFit, EveryDifferenceIsNamedWithItsReason) {
   Allowed allowed;
   allowed.cpus = cpus("0,4-10,21,31-41,43-46");
