@@ -20,8 +20,6 @@ using zf::Command;
 using zf::Error;
 using zf::Exit;
 
-constexpr std::size_t kHelpWidth = 80;
-
 std::vector<Command> all_commands() {
   return {
       zf::tune_command(),    zf::probe_command(),  zf::plan_command(),   zf::explain_command(),
@@ -38,12 +36,13 @@ std::string overview() {
       "optimizer. Without a command, zf-tune runs tune.\n\nCommands:\n";
   for (const Command& command : all_commands()) {
     const std::string& summary = command.spec.summary;
-    text += zf::hanging(fmt::format("  {:9} ", command.spec.name), summary, kHelpWidth);
+    text += zf::hanging(fmt::format("  {:9} ", command.spec.name), summary, zf::kHelpWidth);
   }
   return text +
          "\nzf-tune COMMAND --help shows the options of a command. Exit codes: 0 done,\n"
-         "1 runtime error, 2 usage, 3 stale or mismatched plan, 4 infeasible. exec ends\n"
-         "with the status of its command, or with 126 or 127 if that cannot be started.\n";
+         "1 runtime error, 2 usage, 3 the plan does not fit, or something was found\n"
+         "(verify, doctor --strict), 4 no plan is possible. exec ends with the status\n"
+         "of its command, or with 126 or 127 if that cannot be started.\n";
 }
 
 Exit run_with_words(const Command& command, const std::vector<std::string>& words) {

@@ -12,8 +12,6 @@
 namespace zf {
 namespace {
 
-constexpr std::size_t kHelpWidth = 80;
-
 cxxopts::Options cxxopts_of(const CommandSpec& spec) {
   cxxopts::Options options("zf-tune", "");
   options.add_options()("h,help", "print this help");

@@ -43,6 +43,9 @@ struct Arguments {
 /// Parses the words behind a command's name. Throws Error(usage) that names a wrong argument and the help.
 Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string>& words);
 
+/// The width of help texts.
+inline constexpr std::size_t kHelpWidth = 80;
+
 /// Returns the help of one command, ready to print.
 std::string help_of(const CommandSpec& spec);
 
