@@ -67,7 +67,7 @@ class Cpuset(CommandTest):
         self.assertEqual(result.stdout.split()[1], str(self.cpu))
 
     def test_two_ranks_on_the_home_of_one_act_alike(self):
-        """Each used to decide for itself: one started on the CPU, and the other did not start, or shared it."""
+        """Checks that both ranks refuse: neither can know whether the CPU is the job's or its own."""
         self.need_two_cpus()
         self.make_plan("--ranks", "2")
 
