@@ -68,6 +68,20 @@ class Probe(CommandTest):
         self.assertLess(len(text.stdout), 20000)
         self.assertNotIn("\ngone", text.stdout)
 
+    def test_names_in_a_file_cannot_forge_a_line(self):
+        """A device or a node whose name ends a line, and goes on for thousands of characters."""
+        name = "a name&#10;Allowed     CPUs 0-999 FORGED" + 6000 * "x"
+        for machine, before in (("mi250x.xml", 'pci_busid="0000:d1:00.0"'), ("persistent-memory.xml", 'subtype="NVM"')):
+            xml = (SOURCE / "tests/machines" / machine).read_text()
+            after = f'name="{name}" {before}' if "pci" in before else f'subtype="{name}"'
+            (self.folder / "forged.xml").write_text(xml.replace(before, after, 1))
+            honest = self.run_tune("probe", "--topology", SOURCE / "tests/machines" / machine)
+            forged = self.run_tune("probe", "--topology", "forged.xml")
+            self.assert_exit(forged, DONE)
+            self.assertIn("a name Allowed     CPUs 0-999 FORGED", forged.stdout)
+            self.assertEqual(len(forged.stdout.splitlines()), len(honest.stdout.splitlines()), machine)
+            self.assertLess(max(map(len, forged.stdout.splitlines())), 4100, machine)
+
     def test_unknown_format_is_refused(self):
         self.assert_refused(self.run_tune("probe", "--format", "yaml"), 2, "yaml", "--format")
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/text.hpp"
 #include "text/wrap.hpp"
 
 namespace zf {
@@ -87,6 +88,11 @@ void print_row(const Grid& grid, const std::vector<std::string>& row, const std:
 }
 
 }  // namespace
+
+void Table::add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = one_line(cell);
+  rows_.push_back(std::move(cells));
+}
 
 std::string Table::print(std::size_t width) const {
   Grid grid = grid_of(*this, true);

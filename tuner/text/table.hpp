@@ -25,8 +25,8 @@ class Table {
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// Adds a row. Precondition: one cell per column.
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  /// Adds a row. Each cell becomes one_line(): others may have written it. Precondition: one cell per column.
+  void add(std::vector<std::string> cells);
 
   const std::vector<Column>& columns() const { return columns_; }
   const std::vector<std::vector<std::string>>& rows() const { return rows_; }

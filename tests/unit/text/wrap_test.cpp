@@ -55,5 +55,13 @@ TEST(TableWidth, DetailsGoFirstAndThenLeftCellsBreak) {
   EXPECT_THAT(table().print(24), Not(HasSubstr("0.98")));
 }
 
+TEST(TableText, ACellIsOneLineWhateverOthersWroteIntoIt) {
+  Table names({{"node"}, {"name", Table::Align::left}});
+  names.add({"0", "a\x1b[2J\nnode 7"});
+  names.add({"1", std::string(6000, 'x')});
+  EXPECT_THAT(names.print(), HasSubstr("     0  a [2J node 7\n     1  xxx"));
+  EXPECT_LT(names.print().size(), 4100U);
+}
+
 }  // namespace
 }  // namespace zf
