@@ -106,8 +106,8 @@ typedef struct zf_options {
                                0: 120,000 */
   int64_t close_timeout_ms; /* time for zf_close to finish what is submitted; 0: 10,000 */
   int32_t max_restarts;     /* how often a dead optimizer is restarted within restart_window_s; 0: 3; -1:
-                               never, so that its death ends every wait. If it dies once more within that time,
-                               that death is final. */
+                               never, so that its death ends every wait for work that is not done. If it dies
+                               once more within that time, that death is final. */
   int32_t reserved;         /* 0 */
   uint64_t chunk_bytes; /* groups are stepped, and zf_progress counts, in chunks of this many bytes of ZF_COPY
                            (or of ZF_PARAMS if there is no copy), in whole pages; 0: 256 MiB */
@@ -249,7 +249,7 @@ ZF_API zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint6
  * timeout_ms: 0 only polls; a negative value waits as long as the optimizer lives.
  * A thread of this library notices the death of the optimizer within 0.1 s, also while nobody waits. The
  * optimizer is then restarted and finishes the step, with the same result, bit for bit (docs/recovery.md).
- * When max_restarts are used up, every wait returns ZF_WORKER_DIED.
+ * When max_restarts are used up, every wait for work that is not done returns ZF_WORKER_DIED.
  * After ZF_OK the parameters, moments and outputs are those of the step. Signals do not end the wait: a
  * program that wants to handle Ctrl-C should wait in short pieces. */
 ZF_API zf_status zf_wait(zf_runtime* handle, uint64_t ticket, int64_t timeout_ms);
