@@ -20,7 +20,7 @@ def is_shared(plan: dict) -> bool:
 
 
 def random_sides(dice: random.Random) -> list[tuple[set[int], set[int]]]:
-    """Two in three begin as what DeepSpeed makes; half of all then have two CPUs changed over."""
+    """Returns sides: two in three begin as what DeepSpeed makes; half of all then have two CPUs changed over."""
     ranks = dice.choice([1, 1, 2, 3, 4, 8])
     each = dice.randint(2, 63 // ranks)
     cpus = sorted(dice.sample(range(dice.choice([63, each * ranks])), each * ranks))
@@ -48,7 +48,7 @@ def random_sides(dice: random.Random) -> list[tuple[set[int], set[int]]]:
 
 class DeepSpeedExport(CommandTest):
     def write_plan(self, sides) -> None:
-        """The plan of NODE, with these sides instead of its own."""
+        """Writes the plan of NODE, with these sides instead of its own."""
         plan = json.loads(json.dumps(self.template))
         ranks = plan["ranks"]
         plan["ranks"] = []
@@ -93,7 +93,7 @@ class DeepSpeedExport(CommandTest):
         yield deepspeed_rules.superoffload(masks, perc)
 
     def could_be_told(self, sides, cores: int) -> bool:
-        """Whether any fraction at all makes DeepSpeed give these sides."""
+        """Returns whether any fraction at all makes DeepSpeed give these sides."""
         core_list = print_cpus(set().union(*(training | optimizer for training, optimizer in sides)))
         masks = deepspeed_rules.launcher_slices(core_list, len(sides))
         count = len(masks[0])

@@ -9,24 +9,24 @@ from zf_cli import BINARY, DONE, RUNTIME_ERROR, USAGE, CommandTest, clean_enviro
 
 
 def closed(*streams: int):
-    """For preexec_fn: without these descriptors."""
+    """Returns a preexec_fn that closes these descriptors."""
     return lambda: [os.close(stream) for stream in streams]
 
 
 def full_disk() -> None:
-    """For preexec_fn: no file may hold a byte."""
+    """Lets no file hold a byte. It is a preexec_fn."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 class Streams(CommandTest):
     def run_with(self, *arguments: str, **streams) -> int:
-        """The exit code with these streams in place of ours."""
+        """Returns the exit code with these streams in place of ours."""
         return subprocess.run([BINARY, *map(str, arguments)], cwd=self.folder, env=clean_environment(),
                               stdin=subprocess.DEVNULL, timeout=50, **streams).returncode
 
     def run_unheard(self, *arguments: str) -> set[int]:
-        """The exit codes on a full disk, on a pipe that nobody reads, and without a stderr."""
+        """Returns the exit codes on a full disk, on a pipe that nobody reads, and without a stderr."""
         reader, writer = os.pipe()
         os.close(reader)
         with open("/dev/full", "w") as full, open(writer, "w") as broken:

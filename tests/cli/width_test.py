@@ -10,7 +10,7 @@ import unittest
 
 from zf_cli import BINARY, SOURCE, CommandTest, clean_environment
 
-COMMANDS = "tune probe plan explain check exec export doctor verify trial bench publish".split()
+COMMANDS = "tune probe plan explain check exec export doctor verify record trial bench publish".split()
 MACHINES = sorted((SOURCE / "configs/machines").glob("*.json"))
 
 
@@ -19,7 +19,7 @@ def widest(text: str) -> str:
 
 
 def read_to_end(controller: int) -> str:
-    """What was written to a terminal that nobody holds open any more: its end is an error, EIO."""
+    """Returns what was written to a terminal that nobody holds open any more: its end is an error, EIO."""
     text = b""
     try:
         while piece := os.read(controller, 1 << 16):
@@ -31,7 +31,7 @@ def read_to_end(controller: int) -> str:
 
 class Width(CommandTest):
     def run_at(self, columns: str, *words: str) -> str:
-        """Standard output and error of zf-tune, with COLUMNS set, or without it if that is empty."""
+        """Returns standard output and error of zf-tune, with COLUMNS set, or without it if that is empty."""
         environment = clean_environment(COLUMNS=columns)
         if not columns:
             del environment["COLUMNS"]

@@ -28,7 +28,7 @@ def clean_environment(**extra: str) -> dict[str, str]:
 
 
 def parse_cpus(text: str) -> set[int]:
-    """The set that a canonical list "0,4-11" names."""
+    """Returns the set that a canonical list "0,4-11" names."""
     cpus: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         low, _, high = part.partition("-")
@@ -76,7 +76,7 @@ sys.stdin.read()
 
 
 def binding_line(home: set[int], training: set[int], framework="unknown", mems="0") -> str:
-    """ZF_BINDING of rank 0: one thread per CPU, and the optimizer has what training leaves."""
+    """Returns ZF_BINDING of rank 0: one thread per CPU, and the optimizer has what training leaves."""
     return (f"zf-binding/1 rank=0 framework={framework} started_on=home home={print_cpus(home)} "
             f"home_threads={len(home)} training={print_cpus(training)} threads={len(training)} "
             f"optimizer={print_cpus(home - training)} mems={mems} policy=preferred shared=no")
@@ -90,11 +90,11 @@ class CommandTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def run_tune(self, *arguments: str, before=(), timeout=50, preexec_fn=None, **environment: str):
-        """zf-tune with these arguments, behind the words of `before` (taskset …). Text, never a terminal."""
+        """Runs zf-tune with these arguments, behind the words of `before` (taskset …). Text, never a terminal."""
         return self.finish(self.start_tune(*arguments, before=before, preexec_fn=preexec_fn, **environment), timeout)
 
     def start_tune(self, *arguments: str, before=(), preexec_fn=None, **environment: str) -> subprocess.Popen:
-        """run_tune that does not wait; for finish()."""
+        """Starts what run_tune() runs, and does not wait. finish() does."""
         return subprocess.Popen(
             [*before, BINARY, *map(str, arguments)],
             cwd=self.folder,
@@ -118,7 +118,7 @@ class CommandTest(unittest.TestCase):
         return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
     def start_divided(self, *words: str, **environment: str) -> subprocess.Popen:
-        """DIVIDED with these arguments, ready."""
+        """Starts DIVIDED with these arguments, and waits until it is ready."""
         process = subprocess.Popen([sys.executable, "-c", DIVIDED, *words], cwd=self.folder, text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    env=clean_environment(DIVIDED=DIVIDED, **environment))
@@ -136,7 +136,7 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(result.returncode, code, f"\nstdout: {result.stdout}\nstderr: {result.stderr}")
 
     def assert_refused(self, result, code: int, *named: str):
-        """The exit code, and one line on stderr that names these things; nothing on stdout, no file left."""
+        """Checks the exit code, one line on stderr that names these things, and nothing on stdout."""
         self.assert_exit(result, code)
         self.assertEqual(result.stdout, "")
         self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
@@ -147,15 +147,15 @@ class CommandTest(unittest.TestCase):
         self.assertEqual([path.name for path in self.folder.iterdir()], [])
 
     def make_plan(self, *arguments: str, name="plan.json", **keywords) -> dict:
-        """A plan without measuring, in the current directory. It divides homes, unless the arguments say a mode."""
+        """Makes a plan without measuring, in the test's folder. It divides homes, unless the arguments say a mode."""
         mode = () if "--mode" in arguments or "--from" in arguments else ("--mode", "overlap")
         result = self.run_tune("plan", "-q", "-o", name, *mode, *arguments, **keywords)
         self.assert_exit(result, DONE)
         return self.read_plan(name)
 
     def make_node(self, cpus: int, files: dict[str, str] | None = None, name="node") -> tuple[str, str]:
-        """The options for a folder with the /proc and /sys of a machine: one package, one NUMA node, no SMT. The
-        names of more files are below sys/devices/system/cpu."""
+        """Makes a folder with the /proc and /sys of a machine: one package, one NUMA node, no SMT. The names of more
+        files are below sys/devices/system/cpu. Returns the options that name it."""
         folder, everything = self.folder / name, print_cpus(set(range(cpus)))
         cpu, node = "sys/devices/system/cpu", "sys/devices/system/node"
         texts = {f"{cpu}/{list}": everything for list in ("present", "online", "possible")}
@@ -176,7 +176,7 @@ class CommandTest(unittest.TestCase):
         return json.loads((self.folder / name).read_text())
 
     def assert_sound(self, plan: dict, allowed: set[int] | None = None):
-        """The promises of every plan, checked here once more."""
+        """Checks the promises of every plan once more."""
         validate(plan)
         taken: set[int] = set()
         for rank in plan["ranks"]:

@@ -23,8 +23,8 @@ PROFILED = WARM_UP + 1
 
 
 class Recorder:
-    """Use it in this order: watch_torch(), the job, stop(), workload(). A fault of the recorder ends the recording, not
-    the job."""
+    """Records a job: watch_torch(), then the job, then stop() and workload(). A fault of the recorder ends the
+    recording, not the job."""
 
     def __init__(self, updates: int, done: Callable[[], None] | None = None):
         """`done` is called in the job's thread when `updates` updates were seen, beside those that do not count."""
@@ -109,13 +109,13 @@ class Recorder:
     # Events.
 
     def begin_step(self, optimizer: Any) -> None:
-        """Call it when an optimizer begins to step. Steps inside a step do not count."""
+        """Notes that an optimizer begins to step. Steps inside a step do not count."""
         if self._is_job() and not _jobs.ignored(optimizer) and self._stepping in (None, id(optimizer)):
             self._guard(self._kernels.stop)
             self._stepping, self._step_begin_ns = id(optimizer), time.perf_counter_ns()
 
     def end_step(self, optimizer: Any) -> None:
-        """Call it when it has stepped, or handed over the gradients."""
+        """Notes that the optimizer has stepped, or handed over the gradients."""
         if self._is_job() and self._stepping == id(optimizer):
             end_ns = time.perf_counter_ns()
             self._stepping = None

@@ -108,8 +108,8 @@ def workload_of(seen: Seen, ranks: int = 1) -> dict[str, Any]:
 
 
 def _on_cpus(seen: Seen, training_ns: float, params: int) -> tuple[dict[str, Any], list[str]]:
-    """A job without a GPU copies nothing and launches nothing: its serial part counts as one launch. Its work on
-    gradients is a part of its computing."""
+    """Returns the demand of a job without a GPU, and the names of its estimates. Such a job copies nothing and launches
+    nothing: its serial part counts as one launch. Its work on gradients is a part of its computing."""
     share = parallel_share(seen.replays, seen.threads)
     estimates = [] if share is not None else ["training.launch_ns", "training.parallel_ns"]
     if share is None:
