@@ -123,21 +123,20 @@ void check_binding(const BoundPlan& plan, const Allowed& allowed) {
   const OptimizerSide& optimizer = plan.binding.optimizer;
   const std::string next = next_step(plan);
   if (const CpuSet missing = optimizer.cpus - allowed.cpus; !missing.empty()) {
-    throw AbiError(ZF_ERROR_PLAN,
-                   fmt::format("{}: CPU{} {} of rank {}'s optimizer {} not available here{}", plan.path,
-                               missing.size() == 1 ? "" : "s", print(missing), plan.binding.rank,
-                               missing.size() == 1 ? "is" : "are", excluded_text(allowed, missing)),
-                   next);
+    throw AbiError(
+        ZF_ERROR_PLAN,
+        fmt::format("{}: {} of rank {}'s optimizer {} not available here{}", plan.path, print_cpus(missing),
+                    plan.binding.rank, missing.size() == 1 ? "is" : "are", excluded_text(allowed, missing)),
+        next);
   }
   // If the nodes could not be read, they cannot be checked.
   const NodeSet missing = allowed.mems.empty() ? NodeSet() : optimizer.mems - allowed.mems;
   if (!missing.empty()) {
-    throw AbiError(
-        ZF_ERROR_PLAN,
-        fmt::format("{}: memory node{} {} of rank {}'s optimizer {} not available here (available: {})",
-                    plan.path, missing.size() == 1 ? "" : "s", print(missing), plan.binding.rank,
-                    missing.size() == 1 ? "is" : "are", print(allowed.mems)),
-        next);
+    throw AbiError(ZF_ERROR_PLAN,
+                   fmt::format("{}: memory {} of rank {}'s optimizer {} not available here (available: {})",
+                               plan.path, print_nodes(missing), plan.binding.rank,
+                               missing.size() == 1 ? "is" : "are", print(allowed.mems)),
+                   next);
   }
   if (plan.foreign) {
     throw AbiError(

@@ -1,4 +1,5 @@
 #include "runtime.hpp"
+#include "base/text.hpp"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -87,10 +88,9 @@ bool Runtime::restart_worker() {
   if (restart != WorkerLink::Restart::never) return restart == WorkerLink::Restart::done;
   const std::size_t restarts = worker_.recent_restarts();
   throw AbiError(ZF_WORKER_DIED,
-                 restarts == 0
-                     ? worker_.last_exit_reason()
-                     : fmt::format("{}; it has been started again {} time{} (zf_options.max_restarts)",
-                                   worker_.last_exit_reason(), restarts, restarts == 1 ? "" : "s"));
+                 restarts == 0 ? worker_.last_exit_reason()
+                               : fmt::format("{}; it has been started again {} (zf_options.max_restarts)",
+                                             worker_.last_exit_reason(), print_count(restarts, "time")));
 }
 
 WorkerLink::Restart Runtime::on_death() {

@@ -103,4 +103,12 @@ NodeSet parse_node_list(std::string_view text, std::string_view what) { return p
 std::string print(const CpuSet& cpus) { return print_ids(cpus); }
 std::string print(const NodeSet& nodes) { return print_ids(nodes); }
 
+std::string print_cpus(const CpuSet& cpus) {
+  return fmt::format("CPU{} {}", cpus.size() == 1 ? "" : "s", print(cpus));
+}
+
+std::string print_nodes(const NodeSet& nodes) {
+  return fmt::format("node{} {}", nodes.size() == 1 ? "" : "s", print(nodes));
+}
+
 }  // namespace zf

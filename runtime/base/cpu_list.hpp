@@ -24,4 +24,10 @@ NodeSet parse_node_list(std::string_view text, std::string_view what);
 std::string print(const CpuSet& cpus);
 std::string print(const NodeSet& nodes);
 
+/// Returns the list with its noun: "CPU 3" or "CPUs 0,4-7".
+std::string print_cpus(const CpuSet& cpus);
+
+/// Returns the list with its noun: "node 1" or "nodes 0-1".
+std::string print_nodes(const NodeSet& nodes);
+
 }  // namespace zf

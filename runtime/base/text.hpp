@@ -1,6 +1,7 @@
 // Text for people: cleaned if others wrote it, counts with their noun, and sizes in the largest fitting unit.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -26,6 +27,11 @@ std::string escape_control_chars(std::string_view json);
 
 /// Returns a count and its noun: "1 core", "2 cores".
 std::string print_count(std::size_t count, std::string_view noun);
+/// Does the same. Precondition: the count is not negative.
+template <std::signed_integral Count>
+std::string print_count(Count count, std::string_view noun) {
+  return print_count(static_cast<std::size_t>(count), noun);
+}
 
 /// Returns "64 GiB", "1.23 TiB", "512 bytes": three significant digits, below 1 MiB whole bytes.
 std::string print_bytes(std::uint64_t bytes);

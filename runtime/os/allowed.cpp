@@ -16,13 +16,12 @@ namespace {
 constexpr const char* kHasMemory = "/sys/devices/system/node/has_memory";
 constexpr const char* kStatus = "/proc/self/status";
 
-template <class Set>
-void refuse_strangers(const std::optional<Set>& list, const Set& known, const char* flag, const char* kind) {
+template <class Set, class Print>
+void refuse_strangers(const std::optional<Set>& list, const Set& known, const char* flag, Print with_noun) {
   if (!list || known.contains(*list)) return;
   const Set strangers = *list - known;
   throw Error(Exit::usage,
-              fmt::format("{} {}: this machine has no {}{} {}", flag, print(*list), kind,
-                          strangers.size() == 1 ? "" : "s", print(strangers)),
+              fmt::format("{} {}: this machine has no {}", flag, print(*list), with_noun(strangers)),
               fmt::format("it has {}", print(known)));
 }
 
@@ -70,8 +69,11 @@ NodeSet nodes_by_meminfo(const SysRoot& sysroot) {
 }  // namespace
 
 Allowed allowed_from(const AllowedInputs& inputs) {
-  refuse_strangers(inputs.list, inputs.present, "--allowed", "CPU");
-  if (!inputs.nodes.empty()) refuse_strangers(inputs.mems_list, inputs.nodes, "--mems", "memory node");
+  refuse_strangers(inputs.list, inputs.present, "--allowed", print_cpus);
+  if (!inputs.nodes.empty()) {
+    refuse_strangers(inputs.mems_list, inputs.nodes, "--mems",
+                     [](const NodeSet& nodes) { return "memory " + print_nodes(nodes); });
+  }
 
   Allowed allowed;
   allowed.cpus = inputs.present;

@@ -59,8 +59,8 @@ PolicyRefusal apply(const char* call, MemoryPolicy policy, const NodeSet& nodes,
     return std::nullopt;
   }
   const int error = errno;
-  return fmt::format("{}({}, node{} {}) was refused: {}", call, bind ? "bind" : "preferred",
-                     nodes.size() == 1 ? "" : "s", nodes.empty() ? "none" : print(nodes), errno_text(error));
+  return fmt::format("{}({}, {}) was refused: {}", call, bind ? "bind" : "preferred",
+                     nodes.empty() ? "no node" : print_nodes(nodes), errno_text(error));
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ struct CandidateEvidence {
   int pool_threads = 0;    ///< per rank
   int idle_cores = 0;      ///< per rank; on neither side
   Placement placement = Placement::compact;
-  std::optional<int> pool_kind;      ///< see Intent
+  std::optional<int> pool_make;      ///< see Intent
   Nanoseconds period_ns_median = 0;  ///< without the drift between rounds; see levels_of()
   double period_spread = 0;
   Nanoseconds step_ns_median = 0;

@@ -3,6 +3,12 @@
 namespace zf {
 namespace {
 
+Control read_control(const Field& field) {
+  constexpr Control kControls[] = {Control::none,         Control::unbound,       Control::half,
+                                   Control::two_reserved, Control::eighty_twenty, Control::shared};
+  return kControls[field.one_of({"none", "unbound", "half", "two_reserved", "eighty_twenty", "shared"})];
+}
+
 Object print_candidate(const CandidateEvidence& candidate) {
   Object object{{"id", candidate.id},
                 {"label", candidate.label},
@@ -12,7 +18,7 @@ Object print_candidate(const CandidateEvidence& candidate) {
                 {"pool_threads", candidate.pool_threads},
                 {"idle_cores", candidate.idle_cores},
                 {"placement", name_of(candidate.placement)}};
-  if (candidate.pool_kind) object["pool_kind"] = *candidate.pool_kind;
+  if (candidate.pool_make) object["pool_kind"] = *candidate.pool_make;
   object["period_ns_median"] = candidate.period_ns_median;
   object["period_spread"] = candidate.period_spread;
   object["step_ns_median"] = candidate.step_ns_median;
@@ -41,7 +47,7 @@ CandidateEvidence read_candidate(const Field& field) {
   candidate.pool_threads = field["pool_threads"].integer(1, kMaxInt);
   candidate.idle_cores = field["idle_cores"].integer(0, kMaxInt);
   candidate.placement = read_placement(field["placement"]);
-  if (field.has("pool_kind")) candidate.pool_kind = field["pool_kind"].integer(0, kMaxInt);
+  if (field.has("pool_kind")) candidate.pool_make = field["pool_kind"].integer(0, kMaxInt);
   candidate.period_ns_median = field["period_ns_median"].integer<Nanoseconds>(0);
   candidate.period_spread = field["period_spread"].number();
   candidate.step_ns_median = field["step_ns_median"].integer<Nanoseconds>(0);
@@ -116,12 +122,6 @@ const char* name_of(Control control) {
 
 Placement read_placement(const Field& field) {
   return field.one_of({"compact", "spread"}) == 0 ? Placement::compact : Placement::spread;
-}
-
-Control read_control(const Field& field) {
-  constexpr Control kControls[] = {Control::none,         Control::unbound,       Control::half,
-                                   Control::two_reserved, Control::eighty_twenty, Control::shared};
-  return kControls[field.one_of({"none", "unbound", "half", "two_reserved", "eighty_twenty", "shared"})];
 }
 
 void add_times(Object& object, const SplitSample& times) {

@@ -19,7 +19,6 @@ const char* name_of(Control control);
 // Readers throw Error(usage) that names the field.
 
 Placement read_placement(const Field& field);
-Control read_control(const Field& field);
 
 Object print_evidence(const Evidence& evidence);
 Evidence read_evidence(const Field& field);

@@ -56,8 +56,7 @@ Found find_in_allocation(const Allocation& allocation, const MachineClass& machi
     return violation("allocation.fingerprint", "is not 16 hex digits");
   if (allocation.cpus.empty()) return violation("allocation.cpus", "is empty");
   if (const CpuSet foreign = allocation.cpus - machine.cpus; !foreign.empty()) {
-    return violation("allocation.cpus", "names CPU{} {}, which machine.cpus does not have",
-                     foreign.size() == 1 ? "" : "s", print(foreign));
+    return violation("allocation.cpus", "names {}, which machine.cpus does not have", print_cpus(foreign));
   }
   if (allocation.mems.empty()) return violation("allocation.mems", "is empty");
   if (allocation.cpu_quota && !(std::isfinite(*allocation.cpu_quota) && *allocation.cpu_quota > 0)) {
@@ -94,8 +93,8 @@ Found find_in_intent(const Intent& intent, const std::vector<RankBinding>& ranks
   if (!at_least(intent.idle_fraction, 0) || intent.idle_fraction > 1) {
     return violation("intent.idle_fraction", "is {}, not between 0 and 1", intent.idle_fraction);
   }
-  if (intent.pool_kind.value_or(0) < 0)
-    return violation("intent.pool_kind", "is {}, below 0", *intent.pool_kind);
+  if (intent.pool_make.value_or(0) < 0)
+    return violation("intent.pool_kind", "is {}, below 0", *intent.pool_make);
   return std::nullopt;
 }
 
@@ -214,7 +213,7 @@ Found find_in_candidate(const CandidateEvidence& candidate, const std::string& p
                {".pool_cores", candidate.pool_cores, 1},
                {".pool_threads", candidate.pool_threads, 1},
                {".idle_cores", candidate.idle_cores, 0},
-               {".pool_kind", candidate.pool_kind.value_or(0), 0},
+               {".pool_kind", candidate.pool_make.value_or(0), 0},
                {".period_ns_median", candidate.period_ns_median, 0},
                {".step_ns_median", candidate.step_ns_median, 0},
                {".training_ns_median", candidate.training_ns_median, 0},

@@ -89,7 +89,7 @@ Object print_intent(const Intent& intent) {
                 {"pool_cores", intent.pool_cores},
                 {"reserved_fraction", intent.reserved_fraction},
                 {"idle_fraction", intent.idle_fraction}};
-  if (intent.pool_kind) object["pool_kind"] = *intent.pool_kind;
+  if (intent.pool_make) object["pool_kind"] = *intent.pool_make;
   if (intent.for_deepspeed) object["for"] = "deepspeed";
   if (intent.isolated) object["isolated"] = true;
   object["shared"] = intent.shared;
@@ -106,7 +106,7 @@ Intent read_intent(const Field& field) {
   intent.pool_cores = field["pool_cores"].integer(1, kMaxInt);
   intent.reserved_fraction = field["reserved_fraction"].number();
   intent.idle_fraction = field["idle_fraction"].number();
-  if (field.has("pool_kind")) intent.pool_kind = field["pool_kind"].integer(0, kMaxInt);
+  if (field.has("pool_kind")) intent.pool_make = field["pool_kind"].integer(0, kMaxInt);
   if (field.has("for")) {
     field["for"].one_of({"deepspeed"});
     intent.for_deepspeed = true;

@@ -5,16 +5,16 @@
 #include <cassert>
 
 #include "base/cpu_list.hpp"
+#include "base/text.hpp"
 
 namespace zf {
 namespace {
 
 std::string note_of(const PoolCpus& placed) {
   const std::size_t threads = placed.of_thread.size();
-  const bool one_lost = placed.lost.size() == 1;
   const CpuSet used(placed.of_thread);
-  return fmt::format("CPU{} {} of the pool {} gone: {} thread{} run{} on {}", one_lost ? "" : "s",
-                     print(placed.lost), one_lost ? "is" : "are", threads, threads == 1 ? "" : "s",
+  return fmt::format("{} of the pool {} gone: {} run{} on {}", print_cpus(placed.lost),
+                     placed.lost.size() == 1 ? "is" : "are", print_count(threads, "thread"),
                      threads == 1 ? "s" : "", print(used));
 }
 

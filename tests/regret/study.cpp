@@ -42,7 +42,7 @@ std::vector<SplitShape> all_shapes(const SimulatedJob& job) {
       for (const Placement placement : {Placement::compact, Placement::spread}) {
         for (int pool = 1; pool <= cores; ++pool) {
           SplitShape shape{.pool_cores = pool, .pool_pus_per_core = pus_per_core, .placement = placement};
-          if (kind >= 0) shape.pool_kind = kind;
+          if (kind >= 0) shape.pool_make = kind;
           shape.shared = true;
           shapes.push_back(shape);
           if (pool == cores) continue;

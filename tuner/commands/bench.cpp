@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "base/cpu_list.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
 #include "commands/terminal.hpp"
@@ -37,7 +38,8 @@ CommandSpec spec() {
           {"plan", 0, "FILE",
            "measure the plan's own number of ranks, bound to its optimizer CPUs, and unbound (default: no "
            "plan; e.g. plan.json)"},
-          {"rounds", 'r', "N", "how often each pool size is measured, in turn (default: 5; e.g. 10)"},
+          {"rounds", 'r', "N",
+           "visits to each pool size or split, in turn, of three samples each (default: 5; e.g. 10)"},
           format_option(),
       })};
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 
+#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/interrupt.hpp"
 #include "commands/output.hpp"
@@ -121,9 +122,8 @@ std::unique_ptr<RecordingMeter> open_recorder(const TuningJob& job, const std::s
 void print_recorder(const RecordingMeter& recorder, const std::string& output) {
   if (!recorder.note().empty()) print_stderr("{}\n", one_line(recorder.note()));
   if (recorder.recorded_visits() > 0) {
-    const int visits = recorder.recorded_visits();
-    print_stderr("continuing the interrupted sweep in {}, which has {} visit{} (--fresh starts a new one)\n",
-                 sample_file_of(output).string(), visits, visits == 1 ? "" : "s");
+    print_stderr("continuing the interrupted sweep in {}, which has {} (--fresh starts a new one)\n",
+                 sample_file_of(output).string(), print_count(recorder.recorded_visits(), "visit"));
   }
 }
 

@@ -10,7 +10,6 @@
 
 #include "base/cpu_list.hpp"
 #include "base/text.hpp"
-#include "text/units.hpp"
 
 namespace zf {
 namespace {

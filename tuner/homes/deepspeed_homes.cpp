@@ -13,8 +13,8 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "homes/split.hpp"
-#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -67,12 +67,9 @@ std::optional<std::string> not_a_prefix(const RankBinding& rank) {
 
 /// Returns "3 fast and 1 slow core"; "2 slow cores" if there are no fast ones.
 std::string fast_and_slow_in_words(int fast, int slow) {
-  const auto words = [](int count, const char* noun) {
-    return print_count(static_cast<std::size_t>(count), noun);
-  };
-  if (fast == 0) return words(slow, "slow core");
-  if (slow == 0) return words(fast, "fast core");
-  return fmt::format("{} fast and {}", fast, words(slow, "slow core"));
+  if (fast == 0) return print_count(slow, "slow core");
+  if (slow == 0) return print_count(fast, "fast core");
+  return fmt::format("{} fast and {}", fast, print_count(slow, "slow core"));
 }
 
 }  // namespace

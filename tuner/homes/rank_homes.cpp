@@ -6,8 +6,9 @@
 #include <cmath>
 #include <set>
 
+#include "base/cpu_list.hpp"
+#include "base/text.hpp"
 #include "homes/deepspeed_homes.hpp"
-#include "text/units.hpp"
 
 namespace zf {
 namespace {

@@ -111,7 +111,7 @@ std::string label_of(const SplitShape& shape) {
   std::string label = fmt::format("{}pool {}, {}", shape.shared ? "shared home, " : "", shape.pool_cores,
                                   shape.placement == Placement::compact ? "compact" : "spread");
   if (shape.pool_pus_per_core != 1) label += ", all siblings";
-  if (shape.pool_kind) label += fmt::format(", make {}", *shape.pool_kind);
+  if (shape.pool_make) label += fmt::format(", make {}", *shape.pool_make);
   if (shape.reserved_cores != 0) label += fmt::format(", {} reserved", shape.reserved_cores);
   return label;
 }
@@ -137,7 +137,7 @@ RankSplit split_home(const Home& home, const SplitShape& shape) {
   const int left = shape.shared ? 0 : core_count(home) - split.pool_cores;
   const int wanted = shape.reserved_cores == 0 ? left : std::min(left, shape.reserved_cores);
   split.idle_cores = left - wanted;
-  const std::vector<bool> member = pool_members(home, split.pool_cores, shape.placement, shape.pool_kind);
+  const std::vector<bool> member = pool_members(home, split.pool_cores, shape.placement, shape.pool_make);
   const std::vector<bool> trains = training_members(home, member, wanted);
   std::vector<Pu> training;
   for (std::size_t core = 0; core < home.cores.size(); ++core) {

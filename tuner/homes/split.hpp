@@ -19,7 +19,7 @@ struct SplitShape {
   int reserved_cores = 0;  ///< per rank, for training; the other cores stay idle. 0: all that the pool leaves
   /// The make of cores (HomeCore::make) that the pool takes first, the slow ones of today before the others;
   /// absent: the slowest.
-  std::optional<int> pool_kind = {};
+  std::optional<int> pool_make = {};
   Control control = Control::none;
   bool shared = false;  ///< training has the whole home, and the pool runs on `pool_cores` of the same cores
   bool operator==(const SplitShape&) const = default;
@@ -54,7 +54,7 @@ struct Split {
 };
 
 /// Splits a home by a shape. Training keeps the fast cores, if kinds differ: the pool takes the slow ones
-/// first, or those of `pool_kind`. Among equals the pool takes cores from the home's end and training keeps
+/// first, or those of `pool_make`. Among equals the pool takes cores from the home's end and training keeps
 /// the beginning: so the training CPUs are a prefix of an ascending list if the topology allows it, and the
 /// near ones if a home spans nodes. A spread pool takes cores in turn from the end of each L3 group. A pool
 /// takes at most all cores but one: at least one core trains, unless both sides share the home: because the

@@ -37,9 +37,8 @@ struct OwnJob {
 };
 
 /// Samples all processes except `self` and those that zf-tune exec started for `own`. If both have a
-/// SLURM_JOB_ID, a process belongs to `own` if the two are equal; else if its plan is the same file (a plan
-/// that exec retargeted is another file). Processes of another job or left over from an earlier run are
-/// included.
+/// SLURM_JOB_ID, a process belongs to `own` if the two are equal; else if its plan is the same file.
+/// Processes of another job or left over from an earlier run are included.
 ActivitySample sample_activity(const SysRoot& sysroot, int self, const OwnJob& own);
 
 /// The share of one CPU that a process took between two samples.

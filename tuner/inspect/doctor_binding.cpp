@@ -1,5 +1,6 @@
 // Checks for what binds elsewhere or runs on the same CPUs: the launcher, late binding, OpenMP, other
 // processes, interrupts.
+#include "base/text.hpp"
 #include "inspect/doctor.hpp"
 
 #include <fmt/core.h>
@@ -11,7 +12,6 @@
 
 #include "base/cpu_list.hpp"
 #include "inspect/home_use.hpp"
-#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -113,7 +113,7 @@ void examine_count(const Patient& patient, const char* name, std::vector<Finding
     if (threads == count) continue;
     findings.push_back({Severity::warning,
                         fmt::format("{}={} overrides the plan's {} for rank {}", name, count,
-                                    print_count(static_cast<std::size_t>(threads), "thread"), rank),
+                                    print_count(threads, "thread"), rank),
                         fmt::format("{}; zf-tune exec then sets it", unset_command(name))});
     return;
   }

@@ -12,7 +12,6 @@
 #include "base/text.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/plan_json.hpp"
-#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -105,8 +104,7 @@ void compare_optimizer(const JobProcess& member, const CpuSet& pool, std::vector
                                    [](const ThreadState& thread) { return thread.name != kWatchThread; });
   add(drifts, member,
       fmt::format("is degraded: {}; its {} on {}", gone_in_words(gone, member, "pool"),
-                  count == 1 ? std::string("only thread runs")
-                             : print_count(static_cast<std::size_t>(count), "thread") + " run",
+                  count == 1 ? std::string("only thread runs") : print_count(count, "thread") + " run",
                   print(cpus_of_threads(member.process))));
 }
 

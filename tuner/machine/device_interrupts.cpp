@@ -90,8 +90,7 @@ std::vector<std::string> interrupts_in_words(const std::vector<DeviceInterrupts>
       return true;
     });
     lines.push_back(fmt::format("{} {} {} of {}", print_cpus(cpus), cpus.size() == 1 ? "serves" : "serve",
-                                print_count(static_cast<std::size_t>(count), "interrupt"),
-                                fmt::join(names, ", ")));
+                                print_count(count, "interrupt"), fmt::join(names, ", ")));
   }
   return lines;
 }

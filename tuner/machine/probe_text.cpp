@@ -8,7 +8,6 @@
 #include "base/text.hpp"
 #include "machine/probe.hpp"
 #include "text/table.hpp"
-#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -45,13 +44,13 @@ std::string machine_line(const Topology& topology) {
   std::size_t with_cpus = 0;
   for (const auto& node : topology.nodes) with_cpus += node.is_cpuless() ? 0 : 1;
   const std::size_t others = topology.nodes.size() - with_cpus;
-  return line("Machine", fmt::format("{}: {}{}, {}{}, {}, {}", topology.source,
-                                     topology.cpu_model.empty() ? "" : topology.cpu_model + ", ",
-                                     print_count(static_cast<std::size_t>(topology.packages), "package"),
-                                     print_count(with_cpus, "NUMA node"),
-                                     others == 0 ? "" : fmt::format(" and {} without CPUs", others),
-                                     print_count(topology.cores.size(), "core"),
-                                     print_count(topology.cpus.size(), "PU")));
+  return line(
+      "Machine",
+      fmt::format("{}: {}{}, {}{}, {}, {}", topology.source,
+                  topology.cpu_model.empty() ? "" : topology.cpu_model + ", ",
+                  print_count(topology.packages, "package"), print_count(with_cpus, "NUMA node"),
+                  others == 0 ? "" : fmt::format(" and {} without CPUs", others),
+                  print_count(topology.cores.size(), "core"), print_count(topology.cpus.size(), "PU")));
 }
 
 std::string nodes_table(const Topology& topology) {

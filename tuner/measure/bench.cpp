@@ -42,7 +42,7 @@ RowSummary summary_of(const BenchRow& row, std::uint64_t elements) {
 }  // namespace
 
 Split pools_on(const std::vector<Home>& homes, int threads) {
-  Split split{{threads, 1, Placement::compact}, print_count(static_cast<std::size_t>(threads), "thread"), {}};
+  Split split{{threads, 1, Placement::compact}, print_count(threads, "thread"), {}};
   for (const Home& home : homes) {
     RankSplit& rank = split.ranks.emplace_back();
     const auto cores = std::min(static_cast<std::size_t>(threads), home.cores.size());

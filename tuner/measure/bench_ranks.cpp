@@ -48,8 +48,7 @@ std::string nominal_in_words(const NominalBandwidth& nominal, std::size_t width)
   return hanging(
       kLead,
       fmt::format("at most {:.2f} GB/s for the whole machine ({}), if every module has a channel of its own",
-                  *nominal.bytes_per_s / 1e9,
-                  print_count(static_cast<std::size_t>(nominal.modules), "module")),
+                  *nominal.bytes_per_s / 1e9, print_count(nominal.modules, "module")),
       width);
 }
 
@@ -57,8 +56,7 @@ std::string share_in_words(double share) {
   return share > 1 ? "over 100 %" : fmt::format(">= {:.1f} %", 100 * share);
 }
 
-}  // namespace
-
+/// Returns a split with the optimizer side of each rank of a plan.
 Split optimizers_of(const Plan& plan) {
   Split split{{}, "plan", {}};
   for (const RankBinding& binding : plan.ranks) {
@@ -71,6 +69,8 @@ Split optimizers_of(const Plan& plan) {
   }
   return split;
 }
+
+}  // namespace
 
 std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& homes, const Plan* plan) {
   std::size_t most = 0;

@@ -31,9 +31,6 @@ struct RankBench {
   NominalBandwidth nominal = {};  ///< of the whole machine; run_rank_bench() does not set it
 };
 
-/// Returns a split with the optimizer side of each rank of a plan.
-Split optimizers_of(const Plan& plan);
-
 /// Returns what is measured for so many ranks, by the names of the rows: the plan, or the whole home of each
 /// rank if there is no plan; then unbound.
 std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& homes, const Plan* plan);

@@ -34,7 +34,7 @@ Intent intent_of(const Split& split) {
   intent.pool_cores = split.ranks.front().pool_cores;
   intent.reserved_fraction = static_cast<double>(reserved) / all;
   intent.idle_fraction = static_cast<double>(idle) / all;
-  intent.pool_kind = split.shape.pool_kind;
+  intent.pool_make = split.shape.pool_make;
   intent.shared = split.shape.shared;
   return intent;
 }

@@ -4,17 +4,13 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "machine/fingerprint.hpp"
 #include "os/publish.hpp"
 #include "plan/plan_json.hpp"
-#include "text/units.hpp"
 
 namespace zf {
 namespace {
-
-std::string count_of(int count, std::string_view noun) {
-  return print_count(static_cast<std::size_t>(count), noun);
-}
 
 std::filesystem::path path_of_class(const std::string& fingerprint, const std::filesystem::path& folder) {
   return folder / (fingerprint + ".json");
@@ -34,8 +30,8 @@ Plan present_plan(const MachineClass& node, const std::filesystem::path& folder)
   if (!plan) {
     throw Error(Exit::stale_plan,
                 fmt::format("{}: no plan for this node's class ({}; {}, {}, {})", path, node.model,
-                            count_of(node.packages, "package"), count_of(node.numa_nodes, "NUMA node"),
-                            count_of(node.cores, "core")),
+                            print_count(node.packages, "package"), print_count(node.numa_nodes, "NUMA node"),
+                            print_count(node.cores, "core")),
                 "tune one node of the class and put its plan there");
   }
   const auto differences = class_differences(plan->machine, node);

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/cpu_list.hpp"
+#include "base/text.hpp"
 #include "machine/fingerprint.hpp"
 #include "text/command_line.hpp"
-#include "text/units.hpp"
 
 namespace zf {
 namespace {

@@ -43,7 +43,7 @@ SplitShape shape_of(const Intent& intent, int cores, const PlannedHomes& planned
   if (planned.whole) shape.pool_cores = cores;
   shape.pool_pus_per_core = intent.pool_pus_per_core;
   shape.placement = intent.placement;
-  shape.pool_kind = intent.pool_kind;
+  shape.pool_make = intent.pool_make;
   if (idle > 0) shape.reserved_cores = std::max(1, cores - shape.pool_cores - idle);
   return shape;
 }
@@ -145,8 +145,7 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   std::vector<std::string> warnings = plan.warnings;
   if (workload.ranks != plan.workload.ranks) {
     warnings.push_back(fmt::format("made for {} on this node and fitted to {}",
-                                   print_count(static_cast<std::size_t>(plan.workload.ranks), "rank"),
-                                   workload.ranks));
+                                   print_count(plan.workload.ranks, "rank"), workload.ranks));
   }
   if (!differences.empty()) {
     warnings.push_back(fmt::format("made for machines of another class: {}", differences));

@@ -15,10 +15,6 @@
 namespace zf {
 namespace {
 
-std::string counted(int count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 std::string limits_in_words(const Allocation& allocation) {
   std::string text;
   if (allocation.cpu_quota)
@@ -77,7 +73,7 @@ Table trial_table(const Trial& trial) {
   for (const TrialCandidate& candidate : trial.candidates) {
     std::size_t values = 0;
     for (const auto& run : candidate.runs) values += run.size();
-    table.add({&candidate == &winner ? kChosenMark : "", one_line(candidate.label),
+    table.add({&candidate == &winner ? kChosenMark : "", candidate.label,
                std::to_string(candidate.pool_threads), fmt::format("{:.4g}", candidate.median),
                fmt::format("{:+.1f} %", 100 * (candidate.median / winner.median - 1)),
                std::to_string(candidate.runs.size()), std::to_string(values)});
@@ -111,7 +107,7 @@ Table evidence_table(const Plan& plan) {
     const auto samples =
         std::count_if(plan.evidence.samples.begin(), plan.evidence.samples.end(),
                       [&](const Sample& sample) { return sample.candidate == candidate.id; });
-    table.add({chosen ? kChosenMark : "", one_line(candidate.label), std::to_string(candidate.reserved_cores),
+    table.add({chosen ? kChosenMark : "", candidate.label, std::to_string(candidate.reserved_cores),
                std::to_string(candidate.pool_threads), print_duration(candidate.period_ns_median),
                fmt::format("{:.1f} %", 100 * candidate.period_spread),
                print_duration(candidate.step_ns_median), time_or_none(candidate.training_ns_median),
@@ -130,19 +126,20 @@ std::string step_in_words(const Plan& plan) {
 
 std::vector<Fact> facts_of(const Plan& plan) {
   const MachineClass& machine = plan.machine;
-  return {
-      {"Machine", fmt::format("{}: {}, {} with CPUs, {}, {} ({})",
-                              machine.model.empty() ? "unknown CPU" : one_line(machine.model),
-                              counted(machine.packages, "package"), counted(machine.numa_nodes, "NUMA node"),
-                              counted(machine.cores, "core"), counted(machine.pus, "PU"),
-                              one_line(machine.fingerprint))},
-      {"Allocation", fmt::format("{}, memory {}{}", print_cpus(plan.allocation.cpus),
-                                 print_nodes(plan.allocation.mems), limits_in_words(plan.allocation))},
-      {"Workload", fmt::format("{}: {} parameters on {}", one_line(plan.workload.name),
-                               print_quantity(plan.workload.params), counted(plan.workload.ranks, "rank"))},
-      {"Job",
-       fmt::format("mode {}, update interval {}, framework {}{}", name_of(plan.workload.mode),
-                   plan.workload.update_interval, name_of(plan.workload.framework), step_in_words(plan))}};
+  return {{"Machine",
+           fmt::format("{}: {}, {} with CPUs, {}, {} ({})",
+                       machine.model.empty() ? "unknown CPU" : one_line(machine.model),
+                       print_count(machine.packages, "package"), print_count(machine.numa_nodes, "NUMA node"),
+                       print_count(machine.cores, "core"), print_count(machine.pus, "PU"),
+                       one_line(machine.fingerprint))},
+          {"Allocation", fmt::format("{}, memory {}{}", print_cpus(plan.allocation.cpus),
+                                     print_nodes(plan.allocation.mems), limits_in_words(plan.allocation))},
+          {"Workload",
+           fmt::format("{}: {} parameters on {}", one_line(plan.workload.name),
+                       print_quantity(plan.workload.params), print_count(plan.workload.ranks, "rank"))},
+          {"Job", fmt::format("mode {}, update interval {}, framework {}{}", name_of(plan.workload.mode),
+                              plan.workload.update_interval, name_of(plan.workload.framework),
+                              step_in_words(plan))}};
 }
 
 std::string measured_in_words(const Plan& plan) {

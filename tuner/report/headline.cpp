@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/text.hpp"
 #include "report/explain.hpp"
 #include "search/decision.hpp"
 #include "text/units.hpp"
@@ -42,8 +43,7 @@ std::string range_of(const Plan& plan, Count count, std::string_view noun) {
                           [&](const RankBinding& a, const RankBinding& b) { return count(a) < count(b); });
   const int least = count(*low);
   const int most = count(*high);
-  return least == most ? fmt::format("{} {}{}", most, noun, most == 1 ? "" : "s")
-                       : fmt::format("{} to {} {}s", least, most, noun);
+  return least == most ? print_count(most, noun) : fmt::format("{} to {}", least, print_count(most, noun));
 }
 
 /// Returns "Training has all 8 cores of its home, and the optimizer runs 3 pinned threads on some of them".
@@ -118,7 +118,7 @@ std::vector<KeyFigure> figures_of(const Plan& plan) {
        print_duration(chosen->step_ns_median), spread(chosen->step_spread)}};
   if (chosen->training_ns_median > 0) {
     const int steps = plan.workload.update_interval;
-    figures.push_back({fmt::format("{} training step{}", steps, steps == 1 ? "" : "s"),
+    figures.push_back({print_count(steps, "training step"),
                        print_duration(steps * chosen->training_ns_median), spread(chosen->training_spread)});
     const bool waits = plan.workload.mode == Mode::wait;
     figures.push_back({"optimizer time exposed",

@@ -4,13 +4,17 @@
 
 #include <utility>
 
+#include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "machine/hwloc_distribution.hpp"
 #include "report/torchrun_homes.hpp"
-#include "text/units.hpp"
 
 namespace zf {
+namespace {
 
+/// Returns what DeepSpeed's `--bind_cores_to_rank` gives without a list of CPUs: equal runs of the CPUs from
+/// 0 to the number of cores, without what is left over. GPUs do not count.
 LauncherHomes homes_by_deepspeed(const Plan& plan, const Topology& topology) {
   LauncherHomes result{"deepspeed --bind_cores_to_rank"};
   const int each = static_cast<int>(topology.cores.size() / plan.ranks.size());
@@ -37,6 +41,8 @@ LauncherHomes homes_by_deepspeed(const Plan& plan, const Topology& topology) {
   }
   return result;
 }
+
+}  // namespace
 
 std::vector<LauncherHomes> homes_by_others(const Plan& plan, const Topology& topology,
                                            const std::optional<TopologySource>& source) {

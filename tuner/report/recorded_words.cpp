@@ -31,7 +31,7 @@ std::string recorded_in_words(const WorkloadFile& file) {
   std::string text =
       fmt::format("{} in mode {}, update interval {}, {} parameters, {}\n", name_of(workload.framework),
                   name_of(workload.mode), workload.update_interval, print_quantity(workload.params),
-                  print_count(static_cast<std::size_t>(workload.ranks), "rank"));
+                  print_count(workload.ranks, "rank"));
   if (file.recorded) {
     const Recorded& recorded = *file.recorded;
     text += fmt::format("period {}, training step {} (forward {}, backward {})",

@@ -62,7 +62,7 @@ class SplitProposer {
     std::vector<SplitShape> shapes;
     if (families_.schedule().mode == Mode::wait) return shapes;
     for (const SplitShape& family : families_.all()) {
-      if (family.shared || family.pool_pus_per_core != 1 || family.pool_kind) continue;
+      if (family.shared || family.pool_pus_per_core != 1 || family.pool_make) continue;
       const int size = std::max(1, families_.cores() / kProbe);
       const bool uneven = !families_.is_even(family, size);
       shapes.push_back(resized(family, uneven ? size - size % families_.l3_groups() : size));

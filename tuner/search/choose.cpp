@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "search/decision.hpp"
 #include "search/headroom.hpp"
 #include "text/units.hpp"
@@ -14,8 +15,6 @@ namespace {
 
 /// Noise, or half of an interval, that tells nothing: splits rarely differ by more.
 constexpr double kUntold = 0.2;
-
-std::string cores(int count) { return fmt::format("{} core{}", count, count == 1 ? "" : "s"); }
 
 /// Returns the job's own step, and if it is not ours: "120 ms (1.29 times ours, which was measured)".
 std::string step_in_words(const CandidateEvidence& chosen, const Workload& workload) {
@@ -30,7 +29,7 @@ std::string sides_in_words(const CandidateEvidence& chosen, const Workload& work
   if (chosen.training_ns_median == 0) return "No training side was measured";
   const int interval = workload.update_interval;
   const std::string steps =
-      fmt::format("{} training step{} of {}{}", interval, interval == 1 ? "" : "s",
+      fmt::format("{} of {}{}", print_count(interval, "training step"),
                   print_duration(chosen.training_ns_median), interval == 1 ? "" : " each");
   const std::string step = step_in_words(chosen, workload);
   if (workload.mode == Mode::wait) return fmt::format("The optimizer's step of {} follows {}", step, steps);
@@ -48,13 +47,15 @@ std::string sides_in_words(const CandidateEvidence& chosen, const Workload& work
 std::string cores_in_words(const CandidateEvidence& chosen) {
   if (is_shared(chosen)) {
     return fmt::format("Training has the whole home of each rank, and the optimizer runs on {} of it",
-                       cores(chosen.pool_cores));
+                       print_count(chosen.pool_cores, "core"));
   }
-  std::string text = fmt::format("{} of each rank train{}, {} run{} the optimizer",
-                                 cores(chosen.reserved_cores), chosen.reserved_cores == 1 ? "s" : "",
-                                 cores(chosen.pool_cores), chosen.pool_cores == 1 ? "s" : "");
+  std::string text =
+      fmt::format("{} of each rank train{}, {} run{} the optimizer",
+                  print_count(chosen.reserved_cores, "core"), chosen.reserved_cores == 1 ? "s" : "",
+                  print_count(chosen.pool_cores, "core"), chosen.pool_cores == 1 ? "s" : "");
   if (chosen.idle_cores > 0) {
-    text += fmt::format(", {} stay{} idle", cores(chosen.idle_cores), chosen.idle_cores == 1 ? "s" : "");
+    text += fmt::format(", {} stay{} idle", print_count(chosen.idle_cores, "core"),
+                        chosen.idle_cores == 1 ? "s" : "");
   }
   return text;
 }

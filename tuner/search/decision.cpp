@@ -173,7 +173,7 @@ CandidateEvidence new_candidate(int id, const Split& split) {
   candidate.label = split.label;
   candidate.control = split.shape.control;
   candidate.placement = split.shape.placement;
-  candidate.pool_kind = split.shape.pool_kind;
+  candidate.pool_make = split.shape.pool_make;
   candidate.reserved_cores = split.ranks.front().reserved_cores;
   for (const RankSplit& rank : split.ranks) {
     candidate.reserved_cores = std::min(candidate.reserved_cores, rank.reserved_cores);

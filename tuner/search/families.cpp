@@ -49,7 +49,7 @@ std::vector<SplitShape> families_of(const std::vector<Home>& homes) {
       }
     }
     if (makes.size() > 1) {
-      for (const int make : makes) families.push_back({.pool_kind = make, .shared = shared});
+      for (const int make : makes) families.push_back({.pool_make = make, .shared = shared});
     }
   }
   return families;
@@ -90,10 +90,10 @@ bool Families::is_tried(const Split& split) const {
 
 int Families::most_of(const SplitShape& family) const {
   int most = family.shared ? cores_ : cores_ - 1;
-  if (!family.pool_kind) return most;
+  if (!family.pool_make) return most;
   for (const Home& home : homes_) {
     const auto count = std::count_if(home.cores.begin(), home.cores.end(),
-                                     [&](const HomeCore& core) { return core.make == *family.pool_kind; });
+                                     [&](const HomeCore& core) { return core.make == *family.pool_make; });
     most = std::min(most, std::max(1, static_cast<int>(count)));
   }
   return most;

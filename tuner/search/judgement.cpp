@@ -11,6 +11,12 @@ namespace {
 constexpr double kNormal95 = 1.96;
 constexpr double kMedianError = 1.2533;  // standard error of a median, in units of that of a mean
 
+/// Returns by how much two equal splits differ, at the limit of 95 %, that have `visits` visits each; 0 if
+/// the noise is not known.
+double noise_between_visits(const Levels& levels, int visits) {
+  return kNormal95 * levels.noise() * std::sqrt(2.0 / visits);
+}
+
 /// Returns the standard error of a visit's median by the spread of its samples, over all visits; 0 if each
 /// has one.
 double error_within_visits(const std::vector<std::vector<double>>& visits) {
@@ -52,7 +58,7 @@ auto preference(const Contest& contest, std::size_t index) {
                       contest.levels.of(index));
   }
   const bool is_short = kStepHeadroom * contender.step > contender.window;
-  const bool known = contender.step > 0 && contender.window > 0;
+  const bool known = contender.window > 0;
   return std::tuple(other_kind, is_short, known && is_short ? contender.loss_if_wrong : 0.0, contender.pool,
                     contender.idle, contest.levels.of(index));
 }
@@ -82,11 +88,25 @@ std::optional<std::size_t> safest_instead_of(const Contest& contest, std::size_t
   return safest;
 }
 
-}  // namespace
-
-double noise_between_visits(const Levels& levels, int visits) {
-  return kNormal95 * levels.noise() * std::sqrt(2.0 / visits);
+/// Returns the index of the preferred one among the eligible contenders that tie with the fastest, whether it
+/// stands at a cliff or not (see judge()):
+/// - in mode wait, shared homes first, then the shortest step;
+/// - in the other modes, homes that are divided first. Among these the smallest pool whose step could take
+///   kStepHeadroom times as long and still hide; if there is none, the one with the smallest loss_if_wrong,
+///   or the smallest pool if no training was measured. Among shared homes the shortest step;
+/// - if no step is known (trial), the lowest level of that kind of homes.
+std::size_t preferred_index(const Contest& contest) {
+  const std::size_t fastest = fastest_index(contest);
+  std::size_t preferred = fastest;
+  for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
+    if (i == fastest || !can_win(contest, i)) continue;
+    if (!is_tie(contest.levels.difference(fastest, i), contest.accuracy, contest.noise)) continue;
+    if (preference(contest, i) < preference(contest, preferred)) preferred = i;
+  }
+  return preferred;
 }
+
+}  // namespace
 
 double noise_of(const Levels& levels, const std::vector<std::vector<double>>& samples, int visits) {
   const double between = noise_between_visits(levels, visits);
@@ -118,17 +138,6 @@ std::optional<std::size_t> control_index(const Contest& contest, Control control
     if (contest.contenders[i].control == control && contest.levels.has(i)) return i;
   }
   return std::nullopt;
-}
-
-std::size_t preferred_index(const Contest& contest) {
-  const std::size_t fastest = fastest_index(contest);
-  std::size_t preferred = fastest;
-  for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
-    if (i == fastest || !can_win(contest, i)) continue;
-    if (!is_tie(contest.levels.difference(fastest, i), contest.accuracy, contest.noise)) continue;
-    if (preference(contest, i) < preference(contest, preferred)) preferred = i;
-  }
-  return preferred;
 }
 
 std::optional<std::size_t> undecided_refuge(const Contest& contest, std::size_t winner) {

@@ -63,10 +63,6 @@ struct Contest {
   double noise = 0;               ///< up to which difference two splits may be equal
 };
 
-/// Returns by how much two equal splits differ, at the limit of 95 %, that have `visits` visits each; 0 if
-/// the noise is not known.
-double noise_between_visits(const Levels& levels, int visits);
-
 /// With fewer degrees of freedom between visits, the spread within visits is looked at too.
 inline constexpr int kFewFreedoms = 2;
 
@@ -89,15 +85,6 @@ std::size_t fastest_index(const Contest& contest);
 
 /// Returns the index of the control; nothing if there is none with a visit.
 std::optional<std::size_t> control_index(const Contest& contest, Control control);
-
-/// Returns the index of the preferred one among the eligible contenders that tie with the fastest, whether it
-/// stands at a cliff or not (see judge()):
-/// - in mode wait, shared homes first, then the shortest step;
-/// - in the other modes, homes that are divided first. Among these the smallest pool whose step could take
-///   kStepHeadroom times as long and still hide; if there is none, the one with the smallest loss_if_wrong,
-///   or the smallest pool if no training was measured. Among shared homes the shortest step;
-/// - if no step is known (trial), the lowest level of that kind of homes.
-std::size_t preferred_index(const Contest& contest);
 
 /// Returns the contender that could win instead of `winner` because that one is at a cliff, if more visits
 /// showed that it is less slow than it seems; nothing if there is none.

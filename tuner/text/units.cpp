@@ -8,7 +8,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/cpu_list.hpp"
 #include "base/error.hpp"
 
 namespace zf {
@@ -88,14 +87,6 @@ std::vector<int> parse_counts(std::string_view text, std::string_view what) {
     at = end + 1;
   }
   return counts;
-}
-
-std::string print_cpus(const CpuSet& cpus) {
-  return fmt::format("CPU{} {}", cpus.size() == 1 ? "" : "s", print(cpus));
-}
-
-std::string print_nodes(const NodeSet& nodes) {
-  return fmt::format("node{} {}", nodes.size() == 1 ? "" : "s", print(nodes));
 }
 
 std::string print_quantity(std::uint64_t value) {

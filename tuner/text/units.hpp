@@ -1,4 +1,4 @@
-// Numbers, times, sizes and sets as people type them and read them: 3B, 60s, 1,2,4, 12.3 ms, CPUs 0-3.
+// Numbers and times as people type them and read them: 3B, 60s, 1,2,4, 12.3 ms.
 #pragma once
 
 #include <charconv>
@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/id_set.hpp"
 #include "base/text.hpp"
 
 namespace zf {
@@ -41,12 +40,6 @@ double parse_percent(std::string_view text, std::string_view what);
 
 /// Reads thread counts: "1,2,4". Each is at least 1.
 std::vector<int> parse_counts(std::string_view text, std::string_view what);
-
-/// Prints "CPU 3" or "CPUs 0,4-7".
-std::string print_cpus(const CpuSet& cpus);
-
-/// Prints "node 1" or "nodes 0-1".
-std::string print_nodes(const NodeSet& nodes);
 
 /// Prints "3.09B", "64M", "1000": three significant digits.
 std::string print_quantity(std::uint64_t value);

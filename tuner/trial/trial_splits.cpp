@@ -22,7 +22,7 @@ SplitShape measured_shape(const CandidateEvidence& candidate) {
   shape.pool_pus_per_core = candidate.pool_threads > candidate.pool_cores ? 0 : 1;
   shape.placement = candidate.placement;
   shape.reserved_cores = candidate.idle_cores > 0 ? candidate.reserved_cores : 0;
-  shape.pool_kind = candidate.pool_kind;
+  shape.pool_make = candidate.pool_make;
   shape.control = candidate.control;
   shape.shared = candidate.reserved_cores == 0;
   return shape;
@@ -34,7 +34,7 @@ SplitShape unmeasured_shape(const Plan& plan) {
   shape.pool_cores = plan.intent.pool_cores;
   shape.pool_pus_per_core = plan.intent.pool_pus_per_core;
   shape.placement = plan.intent.placement;
-  shape.pool_kind = plan.intent.pool_kind;
+  shape.pool_make = plan.intent.pool_make;
   shape.shared = plan.intent.shared;
   if (plan.intent.idle_fraction > 0 && !plan.ranks.empty())
     shape.reserved_cores = plan.ranks.front().pt_reserved_cores;

@@ -62,6 +62,13 @@ TEST(CpuList, ParseOfPrintIsTheSameSet) {
   }
 }
 
+TEST(CpuList, ANounIsSingularOrPlural) {
+  EXPECT_EQ(print_cpus({Pu{3}}), "CPU 3");
+  EXPECT_EQ(print_cpus({Pu{3}, Pu{4}}), "CPUs 3-4");
+  EXPECT_EQ(print_nodes({Node{1}}), "node 1");
+  EXPECT_EQ(print_nodes({Node{0}, Node{2}}), "nodes 0,2");
+}
+
 TEST(IdSet, BehavesAsASet) {
   const CpuSet a = parse("0-3");
   const CpuSet b = parse("2-5");

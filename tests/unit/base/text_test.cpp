@@ -28,6 +28,12 @@ TEST(Text, BytesThatAreNoUtf8AreQuestionMarks) {
   EXPECT_EQ(strip_control_chars("\xe4\xb8"), "??") << "cut off";
 }
 
+TEST(Text, ANounIsSingularOrPlural) {
+  EXPECT_EQ(print_count(1, "core"), "1 core");
+  EXPECT_EQ(print_count(0, "core"), "0 cores");
+  EXPECT_EQ(print_count(std::size_t{2}, "core"), "2 cores");
+}
+
 TEST(Text, VeryLongLinesAreCutBetweenLetters) {
   EXPECT_EQ(one_line(std::string(kLongestLine, 'x')), std::string(kLongestLine, 'x'));
   std::string accents;

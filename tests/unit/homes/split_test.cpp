@@ -99,9 +99,9 @@ TEST(Split, APoolTakesTheCoresOfItsKindFirst) {
   Home home;
   for (int core = 0; core < 8; ++core)
     home.cores.push_back({{Pu{core}}, Node{0}, 0, core < 4 ? 1 : 0, 0, core < 4 ? 1 : 0});
-  EXPECT_EQ(print(split_home(home, {.pool_cores = 2, .pool_kind = 1}).optimizer), "2-3");
-  EXPECT_EQ(print(split_home(home, {.pool_cores = 5, .pool_kind = 1}).optimizer), "0-3,7");
-  EXPECT_EQ(print(split_home(home, {.pool_cores = 2, .pool_kind = 0}).optimizer), "6-7");
+  EXPECT_EQ(print(split_home(home, {.pool_cores = 2, .pool_make = 1}).optimizer), "2-3");
+  EXPECT_EQ(print(split_home(home, {.pool_cores = 5, .pool_make = 1}).optimizer), "0-3,7");
+  EXPECT_EQ(print(split_home(home, {.pool_cores = 2, .pool_make = 0}).optimizer), "6-7");
 }
 
 TEST(Split, TrainingKeepsTheFastCoresWhateverTheirNumbers) {

@@ -68,7 +68,7 @@ inline Plan make_plan() {
   half.idle_cores = 6;
   half.pool_cores = half.pool_threads = 5;
   half.placement = Placement::spread;
-  half.pool_kind = 0;
+  half.pool_make = 0;
   half.period_ns_median = half.step_ns_median = 201000000;
   half.period_spread = half.step_spread = half.training_spread = 0.015;
   half.training_ns_median = 41000000;

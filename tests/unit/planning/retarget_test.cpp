@@ -235,15 +235,15 @@ TEST(Retarget, APoolStaysOnItsMakeWhereSomeCoresAreSlowToday) {
   divide_kinds_by_speed(divided.topology, speeds);
   ASSERT_EQ(divided.topology.cpu_kinds.size(), 3U) << "0-1, 2-3 and 4-7";
 
-  const Plan plan = plan_on(node, 1, {.pool_cores = 2, .pool_kind = 1});
+  const Plan plan = plan_on(node, 1, {.pool_cores = 2, .pool_make = 1});
   EXPECT_EQ(print(plan.ranks[0].optimizer.cpus), "6-7");
   const Plan moved = moved_to(divided, plan);
   EXPECT_EQ(print(moved.ranks[0].optimizer.cpus), "6-7");
   EXPECT_EQ(moved.intent, plan.intent);
-  const Plan made_there = plan_on(divided, 1, {.pool_cores = 2, .pool_kind = 1});
+  const Plan made_there = plan_on(divided, 1, {.pool_cores = 2, .pool_make = 1});
   EXPECT_EQ(made_there.intent, plan.intent);
   EXPECT_EQ(print(moved_to(node, made_there).ranks[0].optimizer.cpus), "6-7");
-  const Plan on_small = plan_on(node, 1, {.pool_cores = 2, .pool_kind = 0});
+  const Plan on_small = plan_on(node, 1, {.pool_cores = 2, .pool_make = 0});
   EXPECT_EQ(print(moved_to(divided, on_small).ranks[0].optimizer.cpus), "0-1") << "the slow ones of today";
 }
 

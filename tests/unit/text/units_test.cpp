@@ -71,14 +71,6 @@ TEST(Values, NumbersAreTheWholeText) {
   }
 }
 
-TEST(Values, SingularAndPlural) {
-  EXPECT_EQ(print_count(1, "core"), "1 core");
-  EXPECT_EQ(print_count(0, "core"), "0 cores");
-  EXPECT_EQ(print_cpus({Pu{3}}), "CPU 3");
-  EXPECT_EQ(print_cpus({Pu{3}, Pu{4}}), "CPUs 3-4");
-  EXPECT_EQ(print_nodes({Node{1}}), "node 1");
-}
-
 TEST(CommandLine, IsQuotedAsAShellWouldNeedIt) {
   EXPECT_EQ(shell_quoted("plan.json"), "plan.json");
   EXPECT_EQ(shell_quoted(""), "''");
