@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "homes/split.hpp"
+#include "plan/workload.hpp"
 
 namespace zf {
 
