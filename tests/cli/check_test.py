@@ -170,8 +170,8 @@ class Bandwidth(CommandTest):
             result = self.run_tune("check", "--bandwidth", "--whole-node", *options, "plan.json",
                                    before=["taskset", "-c", str(elsewhere)])
             self.assert_exit(result, code)
-            self.assertRegex(result.stdout, "^plan.json: cannot tell whether .* is slow: this process is confined: it may "
-                                            f"not use CPUs? [0-9,-]*{first}.*, outside the affinity mask")
+            self.assertRegex(result.stdout, "^plan.json: cannot tell whether .* is slow: this process is confined: it "
+                                            f"may not use CPUs? [0-9,-]*{first}.*, outside the affinity mask")
         slow = self.run_tune("check", "--bandwidth", "--whole-node", "plan.json")
         self.assert_exit(slow, STALE)
         self.assertIn(" is slow: roofline", slow.stdout)

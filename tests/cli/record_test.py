@@ -161,14 +161,15 @@ class Record(zf_cli.CommandTest):
         self.assertEqual(process.stdout.readline(), "trained \n")
         while process.poll() is None:
             # The processes of ranks are forks of the recorder's, which has no other forks.
-            found = subprocess.run(["pgrep", "-x", "-P", str(process.pid), "zf-tune"], stdout=subprocess.PIPE, check=False)
-            if found.returncode == 0:
+            ranks = ["pgrep", "-x", "-P", str(process.pid), "zf-tune"]
+            if subprocess.run(ranks, stdout=subprocess.PIPE, check=False).returncode == 0:
                 break
         self.assertIsNone(process.poll(), "it is over")
         return process
 
     def test_a_signal_after_the_job_has_ended_loses_nothing(self):
-        for signum, output in ((signal.SIGINT, "workload.json"), (signal.SIGTERM, "-"), (signal.SIGKILL, "killed.json")):
+        for signum, output in ((signal.SIGINT, "workload.json"), (signal.SIGTERM, "-"),
+                               (signal.SIGKILL, "killed.json")):
             with self.subTest(signum):
                 process = self.measuring(output)
                 process.send_signal(signum)

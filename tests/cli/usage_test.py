@@ -65,7 +65,8 @@ class Usage(CommandTest):
             with self.subTest(command=command):
                 self.assertEqual("refused here" in self.run_tune(command, "--help").stdout, refuses)
                 if refuses:
-                    self.assert_refused(self.run_tune(command, "--topology", "pack:2 core:2 pu:1"), USAGE, "not this machine")
+                    refused = self.run_tune(command, "--topology", "pack:2 core:2 pu:1")
+                    self.assert_refused(refused, USAGE, "not this machine")
 
     def test_an_option_that_would_do_nothing_is_refused(self):
         self.assert_refused(self.run_tune("plan", "--force"), USAGE, "--force does nothing without --from")

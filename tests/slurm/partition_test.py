@@ -187,5 +187,5 @@ exec {HOME}/bin/zf-tune "$@"
         state, *log = said.splitlines()
         self.assertEqual(state, "node is idle", said)
         self.assertEqual(len(log), 1, said)
-        self.assertRegex(log[0], "^cannot check the bandwidth of this node: cannot tell whether lab is slow: this process "
-                                 "is confined: it may not use CPUs? 0")
+        self.assertRegex(log[0], "^cannot check the bandwidth of this node: cannot tell whether lab is slow: this "
+                                 "process is confined: it may not use CPUs? 0")

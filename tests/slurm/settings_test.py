@@ -67,7 +67,8 @@ class Settings(unittest.TestCase):
         """A FIFO that nobody writes hangs as a dead file server does."""
         with tempfile.TemporaryDirectory() as folder:
             os.mkfifo(f"{folder}/fifo")
-            for conf, reason in (("fifo", "no answer within 0.3 s"), ("", "Is a directory"), ("absent", "No such file")):
+            for conf, reason in (("fifo", "no answer within 0.3 s"), ("", "Is a directory"),
+                                 ("absent", "No such file")):
                 with self.subTest(conf):
                     script = 'say=loud deadline=30; cap_deadline; echo "$deadline"'
                     log, held = self.said_by(script, SLURM_CONF=f"{folder}/{conf}")

@@ -114,7 +114,7 @@ std::optional<std::string> why_confined(const Plan& plan, const Allowed& allowed
     }
     return why;
   }
-  if (!mems.empty()) return fmt::format("it may not use the memory of NUMA node {}", print(mems));
+  if (!mems.empty()) return fmt::format("it may not use the memory of {}", print_nodes(mems));
   if (allowed.cpu_quota && *allowed.cpu_quota < static_cast<double>(threads)) {
     return fmt::format("its CPU quota ({}) is {:.4g} for {}", allowed.cpu_quota_path, *allowed.cpu_quota,
                        print_count(threads, "thread"));

@@ -135,7 +135,7 @@ TEST(Bandwidth, WhatConfinesTheMeasurementIsNamed) {
   allowed.cpu_quota_path = "/cpu.max";
   EXPECT_THAT(*why_confined(plan, allowed), HasSubstr("CPU quota (/cpu.max) is 9.5 for 10 threads"));
   allowed.mems = parse_node_list("0", "test");
-  EXPECT_THAT(*why_confined(plan, allowed), HasSubstr("memory of NUMA node 1"));
+  EXPECT_THAT(*why_confined(plan, allowed), HasSubstr("memory of node 1"));
   allowed.cpus = parse_cpu_list("0-44", "test");
   allowed.exclusions = {{ExclusionReason::cgroup_cpuset, parse_cpu_list("45-47", "test"), "outside a cpuset"},
                         {ExclusionReason::offline, parse_cpu_list("48", "test"), "offline"}};
