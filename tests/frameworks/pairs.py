@@ -9,8 +9,6 @@ start again to go on. --default-malloc leaves glibc's malloc as it is.
 It then prints what tune forecast beside what the pairs gave."""
 
 import argparse
-import contextlib
-import json
 import os
 import pathlib
 import re
@@ -23,7 +21,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 
 import frameworks_case
 from frameworks_case import framework_environment, job
-from turns import MALLOC, START_TIMEOUT_S, JobFailed, Runner, interval, machine, order_of_turns, ratio_of
+from paired_jobs import add_result, in_order_of, read_results, run_pair
+from turns import MALLOC, START_TIMEOUT_S, JobFailed, interval, machine, ratio_of
 from zf_cli import SOURCE
 
 # 9.4M parameters.
@@ -45,20 +44,6 @@ def runtime_variables(plan: pathlib.Path) -> dict[str, str]:
     """Returns what a job with our optimizer needs. With a plan that gives both sides all CPUs it stays unbound."""
     library = pathlib.Path(os.environ.get("ZF_RUNTIME_LIBRARY", SOURCE / "build/lib/libzf_runtime.so"))
     return {"PYTHONPATH": str(SOURCE / "runtime/python"), "ZF_RUNTIME_LIBRARY": str(library), "ZF_PLAN": str(plan)}
-
-
-def measure_pair(sides: dict[str, list[str]], variables: dict[str, str], turns: int) -> dict:
-    """Starts both sides, in the given order, and runs them in turns. Returns for each {"ms": the median over its turns,
-    "turns": each turn's}."""
-    with contextlib.ExitStack() as stack:
-        runners = {}
-        for side, words in sides.items():
-            runners[side] = Runner(words, variables)
-            stack.callback(runners[side].end)
-        found = {side: [] for side in sides}
-        for side in order_of_turns(sorted(runners), turns):
-            found[side].append(runners[side].turn())
-    return {side: {"ms": statistics.median(each), "turns": each} for side, each in found.items()}
 
 
 def make_plan(options, name: str, words: list[str], plan: pathlib.Path, variables: dict[str, str]):
@@ -136,7 +121,7 @@ def main():
     if any(name in OURS for name in names):
         subprocess.run([options.tune, "plan", "--quiet", "--ranks", "1", "--mode", "wait", "-o", shared], check=True)
     own = {name: variables | (runtime_variables(shared) if name in OURS else {}) for name in names}
-    done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    done = read_results(results)
 
     plans, starts = {}, {}
     for name in names:
@@ -159,12 +144,11 @@ def main():
                 continue
             sides = {"exec": [*starts[name], *words[name]], "unbound": words[name]}
             started = time.monotonic()
-            order = dict(sorted(sides.items(), reverse=pair % 2 == 0))
             result = {"job": name, "start": starts[name], "variables": own[name], "load": os.getloadavg()[0]}
-            result |= measure_pair(order, own[name], options.turns)
+            found = run_pair(in_order_of(pair, sides), own[name], options.turns)
+            result |= {side: {"ms": statistics.median(turns), "turns": turns} for side, turns in found.items()}
             done.append(result)
-            with results.open("a") as file:
-                file.write(json.dumps(result) + "\n")
+            add_result(results, result)
             print(f"pair {pair + 1} of {name}: {result['unbound']['ms']:.2f} ms unbound, {result['exec']['ms']:.2f} ms "
                   f"under exec, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     print_table(done, names)

@@ -6,8 +6,6 @@ pair gives one ratio: the geometric mean over its turns. At the end come the geo
 the 95 % interval of Student's t of their logarithms. The results file keeps each pair: start again to go on."""
 
 import argparse
-import contextlib
-import json
 import pathlib
 import statistics
 import sys
@@ -16,7 +14,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 
 import frameworks_case
 from frameworks_case import job
-from turns import MALLOC, JobFailed, Runner, interval, machine, order_of_turns, ratio_of
+from paired_jobs import add_result, in_order_of, read_results, run_pair
+from turns import MALLOC, JobFailed, interval, machine, ratio_of
 from zf_cli import SOURCE
 
 BAR = 1.02
@@ -24,19 +23,6 @@ SIDES = {"torch": ["--fused"], "ours": ["--ours"]}
 # No plan: ours has one thread on each CPU, too.
 VARIABLES = MALLOC | {"ZF_TUNE": "off", "PYTHONPATH": str(SOURCE / "runtime/python"),
                       "ZF_RUNTIME_LIBRARY": str(SOURCE / "build/lib/libzf_runtime.so")}
-
-
-def measure_pair(commands: dict[str, list[str]], turns: int, seconds: float) -> dict[str, list[float]]:
-    """Starts both sides, in the given order, and runs them in turns. Returns the milliseconds of each one's turns."""
-    with contextlib.ExitStack() as stack:
-        runners = {}
-        for side, words in commands.items():
-            runners[side] = Runner(words, VARIABLES)
-            stack.callback(runners[side].end)
-        found = {side: [] for side in commands}
-        for side in order_of_turns(list(commands), turns):
-            found[side].append(runners[side].turn(seconds=seconds))
-    return found
 
 
 def main():
@@ -52,15 +38,13 @@ def main():
     size = [f"--{name}={getattr(options, name)}" for name in ("width", "blocks", "tokens")]
     commands = {side: job("torch_adamw", *size, "--steps", "1000000", *words) for side, words in SIDES.items()}
     results = pathlib.Path(options.results)
-    done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    done = [result for result in done if result["size"] == size]
+    done = [result for result in read_results(results) if result["size"] == size]
     print(f"machine: {machine()}")
     print(f"job: {' '.join(commands['torch'])}", flush=True)
     for pair in range(len(done), options.pairs):
-        found = measure_pair(dict(sorted(commands.items(), reverse=pair % 2 == 0)), options.turns, options.seconds)
+        found = run_pair(in_order_of(pair, commands), VARIABLES, options.turns, options.seconds)
         done.append({"size": size, "turns": found})
-        with results.open("a") as file:
-            file.write(json.dumps(done[-1]) + "\n")
+        add_result(results, done[-1])
         print(f"pair {pair + 1}: " + ", ".join(f"{side} {statistics.median(ms):.1f} ms" for side, ms in found.items()),
               file=sys.stderr, flush=True)
     mean, low, high = interval([ratio_of(pair["turns"]["ours"], pair["turns"]["torch"]) for pair in done])
