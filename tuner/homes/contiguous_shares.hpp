@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "homes/domains.hpp"
-#include "homes/home_shares.hpp"
+#include "homes/share.hpp"
 
 namespace zf {
 

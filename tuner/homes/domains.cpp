@@ -113,6 +113,8 @@ Domains domains_of(const Topology& topology, const CpuSet& allowed,
   return domains;
 }
 
+bool in_same_node(const Domain& a, const Domain& b) { return a.package == b.package && a.node == b.node; }
+
 std::vector<std::optional<int>> preferred_domains(const Domains& domains) {
   std::vector<std::size_t> order(domains.near.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

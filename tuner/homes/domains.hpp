@@ -19,6 +19,9 @@ struct Domain {
   int size = 0;
 };
 
+/// Returns true if both have the same NUMA node and the same package.
+bool in_same_node(const Domain& a, const Domain& b);
+
 struct Domains {
   std::vector<HomeCore> cores;  ///< with their allowed PUs only; topological order, domain by domain
   std::vector<Domain> all;      ///< topological order

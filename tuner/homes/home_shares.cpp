@@ -11,8 +11,6 @@
 namespace zf {
 namespace {
 
-bool in_same_node(const Domain& a, const Domain& b) { return a.package == b.package && a.node == b.node; }
-
 /// The assignment in progress. With q = cores / ranks and r = cores % ranks, r ranks get q + 1 cores ("an
 /// extra core") and the others q. Which ranks get an extra core is decided as late as possible.
 class ShareAssignment {
@@ -274,23 +272,6 @@ class ShareAssignment {
 };
 
 }  // namespace
-
-void sort_near_to_far(const std::vector<Domain>& domains, std::optional<int> preference,
-                      std::vector<Share>& shares) {
-  const auto own = std::min_element(shares.begin(), shares.end(), [&](const Share& a, const Share& b) {
-    const auto key = [&](const Share& s) { return std::tuple(preference != s.domain, -s.cores, s.domain); };
-    return key(a) < key(b);
-  });
-  const int index = own->domain;
-  const Domain& home = domains[at(index)];
-  const auto distance = [&](const Share& s) {
-    const Domain& domain = domains[at(s.domain)];
-    return std::tuple(s.domain != index, domain.package != home.package, !in_same_node(domain, home),
-                      std::abs(s.domain - index), s.domain);
-  };
-  std::sort(shares.begin(), shares.end(),
-            [&](const Share& a, const Share& b) { return distance(a) < distance(b); });
-}
 
 std::vector<std::vector<Share>> domain_shares(const std::vector<Domain>& domains,
                                               const std::vector<std::optional<int>>& preferences) {

@@ -6,15 +6,9 @@
 #include <vector>
 
 #include "homes/domains.hpp"
+#include "homes/share.hpp"
 
 namespace zf {
-
-/// A rank's share of one domain.
-struct Share {
-  int domain = 0;  ///< index into Domains::all
-  int cores = 0;
-  bool operator==(const Share&) const = default;
-};
 
 /// Returns one list of shares per rank: the rank's own domain first (the preferred one, else the one with
 /// most of its cores), then the others from near to far. `preferences` holds the index of a domain, or
@@ -26,10 +20,5 @@ struct Share {
 /// if it has enough. Preconditions: at least one rank, and no more ranks than cores.
 std::vector<std::vector<Share>> domain_shares(const std::vector<Domain>& domains,
                                               const std::vector<std::optional<int>>& preferences);
-
-/// Sorts a rank's shares: the preferred domain first, else the one with most of its cores, then from near to
-/// far.
-void sort_near_to_far(const std::vector<Domain>& domains, std::optional<int> preference,
-                      std::vector<Share>& shares);
 
 }  // namespace zf
