@@ -137,6 +137,12 @@ def settler(zero: Any, arena: FlatArena) -> Callable[[], None]:
     return settle
 
 
+def settler_after_overflow(zero: Any, settle: Callable[[], None]) -> Callable[[], None]:
+    """Returns a function that pays what an earlier step owes if this one has overflowed. ZeRO calls reset_cpu_buffers()
+    at the end of each step. After an overflow it scales nothing, and forgets which gradients are new."""
+    return lambda: settle() if getattr(zero, "overflow", False) else None
+
+
 def _settle(slot: Slot, idle: list[tuple[int, int]] | None) -> None:
     """Multiplies the gradients that no backward has replaced with the factor of the step that they were for."""
     grads = slot.param.grad

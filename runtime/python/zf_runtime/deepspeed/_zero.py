@@ -220,9 +220,7 @@ def _make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
     wrap(zero, WRITERS[stage_of(zero)], arena.wait, arena.masters_written)
     settle = _fused.settler(zero, arena)
     wrap(zero, GRADIENTS, settle)
-    # ZeRO calls this at the end of each step. After an overflow it scales nothing, and forgets which gradients are new:
-    # so what an earlier step owes is paid first.
-    wrap(zero, ("reset_cpu_buffers",), lambda: settle() if getattr(zero, "overflow", False) else None)
+    wrap(zero, ("reset_cpu_buffers",), _fused.settler_after_overflow(zero, settle))
     if stage_of(zero) == 2:
         make_params_wait(zero, arena, settle)
 
