@@ -4,8 +4,8 @@ import re
 
 from zf_cli import DONE, SOURCE, USAGE, CommandTest
 
-COMMANDS = ["tune", "probe", "plan", "explain", "check", "exec", "export", "doctor", "verify", "record", "trial", "bench",
-            "publish"]
+COMMANDS = ["tune", "probe", "plan", "explain", "check", "exec", "export", "doctor", "verify", "record", "trial",
+            "bench", "publish"]
 MACHINE_OPTIONS = {"--topology", "--sysroot", "--allowed", "--mems", "--isolated"}
 
 
