@@ -1,5 +1,4 @@
 #include "runtime.hpp"
-#include "base/text.hpp"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "base/cpu_list.hpp"
+#include "base/text.hpp"
 #include "state_file.hpp"
 #include "status.hpp"
 

@@ -10,12 +10,12 @@ namespace zf {
 /// which all ranks of the node share. `seen` is what this process may use, and `of_job` the same without its
 /// affinity mask. The control group of a step is the whole step's, so without a mask it is true. A mask may
 /// be this rank's own, and then it is false, if one of these has set it:
-/// - a launcher of MPI, which has started the ranks inside the job. (A mask with all CPUs that Slurm gave the
-/// job
-///   on this node, SLURM_CPUS_ON_NODE, is the job's also then.)
-/// - Slurm itself, by a kind of binding whose masks it does not name (SLURM_CPU_BIND_TYPE is rank, map_ldom,
-/// …). `rank` is the variable that gives the local rank, and `count` the one that gives the number of ranks.
-/// All ranks of a node get the same answer.
+/// - A launcher of MPI that has started the ranks inside the job. But a mask with all CPUs that Slurm gave
+///   the job on this node (SLURM_CPUS_ON_NODE) is the job's.
+/// - Slurm itself, by a kind of binding whose masks it does not name (SLURM_CPU_BIND_TYPE: rank, map_ldom).
+///
+/// `rank` is the variable that gives the local rank, and `count` the one that gives the number of ranks. All
+/// ranks of a node get the same answer.
 bool sees_cpus_of_slurm_job(const Environment& environment, const std::string& rank, const std::string& count,
                             const CpuSet& seen, const CpuSet& of_job);
 
