@@ -332,6 +332,23 @@ class Exec(CommandTest):
             self.assertIn("bound to nothing", result.stderr)
         self.assert_refused(self.run_exec("true", options=["--cpus", "both"]), USAGE, "--cpus", "job", "rank")
 
+    def test_masks_of_mpirun_inside_a_slurm_job_are_not_the_jobs(self):
+        """Open MPI binds by default. Each rank would take its own mask for the job's, and divide it."""
+        self.need_two_cpus()
+        plan = self.make_plan("--ranks", "2", name="two.json")
+        job = {"SLURM_JOB_ID": "7", "SLURM_CPUS_ON_NODE": str(len(os.sched_getaffinity(0))), "SLURM_LOCALID": "0"}
+        task = job | {"SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "2"}
+        for rank in "01":
+            mask = ["taskset", "-c", plan["ranks"][int(rank)]["home"]["cpus"]]
+            by_mpi = {"OMPI_COMM_WORLD_LOCAL_RANK": rank, "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+            by_slurm = task | {"SLURM_LOCALID": rank, "SLURM_CPU_BIND_TYPE": "map_ldom:"}
+            for variables in (job | by_mpi, task | by_mpi, by_slurm):
+                result = self.run_exec("true", plan="two.json", before=mask, **variables)
+                self.assert_refused(result, STALE, "--cpus job", "--cpus rank", "--force")
+                self.assert_exit(self.run_exec("true", plan="two.json", options=["--cpus", "rank"], before=mask,
+                                               **variables), DONE)
+            self.assert_exit(self.run_exec("true", plan="two.json", **(job | by_mpi)), DONE)
+
     def test_memory_is_preferred_on_the_homes_nodes(self):
         result = self.run_exec("sh", "-c", "head -n 1 /proc/self/numa_maps")
         if result.returncode != 0:

@@ -70,6 +70,16 @@ class Guest(CommandTest):
         self.assertIn("CPUs 6-7 are left out: isolated", said)
         self.assertEqual(re.findall(r"Cpus_allowed_list:\s*(\S+)", said), ["4-5", "4-7"])
 
+    def test_several_ranks_are_fitted_beside_isolated_cpus(self):
+        """Init's mask lacks CPUs 6-7, and the control group has them. No launcher has bound these ranks."""
+        said = self.run_guest(
+            "zf-tune plan -q --ranks 2 -o plan.json; for rank in 0 1 2; do LOCAL_RANK=$rank LOCAL_WORLD_SIZE=3 "
+            "zf-tune exec --plan plan.json -- grep Cpus_allowed_list /proc/self/status 2>&1; done", shape="2n-isolated")
+        homes = [parse_cpus(cpus) for cpus in re.findall(r"Cpus_allowed_list:\s*(\S+)", said)]
+        self.assertEqual(len(homes), 3, said)
+        self.assertEqual(sorted(cpu for home in homes for cpu in home), [0, 1, 2, 3, 4, 5], said)
+        self.assertNotIn("tell the launcher to bind nothing", said)
+
     def test_pool_and_its_pages_lie_where_the_plan_says(self):
         folder = BINARY.rsplit("/", 1)[0]
         for shape in ("2n", "2ht"):

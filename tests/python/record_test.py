@@ -212,7 +212,7 @@ class Launchers(unittest.TestCase):
 
     def test_the_package_knows_the_launchers_of_the_native_library(self):
         native = (support.SOURCE / "runtime/os/environment.cpp").read_text()
-        ranks = re.search(r"rank_by_launcher\(.*?first_number\(environment,\s*\{(.*?)\}", native, re.DOTALL)[1]
+        ranks = re.search(r"rank_by_launcher\(.*?\n}", native, re.DOTALL)[0]
         self.assertEqual([name for name in _LAUNCHERS if name != "ZF_RANK"], re.findall(r'"(\w+)"', ranks))
 
 

@@ -26,8 +26,11 @@ namespace zf {
 namespace {
 
 /// Returns advice for the launcher if it bound this process but not the whole job; else an empty string.
-std::string launcher_advice(const Allowed& allowed, int ranks) {
-  const auto by_mask = [](const Exclusion& e) { return e.reason == ExclusionReason::affinity_mask; };
+/// Init's mask lacks the CPUs of isolcpus=, so their absence is not the launcher's doing.
+std::string launcher_advice(const Allowed& allowed, const CpuSet& isolated, int ranks) {
+  const auto by_mask = [&](const Exclusion& e) {
+    return e.reason == ExclusionReason::affinity_mask && !isolated.contains(e.cpus);
+  };
   const bool masked = std::any_of(allowed.exclusions.begin(), allowed.exclusions.end(), by_mask);
   if (ranks == 1 || !masked) return "";
   return "; if these CPUs are for this rank alone, tell the launcher to bind nothing "
@@ -108,7 +111,7 @@ Fitted fitted(const Plan& plan, int rank, int ranks, const LaunchRequest& reques
         "{}, made for {}{}, is fitted to {}the {} allowed here, {}{}", named,
         others ? print_count(plan.ranks.size(), "rank") + " and " : "", print_cpus(plan.allocation.cpus),
         others ? print_count(moved.ranks.size(), "rank") + " and " : "", noun(moved.allocation.cpus),
-        print(moved.allocation.cpus), launcher_advice(machine.allowed, ranks)));
+        print(moved.allocation.cpus), launcher_advice(machine.allowed, machine.isolated.isolated, ranks)));
   } else {
     const CpuSet own = options.masks.at(static_cast<std::size_t>(rank)) & machine.allowed.cpus;
     result.notes.push_back(

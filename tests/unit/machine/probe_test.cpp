@@ -82,6 +82,7 @@ TEST(Probe, JsonHasLimitsRanksAndSlurm) {
   machine.topology.missing.push_back("something");
   machine.topology.gpus = {{"0000:3b:00.0", "a GPU", machine.topology.cpus, std::nullopt}};
   const Environment environment(std::map<std::string, std::string>{{"SLURM_NTASKS_PER_NODE", "2"},
+                                                                   {"SLURM_STEP_ID", "0"},
                                                                    {"SLURM_LOCALID", "1"},
                                                                    {"SLURM_JOB_ID", "77"},
                                                                    {"SLURM_CONF", "/etc/slurm.conf"}});

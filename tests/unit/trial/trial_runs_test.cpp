@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "children/temporary_folder.hpp"
 
@@ -20,12 +21,17 @@ using testing::Not;
 class TrialRuns : public testing::Test {
  protected:
   TrialRuns() {
+    // A trial that binds the job starts /proc/self/exe, which is this program, and that would start it again.
+    if (std::getenv("ZF_IN_TRIAL_RUNS_TEST") != nullptr) std::_Exit(1);
+    ::setenv("ZF_IN_TRIAL_RUNS_TEST", "1", 1);
     request_.trials = 2;
     request_.first_look_ns = 200 * kMillisecondNs;
     request_.stop = [] { return false; };
     request_.say = [this](const std::string& line) { said_.push_back(line); };
     request_.file = folder_ / "trial.json";
   }
+
+  ~TrialRuns() override { ::unsetenv("ZF_IN_TRIAL_RUNS_TEST"); }
 
   TrialResult run(const std::string& script) {
     Home home;
