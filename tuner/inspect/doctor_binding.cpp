@@ -1,6 +1,5 @@
 // Checks for what binds elsewhere or runs on the same CPUs: the launcher, late binding, OpenMP, other
 // processes, interrupts.
-#include "base/text.hpp"
 #include "inspect/doctor.hpp"
 
 #include <fmt/core.h>
@@ -11,6 +10,7 @@
 #include <map>
 
 #include "base/cpu_list.hpp"
+#include "base/text.hpp"
 #include "inspect/home_use.hpp"
 
 namespace zf {
