@@ -20,6 +20,16 @@ void ProcessBarrier::begin(std::uint32_t parties, std::uint32_t rounds, std::uin
   deadline_ns_ = deadline_ns;
 }
 
+bool ProcessBarrier::meet() {
+  std::uint32_t met = met_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  if (met == parties_) futex_wake_all(met_, FutexScope::shared);
+  while (met < parties_ && !has_failed()) {
+    futex_wait(met_, met, FutexScope::shared, kPollNs);
+    met = met_.load(std::memory_order_acquire);
+  }
+  return !has_failed();
+}
+
 bool ProcessBarrier::arrive() {
   const std::uint32_t passed = phases_passed_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == parties_) {
@@ -48,6 +58,8 @@ void ProcessBarrier::fail(std::string_view why) {
   wake_all();
 }
 
-void ProcessBarrier::wake_all() { futex_wake_all(phases_passed_, FutexScope::shared); }
+void ProcessBarrier::wake_all() {
+  for (const auto* word : {&met_, &phases_passed_}) futex_wake_all(*word, FutexScope::shared);
+}
 
 }  // namespace zf

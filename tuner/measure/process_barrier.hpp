@@ -21,6 +21,10 @@ class ProcessBarrier {
   /// be.
   void begin(std::uint32_t parties, std::uint32_t rounds, std::uint32_t min_rounds, Nanoseconds deadline_ns);
 
+  /// Waits until all parties have met, which they do at most once, before the first round. Returns false if
+  /// one failed.
+  bool meet();
+
   /// Waits until all parties have arrived, which ends a phase; the first call begins the first phase. Returns
   /// the same to all: true to go on, false if the last round is over or a party failed.
   bool arrive();
@@ -41,6 +45,7 @@ class ProcessBarrier {
   std::uint32_t rounds_;
   std::uint32_t min_rounds_;
   Nanoseconds deadline_ns_;
+  std::atomic<std::uint32_t> met_;  ///< number of parties in meet(); waiters sleep on it
   std::atomic<std::uint32_t> arrived_;
   std::atomic<std::uint32_t> phases_passed_;  ///< number of phases that ended; waiters sleep on it
   std::atomic<std::uint32_t> last_round_;     ///< 1 if the present round is the last one

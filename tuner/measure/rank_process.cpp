@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/error.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
 #include "engine/working_set.hpp"
@@ -26,7 +27,7 @@ int training_threads(const RankSplit& split) {
 /// One rank: its pool, its memory and its synthetic training.
 class MeasuredRank {
  public:
-  MeasuredRank(const RankSplit& split, const RankWork& work)
+  MeasuredRank(const RankSplit& split, const RankWork& work, ProcessBarrier& barrier)
       : work_(work),
         pool_(split.pool, split.shared ? 0 : kSpinNs),  // as in the runtime: training needs the same CPUs
         memory_(pool_, work.elements, optimizer_memory(work.framework)),
@@ -34,7 +35,9 @@ class MeasuredRank {
     if (split.unbound) pool_.run([&](std::size_t) { bind_this_thread(split.optimizer); });
     if (work.training) {
       training_.emplace(split.training, std::max(1, training_threads(split)),
-                        work.elements * kTrainingBytesPerElement, *work.training);
+                        work.elements * kTrainingBytesPerElement, *work.training, [&] {
+                          if (!barrier.meet()) throw Error(Exit::runtime_error, "another rank has failed");
+                        });
     }
   }
 
@@ -92,7 +95,7 @@ class MeasuredRank {
 void run_rank(const RankSplit& split, const RankWork& work, Nanoseconds hopeless_ns, ProcessBarrier& barrier,
               SplitSample* readings) noexcept {
   try {
-    MeasuredRank rank(split, work);
+    MeasuredRank rank(split, work, barrier);
     constexpr int kTrial = kWarmUpRounds + Meter::kHopelessSamples;
     int hopeless = 0;
     // Two barriers per round: the roofline loop of one rank must not overlap the step of another.

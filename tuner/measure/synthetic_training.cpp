@@ -13,19 +13,18 @@
 #include <cassert>
 #include <cerrno>
 #include <cmath>
-#include <condition_variable>
 #include <ctime>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <stop_token>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/error.hpp"
 #include "measure/compute_team.hpp"
+#include "measure/held_threads.hpp"
 #include "measure/training_buffer.hpp"
 #include "measure/training_demand.hpp"
 #include "os/affinity.hpp"
@@ -107,19 +106,6 @@ class Binder : public tbb::task_scheduler_observer {
   Failure& failure_;
 };
 
-/// Throws std::system_error if this many threads cannot run at once. oneTBB ends the process in that case
-/// (std::terminate in a thread of its own), so this is found out before.
-void check_threads(std::size_t count) {
-  std::vector<std::jthread> threads;
-  threads.reserve(count);
-  while (threads.size() < count)
-    threads.emplace_back([](const std::stop_token& stop) {
-      std::mutex mutex;
-      std::unique_lock lock(mutex);
-      std::condition_variable_any().wait(lock, stop, [] { return false; });
-    });
-}
-
 void sleep_until(Nanoseconds point_ns) {
   if (now_ns() >= point_ns) return;
   const timespec point{point_ns / kSecondNs, point_ns % kSecondNs};
@@ -130,7 +116,8 @@ void sleep_until(Nanoseconds point_ns) {
 }  // namespace
 
 struct SyntheticTraining::State {
-  State(const CpuSet& where, int threads, std::size_t buffer_bytes, const TrainingDemand& demanded)
+  State(const CpuSet& where, int threads, std::size_t buffer_bytes, const TrainingDemand& demanded,
+        const std::function<void()>& while_held)
       : cpus(where),
         training_demand(demanded),
         regions(regions_of(demanded, threads)),
@@ -142,7 +129,7 @@ struct SyntheticTraining::State {
         binder(arena, cpus, failure) {
     delays.reserve(training_demand.launches);
     if (regions.count != 0) team.emplace(cpus, threads);
-    start_threads();
+    start_threads(while_held);
     done.acquire();
     try {
       failure.rethrow();
@@ -155,9 +142,13 @@ struct SyntheticTraining::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  void start_threads() {
+  void start_threads(const std::function<void()>& while_held) {
     try {
-      check_threads(static_cast<std::size_t>(arena.max_concurrency()) + 2);
+      {
+        // oneTBB ends the process (std::terminate in a thread of its own) if a thread is refused.
+        const HeldThreads held(static_cast<std::size_t>(arena.max_concurrency()) + 2);
+        if (while_held) while_held();
+      }
       copier = std::thread([this] {
         thread_main(
             copy_begin, [this] { copy(); }, copy_done);
@@ -313,8 +304,9 @@ struct SyntheticTraining::State {
 };
 
 SyntheticTraining::SyntheticTraining(const CpuSet& cpus, int threads, std::size_t buffer_bytes,
-                                     const TrainingDemand& training_demand)
-    : state_(std::make_unique<State>(cpus, threads, buffer_bytes, training_demand)) {}
+                                     const TrainingDemand& training_demand,
+                                     const std::function<void()>& while_held)
+    : state_(std::make_unique<State>(cpus, threads, buffer_bytes, training_demand, while_held)) {}
 
 SyntheticTraining::~SyntheticTraining() = default;
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "base/clock.hpp"
@@ -37,8 +38,12 @@ class SyntheticTraining {
   /// that needs, and binds each to all of `cpus` (read back). Allocates `buffer_bytes` (at least 1 MiB),
   /// which oneTBB's threads touch, and which host work and copies use again and again. Throws
   /// Error(runtime_error) if a thread cannot be started or bound, or memory is short.
+  ///
+  /// `while_held` is called while as many threads sleep as will be started after it. If processes share a
+  /// limit of threads and wait for each other in it, none can take what another one has seen to be free. What
+  /// it throws is passed on.
   SyntheticTraining(const CpuSet& cpus, int threads, std::size_t buffer_bytes,
-                    const TrainingDemand& training_demand);
+                    const TrainingDemand& training_demand, const std::function<void()>& while_held = {});
   ~SyntheticTraining();
   SyntheticTraining(const SyntheticTraining&) = delete;
   SyntheticTraining& operator=(const SyntheticTraining&) = delete;

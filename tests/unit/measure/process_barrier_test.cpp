@@ -30,6 +30,33 @@ TEST(ProcessBarrier, NoPartyIsAPhaseAhead) {
   for (const auto& count : done) EXPECT_EQ(count, kParties);
 }
 
+TEST(ProcessBarrier, NobodyLeavesTheMeetingBeforeAllAreThere) {
+  constexpr int kParties = 4;
+  ProcessBarrier barrier{};
+  barrier.begin(kParties, 1, 1, INT64_MAX);
+  std::atomic<int> there = 0;
+  std::atomic<int> left_late = 0;
+  std::vector<std::jthread> parties;
+  for (int i = 0; i < kParties; ++i) {
+    parties.emplace_back([&] {
+      ++there;
+      if (barrier.meet() && there == kParties) ++left_late;
+    });
+  }
+  parties.clear();
+  EXPECT_EQ(left_late, kParties);
+}
+
+TEST(ProcessBarrier, OneThatFailsEndsTheMeeting) {
+  ProcessBarrier barrier{};
+  barrier.begin(2, 1, 1, INT64_MAX);
+  std::atomic<bool> answer = true;
+  std::jthread other([&] { answer = barrier.meet(); });
+  barrier.fail("it cannot start");
+  other.join();
+  EXPECT_FALSE(answer);
+}
+
 int rounds_of(ProcessBarrier& barrier) {
   int arrivals = 0;
   while (barrier.arrive()) ++arrivals;

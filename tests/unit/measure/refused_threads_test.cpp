@@ -1,15 +1,22 @@
 // Tests what happens when the system refuses a thread. pthread_create of this program counts the threads.
 #include <dlfcn.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <memory>
 #include <new>
+#include <string>
 
 #include "base/error.hpp"
 #include "children/child_output.hpp"
+#include "measure/held_threads.hpp"
+#include "measure/machine_meter.hpp"
 #include "measure/synthetic_training.hpp"
 #include "os/affinity.hpp"
 
@@ -76,6 +83,72 @@ TEST(RefusedThreads, AreAnErrorOfTheTrainingSideWhicheverItIs) {
       EXPECT_EQ(output.end, ChildOutput::End::done) << allowed;
       EXPECT_EQ(output.text, allowed < job.second ? "refused" : "trained") << allowed << " of " << job.second;
     }
+  }
+}
+
+/// Becomes a user who has no other process and may have `most_processes` threads, in all ranks together.
+bool become_limited(rlim_t most_processes) {
+  const auto alone = static_cast<uid_t>(0x5A470000 + ::getpid());
+  const rlimit limit{most_processes, most_processes};
+  return ::setrlimit(RLIMIT_NPROC, &limit) == 0 && ::setresgid(alone, alone, alone) == 0 &&
+         ::setresuid(alone, alone, alone) == 0;
+}
+
+/// Returns how many threads the kernel counts of this process.
+nlink_t counted_threads() {
+  struct stat tasks = {};
+  EXPECT_EQ(::stat("/proc/self/task", &tasks), 0);
+  return tasks.st_nlink - 2;  // a folder for each, "." and ".."
+}
+
+TEST(RefusedThreads, HeldOnesCountNoMoreOnceTheyAreReleased) {
+  const nlink_t before = counted_threads();
+  {
+    const HeldThreads held(3);
+    EXPECT_EQ(counted_threads(), before + 3);
+  }
+  for (int turn = 0; turn < 20'000; ++turn) {
+    { const HeldThreads held(1); }
+    ASSERT_EQ(counted_threads(), before) << turn;
+  }
+}
+
+/// Measures two ranks again and again, and returns "" or the first answer that is neither a measurement nor
+/// an error with its reason.
+std::string wrong_answer_of_two_ranks(rlim_t most_processes, int& measured) {
+  constexpr int kVisits = 20;
+  if (!become_limited(most_processes)) return "cannot become another user";
+  RankSplit rank;
+  rank.training = thread_affinity();
+  rank.pool = {rank.training.first()};
+  rank.reserved_cores = 2;
+  const RankWork work{.elements = 10'000, .training = TrainingDemand{10, 1000, 1000}, .isa = chosen_isa()};
+  MachineMeter meter(work, 1);
+  for (int visit = 0; visit < kVisits; ++visit) {
+    try {
+      meter.measure({{}, "two ranks", {rank, rank}}, {.samples = 1});
+      ++measured;
+    } catch (const Error& error) {
+      if (!std::string_view(error.what()).ends_with(kTaskLimitHint)) return error.what();
+    }
+  }
+  return "";
+}
+
+TEST(RefusedThreads, RanksThatStartAtOnceUnderOneLimitDoNotTakeEachOthers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become a user without other processes";
+  // This process, two ranks, and four threads in each: the copier, the driver and two of oneTBB.
+  constexpr rlim_t kEnough = 11;
+  for (rlim_t most_processes = 2; most_processes <= kEnough; ++most_processes) {
+    const ChildOutput output = output_of_child(
+        [&] {
+          int measured = 0;
+          const std::string wrong = wrong_answer_of_two_ranks(most_processes, measured);
+          return wrong.empty() ? fmt::format("measured {}", measured) : wrong;
+        },
+        std::chrono::seconds(60));
+    ASSERT_EQ(output.end, ChildOutput::End::done) << most_processes;
+    EXPECT_EQ(output.text, most_processes < kEnough ? "measured 0" : "measured 20") << most_processes;
   }
 }
 
