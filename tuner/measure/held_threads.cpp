@@ -4,7 +4,6 @@
 #include <csignal>
 
 #include "base/clock.hpp"
-#include "base/wait.hpp"
 
 namespace zf {
 
@@ -37,10 +36,11 @@ void HeldThreads::end() {
   }
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
-  // A thread can be joined before the kernel has taken it off its counts, and can be found until then. It is
-  // on its way out, so the limit is only there to be one.
-  const Nanoseconds limit = now_ns() + kSecondNs;
-  for (const pid_t id : ids_) spin_until([id] { return ::tgkill(::getpid(), id, 0) != 0; }, limit);
+  // join() can return before the kernel has taken the thread off its counts. Until then tgkill() finds it.
+  const Nanoseconds limit = now_ns() + 10 * kSecondNs;
+  for (const pid_t id : ids_) {
+    while (::tgkill(::getpid(), id, 0) == 0 && now_ns() < limit) ::usleep(50);
+  }
 }
 
 }  // namespace zf

@@ -11,13 +11,15 @@
 
 namespace zf {
 
-/// Starts threads that sleep until this object ends. The thread that made it must end it, and must start no
-/// other thread meanwhile.
+/// Starts threads that sleep until this object ends. No other thread of this process may be started before
+/// the destructor returns: it could get the id of one that ended, and the destructor would wait for it.
 class HeldThreads {
  public:
   /// Throws std::system_error if one of `count` threads is refused. None is left then.
   explicit HeldThreads(std::size_t count);
-  /// Returns once the system no longer counts any of them, so that as many others can be started.
+  /// Returns once the system no longer counts any of them, so that as many others can be started. If one is
+  /// still counted after 10 s, returns all the same. (Linux before 5.2 may count a thread in pids.max for a
+  /// moment longer than it can be found.)
   ~HeldThreads();
   HeldThreads(const HeldThreads&) = delete;
   HeldThreads& operator=(const HeldThreads&) = delete;

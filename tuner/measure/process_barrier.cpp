@@ -40,7 +40,7 @@ bool ProcessBarrier::arrive() {
       finished_.store(1, std::memory_order_relaxed);
     arrived_.store(0, std::memory_order_relaxed);
     phases_passed_.store(passed + 1, std::memory_order_release);
-    wake_all();
+    futex_wake_all(phases_passed_, FutexScope::shared);
   } else {
     while (phases_passed_.load(std::memory_order_acquire) == passed && !has_failed()) {
       futex_wait(phases_passed_, passed, FutexScope::shared, kPollNs);
@@ -55,10 +55,6 @@ void ProcessBarrier::fail(std::string_view why) {
     std::copy_n(why.begin(), length, first_failure_.begin());
   }
   failed_.store(1, std::memory_order_release);
-  wake_all();
-}
-
-void ProcessBarrier::wake_all() {
   for (const auto* word : {&met_, &phases_passed_}) futex_wake_all(*word, FutexScope::shared);
 }
 

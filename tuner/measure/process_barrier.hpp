@@ -16,13 +16,13 @@ class ProcessBarrier {
  public:
   static constexpr std::uint32_t kPhases = 2;
 
-  /// Sets the number of parties and of rounds. Call it once, before any party arrives. After `min_rounds`,
-  /// the round that ends after `deadline_ns` (of now_ns()) is the last one; `rounds` is the most there can
-  /// be.
+  /// Sets the number of parties and of rounds. Call it once, before any party meets or arrives. After
+  /// `min_rounds`, the round that ends after `deadline_ns` (of now_ns()) is the last one; `rounds` is the
+  /// most there can be.
   void begin(std::uint32_t parties, std::uint32_t rounds, std::uint32_t min_rounds, Nanoseconds deadline_ns);
 
-  /// Waits until all parties have met, which they do at most once, before the first round. Returns false if
-  /// one failed.
+  /// Waits until all parties have called this. Either each party calls it once, before its first arrive(), or
+  /// none does. Returns false if a party failed.
   bool meet();
 
   /// Waits until all parties have arrived, which ends a phase; the first call begins the first phase. Returns
@@ -39,8 +39,6 @@ class ProcessBarrier {
   std::string_view why() const { return {first_failure_.data()}; }
 
  private:
-  void wake_all();
-
   std::uint32_t parties_;
   std::uint32_t rounds_;
   std::uint32_t min_rounds_;

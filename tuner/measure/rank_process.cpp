@@ -34,6 +34,8 @@ class MeasuredRank {
         kernel_(adam_kernel(work.isa, {})) {
     if (split.unbound) pool_.run([&](std::size_t) { bind_this_thread(split.optimizer); });
     if (work.training) {
+      // All ranks hold their threads before any of them lets go: oneTBB would end the process if another rank
+      // took one.
       training_.emplace(split.training, std::max(1, training_threads(split)),
                         work.elements * kTrainingBytesPerElement, *work.training, [&] {
                           if (!barrier.meet()) throw Error(Exit::runtime_error, "another rank has failed");

@@ -145,7 +145,8 @@ struct SyntheticTraining::State {
   void start_threads(const std::function<void()>& while_held) {
     try {
       {
-        // oneTBB ends the process (std::terminate in a thread of its own) if a thread is refused.
+        // oneTBB ends the process (std::terminate in a thread of its own) if a thread is refused. So this
+        // finds out before whether the copier, the driver and oneTBB's threads can run at once.
         const HeldThreads held(static_cast<std::size_t>(arena.max_concurrency()) + 2);
         if (while_held) while_held();
       }

@@ -39,9 +39,9 @@ class SyntheticTraining {
   /// which oneTBB's threads touch, and which host work and copies use again and again. Throws
   /// Error(runtime_error) if a thread cannot be started or bound, or memory is short.
   ///
-  /// `while_held` is called while as many threads sleep as will be started after it. If processes share a
-  /// limit of threads and wait for each other in it, none can take what another one has seen to be free. What
-  /// it throws is passed on.
+  /// Calls `while_held` while it holds as many sleeping threads as it starts afterwards. Processes that share
+  /// a limit of threads can wait for each other there. Then none takes a thread that another one has counted
+  /// as free. `while_held` may throw Error, which is passed on.
   SyntheticTraining(const CpuSet& cpus, int threads, std::size_t buffer_bytes,
                     const TrainingDemand& training_demand, const std::function<void()>& while_held = {});
   ~SyntheticTraining();
