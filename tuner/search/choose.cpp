@@ -75,9 +75,10 @@ std::string runner_up_in_words(const Evidence& evidence, const Workload& workloa
   const auto second = runner_up_of(contest_of(evidence, workload), winner);
   if (!second) return "";
   const CandidateEvidence& other = evidence.candidates[*second];
-  return fmt::format(
-      "The next best, \"{}\", is {}", other.label,
-      in_words(period_difference(evidence, workload, evidence.candidates[winner].id, other.id)));
+  const Difference slower = period_difference(evidence, workload, evidence.candidates[winner].id, other.id);
+  const bool may_be_faster = slower.estimate < 0 && slower.high >= -evidence.accuracy_wanted;
+  return fmt::format("The next best, \"{}\", is {}{}", other.label, in_words(slower),
+                     may_be_faster ? ", which is not surely more than a tie, so the choice stays" : "");
 }
 
 /// Says why the winner is preferred to the fastest split, with which it ties.

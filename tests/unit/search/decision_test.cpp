@@ -245,6 +245,15 @@ TEST(Choose, TheChoiceIsEstimatedByVisitsThatCameAfterIt) {
             evidence_of({{8, 1'000'000}, {4, 1'100'000}}).candidates[1].step_ns_median);
 }
 
+TEST(Choose, ARunnerUpThatIsNotSurelyFasterChangesNothingAndTheReasonSaysSo) {
+  const Choice choice = choose(estimated_evidence(1'000'000, 975'000), kWorkload);
+  EXPECT_EQ(choice.pool_threads, 8);
+  EXPECT_THAT(choice.reason, HasSubstr("The next best, \"pool 4\", is 2.1 % faster (95 % confidence: "));
+  EXPECT_THAT(choice.reason, HasSubstr("), which is not surely more than a tie, so the choice stays"));
+  EXPECT_THAT(choose(estimated_evidence(1'000'000, 1'050'000), kWorkload).reason,
+              Not(HasSubstr("the choice stays")));
+}
+
 TEST(Choose, IfTheRunnerUpTurnsOutFasterItWins) {
   EXPECT_EQ(chosen_threads(estimated_evidence(1'000'000, 800'000)), 4);
 }
