@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/cpu_list.hpp"
 #include "base/text.hpp"
@@ -201,7 +202,7 @@ void Runtime::check_all_done() const {
   if (ended_ || worker_.is_gone()) {
     throw AbiError(ZF_WORKER_DIED,
                    "the optimizer died during a step: parameters and moments may be half updated",
-                   "continue from an earlier checkpoint");
+                   "open another handle and continue there from an earlier checkpoint");
   }
   throw AbiError(ZF_ERROR_BUSY, "submitted work is not done yet", "call zf_wait first");
 }
@@ -232,9 +233,15 @@ void Runtime::export_state(const char* path) {
 }
 
 void Runtime::import_state(const char* path) {
-  const std::scoped_lock lock(submit_mutex_, mutex_);
-  check_all_done();
-  read_state(path, arena_, submissions_);
+  const std::lock_guard submit_lock(submit_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    check_all_done();
+  }
+  // Without mutex_, so that a death is noticed meanwhile. A worker that starts touches nothing that is done.
+  const std::vector<AdamProgress> progress = read_state(path, arena_, submissions_);
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < progress.size(); ++i) last_progress(arena_.group(i)) = progress[i];
 }
 
 void Runtime::keep_facts_of_ready_worker() {

@@ -131,7 +131,7 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
   StateTable table;
   StateHeader& header = table.header;
   const std::uint64_t size = size_of_file(fd);
-  const std::size_t got = read_at(fd, 0, bytes_of_object(header));
+  const std::size_t got = read_at(path, fd, 0, bytes_of_object(header));
   if (got >= sizeof header.magic && header.magic != kStateMagic)
     refuse(path, "is not a state file of zf_runtime", "was it written by zf_export_state?");
   if (got < sizeof header)
@@ -161,7 +161,7 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
                              print_count(header.group_count, "group")));
   }
   std::vector<std::byte> rest(header.arrays_offset - sizeof header);
-  read_at(fd, sizeof header, rest);
+  read_at(path, fd, sizeof header, rest);
   if (header.groups_crc != crc32(0, rest)) refuse(path, "its table of groups is damaged (checksum)");
   table.groups.resize(header.group_count);
   const std::size_t each = record_bytes(header.version);
@@ -203,6 +203,23 @@ void check_same_groups(const std::filesystem::path& path, const StateTable& file
   }
 }
 
+/// Reads a range of the file into the memory that memory_for(offset, bytes) gives for each piece. Returns the
+/// checksum of what was read, which is less than the range if the file ends in it.
+template <class MemoryFor>
+std::uint32_t read_in_pieces(const std::filesystem::path& path, int fd, std::uint64_t offset,
+                             std::uint64_t range_bytes, MemoryFor memory_for) {
+  std::uint32_t crc = 0;
+  in_pieces(range_bytes, [&](std::uint64_t at, std::uint64_t bytes) {
+    const std::span<std::byte> piece = memory_for(at, bytes);
+    crc = crc32(crc, piece.first(read_at(path, fd, offset + at, piece)));
+  });
+  return crc;
+}
+
+[[noreturn]] void refuse_array(const std::filesystem::path& path, std::size_t group, std::size_t array) {
+  refuse(path, fmt::format("the {} of group {} are damaged (checksum)", kArrayNames[array], group));
+}
+
 void check_arrays(const std::filesystem::path& path, int fd, const StateTable& file) {
   std::vector<std::byte> buffer(std::size_t{1} << 20);
   for (std::size_t i = 0; i < file.groups.size(); ++i) {
@@ -211,13 +228,27 @@ void check_arrays(const std::filesystem::path& path, int fd, const StateTable& f
       const std::uint64_t array_bytes = to_page(file.groups[i].elements * sizeof(float));
       if (array.offset > file.header.file_bytes || array_bytes > file.header.file_bytes - array.offset)
         refuse(path, fmt::format("the {} of group {} lie beyond its end", kArrayNames[k], i));
-      std::uint32_t crc = 0;
-      in_pieces(array_bytes, [&](std::uint64_t at, std::uint64_t bytes) {
-        const std::span piece = std::span(buffer).first(bytes);
-        crc = crc32(crc, piece.first(read_at(fd, array.offset + at, piece)));
-      });
-      if (crc != array.crc)
-        refuse(path, fmt::format("the {} of group {} are damaged (checksum)", kArrayNames[k], i));
+      const auto buffer_for = [&](std::uint64_t, std::uint64_t bytes) {
+        return std::span(buffer).first(bytes);
+      };
+      if (read_in_pieces(path, fd, array.offset, array_bytes, buffer_for) != array.crc)
+        refuse_array(path, i, k);
+    }
+  }
+}
+
+/// Reads the arrays of a verified file into the buffers. Compares the checksums once more, because the file
+/// may have changed since.
+void load_arrays(const std::filesystem::path& path, int fd, const StateTable& file, const Arena& arena) {
+  for (std::size_t i = 0; i < file.groups.size(); ++i) {
+    for (std::size_t k = 0; k < array_count(file.groups[i]); ++k) {
+      const StateArray& array = file.groups[i].arrays[k];
+      const std::span<std::byte> memory = memory_of(arena, i, kStateArrays[k]);
+      const auto memory_for = [&](std::uint64_t at, std::uint64_t bytes) {
+        return memory.subspan(at, bytes);
+      };
+      const std::uint32_t crc = read_in_pieces(path, fd, array.offset, memory.size(), memory_for);
+      if (crc_with_zeros(crc, memory.size()) != array.crc) refuse_array(path, i, k);
     }
   }
 }
@@ -243,19 +274,23 @@ void write_state(const std::filesystem::path& path, const Arena& arena, const Su
   file.commit();
 }
 
-void read_state(const std::filesystem::path& path, const Arena& arena, const Submissions& groups) {
+std::vector<AdamProgress> read_state(const std::filesystem::path& path, const Arena& arena,
+                                     const Submissions& groups) {
+  constexpr const char* kTorn = "parameters and moments are now partly overwritten: import a whole file";
   const FileDescriptor file = open_regular_file(path);
   const StateTable table = read_table(path, file.get());
   check_same_groups(path, table, table_of(arena, groups));
   check_arrays(path, file.get(), table);
-  for (std::size_t i = 0; i < table.groups.size(); ++i) {
-    for (std::size_t k = 0; k < array_count(table.groups[i]); ++k) {
-      const std::span<std::byte> memory = memory_of(arena, i, kStateArrays[k]);
-      if (read_at(file.get(), table.groups[i].arrays[k].offset, memory) != memory.size())
-        refuse(path, "became shorter while it was read: parameters and moments are now partly overwritten");
-    }
-    last_progress(arena.group(i)) = table.groups[i].progress;
+  try {
+    load_arrays(path, file.get(), table, arena);
+  } catch (const AbiError& error) {
+    throw AbiError(error.status(), error.what(), kTorn);
+  } catch (const Error& error) {
+    throw AbiError(ZF_ERROR_SYSTEM, error.what(), kTorn);
   }
+  std::vector<AdamProgress> progress;
+  for (const StateGroup& group : table.groups) progress.push_back(group.progress);
+  return progress;
 }
 
 }  // namespace zf

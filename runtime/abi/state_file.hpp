@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <vector>
 
 #include "ipc/arena.hpp"
 #include "submissions.hpp"
@@ -58,9 +59,12 @@ static_assert(sizeof(StateArray) == 16 && sizeof(StateGroup) == 144 && offsetof(
 /// there before is then untouched.
 void write_state(const std::filesystem::path& path, const Arena& arena, const Submissions& groups);
 
-/// Reads the state. Call it only while no work is submitted. Verifies the whole file before it changes
-/// anything. Throws AbiError(ZF_ERROR_STATE) if the file is damaged, has another version or other groups, and
-/// Error(usage) if there is no such file.
-void read_state(const std::filesystem::path& path, const Arena& arena, const Submissions& groups);
+/// Reads the state into the buffers, and returns the progress of each group, which the caller keeps. Call it
+/// only while no work is submitted. Verifies the whole file before it changes anything. Throws
+/// AbiError(ZF_ERROR_STATE) if the file is damaged, has another version or other groups, Error(usage) if
+/// there is no such file, and Error(runtime_error) if it cannot be read. A file that fails or changes after
+/// it was verified leaves the buffers partly overwritten, and the AbiError says so.
+std::vector<AdamProgress> read_state(const std::filesystem::path& path, const Arena& arena,
+                                     const Submissions& groups);
 
 }  // namespace zf

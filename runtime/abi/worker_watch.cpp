@@ -28,7 +28,7 @@ constexpr Nanoseconds kLongestPollNs = kSecondNs;
 WorkerWatch::WorkerWatch(WorkerLink& worker, std::function<WorkerLink::Restart()> on_death)
     : worker_(worker),
       on_death_(std::move(on_death)),
-      stop_(static_cast<int>(checked(eventfd(0, EFD_CLOEXEC), "eventfd"))),
+      stop_(static_cast<int>(checked(eventfd(0, EFD_CLOEXEC), "eventfd", kDescriptorHint))),
       pidfd_(worker_.pidfd()) {
   const SignalsBlocked blocked;  // the trainer's signal handlers run on the trainer's own threads
   try {

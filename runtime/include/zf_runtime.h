@@ -281,14 +281,14 @@ ZF_API zf_status zf_progress(zf_runtime* handle, uint64_t ticket, size_t group, 
 ZF_API zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum_of_squares,
                          int32_t* finite);
 
-/* Sets *step to the number of the group's last step; 0 before the first. Returns ZF_ERROR_BUSY while
- * submitted work is not done. */
+/* Sets *step to the number of the group's last step; 0 before the first. Returns ZF_ERROR_BUSY and
+ * ZF_WORKER_DIED like zf_export_state. */
 ZF_API zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step);
 
 /* Sets the number after which the group's next step comes. Use it when parameters and moments are written
  * into the buffers directly. The next bias correction is float(pow(beta, step + 1)), as for
- * zf_submit_args.step. Only a state file keeps the running product, bit for bit. Returns ZF_ERROR_BUSY while
- * submitted work is not done. */
+ * zf_submit_args.step. Only a state file keeps the running product, bit for bit. Returns ZF_ERROR_BUSY and
+ * ZF_WORKER_DIED like zf_export_state. */
 ZF_API zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step);
 
 /* Writes parameters, moments and step counts of all groups, with checksums, to a file (docs/state-format.md).
@@ -303,7 +303,9 @@ ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
  * The number of groups, their elements, modes and sets of moments must equal those of the file. The next step
  * writes ZF_STALE and ZF_COPY. Everything is verified before anything is changed.
  * Returns ZF_ERROR_STATE if the file is damaged or has another version or other groups, ZF_ERROR_USAGE if
- * there is no such file, and ZF_ERROR_BUSY. */
+ * there is no such file, ZF_ERROR_SYSTEM if it cannot be read, and ZF_ERROR_BUSY and ZF_WORKER_DIED like
+ * zf_export_state. The file is read twice. If it fails or changes between the two, zf_last_error says that
+ * the buffers are partly overwritten: import a whole file then. */
 ZF_API zf_status zf_import_state(zf_runtime* handle, const char* path);
 
 typedef struct zf_stats {

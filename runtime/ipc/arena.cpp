@@ -32,10 +32,18 @@ FileDescriptor make_memfd() {
   constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   int fd = memfd_create("zf-arena", flags | kNoExecSeal);
   if (fd < 0 && errno == EINVAL) fd = memfd_create("zf-arena", flags);
-  return FileDescriptor(checked(fd, "memfd_create"));
+  return FileDescriptor(checked(fd, "memfd_create", kDescriptorHint));
 }
 
-std::string size_text(std::uint64_t bytes) { return fmt::format("{} ({} bytes)", print_bytes(bytes), bytes); }
+std::string size_text(std::uint64_t bytes) {
+  const std::string exact = fmt::format("{} bytes", bytes);
+  const std::string rounded = print_bytes(bytes);
+  return rounded == exact ? exact : fmt::format("{} ({})", rounded, exact);
+}
+
+/// Returns whether madvise() does not populate here: kernels before 5.14 do not know how, and a sandbox may
+/// refuse the call.
+bool cannot_populate(int error) { return error == EINVAL || error == ENOSYS || error == EPERM; }
 
 constexpr const char* kLessMemory = "give the job more memory, or fewer parameters per rank";
 
@@ -161,9 +169,8 @@ void Arena::reserve(std::uint64_t offset, std::uint64_t bytes) const {
 void Arena::reserve_chunk(std::uint64_t begin, std::uint64_t bytes) const {
   // Populating this process's mapping comes first: only there the kernel knows that it may use huge pages.
   if (madvise(base_ + begin, bytes, kPopulateWrite) == 0) return;
-  if (errno != EINVAL)
+  if (!cannot_populate(errno))
     throw_errno(errno, "cannot get memory for an arena of " + size_text(bytes_), kLessMemory);
-  // Kernels before 5.14 do not know that call.
   int result = 0;
   do {
     result = fallocate(fd_.get(), 0, static_cast<off_t>(begin), static_cast<off_t>(bytes));
@@ -178,7 +185,7 @@ void Arena::map_reserved(std::uint64_t offset, std::uint64_t bytes) const noexce
   const std::uint64_t end = (offset + bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   // Only faults for reading map the pages around. Shared memory is mapped writable in any case, because the
   // kernel does not have to notice the first write to it.
-  if (madvise(base_ + begin, end - begin, kPopulateRead) != 0 && errno == EINVAL)
+  if (madvise(base_ + begin, end - begin, kPopulateRead) != 0 && cannot_populate(errno))
     read_each_page(begin, end - begin);
 }
 

@@ -14,9 +14,15 @@
 namespace zf {
 namespace {
 
+std::string_view next_step(int error) {
+  if (error == EAGAIN) return kTaskLimitHint;
+  if (error == EPERM || error == ENOSYS) return "allow clone, vfork and execve in the sandbox";
+  return {};
+}
+
 /// Throws if a posix_spawn function failed; they return an errno value.
 void spawn_checked(int error, std::string_view what) {
-  if (error != 0) throw_errno(error, what, error == EAGAIN ? kTaskLimitHint : std::string_view());
+  if (error != 0) throw_errno(error, what, next_step(error));
 }
 
 /// Initializes the list of actions, and destroys it also when something throws in between.

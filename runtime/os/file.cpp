@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -48,7 +49,7 @@ std::filesystem::path unique_name(const std::filesystem::path& path) {
 /// itself. (With fchmod the umask would have to be read, and reading it changes it for every thread for a
 /// moment.)
 FileDescriptor create_nameless(const std::filesystem::path& path) {
-  FileDescriptor file(::open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644));
+  FileDescriptor file(::open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0644));
   if (file.valid() && ::access(link_to(file).c_str(), F_OK) != 0) return FileDescriptor();
   return file;
 }
@@ -133,13 +134,14 @@ std::uint64_t size_of_file(int fd) {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
-std::size_t read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes) {
+std::size_t read_at(const std::filesystem::path& path, int fd, std::uint64_t offset,
+                    std::span<std::byte> bytes) {
   std::size_t used = 0;
   while (used < bytes.size()) {
     const ssize_t got =
         ::pread(fd, bytes.data() + used, bytes.size() - used, static_cast<off_t>(offset + used));
     if (got < 0 && errno == EINTR) continue;
-    if (checked(got, "reading a file", "check the file system that it lies on") == 0) break;
+    if (checked(got, path.string(), "check the file system that it lies on") == 0) break;
     used += static_cast<std::size_t>(got);
   }
   return used;
@@ -208,6 +210,20 @@ void AtomicFile::set_size(std::uint64_t bytes) {
   if (::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0) fail(errno);
 }
 
+void AtomicFile::move_to_named_file() {
+  auto [named, name] = create_beside(path_);
+  temporary_ = name;
+  std::vector<std::byte> buffer(std::size_t{1} << 20);
+  std::uint64_t at = 0;
+  while (const std::size_t got = read_at(path_, file_.get(), at, buffer)) {
+    if (const int error = write_all_at(named.get(), at, std::span(buffer).first(got)); error != 0)
+      fail(error);
+    at += got;
+  }
+  if (::fsync(named.get()) != 0) fail(errno);
+  file_ = std::move(named);
+}
+
 void AtomicFile::commit() {
   if (::fsync(file_.get()) != 0) fail(errno);
   if (temporary_.empty()) {
@@ -219,8 +235,11 @@ void AtomicFile::commit() {
     remove_abandoned(name);
     int error = give_name(file_, name);
     if (error == EEXIST) error = give_name(file_, name = unique_name(path_));
-    if (error != 0) fail(error);
-    temporary_ = name;
+    if (error == 0) {
+      temporary_ = name;
+    } else {
+      move_to_named_file();  // a sandbox may allow files without a name, but refuse to link them
+    }
   }
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
   temporary_.clear();

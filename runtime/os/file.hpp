@@ -26,17 +26,19 @@ FileDescriptor open_regular_file(const std::filesystem::path& path);
 /// Returns the size of an open file in bytes. Throws Error(runtime_error).
 std::uint64_t size_of_file(int fd);
 
-/// Fills `bytes` from an offset of the file. Returns how many bytes were read, which are fewer only at the
-/// end of the file. Throws Error(runtime_error).
-std::size_t read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes);
+/// Fills `bytes` from an offset of the open file. Returns how many bytes were read, which are fewer only at
+/// the end of the file. Throws Error(runtime_error) with the path.
+std::size_t read_at(const std::filesystem::path& path, int fd, std::uint64_t offset,
+                    std::span<std::byte> bytes);
 
 /// A temporary file that replaces `path` in one step, or never. Whoever opens `path` finds the old file or
 /// the whole new one, also after a power cut. The mode is 0644 within the umask. Until commit() the temporary
 /// file has no name, so a process that is killed leaves nothing. Only a kill between the two calls that name
 /// and move it (linkat, rename) leaves the whole new file, as ".NAME.tmp" beside `path`. Where every file has
-/// a name (NFS, Lustre), the temporary file has that name from the beginning. The next writer of `path`
-/// removes what a killed one left there, if the file system has flock. While another living writer has the
-/// name, the temporary file is called ".NAME.PID.TIME.N.tmp", and nobody removes that one.
+/// a name (NFS, Lustre), the temporary file has that name from the beginning, and where a sandbox refuses
+/// linkat, from commit() on. The next writer of `path` removes what a killed one left there, if the file
+/// system has flock. While another living writer has the name, the temporary file is called
+/// ".NAME.PID.TIME.N.tmp", and nobody removes that one.
 class AtomicFile {
  public:
   /// Creates the temporary file. This and every other function throws Error(runtime_error) with the path if
@@ -54,6 +56,8 @@ class AtomicFile {
 
  private:
   [[noreturn]] void fail(int error) const;
+  /// Copies the file without a name to one that has a name, and goes on with that one.
+  void move_to_named_file();
 
   std::filesystem::path path_;
   std::filesystem::path temporary_;  ///< empty as long as the file has no name

@@ -106,7 +106,7 @@ std::optional<std::string> read_published_file(const std::filesystem::path& path
                 fmt::format("{}: is not a regular file of user {}", path.string(), ::geteuid()), "remove it");
   }
   std::string text(kMostReadBytes, '\0');
-  text.resize(read_at(file.get(), 0, std::as_writable_bytes(std::span(text))));
+  text.resize(read_at(path, file.get(), 0, std::as_writable_bytes(std::span(text))));
   return text;
 }
 

@@ -61,6 +61,9 @@ static double killed_worker_is_noticed(void) {
   CHECK(*(float*)params == 0.0f);
   EXPECT(zf_export_state(handle, "/tmp/never-written"), ZF_WORKER_DIED);
   expect_error("parameters and moments may be half updated");
+  EXPECT(zf_import_state(handle, "/tmp/never-read"), ZF_WORKER_DIED);
+  expect_error("; open another handle and continue there from an earlier checkpoint");
+  EXPECT(zf_set_step(handle, 0, 1), ZF_WORKER_DIED);
   CHECK(kill(worker, 0) == -1); /* no zombie */
   EXPECT(zf_close(handle), ZF_WORKER_DIED);
   return noticed_ms;
@@ -234,6 +237,44 @@ static void hung_worker_is_killed_at_close(void) {
   EXPECT(zf_close(handle), ZF_TIMEOUT);
   CHECK(now_ns() - begin < 2000000000);
   CHECK(kill(worker, 0) == -1);
+}
+
+static void* kill_after_100_ms(void* worker) {
+  sleep_ms(100);
+  CHECK(kill(*(const pid_t*)worker, SIGKILL) == 0);
+  return NULL;
+}
+
+/* Ends a handle whose optimizer has stopped in its work and is killed meanwhile. Returns the answer. */
+static zf_status killed_during(zf_status (*ending)(zf_runtime*), zf_runtime* handle) {
+  pthread_t killer;
+  pid_t worker = worker_of(handle);
+  CHECK(kill(worker, SIGSTOP) == 0);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  CHECK(pthread_create(&killer, NULL, kill_after_100_ms, &worker) == 0);
+  const int64_t begin = now_ns();
+  const zf_status status = ending(handle);
+  CHECK(now_ns() - begin > 50000000 &&
+        now_ns() - begin < 5000000000); /* not before, and no deadline was needed */
+  CHECK(pthread_join(killer, NULL) == 0);
+  return status;
+}
+
+/* zf_end has another optimizer finish the work. zf_close starts none. */
+static void death_in_an_end_is_mended_and_in_a_close_told(void) {
+  void* params = NULL;
+  void* grads = NULL;
+  zf_runtime* handle = open_restartable(0);
+  EXPECT(zf_buffer(handle, 0, ZF_PARAMS, &params, NULL), ZF_OK);
+  EXPECT(zf_buffer(handle, 0, ZF_GRADS_0, &grads, NULL), ZF_OK);
+  *(float*)grads = 1.0f;
+  EXPECT(killed_during(zf_end, handle), ZF_OK);
+  CHECK(*(float*)params < 0.0f);
+  EXPECT(zf_close(handle), ZF_OK);
+  handle = open_restartable(0);
+  EXPECT(killed_during(zf_close, handle), ZF_WORKER_DIED);
+  expect_error("was killed by signal 9");
+  CHECK(count_children() == 0 && count_arena_mappings() == 0);
 }
 
 /* After zf_end the optimizer has finished what was submitted and has ended, and the memory still exists. */
@@ -425,6 +466,7 @@ int main(void) {
   lost_descriptors_do_not_hang_the_close();
   signals_to_the_job_are_left_to_the_trainer();
   hung_worker_is_killed_at_close();
+  death_in_an_end_is_mended_and_in_a_close_told();
   ended_optimizer_leaves_its_results();
   forked_child_cannot_disturb();
   killed_trainer_takes_its_worker_along(0);

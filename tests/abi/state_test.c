@@ -1,8 +1,10 @@
 /* A state file continues a training, bit for bit, with another number of threads. A damaged file is refused,
  * whatever the damage is, and changes nothing. */
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -11,6 +13,23 @@ enum { GROUPS = 3 };
 
 static const zf_buffer_kind kState[] = {ZF_PARAMS, ZF_MOMENT_1, ZF_MOMENT_2, ZF_MOMENT_1_SET_1,
                                         ZF_MOMENT_2_SET_1};
+
+/* The library's reads of files come here, and the one after `reads_left` more fails or brings another byte.
+ */
+enum read_fault { READ_WELL, READ_NOT, READ_ANOTHER_BYTE };
+static enum read_fault read_fault = READ_WELL;
+static int reads_left = 0;
+
+__attribute__((visibility("default"))) ssize_t pread(int fd, void* bytes, size_t count, off_t offset) {
+  const int now = read_fault != READ_WELL && reads_left-- == 0;
+  if (now && read_fault == READ_NOT) {
+    errno = EIO;
+    return -1;
+  }
+  const ssize_t got = syscall(SYS_pread64, fd, bytes, count, offset);
+  if (now && got > 0) *(unsigned char*)bytes ^= 1;
+  return got;
+}
 
 /* The groups, of which the second one has that many sets of moments. */
 static zf_runtime* open_sets(enum plan_kind kind, const uint64_t* elements, int32_t moment_sets) {
@@ -228,6 +247,47 @@ static void damage_is_refused_and_changes_nothing(int32_t moment_sets, const cha
   EXPECT(zf_close(untouched), ZF_OK);
 }
 
+/* Whichever read of the file fails or brings another byte, the import says so. If buffers are overwritten
+ * already, it says that too, and a whole file mends them. */
+static void failing_reads_are_told(enum read_fault fault, zf_status status, const char* why) {
+  static const uint64_t elements[GROUPS] = {40, 1025, 0};
+  const char* const path = write_file("");
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, elements);
+  zf_runtime* const untouched = open_groups(PLAN_SPLIT, elements);
+  zf_runtime* const imported = open_groups(PLAN_SPLIT, elements);
+  take_step(handle, 1);
+  EXPECT(zf_export_state(handle, path), ZF_OK);
+  EXPECT(zf_import_state(imported, path), ZF_OK);
+  take_step(handle, 2);
+  for (int step = 1; step <= 2; ++step) take_step(untouched, step);
+
+  int unchanged = 0;
+  int torn = 0;
+  for (int reads = 0;; ++reads) {
+    reads_left = reads;
+    read_fault = fault;
+    const zf_status got = zf_import_state(handle, path);
+    read_fault = READ_WELL;
+    if (reads_left >= 0) { /* there were no more reads than that */
+      EXPECT(got, ZF_OK);
+      break;
+    }
+    EXPECT(got, status);
+    expect_error(path);
+    expect_error(why);
+    if (strstr(zf_last_error(), "are now partly overwritten: import a whole file") == NULL) {
+      CHECK(are_equal(handle, untouched) && torn == 0);
+      ++unchanged;
+    } else {
+      ++torn;
+    }
+  }
+  CHECK(unchanged >= 2 && torn >= 2 && are_equal(handle, imported));
+  EXPECT(zf_close(handle), ZF_OK);
+  EXPECT(zf_close(untouched), ZF_OK);
+  EXPECT(zf_close(imported), ZF_OK);
+}
+
 /* A file says how many sets of moments each group has. Without a second set it is of version 1. */
 static void the_sets_of_moments_must_be_the_same(void) {
   static const uint64_t elements[GROUPS] = {40, 30, 0};
@@ -301,6 +361,8 @@ int main(void) {
   a_set_step_is_the_step_before_the_next();
   damage_is_refused_and_changes_nothing(1, "the second moments of group 1 are damaged");
   damage_is_refused_and_changes_nothing(2, "the second moments (set 1) of group 1 are damaged");
+  failing_reads_are_told(READ_NOT, ZF_ERROR_SYSTEM, ": Input/output error; check the file system");
+  failing_reads_are_told(READ_ANOTHER_BYTE, ZF_ERROR_STATE, "");
   the_sets_of_moments_must_be_the_same();
   what_does_not_fit_is_refused();
   CHECK(count_descriptors() == descriptors && count_children() == 0);

@@ -180,7 +180,7 @@ size_t count_arena_mappings(void) {
   return count;
 }
 
-int refuse_calls(const int* calls, size_t count) {
+int refuse_calls(const int* calls, size_t count, int error) {
   enum { MOST = 16 };
   struct sock_filter code[2 * MOST + 2];
   unsigned short n = 0;
@@ -188,7 +188,7 @@ int refuse_calls(const int* calls, size_t count) {
   code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
   for (size_t i = 0; i < count; ++i) {
     code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], 0, 1);
-    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error);
   }
   code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   const struct sock_fprog program = {n, code};

@@ -58,9 +58,9 @@ const char* write_file(const char* text);
 /* Opens a handle with one group of n elements under a plan of this kind. Its worker is never restarted. */
 zf_runtime* open_one(enum plan_kind kind, uint64_t elements);
 
-/* From here on the kernel answers EPERM to these system calls of this process and its children to come, as a
- * container's filter does. 0: filters are not to be had here. */
-int refuse_calls(const int* calls, size_t count);
+/* From here on the kernel answers `error` to these system calls of this process and its children to come, as
+ * a container's filter does. 0: filters are not to be had here. */
+int refuse_calls(const int* calls, size_t count, int error);
 
 /* Runs `test` in its own process, and ends this process in the same way, unless that ended with 0 or SKIPPED.
  * */

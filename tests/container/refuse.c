@@ -1,6 +1,7 @@
 /* Becomes a command for which the kernel refuses what container runtimes refuse to those without
  * CAP_SYS_NICE: refuse COMMAND [ARG ...]
  */
+#include <errno.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@ int main(int argc, char** argv) {
     fprintf(stderr, "usage: refuse COMMAND [ARG ...]\n");
     return 2;
   }
-  if (!refuse_calls(kCalls, sizeof kCalls / sizeof *kCalls)) return SKIPPED;
+  if (!refuse_calls(kCalls, sizeof kCalls / sizeof *kCalls, EPERM)) return SKIPPED;
   execvp(argv[1], argv + 1);
   perror(argv[1]);
   return 127;

@@ -318,6 +318,21 @@ TEST(File, WithoutLocksAKilledWriterLeavesNothingIfItHasNoName) {
   expect_three_left_and_kept(state, refuse_locks);
 }
 
+TEST(File, WhereLinksAreRefusedItIsWrittenAllTheSame) {
+  TemporaryFolder folder;
+  const std::string text(3'000'000, 'x');
+  write_text_file_atomically(folder.path() / "state", "old");
+  const int status = status_of_child([&] {
+    refuse_call(SYS_linkat, EPERM);
+    write_text_file_atomically(folder.path() / "state", text);
+  });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
+    GTEST_SKIP() << "seccomp filters are not to be had here";
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read_text_file(folder.path() / "state"), text);
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
+}
+
 /// Fails to write on a file system of one page, in a mount namespace of a child.
 TEST(File, FullDiskLeavesTheOldFileAndNothingElse) {
   TemporaryFolder folder;
