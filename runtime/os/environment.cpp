@@ -62,7 +62,7 @@ std::optional<int> count_on_node(std::string_view counts, int index) {
     if (count < 1) return std::nullopt;
     if (constexpr std::string_view times = "(x"; std::string_view(rest, end).starts_with(times)) {
       rest = std::from_chars(rest + times.size(), end, nodes).ptr;
-      if (rest == end || *rest++ != ')') return std::nullopt;
+      if (nodes < 1 || rest == end || *rest++ != ')') return std::nullopt;
     }
     if (index < nodes) return count;
     index -= nodes;

@@ -23,11 +23,13 @@ constexpr std::size_t kArraysOffset = 24;
 constexpr std::size_t kGroupsCrc = 32;
 constexpr std::size_t kHeaderCrc = 36;
 
-/// Opens 64 parameters and ends the process that would step over them: reading a state needs none.
-zf_runtime* open_one_group() {
+/// Opens 64 parameters with one or two sets of moments, and ends the process that would step over them:
+/// reading a state needs none.
+zf_runtime* open_one_group(std::int32_t moment_sets) {
   ::setenv("ZF_TUNE", "off", 1);  // no plan
   zf_group group = ZF_GROUP_INIT;
   group.elements = 64;
+  group.moment_sets = moment_sets;
   zf_runtime* handle = nullptr;
   if (zf_open(nullptr, &group, 1, &handle) != ZF_OK || zf_end(handle) != ZF_OK) std::abort();
   return handle;
@@ -54,8 +56,11 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static zf_runtime* const handle = open_one_group();
-  const zf_status status = zf_import_state(handle, fuzzed_file(data, size).c_str());
-  if (status != ZF_OK && status != ZF_ERROR_STATE) std::abort();
+  static const std::array handles = {open_one_group(1), open_one_group(2)};
+  const auto& file = fuzzed_file(data, size);
+  for (zf_runtime* const handle : handles) {
+    const zf_status status = zf_import_state(handle, file.c_str());
+    if (status != ZF_OK && status != ZF_ERROR_STATE) std::abort();
+  }
   return 0;
 }
