@@ -77,8 +77,12 @@ std::string runner_up_in_words(const Evidence& evidence, const Workload& workloa
   const CandidateEvidence& other = evidence.candidates[*second];
   const Difference slower = period_difference(evidence, workload, evidence.candidates[winner].id, other.id);
   const bool may_be_faster = slower.estimate < 0 && slower.high >= -evidence.accuracy_wanted;
-  return fmt::format("The next best, \"{}\", is {}{}", other.label, in_words(slower),
-                     may_be_faster ? ", which is not surely more than a tie, so the choice stays" : "");
+  std::string text = fmt::format("The next best, \"{}\", is {}", other.label, in_words(slower));
+  if (may_be_faster) {
+    text += fmt::format(". That is not surely more than {:.1f} %, so the choice stays",
+                        100 * evidence.accuracy_wanted);
+  }
+  return text;
 }
 
 /// Says why the winner is preferred to the fastest split, with which it ties.

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
+#include <thread>
+
 namespace zf {
 namespace {
 
@@ -13,8 +16,22 @@ nlink_t counted_threads() {
   return tasks.st_nlink - 2;  // a folder for each, "." and ".."
 }
 
+/// Returns that count when it has not changed for a while: a thread of an earlier test may be joined and
+/// still counted.
+nlink_t settled_threads() {
+  nlink_t counted = counted_threads();
+  for (int unchanged = 0; unchanged < 10; ++unchanged) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (const nlink_t now = counted_threads(); now != counted) {
+      counted = now;
+      unchanged = 0;
+    }
+  }
+  return counted;
+}
+
 TEST(HeldThreads, AreThereUntilTheyAreReleased) {
-  const nlink_t before = counted_threads();
+  const nlink_t before = settled_threads();
   {
     const HeldThreads held(3);
     EXPECT_EQ(counted_threads(), before + 3);
@@ -24,7 +41,7 @@ TEST(HeldThreads, AreThereUntilTheyAreReleased) {
 
 /// On a single CPU this can only pass: there, a thread has ended before another one can join it.
 TEST(HeldThreads, CountNoMoreOnceTheyAreReleased) {
-  const nlink_t before = counted_threads();
+  const nlink_t before = settled_threads();
   for (int turn = 0; turn < 20'000 / ZF_FEWER; ++turn) {
     { const HeldThreads held(2); }
     ASSERT_EQ(counted_threads(), before) << turn;

@@ -249,7 +249,7 @@ TEST(Choose, ARunnerUpThatIsNotSurelyFasterChangesNothingAndTheReasonSaysSo) {
   const Choice choice = choose(estimated_evidence(1'000'000, 975'000), kWorkload);
   EXPECT_EQ(choice.pool_threads, 8);
   EXPECT_THAT(choice.reason, HasSubstr("The next best, \"pool 4\", is 2.1 % faster (95 % confidence: "));
-  EXPECT_THAT(choice.reason, HasSubstr("), which is not surely more than a tie, so the choice stays"));
+  EXPECT_THAT(choice.reason, HasSubstr("). That is not surely more than 2.0 %, so the choice stays"));
   EXPECT_THAT(choose(estimated_evidence(1'000'000, 1'050'000), kWorkload).reason,
               Not(HasSubstr("the choice stays")));
 }
