@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Functions for the scripts that Slurm runs on a node. To be sourced. Needs bash 4.4, coreutils and util-linux.
+# Functions for the scripts that Slurm runs on a node. To be sourced. Needs bash 4.4, coreutils, grep and
+# util-linux.
 #
 # Slurm drains a node whose Prolog or Epilog fails, and waits for both. So nothing here ends a script, and every
 # wait has a deadline. Nobody waits for the end of a program that hangs either: a process that is stuck on a dead
@@ -9,12 +10,15 @@
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL=C
 
-# The largest /etc/zf-tune/slurm.conf that is read, in bytes. Bash takes seconds for a file of some MB.
-largest_conf=65536
+# The largest /etc/zf-tune/slurm.conf that is read, and the largest output of a program that is kept, in bytes. Bash
+# reads slowly: 64 KiB took it 0.2 to 0.4 s. And expansions like ${text##*[!x]} are quadratic in bash: 16,000 blanks
+# took it 4 to 12 s. So nothing here expands a longer text, and lines of settings are read by a regular expression.
+largest_text=16384
 
 # read_settings: sets the variables below to their defaults, then to the values of /etc/zf-tune/slurm.conf
-# (NAME=VALUE, # comments). Ignores other lines. Waits 0.3 s at most for the file, which may be on a dead file server;
-# then the defaults hold. With `read_settings loud`, the log has what is wrong with the file; with `quiet` it has not.
+# (NAME=VALUE, # comments). Ignores other lines. Waits 0.3 s at most for the file, which may
+# be on a dead file server; then the defaults hold. With `read_settings loud`, the log has what is wrong with the file;
+# with `quiet` it has not.
 read_settings() {
   local say=$1
   program=/usr/bin/zf-tune
@@ -24,22 +28,22 @@ read_settings() {
   class=/var/lib/zf-tune/class # the health check remembers the node's class here
   strict=no                # yes: the health check drains a node that differs from its plan
   scontrol=/usr/bin/scontrol
-  local file=/etc/zf-tune/slurm.conf line name
+  local file=/etc/zf-tune/slurm.conf line
   # Not even `[[ -f $file ]]` before: it would hang like reading does.
-  if ! bounded 0.3 head -c $((largest_conf + 1)) -- "$file"; then
+  if ! bounded 0.3 head -c $((largest_text + 2)) -- "$file"; then
     [[ $answer == *'No such file'* || $say == quiet ]] || log "$file is not read, the defaults hold: $answer"
     return 0
   fi
-  if [[ ${#answer} -gt $largest_conf ]]; then
-    [[ $say == quiet ]] || log "$file is not read, the defaults hold: it has more than $largest_conf bytes"
+  if [[ ${#answer} -gt $largest_text ]]; then
+    [[ $say == quiet ]] || log "$file is not read, the defaults hold: it has more than $largest_text bytes"
     return 0
   fi
   while IFS= read -r line || [[ -n $line ]]; do
-    line=${line%%#*}
-    line=${line%"${line##*[![:space:]]}"}
-    name=${line%%=*}
     case $line in
-      program=* | plans=* | run=* | deadline=* | class=* | strict=* | scontrol=*) printf -v "$name" %s "${line#*=}" ;;
+      program=* | plans=* | run=* | deadline=* | class=* | strict=* | scontrol=*)
+        # The value ends before the comment, and before the blanks at its end.
+        [[ $line =~ ^([a-z]+)=([^#]*[^#[:space:]])? ]] && printf -v "${BASH_REMATCH[1]}" %s "${BASH_REMATCH[2]}"
+        ;;
     esac
   done <<<"$answer"
   [[ $deadline =~ ^[0-9]{0,6}\.?[0-9]{1,6}$ ]] || deadline=0.7
@@ -47,16 +51,18 @@ read_settings() {
 }
 
 # cap_deadline: Slurm kills a Prolog or an Epilog after PrologEpilogTimeout (newer ones: also PrologTimeout and
-# EpilogTimeout), and drains the node. So the deadline is at most 10 s, and at most the shortest of these times less 1.5 s
-# for everything else. If that time is 1 or 2 s, the deadline is 0.7 s, and the log says that the time is too short. If
-# slurm.conf cannot be read, the time may be short: the deadline is 0.7 s, and the log says why.
+# EpilogTimeout), and drains the node. So the deadline is at most 10 s, and at most the shortest of these times less
+# 1.5 s for everything else. If that time is 1 or 2 s, the deadline is 0.7 s, and the log says that the time is too
+# short. If slurm.conf cannot be read, the time may be short: the deadline is 0.7 s, and the log says why.
 # Reads slurm.conf only for a deadline of 1 s or more.
 cap_deadline() {
-  local most=10 seconds="" name=PrologEpilogTimeout line whole=${deadline%%.*} why=""
+  local most=10 seconds="" name=PrologEpilogTimeout line whole=${deadline%%.*} why="" status
   ((10#0$whole >= 1)) || return 0
   bounded 0.3 grep -iE '^[[:space:]]*(Prolog|Epilog|PrologEpilog)Timeout[[:space:]]*=' -- \
     "${SLURM_CONF:-/etc/slurm/slurm.conf}"
-  case $? in
+  status=$?
+  [[ ${#answer} -le $largest_text ]] || status=2 answer="these lines have more than $largest_text bytes"
+  case $status in
     0)
       while IFS= read -r line; do
         [[ $line =~ ^[[:space:]]*([[:alpha:]]+)[[:space:]]*=[[:space:]]*([0-9]{1,5})([^0-9]|$) ]] || continue
@@ -85,37 +91,41 @@ cap_deadline() {
 }
 
 # bounded SECONDS COMMAND...: runs COMMAND. Returns its exit status, or 124 if it took too long. Sets $answer to its
-# output.
+# output, of which it keeps at most $largest_text + 1 bytes.
 bounded() {
   local seconds=$1 status=124
   shift
   if IFS= read -r -d '' -t "$seconds" answer < <(
     exec 2>/dev/null # slurmd reads our stderr until it is closed
     timeout --signal=KILL "$seconds" "$@" </dev/null 2>&1
-    printf '\n%d\0' "$?"
+    printf '\n%03d\0' "$?"
   ); then
-    status=${answer##*$'\n'}
-    answer=${answer%$'\n'*}
-    answer=${answer%$'\n'}
+    if [[ ${answer: -4} == $'\n'[0-9][0-9][0-9] ]]; then
+      status=$((10#${answer: -3}))
+      answer=${answer:0:${#answer}-4}
+      [[ ${answer: -1} != $'\n' ]] || answer=${answer:0:${#answer}-1}
+      answer=${answer:0:largest_text+1}
+    else # COMMAND wrote a NUL byte
+      status=1
+      answer="$1 printed something that is not text"
+    fi
   fi
   if [[ $status == 124 || $status == 137 ]]; then # timeout(1) also ends with 137 when it kills
     answer="no answer within $seconds s: a program or a file system hangs"
-  fi
-  if [[ ! $status =~ ^[0-9]+$ ]]; then # COMMAND wrote a NUL byte
-    status=1
-    answer="$1 printed something that is not text"
   fi
   [[ $status == 0 || $answer == *[[:graph:]]* ]] || answer="$1 ended with status $status and printed nothing"
   return "$status"
 }
 
 # log TEXT: writes one printable line to the system's log, whatever TEXT contains. Waits 0.2 s at most. On a busy node
-# the line may come later: logger has a session of its own, because slurmd kills the process group of a script that ends.
+# the line may come later: logger has a session of its own, because slurmd kills the process group of a script that
+# ends.
 log() {
-  local text=${1//[^[:print:]]/ } ended
+  local text=${1:0:800} ended # cut first: the next line is slow for a long text
+  text=${text//[^[:print:]]/ }
   IFS= read -r -t 0.2 ended < <(
     exec 2>/dev/null
-    setsid timeout --signal=KILL 10 logger --tag zf-tune --priority daemon.notice -- "${text:0:800}" </dev/null
+    setsid timeout --signal=KILL 10 logger --tag zf-tune --priority daemon.notice -- "$text" </dev/null
   )
   return 0
 }

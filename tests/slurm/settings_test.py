@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 import unittest
 
 from zf_cli import SOURCE, clean_environment
@@ -21,6 +22,91 @@ class Settings(unittest.TestCase):
                                 capture_output=True, timeout=20, env=clean_environment(**environment))
         self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
         return result.stdout.splitlines()
+
+    def settings_of(self, path: str, then="") -> tuple[list[str], float]:
+        """Returns what read_settings logs with this file, the settings `plans` and `deadline`, and what `then` prints.
+        Also returns the seconds that this took."""
+        with tempfile.TemporaryDirectory() as folder:
+            kit = (KIT / "common.sh").read_text()
+            self.assertEqual(kit.count("file=/etc/zf-tune/slurm.conf "), 1)
+            with open(f"{folder}/common.sh", "w") as copy:
+                copy.write(kit.replace("file=/etc/zf-tune/slurm.conf ", f"file={path} "))
+            start = time.monotonic()
+            said = self.said_by(f'source {folder}/common.sh; log() {{ echo "log: $1"; }}; read_settings loud; '
+                                f'printf "%s\n" "$plans" "$deadline"; {then}')
+            return said, time.monotonic() - start
+
+    def settings_of_text(self, text: bytes) -> tuple[list[str], float]:
+        with tempfile.NamedTemporaryFile() as conf:
+            conf.write(text)
+            conf.flush()
+            return self.settings_of(conf.name)
+
+    def test_lines_are_read_as_the_example_says(self):
+        for text, plans in (
+                ("plans=/p", "/p"), ("plans=/p\r\n", "/p"), ("plans=/p \t \n", "/p"), ("plans=/p # why\n", "/p"),
+                ("plans=/p#why # and why\n", "/p"), ("plans=/my plans\n", "/my plans"), ("plans=/a=b\n", "/a=b"),
+                ("plans=/größe\n", "/größe"), ("#plans=/p\n", "/etc/zf-tune/plans"), ("plans=/a\nplans=/b\n", "/b"),
+                ("plans=$(reboot)`reboot`\n", "$(reboot)`reboot`"), ("Plans=/p\n", "/etc/zf-tune/plans")):
+            with self.subTest(text):
+                self.assertEqual(self.settings_of_text(text.encode())[0], [plans, "0.7"])
+
+    def test_long_lines_and_many_lines_take_no_time(self):
+        """Slurm waits for the Prolog meanwhile, outside any deadline."""
+        def repeated(text: bytes, size: int) -> bytes:
+            return (text * size)[:size]
+        for before, filler in ((b"", b" "), (b"plans=/p", b" "), (b"plans=/p", b"\t"), (b"plans=/p", b"\r"),
+                               (b"", b"#"), (b"plans=/p", b" #"), (b"", b"="), (b"", b"x"), (b"", b"\n"), (b"", b"#\n"),
+                               (b"", b"=\n"), (b"", b"plans=/p\n"), (b"", b"run= #\n")):
+            for size in (16 << 10, 64 << 10):
+                with self.subTest(before=before, filler=filler, size=size):
+                    text = before + repeated(filler, size - len(before) - 10) + b"\nplans=/p\n"
+                    (*log, plans, _), seconds = self.settings_of_text(text)
+                    self.assertLess(seconds, 1)
+                    if size > 16 << 10:
+                        self.assertEqual(plans, "/etc/zf-tune/plans")
+                        self.assertRegex("".join(log), "it has more than 16384 bytes|no answer within 0.3 s")
+                    elif log:  # on a busy machine
+                        self.assertIn("no answer within 0.3 s", "".join(log))
+                    else:
+                        self.assertEqual(plans, "/p")
+
+    def test_long_line_that_is_not_text(self):
+        (log, *_), seconds = self.settings_of_text(b"x" * 16000 + b"\0" + b"\nplans=/p\n")
+        self.assertRegex(log, "printed something that is not text|no answer within 0.3 s")
+        self.assertLess(seconds, 1)
+
+    def test_file_that_hangs_costs_each_script_0_3_s(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(f"{folder}/fifo")
+            watch = 'start=$EPOCHREALTIME; read_settings quiet; end=$EPOCHREALTIME; echo $((${end/./} - ${start/./}))'
+            (log, plans, deadline, microseconds), _ = self.settings_of(f"{folder}/fifo", watch)
+            self.assertIn("is not read, the defaults hold: no answer within 0.3 s", log)
+            self.assertEqual((plans, deadline), ("/etc/zf-tune/plans", "0.7"))
+            self.assertGreater(int(microseconds), 290_000)
+            self.assertLess(int(microseconds), 450_000)
+
+    def test_log_of_a_long_text_takes_no_time(self):
+        for text in ("\1", " ", "x"):
+            with self.subTest(text):
+                start = time.monotonic()
+                script = f"""source {KIT}/common.sh; logger() {{ :; }}; setsid() {{ printf "%s" "${{@: -1}}" >&3; }}
+                             text=$(head -c 1000000 /dev/zero | tr '\\0' '{text}'); log "$text" 3>&1 | wc -c"""
+                self.assertEqual(self.said_by(script), ["800"])
+                self.assertLess(time.monotonic() - start, 1)
+
+    def test_long_output_of_a_program_takes_no_time(self):
+        """The text between its newlines is cut, and its status is kept."""
+        for text, status in (("x", 3), ("\\n", 3), (" ", 3), ("\\0", 3)):
+            with self.subTest(text):
+                program = f"head -c 100000 /dev/zero | tr '\\0' '{text}'; exit {status}"
+                script = f"""bounded 5 bash -c "{program}"; said=$?; start=$EPOCHREALTIME
+                             unused=${{answer#*zf-tune publish: }} end=$EPOCHREALTIME
+                             echo "$said ${{#answer}} $(((${{end/./}} - ${{start/./}}) / 1000))" """
+                ((said, length, milliseconds),) = [line.split() for line in self.said_by(script)]
+                self.assertEqual(said, "1" if text == "\\0" else str(status))
+                self.assertLessEqual(int(length), 16385)
+                self.assertLess(int(milliseconds), 700)
 
     def test_the_example_has_every_name_on_a_line_of_its_own_with_its_default(self):
         absent = "bounded() { answer='No such file'; return 1; }; read_settings loud"
@@ -55,8 +141,10 @@ class Settings(unittest.TestCase):
                 ("PrologTimeout=60\nEpilogTimeout = 5 # seconds", "3.5"),
                 ("PrologEpilogTimeout=60\nprologtimeout=4", "2.5"),
                 ("PrologTimeout=2", "0.7"),
-                ("PrologTimeout=\nSrunPrologTimeout=1\n#PrologTimeout=1", "10")):
-            with self.subTest(lines), tempfile.NamedTemporaryFile("w") as conf:
+                ("PrologTimeout=\nSrunPrologTimeout=1\n#PrologTimeout=1", "10"),
+                (" " * 20000 + "PrologTimeout=60", "0.7"),
+                ("PrologTimeout=60\n" * 1000 + "PrologTimeout=4", "0.7")):
+            with self.subTest(lines[-40:]), tempfile.NamedTemporaryFile("w") as conf:
                 conf.write(lines + "\n")
                 conf.flush()
                 *log, held = self.said_by('say=loud deadline=30; cap_deadline; echo "$deadline"', SLURM_CONF=conf.name)

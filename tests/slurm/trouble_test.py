@@ -103,6 +103,11 @@ fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); open('/run/leased', 'w'); signa
                 self.assert_job_runs(f"{content} >/etc/zf-tune/slurm.conf", "slurm.conf is not read, the defaults hold",
                                      slurm="PrologEpilogTimeout=4\n")
 
+    def test_settings_with_a_long_line_of_blanks(self):
+        """Bash's own way to trim it would take longer than Slurm waits."""
+        said = self.assert_job_runs("printf '%16000s\\n' '' >>/etc/zf-tune/slurm.conf", slurm="PrologEpilogTimeout=4\n")
+        self.assertIn("ran as:0\n", said)
+
     def test_deadline_above_the_time_that_slurm_gives(self):
         """Slurm would kill the Prolog after 4 s, and drain the node."""
         self.assert_job_runs(_program("sleep 1000"), "deadline=30 is too long, 2.5 s hold",
