@@ -16,7 +16,7 @@ export LC_ALL=C
 largest_text=16384
 
 # read_settings: sets the variables below to their defaults, then to the values of /etc/zf-tune/slurm.conf
-# (NAME=VALUE, # comments). Ignores other lines. Waits 0.3 s at most for the file, which may
+# (NAME=VALUE, # comments). Ignores other lines, and a deadline below 0.1 s. Waits 0.3 s at most for the file, which may
 # be on a dead file server; then the defaults hold. With `read_settings loud`, the log has what is wrong with the file;
 # with `quiet` it has not.
 read_settings() {
@@ -46,7 +46,12 @@ read_settings() {
         ;;
     esac
   done <<<"$answer"
-  [[ $deadline =~ ^[0-9]{0,6}\.?[0-9]{1,6}$ ]] || deadline=0.7
+  # No answer comes within 0 s, and `timeout 0` sets no limit.
+  if [[ ! $deadline =~ ^[0-9]{0,6}\.?[0-9]{1,6}$ || ! $deadline =~ ^[0-9]*[1-9]|\.[1-9] ]]; then
+    [[ $say == quiet ]] ||
+      log "deadline=${deadline:0:40} is not obeyed, 0.7 s hold: it must be a number of seconds, 0.1 or more"
+    deadline=0.7
+  fi
   cap_deadline
 }
 

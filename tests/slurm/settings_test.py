@@ -86,6 +86,17 @@ class Settings(unittest.TestCase):
             self.assertGreater(int(microseconds), 290_000)
             self.assertLess(int(microseconds), 450_000)
 
+    def test_deadline_below_a_tenth_of_a_second_is_not_obeyed(self):
+        """Every job would stay without a plan, and `timeout 0` sets no limit at all."""
+        for deadline in ("0", "0.0", "00", ".0", "0.09", "0.000001", "soon", "-1", "", "1.", "1e3", "9" * 5000):
+            with self.subTest(deadline):
+                (log, _, holds), _ = self.settings_of_text(f"deadline={deadline}\n".encode())
+                self.assertEqual(holds, "0.7")
+                self.assertRegex(log, f"^log: deadline={deadline[:40]} is not obeyed, 0.7 s hold: ")
+        for deadline in ("0.1", ".1", "0.10", "0.9", "00.5"):
+            with self.subTest(deadline):
+                self.assertEqual(self.settings_of_text(f"deadline={deadline}\n".encode())[0][1:], [deadline])
+
     def test_log_of_a_long_text_takes_no_time(self):
         for text in ("\1", " ", "x"):
             with self.subTest(text):

@@ -108,6 +108,11 @@ fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); open('/run/leased', 'w'); signa
         said = self.assert_job_runs("printf '%16000s\\n' '' >>/etc/zf-tune/slurm.conf", slurm="PrologEpilogTimeout=4\n")
         self.assertIn("ran as:0\n", said)
 
+    def test_deadline_of_no_time(self):
+        said = self.assert_job_runs("", "deadline=0 is not obeyed, 0.7 s hold", conf="deadline=0")
+        self.assertEqual(said.count("deadline=0"), 1, "one line for a job")
+        self.assertIn("ran as:0\n", said)
+
     def test_deadline_above_the_time_that_slurm_gives(self):
         """Slurm would kill the Prolog after 4 s, and drain the node."""
         self.assert_job_runs(_program("sleep 1000"), "deadline=30 is too long, 2.5 s hold",
