@@ -158,3 +158,10 @@ find_the_jobs_plan() {
   done
   [[ -f $published && -r $published ]]
 }
+
+# only_root_writes_in FOLDER: true if FOLDER is no link and belongs to root, and neither its group nor others may write
+# in it. The last two digits of a mode are those of the group and of others. Those who may write have 2, 3, 6 or 7
+# there. A link has mode 777.
+only_root_writes_in() {
+  [[ $(stat --format='%u %a' -- "$1") =~ ^0\ ([0-7]*[0145])?[0145]$ ]]
+}

@@ -97,6 +97,14 @@ class Settings(unittest.TestCase):
             with self.subTest(deadline):
                 self.assertEqual(self.settings_of_text(f"deadline={deadline}\n".encode())[0][1:], [deadline])
 
+    def test_folder_of_the_plans_may_have_any_mode_with_which_only_root_writes(self):
+        """As the plugin, and as `zf-tune publish`."""
+        cases = [(f"0 {mode:o}", mode & 0o022 == 0) for mode in range(0o1000)]
+        cases += [("1000 755", False), ("0 1777", False), ("0 2755", True), ("0 3775", False), ("", False)]
+        script = "".join(f'said="{said}"; only_root_writes_in f && echo yes || echo no; ' for said, _ in cases)
+        self.assertEqual(self.said_by('stat() { echo "$said"; }; ' + script),
+                         ["yes" if trusted else "no" for _, trusted in cases])
+
     def test_log_of_a_long_text_takes_no_time(self):
         for text in ("\1", " ", "x"):
             with self.subTest(text):

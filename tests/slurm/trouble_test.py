@@ -125,6 +125,13 @@ fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); open('/run/leased', 'w'); signa
                                     "other users cannot read")
         self.assertEqual(said.count("ran as:\n"), 2, "no rank has a plan")
 
+    def test_folder_that_nobody_can_write_in(self):
+        """What counts is that only root can: the Prolog publishes there, and the TaskProlog uses it."""
+        for mode in ("0555", "1755", "0755"):
+            with self.subTest(mode):
+                said = self.assert_job_runs(f"mkdir -m {mode} /run/zf-tune")
+                self.assertEqual(sorted(said.splitlines()[:2]), ["ran as:0", "ran as:1"], said)
+
     def test_settings_that_make_no_sense(self):
         self.assert_job_runs("head -c 2000 /dev/urandom >>/etc/zf-tune/slurm.conf", conf="deadline=soon\nexit 1\n$(reboot)")
 
