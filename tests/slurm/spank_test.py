@@ -72,6 +72,16 @@ class Spank(SlurmTest):
         self.assertEqual(before, "ran as:\n" * 6)
         self.assertEqual(after, "ran as:0\nran as:1\n")
 
+    def test_folder_of_the_plans_is_named_to_the_plugin_too(self):
+        """It does not read the settings of the scripts."""
+        for words, ranks in (("run=/run/elsewhere", "ran as:0\nran as:1\n"), ("", "ran as:\n" * 2)):
+            with self.subTest(words):
+                said = self.here(f"""
+                    class_plan --ranks 2
+                    echo run=/run/elsewhere >>/etc/zf-tune/slurm.conf
+                    as_user {RANKS} --zf-tune {SHOW_RANK} | sort""", **self.with_plugin(words))
+                self.assertEqual(said, ranks)
+
     def test_default_of_the_cluster(self):
         said = self.here(f"""
             class_plan --ranks 2
