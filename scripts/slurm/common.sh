@@ -28,7 +28,7 @@ read_settings() {
   class=/var/lib/zf-tune/class # the health check remembers the node's class here
   strict=no                # yes: the health check drains a node that differs from its plan
   scontrol=/usr/bin/scontrol
-  local file=/etc/zf-tune/slurm.conf line
+  local file=/etc/zf-tune/slurm.conf line empty=""
   # Not even `[[ -f $file ]]` before: it would hang like reading does.
   if ! bounded 0.3 head -c $((largest_text + 2)) -- "$file"; then
     [[ $answer == *'No such file'* || $say == quiet ]] || log "$file is not read, the defaults hold: $answer"
@@ -42,10 +42,16 @@ read_settings() {
     case $line in
       program=* | plans=* | run=* | deadline=* | class=* | strict=* | scontrol=*)
         # The value ends before the comment, and before the blanks at its end.
-        [[ $line =~ ^([a-z]+)=([^#]*[^#[:space:]])? ]] && printf -v "${BASH_REMATCH[1]}" %s "${BASH_REMATCH[2]}"
+        [[ $line =~ ^([a-z]+)=([^#]*[^#[:space:]])? ]] || continue
+        if [[ -n ${BASH_REMATCH[2]} ]]; then
+          printf -v "${BASH_REMATCH[1]}" %s "${BASH_REMATCH[2]}"
+        else
+          empty=${BASH_REMATCH[1]}
+        fi
         ;;
     esac
   done <<<"$answer"
+  [[ -z $empty || $say == quiet ]] || log "$empty= has no value, so what it was before holds"
   # No answer comes within 0 s, and `timeout 0` sets no limit.
   if [[ ! $deadline =~ ^[0-9]{0,6}\.?[0-9]{1,6}$ || ! $deadline =~ ^[0-9]*[1-9]|\.[1-9] ]]; then
     [[ $say == quiet ]] ||

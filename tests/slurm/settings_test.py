@@ -51,13 +51,21 @@ class Settings(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual(self.settings_of_text(text.encode())[0], [plans, "0.7"])
 
+    def test_a_setting_without_a_value_is_not_obeyed(self):
+        """With run= the Prolog would write into the root folder. One line is logged, however often that stands there."""
+        for text, plans in (("plans=\n", "/etc/zf-tune/plans"), ("plans= # why\n", "/etc/zf-tune/plans"),
+                            ("plans=/p\nplans=\n", "/p"), ("plans=\n" * 1000, "/etc/zf-tune/plans")):
+            with self.subTest(text[:20]):
+                said = self.settings_of_text(text.encode())[0]
+                self.assertEqual(said, ["log: plans= has no value, so what it was before holds", plans, "0.7"])
+
     def test_long_lines_and_many_lines_take_no_time(self):
         """Slurm waits for the Prolog meanwhile, outside any deadline."""
         def repeated(text: bytes, size: int) -> bytes:
             return (text * size)[:size]
         for before, filler in ((b"", b" "), (b"plans=/p", b" "), (b"plans=/p", b"\t"), (b"plans=/p", b"\r"),
                                (b"", b"#"), (b"plans=/p", b" #"), (b"", b"="), (b"", b"x"), (b"", b"\n"), (b"", b"#\n"),
-                               (b"", b"=\n"), (b"", b"plans=/p\n"), (b"", b"run= #\n")):
+                               (b"", b"=\n"), (b"", b"plans=/p\n"), (b"", b"run=/r #\n")):
             for size in (16 << 10, 64 << 10):
                 with self.subTest(before=before, filler=filler, size=size):
                     text = before + repeated(filler, size - len(before) - 10) + b"\nplans=/p\n"
@@ -88,7 +96,7 @@ class Settings(unittest.TestCase):
 
     def test_deadline_below_a_tenth_of_a_second_is_not_obeyed(self):
         """Every job would stay without a plan, and `timeout 0` sets no limit at all."""
-        for deadline in ("0", "0.0", "00", ".0", "0.09", "0.000001", "soon", "-1", "", "1.", "1e3", "9" * 5000):
+        for deadline in ("0", "0.0", "00", ".0", "0.09", "0.000001", "soon", "-1", "1.", "1e3", "9" * 5000):
             with self.subTest(deadline):
                 (log, _, holds), _ = self.settings_of_text(f"deadline={deadline}\n".encode())
                 self.assertEqual(holds, "0.7")
