@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 
 from zf_cli import DONE, SOURCE, STALE, USAGE, CommandTest, parse_cpus
@@ -19,6 +20,17 @@ class Check(CommandTest):
         self.assertGreaterEqual(len((result.stdout + result.stderr).splitlines()), 2)
         for word in ["packages", "cores"]:
             self.assertIn(word, result.stdout + result.stderr)
+
+    def test_what_a_plan_says_cannot_drive_the_terminal(self):
+        plan = self.make_plan()
+        plan["machine"]["model"] = "CPU\x1b[31m\u202e\u2066\u2028\u061c\u009b2J\nFORGED\x7f" + 100000 * "x"
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+        result = self.run_tune("check", "plan.json")
+        self.assert_exit(result, STALE)
+        self.assertEqual(re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2066\u2028\u061c]", result.stdout), [])
+        self.assertIn("FORGED", result.stdout)
+        self.assertNotIn("\nFORGED", result.stdout)
+        self.assertLess(len(result.stdout), 5000)
 
     def test_narrower_allocation_makes_a_plan_stale(self):
         self.need_two_cpus()
