@@ -1,4 +1,4 @@
-"""Mutated files and words on the command line: an exit code and one line, never a crash, a hang or an escape code.
+"""Mutated files, words and variables: an exit code and one line, never a crash, a hang, an escape code or a faked line.
 
 ZF_MUTATIONS is the number of mutations of each kind (default 12, with scripts/test --all 100), ZF_SEED the seed
 (default 1). A failure names the mutation and the seed.
@@ -8,101 +8,194 @@ import json
 import os
 import random
 import re
+import shutil
+import subprocess
 
-from zf_cli import SOURCE, CommandTest
+from deepspeed_rules import CONFIGS
+from mutations import mutated, mutated_variables, mutated_word
+from node_files import NODE_FILES
+from zf_cli import DONE, INFEASIBLE, RUNTIME_ERROR, SOURCE, STALE, USAGE, CommandTest
 
 MUTATIONS = int(os.environ.get("ZF_MUTATIONS", "100" if "ZF_TEST_ALL" in os.environ else "12"))
 SEED = int(os.environ.get("ZF_SEED", "1"))
-NODE = "pack:2 [numa(memory=64GiB)] core:8 pu:1"
-ODD_BYTES = (b"\0", b"\x1b[2J", b"\xff\xfe", "\u202e".encode(), b"\n", b'"', b"{" * 50, b"-1", b"1e999", b"4294967296",
-             b"null")
-ESCAPES = (rb"\u001b[2J", rb"\u009b2J", rb"\u202e", rb"\nINJECTED")
-DRIVES_TERMINAL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028\u202a-\u202e\u2066-\u2069]")
-
-
-def mutated(content: bytes, chance: random.Random) -> bytes:
-    """Returns it with some bytes changed, removed, repeated or replaced by odd ones, or with escapes in texts."""
-    data = bytearray(content)
-    for _ in range(chance.choice((1, 1, 2, 8))):
-        at = chance.randrange(len(data) + 1)
-        end = min(len(data), at + chance.randrange(1, 60))
-        how = chance.randrange(6)
-        texts = list(re.finditer(rb':\s*"', data))
-        if how == 0:
-            data[at:at] = chance.choice(ODD_BYTES)
-        elif how == 1:
-            del data[at:end]
-        elif how == 2:
-            data[at:at] = data[at:end]
-        elif how == 3:
-            data[at : at + 1] = bytes([chance.randrange(256)])
-        elif how == 4 and texts:
-            begin = chance.choice(texts).end()
-            data[begin:begin] = chance.choice(ESCAPES)
-        else:
-            numbers = list(re.finditer(rb"\d+", data))
-            if numbers:
-                found = chance.choice(numbers)
-                data[found.start() : found.end()] = chance.choice((b"0", b"-7", b"99999999999999999999", b"0.5"))
-    return bytes(data)
+NODE = ("--topology", "pack:2 [numa(memory=64GiB)] core:8 pu:1")
+DRIVES_TERMINAL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069]")
+FAKED_LINE = re.compile("^INJECTED", re.MULTILINE)
+FAKED_ELEMENT = re.compile("</script>INJECTED")
+# hwloc says why it cannot read a machine, in a line of its own, and zf-tune passes that on.
+FROM_HWLOC = re.compile(r"^(hwloc: |\[hwloc/).*\n", re.MULTILINE)
 
 
 class Mutation(CommandTest):
-    def try_all(self, content: bytes, name: str, *commands: tuple[str, ...]):
-        """Runs every command with `name`, which is mutated again and again."""
+    def try_all(self, put, *commands: tuple[str, ...], page=None):
+        """Runs the commands on what put(chance) puts in place and with the variables that it returns. put(None) changes
+        nothing, and every command accepts that. Of the mutations, some are accepted and some are refused. `page` is a
+        file that each command writes for a browser."""
         chance = random.Random(f"{SEED} {self.id()}")
-        codes = []
+        for command in commands:
+            self.assert_exit(self.answer("unchanged", command, put(None), page), DONE)
+        codes = set()
         for i in range(MUTATIONS):
-            (self.folder / name).write_bytes(mutated(content, chance))
+            environment = put(chance)
             for command in commands:
-                codes.append(self.assert_answers(f"mutation {i} with ZF_SEED={SEED}", *command))
-        self.assertTrue(set(codes) - {0}, "nothing was refused: the mutations do nothing")
+                codes.add(self.answer(f"mutation {i} with ZF_SEED={SEED}", command, environment, page).returncode)
+        self.assertIn(DONE, codes, "no mutation was accepted: only the refusals were tested")
+        self.assertTrue(codes - {DONE}, "no mutation was refused: they change nothing that counts")
 
-    def assert_answers(self, which: str, *command: str) -> int:
-        result = self.run_tune(*command, timeout=20)
-        self.assertIn(result.returncode, range(5), f"{which}: {command}: {result.stderr}")
+    def try_files(self, names: list[str], *commands: tuple[str, ...], page=None):
+        """Runs the commands on these files, which are as they should be, with one of them mutated."""
+        files = {name: (self.folder / name).read_bytes() for name in names}
+
+        def put(chance) -> dict[str, str]:
+            self.write_files(files)
+            if chance:
+                name = chance.choice(names)
+                self.write_files({name: mutated(files[name], chance)})
+            return {}
+
+        self.try_all(put, *commands, page=page)
+
+    def try_variables(self, variables: dict[str, str]):
+        """Runs commands under a launcher that sets these variables, one of which is mutated."""
+        self.make_plan("--ranks", "1")
+        self.try_all(lambda chance: mutated_variables(variables, chance), ("probe",), ("plan", "-q", "-o", "-"),
+                     ("exec", "--dry-run", "--", "true"))
+
+    def answer(self, which: str, command: tuple[str, ...], environment: dict[str, str], page=None):
+        """Runs a command, and checks its exit code, what it says and the page that it writes. Returns its result."""
+        which = f"{which}: {command} {environment or ''}"
+        if page:
+            (self.folder / page).unlink(missing_ok=True)
+        try:
+            result = self.run_tune(*command, timeout=20, **environment)
+        except (subprocess.TimeoutExpired, UnicodeDecodeError) as error:
+            self.fail(f"{which}: {error}")
         said = result.stdout + result.stderr
-        self.assertEqual(DRIVES_TERMINAL.findall(said), [], f"{which}: {command}")
-        self.assertNotRegex(said, r"(?m)^INJECTED", f"{which}: {command}")
-        if result.returncode in (2, 4):
-            self.assertRegex(result.stderr, r"\S[^\n]*\n\Z", f"{which}: {command}")
-        return result.returncode
+        self.assertIn(result.returncode, (DONE, RUNTIME_ERROR, USAGE, STALE, INFEASIBLE), f"{which}: {said}")
+        self.assert_lacks((DRIVES_TERMINAL, FAKED_LINE), said, which)
+        if page and result.returncode == DONE:
+            text = (self.folder / page).read_bytes().decode()
+            self.assert_lacks((DRIVES_TERMINAL, FAKED_ELEMENT), text, f"{page} of {which}")
+        if result.returncode in (RUNTIME_ERROR, USAGE, INFEASIBLE):
+            self.assertRegex(FROM_HWLOC.sub("", result.stderr), r"\A\S[^\n]{0,5000}\n\Z", which)
+        elif result.returncode == STALE:
+            self.assertRegex(said, r"\S", which)
+        return result
+
+    def assert_lacks(self, patterns, text: str, which: str):
+        for pattern in patterns:
+            found = pattern.search(text)
+            self.assertIsNone(found, f"{which}: {found and text[max(0, found.start() - 200) : found.end() + 50]!r}")
+
+    def copy(self, name: str, source: str) -> str:
+        """Copies a file of the sources into the test's folder. Returns its name there."""
+        shutil.copy(SOURCE / source, self.folder / name)
+        return name
 
     def test_plans(self):
-        self.make_plan("--topology", NODE, "--ranks", "2")
-        self.try_all((self.folder / "plan.json").read_bytes(), "x.json", ("explain", "x.json"),
-                     ("check", "--topology", NODE, "x.json"),
-                     ("plan", "-q", "--topology", NODE, "--from", "x.json", "-o", "-"),
-                     ("exec", "--dry-run", "--plan", "x.json", "--", "true"),
-                     *(("export", "x.json", "--for", who) for who in ("env", "numactl", "deepspeed")))
+        self.make_plan(*NODE, "--ranks", "2")
+        self.try_files(["plan.json"], ("explain", "plan.json"), ("check", *NODE, "plan.json"),
+                       ("plan", "-q", *NODE, "--from", "plan.json", "-o", "-"),
+                       *(("export", "plan.json", "--for", who) for who in ("numactl", "deepspeed", "mpirun")))
 
     def test_plans_of_this_machine(self):
         plan = self.make_plan()
         plan["ranks"][0]["gpu"] = {"pci": "0000:3b:00.0", "node": 0, "cpus": "5000"}
-        self.try_all(json.dumps(plan).encode(), "x.json", ("exec", "--dry-run", "--plan", "x.json", "--", "true"),
-                     ("verify", "--pid", str(os.getpid()), "--rank", "0", "x.json"), ("check", "x.json"))
+        self.write_files({"plan.json": json.dumps(plan)})
+        trainer = self.start_trainer(plan)
+        self.try_files(["plan.json"], ("check", "--no-gpus", "plan.json"),
+                       ("exec", "--rank", "0", "--dry-run", "--", "true"), ("exec", "--rank", "0", "--", "true"),
+                       ("verify", "--pid", str(trainer.pid), "--rank", "0", "plan.json"))
 
     def test_workloads(self):
-        workload = (SOURCE / "configs/workloads/qwen2.5-3b-2gpu.json").read_bytes()
-        self.try_all(workload, "w.json", ("plan", "-q", "--topology", NODE, "--workload", "w.json", "-o", "-"))
+        machine = self.copy("m.json", "configs/machines/xeon-2x16-2gpu.json")
+        workload = self.copy("w.json", "configs/workloads/qwen2.5-3b-2gpu.json")
+        self.try_files([machine, workload], ("tune", "-q", "--simulate", machine, "-w", workload, "--accuracy", "0.5",
+                                             "--fresh", "-o", "o.json"))
 
     def test_machines(self):
-        machine = (SOURCE / "configs/machines/cloud-2vcpu.json").read_bytes()
-        plan = self.make_plan()
-        (self.folder / "plan.json").write_text(json.dumps(plan))
-        self.try_all(machine, "m.json", ("explain", "--simulate", "m.json", "--report", "r.html", "plan.json"))
+        machine = self.copy("m.json", "configs/machines/xeon-2x16-2gpu.json")
+        self.try_files([machine],
+                       ("tune", "-q", "--simulate", machine, "--params", "1B", "--fresh", "--report", "r.html", "-o",
+                        "o.json"),
+                       ("explain", "--simulate", machine, "--report", "r.html", "o.json"), page="r.html")
 
     def test_xml_of_hwloc(self):
-        xml = (SOURCE / "tests/machines/qemu-2ht.xml").read_bytes()
-        self.try_all(xml, "x.xml", ("probe", "--topology", "x.xml"))
+        xml = self.copy("x.xml", "tests/machines/qemu-2ht.xml")
+        self.try_files([xml], ("probe", "--topology", xml))
 
     def test_lists_and_descriptions(self):
+        words = {"--allowed": "0-3,8-11:2", "--mems": "0-1", "--topology": NODE[1], "--ranks": "2"}
         chance = random.Random(f"{SEED} words")
         codes = set()
         for i in range(MUTATIONS):
-            for option, word in (("--allowed", b"0-3,8-11:2"), ("--mems", b"0-1"), ("--topology", NODE.encode()),
-                                 ("--ranks", b"2")):
-                text = mutated(word, chance).replace(b"\0", b"").decode(errors="surrogateescape")
-                base = () if option == "--topology" else ("--topology", NODE)
-                codes.add(self.assert_answers(f"mutation {i} with ZF_SEED={SEED}", "probe", *base, option, text))
-        self.assertTrue(codes - {0})
+            for option, word in words.items():
+                node = () if option == "--topology" else NODE
+                command = ("probe", *node, option, mutated_word(word, chance))
+                codes.add(self.answer(f"mutation {i} with ZF_SEED={SEED}", command, {}).returncode)
+        self.assertEqual(codes & {DONE, USAGE}, {DONE, USAGE})
+
+    def test_configurations_of_deepspeed(self):
+        self.make_plan(*NODE, "--ranks", "2")
+        for name, config in CONFIGS.items():
+            self.write_files({f"{name}.json": json.dumps(config)})
+            self.try_files([f"{name}.json"], ("export", "plan.json", "--for", "deepspeed", "--config", f"{name}.json",
+                                              "-o", "merged.json"))
+
+    def test_variables_of_slurm(self):
+        self.try_variables({
+            "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "0",
+            "SLURM_NTASKS_PER_NODE": "1", "SLURM_STEP_TASKS_PER_NODE": "1", "SLURM_CPU_BIND_TYPE": "mask_cpu:",
+            "SLURM_CPU_BIND_LIST": "0xFFFFFFFF", "SLURM_STEP_GPUS": "0", "SLURM_JOB_GPUS": "0"})
+
+    def test_variables_of_torchrun(self):
+        self.try_variables({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "OMP_NUM_THREADS": "1",
+                            "CUDA_VISIBLE_DEVICES": "0"})
+
+    def test_variables_of_open_mpi(self):
+        self.try_variables({"OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
+                            "HIP_VISIBLE_DEVICES": "0"})
+
+    def test_variables_of_mpich(self):
+        self.try_variables({"PMI_LOCAL_RANK": "0", "PMI_LOCAL_SIZE": "1", "MPI_LOCALRANKID": "0",
+                            "MPI_LOCALNRANKS": "1"})
+
+    def test_variables_of_a_job(self):
+        plan = self.make_plan()
+        given = self.run_tune("exec", "-q", "--", "env").stdout
+        variables = dict(line.split("=", 1) for line in given.splitlines() if line.startswith("ZF_"))
+        trainers = []
+
+        def put(chance) -> dict[str, str]:
+            for trainer in trainers:
+                trainer.kill()
+                trainer.wait()
+            trainers[:] = [self.start_trainer(plan, **mutated_variables(variables, chance))]
+            return {}
+
+        self.try_all(put, ("verify", "--job", "plan.json"))
+
+    def test_runs_of_an_interrupted_trial(self):
+        self.make_plan("--framework", "torch")  # then a trial has one split to try, and unbound
+        job = 'echo run >>runs; [ "$(wc -l <runs)" = 2 ] && exit 9; for i in 1 2 3; do echo "took 10$i"; done'
+        trial = ("trial", "-t", "1", "-m", "took ([0-9]+)", "-o", "won.json", "--", "sh", "-c", job)
+        self.assert_exit(self.run_tune(*trial), RUNTIME_ERROR)
+        self.try_files(["plan.json", "won.json.trial.json"], trial)
+
+    def test_class_plans_and_the_remembered_class(self):
+        plan = self.make_plan(*NODE)
+        class_plan = f"plans/{plan['machine']['fingerprint']}.json"
+        self.write_files({class_plan: json.dumps(plan)})
+        publish = ("publish", "--plans", "plans", "--to", "run/plan.json", "--remember", "lib/class")
+        self.assert_exit(self.run_tune(*publish, *NODE), DONE)
+        changed = ("--topology", "pack:1 [numa(memory=64GiB)] core:4 pu:1")  # has no plan, so the memory is read
+        self.try_files([class_plan, "lib/class"], (*publish, *changed), (*publish, *NODE))
+
+    def test_captured_nodes(self):
+        node = self.make_node(4)
+        self.write_files({f"node/{name}": f"{text}\n" for name, text in NODE_FILES.items()})
+        self.make_plan(*node)
+        paths = (path for path in (self.folder / "node").rglob("*") if path.is_file())
+        self.try_files(sorted(str(path.relative_to(self.folder)) for path in paths),
+                       ("probe", *node), ("plan", "-q", *node, "-o", "-"), ("check", *node, "plan.json"),
+                       ("doctor", "--plan", "plan.json", *node))

@@ -56,10 +56,7 @@ sys.exit(int(ending))
 class Record(zf_cli.CommandTest):
     def setUp(self):
         super().setUp()
-        for name, text in (TORCH | {"train.py": TRAIN}).items():
-            path = self.folder / "job" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        self.write_files({f"job/{name}": text for name, text in (TORCH | {"train.py": TRAIN}).items()})
 
     def record(self, *command: str, options=(), **environment: str):
         return self.run_tune("record", *options, "--", *command, **environment)

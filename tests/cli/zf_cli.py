@@ -128,6 +128,14 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 
+    def start_trainer(self, plan: dict, **environment: str) -> subprocess.Popen:
+        """Starts a process on the home of rank 0, where it sleeps until it is killed, at the latest after the test."""
+        process = subprocess.Popen(["sleep", "infinity"], env=clean_environment(**environment))
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        os.sched_setaffinity(process.pid, parse_cpus(plan["ranks"][0]["home"]["cpus"]))
+        return process
+
     def need_two_cpus(self):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("one CPU allowed, and this needs two")
@@ -146,6 +154,13 @@ class CommandTest(unittest.TestCase):
     def assert_wrote_nothing(self):
         self.assertEqual([path.name for path in self.folder.iterdir()], [])
 
+    def write_files(self, files: dict[str, str | bytes]):
+        """Writes files and the folders they are in. Their names are relative to the test's folder."""
+        for name, content in files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
     def make_plan(self, *arguments: str, name="plan.json", **keywords) -> dict:
         """Makes a plan without measuring, in the test's folder. It divides homes, unless the arguments say a mode."""
         mode = () if "--mode" in arguments or "--from" in arguments else ("--mode", "overlap")
@@ -156,7 +171,7 @@ class CommandTest(unittest.TestCase):
     def make_node(self, cpus: int, files: dict[str, str] | None = None, name="node") -> tuple[str, str]:
         """Makes a folder with the /proc and /sys of a machine: one package, one NUMA node, no SMT. The names of more
         files are below sys/devices/system/cpu. Returns the options that name it."""
-        folder, everything = self.folder / name, print_cpus(set(range(cpus)))
+        everything = print_cpus(set(range(cpus)))
         cpu, node = "sys/devices/system/cpu", "sys/devices/system/node"
         texts = {f"{cpu}/{list}": everything for list in ("present", "online", "possible")}
         texts |= {f"{node}/online": "0", f"{node}/has_memory": "0", f"{node}/node0/cpulist": everything,
@@ -167,9 +182,8 @@ class CommandTest(unittest.TestCase):
                 "core_id": f"{number}", "physical_package_id": "0", "thread_siblings": f"{1 << number:x}",
                 "core_cpus": f"{1 << number:x}", "core_siblings": f"{(1 << cpus) - 1:x}",
                 "package_cpus": f"{(1 << cpus) - 1:x}"}.items()}
-        for path, text in (texts | {f"{cpu}/{file}": text for file, text in (files or {}).items()}).items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text + "\n")
+        texts |= {f"{cpu}/{file}": text for file, text in (files or {}).items()}
+        self.write_files({f"{name}/{path}": text + "\n" for path, text in texts.items()})
         return ("--sysroot", name)
 
     def read_plan(self, name="plan.json") -> dict:
