@@ -3,8 +3,10 @@
 import errno
 import os
 import platform
+import sys
 import unittest
 
+from record_test import TORCH, TRAIN
 from refused_calls import CALLS, NO_FILTERS, refusing
 from zf_cli import DONE, INFEASIBLE, RUNTIME_ERROR, STALE, USAGE, CommandTest
 
@@ -17,15 +19,8 @@ SETS = [(name,) for name in CALLS if name not in NEEDED] + [
     ("pidfd_open", "pidfd_send_signal", "clone3", "memfd_create"),  # Linux of 2016
     ("fork", "vfork", "clone", "clone3"),
 ]
-COMMANDS = {
-    "probe": ["probe"],
-    "plan": ["plan", "-q", "-o", "new.json"],
-    "check": ["check", "plan.json"],
-    "explain": ["explain", "plan.json"],
-    "doctor": ["doctor"],
-    "exec": ["exec", "--plan", "plan.json", "--", "true"],
-    "tune": ["tune", "-q", "--budget", "200ms", "--params", "1M", "-o", "tuned.json"],
-}
+# Tried in scripts/test by commands that take long, or that do little else than others; with --all they try all SETS.
+FEW_SETS = SETS if os.environ.get("ZF_TEST_ALL") else SETS[-4:]
 
 
 class RefusedCalls(CommandTest):
@@ -33,14 +28,15 @@ class RefusedCalls(CommandTest):
         super().setUp()
         if platform.machine() != "x86_64":
             self.skipTest("the numbers of the calls are those of x86-64")
-        self.make_plan()
+        self.plan = self.make_plan("--framework", "torch")  # then trial has one split to try, and unbound
 
-    def run_refused(self, command: str, sets=tuple(SETS), at_once=1):
-        """Each set of calls, with each of the two errors that refusals have. Runs `at_once` processes beside each
-        other, which helps where they mostly sleep."""
+    def run_refused(self, *command: str, sets=tuple(SETS), at_once=1):
+        """Runs a command that succeeds, and then with each set of calls refused, with each of the two errors that
+        refusals have. Runs `at_once` processes beside each other, which helps where they mostly sleep."""
+        self.assert_exit(self.run_tune(*command), DONE)
         cases = [(calls, error) for calls in sets for error in (errno.EPERM, errno.ENOSYS)]
         for first in range(0, len(cases), at_once):
-            started = [(calls, error, self.start_tune(*COMMANDS[command], preexec_fn=refusing(error, *calls)))
+            started = [(calls, error, self.start_tune(*command, preexec_fn=refusing(error, *calls)))
                        for calls, error in cases[first:first + at_once]]
             for calls, error, process in started:
                 with self.subTest(calls=calls, error=errno.errorcode[error]):
@@ -50,29 +46,54 @@ class RefusedCalls(CommandTest):
                     self.assertIn(result.returncode, DOCUMENTED, result.stderr)
                     self.assertNotIn("terminate called", result.stderr)
                     if result.returncode != DONE:
-                        self.assertTrue(result.stderr.strip(), "it failed without a word")
+                        self.assertRegex(result.stderr, r"(?m)^zf-tune.*: .+\n\Z", "it failed without a word")
 
     def test_probe(self):
         self.run_refused("probe")
 
     def test_plan(self):
-        self.run_refused("plan")
+        self.run_refused("plan", "-q", "-o", "new.json")
+
+    def test_plan_from_another(self):
+        self.run_refused("plan", "-q", "--from", "plan.json", "-o", "new.json", sets=FEW_SETS)
 
     def test_check(self):
-        self.run_refused("check")
+        self.run_refused("check", "plan.json")
 
     def test_explain(self):
-        self.run_refused("explain")
+        self.run_refused("explain", "plan.json")
+
+    def test_export(self):
+        self.run_refused("export", "-q", "--for", "env", "plan.json")
 
     def test_doctor(self):
         self.run_refused("doctor", at_once=8)  # each watches the node for half a second
 
+    def test_verify(self):
+        trainer = self.start_trainer(self.plan)
+        self.run_refused("verify", "--pid", str(trainer.pid), "--rank", "0", "plan.json")
+
+    def test_publish(self):
+        (self.folder / "plans").mkdir()
+        (self.folder / "plan.json").rename(self.folder / f"plans/{self.plan['machine']['fingerprint']}.json")
+        self.run_refused("publish", "--plans", "plans", "--to", "run/plan.json", "--remember", "lib/class")
+
     def test_exec(self):
-        self.run_refused("exec")
+        self.run_refused("exec", "--plan", "plan.json", "--", "true")
+
+    def test_trial(self):
+        self.run_refused("trial", "-q", "-t", "1", "-m", "took ([0-9]+)", "-o", "tried.json", "--fresh", "--",
+                         "printf", "took 1\\ntook 1\\n", sets=FEW_SETS)
+
+    def test_bench(self):
+        self.run_refused("bench", "--threads", "1", "--params", "100k", "--rounds", "1", sets=FEW_SETS)
+
+    def test_record(self):
+        self.write_files(TORCH | {"train.py": TRAIN})
+        self.run_refused("record", "-q", "-u", "4", "--", sys.executable, "train.py", "9", sets=FEW_SETS, at_once=8)
 
     def test_tune(self):
-        """Half a second each. All sets only with scripts/test --all."""
-        self.run_refused("tune", SETS if os.environ.get("ZF_TEST_ALL") else SETS[-4:])
+        self.run_refused("tune", "-q", "--budget", "200ms", "--params", "1M", "-o", "tuned.json", sets=FEW_SETS)
 
 
 if __name__ == "__main__":
