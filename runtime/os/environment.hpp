@@ -45,7 +45,8 @@ struct EnvNumber {
 std::optional<EnvNumber> local_rank(const Environment& environment);
 
 /// Returns the variable that local_rank() uses without ZF_RANK, such as "LOCAL_RANK=3"; empty if none is set.
-/// For Slurm, step and job are named too: "SLURM_LOCALID=0 SLURM_STEP_ID=2 SLURM_JOB_ID=4711".
+/// For Slurm, step and job are named too: "SLURM_LOCALID=0 SLURM_STEP_ID=2 SLURM_JOB_ID=4711". Throws like
+/// local_rank().
 std::string launchers_rank(const Environment& environment);
 
 /// Returns how many ranks the launcher that set local_rank() has started on this node: LOCAL_WORLD_SIZE

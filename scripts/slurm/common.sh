@@ -55,7 +55,7 @@ read_settings() {
   # No answer comes within 0 s, and `timeout 0` sets no limit.
   if [[ ! $deadline =~ ^[0-9]{0,6}\.?[0-9]{1,6}$ || ! $deadline =~ ^[0-9]*[1-9]|\.[1-9] ]]; then
     [[ $say == quiet ]] ||
-      log "deadline=${deadline:0:40} is not obeyed, 0.7 s hold: it must be a number of seconds, 0.1 or more"
+      log "deadline=${deadline:0:40} is not obeyed, it is 0.7 s: it must be a number of seconds, 0.1 or more"
     deadline=0.7
   fi
   cap_deadline
@@ -68,6 +68,7 @@ read_settings() {
 # Reads slurm.conf only for a deadline of 1 s or more.
 cap_deadline() {
   local most=10 seconds="" name=PrologEpilogTimeout line whole=${deadline%%.*} why="" status
+  local limit="no job waits longer for a plan"
   ((10#0$whole >= 1)) || return 0
   bounded 0.3 grep -iE '^[[:space:]]*(Prolog|Epilog|PrologEpilog)Timeout[[:space:]]*=' -- \
     "${SLURM_CONF:-/etc/slurm/slurm.conf}"
@@ -83,6 +84,7 @@ cap_deadline() {
       done <<<"$answer"
       if [[ -n $seconds ]] && ((seconds < 12)); then
         most=$((seconds - 2)).5
+        limit="Slurm drains a node whose Prolog takes longer than $name"
         if ((seconds < 3)); then
           most=0.7
           why=". $seconds s are too short for this Prolog if a file server hangs: set $name=4"
@@ -92,12 +94,12 @@ cap_deadline() {
     1) ;; # no such line
     *)
       most=0.7
-      why=", which is not known: $answer"
+      limit="Slurm drains a node whose Prolog takes longer than $name, which is not known: $answer"
       ;;
   esac
   [[ $(printf '%s\n' "$deadline" "$most" | sort -g | head -n 1) == "$deadline" ]] && return 0
   [[ ${say:-quiet} == quiet ]] ||
-    log "deadline=$deadline is too long, $most s hold: Slurm drains a node whose Prolog exceeds $name$why"
+    log "deadline=$deadline is too long, it is $most s: $limit$why"
   deadline=$most
 }
 

@@ -329,6 +329,7 @@ static void a_forked_child_widens_nothing(void) {
   zf_runtime* const handle = open_with(ZF_TRY, ZF_OK);
   int status = -1;
   const pid_t child = fork();
+  CHECK(child >= 0);
   if (child == 0) {
     EXPECT(zf_close(handle), ZF_ERROR_FORKED);
     EXPECT(zf_end(handle), ZF_ERROR_FORKED);

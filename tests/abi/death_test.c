@@ -183,6 +183,7 @@ static void nothing_is_started_after_a_failed_end(void) {
 /* Closes all descriptors, also ours, as a program does that becomes a daemon. */
 static void lost_descriptors_do_not_hang_the_close(void) {
   const pid_t child = fork();
+  CHECK(child >= 0);
   if (child == 0) {
     zf_runtime* const handle = open_restartable(0);
     const pid_t worker = worker_of(handle);
@@ -302,6 +303,7 @@ static void forked_child_cannot_disturb(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 1000);
   int status = -1;
   const pid_t child = fork();
+  CHECK(child >= 0);
   if (child == 0) {
     void* params = NULL;
     EXPECT(zf_submit(handle, NULL, NULL), ZF_ERROR_FORKED);
@@ -325,6 +327,7 @@ static void be_trainer(int report, int with_child) {
   pid_t child = 0;
   if (with_child) {
     child = fork();
+    CHECK(child >= 0); /* its number goes to kill(), where -1 is everybody */
     if (child == 0) {
       close(report);
       sleep_ms(60000);
@@ -348,6 +351,7 @@ static void killed_trainer_takes_its_stopped_worker_along(void) {
   pid_t pids[2] = {0, 0};
   CHECK(pipe(report) == 0);
   const pid_t trainer = fork();
+  CHECK(trainer >= 0);
   if (trainer == 0) be_trainer(report[1], 0);
   CHECK(read(report[0], pids, sizeof pids) == (ssize_t)sizeof pids);
   CHECK(kill(pids[0], SIGSTOP) == 0);
@@ -367,6 +371,7 @@ static void worker_of_a_trainer_that_becomes_another_program_ends(void) {
   pid_t worker = 0;
   CHECK(pipe(report) == 0);
   const pid_t trainer = fork();
+  CHECK(trainer >= 0);
   if (trainer == 0) {
     worker = worker_of(open_one(PLAN_SPLIT, 100000));
     CHECK(write(report[1], &worker, sizeof worker) == (ssize_t)sizeof worker);
@@ -433,6 +438,7 @@ static void killed_trainer_takes_its_worker_along(int with_child) {
   pid_t pids[2] = {0, 0};
   CHECK(pipe(report) == 0);
   const pid_t trainer = fork();
+  CHECK(trainer >= 0);
   if (trainer == 0) {
     close(report[0]);
     be_trainer(report[1], with_child);

@@ -128,6 +128,7 @@ static void kill_worker(zf_runtime* handle, struct kills* kills) {
   zf_stats stats = ZF_STATS_INIT;
   EXPECT(zf_get_stats(handle, &stats), ZF_OK);
   if (!stats.worker_alive || kills->done == kills->wanted) return;
+  CHECK(stats.worker_pid > 1);
   if (by_single_steps) {
     /* Mostly few, sometimes many: 2048 instructions step about a hundred vectors. */
     const long executed = execute_single_instructions((pid_t)stats.worker_pid,

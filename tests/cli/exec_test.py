@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -114,7 +115,7 @@ class Exec(CommandTest):
 
     def test_slurm_job_without_a_published_plan_says_that_it_takes_the_folders(self):
         self.make_plan()
-        note = f"no plan is published for Slurm job 7 (ZF_PLAN is not set): {self.folder / 'plan.json'} is used"
+        note = f"ZF_PLAN is not set in Slurm job 7, so {self.folder / 'plan.json'} is used, which may be older"
         job = {"SLURM_JOB_ID": "7"}
         self.assertIn(note, self.run_tune("exec", "--", "true", **job).stderr)
         self.assertNotIn(note, self.run_tune("exec", "--plan", "plan.json", "--", "true", **job).stderr)
@@ -223,6 +224,17 @@ class Exec(CommandTest):
         self.assertFalse((self.folder / "started").exists())
         for text in [self.training["cpus"], "touch", "started", "OMP_NUM_THREADS", "ZF_RANK"]:
             self.assertIn(text, result.stdout)
+
+    def test_dry_run_cannot_drive_the_terminal_and_means_the_same(self):
+        words = ["printf", "%s", "a\x1b[2J\u202e\nb", "it's"]
+        result = self.run_exec(*words, options=["--dry-run"], SLURM_JOB_ID="1\x1b[2J2", SLURM_STEP_ID="0",
+                               SLURM_LOCALID="0", SLURM_NODEID="0", SLURM_STEP_TASKS_PER_NODE="1")
+        self.assert_exit(result, DONE)
+        self.assertEqual(re.findall("[^\n -~]", result.stdout), [])
+        self.assertIn("ZF_RANK_FROM", result.stdout)
+        command = result.stdout[result.stdout.rindex(" printf "):]
+        printed = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(printed, words[2] + words[3])
 
     def test_dry_run_has_no_line_of_the_plans_own(self):
         """A plan may come from somebody else, and people paste what --dry-run prints into a shell."""

@@ -1,4 +1,4 @@
-"""zf-tune tune, ended by SIGTERM at any moment: a valid plan or none, and samples that the next sweep goes on with."""
+"""zf-tune tune, ended by one SIGINT or SIGTERM at any moment: a valid plan or none, and samples that the next sweep goes on with."""
 
 import json
 import random
@@ -33,8 +33,8 @@ class Interrupt(CommandTest):
         text = self.samples.read_text() if self.samples.exists() else ""
         return text.splitlines()[: text.count("\n")]
 
-    def interrupted(self, arguments, delay):
-        """Ends a sweep after that long; returns its exit status and what it said."""
+    def interrupted(self, arguments, delay, by):
+        """Ends a sweep after that long by one signal; returns its exit status and what it said."""
         process = subprocess.Popen(
             [BINARY, "tune", *arguments],
             cwd=self.folder,
@@ -45,7 +45,7 @@ class Interrupt(CommandTest):
             text=True,
         )
         time.sleep(delay)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(by)
         _, talk = process.communicate(timeout=30)
         return process.returncode, talk
 
@@ -56,8 +56,9 @@ class Interrupt(CommandTest):
         for _ in range(TRIES):
             self.plan.unlink(missing_ok=True)
             before = self.whole_lines()
-            status, talk = self.interrupted(arguments, chance.uniform(0, longest))
-            self.assertIn(status, (DONE, RUNTIME_ERROR, -signal.SIGTERM), talk)
+            by = chance.choice((signal.SIGINT, signal.SIGTERM))
+            status, talk = self.interrupted(arguments, chance.uniform(0, longest), by)
+            self.assertIn(status, (DONE, RUNTIME_ERROR, -by), talk)
             self.assertEqual(self.plan.exists(), status == DONE, talk)
             after = self.whole_lines()
             if before and before[-1] != '{"done":true}' and status == DONE:
@@ -72,7 +73,7 @@ class Interrupt(CommandTest):
                 continue
             plan = self.read_plan()
             self.assert_sound(plan)
-            cut = "cut short by SIGTERM" in plan["choice"]["reason"]
+            cut = f"cut short by {by.name}" in plan["choice"]["reason"]
             self.assertEqual(cut, after[-1] != '{"done":true}')
             ended["with a plan, cut short" if cut else "by itself"] += 1
         print(f"{TRIES} tries ended: {ended}; {resumed} went on with samples")

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 from zf_cli import DONE, SOURCE, USAGE, CommandTest
 
@@ -55,6 +56,20 @@ class Probe(CommandTest):
                      "pack:99999999999 core:99999999999 pu:99999999999"):
             self.assert_refused(self.run_tune("probe", "--topology", huge), USAGE, "--topology", "PUs; at most 8192")
         self.assert_exit(self.run_tune("probe", "--topology", "pack:2 [numa(memory=2000000GiB)] l3u:1 core:8 pu:2"), DONE)
+
+    def test_synthetic_machine_that_takes_too_long_is_refused(self):
+        """hwloc compares each package with all others. Within its 10 s a fast machine may be through."""
+        start = time.monotonic()
+        result = self.run_tune("probe", "--topology", "numa:8192 core:1 pu:1")
+        self.assertLess(time.monotonic() - start, 30)
+        if result.returncode != DONE:
+            self.assert_refused(result, USAGE, "did not finish reading this within 10 s", "describe a smaller machine")
+        self.assert_exit(self.run_tune("probe", "--topology", "pack:2 core:1024 pu:2"), DONE)
+
+    def test_captured_node_of_a_million_nodes_is_refused(self):
+        options = self.make_node(1)
+        self.write_files({"node/sys/devices/system/node/online": "0-20999999\n"})
+        self.assert_refused(self.run_tune("probe", *options), USAGE, "node/sys/devices/system/node/online", "0-20999999")
 
     def test_what_others_wrote_cannot_drive_the_terminal(self):
         said = "gpu\x1b[31m\u202e\u2066\u2028\u061c\u009b2J\ngone\x7f" + 100000 * "x"

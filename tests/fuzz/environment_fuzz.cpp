@@ -71,7 +71,7 @@ void try_to(Read read) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const zf::Environment environment = environment_of({reinterpret_cast<const char*>(data), size});
   zf::switched_off(environment);
-  zf::launchers_rank(environment);
+  try_to([&] { zf::launchers_rank(environment); });
   try_to([&] {
     if (const auto rank = zf::local_rank(environment)) require(rank->value >= 0);
   });

@@ -61,8 +61,9 @@ std::optional<std::string> unpublished_note(const Arguments& arguments, const En
   std::error_code unknown;
   const auto path = std::filesystem::absolute("plan.json", unknown);
   return fmt::format(
-      "no plan is published for Slurm job {} (ZF_PLAN is not set): {} is used, whenever it was made; --plan "
-      "plan.json takes it without this note",
+      "ZF_PLAN is not set in Slurm job {}, so {} is used, which may be older than the job; --plan plan.json "
+      "takes "
+      "it without this note",
       *job, path.string());
 }
 

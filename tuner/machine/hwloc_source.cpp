@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "children/child_output.hpp"
 #include "machine/hwloc_complaints.hpp"
@@ -111,6 +112,9 @@ Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std:
         fmt::format("{}: cannot read sys/devices/system/cpu/online there", sysroot.path().string()),
         "give --sysroot a folder that holds proc/ and sys/ of a machine, or give --topology an XML file");
   }
+  // hwloc opens a folder for each node of this list. The list of a damaged capture may have millions.
+  const std::string nodes = "sys/devices/system/node/online";
+  if (const auto list = sysroot.read("/" + nodes)) parse_node_list(*list, (sysroot.path() / nodes).string());
   ChildOutput found;
   const auto xml = [&] { return found.text.find("<?xml"); };
   const auto note_messages = [&] {
@@ -141,6 +145,10 @@ Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std:
 
 /// The largest synthetic machine. Linux knows at most 8192 CPUs; a million would take hours.
 constexpr std::uint64_t kMostSyntheticPus = 8192;
+
+/// Up to here hwloc takes less than a second, however the PUs are arranged. Beyond, it depends: hwloc 2.9
+/// compares each object with those beside it, and takes 20 s for 8192 packages of one PU.
+constexpr std::uint64_t kQuickSyntheticPus = 1024;
 
 /// Returns the product of the counts of a synthetic description, which is the number of its PUs. What stands
 /// in brackets or parentheses (memory, attributes) does not count. hwloc reads counts as strtoul does, so
@@ -199,8 +207,9 @@ Hwloc load_hwloc(const TopologySource& source, Caches caches, std::vector<std::s
 }
 
 void try_in_child(const TopologySource& source, const std::function<void()>& read) {
-  if (!names_file(source.topology)) return;
-  constexpr std::chrono::seconds deadline(60);
+  const bool is_file = names_file(source.topology);
+  if (source.topology.empty() || (!is_file && synthetic_pus(source.topology) <= kQuickSyntheticPus)) return;
+  const std::chrono::seconds deadline(is_file ? 60 : 10);
   const auto work = [&] {
     try {
       read();
@@ -210,12 +219,15 @@ void try_in_child(const TopologySource& source, const std::function<void()>& rea
   };
   const ChildOutput tried = output_of_child(work, deadline);
   if (tried.end == ChildOutput::End::done) return;
-  throw Error(Exit::usage,
-              fmt::format("--topology {}: hwloc {}", source.topology,
-                          tried.end == ChildOutput::End::late
+  const std::string why = tried.end == ChildOutput::End::late
                               ? fmt::format("did not finish reading this within {} s", deadline.count())
-                              : "crashes when it reads this"),
-              "is it damaged? Make it anew on the other machine with: lstopo FILE.xml");
+                              : "crashes when it reads this";
+  if (is_file) {
+    throw Error(Exit::usage, fmt::format("--topology {}: hwloc {}", source.topology, why),
+                "is it damaged? Make it anew on the other machine with: lstopo FILE.xml");
+  }
+  throw Error(Exit::usage, fmt::format("--topology \"{}\": hwloc {}", source.topology, why),
+              "describe a smaller machine, or one with fewer objects in one place");
 }
 
 }  // namespace zf

@@ -29,8 +29,9 @@ enum class Caches { l3, shared };
 /// read (it never falls back to the real machine), or if `sysroot` holds no machine.
 Hwloc load_hwloc(const TopologySource& source, Caches caches, std::vector<std::string>& missing);
 
-/// Calls `read` in a child process if the source is an XML file, because hwloc crashes on some damaged files.
-/// Throws Error(usage) if it crashes or hangs. Ignores an Error of `read`: it comes again in this process.
+/// Calls `read` in a child process if the source is an XML file, because hwloc crashes on some damaged files,
+/// or a large synthetic machine, because hwloc takes minutes for some. Throws Error(usage) if it crashes or
+/// takes too long. Ignores an Error of `read`: it comes again in this process.
 void try_in_child(const TopologySource& source, const std::function<void()>& read);
 
 }  // namespace zf

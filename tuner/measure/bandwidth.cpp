@@ -75,7 +75,7 @@ std::string gigabytes(double bytes_per_s) { return fmt::format("{:.1f} GB/s", by
 
 }  // namespace
 
-bool can_tell(const PlannedBandwidth& planned) { return planned.spread <= kMostSpread; }
+bool can_tell(const PlannedBandwidth& planned) { return planned.spread.roofline <= kMostSpread; }
 
 PlannedBandwidth planned_bandwidth(const Plan& plan) {
   std::vector<SplitSample> samples;
@@ -90,11 +90,13 @@ PlannedBandwidth planned_bandwidth(const Plan& plan) {
   PlannedBandwidth planned;
   planned.median = median_bandwidth(samples, bytes_per_pass(plan));
   std::vector<double> rooflines;
+  std::vector<double> steps;
   for (const SplitSample& sample : samples) {
     rooflines.push_back(static_cast<double>(sample.roofline_ns));
+    steps.push_back(static_cast<double>(sample.step_ns));
     planned.loaded = planned.loaded || sample.training_ns > 0;
   }
-  planned.spread = relative_spread(rooflines);
+  planned.spread = {.roofline = relative_spread(rooflines), .step = relative_spread(steps)};
   return planned;
 }
 
@@ -161,9 +163,8 @@ std::string spread_warning(const Plan& plan) {
   if (can_tell(planned)) return "";
   return fmt::format(
       "the measured bandwidths spread by {:.0f} %, so zf-tune check --bandwidth cannot tell whether a node "
-      "is "
-      "slow by this plan; tune again on an idle node",
-      100 * planned.spread);
+      "is slow by this plan; tune again on an idle node",
+      100 * planned.spread.roofline);
 }
 
 BandwidthVerdict unmeasured_bandwidth(const std::string& host, const std::string& why) {
@@ -175,12 +176,12 @@ BandwidthVerdict unmeasured_bandwidth(const std::string& host, const std::string
 BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& planned,
                                    const std::optional<Bandwidth>& now, const std::string& host) {
   if (!can_tell(planned)) {
-    return {
-        .slow = false,
-        .known = false,
-        .words = fmt::format("cannot tell whether {} is slow: spread {:.0f} % of the bandwidths that were "
-                             "measured on {}, at most {:.0f} % tells; tune again on an idle node",
-                             host, 100 * planned.spread, plan.made.host, 100 * kMostSpread)};
+    return {.slow = false,
+            .known = false,
+            .words = fmt::format(
+                "cannot tell whether {} is slow: spread {:.0f} % of the bandwidths measured on {}, "
+                "more than {:.0f} %; tune again on an idle node",
+                host, 100 * planned.spread.roofline, plan.made.host, 100 * kMostSpread)};
   }
   if (!now) {
     return {
@@ -190,18 +191,23 @@ BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& pla
             print_bytes(plan.evidence.working_set_bytes_per_rank * plan.ranks.size()),
             print_duration(static_cast<Nanoseconds>(bytes_per_pass(plan) * 1e9 / planned.median.roofline)))};
   }
-  const double limit = std::max(kSlowNode, planned.spread);
+  const bool steps_tell = planned.spread.step <= kMostSpread;
+  const Bandwidth least = {.roofline = 1 - std::max(kSlowNode, planned.spread.roofline),
+                           .step = 1 - std::max(kSlowNode, planned.spread.step)};
   const double roofline = now->roofline / planned.median.roofline;
   const double step = now->step / planned.median.step;
-  const bool slow = roofline < 1 - limit || step < 1 - limit;
+  const bool slow = roofline < least.roofline || (steps_tell && step < least.step);
+  const std::string of_steps =
+      steps_tell ? fmt::format("below {:.0f} % is slow", 100 * least.step)
+                 : fmt::format("not compared: they spread by {:.0f} %", 100 * planned.spread.step);
   return {
       slow, true,
-      fmt::format("{} {}: roofline {}, {:.0f} % of the {} on {}; optimizer step {}, {:.0f} % of {}{}; below "
-                  "{:.0f} % is slow",
+      fmt::format("{} {}: roofline {}, {:.0f} % of the {} on {} (below {:.0f} % is slow); optimizer step {}, "
+                  "{:.0f} % of {}{} ({})",
                   host, slow ? "is slow" : "is as fast as the plan's node", gigabytes(now->roofline),
-                  100 * roofline, gigabytes(planned.median.roofline), plan.made.host, gigabytes(now->step),
-                  100 * step, gigabytes(planned.median.step), planned.loaded ? " beside training" : "",
-                  100 * (1 - limit))};
+                  100 * roofline, gigabytes(planned.median.roofline), plan.made.host, 100 * least.roofline,
+                  gigabytes(now->step), 100 * step, gigabytes(planned.median.step),
+                  planned.loaded ? " beside training" : "", of_steps)};
 }
 
 }  // namespace zf

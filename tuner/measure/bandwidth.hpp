@@ -11,8 +11,8 @@
 
 namespace zf {
 
-/// A node is slow if it is this much below the plan's evidence, or by the evidence's own spread if that is
-/// more.
+/// A node is slow if its roofline or its step is this much below the plan's evidence, or by the evidence's
+/// own spread if that is more.
 inline constexpr double kSlowNode = 0.10;
 
 /// A spread of the evidence above which it cannot tell a slow node from a fast one.
@@ -28,11 +28,12 @@ struct Bandwidth {
 /// The bandwidth that the plan's own split reached when it was measured, and its spread.
 struct PlannedBandwidth {
   Bandwidth median;
-  double spread = 0;    ///< of the roofline: interquartile range over median
+  Bandwidth spread;     ///< interquartile range over median of the times, each without a unit
   bool loaded = false;  ///< training ran beside the steps, which are faster alone
 };
 
-/// Returns whether a slow node can be told by this. If not, compare_bandwidth() needs no measurement. Pure.
+/// Returns whether a slow node can be told by this, which the roofline decides: steps that spread too much
+/// are left out of the comparison. If not, compare_bandwidth() needs no measurement. Pure.
 bool can_tell(const PlannedBandwidth& planned);
 
 /// Returns the bandwidth in the plan's evidence. Pure. Throws Error(usage) if nothing was measured.

@@ -1,13 +1,38 @@
 #include "text/command_line.hpp"
 
+#include <fmt/core.h>
+
+#include <string_view>
+
+#include "base/text.hpp"
 #include "os/sysroot.hpp"
 
 namespace zf {
+
+namespace {
+
+/// Quotes with escapes: $'a\x1b'. Bash, zsh, ksh and BusyBox read that.
+std::string escaped(std::string_view word) {
+  std::string text = "$'";
+  for (const char c : word) {
+    if (c == '\'' || c == '\\') {
+      text += fmt::format("\\{}", c);
+    } else if (c < ' ' || c > '~') {  // also the bytes of UTF-8, which are negative
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      text += c;
+    }
+  }
+  return text + "'";
+}
+
+}  // namespace
 
 std::string shell_quoted(const std::string& word) {
   static constexpr const char* kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  if (strip_control_chars(word) != word || word.find('\n') != std::string::npos) return escaped(word);
   std::string text(1, '\'');
   for (const char c : word) {
     if (c == '\'') text += "'\\'";  // end the quotes, add a quoted quote, and open the quotes again

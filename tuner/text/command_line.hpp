@@ -9,7 +9,9 @@ namespace zf {
 /// its provenance.
 std::string command_line();
 
-/// Returns one word, quoted if a shell needs it.
+/// Returns one word, quoted if a shell needs it. A word with control characters, line ends, characters that
+/// turn the direction of text, or bytes that are no UTF-8 has escapes instead, so that it cannot drive a
+/// terminal: $'\x1b'.
 std::string shell_quoted(const std::string& word);
 
 }  // namespace zf

@@ -36,7 +36,8 @@ TEST(Bandwidth, OfThePlansOwnSplit) {
   EXPECT_NEAR(planned.median.roofline, 125e9, 1e8);
   EXPECT_NEAR(planned.median.step, 100e9, 1e8);
   EXPECT_FALSE(planned.loaded);
-  EXPECT_LT(planned.spread, 0.02);
+  EXPECT_LT(planned.spread.roofline, 0.02);
+  EXPECT_LT(planned.spread.step, 0.02);
 }
 
 TEST(Bandwidth, ASlowNodeIsNamed) {
@@ -56,7 +57,7 @@ TEST(Bandwidth, EvidenceThatSpreadAllowsMore) {
   plan.evidence.samples[2].times.roofline_ns *= 2;
   plan.evidence.samples[3].times.roofline_ns = plan.evidence.samples[3].times.roofline_ns * 3 / 2;
   const PlannedBandwidth planned = planned_bandwidth(plan);
-  EXPECT_GT(planned.spread, 0.2);
+  EXPECT_GT(planned.spread.roofline, 0.2);
   EXPECT_FALSE(
       compare_bandwidth(plan, planned, Bandwidth{planned.median.roofline * 0.8, 100e9}, "node42").slow);
 }
@@ -74,6 +75,17 @@ TEST(Bandwidth, EvidenceThatSpreadsMoreThanAnyNodeCannotTell) {
   }
   plan.choice.candidate = -1;
   EXPECT_EQ(spread_warning(plan), "") << "nothing was measured";
+}
+
+TEST(Bandwidth, StepsThatSpreadAreNotComparedAndTheRooflineIs) {
+  Plan plan = measured_plan();
+  for (std::size_t i = 0; i < plan.evidence.samples.size(); ++i)
+    plan.evidence.samples[i].times.step_ns *= 1 + 4 * static_cast<Nanoseconds>(i);
+  EXPECT_EQ(spread_warning(plan), "");
+  const BandwidthVerdict fine = verdict(plan, Bandwidth{120e9, 5e9});
+  EXPECT_TRUE(fine.known && !fine.slow) << fine.words;
+  EXPECT_THAT(fine.words, HasSubstr("(not compared: they spread by "));
+  EXPECT_TRUE(verdict(plan, Bandwidth{75e9, 200e9}).slow);
 }
 
 TEST(Bandwidth, StepsMeasuredBesideTrainingAreSaidToBe) {

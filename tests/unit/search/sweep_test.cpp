@@ -41,6 +41,7 @@ class SaturatingMeter : public Meter {
 
   std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) override {
     ++visits;
+    if (!limits.stop) ++visits_without_stop;
     labels.push_back(split.label);
     int threads = 0;
     for (const RankSplit& rank : split.ranks) threads += static_cast<int>(rank.pool.size());
@@ -61,6 +62,7 @@ class SaturatingMeter : public Meter {
   Nanoseconds now() const override { return 10 * kSecondNs * visits; }
 
   int visits = 0;
+  int visits_without_stop = 0;
   std::vector<std::string> labels;
 
  private:
@@ -75,6 +77,16 @@ CandidateEvidence chosen_after(Meter& meter, const std::vector<Home>& on, const 
   const Workload workload = alone(static_cast<int>(on.size()));
   const SweepResult result = sweep(on, workload, meter, limits, nullptr);
   return preferred_of(result.evidence, workload);
+}
+
+/// A visit may take an hour, so the sweep's own look between visits is not enough.
+TEST(Sweep, EachVisitCanBeStopped) {
+  SaturatingMeter meter(4, 0.01);
+  SweepLimits limits;
+  limits.stop = [] { return false; };
+  chosen_after(meter, homes(1, 8), limits);
+  EXPECT_GT(meter.visits, 3);
+  EXPECT_EQ(meter.visits_without_stop, 0);
 }
 
 TEST(Sweep, StopsAtTheKneeAndLeavesTheRestToTraining) {

@@ -77,6 +77,14 @@ TEST(CommandLine, IsQuotedAsAShellWouldNeedIt) {
   EXPECT_EQ(shell_quoted("two words"), "'two words'");
   EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
   EXPECT_EQ(shell_quoted("$(rm)"), "'$(rm)'");
+  EXPECT_EQ(shell_quoted("größe 1"), "'größe 1'");
+}
+
+TEST(CommandLine, WhatCouldDriveATerminalIsEscaped) {
+  EXPECT_EQ(shell_quoted("a\x1b[2J it's \\"), R"($'a\x1b[2J it\'s \\')");
+  EXPECT_EQ(shell_quoted("one\nexport LD_PRELOAD=x"), R"($'one\x0aexport LD_PRELOAD=x')");
+  EXPECT_EQ(shell_quoted("\u202e"), R"($'\xe2\x80\xae')");
+  EXPECT_EQ(shell_quoted("\xff"), R"($'\xff')");
 }
 
 }  // namespace
