@@ -79,8 +79,7 @@ TEST(Bandwidth, EvidenceThatSpreadsMoreThanAnyNodeCannotTell) {
 
 TEST(Bandwidth, StepsThatSpreadAreNotComparedAndTheRooflineIs) {
   Plan plan = measured_plan();
-  for (std::size_t i = 0; i < plan.evidence.samples.size(); ++i)
-    plan.evidence.samples[i].times.step_ns *= 1 + 4 * static_cast<Nanoseconds>(i);
+  plan.evidence.samples[3].times.step_ns *= 461;
   EXPECT_EQ(spread_warning(plan), "");
   const BandwidthVerdict fine = verdict(plan, Bandwidth{120e9, 5e9});
   EXPECT_TRUE(fine.known && !fine.slow) << fine.words;
