@@ -1,4 +1,4 @@
-"""zf-tune tune, ended by one SIGINT or SIGTERM at any moment: a valid plan or none, and samples that the next sweep goes on with."""
+"""zf-tune tune, ended by one SIGINT or SIGTERM at any moment: a valid plan or none, and samples to go on with."""
 
 import json
 import random

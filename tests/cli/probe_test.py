@@ -69,7 +69,8 @@ class Probe(CommandTest):
     def test_captured_node_of_a_million_nodes_is_refused(self):
         options = self.make_node(1)
         self.write_files({"node/sys/devices/system/node/online": "0-20999999\n"})
-        self.assert_refused(self.run_tune("probe", *options), USAGE, "node/sys/devices/system/node/online", "0-20999999")
+        result = self.run_tune("probe", *options)
+        self.assert_refused(result, USAGE, "node/sys/devices/system/node/online", "0-20999999")
 
     def test_what_others_wrote_cannot_drive_the_terminal(self):
         said = "gpu\x1b[31m\u202e\u2066\u2028\u061c\u009b2J\ngone\x7f" + 100000 * "x"

@@ -52,7 +52,7 @@ class Settings(unittest.TestCase):
                 self.assertEqual(self.settings_of_text(text.encode())[0], [plans, "0.7"])
 
     def test_a_setting_without_a_value_is_not_obeyed(self):
-        """With run= the Prolog would write into the root folder. One line is logged, however often that stands there."""
+        """With run= the Prolog would write into the root folder. The log has one line, however often that is there."""
         for text, plans in (("plans=\n", "/etc/zf-tune/plans"), ("plans= # why\n", "/etc/zf-tune/plans"),
                             ("plans=/p\nplans=\n", "/p"), ("plans=\n" * 1000, "/etc/zf-tune/plans")):
             with self.subTest(text[:20]):
