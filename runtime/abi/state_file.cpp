@@ -203,8 +203,8 @@ void check_same_groups(const std::filesystem::path& path, const StateTable& file
   }
 }
 
-/// Reads a range of the file into the memory that memory_for(offset, bytes) gives for each piece. Returns the
-/// checksum of what was read, which is less than the range if the file ends in it.
+/// Reads a range of the file into the memory that memory_for(offset, bytes) gives for each piece. Returns its
+/// checksum. If the file ends within the range, the checksum is of the bytes before its end.
 template <class MemoryFor>
 std::uint32_t read_in_pieces(const std::filesystem::path& path, int fd, std::uint64_t offset,
                              std::uint64_t range_bytes, MemoryFor memory_for) {
@@ -276,7 +276,7 @@ void write_state(const std::filesystem::path& path, const Arena& arena, const Su
 
 std::vector<AdamProgress> read_state(const std::filesystem::path& path, const Arena& arena,
                                      const Submissions& groups) {
-  constexpr const char* kTorn = "parameters and moments are now partly overwritten: import a whole file";
+  constexpr const char* kTorn = "parameters and moments may be partly overwritten: import a whole file";
   const FileDescriptor file = open_regular_file(path);
   const StateTable table = read_table(path, file.get());
   check_same_groups(path, table, table_of(arena, groups));

@@ -63,7 +63,7 @@ void write_state(const std::filesystem::path& path, const Arena& arena, const Su
 /// only while no work is submitted. Verifies the whole file before it changes anything. Throws
 /// AbiError(ZF_ERROR_STATE) if the file is damaged, has another version or other groups, Error(usage) if
 /// there is no such file, and Error(runtime_error) if it cannot be read. A file that fails or changes after
-/// it was verified leaves the buffers partly overwritten, and the AbiError says so.
+/// it was verified may leave the buffers partly overwritten, and the AbiError says so.
 std::vector<AdamProgress> read_state(const std::filesystem::path& path, const Arena& arena,
                                      const Submissions& groups);
 

@@ -23,13 +23,16 @@ namespace {
 /// ours, and then nothing else would end the poll.
 constexpr Nanoseconds kLongestPollNs = kSecondNs;
 
+FileDescriptor make_eventfd() {
+  const int fd = eventfd(0, EFD_CLOEXEC);
+  if (fd < 0) throw_errno(errno, "eventfd", descriptor_hint(errno));
+  return FileDescriptor(fd);
+}
+
 }  // namespace
 
 WorkerWatch::WorkerWatch(WorkerLink& worker, std::function<WorkerLink::Restart()> on_death)
-    : worker_(worker),
-      on_death_(std::move(on_death)),
-      stop_(static_cast<int>(checked(eventfd(0, EFD_CLOEXEC), "eventfd", kDescriptorHint))),
-      pidfd_(worker_.pidfd()) {
+    : worker_(worker), on_death_(std::move(on_death)), stop_(make_eventfd()), pidfd_(worker_.pidfd()) {
   const SignalsBlocked blocked;  // the trainer's signal handlers run on the trainer's own threads
   try {
     thread_ = std::thread([this] { watch(); });

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <system_error>
 
 #include "base/text.hpp"
@@ -14,6 +15,19 @@ Error::Error(Exit exit, std::string_view what, std::string_view next)
 
 void throw_errno(int errno_value, std::string_view what, std::string_view next) {
   throw Error(Exit::runtime_error, fmt::format("{}: {}", what, errno_text(errno_value)), next);
+}
+
+std::string_view descriptor_hint(int errno_value) {
+  switch (errno_value) {
+    case EMFILE:
+    case ENFILE:
+      return "look at ulimit -n";
+    case EPERM:
+    case ENOSYS:
+      return "allow this call in the sandbox";
+    default:
+      return {};
+  }
 }
 
 std::string errno_text(int errno_value) { return std::generic_category().message(errno_value); }

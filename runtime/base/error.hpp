@@ -33,8 +33,8 @@ class Error : public std::runtime_error {
 /// What to do next when the kernel refuses another thread or process.
 inline constexpr std::string_view kTaskLimitHint = "look at ulimit -u and the cgroup's pids.max";
 
-/// What to do next when the kernel refuses another descriptor.
-inline constexpr std::string_view kDescriptorHint = "look at ulimit -n, and at what the sandbox refuses";
+/// Returns what to do next when the kernel refuses another descriptor with this errno value; may be empty.
+std::string_view descriptor_hint(int errno_value);
 
 /// Throws Error(runtime_error) "what: text of errno_value; next".
 [[noreturn]] void throw_errno(int errno_value, std::string_view what, std::string_view next = {});

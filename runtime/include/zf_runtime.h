@@ -305,7 +305,7 @@ ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
  * Returns ZF_ERROR_STATE if the file is damaged or has another version or other groups, ZF_ERROR_USAGE if
  * there is no such file, ZF_ERROR_SYSTEM if it cannot be read, and ZF_ERROR_BUSY and ZF_WORKER_DIED like
  * zf_export_state. The file is read twice. If it fails or changes between the two, zf_last_error says that
- * the buffers are partly overwritten: import a whole file then. */
+ * the buffers may be partly overwritten: import a whole file then. */
 ZF_API zf_status zf_import_state(zf_runtime* handle, const char* path);
 
 typedef struct zf_stats {

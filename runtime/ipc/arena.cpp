@@ -32,7 +32,8 @@ FileDescriptor make_memfd() {
   constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   int fd = memfd_create("zf-arena", flags | kNoExecSeal);
   if (fd < 0 && errno == EINVAL) fd = memfd_create("zf-arena", flags);
-  return FileDescriptor(checked(fd, "memfd_create", kDescriptorHint));
+  if (fd < 0) throw_errno(errno, "memfd_create", descriptor_hint(errno));
+  return FileDescriptor(fd);
 }
 
 std::string size_text(std::uint64_t bytes) {

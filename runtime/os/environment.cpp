@@ -61,8 +61,9 @@ std::optional<int> count_on_node(std::string_view counts, int index) {
     const char* rest = std::from_chars(counts.data(), end, count).ptr;
     if (count < 1) return std::nullopt;
     if (constexpr std::string_view times = "(x"; std::string_view(rest, end).starts_with(times)) {
-      rest = std::from_chars(rest + times.size(), end, nodes).ptr;
-      if (nodes < 1 || rest == end || *rest++ != ')') return std::nullopt;
+      const auto [after, error] = std::from_chars(rest + times.size(), end, nodes);
+      rest = after;
+      if (error != std::errc() || nodes < 1 || rest == end || *rest++ != ')') return std::nullopt;
     }
     if (index < nodes) return count;
     index -= nodes;

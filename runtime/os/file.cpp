@@ -94,6 +94,12 @@ int give_name(const FileDescriptor& file, const std::filesystem::path& name) {
   return result == 0 ? 0 : errno;
 }
 
+/// Returns whether files cannot be linked here: a sandbox may allow files without a name, but refuse
+/// linkat().
+bool cannot_link(int error) {
+  return error == EPERM || error == EACCES || error == ENOSYS || error == EOPNOTSUPP || error == EXDEV;
+}
+
 /// Syncs a folder, so that a rename in it survives a power cut. Returns 0 or an errno value. File systems
 /// that cannot sync a folder answer EINVAL.
 int sync_folder(const std::filesystem::path& folder) {
@@ -237,8 +243,10 @@ void AtomicFile::commit() {
     if (error == EEXIST) error = give_name(file_, name = unique_name(path_));
     if (error == 0) {
       temporary_ = name;
+    } else if (cannot_link(error)) {
+      move_to_named_file();
     } else {
-      move_to_named_file();  // a sandbox may allow files without a name, but refuse to link them
+      fail(error);
     }
   }
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);

@@ -55,7 +55,7 @@ read_settings() {
   # No answer comes within 0 s, and `timeout 0` sets no limit.
   if [[ ! $deadline =~ ^[0-9]{0,6}\.?[0-9]{1,6}$ || ! $deadline =~ ^[0-9]*[1-9]|\.[1-9] ]]; then
     [[ $say == quiet ]] ||
-      log "deadline=${deadline:0:40} is not obeyed, it is 0.7 s: it must be a number of seconds, 0.1 or more"
+      log "deadline=${deadline:0:40} is not obeyed, 0.7 s is used: it must be a number of seconds, 0.1 or more"
     deadline=0.7
   fi
   cap_deadline
@@ -99,7 +99,7 @@ cap_deadline() {
   esac
   [[ $(printf '%s\n' "$deadline" "$most" | sort -g | head -n 1) == "$deadline" ]] && return 0
   [[ ${say:-quiet} == quiet ]] ||
-    log "deadline=$deadline is too long, it is $most s: $limit$why"
+    log "deadline=$deadline is too long, $most s is used: $limit$why"
   deadline=$most
 }
 

@@ -30,26 +30,6 @@ static zf_stats stats_of(zf_runtime* handle) {
   return stats;
 }
 
-/* Returns true if every thread of the process is stopped. A thread stops some time after SIGSTOP was sent. */
-static int is_stopped(pid_t process) {
-  char path[300];
-  snprintf(path, sizeof path, "/proc/%d/task", (int)process);
-  DIR* const tasks = opendir(path);
-  CHECK(tasks != NULL);
-  int stopped = 1;
-  for (const struct dirent* task = readdir(tasks); task != NULL; task = readdir(tasks)) {
-    if (task->d_name[0] == '.') continue;
-    char state = '?';
-    snprintf(path, sizeof path, "/proc/%d/task/%s/stat", (int)process, task->d_name);
-    FILE* const file = fopen(path, "r");
-    CHECK(file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
-    fclose(file);
-    stopped &= state == 'T';
-  }
-  closedir(tasks);
-  return stopped;
-}
-
 /* Steps both, the second one with a worker that is killed before it can begin, and compares every bit. */
 static void kill_and_compare(zf_runtime* calm, zf_runtime* hunted) {
   static const zf_buffer_kind kinds[] = {ZF_PARAMS, ZF_MOMENT_1, ZF_MOMENT_2};
@@ -57,11 +37,7 @@ static void kill_and_compare(zf_runtime* calm, zf_runtime* hunted) {
   for (size_t i = 0; i < ELEMENTS; ++i) grads[i] = random_float();
   memcpy(buffer_of(hunted, 0, ZF_GRADS_0, NULL), grads, ELEMENTS * sizeof(float));
   const pid_t worker = worker_of(hunted);
-  CHECK(kill(worker, SIGSTOP) == 0);
-  for (int left_ms = STALL_MS; !is_stopped(worker); --left_ms) {
-    CHECK(left_ms > 0);
-    usleep(1000);
-  }
+  stop_process(worker);
   EXPECT(zf_submit(calm, NULL, NULL), ZF_OK);
   EXPECT(zf_submit(hunted, NULL, NULL), ZF_OK);
   CHECK(kill(worker, SIGKILL) == 0);

@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -267,4 +268,32 @@ pid_t worker_of(zf_runtime* handle) {
   EXPECT(zf_get_stats(handle, &stats), ZF_OK);
   CHECK(stats.worker_pid > 1); /* it goes to kill(), where 0 and -1 are many */
   return (pid_t)stats.worker_pid;
+}
+
+static int is_stopped(pid_t process) {
+  char path[300];
+  snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+  DIR* const tasks = opendir(path);
+  CHECK(tasks != NULL);
+  int stopped = 1;
+  for (const struct dirent* task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+    if (task->d_name[0] == '.') continue;
+    char state = '?';
+    snprintf(path, sizeof path, "/proc/%d/task/%s/stat", (int)process, task->d_name);
+    FILE* const file = fopen(path, "r");
+    CHECK(file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+    fclose(file);
+    stopped &= state == 'T';
+  }
+  closedir(tasks);
+  return stopped;
+}
+
+void stop_process(pid_t process) {
+  const int64_t deadline = now_ns() + 60000000000;
+  CHECK(kill(process, SIGSTOP) == 0);
+  while (!is_stopped(process)) {
+    CHECK(now_ns() < deadline);
+    usleep(1000);
+  }
 }

@@ -91,6 +91,10 @@ size_t count_children(void);
 
 pid_t worker_of(zf_runtime* handle);
 
+/* Stops a process, and waits until every thread of it is stopped, which comes some time after SIGSTOP was
+ * sent. */
+void stop_process(pid_t process);
+
 #ifdef __cplusplus
 }
 #endif

@@ -226,15 +226,17 @@ class Exec(CommandTest):
             self.assertIn(text, result.stdout)
 
     def test_dry_run_cannot_drive_the_terminal_and_means_the_same(self):
-        words = ["printf", "%s", "a\x1b[2J\u202e\nb", "it's"]
+        words = ["printf", "%s", "a\x1b[2J\u202e\nb'; echo INJECTED; #", "it's"]
         result = self.run_exec(*words, options=["--dry-run"], SLURM_JOB_ID="1\x1b[2J2", SLURM_STEP_ID="0",
                                SLURM_LOCALID="0", SLURM_NODEID="0", SLURM_STEP_TASKS_PER_NODE="1")
         self.assert_exit(result, DONE)
         self.assertEqual(re.findall("[^\n -~]", result.stdout), [])
         self.assertIn("ZF_RANK_FROM", result.stdout)
         command = result.stdout[result.stdout.rindex(" printf "):]
-        printed = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout
-        self.assertEqual(printed, words[2] + words[3])
+        printed = {shell: subprocess.run([shell, "-c", command], capture_output=True, text=True, check=True).stdout
+                   for shell in ("bash", "sh")}
+        self.assertEqual(printed["bash"], words[2] + words[3])
+        self.assertEqual(len(printed["sh"].splitlines()), printed["sh"].count("echo INJECTED"), "sh may be dash")
 
     def test_dry_run_has_no_line_of_the_plans_own(self):
         """A plan may come from somebody else, and people paste what --dry-run prints into a shell."""

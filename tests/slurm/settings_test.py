@@ -100,7 +100,7 @@ class Settings(unittest.TestCase):
             with self.subTest(deadline):
                 (log, _, holds), _ = self.settings_of_text(f"deadline={deadline}\n".encode())
                 self.assertEqual(holds, "0.7")
-                self.assertRegex(log, f"^log: deadline={deadline[:40]} is not obeyed, it is 0.7 s: ")
+                self.assertRegex(log, f"^log: deadline={deadline[:40]} is not obeyed, 0.7 s is used: ")
         for deadline in ("0.1", ".1", "0.10", "0.9", "00.5"):
             with self.subTest(deadline):
                 self.assertEqual(self.settings_of_text(f"deadline={deadline}\n".encode())[0][1:], [deadline])
@@ -144,12 +144,12 @@ class Settings(unittest.TestCase):
 
     def test_deadline_is_kept_below_the_time_that_slurm_gives(self):
         for timeout, deadline, holds, said in (
-                ("", "30", "10", "deadline=30 is too long, it is 10 s"),
-                ("60", "30", "10", "deadline=30 is too long, it is 10 s"),
+                ("", "30", "10", "deadline=30 is too long, 10 s is used"),
+                ("60", "30", "10", "deadline=30 is too long, 10 s is used"),
                 ("60", "9.5", "9.5", ""),
-                ("4", "30", "2.5", "deadline=30 is too long, it is 2.5 s"),
+                ("4", "30", "2.5", "deadline=30 is too long, 2.5 s is used"),
                 ("3", "1.5", "1.5", ""),
-                ("3", "2", "1.5", "deadline=2 is too long, it is 1.5 s"),
+                ("3", "2", "1.5", "deadline=2 is too long, 1.5 s is used"),
                 ("2", "5", "0.7", "2 s are too short for this Prolog"),
                 ("1", "5", "0.7", "1 s are too short for this Prolog")):
             with self.subTest(timeout=timeout, deadline=deadline), tempfile.NamedTemporaryFile("w") as conf:
@@ -188,7 +188,7 @@ class Settings(unittest.TestCase):
                     script = 'say=loud deadline=30; cap_deadline; echo "$deadline"'
                     log, held = self.said_by(script, SLURM_CONF=f"{folder}/{conf}")
                     self.assertEqual(held, "0.7")
-                    self.assertIn("deadline=30 is too long, it is 0.7 s", log)
+                    self.assertIn("deadline=30 is too long, 0.7 s is used", log)
                     self.assertIn(reason, log)
                     self.assertEqual(self.said_by('say=loud deadline=0.5; cap_deadline', SLURM_CONF=f"{folder}/{conf}"),
                                      [], "nothing is read for a short deadline")

@@ -109,13 +109,13 @@ fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); open('/run/leased', 'w'); signa
         self.assertIn("ran as:0\n", said)
 
     def test_deadline_of_no_time(self):
-        said = self.assert_job_runs("", "deadline=0 is not obeyed, it is 0.7 s", conf="deadline=0")
+        said = self.assert_job_runs("", "deadline=0 is not obeyed, 0.7 s is used", conf="deadline=0")
         self.assertEqual(said.count("deadline=0"), 1, "one line for a job")
         self.assertIn("ran as:0\n", said)
 
     def test_deadline_above_the_time_that_slurm_gives(self):
         """Slurm would kill the Prolog after 4 s, and drain the node."""
-        self.assert_job_runs(_program("sleep 1000"), "deadline=30 is too long, it is 2.5 s",
+        self.assert_job_runs(_program("sleep 1000"), "deadline=30 is too long, 2.5 s is used",
                                     "job 1 gets no plan: no answer within 2.5 s",
                                     conf=f"program={HOME}/bin/stub\ndeadline=30",
                                     slurm="PrologEpilogTimeout=4 # it was 60\n")

@@ -62,8 +62,7 @@ std::optional<std::string> unpublished_note(const Arguments& arguments, const En
   const auto path = std::filesystem::absolute("plan.json", unknown);
   return fmt::format(
       "ZF_PLAN is not set in Slurm job {}, so {} is used, which may be older than the job; --plan plan.json "
-      "takes "
-      "it without this note",
+      "takes it without this note",
       *job, path.string());
 }
 

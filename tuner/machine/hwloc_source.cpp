@@ -16,6 +16,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "children/child_output.hpp"
 #include "machine/hwloc_complaints.hpp"
 #include "os/file.hpp"
@@ -61,18 +62,25 @@ Hwloc load_xml(const std::string& xml, const std::string& source, Caches caches)
                     : "make one on the other machine with: lstopo FILE.xml");
 }
 
+/// Returns the option as it was given, up to a length that leaves room for the reason.
+std::string named(const std::string& description) {
+  constexpr std::size_t most = 200;
+  return description.size() <= most
+             ? fmt::format("--topology \"{}\"", description)
+             : fmt::format("--topology \"{}...\" ({})", one_line(description.substr(0, most)),
+                           print_count(description.size(), "byte"));
+}
+
 Hwloc load_synthetic(const std::string& description, Caches caches) {
   Hwloc hwloc = new_hwloc(true, caches);
   if (hwloc_topology_set_synthetic(hwloc.get(), description.c_str()) == 0 &&
       hwloc_topology_load(hwloc.get()) == 0) {
     return hwloc;
   }
-  throw Error(
-      Exit::usage,
-      fmt::format(
-          "--topology \"{}\": there is no such file, and hwloc cannot read it as a synthetic description",
-          description),
-      "write for example \"pack:2 [numa(memory=256GiB)] l3u:2 core:12 pu:2\"");
+  throw Error(Exit::usage,
+              fmt::format("{}: there is no such file, and hwloc cannot read it as a synthetic description",
+                          named(description)),
+              "write for example \"pack:2 [numa(memory=256GiB)] l3u:2 core:12 pu:2\"");
 }
 
 /// Runs in the child, whose environment is its own. Returns what was written to stderr and then the machine
@@ -146,9 +154,10 @@ Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std:
 /// The largest synthetic machine. Linux knows at most 8192 CPUs; a million would take hours.
 constexpr std::uint64_t kMostSyntheticPus = 8192;
 
-/// Up to here hwloc takes less than a second, however the PUs are arranged. Beyond, it depends: hwloc 2.9
-/// compares each object with those beside it, and takes 20 s for 8192 packages of one PU.
-constexpr std::uint64_t kQuickSyntheticPus = 1024;
+/// A description of so many PUs and memory nodes at most is read here, and a larger one in a child first,
+/// because how long hwloc takes depends on the description: hwloc 2.9 compares each object with those beside
+/// it, and takes 20 s for 8192 packages of one PU, and 12 s for 1024 packages with a hundred NUMA nodes each.
+constexpr std::uint64_t kQuickSyntheticObjects = 1024;
 
 /// Returns the product of the counts of a synthetic description, which is the number of its PUs. What stands
 /// in brackets or parentheses (memory, attributes) does not count. hwloc reads counts as strtoul does, so
@@ -173,11 +182,18 @@ std::uint64_t synthetic_pus(const std::string& description) {
   return pus;
 }
 
+/// Returns a number above that of the PUs and of the memory nodes, each of which is in brackets, possibly
+/// once for each PU.
+std::uint64_t most_synthetic_objects(const std::string& description) {
+  const auto brackets = std::count(description.begin(), description.end(), '[');
+  return synthetic_pus(description) * (1 + static_cast<std::uint64_t>(brackets));
+}
+
 void refuse_huge(const std::string& description) {
   const std::uint64_t pus = synthetic_pus(description);
   if (pus <= kMostSyntheticPus) return;
   throw Error(Exit::usage,
-              fmt::format("--topology \"{}\": has {}{} PUs; at most {} can be read", description,
+              fmt::format("{}: has {}{} PUs; at most {} can be read", named(description),
                           pus == UINT32_MAX ? "at least " : "", pus, kMostSyntheticPus),
               "describe a smaller machine");
 }
@@ -208,7 +224,9 @@ Hwloc load_hwloc(const TopologySource& source, Caches caches, std::vector<std::s
 
 void try_in_child(const TopologySource& source, const std::function<void()>& read) {
   const bool is_file = names_file(source.topology);
-  if (source.topology.empty() || (!is_file && synthetic_pus(source.topology) <= kQuickSyntheticPus)) return;
+  if (source.topology.empty() ||
+      (!is_file && most_synthetic_objects(source.topology) <= kQuickSyntheticObjects))
+    return;
   const std::chrono::seconds deadline(is_file ? 60 : 10);
   const auto work = [&] {
     try {
@@ -226,7 +244,7 @@ void try_in_child(const TopologySource& source, const std::function<void()>& rea
     throw Error(Exit::usage, fmt::format("--topology {}: hwloc {}", source.topology, why),
                 "is it damaged? Make it anew on the other machine with: lstopo FILE.xml");
   }
-  throw Error(Exit::usage, fmt::format("--topology \"{}\": hwloc {}", source.topology, why),
+  throw Error(Exit::usage, fmt::format("{}: hwloc {}", named(source.topology), why),
               "describe a smaller machine, or one with fewer objects in one place");
 }
 

@@ -160,7 +160,14 @@ std::string spread_warning(const Plan& plan) {
       });
   if (!measured || plan.evidence.elements_per_rank == 0) return "";
   const PlannedBandwidth planned = planned_bandwidth(plan);
-  if (can_tell(planned)) return "";
+  if (can_tell(planned)) {
+    if (planned.spread.step <= kMostSpread) return "";
+    return fmt::format(
+        "the measured optimizer steps spread by {:.0f} %, so zf-tune check --bandwidth compares the roofline "
+        "alone; "
+        "tune again on an idle node",
+        100 * planned.spread.step);
+  }
   return fmt::format(
       "the measured bandwidths spread by {:.0f} %, so zf-tune check --bandwidth cannot tell whether a node "
       "is slow by this plan; tune again on an idle node",
@@ -192,14 +199,14 @@ BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& pla
             print_duration(static_cast<Nanoseconds>(bytes_per_pass(plan) * 1e9 / planned.median.roofline)))};
   }
   const bool steps_tell = planned.spread.step <= kMostSpread;
-  const Bandwidth least = {.roofline = 1 - std::max(kSlowNode, planned.spread.roofline),
-                           .step = 1 - std::max(kSlowNode, planned.spread.step)};
+  const PlannedBandwidth::Spread least = {.roofline = 1 - std::max(kSlowNode, planned.spread.roofline),
+                                          .step = 1 - std::max(kSlowNode, planned.spread.step)};
   const double roofline = now->roofline / planned.median.roofline;
   const double step = now->step / planned.median.step;
   const bool slow = roofline < least.roofline || (steps_tell && step < least.step);
-  const std::string of_steps =
-      steps_tell ? fmt::format("below {:.0f} % is slow", 100 * least.step)
-                 : fmt::format("not compared: they spread by {:.0f} %", 100 * planned.spread.step);
+  const std::string of_steps = steps_tell ? fmt::format("below {:.0f} % is slow", 100 * least.step)
+                                          : fmt::format("not compared: the plan's steps spread by {:.0f} %",
+                                                        100 * planned.spread.step);
   return {
       slow, true,
       fmt::format("{} {}: roofline {}, {:.0f} % of the {} on {} (below {:.0f} % is slow); optimizer step {}, "

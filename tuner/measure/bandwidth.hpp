@@ -28,7 +28,10 @@ struct Bandwidth {
 /// The bandwidth that the plan's own split reached when it was measured, and its spread.
 struct PlannedBandwidth {
   Bandwidth median;
-  Bandwidth spread;     ///< interquartile range over median of the times, each without a unit
+  struct Spread {
+    double roofline = 0;
+    double step = 0;
+  } spread;             ///< interquartile range over median
   bool loaded = false;  ///< training ran beside the steps, which are faster alone
 };
 
@@ -51,8 +54,8 @@ std::optional<std::string> why_confined(const Plan& plan, const Allowed& allowed
 std::optional<Bandwidth> measure_bandwidth(const Plan& plan, const Allowed& allowed,
                                            std::chrono::milliseconds deadline);
 
-/// Returns a warning for a plan with evidence that spreads so much that no node can be compared with it; ""
-/// if it can, or if nothing was measured. Pure.
+/// Returns a warning for a plan with evidence that spreads so much that no node can be compared with it, or
+/// by its roofline alone; "" if neither, or if nothing was measured. Pure.
 std::string spread_warning(const Plan& plan);
 
 struct BandwidthVerdict {

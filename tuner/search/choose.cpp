@@ -133,8 +133,7 @@ std::string reason_for_conservative(const Evidence& evidence, const CandidateEvi
   return fmt::format(
       "Nothing beats the noise: differences up to {:.1f} % say nothing here, and no split is faster than the "
       "shared home, {}, by more than that. The shortest period was {} for \"{}\". So this is the "
-      "conservative "
-      "plan: no side loses a core",
+      "conservative plan: no side loses a core",
       100 * evidence.noise_floor, print_duration(home.period_ns_median),
       print_duration(fastest.period_ns_median), fastest.label);
 }

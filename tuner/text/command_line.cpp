@@ -11,14 +11,14 @@ namespace zf {
 
 namespace {
 
-/// Quotes with escapes: $'a\x1b'. Bash, zsh, ksh and BusyBox read that.
+/// Quotes with escapes: $'a\033'. Bash, zsh, ksh and BusyBox read that. dash, the sh of Debian, takes it as
+/// another word. So no quote stands inside, also not with a backslash: dash would end the word there and run
+/// the rest.
 std::string escaped(std::string_view word) {
   std::string text = "$'";
   for (const char c : word) {
-    if (c == '\'' || c == '\\') {
-      text += fmt::format("\\{}", c);
-    } else if (c < ' ' || c > '~') {  // also the bytes of UTF-8, which are negative
-      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    if (c < ' ' || c > '~' || c == '\'' || c == '\\') {  // the bytes of UTF-8 are negative
+      text += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
     } else {
       text += c;
     }

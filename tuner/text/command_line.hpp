@@ -11,7 +11,8 @@ std::string command_line();
 
 /// Returns one word, quoted if a shell needs it. A word with control characters, line ends, characters that
 /// turn the direction of text, or bytes that are no UTF-8 has escapes instead, so that it cannot drive a
-/// terminal: $'\x1b'.
+/// terminal:
+/// $'\033'. Bash, zsh, ksh and BusyBox read them. In dash such a word has another value, and nothing runs.
 std::string shell_quoted(const std::string& word);
 
 }  // namespace zf

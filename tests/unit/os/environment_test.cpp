@@ -140,7 +140,7 @@ TEST(Environment, SlurmCountsTheTasksOfEachNode) {
   EXPECT_EQ(on_node("3", "4(x2),1,8"), 8);
   EXPECT_EQ(on_node("4", "4(x2),1,8"), 0) << "there is no such node";
   for (const char* broken : {"", ",", "x", "4(", "4(x", "4(x2", "0", "-1", "4;1", "4(x0),1", "4(x-1),1",
-                             "4(x-2147483648),1", "4(x99999999999)1"})
+                             "4(x-2147483648),1", "4(x99999999999),7"})
     EXPECT_EQ(on_node("1", broken), 0) << broken;
 }
 

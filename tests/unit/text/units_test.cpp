@@ -81,10 +81,10 @@ TEST(CommandLine, IsQuotedAsAShellWouldNeedIt) {
 }
 
 TEST(CommandLine, WhatCouldDriveATerminalIsEscaped) {
-  EXPECT_EQ(shell_quoted("a\x1b[2J it's \\"), R"($'a\x1b[2J it\'s \\')");
-  EXPECT_EQ(shell_quoted("one\nexport LD_PRELOAD=x"), R"($'one\x0aexport LD_PRELOAD=x')");
-  EXPECT_EQ(shell_quoted("\u202e"), R"($'\xe2\x80\xae')");
-  EXPECT_EQ(shell_quoted("\xff"), R"($'\xff')");
+  EXPECT_EQ(shell_quoted("a\x1b[2J it's \\"), R"($'a\033[2J it\047s \134')");
+  EXPECT_EQ(shell_quoted("one\nexport LD_PRELOAD=x"), R"($'one\012export LD_PRELOAD=x')");
+  EXPECT_EQ(shell_quoted("\u202e"), R"($'\342\200\256')");
+  EXPECT_EQ(shell_quoted("\xff"), R"($'\377')");
 }
 
 }  // namespace
