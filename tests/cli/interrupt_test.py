@@ -9,6 +9,7 @@ import time
 from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, CommandTest, clean_environment
 
 TRIES = 30
+DONE_LINE = '{"done":true}'
 MACHINE = SOURCE / "configs/machines/epyc-7742-8gpu-nps1.json"
 
 
@@ -33,8 +34,12 @@ class Interrupt(CommandTest):
         text = self.samples.read_text() if self.samples.exists() else ""
         return text.splitlines()[: text.count("\n")]
 
-    def interrupted(self, arguments, delay, by):
-        """Ends a sweep after that long by one signal; returns its exit status and what it said."""
+    def interrupted(self, arguments, lines, delay, by):
+        """Ends a sweep by one signal; returns its exit status and what it said.
+
+        The signal is sent that many seconds after the sample file has that many lines, so a faster or busier machine
+        is interrupted at the same moments of the sweep.
+        """
         process = subprocess.Popen(
             [BINARY, "tune", *arguments],
             cwd=self.folder,
@@ -44,12 +49,17 @@ class Interrupt(CommandTest):
             stderr=subprocess.PIPE,
             text=True,
         )
+        deadline = time.monotonic() + 30
+        while len(self.whole_lines()) < lines and process.poll() is None:
+            self.assertLess(time.monotonic(), deadline, f"{lines} lines of samples never came")
+            time.sleep(0.0005)
         time.sleep(delay)
         process.send_signal(by)
         _, talk = process.communicate(timeout=30)
         return process.returncode, talk
 
-    def try_often(self, arguments, longest):
+    def try_often(self, arguments, most_lines):
+        """Interrupts a sweep again and again, each time before it records more than that many lines."""
         chance = random.Random(1)
         ended = {"by the signal": 0, "with a plan, cut short": 0, "by itself": 0}
         resumed = 0
@@ -57,11 +67,13 @@ class Interrupt(CommandTest):
             self.plan.unlink(missing_ok=True)
             before = self.whole_lines()
             by = chance.choice((signal.SIGINT, signal.SIGTERM))
-            status, talk = self.interrupted(arguments, chance.uniform(0, longest), by)
+            begun_anew = not before or before[-1] == DONE_LINE
+            lines = chance.randint(0, most_lines) + (0 if begun_anew else len(before))
+            status, talk = self.interrupted(arguments, lines, chance.uniform(0, 0.02), by)
             self.assertIn(status, (DONE, RUNTIME_ERROR, -by), talk)
             self.assertEqual(self.plan.exists(), status == DONE, talk)
             after = self.whole_lines()
-            if before and before[-1] != '{"done":true}' and status == DONE:
+            if not begun_anew and status == DONE:
                 self.assertEqual(after[: len(before)], before, "samples were lost")
                 if finished_rounds(before) > 0:
                     self.assertIn("continuing the interrupted sweep", talk)
@@ -74,17 +86,19 @@ class Interrupt(CommandTest):
             plan = self.read_plan()
             self.assert_sound(plan)
             cut = f"cut short by {by.name}" in plan["choice"]["reason"]
-            self.assertEqual(cut, after[-1] != '{"done":true}')
+            self.assertEqual(cut, after[-1] != DONE_LINE)
             ended["with a plan, cut short" if cut else "by itself"] += 1
         print(f"{TRIES} tries ended: {ended}; {resumed} went on with samples")
         self.assertGreater(ended["with a plan, cut short"], 0, ended)
         self.assertGreater(resumed, 0)
 
     def test_a_real_sweep_may_be_ended_at_any_moment(self):
-        self.try_often(["--params", "4M", "--budget", "20s", "--accuracy", "0.2"], 0.6)
+        self.try_often(["--params", "4M", "--budget", "20s", "--accuracy", "0.2"], 100)
 
     def test_a_simulated_sweep_may_be_ended_at_any_moment(self):
-        self.try_often(["--simulate", str(MACHINE), "--accuracy", "0.05", "--budget", "1h"], 0.6)
+        sweep = ["--simulate", str(MACHINE), "--accuracy", "0.05", "--budget", "1h"]
+        self.assert_exit(self.run_tune("tune", *sweep), DONE)
+        self.try_often(sweep, len(self.whole_lines()))
 
     def test_a_resumed_sweep_chooses_what_an_undisturbed_one_does(self):
         undisturbed = ["--simulate", str(MACHINE), "-q"]
