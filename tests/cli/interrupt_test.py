@@ -65,11 +65,19 @@ class Interrupt(CommandTest):
         resumed = 0
         for _ in range(TRIES):
             self.plan.unlink(missing_ok=True)
+            if chance.random() < 0.2:
+                self.samples.unlink(missing_ok=True)
             before = self.whole_lines()
             by = chance.choice((signal.SIGINT, signal.SIGTERM))
             begun_anew = not before or before[-1] == DONE_LINE
-            lines = chance.randint(0, most_lines) + (0 if begun_anew else len(before))
-            status, talk = self.interrupted(arguments, lines, chance.uniform(0, 0.02), by)
+            at_its_start = chance.random() < 0.3
+            lines = 0 if at_its_start else chance.randint(1, most_lines)
+            delay = chance.uniform(0, 0.2 if at_its_start else 0.02)
+            if not at_its_start and begun_anew:
+                self.samples.unlink(missing_ok=True)  # only the lines of this try are to be counted
+            elif not at_its_start:
+                lines += len(before)
+            status, talk = self.interrupted(arguments, lines, delay, by)
             self.assertIn(status, (DONE, RUNTIME_ERROR, -by), talk)
             self.assertEqual(self.plan.exists(), status == DONE, talk)
             after = self.whole_lines()
