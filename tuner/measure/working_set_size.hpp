@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/clock.hpp"
 #include "os/allowed.hpp"
 #include "os/sysroot.hpp"
 
@@ -21,6 +22,12 @@ struct WorkingSetSize {
 /// stay in the caches. Pure.
 WorkingSetSize working_set_size(std::uint64_t params, int ranks, std::uint64_t cache_bytes,
                                 std::uint64_t available_bytes);
+
+/// Returns less than `whole` (of that many ranks) if the budget is too short for a visit of it: below 2 s, the
+/// same part of `whole` as of these, but not below 64 MiB for all ranks together. Warns then, and no longer of
+/// what limited `whole`. A budget of 0 limits nothing. Pure.
+WorkingSetSize within_budget(const WorkingSetSize& whole, int ranks, std::uint64_t cache_bytes,
+                             Nanoseconds budget_ns);
 
 /// Returns MemAvailable of /proc/meminfo or the cgroup's memory limit in bytes, whichever is smaller. Throws
 /// Error(runtime_error) if /proc/meminfo cannot be read.

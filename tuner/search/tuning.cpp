@@ -117,10 +117,12 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   const auto ranks = static_cast<std::size_t>(count);
   job.gpus = rank_gpus(environment, topology, workload.ranks);
   job.placed = rank_homes(job.machine, job.gpus);
+  const std::uint64_t cache_bytes = last_level_cache_bytes(topology);
+  const WorkingSetSize whole = working_set_size(workload.params, workload.ranks, cache_bytes,
+                                                available_memory_bytes(SysRoot(), job.machine.allowed));
+  if (workload.params == 0) workload.params = whole.elements_per_rank * ranks;
   const WorkingSetSize size =
-      working_set_size(workload.params, workload.ranks, last_level_cache_bytes(topology),
-                       available_memory_bytes(SysRoot(), job.machine.allowed));
-  if (workload.params == 0) workload.params = size.elements_per_rank * ranks;
+      within_budget(whole, workload.ranks, cache_bytes, request.limits.budget_ns);
   if (!request.has_workload_file) {
     workload.training = small_training_demand(workload.params / ranks);
   }

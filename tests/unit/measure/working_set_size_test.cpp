@@ -33,5 +33,29 @@ TEST(WorkingSetSize, AModelThatFitsTheCachesIsMeasuredThereAndSaidSo) {
   EXPECT_THAT(size.warning, testing::HasSubstr("caches"));
 }
 
+TEST(WorkingSetSize, AShortBudgetMeasuresLessAndSaysSo) {
+  const auto whole = working_set_size(0, 2, 32 << 20, 256 * kGiB);
+  const auto size = within_budget(whole, 2, 32 << 20, kSecondNs / 5);
+  EXPECT_EQ(size.elements_per_rank, whole.elements_per_rank / 10);
+  EXPECT_EQ(size.warning, "measured over only 109 MiB instead of 1.06 GiB, because the budget is only 200.0 ms");
+  const auto cached = within_budget(whole, 2, 64 << 20, kSecondNs / 5);
+  EXPECT_THAT(cached.warning, testing::HasSubstr("200.0 ms; it may stay in the last-level caches (64 MiB)"));
+}
+
+TEST(WorkingSetSize, HoweverShortTheBudgetSomethingIsMeasured) {
+  const auto whole = working_set_size(0, 4, 0, 256 * kGiB);
+  EXPECT_EQ(within_budget(whole, 4, 0, 1).elements_per_rank * 4 * 16, std::uint64_t{64} << 20);
+  const WorkingSetSize little{1'000'000, "as it was"};
+  EXPECT_EQ(within_budget(little, 1, 0, 1).elements_per_rank, 1'000'000U);
+  EXPECT_EQ(within_budget(little, 1, 0, 1).warning, "as it was");
+}
+
+TEST(WorkingSetSize, ABudgetOfSecondsOrNoneLimitsNothing) {
+  const auto whole = working_set_size(0, 1, 0, 256 * kGiB);
+  for (const Nanoseconds budget : {Nanoseconds{0}, 2 * kSecondNs, 600 * kSecondNs}) {
+    EXPECT_EQ(within_budget(whole, 1, 0, budget).elements_per_rank, whole.elements_per_rank);
+  }
+}
+
 }  // namespace
 }  // namespace zf
