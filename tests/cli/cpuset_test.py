@@ -1,37 +1,53 @@
-"""Inside a real cgroup cpuset of one CPU (v1; a v2 hierarchy is tried where it delegates cpusets)."""
+"""Inside a real cgroup cpuset (v1; a v2 hierarchy is tried where it delegates cpusets)."""
 
 import contextlib
 import os
 import pathlib
+import time
 import unittest
 
 from zf_cli import DONE, INFEASIBLE, STALE, CommandTest
 
 
+class Group:
+    """A cpuset in the file system of cgroups."""
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+
+    def enter(self) -> None:
+        """Puts the calling process into the cpuset."""
+        (self.folder / "cgroup.procs").write_text("0")
+
+    def set_cpus(self, cpus: set[int]) -> None:
+        (self.folder / "cpuset.cpus").write_text(",".join(map(str, sorted(cpus))))
+
+
 @contextlib.contextmanager
-def cpuset_of(cpu: int):
-    """Yields a function that puts the calling process into a new cpuset; removes the cpuset afterwards."""
-    group = make_group(cpu)
+def cpuset_of(cpus: set[int]):
+    """Yields a new cpuset; removes it afterwards."""
+    group = make_group(cpus)
     try:
-        yield lambda: (group / "cgroup.procs").write_text("0")
+        yield group
     finally:
-        group.rmdir()
+        group.folder.rmdir()
 
 
-def make_group(cpu: int) -> pathlib.Path:
+def make_group(cpus: set[int]) -> Group:
     name = f"zf-test-{os.getpid()}"
     for root in map(pathlib.Path, ("/sys/fs/cgroup/cpuset", "/sys/fs/cgroup")):
-        group = root / name
+        folder = root / name
         try:
-            group.mkdir()
+            folder.mkdir()
         except OSError:
             continue
+        group = Group(folder)
         try:
-            (group / "cpuset.cpus").write_text(str(cpu))
-            (group / "cpuset.mems").write_text((root / effective_mems(root)).read_text().strip())
+            group.set_cpus(cpus)
+            (folder / "cpuset.mems").write_text((root / effective_mems(root)).read_text().strip())
             return group
         except OSError:
-            group.rmdir()
+            folder.rmdir()
     raise unittest.SkipTest("no cpuset can be made here: it needs root and a mounted cpuset controller")
 
 
@@ -39,11 +55,11 @@ def effective_mems(root: pathlib.Path) -> str:
     return "cpuset.mems.effective" if (root / "cpuset.mems.effective").exists() else "cpuset.mems"
 
 
-class Cpuset(CommandTest):
+class CpusetOfOneCpu(CommandTest):
     def setUp(self):
         super().setUp()
         self.cpu = max(os.sched_getaffinity(0))
-        self.enter = self.enterContext(cpuset_of(self.cpu))
+        self.enter = self.enterContext(cpuset_of({self.cpu})).enter
 
     def test_tune_ends_with_a_shared_plan(self):
         result = self.run_tune("tune", "--budget", "2s", "--params", "1M", preexec_fn=self.enter)
@@ -84,3 +100,32 @@ class Cpuset(CommandTest):
             self.assert_refused(result, INFEASIBLE, "2 ranks", "1 core")
         for result in run_both("--cpus", "rank"):
             self.assert_exit(result, DONE)
+
+
+class CpusetThatShrinks(CommandTest):
+    def test_a_cpu_that_leaves_ends_the_sweep_with_what_was_measured_and_the_next_goes_on(self):
+        self.need_two_cpus()
+        *kept, leaves = sorted(os.sched_getaffinity(0))
+        group = self.enterContext(cpuset_of({*kept, leaves}))
+        samples = self.folder / "plan.json.samples.jsonl"
+        # No budget ends this sweep while the CPU is there.
+        tune = ["tune", "--params", "4M", "--budget", "10m", "--accuracy", "0.001"]
+
+        sweep = self.start_tune(*tune, preexec_fn=group.enter)
+        deadline = time.monotonic() + 30
+        while not samples.exists() or samples.read_text().count('{"round":') < 2:
+            self.assertLess(time.monotonic(), deadline, "no round was measured")
+            time.sleep(0.01)
+        group.set_cpus(set(kept))
+        self.assert_exit(self.finish(sweep), DONE)
+        self.assert_sound(self.read_plan())
+        self.assertIn("the sweep was cut short", "\n".join(self.read_plan()["warnings"]))
+        measured = samples.read_text()
+        self.assertGreater(measured.count('"split":'), 0)
+
+        group.set_cpus({*kept, leaves})
+        tune[tune.index("10m")] = "1s"
+        result = self.run_tune(*tune, preexec_fn=group.enter)
+        self.assert_exit(result, DONE)
+        self.assertIn("continuing the interrupted sweep", result.stderr)
+        self.assertTrue(samples.read_text().startswith(measured), "samples were lost")

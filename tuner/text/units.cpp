@@ -58,8 +58,8 @@ std::uint64_t parse_quantity(std::string_view text, std::string_view what) {
 }
 
 Nanoseconds parse_duration(std::string_view text, std::string_view what) {
-  static constexpr std::array<Unit, 5> kUnits{
-      {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"m", 60e9}, {"h", 3600e9}}};
+  static constexpr std::array<Unit, 6> kUnits{
+      {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}}};
   const auto value = parse_with_unit(text, kUnits);
   if (!value || *value < 1 || *value > 86400e9) {
     throw Error(Exit::usage, fmt::format("{}: \"{}\" is not a duration", what, text),

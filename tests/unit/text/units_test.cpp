@@ -37,6 +37,7 @@ TEST(Values, DurationsHaveUnits) {
   EXPECT_EQ(parse_duration("60", "--flag"), 60 * kSecondNs);
   EXPECT_EQ(parse_duration("500ms", "--flag"), kSecondNs / 2);
   EXPECT_EQ(parse_duration("2m", "--flag"), 120 * kSecondNs);
+  EXPECT_EQ(parse_duration("2min", "--flag"), 120 * kSecondNs);
   for (const char* wrong : {"", "0s", "-1s", "s", "1d", "25h", "1s2"}) {
     expect_refused([](const char* text) { parse_duration(text, "--flag"); }, wrong);
   }
