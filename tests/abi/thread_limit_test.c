@@ -1,5 +1,7 @@
 /* Checks that a user who may have few processes (ulimit -u) gets an answer and its reason, whichever thread
  * of the library or of the optimizer is refused. Nothing ends in abort, and nothing is left behind. */
+#include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,7 +12,7 @@
 
 #include "support.h"
 
-enum { MOST = 24, ELEMENTS = 1000000 };
+enum { MOST = 24, ELEMENTS = 1000000, LARGE = 16000000 };
 
 static rlim_t limit;
 static atomic_int* refused; /* shared with the children, as is `opened` */
@@ -48,6 +50,26 @@ static void answers(void) {
   CHECK(count_children() == 0 && count_arena_mappings() == 0);
 }
 
+static void* nothing(void* none) { return none; }
+
+/* Closes a handle whose memory would be left to a thread, when no thread can be started any more. */
+static void frees_by_itself(void) {
+  zf_runtime* handle = NULL;
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  pthread_t thread;
+  limit = MOST;
+  become_limited();
+  options.plan_path = write_plan(PLAN_SHARED, NULL);
+  group.elements = LARGE;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+  const struct rlimit none = {0, limit};
+  CHECK(setrlimit(RLIMIT_NPROC, &none) == 0);
+  CHECK(pthread_create(&thread, NULL, nothing, NULL) == EAGAIN);
+  EXPECT(zf_close(handle), ZF_OK);
+  CHECK(count_children() == 0 && count_arena_mappings() == 0);
+}
+
 /* Tells whether this user may become another one. The root of a container without other users may not. */
 static int may_become_another(void) {
   int status = -1;
@@ -68,5 +90,6 @@ int main(void) {
   opened = refused + 1;
   for (limit = 1; limit <= MOST && *opened < 3; ++limit) in_child(answers);
   CHECK(*opened == 3 && *refused >= 4); /* the watch, the optimizer, its watch, its pool */
+  in_child(frees_by_itself);
   return 0;
 }

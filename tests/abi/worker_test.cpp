@@ -1,19 +1,23 @@
 // Tests the parts of the worker: the shares of its threads, its command line, and a start by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "worker/arguments.hpp"
 #include "worker/pool_cpus.hpp"
 #include "worker/shares.hpp"
+#include "worker/trainer_watch.hpp"
 
 namespace zf {
 namespace {
@@ -160,6 +164,15 @@ TEST(WorkerArguments, RefuseWhatIsWrong) {
   EXPECT_THAT(refusal_of({"--cpus", "0", "--rank", "x"}), HasSubstr("\"x\" is not a rank"));
   EXPECT_THAT(refusal_of({"--cpus", "0", "--memory-policy", "strict"}),
               HasSubstr("\"strict\" is not a memory policy"));
+}
+
+TEST(TrainerWatch, AStarterThatEndedBeforeTheKernelWasAskedEndsTheWorker) {
+  const pid_t living = gettid();
+  pid_t ended = 0;
+  std::thread([&] { ended = gettid(); }).join();
+  while (kill(ended, 0) == 0) std::this_thread::yield();  // joined, and gone some microseconds later
+  EXPECT_EXIT(end_with_starter(ended), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT((end_with_starter(living), _exit(7)), testing::ExitedWithCode(7), "");
 }
 
 struct Outcome {

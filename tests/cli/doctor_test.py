@@ -18,6 +18,15 @@ print("bound", flush=True)
 time.sleep(60)
 """
 
+NOBODY = 65534
+NAMED = r"""
+import ctypes
+PR_SET_NAME = 15
+ctypes.CDLL(None).prctl(PR_SET_NAME, b"\x1b[31mred", 0, 0, 0)
+while True:
+    pass
+"""
+
 
 class Doctor(CommandTest):
     def findings(self, *options: str, **keywords) -> list[dict]:
@@ -29,8 +38,8 @@ class Doctor(CommandTest):
         """What this check said, all of it in one text."""
         return "\n".join(finding["what"] for finding in self.findings(*options, **keywords) if finding["check"] == check)
 
-    def start(self, *words: str) -> subprocess.Popen:
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    def start(self, *words: str, **options) -> subprocess.Popen:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **options)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -45,15 +54,28 @@ class Doctor(CommandTest):
         self.assertIn("KMP_AFFINITY=compact", self.found("openmp", KMP_AFFINITY="compact"))
         self.assertEqual(self.found("openmp"), "")
 
+    def doctor_that_names(self, burner: subprocess.Popen) -> subprocess.CompletedProcess:
+        """Returns the output that names the process, which takes a CPU of the plan."""
+        for _ in range(5):  # a busy machine may not give it a tenth of a CPU each time
+            result = self.run_tune("doctor", "--plan", "plan.json")
+            self.assert_exit(result, DONE)
+            if f"(process {burner.pid})" in result.stdout:
+                return result
+        self.fail(result.stdout)
+
     def test_burner_on_the_plans_cpu_is_found(self):
         self.make_plan()
         burner = self.start(sys.executable, "-c", "while True: pass")
-        said = ""
-        for _ in range(5):  # a busy machine may not give it a tenth of a CPU each time
-            said += self.found("busy-cpus", "--plan", "plan.json")
-            if f"(process {burner.pid})" in said:
-                return
-        self.fail(said)
+        self.assertIn("busy-cpus", self.doctor_that_names(burner).stdout)
+
+    def test_another_users_thread_name_reaches_the_terminal_as_plain_text(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can become another user")
+        self.make_plan()
+        burner = self.start(sys.executable, "-c", NAMED, user=NOBODY, group=NOBODY, extra_groups=[])
+        result = self.doctor_that_names(burner)
+        self.assertIn("[31mred", result.stdout)
+        self.assertNotIn("\x1b", result.stdout + result.stderr)
 
     def test_process_that_was_bound_late_is_found(self):
         self.need_two_cpus()
