@@ -11,6 +11,7 @@
 #include "base/crc32.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
+#include "os/atomic_file.hpp"
 #include "os/file.hpp"
 #include "status.hpp"
 

@@ -2,110 +2,20 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <tuple>
 #include <utility>
-#include <vector>
 
-#include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/file_descriptor.hpp"
 
 namespace zf {
 namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, std::string_view why, std::string_view next) {
   throw Error(Exit::usage, fmt::format("{}: {}", path.string(), why), next);
-}
-
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : ".";
-}
-
-/// Returns the path by which linkat() finds an open file.
-std::string link_to(const FileDescriptor& file) { return fmt::format("/proc/self/fd/{}", file.get()); }
-
-/// Returns the name beside `path` that writers use one after another.
-std::filesystem::path stable_name(const std::filesystem::path& path) {
-  return path.parent_path() / fmt::format(".{}.tmp", path.filename().string().substr(0, 100));
-}
-
-/// Returns a name beside `path` that no other writer uses.
-std::filesystem::path unique_name(const std::filesystem::path& path) {
-  static std::atomic<unsigned> counter{0};
-  return path.parent_path() / fmt::format(".{}.{}.{:x}.{}.tmp", path.filename().string().substr(0, 100),
-                                          ::getpid(), now_ns(), counter.fetch_add(1));
-}
-
-/// Creates a file without a name in the folder of `path`. Returns an invalid descriptor if the file system
-/// has no such files, or if the file could not be given a name later. open() applies the umask to 0644 by
-/// itself. (With fchmod the umask would have to be read, and reading it changes it for every thread for a
-/// moment.)
-FileDescriptor create_nameless(const std::filesystem::path& path) {
-  FileDescriptor file(::open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0644));
-  if (file.valid() && ::access(link_to(file).c_str(), F_OK) != 0) return FileDescriptor();
-  return file;
-}
-
-/// Returns whether the file at `path` is still this one.
-bool is_at(const std::filesystem::path& path, const FileDescriptor& file) {
-  struct stat there = {};
-  struct stat here = {};
-  return ::lstat(path.c_str(), &there) == 0 && ::fstat(file.get(), &here) == 0 &&
-         there.st_dev == here.st_dev && there.st_ino == here.st_ino;
-}
-
-/// Removes a temporary file whose writer has ended. A writer that lives holds its lock.
-void remove_abandoned(const std::filesystem::path& temporary) {
-  const FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && is_at(temporary, file))
-    ::unlink(temporary.c_str());
-}
-
-/// Creates and locks a named file beside `path`: at ".NAME.tmp", or at another name if a living writer has
-/// that one.
-std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesystem::path& path) {
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    const auto stable = stable_name(path);
-    const auto temporary = attempt < 3 ? stable : unique_name(path);
-    if (temporary == stable) remove_abandoned(temporary);
-    FileDescriptor file(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
-    // Without locks (ENOSYS, ENOLCK, EOPNOTSUPP) nobody removes the file either.
-    const bool taken = file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (file.valid() && !taken && is_at(temporary, file)) return {std::move(file), temporary};
-    if (!file.valid() && errno != EEXIST) break;
-  }
-  throw_errno(errno,
-              fmt::format("cannot write {}: cannot create a temporary file in its folder", path.string()),
-              "give a path in a folder that exists and can be written");
-}
-
-/// Gives a nameless file this name. Returns 0 or an errno value.
-int give_name(const FileDescriptor& file, const std::filesystem::path& name) {
-  const int result = ::linkat(AT_FDCWD, link_to(file).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
-  return result == 0 ? 0 : errno;
-}
-
-/// Returns whether files cannot be linked here: a sandbox may allow files without a name, but refuse
-/// linkat().
-bool cannot_link(int error) {
-  return error == EPERM || error == EACCES || error == ENOSYS || error == EOPNOTSUPP || error == EXDEV;
-}
-
-/// Syncs a folder, so that a rename in it survives a power cut. Returns 0 or an errno value. File systems
-/// that cannot sync a folder answer EINVAL.
-int sync_folder(const std::filesystem::path& folder) {
-  const FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid()) return errno == EACCES ? 0 : errno;  // a folder that may be written but not listed
-  return ::fsync(fd.get()) == 0 || errno == EINVAL ? 0 : errno;
 }
 
 /// Calls write(from, count), a system call, until all bytes are written. Returns 0 or its errno.
@@ -185,81 +95,6 @@ int write_all_at(int fd, std::uint64_t offset, std::span<const std::byte> bytes)
 int write_all(int fd, std::span<const std::byte> bytes) {
   return write_in_full(bytes,
                        [&](const std::byte* from, std::size_t count) { return ::write(fd, from, count); });
-}
-
-AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
-  struct stat old = {};
-  // Otherwise root could rename a plan over /dev/null.
-  if (::stat(path_.c_str(), &old) == 0 && !S_ISREG(old.st_mode)) {
-    throw Error(Exit::runtime_error,
-                fmt::format("cannot write {}: it exists and is not a regular file", path_.string()),
-                "give the path of a file");
-  }
-  file_ = create_nameless(path_);
-  if (!file_.valid()) std::tie(file_, temporary_) = create_beside(path_);
-}
-
-AtomicFile::~AtomicFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-}
-
-void AtomicFile::fail(int error) const {
-  throw_errno(error, fmt::format("cannot write {}", path_.string()),
-              "free some space or give another path; what was there before is unchanged");
-}
-
-void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
-  if (const int error = write_all_at(file_.get(), offset, bytes); error != 0) fail(error);
-}
-
-void AtomicFile::set_size(std::uint64_t bytes) {
-  if (::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0) fail(errno);
-}
-
-void AtomicFile::move_to_named_file() {
-  auto [named, name] = create_beside(path_);
-  temporary_ = name;
-  std::vector<std::byte> buffer(std::size_t{1} << 20);
-  std::uint64_t at = 0;
-  while (const std::size_t got = read_at(path_, file_.get(), at, buffer)) {
-    if (const int error = write_all_at(named.get(), at, std::span(buffer).first(got)); error != 0)
-      fail(error);
-    at += got;
-  }
-  if (::fsync(named.get()) != 0) fail(errno);
-  file_ = std::move(named);
-}
-
-void AtomicFile::commit() {
-  if (::fsync(file_.get()) != 0) fail(errno);
-  if (temporary_.empty()) {
-    // linkat() replaces no file, so the file needs another name first. With the stable one, the next writer
-    // removes the file if this process is killed before rename(). A living writer may have that name, which
-    // its lock shows. Where flock() does not work, nobody removes the file, and nothing else is lost.
-    std::filesystem::path name = stable_name(path_);
-    ::flock(file_.get(), LOCK_EX | LOCK_NB);  // before other writers can see it
-    remove_abandoned(name);
-    int error = give_name(file_, name);
-    if (error == EEXIST) error = give_name(file_, name = unique_name(path_));
-    if (error == 0) {
-      temporary_ = name;
-    } else if (cannot_link(error)) {
-      move_to_named_file();
-    } else {
-      fail(error);
-    }
-  }
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
-  temporary_.clear();
-  const int error = sync_folder(folder_of(path_));
-  if (error != 0)
-    throw_errno(error, fmt::format("{} is written, but its folder cannot be synced", path_.string()));
-}
-
-void write_text_file_atomically(const std::filesystem::path& path, std::string_view text) {
-  AtomicFile file(path);
-  file.write_at(0, std::as_bytes(std::span(text)));
-  file.commit();
 }
 
 }  // namespace zf

@@ -7,6 +7,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "os/atomic_file.hpp"
 #include "os/file.hpp"
 #include "plan/evidence_json.hpp"
 #include "plan/json_fields.hpp"

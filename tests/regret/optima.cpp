@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "os/atomic_file.hpp"
 #include "os/file.hpp"
 #include "study.hpp"
 #include "text/table.hpp"

@@ -10,6 +10,7 @@
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
 #include "commands/shared_arguments.hpp"
+#include "os/atomic_file.hpp"
 #include "os/file.hpp"
 #include "os/standard_streams.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "base/error.hpp"
-#include "os/file.hpp"
+#include "os/atomic_file.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "report/report.hpp"

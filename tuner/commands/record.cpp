@@ -11,7 +11,7 @@
 #include "commands/output.hpp"
 #include "launch/exec.hpp"
 #include "os/environment.hpp"
-#include "os/file.hpp"
+#include "os/atomic_file.hpp"
 #include "os/standard_streams.hpp"
 #include "report/recorded_words.hpp"
 #include "text/units.hpp"

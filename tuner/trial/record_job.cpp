@@ -21,6 +21,7 @@
 #include "measure/machine_meter.hpp"
 #include "measure/working_set_size.hpp"
 #include "os/environment.hpp"
+#include "os/atomic_file.hpp"
 #include "os/file.hpp"
 #include "text/command_line.hpp"
 #include "text/statistics.hpp"

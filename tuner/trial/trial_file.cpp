@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "os/atomic_file.hpp"
 #include "os/file.hpp"
 #include "plan/json_fields.hpp"
 

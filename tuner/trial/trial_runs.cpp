@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "children/temporary_folder.hpp"
-#include "os/file.hpp"
+#include "os/atomic_file.hpp"
 #include "plan/plan_json.hpp"
 #include "plan/process_binding.hpp"
 #include "text/command_line.hpp"

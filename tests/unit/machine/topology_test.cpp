@@ -16,6 +16,7 @@
 #include "machine/machine.hpp"
 #include "machines.hpp"
 #include "os/affinity.hpp"
+#include "os/atomic_file.hpp"
 #include "os/file.hpp"
 
 /// hwloc 2.9 leaks the objects of an XML file that ends too soon, and one of these tests reads such a file.

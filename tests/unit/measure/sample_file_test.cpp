@@ -13,6 +13,7 @@
 
 #include "../os/refuse_call.hpp"
 #include "base/error.hpp"
+#include "os/atomic_file.hpp"
 #include "os/file.hpp"
 
 namespace zf {

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "os/file.hpp"
+#include "os/atomic_file.hpp"
 
 namespace zf {
 namespace {

@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "base/error.hpp"
+#include "os/atomic_file.hpp"
 #include "os/file.hpp"
 #include "tree.hpp"
 

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "measure/training_demand.hpp"
 #include "measure/workload_file.hpp"
+#include "os/atomic_file.hpp"
 #include "os/file.hpp"
 #include "plan/period.hpp"
 #include "simulate/simulated_job.hpp"

@@ -1,0 +1,52 @@
+// Writes files so that no reader ever sees half of one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "base/file_descriptor.hpp"
+
+namespace zf {
+
+/// A temporary file that replaces `path` in one step, or never. Whoever opens `path` finds the old file or
+/// the whole new one, also after a power cut. The mode is 0644 within the umask. Until commit() the temporary
+/// file has no name, so a process that is killed leaves nothing. Only a kill between the two calls that name
+/// and move it (linkat, rename) leaves the whole new file, as ".NAME.tmp" beside `path`. Where every file has
+/// a name (NFS, Lustre), the temporary file has that name from the beginning, and where a sandbox refuses
+/// linkat, from commit() on. The next writer of `path` removes what a killed one left there. While another
+/// living writer has the name, the temporary file is called ".NAME.PID.TIME.N.tmp", and nobody removes that
+/// one. A living writer is known by its flock. On a file system without these, it is known by writing: a
+/// file that grows no more for 2 s is taken for abandoned. If its writer lives all the same, its commit()
+/// fails.
+class AtomicFile {
+ public:
+  /// Creates the temporary file. This and every other function throws Error(runtime_error) with the path if
+  /// it fails; the old file is then untouched, and the temporary file is removed.
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// Writes bytes at an offset. Ranges that are never written read as zeros.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  void set_size(std::uint64_t bytes);
+  /// Syncs the file, renames it over `path`, and syncs the folder.
+  void commit();
+
+ private:
+  [[noreturn]] void fail(int error) const;
+  /// Copies the file without a name to one that has a name, and goes on with that one.
+  void move_to_named_file();
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;  ///< empty as long as the file has no name
+  FileDescriptor file_;
+};
+
+/// Writes a text through an AtomicFile.
+void write_text_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace zf
