@@ -15,9 +15,8 @@ namespace {
 bool may_stay_in(std::uint64_t cache_bytes, std::uint64_t bytes) { return bytes < 2 * cache_bytes; }
 
 std::string caches_clause(std::uint64_t cache_bytes) {
-  return fmt::format(
-      "may stay in the last-level caches ({}): the bandwidths are then not those of memory",
-      print_bytes(cache_bytes));
+  return fmt::format("may stay in the last-level caches ({}): the bandwidths are then not those of memory",
+                     print_bytes(cache_bytes));
 }
 
 }  // namespace
@@ -39,7 +38,8 @@ WorkingSetSize working_set_size(std::uint64_t params, int ranks, std::uint64_t c
     size.warning = fmt::format("measured over {} instead of {}, because only {} of memory are available",
                                print_bytes(bytes), print_bytes(wanted), print_bytes(available_bytes));
   } else if (may_stay_in(cache_bytes, bytes)) {
-    size.warning = fmt::format("measured over only {}, which {}", print_bytes(bytes), caches_clause(cache_bytes));
+    size.warning =
+        fmt::format("measured over only {}, which {}", print_bytes(bytes), caches_clause(cache_bytes));
   }
   return size;
 }

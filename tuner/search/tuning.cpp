@@ -121,8 +121,7 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   const WorkingSetSize whole = working_set_size(workload.params, workload.ranks, cache_bytes,
                                                 available_memory_bytes(SysRoot(), job.machine.allowed));
   if (workload.params == 0) workload.params = whole.elements_per_rank * ranks;
-  const WorkingSetSize size =
-      within_budget(whole, workload.ranks, cache_bytes, request.limits.budget_ns);
+  const WorkingSetSize size = within_budget(whole, workload.ranks, cache_bytes, request.limits.budget_ns);
   if (!request.has_workload_file) {
     workload.training = small_training_demand(workload.params / ranks);
   }

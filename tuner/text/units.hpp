@@ -32,7 +32,8 @@ int parse_integer(std::string_view text, int low, int high, std::string_view wha
 /// Reads a count: "1000", "64K", "500M", "3B", "1.5B" (powers of ten; G is B). At least 1, at most 10^15.
 std::uint64_t parse_quantity(std::string_view text, std::string_view what);
 
-/// Reads a duration: "60s", "500ms", "2m" or "2min", "1.5s"; a bare number is seconds. At least 1 ns, at most a day.
+/// Reads a duration: "60s", "500ms", "2m" or "2min", "1.5s"; a bare number is seconds. At least 1 ns, at most
+/// a day.
 Nanoseconds parse_duration(std::string_view text, std::string_view what);
 
 /// Reads a percentage and returns it as a fraction: "2", "2%" and "2 %" are 0.02. Above 0, at most 50 %.

@@ -37,7 +37,8 @@ TEST(WorkingSetSize, AShortBudgetMeasuresLessAndSaysSo) {
   const auto whole = working_set_size(0, 2, 32 << 20, 256 * kGiB);
   const auto size = within_budget(whole, 2, 32 << 20, kSecondNs / 5);
   EXPECT_EQ(size.elements_per_rank, whole.elements_per_rank / 10);
-  EXPECT_EQ(size.warning, "measured over only 109 MiB instead of 1.06 GiB, because the budget is only 200.0 ms");
+  EXPECT_EQ(size.warning,
+            "measured over only 109 MiB instead of 1.06 GiB, because the budget is only 200.0 ms");
   const auto cached = within_budget(whole, 2, 64 << 20, kSecondNs / 5);
   EXPECT_THAT(cached.warning, testing::HasSubstr("200.0 ms; it may stay in the last-level caches (64 MiB)"));
 }
