@@ -20,7 +20,8 @@
 namespace zf {
 namespace {
 
-/// How long a writer without a lock is left alone that writes nothing. It may be syncing its file.
+/// A temporary file without a lock is abandoned if nobody writes it for this long. While its writer syncs it,
+/// nobody does either.
 constexpr Nanoseconds kSilentNs = 2 * kSecondNs;
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
@@ -52,16 +53,22 @@ FileDescriptor create_nameless(const std::filesystem::path& path) {
   return file;
 }
 
-/// Returns whether the file at `path` is still this one.
-bool is_at(const std::filesystem::path& path, const FileDescriptor& file) {
-  struct stat there = {};
-  struct stat here = {};
-  return ::lstat(path.c_str(), &there) == 0 && ::fstat(file.get(), &here) == 0 &&
-         there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+/// Opens a temporary file without waiting for anything.
+FileDescriptor open_temporary(const std::filesystem::path& temporary, int access) {
+  return FileDescriptor(::open(temporary.c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 }
 
-FileDescriptor open_temporary(const std::filesystem::path& temporary) {
-  return FileDescriptor(::open(temporary.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+bool are_same(const FileDescriptor& one, const FileDescriptor& other) {
+  struct stat first = {};
+  struct stat second = {};
+  return ::fstat(one.get(), &first) == 0 && ::fstat(other.get(), &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+/// Returns whether the file at `path` is still this one. Opens it for that: then NFS asks its server.
+bool is_at(const std::filesystem::path& path, const FileDescriptor& file) {
+  const FileDescriptor there = open_temporary(path, O_RDONLY);
+  return there.valid() && are_same(there, file);
 }
 
 /// Tells whether nobody writes the file at `temporary` for kSilentNs. Returns as soon as somebody does.
@@ -71,23 +78,22 @@ bool is_silent(const std::filesystem::path& temporary, const FileDescriptor& fil
   const Nanoseconds end = now_ns() + kSilentNs;
   while (now_ns() < end) {
     ::usleep(20'000);
-    const FileDescriptor again = open_temporary(temporary);  // NFS asks its server when a file is opened
     struct stat now = {};
-    if (!again.valid() || ::fstat(again.get(), &now) != 0) return false;
-    if (std::tie(now.st_dev, now.st_ino, now.st_size, now.st_mtim.tv_sec, now.st_mtim.tv_nsec) !=
-        std::tie(before.st_dev, before.st_ino, before.st_size, before.st_mtim.tv_sec, before.st_mtim.tv_nsec))
+    if (!is_at(temporary, file) || ::fstat(file.get(), &now) != 0) return false;
+    if (std::tie(now.st_size, now.st_mtim.tv_sec, now.st_mtim.tv_nsec) !=
+        std::tie(before.st_size, before.st_mtim.tv_sec, before.st_mtim.tv_nsec))
       return false;
   }
   return true;
 }
 
-/// Removes a temporary file whose writer has ended. A writer that lives holds its lock. Where flock() does
-/// not work (ENOSYS, ENOLCK, EOPNOTSUPP), one that lives is seen to write.
+/// Removes a temporary file whose writer has ended. A writer that lives holds its lock. Without locks, one
+/// that lives is seen to write.
 void remove_abandoned(const std::filesystem::path& temporary) {
-  const FileDescriptor file = open_temporary(temporary);
+  const FileDescriptor file = open_temporary(temporary, O_WRONLY);
   if (!file.valid()) return;
   const bool locked = ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
-  const bool abandoned = locked || (errno != EWOULDBLOCK && is_silent(temporary, file));
+  const bool abandoned = locked || (has_no_locks(errno) && is_silent(temporary, file));
   if (abandoned && is_at(temporary, file)) ::unlink(temporary.c_str());
 }
 
@@ -161,43 +167,62 @@ void AtomicFile::set_size(std::uint64_t bytes) {
 }
 
 void AtomicFile::move_to_named_file() {
-  auto [named, name] = create_beside(path_);
-  temporary_ = name;
+  const FileDescriptor nameless = std::move(file_);
+  std::tie(file_, temporary_) = create_beside(path_);
   std::vector<std::byte> buffer(std::size_t{1} << 20);
   std::uint64_t at = 0;
-  while (const std::size_t got = read_at(path_, file_.get(), at, buffer)) {
-    if (const int error = write_all_at(named.get(), at, std::span(buffer).first(got)); error != 0)
-      fail(error);
+  while (const std::size_t got = read_at(path_, nameless.get(), at, buffer)) {
+    write_at(at, std::span(buffer).first(got));
     at += got;
   }
-  if (::fsync(named.get()) != 0) fail(errno);
-  file_ = std::move(named);
+  if (::fsync(file_.get()) != 0) fail(errno);
+}
+
+bool AtomicFile::give_stable_name() {
+  // linkat() replaces no file, so the file needs another name before it gets that of `path`. With the stable
+  // one, the next writer removes the file if this process is killed before rename(). A living writer may have
+  // that name.
+  std::filesystem::path name = stable_name(path_);
+  const bool locked = ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0;  // before other writers can see it
+  remove_abandoned(name);
+  int error = give_name(file_, name);
+  if (error == EEXIST) error = give_name(file_, name = unique_name(path_));
+  if (error == 0) {
+    temporary_ = name;
+    return locked;
+  }
+  if (!cannot_link(error)) fail(error);
+  move_to_named_file();
+  return false;
+}
+
+void AtomicFile::take_own_name() {
+  const std::filesystem::path shared = temporary_;
+  const std::filesystem::path own = unique_name(path_);
+  if (std::rename(shared.c_str(), own.c_str()) != 0) {
+    const int error = errno;
+    temporary_.clear();
+    if (error != ENOENT) fail(error);
+    throw Error(Exit::runtime_error,
+                fmt::format("cannot write {}: somebody has removed {} meanwhile", path_.string(),
+                            shared.filename().string()),
+                "write it again; what was there before is unchanged");
+  }
+  temporary_ = own;
+  if (is_at(own, file_)) return;
+  temporary_.clear();
+  std::rename(own.c_str(), shared.c_str());  // back to its writer, which fails if that is not possible
+  throw Error(Exit::runtime_error,
+              fmt::format("cannot write {}: another process has begun to write it", path_.string()),
+              "let one process at a time write it; what was there before is unchanged");
 }
 
 void AtomicFile::commit() {
   if (::fsync(file_.get()) != 0) fail(errno);
-  if (temporary_.empty()) {
-    // linkat() replaces no file, so the file needs another name first. With the stable one, the next writer
-    // removes the file if this process is killed before rename(). A living writer may have that name.
-    std::filesystem::path name = stable_name(path_);
-    ::flock(file_.get(), LOCK_EX | LOCK_NB);  // before other writers can see it
-    remove_abandoned(name);
-    int error = give_name(file_, name);
-    if (error == EEXIST) error = give_name(file_, name = unique_name(path_));
-    if (error == 0) {
-      temporary_ = name;
-    } else if (cannot_link(error)) {
-      move_to_named_file();
-    } else {
-      fail(error);
-    }
-  }
-  // Without locks, or with locks that other nodes do not see, another writer may have taken the name.
-  if (!is_at(temporary_, file_)) {
-    throw Error(Exit::runtime_error,
-                fmt::format("cannot write {}: another process has begun to write it", path_.string()),
-                "let one process at a time write it; what was there before is unchanged");
-  }
+  // Others leave a file alone that they see is locked. They do not see it where there are no locks, or from
+  // another node of some file systems.
+  const bool left_alone = temporary_.empty() && give_stable_name();
+  if (!left_alone) take_own_name();
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
   temporary_.clear();
   const int error = sync_folder(folder_of(path_));

@@ -12,19 +12,23 @@
 namespace zf {
 
 /// A temporary file that replaces `path` in one step, or never. Whoever opens `path` finds the old file or
-/// the whole new one, also after a power cut. The mode is 0644 within the umask. Until commit() the temporary
-/// file has no name, so a process that is killed leaves nothing. Only a kill between the two calls that name
-/// and move it (linkat, rename) leaves the whole new file, as ".NAME.tmp" beside `path`. Where every file has
-/// a name (NFS, Lustre), the temporary file has that name from the beginning, and where a sandbox refuses
-/// linkat, from commit() on. The next writer of `path` removes what a killed one left there. While another
-/// living writer has the name, the temporary file is called ".NAME.PID.TIME.N.tmp", and nobody removes that
-/// one. A living writer is known by its flock. On a file system without these, it is known by writing: a
-/// file that grows no more for 2 s is taken for abandoned. If its writer lives all the same, its commit()
-/// fails.
+/// the whole new one, also after a power cut. The mode is 0644 within the umask.
+///
+/// Until commit() the temporary file has no name, so a process that is killed leaves nothing. Only a kill
+/// between the two calls that name and move it (linkat, rename) leaves the whole new file, as ".NAME.tmp"
+/// beside `path`. Where every file has a name (NFS, Lustre), the temporary file has that name from the
+/// beginning, and where a sandbox refuses linkat, from commit() on. The next writer of `path` with the same
+/// user removes what a killed one left there.
+///
+/// While another living writer has the name, the temporary file is called ".NAME.PID.TIME.N.tmp". If its
+/// writer is killed, nobody removes it. A living writer is known by its lock (flock). Where files cannot be
+/// locked, it is known by writing: a file whose size and time of change stay the same for 2 s is taken for
+/// abandoned. If its writer lives all the same, its commit() fails.
 class AtomicFile {
  public:
-  /// Creates the temporary file. This and every other function throws Error(runtime_error) with the path if
-  /// it fails; the old file is then untouched, and the temporary file is removed.
+  /// Creates the temporary file. May wait for 2 s where files cannot be locked, as may commit(). This and
+  /// every other function throws Error(runtime_error) with the path if it fails; the old file is then
+  /// untouched, and the temporary file is removed.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -40,6 +44,11 @@ class AtomicFile {
   [[noreturn]] void fail(int error) const;
   /// Copies the file without a name to one that has a name, and goes on with that one.
   void move_to_named_file();
+  /// Names the file that has no name. Returns whether other writers see that it is locked.
+  bool give_stable_name();
+  /// Gives the file a name that no other writer touches. Throws Error(runtime_error) if another writer has
+  /// taken its former name.
+  void take_own_name();
 
   std::filesystem::path path_;
   std::filesystem::path temporary_;  ///< empty as long as the file has no name

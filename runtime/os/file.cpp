@@ -84,6 +84,8 @@ std::string read_text_file(const std::filesystem::path& path) {
   }
 }
 
+bool has_no_locks(int error) { return error == ENOSYS || error == ENOLCK || error == EOPNOTSUPP; }
+
 int write_all_at(int fd, std::uint64_t offset, std::span<const std::byte> bytes) {
   return write_in_full(bytes, [&](const std::byte* from, std::size_t count) {
     const ssize_t written = ::pwrite(fd, from, count, static_cast<off_t>(offset));

@@ -31,6 +31,10 @@ std::uint64_t size_of_file(int fd);
 std::size_t read_at(const std::filesystem::path& path, int fd, std::uint64_t offset,
                     std::span<std::byte> bytes);
 
+/// Tells whether flock() failed with this errno because files cannot be locked there: on Lustre without the
+/// mount option flock, on NFS without its lock service, in some sandboxes.
+bool has_no_locks(int error);
+
 /// Writes all of `bytes` at an offset of a file, in as many calls as that takes. Returns 0, or the errno of
 /// the call that failed.
 int write_all_at(int fd, std::uint64_t offset, std::span<const std::byte> bytes);

@@ -49,7 +49,8 @@ class Interrupt(CommandTest):
             stderr=subprocess.PIPE,
             text=True,
         )
-        deadline = time.monotonic() + 30
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + 60
         while len(self.whole_lines()) < lines and process.poll() is None:
             self.assertLess(time.monotonic(), deadline, f"{lines} lines of samples never came")
             time.sleep(0.0005)
@@ -107,6 +108,21 @@ class Interrupt(CommandTest):
         sweep = ["--simulate", str(MACHINE), "--accuracy", "0.05", "--budget", "1h"]
         self.assert_exit(self.run_tune("tune", *sweep), DONE)
         self.try_often(sweep, len(self.whole_lines()))
+
+    def test_a_sweep_may_be_resumed_with_any_budget(self):
+        """Checks that an interrupted sweep goes on with its own memory, which a sweep of one second would not have."""
+        sweep = ["--params", "20M", "--accuracy", "0.1", "--budget"]
+        status, talk = self.interrupted([*sweep, "1m"], 30, 0, signal.SIGTERM)
+        self.assertEqual(status, DONE, talk)
+        before = self.whole_lines()
+        self.assertGreater(finished_rounds(before), 0)
+        result = self.run_tune("tune", *sweep, "1s")
+        self.assert_exit(result, DONE)
+        self.assertIn("continuing the interrupted sweep", result.stderr)
+        self.assertEqual(self.whole_lines()[: len(before)], before, "samples were lost")
+        self.assertNotIn("because the budget is only", result.stderr)
+        self.assert_exit(self.run_tune("tune", *sweep, "1s", "--fresh"), DONE)
+        self.assertIn("because the budget is only 1.00 s", "\n".join(self.read_plan()["warnings"]))
 
     def test_a_resumed_sweep_chooses_what_an_undisturbed_one_does(self):
         undisturbed = ["--simulate", str(MACHINE), "-q"]

@@ -149,7 +149,8 @@ Exit run(const Arguments& arguments) {
   const PlanOutput output(arguments);
   const ReportOutput report(arguments, output.target());
   const auto file = workload_file_argument(arguments);
-  const TuningRequest request = request_of(arguments, file);
+  TuningRequest request = request_of(arguments, file);
+  if (output.target() != "-" && !arguments.has("fresh")) request.samples = sample_file_of(output.target());
   const auto simulate = arguments.text("simulate");
   TuningJob job = simulate
                       ? simulated_job_of(*simulate, arguments, request)

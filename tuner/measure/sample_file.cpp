@@ -62,6 +62,12 @@ std::filesystem::path sample_file_of(const std::filesystem::path& plan) {
   return plan.string() + ".samples.jsonl";
 }
 
+bool has_unfinished_sweep(const std::filesystem::path& file, const std::string& header) {
+  if (!std::filesystem::exists(file)) return false;
+  const std::string content = read_text_file(file);
+  return content.starts_with(header + "\n") && !content.ends_with(fmt::format("{}\n", kDone));
+}
+
 RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const std::string& header,
                                bool fresh)
     : meter_(meter), path_(std::move(path)) {
@@ -73,8 +79,7 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
     if (error == EWOULDBLOCK)
       throw Error(Exit::runtime_error, path_.string() + ": another zf-tune is writing this file",
                   "wait until that one ends, or choose another -o FILE");
-    // Lustre without the mount option flock, and NFS without its lock service.
-    if (error != ENOSYS && error != ENOLCK && error != EOPNOTSUPP)
+    if (!has_no_locks(error))
       throw_errno(error, path_.string() + ": cannot lock the file", "choose another -o FILE");
     note_ =
         fmt::format("{}: cannot be locked here ({}): start no other zf-tune tune with this file meanwhile",

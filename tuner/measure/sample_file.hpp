@@ -25,6 +25,10 @@ std::string sample_file_header(const MachineClass& machine, const Allocation& al
 /// Returns the path of a plan's sample file: plan.json.samples.jsonl beside plan.json.
 std::filesystem::path sample_file_of(const std::filesystem::path& plan);
 
+/// Tells whether this file has an unfinished sweep that begins with this header. False if there is no file.
+/// Throws as read_text_file() does.
+bool has_unfinished_sweep(const std::filesystem::path& file, const std::string& header);
+
 /// Records what another meter measures: one line per sample, written after each visit. Answers the rounds
 /// that an interrupted sweep with the same header has finished from the file. A round that was interrupted is
 /// measured again as a whole, because the machine may have changed meanwhile: visits of two sessions must not

@@ -23,9 +23,9 @@ struct WorkingSetSize {
 WorkingSetSize working_set_size(std::uint64_t params, int ranks, std::uint64_t cache_bytes,
                                 std::uint64_t available_bytes);
 
-/// Returns less than `whole` (of that many ranks) if the budget is too short for a visit of it: below 2 s,
-/// the same part of `whole` as of these, but not below 64 MiB for all ranks together. Warns then, and no
-/// longer of what limited `whole`. A budget of 0 limits nothing. Pure.
+/// Returns `whole` (of that many ranks), or less if the budget is too short for a visit of it: below 4 s,
+/// `whole` × budget / 4 s, but at least 64 MiB for all ranks together, or `whole` if that is less. The
+/// warning is then of the budget, and no longer of what limited `whole`. A budget of 0 limits nothing. Pure.
 WorkingSetSize within_budget(const WorkingSetSize& whole, int ranks, std::uint64_t cache_bytes,
                              Nanoseconds budget_ns);
 

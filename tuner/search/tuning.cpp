@@ -94,6 +94,20 @@ std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, double
   }
 }
 
+/// Returns the first line of the job's sample file.
+std::string header_of(const TuningJob& job) {
+  const MachineClass machine = machine_class_of(job.machine.topology);
+  return sample_file_header(machine, allocation_of(job.machine.allowed, machine), job.workload,
+                            job.placed.homes, *job.meter);
+}
+
+/// Returns the meter that measures this many elements per rank.
+std::unique_ptr<Meter> machine_meter(const Workload& workload, std::uint64_t elements_per_rank) {
+  const auto measured = static_cast<double>(elements_per_rank * static_cast<std::uint64_t>(workload.ranks));
+  const double scale = std::min(1.0, measured / static_cast<double>(workload.params));
+  return std::make_unique<MachineMeter>(rank_work(workload, elements_per_rank, scale), scale);
+}
+
 }  // namespace
 
 TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
@@ -118,19 +132,21 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   job.gpus = rank_gpus(environment, topology, workload.ranks);
   job.placed = rank_homes(job.machine, job.gpus);
   const std::uint64_t cache_bytes = last_level_cache_bytes(topology);
-  const WorkingSetSize whole = working_set_size(workload.params, workload.ranks, cache_bytes,
-                                                available_memory_bytes(SysRoot(), job.machine.allowed));
-  if (workload.params == 0) workload.params = whole.elements_per_rank * ranks;
-  const WorkingSetSize size = within_budget(whole, workload.ranks, cache_bytes, request.limits.budget_ns);
+  WorkingSetSize size = working_set_size(workload.params, workload.ranks, cache_bytes,
+                                         available_memory_bytes(SysRoot(), job.machine.allowed));
+  if (workload.params == 0) workload.params = size.elements_per_rank * ranks;
   if (!request.has_workload_file) {
     workload.training = small_training_demand(workload.params / ranks);
   }
-  const double scale = std::min(
-      1.0, static_cast<double>(size.elements_per_rank * ranks) / static_cast<double>(workload.params));
-  job.meter = std::make_unique<MachineMeter>(rank_work(workload, size.elements_per_rank, scale), scale);
+  restrict_homes(job, request);
+  job.meter = machine_meter(workload, size.elements_per_rank);
+  // An interrupted sweep of the whole size goes on, however short the budget of the next one is.
+  if (!has_unfinished_sweep(request.samples, header_of(job))) {
+    size = within_budget(size, workload.ranks, cache_bytes, request.limits.budget_ns);
+    job.meter = machine_meter(workload, size.elements_per_rank);
+  }
   job.warnings = topology.missing;
   add_unless_empty(job.warnings, size.warning);
-  restrict_homes(job, request);
   return job;
 }
 
@@ -155,10 +171,7 @@ TuningJob job_on_simulated_machine(const std::filesystem::path& file, const Tuni
 
 std::unique_ptr<RecordingMeter> make_recorder(const TuningJob& job, const std::filesystem::path& plan,
                                               bool fresh) {
-  const MachineClass machine = machine_class_of(job.machine.topology);
-  const std::string header = sample_file_header(machine, allocation_of(job.machine.allowed, machine),
-                                                job.workload, job.placed.homes, *job.meter);
-  return std::make_unique<RecordingMeter>(*job.meter, sample_file_of(plan), header, fresh);
+  return std::make_unique<RecordingMeter>(*job.meter, sample_file_of(plan), header_of(job), fresh);
 }
 
 Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder,

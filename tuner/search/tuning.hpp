@@ -29,6 +29,8 @@ struct TuningRequest {
   std::optional<Framework> framework = {};
   SweepLimits limits;
   bool for_deepspeed = false;
+  std::filesystem::path samples =
+      {};  ///< where an interrupted sweep may have left samples to go on with; or empty
 };
 
 /// A job on a machine, real or simulated, ready to be measured.

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -286,20 +285,17 @@ TEST(AtomicFile, WithoutLocksTwoWritersAtOnceDoNotDisturbEachOther) {
   const int status = status_of_child([&] {
     refuse_nameless_files_and_locks();
     AtomicFile first(state);
-    std::atomic<bool> over = false;
-    std::thread writing([&] {
-      const std::string bytes(4096, 'x');
-      for (std::uint64_t at = 0; !over; at += bytes.size()) {
-        first.write_at(at, std::as_bytes(std::span(bytes)));
-        ::usleep(1000);
-      }
-    });
-    const Nanoseconds start = now_ns();
-    write_text_file_atomically(state, "second");
-    EXPECT_LT(now_ns() - start, kSecondNs);
-    EXPECT_EQ(read_text_file(state), "second");
-    over = true;
-    writing.join();
+    {
+      const std::jthread writing([&](const std::stop_token& over) {
+        const std::string bytes(4096, 'x');
+        for (std::uint64_t at = 0; !over.stop_requested(); at += bytes.size()) {
+          first.write_at(at, std::as_bytes(std::span(bytes)));
+          ::usleep(1000);
+        }
+      });
+      write_text_file_atomically(state, "second");
+      EXPECT_EQ(read_text_file(state), "second");
+    }
     first.commit();
     if (HasFailure()) _exit(1);
   });
@@ -349,6 +345,49 @@ TEST(AtomicFile, WhereLinksAreRefusedItIsWrittenAllTheSame) {
   EXPECT_EQ(status, 0);
   EXPECT_EQ(read_text_file(folder.path() / "state"), text);
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
+}
+
+TEST(AtomicFile, WhereLinksAreRefusedAFailedCopyLeavesNothing) {
+  TemporaryFolder folder;
+  const auto state = folder.path() / "state";
+  write_text_file_atomically(state, "old");
+  const int status = status_of_child([&] {
+    refuse_call(SYS_linkat, EPERM);
+    const std::string text(100'000, 'x');
+    AtomicFile file(state);
+    file.write_at(0, std::as_bytes(std::span(text)));
+    std::signal(SIGXFSZ, SIG_IGN);
+    const struct rlimit small = {50'000, 50'000};
+    setrlimit(RLIMIT_FSIZE, &small);
+    EXPECT_THROW(file.commit(), Error);
+    if (HasFailure()) _exit(1);
+  });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
+    GTEST_SKIP() << "seccomp filters are not to be had here";
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read_text_file(state), "old");
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
+}
+
+TEST(AtomicFile, ATemporaryFileThatSomebodyRemovedIsSaid) {
+  TemporaryFolder folder;
+  const auto state = folder.path() / "state";
+  const int status = status_of_child([&] {
+    refuse_nameless_files();
+    AtomicFile file(state);
+    std::filesystem::remove(folder.path() / ".state.tmp");
+    try {
+      file.commit();
+      ADD_FAILURE() << "the file is gone";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("somebody has removed .state.tmp"));
+    }
+    if (HasFailure()) _exit(1);
+  });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
+    GTEST_SKIP() << "seccomp filters are not to be had here";
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(names_in(folder.path()).size(), 0U);
 }
 
 /// Fails to write on a file system of one page, in a mount namespace of a child.
