@@ -294,7 +294,7 @@ ZF_API zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step);
 /* Writes parameters, moments and step counts of all groups, with checksums, to a file (docs/state-format.md).
  * It writes a temporary file beside it, syncs that, and renames it. zf_submit of other threads waits
  * meanwhile. It works also after the optimizer has died or was ended. On a file system where files cannot be
- * locked, it first waits for up to 2 s if a temporary file is there (docs/recovery.md).
+ * locked, it waits for up to 2 s if a temporary file is there (docs/recovery.md).
  * Returns ZF_ERROR_BUSY while submitted work is not done, ZF_WORKER_DIED if the optimizer left a step half
  * done for good, and ZF_ERROR_SYSTEM if the file cannot be written; then the old file is untouched. */
 ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);

@@ -20,8 +20,8 @@
 namespace zf {
 namespace {
 
-/// A temporary file without a lock is abandoned if nobody writes it for this long. While its writer syncs it,
-/// nobody does either.
+/// A temporary file without a lock is taken for abandoned if nobody writes it for this long. A writer that
+/// syncs its file does not write it meanwhile.
 constexpr Nanoseconds kSilentNs = 2 * kSecondNs;
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
@@ -58,17 +58,13 @@ FileDescriptor open_temporary(const std::filesystem::path& temporary, int access
   return FileDescriptor(::open(temporary.c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 }
 
-bool are_same(const FileDescriptor& one, const FileDescriptor& other) {
-  struct stat first = {};
-  struct stat second = {};
-  return ::fstat(one.get(), &first) == 0 && ::fstat(other.get(), &second) == 0 &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
-
-/// Returns whether the file at `path` is still this one. Opens it for that: then NFS asks its server.
+/// Returns whether the file at `path` is still this one.
 bool is_at(const std::filesystem::path& path, const FileDescriptor& file) {
-  const FileDescriptor there = open_temporary(path, O_RDONLY);
-  return there.valid() && are_same(there, file);
+  open_temporary(path, O_RDONLY);  // NFS asks its server when a file is opened; that may also fail
+  struct stat there = {};
+  struct stat here = {};
+  return ::lstat(path.c_str(), &there) == 0 && ::fstat(file.get(), &here) == 0 &&
+         there.st_dev == here.st_dev && there.st_ino == here.st_ino;
 }
 
 /// Tells whether nobody writes the file at `temporary` for kSilentNs. Returns as soon as somebody does.
@@ -88,27 +84,28 @@ bool is_silent(const std::filesystem::path& temporary, const FileDescriptor& fil
 }
 
 /// Removes a temporary file whose writer has ended. A writer that lives holds its lock. Without locks, one
-/// that lives is seen to write.
-void remove_abandoned(const std::filesystem::path& temporary) {
+/// that lives is seen to write. Returns whether the name is free.
+bool remove_abandoned(const std::filesystem::path& temporary) {
   const FileDescriptor file = open_temporary(temporary, O_WRONLY);
-  if (!file.valid()) return;
+  if (!file.valid()) return errno == ENOENT;
   const bool locked = ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
   const bool abandoned = locked || (has_no_locks(errno) && is_silent(temporary, file));
-  if (abandoned && is_at(temporary, file)) ::unlink(temporary.c_str());
+  return abandoned && is_at(temporary, file) && ::unlink(temporary.c_str()) == 0;
 }
 
 /// Creates and locks a named file beside `path`: at ".NAME.tmp", or at another name if a living writer has
 /// that one.
 std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesystem::path& path) {
+  auto temporary = stable_name(path);
+  if (!remove_abandoned(temporary)) temporary = unique_name(path);
   for (int attempt = 0; attempt < 100; ++attempt) {
-    const auto stable = stable_name(path);
-    const auto temporary = attempt < 3 ? stable : unique_name(path);
-    if (temporary == stable) remove_abandoned(temporary);
     FileDescriptor file(
         ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+    // Somebody who looks whether the file is abandoned has its lock for a moment, and may remove it.
     const bool taken = file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (file.valid() && !taken && is_at(temporary, file)) return {std::move(file), temporary};
     if (!file.valid() && errno != EEXIST) break;
+    temporary = unique_name(path);
   }
   throw_errno(errno,
               fmt::format("cannot write {}: cannot create a temporary file in its folder", path.string()),
@@ -167,25 +164,35 @@ void AtomicFile::set_size(std::uint64_t bytes) {
 }
 
 void AtomicFile::move_to_named_file() {
-  const FileDescriptor nameless = std::move(file_);
-  std::tie(file_, temporary_) = create_beside(path_);
-  std::vector<std::byte> buffer(std::size_t{1} << 20);
-  std::uint64_t at = 0;
-  while (const std::size_t got = read_at(path_, nameless.get(), at, buffer)) {
-    write_at(at, std::span(buffer).first(got));
-    at += got;
+  auto [named, name] = create_beside(path_);
+  try {
+    std::vector<std::byte> buffer(std::size_t{1} << 20);
+    std::uint64_t at = 0;
+    while (const std::size_t got = read_at(path_, file_.get(), at, buffer)) {
+      if (const int error = write_all_at(named.get(), at, std::span(buffer).first(got)); error != 0)
+        fail(error);
+      at += got;
+    }
+    if (::fsync(named.get()) != 0) fail(errno);
+  } catch (...) {
+    if (is_at(name, named)) ::unlink(name.c_str());
+    throw;
   }
-  if (::fsync(file_.get()) != 0) fail(errno);
+  file_ = std::move(named);
+  temporary_ = name;
 }
 
 bool AtomicFile::give_stable_name() {
   // linkat() replaces no file, so the file needs another name before it gets that of `path`. With the stable
   // one, the next writer removes the file if this process is killed before rename(). A living writer may have
   // that name.
-  std::filesystem::path name = stable_name(path_);
   const bool locked = ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0;  // before other writers can see it
-  remove_abandoned(name);
+  std::filesystem::path name = stable_name(path_);
   int error = give_name(file_, name);
+  if (error == EEXIST) {
+    if (!remove_abandoned(name)) name = unique_name(path_);
+    error = give_name(file_, name);
+  }
   if (error == EEXIST) error = give_name(file_, name = unique_name(path_));
   if (error == 0) {
     temporary_ = name;
@@ -200,9 +207,7 @@ void AtomicFile::take_own_name() {
   const std::filesystem::path shared = temporary_;
   const std::filesystem::path own = unique_name(path_);
   if (std::rename(shared.c_str(), own.c_str()) != 0) {
-    const int error = errno;
-    temporary_.clear();
-    if (error != ENOENT) fail(error);
+    if (errno != ENOENT) fail(errno);
     throw Error(Exit::runtime_error,
                 fmt::format("cannot write {}: somebody has removed {} meanwhile", path_.string(),
                             shared.filename().string()),
@@ -210,8 +215,12 @@ void AtomicFile::take_own_name() {
   }
   temporary_ = own;
   if (is_at(own, file_)) return;
-  temporary_.clear();
-  std::rename(own.c_str(), shared.c_str());  // back to its writer, which fails if that is not possible
+  // The file goes back to its writer. If a third one has taken the name meanwhile, the second one fails.
+  if (::link(own.c_str(), shared.c_str()) == 0 || errno == EEXIST) {
+    ::unlink(own.c_str());
+  } else {
+    std::rename(own.c_str(), shared.c_str());
+  }
   throw Error(Exit::runtime_error,
               fmt::format("cannot write {}: another process has begun to write it", path_.string()),
               "let one process at a time write it; what was there before is unchanged");

@@ -20,15 +20,18 @@ namespace zf {
 /// beginning, and where a sandbox refuses linkat, from commit() on. The next writer of `path` with the same
 /// user removes what a killed one left there.
 ///
-/// While another living writer has the name, the temporary file is called ".NAME.PID.TIME.N.tmp". If its
-/// writer is killed, nobody removes it. A living writer is known by its lock (flock). Where files cannot be
-/// locked, it is known by writing: a file whose size and time of change stay the same for 2 s is taken for
-/// abandoned. If its writer lives all the same, its commit() fails.
+/// While another living writer has the name, the temporary file is called ".NAME.PID.TIME.N.tmp". A file that
+/// had a name before commit() is called so too, between the last two calls of commit() (rename, rename). If
+/// its writer is killed then, nobody removes it.
+///
+/// A living writer is known by its lock (flock). Where files cannot be locked, it is known by writing: a file
+/// whose size and time of change stay the same for 2 s is taken for abandoned. If its writer lives all the
+/// same, its commit() fails.
 class AtomicFile {
  public:
-  /// Creates the temporary file. May wait for 2 s where files cannot be locked, as may commit(). This and
-  /// every other function throws Error(runtime_error) with the path if it fails; the old file is then
-  /// untouched, and the temporary file is removed.
+  /// Creates the temporary file. This and every other function throws Error(runtime_error) with the path if
+  /// it fails; the old file is then untouched, and the temporary file is removed. Where files cannot be
+  /// locked, this waits for up to 2 s if a temporary file is there. So does commit() if the file has no name.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

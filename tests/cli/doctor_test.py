@@ -74,7 +74,7 @@ class Doctor(CommandTest):
         self.make_plan()
         try:
             burner = self.start(sys.executable, "-c", NAMED, user=NOBODY, group=NOBODY, extra_groups=[])
-        except (OSError, subprocess.SubprocessError) as error:
+        except (PermissionError, subprocess.SubprocessError) as error:
             self.skipTest(f"no process of another user can be started here: {error}")
         result = self.doctor_that_names(burner)
         self.assertIn("[31mred", result.stdout)

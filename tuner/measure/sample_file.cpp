@@ -21,23 +21,10 @@
 namespace zf {
 namespace {
 
-/// A line that begins like this names the splits of a round. The lines of their samples follow.
-constexpr std::string_view kRoundBegin = R"({"round":)";
-constexpr std::string_view kDone = R"({"done":true})";
-
 std::string line_of(const std::string& label, int visit, const SplitSample& sample) {
   Object object{{"split", label}, {"visit", visit}};
   add_times(object, sample);
   return print_json_line(object) + "\n";
-}
-
-/// Removes the first line from `text`. Returns false if no whole line is left.
-bool next_line(std::string_view& text, std::string_view& line) {
-  const auto end = text.find('\n');
-  if (end == std::string_view::npos) return false;
-  line = text.substr(0, end);
-  text.remove_prefix(end + 1);
-  return true;
 }
 
 }  // namespace
@@ -62,10 +49,13 @@ std::filesystem::path sample_file_of(const std::filesystem::path& plan) {
   return plan.string() + ".samples.jsonl";
 }
 
-bool has_unfinished_sweep(const std::filesystem::path& file, const std::string& header) {
-  if (!std::filesystem::exists(file)) return false;
-  const std::string content = read_text_file(file);
-  return content.starts_with(header + "\n") && !content.ends_with(fmt::format("{}\n", kDone));
+bool can_continue(const std::filesystem::path& file, const std::string& header) {
+  try {
+    const auto recorded = recorded_sweep(read_text_file(file), file.string(), header);
+    return recorded && !recorded->finished.empty();
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const std::string& header,
@@ -85,10 +75,12 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
         fmt::format("{}: cannot be locked here ({}): start no other zf-tune tune with this file meanwhile",
                     path_.string(), errno_text(error));
   }
-  if (!fresh && read(header)) return;
-  recorded_.clear();
-  visits_.clear();
-  rounds_ = recorded_visits_ = 0;
+  if (auto recorded = fresh ? std::nullopt : recorded_sweep(read_text_file(path_), path_.string(), header)) {
+    recorded_ = *std::move(recorded);
+    recorded_visits_ = recorded_.finished_visits();
+    checked(::ftruncate(file_.get(), static_cast<off_t>(recorded_.bytes)), path_.string());
+    return;
+  }
   checked(::ftruncate(file_.get(), 0), path_.string());
   try {
     append(header + "\n");
@@ -98,66 +90,6 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
   }
 }
 
-bool RecordingMeter::Round::is_finished() const {
-  return std::none_of(visits.begin(), visits.end(), [](const auto& split) { return split.second.empty(); });
-}
-
-bool RecordingMeter::Round::has_splits(const std::vector<std::string>& labels) const {
-  return labels.size() == visits.size() &&
-         std::all_of(labels.begin(), labels.end(),
-                     [&](const std::string& label) { return visits.contains(label); });
-}
-
-/// Reads the line that begins a round, or one sample. Throws Error if it is neither.
-void RecordingMeter::read_line(std::string_view line) {
-  const std::string name = path_.string();
-  const JsonDocument document(line, name);
-  if (line.starts_with(kRoundBegin)) {
-    const Field begin = document.root().object({"round", "splits"});
-    Round& round = recorded_.emplace_back();
-    for (const Field& label : begin["splits"].items()) round.visits[label.text()];
-    ++rounds_;
-    return;
-  }
-  const Field sample =
-      document.root().object({"split", "visit", "step_ns", "roofline_ns", "training_ns",
-                              "launch_delay_p50_ns", "launch_delay_p99_ns", "training_bytes"});
-  const std::string label = sample["split"].text();
-  const int visit = sample["visit"].integer(0, kMaxInt - 1);
-  if (recorded_.empty() || !recorded_.back().visits.contains(label))
-    throw Error(Exit::runtime_error, name + ": a sample is of no split of its round");
-  auto& visits = recorded_.back().visits[label];
-  if (visits.empty() || visit != visits_[label] - 1) {
-    visits.emplace_back();
-    visits_[label] = visit + 1;
-  }
-  visits.back().push_back(read_times(sample));
-}
-
-/// Reads the recorded samples and removes a torn last line. Returns false if the file is not that of an
-/// unfinished sweep with this header.
-bool RecordingMeter::read(const std::string& header) {
-  const std::string content = read_text_file(path_);
-  const std::string name = path_.string();
-  std::string_view rest = content;
-  std::string_view line;
-  if (!next_line(rest, line) || line != header) return false;
-  try {
-    while (next_line(rest, line)) {
-      if (line == kDone) return false;
-      read_line(line);
-    }
-  } catch (const Error&) {
-    return false;  // edited or damaged: measuring again is cheap, wrong samples are not
-  }
-  std::erase_if(recorded_, [](const Round& round) { return !round.is_finished(); });
-  for (const Round& round : recorded_) {
-    for (const auto& [label, visits] : round.visits) recorded_visits_ += static_cast<int>(visits.size());
-  }
-  checked(::ftruncate(file_.get(), static_cast<off_t>(content.size() - rest.size())), name);
-  return true;
-}
-
 void RecordingMeter::append(const std::string& text) const {
   if (const int error = write_all(file_.get(), std::as_bytes(std::span(text))); error != 0) {
     throw_errno(error, path_.string(), "free some space and run again: the sweep then continues");
@@ -165,15 +97,16 @@ void RecordingMeter::append(const std::string& text) const {
 }
 
 void RecordingMeter::begin_round(const std::vector<std::string>& labels) {
-  const auto known = std::find_if(recorded_.begin(), recorded_.end(),
-                                  [&](const Round& round) { return round.has_splits(labels); });
+  auto& rounds = recorded_.finished;
+  const auto known = std::find_if(rounds.begin(), rounds.end(),
+                                  [&](const RecordedRound& round) { return round.has_splits(labels); });
   answering_.reset();
-  if (known != recorded_.end()) {
+  if (known != rounds.end()) {
     answering_ = std::move(*known);
-    recorded_.erase(known);
+    rounds.erase(known);
     return;
   }
-  round_line_ = print_json_line(Object{{"round", rounds_++}, {"splits", labels}}) + "\n";
+  round_line_ = print_json_line(Object{{"round", recorded_.rounds++}, {"splits", labels}}) + "\n";
 }
 
 std::vector<SplitSample> RecordingMeter::measure(const Split& split, const VisitLimits& limits) {
@@ -186,13 +119,13 @@ std::vector<SplitSample> RecordingMeter::measure(const Split& split, const Visit
   }
   const auto measured = meter_.measure(split, limits);
   if (measured.empty()) return measured;
-  const int visit = visits_[split.label]++;
+  const int visit = recorded_.visits[split.label]++;
   std::string lines = std::exchange(round_line_, "");
   for (const SplitSample& sample : measured) lines += line_of(split.label, visit, sample);
   append(lines);
   return measured;
 }
 
-void RecordingMeter::finish() { append(std::string(kDone) + "\n"); }
+void RecordingMeter::finish() { append(std::string(kSweepDone) + "\n"); }
 
 }  // namespace zf

@@ -1,17 +1,15 @@
 // Writes every sample to a file beside the plan, so that an interrupted sweep can continue.
 #pragma once
 
-#include <deque>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/file_descriptor.hpp"
 #include "homes/homes.hpp"
 #include "measure/meter.hpp"
+#include "measure/recorded_sweep.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {
@@ -25,9 +23,9 @@ std::string sample_file_header(const MachineClass& machine, const Allocation& al
 /// Returns the path of a plan's sample file: plan.json.samples.jsonl beside plan.json.
 std::filesystem::path sample_file_of(const std::filesystem::path& plan);
 
-/// Tells whether this file has an unfinished sweep that begins with this header. False if there is no file.
-/// Throws as read_text_file() does.
-bool has_unfinished_sweep(const std::filesystem::path& file, const std::string& header);
+/// Tells whether a RecordingMeter with this header would answer a round from this file. False also if the
+/// file cannot be read.
+bool can_continue(const std::filesystem::path& file, const std::string& header);
 
 /// Records what another meter measures: one line per sample, written after each visit. Answers the rounds
 /// that an interrupted sweep with the same header has finished from the file. A round that was interrupted is
@@ -60,25 +58,14 @@ class RecordingMeter : public Meter {
   void finish();
 
  private:
-  /// A round in the file. The splits are in order of their labels, each with its visits one after the other.
-  struct Round {
-    std::map<std::string, std::deque<std::vector<SplitSample>>> visits;
-    bool is_finished() const;
-    bool has_splits(const std::vector<std::string>& labels) const;
-  };
-
-  bool read(const std::string& header);
-  void read_line(std::string_view line);
   void append(const std::string& text) const;
 
   Meter& meter_;
   std::filesystem::path path_;
   FileDescriptor file_;
-  std::vector<Round> recorded_;        ///< finished rounds that were not used yet
-  std::optional<Round> answering_;     ///< the round that is answered from the file
-  std::map<std::string, int> visits_;  ///< number of visits in the file, by label
-  int rounds_ = 0;                     ///< number of rounds in the file
-  std::string round_line_;             ///< begins this round in the file; empty if it was written
+  RecordedSweep recorded_;                  ///< counts what is added, and loses the rounds that were used
+  std::optional<RecordedRound> answering_;  ///< the round that is answered from the file
+  std::string round_line_;                  ///< begins this round in the file; empty if it was written
   int recorded_visits_ = 0;
   std::string note_;
 };

@@ -141,7 +141,7 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   restrict_homes(job, request);
   job.meter = machine_meter(workload, size.elements_per_rank);
   // An interrupted sweep of the whole size goes on, however short the budget of the next one is.
-  if (!has_unfinished_sweep(request.samples, header_of(job))) {
+  if (!can_continue(request.samples, header_of(job))) {
     size = within_budget(size, workload.ranks, cache_bytes, request.limits.budget_ns);
     job.meter = machine_meter(workload, size.elements_per_rank);
   }

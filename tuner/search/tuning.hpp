@@ -29,8 +29,8 @@ struct TuningRequest {
   std::optional<Framework> framework = {};
   SweepLimits limits;
   bool for_deepspeed = false;
-  std::filesystem::path samples =
-      {};  ///< where an interrupted sweep may have left samples to go on with; or empty
+  /// The file in which an interrupted sweep may have left samples to go on with; empty if none is to go on.
+  std::filesystem::path samples = {};
 };
 
 /// A job on a machine, real or simulated, ready to be measured.

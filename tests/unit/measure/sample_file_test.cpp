@@ -125,6 +125,19 @@ TEST_F(SampleFile, SoDoesOneOfAnotherMachineOrWorkloadAndAFreshOne) {
   EXPECT_THAT(visit({{"a"}}, false, true, R"({"machine":"other"})"), testing::ElementsAre(3));
 }
 
+TEST_F(SampleFile, OneWithAFinishedRoundCanBeContinued) {
+  EXPECT_FALSE(can_continue(path_, "{}")) << "there is none";
+  EXPECT_FALSE(can_continue(folder_, "{}"));
+  EXPECT_FALSE(can_continue(folder_ / std::string(300, 'n'), "{}"));
+  visit({{"a", "b"}}, false, false, "{}", 1);
+  EXPECT_FALSE(can_continue(path_, "{}")) << "its only round was interrupted";
+  visit({{"a", "b"}});
+  EXPECT_TRUE(can_continue(path_, "{}"));
+  EXPECT_FALSE(can_continue(path_, R"({"machine":"other"})"));
+  visit({{"a", "b"}}, true);
+  EXPECT_FALSE(can_continue(path_, "{}")) << "it was finished";
+}
+
 TEST_F(SampleFile, ATornLastLineIsDroppedWhereverItWasCut) {
   visit({{"a"}, {"b"}});
   const std::string whole = read_text_file(path_);

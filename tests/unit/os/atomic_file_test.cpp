@@ -359,7 +359,7 @@ TEST(AtomicFile, WhereLinksAreRefusedAFailedCopyLeavesNothing) {
     std::signal(SIGXFSZ, SIG_IGN);
     const struct rlimit small = {50'000, 50'000};
     setrlimit(RLIMIT_FSIZE, &small);
-    EXPECT_THROW(file.commit(), Error);
+    for (int i = 0; i < 2; ++i) EXPECT_THROW(file.commit(), Error) << "half a file is never published";
     if (HasFailure()) _exit(1);
   });
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
@@ -367,6 +367,42 @@ TEST(AtomicFile, WhereLinksAreRefusedAFailedCopyLeavesNothing) {
   EXPECT_EQ(status, 0);
   EXPECT_EQ(read_text_file(state), "old");
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
+}
+
+TEST(AtomicFile, AFileThatItsWriterMayNotReadIsWritten) {
+  TemporaryFolder folder;
+  const auto state = folder.path() / "state";
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  const int status = status_of_child([&] {
+    umask(0777);
+    constexpr uid_t kNobody = 65534;
+    if (geteuid() == 0 && setresuid(kNobody, kNobody, kNobody) != 0) _exit(kNoFilters);
+    refuse_nameless_files();
+    write_text_file_atomically(state, "new");
+  });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
+    GTEST_SKIP() << "seccomp filters or other users are not to be had here";
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
+  EXPECT_EQ(std::filesystem::file_size(state), 3U);
+}
+
+TEST(AtomicFile, AFailedLastRenameLeavesNothing) {
+  for (const auto prepare : {+[] {}, +[] { refuse_nameless_files(); }}) {
+    TemporaryFolder folder;
+    const auto state = folder.path() / "state";
+    const int status = status_of_child([&] {
+      prepare();
+      AtomicFile file(state);
+      std::filesystem::create_directory(state);
+      EXPECT_THROW(file.commit(), Error);
+      if (HasFailure()) _exit(1);
+    });
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
+      GTEST_SKIP() << "seccomp filters are not to be had here";
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
+  }
 }
 
 TEST(AtomicFile, ATemporaryFileThatSomebodyRemovedIsSaid) {
