@@ -156,8 +156,20 @@ template <class Work>
 void expect_killed(Work work) {
   const int status = status_of_child(work);
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
-    GTEST_SKIP() << "seccomp filters are not to be had here";
+    GTEST_SKIP() << "seccomp filters (or other users) are not to be had here";
   ASSERT_TRUE(WIFSIGNALED(status)) << status;
+}
+
+/// Runs this in a child, which must end without a failure. Skips likewise.
+template <class Work>
+void expect_done(Work work) {
+  const int status = status_of_child([&] {
+    work();
+    if (testing::Test::HasFailure()) _exit(1);
+  });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
+    GTEST_SKIP() << "seccomp filters (or other users) are not to be had here";
+  EXPECT_EQ(status, 0);
 }
 
 /// Runs a child that writes a file half and is killed.
@@ -282,7 +294,7 @@ TEST(AtomicFile, WithoutLocksWritersKilledBeforeTheRenameLeaveOneFileUntilTheNex
 TEST(AtomicFile, WithoutLocksTwoWritersAtOnceDoNotDisturbEachOther) {
   TemporaryFolder folder;
   const auto state = folder.path() / "state";
-  const int status = status_of_child([&] {
+  expect_done([&] {
     refuse_nameless_files_and_locks();
     AtomicFile first(state);
     {
@@ -297,11 +309,8 @@ TEST(AtomicFile, WithoutLocksTwoWritersAtOnceDoNotDisturbEachOther) {
       EXPECT_EQ(read_text_file(state), "second");
     }
     first.commit();
-    if (HasFailure()) _exit(1);
   });
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
-    GTEST_SKIP() << "seccomp filters are not to be had here";
-  EXPECT_EQ(status, 0);
+  if (IsSkipped()) return;
   EXPECT_THAT(read_text_file(state), testing::StartsWith("xxxx"));
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
 }
@@ -309,7 +318,7 @@ TEST(AtomicFile, WithoutLocksTwoWritersAtOnceDoNotDisturbEachOther) {
 TEST(AtomicFile, WithoutLocksAWriterThatWasTakenForAbandonedFailsAndDisturbsNobody) {
   TemporaryFolder folder;
   const auto state = folder.path() / "state";
-  const int status = status_of_child([&] {
+  expect_done([&] {
     refuse_nameless_files_and_locks();
     std::optional<AtomicFile> silent(std::in_place, state);
     AtomicFile second(state);
@@ -323,11 +332,8 @@ TEST(AtomicFile, WithoutLocksAWriterThatWasTakenForAbandonedFailsAndDisturbsNobo
     const std::string text = "second";
     second.write_at(0, std::as_bytes(std::span(text)));
     second.commit();
-    if (HasFailure()) _exit(1);
   });
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
-    GTEST_SKIP() << "seccomp filters are not to be had here";
-  EXPECT_EQ(status, 0);
+  if (IsSkipped()) return;
   EXPECT_EQ(read_text_file(state), "second");
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
 }
@@ -336,13 +342,11 @@ TEST(AtomicFile, WhereLinksAreRefusedItIsWrittenAllTheSame) {
   TemporaryFolder folder;
   const std::string text(3'000'000, 'x');
   write_text_file_atomically(folder.path() / "state", "old");
-  const int status = status_of_child([&] {
+  expect_done([&] {
     refuse_call(SYS_linkat, EPERM);
     write_text_file_atomically(folder.path() / "state", text);
   });
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
-    GTEST_SKIP() << "seccomp filters are not to be had here";
-  EXPECT_EQ(status, 0);
+  if (IsSkipped()) return;
   EXPECT_EQ(read_text_file(folder.path() / "state"), text);
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
 }
@@ -351,7 +355,7 @@ TEST(AtomicFile, WhereLinksAreRefusedAFailedCopyLeavesNothing) {
   TemporaryFolder folder;
   const auto state = folder.path() / "state";
   write_text_file_atomically(state, "old");
-  const int status = status_of_child([&] {
+  expect_done([&] {
     refuse_call(SYS_linkat, EPERM);
     const std::string text(100'000, 'x');
     AtomicFile file(state);
@@ -360,11 +364,8 @@ TEST(AtomicFile, WhereLinksAreRefusedAFailedCopyLeavesNothing) {
     const struct rlimit small = {50'000, 50'000};
     setrlimit(RLIMIT_FSIZE, &small);
     for (int i = 0; i < 2; ++i) EXPECT_THROW(file.commit(), Error) << "half a file is never published";
-    if (HasFailure()) _exit(1);
   });
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
-    GTEST_SKIP() << "seccomp filters are not to be had here";
-  EXPECT_EQ(status, 0);
+  if (IsSkipped()) return;
   EXPECT_EQ(read_text_file(state), "old");
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
 }
@@ -373,16 +374,14 @@ TEST(AtomicFile, AFileThatItsWriterMayNotReadIsWritten) {
   TemporaryFolder folder;
   const auto state = folder.path() / "state";
   ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
-  const int status = status_of_child([&] {
+  expect_done([&] {
     umask(0777);
     constexpr uid_t kNobody = 65534;
     if (geteuid() == 0 && setresuid(kNobody, kNobody, kNobody) != 0) _exit(kNoFilters);
     refuse_nameless_files();
     write_text_file_atomically(state, "new");
   });
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
-    GTEST_SKIP() << "seccomp filters or other users are not to be had here";
-  EXPECT_EQ(status, 0);
+  if (IsSkipped()) return;
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
   EXPECT_EQ(std::filesystem::file_size(state), 3U);
 }
@@ -391,16 +390,13 @@ TEST(AtomicFile, AFailedLastRenameLeavesNothing) {
   for (const auto prepare : {+[] {}, +[] { refuse_nameless_files(); }}) {
     TemporaryFolder folder;
     const auto state = folder.path() / "state";
-    const int status = status_of_child([&] {
+    expect_done([&] {
       prepare();
       AtomicFile file(state);
       std::filesystem::create_directory(state);
       EXPECT_THROW(file.commit(), Error);
-      if (HasFailure()) _exit(1);
     });
-    if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
-      GTEST_SKIP() << "seccomp filters are not to be had here";
-    EXPECT_EQ(status, 0);
+    if (IsSkipped()) return;
     EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
   }
 }
@@ -408,7 +404,7 @@ TEST(AtomicFile, AFailedLastRenameLeavesNothing) {
 TEST(AtomicFile, ATemporaryFileThatSomebodyRemovedIsSaid) {
   TemporaryFolder folder;
   const auto state = folder.path() / "state";
-  const int status = status_of_child([&] {
+  expect_done([&] {
     refuse_nameless_files();
     AtomicFile file(state);
     std::filesystem::remove(folder.path() / ".state.tmp");
@@ -418,11 +414,8 @@ TEST(AtomicFile, ATemporaryFileThatSomebodyRemovedIsSaid) {
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("somebody has removed .state.tmp"));
     }
-    if (HasFailure()) _exit(1);
   });
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
-    GTEST_SKIP() << "seccomp filters are not to be had here";
-  EXPECT_EQ(status, 0);
+  if (IsSkipped()) return;
   EXPECT_EQ(names_in(folder.path()).size(), 0U);
 }
 
