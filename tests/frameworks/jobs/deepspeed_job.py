@@ -55,7 +55,7 @@ def main():
     report.run_steps(options.steps, step)
     report.say_ended(torch_threads=torch.get_num_threads(), optimizer=type(engine.optimizer).__name__,
                      inner=type(getattr(engine.optimizer, "optimizer", None)).__name__)
-    torch.distributed.destroy_process_group()
+    report.leave_group()
 
 
 if __name__ == "__main__":

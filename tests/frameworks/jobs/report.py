@@ -7,6 +7,7 @@ Each fact is one line, `JOB {json}`, written at once, so that the lines of sever
                         "torch_threads": 2, "children": [{"pid": 7, "command": "...", "threads": {...}}]}}
 """
 
+import atexit
 import json
 import os
 import pathlib
@@ -76,6 +77,20 @@ def say_ended(**more):
     say(ended={"arguments": sys.argv[1:], "omp": os.environ.get("OMP_NUM_THREADS"),
                "binding": os.environ.get("ZF_BINDING"), "main": str(os.getpid()), "threads": masks_of("self"),
                "children": children_of(os.getpid())} | more)
+
+
+def leave_group():
+    """Ends a process of torch.distributed: destroys its groups, calls what atexit knows, and never returns.
+
+    Python is not finalized. A thread of gloo drops an operation's tensors some time after its wait() has returned, and
+    in a Python that is being finalized this aborts the process: "terminate called without an active exception", and
+    SIGABRT. See docs/deepspeed.md, "Trouble"."""
+    import torch.distributed
+    torch.distributed.destroy_process_group()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _field(status: str, name: str) -> str:

@@ -35,7 +35,7 @@ def main():
     report.run_steps(options.steps, step)
     report.say_ended(torch_threads=torch.get_num_threads())
     if report.world_size() > 1:
-        torch.distributed.destroy_process_group()
+        report.leave_group()
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def main():
                     resumed[f"{saved}-{kind}"] = train_steps(engine, case, range(case["steps"], 2 * case["steps"]))
                     engine.destroy()
         report.say(case=case, resumed=resumed)
-    torch.distributed.destroy_process_group()
+    report.leave_group()
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def main():
         differ = sum(int((a != b).sum()) for a, b in zip(weights, masters, strict=True))
         report.say(case=case, late=late, expected=want, differ=differ, waited=waited, restarts=restarts,
                    resumed=resumed, fresh=fresh)
-    torch.distributed.destroy_process_group()
+    report.leave_group()
 
 
 if __name__ == "__main__":

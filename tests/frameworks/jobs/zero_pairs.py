@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import signal
-import sys
 
 import report
 
@@ -182,8 +181,8 @@ def main():
         facts["pinned"] = [own_facts["pinned"], facts["pinned"]]
         differ = sum(int((a != b).sum()) for a, b in zip(own_state, state, strict=True))
         report.say(case=case, own=own, native=native, differ=differ, of=sum(map(torch.numel, state)), **facts)
-    torch.distributed.destroy_process_group()
+    report.leave_group()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

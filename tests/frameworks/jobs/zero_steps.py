@@ -77,7 +77,7 @@ def main():
                parameters=sum(p.numel() for p in next(iter(engines.values())).module.parameters()),
                peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
                shared_mib=shared_mib())
-    torch.distributed.destroy_process_group()
+    report.leave_group()
 
 
 def shared_mib() -> int:
