@@ -236,7 +236,7 @@ static void hung_worker_is_killed_at_close(void) {
   CHECK(kill(worker, SIGSTOP) == 0);
   const int64_t begin = now_ns();
   EXPECT(zf_close(handle), ZF_TIMEOUT);
-  CHECK(now_ns() - begin < 2000000000);
+  CHECK(now_ns() - begin < 8000000000 /* the default of close_timeout_ms is 10 s */);
   CHECK(kill(worker, 0) == -1);
 }
 
@@ -452,7 +452,7 @@ static void killed_trainer_takes_its_worker_along(int with_child) {
   const double gone_ms = ms_until_gone(pids[0], begin);
   printf("the worker of a killed trainer%s was gone after %.2f ms\n",
          with_child ? " whose child lives on" : "", gone_ms);
-  CHECK(gone_ms < 1000);
+  CHECK(gone_ms < 5000);
   if (with_child) {
     CHECK(kill(pids[1], 0) == 0);
     CHECK(kill(pids[1], SIGKILL) == 0 && waitpid(pids[1], NULL, 0) == pids[1]);

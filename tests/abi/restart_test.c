@@ -39,6 +39,20 @@ static void kill_and_step(zf_runtime* handle) {
   EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
 }
 
+/* Kills the worker. Returns whether that was the last one. */
+static int dies_for_good(zf_runtime* handle) {
+  zf_stats stats = ZF_STATS_INIT;
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  const uint64_t before = stats.restarts;
+  CHECK(kill(worker_of(handle), SIGKILL) == 0);
+  while (stats.restarts == before) {
+    if (zf_submit(handle, NULL, NULL) == ZF_WORKER_DIED) return 1;
+    sleep_ms(1);
+    EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  }
+  return 0;
+}
+
 static void restarts_before_the_window_do_not_count(void) {
   zf_runtime* const handle = open_restartable(1, 1);
   for (int i = 0; i < 3; ++i) {
@@ -46,8 +60,8 @@ static void restarts_before_the_window_do_not_count(void) {
     sleep_ms(1100);
   }
   kill_and_step(handle);
-  CHECK(kill(worker_of(handle), SIGKILL) == 0); /* the second one within a second */
-  while (zf_submit(handle, NULL, NULL) != ZF_WORKER_DIED) sleep_ms(1);
+  int deaths = 1; /* the second one within a second is the last, but on a busy machine it may come later */
+  while (!dies_for_good(handle)) CHECK(++deaths < 20);
   EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
   expect_error("it has been started again 1 time (");
   sleep_ms(1200); /* it stays so */
@@ -136,7 +150,7 @@ static void successors_that_never_become_ready_come_ever_later(void) {
     const int64_t before = now_ns();
     EXPECT(zf_wait(handle, 0, ms), ZF_TIMEOUT);
     const int64_t took_ms = (now_ns() - before) / 1000000;
-    CHECK(took_ms >= ms - 1 && took_ms < ms + 1000);
+    CHECK(took_ms >= ms - 1 && took_ms < ms + 10000);
   }
   EXPECT(zf_get_step(handle, 0, &step), ZF_ERROR_BUSY); /* it is not lost for good */
   await_starts(begin, 5);
@@ -145,16 +159,20 @@ static void successors_that_never_become_ready_come_ever_later(void) {
     const double gap_ms = (double)(starts[i] - starts[i - 1]) * 1e-6;
     const double pause_ms = 100.0 * (double)(1u << (i - 1));
     printf("  start %zu came %.0f ms after the one before it\n", i + 1, gap_ms);
-    CHECK(gap_ms > 0.9 * pause_ms && gap_ms < pause_ms + 2000);
+    CHECK(gap_ms > 0.9 * pause_ms && gap_ms < pause_ms + 5000);
   }
   set_works(1);
   EXPECT(zf_wait(handle, 0, 20000), ZF_OK);
 
   /* One that was ready takes the pauses back. */
-  const int64_t again = wall_ns();
-  kill_and_step(handle);
-  CHECK(starts_since(again, starts) == 1 &&
-        starts[0] - again < 1500000000 /* the next pause would have taken 1.6 s */);
+  int64_t took_ns = INT64_MAX;
+  for (int i = 0; i < 5 && took_ns >= 1500000000; ++i) { /* the machine may be busy */
+    const int64_t again = wall_ns();
+    kill_and_step(handle);
+    CHECK(starts_since(again, starts) == 1);
+    took_ns = starts[0] - again;
+  }
+  CHECK(took_ns < 1500000000 /* the next pause would have taken 1.6 s */);
   EXPECT(zf_close(handle), ZF_OK);
 }
 
@@ -163,11 +181,11 @@ static void a_pause_does_not_hold_up_the_close(void) {
   set_works(0);
   const int64_t begin = wall_ns();
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
-  await_starts(begin, 6); /* the next pause takes 3.2 s */
+  await_starts(begin, 7); /* the next pause takes 6.4 s */
   sleep_ms(100);
   const int64_t before = now_ns();
   EXPECT(zf_close(handle), ZF_OK); /* nothing was submitted */
-  CHECK(now_ns() - before < 2000000000);
+  CHECK(now_ns() - before < 5000000000);
   set_works(1);
 }
 

@@ -215,7 +215,7 @@ class Trial(zf_cli.CommandTest):
             self.assertEqual([len(run) for run in candidate["runs"]], [3])
 
     def test_one_that_hangs_is_ended(self):
-        result = self.trial("--timeout", "0.3s", job="echo hanging; sleep 60")
+        result = self.trial("--timeout", "3s", job="echo hanging; sleep 60")
         self.assert_exit(result, RUNTIME_ERROR)
         self.assertIn("--timeout", result.stderr)
         self.assertIn("hanging", result.stderr)

@@ -15,6 +15,7 @@ from zf_cli import BINARY, SOURCE, CommandTest, clean_environment, parse_cpus
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = pathlib.Path(os.environ.get("ZF_FRAMEWORKS_ENV", SOURCE / "build/frameworks-env"))
 PYTHON = str(FOLDER / "bin/python")
+PORTS: list[socket.socket] = []
 TUNE = pathlib.Path(BINARY).resolve()
 
 
@@ -47,9 +48,13 @@ def lines_of(said: str) -> list[dict]:
 
 
 def free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
+    """Returns a port that nobody gets who asks for any: a socket stays bound to it until this process ends. A job may
+    listen there all the same, since both say SO_REUSEADDR and this socket does not listen."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    PORTS.append(held)
+    return str(held.getsockname()[1])
 
 
 def cores_of(cpus: set[int]) -> int:

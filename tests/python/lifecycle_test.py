@@ -164,7 +164,7 @@ class Dying(unittest.TestCase):
         started = time.monotonic()
         with self.assertRaisesRegex(ZfWorkerDied, "(?i)kill|signal 9"):
             runtime.wait(submitted)
-        self.assertLess(time.monotonic() - started, 1)
+        self.assertLess(time.monotonic() - started, 10, "it would wait for ever")
         with self.assertRaises(ZfWorkerDied):
             runtime.close()
         runtime.close()
@@ -189,11 +189,18 @@ class Dying(unittest.TestCase):
         trainer = subprocess.run([sys.executable, "-B", "-c", program, support.plan()], capture_output=True,
                                  text=True, timeout=60, check=False,
                                  env=os.environ | {"PYTHONPATH": str(support.PACKAGE)})
-        status = pathlib.Path(f"/proc/{int(trainer.stdout)}/status")
         deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and status.exists() and "Z (" not in status.read_text():
+        while not _has_ended(int(trainer.stdout)):
+            self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
-        self.assertLess(time.monotonic(), deadline)
+
+
+def _has_ended(pid: int) -> bool:
+    """Also if nobody has reaped it."""
+    try:
+        return "Z (" in pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
 
 
 if __name__ == "__main__":

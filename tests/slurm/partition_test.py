@@ -89,9 +89,10 @@ exec {HOME}/bin/zf-tune "$@"
 """
         settings = f"program={HOME}/bin/stub\nclass=/run/zf-class/class\n{settings}\n"
         conf = kit_conf() + f"HealthCheckProgram={HOME}/slurm/health\nHealthCheckInterval=1\n"
+        settled = "until_true 20 eval '[[ -n $(sinfo -h -R) ]]'" if "strict=yes" in settings else "sleep 2"
         return self.here(f"""
             class_plan; {"touch " + HOME + "/slow" if slow else ":"}
-            until_true 10 eval '[[ -e /run/lab/checked || -n $(said) ]]'; sleep 2
+            until_true 10 eval '[[ -e /run/lab/checked || -n $(said) ]]'; {settled}
             node_state; sinfo -h -R -o '%E'; said | uniq""",
                          conf=conf, more={f"{HOME}/bin/stub": stub,
                                            "/etc/zf-tune/slurm.conf": settings})

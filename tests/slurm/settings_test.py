@@ -1,10 +1,11 @@
 """The settings of the Slurm scripts (scripts/slurm/common.sh), without a Slurm."""
 
+import contextlib
 import os
 import re
+import resource
 import subprocess
 import tempfile
-import time
 import unittest
 
 from zf_cli import SOURCE, clean_environment
@@ -15,28 +16,36 @@ NAMES = [name.removesuffix("=*") for name in NAMES.split(" | ")]
 
 
 class Settings(unittest.TestCase):
-    def said_by(self, script: str, **environment: str) -> list[str]:
-        """Returns the lines that a script prints with the functions of common.sh. Its log is its output."""
-        logs = 'log() { echo "log: $1"; }'
-        result = subprocess.run(["bash", "-c", f"source {KIT}/common.sh; {logs}; {script}"], text=True,
-                                capture_output=True, timeout=20, env=clean_environment(**environment))
+    @contextlib.contextmanager
+    def taking_no_time(self):
+        """Checks that the programs which end meanwhile took less than a second of processor time: bash took 4 to 12 s
+        for the texts of these tests. (A clock would also count what other programs took.)"""
+        before = _processor_seconds()
+        yield
+        self.assertLess(_processor_seconds() - before, 1)
+
+    def said_by(self, script: str, *, settings="/etc/zf-tune/slurm.conf", limit="15", **environment: str) -> list[str]:
+        """Returns the lines that a script prints with the functions of common.sh. Its log is its output. The settings
+        are in that file, and may take that many seconds to read: 0.3 as the kit has it, which is sometimes too short
+        on a busy machine."""
+        kit = (KIT / "common.sh").read_text()
+        self.assertEqual((kit.count("file=/etc/zf-tune/slurm.conf "), kit.count("bounded 0.3 ")), (1, 2))
+        kit = kit.replace("file=/etc/zf-tune/slurm.conf ", f"file={settings} ").replace("bounded 0.3 ", f"bounded {limit} ")
+        with tempfile.NamedTemporaryFile("w") as copy:
+            copy.write(kit)
+            copy.flush()
+            logs = 'log() { echo "log: $1"; }'
+            result = subprocess.run(["bash", "-c", f"source {copy.name}; {logs}; {script}"], text=True,
+                                    capture_output=True, timeout=60, env=clean_environment(**environment))
         self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
         return result.stdout.splitlines()
 
-    def settings_of(self, path: str, then="") -> tuple[list[str], float]:
-        """Returns what read_settings logs with this file, the settings `plans` and `deadline`, and what `then` prints.
-        Also returns the seconds that this took."""
-        with tempfile.TemporaryDirectory() as folder:
-            kit = (KIT / "common.sh").read_text()
-            self.assertEqual(kit.count("file=/etc/zf-tune/slurm.conf "), 1)
-            with open(f"{folder}/common.sh", "w") as copy:
-                copy.write(kit.replace("file=/etc/zf-tune/slurm.conf ", f"file={path} "))
-            start = time.monotonic()
-            said = self.said_by(f'source {folder}/common.sh; log() {{ echo "log: $1"; }}; read_settings loud; '
-                                f'printf "%s\n" "$plans" "$deadline"; {then}')
-            return said, time.monotonic() - start
+    def settings_of(self, path: str, then="", limit="15") -> list[str]:
+        """Returns what read_settings logs with this file, the settings `plans` and `deadline`, and what `then`
+        prints."""
+        return self.said_by(f'read_settings loud; printf "%s\n" "$plans" "$deadline"; {then}', settings=path, limit=limit)
 
-    def settings_of_text(self, text: bytes) -> tuple[list[str], float]:
+    def settings_of_text(self, text: bytes) -> list[str]:
         with tempfile.NamedTemporaryFile() as conf:
             conf.write(text)
             conf.flush()
@@ -49,14 +58,14 @@ class Settings(unittest.TestCase):
                 ("plans=/größe\n", "/größe"), ("#plans=/p\n", "/etc/zf-tune/plans"), ("plans=/a\nplans=/b\n", "/b"),
                 ("plans=$(reboot)`reboot`\n", "$(reboot)`reboot`"), ("Plans=/p\n", "/etc/zf-tune/plans")):
             with self.subTest(text):
-                self.assertEqual(self.settings_of_text(text.encode())[0], [plans, "0.7"])
+                self.assertEqual(self.settings_of_text(text.encode()), [plans, "0.7"])
 
     def test_a_setting_without_a_value_is_not_obeyed(self):
         """With run= the Prolog would write into the root folder. The log has one line, however often that is there."""
         for text, plans in (("plans=\n", "/etc/zf-tune/plans"), ("plans= # why\n", "/etc/zf-tune/plans"),
                             ("plans=/p\nplans=\n", "/p"), ("plans=\n" * 1000, "/etc/zf-tune/plans")):
             with self.subTest(text[:20]):
-                said = self.settings_of_text(text.encode())[0]
+                said = self.settings_of_text(text.encode())
                 self.assertEqual(said, ["log: plans= has no value, so what it was before holds", plans, "0.7"])
 
     def test_long_lines_and_many_lines_take_no_time(self):
@@ -69,41 +78,42 @@ class Settings(unittest.TestCase):
             for size in (16 << 10, 64 << 10):
                 with self.subTest(before=before, filler=filler, size=size):
                     text = before + repeated(filler, size - len(before) - 10) + b"\nplans=/p\n"
-                    (*log, plans, _), seconds = self.settings_of_text(text)
-                    self.assertLess(seconds, 1)
+                    with self.taking_no_time():
+                        *log, plans, _ = self.settings_of_text(text)
                     if size > 16 << 10:
                         self.assertEqual(plans, "/etc/zf-tune/plans")
-                        self.assertRegex("".join(log), "it has more than 16384 bytes|no answer within 0.3 s")
-                    elif log:  # on a busy machine
-                        self.assertIn("no answer within 0.3 s", "".join(log))
+                        self.assertIn("it has more than 16384 bytes", "".join(log))
                     else:
-                        self.assertEqual(plans, "/p")
+                        self.assertEqual((log, plans), ([], "/p"))
 
     def test_long_line_that_is_not_text(self):
-        (log, *_), seconds = self.settings_of_text(b"x" * 16000 + b"\0" + b"\nplans=/p\n")
-        self.assertRegex(log, "printed something that is not text|no answer within 0.3 s")
-        self.assertLess(seconds, 1)
+        with self.taking_no_time():
+            log, *_ = self.settings_of_text(b"x" * 16000 + b"\0" + b"\nplans=/p\n")
+        self.assertIn("printed something that is not text", log)
 
     def test_file_that_hangs_costs_each_script_0_3_s(self):
         with tempfile.TemporaryDirectory() as folder:
             os.mkfifo(f"{folder}/fifo")
             watch = 'start=$EPOCHREALTIME; read_settings quiet; end=$EPOCHREALTIME; echo $((${end/./} - ${start/./}))'
-            (log, plans, deadline, microseconds), _ = self.settings_of(f"{folder}/fifo", watch)
-            self.assertIn("is not read, the defaults hold: no answer within 0.3 s", log)
-            self.assertEqual((plans, deadline), ("/etc/zf-tune/plans", "0.7"))
-            self.assertGreater(int(microseconds), 290_000)
-            self.assertLess(int(microseconds), 450_000)
+            times = []
+            for _ in range(5):
+                log, plans, deadline, microseconds = self.settings_of(f"{folder}/fifo", watch, limit="0.3")
+                self.assertIn("is not read, the defaults hold: no answer within 0.3 s", log)
+                self.assertEqual((plans, deadline), ("/etc/zf-tune/plans", "0.7"))
+                times.append(int(microseconds))
+            self.assertGreater(min(times), 290_000)
+            self.assertLess(min(times), 450_000, "the shortest of five, as the machine may be busy")
 
     def test_deadline_below_a_tenth_of_a_second_is_not_obeyed(self):
         """Every job would stay without a plan, and `timeout 0` sets no limit at all."""
         for deadline in ("0", "0.0", "00", ".0", "0.09", "0.000001", "soon", "-1", "1.", "1e3", "9" * 5000):
             with self.subTest(deadline):
-                (log, _, holds), _ = self.settings_of_text(f"deadline={deadline}\n".encode())
+                log, _, holds = self.settings_of_text(f"deadline={deadline}\n".encode())
                 self.assertEqual(holds, "0.7")
                 self.assertRegex(log, f"^log: deadline={deadline[:40]} is not obeyed, 0.7 s is used: ")
         for deadline in ("0.1", ".1", "0.10", "0.9", "00.5"):
             with self.subTest(deadline):
-                self.assertEqual(self.settings_of_text(f"deadline={deadline}\n".encode())[0][1:], [deadline])
+                self.assertEqual(self.settings_of_text(f"deadline={deadline}\n".encode())[1:], [deadline])
 
     def test_folder_of_the_plans_may_have_any_mode_with_which_only_root_writes(self):
         """As the plugin, and as `zf-tune publish`."""
@@ -116,24 +126,22 @@ class Settings(unittest.TestCase):
     def test_log_of_a_long_text_takes_no_time(self):
         for text in ("\1", " ", "x"):
             with self.subTest(text):
-                start = time.monotonic()
                 script = f"""source {KIT}/common.sh; logger() {{ :; }}; setsid() {{ printf "%s" "${{@: -1}}" >&3; }}
                              text=$(head -c 1000000 /dev/zero | tr '\\0' '{text}'); log "$text" 3>&1 | wc -c"""
-                self.assertEqual(self.said_by(script), ["800"])
-                self.assertLess(time.monotonic() - start, 1)
+                with self.taking_no_time():
+                    self.assertEqual(self.said_by(script), ["800"])
 
     def test_long_output_of_a_program_takes_no_time(self):
         """The text between its newlines is cut, and its status is kept."""
         for text, status in (("x", 3), ("\\n", 3), (" ", 3), ("\\0", 3)):
             with self.subTest(text):
                 program = f"head -c 100000 /dev/zero | tr '\\0' '{text}'; exit {status}"
-                script = f"""bounded 5 bash -c "{program}"; said=$?; start=$EPOCHREALTIME
-                             unused=${{answer#*zf-tune publish: }} end=$EPOCHREALTIME
-                             echo "$said ${{#answer}} $(((${{end/./}} - ${{start/./}}) / 1000))" """
-                ((said, length, milliseconds),) = [line.split() for line in self.said_by(script)]
+                script = f"""bounded 15 bash -c "{program}"; said=$?
+                             unused=${{answer#*zf-tune publish: }}; echo "$said ${{#answer}}" """
+                with self.taking_no_time():
+                    ((said, length),) = [line.split() for line in self.said_by(script)]
                 self.assertEqual(said, "1" if text == "\\0" else str(status))
                 self.assertLessEqual(int(length), 16385)
-                self.assertLess(int(milliseconds), 700)
 
     def test_the_example_has_every_name_on_a_line_of_its_own_with_its_default(self):
         absent = "bounded() { answer='No such file'; return 1; }; read_settings loud"
@@ -186,9 +194,16 @@ class Settings(unittest.TestCase):
                                  ("absent", "No such file")):
                 with self.subTest(conf):
                     script = 'say=loud deadline=30; cap_deadline; echo "$deadline"'
-                    log, held = self.said_by(script, SLURM_CONF=f"{folder}/{conf}")
+                    log, held = self.said_by(script, limit="0.3" if conf == "fifo" else "15",
+                                             SLURM_CONF=f"{folder}/{conf}")
                     self.assertEqual(held, "0.7")
                     self.assertIn("deadline=30 is too long, 0.7 s is used", log)
                     self.assertIn(reason, log)
                     self.assertEqual(self.said_by('say=loud deadline=0.5; cap_deadline', SLURM_CONF=f"{folder}/{conf}"),
                                      [], "nothing is read for a short deadline")
+
+
+def _processor_seconds() -> float:
+    """Returns how long the children that have ended computed."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -6,7 +6,7 @@ from slurm_case import RANKS, SHOW_RANK, SlurmTest
 
 
 class Trouble(SlurmTest):
-    def assert_job_runs(self, set_up: str, *said_why: str, conf="", slurm=""):
+    def assert_job_runs(self, set_up: str, *said_why: str, conf="", slurm="", **lab):
         said = self.here(f"""
             class_plan --ranks 2
             cat >>/etc/zf-tune/slurm.conf <<<'{conf}'
@@ -16,7 +16,7 @@ class Trouble(SlurmTest):
             until_true 20 job_gone
             node_state
             {"until_true 10 grep -q zf-tune: $lab/log/syslog" if said_why else ""}
-            said""", conf=kit_conf() + slurm)
+            said""", conf=kit_conf() + slurm, **lab)
         lines = said.splitlines()
         self.assertEqual([line[:3] for line in lines[:2]], ["ran", "ran"], said)
         self.assertEqual(lines[2], "node is idle", said)
@@ -56,7 +56,7 @@ class Trouble(SlurmTest):
 
     def test_program_that_hangs(self):
         self.assert_job_runs(_program("trap '' TERM; while :; do sleep 1; done"),
-                             "job 1 gets no plan", "no answer within 0.7 s", conf=f"program={HOME}/bin/stub")
+                             "job 1 gets no plan", "no answer within 0.7 s", conf=f"program={HOME}/bin/stub", deadline="")
 
     def test_program_that_cannot_even_be_killed(self):
         """As one that waits for a dead file server. A frozen process does not die of SIGKILL either."""
@@ -64,7 +64,7 @@ class Trouble(SlurmTest):
         self.assert_job_runs(
             f"""mkdir {frozen}; trap 'echo THAWED >{frozen}/freezer.state; until_true 10 rmdir {frozen} 2>/dev/null' EXIT
             """ + _program(f"echo $$ >{frozen}/cgroup.procs; echo FROZEN >{frozen}/freezer.state; sleep 1000"),
-            "job 1 gets no plan", "no answer within 0.7 s", conf=f"program={HOME}/bin/stub")
+            "job 1 gets no plan", "no answer within 0.7 s", conf=f"program={HOME}/bin/stub", deadline="")
 
     def test_log_that_is_slow(self):
         """The Prolog does not wait for it, and the line comes all the same."""
@@ -94,7 +94,7 @@ f = open('/etc/zf-tune/slurm.conf', 'r+')
 fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); open('/run/leased', 'w'); signal.pause()" &
                                  trap "kill $!" EXIT; until_true 10 test -e /run/leased""",
                              "slurm.conf is not read, the defaults hold: no answer within 0.3 s",
-                             slurm="PrologEpilogTimeout=4\n")
+                             slurm="PrologEpilogTimeout=4\n", reading="0.3")
 
     def test_settings_of_4_mb_of_garbage(self):
         """Bash would read them for longer than Slurm waits."""
@@ -109,7 +109,7 @@ fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); open('/run/leased', 'w'); signa
         self.assertIn("ran as:0\n", said)
 
     def test_deadline_of_no_time(self):
-        said = self.assert_job_runs("", "deadline=0 is not obeyed, 0.7 s is used", conf="deadline=0")
+        said = self.assert_job_runs("", "deadline=0 is not obeyed, 0.7 s is used", conf="deadline=0", deadline="")
         self.assertEqual(said.count("deadline=0"), 1, "one line for a job")
         self.assertIn("ran as:0\n", said)
 
@@ -117,7 +117,7 @@ fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); open('/run/leased', 'w'); signa
         """Slurm would kill the Prolog after 4 s, and drain the node."""
         self.assert_job_runs(_program("sleep 1000"), "deadline=30 is too long, 2.5 s is used",
                                     "job 1 gets no plan: no answer within 2.5 s",
-                                    conf=f"program={HOME}/bin/stub\ndeadline=30",
+                                    conf=f"program={HOME}/bin/stub\ndeadline=30", deadline="",
                                     slurm="PrologEpilogTimeout=4 # it was 60\n")
 
     def test_folder_that_users_cannot_read(self):

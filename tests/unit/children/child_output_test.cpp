@@ -38,7 +38,7 @@ TEST(ChildOutput, HungChildIsGivenUpAtTheDeadline) {
       milliseconds(100));
   EXPECT_EQ(output.end, End::late);
   EXPECT_TRUE(output.text.empty());
-  EXPECT_LT(now_ns() - start, 2 * kSecondNs);
+  EXPECT_LT(now_ns() - start, 20 * kSecondNs);
 }
 
 TEST(ChildOutput, CrashIsNoticed) {

@@ -94,7 +94,7 @@ TEST_F(DoorbellTest, TheDeadlineIsKept) {
   const Nanoseconds begin = now_ns();
   EXPECT_FALSE(shared_->ask.wait([] { return false; }, begin + kSecondNs / 20, 10'000));
   EXPECT_GE(now_ns() - begin, kSecondNs / 20);
-  EXPECT_LT(now_ns() - begin, kSecondNs);
+  EXPECT_LT(now_ns() - begin, 10 * kSecondNs) << "it would wait for ever";
 }
 
 TEST_F(DoorbellTest, RingsForNobodyDoNotPileUp) {

@@ -30,7 +30,7 @@ TEST(File, FifoIsRefusedWithoutWaitingForAWriter) {
   ASSERT_EQ(mkfifo((folder.path() / "fifo").c_str(), 0600), 0);
   const auto start = now_ns();
   expect_refused(folder.path() / "fifo");
-  EXPECT_LT(now_ns() - start, kSecondNs);
+  EXPECT_LT(now_ns() - start, 10 * kSecondNs) << "it would wait for ever";
 }
 
 TEST(File, WhatIsNoFileIsRefused) {

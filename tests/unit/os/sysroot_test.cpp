@@ -44,7 +44,7 @@ TEST(SysRoot, FifoInAForeignTreeDoesNotStopUs) {
   ASSERT_EQ(mkfifo((tree.path() / "proc/fifo").c_str(), 0600), 0);
   const auto start = now_ns();
   tree.sysroot().read("/proc/fifo");
-  EXPECT_LT(now_ns() - start, kSecondNs);
+  EXPECT_LT(now_ns() - start, 10 * kSecondNs) << "it would wait for ever";
 }
 
 }  // namespace
