@@ -82,7 +82,7 @@ static void a_part_is_reported_before_the_end(void) {
     CHECK(++tries <= 100);
     EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
     EXPECT(zf_progress(handle, 0, 0, 1, -1, &done), ZF_OK);
-    CHECK(kill(worker_of(handle), SIGSTOP) == 0);
+    stop_process(worker_of(handle));
     EXPECT(zf_progress(handle, 0, 0, 0, 0, &done), ZF_OK);
     if (done < N) {
       EXPECT(zf_wait(handle, 0, 0), ZF_TIMEOUT);
@@ -118,7 +118,7 @@ static void tickets_are_told_apart(void) {
   EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, -1), ZF_OK);
   const pid_t worker = worker_of(handle);
-  CHECK(kill(worker, SIGSTOP) == 0);
+  stop_process(worker);
   for (args.buffer = 0; args.buffer < 2; ++args.buffer)
     EXPECT(zf_submit(handle, &args, &tickets[args.buffer]), ZF_OK);
   EXPECT(zf_progress(handle, 1, 0, 1, 0, &done), ZF_OK); /* the one before is done */

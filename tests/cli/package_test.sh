@@ -44,7 +44,7 @@ depends=$(dpkg-deb -f "$deb" Depends)
 
 version=$("$work/root/usr/bin/zf-tune" --version)
 [[ $version == "zf-tune $(dpkg-deb -f "$deb" Version)" ]] || complain "the program says '$version'"
-MANWIDTH=80 man -l "$work/root/usr/share/man/man1/zf-tune.1.gz" 2>/dev/null | grep -q 'zf-tune exec' ||
+MANWIDTH=80 man -l "$work/root/usr/share/man/man1/zf-tune.1.gz" 2>/dev/null | grep 'zf-tune exec' >/dev/null ||
   ! command -v man >/dev/null || complain "the man page does not show"
 
 [[ $failures -eq 0 ]] && echo "$(basename "$deb"): good"

@@ -72,7 +72,7 @@ class Streams(CommandTest):
         self.assertEqual((result.stdout, result.stderr), ("", ""))
 
     def test_a_full_disk_is_found_before_measuring_and_leaves_nothing(self):
-        result = self.run_tune("tune", "--budget", "40s", preexec_fn=full_disk, timeout=10)
+        result = self.run_tune("tune", "--budget", "40s", preexec_fn=full_disk, timeout=30)
         self.assert_refused(result, RUNTIME_ERROR, "plan.json.samples.jsonl", "free some space")
         self.assert_wrote_nothing()
 
@@ -81,7 +81,7 @@ class Targets(CommandTest):
     """What cannot take the result is refused before the work."""
 
     def assert_no_target(self, *words: str):
-        self.assert_refused(self.run_tune(*words, timeout=10), USAGE)
+        self.assert_refused(self.run_tune(*words, timeout=30), USAGE)
 
     def test_no_name_at_all(self):
         for words in (["tune", "--budget", "40s", "-o", ""], ["tune", "--budget", "40s", "--report", ""],

@@ -112,7 +112,7 @@ class Usage(CommandTest):
         self.assert_refused(self.run_tune("plan", "--ranks"), USAGE, "ranks")
 
     def test_unwritable_output_fails_before_measuring(self):
-        result = self.run_tune("tune", "--budget", "40s", "-o", "no/such/folder/plan.json", timeout=10)
+        result = self.run_tune("tune", "--budget", "40s", "-o", "no/such/folder/plan.json", timeout=30)
         self.assertIn(result.returncode, (1, 2))
         self.assertIn("no/such/folder", result.stderr)
         self.assert_wrote_nothing()

@@ -103,7 +103,7 @@ def _attend(machine: subprocess.Popen, shape: Shape, folder: pathlib.Path, deadl
         if time.monotonic() > deadline:
             return TIMED_OUT
         if unplugged and "ready" in (folder / "status").read_text():
-            _plug(folder / "qmp", unplugged)
+            _plug(folder, unplugged)
             unplugged = []
         time.sleep(0.05)
     for line in (folder / "status").read_text().splitlines():
@@ -112,18 +112,23 @@ def _attend(machine: subprocess.Popen, shape: Shape, folder: pathlib.Path, deadl
     return DIED
 
 
-def _plug(control: pathlib.Path, cpus: list[tuple[int, int, int]]) -> None:
-    """The order in which CPUs come is the order of their numbers."""
+def _plug(folder: pathlib.Path, cpus: list[tuple[int, int, int]]) -> None:
+    """The order in which CPUs come is the order of their numbers. A guest may notice two at once the wrong way round,
+    so the next one comes when the guest has said that it has the one before."""
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as connection:
         connection.settimeout(10)
-        connection.connect(str(control))
+        connection.connect(str(folder / "qmp"))
         stream = connection.makefile("rw")
         stream.readline()
         _ask(stream, "qmp_capabilities")
-        for package, core, thread in cpus:
+        for count, (package, core, thread) in enumerate(cpus, 1):
             _ask(stream, "device_add", driver="max-x86_64-cpu",
                  **{"socket-id": package, "die-id": 0, "core-id": core, "thread-id": thread})
-            time.sleep(0.15)  # the guest gives numbers as it notices, and may notice two at once the wrong way round
+            deadline = time.monotonic() + 30
+            while (folder / "status").read_text().count("present") < count:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"the guest has not noticed CPU {package}, {core}, {thread}")
+                time.sleep(0.02)
 
 
 def _ask(stream, what: str, **arguments) -> None:

@@ -20,13 +20,17 @@ ip link set lo up
 raw() { for port in 1 2 3; do stty -F "/dev/ttyS$port" raw -echo; done; }
 raw
 
-echo ready >/dev/ttyS3
 wanted=$(sed -n 's/.*zf_cpus=\([0-9]*\).*/\1/p' /proc/cmdline)
 present() { find /sys/devices/system/cpu -maxdepth 1 -name "cpu[0-9]*" | wc -l; }
+seen=$(present)
+echo ready >/dev/ttyS3
 tries=0
-while [ "$(present)" -lt "$wanted" ] && [ "$tries" -lt 300 ]; do
+while [ "$seen" -lt "$wanted" ] && [ "$tries" -lt 300 ]; do
   sleep 0.1
   tries=$((tries + 1))
+  now=$(present)
+  [ "$now" = "$seen" ] || echo "present $now" >/dev/ttyS3
+  seen=$now
 done
 for online in /sys/devices/system/cpu/cpu*/online; do
   [ "$(cat "$online")" = 1 ] || echo 1 >"$online"

@@ -46,7 +46,7 @@ class Job(CommandTest):
 
     def test_verify_names_memory_on_the_wrong_node(self):
         hold = "dd if=/dev/zero of=/dev/null bs=64M"
-        has_it = "grep -q '^RssAnon:[^0-9]*6[45][0-9]* kB' /proc/$!/status"
+        has_it = "grep -q '^RssAnon:[^0-9]*6[45][0-9][0-9][0-9] kB' /proc/$!/status"
         said = self.run_guest(f"{PLAN}; for node in 0 1; do "
                               f"zf-tune exec --rank 0 -- numactl --membind=$node {hold} & n=0; "
                               f"until {has_it} || [ $((n += 1)) -gt 60 ]; do sleep 1; done; "

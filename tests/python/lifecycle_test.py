@@ -183,6 +183,18 @@ class Dying(unittest.TestCase):
             os.kill(pid, signal.SIGCONT)
         runtime.close()
 
+    def test_a_script_that_ends_with_an_open_runtime_ends_well_and_leaves_no_process(self):
+        program = ("import sys, zf_runtime\nr = zf_runtime.Runtime(sys.argv[1], groups=[zf_runtime.Group(1000)])\n"
+                   "view = r.params(0)\nr.wait(r.submit())\nr.submit()\nprint(r.stats().worker_pid)")
+        trainer = subprocess.run([sys.executable, "-B", "-c", program, support.plan()], capture_output=True,
+                                 text=True, timeout=60, check=False,
+                                 env=os.environ | {"PYTHONPATH": str(support.PACKAGE)})
+        self.assertEqual((trainer.returncode, trainer.stderr), (0, ""))
+        deadline = time.monotonic() + 10
+        while not _has_ended(int(trainer.stdout)):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
     def test_it_goes_when_the_trainer_is_killed(self):
         program = ("import sys, os, zf_runtime\nr = zf_runtime.Runtime(sys.argv[1], groups=[zf_runtime.Group(1)])\n"
                    "print(r.stats().worker_pid, flush=True)\nos.kill(os.getpid(), 9)")
@@ -196,7 +208,7 @@ class Dying(unittest.TestCase):
 
 
 def _has_ended(pid: int) -> bool:
-    """Also if nobody has reaped it."""
+    """Returns whether the process has ended, also if nobody has reaped it."""
     try:
         return "Z (" in pathlib.Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -118,9 +118,10 @@ class Jobs(SlurmTest):
         return took
 
     def leave_nothing_behind(self, count: int):
-        left, state, *times = self.jobs_in_a_row(count, "jobs_in_a_row")
+        # Below a second Slurm's own settings are not read, as with the default.
+        left, state, *times = self.jobs_in_a_row(count, "jobs_in_a_row", deadline="0.9")
         self.assertEqual((left, state), ("nothing left", "node is idle"))
-        self.assertLess(self.prolog_seconds(times, count)[-2], 0.3)
+        self.assertLess(self.prolog_seconds(times, count)[count // 2], 0.3)
 
     def test_twenty_jobs_leave_nothing_behind(self):
         self.leave_nothing_behind(20)
@@ -143,9 +144,12 @@ class Jobs(SlurmTest):
             jobs_in_a_row --force
             ! nothing_runs || echo nobody waited for the server
             kill -CONT "$log"; kill "$server"; wait "$server"; until_true 10 umount /etc/zf-tune/plans
+            echo deadline=5 >>/etc/zf-tune/slurm.conf
             as_user {RANKS} sh -c 'echo "$ZF_PLAN"' | sort -u""", deadline="")
         self.assertEqual((ran, left, state), (f"/run/zf-tune/{count + 2}.json", "nothing left", "node is idle"))
-        self.assertLess(self.prolog_seconds(rest, count)[-2], 3)
+        *_, last_but_one, slowest = self.prolog_seconds(rest, count)
+        self.assertLess(last_but_one, 3)
+        self.assertLess(slowest, 10)
         said = rest[count:]
         self.assertGreater(len(said), 1)
         for line in said:

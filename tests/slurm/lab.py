@@ -42,9 +42,9 @@ def kit_conf(*, prolog="prolog", epilog="epilog", task_prolog="task-prolog") -> 
 class Lab:
     """What to put beside the script: lines of slurm.conf, files by their names there, what confines jobs.
 
-    The kit's scripts have more time than they have as shipped, since a busy machine, or an emulated processor, may
-    take ten times as long as a node: `deadline` is that of the settings ("": the default, 0.7 s), and the settings may
-    take `reading` seconds to read (as shipped: 0.3)."""
+    A busy machine, or an emulated processor, may take ten times as long as a node. So the kit's scripts have more time
+    than as shipped. `deadline` is that of the settings ("": the default, 0.7 s). The kit's settings and slurm.conf may
+    take `reading` seconds to read, each (as shipped: 0.3)."""
 
     conf: str = ""
     confined: bool = True
@@ -65,12 +65,14 @@ class Lab:
         }
         if self.confined:
             files[f"{HOME}/cgroup.conf"] = f"CgroupAutomount=no\nConstrainCores=yes\nConstrainRAMSpace=no\n{cgroup}"
-        files |= {f"{HOME}/slurm/{path.name}": path for path in KIT.iterdir()} | self.more
-        if self.deadline:
-            files["/etc/zf-tune/slurm.conf"] += f"deadline={self.deadline}\n"
+        files |= {f"{HOME}/slurm/{path.name}": path for path in KIT.iterdir()}
         common = (KIT / "common.sh").read_text()
         assert "bounded 0.3 " in common
-        return files | {f"{HOME}/slurm/common.sh": common.replace("bounded 0.3 ", f"bounded {self.reading} ")}
+        files[f"{HOME}/slurm/common.sh"] = common.replace("bounded 0.3 ", f"bounded {self.reading} ")
+        files |= self.more
+        if self.deadline:
+            files["/etc/zf-tune/slurm.conf"] += f"deadline={self.deadline}\n"
+        return files
 
     def run_here(self, script: str, timeout_s=120) -> subprocess.CompletedProcess:
         """On this machine; cgroup v1."""

@@ -179,10 +179,11 @@ exec {HOME}/bin/zf-tune "$@"
             zf-tune tune -q --params 1M --budget 300ms -o plan.json
             python3 -c '{OPTIMIZER_ON_CPU_0}'
             mkdir -p /etc/zf-tune/plans; mv plan.json /etc/zf-tune/plans/$(node_class).json
-            until_true 20 eval '[[ -n $(said) ]]'; sleep 2
+            until_true 20 eval '[[ -n $(said) ]]'; sleep 4
             node_state; sinfo -h -R -o '%E'; said""",
                          conf=kit_conf() + "NodeName=lab CPUs=2 CoresPerSocket=2 RealMemory=500 CpuSpecList=1\n"
-                         f"HealthCheckProgram={HOME}/slurm/health\nHealthCheckInterval=1\n",
+                         # (Two checks at once would both say what one says.)
+                         f"HealthCheckProgram={HOME}/slurm/health\nHealthCheckInterval=3\n",
                          more={"/etc/zf-tune/slurm.conf":
                                f"program={HOME}/bin/zf-tune\nclass=/run/zf-class/class\nstrict=yes\n"})
         state, *log = said.splitlines()

@@ -18,15 +18,15 @@ NAMES = [name.removesuffix("=*") for name in NAMES.split(" | ")]
 class Settings(unittest.TestCase):
     @contextlib.contextmanager
     def taking_no_time(self):
-        """Checks that the programs which end meanwhile took less than a second of processor time: bash took 4 to 12 s
-        for the texts of these tests. (A clock would also count what other programs took.)"""
+        """Checks that the programs which end meanwhile took less than a second of processor time. Bash took 4 to 12 s
+        for 16,000 blanks. (A clock would also count what other programs took.)"""
         before = _processor_seconds()
         yield
         self.assertLess(_processor_seconds() - before, 1)
 
     def said_by(self, script: str, *, settings="/etc/zf-tune/slurm.conf", limit="15", **environment: str) -> list[str]:
-        """Returns the lines that a script prints with the functions of common.sh. Its log is its output. The settings
-        are in that file, and may take that many seconds to read: 0.3 as the kit has it, which is sometimes too short
+        """Returns the lines that a script prints with the functions of common.sh. Its log is its output. `settings` is
+        the file of the settings. A file may take `limit` seconds to read: the 0.3 of the kit are sometimes too short
         on a busy machine."""
         kit = (KIT / "common.sh").read_text()
         self.assertEqual((kit.count("file=/etc/zf-tune/slurm.conf "), kit.count("bounded 0.3 ")), (1, 2))
@@ -204,6 +204,6 @@ class Settings(unittest.TestCase):
 
 
 def _processor_seconds() -> float:
-    """Returns how long the children that have ended computed."""
+    """Returns the processor time of the children that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

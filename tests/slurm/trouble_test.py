@@ -1,6 +1,8 @@
 """Whatever is wrong with the plan or the node: the job runs, unbound at worst; the node stays in service; the system's
 log says why."""
 
+import shlex
+
 from lab import HOME, kit_conf
 from slurm_case import RANKS, SHOW_RANK, SlurmTest
 
@@ -15,7 +17,7 @@ class Trouble(SlurmTest):
             as_user {RANKS} zf-tune exec --quiet --force -- {SHOW_RANK}
             until_true 20 job_gone
             node_state
-            {"until_true 10 grep -q zf-tune: $lab/log/syslog" if said_why else ""}
+            {"; ".join(f"until_true 10 grep -qF -- {shlex.quote(text)} $lab/log/syslog || true" for text in said_why)}
             said""", conf=kit_conf() + slurm, **lab)
         lines = said.splitlines()
         self.assertEqual([line[:3] for line in lines[:2]], ["ran", "ran"], said)

@@ -24,7 +24,7 @@ for step in range(100000):
 
 
 def state_of(pid: int) -> str:
-    """Returns the letter of its state; Z also if it has been reaped."""
+    """Returns the letter of the state of a process; Z also if the process has been reaped."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

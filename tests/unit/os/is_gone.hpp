@@ -14,8 +14,8 @@
 
 namespace zf {
 
-/// Waits up to ten seconds for a process to end. One that nobody has reaped yet has ended: some init
-/// processes reap late.
+/// Returns whether a process has ended. Waits up to ten seconds for that. A process that nobody has reaped
+/// counts as ended: some init processes reap late.
 inline bool is_gone(pid_t pid) {
   const std::string stat = "/proc/" + std::to_string(pid) + "/stat";
   for (const Nanoseconds limit = now_ns() + 10 * kSecondNs; now_ns() < limit; ::usleep(1000)) {

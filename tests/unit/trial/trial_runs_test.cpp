@@ -128,7 +128,7 @@ TEST_F(TrialRuns, ARunEndsWhenItHasEnoughValues) {
 TEST_F(TrialRuns, TheFirstValueIsToldAlsoAfterThePatienceHasEnded) {
   request_.trials = 1;
   request_.patience_ns = 300 * kMillisecondNs;
-  run("sleep 1; values 6 7");
+  run("sleep 4; values 6 7");
   ASSERT_GE(said_.size(), 2U);
   EXPECT_THAT(said_[0], HasSubstr("--metric has matched none of the 0 lines"));
   EXPECT_THAT(said_[1], HasSubstr("--metric matches: the first value is 7"));
