@@ -183,28 +183,24 @@ class Dying(unittest.TestCase):
             os.kill(pid, signal.SIGCONT)
         runtime.close()
 
-    def test_a_script_that_ends_with_an_open_runtime_ends_well_and_leaves_no_process(self):
-        program = ("import sys, zf_runtime\nr = zf_runtime.Runtime(sys.argv[1], groups=[zf_runtime.Group(1000)])\n"
-                   "view = r.params(0)\nr.wait(r.submit())\nr.submit()\nprint(r.stats().worker_pid)")
+    def assert_process_goes_with(self, end: str, status: int):
+        """Runs a script that opens a runtime, and then ends in this way."""
+        program = ("import os, sys, zf_runtime\nr = zf_runtime.Runtime(sys.argv[1], groups=[zf_runtime.Group(1000)])\n"
+                   f"print(r.stats().worker_pid, flush=True)\n{end}")
         trainer = subprocess.run([sys.executable, "-B", "-c", program, support.plan()], capture_output=True,
                                  text=True, timeout=60, check=False,
                                  env=os.environ | {"PYTHONPATH": str(support.PACKAGE)})
-        self.assertEqual((trainer.returncode, trainer.stderr), (0, ""))
+        self.assertEqual((trainer.returncode, trainer.stderr), (status, ""))
         deadline = time.monotonic() + 10
         while not _has_ended(int(trainer.stdout)):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
 
+    def test_it_goes_when_a_script_ends_without_a_close(self):
+        self.assert_process_goes_with("view = r.params(0)\nr.wait(r.submit())\nr.submit()", 0)
+
     def test_it_goes_when_the_trainer_is_killed(self):
-        program = ("import sys, os, zf_runtime\nr = zf_runtime.Runtime(sys.argv[1], groups=[zf_runtime.Group(1)])\n"
-                   "print(r.stats().worker_pid, flush=True)\nos.kill(os.getpid(), 9)")
-        trainer = subprocess.run([sys.executable, "-B", "-c", program, support.plan()], capture_output=True,
-                                 text=True, timeout=60, check=False,
-                                 env=os.environ | {"PYTHONPATH": str(support.PACKAGE)})
-        deadline = time.monotonic() + 10
-        while not _has_ended(int(trainer.stdout)):
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        self.assert_process_goes_with("os.kill(os.getpid(), 9)", -signal.SIGKILL)
 
 
 def _has_ended(pid: int) -> bool:

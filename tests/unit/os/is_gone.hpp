@@ -1,4 +1,4 @@
-// Whether a process that is nobody's child here has ended.
+// Tells whether a process has ended that need not be a child of this one.
 #pragma once
 
 #include <fcntl.h>
