@@ -1,6 +1,5 @@
 // zf-tune: decides which cores train and which run the optimizer. This file finds the command to run;
 // commands/ holds the commands.
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/version.hpp"
 #include "commands/commands.hpp"
 #include "os/standard_streams.hpp"
@@ -36,7 +36,7 @@ std::string overview() {
       "optimizer. Without a command, zf-tune runs tune.\n\nCommands:\n";
   for (const Command& command : all_commands()) {
     const std::string& summary = command.spec.summary;
-    text += zf::hanging(fmt::format("  {:9} ", command.spec.name), summary, zf::kHelpWidth);
+    text += zf::hanging(zf::format_text("  {:9} ", command.spec.name), summary, zf::kHelpWidth);
   }
   return text +
          "\nzf-tune COMMAND --help shows the options of a command. Exit codes: 0 done,\n"
@@ -48,7 +48,7 @@ std::string overview() {
 Exit run_with_words(const Command& command, const std::vector<std::string>& words) {
   const zf::Arguments arguments = zf::parse_arguments(command.spec, words);
   if (arguments.help) {
-    fmt::print("{}", zf::help_of(command.spec));
+    zf::print_stdout("{}", zf::help_of(command.spec));
     return Exit::done;
   }
   return command.run(arguments);
@@ -70,11 +70,11 @@ Exit run(std::vector<std::string> words) {
   move_local_rank(words);
   const std::string first = words.empty() ? "tune" : words.front();
   if (first == "--version" || first == "-V") {
-    fmt::print("zf-tune {}\n", zf::version());
+    zf::print_stdout("zf-tune {}\n", zf::version());
     return Exit::done;
   }
   if (first == "--help" || first == "-h" || first == "help") {
-    fmt::print("{}", overview());
+    zf::print_stdout("{}", overview());
     return Exit::done;
   }
   const std::string name = first.starts_with('-') ? "tune" : first;
@@ -82,7 +82,8 @@ Exit run(std::vector<std::string> words) {
   for (const Command& command : all_commands()) {
     if (command.spec.name == name) return run_with_words(command, words);
   }
-  throw Error(Exit::usage, fmt::format("zf-tune: there is no command \"{}\"", name), "see zf-tune --help");
+  throw Error(Exit::usage, zf::format_text("zf-tune: there is no command \"{}\"", name),
+              "see zf-tune --help");
 }
 
 int print_error(Exit exit, const char* what) {

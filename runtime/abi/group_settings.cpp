@@ -1,10 +1,9 @@
 #include "group_settings.hpp"
 
-#include <fmt/core.h>
-
 #include <cmath>
 #include <string_view>
 
+#include "base/format.hpp"
 #include "status.hpp"
 #include "versioned.hpp"
 
@@ -17,7 +16,7 @@ static_assert(sizeof(zf_group) >= kFirstGroupBytes && offsetof(zf_group, element
 
 void require(bool good, std::size_t index, std::string_view field, double value, std::string_view must) {
   if (good) return;
-  throw AbiError(ZF_ERROR_USAGE, fmt::format("group {}: {} is {}; it must be {}", index, field, value, must));
+  throw AbiError(ZF_ERROR_USAGE, format_text("group {}: {} is {}; it must be {}", index, field, value, must));
 }
 
 }  // namespace
@@ -59,7 +58,7 @@ std::vector<zf_group> read_groups(const zf_group* given, std::size_t count) {
     const auto* const group = reinterpret_cast<const zf_group*>(at);
     if (group->struct_size != stride) {
       throw AbiError(ZF_ERROR_ABI,
-                     fmt::format("group {}: struct_size is {}, and that of group 0 is {}", i,
+                     format_text("group {}: struct_size is {}, and that of group 0 is {}", i,
                                  group->struct_size, stride),
                      "set it with ZF_GROUP_INIT");
     }
@@ -97,7 +96,7 @@ void check_same_shape(const zf_group& group, const zf_group& changed, std::size_
   }
   throw AbiError(
       ZF_ERROR_USAGE,
-      fmt::format(
+      format_text(
           "group {}: elements, grad_type, copy_type, stale, moment_sets and grad_buffers cannot be changed",
           index),
       "close the handle, and open another with the new groups");

@@ -1,13 +1,12 @@
 #include "opening.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "freeing.hpp"
 #include "group_settings.hpp"
 #include "os/environment.hpp"
@@ -21,7 +20,7 @@ namespace {
 /// Returns `value_ms`, or `default_ms` if it is 0, in nanoseconds.
 Nanoseconds timeout_of(std::int64_t value_ms, std::int64_t default_ms, std::string_view field) {
   if (value_ms < 0)
-    throw AbiError(ZF_ERROR_USAGE, fmt::format("{} is {}; it must be 0 or more", field, value_ms));
+    throw AbiError(ZF_ERROR_USAGE, format_text("{} is {}; it must be 0 or more", field, value_ms));
   return std::min(value_ms == 0 ? default_ms : value_ms, kForeverMs) * kMillisecondNs;
 }
 
@@ -35,7 +34,7 @@ const char* strictness_name(std::int32_t value, std::string_view field) {
       return "must";
     default:
       throw AbiError(ZF_ERROR_USAGE,
-                     fmt::format("{} is {}; it must be ZF_NO, ZF_TRY or ZF_MUST", field, value));
+                     format_text("{} is {}; it must be ZF_NO, ZF_TRY or ZF_MUST", field, value));
   }
 }
 
@@ -57,7 +56,7 @@ std::vector<std::string> worker_arguments(const RankBinding& binding, const zf_o
 Nanoseconds window_of(std::int64_t seconds) {
   constexpr std::int64_t default_s = 3600;
   if (seconds < 0)
-    throw AbiError(ZF_ERROR_USAGE, fmt::format("restart_window_s is {}; it must be 0 or more", seconds));
+    throw AbiError(ZF_ERROR_USAGE, format_text("restart_window_s is {}; it must be 0 or more", seconds));
   return std::min(seconds == 0 ? default_s : seconds, kForeverMs / 1000) * kSecondNs;
 }
 

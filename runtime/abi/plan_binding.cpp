@@ -1,7 +1,5 @@
 #include "plan_binding.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "os/affinity.hpp"
 #include "os/meminfo.hpp"
@@ -78,7 +77,7 @@ std::optional<BoundPlan> bound_by_exec(const char* plan_path, int rank, const En
 std::string next_step(const BoundPlan& plan) {
   if (plan.path == kBindingVariable)
     return "the allocation has changed since the process was started: start it again under zf-tune exec";
-  return fmt::format(
+  return format_text(
       "it was made for another machine or allocation: `zf-tune plan --from {}` makes one for this",
       plan.path);
 }
@@ -88,16 +87,16 @@ int resolve_rank(const Plan& plan, const std::string& path, int rank, const Envi
   if (const auto found = local_rank(environment)) return found->value;
   if (plan.ranks.size() == 1) return 0;
   throw AbiError(ZF_ERROR_USAGE,
-                 fmt::format("{} has {} ranks, and it is not known which of them this process is", path,
+                 format_text("{} has {} ranks, and it is not known which of them this process is", path,
                              plan.ranks.size()),
                  "set ZF_RANK, or zf_options.rank");
 }
 
 std::string excluded_text(const Allowed& allowed, const CpuSet& missing) {
   for (const Exclusion& exclusion : allowed.exclusions) {
-    if (exclusion.cpus.contains(missing)) return fmt::format(": {}", exclusion.detail);
+    if (exclusion.cpus.contains(missing)) return format_text(": {}", exclusion.detail);
   }
-  return fmt::format(" (available: {})", print(allowed.cpus));
+  return format_text(" (available: {})", print(allowed.cpus));
 }
 
 }  // namespace
@@ -125,7 +124,7 @@ void check_binding(const BoundPlan& plan, const Allowed& allowed) {
   if (const CpuSet missing = optimizer.cpus - allowed.cpus; !missing.empty()) {
     throw AbiError(
         ZF_ERROR_PLAN,
-        fmt::format("{}: {} of rank {}'s optimizer {} not available here{}", plan.path, print_cpus(missing),
+        format_text("{}: {} of rank {}'s optimizer {} not available here{}", plan.path, print_cpus(missing),
                     plan.binding.rank, missing.size() == 1 ? "is" : "are", excluded_text(allowed, missing)),
         next);
   }
@@ -133,7 +132,7 @@ void check_binding(const BoundPlan& plan, const Allowed& allowed) {
   const NodeSet missing = allowed.mems.empty() ? NodeSet() : optimizer.mems - allowed.mems;
   if (!missing.empty()) {
     throw AbiError(ZF_ERROR_PLAN,
-                   fmt::format("{}: memory {} of rank {}'s optimizer {} not available here (available: {})",
+                   format_text("{}: memory {} of rank {}'s optimizer {} not available here (available: {})",
                                plan.path, print_nodes(missing), plan.binding.rank,
                                missing.size() == 1 ? "is" : "are", print(allowed.mems)),
                    next);
@@ -141,7 +140,7 @@ void check_binding(const BoundPlan& plan, const Allowed& allowed) {
   if (plan.foreign) {
     throw AbiError(
         ZF_ERROR_PLAN,
-        fmt::format("{}: the plan was made on a machine of another class: {}", plan.path, *plan.foreign),
+        format_text("{}: the plan was made on a machine of another class: {}", plan.path, *plan.foreign),
         "make a plan here with zf-tune, or start under `zf-tune exec --force`, which fits it");
   }
 }
@@ -151,7 +150,7 @@ void check_memory(std::uint64_t arena_bytes, const Allowed& allowed) {
   if (allowed.memory_bytes && arena_bytes > *allowed.memory_bytes) {
     throw AbiError(
         ZF_ERROR_SYSTEM,
-        fmt::format("the arena needs {}, and the job's memory limit is {} ({})", print_bytes(arena_bytes),
+        format_text("the arena needs {}, and the job's memory limit is {} ({})", print_bytes(arena_bytes),
                     print_bytes(*allowed.memory_bytes), allowed.memory_path),
         next);
   }
@@ -159,7 +158,7 @@ void check_memory(std::uint64_t arena_bytes, const Allowed& allowed) {
   const auto available = meminfo_bytes(text, "MemAvailable");
   if (available && arena_bytes > *available + meminfo_bytes(text, "SwapFree").value_or(0)) {
     throw AbiError(ZF_ERROR_SYSTEM,
-                   fmt::format("the arena needs {}, and the machine has {} left (/proc/meminfo)",
+                   format_text("the arena needs {}, and the machine has {} left (/proc/meminfo)",
                                print_bytes(arena_bytes), print_bytes(*available)),
                    next);
   }

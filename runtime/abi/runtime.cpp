@@ -1,6 +1,5 @@
 #include "runtime.hpp"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "state_file.hpp"
 #include "status.hpp"
@@ -66,7 +66,7 @@ void Runtime::narrow(const NarrowingWish& wish) {
   narrowing_.emplace(wish.home, wish.training);
   narrowed_threads_ = static_cast<std::uint32_t>(narrowing_->moved());
   if (narrowing_->problem().empty()) return;
-  narrow_note_ = fmt::format("not every thread was narrowed from the mask {} to {}: {}", print(wish.home),
+  narrow_note_ = format_text("not every thread was narrowed from the mask {} to {}: {}", print(wish.home),
                              print(wish.training), narrowing_->problem());
   if (wish.required) throw AbiError(ZF_ERROR_SYSTEM, narrow_note_, "leave zf_options.narrow at ZF_TRY");
 }
@@ -74,7 +74,7 @@ void Runtime::narrow(const NarrowingWish& wish) {
 void Runtime::check_process() const {
   if (getpid() == owner_) return;
   throw AbiError(ZF_ERROR_FORKED,
-                 fmt::format("process {} uses a handle that process {} opened", getpid(), owner_),
+                 format_text("process {} uses a handle that process {} opened", getpid(), owner_),
                  "a forked child must open its own");
 }
 
@@ -90,7 +90,7 @@ bool Runtime::restart_worker() {
   const std::size_t restarts = worker_.recent_restarts();
   throw AbiError(ZF_WORKER_DIED,
                  restarts == 0 ? worker_.last_exit_reason()
-                               : fmt::format("{}; it has been started again {} (zf_options.max_restarts)",
+                               : format_text("{}; it has been started again {} (zf_options.max_restarts)",
                                              worker_.last_exit_reason(), print_count(restarts, "time")));
 }
 
@@ -103,7 +103,7 @@ void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std
   submissions_.check_group(group);
   const GroupBlock& block = arena_.group(group);
   if (!has_array(block, kind)) {
-    throw AbiError(ZF_ERROR_USAGE, fmt::format("group {} has no buffer of kind {}", group, kind),
+    throw AbiError(ZF_ERROR_USAGE, format_text("group {} has no buffer of kind {}", group, kind),
                    "ZF_GRADS_1, ZF_STALE, ZF_COPY and the moments of set 1 exist only if zf_group asks for "
                    "them at zf_open");
   }
@@ -147,7 +147,7 @@ bool Runtime::progress(std::uint64_t ticket, std::size_t group, std::uint64_t at
 void Runtime::norm(std::size_t group, std::uint32_t buffer, double* sum_of_squares, std::int32_t* finite) {
   submissions_.check_group(group);
   if (buffer >= kGradBuffers)
-    throw AbiError(ZF_ERROR_USAGE, fmt::format("buffer is {}; it must be 0 or 1", buffer));
+    throw AbiError(ZF_ERROR_USAGE, format_text("buffer is {}; it must be 0 or 1", buffer));
   const GradientNorm& found = arena_.group(group).norms[buffer];
   *sum_of_squares = found.sum_of_squares;
   *finite = found.finite != 0 ? 1 : 0;
@@ -157,7 +157,7 @@ std::uint64_t Runtime::known_ticket(std::uint64_t ticket) const {
   const std::uint64_t submitted = submissions_.submitted();
   if (ticket > submitted)
     throw AbiError(ZF_ERROR_USAGE,
-                   fmt::format("ticket {} was never given out: the last one is {}", ticket, submitted));
+                   format_text("ticket {} was never given out: the last one is {}", ticket, submitted));
   return ticket == 0 ? submitted : ticket;
 }
 
@@ -315,7 +315,7 @@ void Runtime::end_worker(Nanoseconds timeout_ns) {
   if (status == ZF_OK || nothing_lost) return;
   if (status == ZF_WORKER_DIED) throw AbiError(status, worker_.last_exit_reason());
   throw AbiError(status,
-                 fmt::format("the optimizer was killed: it had not finished after {} ms",
+                 format_text("the optimizer was killed: it had not finished after {} ms",
                              close_timeout_ns_ / kMillisecondNs),
                  "raise zf_options.close_timeout_ms, or call zf_wait before zf_close");
 }

@@ -1,7 +1,5 @@
 #include "state_file.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "base/crc32.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
 #include "os/atomic_file.hpp"
@@ -24,7 +23,7 @@ constexpr std::array<std::string_view, kStateArrays.size()> kArrayNames = {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, std::string_view what,
                          std::string_view next = kEarlier) {
-  throw AbiError(ZF_ERROR_STATE, fmt::format("{}: {}", path.string(), what), next);
+  throw AbiError(ZF_ERROR_STATE, format_text("{}: {}", path.string(), what), next);
 }
 
 std::uint64_t to_page(std::uint64_t bytes) { return (bytes + kStatePage - 1) / kStatePage * kStatePage; }
@@ -136,10 +135,10 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
   if (got >= sizeof header.magic && header.magic != kStateMagic)
     refuse(path, "is not a state file of zf_runtime", "was it written by zf_export_state?");
   if (got < sizeof header)
-    refuse(path, fmt::format("is truncated: it has {}, fewer than its header", print_count(size, "byte")));
+    refuse(path, format_text("is truncated: it has {}, fewer than its header", print_count(size, "byte")));
   if (header.version != kStateOneSet && header.version != kStateTwoSets) {
     refuse(path,
-           fmt::format("has state version {}; this library ({}) reads versions {} and {}", header.version,
+           format_text("has state version {}; this library ({}) reads versions {} and {}", header.version,
                        version(), kStateOneSet, kStateTwoSets),
            "read it with the release that wrote it");
   }
@@ -147,18 +146,18 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
     refuse(path, "its header is damaged (checksum)");
   if (header.arrays_offset != arrays_offset_of(header.group_count, header.version)) {
     refuse(path,
-           fmt::format("its header puts the arrays at {}; after a table of {} they begin at {}",
+           format_text("its header puts the arrays at {}; after a table of {} they begin at {}",
                        header.arrays_offset, print_count(header.group_count, "group"),
                        arrays_offset_of(header.group_count, header.version)),
            "was it written by zf_export_state?");
   }
   if (size != header.file_bytes) {
-    refuse(path, fmt::format("{}: it has {} instead of {}",
+    refuse(path, format_text("{}: it has {} instead of {}",
                              size < header.file_bytes ? "is truncated" : "is too long",
                              print_count(size, "byte"), header.file_bytes));
   }
   if (size < header.arrays_offset) {
-    refuse(path, fmt::format("is truncated: it has {}, fewer than the table of {}", print_count(size, "byte"),
+    refuse(path, format_text("is truncated: it has {}, fewer than the table of {}", print_count(size, "byte"),
                              print_count(header.group_count, "group")));
   }
   std::vector<std::byte> rest(header.arrays_offset - sizeof header);
@@ -177,27 +176,27 @@ void check_same_groups(const std::filesystem::path& path, const StateTable& file
   constexpr const char* next = "open the groups that the file was written from";
   if (file.groups.size() != ours.groups.size())
     refuse(path,
-           fmt::format("has {}, and this optimizer has {}", print_count(file.groups.size(), "group"),
+           format_text("has {}, and this optimizer has {}", print_count(file.groups.size(), "group"),
                        ours.groups.size()),
            next);
   for (std::size_t i = 0; i < ours.groups.size(); ++i) {
     if (file.groups[i].elements != ours.groups[i].elements) {
       refuse(path,
-             fmt::format("group {} has {}, and {} in this optimizer", i,
+             format_text("group {} has {}, and {} in this optimizer", i,
                          print_count(file.groups[i].elements, "element"), ours.groups[i].elements),
              next);
     }
     if (file.groups[i].mode != ours.groups[i].mode) {
       const auto name = [](std::uint32_t mode) { return mode == ZF_ADAMW ? "AdamW" : "Adam"; };
       refuse(path,
-             fmt::format("group {} uses {}, and {} in this optimizer", i, name(file.groups[i].mode),
+             format_text("group {} uses {}, and {} in this optimizer", i, name(file.groups[i].mode),
                          name(ours.groups[i].mode)),
              next);
     }
     const std::uint32_t sets = moment_sets_of(ours.groups[i]);
     if (moment_sets_of(file.groups[i]) != sets) {
       refuse(path,
-             fmt::format("group {} has {} of moments, and {} in this optimizer", i,
+             format_text("group {} has {} of moments, and {} in this optimizer", i,
                          print_count(moment_sets_of(file.groups[i]), "set"), sets),
              next);
     }
@@ -218,7 +217,7 @@ std::uint32_t read_in_pieces(const std::filesystem::path& path, int fd, std::uin
 }
 
 [[noreturn]] void refuse_array(const std::filesystem::path& path, std::size_t group, std::size_t array) {
-  refuse(path, fmt::format("the {} of group {} are damaged (checksum)", kArrayNames[array], group));
+  refuse(path, format_text("the {} of group {} are damaged (checksum)", kArrayNames[array], group));
 }
 
 void check_arrays(const std::filesystem::path& path, int fd, const StateTable& file) {
@@ -228,7 +227,7 @@ void check_arrays(const std::filesystem::path& path, int fd, const StateTable& f
       const StateArray& array = file.groups[i].arrays[k];
       const std::uint64_t array_bytes = to_page(file.groups[i].elements * sizeof(float));
       if (array.offset > file.header.file_bytes || array_bytes > file.header.file_bytes - array.offset)
-        refuse(path, fmt::format("the {} of group {} lie beyond its end", kArrayNames[k], i));
+        refuse(path, format_text("the {} of group {} lie beyond its end", kArrayNames[k], i));
       const auto buffer_for = [&](std::uint64_t, std::uint64_t bytes) {
         return std::span(buffer).first(bytes);
       };

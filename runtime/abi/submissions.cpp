@@ -1,12 +1,11 @@
 #include "submissions.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
+#include "base/format.hpp"
 #include "group_settings.hpp"
 #include "status.hpp"
 
@@ -20,16 +19,16 @@ WorkKind kind_of(const zf_submit_args& args) {
 
 void check(const zf_submit_args& args, std::size_t group_count) {
   if (args.work >= kWorkKinds)
-    throw AbiError(ZF_ERROR_USAGE, fmt::format("work is {}; it must be ZF_STEP or ZF_NORM", args.work));
+    throw AbiError(ZF_ERROR_USAGE, format_text("work is {}; it must be ZF_STEP or ZF_NORM", args.work));
   if (args.buffer >= kGradBuffers)
-    throw AbiError(ZF_ERROR_USAGE, fmt::format("buffer is {}; it must be 0 or 1", args.buffer));
+    throw AbiError(ZF_ERROR_USAGE, format_text("buffer is {}; it must be 0 or 1", args.buffer));
   if (!std::isfinite(args.grad_scale))
-    throw AbiError(ZF_ERROR_USAGE, fmt::format("grad_scale is {}", args.grad_scale), "skip the step instead");
+    throw AbiError(ZF_ERROR_USAGE, format_text("grad_scale is {}", args.grad_scale), "skip the step instead");
   if (args.groups == nullptr && args.n_groups != 0)
-    throw AbiError(ZF_ERROR_USAGE, fmt::format("groups is NULL, but n_groups is {}", args.n_groups));
+    throw AbiError(ZF_ERROR_USAGE, format_text("groups is NULL, but n_groups is {}", args.n_groups));
   if (args.n_groups > group_count)
     throw AbiError(ZF_ERROR_USAGE,
-                   fmt::format("n_groups is {}, but the number of groups is {}", args.n_groups, group_count));
+                   format_text("n_groups is {}, but the number of groups is {}", args.n_groups, group_count));
 }
 
 }  // namespace
@@ -42,7 +41,7 @@ Submissions::Submissions(const Arena& arena, const std::vector<zf_group>& groups
 void Submissions::check_group(std::size_t group) const {
   if (group < groups_.size()) return;
   throw AbiError(ZF_ERROR_USAGE,
-                 fmt::format("there is no group {}: the number of groups is {}", group, groups_.size()));
+                 format_text("there is no group {}: the number of groups is {}", group, groups_.size()));
 }
 
 void Submissions::set_group(std::size_t group, const zf_group* settings) {
@@ -84,16 +83,16 @@ void Submissions::choose_groups(const zf_submit_args& args) {
     check_group(index);
     Group& group = groups_[index];
     if (std::exchange(group.chosen_by, calls_) == calls_)
-      throw AbiError(ZF_ERROR_USAGE, fmt::format("group {} is named twice", index));
+      throw AbiError(ZF_ERROR_USAGE, format_text("group {} is named twice", index));
     // A step may be submitted after a norm of the same gradients, because work is done in order.
     const bool busy = group.last_of(WorkKind::step, args.buffer).ticket > completed ||
                       group.last_of(kind_of(args), args.buffer).ticket > completed;
     if (args.buffer >= static_cast<std::uint32_t>(group.settings.grad_buffers))
-      throw AbiError(ZF_ERROR_USAGE, fmt::format("group {} has no gradient buffer {}", index, args.buffer),
+      throw AbiError(ZF_ERROR_USAGE, format_text("group {} has no gradient buffer {}", index, args.buffer),
                      "use buffer 0, or ask for two with zf_group.grad_buffers");
     if (busy) {
       throw AbiError(ZF_ERROR_BUSY,
-                     fmt::format("group {}: gradient buffer {} is still being read", index, args.buffer),
+                     format_text("group {}: gradient buffer {} is still being read", index, args.buffer),
                      "zf_wait for its last submission, or use the other buffer");
     }
   }

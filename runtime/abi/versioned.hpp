@@ -2,14 +2,13 @@
 // header.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
+#include "base/format.hpp"
 #include "status.hpp"
 
 namespace zf {
@@ -23,15 +22,15 @@ Struct read_versioned(const Struct* given, const Struct& defaults, std::size_t f
   std::uint32_t size = 0;
   std::memcpy(&size, given, sizeof size);
   if (size < first_version_bytes || size > 4096) {
-    throw AbiError(ZF_ERROR_ABI, fmt::format("{}.struct_size is {}", name, size),
-                   fmt::format("set it with the INIT macro of {}", name));
+    throw AbiError(ZF_ERROR_ABI, format_text("{}.struct_size is {}", name, size),
+                   format_text("set it with the INIT macro of {}", name));
   }
   const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
   const std::size_t known = std::min<std::size_t>(size, sizeof(Struct));
   if (std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
     throw AbiError(
         ZF_ERROR_ABI,
-        fmt::format("{}: the program uses fields that this library ({}) does not have", name, zf_version()),
+        format_text("{}: the program uses fields that this library ({}) does not have", name, zf_version()),
         "install the library that the program was built for");
   }
   Struct ours = defaults;

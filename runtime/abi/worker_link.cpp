@@ -1,12 +1,12 @@
 #include "worker_link.hpp"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <utility>
 
+#include "base/format.hpp"
 #include "ipc/spawn.hpp"
 #include "status.hpp"
 
@@ -38,7 +38,7 @@ WorkerState state_of(const Arena& arena) {
 }
 
 std::string not_ready_text(const WorkerStart& start) {
-  return fmt::format("was not ready after {} ms", start.timeout_ns / kMillisecondNs);
+  return format_text("was not ready after {} ms", start.timeout_ns / kMillisecondNs);
 }
 
 const char* hint_of(const ExitStatus& status) {
@@ -66,7 +66,7 @@ void WorkerLink::await_ready() {
   const Answer answer = wait(has_spoken, started_ns_ + start_.timeout_ns, 0);
   if (answer == Answer::happened && state_of(arena_) == WorkerState::ready) return;
   if (answer == Answer::timeout) {
-    throw AbiError(ZF_TIMEOUT, fmt::format("{} {}", start_.program, not_ready_text(start_)),
+    throw AbiError(ZF_TIMEOUT, format_text("{} {}", start_.program, not_ready_text(start_)),
                    "a large arena takes longer: raise zf_options.start_timeout_ms");
   }
   if (answer == Answer::happened) throw AbiError(ZF_ERROR_WORKER, arena_.control().prefix.error.load());
@@ -79,7 +79,7 @@ bool WorkerLink::poll_exit() {
   const std::lock_guard lock(mutex_);
   if (!process_->has_ended()) return false;
   const ExitStatus& status = process_->reap();
-  std::string text = fmt::format("{} (process {}) {}", start_.program, pid(), describe(status));
+  std::string text = format_text("{} (process {}) {}", start_.program, pid(), describe(status));
   if (const std::string said = arena_.control().prefix.error.load(); !said.empty())
     text += "; it said: " + said;
   if (start_given_up_) text += "; it " + not_ready_text(start_);

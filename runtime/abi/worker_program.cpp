@@ -1,12 +1,12 @@
 #include "worker_program.hpp"
 
 #include <dlfcn.h>
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <string>
 #include <system_error>
 
+#include "base/format.hpp"
 #include "status.hpp"
 
 namespace zf {
@@ -33,7 +33,7 @@ std::filesystem::path folder_of_this_library() {
 std::filesystem::path find_worker_program(const Environment& environment) {
   if (const auto named = environment.get("ZF_OPTIMIZER"); named && !named->empty()) {
     if (is_program(*named)) return *named;
-    throw AbiError(ZF_ERROR_WORKER, fmt::format("ZF_OPTIMIZER={} is not an executable file", *named),
+    throw AbiError(ZF_ERROR_WORKER, format_text("ZF_OPTIMIZER={} is not an executable file", *named),
                    "set it to the path of zf-optimizer, or unset it");
   }
   const std::filesystem::path folder = folder_of_this_library();
@@ -43,7 +43,7 @@ std::filesystem::path find_worker_program(const Environment& environment) {
     if (is_program(path)) return path;
     tried += (tried.empty() ? "" : ", ") + path.string();
   }
-  throw AbiError(ZF_ERROR_WORKER, fmt::format("cannot find zf-optimizer; tried {}", tried),
+  throw AbiError(ZF_ERROR_WORKER, format_text("cannot find zf-optimizer; tried {}", tried),
                  "install it there, or set ZF_OPTIMIZER to its path");
 }
 

@@ -1,6 +1,5 @@
 #include "worker_watch.hpp"
 
-#include <fmt/core.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/signals_blocked.hpp"
 #include "status.hpp"
 
@@ -38,7 +38,7 @@ WorkerWatch::WorkerWatch(WorkerLink& worker, std::function<WorkerLink::Restart()
     thread_ = std::thread([this] { watch(); });
   } catch (const std::system_error& error) {
     throw AbiError(ZF_ERROR_SYSTEM,
-                   fmt::format("cannot start the thread that watches the optimizer: {}", error.what()),
+                   format_text("cannot start the thread that watches the optimizer: {}", error.what()),
                    kTaskLimitHint);
   }
 }

@@ -2,8 +2,6 @@
 // statuses.
 #include "zf_runtime.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/format.hpp"
 #include "base/version.hpp"
 #include "group_settings.hpp"
 #include "runtime.hpp"
@@ -54,7 +53,7 @@ zf::Runtime& runtime_of(zf_runtime* handle) {
 
 template <class Pointer>
 Pointer required(Pointer pointer, std::string_view name) {
-  if (pointer == nullptr) throw zf::AbiError(ZF_ERROR_USAGE, fmt::format("{} is NULL", name));
+  if (pointer == nullptr) throw zf::AbiError(ZF_ERROR_USAGE, zf::format_text("{} is NULL", name));
   return pointer;
 }
 
@@ -69,8 +68,8 @@ zf_options read_options(const zf_options* given) {
   const zf_options options = zf::read_versioned(given, of_older, 40, "zf_options");
   if (options.abi_version != ZF_ABI_VERSION) {
     throw zf::AbiError(ZF_ERROR_ABI,
-                       fmt::format("the program was built for ABI version {}, this library ({}) has {}",
-                                   options.abi_version, zf::version(), ZF_ABI_VERSION),
+                       zf::format_text("the program was built for ABI version {}, this library ({}) has {}",
+                                       options.abi_version, zf::version(), ZF_ABI_VERSION),
                        "install the library that it was built for, or rebuild the program");
   }
   return options;

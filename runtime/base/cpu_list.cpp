@@ -1,13 +1,12 @@
 #include "base/cpu_list.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -71,7 +70,7 @@ IdSet<Id> parse(std::string_view text, std::string_view what) {
     const auto [part, tail] = split(*rest, ',');
     if (!add_part(trim(part), named)) {
       throw Error(Exit::usage,
-                  fmt::format("{}: \"{}\" is not a list: \"{}\" is wrong", what, text, trim(part)),
+                  format_text("{}: \"{}\" is not a list: \"{}\" is wrong", what, text, trim(part)),
                   "write OS indexes like 0,4-11,21-26");
     }
     rest = tail;
@@ -91,7 +90,7 @@ std::string print_ids(const IdSet<Id>& ids) {
     int high = low;
     for (++it; it != ids.end() && it->os_index == high + 1; ++it) high = it->os_index;
     if (!text.empty()) text += ',';
-    text += high == low ? fmt::format("{}", low) : fmt::format("{}-{}", low, high);
+    text += high == low ? format_text("{}", low) : format_text("{}-{}", low, high);
   }
   return text;
 }
@@ -104,11 +103,11 @@ std::string print(const CpuSet& cpus) { return print_ids(cpus); }
 std::string print(const NodeSet& nodes) { return print_ids(nodes); }
 
 std::string print_cpus(const CpuSet& cpus) {
-  return fmt::format("CPU{} {}", cpus.size() == 1 ? "" : "s", print(cpus));
+  return format_text("CPU{} {}", cpus.size() == 1 ? "" : "s", print(cpus));
 }
 
 std::string print_nodes(const NodeSet& nodes) {
-  return fmt::format("node{} {}", nodes.size() == 1 ? "" : "s", print(nodes));
+  return format_text("node{} {}", nodes.size() == 1 ? "" : "s", print(nodes));
 }
 
 }  // namespace zf

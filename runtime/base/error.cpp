@@ -1,20 +1,19 @@
 #include "base/error.hpp"
 
-#include <fmt/core.h>
-
 #include <cerrno>
 #include <system_error>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 
 namespace zf {
 
 Error::Error(Exit exit, std::string_view what, std::string_view next)
-    : std::runtime_error(one_line(next.empty() ? std::string(what) : fmt::format("{}; {}", what, next))),
+    : std::runtime_error(one_line(next.empty() ? std::string(what) : format_text("{}; {}", what, next))),
       exit_(exit) {}
 
 void throw_errno(int errno_value, std::string_view what, std::string_view next) {
-  throw Error(Exit::runtime_error, fmt::format("{}: {}", what, errno_text(errno_value)), next);
+  throw Error(Exit::runtime_error, format_text("{}: {}", what, errno_text(errno_value)), next);
 }
 
 std::string_view descriptor_hint(int errno_value) {

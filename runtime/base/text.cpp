@@ -1,9 +1,9 @@
 #include "base/text.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <optional>
+
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -59,7 +59,7 @@ std::string with_control_chars(std::string_view text, Replace replace) {
 
 /// Prints three significant digits, and more where the whole part has more.
 std::string three_digits(double value, std::string_view unit) {
-  return value < 999.5 ? fmt::format("{:.3g} {}", value, unit) : fmt::format("{:.0f} {}", value, unit);
+  return value < 999.5 ? format_text("{:.3g} {}", value, unit) : format_text("{:.0f} {}", value, unit);
 }
 
 }  // namespace
@@ -80,11 +80,11 @@ std::string one_line(std::string_view text) {
 
 std::string escape_control_chars(std::string_view json) {
   return with_control_chars(
-      json, [](char32_t code) { return fmt::format("\\u{:04x}", static_cast<std::uint32_t>(code)); });
+      json, [](char32_t code) { return format_text("\\u{:04x}", static_cast<std::uint32_t>(code)); });
 }
 
 std::string print_count(std::size_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  return format_text("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string print_bytes(std::uint64_t bytes) {

@@ -1,12 +1,11 @@
 #include "engine/isa.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -97,11 +96,11 @@ Isa chosen_isa() {
   if (const char* wish = std::getenv("ZF_ISA"); wish != nullptr && *wish != '\0') {
     const auto isa = isa_named(wish);
     if (!isa) {
-      throw Error(Exit::usage, fmt::format("ZF_ISA=\"{}\" is not an instruction set", wish),
+      throw Error(Exit::usage, format_text("ZF_ISA=\"{}\" is not an instruction set", wish),
                   "use scalar, neon, avx2 or avx512, or unset it");
     }
     if (!is_supported(*isa)) {
-      throw Error(Exit::usage, fmt::format("ZF_ISA={}: this CPU does not have these instructions", wish),
+      throw Error(Exit::usage, format_text("ZF_ISA={}: this CPU does not have these instructions", wish),
                   "unset it to use the widest that this CPU has");
     }
     return *isa;

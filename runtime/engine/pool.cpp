@@ -1,6 +1,5 @@
 #include "engine/pool.hpp"
 
-#include <fmt/core.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/id_set.hpp"
 #include "base/signals_blocked.hpp"
 #include "engine/waitable_counter.hpp"
@@ -63,7 +63,7 @@ struct Pool::State {
           threads.emplace_back([this, member, pu = pus[member]] { thread_main(member, pu); });
         } catch (const std::system_error& error) {
           throw Error(Exit::runtime_error,
-                      fmt::format("cannot start thread {} of {} for the pool: {}", member, pus.size() - 1,
+                      format_text("cannot start thread {} of {} for the pool: {}", member, pus.size() - 1,
                                   error.what()),
                       kTaskLimitHint);
         }
@@ -76,7 +76,7 @@ struct Pool::State {
   }
 
   void thread_main(std::size_t member, Pu pu) noexcept {
-    pthread_setname_np(pthread_self(), fmt::format("zf-pool-{}", member % 1'000'000).c_str());
+    pthread_setname_np(pthread_self(), format_text("zf-pool-{}", member % 1'000'000).c_str());
     try {
       bind_this_thread({pu});
     } catch (...) {

@@ -1,6 +1,5 @@
 #include "engine/working_set.hpp"
 
-#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/stagger.hpp"
 #include "base/text.hpp"
 #include "engine/isa.hpp"
@@ -51,7 +51,7 @@ WorkingSet::WorkingSet(Pool& pool, std::size_t elements, Memory memory) : elemen
   }
   if (mapping == MAP_FAILED) {
     throw_errno(error,
-                fmt::format("cannot allocate {} for {} parameters",
+                format_text("cannot allocate {} for {} parameters",
                             print_bytes(std::min<std::uint64_t>(elements, UINT64_MAX / kBytesPerElement) *
                                         kBytesPerElement),
                             elements),

@@ -1,7 +1,6 @@
 #include "ipc/arena.hpp"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 
 namespace zf {
@@ -37,9 +37,9 @@ FileDescriptor make_memfd() {
 }
 
 std::string size_text(std::uint64_t bytes) {
-  const std::string exact = fmt::format("{} bytes", bytes);
+  const std::string exact = format_text("{} bytes", bytes);
   const std::string rounded = print_bytes(bytes);
-  return rounded == exact ? exact : fmt::format("{} ({})", rounded, exact);
+  return rounded == exact ? exact : format_text("{} ({})", rounded, exact);
 }
 
 /// Returns whether madvise() does not populate here: kernels before 5.14 do not know how, and a sandbox may
@@ -49,7 +49,7 @@ bool cannot_populate(int error) { return error == EINVAL || error == ENOSYS || e
 constexpr const char* kLessMemory = "give the job more memory, or fewer parameters per rank";
 
 [[noreturn]] void refuse(std::string_view what) {
-  throw Error(Exit::usage, fmt::format("descriptor {} {}", kWorkerArenaFd, what),
+  throw Error(Exit::usage, format_text("descriptor {} {}", kWorkerArenaFd, what),
               "zf-optimizer is started by libzf_runtime.so, not by hand");
 }
 
@@ -57,7 +57,7 @@ void check_prefix(ArenaPrefix& prefix) {
   if (prefix.magic != kArenaMagic) refuse("is not an arena");
   if (prefix.version == kArenaVersion) return;
   const Error error(Exit::usage,
-                    fmt::format("libzf_runtime.so uses arena version {}, this zf-optimizer uses {}",
+                    format_text("libzf_runtime.so uses arena version {}, this zf-optimizer uses {}",
                                 prefix.version, kArenaVersion),
                     "install both from one release, or set ZF_OPTIMIZER to the right zf-optimizer");
   prefix.error.store(error.what());
@@ -84,10 +84,10 @@ void check_offsets(const Arena& arena) {
   }
   for (std::size_t i = 0; i < control.group_count; ++i) {
     if (arena.group(i).chunk_elements == 0)
-      refuse(fmt::format("is an arena whose group {} has chunks of 0 elements", i));
+      refuse(format_text("is an arena whose group {} has chunks of 0 elements", i));
     for (const ArrayPlace& place : arena.group(i).arrays) {
       if (!fits(place.offset, place.bytes, 1, bytes))
-        refuse(fmt::format("is an arena whose group {} lies outside of it", i));
+        refuse(format_text("is an arena whose group {} lies outside of it", i));
     }
   }
 }

@@ -1,11 +1,10 @@
 #include "ipc/arena_layout.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <bit>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/stagger.hpp"
 
 namespace zf {
@@ -15,26 +14,26 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value 
 
 void check(const GroupShape& group, std::size_t index) {
   if (group.elements > kMaxElements) {
-    throw Error(Exit::usage, fmt::format("group {}: {} elements are more than any machine holds ({})", index,
+    throw Error(Exit::usage, format_text("group {}: {} elements are more than any machine holds ({})", index,
                                          group.elements, kMaxElements));
   }
   if (group.grad_type == ElementType::none || group.grad_type > ElementType::f16) {
     throw Error(
         Exit::usage,
-        fmt::format("group {}: {} is not a gradient type", index, static_cast<unsigned>(group.grad_type)),
+        format_text("group {}: {} is not a gradient type", index, static_cast<unsigned>(group.grad_type)),
         "use f32, bf16 or f16");
   }
   if (group.copy_type == ElementType::f32 || group.copy_type > ElementType::f16) {
     throw Error(Exit::usage,
-                fmt::format("group {}: {} is not a copy type", index, static_cast<unsigned>(group.copy_type)),
+                format_text("group {}: {} is not a copy type", index, static_cast<unsigned>(group.copy_type)),
                 "use none, bf16 or f16");
   }
   if (group.moment_sets == 0 || group.moment_sets > kMaxMomentSets) {
-    throw Error(Exit::usage, fmt::format("group {}: {} sets of moments", index, group.moment_sets),
+    throw Error(Exit::usage, format_text("group {}: {} sets of moments", index, group.moment_sets),
                 "use 1 or 2");
   }
   if (group.grad_buffers == 0 || group.grad_buffers > kGradBuffers) {
-    throw Error(Exit::usage, fmt::format("group {}: {} gradient buffers", index, group.grad_buffers),
+    throw Error(Exit::usage, format_text("group {}: {} gradient buffers", index, group.grad_buffers),
                 "use 1 or 2");
   }
 }
@@ -80,7 +79,7 @@ std::uint64_t chunk_elements(const GroupShape& group) {
 ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads) {
   if (groups.empty() || groups.size() > kMaxGroups) {
     throw Error(Exit::usage,
-                fmt::format("cannot make an arena of {} groups: it has 1 to {}", groups.size(), kMaxGroups));
+                format_text("cannot make an arena of {} groups: it has 1 to {}", groups.size(), kMaxGroups));
   }
   ArenaLayout layout;
   layout.groups_offset = round_up(sizeof(ControlBlock), alignof(GroupBlock));
@@ -104,7 +103,7 @@ ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t thre
     }
     // 2^20 groups of 2^48 elements would overflow; 2^62 bytes are refused long before that.
     if (at > (std::uint64_t{1} << 62)) {
-      throw Error(Exit::usage, fmt::format("group {}: the arena would exceed 2^62 bytes", i));
+      throw Error(Exit::usage, format_text("group {}: the arena would exceed 2^62 bytes", i));
     }
   }
   layout.bytes = at;

@@ -1,12 +1,12 @@
 #include "ipc/call_thread.hpp"
 
-#include <fmt/core.h>
 #include <pthread.h>
 
 #include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/signals_blocked.hpp"
 
 namespace zf {
@@ -16,7 +16,7 @@ CallThread::CallThread(const std::string& name) {
   try {
     thread_ = std::thread([this] { serve(); });
   } catch (const std::system_error& error) {
-    throw Error(Exit::runtime_error, fmt::format("cannot start the thread {}: {}", name, error.what()),
+    throw Error(Exit::runtime_error, format_text("cannot start the thread {}: {}", name, error.what()),
                 kTaskLimitHint);
   }
   pthread_setname_np(thread_.native_handle(), name.c_str());

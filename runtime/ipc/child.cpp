@@ -1,7 +1,6 @@
 #include "ipc/child.hpp"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -13,6 +12,8 @@
 #include <csignal>
 #include <cstring>
 #include <utility>
+
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -56,15 +57,15 @@ bool has_pidfds() {
 std::string describe(const ExitStatus& status) {
   if (status.signal) {
     const char* const name = sigdescr_np(*status.signal);
-    return fmt::format("was killed by signal {} ({})", *status.signal, name != nullptr ? name : "?");
+    return format_text("was killed by signal {} ({})", *status.signal, name != nullptr ? name : "?");
   }
-  if (status.code) return fmt::format("ended with status {}", *status.code);
+  if (status.code) return format_text("ended with status {}", *status.code);
   return "has ended, and its exit status was collected by someone else (is SIGCHLD ignored?)";
 }
 
 Error lost_pidfd(pid_t pid) {
   return {Exit::runtime_error,
-          fmt::format("the descriptor by which process {} is watched is no longer ours", pid),
+          format_text("the descriptor by which process {} is watched is no longer ours", pid),
           "something in this program closes descriptors that it did not open"};
 }
 
@@ -73,7 +74,7 @@ FileDescriptor open_pidfd(pid_t pid) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (fd >= 0) return FileDescriptor(fd);
   const int error = errno;
-  throw_errno(error, fmt::format("pidfd_open of process {}", pid),
+  throw_errno(error, format_text("pidfd_open of process {}", pid),
               error == ENOSYS || error == EPERM ? "the native optimizer needs Linux 5.3 or later, and a "
                                                   "sandbox that allows pidfd_open: allow it in "
                                                   "the container's seccomp profile"
@@ -149,7 +150,7 @@ void Child::signal(int number) const {
   }
   // ESRCH: it has just ended, which is what was wanted.
   if (syscall(SYS_pidfd_send_signal, pidfd_.get(), number, nullptr, 0) != 0 && errno != ESRCH) {
-    throw_errno(errno, fmt::format("sending signal {} to process {}", number, pid_));
+    throw_errno(errno, format_text("sending signal {} to process {}", number, pid_));
   }
 }
 

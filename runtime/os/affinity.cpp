@@ -1,6 +1,5 @@
 #include "os/affinity.hpp"
 
-#include <fmt/core.h>
 #include <sched.h>
 
 #include <cassert>
@@ -11,6 +10,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -55,14 +55,14 @@ std::optional<CpuSet> find_thread_affinity(pid_t tid) {
     if (sched_getaffinity(tid, mask.bytes(), mask.get()) == 0) return mask.members();
     if (errno == ESRCH) return std::nullopt;
     if (errno != EINVAL || bits > kMaxOsIndex) {
-      throw_errno(errno, fmt::format("cannot read the affinity mask of thread {}", tid));
+      throw_errno(errno, format_text("cannot read the affinity mask of thread {}", tid));
     }
   }
 }
 
 CpuSet thread_affinity(pid_t tid) {
   if (auto found = find_thread_affinity(tid)) return *found;
-  throw_errno(ESRCH, fmt::format("cannot read the affinity mask of thread {}", tid));
+  throw_errno(ESRCH, format_text("cannot read the affinity mask of thread {}", tid));
 }
 
 std::optional<CpuSet> set_thread_affinity(pid_t tid, const CpuSet& cpus) {
@@ -71,7 +71,7 @@ std::optional<CpuSet> set_thread_affinity(pid_t tid, const CpuSet& cpus) {
   for (const Pu pu : cpus) mask.add(pu);
   if (sched_setaffinity(tid, mask.bytes(), mask.get()) == 0) return find_thread_affinity(tid);
   if (errno == ESRCH) return std::nullopt;
-  throw_errno(errno, fmt::format("cannot bind to {} {}", noun(cpus), print(cpus)),
+  throw_errno(errno, format_text("cannot bind to {} {}", noun(cpus), print(cpus)),
               "`zf-tune probe` lists the CPUs that are allowed here");
 }
 
@@ -86,7 +86,7 @@ void bind_this_thread(const CpuSet& cpus) {
   const CpuSet bound = set_thread_affinity(0, cpus).value_or(CpuSet());
   if (bound == cpus) return;
   throw Error(Exit::runtime_error,
-              fmt::format("bound to {} {} instead of {}: the kernel left out {}", noun(bound), print(bound),
+              format_text("bound to {} {} instead of {}: the kernel left out {}", noun(bound), print(bound),
                           print(cpus), print(cpus - bound)),
               "`zf-tune probe` lists the CPUs that are allowed here");
 }

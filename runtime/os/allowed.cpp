@@ -1,12 +1,11 @@
 #include "os/allowed.hpp"
 
-#include <fmt/core.h>
-
 #include <charconv>
 #include <utility>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "os/affinity.hpp"
 #include "os/meminfo.hpp"
 
@@ -21,14 +20,14 @@ void refuse_strangers(const std::optional<Set>& list, const Set& known, const ch
   if (!list || known.contains(*list)) return;
   const Set strangers = *list - known;
   throw Error(Exit::usage,
-              fmt::format("{} {}: this machine has no {}", flag, print(*list), with_noun(strangers)),
-              fmt::format("it has {}", print(known)));
+              format_text("{} {}: this machine has no {}", flag, print(*list), with_noun(strangers)),
+              format_text("it has {}", print(known)));
 }
 
 std::string why_nothing_is_left(const Allowed& allowed) {
   std::string why;
   for (const auto& exclusion : allowed.exclusions) {
-    why += fmt::format("{}{} {}", why.empty() ? "" : ", ", print(exclusion.cpus), exclusion.detail);
+    why += format_text("{}{} {}", why.empty() ? "" : ", ", print(exclusion.cpus), exclusion.detail);
   }
   return why.empty() ? "none is listed as present or online in /sys/devices/system/cpu" : why;
 }
@@ -46,7 +45,7 @@ NodeSet allowed_mems(const AllowedInputs& inputs) {
 /// Returns the value of a line like "Cpus_allowed_list:\t0-3" of /proc/self/status.
 std::optional<std::string> status_field(const SysRoot& sysroot, std::string_view name) {
   const auto text = sysroot.read(kStatus);
-  const auto at = text ? text->find(fmt::format("\n{}:", name)) : std::string::npos;
+  const auto at = text ? text->find(format_text("\n{}:", name)) : std::string::npos;
   if (at == std::string::npos) return std::nullopt;
   const auto begin = at + name.size() + 2;
   return text->substr(begin, text->find('\n', begin) - begin);
@@ -60,7 +59,7 @@ NodeSet nodes_by_meminfo(const SysRoot& sysroot) {
     int id = -1;
     const char* end = name.data() + name.size();
     if (!name.starts_with("node") || std::from_chars(name.data() + 4, end, id).ptr != end) continue;
-    const std::string text = sysroot.read(fmt::format("{}/{}/meminfo", folder, name)).value_or("");
+    const std::string text = sysroot.read(format_text("{}/{}/meminfo", folder, name)).value_or("");
     if (meminfo_bytes(text, "MemTotal").value_or(0) != 0) nodes.insert(Node{id});
   }
   return nodes;
@@ -86,7 +85,7 @@ Allowed allowed_from(const AllowedInputs& inputs) {
   keep(inputs.online, ExclusionReason::offline, "offline");
   if (inputs.cgroup.cpus) {
     keep(inputs.cgroup.cpus->value, ExclusionReason::cgroup_cpuset,
-         fmt::format("outside the cgroup's cpuset ({})", inputs.cgroup.cpus->path));
+         format_text("outside the cgroup's cpuset ({})", inputs.cgroup.cpus->path));
   }
   if (inputs.affinity) {
     keep(
@@ -109,11 +108,11 @@ Allowed allowed_from(const AllowedInputs& inputs) {
   allowed.missing = inputs.missing;
 
   if (allowed.cpus.empty()) {
-    throw Error(Exit::infeasible, fmt::format("no CPU is left to use: {}", why_nothing_is_left(allowed)),
+    throw Error(Exit::infeasible, format_text("no CPU is left to use: {}", why_nothing_is_left(allowed)),
                 "widen --allowed or the job's CPUs");
   }
   if (allowed.mems.empty() && !inputs.nodes.empty()) {
-    throw Error(Exit::infeasible, fmt::format("no NUMA node is left to use of {}", print(inputs.nodes)),
+    throw Error(Exit::infeasible, format_text("no NUMA node is left to use of {}", print(inputs.nodes)),
                 "widen --mems or the cgroup's cpuset.mems");
   }
   return allowed;
@@ -123,7 +122,7 @@ AllowedInputs read_allowed_inputs(const SysRoot& sysroot) {
   AllowedInputs inputs;
   const auto cpus_in = [&](const char* path) {
     const auto text = sysroot.read(path);
-    if (!text) inputs.missing.push_back(fmt::format("{} cannot be read", path));
+    if (!text) inputs.missing.push_back(format_text("{} cannot be read", path));
     return parse_cpu_list(text.value_or(""), path);
   };
   inputs.present = cpus_in("/sys/devices/system/cpu/present");
@@ -143,7 +142,7 @@ AllowedInputs read_allowed_inputs(const SysRoot& sysroot) {
   if (const auto list = status_field(sysroot, "Mems_allowed_list")) {
     inputs.affinity_mems = parse_node_list(*list, kStatus);
   } else if (sysroot.is_this_machine()) {
-    inputs.missing.push_back(fmt::format("{} has no field Mems_allowed_list", kStatus));
+    inputs.missing.push_back(format_text("{} has no field Mems_allowed_list", kStatus));
   }
   inputs.cgroup = read_cgroup_limits(sysroot);
   return inputs;

@@ -1,7 +1,6 @@
 #include "os/atomic_file.hpp"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "os/file.hpp"
 
 namespace zf {
@@ -29,17 +29,17 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 }
 
 /// Returns the path by which linkat() finds an open file.
-std::string link_to(const FileDescriptor& file) { return fmt::format("/proc/self/fd/{}", file.get()); }
+std::string link_to(const FileDescriptor& file) { return format_text("/proc/self/fd/{}", file.get()); }
 
 /// Returns the name beside `path` that writers use one after another.
 std::filesystem::path stable_name(const std::filesystem::path& path) {
-  return path.parent_path() / fmt::format(".{}.tmp", path.filename().string().substr(0, 100));
+  return path.parent_path() / format_text(".{}.tmp", path.filename().string().substr(0, 100));
 }
 
 /// Returns a name beside `path` that no other writer uses.
 std::filesystem::path unique_name(const std::filesystem::path& path) {
   static std::atomic<unsigned> counter{0};
-  return path.parent_path() / fmt::format(".{}.{}.{:x}.{}.tmp", path.filename().string().substr(0, 100),
+  return path.parent_path() / format_text(".{}.{}.{:x}.{}.tmp", path.filename().string().substr(0, 100),
                                           ::getpid(), now_ns(), counter.fetch_add(1));
 }
 
@@ -108,7 +108,7 @@ std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesy
     temporary = unique_name(path);
   }
   throw_errno(errno,
-              fmt::format("cannot write {}: cannot create a temporary file in its folder", path.string()),
+              format_text("cannot write {}: cannot create a temporary file in its folder", path.string()),
               "give a path in a folder that exists and can be written");
 }
 
@@ -139,7 +139,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   // Otherwise root could rename a plan over /dev/null.
   if (::stat(path_.c_str(), &old) == 0 && !S_ISREG(old.st_mode)) {
     throw Error(Exit::runtime_error,
-                fmt::format("cannot write {}: it exists and is not a regular file", path_.string()),
+                format_text("cannot write {}: it exists and is not a regular file", path_.string()),
                 "give the path of a file");
   }
   file_ = create_nameless(path_);
@@ -151,7 +151,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::fail(int error) const {
-  throw_errno(error, fmt::format("cannot write {}", path_.string()),
+  throw_errno(error, format_text("cannot write {}", path_.string()),
               "free some space or give another path; what was there before is unchanged");
 }
 
@@ -209,7 +209,7 @@ void AtomicFile::take_own_name() {
   if (std::rename(shared.c_str(), own.c_str()) != 0) {
     if (errno != ENOENT) fail(errno);
     throw Error(Exit::runtime_error,
-                fmt::format("cannot write {}: somebody has removed {} meanwhile", path_.string(),
+                format_text("cannot write {}: somebody has removed {} meanwhile", path_.string(),
                             shared.filename().string()),
                 "write it again; what was there before is unchanged");
   }
@@ -222,7 +222,7 @@ void AtomicFile::take_own_name() {
     std::rename(own.c_str(), shared.c_str());
   }
   throw Error(Exit::runtime_error,
-              fmt::format("cannot write {}: another process has begun to write it", path_.string()),
+              format_text("cannot write {}: another process has begun to write it", path_.string()),
               "let one process at a time write it; what was there before is unchanged");
 }
 
@@ -236,7 +236,7 @@ void AtomicFile::commit() {
   temporary_.clear();
   const int error = sync_folder(folder_of(path_));
   if (error != 0)
-    throw_errno(error, fmt::format("{} is written, but its folder cannot be synced", path_.string()));
+    throw_errno(error, format_text("{} is written, but its folder cannot be synced", path_.string()));
 }
 
 void write_text_file_atomically(const std::filesystem::path& path, std::string_view text) {

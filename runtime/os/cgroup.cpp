@@ -1,7 +1,5 @@
 #include "os/cgroup.hpp"
 
-#include <fmt/core.h>
-
 #include <charconv>
 #include <functional>
 #include <string_view>
@@ -9,6 +7,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "os/cgroup_path.hpp"
 
 namespace zf {
@@ -18,7 +17,7 @@ namespace {
 constexpr std::uint64_t kNoLimitBytes = std::uint64_t{1} << 60;
 
 [[noreturn]] void makes_no_sense(const std::string& path, std::string_view text) {
-  throw Error(Exit::runtime_error, fmt::format("{}: cannot understand \"{}\"", path, text),
+  throw Error(Exit::runtime_error, format_text("{}: cannot understand \"{}\"", path, text),
               "give --allowed and --mems by hand");
 }
 
@@ -68,7 +67,7 @@ std::optional<Limited<double>> quota(const std::string& path, std::string_view q
   if (quota_us == "max" || quota_us == "-1") return std::nullopt;
   const auto quota = number(quota_us, path);
   const auto period = number(period_us, path);
-  if (quota <= 0 || period <= 0) makes_no_sense(path, fmt::format("{} {}", quota_us, period_us));
+  if (quota <= 0 || period <= 0) makes_no_sense(path, format_text("{} {}", quota_us, period_us));
   return Limited<double>{static_cast<double>(quota) / static_cast<double>(period), path};
 }
 

@@ -1,6 +1,5 @@
 #include "os/environment.hpp"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <array>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -30,8 +30,8 @@ std::optional<EnvNumber> first_number(const Environment& environment,
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || end != digits.data() + digits.size() || value < least) {
       throw Error(Exit::usage,
-                  fmt::format("{}=\"{}\" is not a whole number of {} or more", name, *text, least),
-                  fmt::format("unset {} or correct it", name));
+                  format_text("{}=\"{}\" is not a whole number of {} or more", name, *text, least),
+                  format_text("unset {} or correct it", name));
     }
     return EnvNumber{value, name};
   }
@@ -132,7 +132,7 @@ std::optional<std::string> Environment::get(const std::string& name) const {
 std::vector<std::string> Environment::words() const {
   std::vector<std::string> words;
   words.reserve(variables_.size());
-  for (const auto& [name, value] : variables_) words.push_back(fmt::format("{}={}", name, value));
+  for (const auto& [name, value] : variables_) words.push_back(format_text("{}={}", name, value));
   return words;
 }
 
@@ -144,11 +144,11 @@ bool switched_off(const Environment& environment) {
 std::string launchers_rank(const Environment& environment) {
   const auto rank = rank_by_launcher(environment);
   if (!rank) return {};
-  std::string text = fmt::format("{}={}", rank->variable, rank->value);
+  std::string text = format_text("{}={}", rank->variable, rank->value);
   if (rank->variable != "SLURM_LOCALID") return text;
   // A batch script, the steps that it starts, and jobs that they submit may all have SLURM_LOCALID=0.
   for (const char* const name : {"SLURM_STEP_ID", "SLURM_JOB_ID"}) {
-    if (const auto value = environment.get(name)) text += fmt::format(" {}={}", name, *value);
+    if (const auto value = environment.get(name)) text += format_text(" {}={}", name, *value);
   }
   return text;
 }

@@ -1,7 +1,6 @@
 #include "os/file.hpp"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,12 +9,13 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, std::string_view why, std::string_view next) {
-  throw Error(Exit::usage, fmt::format("{}: {}", path.string(), why), next);
+  throw Error(Exit::usage, format_text("{}: {}", path.string(), why), next);
 }
 
 /// Calls write(from, count), a system call, until all bytes are written. Returns 0 or its errno.
@@ -75,7 +75,7 @@ std::string read_text_file(const std::filesystem::path& path) {
     if (got < 0) refuse(path, errno_text(errno), "check the file system that it lies on");
     used += static_cast<std::size_t>(got);
     if (used == limit) {
-      refuse(path, fmt::format("is larger than {} MiB", kMaxTextFileBytes >> 20), "is it the right file?");
+      refuse(path, format_text("is larger than {} MiB", kMaxTextFileBytes >> 20), "is it the right file?");
     }
     if (got == 0) {
       text.resize(used);

@@ -1,9 +1,8 @@
 #include "os/isolated.hpp"
 
-#include <fmt/core.h>
-
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -65,7 +64,7 @@ std::optional<std::string> isolation_in_words(const CpuSet& cpus, const Isolated
   std::string text;
   const auto add = [&](const CpuSet& some, const char* detail) {
     if (some.empty()) return;
-    text += fmt::format("{}CPU{} {} {} {}", text.empty() ? "" : "; ", some.size() == 1 ? "" : "s",
+    text += format_text("{}CPU{} {} {} {}", text.empty() ? "" : "; ", some.size() == 1 ? "" : "s",
                         print(some), some.size() == 1 ? "is" : "are", detail);
   };
   add(cpus & isolated.isolated, kIsolated);

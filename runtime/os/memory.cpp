@@ -1,6 +1,5 @@
 #include "os/memory.hpp"
 
-#include <fmt/core.h>
 #include <numaif.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 
 namespace zf {
@@ -59,7 +59,7 @@ PolicyRefusal apply(const char* call, MemoryPolicy policy, const NodeSet& nodes,
     return std::nullopt;
   }
   const int error = errno;
-  return fmt::format("{}({}, {}) was refused: {}", call, bind ? "bind" : "preferred",
+  return format_text("{}({}, {}) was refused: {}", call, bind ? "bind" : "preferred",
                      nodes.empty() ? "no node" : print_nodes(nodes), errno_text(error));
 }
 
@@ -81,7 +81,7 @@ PolicyRefusal set_range_memory_policy(MemoryPolicy policy, const NodeSet& nodes,
 
 PolicyRefusal ask_for_huge_pages(void* start, std::size_t bytes) {
   if (::madvise(start, bytes, MADV_HUGEPAGE) == 0) return std::nullopt;
-  return fmt::format("madvise(MADV_HUGEPAGE) was refused: {}", errno_text(errno));
+  return format_text("madvise(MADV_HUGEPAGE) was refused: {}", errno_text(errno));
 }
 
 std::uint64_t huge_bytes_of(const void* start, std::size_t bytes) {
@@ -110,12 +110,12 @@ std::string why_no_huge_pages() {
   const std::size_t begin = settings.find('[') + 1;
   const std::size_t end = settings.find(']', begin);
   if (begin == 0 || end == std::string::npos) return "no huge pages: shmem_enabled cannot be read";
-  return fmt::format("no huge pages: shmem_enabled is {}", settings.substr(begin, end - begin));
+  return format_text("no huge pages: shmem_enabled is {}", settings.substr(begin, end - begin));
 }
 
 PolicyRefusal lock_memory(void* start, std::size_t bytes) {
   if (::mlock(start, bytes) == 0) return std::nullopt;
-  return fmt::format("mlock of {} was refused: {}", print_bytes(bytes), errno_text(errno));
+  return format_text("mlock of {} was refused: {}", print_bytes(bytes), errno_text(errno));
 }
 
 PageCounts count_pages(const void* start, std::size_t bytes, std::size_t every) {
@@ -132,7 +132,7 @@ PageCounts count_pages(const void* start, std::size_t bytes, std::size_t every) 
     pages.clear();
     for (; next < end && pages.size() < kPagesPerCall; next += every * page) pages.push_back(next);
     if (::move_pages(0, pages.size(), pages.data(), nullptr, status.data(), 0) < 0) {
-      return {{}, 0, fmt::format("move_pages was refused: {}", errno_text(errno))};
+      return {{}, 0, format_text("move_pages was refused: {}", errno_text(errno))};
     }
     for (std::size_t i = 0; i < pages.size(); ++i) {
       if (status[i] < 0) {

@@ -1,7 +1,6 @@
 #include "os/publish.hpp"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/file_descriptor.hpp"
+#include "base/format.hpp"
 #include "os/file.hpp"
 
 namespace zf {
@@ -27,12 +27,12 @@ void require_ownership(const FileDescriptor& fd, const std::filesystem::path& fo
   struct stat status = {};
   checked(::fstat(fd.get(), &status), folder.string());
   if (status.st_uid != ::geteuid()) {
-    throw Error(Exit::runtime_error, fmt::format("{}: belongs to user {}", folder.string(), status.st_uid),
+    throw Error(Exit::runtime_error, format_text("{}: belongs to user {}", folder.string(), status.st_uid),
                 "remove it, or use another folder");
   }
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    throw Error(Exit::runtime_error, fmt::format("{}: others may write in it", folder.string()),
-                fmt::format("chmod 755 {}", folder.string()));
+    throw Error(Exit::runtime_error, format_text("{}: others may write in it", folder.string()),
+                format_text("chmod 755 {}", folder.string()));
   }
 }
 
@@ -42,19 +42,19 @@ void require_readable(const FileDescriptor& fd, const std::filesystem::path& fol
   constexpr mode_t needed = S_IRGRP | S_IXGRP | S_IROTH | S_IXOTH;
   if ((status.st_mode & needed) == needed) return;
   throw Error(Exit::runtime_error,
-              fmt::format("{}: has mode {:04o}, so other users cannot read what is published there",
+              format_text("{}: has mode {:04o}, so other users cannot read what is published there",
                           folder.string(), status.st_mode & 07777),
-              fmt::format("chmod 755 {}", folder.string()));
+              format_text("chmod 755 {}", folder.string()));
 }
 
 /// Opens the folder, creating it if needed. From here on the folder is used by its descriptor, so renaming it
 /// does no harm.
 FileDescriptor folder_of_our_own(const std::filesystem::path& folder, Readers readers) {
   const bool made = ::mkdir(folder.c_str(), 0755) == 0;
-  if (!made && errno != EEXIST) throw_errno(errno, fmt::format("cannot make the folder {}", folder.string()));
+  if (!made && errno != EEXIST) throw_errno(errno, format_text("cannot make the folder {}", folder.string()));
   FileDescriptor fd = open_folder(folder);
   if (!fd.valid())
-    throw_errno(errno, fmt::format("cannot publish in {}", folder.string()),
+    throw_errno(errno, format_text("cannot publish in {}", folder.string()),
                 "it must be a folder, not a link");
   if (made) checked(::fchmod(fd.get(), 0755), folder.string());  // the umask may have closed it to others
   require_ownership(fd, folder);
@@ -84,26 +84,26 @@ void publish_text_file(const std::filesystem::path& path, std::string_view text,
     error = errno;
   if (error == 0) return;
   ::unlinkat(folder.get(), temporary.c_str(), 0);
-  throw_errno(error, fmt::format("cannot publish {}", path.string()));
+  throw_errno(error, format_text("cannot publish {}", path.string()));
 }
 
 std::optional<std::string> read_published_file(const std::filesystem::path& path) {
   const std::filesystem::path parent = path.parent_path();
   const FileDescriptor folder = open_folder(parent);
   if (!folder.valid() && errno == ENOENT) return std::nullopt;
-  if (!folder.valid()) throw_errno(errno, fmt::format("cannot read in {}", parent.string()));
+  if (!folder.valid()) throw_errno(errno, format_text("cannot read in {}", parent.string()));
   require_ownership(folder, parent);
   // With O_NONBLOCK a FIFO is opened without waiting, and refused below.
   const FileDescriptor file(
       ::openat(folder.get(), path.filename().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid() && errno == ENOENT) return std::nullopt;
   if (!file.valid())
-    throw_errno(errno, fmt::format("cannot read {}", path.string()), "if it is a link, remove it");
+    throw_errno(errno, format_text("cannot read {}", path.string()), "if it is a link, remove it");
   struct stat status = {};
   checked(::fstat(file.get(), &status), path.string());
   if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) {
     throw Error(Exit::runtime_error,
-                fmt::format("{}: is not a regular file of user {}", path.string(), ::geteuid()), "remove it");
+                format_text("{}: is not a regular file of user {}", path.string(), ::geteuid()), "remove it");
   }
   std::string text(kMostReadBytes, '\0');
   text.resize(read_at(path, file.get(), 0, std::as_writable_bytes(std::span(text))));

@@ -41,4 +41,9 @@ void print_stderr_text(std::string_view text) {
   errno = error;
 }
 
+void print_stdout_text(std::string_view text) {
+  // ferror() keeps a failure until the end of the program.
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stdout));
+}
+
 }  // namespace zf

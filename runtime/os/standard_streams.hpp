@@ -1,10 +1,10 @@
 // The three standard streams: descriptors 0, 1 and 2 kept free of other files, and notes on standard error.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <string_view>
 #include <utility>
+
+#include "base/format.hpp"
 
 namespace zf {
 
@@ -22,7 +22,17 @@ void print_stderr_text(std::string_view text);
 /// Formats and writes likewise.
 template <class... Values>
 void print_stderr(fmt::format_string<Values...> format, Values&&... values) {
-  print_stderr_text(fmt::format(format, std::forward<Values>(values)...));
+  print_stderr_text(format_text(format, std::forward<Values>(values)...));
+}
+
+/// Writes text to stdout, buffered: results. If stdout cannot be written, the stream remembers it, and main()
+/// ends with an error. No exception, so that the work goes on. Thread-safe.
+void print_stdout_text(std::string_view text);
+
+/// Formats and writes likewise.
+template <class... Values>
+void print_stdout(fmt::format_string<Values...> format, Values&&... values) {
+  print_stdout_text(format_text(format, std::forward<Values>(values)...));
 }
 
 }  // namespace zf

@@ -1,7 +1,6 @@
 #include "os/thread_moves.hpp"
 
 #include <dirent.h>
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "os/affinity.hpp"
 
 namespace zf {
@@ -76,10 +76,10 @@ class Mover {
         return;
       }
       stuck_.insert(tid);
-      note(fmt::format("thread {} has the mask {} instead of {}", tid, print(*now), print(to_)));
+      note(format_text("thread {} has the mask {} instead of {}", tid, print(*now), print(to_)));
     } catch (const std::exception& error) {
       stuck_.insert(tid);
-      note(fmt::format("thread {}: {}", tid, error.what()));
+      note(format_text("thread {}: {}", tid, error.what()));
     }
   }
 
@@ -107,7 +107,7 @@ MovedThreads move_threads(const ThreadTable& threads, const CpuSet& from, const 
     int passes = 0;
     while (mover.pass()) {
       if (++passes < kMostPasses) continue;
-      problem = fmt::format("threads were still being started when all had been looked at {} times", passes);
+      problem = format_text("threads were still being started when all had been looked at {} times", passes);
       break;
     }
   } catch (const std::exception& error) {

@@ -1,7 +1,5 @@
 #include "plan/json_fields.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -9,6 +7,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 
 namespace zf {
@@ -22,7 +21,7 @@ constexpr std::string_view kNext = "correct this, or make the file again";
 
 std::string shortened(std::string_view text) {
   constexpr std::size_t kMost = 80;
-  return text.size() <= kMost ? std::string(text) : fmt::format("{}...", text.substr(0, kMost));
+  return text.size() <= kMost ? std::string(text) : format_text("{}...", text.substr(0, kMost));
 }
 
 /// Shortens a message of nlohmann: "[json.exception.parse_error.101] parse error at line 3, column 5: syntax
@@ -32,7 +31,7 @@ std::string complaint(std::string_view what) {
     what.remove_prefix(at + 2);
   if (what.starts_with("parse error at ")) what.remove_prefix(std::string_view("parse error at ").size());
   // The part "last read: '…'" quotes the whole token, which may be megabytes long.
-  return what.size() <= 200 ? std::string(what) : fmt::format("{}...", what.substr(0, 200));
+  return what.size() <= 200 ? std::string(what) : format_text("{}...", what.substr(0, 200));
 }
 
 /// Remembers the keys of the open objects while parsing, to detect a duplicate key. JSON libraries silently
@@ -46,7 +45,7 @@ class DuplicateKeys {
       case json::parse_event_t::object_start:
       case json::parse_event_t::array_start:
         if (depth >= kMaxDepth) {
-          throw Error(Exit::usage, fmt::format("{}: is nested deeper than {} levels", name_, kMaxDepth),
+          throw Error(Exit::usage, format_text("{}: is nested deeper than {} levels", name_, kMaxDepth),
                       kNext);
         }
         if (event == json::parse_event_t::object_start) open_.emplace_back();
@@ -58,7 +57,7 @@ class DuplicateKeys {
         if (!open_.back().insert(parsed.get<std::string>()).second) {
           throw Error(
               Exit::usage,
-              fmt::format("{}: the field \"{}\" appears twice", name_, shortened(parsed.get<std::string>())),
+              format_text("{}: the field \"{}\" appears twice", name_, shortened(parsed.get<std::string>())),
               "remove one of them");
         }
         break;
@@ -87,12 +86,12 @@ JsonDocument::JsonDocument(std::string_view text, std::string_view name, std::st
     : name_(name) {
   // The parser would take a NUL byte for the end of the text.
   if (text.find('\0') != std::string_view::npos) {
-    throw Error(Exit::usage, fmt::format("{}: is not JSON: it contains a NUL byte", name), if_broken);
+    throw Error(Exit::usage, format_text("{}: is not JSON: it contains a NUL byte", name), if_broken);
   }
   try {
     value_ = std::make_unique<json>(json::parse(text, DuplicateKeys(name)));
   } catch (const json::exception& error) {
-    throw Error(Exit::usage, fmt::format("{}: is not JSON: {}", name, complaint(error.what())), if_broken);
+    throw Error(Exit::usage, format_text("{}: is not JSON: {}", name, complaint(error.what())), if_broken);
   }
 }
 
@@ -118,11 +117,11 @@ const Field& Field::object(std::initializer_list<std::string_view> keys,
 
 const Field& Field::schema(std::initializer_list<std::string_view> known) const {
   if (!value_->is_object()) fail("is " + shown() + ", not an object");
-  const std::string wanted = fmt::format("it must be \"{}\"", fmt::join(known, "\" or \""));
+  const std::string wanted = format_text("it must be \"{}\"", join_text(known, "\" or \""));
   if (!has("schema")) child(*value_, "schema").fail("is missing; " + wanted);
   const std::string found = (*this)["schema"].text();
   if (std::find(known.begin(), known.end(), found) == known.end()) {
-    throw Error(Exit::usage, fmt::format("{}: schema: is \"{}\"; {}", name_, shortened(found), wanted),
+    throw Error(Exit::usage, format_text("{}: schema: is \"{}\"; {}", name_, shortened(found), wanted),
                 "give a file of that kind; one of an older version must be made again");
   }
   return *this;
@@ -137,7 +136,7 @@ bool Field::is_null() const { return value_->is_null(); }
 Field Field::operator[](std::string_view key) const { return child(value_->at(std::string(key)), key); }
 
 Field Field::child(const json& value, std::string_view key) const {
-  return {value, fmt::format("{}{}{}", path_, path_.empty() ? "" : ".", key), name_};
+  return {value, format_text("{}{}{}", path_, path_.empty() ? "" : ".", key), name_};
 }
 
 std::vector<Field> Field::items() const {
@@ -145,7 +144,7 @@ std::vector<Field> Field::items() const {
   std::vector<Field> fields;
   fields.reserve(value_->size());
   for (std::size_t i = 0; i < value_->size(); ++i) {
-    fields.emplace_back((*value_)[i], fmt::format("{}[{}]", path_, i), name_);
+    fields.emplace_back((*value_)[i], format_text("{}[{}]", path_, i), name_);
   }
   return fields;
 }
@@ -201,17 +200,17 @@ Set canonical_list(const Field& field, const Parse& parse) {
     const std::size_t end = std::min(text.find(',', start), text.size());
     const std::string part = text.substr(start, end - start);
     if (part.empty() || part.find_first_not_of("0123456789-") != std::string::npos) {
-      field.fail(fmt::format("\"{}\" is not a list like 0,4-11", shortened(text)));
+      field.fail(format_text("\"{}\" is not a list like 0,4-11", shortened(text)));
     }
     Set next;
     try {
       next = parse(part);
     } catch (const Error&) {
-      field.fail(fmt::format("\"{}\" is not a list of indexes from 0 to {}: \"{}\" is wrong", shortened(text),
+      field.fail(format_text("\"{}\" is not a list of indexes from 0 to {}: \"{}\" is wrong", shortened(text),
                              kMaxOsIndex, shortened(part)));
     }
     if (!ids.empty() && next.first() <= ids.back()) {
-      field.fail(fmt::format("\"{}\" is not ascending at \"{}\"", shortened(text), part));
+      field.fail(format_text("\"{}\" is not ascending at \"{}\"", shortened(text), part));
     }
     ids.insert(ids.end(), next.begin(), next.end());
     start = end + 1;
@@ -236,12 +235,12 @@ std::size_t Field::one_of(std::initializer_list<std::string_view> names) const {
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
   std::string choices;
   for (const std::string_view choice : names)
-    choices += fmt::format("{}\"{}\"", choices.empty() ? "" : " or ", choice);
-  fail(fmt::format("is {}, not {}", shown(), choices));
+    choices += format_text("{}\"{}\"", choices.empty() ? "" : " or ", choice);
+  fail(format_text("is {}, not {}", shown(), choices));
 }
 
 void Field::fail(std::string_view what) const {
-  throw Error(Exit::usage, fmt::format("{}: {}{}{}", name_, path_, path_.empty() ? "" : ": ", what), kNext);
+  throw Error(Exit::usage, format_text("{}: {}{}{}", name_, path_, path_.empty() ? "" : ": ", what), kNext);
 }
 
 std::string Field::shown() const {
@@ -251,7 +250,7 @@ std::string Field::shown() const {
 }
 
 void Field::fail_range(std::string_view low, std::string_view high) const {
-  fail(fmt::format("is {}, not between {} and {}", shown(), low, high));
+  fail(format_text("is {}, not between {} and {}", shown(), low, high));
 }
 
 }  // namespace zf

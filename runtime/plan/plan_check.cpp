@@ -1,13 +1,12 @@
 // Checks the invariants of a plan (plan_check.hpp), section by section.
 #include "plan/plan_check.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "plan/reserved_perc.hpp"
 
@@ -18,7 +17,7 @@ using Found = std::optional<Violation>;
 
 template <class... Args>
 Found violation(std::string field, fmt::format_string<Args...> format, Args&&... args) {
-  return Violation{std::move(field), fmt::format(format, std::forward<Args>(args)...)};
+  return Violation{std::move(field), format_text(format, std::forward<Args>(args)...)};
 }
 
 /// Returns true if the value is finite and at least `low`.
@@ -119,7 +118,7 @@ Found find_in_counts(const RankBinding& rank, const std::string& path) {
                   : rank.pt_reserved_cores < 1 || rank.pt_reserved_cores > training) {
     return violation(path + ".pt_reserved_cores", "is {}, {}", rank.pt_reserved_cores,
                      rank.shared ? "but no core of a shared rank is training's alone"
-                                 : fmt::format("not between 1 and the {}",
+                                 : format_text("not between 1 and the {}",
                                                print_count(rank.training.cpus.size(), "training CPU")));
   }
   const int most = rank.shared ? training : rank.pt_reserved_cores;
@@ -167,7 +166,7 @@ Found find_in_ranks(const Plan& plan) {
   CpuSet taken;
   for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
     const RankBinding& rank = plan.ranks[i];
-    const std::string path = fmt::format("ranks[{}]", i);
+    const std::string path = format_text("ranks[{}]", i);
     if (rank.rank < 0 || static_cast<std::size_t>(rank.rank) != i) {
       return violation(path + ".rank", "is {}, but ranks are listed as 0, 1, 2, ...", rank.rank);
     }
@@ -191,7 +190,7 @@ Found find_in_choice(const Choice& choice, const Plan& plan) {
     for (const auto& [field, value] : {std::pair("training_speedup", choice.headroom->training_speedup),
                                        std::pair("step_slowdown", choice.headroom->step_slowdown)}) {
       if (!at_least(value, 0))
-        return violation(fmt::format("choice.headroom.{}", field), "is {}, below 0", value);
+        return violation(format_text("choice.headroom.{}", field), "is {}, below 0", value);
     }
   }
   std::size_t threads = 0;
@@ -234,7 +233,7 @@ Found find_in_candidate(const CandidateEvidence& candidate, const std::string& p
 }
 
 Found find_in_sample(const Sample& sample, const std::set<int>& known, std::size_t index) {
-  const auto path = [&](const char* field) { return fmt::format("evidence.samples[{}].{}", index, field); };
+  const auto path = [&](const char* field) { return format_text("evidence.samples[{}].{}", index, field); };
   if (!known.contains(sample.candidate)) {
     return violation(path("candidate"), "is {}, which evidence.candidates does not have", sample.candidate);
   }
@@ -270,7 +269,7 @@ Found find_in_evidence(const Evidence& evidence, const Choice& choice) {
   std::set<int> known;
   for (std::size_t i = 0; i < evidence.candidates.size(); ++i) {
     const CandidateEvidence& candidate = evidence.candidates[i];
-    const std::string path = fmt::format("evidence.candidates[{}]", i);
+    const std::string path = format_text("evidence.candidates[{}]", i);
     if (auto found = find_in_candidate(candidate, path)) return found;
     if (!known.insert(candidate.id).second)
       return violation(path + ".id", "is {}, which an earlier candidate has too", candidate.id);

@@ -1,10 +1,10 @@
 // Checks whether a valid plan fits the present allocation (plan_check.hpp).
-#include <fmt/core.h>
 
 #include <algorithm>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "plan/plan_check.hpp"
 
 namespace zf {
@@ -21,13 +21,13 @@ std::optional<PlanDifference> cpu_difference(const CpuSet& cpus, int rank, std::
   for (const Exclusion& exclusion : allowed.exclusions) {
     const CpuSet here = gone & exclusion.cpus;
     if (here.empty()) continue;
-    why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", print(here), exclusion.detail);
+    why += format_text("{}{}: {}", why.empty() ? "" : "; ", print(here), exclusion.detail);
     unexplained = unexplained - here;
   }
   if (!unexplained.empty()) {
-    why += fmt::format("{}{}: this machine has no such CPU", why.empty() ? "" : "; ", print(unexplained));
+    why += format_text("{}{}: this machine has no such CPU", why.empty() ? "" : "; ", print(unexplained));
   }
-  return fmt::format("CPU{} {} of rank {}'s {} {} not allowed here ({})", gone.size() == 1 ? "" : "s",
+  return format_text("CPU{} {} of rank {}'s {} {} not allowed here ({})", gone.size() == 1 ? "" : "s",
                      print(gone), rank, side, gone.size() == 1 ? "is" : "are", why);
 }
 
@@ -43,7 +43,7 @@ std::vector<PlanDifference> differences_from_allowed(const Plan& plan, const All
     }
     if (const NodeSet gone = rank.optimizer.mems - allowed.mems; !gone.empty()) {
       differences.push_back(
-          fmt::format("NUMA node{} {} of rank {}'s optimizer {} not allowed here (allowed: {})",
+          format_text("NUMA node{} {} of rank {}'s optimizer {} not allowed here (allowed: {})",
                       gone.size() == 1 ? "" : "s", print(gone), rank.rank, gone.size() == 1 ? "is" : "are",
                       allowed.mems.empty() ? "none" : print(allowed.mems)));
     }
@@ -62,17 +62,17 @@ std::size_t threads_at_once(const Plan& plan) {
 
 std::optional<PlanDifference> foreign_machine(const MachineClass& planned, const MachineIdentity& present) {
   if (!planned.model.empty() && !present.cpu_model.empty() && planned.model != present.cpu_model) {
-    return fmt::format("CPU model: {} in the plan, {} here", planned.model, present.cpu_model);
+    return format_text("CPU model: {} in the plan, {} here", planned.model, present.cpu_model);
   }
   if (const CpuSet gone = planned.cpus - present.present; !present.present.empty() && !gone.empty()) {
-    return fmt::format("CPU{} {} in the plan, {} here", planned.cpus.size() == 1 ? "" : "s",
+    return format_text("CPU{} {} in the plan, {} here", planned.cpus.size() == 1 ? "" : "s",
                        print(planned.cpus), print(present.present));
   }
   // A node whose CPUs are all offline does not count as one with CPUs, so compare only if the same CPUs are
   // online.
   if (planned.numa_nodes > 0 && present.numa_nodes > 0 && planned.cpus == present.online &&
       planned.numa_nodes != present.numa_nodes) {
-    return fmt::format(
+    return format_text(
         "NUMA nodes with CPUs: {} in the plan, {} here (the firmware's NUMA mode differs: NPS or sub-NUMA "
         "clustering)",
         planned.numa_nodes, present.numa_nodes);
@@ -86,9 +86,9 @@ const RankBinding& binding_of(const Plan& plan, int rank) {
   if (found == plan.ranks.end()) {
     throw Error(Exit::usage,
                 plan.ranks.size() == 1
-                    ? fmt::format("rank {}: the plan has rank 0 only", rank)
-                    : fmt::format("rank {}: the plan has ranks 0-{}", rank, plan.ranks.size() - 1),
-                fmt::format("make a plan for more local ranks (zf-tune --ranks {}), or name another rank",
+                    ? format_text("rank {}: the plan has rank 0 only", rank)
+                    : format_text("rank {}: the plan has ranks 0-{}", rank, plan.ranks.size() - 1),
+                format_text("make a plan for more local ranks (zf-tune --ranks {}), or name another rank",
                             std::max(1, rank + 1)));
   }
   return *found;

@@ -1,12 +1,11 @@
 #include "plan/plan_json.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "os/atomic_file.hpp"
 #include "os/file.hpp"
 #include "plan/evidence_json.hpp"
@@ -256,7 +255,7 @@ Plan parse_plan(std::string_view text, std::string_view name) {
   const JsonDocument document(text, name);
   Plan plan = read_plan(document.root().schema({kPlanSchema, kFormerPlanSchema}));
   if (const auto violation = find_violation(plan)) {
-    throw Error(Exit::usage, fmt::format("{}: {}: {}", name, violation->field, violation->what),
+    throw Error(Exit::usage, format_text("{}: {}: {}", name, violation->field, violation->what),
                 "make the plan again with zf-tune, or correct this");
   }
   return plan;
@@ -267,7 +266,7 @@ Plan load_plan(const std::filesystem::path& path) { return parse_plan(read_text_
 void save_plan(const Plan& plan, const std::filesystem::path& path) {
   if (const auto violation = find_violation(plan)) {
     throw Error(Exit::runtime_error,
-                fmt::format("{}: not written, the plan is unsound: {}: {}", path.string(), violation->field,
+                format_text("{}: not written, the plan is unsound: {}: {}", path.string(), violation->field,
                             violation->what),
                 "this is a bug in zf-tune: please report it");
   }

@@ -1,7 +1,5 @@
 #include "plan/process_binding.hpp"
 
-#include <fmt/core.h>
-
 #include <charconv>
 #include <map>
 #include <span>
@@ -9,6 +7,7 @@
 #include "base/cpu_list.hpp"
 #include "base/crc32.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "plan/plan_json.hpp"
 
 namespace zf {
@@ -29,7 +28,7 @@ const char* name_of(StartedOn part) {
 }
 
 [[noreturn]] void fail(const std::string& what) {
-  throw Error(Exit::usage, fmt::format("{}: {}", kBindingVariable, what),
+  throw Error(Exit::usage, format_text("{}: {}", kBindingVariable, what),
               "start the job under zf-tune exec, or unset ZF_BINDING");
 }
 
@@ -38,21 +37,21 @@ class Words {
  public:
   explicit Words(std::string_view line) {
     if (line.size() > kMaxBindingBytes)
-      fail(fmt::format("has {} bytes, more than {}", line.size(), kMaxBindingBytes));
+      fail(format_text("has {} bytes, more than {}", line.size(), kMaxBindingBytes));
     const std::string_view version = next(line);
-    if (version != kVersion) fail(fmt::format("does not begin with {}", kVersion));
+    if (version != kVersion) fail(format_text("does not begin with {}", kVersion));
     while (!line.empty()) {
       const std::string_view word = next(line);
       const auto equals = word.find('=');
-      if (equals == std::string_view::npos) fail(fmt::format("\"{}\" is not NAME=VALUE", word));
+      if (equals == std::string_view::npos) fail(format_text("\"{}\" is not NAME=VALUE", word));
       const auto [position, is_new] = values_.emplace(word.substr(0, equals), word.substr(equals + 1));
-      if (!is_new) fail(fmt::format("{} stands there twice", position->first));
+      if (!is_new) fail(format_text("{} stands there twice", position->first));
     }
   }
 
   std::string take(const std::string& name) {
     const auto found = values_.find(name);
-    if (found == values_.end()) fail(fmt::format("{} is missing", name));
+    if (found == values_.end()) fail(format_text("{} is missing", name));
     std::string value = std::move(found->second);
     values_.erase(found);
     return value;
@@ -66,13 +65,13 @@ class Words {
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, value);
     if (error != std::errc() || stop != end || value < least)
-      fail(fmt::format("{} is \"{}\", not a whole number of {} or more", name, text, least));
+      fail(format_text("{} is \"{}\", not a whole number of {} or more", name, text, least));
     return value;
   }
 
   bool take_flag(const std::string& name) {
     const std::string text = take(name);
-    if (text != "yes" && text != "no") fail(fmt::format("{} is \"{}\", neither yes nor no", name, text));
+    if (text != "yes" && text != "no") fail(format_text("{} is \"{}\", neither yes nor no", name, text));
     return text == "yes";
   }
 
@@ -84,7 +83,7 @@ class Words {
   }
 
   void end() const {
-    if (!values_.empty()) fail(fmt::format("{} is not known to this version", values_.begin()->first));
+    if (!values_.empty()) fail(format_text("{} is not known to this version", values_.begin()->first));
   }
 
  private:
@@ -103,13 +102,13 @@ StartedOn started_on_of(const std::string& name) {
   for (const StartedOn part : {StartedOn::home, StartedOn::training, StartedOn::nothing}) {
     if (name == name_of(part)) return part;
   }
-  fail(fmt::format("started_on is \"{}\", not home, training or nothing", name));
+  fail(format_text("started_on is \"{}\", not home, training or nothing", name));
 }
 
 MemoryPolicy policy_of(const std::string& name) {
   if (name == "preferred") return MemoryPolicy::preferred;
   if (name == "bind") return MemoryPolicy::bind;
-  fail(fmt::format("policy is \"{}\", not preferred or bind", name));
+  fail(format_text("policy is \"{}\", not preferred or bind", name));
 }
 
 }  // namespace
@@ -122,12 +121,12 @@ ProcessCpus process_cpus(const RankBinding& rank, Framework framework) {
 
 std::string plan_id(const Plan& plan) {
   const std::string text = print_plan(plan);
-  return fmt::format("{:08x}", crc32(0, std::as_bytes(std::span(text))));
+  return format_text("{:08x}", crc32(0, std::as_bytes(std::span(text))));
 }
 
 std::string print_binding(const ProcessBinding& binding) {
   const RankBinding& rank = binding.rank;
-  std::string line = fmt::format(
+  std::string line = format_text(
       "{} plan={} rank={} framework={} started_on={} home={} home_threads={} training={} threads={} "
       "optimizer={} mems={} policy={} shared={}",
       kVersion, binding.plan_id, rank.rank, name_of(binding.framework), name_of(binding.started_on),
@@ -136,7 +135,7 @@ std::string print_binding(const ProcessBinding& binding) {
       rank.optimizer.memory_policy == MemoryPolicy::bind ? "bind" : "preferred", rank.shared ? "yes" : "no");
   if (line.size() > kMaxBindingBytes) {
     throw Error(Exit::infeasible,
-                fmt::format("the binding of rank {} needs {} bytes in the environment, more than {}",
+                format_text("the binding of rank {} needs {} bytes in the environment, more than {}",
                             rank.rank, line.size(), kMaxBindingBytes),
                 "its CPU lists have too many gaps: give the job CPUs in fewer pieces");
   }
@@ -151,7 +150,7 @@ ProcessBinding parse_binding(std::string_view line) {
   rank.rank = words.take_count("rank", 0);
   const std::string framework = words.take("framework");
   const auto known = framework_named(framework);
-  if (!known) fail(fmt::format("framework is \"{}\", not one of {}", framework, framework_names()));
+  if (!known) fail(format_text("framework is \"{}\", not one of {}", framework, framework_names()));
   binding.framework = *known;
   binding.started_on = started_on_of(words.take("started_on"));
   rank.home = {words.take_cpus("home"), words.take_count("home_threads", 1)};

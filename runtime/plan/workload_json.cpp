@@ -1,9 +1,9 @@
 #include "plan/workload_json.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -75,13 +75,13 @@ TrainingDemand read_demand(const Field& field, int update_interval) {
 Mode read_mode(const Field& field) {
   const std::string name = field.text();
   if (const auto mode = mode_named(name)) return *mode;
-  field.fail(fmt::format("is \"{}\"; it must be one of {}", name, mode_names()));
+  field.fail(format_text("is \"{}\"; it must be one of {}", name, mode_names()));
 }
 
 Framework read_framework(const Field& field) {
   const std::string name = field.text();
   if (const auto framework = framework_named(name)) return *framework;
-  field.fail(fmt::format("is \"{}\"; it must be one of {}", name, framework_names()));
+  field.fail(format_text("is \"{}\"; it must be one of {}", name, framework_names()));
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ Workload read_workload_fields(const Field& field, Mode absent) {
   if (field.has("step_factor")) {
     workload.step_factor = field["step_factor"].number();
     if (!(*workload.step_factor > 0 && *workload.step_factor <= kLargestStepFactor))
-      field["step_factor"].fail(fmt::format("must be above 0 and at most {:.0f}", kLargestStepFactor));
+      field["step_factor"].fail(format_text("must be above 0 and at most {:.0f}", kLargestStepFactor));
   }
   return workload;
 }

@@ -1,11 +1,10 @@
 #include "worker/arguments.hpp"
 
-#include <fmt/core.h>
-
 #include <charconv>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -18,7 +17,7 @@ int parse_rank(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, rank);
   if (error != std::errc() || stop != end || rank < 0) {
-    throw Error(Exit::usage, fmt::format("--rank: \"{}\" is not a rank", text), "give a number like 0");
+    throw Error(Exit::usage, format_text("--rank: \"{}\" is not a rank", text), "give a number like 0");
   }
   return rank;
 }
@@ -26,7 +25,7 @@ int parse_rank(const std::string& text) {
 MemoryPolicy parse_policy(const std::string& text) {
   if (text == "preferred") return MemoryPolicy::preferred;
   if (text == "bind") return MemoryPolicy::bind;
-  throw Error(Exit::usage, fmt::format("--memory-policy: \"{}\" is not a memory policy", text),
+  throw Error(Exit::usage, format_text("--memory-policy: \"{}\" is not a memory policy", text),
               "give preferred or bind");
 }
 
@@ -34,7 +33,7 @@ Strictness parse_strictness(const std::string& flag, const std::string& text) {
   if (text == "no") return Strictness::off;
   if (text == "try") return Strictness::best_effort;
   if (text == "must") return Strictness::required;
-  throw Error(Exit::usage, fmt::format("{}: \"{}\" is not a value of this option", flag, text),
+  throw Error(Exit::usage, format_text("{}: \"{}\" is not a value of this option", flag, text),
               "give no, try or must");
 }
 
@@ -54,8 +53,8 @@ WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
     }
     const bool known = flag == "--rank" || flag == "--cpus" || flag == "--home" || flag == "--mems" ||
                        flag == "--memory-policy" || flag == "--huge-pages" || flag == "--lock-memory";
-    if (!known) throw Error(Exit::usage, fmt::format("unknown argument \"{}\"", flag), kNotByHand);
-    if (++i == words.size()) throw Error(Exit::usage, fmt::format("{} has no value", flag), kNotByHand);
+    if (!known) throw Error(Exit::usage, format_text("unknown argument \"{}\"", flag), kNotByHand);
+    if (++i == words.size()) throw Error(Exit::usage, format_text("{} has no value", flag), kNotByHand);
     const std::string& value = words[i];
     if (flag == "--rank") arguments.rank = parse_rank(value);
     if (flag == "--cpus") arguments.cpus = parse_cpu_list(value, flag);

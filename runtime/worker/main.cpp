@@ -1,5 +1,4 @@
 // zf-optimizer: runs the optimizer of one training process on the CPUs that the plan gives it.
-#include <fmt/core.h>
 
 #include <cstdio>
 #include <exception>
@@ -27,11 +26,11 @@ int main(int argc, char** argv) {
   try {
     const auto arguments = zf::parse_worker_arguments({argv + 1, argv + argc});
     if (arguments.help) {
-      fmt::print("{}", zf::worker_help());
+      zf::print_stdout("{}", zf::worker_help());
       return 0;
     }
     if (arguments.version) {
-      fmt::print("zf-optimizer {}\n", zf::version());
+      zf::print_stdout("zf-optimizer {}\n", zf::version());
       return 0;
     }
     zf::Arena arena = zf::Arena::attach(zf::FileDescriptor(zf::kWorkerArenaFd));

@@ -1,10 +1,9 @@
 #include "worker/pool_cpus.hpp"
 
-#include <fmt/core.h>
-
 #include <cassert>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 
 namespace zf {
@@ -13,7 +12,7 @@ namespace {
 std::string note_of(const PoolCpus& placed) {
   const std::size_t threads = placed.of_thread.size();
   const CpuSet used(placed.of_thread);
-  return fmt::format("{} of the pool {} gone: {} run{} on {}", print_cpus(placed.lost),
+  return format_text("{} of the pool {} gone: {} run{} on {}", print_cpus(placed.lost),
                      placed.lost.size() == 1 ? "is" : "are", print_count(threads, "thread"),
                      threads == 1 ? "s" : "", print(used));
 }

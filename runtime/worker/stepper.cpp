@@ -1,12 +1,11 @@
 #include "worker/stepper.hpp"
 
-#include <fmt/core.h>
-
 #include <cassert>
 #include <exception>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 
 namespace zf {
@@ -42,7 +41,7 @@ Stepper::Stepper(Arena& arena, Pool& pool, Isa isa)
       shares_(deal_shares(cuts_of(arena), pool.size())) {
   if (pool.size() != arena.control().members) {
     throw Error(Exit::runtime_error,
-                fmt::format("the pool has {}, and the arena was made for {}",
+                format_text("the pool has {}, and the arena was made for {}",
                             print_count(pool.size(), "thread"), arena.control().members));
   }
   batch_.reserve(arena.control().group_count);

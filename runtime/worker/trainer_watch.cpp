@@ -1,6 +1,5 @@
 #include "worker/trainer_watch.hpp"
 
-#include <fmt/core.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/prctl.h>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "ipc/child.hpp"
 
 namespace zf {
@@ -52,7 +52,7 @@ void watch_trainer(FileDescriptor pidfd) {
     std::thread([held = std::move(pidfd)] { watch(held); }).detach();
   } catch (const std::system_error& error) {
     throw Error(Exit::runtime_error,
-                fmt::format("cannot start the thread that watches the trainer: {}", error.what()),
+                format_text("cannot start the thread that watches the trainer: {}", error.what()),
                 kTaskLimitHint);
   }
 }

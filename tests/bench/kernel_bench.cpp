@@ -3,7 +3,6 @@
 // In every round each candidate runs once, in turn, over the same arrays on the same pinned threads. Ratios
 // are taken within a round, so that noise from other processes hits both sides of a ratio. The medians of the
 // ratios are printed.
-#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/stagger.hpp"
 #include "engine/half.hpp"
 #include "engine/isa.hpp"
@@ -25,6 +25,7 @@
 #include "engine/undo.hpp"
 #include "engine/working_set.hpp"
 #include "os/affinity.hpp"
+#include "os/standard_streams.hpp"
 
 namespace {
 
@@ -55,7 +56,7 @@ class Buffer {
   Buffer(std::size_t bytes, std::size_t order)
       : bytes_(bytes + kHugePageBytes + (4 + order) * kStaggerBytes) {
     at_ = checked(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-                  fmt::format("cannot map {} bytes for an output", bytes), "ask for fewer --params");
+                  format_text("cannot map {} bytes for an output", bytes), "ask for fewer --params");
     ::madvise(at_, bytes_, MADV_HUGEPAGE);
     const std::size_t to_huge_page = -reinterpret_cast<std::uintptr_t>(at_) % kHugePageBytes;
     begin_ = static_cast<char*>(at_) + to_huge_page + (4 + order) * kStaggerBytes;
@@ -121,22 +122,22 @@ double gb_per_s(const Options& options, const Candidate& candidate) {
 void print(const Options& options, std::size_t threads, const std::vector<Candidate>& candidates) {
   const bool json = options.format == Format::json;
   if (!json) {
-    fmt::print("\n{} thread{}\n{:<28}{:>10}{:>9}{:>9}  {:<22}{}\n", threads, threads == 1 ? "" : "s", "",
-               "ms", "GB/s", "time ×", "of", "spread");
+    print_stdout("\n{} thread{}\n{:<28}{:>10}{:>9}{:>9}  {:<22}{}\n", threads, threads == 1 ? "" : "s", "",
+                 "ms", "GB/s", "time ×", "of", "spread");
   }
   for (const Candidate& candidate : candidates) {
     const std::vector<double> ratio = ratios_of(candidate, candidates);
     const auto [least, most] = std::minmax_element(ratio.begin(), ratio.end());
     const double ns = median(candidate.ns);
     if (json) {
-      fmt::print(
+      print_stdout(
           "{{\"threads\": {}, \"candidate\": \"{}\", \"step_ns_median\": {:.0f}, \"gb_per_s\": {:.2f}, "
           "\"against\": \"{}\", \"ratio_median\": {:.4f}, \"ratio_min\": {:.4f}, \"ratio_max\": {:.4f}}}\n",
           threads, candidate.name, ns, gb_per_s(options, candidate), candidate.against, median(ratio), *least,
           *most);
     } else {
-      fmt::print("{:<28}{:>10.1f}{:>9.1f}{:>9.3f}  {:<22}{:.3f}..{:.3f}\n", candidate.name, ns / 1e6,
-                 gb_per_s(options, candidate), median(ratio), candidate.against, *least, *most);
+      print_stdout("{:<28}{:>10.1f}{:>9.1f}{:>9.3f}  {:<22}{:.3f}..{:.3f}\n", candidate.name, ns / 1e6,
+                   gb_per_s(options, candidate), median(ratio), candidate.against, *least, *most);
     }
   }
   std::fflush(stdout);
@@ -150,23 +151,23 @@ struct Measured {
 
 /// Prints the table of docs/benchmarks.md.
 void print_markdown(const Options& options, const std::vector<Measured>& all) {
-  fmt::print("| {:.1f}M parameters |", static_cast<double>(options.params) / 1e6);
-  for (const Measured& one : all) fmt::print(" {} thread{} |", one.threads, one.threads == 1 ? "" : "s");
-  fmt::print(" compared with | traffic alone |\n| --- |");
-  for (std::size_t i = 0; i < all.size(); ++i) fmt::print(" --- |");
-  fmt::print(" --- | --- |\n");
+  print_stdout("| {:.1f}M parameters |", static_cast<double>(options.params) / 1e6);
+  for (const Measured& one : all) print_stdout(" {} thread{} |", one.threads, one.threads == 1 ? "" : "s");
+  print_stdout(" compared with | traffic alone |\n| --- |");
+  for (std::size_t i = 0; i < all.size(); ++i) print_stdout(" --- |");
+  print_stdout(" --- | --- |\n");
   for (std::size_t row = 0; row < all.front().candidates.size(); ++row) {
     const std::vector<Candidate>& first = all.front().candidates;
-    fmt::print("| {} |", first[row].name);
+    print_stdout("| {} |", first[row].name);
     for (const Measured& one : all) {
       const std::vector<double> ratio = ratios_of(one.candidates[row], one.candidates);
       const auto [least, most] = std::minmax_element(ratio.begin(), ratio.end());
-      fmt::print(" {:.1f} GB/s, {:.2f} × ({:.2f} to {:.2f}) |", gb_per_s(options, one.candidates[row]),
-                 median(ratio), *least, *most);
+      print_stdout(" {:.1f} GB/s, {:.2f} × ({:.2f} to {:.2f}) |", gb_per_s(options, one.candidates[row]),
+                   median(ratio), *least, *most);
     }
     const auto other = std::find_if(first.begin(), first.end(),
                                     [&](const Candidate& c) { return c.name == first[row].against; });
-    fmt::print(" {} | {:.2f} × |\n", other->name, first[row].bytes_per_param / other->bytes_per_param);
+    print_stdout(" {} | {:.2f} × |\n", other->name, first[row].bytes_per_param / other->bytes_per_param);
   }
 }
 
@@ -260,7 +261,7 @@ std::size_t number(std::string_view flag, const std::string& text) {
   char* end = nullptr;
   const unsigned long long value = std::strtoull(text.c_str(), &end, 10);
   if (value == 0 || *end != '\0') {
-    throw Error(Exit::usage, fmt::format("{}={}: not a count", flag, text),
+    throw Error(Exit::usage, format_text("{}={}: not a count", flag, text),
                 "write for example " + std::string(flag) + "=2");
   }
   return value;
@@ -290,7 +291,7 @@ Options parse(int argc, char** argv) {
     } else if (argument == "--format=text") {
       options.format = Format::text;
     } else {
-      throw Error(Exit::usage, fmt::format("\"{}\" is not an option", argument),
+      throw Error(Exit::usage, format_text("\"{}\" is not an option", argument),
                   "kernel_bench [--params=N] [--threads=1,2] [--rounds=N] [--format=text|json|markdown]");
     }
   }
@@ -308,12 +309,12 @@ int main(int argc, char** argv) try {
     options.threads.push_back(pus.size());
   }
   if (options.format == Format::text) {
-    fmt::print("{} params, {} rounds, {}\n", options.params, options.rounds, name_of(chosen_isa()));
+    print_stdout("{} params, {} rounds, {}\n", options.params, options.rounds, name_of(chosen_isa()));
   }
   std::vector<Measured> all;
   for (const std::size_t n : options.threads) {
     if (n > pus.size()) {
-      throw Error(Exit::usage, fmt::format("--threads={}: only {} CPUs are allowed", n, pus.size()),
+      throw Error(Exit::usage, format_text("--threads={}: only {} CPUs are allowed", n, pus.size()),
                   "ask for fewer threads");
     }
     all.push_back({n, bench(options, {pus.begin(), pus.begin() + static_cast<std::ptrdiff_t>(n)})});
@@ -322,6 +323,6 @@ int main(int argc, char** argv) try {
   if (options.format == Format::markdown) print_markdown(options, all);
   return 0;
 } catch (const Error& error) {
-  fmt::print(stderr, "kernel_bench: {}\n", error.what());
+  print_stderr("kernel_bench: {}\n", error.what());
   return static_cast<int>(error.exit());
 }

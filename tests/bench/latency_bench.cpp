@@ -6,7 +6,6 @@
 //
 // In a burst, the optimizer still spins (zf_options.spin_us) when the next submission comes. After a pause it
 // sleeps, as with a trainer that submits once per step, and must be woken like the others.
-#include <fmt/core.h>
 #include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -26,7 +25,9 @@
 #include "base/clock.hpp"
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "os/affinity.hpp"
+#include "os/standard_streams.hpp"
 #include "zf_runtime.h"
 
 namespace {
@@ -75,7 +76,7 @@ void wait_for(sem_t& semaphore) {
 
 void check(zf_status status) {
   if (status != ZF_OK)
-    throw Error(Exit::runtime_error, fmt::format("{}: {}", zf_status_name(status), zf_last_error()));
+    throw Error(Exit::runtime_error, format_text("{}: {}", zf_status_name(status), zf_last_error()));
 }
 
 /// Makes a runtime with `count` groups of `elements`, and steps once so that all memory is touched.
@@ -179,11 +180,11 @@ void run(int rounds) {
   }
   for (zf_runtime* handle : {empty, one_group, many_groups}) check(zf_close(handle));
 
-  fmt::print("{:28} {:>10} {:>10}\n", "", "p50 us", "p99 us");
+  print_stdout("{:28} {:>10} {:>10}\n", "", "p50 us", "p99 us");
   for (Row& row : rows)
-    fmt::print("{:28} {:>10.2f} {:>10.2f}\n", row.name, us_at(row.samples, 0.5), us_at(row.samples, 0.99));
-  fmt::print("16 groups of 4K against 1 of 64K: {:.2f} times the p50\n",
-             us_at(rows[4].samples, 0.5) / us_at(rows[3].samples, 0.5));
+    print_stdout("{:28} {:>10.2f} {:>10.2f}\n", row.name, us_at(row.samples, 0.5), us_at(row.samples, 0.99));
+  print_stdout("16 groups of 4K against 1 of 64K: {:.2f} times the p50\n",
+               us_at(rows[4].samples, 0.5) / us_at(rows[3].samples, 0.5));
 }
 
 }  // namespace
@@ -193,7 +194,7 @@ int main(int argc, char** argv) {
     run(argc > 1 ? std::atoi(argv[1]) : 500);
     return 0;
   } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    print_stderr("{}\n", error.what());
     return static_cast<int>(error.exit());
   }
 }

@@ -6,7 +6,6 @@
 // version (with lib/libzf_runtime.so and bin/zf-optimizer), which is measured beside this one. The optimizer
 // has one thread on each CPU that this process may use (ZF_TUNE=off). The row "kernel alone" does with a
 // plain memfd what nobody can avoid: as many threads populate it in a child, the parent maps it, and both go.
-#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,7 +29,9 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "os/affinity.hpp"
+#include "os/standard_streams.hpp"
 #include "zf_runtime.h"
 
 namespace {
@@ -56,12 +57,12 @@ class Stopwatch {
 
 void check(zf_status status) {
   if (status != ZF_OK)
-    throw Error(Exit::runtime_error, fmt::format("{}: {}", zf_status_name(status), zf_last_error()));
+    throw Error(Exit::runtime_error, format_text("{}: {}", zf_status_name(status), zf_last_error()));
 }
 
 void print(const std::array<double, kFigures>& figures) {
-  for (const double figure : figures) fmt::print("{} ", figure);
-  fmt::print("\n");
+  for (const double figure : figures) print_stdout("{} ", figure);
+  print_stdout("\n");
 }
 
 /// Measures the runtime once: parameters, two gradient buffers and moments, 20 bytes per parameter. Writes
@@ -185,9 +186,9 @@ void run(double gib, int rounds, const std::string& before, const std::string& s
     const std::string variables =
         folder.empty()
             ? ""
-            : fmt::format("LD_LIBRARY_PATH='{0}/lib' ZF_OPTIMIZER='{0}/bin/zf-optimizer' ", folder);
+            : format_text("LD_LIBRARY_PATH='{0}/lib' ZF_OPTIMIZER='{0}/bin/zf-optimizer' ", folder);
     rows.push_back({.name = name,
-                    .command = fmt::format("{}ZF_TUNE=off '{}' --gib={} {}", variables, self, gib, words)});
+                    .command = format_text("{}ZF_TUNE=off '{}' --gib={} {}", variables, self, gib, words)});
   };
   if (!before.empty()) add("before, 4 KiB pages", "--once=no", before);
   add("4 KiB pages", "--once=no");
@@ -199,17 +200,17 @@ void run(double gib, int rounds, const std::string& before, const std::string& s
   for (int round = 0; round < rounds; ++round) {
     for (Row& row : rows) measure(row);
   }
-  fmt::print("{:.1f} GiB, {} CPUs, medians of {} rounds (least to most)\n\n| |", gib,
-             thread_affinity().size(), rounds);
-  for (const char* name : kNames) fmt::print(" {} |", name);
-  fmt::print("\n| --- | --- | --- | --- | --- | --- |\n");
+  print_stdout("{:.1f} GiB, {} CPUs, medians of {} rounds (least to most)\n\n| |", gib,
+               thread_affinity().size(), rounds);
+  for (const char* name : kNames) print_stdout(" {} |", name);
+  print_stdout("\n| --- | --- | --- | --- | --- | --- |\n");
   for (const Row& row : rows) {
-    fmt::print("| {} |", row.name);
+    print_stdout("| {} |", row.name);
     for (const std::vector<double>& samples : row.samples) {
       const auto [least, most] = std::minmax_element(samples.begin(), samples.end());
-      fmt::print(" {:.2f} ({:.2f} to {:.2f}) |", median(samples), *least, *most);
+      print_stdout(" {:.2f} ({:.2f} to {:.2f}) |", median(samples), *least, *most);
     }
-    fmt::print("\n");
+    print_stdout("\n");
   }
 }
 
@@ -233,7 +234,7 @@ int main(int argc, char** argv) {
       } else if (word.starts_with("--once=")) {
         once = value;
       } else {
-        throw Error(Exit::usage, fmt::format("open_bench: unknown argument \"{}\"", word),
+        throw Error(Exit::usage, format_text("open_bench: unknown argument \"{}\"", word),
                     "usage: open_bench [--gib=8] [--rounds=3] [--before=FOLDER]");
       }
     }
@@ -246,7 +247,7 @@ int main(int argc, char** argv) {
     }
     return 0;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    print_stderr("{}\n", error.what());
     return 1;
   }
 }

@@ -1,7 +1,6 @@
 // Measures how often the 95 % interval between the choice and its runner-up covers the true difference, after
 // the choice was made. Prints a table, and exits with 1 if a promise is broken. Takes every setting in every
 // mode, with update intervals and machines in turn; with "all", every combination. Usage: coverage RUNS [all]
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <cassert>
@@ -14,6 +13,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
+#include "os/standard_streams.hpp"
 #include "search/decision.hpp"
 #include "study.hpp"
 #include "text/statistics.hpp"
@@ -141,10 +142,10 @@ int run(int runs, bool all) {
     kept = kept && good;
     table.add({combination.setting.name, combination.machine, name_of(combination.mode),
                std::to_string(combination.interval), std::to_string(result.runs),
-               fmt::format("{:.1f} %", 100 * share), std::to_string(result.unknown),
-               fmt::format("{:.2f} %", 100 * width), good ? "" : "BROKEN"});
+               format_text("{:.1f} %", 100 * share), std::to_string(result.unknown),
+               format_text("{:.2f} %", 100 * width), good ? "" : "BROKEN"});
   }
-  fmt::print(
+  print_stdout(
       "promised: 92 to 98 % covered, and a median half-width of at most 3 % if visits differ by at most 1 "
       "%\n\n{}",
       table.print());
@@ -159,13 +160,13 @@ int main(int argc, char** argv) {
   int runs = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), runs);
   if (error != std::errc() || end != text.data() + text.size() || runs < 1) {
-    fmt::print(stderr, "coverage: \"{}\" is not a number of runs\n", text);
+    print_stderr("coverage: \"{}\" is not a number of runs\n", text);
     return 2;
   }
   try {
     return zf::run(runs, argc > 2 && std::string_view(argv[2]) == "all");
   } catch (const zf::Error& failure) {
-    fmt::print(stderr, "coverage: {}\n", failure.what());
+    print_stderr("coverage: {}\n", failure.what());
     return static_cast<int>(failure.exit());
   }
 }

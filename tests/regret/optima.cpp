@@ -1,7 +1,6 @@
 // Compares the best split of each machine of tests/regret/machines, found by brute force, with those in
 // tests/regret/optima.txt. What the search is measured by must not change unnoticed. Exits with 1 and names
 // the lines that differ; ZF_REGENERATE=1 writes the file again. Usage: optima
-#include <fmt/core.h>
 
 #include <cstdlib>
 #include <sstream>
@@ -9,8 +8,10 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "os/atomic_file.hpp"
 #include "os/file.hpp"
+#include "os/standard_streams.hpp"
 #include "study.hpp"
 #include "text/table.hpp"
 
@@ -28,7 +29,7 @@ std::vector<std::vector<std::string>> rows_of(const Case& one) {
     for (const int interval : kIntervals) {
       const Trialed trialed(in_mode(one, mode, interval));
       rows.push_back({one.name, name_of(mode), std::to_string(interval),
-                      fmt::format("{:.3f}", trialed.best_ns / static_cast<double>(kMillisecondNs)),
+                      format_text("{:.3f}", trialed.best_ns / static_cast<double>(kMillisecondNs)),
                       std::to_string(trialed.periods.size()), trialed.best.label});
     }
   }
@@ -58,8 +59,8 @@ int show_differences(const std::string& expected, const std::string& found) {
     if (!has_was && !has_is) return count;
     if (has_was == has_is && was == is) continue;
     ++count;
-    if (has_was) fmt::print("- {}\n", was);
-    if (has_is) fmt::print("+ {}\n", is);
+    if (has_was) print_stdout("- {}\n", was);
+    if (has_is) print_stdout("+ {}\n", is);
   }
 }
 
@@ -68,7 +69,7 @@ int run() {
   if (std::getenv("ZF_REGENERATE") != nullptr) write_text_file_atomically(kFile, found);
   const int differ = show_differences(read_text_file(kFile), found);
   if (differ == 0) return 0;
-  fmt::print(
+  print_stdout(
       "{} lines of {} differ: the simulator, a machine or the splits that are compared have changed. If that "
       "is "
       "meant, run with ZF_REGENERATE=1, and look at the study again (scripts/regret).\n",
@@ -83,7 +84,7 @@ int main() {
   try {
     return zf::run();
   } catch (const zf::Error& error) {
-    fmt::print(stderr, "optima: {}\n", error.what());
+    print_stderr("optima: {}\n", error.what());
     return static_cast<int>(error.exit());
   }
 }

@@ -1,7 +1,6 @@
 // Measures the regret of the search: compares sweeps of simulated machines with the best of all splits
 // without noise, for every mode. Prints tables, and exits with 1 if a promise is broken. Usage: regret SEEDS
 // [GENERATED]
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -13,6 +12,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
+#include "os/standard_streams.hpp"
 #include "search/decision.hpp"
 #include "search/judgement.hpp"
 #include "study.hpp"
@@ -43,7 +44,7 @@ constexpr Mode kModes[] = {Mode::overlap, Mode::backward, Mode::exact, Mode::wai
 constexpr int kIntervals[] = {1, 2, 8};
 constexpr std::uint64_t kGenerator = 20261122;
 
-std::string percent(double value) { return fmt::format("{:.2f} %", 100 * value); }
+std::string percent(double value) { return format_text("{:.2f} %", 100 * value); }
 
 struct Row {
   std::string name;
@@ -110,12 +111,12 @@ Row measure(const Case& one, int seeds) {
           row.beyond += row.misspecified.back() > most ? 1 : 0;
           if (row.misspecified.back() <= worst_misspecified) continue;
           worst_misspecified = row.misspecified.back();
-          row.worst_misspecified = fmt::format("{}, U {}: {} for {}", name_of(mode), interval,
+          row.worst_misspecified = format_text("{}, U {}: {} for {}", name_of(mode), interval,
                                                found.chosen().label, other.best.label);
         }
         if (regret <= worst) continue;
         worst = regret;
-        row.worst = fmt::format("{}, U {}: {} for {}", name_of(mode), interval, found.chosen().label,
+        row.worst = format_text("{}, U {}: {} for {}", name_of(mode), interval, found.chosen().label,
                                 trialed.best.label);
       }
     }
@@ -143,8 +144,8 @@ void add_all(std::vector<double>& all, const std::vector<double>& more) {
 /// Prints one promise with its figure. Returns whether it is kept.
 bool promise(std::string_view name, double value, double most, std::string_view unit = "%") {
   const bool kept = value <= most;
-  fmt::print("{:<58} {:>7.3f} {} (promised: at most {:g} {}){}\n", name, value, unit, most, unit,
-             kept ? "" : " BROKEN");
+  print_stdout("{:<58} {:>7.3f} {} (promised: at most {:g} {}){}\n", name, value, unit, most, unit,
+               kept ? "" : " BROKEN");
   return kept;
 }
 
@@ -182,8 +183,8 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
                percent(quantile(row.to_unbound, 0.95)), percent(mean_of(row.misspecified)),
                row.misspecified.empty() ? "-" : percent(quantile(row.misspecified, 1)),
                std::to_string(row.beyond), percent(row.unavoidable), percent(row.unavoidable_of_ties),
-               fmt::format("{:.0f}", median(row.find)), fmt::format("{:.0f}", quantile(row.find, 1)),
-               fmt::format("{:.0f}", median(row.estimate)), row.worst, row.worst_misspecified});
+               format_text("{:.0f}", median(row.find)), format_text("{:.0f}", quantile(row.find, 1)),
+               format_text("{:.0f}", median(row.estimate)), row.worst, row.worst_misspecified});
     add_all(row.noisy ? noisy : calm, row.regrets);
     add_all(everything, row.regrets);
     add_all(to_unbound, row.to_unbound);
@@ -193,8 +194,8 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
     unavoidable = std::max(unavoidable, row.unavoidable);
     unavoidable_of_ties = std::max(unavoidable_of_ties, row.unavoidable_of_ties);
   }
-  fmt::print("{} machines, 4 modes, update intervals 1, 2 and 8, {} seeds: {} sweeps\n\n{}\n", cases.size(),
-             seeds, everything.size(), table.print());
+  print_stdout("{} machines, 4 modes, update intervals 1, 2 and 8, {} seeds: {} sweeps\n\n{}\n", cases.size(),
+               seeds, everything.size(), table.print());
   bool kept = promise("calm machines, regret of 95 % of runs", 100 * quantile(calm, 0.95), 100 * kCalm95);
   if (!noisy.empty())
     kept = promise("noisy machines, regret of 95 % of runs", 100 * quantile(noisy, 0.95), 100 * kNoisy95) &&
@@ -215,7 +216,7 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
               100 * kMisspecifiedBeyond) &&
       kept;
   const auto say = [](std::string_view name, double value) {
-    fmt::print("{:<58} {:>7.3f} %\n", name, 100 * value);
+    print_stdout("{:<58} {:>7.3f} %\n", name, 100 * value);
   };
   say("  worst loss", wrong.empty() ? 0 : quantile(wrong, 1));
   say("  runs that lose more than 13 %",
@@ -246,10 +247,11 @@ bool show_growth(int seeds) {
       find = median(finds);
       estimate = median(estimates);
     }
-    table.add({std::to_string(cores), fmt::format("{:.0f}", median(finds)),
-               fmt::format("{:.0f}", quantile(finds, 1)), fmt::format("{:.0f}", median(estimates))});
+    table.add({std::to_string(cores), format_text("{:.0f}", median(finds)),
+               format_text("{:.0f}", quantile(finds, 1)), format_text("{:.0f}", median(estimates))});
   }
-  fmt::print("\nGrace-Hopper with other numbers of cores, mode overlap, every step:\n\n{}\n", table.print());
+  print_stdout("\nGrace-Hopper with other numbers of cores, mode overlap, every step:\n\n{}\n",
+               table.print());
   const bool kept = promise("visits to find the choice on 256 cores, median", find, 20, "visits");
   return promise("visits to estimate it, median", estimate, 10, "visits") && kept;
 }
@@ -262,7 +264,7 @@ int run(int seeds, int generated, std::string_view only) {
   if (!only.empty()) {
     std::erase_if(cases, [&](const Case& one) { return one.name != only; });
     if (cases.empty())
-      throw Error(Exit::usage, fmt::format("no machine is called \"{}\"", only), "look at the table of all");
+      throw Error(Exit::usage, format_text("no machine is called \"{}\"", only), "look at the table of all");
     return show_regret(cases, seeds) ? 0 : 1;
   }
   const bool kept = show_regret(cases, seeds);
@@ -274,7 +276,7 @@ int count_of(std::string_view text) {
   int count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end != text.data() + text.size() || count < 0)
-    throw Error(Exit::usage, fmt::format("\"{}\" is not a number", text),
+    throw Error(Exit::usage, format_text("\"{}\" is not a number", text),
                 "usage: regret SEEDS [GENERATED [MACHINE]]");
   return count;
 }
@@ -287,7 +289,7 @@ int main(int argc, char** argv) {
     const int seeds = argc > 1 ? zf::count_of(argv[1]) : 100;
     return zf::run(std::max(1, seeds), argc > 2 ? zf::count_of(argv[2]) : 50, argc > 3 ? argv[3] : "");
   } catch (const zf::Error& error) {
-    fmt::print(stderr, "regret: {}\n", error.what());
+    print_stderr("regret: {}\n", error.what());
     return static_cast<int>(error.exit());
   }
 }

@@ -1,7 +1,5 @@
 #include "study.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -10,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "base/format.hpp"
 #include "machine/topology_hwloc.hpp"
 #include "measure/training_demand.hpp"
 #include "measure/workload_file.hpp"
@@ -95,8 +94,8 @@ std::vector<Case> generated_cases(int count, std::uint64_t seed) {
     const int cores = one_of(2, 3, 4, 6, 8, 12, 16);
     const int of_node = l3_groups * cores;
     SimulatedMachine machine;
-    machine.name = fmt::format("generated-{}", i);
-    machine.topology = read_topology({fmt::format("pack:{} [numa(memory=512GiB)] l3u:{} core:{} pu:{}",
+    machine.name = format_text("generated-{}", i);
+    machine.topology = read_topology({format_text("pack:{} [numa(memory=512GiB)] l3u:{} core:{} pu:{}",
                                                   packages, l3_groups, cores, one_of(1, 2)),
                                       {}});
     machine.topology.source = machine.topology.cpu_model = machine.name;
@@ -131,10 +130,10 @@ Case scaled_case(const std::filesystem::path& machines, int cores) {
   SimulatedMachine machine = load_simulated_machine(machines / "grace-hopper.json");
   const auto scale = static_cast<double>(cores) / static_cast<double>(machine.topology.cores.size());
   machine.topology =
-      read_topology({fmt::format("pack:1 [numa(memory=960GiB)] l3u:{} core:8 pu:1", cores / 8), {}});
+      read_topology({format_text("pack:1 [numa(memory=960GiB)] l3u:{} core:8 pu:1", cores / 8), {}});
   machine.memory.node_bytes_per_s *= scale;
   Workload workload = load_workload(machine.workload);
-  return {fmt::format("grace-hopper, {} cores", cores), std::move(machine), std::move(workload), 1, false};
+  return {format_text("grace-hopper, {} cores", cores), std::move(machine), std::move(workload), 1, false};
 }
 
 Case in_mode(Case one, Mode mode, int update_interval) {

@@ -1,6 +1,5 @@
 #include "children/orphans.hpp"
 
-#include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -13,13 +12,15 @@
 #include <thread>
 #include <vector>
 
+#include "base/format.hpp"
+
 namespace zf {
 namespace {
 
 constexpr std::chrono::milliseconds kPoll{20};
 
 std::vector<pid_t> children() {
-  std::ifstream list(fmt::format("/proc/self/task/{}/children", ::gettid()));
+  std::ifstream list(format_text("/proc/self/task/{}/children", ::gettid()));
   std::vector<pid_t> found;
   for (pid_t pid = 0; list >> pid;) {
     if (::waitpid(pid, nullptr, WNOHANG) == 0) found.push_back(pid);  // otherwise it has ended

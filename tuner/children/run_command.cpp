@@ -1,7 +1,6 @@
 #include "children/run_command.hpp"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <poll.h>
 #include <unistd.h>
 

@@ -1,15 +1,16 @@
-#include <fmt/core.h>
 
+#include "measure/bench.hpp"
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
 #include "commands/terminal.hpp"
 #include "engine/working_set.hpp"
 #include "homes/homes.hpp"
 #include "machine/memory_modules.hpp"
-#include "measure/bench.hpp"
 #include "measure/bench_ranks.hpp"
 #include "measure/working_set_size.hpp"
+#include "os/standard_streams.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -50,10 +51,10 @@ std::vector<int> thread_counts(const Arguments& arguments, int cores) {
     for (const int count : counts) {
       if (count <= cores) continue;
       throw Error(Exit::infeasible,
-                  fmt::format("zf-tune bench: --threads: a pool of {0} threads needs {0} cores, more than "
+                  format_text("zf-tune bench: --threads: a pool of {0} threads needs {0} cores, more than "
                               "the {1} allowed here",
                               count, cores),
-                  fmt::format("give pool sizes up to {}", cores));
+                  format_text("give pool sizes up to {}", cores));
     }
     return counts;
   }
@@ -96,7 +97,7 @@ std::vector<std::pair<std::string, Split>> splits_argument(const Arguments& argu
     if (machine.allowed.cpus.contains(rank.optimizer.cpus)) continue;
     throw Error(
         Exit::stale_plan,
-        fmt::format(
+        format_text(
             "zf-tune bench: --plan: the optimizer of rank {} has {}, of which some are not allowed here",
             rank.rank, print_cpus(rank.optimizer.cpus)),
         "fit the plan with zf-tune plan --from");
@@ -112,7 +113,7 @@ Exit run(const Arguments& arguments) {
   const Machine machine = read_machine(source);
   if (!machine.topology.is_this_machine) {
     throw Error(Exit::usage,
-                fmt::format("{} is not this machine: nothing can be measured on it", machine.topology.source),
+                format_text("{} is not this machine: nothing can be measured on it", machine.topology.source),
                 "leave out --topology and --sysroot");
   }
   const Home home = homes_of(machine.topology, machine.allowed, {Preference{}}).front();
@@ -124,10 +125,10 @@ Exit run(const Arguments& arguments) {
     if (elements > available / 2 / WorkingSet::kBytesPerElement) {
       throw Error(
           Exit::infeasible,
-          fmt::format("zf-tune bench: --params: {} parameters need {} of memory, and {} are available, "
+          format_text("zf-tune bench: --params: {} parameters need {} of memory, and {} are available, "
                       "of which bench uses at most half",
                       *params, print_bytes(elements * WorkingSet::kBytesPerElement), print_bytes(available)),
-          fmt::format("ask for {} or fewer", print_quantity(available / 2 / WorkingSet::kBytesPerElement)));
+          format_text("ask for {} or fewer", print_quantity(available / 2 / WorkingSet::kBytesPerElement)));
     }
   }
 
@@ -136,13 +137,13 @@ Exit run(const Arguments& arguments) {
     RankBench bench = run_rank_bench(splits_argument(arguments, machine, plan), elements, rounds,
                                      plan ? plan->workload.framework : Framework::unknown);
     bench.nominal = read_nominal_bandwidth(SysRoot());
-    fmt::print("{}", format == Format::json ? rank_bench_json(bench)
-                                            : rank_bench_text(bench, terminal_columns(STDOUT_FILENO)));
+    print_stdout("{}", format == Format::json ? rank_bench_json(bench)
+                                              : rank_bench_text(bench, terminal_columns(STDOUT_FILENO)));
     return Exit::done;
   }
   const Bench bench =
       run_bench(home, thread_counts(arguments, static_cast<int>(home.cores.size())), elements, rounds);
-  fmt::print("{}", format == Format::json ? bench_json(bench) : bench_text(bench));
+  print_stdout("{}", format == Format::json ? bench_json(bench) : bench_text(bench));
   return Exit::done;
 }
 

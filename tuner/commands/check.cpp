@@ -1,14 +1,15 @@
-#include <fmt/core.h>
 
 #include <chrono>
 #include <optional>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
 #include "measure/bandwidth.hpp"
+#include "os/standard_streams.hpp"
 #include "planning/assemble.hpp"
 #include "planning/node_facts.hpp"
 #include "planning/other_homes.hpp"
@@ -60,7 +61,7 @@ Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& a
     return compare_bandwidth(plan, planned, now, host);
   };
   const BandwidthVerdict verdict = verdict_here();
-  fmt::print("{}\n", one_line(fmt::format("{}: {}", path, verdict.words)));
+  print_stdout("{}\n", one_line(format_text("{}: {}", path, verdict.words)));
   return verdict.slow || (strict && !verdict.known) ? Exit::stale_plan : Exit::done;
 }
 
@@ -68,7 +69,7 @@ Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& a
 void need_this_machine(const Arguments& arguments, const Topology& topology) {
   if (!arguments.has("bandwidth") || topology.is_this_machine) return;
   throw Error(Exit::usage,
-              fmt::format("zf-tune check: --bandwidth: {} is not this machine: nothing can be measured on it",
+              format_text("zf-tune check: --bandwidth: {} is not this machine: nothing can be measured on it",
                           topology.source),
               "leave out --topology and --sysroot");
 }
@@ -90,7 +91,7 @@ Exit run(const Arguments& arguments) {
   const Machine machine = read_machine(source);
   need_this_machine(arguments, machine.topology);
   const auto say = [&](const std::string& text) {
-    fmt::print("{}\n", one_line(fmt::format("{}: {}", path, text)));
+    print_stdout("{}\n", one_line(format_text("{}: {}", path, text)));
   };
   const auto differences = plan_differences(plan, machine, gpus, extent);
   for (const std::string& difference : differences) say(difference);

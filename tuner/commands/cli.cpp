@@ -1,11 +1,10 @@
 #include "commands/cli.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cxxopts.hpp>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "text/units.hpp"
 #include "text/wrap.hpp"
 
@@ -17,7 +16,7 @@ cxxopts::Options cxxopts_of(const CommandSpec& spec) {
   options.add_options()("h,help", "print this help");
   for (const OptionSpec& option : spec.options) {
     const std::string names =
-        option.letter != 0 ? fmt::format("{},{}", option.letter, option.name) : option.name;
+        option.letter != 0 ? format_text("{},{}", option.letter, option.name) : option.name;
     if (option.value.empty()) {
       options.add_options()(names, option.help);
     } else {
@@ -48,7 +47,7 @@ std::size_t end_of_options(const CommandSpec& spec, const std::vector<std::strin
 }
 
 std::string full_name(const Arguments& arguments, const std::string& option) {
-  return fmt::format("zf-tune {}: --{}", arguments.command, option);
+  return format_text("zf-tune {}: --{}", arguments.command, option);
 }
 
 }  // namespace
@@ -74,7 +73,7 @@ Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string
     if (i > end || words[i] != "--") arguments.wrapped.push_back(words[i]);
   }
 
-  const std::string see = fmt::format("see zf-tune {} --help", spec.name);
+  const std::string see = format_text("see zf-tune {} --help", spec.name);
   try {
     const auto result = cxxopts_of(spec).parse(static_cast<int>(argv.size()), argv.data());
     arguments.help = result.count("help") > 0;
@@ -88,11 +87,11 @@ Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string
   } catch (const cxxopts::exceptions::exception& error) {
     std::string complaint = error.what();
     std::replace(complaint.begin(), complaint.end(), '\n', ' ');
-    throw Error(Exit::usage, fmt::format("zf-tune {}: {}", spec.name, complaint), see);
+    throw Error(Exit::usage, format_text("zf-tune {}: {}", spec.name, complaint), see);
   }
   if (arguments.positionals.size() > spec.positionals) {
     throw Error(Exit::usage,
-                fmt::format("zf-tune {}: \"{}\" is one argument too many", spec.name,
+                format_text("zf-tune {}: \"{}\" is one argument too many", spec.name,
                             arguments.positionals[spec.positionals]),
                 see);
   }
@@ -100,7 +99,7 @@ Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string
 }
 
 std::string help_of(const CommandSpec& spec) {
-  std::string text = fmt::format("{}\n{}\nOptions:\n", hanging("Usage: zf-tune ", spec.synopsis, kHelpWidth),
+  std::string text = format_text("{}\n{}\nOptions:\n", hanging("Usage: zf-tune ", spec.synopsis, kHelpWidth),
                                  hanging("", spec.summary, kHelpWidth));
   const auto add = [&](std::string names, const std::string& help) {
     constexpr std::size_t kColumn = 22;
@@ -111,8 +110,8 @@ std::string help_of(const CommandSpec& spec) {
     text += hanging(names, help, kHelpWidth);
   };
   for (const OptionSpec& option : spec.options) {
-    const std::string letter = option.letter != 0 ? fmt::format("-{}, ", option.letter) : "    ";
-    add(fmt::format("{}--{}{}{}", letter, option.name, option.value.empty() ? "" : " ", option.value),
+    const std::string letter = option.letter != 0 ? format_text("-{}, ", option.letter) : "    ";
+    add(format_text("{}--{}{}{}", letter, option.name, option.value.empty() ? "" : " ", option.value),
         option.help);
   }
   add("-h, --help", "print this help");

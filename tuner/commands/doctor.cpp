@@ -1,7 +1,5 @@
 #include "inspect/doctor.hpp"
 
-#include <fmt/core.h>
-
 #include <filesystem>
 #include <optional>
 
@@ -40,7 +38,7 @@ Exit run(const Arguments& arguments) {
     if (const auto note = former_format_note(*patient.plan, *plan)) print_stderr("{}\n", one_line(*note));
   }
   const auto diagnoses = examine(patient);
-  fmt::print("{}", format == Format::json ? diagnosis_json(diagnoses) : diagnosis_text(diagnoses));
+  print_stdout("{}", format == Format::json ? diagnosis_json(diagnoses) : diagnosis_text(diagnoses));
   const bool hurts = !diagnoses.empty() && diagnoses.front().finding.severity > Severity::note;
   return hurts && arguments.has("strict") ? Exit::stale_plan : Exit::done;
 }

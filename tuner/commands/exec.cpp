@@ -1,13 +1,12 @@
 #include "launch/exec.hpp"
 
-#include <fmt/core.h>
-
 #include <filesystem>
 #include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "launch/resolve_launch.hpp"
@@ -60,7 +59,7 @@ std::optional<std::string> unpublished_note(const Arguments& arguments, const En
   if (!job || arguments.has("plan") || !environment.get("ZF_PLAN").value_or("").empty()) return std::nullopt;
   std::error_code unknown;
   const auto path = std::filesystem::absolute("plan.json", unknown);
-  return fmt::format(
+  return format_text(
       "ZF_PLAN is not set in Slurm job {}, so {} is used, which may be older than the job; --plan plan.json "
       "takes it without this note",
       *job, path.string());
@@ -81,14 +80,14 @@ std::optional<LocalRank> local_rank_argument(const Arguments& arguments, const E
   std::vector<std::pair<std::string, std::string>> others;  // how it is written, and the rank
   for (const char* const name : {"rank", "local-rank"}) {
     if (const auto text = arguments.text(name))
-      others.emplace_back(fmt::format("--{} {}", name, *text), *text);
+      others.emplace_back(format_text("--{} {}", name, *text), *text);
   }
   const std::string variable = environment.get("LOCAL_RANK").value_or("");
   if (!variable.empty()) others.emplace_back("LOCAL_RANK=" + variable, variable);
   for (const auto& [written, rank] : others) {
     if (parse_number<int>(rank) == value) continue;
     throw Error(Exit::usage,
-                fmt::format("zf-tune exec: --{} {} and {} name different ranks", option, *value, written),
+                format_text("zf-tune exec: --{} {} and {} name different ranks", option, *value, written),
                 "give one of them");
   }
   return LocalRank{option, *value};
@@ -100,7 +99,7 @@ CpusOf cpus_argument(const Arguments& arguments) {
   if (!word) return CpusOf::unsaid;
   if (*word == "job") return CpusOf::job;
   if (*word == "rank") return CpusOf::rank;
-  throw Error(Exit::usage, fmt::format("zf-tune exec: --cpus: \"{}\" is neither job nor rank", *word),
+  throw Error(Exit::usage, format_text("zf-tune exec: --cpus: \"{}\" is neither job nor rank", *word),
               "give --cpus job or --cpus rank");
 }
 
@@ -134,9 +133,9 @@ Exit run(const Arguments& arguments) {
   Launch launch = launch_for(arguments, local_rank, environment);
   std::vector<std::string> command = arguments.wrapped;
   if (local_rank && !arguments.has("no-local-rank"))
-    command.push_back(fmt::format("--{}={}", local_rank->option, local_rank->value));
+    command.push_back(format_text("--{}={}", local_rank->option, local_rank->value));
   if (arguments.has("dry-run")) {
-    fmt::print("{}", describe(launch, command));
+    print_stdout("{}", describe(launch, command));
     return Exit::done;
   }
   apply(launch, arguments.has("force"));

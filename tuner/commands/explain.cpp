@@ -1,10 +1,10 @@
 #include "report/explain.hpp"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <optional>
 
+#include "base/format.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
 #include "commands/shared_arguments.hpp"
@@ -51,9 +51,9 @@ NamedMachine named_machine(const Arguments& arguments, bool wanted) {
     if (!arguments.has(option) || wanted) continue;
     throw Error(
         Exit::usage,
-        fmt::format("zf-tune explain: --{} names the machine of --homes and --report, and neither was given",
+        format_text("zf-tune explain: --{} names the machine of --homes and --report, and neither was given",
                     option),
-        fmt::format("give --homes or --report FILE as well, or leave out --{}", option));
+        format_text("give --homes or --report FILE as well, or leave out --{}", option));
   }
   if (const auto file = arguments.text("simulate"))
     return {load_simulated_machine(*file).topology, std::nullopt};
@@ -68,11 +68,11 @@ void print_homes(const Plan& plan, const NamedMachine& named) {
   const auto differences = class_differences(plan.machine, machine_class_of(machine));
   if (!differences.empty()) {
     throw Error(Exit::stale_plan,
-                fmt::format("zf-tune explain: --homes: the plan is not for {}: {}", machine.source,
+                format_text("zf-tune explain: --homes: the plan is not for {}: {}", machine.source,
                             differences.front()),
                 "name the machine that the plan was made for with --topology or --simulate");
   }
-  fmt::print("\n{}", explain_homes(plan, machine, homes_by_others(plan, machine, named.source)));
+  print_stdout("\n{}", explain_homes(plan, machine, homes_by_others(plan, machine, named.source)));
 }
 
 void write_report(const Plan& plan, const NamedMachine& named, const ReportOutput& report) {
@@ -81,7 +81,7 @@ void write_report(const Plan& plan, const NamedMachine& named, const ReportOutpu
   if (differences.empty()) return report.write(plan, &machine, named.source);
   if (named.topology) {
     throw Error(Exit::stale_plan,
-                fmt::format("the plan is not for {}: {}", machine.source, differences.front()),
+                format_text("the plan is not for {}: {}", machine.source, differences.front()),
                 "name the machine that the plan was made for");
   }
   print_stderr(
@@ -95,7 +95,7 @@ Exit run(const Arguments& arguments) {
   const ReportOutput report(arguments, path);
   const auto named = named_machine(arguments, report.wanted() || arguments.has("homes"));
   const Plan plan = load_plan_and_note_format(path);
-  fmt::print("{}", explain(plan, page_width(arguments, STDOUT_FILENO)));
+  print_stdout("{}", explain(plan, page_width(arguments, STDOUT_FILENO)));
   if (arguments.has("homes")) print_homes(plan, named);
   if (report.wanted()) write_report(plan, named, report);
   return Exit::done;

@@ -1,11 +1,10 @@
 #include "exports/export.hpp"
 
-#include <fmt/core.h>
-
 #include <cstdio>
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
@@ -21,12 +20,12 @@ CommandSpec spec() {
   std::string names;
   std::string help = "the launcher or tool that reads the export: ";
   for (const Consumer& consumer : consumers()) {
-    names += fmt::format("{}{}", names.empty() ? "" : "|", consumer.name);
-    help += fmt::format("{} ({}), ", consumer.name, consumer.reads);
+    names += format_text("{}{}", names.empty() ? "" : "|", consumer.name);
+    help += format_text("{} ({}), ", consumer.name, consumer.reads);
   }
   help.resize(help.size() - 2);
   return {"export",
-          fmt::format("export [PLAN] --for {} [--rank R] [--config FILE] [-o FILE]", names),
+          format_text("export [PLAN] --for {} [--rank R] [--config FILE] [-o FILE]", names),
           "Writes a plan (default: plan.json) as the options or settings of another launcher. Refuses if "
           "that launcher cannot express the plan.",
           {
@@ -45,7 +44,7 @@ CommandSpec spec() {
 void need_another_file(const std::string& output, const std::filesystem::path& input, std::string_view what) {
   std::error_code ignored;  // a file that does not exist yet is another file
   if (std::filesystem::equivalent(output, input, ignored)) {
-    throw Error(Exit::usage, fmt::format("-o {}: this file is {}", output, what), "name another file");
+    throw Error(Exit::usage, format_text("-o {}: this file is {}", output, what), "name another file");
   }
 }
 
@@ -67,7 +66,7 @@ Exit run(const Arguments& arguments) {
   if (config) request.config = ConfigFile{*config, read_text_file(*config)};
   const Export result = export_plan(*consumer, request);
   if (output == "-") {
-    fmt::print("{}", result.text);
+    print_stdout("{}", result.text);
   } else {
     write_text_file_atomically(output, result.text);
   }

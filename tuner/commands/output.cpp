@@ -1,12 +1,12 @@
 #include "commands/output.hpp"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "os/atomic_file.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
@@ -15,27 +15,27 @@
 namespace zf {
 
 void need_writable(const std::filesystem::path& path, std::string_view flag) {
-  if (path.empty()) throw Error(Exit::usage, fmt::format("{}: the name is empty", flag), "name a file");
+  if (path.empty()) throw Error(Exit::usage, format_text("{}: the name is empty", flag), "name a file");
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::status_known(status)) {
-    throw Error(Exit::usage, fmt::format("{} {}: {}", flag, path.string(), error.message()),
+    throw Error(Exit::usage, format_text("{} {}: {}", flag, path.string(), error.message()),
                 "name a file that can be created");
   }
   if (std::filesystem::is_directory(status)) {
-    throw Error(Exit::usage, fmt::format("{} {}: this is a folder", flag, path.string()),
+    throw Error(Exit::usage, format_text("{} {}: this is a folder", flag, path.string()),
                 "name a file in it");
   }
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     throw Error(Exit::usage,
-                fmt::format("{} {}: this is not a regular file (it may be a FIFO, a socket or a device)",
+                format_text("{} {}: this is not a regular file (it may be a FIFO, a socket or a device)",
                             flag, path.string()),
                 flag == "-o" ? "name a file, or - for standard output" : "name a file");
   }
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (::access(folder.c_str(), W_OK | X_OK) != 0) {
     throw Error(Exit::usage,
-                fmt::format("{} {}: {}: {}", flag, path.string(), folder.string(), errno_text(errno)),
+                format_text("{} {}: {}: {}", flag, path.string(), folder.string(), errno_text(errno)),
                 "name a file in a folder that you may write to");
   }
 }
@@ -49,7 +49,7 @@ void PlanOutput::write(const Plan& plan) const {
   if (target_ == "-") {
     const std::string text = print_plan(plan);
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-      throw Error(Exit::runtime_error, fmt::format("standard output: {}", errno_text(errno)));
+      throw Error(Exit::runtime_error, format_text("standard output: {}", errno_text(errno)));
     }
     return;
   }
@@ -69,7 +69,7 @@ ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::pa
   path_ = *text;
   need_writable(*path_, "--report");
   if (path_->lexically_normal() == plan.lexically_normal()) {
-    throw Error(Exit::usage, fmt::format("--report {}: this is the file of the plan", *text),
+    throw Error(Exit::usage, format_text("--report {}: this is the file of the plan", *text),
                 "name another file");
   }
 }

@@ -1,6 +1,6 @@
-#include <fmt/core.h>
 #include <unistd.h>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
@@ -68,7 +68,7 @@ Plan make_unmeasured_plan(const Arguments& arguments) {
 /// shared home stays shared, and SuperOffload divides it.
 void need_deepspeed(const Plan& plan) {
   if (const auto why = why_not_deepspeed(plan.ranks, plan.machine.cores, plan.workload.framework)) {
-    throw Error(Exit::infeasible, fmt::format("DeepSpeed cannot be told this plan: {}", *why),
+    throw Error(Exit::infeasible, format_text("DeepSpeed cannot be told this plan: {}", *why),
                 "make a new plan without --from");
   }
 }
@@ -83,9 +83,9 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
     if (!arguments.has(option)) continue;
     throw Error(
         Exit::usage,
-        fmt::format("zf-tune plan: --{} cannot be used with --from, which keeps the workload of its plan",
+        format_text("zf-tune plan: --{} cannot be used with --from, which keeps the workload of its plan",
                     option),
-        fmt::format("leave out --{}, or make a new plan without --from", option));
+        format_text("leave out --{}, or make a new plan without --from", option));
   }
   const RetargetOptions options{arguments.has("force"), for_deepspeed(arguments)};
   Plan plan = load_plan(from);

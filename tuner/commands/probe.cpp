@@ -1,9 +1,8 @@
 #include "machine/probe.hpp"
 
-#include <fmt/core.h>
-
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
+#include "os/standard_streams.hpp"
 
 namespace zf {
 namespace {
@@ -20,7 +19,7 @@ Exit run(const Arguments& arguments) {
   source.with_interrupts = true;
   const Probe probe =
       probe_of(read_machine_and_ask_nvml(source), Environment::of_this_process(), ranks_argument(arguments));
-  fmt::print("{}", format == Format::json ? probe_json(probe) : probe_text(probe));
+  print_stdout("{}", format == Format::json ? probe_json(probe) : probe_text(probe));
   return Exit::done;
 }
 

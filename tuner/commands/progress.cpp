@@ -1,10 +1,10 @@
 #include "commands/progress.hpp"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "base/format.hpp"
 #include "commands/terminal.hpp"
 #include "os/standard_streams.hpp"
 #include "text/units.hpp"
@@ -28,7 +28,7 @@ const char* name_of(SweepPhase phase) {
 }
 
 std::string best_so_far(const SweepProgress& progress) {
-  return fmt::format("best {}: {}, spread {:.1f} %", progress.best->label,
+  return format_text("best {}: {}, spread {:.1f} %", progress.best->label,
                      print_duration(progress.best->period_ns_median), 100 * progress.best->period_spread);
 }
 
@@ -39,7 +39,7 @@ double seconds(Nanoseconds ns) { return static_cast<double>(ns) / static_cast<do
 std::string progress_line(const SweepProgress& progress, std::size_t width) {
   const Nanoseconds left = std::max<Nanoseconds>(0, progress.budget_ns - progress.elapsed_ns);
   std::string line =
-      fmt::format("{} {}/{}: {} | {} | at most {:.0f} s left", name_of(progress.phase), progress.visit,
+      format_text("{} {}/{}: {} | {} | at most {:.0f} s left", name_of(progress.phase), progress.visit,
                   progress.round_size, progress.visited->label, best_so_far(progress), seconds(left));
   if (width != 0 && line.size() > width) line.resize(width);
   return line;
@@ -64,14 +64,14 @@ void ProgressDisplay::show(const SweepProgress& progress) const {
   } else if (mode_ == Mode::plain && progress.visit == progress.round_size) {
     const Nanoseconds left = std::max<Nanoseconds>(0, progress.budget_ns - progress.elapsed_ns);
     const std::string splits =
-        progress.round_size == 1 ? "one split" : fmt::format("{} splits", progress.round_size);
+        progress.round_size == 1 ? "one split" : format_text("{} splits", progress.round_size);
     const double accuracy = progress.evidence->accuracy_reached;
     const std::string known =
-        accuracy < 1 ? fmt::format("; differences known to {:.1f} %", 100 * accuracy) : "";
+        accuracy < 1 ? format_text("; differences known to {:.1f} %", 100 * accuracy) : "";
     const std::string text =
-        fmt::format("round {}, {} {}: {}{}; at most {:.0f} s left", progress.round + 1,
+        format_text("round {}, {} {}: {}{}; at most {:.0f} s left", progress.round + 1,
                     name_of(progress.phase), splits, best_so_far(progress), known, seconds(left));
-    print_stderr("{}", hanging(fmt::format("[{:>5.1f} s] ", seconds(progress.elapsed_ns)), text,
+    print_stderr("{}", hanging(format_text("[{:>5.1f} s] ", seconds(progress.elapsed_ns)), text,
                                terminal_columns(STDERR_FILENO)));
   }
 }

@@ -1,8 +1,8 @@
-#include <fmt/core.h>
 
 #include <filesystem>
 #include <optional>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
@@ -36,7 +36,7 @@ CommandSpec spec() {
 std::string required(const Arguments& arguments, const std::string& option) {
   const auto value = arguments.text(option);
   if (!value || value->empty())
-    throw Error(Exit::usage, fmt::format("zf-tune publish: --{} is missing", option),
+    throw Error(Exit::usage, format_text("zf-tune publish: --{} is missing", option),
                 "see zf-tune publish --help");
   return *value;
 }
@@ -58,8 +58,8 @@ Exit run(const Arguments& arguments) {
   const Plan plan = found.is_former ? found.plan : with_facts_of_node(found.plan, machine);
   // The plan is printed anew, so jobs read our form, whatever somebody who can write in the folder put there.
   publish_text_file(target, print_plan(plan));
-  fmt::print("{}: the plan of class {}{}\n", target.string(), found.plan.machine.fingerprint,
-             found.is_former ? ", which was the class of this node before" : "");
+  print_stdout("{}: the plan of class {}{}\n", target.string(), found.plan.machine.fingerprint,
+               found.is_former ? ", which was the class of this node before" : "");
   if (memory && !found.is_former) {
     const std::string note = remember_class(node.fingerprint, *memory);
     if (!note.empty()) print_stderr("zf-tune publish: {}\n", note);

@@ -1,11 +1,10 @@
 #include "trial/record_job.hpp"
 
-#include <fmt/core.h>
-
 #include <csignal>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "commands/commands.hpp"
 #include "commands/interrupt.hpp"
 #include "commands/output.hpp"
@@ -49,7 +48,7 @@ int code_of(const ExitStatus& status) {
 
 void write(const std::string& target, const std::string& text) {
   if (target != "-") return write_text_file_atomically(target, text);
-  fmt::print("{}", text);
+  print_stdout("{}", text);
 }
 
 /// Measures how long the job's optimizer step takes beside ours. Returns "", or why the factor stays an
@@ -104,7 +103,7 @@ Exit run(const Arguments& arguments) {
     return static_cast<Exit>(code);
   }
   if (!record.file) {
-    throw Error(Exit::runtime_error, fmt::format("zf-tune record: no workload was written: {}", record.why));
+    throw Error(Exit::runtime_error, format_text("zf-tune record: no workload was written: {}", record.why));
   }
   const bool quiet = arguments.has("quiet");
   if (interrupted && !quiet)

@@ -1,9 +1,8 @@
 #include "commands/shared_arguments.hpp"
 
-#include <fmt/core.h>
-
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/terminal.hpp"
 #include "machine/nvml.hpp"
@@ -51,7 +50,7 @@ bool for_deepspeed(const Arguments& arguments) {
   const auto word = arguments.text("for");
   if (!word || *word == "deepspeed") return word.has_value();
   throw Error(Exit::usage,
-              fmt::format("zf-tune {}: --for: \"{}\" is not \"deepspeed\", the only value here",
+              format_text("zf-tune {}: --for: \"{}\" is not \"deepspeed\", the only value here",
                           arguments.command, *word),
               "leave out --for: zf-tune export --for writes any plan for other launchers");
 }
@@ -67,7 +66,7 @@ std::optional<Framework> framework_argument(const Arguments& arguments) {
   if (!name) return std::nullopt;
   if (const auto framework = framework_named(*name)) return framework;
   throw Error(Exit::usage,
-              fmt::format("zf-tune {}: --framework: \"{}\" is not known", arguments.command, *name),
+              format_text("zf-tune {}: --framework: \"{}\" is not known", arguments.command, *name),
               "give one of " + framework_names());
 }
 
@@ -83,7 +82,7 @@ std::optional<Mode> mode_argument(const Arguments& arguments) {
   const auto name = arguments.text("mode");
   if (!name) return std::nullopt;
   if (const auto mode = mode_named(*name)) return *mode;
-  throw Error(Exit::usage, fmt::format("zf-tune {}: --mode: \"{}\" is not known", arguments.command, *name),
+  throw Error(Exit::usage, format_text("zf-tune {}: --mode: \"{}\" is not known", arguments.command, *name),
               "give one of " + mode_names());
 }
 
@@ -107,7 +106,7 @@ Format format_argument(const Arguments& arguments) {
   if (word == "text") return Format::text;
   if (word == "json") return Format::json;
   throw Error(Exit::usage,
-              fmt::format("zf-tune {}: --format: \"{}\" is neither text nor json", arguments.command, word));
+              format_text("zf-tune {}: --format: \"{}\" is neither text nor json", arguments.command, word));
 }
 
 OptionSpec wide_option() {

@@ -1,8 +1,8 @@
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/interrupt.hpp"
@@ -71,7 +71,7 @@ TrialRequest request_of(const Arguments& arguments) {
   request.values = arguments.integer("values", 1, 1'000'000);
   if (request.values && request.warmup.value_or(0) >= *request.values) {
     throw Error(Exit::usage,
-                fmt::format("zf-tune trial: --warmup {} discards all of --values {}", *request.warmup,
+                format_text("zf-tune trial: --warmup {} discards all of --values {}", *request.warmup,
                             *request.values),
                 "give more values than the warm-up has");
   }
@@ -100,7 +100,7 @@ Metric metric_of(const Arguments& arguments) {
 
 void print_progress(const TrialProgress& progress) {
   const std::string left =
-      progress.left_ns == 0 ? "" : fmt::format(", about {} left", print_duration(progress.left_ns));
+      progress.left_ns == 0 ? "" : format_text(", about {} left", print_duration(progress.left_ns));
   print_stderr("[run {} of {}{}] {}: median {:.4g} of {}\n", progress.run, progress.runs, left,
                progress.label, median(progress.values), print_count(progress.values.size(), "value"));
 }

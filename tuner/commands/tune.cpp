@@ -1,9 +1,9 @@
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <limits>
 #include <memory>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/interrupt.hpp"
@@ -103,7 +103,7 @@ TuningJob simulated_job_of(const std::string& file, const Arguments& arguments,
     if (!arguments.has(option.name)) continue;
     throw Error(
         Exit::usage,
-        fmt::format("zf-tune tune: --{} cannot be used with --simulate, which defines the whole machine",
+        format_text("zf-tune tune: --{} cannot be used with --simulate, which defines the whole machine",
                     option.name),
         "leave out one of the two");
   }

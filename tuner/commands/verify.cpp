@@ -1,7 +1,5 @@
 #include "inspect/verify.hpp"
 
-#include <fmt/core.h>
-
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -67,7 +65,8 @@ Exit run(const Arguments& arguments) {
       pid ? find_descendants(sysroot, *pid, arguments.integer("rank", 0, 65535)) : find_job(sysroot, plan);
   const auto drifts = verify_job(job, plan);
   note_former_formats(job, plan);
-  fmt::print("{}", format == Format::json ? verification_json(job, drifts) : verification_text(job, drifts));
+  print_stdout("{}",
+               format == Format::json ? verification_json(job, drifts) : verification_text(job, drifts));
   return drifts.empty() ? Exit::done : Exit::stale_plan;
 }
 

@@ -1,9 +1,9 @@
 // Writes what the launcher, ZenFlow and SuperOffload of DeepSpeed 0.19.6 read. homes/deepspeed_homes.cpp
 // describes how they read it.
-#include <fmt/core.h>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "exports/deepspeed_differences.hpp"
 #include "exports/deepspeed_settings.hpp"
@@ -16,27 +16,27 @@ namespace {
 std::string launcher_command(const ExportInput& input) {
   CpuSet list;
   for (const RankBinding& rank : input.ranks) list |= rank.both_sides();
-  return fmt::format("deepspeed --num_gpus {} --bind_cores_to_rank --bind_core_list {}", input.ranks.size(),
+  return format_text("deepspeed --num_gpus {} --bind_cores_to_rank --bind_core_list {}", input.ranks.size(),
                      print(list));
 }
 
 /// Returns "4 of 8 CPUs of a rank train".
 std::string sides_in_words(const RankBinding& rank) {
   const std::string all = print_count(rank.both_sides().size(), "CPU");
-  return rank.shared ? fmt::format("both sides share the {} of a rank", all)
-                     : fmt::format("{} of {} of a rank train", rank.training.cpus.size(), all);
+  return rank.shared ? format_text("both sides share the {} of a rank", all)
+                     : format_text("{} of {} of a rank train", rank.training.cpus.size(), all);
 }
 
 /// Returns "default 0.8, which trains on 1".
 std::string default_in_words(const DeepSpeedSetting& setting) {
-  return fmt::format("default {}, which trains on {}", setting.usual, setting.usual_training);
+  return format_text("default {}, which trains on {}", setting.usual, setting.usual_training);
 }
 
 Export command_export(const ExportInput& input, const std::vector<DeepSpeedSetting>& settings) {
   Export result{launcher_command(input) + "\n", {}};
   result.notes.push_back("the script and its options follow: … train.py --deepspeed_config ds.json");
   for (const DeepSpeedSetting& setting : settings) {
-    result.notes.push_back(fmt::format("for {} set {} to {:.6g} ({}): {}; --config ds.json does this",
+    result.notes.push_back(format_text("for {} set {} to {:.6g} ({}): {}; --config ds.json does this",
                                        setting.optimizer, path_of(setting), setting.value,
                                        default_in_words(setting), sides_in_words(input.ranks.front())));
   }
@@ -50,26 +50,26 @@ Export config_export(const ExportInput& input, const DeepSpeedOptimizer& optimiz
   if (settings.empty()) {
     result.text = input.config->text;
     result.notes.push_back(
-        fmt::format("{} has neither ZenFlow nor SuperOffload: nothing is merged in, and the step runs on all "
+        format_text("{} has neither ZenFlow nor SuperOffload: nothing is merged in, and the step runs on all "
                     "CPUs of a rank",
                     name));
   }
   for (const DeepSpeedSetting& setting : settings) {
     MergedConfig config = merged(*input.config, setting);
     result.text = std::move(config.text);
-    result.notes.push_back(fmt::format(
+    result.notes.push_back(format_text(
         "{} is now {:.6g} ({}): {}", path_of(setting), setting.value,
-        config.former ? fmt::format("{} has {}", name, *config.former) : default_in_words(setting),
+        config.former ? format_text("{} has {}", name, *config.former) : default_in_words(setting),
         optimizer.divides ? sides_in_words(input.ranks.front()) : "for a job that turns overlap_step on"));
   }
   const Mode mode = optimizer.divides ? Mode::overlap : Mode::wait;
   if (optimizer.framework == Framework::deepspeed_zenflow && input.plan.workload.mode != mode) {
-    result.notes.push_back(fmt::format(
+    result.notes.push_back(format_text(
         "the plan is for mode {}, and ZenFlow with{} overlap_step runs in mode {}: plan with --mode {}",
         name_of(input.plan.workload.mode), optimizer.divides ? "" : "out", name_of(mode), name_of(mode)));
   }
   result.notes.push_back(
-      fmt::format("start the job with this file: {} train.py --deepspeed_config …", launcher_command(input)));
+      format_text("start the job with this file: {} train.py --deepspeed_config …", launcher_command(input)));
   return result;
 }
 
@@ -80,8 +80,8 @@ Export deepspeed_export(const ExportInput& input) {
       input.config ? deepspeed_optimizer(*input.config) : deepspeed_optimizer(input.plan);
   if (const auto why = why_not_deepspeed(input.ranks, input.plan.machine.cores, optimizer.framework)) {
     throw Error(
-        Exit::infeasible, fmt::format("DeepSpeed cannot be told this plan: {}", *why),
-        fmt::format("make a plan that it can be told: zf-tune tune --for deepspeed{}",
+        Exit::infeasible, format_text("DeepSpeed cannot be told this plan: {}", *why),
+        format_text("make a plan that it can be told: zf-tune tune --for deepspeed{}",
                     optimizer.framework == Framework::superoffload ? " --framework superoffload" : ""));
   }
   const auto settings = deepspeed_settings(input.ranks.front(), optimizer);

@@ -3,12 +3,11 @@
 // sides).
 #include "exports/deepspeed_differences.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 
 namespace zf {
@@ -26,8 +25,8 @@ void add_threads(const Plan& plan, const DeepSpeedOptimizer& optimizer, std::vec
   std::set<int> planned;
   for (const RankBinding& rank : plan.ranks) planned.insert(planned_threads(rank, optimizer));
   if (planned == std::set{all}) return;
-  const std::string threads = fmt::format("{}", fmt::join(planned, " or "));
-  notes.push_back(fmt::format(
+  const std::string threads = join_text(planned, " or ");
+  notes.push_back(format_text(
       "DeepSpeed's launcher sets OMP_NUM_THREADS={}, one thread per CPU of a rank; the plan has {}{}: call "
       "torch.set_num_threads({}) in the script",
       all, threads, optimizer.divides ? " for training" : ", one per core", threads));
@@ -48,17 +47,17 @@ void add_memory(const Plan& plan, std::vector<std::string>& notes) {
     ++ranks;
   }
   if (ranks == 0) return;
-  const std::string who = fmt::format("{} of {}", ranks, print_count(plan.ranks.size(), "rank"));
+  const std::string who = format_text("{} of {}", ranks, print_count(plan.ranks.size(), "rank"));
   const bool bound = plan.ranks.front().optimizer.memory_policy == MemoryPolicy::bind;
   const char* const planned = bound ? "binds it to" : "prefers";
   if (nodes == 2 * with_cpus) {
-    notes.push_back(fmt::format(
+    notes.push_back(format_text(
         "DeepSpeed's launcher takes the {} without CPUs for HBM and prefers them for the memory of {} "
         "(numactl -p); the plan {} {}",
         print_count(with_cpus, "NUMA node"), who, planned, print_nodes(inside)));
   } else if (!bound) {
     notes.push_back(
-        fmt::format("DeepSpeed's launcher binds the memory of {} to one NUMA node each (numactl -m, {}); the "
+        format_text("DeepSpeed's launcher binds the memory of {} to one NUMA node each (numactl -m, {}); the "
                     "plan only prefers it",
                     who, print_nodes(inside)));
   }
@@ -74,7 +73,7 @@ void add_division(const Plan& plan, const DeepSpeedOptimizer& optimizer, std::ve
   if (!zenflow && !superoffload) return;
   if (zenflow && !optimizer.divides) {
     notes.push_back(
-        fmt::format("ZenFlow without overlap_step steps in the training process, on all {} of a rank: its "
+        format_text("ZenFlow without overlap_step steps in the training process, on all {} of a rank: its "
                     "fraction has no effect",
                     print_count(all, "CPU")));
     return;
@@ -83,18 +82,18 @@ void add_division(const Plan& plan, const DeepSpeedOptimizer& optimizer, std::ve
   if (rank.shared) {
     if (rank.optimizer.cpus.size() < all) {
       notes.push_back(
-          fmt::format("{}'s optimizer has one thread on each of the {} of a rank; the plan has {}", name,
+          format_text("{}'s optimizer has one thread on each of the {} of a rank; the plan has {}", name,
                       print_count(all, "CPU"), rank.optimizer.cpus.size()));
     }
     return;
   }
-  notes.push_back(fmt::format(
+  notes.push_back(format_text(
       "{} moves only the main thread to the {} for training; threads that exist by then keep all {} of the "
       "rank",
       name, print_count(training, "CPU"), all));
   if (superoffload) {
     notes.push_back(
-        fmt::format("SuperOffload's optimizer process inherits OMP_NUM_THREADS={} and has {}: more threads "
+        format_text("SuperOffload's optimizer process inherits OMP_NUM_THREADS={} and has {}: more threads "
                     "than CPUs",
                     all, print_count(all - training, "CPU")));
   }
@@ -112,9 +111,9 @@ void add_gpus(const Plan& plan, std::vector<std::string>& notes) {
     same = same && minors[rank] == static_cast<int>(rank);
   if (same) return;
   notes.push_back(
-      fmt::format("--num_gpus takes the first {} and ignores CUDA_VISIBLE_DEVICES; the plan is for {}: give "
+      format_text("--num_gpus takes the first {} and ignores CUDA_VISIBLE_DEVICES; the plan is for {}: give "
                   "--include localhost:{} in its place, unless the job sees only these",
-                  print_count(minors.size(), "GPU"), fmt::join(minors, ", "), fmt::join(minors, ",")));
+                  print_count(minors.size(), "GPU"), join_text(minors, ", "), join_text(minors, ",")));
 }
 
 /// ZenFlow takes equal masks of all ranks for an unbound job, and divides them among the ranks of all nodes.

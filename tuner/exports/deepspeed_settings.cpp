@@ -1,10 +1,9 @@
 #include "exports/deepspeed_settings.hpp"
 
-#include <fmt/core.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/reserved_perc.hpp"
 
@@ -61,7 +60,7 @@ DeepSpeedOptimizer deepspeed_optimizer(const ConfigFile& config) {
   if (zenflow && superoffload) {
     throw Error(
         Exit::infeasible,
-        fmt::format("{} has both ZenFlow and SuperOffload: each would divide the CPUs of a rank", name),
+        format_text("{} has both ZenFlow and SuperOffload: each would divide the CPUs of a rank", name),
         "keep one of them");
   }
   if (zenflow) return {Framework::deepspeed_zenflow, is_on(zenflow, "overlap_step")};
@@ -87,7 +86,7 @@ std::vector<DeepSpeedSetting> deepspeed_settings(const RankBinding& rank,
 }
 
 std::string path_of(const DeepSpeedSetting& setting) {
-  return fmt::format("{}.{}.{}", kZero, setting.section, setting.key);
+  return format_text("{}.{}.{}", kZero, setting.section, setting.key);
 }
 
 MergedConfig merged(const ConfigFile& config, const DeepSpeedSetting& setting) {

@@ -1,10 +1,9 @@
 #include "exports/export.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "plan/plan_check.hpp"
 
 namespace zf {
@@ -16,22 +15,22 @@ const Consumer& consumer_named(std::string_view name) {
       std::find_if(all.begin(), all.end(), [&](const Consumer& consumer) { return consumer.name == name; });
   if (found != all.end()) return *found;
   std::string names;
-  for (const Consumer& consumer : all) names += fmt::format("{}{}", names.empty() ? "" : ", ", consumer.name);
-  throw Error(Exit::usage, fmt::format("zf-tune export: --for: there is no consumer \"{}\"", name),
-              fmt::format("choose one of {}", names));
+  for (const Consumer& consumer : all) names += format_text("{}{}", names.empty() ? "" : ", ", consumer.name);
+  throw Error(Exit::usage, format_text("zf-tune export: --for: there is no consumer \"{}\"", name),
+              format_text("choose one of {}", names));
 }
 
 std::vector<RankBinding> ranks_for(const Consumer& consumer, const Plan& plan, std::optional<int> rank) {
   if (rank && consumer.ranks == Ranks::whole) {
     throw Error(
         Exit::usage,
-        fmt::format("zf-tune export: --rank {}: an export for {} covers all ranks", *rank, consumer.name),
+        format_text("zf-tune export: --rank {}: an export for {} covers all ranks", *rank, consumer.name),
         "leave --rank out");
   }
   if (rank) return {binding_of(plan, *rank)};
   if (consumer.ranks == Ranks::one && plan.ranks.size() > 1) {
     throw Error(Exit::usage,
-                fmt::format("zf-tune export: an export for {} covers one of the plan's {} ranks",
+                format_text("zf-tune export: an export for {} covers one of the plan's {} ranks",
                             consumer.name, plan.ranks.size()),
                 "give --rank N");
   }
@@ -60,7 +59,7 @@ Export export_plan(std::string_view name, const ExportRequest& request) {
   const Consumer& consumer = consumer_named(name);
   if (request.config && !consumer.takes_config) {
     throw Error(Exit::usage,
-                fmt::format("zf-tune export: --config {}: {} has no configuration that a plan could go into",
+                format_text("zf-tune export: --config {}: {} has no configuration that a plan could go into",
                             request.config->path.string(), name),
                 "leave --config out");
   }

@@ -1,12 +1,11 @@
 // Exports for numactl, taskset, srun, mpirun, hwloc, OpenMP, torchrun and a shell.
 #include "exports/export.hpp"
 
-#include <fmt/core.h>
-
 #include <cstdint>
 #include <vector>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "launch/exec.hpp"
 #include "text/command_line.hpp"
 
@@ -24,8 +23,8 @@ std::vector<std::uint32_t> bitmap_words(const CpuSet& cpus) {
 /// Returns a mask as Slurm reads it: "0xff00000000".
 std::string slurm_mask(const CpuSet& cpus) {
   const auto all = bitmap_words(cpus);
-  std::string mask = fmt::format("0x{:x}", all.back());
-  for (std::size_t i = all.size() - 1; i-- > 0;) mask += fmt::format("{:08x}", all[i]);
+  std::string mask = format_text("0x{:x}", all.back());
+  for (std::size_t i = all.size() - 1; i-- > 0;) mask += format_text("{:08x}", all[i]);
   return mask;
 }
 
@@ -33,7 +32,7 @@ std::string slurm_mask(const CpuSet& cpus) {
 std::string hwloc_bitmap(const CpuSet& cpus) {
   const auto all = bitmap_words(cpus);
   std::string text;
-  for (std::size_t i = all.size(); i-- > 0;) text += fmt::format("0x{:08x}{}", all[i], i == 0 ? "" : ",");
+  for (std::size_t i = all.size(); i-- > 0;) text += format_text("0x{:08x}{}", all[i], i == 0 ? "" : ",");
   return text;
 }
 
@@ -44,7 +43,7 @@ std::string memory_option(const OptimizerSide& side) {
   const char* option = side.memory_policy == MemoryPolicy::bind ? "--membind"
                        : side.mems.size() > 1                   ? "--preferred-many"
                                                                 : "--preferred";
-  return fmt::format(" {}={}", option, print(side.mems));
+  return format_text(" {}={}", option, print(side.mems));
 }
 
 /// Returns the CPUs on which the rule starts the process of a rank.
@@ -59,8 +58,8 @@ std::string place_of(const CpuSet& cpus) {
     const int first = at->os_index;
     int count = 0;
     while (at != cpus.end() && at->os_index == first + count) ++at, ++count;
-    place += fmt::format("{}{}", place.empty() ? "" : ",", first);
-    if (count > 1) place += fmt::format(":{}", count);
+    place += format_text("{}{}", place.empty() ? "" : ",", first);
+    if (count > 1) place += format_text(":{}", count);
   }
   return "{" + place + "}";
 }
@@ -72,7 +71,7 @@ std::string place_of(const CpuSet& cpus) {
 Export numactl_export(const ExportInput& input) {
   Export result;
   for (const RankBinding& rank : input.ranks) {
-    result.text += fmt::format("numactl --physcpubind={}{}\n", print(started_on(input, rank).cpus),
+    result.text += format_text("numactl --physcpubind={}{}\n", print(started_on(input, rank).cpus),
                                memory_option(rank.optimizer));
   }
   return result;
@@ -81,7 +80,7 @@ Export numactl_export(const ExportInput& input) {
 Export taskset_export(const ExportInput& input) {
   Export result;
   for (const RankBinding& rank : input.ranks) {
-    result.text += fmt::format("taskset -c {}\n", print(started_on(input, rank).cpus));
+    result.text += format_text("taskset -c {}\n", print(started_on(input, rank).cpus));
   }
   result.notes = {"taskset cannot place memory; zf-tune exec and numactl can"};
   return result;
@@ -109,10 +108,10 @@ Export slurm_export(const ExportInput& input) {
 Export mpirun_export(const ExportInput& input) {
   Export result;
   for (const RankBinding& rank : input.ranks) {
-    result.text += fmt::format("rank {}=localhost slot={}\n", rank.rank, print(started_on(input, rank).cpus));
+    result.text += format_text("rank {}=localhost slot={}\n", rank.rank, print(started_on(input, rank).cpus));
   }
   result.notes = {
-      fmt::format("for Open MPI 4, on this node: mpirun -n {} --mca rmaps_rank_file_physical 1 --rankfile "
+      format_text("for Open MPI 4, on this node: mpirun -n {} --mca rmaps_rank_file_physical 1 --rankfile "
                   "FILE …; it binds the whole core of each CPU",
                   input.ranks.size())};
   return result;
@@ -138,7 +137,7 @@ Export hwloc_export(const ExportInput& input) {
 Export openmp_export(const ExportInput& input) {
   const ProcessCpus process = started_on(input, input.ranks.front());
   Export result;
-  result.text = fmt::format("export OMP_NUM_THREADS={}\nexport OMP_PLACES='{}'\n", process.threads,
+  result.text = format_text("export OMP_NUM_THREADS={}\nexport OMP_PLACES='{}'\n", process.threads,
                             place_of(process.cpus));
   result.notes = {
       "all threads share one place, because the data loaders of a Python trainer inherit the binding of "
@@ -152,7 +151,7 @@ Export openmp_export(const ExportInput& input) {
 Export torchrun_export(const ExportInput& input) {
   Export result;
   // Every release accepts the spellings with underscores.
-  result.text = fmt::format(
+  result.text = format_text(
       "torchrun --nproc_per_node={} --no_python env -u OMP_NUM_THREADS zf-tune exec --plan {} --\n",
       input.ranks.size(), shell_quoted(input.plan_path.string()));
   result.notes = {
@@ -168,7 +167,7 @@ Export env_export(const ExportInput& input) {
   for (const auto& [name, value] : variables_of(
            {input.ranks.front(), input.plan.workload.framework, StartedOn::nothing, plan_id(input.plan)},
            input.plan_path)) {
-    result.text += fmt::format("export {}={}\n", name, shell_quoted(value));
+    result.text += format_text("export {}={}\n", name, shell_quoted(value));
   }
   result.notes = {"variables bind nothing by themselves; zf-tune exec sets them and binds"};
   return result;

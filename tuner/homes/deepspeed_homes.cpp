@@ -3,9 +3,6 @@
 // (zenflow_utils.py). SuperOffload does the same with the fraction of the other side (superoffload_utils.py).
 #include "homes/deepspeed_homes.hpp"
 
-#include <fmt/core.h>
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
 #include <map>
@@ -13,6 +10,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "homes/split.hpp"
 
@@ -60,7 +58,7 @@ bool in_one_node(const HomeCore* first, std::size_t count) {
 /// Returns an objection if the rank does not train on its lowest CPUs, as DeepSpeed does.
 std::optional<std::string> not_a_prefix(const RankBinding& rank) {
   if (rank.shared || rank.training.cpus.last() < rank.optimizer.cpus.first()) return std::nullopt;
-  return fmt::format(
+  return format_text(
       "rank {} trains on {} and runs the optimizer on {}: DeepSpeed trains on the lowest CPUs of a rank",
       rank.rank, print_cpus(rank.training.cpus), print_cpus(rank.optimizer.cpus));
 }
@@ -69,7 +67,7 @@ std::optional<std::string> not_a_prefix(const RankBinding& rank) {
 std::string fast_and_slow_in_words(int fast, int slow) {
   if (fast == 0) return print_count(slow, "slow core");
   if (slow == 0) return print_count(fast, "fast core");
-  return fmt::format("{} fast and {}", fast, print_count(slow, "slow core"));
+  return format_text("{} fast and {}", fast, print_count(slow, "slow core"));
 }
 
 }  // namespace
@@ -80,18 +78,18 @@ std::optional<std::string> why_not_deepspeed(const std::vector<RankBinding>& ran
   for (const RankBinding& rank : ranks) {
     // It would leave training an empty list, which psutil takes for "all CPUs of the machine".
     if (rank.shared && framework == Framework::superoffload) {
-      return fmt::format("both sides of rank {} share {}: SuperOffload always divides them", rank.rank,
+      return format_text("both sides of rank {} share {}: SuperOffload always divides them", rank.rank,
                          print_cpus(rank.home.cpus));
     }
     if (auto why = not_a_prefix(rank)) return why;
     if (rank.shared && rank.optimizer.cpus.size() < static_cast<std::size_t>(rank.home.threads)) {
-      return fmt::format(
+      return format_text(
           "rank {} shares its home, and its pool runs on {} of {} cores: DeepSpeed's optimizer takes all",
           rank.rank, rank.optimizer.cpus.size(), rank.home.threads);
     }
     if (rank.training.cpus.size() != first.training.cpus.size() ||
         rank.both_sides().size() != first.both_sides().size()) {
-      return fmt::format(
+      return format_text(
           "rank {} has {}, {} of them for training, and rank {} has {} and {}: DeepSpeed gives every "
           "rank the same numbers",
           first.rank, print_count(first.both_sides().size(), "CPU"), first.training.cpus.size(), rank.rank,
@@ -100,12 +98,12 @@ std::optional<std::string> why_not_deepspeed(const std::vector<RankBinding>& ran
     if (rank.rank == first.rank) continue;
     const RankBinding& before = ranks[static_cast<std::size_t>(rank.rank - 1)];
     if (before.both_sides().last() < rank.both_sides().first()) continue;
-    return fmt::format(
+    return format_text(
         "the CPUs of ranks {} and {} interleave ({} and {}): DeepSpeed cuts one ascending list into runs",
         before.rank, rank.rank, print(before.both_sides()), print(rank.both_sides()));
   }
   if (ranks.size() == 1 && first.both_sides().last().os_index >= machine_cores) {
-    return fmt::format(
+    return format_text(
         "the only rank has CPU {}: for a single rank DeepSpeed drops CPU numbers of {} and above (the number "
         "of cores)",
         first.both_sides().last().os_index, machine_cores);
@@ -122,10 +120,10 @@ std::vector<Home> deepspeed_homes(const Topology& topology, const Allowed& allow
   if (cores.size() < least) {
     throw Error(
         Exit::infeasible,
-        fmt::format("{} {} at least {}, but DeepSpeed can be told of {} in {}{}", print_count(count, "rank"),
+        format_text("{} {} at least {}, but DeepSpeed can be told of {} in {}{}", print_count(count, "rank"),
                     count == 1 ? "needs" : "need", print_count(least, "core"),
                     print_count(cores.size(), "core"), print_cpus(allowed.cpus),
-                    ranks == 1 ? fmt::format(" (for a single rank it drops CPU numbers of {}, the number of "
+                    ranks == 1 ? format_text(" (for a single rank it drops CPU numbers of {}, the number of "
                                              "cores, and above)",
                                              topology.cores.size())
                                : ""),
@@ -189,17 +187,17 @@ std::vector<std::string> unfair_fast_cores(const Split& split, const Topology& t
       badly_trained[{fast, cores_in(own.training) - fast}].push_back(rank);
   }
   if (!is_fair) {
-    sentences.push_back(fmt::format(
+    sentences.push_back(format_text(
         "DeepSpeed cuts the CPUs into equal runs by their numbers, and that is unfair here: of the "
         "fast cores the ranks have {}, where each could have {}",
-        fmt::join(counts, ", "), fair));
+        join_text(counts, ", "), fair));
   }
   for (const auto& [cores, ranks] : badly_trained) {
     const bool one = ranks.size() == 1;
-    sentences.push_back(fmt::format(
+    sentences.push_back(format_text(
         "{} {} {} on {}{}, and {} has fast ones: DeepSpeed trains on the lowest CPUs of a rank, and slow "
         "cores have low numbers here; without --for deepspeed, training gets the fast cores of a home first",
-        one ? "rank" : "ranks", fmt::join(ranks, ","), one ? "trains" : "train",
+        one ? "rank" : "ranks", join_text(ranks, ","), one ? "trains" : "train",
         fast_and_slow_in_words(cores.first, cores.second), one ? "" : " each",
         one ? "its optimizer" : "the optimizer of each"));
   }
@@ -215,9 +213,9 @@ std::string restriction_in_words(const std::vector<Home>& homes, const Allowed& 
   });
   std::string words =
       unused.empty() ? "every allowed CPU is in a home"
-                     : fmt::format("{} {} in no home", print_cpus(unused), unused.size() == 1 ? "is" : "are");
+                     : format_text("{} {} in no home", print_cpus(unused), unused.size() == 1 ? "is" : "are");
   if (torn > 0)
-    words += fmt::format(", {} of {} {} several NUMA nodes", torn, print_count(homes.size(), "rank"),
+    words += format_text(", {} of {} {} several NUMA nodes", torn, print_count(homes.size(), "rank"),
                          torn == 1 ? "spans" : "span");
   return words;
 }

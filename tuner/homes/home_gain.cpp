@@ -1,7 +1,6 @@
 #include "homes/home_gain.hpp"
 
-#include <fmt/core.h>
-
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "homes/index.hpp"
 #include "homes/rank_homes.hpp"
@@ -42,9 +41,9 @@ std::optional<std::string> gain_in_words(const HomeScore& before, const HomeScor
     // changes.
     for (std::size_t i = 0; i < wish.before.size(); ++i) {
       if (wish.before[i] == wish.after[i]) continue;
-      return fmt::format(
+      return format_text(
           "{} has {}", i == 0 ? "the worst rank" : "one rank",
-          fmt::format(fmt::runtime(wish.words),
+          format_text(fmt::runtime(wish.words),
                       print_count(static_cast<std::size_t>(wish.sign * wish.before[i]), wish.noun),
                       wish.sign * wish.after[i]));
     }

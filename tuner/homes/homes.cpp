@@ -1,13 +1,12 @@
 #include "homes/homes.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cassert>
 #include <functional>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "homes/contiguous_shares.hpp"
 #include "homes/core_cuts.hpp"
 #include "homes/domains.hpp"
@@ -195,11 +194,11 @@ std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
   if (total < preferences.size()) {
     throw Error(
         Exit::infeasible,
-        fmt::format("{} {} at least {}, but {} {} allowed here", print_count(preferences.size(), "rank"),
+        format_text("{} {} at least {}, but {} {} allowed here", print_count(preferences.size(), "rank"),
                     preferences.size() == 1 ? "needs" : "need", print_count(preferences.size(), "core"),
                     print_count(total, "core"), total == 1 ? "is" : "are"),
         total == 0 ? "allow CPUs of this machine"
-                   : fmt::format("run {} at most, or allow more cores", print_count(total, "rank")));
+                   : format_text("run {} at most, or allow more cores", print_count(total, "rank")));
   }
 
   const std::vector<std::optional<int>> preferred = preferred_domains(domains);

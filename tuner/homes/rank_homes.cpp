@@ -1,12 +1,11 @@
 #include "homes/rank_homes.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "homes/deepspeed_homes.hpp"
 
@@ -48,27 +47,27 @@ void limit_to_quota(const Machine& machine, RankHomes& ranks) {
   }
   if (idle == 0) return;
   const std::string quota =
-      fmt::format("the CPU quota of {:.4g} ({})", *allowed.cpu_quota, allowed.cpu_quota_path);
+      format_text("the CPU quota of {:.4g} ({})", *allowed.cpu_quota, allowed.cpu_quota_path);
   const std::string left =
-      fmt::format("{} {} left idle", print_count(idle, "allowed core"), idle == 1 ? "is" : "are");
+      format_text("{} {} left idle", print_count(idle, "allowed core"), idle == 1 ? "is" : "are");
   ranks.notes.push_back(
       each < kMinCoresPerRank
-          ? fmt::format(
+          ? format_text(
                 "{} is less than the {} cores per rank that keep training and optimizer apart: the ranks "
                 "will be throttled, and {}",
                 quota, kMinCoresPerRank, left)
-          : fmt::format("{} keeps {} cores per rank busy: {}", quota, most, left));
+          : format_text("{} keeps {} cores per rank busy: {}", quota, most, left));
 }
 
 /// Returns one sentence for all ranks whose GPU is in no known package.
 std::string unknown_places_note(const std::vector<int>& ranks) {
   if (ranks.size() == 1) {
-    return fmt::format("the home of rank {} was chosen by size alone: the package of its GPU is not known",
+    return format_text("the home of rank {} was chosen by size alone: the package of its GPU is not known",
                        ranks.front());
   }
-  return fmt::format(
+  return format_text(
       "the homes of ranks {} were chosen by size alone: the packages of their GPUs are not known",
-      fmt::join(ranks, ","));
+      join_text(ranks, ","));
 }
 
 void assign_gpus(const Machine& machine, const RankGpus& gpus, RankHomes& ranks) {
@@ -81,10 +80,10 @@ void assign_gpus(const Machine& machine, const RankGpus& gpus, RankHomes& ranks)
     if (!package) {
       unknown.push_back(static_cast<int>(rank));
     } else if (!ranks.homes[rank].cpus().intersects(gpu.local_cpus)) {
-      ranks.notes.push_back(fmt::format(
+      ranks.notes.push_back(format_text(
           "rank {} is far from its GPU {}: its home has none of the CPUs near the GPU ({} on {})", rank,
           gpu.pci_address, print_cpus(gpu.local_cpus),
-          gpu.node ? fmt::format("node {}", gpu.node->os_index) : fmt::format("package {}", *package)));
+          gpu.node ? format_text("node {}", gpu.node->os_index) : format_text("package {}", *package)));
     }
   }
   if (!unknown.empty()) ranks.notes.push_back(unknown_places_note(unknown));
@@ -95,7 +94,7 @@ void note_isolated(const Machine& machine, RankHomes& ranks) {
   CpuSet homes;
   for (const Home& home : ranks.homes) homes |= home.cpus();
   if (const auto words = isolation_in_words(homes, machine.isolated)) {
-    ranks.notes.push_back(fmt::format(
+    ranks.notes.push_back(format_text(
         "{}; they are used because {}", *words,
         machine.keeps_isolated ? "--isolated says so" : why_not_left_out(homes, machine.isolated)));
   }

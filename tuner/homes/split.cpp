@@ -1,12 +1,11 @@
 #include "homes/split.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cassert>
 #include <map>
 #include <utility>
 
+#include "base/format.hpp"
 #include "homes/index.hpp"
 #include "plan/reserved_perc.hpp"
 
@@ -108,11 +107,11 @@ std::string label_of(const SplitShape& shape) {
     case Control::none:
       break;
   }
-  std::string label = fmt::format("{}pool {}, {}", shape.shared ? "shared home, " : "", shape.pool_cores,
+  std::string label = format_text("{}pool {}, {}", shape.shared ? "shared home, " : "", shape.pool_cores,
                                   shape.placement == Placement::compact ? "compact" : "spread");
   if (shape.pool_pus_per_core != 1) label += ", all siblings";
-  if (shape.pool_make) label += fmt::format(", make {}", *shape.pool_make);
-  if (shape.reserved_cores != 0) label += fmt::format(", {} reserved", shape.reserved_cores);
+  if (shape.pool_make) label += format_text(", make {}", *shape.pool_make);
+  if (shape.reserved_cores != 0) label += format_text(", {} reserved", shape.reserved_cores);
   return label;
 }
 

@@ -1,6 +1,5 @@
 #include "inspect/doctor.hpp"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "inspect/home_use.hpp"
 #include "plan/json_fields.hpp"
@@ -124,11 +124,11 @@ std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses) {
   std::string text;
   for (const Diagnosis& diagnosis : diagnoses) {
     const Finding& finding = diagnosis.finding;
-    text += fmt::format("{}: {}: {}\n    {}\n", name_of(finding.severity), diagnosis.check,
+    text += format_text("{}: {}: {}\n    {}\n", name_of(finding.severity), diagnosis.check,
                         one_line(finding.what), one_line(finding.remedy));
   }
   const std::size_t count = diagnoses.size();
-  return text + fmt::format("{} checks, {}\n", checks().size(),
+  return text + format_text("{} checks, {}\n", checks().size(),
                             count == 0 ? "nothing found" : print_count(count, "finding"));
 }
 

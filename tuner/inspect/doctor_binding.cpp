@@ -2,7 +2,6 @@
 // processes, interrupts.
 #include "inspect/doctor.hpp"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <map>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "inspect/home_use.hpp"
 
@@ -45,13 +45,13 @@ bool is_one_place(const std::string& places) {
 
 bool is_off(const std::string& proc_bind) { return proc_bind == "false" || proc_bind == "FALSE"; }
 
-std::string unset_command(const char* name) { return fmt::format("unset {}", name); }
+std::string unset_command(const char* name) { return format_text("unset {}", name); }
 
 void examine_binding(const Environment& environment, std::vector<Finding>& findings) {
   if (const auto value = environment.get("KMP_AFFINITY")) {
     findings.push_back(
         {Severity::severe,
-         fmt::format(
+         format_text(
              "KMP_AFFINITY={}: Intel's OpenMP binds threads by it and not by the plan, and DeepSpeed's "
              "launcher refuses to bind at all",
              *value),
@@ -60,7 +60,7 @@ void examine_binding(const Environment& environment, std::vector<Finding>& findi
   if (const auto value = environment.get("GOMP_CPU_AFFINITY")) {
     findings.push_back(
         {Severity::severe,
-         fmt::format("GOMP_CPU_AFFINITY={}: libgomp binds threads to these CPUs and not to the plan's",
+         format_text("GOMP_CPU_AFFINITY={}: libgomp binds threads to these CPUs and not to the plan's",
                      *value),
          unset_command("GOMP_CPU_AFFINITY")});
   }
@@ -71,7 +71,7 @@ void examine_binding(const Environment& environment, std::vector<Finding>& findi
   if (!bind.empty() || places) {
     findings.push_back(
         {Severity::warning,
-         fmt::format("{} makes OpenMP bind the trainer's first thread to one place, which data loaders "
+         format_text("{} makes OpenMP bind the trainer's first thread to one place, which data loaders "
                      "and autograd threads inherit",
                      bind.empty() ? "OMP_PLACES=" + *places : "OMP_PROC_BIND=" + bind),
          "unset OMP_PROC_BIND OMP_PLACES"});
@@ -103,7 +103,7 @@ void examine_count(const Patient& patient, const char* name, std::vector<Finding
   if (!patient.plan && !patient.binding) {
     if (count > static_cast<int>(patient.cpus.size())) {
       findings.push_back({Severity::warning,
-                          fmt::format("{}={} asks for {} threads on {}", name, count, count,
+                          format_text("{}={} asks for {} threads on {}", name, count, count,
                                       print_count(patient.cpus.size(), "allowed CPU")),
                           unset_command(name)});
     }
@@ -112,9 +112,9 @@ void examine_count(const Patient& patient, const char* name, std::vector<Finding
   for (const auto& [rank, threads] : planned_threads(patient)) {
     if (threads == count) continue;
     findings.push_back({Severity::warning,
-                        fmt::format("{}={} overrides the plan's {} for rank {}", name, count,
+                        format_text("{}={} overrides the plan's {} for rank {}", name, count,
                                     print_count(threads, "thread"), rank),
-                        fmt::format("{}; zf-tune exec then sets it", unset_command(name))});
+                        format_text("{}; zf-tune exec then sets it", unset_command(name))});
     return;
   }
 }
@@ -134,7 +134,7 @@ std::vector<Finding> launcher_findings(const Patient& patient) {
     const CpuSet lost = planned ? exclusion.cpus & wanted_cpus(patient) : exclusion.cpus;
     if (lost.empty()) continue;
     return {{planned ? Severity::severe : Severity::warning,
-             fmt::format("this process is already bound: {}{} {} {}", print_cpus(lost),
+             format_text("this process is already bound: {}{} {} {}", print_cpus(lost),
                          planned ? " of the plan" : "", lost.size() == 1 ? "is" : "are", exclusion.detail),
              launcher_remedy(patient.environment)}};
   }
@@ -157,10 +157,10 @@ std::vector<Finding> late_binding_findings(const Patient& patient) {
     const auto count = std::count_if(process.threads.begin(), process.threads.end(), left_behind);
     findings.push_back(
         {Severity::warning,
-         fmt::format("{} (process {}) was bound late: its main thread to {}, while {} of its threads may "
+         format_text("{} (process {}) was bound late: its main thread to {}, while {} of its threads may "
                      "still run on {}",
                      process.name, process.pid, print_cpus(main), count, print_cpus(first->cpus)),
-         fmt::format("start it with zf-tune exec, which binds before threads exist; "
+         format_text("start it with zf-tune exec, which binds before threads exist; "
                      "to bind it now: taskset -acp {} {}",
                      print(main), process.pid)});
   }
@@ -179,7 +179,7 @@ std::vector<Finding> divided_home_findings(const Patient& patient) {
     for (const JobProcess* member : use.divided) {
       findings.push_back(
           {Severity::warning,
-           fmt::format("{} (process {}, rank {}) {}", member->process.name, member->process.pid, member->rank,
+           format_text("{} (process {}, rank {}) {}", member->process.name, member->process.pid, member->rank,
                        division_in_words(*member, rank.binding, use)),
            "tell DeepSpeed the plan's fraction with `zf-tune export --for deepspeed`, or make the plan with "
            "--framework native and let zf-tune's own optimizer process do the step"});
@@ -204,9 +204,9 @@ std::vector<Finding> busy_findings(const Patient& patient) {
     const bool planned = patient.after.under_a_plan.contains(time.pid);
     findings.push_back(
         {Severity::warning,
-         fmt::format("{} (process {}{}) takes {:.0f} % of CPU {}", time.process, time.pid,
+         format_text("{} (process {}{}) takes {:.0f} % of CPU {}", time.process, time.pid,
                      planned ? ", started by zf-tune exec" : "", 100 * time.share, time.cpu.os_index),
-         fmt::format("end it, or move it to other CPUs: taskset -acp CPUS {}", time.pid)});
+         format_text("end it, or move it to other CPUs: taskset -acp CPUS {}", time.pid)});
   }
   return findings;
 }
@@ -216,9 +216,9 @@ std::vector<Finding> interrupt_findings(const Patient& patient) {
   for (const InterruptRate& rate : interrupt_rates(patient.before, patient.after, patient.cpus)) {
     if (rate.per_s < kBusyInterrupts || findings.size() == kMaxShown) break;
     findings.push_back({Severity::warning,
-                        fmt::format("interrupt {} ({}) arrives {:.0f} times a second on {}", rate.number,
+                        format_text("interrupt {} ({}) arrives {:.0f} times a second on {}", rate.number,
                                     rate.device, rate.per_s, print_cpus(rate.cpus)),
-                        fmt::format("send it to other CPUs: echo LIST > /proc/irq/{}/smp_affinity_list; "
+                        format_text("send it to other CPUs: echo LIST > /proc/irq/{}/smp_affinity_list; "
                                     "irqbalance needs IRQBALANCE_BANNED_CPULIST={}",
                                     rate.number, print(patient.cpus))});
   }

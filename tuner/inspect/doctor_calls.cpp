@@ -1,7 +1,6 @@
 // Checks that the kernel grants the system calls which a plan needs.
 #include "inspect/doctor.hpp"
 
-#include <fmt/core.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "os/affinity.hpp"
 #include "os/memory.hpp"
 
@@ -51,7 +51,7 @@ std::vector<std::string> try_system_calls() {
   try {
     bind_this_thread(thread_affinity());
   } catch (const Error& error) {
-    refused.push_back(fmt::format("sched_setaffinity: {}", error.what()));
+    refused.push_back(format_text("sched_setaffinity: {}", error.what()));
   }
   return refused;
 }
@@ -62,7 +62,7 @@ std::vector<Finding> system_call_findings(const Patient& patient) {
     const bool binding = refusal.starts_with("sched_setaffinity");
     findings.push_back(
         {binding ? Severity::severe : Severity::warning,
-         fmt::format("{}: {}", refusal,
+         format_text("{}: {}", refusal,
                      binding ? "no plan can be carried out" : "only first touch decides where memory lies"),
          "allow the call in the container: docker --cap-add SYS_NICE, or a seccomp profile that permits it"});
   }

@@ -1,8 +1,6 @@
 // Checks what takes CPU time away from the plan's threads: the quota, isolation, and limits of the clock.
 #include "inspect/doctor.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "os/cgroup_path.hpp"
 #include "plan/plan_check.hpp"
 #include "text/units.hpp"
@@ -34,11 +33,11 @@ std::map<std::string, std::uint64_t> counters_of(const std::string& text) {
 /// thread on each sibling.
 std::string quota_remedy(const Plan& plan, const Allowed& allowed, std::size_t threads) {
   if (plan.allocation.cpu_quota == allowed.cpu_quota) {
-    return fmt::format(
+    return format_text(
         "raise the quota to {}; a new plan would not help: this one was made under the same quota",
         print_count(threads, "CPU"));
   }
-  return fmt::format("raise the quota to {}, or make the plan again under it: zf-tune sizes pools to it",
+  return format_text("raise the quota to {}, or make the plan again under it: zf-tune sizes pools to it",
                      print_count(threads, "CPU"));
 }
 
@@ -50,7 +49,7 @@ std::vector<Finding> quota_findings(const Patient& patient) {
   const std::size_t threads = patient.plan ? threads_at_once(*patient.plan) : 0;
   if (allowed.cpu_quota && *allowed.cpu_quota < static_cast<double>(threads)) {
     findings.push_back({Severity::warning,
-                        fmt::format("the plan runs {} at once, and {} allows the time of {:.4g} CPU{}",
+                        format_text("the plan runs {} at once, and {} allows the time of {:.4g} CPU{}",
                                     print_count(threads, "thread"), allowed.cpu_quota_path,
                                     *allowed.cpu_quota, *allowed.cpu_quota == 1 ? "" : "s"),
                         quota_remedy(*patient.plan, allowed, threads)});
@@ -64,7 +63,7 @@ std::vector<Finding> quota_findings(const Patient& patient) {
     const double share = static_cast<double>(throttled) / static_cast<double>(periods);
     findings.push_back(
         {share < kThrottledShare ? Severity::note : Severity::warning,
-         fmt::format("{}: the quota stopped this group in {} of {}", path, throttled,
+         format_text("{}: the quota stopped this group in {} of {}", path, throttled,
                      print_count(periods, "period")),
          "raise the CPU quota (cpu.max, docker --cpus, a Kubernetes CPU limit), or use fewer threads"});
     break;  // the parent groups count the same periods again
@@ -91,14 +90,14 @@ std::vector<Finding> isolated_findings(const Patient& patient) {
 std::vector<Finding> governor_findings(const Patient& patient) {
   std::map<std::string, CpuSet> slow;
   for (const Pu cpu : patient.cpus) {
-    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/cpufreq/", cpu.os_index);
+    const std::string folder = format_text("/sys/devices/system/cpu/cpu{}/cpufreq/", cpu.os_index);
     const auto governor = patient.sysroot.read(folder + "scaling_governor");
     if (governor && *governor != "performance") slow[*governor].insert(cpu);
   }
   std::vector<Finding> findings;
   for (const auto& [governor, cpus] : slow) {
     findings.push_back({Severity::warning,
-                        fmt::format("{} {} under the governor {}: the clock falls between steps",
+                        format_text("{} {} under the governor {}: the clock falls between steps",
                                     print_cpus(cpus), cpus.size() == 1 ? "runs" : "run", governor),
                         "cpupower frequency-set -g performance; Slurm: srun --cpu-freq=performance"});
   }
@@ -115,7 +114,7 @@ std::vector<Finding> clock_limit_findings(const Patient& patient) {
   for (const Pu cpu : patient.cpus) {
     const auto figure = [&](const char* file) {
       return parse_number<std::uint64_t>(
-                 patient.sysroot.read(fmt::format("/sys/devices/system/cpu/cpu{}/{}", cpu.os_index, file))
+                 patient.sysroot.read(format_text("/sys/devices/system/cpu/cpu{}/{}", cpu.os_index, file))
                      .value_or(""))
           .value_or(0);
     };
@@ -130,20 +129,20 @@ std::vector<Finding> clock_limit_findings(const Patient& patient) {
   }
   std::vector<Finding> findings;
   for (const auto& [file, off] : {std::pair("intel_pstate/no_turbo", "1"), {"cpufreq/boost", "0"}}) {
-    const std::string path = fmt::format("/sys/devices/system/cpu/{}", file);
+    const std::string path = format_text("/sys/devices/system/cpu/{}", file);
     if (patient.sysroot.read(path) != off) continue;
     findings.push_back({Severity::warning,
-                        fmt::format("{} is {}: no core runs faster than its base clock", path, off),
-                        fmt::format("echo {} > {}", *off == '1' ? 0 : 1, path)});
+                        format_text("{} is {}: no core runs faster than its base clock", path, off),
+                        format_text("echo {} > {}", *off == '1' ? 0 : 1, path)});
   }
   for (const auto& [clocks, cpus] : limited) {
     findings.push_back(
         {Severity::warning,
-         fmt::format(
+         format_text(
              "{} may run at {:.2f} GHz at most (scaling_max_freq), and the firmware promises {:.2f} GHz",
              print_cpus(cpus), static_cast<double>(clocks.first) / 1e6,
              static_cast<double>(clocks.second) / 1e6),
-         fmt::format("cpupower -c {} frequency-set -u {}kHz", print(cpus), clocks.second)});
+         format_text("cpupower -c {} frequency-set -u {}kHz", print(cpus), clocks.second)});
   }
   const bool prefers = static_cast<double>(least) * kAlike < static_cast<double>(most);
   if (patient.sysroot.read("/sys/devices/system/cpu/amd_pstate/prefcore") == "disabled" && prefers) {

@@ -1,8 +1,6 @@
 // Checks what limits memory or slows it down: shared and locked memory, page sizes, NUMA settings, swap.
 #include "inspect/doctor.hpp"
 
-#include <fmt/core.h>
-
 #include <cstdint>
 #include <optional>
 #include <sstream>
@@ -10,6 +8,7 @@
 #include <string_view>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -81,11 +80,11 @@ std::vector<Finding> shared_memory_findings(const Patient& patient) {
   if (!size || *size >= needed) return {};
   return {{Severity::warning,
            patient.plan
-               ? fmt::format(
+               ? format_text(
                      "/dev/shm holds {}, but the plan's {} parameters need {}: ZenFlow keeps them there "
                      "(zf-optimizer does not)",
                      print_bytes(*size), print_quantity(patient.plan->workload.params), print_bytes(needed))
-               : fmt::format(
+               : format_text(
                      "/dev/shm holds {}: data loaders keep batches there, and ZenFlow keeps parameters there",
                      print_bytes(*size)),
            kRemedy}};
@@ -101,7 +100,7 @@ std::vector<Finding> locked_memory_findings(const Patient& patient) {
     if (!(fields >> soft)) return {};  // "unlimited"
     return {
         {Severity::note,
-         fmt::format("at most {} of memory may be locked: RDMA and io_uring lock what they transfer",
+         format_text("at most {} of memory may be locked: RDMA and io_uring lock what they transfer",
                      print_bytes(soft)),
          "ulimit -l unlimited; docker --ulimit memlock=-1; Slurm: PropagateResourceLimitsExcept=MEMLOCK and "
          "LimitMEMLOCK=infinity for slurmd"}};
@@ -114,15 +113,15 @@ std::vector<Finding> huge_page_findings(const Patient& patient) {
   std::vector<Finding> findings;
   if (bracketed_word(patient.sysroot, folder + "enabled") == "never") {
     findings.push_back({Severity::warning, folder + "enabled is never: large arrays live in 4 KiB pages",
-                        fmt::format("echo madvise > {}enabled", folder)});
+                        format_text("echo madvise > {}enabled", folder)});
   }
   const std::string shared = bracketed_word(patient.sysroot, folder + "shmem_enabled");
   if (shared == "never" || shared == "deny") {
     findings.push_back(
         {Severity::note,
-         fmt::format("{}shmem_enabled is {}: the optimizer's arena, which is shared memory, gets 4 KiB pages",
+         format_text("{}shmem_enabled is {}: the optimizer's arena, which is shared memory, gets 4 KiB pages",
                      folder, shared),
-         fmt::format("echo advise > {}shmem_enabled", folder)});
+         format_text("echo advise > {}shmem_enabled", folder)});
   }
   return findings;
 }
@@ -159,7 +158,7 @@ std::vector<Finding> swap_findings(const Patient& patient) {
   }
   if (used_kib == 0) return {};
   return {{Severity::warning,
-           fmt::format("{} of memory are in swap (/proc/swaps): pages that the optimizer touches may have to "
+           format_text("{} of memory are in swap (/proc/swaps): pages that the optimizer touches may have to "
                        "be read back first",
                        print_bytes(used_kib << 10)),
            "free some memory; then swapoff -a && swapon -a reads it back"}};

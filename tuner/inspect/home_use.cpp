@@ -1,12 +1,11 @@
 #include "inspect/home_use.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "text/units.hpp"
@@ -120,10 +119,10 @@ HomeUse home_use(const RankProcesses& rank) {
 
 std::string division_in_words(const JobProcess& process, const ProcessBinding& binding, const HomeUse& use) {
   std::string text =
-      fmt::format("may run on {} only: a framework has divided the home {} again, as ZenFlow does",
+      format_text("may run on {} only: a framework has divided the home {} again, as ZenFlow does",
                   print(main_mask(process)), print(binding.rank.home.cpus));
   if (!use.unused.empty()) {
-    text += fmt::format(", and nobody may use {} of it ({})", print_count(use.unused.size(), "CPU"),
+    text += format_text(", and nobody may use {} of it ({})", print_count(use.unused.size(), "CPU"),
                         print(use.unused));
   }
   return text;

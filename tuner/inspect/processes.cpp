@@ -1,7 +1,5 @@
 #include "inspect/processes.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <map>
 #include <sstream>
@@ -9,6 +7,7 @@
 #include <string_view>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "os/cgroup_path.hpp"
 #include "text/units.hpp"
 
@@ -78,7 +77,7 @@ CgroupPaths cgroups_of(const SysRoot& sysroot, int pid) {
   CgroupPaths paths = read_cgroup_paths(sysroot);
   paths.by_controller.clear();
   paths.unified.clear();
-  std::istringstream lines(sysroot.read(fmt::format("/proc/{}/cgroup", pid)).value_or(""));
+  std::istringstream lines(sysroot.read(format_text("/proc/{}/cgroup", pid)).value_or(""));
   for (std::string line; std::getline(lines, line);) {  // "4:cpuset,cpu:/job" in v1, "0::/job" in v2
     const auto first = line.find(':');
     const auto second = first == std::string::npos ? first : line.find(':', first + 1);
@@ -98,8 +97,8 @@ std::vector<int> process_ids(const SysRoot& sysroot) { return numbers_in(sysroot
 std::optional<ProcessState> read_process(const SysRoot& sysroot, int pid) {
   ProcessState process;
   process.pid = pid;
-  for (const int tid : numbers_in(sysroot, fmt::format("/proc/{}/task", pid))) {
-    const std::string folder = fmt::format("/proc/{}/task/{}", pid, tid);
+  for (const int tid : numbers_in(sysroot, format_text("/proc/{}/task", pid))) {
+    const std::string folder = format_text("/proc/{}/task/{}", pid, tid);
     const auto status = sysroot.read(folder + "/status");
     const auto stat = sysroot.read(folder + "/stat");
     if (!status || !stat) continue;
@@ -122,7 +121,7 @@ std::optional<ProcessState> read_process(const SysRoot& sysroot, int pid) {
 }
 
 std::optional<Environment> environment_of(const SysRoot& sysroot, int pid) {
-  const auto text = sysroot.read(fmt::format("/proc/{}/environ", pid));
+  const auto text = sysroot.read(format_text("/proc/{}/environ", pid));
   if (!text) return std::nullopt;
   std::map<std::string, std::string> variables;
   std::istringstream entries(*text);
@@ -154,7 +153,7 @@ MemoryByNode memory_of_numa_maps(std::string_view text) {
 }
 
 std::optional<MemoryByNode> memory_by_node(const SysRoot& sysroot, int pid) {
-  const auto text = sysroot.read(fmt::format("/proc/{}/numa_maps", pid));
+  const auto text = sysroot.read(format_text("/proc/{}/numa_maps", pid));
   return text ? std::optional(memory_of_numa_maps(*text)) : std::nullopt;
 }
 

@@ -1,7 +1,5 @@
 #include "inspect/verify.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -9,6 +7,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/plan_json.hpp"
@@ -32,7 +31,7 @@ CpuSet still_there(const CpuSet& cpus, const JobProcess& member) {
 
 /// Returns "CPUs 7-8 of rank 0's pool are gone".
 std::string gone_in_words(const CpuSet& gone, const JobProcess& member, const char* side) {
-  return fmt::format("{} of rank {}'s {} {} gone", print_cpus(gone), member.rank, side,
+  return format_text("{} of rank {}'s {} {} gone", print_cpus(gone), member.rank, side,
                      gone.size() == 1 ? "is" : "are");
 }
 
@@ -41,7 +40,7 @@ void compare_threads(const JobProcess& member, const CpuSet& planned, std::vecto
   for (const ThreadState& thread : member.process.threads) {
     if (planned.contains(thread.cpus)) continue;
     drifts.push_back({member.rank, member.process.pid, thread.tid, thread.name,
-                      fmt::format("may run on {}, outside {}", print(thread.cpus), print(planned))});
+                      format_text("may run on {}, outside {}", print(thread.cpus), print(planned))});
   }
 }
 
@@ -55,9 +54,9 @@ void compare_with_home(const JobProcess& member, const CpuSet& home, const CpuSe
     const std::string cpus = print(thread.cpus);
     drifts.push_back(
         {member.rank, member.process.pid, thread.tid, thread.name,
-         inside ? fmt::format("may run on {}, which is neither its home {} nor its training side {}", cpus,
+         inside ? format_text("may run on {}, which is neither its home {} nor its training side {}", cpus,
                               print(home), print(training))
-                : fmt::format("may run on {}, outside its home {}", cpus, print(home))});
+                : format_text("may run on {}, outside its home {}", cpus, print(home))});
   }
 }
 
@@ -69,7 +68,7 @@ void compare_pool(const JobProcess& member, const CpuSet& planned, std::vector<D
   }
   const CpuSet empty = planned - pinned;
   if (empty.empty()) return;
-  add(drifts, member, fmt::format("has no thread of its own on {}", print(empty)));
+  add(drifts, member, format_text("has no thread of its own on {}", print(empty)));
 }
 
 void compare_memory(const JobProcess& member, const NodeSet& planned, std::vector<Drift>& drifts) {
@@ -86,7 +85,7 @@ void compare_memory(const JobProcess& member, const NodeSet& planned, std::vecto
   if (stray < kStrayMemoryBytes || static_cast<double>(stray) < kStrayMemoryShare * static_cast<double>(all))
     return;
   add(drifts, member,
-      fmt::format("has {} of its {} on {}, outside {}", print_bytes(stray), print_bytes(all),
+      format_text("has {} of its {} on {}, outside {}", print_bytes(stray), print_bytes(all),
                   print_nodes(nodes), print_nodes(planned)));
 }
 
@@ -103,7 +102,7 @@ void compare_optimizer(const JobProcess& member, const CpuSet& pool, std::vector
   const auto count = std::count_if(threads.begin(), threads.end(),
                                    [](const ThreadState& thread) { return thread.name != kWatchThread; });
   add(drifts, member,
-      fmt::format("is degraded: {}; its {} on {}", gone_in_words(gone, member, "pool"),
+      format_text("is degraded: {}; its {} on {}", gone_in_words(gone, member, "pool"),
                   count == 1 ? std::string("only thread runs") : print_count(count, "thread") + " run",
                   print(cpus_of_threads(member.process))));
 }
@@ -151,7 +150,7 @@ std::vector<Drift> drift_of(const RankProcesses& rank) {
   if (!use.has_optimizer && confined && use.divided.empty() && !unused.empty()) {
     drifts.push_back(
         {rank.members.front()->rank, 0, 0, "",
-         fmt::format("no optimizer process runs, so nobody uses {} of its home", print_cpus(unused))});
+         format_text("no optimizer process runs, so nobody uses {} of its home", print_cpus(unused))});
   }
   return drifts;
 }
@@ -164,19 +163,19 @@ std::vector<Drift> drift_of(const Plan& plan, const std::vector<JobProcess>& job
 
 std::vector<JobProcess> find_descendants(const SysRoot& sysroot, int pid, std::optional<int> rank) {
   if (!read_process(sysroot, pid)) {
-    throw Error(Exit::usage, fmt::format("zf-tune verify: --pid {}: there is no such process", pid));
+    throw Error(Exit::usage, format_text("zf-tune verify: --pid {}: there is no such process", pid));
   }
   auto job = processes_below(sysroot, pid, rank);
   if (!job.empty()) return job;
   if (!environment_of(sysroot, pid)) {
     throw Error(Exit::runtime_error,
-                fmt::format("zf-tune verify: --pid {0}: /proc/{0}/environ cannot be read: it may be another "
+                format_text("zf-tune verify: --pid {0}: /proc/{0}/environ cannot be read: it may be another "
                             "user's",
                             pid),
                 "look as the user whose job it is, or as root");
   }
   throw Error(Exit::usage,
-              fmt::format("zf-tune verify: --pid {}: zf-tune exec started neither it nor a child", pid),
+              format_text("zf-tune verify: --pid {}: zf-tune exec started neither it nor a child", pid),
               "give its --rank and the plan, or the trainer's own PID");
 }
 
@@ -185,7 +184,7 @@ std::vector<JobProcess> find_job(const SysRoot& sysroot, const std::optional<std
   auto job = processes_of_job(sysroot, slurm_job, plan);
   if (!job.empty()) return job;
   throw Error(Exit::runtime_error,
-              fmt::format("zf-tune verify: --job: zf-tune exec has started nothing here{}{}",
+              format_text("zf-tune verify: --job: zf-tune exec has started nothing here{}{}",
                           slurm_job ? " in job " + *slurm_job : "", plan ? " under " + plan->string() : ""),
               "start the job with zf-tune exec, and look as the same user");
 }
@@ -205,7 +204,7 @@ std::vector<Drift> verify_job(const std::vector<JobProcess>& job,
     try {
       processes.push_back({&member, binding_in_force(member)});
     } catch (const Error& error) {
-      add(unreadable, member, fmt::format("cannot be held against its plan: {}", error.what()));
+      add(unreadable, member, format_text("cannot be held against its plan: {}", error.what()));
     }
   }
   auto drifts = drift_of(processes);
@@ -217,20 +216,20 @@ std::string verification_text(const std::vector<JobProcess>& job, const std::vec
   std::string text;
   for (const JobProcess& member : job) {
     const ProcessState& process = member.process;
-    text += fmt::format("rank {}: {} {} (process {}): {} on {}", member.rank, name_of(member.side),
+    text += format_text("rank {}: {} {} (process {}): {} on {}", member.rank, name_of(member.side),
                         one_line(process.name), process.pid, print_count(process.threads.size(), "thread"),
                         print(cpus_of_threads(process)));
     if (!member.memory) text += ", memory unknown";
     for (const auto& [node, bytes] : member.memory.value_or(MemoryByNode())) {
-      text += fmt::format(", {} on node {}", print_bytes(bytes), node.os_index);
+      text += format_text(", {} on node {}", print_bytes(bytes), node.os_index);
     }
     text += "\n";
   }
   for (const Drift& drift : drifts) {
-    text += fmt::format("rank {}: drift: ", drift.rank);
+    text += format_text("rank {}: drift: ", drift.rank);
     if (drift.pid != 0) {
-      text += fmt::format("process {}{} ({}) ", drift.pid,
-                          drift.tid == 0 ? "" : fmt::format(", thread {}", drift.tid), one_line(drift.name));
+      text += format_text("process {}{} ({}) ", drift.pid,
+                          drift.tid == 0 ? "" : format_text(", thread {}", drift.tid), one_line(drift.name));
     }
     text += one_line(drift.what) + "\n";
   }

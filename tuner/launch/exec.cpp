@@ -1,13 +1,12 @@
 #include "launch/exec.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "os/affinity.hpp"
 #include "os/exec_command.hpp"
@@ -40,7 +39,7 @@ void keep_user_setting(Launch& launch, const Environment& environment, const std
   if (*by_user == set_by_outer_exec(environment)) return;
   if (*by_user != by_plan) {
     launch.notes.push_back(
-        fmt::format("{}={} is set already and is kept; the plan has {}", name, *by_user, by_plan));
+        format_text("{}={} is set already and is kept; the plan has {}", name, *by_user, by_plan));
   }
   launch.set.erase(name);
 }
@@ -55,10 +54,10 @@ void check_allowed(const RankBinding& binding, const Allowed& allowed) {
   const NodeSet lost_mems = binding.optimizer.mems - allowed.mems;
   const std::string difference =
       lost.empty()
-          ? fmt::format("the plan's memory {} of rank {} {} not allowed here (allowed: {})",
+          ? format_text("the plan's memory {} of rank {} {} not allowed here (allowed: {})",
                         print_nodes(lost_mems), binding.rank, lost_mems.size() == 1 ? "is" : "are",
                         print(allowed.mems))
-          : fmt::format("the plan's {} of rank {} {} not allowed here (allowed: {})", print_cpus(lost),
+          : format_text("the plan's {} of rank {} {} not allowed here (allowed: {})", print_cpus(lost),
                         binding.rank, lost.size() == 1 ? "is" : "are", print(allowed.cpus));
   throw Error(Exit::stale_plan, difference, "make a plan here with zf-tune, or start anyway with --force");
 }
@@ -77,7 +76,7 @@ EnvNumber resolve_rank(const Plan& plan, const LaunchRequest& request, const Env
   if (plan.ranks.size() == 1) return {0, "the plan's only rank"};
   throw Error(
       Exit::usage,
-      fmt::format("no variable says which of the plan's {} ranks this process is", plan.ranks.size()),
+      format_text("no variable says which of the plan's {} ranks this process is", plan.ranks.size()),
       "give --rank N, or let torchrun --no-python, srun or mpirun start zf-tune exec once per rank: they set "
       "LOCAL_RANK or a similar variable, and a batch script of Slurm is no rank");
 }
@@ -128,7 +127,7 @@ Launch launch_of(const ProcessBinding& fitted, const EnvNumber& rank, const Laun
   launch.set["ZF_RANK_FROM"] = launchers_rank(environment);
   if (process.started_on == StartedOn::training) {
     launch.notes.push_back(
-        fmt::format("{} {} kept for the optimizer process of the runtime (framework native)",
+        format_text("{} {} kept for the optimizer process of the runtime (framework native)",
                     print_cpus(binding.optimizer.cpus), binding.optimizer.cpus.size() == 1 ? "is" : "are"));
   }
   for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
@@ -144,7 +143,7 @@ void apply(Launch& launch, bool force) {
       if (!force)
         throw Error(error.exit(), error.what(),
                     "nothing was started; --force starts the command without this binding");
-      launch.notes.push_back(fmt::format("{}; going on without this binding", error.what()));
+      launch.notes.push_back(format_text("{}; going on without this binding", error.what()));
       if (launch.binding) {
         launch.binding->started_on = StartedOn::nothing;
         launch.set[kBindingVariable] = print_binding(*launch.binding);
@@ -153,33 +152,33 @@ void apply(Launch& launch, bool force) {
   }
   if (!launch.mems.empty()) {
     if (const PolicyRefusal refusal = set_thread_memory_policy(MemoryPolicy::preferred, launch.mems)) {
-      launch.notes.push_back(fmt::format(
+      launch.notes.push_back(format_text(
           "the memory policy is not set ({}): a page goes to the node of the CPU that touches it first",
           *refusal));
     }
   }
   for (const auto& [name, value] : launch.set) {
-    checked(::setenv(name.c_str(), value.c_str(), 1), fmt::format("setenv {}", name));
+    checked(::setenv(name.c_str(), value.c_str(), 1), format_text("setenv {}", name));
   }
 }
 
 void exec_or_throw(const std::vector<std::string>& command) {
   const int error = exec_command(command);
   throw Error(error == ENOENT ? Exit::not_found : Exit::cannot_execute,
-              fmt::format("{}: {}", command.front(), errno_text(error)));
+              format_text("{}: {}", command.front(), errno_text(error)));
 }
 
 std::string describe(const Launch& launch, const std::vector<std::string>& command) {
   std::string text;
   if (!launch.rank_source.empty())
-    text = fmt::format("# rank {} (from {})\n", launch.rank, launch.rank_source);
-  for (const std::string& note : launch.notes) text += fmt::format("# {}\n", one_line(note));
+    text = format_text("# rank {} (from {})\n", launch.rank, launch.rank_source);
+  for (const std::string& note : launch.notes) text += format_text("# {}\n", one_line(note));
   for (const auto& [name, value] : launch.set)
-    text += fmt::format("export {}={}\n", name, shell_quoted(value));
-  if (!launch.mems.empty()) text += fmt::format("# memory: preferred on {}\n", print_nodes(launch.mems));
+    text += format_text("export {}={}\n", name, shell_quoted(value));
+  if (!launch.mems.empty()) text += format_text("# memory: preferred on {}\n", print_nodes(launch.mems));
   text += "exec";
-  if (!launch.cpus.empty()) text += fmt::format(" taskset -c {}", print(launch.cpus));
-  for (const std::string& word : command) text += fmt::format(" {}", shell_quoted(word));
+  if (!launch.cpus.empty()) text += format_text(" taskset -c {}", print(launch.cpus));
+  for (const std::string& word : command) text += format_text(" {}", shell_quoted(word));
   return text + "\n";
 }
 

@@ -1,7 +1,5 @@
 #include "launch/resolve_launch.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -9,6 +7,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "launch/mask_owner.hpp"
 #include "launch/slurm_masks.hpp"
 #include "machine/machine.hpp"
@@ -103,11 +102,11 @@ Fitted fitted(const Plan& plan, int rank, int ranks, const LaunchRequest& reques
   const std::string named = request.plan_path.string();
   const auto noun = [](const CpuSet& cpus) { return cpus.size() == 1 ? "CPU" : "CPUs"; };
   if (alone) {
-    result.notes.push_back(fmt::format("{} is fitted to the {} that rank {} has for itself, {}", named,
+    result.notes.push_back(format_text("{} is fitted to the {} that rank {} has for itself, {}", named,
                                        noun(moved.allocation.cpus), rank, print(moved.allocation.cpus)));
   } else if (options.masks.empty()) {
     const bool others = moved.ranks.size() != plan.ranks.size();
-    result.notes.push_back(fmt::format(
+    result.notes.push_back(format_text(
         "{}, made for {}{}, is fitted to {}the {} allowed here, {}{}", named,
         others ? print_count(plan.ranks.size(), "rank") + " and " : "", print_cpus(plan.allocation.cpus),
         others ? print_count(moved.ranks.size(), "rank") + " and " : "", noun(moved.allocation.cpus),
@@ -115,14 +114,14 @@ Fitted fitted(const Plan& plan, int rank, int ranks, const LaunchRequest& reques
   } else {
     const CpuSet own = options.masks.at(static_cast<std::size_t>(rank)) & machine.allowed.cpus;
     result.notes.push_back(
-        fmt::format("{} is fitted to the {} that Slurm gave to rank {}, {} (with srun "
+        format_text("{} is fitted to the {} that Slurm gave to rank {}, {} (with srun "
                     "--cpu-bind=none the plan divides the CPUs of the whole job)",
                     named, noun(own), rank, print(own)));
   }
   for (const Exclusion& exclusion : machine.allowed.exclusions) {
     if (exclusion.reason != ExclusionReason::isolated && exclusion.reason != ExclusionReason::nohz_full)
       continue;
-    result.notes.push_back(fmt::format("{} {} left out: {}", print_cpus(exclusion.cpus),
+    result.notes.push_back(format_text("{} {} left out: {}", print_cpus(exclusion.cpus),
                                        exclusion.cpus.size() == 1 ? "is" : "are", exclusion.detail));
   }
   if (!alone) add_new_lines(result.notes, plan.warnings, moved.warnings);
@@ -159,7 +158,7 @@ Fitted binding_here(const Plan& plan, const EnvNumber& rank_here, int ranks, con
     return fitted(plan, rank, ranks, request, environment);
   throw Error(
       Exit::stale_plan,
-      fmt::format("{} allowed here {} not hold the homes of all {} ranks in {}, and may be the job's or this "
+      format_text("{} allowed here {} not hold the homes of all {} ranks in {}, and may be the job's or this "
                   "rank's alone",
                   print_cpus(seen.cpus), seen.cpus.size() == 1 ? "does" : "do", ranks,
                   request.plan_path.string()),
@@ -173,21 +172,21 @@ std::optional<std::string> gpu_note(const RankBinding& binding, const std::strin
   if (!binding.gpu || binding.gpu->cpus.empty()) return std::nullopt;
   const SysRoot sysroot;
   const std::string& address = binding.gpu->pci_address;
-  const std::string next = fmt::format(
+  const std::string next = format_text(
       "`zf-tune plan --from {0} -o {0}` writes the GPUs of this node into the plan", shell_quoted(plan_path));
-  const auto list = sysroot.read(fmt::format("/sys/bus/pci/devices/{}/local_cpulist", address));
+  const auto list = sysroot.read(format_text("/sys/bus/pci/devices/{}/local_cpulist", address));
   if (!list)
-    return fmt::format("the plan's GPU {} of rank {} is not on this node; {}", address, binding.rank, next);
+    return format_text("the plan's GPU {} of rank {} is not on this node; {}", address, binding.rank, next);
   try {
     const CpuSet online =
         parse_cpu_list(sysroot.read("/sys/devices/system/cpu/online").value_or(*list), "online");
     const CpuSet near = parse_cpu_list(*list, address) & online;
     if (near == (binding.gpu->cpus & online)) return std::nullopt;
-    return fmt::format("the GPU {} of rank {} is near {} here, and near {} in the plan; {}", address,
+    return format_text("the GPU {} of rank {} is near {} here, and near {} in the plan; {}", address,
                        binding.rank, near.empty() ? "no CPU" : print_cpus(near),
                        print_cpus(binding.gpu->cpus), next);
   } catch (const Error& error) {
-    return fmt::format("where the GPU {} of rank {} is cannot be read: {}", address, binding.rank,
+    return format_text("where the GPU {} of rank {} is cannot be read: {}", address, binding.rank,
                        error.what());
   }
 }
@@ -225,7 +224,7 @@ Launch launch_by(const LaunchRequest& request, const Environment& environment) {
   const int ranks = resolve_rank_count(plan, request, environment);
   if (rank.value >= ranks) {
     throw Error(Exit::usage,
-                fmt::format("rank {}: this node runs {}", rank.value,
+                format_text("rank {}: this node runs {}", rank.value,
                             print_count(static_cast<std::size_t>(ranks), "rank")),
                 "local ranks count from 0: check --rank and the launcher's variables");
   }
@@ -244,7 +243,7 @@ LaunchRequest with_absolute_path(LaunchRequest request) {
   std::error_code error;
   const auto path = std::filesystem::absolute(request.plan_path, error);
   if (error) {
-    throw Error(Exit::runtime_error, fmt::format("{}: {}", request.plan_path.string(), error.message()),
+    throw Error(Exit::runtime_error, format_text("{}: {}", request.plan_path.string(), error.message()),
                 "give the plan's absolute path");
   }
   request.plan_path = path;
@@ -259,7 +258,7 @@ Launch resolve_launch(const LaunchRequest& request, const Environment& environme
   } catch (const Error& error) {
     if (!request.force) throw;
     Launch unbound;
-    unbound.notes.push_back(fmt::format("{}; going on, bound to nothing", error.what()));
+    unbound.notes.push_back(format_text("{}; going on, bound to nothing", error.what()));
     return unbound;
   }
 }

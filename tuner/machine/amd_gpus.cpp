@@ -1,12 +1,11 @@
 #include "machine/amd_gpus.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <sstream>
 
+#include "base/format.hpp"
 #include "children/child_output.hpp"
 #include "text/units.hpp"
 
@@ -33,7 +32,7 @@ std::map<std::string, std::uint64_t> properties_in(const std::string& text) {
 /// Returns "0000:c1:00.0". location_id has the bus in bits 8 to 15, the device in 3 to 7 and the function in
 /// 0 to 2.
 std::string pci_address(std::uint64_t domain, std::uint64_t location) {
-  return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, (location >> 8) & 0xff, (location >> 3) & 0x1f,
+  return format_text("{:04x}:{:02x}:{:02x}.{:x}", domain, (location >> 8) & 0xff, (location >> 3) & 0x1f,
                      location & 0x7);
 }
 
@@ -47,15 +46,15 @@ std::string driver_lines(const SysRoot& sysroot) {
   std::sort(nodes.begin(), nodes.end());
   std::string lines;
   for (const int node : nodes) {
-    auto properties = properties_in(sysroot.read(fmt::format("{}/{}/properties", kNodes, node)).value_or(""));
+    auto properties = properties_in(sysroot.read(format_text("{}/{}/properties", kNodes, node)).value_or(""));
     if (properties["simd_count"] == 0) continue;  // a CPU
     const std::string address = pci_address(properties["domain"], properties["location_id"]);
     std::uint64_t id = properties["unique_id"];
     if (id == 0) {
-      const auto text = sysroot.read(fmt::format("/sys/bus/pci/devices/{}/unique_id", address));
+      const auto text = sysroot.read(format_text("/sys/bus/pci/devices/{}/unique_id", address));
       id = text ? parse_number<std::uint64_t>(*text, 16).value_or(0) : 0;
     }
-    lines += fmt::format("{} {}\n", address, id);
+    lines += format_text("{} {}\n", address, id);
   }
   return lines;
 }
@@ -67,11 +66,11 @@ std::string read_amd_gpus(const SysRoot& sysroot, std::vector<Gpu>& gpus,
   if (gpus.empty() || sysroot.list(kNodes).empty()) return {};
   const auto output = output_of_child([&] { return driver_lines(sysroot); }, deadline);
   if (output.end == ChildOutput::End::late) {
-    return fmt::format("AMD's GPU driver did not answer within {} ms (it may hang): {}", deadline.count(),
+    return format_text("AMD's GPU driver did not answer within {} ms (it may hang): {}", deadline.count(),
                        kUnknown);
   }
   if (output.end == ChildOutput::End::died)
-    return fmt::format("reading AMD's GPU driver failed: {}", kUnknown);
+    return format_text("reading AMD's GPU driver failed: {}", kUnknown);
 
   std::map<std::string, int> parts;  // nodes by PCI address
   int number = 0;
@@ -85,7 +84,7 @@ std::string read_amd_gpus(const SysRoot& sysroot, std::vector<Gpu>& gpus,
     gpu->framework_number = gpu->parts == 1 ? std::optional(number) : std::nullopt;
     if (id == 0) continue;
     if (gpu->parts > 1 && !gpu->uuid.empty()) gpu->aliases.push_back(gpu->uuid);
-    gpu->uuid = fmt::format("GPU-{:016x}", id);
+    gpu->uuid = format_text("GPU-{:016x}", id);
   }
   for (Gpu& gpu : gpus) {
     if (gpu.vendor_id == kAmd && !parts.empty() && !parts.contains(gpu.pci_address)) gpu.usable = false;

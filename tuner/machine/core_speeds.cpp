@@ -1,12 +1,11 @@
 #include "machine/core_speeds.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
 
+#include "base/format.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -28,7 +27,7 @@ constexpr std::array kFigures{
 };
 
 std::string print_figure(const Figure& figure, double value) {
-  return figure.is_khz ? fmt::format("{:.2f} GHz", value / 1e6) : fmt::format("{:.0f}", value);
+  return figure.is_khz ? format_text("{:.2f} GHz", value / 1e6) : format_text("{:.0f}", value);
 }
 
 /// The cores of one kind, by their positions in the topology.
@@ -68,7 +67,7 @@ std::string reason_of(const Cores& slow, const Cores& fast, const std::vector<Co
     const double least = *std::min_element(low.begin(), low.end());
     const double best = *std::max_element(high.begin(), high.end());
     if (least >= best || are_alike(least, best)) continue;
-    text += fmt::format("{}{} {}, of fast cores {}", text.empty() ? "" : "; ", figure.name,
+    text += format_text("{}{} {}, of fast cores {}", text.empty() ? "" : "; ", figure.name,
                         print_figure(figure, least), print_figure(figure, best));
   }
   return text;
@@ -90,7 +89,7 @@ std::vector<CoreSpeed> read_core_speeds(const SysRoot& sysroot, const Topology& 
   std::vector<CoreSpeed> speeds(topology.cores.size());
   for (const Figure& figure : kFigures) {
     for (std::size_t core = 0; core < speeds.size(); ++core) {
-      const auto text = sysroot.read(fmt::format("/sys/devices/system/cpu/cpu{}/{}",
+      const auto text = sysroot.read(format_text("/sys/devices/system/cpu/cpu{}/{}",
                                                  topology.cores[core].cpus.first().os_index, figure.file));
       if (!text && core == 0) break;
       const auto value = text ? parse_number<std::uint64_t>(*text) : std::nullopt;

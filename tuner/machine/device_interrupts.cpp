@@ -1,8 +1,5 @@
 #include "machine/device_interrupts.hpp"
 
-#include <fmt/core.h>
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -11,6 +8,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -31,7 +29,7 @@ std::vector<int> numbers_of(const SysRoot& sysroot, const std::string& folder) {
 /// Returns the CPUs that serve an interrupt; none if it is not in use, or if the kernel does not tell.
 CpuSet cpus_of(const SysRoot& sysroot, int number) {
   for (const char* const file : {"effective_affinity_list", "smp_affinity_list"}) {
-    const std::string path = fmt::format("/proc/irq/{}/{}", number, file);
+    const std::string path = format_text("/proc/irq/{}/{}", number, file);
     const auto list = sysroot.read(path);
     if (!list) continue;
     try {
@@ -66,7 +64,7 @@ std::vector<DeviceInterrupts> read_device_interrupts(const SysRoot& sysroot, con
   std::set<std::vector<int>> seen;
   for (const char* const kind : {"/sys/class/infiniband", "/sys/class/net"}) {
     for (const std::string& name : sysroot.list(kind)) {
-      const std::string folder = fmt::format("{}/{}/device", kind, name);
+      const std::string folder = format_text("{}/{}/device", kind, name);
       if (!seen.insert(numbers_of(sysroot, folder)).second) continue;
       if (auto found = interrupts_of(sysroot, "network card " + name, folder))
         devices.push_back(*std::move(found));
@@ -89,8 +87,8 @@ std::vector<std::string> interrupts_in_words(const std::vector<DeviceInterrupts>
       count += device->count;
       return true;
     });
-    lines.push_back(fmt::format("{} {} {} of {}", print_cpus(cpus), cpus.size() == 1 ? "serves" : "serve",
-                                print_count(count, "interrupt"), fmt::join(names, ", ")));
+    lines.push_back(format_text("{} {} {} of {}", print_cpus(cpus), cpus.size() == 1 ? "serves" : "serve",
+                                print_count(count, "interrupt"), join_text(names, ", ")));
   }
   return lines;
 }

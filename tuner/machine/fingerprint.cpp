@@ -1,11 +1,10 @@
 #include "machine/fingerprint.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstdint>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -18,16 +17,16 @@ bool comes_with_a_driver(const NumaNode& node) {
 
 /// Returns one line per fact, in the topology's order, which does not depend on what is allowed.
 std::string class_text(const Topology& topology) {
-  std::string text = fmt::format("model {}\npackages {}\n", topology.cpu_model, topology.packages);
+  std::string text = format_text("model {}\npackages {}\n", topology.cpu_model, topology.packages);
   for (const NumaNode& node : topology.nodes) {
     if (comes_with_a_driver(node)) continue;
-    text += fmt::format("node {} cpus {} {}\n", node.id.os_index, print(node.cpus), node.subtype);
+    text += format_text("node {} cpus {} {}\n", node.id.os_index, print(node.cpus), node.subtype);
   }
   for (const L3Group& group : topology.l3_groups) {
-    text += fmt::format("l3 {} bytes {}\n", print(group.cpus), group.cache_bytes);
+    text += format_text("l3 {} bytes {}\n", print(group.cpus), group.cache_bytes);
   }
   for (const Core& core : topology.cores)
-    text += fmt::format("core {} package {}\n", print(core.cpus), core.package);
+    text += format_text("core {} package {}\n", print(core.cpus), core.package);
   return text;
 }
 
@@ -48,7 +47,7 @@ std::string_view smt(const MachineClass& planned, const MachineClass& present) {
 std::string digest(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return fmt::format("{:016x}", hash);
+  return format_text("{:016x}", hash);
 }
 
 MachineClass machine_class_of(const Topology& topology) {
@@ -71,7 +70,7 @@ Allocation allocation_of(const Allowed& allowed, const MachineClass& machine) {
   allocation.cpu_quota = allowed.cpu_quota;
   allocation.memory_bytes = allowed.memory_bytes;
   allocation.fingerprint = digest(
-      fmt::format("{}\ncpus {}\nmems {}\nquota {}\nmemory {}\n", machine.fingerprint, print(allowed.cpus),
+      format_text("{}\ncpus {}\nmems {}\nquota {}\nmemory {}\n", machine.fingerprint, print(allowed.cpus),
                   print(allowed.mems), allowed.cpu_quota.value_or(0), allowed.memory_bytes.value_or(0)));
   return allocation;
 }
@@ -81,7 +80,7 @@ std::vector<std::string> class_differences(const MachineClass& planned, const Ma
   const auto differ = [&](std::string_view what, const auto& then, const auto& now,
                           std::string_view cause = "") {
     if (then != now)
-      differences.push_back(fmt::format("{}: {} in the plan, {} here{}", what, then, now, cause));
+      differences.push_back(format_text("{}: {} in the plan, {} here{}", what, then, now, cause));
   };
   const auto named = [](const std::string& model) { return model.empty() ? "unknown" : model; };
   differ("CPU model", named(planned.model), named(present.model));
@@ -92,7 +91,7 @@ std::vector<std::string> class_differences(const MachineClass& planned, const Ma
   differ("CPUs", print(planned.cpus), print(present.cpus));
   if (differences.empty() && planned.fingerprint != present.fingerprint) {
     differences.push_back(
-        fmt::format("layout of cores, caches and NUMA nodes: fingerprint {} in the plan, {} here",
+        format_text("layout of cores, caches and NUMA nodes: fingerprint {} in the plan, {} here",
                     planned.fingerprint, present.fingerprint));
   }
   return differences;

@@ -1,10 +1,9 @@
 #include "machine/gpu_lookup.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <iterator>
 
+#include "base/format.hpp"
 #include "machine/amd_gpus.hpp"
 #include "text/units.hpp"
 
@@ -50,7 +49,7 @@ GpuLookup::GpuLookup(const Environment& environment, const Topology& topology)
 }
 
 GpuOrReason GpuLookup::find(const std::string& id, const std::string& variable) const {
-  const std::string what = fmt::format("{} names \"{}\"", variable, id);
+  const std::string what = format_text("{} names \"{}\"", variable, id);
   if (const auto number = parse_number<std::size_t>(id)) return by_number(*number, variable, what);
   if (const auto gpu = by_alias(id)) return *gpu;
   if (id.starts_with("GPU-")) return by_uuid(id, what);
@@ -72,7 +71,7 @@ GpuOrReason GpuLookup::in_framework_order(std::size_t i) const {
 
 GpuOrReason GpuLookup::in_pci_order(std::size_t number, const std::string& what) const {
   if (number < gpus_.size()) return gpus_[number];
-  return fmt::format("{}, but {} {} visible here", what, print_count(gpus_.size(), "GPU"),
+  return format_text("{}, but {} {} visible here", what, print_count(gpus_.size(), "GPU"),
                      gpus_.size() == 1 ? "is" : "are");
 }
 
@@ -83,7 +82,7 @@ bool GpuLookup::all_numbered() const {
 std::optional<std::string> GpuLookup::divided_gpu() const {
   for (const Gpu& gpu : gpus_) {
     if (gpu.parts == 1) continue;
-    return fmt::format("GPU {} is divided into {} parts: ROCm's numbers count its parts", gpu.pci_address,
+    return format_text("GPU {} is divided into {} parts: ROCm's numbers count its parts", gpu.pci_address,
                        gpu.parts);
   }
   return {};
@@ -103,7 +102,7 @@ std::vector<GpuOrReason> GpuLookup::step_gpus() const {
 
 GpuOrReason GpuLookup::by_number(std::size_t number, const std::string& variable,
                                  const std::string& what) const {
-  if (const auto divided = divided_gpu()) return fmt::format("{}, but {}", what, *divided);
+  if (const auto divided = divided_gpu()) return format_text("{}, but {}", what, *divided);
   if (variable.starts_with("SLURM_")) return by_minor_ ? by_minor(number, what) : in_one_order(number, what);
   if (by_speed_ && variable == "CUDA_VISIBLE_DEVICES") {
     return what +
@@ -115,13 +114,13 @@ GpuOrReason GpuLookup::by_number(std::size_t number, const std::string& variable
   const bool of_node = std::find(step.begin(), step.end(), std::to_string(number)) != step.end();
   const bool of_step = number < step.size();
   if (of_node && of_step && !same(step_[number], in_driver_order(number, what))) {
-    return fmt::format(
+    return format_text(
         "{}, which may count the node's GPUs or those of {}: that depends on Slurm's ConstrainDevices", what,
         slurm_->variable);
   }
   if (of_step) return step_[number];
   if (of_node) return in_driver_order(number, what);
-  return fmt::format("{}, which is not among {}", what, slurm_->variable);
+  return format_text("{}, which is not among {}", what, slurm_->variable);
 }
 
 GpuOrReason GpuLookup::in_driver_order(std::size_t number, const std::string& what) const {
@@ -131,14 +130,14 @@ GpuOrReason GpuLookup::in_driver_order(std::size_t number, const std::string& wh
 GpuOrReason GpuLookup::in_one_order(std::size_t number, const std::string& what) const {
   GpuOrReason found = in_pci_order(number, what);
   if (number >= gpus_.size() || same(found, in_driver_order(number, what))) return found;
-  return fmt::format("{}, which may count in ROCm's order or in that of PCI, and these differ here", what);
+  return format_text("{}, which may count in ROCm's order or in that of PCI, and these differ here", what);
 }
 
 GpuOrReason GpuLookup::by_minor(std::size_t number, const std::string& what) const {
   const auto has = [&](const Gpu& gpu) { return static_cast<std::size_t>(*gpu.minor) == number; };
   const auto found = std::find_if(gpus_.begin(), gpus_.end(), has);
   if (found != gpus_.end()) return *found;
-  return fmt::format("{}, but no GPU visible here is /dev/nvidia{}", what, number);
+  return format_text("{}, but no GPU visible here is /dev/nvidia{}", what, number);
 }
 
 bool GpuLookup::same(const GpuOrReason& a, const GpuOrReason& b) {

@@ -1,7 +1,5 @@
 #include "machine/gpus.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -9,6 +7,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/format.hpp"
 #include "children/child_output.hpp"
 #include "machine/amd_gpus.hpp"
 #include "text/units.hpp"
@@ -76,11 +75,11 @@ std::string driver_lines(const SysRoot& sysroot) {
   std::string lines;
   for (const std::string& address : sysroot.list(kFolder)) {
     const std::string information =
-        sysroot.read(fmt::format("{}/{}/information", kFolder, address)).value_or("");
+        sysroot.read(format_text("{}/{}/information", kFolder, address)).value_or("");
     const auto minor = parse_minor(value_in(information, "Device Minor:"));
     const std::string uuid = uuid_in(information);
     lines +=
-        fmt::format("{} {} {}\n", address, minor ? std::to_string(*minor) : "-", uuid.empty() ? "-" : uuid);
+        format_text("{} {} {}\n", address, minor ? std::to_string(*minor) : "-", uuid.empty() ? "-" : uuid);
   }
   return lines;
 }
@@ -135,7 +134,7 @@ std::string gpu_name(const PciIdentity& device) {
   for (const auto& os_device : device.os_devices) {
     if (os_device.runs_code) return os_device.name;
   }
-  return fmt::format("{:04x}:{:04x}", device.vendor_id, device.device_id);
+  return format_text("{:04x}:{:04x}", device.vendor_id, device.device_id);
 }
 
 std::string read_gpu_driver(const SysRoot& sysroot, std::vector<Gpu>& gpus,
@@ -143,10 +142,10 @@ std::string read_gpu_driver(const SysRoot& sysroot, std::vector<Gpu>& gpus,
   if (gpus.empty()) return {};
   const auto output = output_of_child([&] { return driver_lines(sysroot); }, deadline);
   if (output.end == ChildOutput::End::late) {
-    return fmt::format("the GPU driver did not answer within {} ms (it may hang): {}", deadline.count(),
+    return format_text("the GPU driver did not answer within {} ms (it may hang): {}", deadline.count(),
                        kUnknown);
   }
-  if (output.end == ChildOutput::End::died) return fmt::format("reading the GPU driver failed: {}", kUnknown);
+  if (output.end == ChildOutput::End::died) return format_text("reading the GPU driver failed: {}", kUnknown);
   const auto entries = driver_entries(output.text);
   if (entries.empty()) return {};
   for (Gpu& gpu : gpus) {

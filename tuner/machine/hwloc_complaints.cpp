@@ -1,7 +1,6 @@
 #include "machine/hwloc_complaints.hpp"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "os/standard_streams.hpp"
 
@@ -41,7 +41,7 @@ std::optional<std::string> sentence_of(const std::string& box) {
     inside = inside || head;
   }
   if (!inside) return std::nullopt;
-  return fmt::format("the description of this machine contradicts itself, and hwloc left something out{}{}",
+  return format_text("the description of this machine contradicts itself, and hwloc left something out{}{}",
                      words.empty() ? "" : ": ", words);
 }
 

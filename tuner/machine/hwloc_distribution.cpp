@@ -1,6 +1,5 @@
 #include "machine/hwloc_distribution.hpp"
 
-#include <fmt/core.h>
 #include <hwloc.h>
 
 #include <climits>
@@ -8,6 +7,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "machine/hwloc_sets.hpp"
 #include "machine/hwloc_source.hpp"
 #include "text/units.hpp"
@@ -24,7 +24,7 @@ std::vector<CpuSet> distribute(const TopologySource& source, const CpuSet& allow
   hwloc_obj_t root = hwloc_get_root_obj(hwloc.get());
   if (hwloc_topology_restrict(hwloc.get(), cpus.get(), 0) != 0 ||
       hwloc_distrib(hwloc.get(), &root, 1, sets.data(), static_cast<unsigned>(ranks), INT_MAX, 0) != 0) {
-    throw Error(Exit::runtime_error, fmt::format("hwloc cannot distribute {} over CPUs {}",
+    throw Error(Exit::runtime_error, format_text("hwloc cannot distribute {} over CPUs {}",
                                                  print_count(sets.size(), "rank"), print(allowed)));
   }
   std::vector<CpuSet> homes;

@@ -1,7 +1,5 @@
 #include "machine/hwloc_kinds.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -9,6 +7,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "machine/hwloc_sets.hpp"
 #include "text/units.hpp"
 
@@ -26,9 +25,9 @@ struct KindOfHwloc {
 /// asks the CPU itself, which it cannot do for a folder of files.
 std::string core_type(const SysRoot& sysroot, const CpuSet& cpus) {
   for (const auto& [file, type] : {std::pair("cpu_core", "IntelCore"), std::pair("cpu_atom", "IntelAtom")}) {
-    const auto list = sysroot.read(fmt::format("/sys/devices/{}/cpus", file));
+    const auto list = sysroot.read(format_text("/sys/devices/{}/cpus", file));
     try {
-      if (list && parse_cpu_list(*list, file).contains(cpus)) return fmt::format("CoreType={}", type);
+      if (list && parse_cpu_list(*list, file).contains(cpus)) return format_text("CoreType={}", type);
     } catch (const Error&) {  // a list that nobody can read says nothing
     }
   }
@@ -46,7 +45,7 @@ KindOfHwloc read_cpu_kind(hwloc_topology_t hwloc, unsigned index) {
   one.kind.cpus = ids_of<Pu>(cpus.get());
   for (unsigned info = 0; info < infos_count; ++info) {
     const std::string_view name = infos[info].name;
-    const std::string words = fmt::format("{}={}", name, infos[info].value);
+    const std::string words = format_text("{}={}", name, infos[info].value);
     one.kind.description += (one.kind.description.empty() ? "" : " ") + words;
     if (name == "LinuxCapacity") one.kind.capacity = parse_number<int>(infos[info].value);
     if (name != "FrequencyBaseMHz" && name != "FrequencyMaxMHz") {

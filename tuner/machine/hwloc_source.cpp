@@ -1,6 +1,5 @@
 #include "machine/hwloc_source.hpp"
 
-#include <fmt/core.h>
 #include <hwloc.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "children/child_output.hpp"
 #include "machine/hwloc_complaints.hpp"
@@ -55,7 +55,7 @@ Hwloc load_xml(const std::string& xml, const std::string& source, Caches caches)
   const auto tag = xml.find("<topology version=\"");
   const bool newer = tag != std::string::npos && xml[tag + 19] > '2';
   throw Error(Exit::usage,
-              fmt::format("--topology {}: {}", source,
+              format_text("--topology {}: {}", source,
                           newer ? "the file is XML of hwloc 3, and zf-tune reads XML of hwloc 2"
                                 : "hwloc cannot read this as XML"),
               newer ? "export it on the other machine with: lstopo --export-xml-flags v2 FILE.xml"
@@ -66,8 +66,8 @@ Hwloc load_xml(const std::string& xml, const std::string& source, Caches caches)
 std::string named(const std::string& description) {
   constexpr std::size_t most = 200;
   return description.size() <= most
-             ? fmt::format("--topology \"{}\"", description)
-             : fmt::format("--topology \"{}...\" ({})", one_line(description.substr(0, most)),
+             ? format_text("--topology \"{}\"", description)
+             : format_text("--topology \"{}...\" ({})", one_line(description.substr(0, most)),
                            print_count(description.size(), "byte"));
 }
 
@@ -78,7 +78,7 @@ Hwloc load_synthetic(const std::string& description, Caches caches) {
     return hwloc;
   }
   throw Error(Exit::usage,
-              fmt::format("{}: there is no such file, and hwloc cannot read it as a synthetic description",
+              format_text("{}: there is no such file, and hwloc cannot read it as a synthetic description",
                           named(description)),
               "write for example \"pack:2 [numa(memory=256GiB)] l3u:2 core:12 pu:2\"");
 }
@@ -117,7 +117,7 @@ Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std:
   if (!sysroot.read("/sys/devices/system/cpu/online")) {  // hwloc would invent a machine
     throw Error(
         Exit::usage,
-        fmt::format("{}: cannot read sys/devices/system/cpu/online there", sysroot.path().string()),
+        format_text("{}: cannot read sys/devices/system/cpu/online there", sysroot.path().string()),
         "give --sysroot a folder that holds proc/ and sys/ of a machine, or give --topology an XML file");
   }
   // hwloc opens a folder for each node of this list. The list of a damaged capture may have millions.
@@ -135,7 +135,7 @@ Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std:
     note_messages();
     missing.push_back(
         found.end == ChildOutput::End::late
-            ? fmt::format("I/O discovery did not finish within {} ms (a driver may hang): no GPUs are known",
+            ? format_text("I/O discovery did not finish within {} ms (a driver may hang): no GPUs are known",
                           source.io_deadline.count())
             : "I/O discovery failed: no GPUs are known");
   }
@@ -145,7 +145,7 @@ Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std:
   note_messages();
   if (xml() == std::string::npos) {
     throw Error(Exit::runtime_error,
-                fmt::format("hwloc cannot read the machine at {}", sysroot.path().string()),
+                format_text("hwloc cannot read the machine at {}", sysroot.path().string()),
                 "check whether lstopo works on that machine");
   }
   return load_xml(found.text.substr(xml()), sysroot.path().string(), caches);
@@ -193,7 +193,7 @@ void refuse_huge(const std::string& description) {
   const std::uint64_t pus = synthetic_pus(description);
   if (pus <= kMostSyntheticPus) return;
   throw Error(Exit::usage,
-              fmt::format("{}: has {}{} PUs; at most {} can be read", named(description),
+              format_text("{}: has {}{} PUs; at most {} can be read", named(description),
                           pus == UINT32_MAX ? "at least " : "", pus, kMostSyntheticPus),
               "describe a smaller machine");
 }
@@ -238,13 +238,13 @@ void try_in_child(const TopologySource& source, const std::function<void()>& rea
   const ChildOutput tried = output_of_child(work, deadline);
   if (tried.end == ChildOutput::End::done) return;
   const std::string why = tried.end == ChildOutput::End::late
-                              ? fmt::format("did not finish reading this within {} s", deadline.count())
+                              ? format_text("did not finish reading this within {} s", deadline.count())
                               : "crashes when it reads this";
   if (is_file) {
-    throw Error(Exit::usage, fmt::format("--topology {}: hwloc {}", source.topology, why),
+    throw Error(Exit::usage, format_text("--topology {}: hwloc {}", source.topology, why),
                 "is it damaged? Make it anew on the other machine with: lstopo FILE.xml");
   }
-  throw Error(Exit::usage, fmt::format("{}: hwloc {}", named(source.topology), why),
+  throw Error(Exit::usage, format_text("{}: hwloc {}", named(source.topology), why),
               "describe a smaller machine, or one with fewer objects in one place");
 }
 

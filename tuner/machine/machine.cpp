@@ -1,7 +1,5 @@
 #include "machine/machine.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>

@@ -1,9 +1,9 @@
 #include "machine/memory_modules.hpp"
 
-#include <fmt/core.h>
-
 #include <cstddef>
 #include <utility>
+
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -73,7 +73,7 @@ NominalBandwidth read_nominal_bandwidth(const SysRoot& sysroot) {
   for (const std::string& name : sysroot.list(kEntries)) {
     if (!name.starts_with("17-")) continue;
     ++slots;
-    const std::string path = fmt::format("{}/{}/raw", kEntries, name);
+    const std::string path = format_text("{}/{}/raw", kEntries, name);
     const auto raw = sysroot.read(path);
     if (!raw) return unknown(path + " cannot be read (only root can)");
     const auto device = parse_memory_module(*raw);
@@ -86,12 +86,12 @@ NominalBandwidth read_nominal_bandwidth(const SysRoot& sysroot) {
     ++nominal.modules;
   }
   if (slots == 0) {
-    return unknown(fmt::format(
+    return unknown(format_text(
         "{} has no memory modules (containers and many virtual machines hide them; some systems need "
         "modprobe dmi-sysfs)",
         kEntries));
   }
-  if (nominal.modules == 0) return unknown(fmt::format("{} has only empty memory slots", kEntries));
+  if (nominal.modules == 0) return unknown(format_text("{} has only empty memory slots", kEntries));
   return nominal;
 }
 

@@ -1,11 +1,9 @@
 #include "machine/moved_gpus.hpp"
 
-#include <fmt/core.h>
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "base/format.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -32,7 +30,7 @@ FoundGpus planned_gpus_here(const Topology& topology, const Plan& plan, int rank
   for (std::size_t rank = 0; rank < found.size(); ++rank) {
     if (rank >= plan.ranks.size()) {
       if (has_gpu(plan))
-        found[rank] = fmt::format("the plan was made for {}", print_count(plan.ranks.size(), "rank"));
+        found[rank] = format_text("the plan was made for {}", print_count(plan.ranks.size(), "rank"));
       continue;
     }
     const auto& planned = plan.ranks[rank].gpu;
@@ -42,7 +40,7 @@ FoundGpus planned_gpus_here(const Topology& topology, const Plan& plan, int rank
     if (here != topology.gpus.end()) {
       found[rank] = *here;
     } else {
-      found[rank] = fmt::format("the plan's GPU {} was not found here", planned->pci_address);
+      found[rank] = format_text("the plan's GPU {} was not found here", planned->pci_address);
     }
   }
   return found;
@@ -102,9 +100,9 @@ RankGpus renewed_gpus(const Environment& environment, const Topology& topology, 
     const Gpu* const gpu = gpu_in(counted[rank]);
     const std::string& lacks = std::get<std::string>(*planned[rank]);
     if (gpu == nullptr) {
-      found[rank] = fmt::format("{}, and {}", lacks, std::get<std::string>(*counted[rank]));
+      found[rank] = format_text("{}, and {}", lacks, std::get<std::string>(*counted[rank]));
     } else if (const auto owner = rank_with(planned, *gpu)) {
-      found[rank] = fmt::format("{}, and the GPU that it would have here, {}, is that of rank {} in the plan",
+      found[rank] = format_text("{}, and the GPU that it would have here, {}, is that of rank {} in the plan",
                                 lacks, gpu->pci_address, *owner);
     } else {
       found[rank] = counted[rank];
@@ -115,13 +113,13 @@ RankGpus renewed_gpus(const Environment& environment, const Topology& topology, 
   if (!renewed.empty()) {
     gpus.notes.push_back(
         renewed.size() == 1
-            ? fmt::format(
+            ? format_text(
                   "the plan's GPU of rank {} is not on this node: the rank has the GPU that frameworks "
                   "count here",
                   renewed.front())
-            : fmt::format("the plan's GPUs of ranks {} are not on this node: the ranks have the GPUs that "
+            : format_text("the plan's GPUs of ranks {} are not on this node: the ranks have the GPUs that "
                           "frameworks count here",
-                          fmt::join(renewed, ",")));
+                          join_text(renewed, ",")));
   }
   return gpus;
 }

@@ -1,11 +1,11 @@
 #include "machine/nvml.hpp"
 
 #include <dlfcn.h>
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <sstream>
 
+#include "base/format.hpp"
 #include "children/child_output.hpp"
 
 namespace zf {
@@ -48,7 +48,7 @@ class Nvml {
     }
     PciInfo info{};
     if (pci_(device, &info) != kSuccess) return {};
-    return fmt::format("{:04x}:{:02x}:{:02x}.0", info.domain, info.bus, info.device);
+    return format_text("{:04x}:{:02x}:{:02x}.0", info.domain, info.bus, info.device);
   }
 
  private:
@@ -85,7 +85,7 @@ void add_nvml_aliases(const std::vector<std::string>& uuids, std::vector<Gpu>& g
   const auto ask = [&] {
     const Nvml nvml(library);
     std::string lines;
-    for (const std::string& uuid : uuids) lines += fmt::format("{}\n", nvml.address_of(uuid));
+    for (const std::string& uuid : uuids) lines += format_text("{}\n", nvml.address_of(uuid));
     return lines;
   };
   std::istringstream answer(output_of_child(ask, deadline).text);

@@ -1,10 +1,10 @@
 // Prints one screen, even for a machine of 384 PUs: objects that are alike are counted, not listed.
-#include <fmt/core.h>
 
 #include <map>
 #include <vector>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "machine/probe.hpp"
 #include "text/table.hpp"
@@ -28,16 +28,16 @@ std::string brief(const CpuSet& cpus) {
     while (last + 1 < pus.size() && pus[last + 1].os_index - pus[last].os_index == step) ++last;
     if (last < i + 2 && step != 1) last = i;
     if (!text.empty()) text += ',';
-    text += fmt::format("{}", pus[i].os_index);
-    if (last > i) text += fmt::format("-{}", pus[last].os_index);
-    if (last > i && step != 1) text += fmt::format(":{}", step);
+    text += format_text("{}", pus[i].os_index);
+    if (last > i) text += format_text("-{}", pus[last].os_index);
+    if (last > i && step != 1) text += format_text(":{}", step);
     i = last + 1;
   }
   return text.size() < plain.size() ? text : plain;
 }
 
 std::string line(const char* label, const std::string& text) {
-  return fmt::format("{:<11} {}\n", label, one_line(text));
+  return format_text("{:<11} {}\n", label, one_line(text));
 }
 
 std::string machine_line(const Topology& topology) {
@@ -46,10 +46,10 @@ std::string machine_line(const Topology& topology) {
   const std::size_t others = topology.nodes.size() - with_cpus;
   return line(
       "Machine",
-      fmt::format("{}: {}{}, {}{}, {}, {}", topology.source,
+      format_text("{}: {}{}, {}{}, {}, {}", topology.source,
                   topology.cpu_model.empty() ? "" : topology.cpu_model + ", ",
                   print_count(topology.packages, "package"), print_count(with_cpus, "NUMA node"),
-                  others == 0 ? "" : fmt::format(" and {} without CPUs", others),
+                  others == 0 ? "" : format_text(" and {} without CPUs", others),
                   print_count(topology.cores.size(), "core"), print_count(topology.cpus.size(), "PU")));
 }
 
@@ -67,18 +67,18 @@ std::string nodes_table(const Topology& topology) {
       ++cores;
       if (core.package == last_package) continue;
       last_package = core.package;
-      packages += fmt::format("{}{}", packages.empty() ? "" : ",", core.package);
+      packages += format_text("{}{}", packages.empty() ? "" : ",", core.package);
     }
     std::string cpus = brief(node.cpus);
-    if (node.is_cpuless()) cpus = node.subtype.empty() ? "none" : fmt::format("none ({})", node.subtype);
-    table.add({fmt::format("{}", node.id.os_index), packages.empty() ? "-" : packages,
-               fmt::format("{}", cores),
+    if (node.is_cpuless()) cpus = node.subtype.empty() ? "none" : format_text("none ({})", node.subtype);
+    table.add({format_text("{}", node.id.os_index), packages.empty() ? "-" : packages,
+               format_text("{}", cores),
                memory == 0              ? "unknown"
                : node.memory_bytes == 0 ? "none"
                                         : print_bytes(node.memory_bytes),
                cpus});
   }
-  return fmt::format("\n{}\n", table.print());
+  return format_text("\n{}\n", table.print());
 }
 
 /// Returns "24 of 32 MiB for 8 cores each".
@@ -92,7 +92,7 @@ std::string l3_line(const Topology& topology) {
   for (std::size_t i = 0; i < cores_of.size(); ++i) ++alike[{topology.l3_groups[i].cache_bytes, cores_of[i]}];
   std::string text;
   for (const auto& [kind, groups] : alike) {
-    text += fmt::format("{}{} of {} for {}{}", text.empty() ? "" : ", ", groups, print_bytes(kind.first),
+    text += format_text("{}{} of {} for {}{}", text.empty() ? "" : ", ", groups, print_bytes(kind.first),
                         print_count(kind.second, "core"), groups > 1 ? " each" : "");
   }
   return line("L3 caches", text);
@@ -102,7 +102,7 @@ std::string kinds_lines(const Topology& topology) {
   if (topology.cpu_kinds.size() < 2) return {};
   std::string text;
   for (const auto& kind : topology.cpu_kinds) {
-    text += line(text.empty() ? "CPU kinds" : "", fmt::format("{}  {}", brief(kind.cpus), in_words(kind)));
+    text += line(text.empty() ? "CPU kinds" : "", format_text("{}  {}", brief(kind.cpus), in_words(kind)));
   }
   return text;
 }
@@ -112,7 +112,7 @@ std::string ranks_on(const Gpu& gpu, const RankGpus& ranks) {
   std::string text;
   for (std::size_t rank = 0; rank < ranks.gpus.size(); ++rank) {
     if (!ranks.gpus[rank] || ranks.gpus[rank]->pci_address != gpu.pci_address) continue;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", rank);
+    text += format_text("{}{}", text.empty() ? "" : ",", rank);
   }
   return text.empty() ? "-" : text;
 }
@@ -125,11 +125,11 @@ std::string gpus_lines(const Topology& topology, const RankGpus& ranks) {
                {"near CPUs", Table::Align::left},
                {"name", Table::Align::left}});
   for (const auto& gpu : topology.gpus) {
-    table.add({gpu.pci_address, gpu.node ? fmt::format("{}", gpu.node->os_index) : "-", ranks_on(gpu, ranks),
+    table.add({gpu.pci_address, gpu.node ? format_text("{}", gpu.node->os_index) : "-", ranks_on(gpu, ranks),
                brief(gpu.local_cpus),
                gpu.usable ? gpu.name : gpu.name + " (its driver does not show it here)"});
   }
-  return fmt::format("\n{}\n", table.print());
+  return format_text("\n{}\n", table.print());
 }
 
 std::string allowed_lines(const Machine& machine) {
@@ -138,28 +138,28 @@ std::string allowed_lines(const Machine& machine) {
   for (const auto& core : machine.topology.cores) cores += core.cpus.intersects(allowed.cpus) ? 1 : 0;
   std::string text =
       line("Allowed",
-           fmt::format("{} ({} of {}, on {})", print_cpus(allowed.cpus), allowed.cpus.size(),
+           format_text("{} ({} of {}, on {})", print_cpus(allowed.cpus), allowed.cpus.size(),
                        print_count(machine.topology.complete_cpus.size(), "PU"), print_count(cores, "core")));
   text +=
       line("", allowed.mems.empty() ? "memory of no known node" : "memory of " + print_nodes(allowed.mems));
   for (const auto& exclusion : allowed.exclusions) {
     text += line(&exclusion == &allowed.exclusions.front() ? "Excluded" : "",
-                 fmt::format("CPU{} {}: {}", exclusion.cpus.size() == 1 ? "" : "s", brief(exclusion.cpus),
+                 format_text("CPU{} {}: {}", exclusion.cpus.size() == 1 ? "" : "s", brief(exclusion.cpus),
                              exclusion.detail));
   }
   if (const auto words = isolation_in_words(allowed.cpus, machine.isolated)) {
     text += line("Isolated",
-                 fmt::format("{}; they are allowed because {}", *words,
+                 format_text("{}; they are allowed because {}", *words,
                              machine.keeps_isolated ? "--isolated says so"
                                                     : why_not_left_out(allowed.cpus, machine.isolated)));
   }
   text +=
       line("CPU quota", allowed.cpu_quota
-                            ? fmt::format("{:.4g} {} worth of time ({})", *allowed.cpu_quota,
+                            ? format_text("{:.4g} {} worth of time ({})", *allowed.cpu_quota,
                                           *allowed.cpu_quota == 1 ? "CPU's" : "CPUs'", allowed.cpu_quota_path)
                             : "none");
   return text + line("Memory", allowed.memory_bytes
-                                   ? fmt::format("at most {} ({})", print_bytes(*allowed.memory_bytes),
+                                   ? format_text("at most {} ({})", print_bytes(*allowed.memory_bytes),
                                                  allowed.memory_path)
                                    : "no limit");
 }
@@ -172,10 +172,10 @@ std::string interrupts_lines(const Machine& machine) {
 }
 
 std::string ranks_line(const Probe& probe) {
-  std::string text = fmt::format("{} ({})", probe.ranks.count, probe.ranks.source);
+  std::string text = format_text("{} ({})", probe.ranks.count, probe.ranks.source);
   if (probe.local_rank) {
     text +=
-        fmt::format("; this process is rank {} ({})", probe.local_rank->value, probe.local_rank->variable);
+        format_text("; this process is rank {} ({})", probe.local_rank->value, probe.local_rank->variable);
   }
   return line("Ranks", text);
 }
@@ -189,7 +189,7 @@ std::string probe_text(const Probe& probe) {
                      interrupts_lines(probe.machine) + ranks_line(probe);
   for (const auto& note : probe.gpus.notes) text += line("", note);
   for (const auto& [name, value] : probe.slurm) {
-    text += line(name == probe.slurm.begin()->first ? "Slurm" : "", fmt::format("{}={}", name, value));
+    text += line(name == probe.slurm.begin()->first ? "Slurm" : "", format_text("{}={}", name, value));
   }
   const auto missing = missing_parts(probe.machine);
   for (const auto& part : missing) text += line(&part == &missing.front() ? "Missing" : "", part);

@@ -1,7 +1,6 @@
 #include "machine/rank_count.hpp"
 
-#include <fmt/core.h>
-
+#include "base/format.hpp"
 #include "machine/gpu_lookup.hpp"
 #include "text/units.hpp"
 
@@ -26,12 +25,12 @@ RankCount rank_count_of(std::optional<int> given, const Environment& environment
   std::string source = visible ? visible->variable : print_count(gpus, "GPU");
   if (!one_task) return gpus > 0 ? RankCount{static_cast<int>(gpus), source} : RankCount{1, kDefault};
   if (gpus < 2) return {1, kSlurmTasks};
-  return {static_cast<int>(gpus), fmt::format("{}; {}=1 may count launchers", source, kSlurmTasks)};
+  return {static_cast<int>(gpus), format_text("{}; {}=1 may count launchers", source, kSlurmTasks)};
 }
 
 std::string rank_count_note(const RankCount& ranks) {
   if (ranks.source == kGiven || ranks.source == kDefault) return "";
-  return fmt::format("{} ({}; --ranks changes it)",
+  return format_text("{} ({}; --ranks changes it)",
                      print_count(static_cast<std::size_t>(ranks.count), "rank"), ranks.source);
 }
 

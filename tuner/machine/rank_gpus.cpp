@@ -1,10 +1,8 @@
 #include "machine/rank_gpus.hpp"
 
-#include <fmt/core.h>
-#include <fmt/format.h>
-
 #include <map>
 
+#include "base/format.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -24,11 +22,11 @@ FoundGpus found_gpus(const Environment& environment, const Topology& topology, i
   const bool own_numbers = own_rank && slurm && parse_number<std::size_t>(visible->ids.front());
   for (std::size_t rank = 0; rank < found.size(); ++rank) {
     if (own_rank && (own_numbers || static_cast<std::size_t>(own_rank->value) != rank)) {
-      found[rank] = fmt::format(
+      found[rank] = format_text(
           "{} is set for the task of rank {}; make the plan outside srun, or with srun --gpu-bind=none",
           list->variable, own_rank->value);
     } else if (const std::size_t at = own_rank ? 0 : rank; at >= count) {
-      found[rank] = fmt::format("{} {} for {}", list ? list->variable + " lists" : "this machine has",
+      found[rank] = format_text("{} {} for {}", list ? list->variable + " lists" : "this machine has",
                                 print_count(count, "GPU"), print_count(found.size(), "rank"));
     } else {
       found[rank] = visible ? lookup.find(visible->ids[at], visible->variable)
@@ -55,8 +53,8 @@ RankGpus to_rank_gpus(const FoundGpus& found) {
   for (const auto& [reason, ranks] : ranks_by_reason) {
     result.notes.push_back(
         ranks.size() == 1
-            ? fmt::format("the GPU of rank {} is not known: {}", ranks.front(), reason)
-            : fmt::format("the GPUs of ranks {} are not known: {}", fmt::join(ranks, ","), reason));
+            ? format_text("the GPU of rank {} is not known: {}", ranks.front(), reason)
+            : format_text("the GPUs of ranks {} are not known: {}", join_text(ranks, ","), reason));
   }
   return result;
 }

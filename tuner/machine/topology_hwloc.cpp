@@ -1,11 +1,11 @@
 #include "machine/topology_hwloc.hpp"
 
-#include <fmt/core.h>
 #include <hwloc.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/format.hpp"
 #include "machine/gpus.hpp"
 #include "machine/hwloc_kinds.hpp"
 #include "machine/hwloc_sets.hpp"
@@ -82,7 +82,7 @@ void read_gpus(hwloc_topology_t hwloc, Topology& topology) {
     if (!is_compute_gpu(identity)) continue;
 
     Gpu gpu;
-    gpu.pci_address = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
+    gpu.pci_address = format_text("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
     gpu.name = gpu_name(identity);
     gpu.framework_number = framework_number(identity);
     gpu.vendor_id = pci.vendor_id;

@@ -1,13 +1,12 @@
 #include "measure/bandwidth.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <sstream>
 #include <vector>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "children/child_output.hpp"
 #include "engine/working_set.hpp"
 #include "measure/machine_meter.hpp"
@@ -60,9 +59,9 @@ std::string measured_text(const Plan& plan, Nanoseconds deadline_ns) {
     MachineMeter meter(work, 1);
     const Bandwidth now =
         median_bandwidth(meter.measure(split_of_pools(plan), {kMaxPairs, deadline_ns}), bytes_per_pass(plan));
-    return fmt::format("{} {}", now.roofline, now.step);
+    return format_text("{} {}", now.roofline, now.step);
   } catch (const Error& error) {
-    return fmt::format("{}{}", kError, error.what());
+    return format_text("{}{}", kError, error.what());
   }
 }
 
@@ -71,7 +70,7 @@ std::uint64_t working_set_bytes(const Plan& plan) {
   return plan.evidence.elements_per_rank * plan.ranks.size() * WorkingSet::kBytesPerElement;
 }
 
-std::string gigabytes(double bytes_per_s) { return fmt::format("{:.1f} GB/s", bytes_per_s / 1e9); }
+std::string gigabytes(double bytes_per_s) { return format_text("{:.1f} GB/s", bytes_per_s / 1e9); }
 
 }  // namespace
 
@@ -110,19 +109,19 @@ std::optional<std::string> why_confined(const Plan& plan, const Allowed& allowed
     threads += rank.optimizer.cpus.size();
   }
   if (!cpus.empty()) {
-    std::string why = fmt::format("it may not use {}", print_cpus(cpus));
+    std::string why = format_text("it may not use {}", print_cpus(cpus));
     for (const Exclusion& exclusion : allowed.exclusions) {
-      if (exclusion.cpus.intersects(cpus)) why += fmt::format(", {}", exclusion.detail);
+      if (exclusion.cpus.intersects(cpus)) why += format_text(", {}", exclusion.detail);
     }
     return why;
   }
-  if (!mems.empty()) return fmt::format("it may not use the memory of {}", print_nodes(mems));
+  if (!mems.empty()) return format_text("it may not use the memory of {}", print_nodes(mems));
   if (allowed.cpu_quota && *allowed.cpu_quota < static_cast<double>(threads)) {
-    return fmt::format("its CPU quota ({}) is {:.4g} for {}", allowed.cpu_quota_path, *allowed.cpu_quota,
+    return format_text("its CPU quota ({}) is {:.4g} for {}", allowed.cpu_quota_path, *allowed.cpu_quota,
                        print_count(threads, "thread"));
   }
   if (allowed.memory_bytes && *allowed.memory_bytes < working_set_bytes(plan)) {
-    return fmt::format("its memory limit ({}) is {}, below the {} of the measurement", allowed.memory_path,
+    return format_text("its memory limit ({}) is {}, below the {} of the measurement", allowed.memory_path,
                        print_bytes(*allowed.memory_bytes), print_bytes(working_set_bytes(plan)));
   }
   return std::nullopt;
@@ -134,7 +133,7 @@ std::optional<Bandwidth> measure_bandwidth(const Plan& plan, const Allowed& allo
   const std::uint64_t available = available_memory_bytes(SysRoot(), allowed);
   if (needed > available) {
     throw Error(Exit::infeasible,
-                fmt::format("the plan was measured over {} of memory, but {} are available",
+                format_text("the plan was measured over {} of memory, but {} are available",
                             print_bytes(needed), print_bytes(available)),
                 "check again when the node is idle");
   }
@@ -162,13 +161,13 @@ std::string spread_warning(const Plan& plan) {
   const PlannedBandwidth planned = planned_bandwidth(plan);
   if (can_tell(planned)) {
     if (planned.spread.step <= kMostSpread) return "";
-    return fmt::format(
+    return format_text(
         "the measured optimizer steps spread by {:.0f} %, so zf-tune check --bandwidth compares the roofline "
         "alone; "
         "tune again on an idle node",
         100 * planned.spread.step);
   }
-  return fmt::format(
+  return format_text(
       "the measured bandwidths spread by {:.0f} %, so zf-tune check --bandwidth cannot tell whether a node "
       "is slow by this plan; tune again on an idle node",
       100 * planned.spread.roofline);
@@ -177,7 +176,7 @@ std::string spread_warning(const Plan& plan) {
 BandwidthVerdict unmeasured_bandwidth(const std::string& host, const std::string& why) {
   return {.slow = false,
           .known = false,
-          .words = fmt::format("cannot tell whether {} is slow: this process is confined: {}", host, why)};
+          .words = format_text("cannot tell whether {} is slow: this process is confined: {}", host, why)};
 }
 
 BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& planned,
@@ -185,7 +184,7 @@ BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& pla
   if (!can_tell(planned)) {
     return {.slow = false,
             .known = false,
-            .words = fmt::format(
+            .words = format_text(
                 "cannot tell whether {} is slow: spread {:.0f} % of the bandwidths measured on {}, "
                 "more than {:.0f} %; tune again on an idle node",
                 host, 100 * planned.spread.roofline, plan.made.host, 100 * kMostSpread)};
@@ -193,7 +192,7 @@ BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& pla
   if (!now) {
     return {
         true, true,
-        fmt::format(
+        format_text(
             "{} is slow: it did not finish one pass over {} in time; on the plan's node a pass took {}", host,
             print_bytes(plan.evidence.working_set_bytes_per_rank * plan.ranks.size()),
             print_duration(static_cast<Nanoseconds>(bytes_per_pass(plan) * 1e9 / planned.median.roofline)))};
@@ -204,12 +203,12 @@ BandwidthVerdict compare_bandwidth(const Plan& plan, const PlannedBandwidth& pla
   const double roofline = now->roofline / planned.median.roofline;
   const double step = now->step / planned.median.step;
   const bool slow = roofline < least.roofline || (steps_tell && step < least.step);
-  const std::string of_steps = steps_tell ? fmt::format("below {:.0f} % is slow", 100 * least.step)
-                                          : fmt::format("not compared: the plan's steps spread by {:.0f} %",
+  const std::string of_steps = steps_tell ? format_text("below {:.0f} % is slow", 100 * least.step)
+                                          : format_text("not compared: the plan's steps spread by {:.0f} %",
                                                         100 * planned.spread.step);
   return {
       slow, true,
-      fmt::format("{} {}: roofline {}, {:.0f} % of the {} on {} (below {:.0f} % is slow); optimizer step {}, "
+      format_text("{} {}: roofline {}, {:.0f} % of the {} on {} (below {:.0f} % is slow); optimizer step {}, "
                   "{:.0f} % of {}{} ({})",
                   host, slow ? "is slow" : "is as fast as the plan's node", gigabytes(now->roofline),
                   100 * roofline, gigabytes(planned.median.roofline), plan.made.host, 100 * least.roofline,

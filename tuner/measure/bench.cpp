@@ -1,12 +1,11 @@
 #include "measure/bench.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "engine/working_set.hpp"
 #include "measure/machine_meter.hpp"
 #include "plan/json_fields.hpp"
@@ -80,7 +79,7 @@ Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t
 }
 
 std::string bench_text(const Bench& bench) {
-  std::string text = fmt::format("fp32 AdamW step and roofline loop, {} parameters ({}), {} kernels\n\n",
+  std::string text = format_text("fp32 AdamW step and roofline loop, {} parameters ({}), {} kernels\n\n",
                                  print_quantity(bench.elements),
                                  print_bytes(bench.elements * WorkingSet::kBytesPerElement), bench.isa);
   Table table({{"threads"},
@@ -93,9 +92,9 @@ std::string bench_text(const Bench& bench) {
   for (const BenchRow& row : bench.rows) {
     const RowSummary summary = summary_of(row, bench.elements);
     table.add(
-        {std::to_string(row.threads), print(row.cpus), fmt::format("{:.2f}", summary.step_bytes_per_s / 1e9),
-         fmt::format("{:.2f}", summary.roofline_bytes_per_s / 1e9), fmt::format("{:.3f}", summary.ratio),
-         fmt::format("{:.1f} %", 100 * summary.spread), std::to_string(row.samples.size())});
+        {std::to_string(row.threads), print(row.cpus), format_text("{:.2f}", summary.step_bytes_per_s / 1e9),
+         format_text("{:.2f}", summary.roofline_bytes_per_s / 1e9), format_text("{:.3f}", summary.ratio),
+         format_text("{:.1f} %", 100 * summary.spread), std::to_string(row.samples.size())});
   }
   return text + table.print();
 }

@@ -1,12 +1,11 @@
 #include "measure/bench_ranks.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "engine/working_set.hpp"
 #include "measure/machine_meter.hpp"
 #include "plan/json_fields.hpp"
@@ -47,13 +46,13 @@ std::string nominal_in_words(const NominalBandwidth& nominal, std::size_t width)
   if (!nominal.bytes_per_s) return hanging(kLead, "unknown, because " + nominal.unknown_because, width);
   return hanging(
       kLead,
-      fmt::format("at most {:.2f} GB/s for the whole machine ({}), if every module has a channel of its own",
+      format_text("at most {:.2f} GB/s for the whole machine ({}), if every module has a channel of its own",
                   *nominal.bytes_per_s / 1e9, print_count(nominal.modules, "module")),
       width);
 }
 
 std::string share_in_words(double share) {
-  return share > 1 ? "over 100 %" : fmt::format(">= {:.1f} %", 100 * share);
+  return share > 1 ? "over 100 %" : format_text(">= {:.1f} %", 100 * share);
 }
 
 /// Returns a split with the optimizer side of each rank of a plan.
@@ -86,7 +85,7 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
     if (params >= split.ranks.size()) continue;
     throw Error(
         Exit::usage,
-        fmt::format("zf-tune bench: --params {}: {} ranks need a parameter each", params, split.ranks.size()),
+        format_text("zf-tune bench: --params {}: {} ranks need a parameter each", params, split.ranks.size()),
         "give more parameters");
   }
   RankBench bench{params, "", {}, {}};
@@ -115,7 +114,7 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
 
 std::string rank_bench_text(const RankBench& bench, std::size_t width) {
   std::string text =
-      fmt::format("fp32 AdamW update of {} parameters ({}), {} kernels, all ranks at once\n{}\n",
+      format_text("fp32 AdamW update of {} parameters ({}), {} kernels, all ranks at once\n{}\n",
                   print_quantity(bench.params), print_bytes(bench.params * WorkingSet::kBytesPerElement),
                   bench.isa, nominal_in_words(bench.nominal, width));
   std::vector<Table::Column> columns{{"ranks"},
@@ -134,10 +133,10 @@ std::string rank_bench_text(const RankBench& bench, std::size_t width) {
                                    row.binding,
                                    std::to_string(row.threads),
                                    print_duration(static_cast<Nanoseconds>(summary.step_ns)),
-                                   fmt::format("{:.1f} %", 100 * summary.spread),
-                                   fmt::format("{:.2f}", summary.step_bytes_per_s / 1e9),
-                                   fmt::format("{:.2f}", summary.roofline_bytes_per_s / 1e9),
-                                   fmt::format("{:.3f}", summary.ratio)};
+                                   format_text("{:.1f} %", 100 * summary.spread),
+                                   format_text("{:.2f}", summary.step_bytes_per_s / 1e9),
+                                   format_text("{:.2f}", summary.roofline_bytes_per_s / 1e9),
+                                   format_text("{:.3f}", summary.ratio)};
     if (bench.nominal.bytes_per_s)
       cells.push_back(share_in_words(summary.step_bytes_per_s / *bench.nominal.bytes_per_s));
     table.add(std::move(cells));

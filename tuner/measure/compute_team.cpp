@@ -1,7 +1,5 @@
 #include "measure/compute_team.hpp"
 
-#include <fmt/core.h>
-
 #include <cassert>
 #include <ctime>
 #include <exception>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/wait.hpp"
 #include "engine/waitable_counter.hpp"
 #include "os/affinity.hpp"
@@ -58,7 +57,7 @@ struct ComputeTeam::State {
       for (int i = 0; i < count; ++i) threads.emplace_back([this] { thread_main(); });
     } catch (const std::system_error& error) {
       throw Error(Exit::runtime_error,
-                  fmt::format("cannot start a thread of the training side: {}", error.what()),
+                  format_text("cannot start a thread of the training side: {}", error.what()),
                   kTaskLimitHint);
     }
     running.wait_for_zero(0);

@@ -1,6 +1,5 @@
 #include "measure/machine_meter.hpp"
 
-#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "ipc/child.hpp"
 
 namespace zf {
@@ -74,7 +74,7 @@ void wait_for_all(std::vector<Child>& ranks, ProcessBarrier& barrier, Nanosecond
       gone[rank] = true;
       const ExitStatus status = ranks[rank].reap();
       if (status.code == 0) continue;
-      barrier.fail(fmt::format("the process of rank {} {}{}", rank, describe(status),
+      barrier.fail(format_text("the process of rank {} {}{}", rank, describe(status),
                                status.signal == SIGKILL
                                    ? "; memory may have run out: look in dmesg and at the job's memory limit"
                                    : ""));
@@ -113,7 +113,7 @@ std::vector<SplitSample> MachineMeter::measure(const Split& split, const VisitLi
   wait_for_all(processes, barrier, latest + kGraceNs, limits.stop);
   processes.clear();  // kills those that stop() did not wait for, so that they write no more readings
   if (barrier.has_failed())
-    throw Error(Exit::runtime_error, fmt::format("measuring \"{}\": {}", split.label, barrier.why()));
+    throw Error(Exit::runtime_error, format_text("measuring \"{}\": {}", split.label, barrier.why()));
 
   std::vector<SplitSample> joint;
   for (std::size_t round = kWarmUp; round < rounds && shared.readings_of(0)[round].roofline_ns != 0;

@@ -1,7 +1,6 @@
 #include "measure/sample_file.hpp"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/version.hpp"
 #include "os/file.hpp"
 #include "plan/evidence_json.hpp"
@@ -34,7 +34,7 @@ std::string sample_file_header(const MachineClass& machine, const Allocation& al
   Object lists = Object::array();
   for (const Home& home : homes) lists.push_back(print(home.cpus()));
   const Object header{{"schema", "zf-samples/5"},
-                      {"by", fmt::format("zf-tune {}", version())},
+                      {"by", format_text("zf-tune {}", version())},
                       {"machine", machine.fingerprint},
                       {"allocation", allocation.fingerprint},
                       {"workload", print_workload(workload)},
@@ -72,7 +72,7 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
     if (!has_no_locks(error))
       throw_errno(error, path_.string() + ": cannot lock the file", "choose another -o FILE");
     note_ =
-        fmt::format("{}: cannot be locked here ({}): start no other zf-tune tune with this file meanwhile",
+        format_text("{}: cannot be locked here ({}): start no other zf-tune tune with this file meanwhile",
                     path_.string(), errno_text(error));
   }
   if (auto recorded = fresh ? std::nullopt : recorded_sweep(read_text_file(path_), path_.string(), header)) {

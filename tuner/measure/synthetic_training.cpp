@@ -1,6 +1,5 @@
 #include "measure/synthetic_training.hpp"
 
-#include <fmt/core.h>
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "measure/compute_team.hpp"
 #include "measure/held_threads.hpp"
 #include "measure/training_buffer.hpp"
@@ -163,7 +163,7 @@ struct SyntheticTraining::State {
     } catch (const std::system_error& error) {
       end_threads();
       throw Error(Exit::runtime_error,
-                  fmt::format("cannot start a thread of the training side: {}", error.what()),
+                  format_text("cannot start a thread of the training side: {}", error.what()),
                   kTaskLimitHint);
     }
   }

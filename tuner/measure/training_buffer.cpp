@@ -3,7 +3,6 @@
 #if defined(__x86_64__)
 #include <emmintrin.h>
 #endif
-#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -25,7 +25,7 @@ TrainingBuffer::TrainingBuffer(std::size_t bytes)
       bytes_(elements_ * 8) {
   void* const memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
-    throw_errno(errno, fmt::format("cannot map {} MiB of memory for the training side", bytes_ >> 20));
+    throw_errno(errno, format_text("cannot map {} MiB of memory for the training side", bytes_ >> 20));
   base_ = static_cast<char*>(memory);
 }
 

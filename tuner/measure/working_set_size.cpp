@@ -1,10 +1,9 @@
 #include "measure/working_set_size.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "engine/working_set.hpp"
 #include "os/meminfo.hpp"
 #include "text/units.hpp"
@@ -15,7 +14,7 @@ namespace {
 bool may_stay_in(std::uint64_t cache_bytes, std::uint64_t bytes) { return bytes < 2 * cache_bytes; }
 
 std::string caches_clause(std::uint64_t cache_bytes) {
-  return fmt::format("may stay in the last-level caches ({}): the bandwidths are then not those of memory",
+  return format_text("may stay in the last-level caches ({}): the bandwidths are then not those of memory",
                      print_bytes(cache_bytes));
 }
 
@@ -35,11 +34,11 @@ WorkingSetSize working_set_size(std::uint64_t params, int ranks, std::uint64_t c
   WorkingSetSize size;
   size.elements_per_rank = std::max<std::uint64_t>(1, bytes / WorkingSet::kBytesPerElement / count);
   if (bytes < wanted) {
-    size.warning = fmt::format("measured over {} instead of {}, because only {} of memory are available",
+    size.warning = format_text("measured over {} instead of {}, because only {} of memory are available",
                                print_bytes(bytes), print_bytes(wanted), print_bytes(available_bytes));
   } else if (may_stay_in(cache_bytes, bytes)) {
     size.warning =
-        fmt::format("measured over only {}, which {}", print_bytes(bytes), caches_clause(cache_bytes));
+        format_text("measured over only {}, which {}", print_bytes(bytes), caches_clause(cache_bytes));
   }
   return size;
 }
@@ -59,7 +58,7 @@ WorkingSetSize within_budget(const WorkingSetSize& whole, int ranks, std::uint64
       std::max(kFewestBytes, static_cast<std::uint64_t>(share * static_cast<double>(whole_bytes)));
   WorkingSetSize size;
   size.elements_per_rank = bytes / bytes_per_element;
-  size.warning = fmt::format("measured over only {} instead of {}, because the budget is only {}",
+  size.warning = format_text("measured over only {} instead of {}, because the budget is only {}",
                              print_bytes(bytes), print_bytes(whole_bytes), print_duration(budget_ns));
   if (may_stay_in(cache_bytes, bytes)) size.warning += "; it " + caches_clause(cache_bytes);
   return size;

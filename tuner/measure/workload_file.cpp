@@ -1,13 +1,12 @@
 #include "measure/workload_file.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <cassert>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "os/file.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/workload_json.hpp"
@@ -39,7 +38,7 @@ std::vector<std::string> read_estimates(const Field& list) {
   for (const Field& item : list.items()) {
     const std::string name = item.text();
     if (std::find(kFields.begin(), kFields.end(), name) == kFields.end())
-      item.fail(fmt::format("is \"{}\", which is no field that may be an estimate", name));
+      item.fail(format_text("is \"{}\", which is no field that may be an estimate", name));
     names.push_back(name);
   }
   return names;
@@ -110,11 +109,11 @@ Recorded joined(const Recorded& a, const Recorded& b) {
 void need_equal(const Workload& a, const Workload& b) {
   if (a.mode == b.mode && a.framework == b.framework && a.update_interval == b.update_interval) return;
   const auto words = [](const Workload& workload) {
-    return fmt::format("{} in mode {} with update interval {}", name_of(workload.framework),
+    return format_text("{} in mode {} with update interval {}", name_of(workload.framework),
                        name_of(workload.mode), workload.update_interval);
   };
   throw Error(Exit::runtime_error,
-              fmt::format("the ranks do not do the same: one is {}, another {}", words(a), words(b)),
+              format_text("the ranks do not do the same: one is {}, another {}", words(a), words(b)),
               "record one job at a time");
 }
 

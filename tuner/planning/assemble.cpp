@@ -1,12 +1,11 @@
 #include "planning/assemble.hpp"
 
-#include <fmt/chrono.h>
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <array>
 #include <ctime>
 
+#include "base/format.hpp"
 #include "base/version.hpp"
 #include "homes/split.hpp"
 #include "machine/fingerprint.hpp"
@@ -39,12 +38,19 @@ Intent intent_of(const Split& split) {
   return intent;
 }
 
+/// Returns the time in UTC, as ISO 8601 writes it.
+std::string time_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc = {};
+  ::gmtime_r(&now, &utc);
+  return format_text("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+                     utc.tm_hour, utc.tm_min, utc.tm_sec);
+}
+
 }  // namespace
 
 Provenance provenance_of(std::string command) {
-  return {fmt::format("zf-tune {}", version()),
-          fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))), host_name(),
-          std::move(command)};
+  return {format_text("zf-tune {}", version()), time_now(), host_name(), std::move(command)};
 }
 
 Plan assemble(Provenance made, const Machine& machine, const Workload& workload, const Split& split,
@@ -61,7 +67,7 @@ Plan assemble(Provenance made, const Machine& machine, const Workload& workload,
     plan.ranks.push_back(binding_of_split(static_cast<int>(rank), split.ranks[rank]));
     if (split.ranks[rank].home_cores > 1) continue;
     notes.push_back(
-        fmt::format("rank {} has one core: training and optimizer share it and will slow each other; "
+        format_text("rank {} has one core: training and optimizer share it and will slow each other; "
                     "ask for at least two cores per rank",
                     rank));
   }

@@ -1,9 +1,7 @@
 #include "planning/class_plan.hpp"
 
-#include <fmt/core.h>
-#include <fmt/format.h>
-
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "machine/fingerprint.hpp"
 #include "os/publish.hpp"
@@ -29,14 +27,14 @@ Plan present_plan(const MachineClass& node, const std::filesystem::path& folder)
   const std::string path = path_of_class(node.fingerprint, folder).string();
   if (!plan) {
     throw Error(Exit::stale_plan,
-                fmt::format("{}: no plan for this node's class ({}; {}, {}, {})", path, node.model,
+                format_text("{}: no plan for this node's class ({}; {}, {}, {})", path, node.model,
                             print_count(node.packages, "package"), print_count(node.numa_nodes, "NUMA node"),
                             print_count(node.cores, "core")),
                 "tune one node of the class and put its plan there");
   }
   const auto differences = class_differences(plan->machine, node);
   if (!differences.empty()) {
-    throw Error(Exit::stale_plan, fmt::format("{}: {}", path, fmt::join(differences, "; ")),
+    throw Error(Exit::stale_plan, format_text("{}: {}", path, join_text(differences, "; ")),
                 "the file's name is not the class of its plan: tune one node of the class again");
   }
   return *std::move(plan);
@@ -49,7 +47,7 @@ std::optional<std::string> remembered_class(const std::filesystem::path& file) {
   if (!text) return {};
   if (text->ends_with('\n')) text->pop_back();
   if (text->size() == 16 && text->find_first_not_of("0123456789abcdef") == std::string::npos) return text;
-  throw Error(Exit::runtime_error, fmt::format("{}: the file does not hold a class of nodes", file.string()),
+  throw Error(Exit::runtime_error, format_text("{}: the file does not hold a class of nodes", file.string()),
               "remove the file");
 }
 
@@ -78,10 +76,10 @@ std::string remember_class(const std::string& fingerprint, const std::filesystem
     if (before == fingerprint) return "";
     publish_text_file(file, fingerprint + "\n", Readers::owner);
     if (!before) return "";
-    return fmt::format("this node was of class {} and is of class {}, which has a plan too", *before,
+    return format_text("this node was of class {} and is of class {}, which has a plan too", *before,
                        fingerprint);
   } catch (const Error& error) {
-    return fmt::format("the node's class is not remembered: {}", error.what());
+    return format_text("the node's class is not remembered: {}", error.what());
   }
 }
 

@@ -1,8 +1,7 @@
 #include "planning/node_facts.hpp"
 
-#include <fmt/core.h>
-
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "machine/core_speeds.hpp"
 #include "machine/moved_gpus.hpp"
 #include "planning/retarget.hpp"
@@ -36,7 +35,7 @@ std::optional<std::string> isolated_homes_note(const Plan& plan, const Allowed& 
                                                const IsolatedCpus& isolated) {
   const auto words = isolation_in_words(unintended_cpus(plan, allowed.cpus, isolated), isolated);
   if (!words) return std::nullopt;
-  return fmt::format("{}; `zf-tune plan --from` leaves them out of the homes, or with --isolated keeps them",
+  return format_text("{}; `zf-tune plan --from` leaves them out of the homes, or with --isolated keeps them",
                      *words);
 }
 

@@ -1,8 +1,7 @@
 #include "planning/other_homes.hpp"
 
-#include <fmt/core.h>
-
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "homes/home_gain.hpp"
 #include "machine/moved_gpus.hpp"
 #include "planning/retarget.hpp"
@@ -29,7 +28,7 @@ std::optional<std::string> better_homes_note(const Plan& plan, const Machine& ma
   const auto gain =
       gain_in_words(score_of_homes(planned, gpus, before), score_of_homes(planned, gpus, after));
   if (!gain) return std::nullopt;
-  return fmt::format(
+  return format_text(
       "this version would cut the homes of the ranks differently: {}; `zf-tune plan --from` does so", *gain);
 }
 

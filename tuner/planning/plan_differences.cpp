@@ -1,11 +1,10 @@
 #include "planning/plan_differences.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "machine/fingerprint.hpp"
 #include "text/command_line.hpp"
@@ -20,27 +19,27 @@ void compare_online_cpus(const CpuSet& planned, const Topology& topology,
   const CpuSet offline = planned & (topology.complete_cpus - topology.cpus);
   const CpuSet back = (topology.cpus - planned) & topology.complete_cpus;
   if (!offline.empty()) {
-    differences.push_back(fmt::format("{} {} offline here, and {} online in the plan", print_cpus(offline),
+    differences.push_back(format_text("{} {} offline here, and {} online in the plan", print_cpus(offline),
                                       singular(offline) ? "is" : "are", singular(offline) ? "was" : "were"));
   }
   if (!back.empty()) {
-    differences.push_back(fmt::format("{} {} online here, and {} not in the plan", print_cpus(back),
+    differences.push_back(format_text("{} {} online here, and {} not in the plan", print_cpus(back),
                                       singular(back) ? "is" : "are", singular(back) ? "was" : "were"));
   }
 }
 
 void compare_limits(const Allocation& planned, const Allowed& allowed,
                     std::vector<PlanDifference>& differences) {
-  const auto from = [](const std::string& path) { return path.empty() ? "" : fmt::format(" ({})", path); };
+  const auto from = [](const std::string& path) { return path.empty() ? "" : format_text(" ({})", path); };
   if (planned.cpu_quota != allowed.cpu_quota) {
     const auto words = [](const std::optional<double>& quota) {
-      return quota ? fmt::format("{:.4g} {} worth", *quota, *quota == 1 ? "CPU's" : "CPUs'") : "none";
+      return quota ? format_text("{:.4g} {} worth", *quota, *quota == 1 ? "CPU's" : "CPUs'") : "none";
     };
-    differences.push_back(fmt::format("CPU quota: {} in the plan, {} here{}", words(planned.cpu_quota),
+    differences.push_back(format_text("CPU quota: {} in the plan, {} here{}", words(planned.cpu_quota),
                                       words(allowed.cpu_quota), from(allowed.cpu_quota_path)));
   }
   if (allowed.memory_bytes && (!planned.memory_bytes || *allowed.memory_bytes < *planned.memory_bytes)) {
-    differences.push_back(fmt::format("memory limit: {} in the plan, {} here{}",
+    differences.push_back(format_text("memory limit: {} in the plan, {} here{}",
                                       planned.memory_bytes ? print_bytes(*planned.memory_bytes) : "none",
                                       print_bytes(*allowed.memory_bytes), from(allowed.memory_path)));
   }
@@ -48,11 +47,11 @@ void compare_limits(const Allocation& planned, const Allowed& allowed,
 
 void compare_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDifference>& differences) {
   const auto place = [](const std::optional<Node>& node) {
-    return node ? fmt::format("on node {}", node->os_index) : "not on one node";
+    return node ? format_text("on node {}", node->os_index) : "not on one node";
   };
   for (const RankBinding& rank : plan.ranks) {
     if (!rank.gpu) continue;
-    const std::string name = fmt::format("GPU {} of rank {}", rank.gpu->pci_address, rank.rank);
+    const std::string name = format_text("GPU {} of rank {}", rank.gpu->pci_address, rank.rank);
     const auto here = std::find_if(topology.gpus.begin(), topology.gpus.end(),
                                    [&](const Gpu& gpu) { return gpu.pci_address == rank.gpu->pci_address; });
     if (here == topology.gpus.end()) {
@@ -61,11 +60,11 @@ void compare_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDi
       differences.push_back(name + " is here, but its driver does not show it");
     } else if (here->node != rank.gpu->node) {
       differences.push_back(
-          fmt::format("{}: {} in the plan, {} here", name, place(rank.gpu->node), place(here->node)));
+          format_text("{}: {} in the plan, {} here", name, place(rank.gpu->node), place(here->node)));
     } else if (const CpuSet& near = rank.gpu->cpus;
                !near.empty() && (near & topology.cpus) != (here->local_cpus & plan.machine.cpus)) {
       // CPUs that are offline on one side have a sentence of their own.
-      differences.push_back(fmt::format("{}: near {} in the plan, near {} here", name, print_cpus(near),
+      differences.push_back(format_text("{}: near {} in the plan, near {} here", name, print_cpus(near),
                                         print(here->local_cpus)));
     }
   }
@@ -89,9 +88,9 @@ std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& ma
 
 std::optional<std::string> former_format_assumptions(const Plan& plan, const std::filesystem::path& path) {
   if (plan.schema == kPlanSchema) return std::nullopt;
-  std::string assumptions = fmt::format("mode {}", name_of(plan.workload.mode));
+  std::string assumptions = format_text("mode {}", name_of(plan.workload.mode));
   if (plan.workload.framework == Framework::unknown) assumptions += " and framework unknown";
-  return fmt::format("{} has format {}: {} {} assumed", path.string(), plan.schema, assumptions,
+  return format_text("{} has format {}: {} {} assumed", path.string(), plan.schema, assumptions,
                      plan.workload.framework == Framework::unknown ? "are" : "is");
 }
 
@@ -101,7 +100,7 @@ std::optional<std::string> former_format_note(const Plan& plan, const std::files
   const bool has_gpus =
       std::ranges::any_of(plan.ranks, [](const auto& rank) { return rank.gpu.has_value(); });
   const std::string file = shell_quoted(path.string());
-  return fmt::format("{}{}; `zf-tune plan --from {} -o {}` writes it anew", *assumptions,
+  return format_text("{}{}; `zf-tune plan --from {} -o {}` writes it anew", *assumptions,
                      has_gpus ? ", and a GPU counts as near all CPUs of its NUMA node" : "", file, file);
 }
 

@@ -1,7 +1,5 @@
 #include "planning/retarget.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -10,6 +8,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "homes/deepspeed_homes.hpp"
 #include "homes/rank_homes.hpp"
 #include "machine/fingerprint.hpp"
@@ -119,9 +118,9 @@ HomesAndSplit place(const Machine& machine, const RankGpus& gpus, const Intent& 
 Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
               const RetargetOptions& options) {
   const std::string differences =
-      fmt::format("{}", fmt::join(class_differences(plan.machine, machine_class_of(present.topology)), "; "));
+      join_text(class_differences(plan.machine, machine_class_of(present.topology)), "; ");
   if (!differences.empty() && !options.any_class) {
-    throw Error(Exit::stale_plan, fmt::format("the plan is for machines of another class: {}", differences),
+    throw Error(Exit::stale_plan, format_text("the plan is for machines of another class: {}", differences),
                 "make a plan here with zf-tune, or use this plan's shares anyway with --force");
   }
   const Machine machine = with_memory_tier(plan, present);
@@ -144,11 +143,11 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   workload.ranks = static_cast<int>(gpus.gpus.size());
   std::vector<std::string> warnings = plan.warnings;
   if (workload.ranks != plan.workload.ranks) {
-    warnings.push_back(fmt::format("made for {} on this node and fitted to {}",
+    warnings.push_back(format_text("made for {} on this node and fitted to {}",
                                    print_count(plan.workload.ranks, "rank"), workload.ranks));
   }
   if (!differences.empty()) {
-    warnings.push_back(fmt::format("made for machines of another class: {}", differences));
+    warnings.push_back(format_text("made for machines of another class: {}", differences));
   }
   Plan moved = assemble(plan.made, machine, workload, here.split, choice, plan.evidence, std::move(warnings),
                         std::move(here.ranks.notes));
@@ -163,7 +162,7 @@ void mark_older_evidence(const Plan& measured, Plan& moved) {
   const auto warning = [&](const Plan& plan) {
     std::vector<std::string> homes;
     for (const RankBinding& rank : plan.ranks) homes.push_back(print(rank.home.cpus));
-    return fmt::format("{}{}", kWords, fmt::join(homes, " | "));
+    return format_text("{}{}", kWords, join_text(homes, " | "));
   };
   const auto older = std::find_if(moved.warnings.begin(), moved.warnings.end(),
                                   [&](const std::string& text) { return text.starts_with(kWords); });

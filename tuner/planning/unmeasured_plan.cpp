@@ -1,10 +1,9 @@
 #include "planning/unmeasured_plan.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "base/format.hpp"
 #include "homes/deepspeed_homes.hpp"
 #include "homes/rank_homes.hpp"
 #include "homes/split.hpp"
@@ -45,7 +44,7 @@ Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, const Workloa
     } else {
       placed = deepspeed_rank_homes(machine, gpus, workload.framework);
       split = split_of(placed.homes, unmeasured_shape(placed.homes, shared));
-      choice.reason += fmt::format(
+      choice.reason += format_text(
           ". The homes are kept to what DeepSpeed can be told: {}. "
           "What that costs was not measured. DeepSpeed cannot be told the free choice: {}",
           restriction_in_words(placed.homes, machine.allowed), objection);

@@ -1,7 +1,5 @@
 #include "report/chart_data.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "plan/json_fields.hpp"
 #include "report/explain.hpp"
@@ -73,7 +72,7 @@ Object marks_of(const Plan& plan) {
   for (const CandidateEvidence& candidate : plan.evidence.candidates) {
     if (candidate.id != plan.choice.candidate) continue;
     marks.push_back(
-        {{"x", candidate.pool_threads}, {"text", fmt::format("chosen: {}", candidate.pool_threads)}});
+        {{"x", candidate.pool_threads}, {"text", format_text("chosen: {}", candidate.pool_threads)}});
   }
   return marks;
 }

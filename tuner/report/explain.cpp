@@ -1,11 +1,10 @@
 #include "report/explain.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <tuple>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "search/decision.hpp"
 #include "search/headroom.hpp"
@@ -18,28 +17,28 @@ namespace {
 std::string limits_in_words(const Allocation& allocation) {
   std::string text;
   if (allocation.cpu_quota)
-    text += fmt::format(", a quota of {:.3g} CPU{}", *allocation.cpu_quota,
+    text += format_text(", a quota of {:.3g} CPU{}", *allocation.cpu_quota,
                         *allocation.cpu_quota == 1 ? "" : "s");
   if (allocation.memory_bytes)
-    text += fmt::format(", a limit of {} of memory", print_bytes(*allocation.memory_bytes));
+    text += format_text(", a limit of {} of memory", print_bytes(*allocation.memory_bytes));
   return text;
 }
 
 std::string gpu_in_words(const RankBinding& rank) {
   if (!rank.gpu) return "-";
   return one_line(rank.gpu->pci_address) +
-         (rank.gpu->node ? fmt::format(", node {}", rank.gpu->node->os_index) : "");
+         (rank.gpu->node ? format_text(", node {}", rank.gpu->node->os_index) : "");
 }
 
 std::string times(double factor) {
-  return factor >= kMostHeadroom ? fmt::format("more than {:.0f} times", kMostHeadroom)
-                                 : fmt::format("{:.3g} times", factor);
+  return factor >= kMostHeadroom ? format_text("more than {:.0f} times", kMostHeadroom)
+                                 : format_text("{:.3g} times", factor);
 }
 
 }  // namespace
 
 std::string headroom_in_words(const Headroom& headroom) {
-  return fmt::format("training is {} as fast, or the step {} as long", times(headroom.training_speedup),
+  return format_text("training is {} as fast, or the step {} as long", times(headroom.training_speedup),
                      times(headroom.step_slowdown));
 }
 
@@ -74,8 +73,8 @@ Table trial_table(const Trial& trial) {
     std::size_t values = 0;
     for (const auto& run : candidate.runs) values += run.size();
     table.add({&candidate == &winner ? kChosenMark : "", candidate.label,
-               std::to_string(candidate.pool_threads), fmt::format("{:.4g}", candidate.median),
-               fmt::format("{:+.1f} %", 100 * (candidate.median / winner.median - 1)),
+               std::to_string(candidate.pool_threads), format_text("{:.4g}", candidate.median),
+               format_text("{:+.1f} %", 100 * (candidate.median / winner.median - 1)),
                std::to_string(candidate.runs.size()), std::to_string(values)});
   }
   return table;
@@ -109,11 +108,11 @@ Table evidence_table(const Plan& plan) {
                       [&](const Sample& sample) { return sample.candidate == candidate.id; });
     table.add({chosen ? kChosenMark : "", candidate.label, std::to_string(candidate.reserved_cores),
                std::to_string(candidate.pool_threads), print_duration(candidate.period_ns_median),
-               fmt::format("{:.1f} %", 100 * candidate.period_spread),
+               format_text("{:.1f} %", 100 * candidate.period_spread),
                print_duration(candidate.step_ns_median), time_or_none(candidate.training_ns_median),
                time_or_none(candidate.exposed_ns_median), time_or_none(candidate.launch_delay_p99_ns),
-               fmt::format("{:.1f}", step_bytes_per_s(plan, candidate.step_ns_median) / 1e9),
-               fmt::format("{:.2f}", candidate.roofline_ratio), std::to_string(samples)});
+               format_text("{:.1f}", step_bytes_per_s(plan, candidate.step_ns_median) / 1e9),
+               format_text("{:.2f}", candidate.roofline_ratio), std::to_string(samples)});
   }
   return table;
 }
@@ -121,23 +120,23 @@ Table evidence_table(const Plan& plan) {
 /// Says how much longer the job's own optimizer step takes than ours, which the table has.
 std::string step_in_words(const Plan& plan) {
   const double factor = plan.workload.step_factor.value_or(1);
-  return factor == 1 ? "" : fmt::format(", optimizer step {:.2f} times ours", factor);
+  return factor == 1 ? "" : format_text(", optimizer step {:.2f} times ours", factor);
 }
 
 std::vector<Fact> facts_of(const Plan& plan) {
   const MachineClass& machine = plan.machine;
   return {{"Machine",
-           fmt::format("{}: {}, {} with CPUs, {}, {} ({})",
+           format_text("{}: {}, {} with CPUs, {}, {} ({})",
                        machine.model.empty() ? "unknown CPU" : one_line(machine.model),
                        print_count(machine.packages, "package"), print_count(machine.numa_nodes, "NUMA node"),
                        print_count(machine.cores, "core"), print_count(machine.pus, "PU"),
                        one_line(machine.fingerprint))},
-          {"Allocation", fmt::format("{}, memory {}{}", print_cpus(plan.allocation.cpus),
+          {"Allocation", format_text("{}, memory {}{}", print_cpus(plan.allocation.cpus),
                                      print_nodes(plan.allocation.mems), limits_in_words(plan.allocation))},
           {"Workload",
-           fmt::format("{}: {} parameters on {}", one_line(plan.workload.name),
+           format_text("{}: {} parameters on {}", one_line(plan.workload.name),
                        print_quantity(plan.workload.params), print_count(plan.workload.ranks, "rank"))},
-          {"Job", fmt::format("mode {}, update interval {}, framework {}{}", name_of(plan.workload.mode),
+          {"Job", format_text("mode {}, update interval {}, framework {}{}", name_of(plan.workload.mode),
                               plan.workload.update_interval, name_of(plan.workload.framework),
                               step_in_words(plan))}};
 }
@@ -145,9 +144,9 @@ std::vector<Fact> facts_of(const Plan& plan) {
 std::string measured_in_words(const Plan& plan) {
   const Evidence& evidence = plan.evidence;
   const bool simulated = evidence.isa == kSimulated;
-  return fmt::format("{} with all ranks at once, {} per rank{}; differences under {:.1f} % are ties",
+  return format_text("{} with all ranks at once, {} per rank{}; differences under {:.1f} % are ties",
                      simulated ? "Simulated" : "Measured", print_bytes(evidence.working_set_bytes_per_rank),
-                     simulated ? "" : fmt::format(", {} kernels", one_line(evidence.isa)),
+                     simulated ? "" : format_text(", {} kernels", one_line(evidence.isa)),
                      100 * tie_of(evidence));
 }
 
@@ -155,18 +154,18 @@ std::string explain(const Plan& plan, std::size_t width) {
   const Provenance& made = plan.made;
   std::string text = hanging(
       "",
-      fmt::format("A plan made by {} at {} on {}", one_line(made.by), one_line(made.at), one_line(made.host)),
+      format_text("A plan made by {} at {} on {}", one_line(made.by), one_line(made.at), one_line(made.host)),
       width);
   text += "\n";
-  for (const Fact& fact : facts_of(plan)) text += hanging(fmt::format("{:<12}", fact.name), fact.text, width);
-  text += fmt::format("\n{}\n", bindings_table(plan).print(width));
+  for (const Fact& fact : facts_of(plan)) text += hanging(format_text("{:<12}", fact.name), fact.text, width);
+  text += format_text("\n{}\n", bindings_table(plan).print(width));
   if (!plan.evidence.candidates.empty()) {
     text += hanging("", measured_in_words(plan) + ":", width);
     text += evidence_table(plan).print(width) + "\n";
   }
   if (plan.trial) {
     const std::string command = one_line(plan.trial->command);
-    text += hanging("", fmt::format("Tried by the job itself ({}), which printed:", command), width);
+    text += hanging("", format_text("Tried by the job itself ({}), which printed:", command), width);
     text += trial_table(*plan.trial).print(width) + "\n";
   }
   std::string lead = "Why: ";
@@ -177,7 +176,7 @@ std::string explain(const Plan& plan, std::size_t width) {
   if (plan.choice.headroom) {
     text +=
         hanging("Headroom: ",
-                fmt::format("the plan costs less than 5 % against the best split that was measured until {}.",
+                format_text("the plan costs less than 5 % against the best split that was measured until {}.",
                             headroom_in_words(*plan.choice.headroom)),
                 width);
   }

@@ -1,12 +1,10 @@
 #include "report/explain_homes.hpp"
 
-#include <fmt/core.h>
-#include <fmt/format.h>
-
 #include <map>
 #include <utility>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "machine/moved_gpus.hpp"
 #include "report/home_facts.hpp"
 #include "report/home_wishes.hpp"
@@ -71,14 +69,13 @@ HomesPart wishes_part(const Plan& plan, const Topology& topology) {
   std::map<Words, std::vector<int>> ranks;  // by what is true of them
   int rank = 0;
   for (const HomeWishes& wishes : wishes_of_homes(plan, topology)) {
-    const Words words{wishes.lacks.empty() ? "every wish" : fmt::format("{}", fmt::join(wishes.met, ", ")),
-                      wishes.lacks.empty() ? "nothing" : fmt::format("{}", fmt::join(wishes.lacks, ", "))};
+    const Words words{wishes.lacks.empty() ? "every wish" : join_text(wishes.met, ", "),
+                      wishes.lacks.empty() ? "nothing" : join_text(wishes.lacks, ", ")};
     if (!ranks.contains(words)) order.push_back(words);
     ranks[words].push_back(rank++);
   }
   for (const Words& words : order)
-    table.add({fmt::format("{}", fmt::join(ranks[words], ",")), words.first.empty() ? "none" : words.first,
-               words.second});
+    table.add({join_text(ranks[words], ","), words.first.empty() ? "none" : words.first, words.second});
   return {"Wishes. A wish is met if the rank, alone on the allowed CPUs, could have no more of it.",
           std::move(table)};
 }
@@ -98,9 +95,9 @@ HomesPart launchers_part(const Plan& plan, const Topology& topology,
   HomesPart part{"What other launchers would have given to the same ranks.", std::move(table)};
   for (const LauncherHomes& other : others) {
     if (other.homes.empty())
-      part.remarks.push_back(fmt::format("{} gives no homes: {}.", other.launcher, other.refusal));
+      part.remarks.push_back(format_text("{} gives no homes: {}.", other.launcher, other.refusal));
     if (overlap(other.homes))
-      part.remarks.push_back(fmt::format("{} gives some CPUs to several ranks.", other.launcher));
+      part.remarks.push_back(format_text("{} gives some CPUs to several ranks.", other.launcher));
   }
   return part;
 }
@@ -119,8 +116,8 @@ std::string explain_homes(const Plan& plan, const Topology& topology,
   std::string text;
   for (const HomesPart& part : parts_of_homes(plan, topology, others)) {
     text +=
-        fmt::format("{}{}\n{}", text.empty() ? "" : "\n", hanging("", part.words, 80), part.table.print());
-    for (const std::string& remark : part.remarks) text += fmt::format("\n{}\n", remark);
+        format_text("{}{}\n{}", text.empty() ? "" : "\n", hanging("", part.words, 80), part.table.print());
+    for (const std::string& remark : part.remarks) text += format_text("\n{}\n", remark);
   }
   return text;
 }

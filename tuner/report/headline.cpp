@@ -1,11 +1,10 @@
 #include "report/headline.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "report/explain.hpp"
 #include "search/decision.hpp"
@@ -43,7 +42,7 @@ std::string range_of(const Plan& plan, Count count, std::string_view noun) {
                           [&](const RankBinding& a, const RankBinding& b) { return count(a) < count(b); });
   const int least = count(*low);
   const int most = count(*high);
-  return least == most ? print_count(most, noun) : fmt::format("{} to {}", least, print_count(most, noun));
+  return least == most ? print_count(most, noun) : format_text("{} to {}", least, print_count(most, noun));
 }
 
 /// Returns "Training has all 8 cores of its home, and the optimizer runs 3 pinned threads on some of them".
@@ -53,7 +52,7 @@ std::string shared_home_in_words(const Plan& plan, bool one) {
   const bool all = std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const RankBinding& rank) {
     return rank.optimizer.cpus.size() >= static_cast<std::size_t>(rank.home.threads);
   });
-  return fmt::format("Training has all {} of {} home, and the optimizer runs {} on {} of them",
+  return format_text("Training has all {} of {} home, and the optimizer runs {} on {} of them",
                      range_of(plan, cores, "core"), one ? "its" : "each",
                      range_of(plan, pool, "pinned thread"), all ? "all" : "some");
 }
@@ -68,7 +67,7 @@ std::string split_in_words(const Plan& plan) {
   if (plan.ranks.front().shared) return shared_home_in_words(plan, one);
   const auto training = [](const RankBinding& rank) { return rank.pt_reserved_cores; };
   const auto pool = [](const RankBinding& rank) { return static_cast<int>(rank.optimizer.cpus.size()); };
-  return fmt::format("Reserve {} {}for training and run the optimizer with {}",
+  return format_text("Reserve {} {}for training and run the optimizer with {}",
                      range_of(plan, training, "core"), one ? "" : "of each rank ",
                      range_of(plan, pool, "pinned thread"));
 }
@@ -83,7 +82,7 @@ std::string gain_in_words(const Plan& plan) {
   if (!half || !half->is_known()) return "";
   if (ties(plan, *half)) return ", a tie with DeepSpeed's half and half";
   const double saved = 1 - 1 / (1 + half->estimate);
-  return fmt::format(", {:.1f} % {} than DeepSpeed's half and half", std::abs(100 * saved),
+  return format_text(", {:.1f} % {} than DeepSpeed's half and half", std::abs(100 * saved),
                      saved > 0 ? "less" : "more");
 }
 
@@ -91,10 +90,10 @@ std::string gain_in_words(const Plan& plan) {
 std::optional<KeyFigure> figure_against(const Plan& plan, Control control, std::string_view name) {
   const auto other = difference_to(plan, control);
   if (!other) return std::nullopt;
-  KeyFigure figure{fmt::format("period with {}", name), "unknown", "too few visits"};
+  KeyFigure figure{format_text("period with {}", name), "unknown", "too few visits"};
   if (!other->is_known()) return figure;
-  figure.value = ties(plan, *other) ? "a tie" : fmt::format("{:+.1f} %", 100 * other->estimate);
-  figure.note = fmt::format("95 % confidence: {:+.1f} to {:+.1f} %", 100 * other->low, 100 * other->high);
+  figure.value = ties(plan, *other) ? "a tie" : format_text("{:+.1f} %", 100 * other->estimate);
+  figure.note = format_text("95 % confidence: {:+.1f} to {:+.1f} %", 100 * other->low, 100 * other->high);
   return figure;
 }
 
@@ -103,18 +102,18 @@ std::optional<KeyFigure> figure_against(const Plan& plan, Control control, std::
 std::string headline_of(const Plan& plan) {
   const std::string split = split_in_words(plan);
   if (plan.choice.period_ns_median == 0) return split + (plan.trial ? "." : "; nothing was measured.");
-  return fmt::format("{}: {} per period{}.", split, print_duration(plan.choice.period_ns_median),
+  return format_text("{}: {} per period{}.", split, print_duration(plan.choice.period_ns_median),
                      gain_in_words(plan));
 }
 
 std::vector<KeyFigure> figures_of(const Plan& plan) {
   const CandidateEvidence* chosen = chosen_of(plan);
   if (chosen == nullptr) return {};
-  const auto spread = [](double relative) { return fmt::format("spread {:.1f} %", 100 * relative); };
+  const auto spread = [](double relative) { return format_text("spread {:.1f} %", 100 * relative); };
   const double factor = plan.workload.step_factor.value_or(1);
   std::vector<KeyFigure> figures = {
       {"period", print_duration(chosen->period_ns_median), spread(chosen->period_spread)},
-      {factor == 1 ? "optimizer step" : fmt::format("our optimizer step; the job's is {:.2f} × that", factor),
+      {factor == 1 ? "optimizer step" : format_text("our optimizer step; the job's is {:.2f} × that", factor),
        print_duration(chosen->step_ns_median), spread(chosen->step_spread)}};
   if (chosen->training_ns_median > 0) {
     const int steps = plan.workload.update_interval;
@@ -129,12 +128,12 @@ std::vector<KeyFigure> figures_of(const Plan& plan) {
   }
   if (plan.choice.headroom) {
     const auto& [speedup, slowdown] = *plan.choice.headroom;
-    figures.push_back({"headroom", fmt::format("{:.3g} ×, {:.3g} ×", speedup, slowdown),
+    figures.push_back({"headroom", format_text("{:.3g} ×, {:.3g} ×", speedup, slowdown),
                        "faster training, longer step, until the plan costs 5 %"});
   }
   figures.push_back({"bandwidth",
-                     fmt::format("{:.1f} GB/s", step_bytes_per_s(plan, chosen->step_ns_median) / 1e9),
-                     fmt::format("{:.0f} % of the roofline", 100 * chosen->roofline_ratio)});
+                     format_text("{:.1f} GB/s", step_bytes_per_s(plan, chosen->step_ns_median) / 1e9),
+                     format_text("{:.0f} % of the roofline", 100 * chosen->roofline_ratio)});
   for (const auto& [control, name] :
        {std::pair(Control::shared, "the shared home"), std::pair(Control::half, "half and half"),
         std::pair(Control::eighty_twenty, "80/20"), std::pair(Control::unbound, "unbound")}) {

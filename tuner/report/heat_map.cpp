@@ -1,12 +1,11 @@
 #include "report/heat_map.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "base/format.hpp"
 #include "report/chart_data.hpp"
 #include "report/explain.hpp"
 #include "report/html.hpp"
@@ -47,15 +46,15 @@ std::string heat_map(const Plan& plan) {
   const Nanoseconds shortest_ns = fastest_of(plan.evidence).period_ns_median;
   const TimeUnit unit = unit_for(shortest_ns);
   std::string text =
-      fmt::format("<div class=\"wide\"><table class=\"heat\"><thead><tr><th>period, {}</th>", unit.name);
+      format_text("<div class=\"wide\"><table class=\"heat\"><thead><tr><th>period, {}</th>", unit.name);
   text +=
-      fmt::format("<th colspan=\"{}\" scope=\"colgroup\">pool threads per rank</th></tr>\n", pools.size());
+      format_text("<th colspan=\"{}\" scope=\"colgroup\">pool threads per rank</th></tr>\n", pools.size());
   text += "<tr><th>reserved cores</th>";
-  for (const int pool : pools) text += fmt::format("<th scope=\"col\">{}</th>", pool);
+  for (const int pool : pools) text += format_text("<th scope=\"col\">{}</th>", pool);
   text += "</tr></thead>\n<tbody>\n";
   for (const int cores : reserved) {
     // Without a reserved core, training has the whole home and shares it with the pool.
-    text += fmt::format("<tr><th scope=\"row\">{}{}</th>", cores, cores == 0 ? ", shared" : "");
+    text += format_text("<tr><th scope=\"row\">{}{}</th>", cores, cores == 0 ? ", shared" : "");
     for (const int pool : pools) {
       const auto cell = cells.find({cores, pool});
       if (cell == cells.end()) {
@@ -63,10 +62,10 @@ std::string heat_map(const Plan& plan) {
         continue;
       }
       const CandidateEvidence& candidate = *cell->second;
-      text += fmt::format("<td{} style=\"--heat:{}%\" title=\"{}\">{}</td>",
+      text += format_text("<td{} style=\"--heat:{}%\" title=\"{}\">{}</td>",
                           is_chosen(candidate) ? " class=\"chosen\"" : "",
                           heat_of(candidate.period_ns_median, shortest_ns), html_text(candidate.label),
-                          fmt::format("{:.4g}", static_cast<double>(candidate.period_ns_median) / unit.ns));
+                          format_text("{:.4g}", static_cast<double>(candidate.period_ns_median) / unit.ns));
     }
     text += "</tr>\n";
   }

@@ -1,11 +1,10 @@
 #include "report/home_wishes.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <functional>
 #include <map>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "machine/moved_gpus.hpp"
 #include "report/home_facts.hpp"
@@ -38,7 +37,7 @@ void add(HomeWishes& wishes, const char* wish, int missing, const std::string& n
   if (missing <= 0) {
     wishes.met.emplace_back(wish);
   } else {
-    wishes.lacks.push_back(fmt::format("{} {}", print_count(missing, noun), words));
+    wishes.lacks.push_back(format_text("{} {}", print_count(missing, noun), words));
   }
 }
 
@@ -60,7 +59,7 @@ std::vector<HomeWishes> wishes_of_homes(const Plan& plan, const Topology& topolo
     const Gpu* const gpu = gpu_of(plan.ranks[i], gpus);
     const HomeFacts everything = facts_of_home(allowed, gpu, topology);
     const std::string more =
-        fmt::format("more than {} need{}", print_count(home.cores, "core"), home.cores == 1 ? "s" : "");
+        format_text("more than {} need{}", print_count(home.cores, "core"), home.cores == 1 ? "s" : "");
     const auto touched = [&](const char* wish, std::size_t count, const char* noun, auto part) {
       add(result.back(), wish, static_cast<int>(count) - fewest_parts(topology, allowed, home.cores, part),
           noun, more);

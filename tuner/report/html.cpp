@@ -1,7 +1,6 @@
 #include "report/html.hpp"
 
-#include <fmt/core.h>
-
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "report/explain.hpp"
 
@@ -17,7 +16,7 @@ std::string cell(std::string_view tag, const Table::Column& column, std::string_
   const char* kind = "";
   if (column.align == Table::Align::right) kind = " class=\"number\"";
   if (text.size() > kOneLine) kind = " class=\"long\"";
-  return fmt::format("<{}{}>{}</{}>", tag, kind, text == kChosenMark ? kMarkSeen : html_text(text), tag);
+  return format_text("<{}{}>{}</{}>", tag, kind, text == kChosenMark ? kMarkSeen : html_text(text), tag);
 }
 
 }  // namespace

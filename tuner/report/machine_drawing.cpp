@@ -1,10 +1,9 @@
 #include "report/machine_drawing.hpp"
 
-#include <fmt/core.h>
-
 #include <map>
 #include <vector>
 
+#include "base/format.hpp"
 #include "report/html.hpp"
 #include "text/units.hpp"
 
@@ -24,8 +23,8 @@ struct Role {
 using Roles = std::map<Pu, Role>;
 
 Role role_of(int rank, char letter, const char* side, std::string_view words) {
-  return {fmt::format("{}{}", letter, rank), fmt::format("rank {}, {}", rank, words),
-          fmt::format("{} rank{}", side, rank % kHues)};
+  return {format_text("{}{}", letter, rank), format_text("rank {}, {}", rank, words),
+          format_text("{} rank{}", side, rank % kHues)};
 }
 
 Role training_of(int rank) { return role_of(rank, 'T', "training", "training"); }
@@ -48,7 +47,7 @@ Roles roles_of(const Plan& plan) {
 
 std::string pu_box(Pu pu, const Roles& roles) {
   const Role& role = roles.at(pu);
-  return fmt::format("<span class=\"pu {}\" title=\"CPU {}: {}\"><b>{}</b>{}</span>", role.classes,
+  return format_text("<span class=\"pu {}\" title=\"CPU {}: {}\"><b>{}</b>{}</span>", role.classes,
                      pu.os_index, role.in_words, role.code, pu.os_index);
 }
 
@@ -60,8 +59,8 @@ std::string core_box(const Core& core, const Roles& roles) {
 
 /// Opens a box. Without a title, which means that the machine is not known, it has no border.
 std::string open_box(std::string_view kind, std::string_view title) {
-  if (title.empty()) return fmt::format("<div class=\"{}\">\n", kind);
-  return fmt::format("<div class=\"box {}\"><h4>{}</h4>\n", kind, html_text(title));
+  if (title.empty()) return format_text("<div class=\"{}\">\n", kind);
+  return format_text("<div class=\"box {}\"><h4>{}</h4>\n", kind, html_text(title));
 }
 
 const NumaNode* find_node(const Topology& topology, Node id) {
@@ -72,16 +71,16 @@ const NumaNode* find_node(const Topology& topology, Node id) {
 }
 
 std::string memory_of(const NumaNode& node) {
-  return node.memory_bytes == 0 ? "" : fmt::format(", {}", print_bytes(node.memory_bytes));
+  return node.memory_bytes == 0 ? "" : format_text(", {}", print_bytes(node.memory_bytes));
 }
 
 std::string node_title(const Topology& topology, const Core& core) {
   if (!core.node) return "";
   const NumaNode* node = find_node(topology, *core.node);
   std::string title =
-      fmt::format("NUMA node {}{}", core.node->os_index, node == nullptr ? "" : memory_of(*node));
+      format_text("NUMA node {}{}", core.node->os_index, node == nullptr ? "" : memory_of(*node));
   for (const Gpu& gpu : topology.gpus) {
-    if (gpu.node == core.node) title += fmt::format(" · GPU {} {}", gpu.pci_address, gpu.name);
+    if (gpu.node == core.node) title += format_text(" · GPU {} {}", gpu.pci_address, gpu.name);
   }
   return title;
 }
@@ -89,7 +88,7 @@ std::string node_title(const Topology& topology, const Core& core) {
 std::string l3_title(const Topology& topology, const Core& core) {
   if (core.l3 < 0) return "";
   const std::uint64_t bytes = topology.l3_groups[static_cast<std::size_t>(core.l3)].cache_bytes;
-  return bytes == 0 ? "L3" : fmt::format("L3, {}", print_bytes(bytes));
+  return bytes == 0 ? "L3" : format_text("L3, {}", print_bytes(bytes));
 }
 
 /// Returns boxes for nodes without CPUs and for GPUs that are near no single node.
@@ -97,13 +96,13 @@ std::string the_rest(const Topology& topology) {
   std::string text;
   for (const NumaNode& node : topology.nodes) {
     if (!node.is_cpuless()) continue;
-    text += open_box("node", fmt::format("NUMA node {}{}, no CPUs{}", node.id.os_index, memory_of(node),
-                                         node.subtype.empty() ? "" : fmt::format(" ({})", node.subtype))) +
+    text += open_box("node", format_text("NUMA node {}{}, no CPUs{}", node.id.os_index, memory_of(node),
+                                         node.subtype.empty() ? "" : format_text(" ({})", node.subtype))) +
             "</div>\n";
   }
   for (const Gpu& gpu : topology.gpus) {
     if (gpu.node) continue;
-    text += open_box("node", fmt::format("GPU {} {}, near no single node", gpu.pci_address, gpu.name)) +
+    text += open_box("node", format_text("GPU {} {}, near no single node", gpu.pci_address, gpu.name)) +
             "</div>\n";
   }
   return text;
@@ -120,7 +119,7 @@ std::string legend(const Plan& plan) {
   shown.push_back(barred());
   std::string text = "<p class=\"legend\">";
   for (const Role& role : shown) {
-    text += fmt::format("<span><span class=\"pu {}\"><b>{}</b></span> {}</span> ", role.classes, role.code,
+    text += format_text("<span><span class=\"pu {}\"><b>{}</b></span> {}</span> ", role.classes, role.code,
                         role.in_words);
   }
   return text + "</p>\n";
@@ -148,13 +147,13 @@ std::string machine_drawing(const Plan& plan, const Topology& topology) {
     if (last != nullptr && new_l3) text += "</div>\n";
     if (last != nullptr && new_node) text += "</div>\n";
     if (last != nullptr && new_package) text += "</div>\n";
-    if (new_package) text += open_box("package", has_nodes ? fmt::format("Package {}", core.package) : "PUs");
+    if (new_package) text += open_box("package", has_nodes ? format_text("Package {}", core.package) : "PUs");
     if (new_node) text += open_box("node", node_title(topology, core));
     if (new_l3) text += open_box("l3", l3_title(topology, core));
     if (has_kinds && (new_l3 || core.kind != last->kind)) {
       const CpuKind& kind = topology.cpu_kinds[static_cast<std::size_t>(core.kind)];
       if (const std::string words = in_words(kind); !words.empty())
-        text += fmt::format("<span class=\"kind\">{}</span>", html_text(words));
+        text += format_text("<span class=\"kind\">{}</span>", html_text(words));
     }
     text += core_box(core, roles);
     last = &core;

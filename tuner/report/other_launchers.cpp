@@ -1,11 +1,10 @@
 #include "report/other_launchers.hpp"
 
-#include <fmt/core.h>
-
 #include <utility>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "machine/hwloc_distribution.hpp"
 #include "report/torchrun_homes.hpp"
@@ -19,7 +18,7 @@ LauncherHomes homes_by_deepspeed(const Plan& plan, const Topology& topology) {
   LauncherHomes result{"deepspeed --bind_cores_to_rank"};
   const int each = static_cast<int>(topology.cores.size() / plan.ranks.size());
   if (each == 0) {
-    result.refusal = fmt::format("{} are too few for {}", print_count(topology.cores.size(), "core"),
+    result.refusal = format_text("{} are too few for {}", print_count(topology.cores.size(), "core"),
                                  print_count(plan.ranks.size(), "rank"));
     return result;
   }
@@ -36,7 +35,7 @@ LauncherHomes homes_by_deepspeed(const Plan& plan, const Topology& topology) {
     result.homes = std::move(homes);
   } else {
     result.refusal =
-        fmt::format("it would ask numactl for {}, which {} not allowed, and numactl would refuse",
+        format_text("it would ask numactl for {}, which {} not allowed, and numactl would refuse",
                     print_cpus(outside), outside.size() == 1 ? "is" : "are");
   }
   return result;

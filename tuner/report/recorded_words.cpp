@@ -1,9 +1,8 @@
 #include "report/recorded_words.hpp"
 
-#include <fmt/core.h>
-
 #include <cmath>
 
+#include "base/format.hpp"
 #include "search/decision.hpp"
 #include "text/units.hpp"
 
@@ -23,24 +22,24 @@ std::string estimates_in_words(const WorkloadFile& file) {
   if (file.estimates.empty()) return "";
   std::string names;
   for (const std::string& name : file.estimates) names += (names.empty() ? "" : ", ") + name;
-  return fmt::format("estimates, not measured: {}\n", names);
+  return format_text("estimates, not measured: {}\n", names);
 }
 
 std::string recorded_in_words(const WorkloadFile& file) {
   const Workload& workload = file.workload;
   std::string text =
-      fmt::format("{} in mode {}, update interval {}, {} parameters, {}\n", name_of(workload.framework),
+      format_text("{} in mode {}, update interval {}, {} parameters, {}\n", name_of(workload.framework),
                   name_of(workload.mode), workload.update_interval, print_quantity(workload.params),
                   print_count(workload.ranks, "rank"));
   if (file.recorded) {
     const Recorded& recorded = *file.recorded;
-    text += fmt::format("period {}, training step {} (forward {}, backward {})",
+    text += format_text("period {}, training step {} (forward {}, backward {})",
                         print_duration(recorded.period_ns), print_duration(recorded.training_ns),
                         print_duration(recorded.forward_ns), print_duration(recorded.backward_ns));
-    if (recorded.step_ns) text += fmt::format(", optimizer step {}", print_duration(*recorded.step_ns));
-    if (workload.step_factor) text += fmt::format(" ({:.2f} times ours)", *workload.step_factor);
+    if (recorded.step_ns) text += format_text(", optimizer step {}", print_duration(*recorded.step_ns));
+    if (workload.step_factor) text += format_text(" ({:.2f} times ours)", *workload.step_factor);
     if (recorded.backward_one_thread_ns && recorded.backward_all_threads_ns) {
-      text += fmt::format("\na backward takes {} with one thread and {} with {}",
+      text += format_text("\na backward takes {} with one thread and {} with {}",
                           print_duration(*recorded.backward_one_thread_ns),
                           print_duration(*recorded.backward_all_threads_ns), recorded.threads);
       if (*recorded.backward_one_thread_ns < *recorded.backward_all_threads_ns)
@@ -58,9 +57,9 @@ std::string forecast_in_words(const WorkloadFile& file, const Plan& plan) {
   const Difference slower = period_difference(plan.evidence, plan.workload, unbound->id, chosen->id);
   const double unbound_ns = static_cast<double>(unbound->period_ns_median) / plan.evidence.scale;
   const std::string interval =
-      slower.is_known() ? fmt::format("95 % confidence: {:.3f} to {:.3f}", 1 + slower.low, 1 + slower.high)
+      slower.is_known() ? format_text("95 % confidence: {:.3f} to {:.3f}", 1 + slower.low, 1 + slower.high)
                         : "its confidence is unknown";
-  return fmt::format(
+  return format_text(
       "recorded period {}; forecast unbound {}, under the plan {} ({:.3f} times unbound; {})\n",
       print_duration(file.recorded->period_ns), print_duration(std::llround(unbound_ns)),
       print_duration(std::llround(unbound_ns * (1 + slower.estimate))), 1 + slower.estimate, interval);

@@ -1,10 +1,9 @@
 #include "report/report.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <set>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "plan/period.hpp"
 #include "report/chart_data.hpp"
@@ -42,16 +41,16 @@ bool is_measured(const Plan& plan) {
 }
 
 std::string section(std::string_view id, std::string_view title, std::string_view content) {
-  return fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}</section>\n\n", id, title, content);
+  return format_text("<section id=\"{}\">\n<h2>{}</h2>\n{}</section>\n\n", id, title, content);
 }
 
 std::string paragraph(std::string_view kind, std::string_view text) {
-  return fmt::format("<p class=\"{}\">{}</p>\n", kind, html_text(text));
+  return format_text("<p class=\"{}\">{}</p>\n", kind, html_text(text));
 }
 
 std::string title(const Plan& plan) {
-  return html_text(is_simulated(plan) ? fmt::format("CPU plan for {}, simulated", plan.machine.model)
-                                      : fmt::format("CPU plan for {}", plan.made.host));
+  return html_text(is_simulated(plan) ? format_text("CPU plan for {}, simulated", plan.machine.model)
+                                      : format_text("CPU plan for {}", plan.made.host));
 }
 
 std::string header(const Plan& plan) {
@@ -62,9 +61,9 @@ std::string header(const Plan& plan) {
     badge = paragraph("badge", "Nothing was measured.");
   }
   const std::string& model = plan.machine.model;
-  return fmt::format(
+  return format_text(
       "<header>\n<h1>{}</h1>\n{}{}</header>\n\n", title(plan),
-      paragraph("made", fmt::format("{} · made by {} on {}, {}", model.empty() ? "unknown CPU" : model,
+      paragraph("made", format_text("{} · made by {} on {}, {}", model.empty() ? "unknown CPU" : model,
                                     plan.made.by, plan.made.host, plan.made.at)),
       badge);
 }
@@ -72,27 +71,27 @@ std::string header(const Plan& plan) {
 std::string figure_list(const Plan& plan) {
   std::string items;
   for (const KeyFigure& figure : figures_of(plan)) {
-    items += fmt::format("<div><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>\n",
+    items += format_text("<div><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>\n",
                          html_text(figure.name), html_text(figure.value), html_text(figure.note));
   }
-  return items.empty() ? "" : fmt::format("<dl class=\"figures\">\n{}</dl>\n", items);
+  return items.empty() ? "" : format_text("<dl class=\"figures\">\n{}</dl>\n", items);
 }
 
 std::string decision_section(const Plan& plan) {
   std::string text = paragraph("headline", headline_of(plan)) +
-                     paragraph("why", fmt::format("Why: {}.", plan.choice.reason)) + figure_list(plan) +
+                     paragraph("why", format_text("Why: {}.", plan.choice.reason)) + figure_list(plan) +
                      html_table(bindings_table(plan));
   for (const std::string& note : plan.allocation.notes)
-    text += paragraph("note", fmt::format("Note: {}.", note));
+    text += paragraph("note", format_text("Note: {}.", note));
   for (const std::string& warning : plan.warnings) {
-    text += paragraph("warning", fmt::format("Warning: {}.", warning));
+    text += paragraph("warning", format_text("Warning: {}.", warning));
   }
   return section("decision", "Decision", text);
 }
 
 /// Returns an empty canvas, in which page.js draws the chart.
 std::string chart(std::string_view id, std::string_view in_words, std::string_view caption) {
-  return fmt::format(
+  return format_text(
       "<figure>\n<div class=\"chart\" id=\"{}\"><canvas role=\"img\" aria-label=\"{}\"></canvas></div>\n"
       "<figcaption>{}</figcaption>\n</figure>\n",
       id, in_words, caption);
@@ -117,17 +116,17 @@ std::string period_in_words(Mode mode) {
 /// Returns " The copy of the parameters adds 5.3 ms to each."; empty if nothing is copied.
 std::string copy_in_words(const Plan& plan) {
   const Nanoseconds copy = schedule_of(plan.workload, plan.evidence.scale).parameters_ns;
-  return copy == 0 ? "" : fmt::format(" The copy of the parameters adds {} to each.", print_duration(copy));
+  return copy == 0 ? "" : format_text(" The copy of the parameters adds {} to each.", print_duration(copy));
 }
 
 std::string bars_caption(const Plan& plan) {
   const std::size_t shown = bars_shown(plan);
   const std::size_t all = plan.evidence.candidates.size();
-  return fmt::format(
+  return format_text(
       "Bars are medians, and whiskers reach from the first quartile to the third. The shortest period is on "
       "top. {}{}",
       period_in_words(plan.workload.mode) + copy_in_words(plan),
-      shown == all ? "" : fmt::format(" {} of {} candidates are shown.", shown, all));
+      shown == all ? "" : format_text(" {} of {} candidates are shown.", shown, all));
 }
 
 std::string headroom_section(const Plan& plan) {
@@ -135,7 +134,7 @@ std::string headroom_section(const Plan& plan) {
   return section(
       "headroom", "If the job is not as told",
       chart("headroom-chart", "Loss of the plan if training is faster or the step longer than measured",
-            fmt::format("What the plan loses against the best measured split if training is faster, or the "
+            format_text("What the plan loses against the best measured split if training is faster, or the "
                         "step longer, by a factor. It stays within 5 % until {}.",
                         headroom_in_words(*plan.choice.headroom))));
 }
@@ -143,7 +142,7 @@ std::string headroom_section(const Plan& plan) {
 std::string evidence_sections(const Plan& plan) {
   if (!is_measured(plan)) return "";
   return section("candidates", "Candidates",
-                 paragraph("how", fmt::format("{}.", measured_in_words(plan))) +
+                 paragraph("how", format_text("{}.", measured_in_words(plan))) +
                      html_table(evidence_table(plan))) +
          section("sides", "Both sides of every split",
                  chart("sides-chart", "Training and optimizer time of each candidate, as in the table above",
@@ -160,7 +159,7 @@ std::string evidence_sections(const Plan& plan) {
 std::string trial_section(const Plan& plan) {
   if (!plan.trial) return "";
   return section("trial", "The job itself",
-                 paragraph("how", fmt::format("What {} printed where \"{}\" matches:", plan.trial->command,
+                 paragraph("how", format_text("What {} printed where \"{}\" matches:", plan.trial->command,
                                               plan.trial->metric)) +
                      html_table(trial_table(*plan.trial)));
 }
@@ -195,23 +194,23 @@ std::string provenance_section(const Plan& plan) {
     const Evidence& evidence = plan.evidence;
     facts.push_back(
         {"Samples",
-         fmt::format("{} of {}, over {:.3g} of the model", print_count(evidence.samples.size(), "period"),
+         format_text("{} of {}, over {:.3g} of the model", print_count(evidence.samples.size(), "period"),
                      print_count(evidence.candidates.size(), "candidate"), evidence.scale)});
     const std::string reached =
-        evidence.accuracy_reached < 1 ? fmt::format("{:.1f} %", 100 * evidence.accuracy_reached) : "unknown";
+        evidence.accuracy_reached < 1 ? format_text("{:.1f} %", 100 * evidence.accuracy_reached) : "unknown";
     facts.push_back(
-        {"Noise", fmt::format("up to {:.1f} %; accuracy wanted {:.1f} %, reached {}",
+        {"Noise", format_text("up to {:.1f} %; accuracy wanted {:.1f} %, reached {}",
                               100 * evidence.noise_floor, 100 * evidence.accuracy_wanted, reached)});
   }
   std::string text;
   for (const Fact& fact : facts)
-    text += fmt::format("<dt>{}</dt><dd>{}</dd>\n", fact.name, html_text(fact.text));
-  return section("provenance", "Where this comes from", fmt::format("<dl class=\"facts\">\n{}</dl>\n", text));
+    text += format_text("<dt>{}</dt><dd>{}</dd>\n", fact.name, html_text(fact.text));
+  return section("provenance", "Where this comes from", format_text("<dl class=\"facts\">\n{}</dl>\n", text));
 }
 
 std::string scripts(const Plan& plan) {
   if (!is_measured(plan)) return "";
-  return fmt::format(
+  return format_text(
       "<script type=\"application/json\" "
       "id=\"data\">{}</script>\n<script>\n{}</script>\n<script>\n{}</script>\n",
       json_for_script(chart_data(plan)), kChartJs, kPageJs);
@@ -230,13 +229,13 @@ Plan with_samples_only(Plan plan) {
 
 std::string report_of(const Plan& plan, const Topology* topology, const std::vector<LauncherHomes>& others) {
   const Plan shown = with_samples_only(plan);
-  const std::string head = fmt::format(
+  const std::string head = format_text(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n"
       "<style>\n{}</style>\n</head>\n",
       kPolicy, title(shown), kPageCss);
-  return fmt::format("{}<body>\n\n{}{}{}{}{}{}{}{}</body>\n</html>\n", head, header(shown),
+  return format_text("{}<body>\n\n{}{}{}{}{}{}{}{}</body>\n</html>\n", head, header(shown),
                      decision_section(shown), evidence_sections(shown), trial_section(shown),
                      homes_section(shown, topology, others), machine_section(shown, topology),
                      provenance_section(shown), scripts(shown));

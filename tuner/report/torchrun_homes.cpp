@@ -1,7 +1,5 @@
 #include "report/torchrun_homes.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -9,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/format.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -69,7 +68,7 @@ HomeOrRefusal socket_of(const Place& place, const Plan& plan, const Topology& to
     const CpuSet allowed = node.cpus & plan.allocation.cpus;
     if (allowed.empty()) {
       return {{},
-              fmt::format("no CPU of node {} is allowed, and it looks at the first one of each node",
+              format_text("no CPU of node {} is allowed, and it looks at the first one of each node",
                           node.id.os_index)};
     }
     if (package_of(allowed, topology) == package) result.home |= allowed;
@@ -86,7 +85,7 @@ HomeOrRefusal exclusive_share_of(const Place& place, const Topology& topology) {
   const std::size_t larger = cores.size() % place.of_node;
   if (each == 0) {
     return {{},
-            fmt::format("{} of node {} {} too few for {}", print_count(cores.size(), "allowed core"),
+            format_text("{} of node {} {} too few for {}", print_count(cores.size(), "allowed core"),
                         place.node->id.os_index, cores.size() == 1 ? "is" : "are",
                         print_count(place.of_node, "GPU"))};
   }
@@ -118,10 +117,10 @@ HomeOrRefusal home_by(std::string_view mode, const RankBinding& rank, const Plan
                       const Topology& topology) {
   const Place place = place_of(rank, plan, topology);
   if (place.node == nullptr)
-    return {{}, fmt::format("the GPU of rank {}, or its NUMA node, is not known", rank.rank)};
+    return {{}, format_text("the GPU of rank {}, or its NUMA node, is not known", rank.rank)};
   if (place.allowed.empty()) {
     return {{},
-            fmt::format("no CPU of node {}, where the GPU of rank {} is, is allowed", place.node->id.os_index,
+            format_text("no CPU of node {}, where the GPU of rank {} is, is allowed", place.node->id.os_index,
                         rank.rank)};
   }
   if (mode == "socket") return socket_of(place, plan, topology);
@@ -135,7 +134,7 @@ HomeOrRefusal home_by(std::string_view mode, const RankBinding& rank, const Plan
 std::vector<LauncherHomes> homes_by_torchrun(const Plan& plan, const Topology& topology) {
   std::vector<LauncherHomes> results;
   for (const char* const mode : kModes) {
-    LauncherHomes one{fmt::format("torchrun --numa-binding={}", mode)};
+    LauncherHomes one{format_text("torchrun --numa-binding={}", mode)};
     for (const RankBinding& rank : plan.ranks) {
       HomeOrRefusal given = home_by(mode, rank, plan, topology);
       one.homes.push_back(std::move(given.home));
@@ -150,7 +149,7 @@ std::vector<LauncherHomes> homes_by_torchrun(const Plan& plan, const Topology& t
     if (same == results.end()) {
       results.push_back(std::move(one));
     } else {
-      same->launcher += fmt::format("|{}", mode);
+      same->launcher += format_text("|{}", mode);
     }
   }
   return results;

@@ -1,10 +1,9 @@
 #include "search/choose.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "search/decision.hpp"
 #include "search/headroom.hpp"
@@ -20,7 +19,7 @@ constexpr double kUntold = 0.2;
 std::string step_in_words(const CandidateEvidence& chosen, const Workload& workload) {
   const double factor = workload.step_factor.value_or(1);
   const std::string step = print_duration(std::llround(factor * static_cast<double>(chosen.step_ns_median)));
-  return factor == 1 ? step : fmt::format("{} ({:.2f} times ours, which was measured)", step, factor);
+  return factor == 1 ? step : format_text("{} ({:.2f} times ours, which was measured)", step, factor);
 }
 
 /// Returns how the two sides make a period: "The optimizer's step of 16.2 ms hides behind 4 training steps
@@ -29,32 +28,32 @@ std::string sides_in_words(const CandidateEvidence& chosen, const Workload& work
   if (chosen.training_ns_median == 0) return "No training side was measured";
   const int interval = workload.update_interval;
   const std::string steps =
-      fmt::format("{} of {}{}", print_count(interval, "training step"),
+      format_text("{} of {}{}", print_count(interval, "training step"),
                   print_duration(chosen.training_ns_median), interval == 1 ? "" : " each");
   const std::string step = step_in_words(chosen, workload);
-  if (workload.mode == Mode::wait) return fmt::format("The optimizer's step of {} follows {}", step, steps);
+  if (workload.mode == Mode::wait) return format_text("The optimizer's step of {} follows {}", step, steps);
   const std::string one = print_duration(chosen.training_ns_median);
   const std::string behind = workload.mode == Mode::overlap    ? steps
                              : workload.mode == Mode::backward ? "the backward of a training step of " + one
                                                                : "the forward of a training step of " + one;
   if (chosen.exposed_ns_median == 0)
-    return fmt::format("The optimizer's step of {} hides behind {}", step, behind);
-  return fmt::format("The optimizer's step of {} does not fully hide behind {}: {} of it are exposed", step,
+    return format_text("The optimizer's step of {} hides behind {}", step, behind);
+  return format_text("The optimizer's step of {} does not fully hide behind {}: {} of it are exposed", step,
                      behind, print_duration(chosen.exposed_ns_median));
 }
 
 /// Returns "4 cores of each rank train, 2 cores run the optimizer, 1 core stays idle".
 std::string cores_in_words(const CandidateEvidence& chosen) {
   if (is_shared(chosen)) {
-    return fmt::format("Training has the whole home of each rank, and the optimizer runs on {} of it",
+    return format_text("Training has the whole home of each rank, and the optimizer runs on {} of it",
                        print_count(chosen.pool_cores, "core"));
   }
   std::string text =
-      fmt::format("{} of each rank train{}, {} run{} the optimizer",
+      format_text("{} of each rank train{}, {} run{} the optimizer",
                   print_count(chosen.reserved_cores, "core"), chosen.reserved_cores == 1 ? "s" : "",
                   print_count(chosen.pool_cores, "core"), chosen.pool_cores == 1 ? "s" : "");
   if (chosen.idle_cores > 0) {
-    text += fmt::format(", {} stay{} idle", print_count(chosen.idle_cores, "core"),
+    text += format_text(", {} stay{} idle", print_count(chosen.idle_cores, "core"),
                         chosen.idle_cores == 1 ? "s" : "");
   }
   return text;
@@ -63,10 +62,10 @@ std::string cores_in_words(const CandidateEvidence& chosen) {
 /// Returns "1.2 % slower (95 % confidence: 0.3 % faster to 2.7 % slower)".
 std::string in_words(const Difference& slower) {
   const auto one = [](double relative) {
-    return fmt::format("{:.1f} % {}", 100 * std::abs(relative), relative < 0 ? "faster" : "slower");
+    return format_text("{:.1f} % {}", 100 * std::abs(relative), relative < 0 ? "faster" : "slower");
   };
   if (!slower.is_known()) return one(slower.estimate) + " (95 % confidence: unknown)";
-  return fmt::format("{} (95 % confidence: {} to {})", one(slower.estimate), one(slower.low),
+  return format_text("{} (95 % confidence: {} to {})", one(slower.estimate), one(slower.low),
                      one(slower.high));
 }
 
@@ -77,9 +76,9 @@ std::string runner_up_in_words(const Evidence& evidence, const Workload& workloa
   const CandidateEvidence& other = evidence.candidates[*second];
   const Difference slower = period_difference(evidence, workload, evidence.candidates[winner].id, other.id);
   const bool may_be_faster = slower.estimate < 0 && slower.high >= -evidence.accuracy_wanted;
-  std::string text = fmt::format("The next best, \"{}\", is {}", other.label, in_words(slower));
+  std::string text = format_text("The next best, \"{}\", is {}", other.label, in_words(slower));
   if (may_be_faster) {
-    text += fmt::format(". That is not surely more than {:.1f} %, so the choice stays",
+    text += format_text(". That is not surely more than {:.1f} %, so the choice stays",
                         100 * evidence.accuracy_wanted);
   }
   return text;
@@ -110,27 +109,27 @@ std::string reason_for_winner(const Evidence& evidence, const Workload& workload
   const std::string period = print_duration(winner.period_ns_median);
   const auto eligible = std::count_if(evidence.candidates.begin(), evidence.candidates.end(), is_eligible);
   if (eligible == 1) {
-    return fmt::format("Only one split was measured: {}. A period takes {}. {}", winner.label, period,
+    return format_text("Only one split was measured: {}. A period takes {}. {}", winner.label, period,
                        sides_in_words(winner, workload));
   }
   std::string text;
   if (winner.id == fastest.id) {
-    text = fmt::format("Of the splits that a plan can express, \"{}\" has the shortest period, {}",
+    text = format_text("Of the splits that a plan can express, \"{}\" has the shortest period, {}",
                        winner.label, period);
   } else {
-    text = fmt::format(
+    text = format_text(
         "The split \"{}\" ties with the shortest period: {} against {} for \"{}\". Differences up to "
         "{:.1f} % are ties. {}",
         winner.label, period, print_duration(fastest.period_ns_median), fastest.label, 100 * tie_of(evidence),
         preference_in_words(winner, fastest, workload));
   }
-  return fmt::format("{}. {}. {}. {}", text, cores_in_words(winner), sides_in_words(winner, workload),
+  return format_text("{}. {}. {}. {}", text, cores_in_words(winner), sides_in_words(winner, workload),
                      runner_up_in_words(evidence, workload, index));
 }
 
 std::string reason_for_conservative(const Evidence& evidence, const CandidateEvidence& home) {
   const CandidateEvidence& fastest = fastest_of(evidence);
-  return fmt::format(
+  return format_text(
       "Nothing beats the noise: differences up to {:.1f} % say nothing here, and no split is faster than the "
       "shared home, {}, by more than that. The shortest period was {} for \"{}\". So this is the "
       "conservative plan: no side loses a core",
@@ -141,7 +140,7 @@ std::string reason_for_conservative(const Evidence& evidence, const CandidateEvi
 /// Says why the plan is the shared home although another split is faster.
 std::string reason_for_home(const Evidence& evidence, const CandidateEvidence& home) {
   const CandidateEvidence& fastest = fastest_of(evidence);
-  return fmt::format(
+  return format_text(
       "Running unbound is surely faster than the best split, {} for \"{}\". So no side loses a core: "
       "this is the shared home, {}",
       print_duration(fastest.period_ns_median), fastest.label, print_duration(home.period_ns_median));
@@ -152,7 +151,7 @@ std::string reason_for_refuge(const Evidence& evidence, const Workload& workload
                               std::size_t winner, std::size_t cliff) {
   const CandidateEvidence& chosen = evidence.candidates[winner];
   const CandidateEvidence& other = evidence.candidates[cliff];
-  return fmt::format(
+  return format_text(
       "The split \"{}\" takes {}. \"{}\" takes {}, but if training is 1.5 times as fast as told, or the step "
       "1.5 times as long, it loses {:.0f} % to the best split, and this one {:.0f} %. {}. {}. {}",
       chosen.label, print_duration(chosen.period_ns_median), other.label,
@@ -165,7 +164,7 @@ std::string reason_for_refuge(const Evidence& evidence, const Workload& workload
 std::string reason_for_second(const Evidence& evidence, const Workload& workload,
                               const CandidateEvidence& winner, const CandidateEvidence& refuted,
                               const CandidateEvidence& beaten_by) {
-  return fmt::format(
+  return format_text(
       "The split \"{}\" takes {}. The search preferred \"{}\", but visits after the choice showed it to be "
       "slower than \"{}\": {}. {}. {}",
       winner.label, print_duration(winner.period_ns_median), refuted.label, beaten_by.label,
@@ -176,7 +175,7 @@ std::string reason_for_second(const Evidence& evidence, const Workload& workload
 /// Says that too little is known of the split that would have been chosen.
 std::string reason_for_untold(const Evidence& evidence, const Workload& workload,
                               const CandidateEvidence& home, const CandidateEvidence& refuted) {
-  return fmt::format(
+  return format_text(
       "This machine is too noisy to tell which split is best: against the shared home, \"{}\" is {}. So this "
       "is "
       "the conservative plan, the shared home: no side loses a core. Measure again when nothing else runs",
@@ -212,11 +211,11 @@ std::string unbound_in_words(const Evidence& evidence, const Workload& workload,
   if (unbound == nullptr) return "";
   const Difference slower = period_difference(evidence, workload, unbound->id, chosen.id);
   if (slower.is_known() && slower.half_width() > kUntold && slower.low < 0 && slower.high > 0) {
-    return fmt::format(
+    return format_text(
         ". Whether the plan is faster or slower than unbound cannot be told on this machine: {}",
         in_words(slower));
   }
-  return fmt::format(". Against unbound, the plan is {}", in_words(slower));
+  return format_text(". Against unbound, the plan is {}", in_words(slower));
 }
 
 }  // namespace
@@ -225,7 +224,7 @@ std::string noise_warning(const Evidence& evidence) {
   const double reached = evidence.accuracy_reached < 1 ? evidence.accuracy_reached : 0;  // 1: unknown
   const double noise = std::max(evidence.noise_floor, reached);
   if (noise <= kUntold) return "";
-  return fmt::format(
+  return format_text(
       "this machine was very noisy: equal splits may differ by {:.0f} % here, so the measurement says "
       "little. "
       "Measure again when nothing else runs on these cores",

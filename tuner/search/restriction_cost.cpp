@@ -1,11 +1,11 @@
 #include "search/restriction_cost.hpp"
 
-#include <fmt/core.h>
-
 #include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
+
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -44,15 +44,15 @@ std::string cost_in_words(const Difference& cost, double tie, const std::string&
   if (!cost.is_known() && cost.estimate == 0)
     return "What that costs against the free choice was not measured";
   if (!cost.is_known()) {
-    return fmt::format("A period is {:.1f} % {} than with the free choice, \"{}\" (95 % confidence: unknown)",
+    return format_text("A period is {:.1f} % {} than with the free choice, \"{}\" (95 % confidence: unknown)",
                        100 * std::abs(cost.estimate), cost.estimate > 0 ? "longer" : "shorter", free_label);
   }
   const double percent = 100 * std::abs(cost.estimate);
   if (std::abs(cost.estimate) < tie) {
-    return fmt::format("This ties with the free choice, \"{}\" ({:+.1f} % per period)", free_label,
+    return format_text("This ties with the free choice, \"{}\" ({:+.1f} % per period)", free_label,
                        100 * cost.estimate);
   }
-  return fmt::format(
+  return format_text(
       "A period is {:.1f} % {} than with the free choice, \"{}\" (95 % confidence: {:.1f} to {:.1f} %)",
       percent, cost.estimate > 0 ? "longer" : "shorter", free_label, 100 * cost.low, 100 * cost.high);
 }

@@ -1,7 +1,5 @@
 #include "search/sweep.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <random>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "engine/working_set.hpp"
 #include "search/candidates.hpp"
 #include "search/decision.hpp"
@@ -238,7 +237,7 @@ class Sweep {
       if (static_cast<int>(samples.size()) < wanted) break;  // the deadline
     }
     if (!kept.empty() || all.empty()) return kept;
-    const std::string warning = fmt::format(
+    const std::string warning = format_text(
         "{}: every optimizer step was faster than its roofline by more than 15 % and three times the noise, "
         "or took more than ten times as long as it; do not trust its times",
         split.label);
@@ -255,7 +254,7 @@ class Sweep {
       samples = measured(split, deadline_ns);
     } catch (const Error& error) {
       if (!has_eligible()) throw;
-      result_.warnings.push_back(fmt::format("the sweep was cut short: {}", error.what()));
+      result_.warnings.push_back(format_text("the sweep was cut short: {}", error.what()));
       result_.cut_short = true;
     }
     if (samples.empty()) ended_ = true;
@@ -281,7 +280,7 @@ class Sweep {
     const Nanoseconds took = meter_.now() - begin;
     if (limits_.budget_ns != 0 && first_visit_ns_ == 0 && took > limits_.budget_ns) {
       result_.warnings.push_back(
-          fmt::format("one visit took {}, longer than the whole budget of {}: nothing else "
+          format_text("one visit took {}, longer than the whole budget of {}: nothing else "
                       "was measured",
                       print_duration(took), print_duration(limits_.budget_ns)));
     }

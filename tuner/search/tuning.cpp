@@ -1,12 +1,11 @@
 #include "search/tuning.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "homes/deepspeed_homes.hpp"
 #include "machine/fingerprint.hpp"
 #include "machine/rank_count.hpp"
@@ -85,7 +84,7 @@ std::string measured_cost_for_deepspeed(const TuningJob& job, const Split& chose
 /// Says what DeepSpeed's restriction is and what it costs. The plan stands without that figure.
 std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, double tie,
                                const SweepLimits& limits, Nanoseconds deadline_ns) {
-  const std::string kept = fmt::format("The homes are kept to what DeepSpeed can be told: {}. ",
+  const std::string kept = format_text("The homes are kept to what DeepSpeed can be told: {}. ",
                                        restriction_in_words(job.placed.homes, job.machine.allowed));
   try {
     return kept + measured_cost_for_deepspeed(job, chosen, tie, limits, deadline_ns);
@@ -117,7 +116,7 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   const Topology& topology = job.machine.topology;
   if (!topology.is_this_machine) {
     throw Error(Exit::usage,
-                fmt::format("{} is not this machine: nothing can be measured on it", topology.source),
+                format_text("{} is not this machine: nothing can be measured on it", topology.source),
                 "use zf-tune plan, which measures nothing, or tune --simulate");
   }
   Workload& workload = job.workload;
@@ -163,7 +162,7 @@ TuningJob job_on_simulated_machine(const std::filesystem::path& file, const Tuni
   job.placed = std::move(simulated.placed);
   job.model = std::make_unique<SimulatedModel>(std::move(simulated.model));
   job.meter = std::make_unique<SimulatedMeter>(*job.model, simulated.elements_per_rank, request.limits.seed);
-  job.warnings = {fmt::format("simulated with {}: nothing was measured on a real machine", file.string())};
+  job.warnings = {format_text("simulated with {}: nothing was measured on a real machine", file.string())};
   add_unless_empty(job.warnings, simulated.warning);
   restrict_homes(job, request);
   return job;
@@ -198,7 +197,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   Choice choice = choose(result.evidence, job.workload);
   const int signal = interrupt();
   if (result.cut_short) choice.reason += ". The sweep was cut short: a visit failed, see the warnings";
-  if (signal != 0) choice.reason += fmt::format(". The sweep was cut short by SIG{}", ::sigabbrev_np(signal));
+  if (signal != 0) choice.reason += format_text(". The sweep was cut short by SIG{}", ::sigabbrev_np(signal));
   const Split& chosen = result.splits[static_cast<std::size_t>(choice.candidate)];
   if (request.for_deepspeed) {
     const auto whole_ns = static_cast<Nanoseconds>(static_cast<double>(limits.budget_ns) / kRestrictedShare);

@@ -1,11 +1,10 @@
 #include "simulate/simulated_machine.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "machine/topology_hwloc.hpp"
 #include "os/file.hpp"
 #include "plan/json_fields.hpp"
@@ -18,7 +17,7 @@ constexpr double kGiga = 1e9;
 double number_between(const Field& field, double low, double high) {
   const double value = field.number();
   if (!(value >= low && value <= high))
-    field.fail(fmt::format("is {}, but must be between {} and {}", value, low, high));
+    field.fail(format_text("is {}, but must be between {} and {}", value, low, high));
   return value;
 }
 
@@ -49,7 +48,7 @@ Node read_node(const Field& field, const Topology& topology) {
   const Node node{field.integer(0, kMaxOsIndex)};
   const auto known = std::any_of(topology.nodes.begin(), topology.nodes.end(),
                                  [&](const NumaNode& present) { return present.id == node; });
-  if (!known) field.fail(fmt::format("is {}, but the topology has no such NUMA node", node.os_index));
+  if (!known) field.fail(format_text("is {}, but the topology has no such NUMA node", node.os_index));
   return node;
 }
 
@@ -61,7 +60,7 @@ void add_gpus(const Field& nodes, Topology& topology) {
     const auto node = std::find_if(topology.nodes.begin(), topology.nodes.end(),
                                    [&](const NumaNode& present) { return present.id == id; });
     topology.gpus.push_back(
-        {fmt::format("0000:{:02x}:00.0", topology.gpus.size() + 1), "simulated", node->cpus, id});
+        {format_text("0000:{:02x}:00.0", topology.gpus.size() + 1), "simulated", node->cpus, id});
   }
 }
 
@@ -97,7 +96,7 @@ Topology read_topology_of(const Field& field, const std::filesystem::path& path)
   try {
     return read_topology({text.ends_with(".xml") ? (path.parent_path() / text).string() : text, {}});
   } catch (const Error& error) {
-    field.fail(fmt::format("is not a topology: {}", error.what()));
+    field.fail(format_text("is not a topology: {}", error.what()));
   }
 }
 

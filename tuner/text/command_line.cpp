@@ -1,9 +1,8 @@
 #include "text/command_line.hpp"
 
-#include <fmt/core.h>
-
 #include <string_view>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "os/sysroot.hpp"
 
@@ -18,7 +17,7 @@ std::string escaped(std::string_view word) {
   std::string text = "$'";
   for (const char c : word) {
     if (c < ' ' || c > '~' || c == '\'' || c == '\\') {  // the bytes of UTF-8 are negative
-      text += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+      text += format_text("\\{:03o}", static_cast<unsigned char>(c));
     } else {
       text += c;
     }

@@ -1,10 +1,9 @@
 #include "text/table.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <numeric>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "text/wrap.hpp"
 
@@ -79,8 +78,8 @@ void print_row(const Grid& grid, const std::vector<std::string>& row, const std:
     std::string out;
     for (std::size_t i = 0; i < row.size(); ++i) {
       const std::string cell = line < pieces[i].size() ? pieces[i][line] : "";
-      out += grid.aligns[i] == Table::Align::left ? fmt::format("  {:<{}}", cell, widths[i])
-                                                  : fmt::format("  {:>{}}", cell, widths[i]);
+      out += grid.aligns[i] == Table::Align::left ? format_text("  {:<{}}", cell, widths[i])
+                                                  : format_text("  {:>{}}", cell, widths[i]);
     }
     out.erase(out.find_last_not_of(' ') + 1);
     text += out + "\n";

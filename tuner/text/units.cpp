@@ -1,7 +1,5 @@
 #include "text/units.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -33,7 +32,7 @@ std::optional<double> parse_with_unit(std::string_view text, const std::array<Un
 }
 
 /// Prints three significant digits without trailing zeros.
-std::string three_digits(double value, std::string_view unit) { return fmt::format("{:.3g}{}", value, unit); }
+std::string three_digits(double value, std::string_view unit) { return format_text("{:.3g}{}", value, unit); }
 
 }  // namespace
 
@@ -41,7 +40,7 @@ int parse_integer(std::string_view text, int low, int high, std::string_view wha
   const auto value = parse_number<int>(text);
   if (!value || *value < low || *value > high) {
     throw Error(Exit::usage,
-                fmt::format("{}: \"{}\" is not a whole number from {} to {}", what, text, low, high));
+                format_text("{}: \"{}\" is not a whole number from {} to {}", what, text, low, high));
   }
   return *value;
 }
@@ -51,7 +50,7 @@ std::uint64_t parse_quantity(std::string_view text, std::string_view what) {
       {{"", 1}, {"K", 1e3}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"B", 1e9}, {"b", 1e9}, {"T", 1e12}}};
   const auto value = parse_with_unit(text, kUnits);
   if (!value || *value < 1 || *value > 1e15) {
-    throw Error(Exit::usage, fmt::format("{}: \"{}\" is not a count", what, text),
+    throw Error(Exit::usage, format_text("{}: \"{}\" is not a count", what, text),
                 "write a count such as 3B, 500M or 1000000");
   }
   return static_cast<std::uint64_t>(std::llround(*value));
@@ -62,7 +61,7 @@ Nanoseconds parse_duration(std::string_view text, std::string_view what) {
       {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}}};
   const auto value = parse_with_unit(text, kUnits);
   if (!value || *value < 1 || *value > 86400e9) {
-    throw Error(Exit::usage, fmt::format("{}: \"{}\" is not a duration", what, text),
+    throw Error(Exit::usage, format_text("{}: \"{}\" is not a duration", what, text),
                 "write a duration such as 60s, 500ms or 2m");
   }
   return std::llround(*value);
@@ -72,14 +71,14 @@ double parse_percent(std::string_view text, std::string_view what) {
   static constexpr std::array<Unit, 3> kUnits{{{"", 0.01}, {"%", 0.01}, {" %", 0.01}}};
   const auto value = parse_with_unit(text, kUnits);
   if (!value || *value <= 0 || *value > 0.5) {
-    throw Error(Exit::usage, fmt::format("{}: \"{}\" is not a percentage above 0 and at most 50", what, text),
+    throw Error(Exit::usage, format_text("{}: \"{}\" is not a percentage above 0 and at most 50", what, text),
                 "write a percentage such as 2 or 0.5%");
   }
   return *value;
 }
 
 std::vector<int> parse_counts(std::string_view text, std::string_view what) {
-  const std::string whole = fmt::format("{}: \"{}\"", what, text);
+  const std::string whole = format_text("{}: \"{}\"", what, text);
   std::vector<int> counts;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
@@ -94,14 +93,14 @@ std::string print_quantity(std::uint64_t value) {
   if (number >= 1e12) return three_digits(number / 1e12, "T");
   if (number >= 1e9) return three_digits(number / 1e9, "B");
   if (number >= 1e6) return three_digits(number / 1e6, "M");
-  return fmt::format("{}", value);
+  return format_text("{}", value);
 }
 
 std::string print_duration(Nanoseconds ns) {
   const auto number = static_cast<double>(ns);
-  if (number >= 1e9) return fmt::format("{:.2f} s", number / 1e9);
-  if (number >= 1e6) return fmt::format("{:.1f} ms", number / 1e6);
-  return fmt::format("{:.1f} us", number / 1e3);
+  if (number >= 1e9) return format_text("{:.2f} s", number / 1e9);
+  if (number >= 1e6) return format_text("{:.1f} ms", number / 1e6);
+  return format_text("{:.1f} us", number / 1e3);
 }
 
 }  // namespace zf

@@ -1,10 +1,9 @@
 #include "trial/metric_matches.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "children/child_output.hpp"
 #include "text/command_line.hpp"
 
@@ -66,7 +65,7 @@ void MetricMatches::find_in(std::string_view lines, const std::function<bool()>&
       patience_);
   if (matches.end != ChildOutput::End::done && stop())
     return;  // the signal that stops us may have killed the child
-  const std::string metric = fmt::format("zf-tune trial: --metric {}", shell_quoted(metric_.pattern()));
+  const std::string metric = format_text("zf-tune trial: --metric {}", shell_quoted(metric_.pattern()));
   if (matches.end == ChildOutput::End::late) {
     throw Error(Exit::usage, metric + " takes too long on this output",
                 "it is tried at every position of a line: leave out a leading .* and repeats inside repeats");

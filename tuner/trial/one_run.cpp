@@ -1,10 +1,9 @@
 #include "trial/one_run.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <deque>
 
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "children/run_command.hpp"
 #include "text/command_line.hpp"
@@ -22,12 +21,12 @@ std::string why_unusable(const MetricMatches& matches, const Metric& metric, con
   const std::string pattern = shell_quoted(metric.pattern());
   const std::size_t values = matches.values().size();
   if (values == 0 && matches.odd()) {
-    return fmt::format("printed {} where --metric {} matches, which is not a positive number",
+    return format_text("printed {} where --metric {} matches, which is not a positive number",
                        shell_quoted(one_line(matches.odd()->substr(0, kShownOfLine))), pattern);
   }
-  if (values == 0) return fmt::format("printed nothing that --metric {} matches", pattern);
+  if (values == 0) return format_text("printed nothing that --metric {} matches", pattern);
   if (request.warmup && static_cast<std::size_t>(*request.warmup) >= values) {
-    return fmt::format("printed {}, all of which --warmup {} discards", print_count(values, "value"),
+    return format_text("printed {}, all of which --warmup {} discards", print_count(values, "value"),
                        *request.warmup);
   }
   return "";
@@ -74,7 +73,7 @@ class Onlooker {
   void say_first_value() {
     if (said_value_ || matches_.values().empty()) return;
     said_value_ = true;
-    say(request_, fmt::format("--metric matches: the first value is {:.6g}", matches_.values().front()));
+    say(request_, format_text("--metric matches: the first value is {:.6g}", matches_.values().front()));
   }
 
  private:
@@ -83,7 +82,7 @@ class Onlooker {
     if (said_value_ || said_nothing_ || passed < request_.patience_ns) return;
     said_nothing_ = true;
     say(request_,
-        fmt::format("--metric has matched none of the {} of the first {}. --show-output prints them.",
+        format_text("--metric has matched none of the {} of the first {}. --show-output prints them.",
                     print_count(matches_.line_count(), "line"), print_duration(request_.patience_ns)));
   }
 
@@ -145,7 +144,7 @@ Run run_once(const std::vector<std::string>& words, const Metric& metric, const 
     onlooker.say_first_value();
   }
   if (run.late && !run.failure.empty()) {
-    run.failure = fmt::format("was stopped after {} (--timeout) and {}", print_duration(request.timeout_ns),
+    run.failure = format_text("was stopped after {} (--timeout) and {}", print_duration(request.timeout_ns),
                               run.failure);
   }
   // A signal that stops us may have ended the command too, or kept us from reading all of its output.

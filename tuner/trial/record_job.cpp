@@ -1,7 +1,5 @@
 #include "trial/record_job.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>

@@ -1,7 +1,5 @@
 #include "trial/trial.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cassert>
 #include <charconv>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "search/judgement.hpp"
 #include "text/statistics.hpp"
 
@@ -25,7 +24,7 @@ std::vector<double> values_of(const TrialCandidate& candidate) {
 /// Returns the value with nine significant digits. Levels come through logarithms, which make 100 of equal
 /// runs 100.00000000000004.
 double without_rounding_error(double value) {
-  return std::strtod(fmt::format("{:.9g}", value).c_str(), nullptr);
+  return std::strtod(format_text("{:.9g}", value).c_str(), nullptr);
 }
 
 bool may_win(const TrialCandidate& candidate) { return candidate.control != Control::unbound; }
@@ -75,7 +74,7 @@ std::string unknown_noise(const Trial& trial) {
   const bool one_each =
       std::all_of(trial.candidates.begin(), trial.candidates.end(),
                   [](const TrialCandidate& candidate) { return candidate.runs.size() < 2; });
-  return fmt::format(". {}: the noise between runs is unknown (--trials)",
+  return format_text(". {}: the noise between runs is unknown (--trials)",
                      one_each ? "One run each" : "Too few splits ran twice");
 }
 
@@ -86,11 +85,11 @@ std::string unbound_result(const Trial& trial, const Contest& contest, std::size
   const double value = trial.candidates[*unbound].median;
   const Difference slower = contest.levels.difference(*unbound, winner);
   if (slower.low > kDefaultTie) {
-    return fmt::format(
+    return format_text(
         ". But unbound was better still: {:.4g}. No plan can express that: run this job unbound", value);
   }
   if (is_noise_known(contest) || slower.estimate <= std::max(kDefaultTie, contest.noise)) return "";
-  return fmt::format(". Unbound was better in these runs: {:.4g}. More runs (--trials) would tell", value);
+  return format_text(". Unbound was better in these runs: {:.4g}. More runs (--trials) would tell", value);
 }
 
 }  // namespace
@@ -101,7 +100,7 @@ Metric::Metric(std::string pattern) : pattern_(std::move(pattern)) {
   constexpr std::size_t kLongest = 1000;  // std::regex recurses into nested groups
   if (pattern_.size() > kLongest) {
     throw Error(Exit::usage,
-                fmt::format("zf-tune trial: --metric has {} characters, but at most {} are allowed",
+                format_text("zf-tune trial: --metric has {} characters, but at most {} are allowed",
                             pattern_.size(), kLongest),
                 kNext);
   }
@@ -110,12 +109,12 @@ Metric::Metric(std::string pattern) : pattern_(std::move(pattern)) {
   } catch (const std::regex_error& error) {
     throw Error(
         Exit::usage,
-        fmt::format("zf-tune trial: --metric {} is not a regular expression: {}", pattern_, error.what()),
+        format_text("zf-tune trial: --metric {} is not a regular expression: {}", pattern_, error.what()),
         kNext);
   }
   if (regex_.mark_count() > 1) {
     throw Error(Exit::usage,
-                fmt::format("zf-tune trial: --metric {} has {} groups, but may have only one", pattern_,
+                format_text("zf-tune trial: --metric {} has {} groups, but may have only one", pattern_,
                             regex_.mark_count()),
                 "keep the group around the number, and write the others as (?:...)");
   }
@@ -175,19 +174,19 @@ std::string judge_trial(Trial& trial, Mode mode) {
   const TrialCandidate& best = trial.candidates[verdict.fastest];
 
   std::string reason =
-      fmt::format("The job itself was timed: {:.4g} with \"{}\"", winner.median, winner.label);
+      format_text("The job itself was timed: {:.4g} with \"{}\"", winner.median, winner.label);
   if (verdict.conservative) {
-    reason += fmt::format(
+    reason += format_text(
         ". This is the conservative plan: runs under the same split {}differ by {:.1f} %, and no split is "
         "better by more than that (the best is {:.4g} with \"{}\")",
         is_noise_known(contest) ? "" : "may ", 100 * contest.noise, best.median, best.label);
   } else if (verdict.winner != verdict.fastest) {
-    reason += fmt::format(". It ties (within {:.1f} %) with the best, {:.4g} with \"{}\", and is preferred",
+    reason += format_text(". It ties (within {:.1f} %) with the best, {:.4g} with \"{}\", and is preferred",
                           100 * verdict.tie, best.median, best.label);
   } else if (std::count_if(trial.candidates.begin(), trial.candidates.end(), may_win) == 1) {
     reason += ". No other binding was tried";
   } else {
-    reason += fmt::format(". That is the best of {} splits; differences within {:.1f} % are ties",
+    reason += format_text(". That is the best of {} splits; differences within {:.1f} % are ties",
                           trial.candidates.size(), 100 * verdict.tie);
   }
   if (!is_noise_known(contest)) reason += unknown_noise(trial);

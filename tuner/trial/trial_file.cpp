@@ -1,12 +1,11 @@
 #include "trial/trial_file.hpp"
 
-#include <fmt/core.h>
-
 #include <cassert>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "os/atomic_file.hpp"
 #include "os/file.hpp"
@@ -33,7 +32,7 @@ TrialFile::TrialFile(std::filesystem::path path, TrialIdentity identity, bool fr
   } catch (const Error& damage) {
     // Edited, damaged, or of another version: running again is slow, but wrong runs are worse.
     runs_.clear();
-    dropped_ = fmt::format("the runs of an earlier trial cannot be used: {}", one_line(damage.what()));
+    dropped_ = format_text("the runs of an earlier trial cannot be used: {}", one_line(damage.what()));
   }
   if (!dropped_.empty()) dropped_ += ". The next run overwrites that file: interrupt now to keep it.";
 }
@@ -59,10 +58,10 @@ void TrialFile::read() {
   std::string others;
   for (const auto& [part, value] : identity_) {
     if (root["trial"].has(part) && root["trial"][part].text() == value) continue;
-    others += fmt::format("{}another {}", others.empty() ? "" : ", ", part);
+    others += format_text("{}another {}", others.empty() ? "" : ", ", part);
   }
   if (others.empty()) return;
-  dropped_ = fmt::format("the {} in {} cannot be used: made with {}", print_count(runs_.size(), "run"), name,
+  dropped_ = format_text("the {} in {} cannot be used: made with {}", print_count(runs_.size(), "run"), name,
                          others);
   runs_.clear();
 }

@@ -1,13 +1,12 @@
 #include "trial/trial_runs.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <random>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "children/temporary_folder.hpp"
 #include "os/atomic_file.hpp"
@@ -34,7 +33,7 @@ std::vector<std::string> run_command_line(const std::vector<std::string>& comman
   } else if (split.split.ranks.size() == 1 && !names_exec(command)) {
     words = {"/proc/self/exe", "exec", "--quiet", "--rank", "0", "--plan", plan, "--"};
   } else {
-    words = {"env", "-u", kBindingVariable, fmt::format("ZF_PLAN={}", plan)};
+    words = {"env", "-u", kBindingVariable, format_text("ZF_PLAN={}", plan)};
   }
   words.insert(words.end(), command.begin(), command.end());
   return words;
@@ -75,9 +74,9 @@ TrialIdentity identity_of(const Trial& trial, const std::vector<TrialSplit>& spl
                           const TrialRequest& request) {
   std::string cpus;
   for (const TrialSplit& split : splits) {
-    cpus += fmt::format("{}{}:", cpus.empty() ? "" : "; ", split.split.label);
+    cpus += format_text("{}{}:", cpus.empty() ? "" : "; ", split.split.label);
     for (const RankSplit& rank : split.split.ranks)
-      cpus += fmt::format(" {}/{}/{}", print(rank.home), print(rank.training), print(rank.optimizer));
+      cpus += format_text(" {}/{}/{}", print(rank.home), print(rank.training), print(rank.optimizer));
   }
   return {{"command", trial.command},
           {"--metric", trial.metric},
@@ -101,14 +100,14 @@ class Rounds {
     result_.trial.higher_is_better = request.higher_is_better;
     for (std::size_t i = 0; i < splits.size(); ++i) {
       result_.trial.candidates.push_back(trial_candidate(splits[i].split));
-      plans_.push_back(folder_ / fmt::format("plan-{}.json", i));
+      plans_.push_back(folder_ / format_text("plan-{}.json", i));
       if (!is_unbound(splits[i])) write_text_file_atomically(plans_.back(), print_plan(plan_for(splits[i])));
       active_.push_back(i);
     }
     file_.emplace(request.file, identity_of(result_.trial, splits, request), request.fresh);
     if (!file_->dropped().empty()) say(request, file_->dropped());
     if (file_->run_count() == 0) return;
-    say(request, fmt::format("going on with the {} of an interrupted trial in {} (--fresh begins anew)",
+    say(request, format_text("going on with the {} of an interrupted trial in {} (--fresh begins anew)",
                              print_count(file_->run_count(), "run"), file_->path().string()));
   }
 
@@ -147,12 +146,12 @@ class Rounds {
     }
     if (!run.failure.empty() && is_unbound(result_.splits[split]) && round_ == 0) {
       result_.warnings.push_back(
-          fmt::format("the unbound control is missing: without a plan, the command {}", run.failure));
+          format_text("the unbound control is missing: without a plan, the command {}", run.failure));
       give_up(split);
       return true;
     }
     if (!run.failure.empty()) {
-      throw TrialFailure(fmt::format("under \"{}\", the command {}", candidate.label, run.failure),
+      throw TrialFailure(format_text("under \"{}\", the command {}", candidate.label, run.failure),
                          run.last_lines);
     }
     if (run.late) note_late(candidate.label, run);
@@ -195,17 +194,17 @@ class Rounds {
     std::vector<double> values;
     for (const auto& run : candidate.runs) values.insert(values.end(), run.begin(), run.end());
     say(request_,
-        fmt::format("\"{}\" cannot win, with a median of {:.4g}: {}", candidate.label, median(values), what));
+        format_text("\"{}\" cannot win, with a median of {:.4g}: {}", candidate.label, median(values), what));
   }
 
   void note_late(const std::string& label, const Run& run) {
     const std::string timeout = print_duration(request_.timeout_ns);
     say(request_,
-        fmt::format("under \"{}\", the command was stopped after {} (--timeout). Its {} so far count. "
+        format_text("under \"{}\", the command was stopped after {} (--timeout). Its {} so far count. "
                     "--values ends runs earlier.",
                     label, timeout, print_count(run.values.size(), "value")));
     if (!was_late_) {
-      result_.warnings.push_back(fmt::format(
+      result_.warnings.push_back(format_text(
           "runs were stopped after {} (--timeout): the values that they had printed count", timeout));
     }
     was_late_ = true;

@@ -1,12 +1,11 @@
 #include "trial/trial_splits.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "base/format.hpp"
 #include "plan/process_binding.hpp"
 #include "search/controls.hpp"
 #include "search/decision.hpp"
@@ -184,14 +183,14 @@ bool names_exec(const std::vector<std::string>& command) {
 
 std::string reach_of_splits(Framework framework, const std::vector<TrialSplit>& splits) {
   const std::string begin =
-      fmt::format("The plan's framework is {}: each run is started on its whole home, whatever the split",
+      format_text("The plan's framework is {}: each run is started on its whole home, whatever the split",
                   name_of(framework));
   switch (framework) {
     case Framework::native:
       return "";
     case Framework::torch:
     case Framework::deepspeed_offload:
-      return fmt::format("{}. So only \"{}\" is compared with unbound.", begin, splits.front().split.label);
+      return format_text("{}. So only \"{}\" is compared with unbound.", begin, splits.front().split.label);
     case Framework::deepspeed_zenflow:
     case Framework::superoffload:
       return begin +
@@ -209,7 +208,7 @@ std::string reach_of_splits(Framework framework, const std::vector<TrialSplit>& 
 
 std::string launcher_warning(const std::vector<std::string>& command, int ranks) {
   if (ranks < 2 || names_exec(command)) return "";
-  return fmt::format(
+  return format_text(
       "the command does not name zf-tune exec: unless something in it binds each of its {} ranks by the plan "
       "in "
       "ZF_PLAN, all runs are started alike, and the winner is chance",

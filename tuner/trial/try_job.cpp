@@ -1,12 +1,11 @@
 #include "trial/try_job.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "homes/rank_homes.hpp"
 #include "machine/fingerprint.hpp"
 #include "machine/moved_gpus.hpp"
@@ -25,7 +24,7 @@ RankHomes homes_for(const Plan& plan, const std::string& path, const Machine& ma
   const auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
   if (!differences.empty()) {
     throw Error(Exit::stale_plan,
-                fmt::format("{} is for another class of machine: {}", path, differences.front()),
+                format_text("{} is for another class of machine: {}", path, differences.front()),
                 "make a plan here with zf-tune");
   }
   return rank_homes(
@@ -63,7 +62,7 @@ Plan try_job(const Plan& from, const std::string& name, const Machine& machine, 
   if (!alike.empty()) result.warnings.push_back(alike);
   std::string reason = judge_trial(result.trial, from.workload.mode);
   if (interrupt() != 0)
-    reason += fmt::format(". The trial was cut short by SIG{}", ::sigabbrev_np(interrupt()));
+    reason += format_text(". The trial was cut short by SIG{}", ::sigabbrev_np(interrupt()));
   Plan plan = plan_for(result.splits[static_cast<std::size_t>(result.trial.winner)]);
   plan.choice.reason = std::move(reason);
   plan.warnings.insert(plan.warnings.end(), result.warnings.begin(), result.warnings.end());

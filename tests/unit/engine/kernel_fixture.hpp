@@ -1,8 +1,6 @@
 // For the kernel's tests: a state to step, every variant, and hostile gradients.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <bit>
 #include <cstdint>
 #include <random>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "aligned_array.hpp"
+#include "base/format.hpp"
 #include "engine/half.hpp"
 #include "engine/kernel.hpp"
 
@@ -90,7 +89,7 @@ inline std::vector<KernelVariant> all_variants() {
 }
 
 inline std::string text(const KernelVariant& variant) {
-  return fmt::format("grad {} copy {} stale {} mode {} decay {}", static_cast<int>(variant.grad),
+  return format_text("grad {} copy {} stale {} mode {} decay {}", static_cast<int>(variant.grad),
                      static_cast<int>(variant.copy), variant.stale, static_cast<int>(variant.mode),
                      variant.decay);
 }

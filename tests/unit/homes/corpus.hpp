@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../machine/machines.hpp"
+#include "base/format.hpp"
 #include "homes/rank_homes.hpp"
 #include "random_machine.hpp"
 
@@ -40,14 +41,14 @@ inline CorpusCase corpus_case(const Topology& topology, unsigned seed) {
   const int invented = gpus.empty() && dice(0, 1) == 0 ? dice(1, 8) : 0;
   for (int gpu = 0; gpu < invented; ++gpu) {
     const NumaNode& node = topology.nodes[dice.index(topology.nodes.size())];
-    if (!node.is_cpuless()) gpus.push_back({fmt::format("0000:{:02x}:00.0", gpu), "", node.cpus, node.id});
+    if (!node.is_cpuless()) gpus.push_back({format_text("0000:{:02x}:00.0", gpu), "", node.cpus, node.id});
   }
   AllowedInputs inputs = allowed_inputs_of(c.machine.topology);
   c.machine.allowed = allowed_from(inputs);
   inputs.list = random_cpus(c.machine.allowed.cpus, dice);
   c.machine.allowed = allowed_from(inputs);
   c.gpus = rank_gpus({}, c.machine.topology, random_ranks(c.machine.topology, c.machine.allowed.cpus, dice));
-  c.words = fmt::format("{}, seed {}: CPUs {}, {} ranks, {} GPUs", topology.source, seed,
+  c.words = format_text("{}, seed {}: CPUs {}, {} ranks, {} GPUs", topology.source, seed,
                         print(c.machine.allowed.cpus), c.gpus.gpus.size(), gpus.size());
   return c;
 }

@@ -4,6 +4,7 @@
 
 #include "corpus.hpp"
 #include "machine/moved_gpus.hpp"
+#include "os/standard_streams.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
@@ -146,7 +147,7 @@ int expect_all(const Topology& topology, unsigned first_seed, unsigned cases) {
 void expect_all_of(const std::vector<std::string>& files) {
   int near = 0;
   for (const std::string& file : files) near += expect_all(topology_of(file), 0, kCasesPerFile);
-  fmt::print("{} machines x {} cases; {} ranks near their GPU\n", files.size(), kCasesPerFile, near);
+  print_stdout("{} machines x {} cases; {} ranks near their GPU\n", files.size(), kCasesPerFile, near);
   EXPECT_GT(near, 100 / ZF_FEWER);
 }
 
@@ -165,8 +166,8 @@ TEST(Corpus, SyntheticMachines) {
     near += expect_all(random_topology(dice), machine * kCasesPerSynthetic, kCasesPerSynthetic);
     if (HasFailure()) return;
   }
-  fmt::print("{} machines x {} cases; {} ranks near their GPU\n", kSyntheticMachines, kCasesPerSynthetic,
-             near);
+  print_stdout("{} machines x {} cases; {} ranks near their GPU\n", kSyntheticMachines, kCasesPerSynthetic,
+               near);
   EXPECT_GT(near, 100 / ZF_FEWER);
 }
 

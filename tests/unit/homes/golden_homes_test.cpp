@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 
+#include "base/format.hpp"
 #include "corpus.hpp"
 #include "os/file.hpp"
 #include "other_numbering.hpp"
@@ -82,7 +83,7 @@ std::string nodes_in_words(const Home& home) {
   for (const HomeCore& core : home.cores) ++counts[core.node ? core.node->os_index : -1];
   std::string text;
   for (const auto& [node, count] : counts) {
-    text += fmt::format("{}{} of node {}", text.empty() ? "" : ", ", count, node);
+    text += format_text("{}{} of node {}", text.empty() ? "" : ", ", count, node);
   }
   return text;
 }
@@ -97,7 +98,7 @@ std::string l3_in_words(const Home& home, const Topology& topology, const Allowe
     if (!of_group.intersects(home.cpus())) continue;
     ++(home.cpus().contains(of_group) ? whole : part);
   }
-  return fmt::format("{} whole, {} part", whole, part);
+  return format_text("{} whole, {} part", whole, part);
 }
 
 /// Returns "3, 4": a home's cores of each CPU kind, slow ones first; "-" if all are alike.
@@ -107,7 +108,7 @@ std::string kinds_in_words(const Home& home, const Topology& topology) {
        ++kind) {
     const auto count = std::count_if(home.cores.begin(), home.cores.end(),
                                      [&](const HomeCore& core) { return core.kind == kind; });
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", count);
+    text += format_text("{}{}", text.empty() ? "" : ", ", count);
   }
   return text.empty() ? "-" : text;
 }
@@ -142,12 +143,12 @@ std::string homes_in_words(const GoldenCase& golden, const Topology& topology) {
                !home.gpu ? "-"
                : !home.gpu->node
                    ? home.gpu->pci_address
-                   : fmt::format("{}, node {}", home.gpu->pci_address, home.gpu->node->os_index),
+                   : format_text("{}, node {}", home.gpu->pci_address, home.gpu->node->os_index),
                print(home.cpus()), nodes_in_words(home), kinds_in_words(home, topology),
                l3_in_words(home, topology, machine.allowed), print(home.mems)});
   }
   std::string text =
-      fmt::format("{}\npackages {}, nodes {}, cores {}, PUs {}; ranks {} in CPUs {}\n\n{}", golden.machine,
+      format_text("{}\npackages {}, nodes {}, cores {}, PUs {}; ranks {} in CPUs {}\n\n{}", golden.machine,
                   topology.packages, topology.nodes.size(), topology.cores.size(), topology.cpus.size(),
                   golden.ranks, print(machine.allowed.cpus), table.print());
   for (const std::string& note : ranks.notes) text += "\nNote: " + note;

@@ -2,8 +2,6 @@
 // cores of which part of the machine a rank gets, in every way there is.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -12,6 +10,7 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include "base/format.hpp"
 
 namespace zf {
 
@@ -124,12 +123,12 @@ class Judge {
 inline std::string words_of(const Parts& parts, const Counts& counts) {
   std::string words = "cores@package";
   for (const Part& part : parts.all)
-    words += fmt::format(" {}{}@{}", part.cores, part.is_fast ? " fast" : "", part.package);
+    words += format_text(" {}{}@{}", part.cores, part.is_fast ? " fast" : "", part.package);
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-    words += fmt::format("; rank {}", rank);
-    for (const std::size_t part : parts.near[rank]) words += fmt::format(" near {}", part);
+    words += format_text("; rank {}", rank);
+    for (const std::size_t part : parts.near[rank]) words += format_text(" near {}", part);
     words += " has";
-    for (const int count : counts[rank]) words += fmt::format(" {}", count);
+    for (const int count : counts[rank]) words += format_text(" {}", count);
   }
   return words;
 }

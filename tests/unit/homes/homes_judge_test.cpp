@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/format.hpp"
+#include "os/standard_streams.hpp"
 #include "random_machine.hpp"
 
 namespace zf {
@@ -148,7 +150,7 @@ Found compare_all(SmallCase (*make)(Dice&)) {
     const Judged one = judged(make(dice));
     const Verdict ours = verdict_on(one.parts, one.ours);
     const Verdict best = Judge(one.parts).best();
-    SCOPED_TRACE(fmt::format("seed {}: {}", seed, words_of(one.parts, one.ours)));
+    SCOPED_TRACE(format_text("seed {}: {}", seed, words_of(one.parts, one.ours)));
     EXPECT_LE(one.spread, 2);
     if (one.spread == 2) {
       ++found.wide;
@@ -156,7 +158,7 @@ Found compare_all(SmallCase (*make)(Dice&)) {
       EXPECT_LE(std::tie(ours.far, ours.outside), std::tie(best.far, best.outside));
     }
     if (best < ours) {
-      fmt::print("seed {}: {}\n", seed, words_of(one.parts, one.ours));
+      print_stdout("seed {}: {}\n", seed, words_of(one.parts, one.ours));
       found.worse.push_back(seed);
     }
   }

@@ -8,10 +8,12 @@
 #include <regex>
 #include <set>
 
+#include "base/format.hpp"
 #include "corpus.hpp"
 #include "home_costs.hpp"
 #include "machine/hwloc_distribution.hpp"
 #include "os/file.hpp"
+#include "os/standard_streams.hpp"
 #include "simulate/simulated_machine.hpp"
 
 namespace zf {
@@ -82,7 +84,7 @@ std::string print_both(const std::vector<CpuSet>& ours, const std::vector<CpuSet
   for (std::size_t rank = 0; rank < ours.size(); ++rank) {
     if (ours[rank] == peers[rank]) continue;
     text +=
-        fmt::format("  rank {}: ours {}, hwloc-distrib {}\n", rank, print(ours[rank]), print(peers[rank]));
+        format_text("  rank {}: ours {}, hwloc-distrib {}\n", rank, print(ours[rank]), print(peers[rank]));
   }
   return text;
 }
@@ -121,7 +123,7 @@ void compare(const CorpusCase& c, const Hwloc& hwloc, Tally& tally) {
   if (other.overlaps || smaller) return;
   const std::string lost = lost_point(own, other);
   tally.better += lost_point(other, own).empty() ? 0 : 1;
-  if (!lost.empty()) tally.lost.push_back(fmt::format("{}: {}\n{}", c.words, lost, print_both(ours, peers)));
+  if (!lost.empty()) tally.lost.push_back(format_text("{}: {}\n{}", c.words, lost, print_both(ours, peers)));
 }
 
 /// Compares random jobs on a machine, and jobs of 1 to 16 ranks on all of it.
@@ -136,7 +138,7 @@ void compare_all(const Topology& topology, const std::string& source, Tally& tal
     for (const Core& core : topology.cores) cores += core.cpus.intersects(c.machine.allowed.cpus);
     if (cores < static_cast<std::size_t>(ranks)) break;
     c.gpus = rank_gpus({}, topology, ranks);
-    c.words = fmt::format("{}, all CPUs, {} ranks", topology.source, ranks);
+    c.words = format_text("{}, all CPUs, {} ranks", topology.source, ranks);
     compare(c, hwloc, tally);
   }
 }
@@ -146,7 +148,7 @@ int contenders_in(const Tally& tally) { return tally.cases - tally.overlapping -
 /// Returns the numbers of the cases, those that are left out by reason.
 std::string print_counts(const Tally& tally) {
   const int worse = static_cast<int>(tally.lost.size());
-  return fmt::format(
+  return format_text(
       "{} cases. Left out: in {} hwloc-distrib gives cores to several ranks, in {} its homes differ by more "
       "than two cores and its smallest home is smaller than ours. Of the other {} ours are better in {}, "
       "equal in {}, worse in {}.\n",
@@ -158,7 +160,7 @@ std::string print_counts(const Tally& tally) {
 void expect_rarely_worse(const Tally& tally) {
   const int contenders = contenders_in(tally);
   const int worse = static_cast<int>(tally.lost.size());
-  fmt::print("{}", print_counts(tally));
+  print_stdout("{}", print_counts(tally));
   EXPECT_GT(contenders, tally.cases / 4) << "too few to tell";
   if (ZF_FEWER == 1) {  // of a few cases, the share says little
     EXPECT_LE(worse * 100, contenders * 3);

@@ -1,14 +1,13 @@
 // Random machines, allowed sets and preferences. The same seed gives the same ones everywhere.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "../machine/make_topology.hpp"
+#include "base/format.hpp"
 #include "homes/homes.hpp"
 
 namespace zf {
@@ -22,8 +21,8 @@ struct RandomCase {
   std::string describe() const {
     std::string wanted;
     for (const Preference& preference : preferences)
-      wanted += preference.near ? fmt::format(" {}", preference.near->os_index) : " -";
-    return fmt::format("seed {}: {} packages, {} nodes, {} L3 groups, {} cores, allowed {}, preferences{}",
+      wanted += preference.near ? format_text(" {}", preference.near->os_index) : " -";
+    return format_text("seed {}: {} packages, {} nodes, {} L3 groups, {} cores, allowed {}, preferences{}",
                        seed, topology.packages, topology.nodes.size(), topology.l3_groups.size(),
                        topology.cores.size(), print(allowed.cpus), wanted);
   }

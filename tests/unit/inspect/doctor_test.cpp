@@ -1,11 +1,11 @@
 #include "inspect/doctor.hpp"
 
-#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "../os/tree.hpp"
 #include "../plan/make_plan.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -73,7 +73,7 @@ TEST(Doctor, EveryCheckIsNamedOnceAndTheWorstFindingComesFirst) {
   for (const Diagnosis& diagnosis : diagnoses) order.push_back(diagnosis.check);
   EXPECT_THAT(order, ElementsAre("openmp", "openmp", "huge-pages"));
   EXPECT_THAT(diagnosis_text(diagnoses), HasSubstr("severe: openmp: KMP_AFFINITY=compact"));
-  EXPECT_THAT(diagnosis_text(diagnoses), HasSubstr(fmt::format("{} checks, 3 findings\n", checks().size())));
+  EXPECT_THAT(diagnosis_text(diagnoses), HasSubstr(format_text("{} checks, 3 findings\n", checks().size())));
   EXPECT_THAT(diagnosis_text({}), HasSubstr("nothing found"));
 }
 
@@ -293,7 +293,7 @@ TEST(DoctorKernel, NumaSettingsMatterOnSeveralNodesOnly) {
 TEST(DoctorKernel, GovernorOfThePlansCpus) {
   Tree tree;
   for (const int cpu : {0, 1, 5}) {
-    tree.file(fmt::format("/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor", cpu), "powersave");
+    tree.file(format_text("/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor", cpu), "powersave");
   }
   EXPECT_THAT(governor_findings(patient_with(tree, "0-3")),
               ElementsAre(finding(Severity::warning, "CPUs 0-1 run")));
@@ -310,10 +310,10 @@ TEST(DoctorKernel, UsedSwap) {
 
 /// Adds a thread of a process as /proc shows it. The name in `stat` looks like the end of the name field.
 void add_thread(Tree& tree, int pid, int tid, const char* cpus, int ticks, int last_cpu) {
-  const std::string folder = fmt::format("/proc/{}/task/{}", pid, tid);
-  tree.file(folder + "/status", fmt::format("Name:\tpt) R 1\nPPid:\t1\nCpus_allowed_list:\t{}", cpus));
+  const std::string folder = format_text("/proc/{}/task/{}", pid, tid);
+  tree.file(folder + "/status", format_text("Name:\tpt) R 1\nPPid:\t1\nCpus_allowed_list:\t{}", cpus));
   tree.file(folder + "/stat",
-            fmt::format(
+            format_text(
                 "{} (pt) R 1) S 1 1 1 0 -1 4194560 1 2 3 4 {} 0 0 0 20 0 1 0 5 6 7 8 9 10 11 12 13 14 15 16 "
                 "17 18 19 20 21 {} 0 0",
                 tid, ticks, last_cpu));
@@ -357,7 +357,7 @@ TEST(DoctorBusy, TwoSamplesOfTheSameThreads) {
 void set_environment(Tree& tree, int pid, const std::vector<std::string>& variables) {
   std::string text;
   for (const std::string& variable : variables) text += variable + '\0';
-  tree.file(fmt::format("/proc/{}/environ", pid), text);
+  tree.file(format_text("/proc/{}/environ", pid), text);
 }
 
 /// Returns the processes that do not belong to this job.
@@ -401,7 +401,7 @@ TEST(DoctorBusy, ALeftOverOfAnEarlierRunIsNamedAndNotTakenForBoundLate) {
 
 TEST(DoctorInterrupts, DevicesOnThePlansCpus) {
   const auto interrupts = [](int nic, int disk) {
-    return fmt::format(
+    return format_text(
         "           CPU0       CPU3       CPU8\n 36:  5 {} 7  PCI-MSIX-0000:c1:00.0 1-edge  mlx5_comp3\n"
         " 37:  1 2 {}  PCI-MSIX nvme0q9\nLOC: 1 {} 3  Local timer interrupts\nERR: 0",
         nic, disk, nic);
@@ -424,7 +424,7 @@ TEST(DoctorClock, CoresThatMayNotRunAsFastAsTheFirmwarePromises) {
   Tree tree;
   for (const auto& [cpu, limit] :
        {std::pair("0", "3500000"), {"1", "1200000"}, {"2", "1200000"}, {"3", "3400000"}}) {
-    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/cpufreq/", cpu);
+    const std::string folder = format_text("/sys/devices/system/cpu/cpu{}/cpufreq/", cpu);
     tree.file(folder + "scaling_max_freq", limit).file(folder + "cpuinfo_max_freq", "3500000");
   }
   const auto found = clock_limit_findings(patient_with(tree));

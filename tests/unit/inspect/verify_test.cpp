@@ -1,6 +1,5 @@
 #include "inspect/verify.hpp"
 
-#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +8,7 @@
 #include "../os/tree.hpp"
 #include "../plan/make_plan.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -67,7 +67,7 @@ std::vector<std::string> said(const ProcessBinding& binding, const std::vector<J
   RankProcesses rank{binding, {}};
   for (const JobProcess& member : job) rank.members.push_back(&member);
   std::vector<std::string> texts;
-  for (const Drift& drift : drift_of(rank)) texts.push_back(fmt::format("{}: {}", drift.pid, drift.what));
+  for (const Drift& drift : drift_of(rank)) texts.push_back(format_text("{}: {}", drift.pid, drift.what));
   return texts;
 }
 
@@ -235,11 +235,11 @@ TEST(Verify, NamesOfOthersAreMadePlainAndCut) {
 
 /// Adds a process with one thread to a machine's files.
 void add_process(Tree& tree, int pid, int parent, const std::string& environment) {
-  const std::string folder = fmt::format("/proc/{}", pid);
+  const std::string folder = format_text("/proc/{}", pid);
   tree.file(folder + "/environ", environment)
-      .file(fmt::format("{}/task/{}/status", folder, pid),
-            fmt::format("Name:\tpython3\nPPid:\t{}\nCpus_allowed_list:\t0-7", parent))
-      .file(fmt::format("{}/task/{}/stat", folder, pid), fmt::format("{} (python3) S {}", pid, parent));
+      .file(format_text("{}/task/{}/status", folder, pid),
+            format_text("Name:\tpython3\nPPid:\t{}\nCpus_allowed_list:\t0-7", parent))
+      .file(format_text("{}/task/{}/stat", folder, pid), format_text("{} (python3) S {}", pid, parent));
 }
 
 TEST(JobProcesses, HaveTheirOwnBindingAndNotThatOfTheirLauncher) {
@@ -249,12 +249,12 @@ TEST(JobProcesses, HaveTheirOwnBindingAndNotThatOfTheirLauncher) {
       .file("/proc/7/cgroup", "0::/job")
       .file("/sys/fs/cgroup/job/cpuset.cpus.effective", "0-9");
   const auto text = [](const std::string& more) {
-    return fmt::format("ZF_RANK=0{0}ZF_BINDING={1}{0}{2}", '\0', print_binding(bound(Framework::torch)),
+    return format_text("ZF_RANK=0{0}ZF_BINDING={1}{0}{2}", '\0', print_binding(bound(Framework::torch)),
                        more);
   };
   add_process(tree, 7, 1, text(""));
-  add_process(tree, 8, 7, text(fmt::format("ZF_RANK_FROM={}LOCAL_RANK=1", '\0')));
-  add_process(tree, 9, 7, fmt::format("ZF_RANK=0{}ZF_BINDING=nonsense", '\0'));
+  add_process(tree, 8, 7, text(format_text("ZF_RANK_FROM={}LOCAL_RANK=1", '\0')));
+  add_process(tree, 9, 7, format_text("ZF_RANK=0{}ZF_BINDING=nonsense", '\0'));
   const auto job = processes_below(tree.sysroot(), 7, {});
   ASSERT_EQ(job.size(), 3U);
   ASSERT_TRUE(job[0].binding);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "machine/fingerprint.hpp"
 #include "sysroot_machine.hpp"
 
@@ -32,7 +33,7 @@ constexpr int kHigh = 2'600'000;
 void add_figures(Tree& tree, const std::string& file, const std::vector<int>& figures,
                  const std::array<int, 8>& numbers = kNumberings[0]) {
   for (std::size_t core = 0; core < figures.size(); ++core)
-    tree.file(fmt::format("/sys/devices/system/cpu/cpu{}/{}", numbers[core], file),
+    tree.file(format_text("/sys/devices/system/cpu/cpu{}/{}", numbers[core], file),
               std::to_string(figures[core]));
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "machine/fingerprint.hpp"
 #include "sysroot_machine.hpp"
 
@@ -24,8 +25,8 @@ std::vector<Gpu> one_gpu() {
 }
 
 void add_interrupt(Tree& tree, const std::string& device, int number, const std::string& cpus) {
-  tree.file(fmt::format("{}/msi_irqs/{}", device, number), "msix");
-  tree.file(fmt::format("/proc/irq/{}/effective_affinity_list", number), cpus);
+  tree.file(format_text("{}/msi_irqs/{}", device, number), "msix");
+  tree.file(format_text("/proc/irq/{}/effective_affinity_list", number), cpus);
 }
 
 std::vector<std::string> words_of(const Tree& tree) {
@@ -42,8 +43,8 @@ TEST(DeviceInterrupts, EachDeviceAndTheCpusThatServeIt) {
       add_interrupt(tree, kSameNic, number, cpu);  // one card, two names
     }
     EXPECT_THAT(words_of(tree),
-                ElementsAre(fmt::format("CPU {} serves 1 interrupt of GPU 0000:3b:00.0", numbers[5]),
-                            fmt::format("CPUs {} serve 3 interrupts of network card mlx5_0",
+                ElementsAre(format_text("CPU {} serves 1 interrupt of GPU 0000:3b:00.0", numbers[5]),
+                            format_text("CPUs {} serve 3 interrupts of network card mlx5_0",
                                         print(numbered("0-2", numbers)))));
   }
 }

@@ -1,8 +1,8 @@
 #include "machine/gpus.hpp"
 
-#include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include "base/format.hpp"
 #include "machine/topology.hpp"
 
 namespace zf {
@@ -33,7 +33,7 @@ TEST(GpuNames, GraphicsOfServersAndInsideAmdCpusDoNotTrain) {
   PciIdentity vga = device(0x0300, 0x1002, 1);
   for (const int id : {0x515e, 0x5969, 0x4752, 0x164e, 0x1638}) {
     vga.device_id = static_cast<std::uint16_t>(id);
-    EXPECT_FALSE(is_compute_gpu(vga)) << fmt::format("{:04x}", id);
+    EXPECT_FALSE(is_compute_gpu(vga)) << format_text("{:04x}", id);
   }
   vga.device_id = 0x744c;
   EXPECT_TRUE(is_compute_gpu(vga)) << "Radeon RX 7900, with a display";

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "base/format.hpp"
 #include "machines.hpp"
 #include "sysroot_machine.hpp"
 
@@ -102,7 +103,7 @@ TEST(HwlocComplaints, AMachineThatContradictsItselfIsReadAndSaysSo) {
   Tree tree;
   add_cores(tree, 8);
   for (int cpu = 0; cpu < 8; ++cpu) {  // an L3 cache of CPUs 0-4 across the borders of the dies 0-3 and 4-7
-    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/", cpu);
+    const std::string folder = format_text("/sys/devices/system/cpu/cpu{}/", cpu);
     tree.file(folder + "topology/die_id", std::to_string(cpu / 4));
     tree.file(folder + "topology/die_cpus", cpu < 4 ? "f" : "f0");
     const std::string cache = folder + "cache/index3/";

@@ -1,12 +1,12 @@
 #include "machine/memory_modules.hpp"
 
-#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
 
 #include "../os/tree.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -46,7 +46,7 @@ constexpr std::size_t kSmbios28 = 0x28;
 constexpr std::size_t kSmbios33 = 0x5C;  // the first with extended speeds
 
 void add(Tree& tree, int number, const std::string& raw) {
-  tree.file(fmt::format("/sys/firmware/dmi/entries/17-{}/raw", number), raw);
+  tree.file(format_text("/sys/firmware/dmi/entries/17-{}/raw", number), raw);
 }
 
 void expect_unknown(const Tree& tree, const std::string& because) {
@@ -120,7 +120,7 @@ TEST(MemoryModules, OneUnknownModuleMakesTheFigureUnknown) {
     Tree tree;
     add(tree, 0, good.raw());
     add(tree, 1, bad.raw());
-    expect_unknown(tree, fmt::format("/sys/firmware/dmi/entries/17-1/raw {}", because));
+    expect_unknown(tree, format_text("/sys/firmware/dmi/entries/17-1/raw {}", because));
   }
 }
 

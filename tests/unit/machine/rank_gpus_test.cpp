@@ -2,11 +2,11 @@
 #include "machine/moved_gpus.hpp"
 #include "machine/rank_count.hpp"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "../os/tree.hpp"
+#include "base/format.hpp"
 #include "machine/amd_gpus.hpp"
 #include "machine/gpus.hpp"
 #include "make_topology.hpp"
@@ -332,7 +332,7 @@ TEST(GpuDriver, OneThatDoesNotAnswerIsGivenUpAndLeavesTheGpusAsTheyAre) {
   Tree tree;
   tree.file("/proc/driver/nvidia/gpus/0000:3b:00.0/information", "GPU UUID: \t GPU-8932f937-d72c");
   for (int gpu = 0; gpu < 250; ++gpu) {  // 3.7 GB to read
-    const std::string path = fmt::format("/proc/driver/nvidia/gpus/0001:{:02x}:00.0/information", gpu);
+    const std::string path = format_text("/proc/driver/nvidia/gpus/0001:{:02x}:00.0/information", gpu);
     tree.file(path, "");
     std::filesystem::resize_file(tree.path().string() + path, 15 << 20);
   }
@@ -347,8 +347,8 @@ TEST(GpuDriver, OneThatDoesNotAnswerIsGivenUpAndLeavesTheGpusAsTheyAre) {
 
 /// Adds a node of AMD's driver: a CPU if it has no SIMDs.
 void add_kfd_node(Tree& tree, int node, int simds, int location, std::uint64_t unique_id) {
-  tree.file(fmt::format("/sys/class/kfd/kfd/topology/nodes/{}/properties", node),
-            fmt::format("cpu_cores_count {}\nsimd_count {}\nlocation_id {}\ndomain 0\nunique_id {}",
+  tree.file(format_text("/sys/class/kfd/kfd/topology/nodes/{}/properties", node),
+            format_text("cpu_cores_count {}\nsimd_count {}\nlocation_id {}\ndomain 0\nunique_id {}",
                         simds == 0 ? 64 : 0, simds, location, unique_id));
 }
 

@@ -1,29 +1,28 @@
 // The /proc and /sys of a machine with one package and one NUMA node, as a folder.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <array>
 #include <string_view>
 
 #include "../os/tree.hpp"
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "machine/machine.hpp"
 
 namespace zf {
 
 /// Adds `cpus` cores of one PU each, at most 32, with 1 GiB of memory.
 inline void add_cores(Tree& tree, int cpus) {
-  const std::string list = fmt::format("0-{}", cpus - 1);
-  const std::string mask = fmt::format("{:x}", (std::uint64_t{1} << cpus) - 1);
+  const std::string list = format_text("0-{}", cpus - 1);
+  const std::string mask = format_text("{:x}", (std::uint64_t{1} << cpus) - 1);
   tree.machine(list, "0").file("/sys/devices/system/cpu/possible", list);
   tree.file("/sys/devices/system/node/online", "0");
   tree.file("/sys/devices/system/node/node0/cpumap", mask);
   tree.file("/sys/devices/system/node/node0/cpulist", list);
   tree.file("/sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:       1048576 kB");
   for (int cpu = 0; cpu < cpus; ++cpu) {
-    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", cpu);
-    const std::string own = fmt::format("{:x}", std::uint64_t{1} << cpu);
+    const std::string folder = format_text("/sys/devices/system/cpu/cpu{}/topology/", cpu);
+    const std::string own = format_text("{:x}", std::uint64_t{1} << cpu);
     tree.file(folder + "core_id", std::to_string(cpu)).file(folder + "physical_package_id", "0");
     tree.file(folder + "thread_siblings", own).file(folder + "core_cpus", own);
     tree.file(folder + "core_siblings", mask).file(folder + "package_cpus", mask);

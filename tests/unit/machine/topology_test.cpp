@@ -1,6 +1,5 @@
 #include "machine/topology.hpp"
 
-#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "../os/tree.hpp"
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "machine/fingerprint.hpp"
 #include "machine/machine.hpp"
 #include "machines.hpp"
@@ -40,7 +40,7 @@ std::vector<std::string> kinds_with_clocks(const std::array<int, 5>& mhz) {
     const std::string name = "LinuxCapacity\" value=\"";
     const std::size_t begin = xml.find(name);
     const std::size_t end = xml.find('"', begin + name.size());
-    xml.replace(begin, end - begin, fmt::format("FrequencyMaxMHz\" value=\"{}", clock));
+    xml.replace(begin, end - begin, format_text("FrequencyMaxMHz\" value=\"{}", clock));
   }
   const TemporaryFolder folder;
   const std::string path = folder.path() / "node.xml";

@@ -1,6 +1,5 @@
 #include "measure/machine_meter.hpp"
 
-#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "engine/working_set.hpp"
 #include "os/affinity.hpp"
 
@@ -95,11 +95,11 @@ TEST(MachineMeter, ATrainingStepOfAnHourIsNotWaitedForAfterStop) {
 /// Returns the bytes of shared memory that the children of this process have in memory; nothing if the kernel
 /// does not say it.
 std::optional<std::uint64_t> shared_bytes_of_children() {
-  std::ifstream children(fmt::format("/proc/self/task/{}/children", ::gettid()));
+  std::ifstream children(format_text("/proc/self/task/{}/children", ::gettid()));
   if (!children) return std::nullopt;
   std::uint64_t bytes = 0;
   for (pid_t child = 0; children >> child;) {
-    std::ifstream status(fmt::format("/proc/{}/status", child));
+    std::ifstream status(format_text("/proc/{}/status", child));
     std::string word;
     while (status >> word) {
       std::uint64_t kibibytes = 0;

@@ -1,6 +1,5 @@
 // Tests what happens when the system refuses a thread. pthread_create of this program counts the threads.
 #include <dlfcn.h>
-#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -15,6 +14,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "children/child_output.hpp"
 #include "measure/machine_meter.hpp"
 #include "measure/synthetic_training.hpp"
@@ -133,7 +133,7 @@ TEST(RefusedThreads, RanksThatStartAtOnceUnderOneLimitDoNotTakeEachOthers) {
         [&] {
           int measured = 0;
           const std::string wrong = wrong_answer_of_two_ranks(most_processes, measured);
-          return wrong.empty() ? fmt::format("measured {}", measured) : wrong;
+          return wrong.empty() ? format_text("measured {}", measured) : wrong;
         },
         std::chrono::seconds(60));
     ASSERT_EQ(output.end, ChildOutput::End::done) << most_processes;

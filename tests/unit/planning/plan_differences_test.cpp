@@ -1,12 +1,12 @@
 #include "planning/plan_differences.hpp"
 
-#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "../machine/machines.hpp"
 #include "../machine/make_topology.hpp"
 #include "base/cpu_list.hpp"
+#include "base/format.hpp"
 #include "homes/rank_homes.hpp"
 #include "planning/assemble.hpp"
 #include "simulate/simulated_machine.hpp"
@@ -43,7 +43,7 @@ Topology with_gpus() {
   Topology topology = make_topology({.packages = 2, .cores_per_l3 = 8, .pus_per_core = 2});
   for (const NumaNode& node : topology.nodes) {
     topology.gpus.push_back(
-        {fmt::format("0000:{}0:00.0", 3 + node.id.os_index), "a GPU", node.cpus, node.id});
+        {format_text("0000:{}0:00.0", 3 + node.id.os_index), "a GPU", node.cpus, node.id});
   }
   return topology;
 }
@@ -156,7 +156,7 @@ TEST(PlanDifferences, GpusOfOneNodeNearOtherCpus) {
   EXPECT_THAT(plan_differences(plan, here), IsEmpty()) << "the plan does not say it";
   plan.ranks[0].gpu->cpus = parse_cpu_list("0-3", "test");
   EXPECT_THAT(plan_differences(plan, here),
-              ElementsAre(fmt::format("GPU 0000:30:00.0 of rank 0: near CPUs "
+              ElementsAre(format_text("GPU 0000:30:00.0 of rank 0: near CPUs "
                                       "0-3 in the plan, near {} here",
                                       print(here.topology.gpus[0].local_cpus))));
 }

@@ -1,6 +1,5 @@
 // The example plans in configs/examples: made by the code that makes every plan, on machines made by hand.
 // ZF_REGENERATE=1 writes them again; review the difference.
-#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <filesystem>
 
 #include "../machine/make_topology.hpp"
+#include "base/format.hpp"
 #include "homes/rank_homes.hpp"
 #include "os/file.hpp"
 #include "plan/plan_json.hpp"
@@ -56,7 +56,7 @@ Plan slurm_sparse_32() {
   Topology topology = slurm_sparse_machine();
   for (const NumaNode& node : topology.nodes) {
     topology.gpus.push_back(
-        {fmt::format("0000:{}:00.0", node.id.os_index == 0 ? "3b" : "86"), "a GPU", node.cpus, node.id});
+        {format_text("0000:{}:00.0", node.id.os_index == 0 ? "3b" : "86"), "a GPU", node.cpus, node.id});
   }
   Allowed allowed = make_allowed(topology, kSlurmSparseMask);
   allowed.memory_bytes = 96ULL << 30;
