@@ -160,13 +160,13 @@ int main(int argc, char** argv) {
   int runs = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), runs);
   if (error != std::errc() || end != text.data() + text.size() || runs < 1) {
-    print_stderr("coverage: \"{}\" is not a number of runs\n", text);
+    zf::print_stderr("coverage: \"{}\" is not a number of runs\n", text);
     return 2;
   }
   try {
     return zf::run(runs, argc > 2 && std::string_view(argv[2]) == "all");
   } catch (const zf::Error& failure) {
-    print_stderr("coverage: {}\n", failure.what());
+    zf::print_stderr("coverage: {}\n", failure.what());
     return static_cast<int>(failure.exit());
   }
 }

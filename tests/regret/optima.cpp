@@ -84,7 +84,7 @@ int main() {
   try {
     return zf::run();
   } catch (const zf::Error& error) {
-    print_stderr("optima: {}\n", error.what());
+    zf::print_stderr("optima: {}\n", error.what());
     return static_cast<int>(error.exit());
   }
 }

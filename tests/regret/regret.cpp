@@ -289,7 +289,7 @@ int main(int argc, char** argv) {
     const int seeds = argc > 1 ? zf::count_of(argv[1]) : 100;
     return zf::run(std::max(1, seeds), argc > 2 ? zf::count_of(argv[2]) : 50, argc > 3 ? argv[3] : "");
   } catch (const zf::Error& error) {
-    print_stderr("regret: {}\n", error.what());
+    zf::print_stderr("regret: {}\n", error.what());
     return static_cast<int>(error.exit());
   }
 }
