@@ -1,0 +1,103 @@
+"""A minimal Debian in a folder, made by debootstrap, in which a copy of this project's files is built and run."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import unittest
+
+SOURCE = pathlib.Path(os.environ["ZF_SOURCE_DIR"])
+FOLDER = pathlib.Path(os.environ["ZF_BARE_FOLDER"])  # keeps the systems between runs
+DOCKER_LIKE = SOURCE / "tests/bare/docker_like.py"
+
+# The user has a number that no real user is likely to have.
+USER = 64321
+AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups")
+# The first command, without measuring.
+PLAN = "./scripts/tune plan --params 1B -o ~/plan.json"
+
+CLEAN = ("/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "TERM=dumb", "HOME=/home/user")
+
+# Runs "$@" with /proc and /sys of its own mount namespace. Nothing stays mounted behind it.
+MOUNTED = ('mount --make-rprivate / && mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" && '
+           'mount -t tmpfs tmpfs "$0/dev/shm" && cd / && exec "$@"')
+
+
+def _sources() -> list[str]:
+    """Returns the names of this project's files, committed or not yet."""
+    listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                            capture_output=True, text=True)
+    if listed.returncode != 0:
+        raise unittest.SkipTest("this is no checkout of git, so its own files cannot be told from others")
+    return [name for name in listed.stdout.split("\0") if name and (SOURCE / name).is_file()]
+
+
+def _make(suite: str, root: pathlib.Path) -> None:
+    """Makes the system with debootstrap. Skips if that cannot be done here."""
+    for tool in ("debootstrap", "unshare"):
+        if not shutil.which(tool):
+            raise unittest.SkipTest(f"no {tool} here: install it (scripts/packages.txt, heavy)")
+    if os.geteuid() != 0:
+        raise unittest.SkipTest("a system in a folder of its own needs root")
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+        raise unittest.SkipTest("unshare --mount is refused here, and a system in a folder needs its own /proc")
+    shutil.rmtree(root, ignore_errors=True)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = root.with_name(root.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    made = subprocess.run(["debootstrap", "--variant=minbase", suite, unfinished, "http://deb.debian.org/debian"],
+                          capture_output=True, text=True, timeout=600)
+    if made.returncode != 0:
+        last = (made.stdout + made.stderr).strip().splitlines()[-1:]
+        raise unittest.SkipTest(f"debootstrap cannot make Debian {suite} (no package archive in reach?): {last}")
+    # How apt reaches the archive here, for example through a proxy, holds inside too.
+    for part in pathlib.Path("/etc/apt/apt.conf.d").glob("*"):
+        if "Acquire::" in part.read_text(errors="replace"):
+            shutil.copy(part, unfinished / "etc/apt/apt.conf.d")
+    with (unfinished / "etc/passwd").open("a") as users:
+        users.write(f"user:x:{USER}:{USER}::/home/user:/bin/bash\n")
+    with (unfinished / "etc/group").open("a") as groups:
+        groups.write(f"user:x:{USER}:\n")
+    unfinished.rename(root)
+
+
+class Chroot:
+    """A system of this release of Debian, with the project's files at /home/user/zf-tune, owned by `user`."""
+
+    def __init__(self, suite: str):
+        self.root = FOLDER / suite
+        names = _sources()
+        if not (self.root / "etc/debian_version").exists():
+            _make(suite, self.root)
+        # Times are kept, so that a build that is there already compiles only what has changed.
+        self.project = self.root / "home/user/zf-tune"
+        for old in self.project.rglob("*"):
+            name = old.relative_to(self.project)
+            if old.is_file() and str(name) not in names and name.parts[0] != "build":
+                old.unlink()
+        for name in names:
+            target = self.project / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(SOURCE / name, target, follow_symlinks=False)
+        self.give_to_user()
+
+    def give_to_user(self) -> None:
+        subprocess.run(["chown", "-R", f"{USER}:{USER}", self.root / "home/user"], check=True)
+
+    def run(self, command: str, timeout: int, before=(), inside=(), **keywords) -> subprocess.CompletedProcess:
+        """Runs a shell command in the project's folder. `before` stands before chroot and `inside` behind it."""
+        return subprocess.run(
+            ["unshare", "--mount", "bash", "-c", MOUNTED, self.root, *before, "chroot", self.root, *CLEAN, *inside,
+             "bash", "-c", f"cd /home/user/zf-tune && {command}"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, **keywords)
+
+
+class BareTest(unittest.TestCase):
+    def assert_done(self, result: subprocess.CompletedProcess) -> None:
+        self.assertEqual(result.returncode, 0, f"{result.stdout[-6000:]}\n{result.stderr[-6000:]}")
+
+    def assert_plan(self, system: Chroot) -> None:
+        plan = system.root / "home/user/plan.json"
+        self.assertEqual(json.loads(plan.read_text())["schema"], "zf-plan/2")
+        plan.unlink()

@@ -1,0 +1,76 @@
+"""The README's two commands, whole, on minimal Debian systems, in each way in which people run them."""
+
+from chroot import AS_USER, DOCKER_LIKE, PLAN, BareTest, Chroot
+
+TUNE = "./scripts/tune --budget 10s -o ~/plan.json"
+TEST = "./scripts/test"
+
+DOCKER = ("/usr/bin/python3", DOCKER_LIKE, "--")
+NO_NEW_PRIVS = ("setpriv", "--no-new-privs")
+
+
+class Systems(BareTest):
+    def both_commands(self, suite: str, before=(), inside=()) -> None:
+        """Runs both commands. Root has installed the packages before, because not everybody here can."""
+        system = Chroot(suite)
+        self.assert_done(system.run("source scripts/lib.sh && need_packages build test", timeout=900))
+        for command, seconds in ((TUNE, 1500), (TEST, 3600)):
+            result = system.run(command, timeout=seconds, before=before, inside=inside)
+            if result.returncode == 77 and before:
+                self.skipTest(result.stderr.strip())
+            self.assert_done(result)
+            print(f"{command}\n{(result.stdout + result.stderr).strip()[-3000:]}\n")
+        self.assert_plan(system)
+
+    def test_debian_12_as_root(self):
+        self.both_commands("bookworm")
+
+    def test_debian_12_as_a_user(self):
+        self.both_commands("bookworm", inside=AS_USER)
+
+    def test_debian_12_as_docker_runs_it(self):
+        self.both_commands("bookworm", before=DOCKER)
+
+    def test_debian_12_without_new_privileges(self):
+        self.both_commands("bookworm", inside=NO_NEW_PRIVS)
+
+    def test_debian_12_as_a_user_without_new_privileges(self):
+        self.both_commands("bookworm", inside=(*NO_NEW_PRIVS, *AS_USER))
+
+    def test_debian_13_as_root(self):
+        self.both_commands("trixie")
+
+    def test_debian_13_as_a_user(self):
+        self.both_commands("trixie", inside=AS_USER)
+
+    def test_debian_13_as_docker_runs_it(self):
+        self.both_commands("trixie", before=DOCKER)
+
+    def test_debian_13_without_new_privileges(self):
+        self.both_commands("trixie", inside=NO_NEW_PRIVS)
+
+    def test_debian_13_as_a_user_without_new_privileges(self):
+        self.both_commands("trixie", inside=(*NO_NEW_PRIVS, *AS_USER))
+
+    def test_debian_13_as_a_user_with_sudo(self):
+        system = Chroot("trixie")
+        self.assert_done(system.run("source scripts/lib.sh && need_packages build && install_packages 'sudo x' && "
+                                    "echo 'user ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/user && "
+                                    "apt-get remove --yes libcxxopts-dev", timeout=900))
+        try:
+            self.assert_done(system.run(TUNE, timeout=1500, inside=AS_USER))
+        finally:
+            system.run("apt-get remove --yes sudo", timeout=300)
+        self.assert_plan(system)
+
+    def test_debian_12_with_gcc_11(self):
+        system = Chroot("bookworm")
+        self.assert_done(system.run("source scripts/lib.sh && need_packages build && install_packages 'g++-11 x'",
+                                    timeout=900))
+        self.assert_done(system.run(f"rm -rf build && CC=gcc-11 CXX=g++-11 {PLAN} && rm -rf build", timeout=1800))
+        self.assert_plan(system)
+
+    def test_debian_testing(self):
+        system = Chroot("testing")
+        self.assert_done(system.run(PLAN, timeout=1800))
+        self.assert_plan(system)
