@@ -157,13 +157,14 @@ configure() {
   rm -f "$log"
 }
 
-# run_ctest FOLDER ARGUMENTS...: runs the ctest that belongs to the cmake that configured the folder. Does not return,
-# because ctest replaces the script.
+# run_ctest FOLDER ARGUMENTS...: runs the ctest that belongs to the cmake that configured the folder, and prints why tests
+# were skipped before its summary. Does not return, because this replaces the script.
 run_ctest() {
   local folder=$1 ctest
   shift
   ctest=$(sed -n 's/^CMAKE_CTEST_COMMAND:INTERNAL=//p' "$folder/CMakeCache.txt")
-  exec "$ctest" --test-dir "$folder" --output-on-failure --no-label-summary "$@"
+  exec /usr/bin/python3 "$ZF_ROOT/scripts/run_ctest.py" "$folder" \
+    "$ctest" --test-dir "$folder" --output-on-failure --no-label-summary "$@"
 }
 
 # build FOLDER [TARGET...] [-- NINJA'S ARGUMENTS]: builds and shows the progress. Shows the failed commands if it fails.
