@@ -157,8 +157,16 @@ configure() {
   rm -f "$log"
 }
 
-# run_ctest FOLDER ARGUMENTS...: runs the ctest that belongs to the cmake that configured the folder, and prints why tests
-# were skipped before its summary. Does not return, because this replaces the script.
+# need_machine: ends the script if the files that describe this machine are not here, as in a chroot without them.
+need_machine() {
+  [[ -r /proc/self/status ]] ||
+    fail "no /proc is mounted here, and zf-tune needs it; run as root: mount -t proc proc /proc"
+  [[ -r /sys/devices/system/cpu/online ]] ||
+    fail "no /sys is mounted here, and zf-tune reads the machine from it; run as root: mount -t sysfs sysfs /sys"
+}
+
+# run_ctest FOLDER ARGUMENTS...: runs the ctest that belongs to the cmake that configured the folder. Prints before its
+# summary why tests were skipped. Does not return, because this replaces the script.
 run_ctest() {
   local folder=$1 ctest
   shift

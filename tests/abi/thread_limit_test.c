@@ -81,7 +81,7 @@ static enum trial try_as_another(const char* optimizer) {
   CHECK(child >= 0);
   if (child == 0) {
     if (setresuid(0x5A460000u, 0x5A460000u, 0x5A460000u) != 0) _exit(NO_OTHER_USER);
-    _exit(access(optimizer, X_OK) == 0 ? POSSIBLE : NO_OPTIMIZER);
+    _exit(optimizer == NULL || access(optimizer, X_OK) == 0 ? POSSIBLE : NO_OPTIMIZER);
   }
   CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
   return (enum trial)WEXITSTATUS(status);
@@ -115,8 +115,7 @@ static void copy_for_all(const char* optimizer) {
 }
 
 static void need_another_user(void) {
-  const char* const optimizer = getenv("ZF_OPTIMIZER");
-  CHECK(optimizer != NULL);
+  const char* const optimizer = getenv("ZF_OPTIMIZER"); /* CTest names it */
   enum trial trial = try_as_another(optimizer);
   if (trial == NO_OPTIMIZER) { /* the build folder is in one that only its owner may enter */
     copy_for_all(optimizer);

@@ -1,5 +1,8 @@
-"""What a system may refuse, also to root: in a chroot, in a container, under another kernel. Each function tries it, and
-skips the test with one and the same reason if it is refused, so that scripts/test can count the reasons."""
+"""What a system may refuse, also to root: in a chroot, in a container, under another kernel.
+
+Each function tries it, and skips the test if it is refused. All tests give the same reason, so that scripts/test can
+count them.
+"""
 
 import ctypes
 import os
@@ -28,7 +31,8 @@ def need_namespaces(*options: str, at="/") -> None:
         raise unittest.SkipTest("no unshare or mount here: install util-linux and mount") from None
     except subprocess.CalledProcessError as error:
         said = error.stderr.strip().splitlines()
-        raise unittest.SkipTest(f"namespaces with mounts of their own are refused here: {said[0] if said else error}") from None
+        reason = said[0] if said else str(error)
+        raise unittest.SkipTest(f"namespaces with mounts of their own are refused here: {reason}") from None
 
 
 def has_memory_policies() -> bool:

@@ -85,7 +85,8 @@ class Lab:
                 _put(root / path.lstrip("/"), content)
             try:
                 return subprocess.run(
-                    ["unshare", *NAMESPACES, "bash", HERE / "isolate.sh", folder, f"{HOME}/lab.sh", f"{HOME}/script"],
+                    ["unshare", *NAMESPACES,
+                     "bash", HERE / "isolate.sh", folder, f"{HOME}/lab.sh", f"{HOME}/script"],
                     env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                     timeout=timeout_s, check=False)
             finally:
