@@ -68,13 +68,22 @@ configure() {
   rm -f "$log"
 }
 
-# run_ctest FOLDER ARGUMENTS...: runs the ctest that belongs to the cmake that configured the folder. Does not return,
-# because ctest replaces the script.
+# need_machine: ends the script if the files that describe this machine are not here, as in a chroot without them.
+need_machine() {
+  [[ -r /proc/self/status ]] ||
+    fail "no /proc is mounted here, and zf-tune needs it; run as root: mount -t proc proc /proc"
+  [[ -r /sys/devices/system/cpu/online ]] ||
+    fail "no /sys is mounted here, and zf-tune reads the machine from it; run as root: mount -t sysfs sysfs /sys"
+}
+
+# run_ctest FOLDER ARGUMENTS...: runs the ctest that belongs to the cmake that configured the folder. Prints before its
+# summary why tests were skipped. Does not return, because this replaces the script.
 run_ctest() {
   local folder=$1 ctest
   shift
   ctest=$(sed -n 's/^CMAKE_CTEST_COMMAND:INTERNAL=//p' "$folder/CMakeCache.txt")
-  exec "$ctest" --test-dir "$folder" --output-on-failure --no-label-summary "$@"
+  exec /usr/bin/python3 "$ZF_ROOT/scripts/run_ctest.py" "$folder" \
+    "$ctest" --test-dir "$folder" --output-on-failure --no-label-summary "$@"
 }
 
 # build FOLDER [TARGET...] [-- NINJA'S ARGUMENTS]: builds and shows the progress. Shows the failed commands if it fails.

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+from permissions import NOBODY, need_another_user
 from refused_calls import refusing
 from zf_cli import DONE, STALE, USAGE, CommandTest, binding_line
 
@@ -18,7 +19,6 @@ print("bound", flush=True)
 time.sleep(60)
 """
 
-NOBODY = 65534
 NAMED = r"""
 import ctypes
 PR_SET_NAME = 15
@@ -69,13 +69,9 @@ class Doctor(CommandTest):
         self.assertIn("busy-cpus", self.doctor_that_names(burner).stdout)
 
     def test_another_users_thread_name_reaches_the_terminal_as_plain_text(self):
-        if os.geteuid() != 0:
-            self.skipTest("only root can become another user")
+        need_another_user(sys.executable, "-c", "")
         self.make_plan()
-        try:
-            burner = self.start(sys.executable, "-c", NAMED, user=NOBODY, group=NOBODY, extra_groups=[])
-        except (PermissionError, subprocess.SubprocessError) as error:
-            self.skipTest(f"no process of another user can be started here: {error}")
+        burner = self.start(sys.executable, "-c", NAMED, user=NOBODY, group=NOBODY, extra_groups=[])
         result = self.doctor_that_names(burner)
         self.assertIn("[31mred", result.stdout)
         self.assertNotIn("\x1b", result.stdout + result.stderr)

@@ -3,10 +3,9 @@
 import os
 import re
 import shlex
-import shutil
 import subprocess
-import unittest
 
+from permissions import need_memory_policies, need_program
 from zf_cli import DONE, STALE, USAGE, CommandTest, parse_cpus
 
 SMALL = "pack:2 [numa(memory=64GiB)] core:4 pu:1"
@@ -33,13 +32,6 @@ int main(void) {
 """
 
 
-def need(program: str) -> str:
-    path = shutil.which(program)
-    if path is None:
-        raise unittest.SkipTest(f"no {program} here")
-    return path
-
-
 NATIVE = ("--framework", "native")
 
 
@@ -63,12 +55,15 @@ class Export(CommandTest):
             plan = self.make_plan("--ranks", "1", "--framework", framework)
             for consumer in ("numactl", "taskset"):
                 with self.subTest(consumer, framework=framework):
-                    need(consumer)
+                    need_program(consumer)
+                    if consumer == "numactl":
+                        need_memory_policies()
                     said = self.run_prefixed(self.export(consumer), "grep", "Cpus_allowed_list", "/proc/self/status")
                     self.assertEqual(parse_cpus(said.split()[1]), parse_cpus(plan["ranks"][0][side]["cpus"]))
 
     def test_numactl_prefers_the_ranks_memory(self):
-        need("numactl")
+        need_program("numactl")
+        need_memory_policies()
         plan = self.make_plan("--ranks", "1")
         said = self.run_prefixed(self.export("numactl"), "numactl", "--show")
         self.assertIn(f"preferred: {plan['ranks'][0]['optimizer']['mems']}", said)
@@ -80,7 +75,7 @@ class Export(CommandTest):
         self.assertIn(" --preferred-many=0-1\n", self.export("numactl"))
 
     def test_hwloc_reads_the_same_cpus(self):
-        calc = need("hwloc-calc")
+        calc = need_program("hwloc-calc")
         for allowed in ("0-191", "0,31-33,63-64,95-128,191", "190-191"):
             plan = self.make_plan("--topology", LARGE, "--ranks", "2", "--allowed", allowed, *NATIVE)
             for rank, bitmap in enumerate(self.export("hwloc").split()):
@@ -89,7 +84,7 @@ class Export(CommandTest):
                 self.assertEqual(parse_cpus(said), self.training(plan, rank))
 
     def test_libgomp_runs_the_plans_threads_on_the_plans_cpus(self):
-        compiler = need("gcc")
+        compiler = need_program("gcc")
         plan = self.make_plan("--ranks", "1", *NATIVE)
         (self.folder / "program.c").write_text(LIBGOMP_PROGRAM)
         built = subprocess.run([compiler, "-fopenmp", "-D_GNU_SOURCE", "-o", "program", "program.c"], cwd=self.folder,

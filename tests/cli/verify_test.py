@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from exec_test import wait_until
+from permissions import NOBODY, need_another_user
 from zf_cli import (BINARY, DONE, RUNTIME_ERROR, SOURCE, STALE, USAGE, CommandTest, binding_line, clean_environment,
                     parse_cpus)
 
@@ -76,13 +77,9 @@ class Verify(CommandTest):
         self.assertNotIn("as planned", text.stdout)
 
     def test_another_users_process_is_called_that(self):
-        if os.geteuid() != 0:
-            self.skipTest("needs root, to be somebody else")
+        need_another_user(BINARY, "--version")
         trainer = self.start()
-        try:
-            result = self.run_tune("verify", "--pid", trainer.pid, preexec_fn=lambda: os.setuid(65534))
-        except (PermissionError, subprocess.SubprocessError):
-            self.skipTest("nobody else can run zf-tune here")
+        result = self.run_tune("verify", "--pid", trainer.pid, preexec_fn=lambda: os.setuid(NOBODY))
         self.assert_refused(result, RUNTIME_ERROR, f"/proc/{trainer.pid}/environ", "as root")
 
     def test_optimizer_is_verified_with_its_trainer(self):

@@ -2,12 +2,12 @@
 
 import fcntl
 import os
-import pty
 import struct
 import subprocess
 import termios
 import unittest
 
+from permissions import need_terminal
 from zf_cli import BINARY, SOURCE, CommandTest, clean_environment
 
 COMMANDS = "tune probe plan explain check exec export doctor verify record trial bench publish".split()
@@ -68,7 +68,7 @@ class Width(CommandTest):
     def test_a_terminal_with_room_shows_every_column(self):
         self.plan_of(MACHINES[0])
         for columns, wide in ((80, False), (200, True)):
-            controller, terminal = pty.openpty()
+            controller, terminal = need_terminal()
             fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
             subprocess.run([BINARY, "explain", "plan.json"], stdin=subprocess.DEVNULL, stdout=terminal,
                            env=clean_environment(COLUMNS="80"), cwd=self.folder, check=True)

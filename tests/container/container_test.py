@@ -10,6 +10,7 @@ import os
 import pathlib
 import unittest
 
+from permissions import need_namespaces
 from zf_cli import BINARY, DONE, CommandTest, parse_cpus
 
 BUILD = pathlib.Path(BINARY).parents[1]
@@ -42,8 +43,9 @@ def confined_to(cpus: str):
         yield lambda: [(group / "cgroup.procs").write_text("0") for group in groups]
 
 
+NAMESPACES = ("--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc")
 CONTAINER = (
-    *("unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc", "--"),
+    *("unshare", *NAMESPACES, "--"),
     *("sh", "-c", 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"', "container"),
     *("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", str(BUILD / "bin/test-refuse")),
 )
@@ -52,6 +54,7 @@ CONTAINER = (
 class Container(CommandTest):
     def setUp(self):
         super().setUp()
+        need_namespaces(*NAMESPACES)
         self.cpus = sorted(os.sched_getaffinity(0))[-2:]
         self.enter = self.enterContext(confined_to(",".join(map(str, self.cpus))))
 

@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 import guest
+from permissions import need_namespaces
 from zf_cli import BINARY, SOURCE, clean_environment
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -27,6 +28,7 @@ DAEMONS = ("munged", "slurmctld", "slurmd", "slurmstepd")
 CLIENTS = ("srun", "sbatch", "sinfo", "squeue", "scontrol", "scancel")
 PLUGIN_FOLDER = pathlib.Path("/usr/lib/x86_64-linux-gnu/slurm-wlm")
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
+NAMESPACES = ("--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--uts")
 
 CONFINED = "TaskPlugin=task/cgroup,task/affinity\nProctrackType=proctrack/cgroup\n"
 UNCONFINED = "TaskPlugin=task/none\nProctrackType=proctrack/linuxproc\n"
@@ -83,8 +85,8 @@ class Lab:
                 _put(root / path.lstrip("/"), content)
             try:
                 return subprocess.run(
-                    ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--uts", "bash",
-                     HERE / "isolate.sh", folder, f"{HOME}/lab.sh", f"{HOME}/script"],
+                    ["unshare", *NAMESPACES,
+                     "bash", HERE / "isolate.sh", folder, f"{HOME}/lab.sh", f"{HOME}/script"],
                     env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                     timeout=timeout_s, check=False)
             finally:
@@ -122,7 +124,9 @@ def need_slurm() -> None:
             raise unittest.SkipTest(f"no {program} here: install slurm-wlm, munge and busybox-static")
 
 
-def need_cgroup_v1() -> None:
+def need_isolation() -> None:
+    """Skips the test where Lab.run_here() cannot be used."""
+    need_namespaces(*NAMESPACES)
     if not (CGROUPS / "cpuset/tasks").exists():
         raise unittest.SkipTest("no cgroup v1 cpuset controller is mounted here")
 

@@ -4,7 +4,7 @@ import json
 import unittest
 
 import guest
-from lab import Lab, kit_conf, need_cgroup_v1, need_slurm
+from lab import Lab, kit_conf, need_isolation, need_slurm
 from zf_cli import parse_cpus
 
 # Two ranks on one node, the job's alone.
@@ -18,7 +18,7 @@ class SlurmTest(unittest.TestCase):
 
     def here(self, script: str, timeout_s=120, **lab) -> str:
         """What a script wrote beside a Slurm on this machine."""
-        need_cgroup_v1()
+        need_isolation()
         return self.finished(Lab(**{"conf": kit_conf()} | lab).run_here(script, timeout_s))
 
     def finished(self, result) -> str:

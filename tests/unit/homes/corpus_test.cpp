@@ -155,7 +155,7 @@ TEST(Corpus, OurMachines) { expect_all_of(machine_files(std::string(ZF_SOURCE_DI
 
 TEST(Corpus, MachinesOfOthers) {
   const auto files = machine_files(foreign_machines());
-  if (files.empty()) GTEST_SKIP() << "no XML below " << foreign_machines() << ": set ZF_MACHINES_DIR";
+  if (files.empty()) GTEST_SKIP() << why_missing("file *.xml");
   expect_all_of(files);
 }
 

@@ -67,13 +67,15 @@ const GoldenCase kGoldens[] = {
     {"snc2-odd-even-4-ranks", "others/converted/memorysidecaches.xml", 4},
 };
 
+constexpr std::string_view kOthers = "others/";
+
 /// Returns a topology without cores if the machine is not available.
 Topology topology_named(const std::string& name) {
   if (name.ends_with(".json")) {
     return load_simulated_machine(std::string(ZF_SOURCE_DIR) + "/configs/machines/" + name).topology;
   }
-  if (!name.starts_with("others/")) return topology_of(own_machine(name));
-  const std::string path = foreign_machine(name.substr(sizeof("others/") - 1));
+  if (!name.starts_with(kOthers)) return topology_of(own_machine(name));
+  const std::string path = foreign_machine(name.substr(kOthers.size()));
   return path.empty() ? Topology() : topology_of(path);
 }
 
@@ -160,7 +162,7 @@ class GoldenHomes : public testing::TestWithParam<GoldenCase> {};
 TEST_P(GoldenHomes, AsReviewed) {
   const GoldenCase& golden = GetParam();
   const Topology topology = topology_named(golden.machine);
-  if (topology.cores.empty()) GTEST_SKIP() << golden.machine << " is not here: set ZF_MACHINES_DIR";
+  if (topology.cores.empty()) GTEST_SKIP() << why_missing(std::string(golden.machine).substr(kOthers.size()));
   const std::string path = std::string(ZF_SOURCE_DIR) + "/tests/machines/golden/" + golden.name + ".txt";
   const std::string text = homes_in_words(golden, topology);
   if (std::getenv("ZF_REGENERATE") != nullptr) std::ofstream(path) << text;
@@ -170,7 +172,7 @@ TEST_P(GoldenHomes, AsReviewed) {
 TEST_P(GoldenHomes, InOtherNumberings) {
   const GoldenCase& golden = GetParam();
   const Topology topology = topology_named(golden.machine);
-  if (topology.cores.empty()) GTEST_SKIP() << golden.machine << " is not here: set ZF_MACHINES_DIR";
+  if (topology.cores.empty()) GTEST_SKIP() << why_missing(std::string(golden.machine).substr(kOthers.size()));
   expect_homes_in_other_numberings(machine_of(golden, topology), golden.ranks);
 }
 

@@ -22,20 +22,29 @@ inline std::string own_machine(const std::string& name) {
   return std::string(ZF_SOURCE_DIR) + "/tests/machines/" + name;
 }
 
-/// Returns the folder of machines that are not part of this project; it may be missing.
+/// Why a test skips without the folder of foreign_machines(). All say the same, so that scripts/test can
+/// count them.
+inline constexpr const char* kNoForeignMachines = "ZF_MACHINES_DIR names no folder of real machines";
+
+/// Returns the folder of machines that are not part of this project; empty if there is none.
 inline std::string foreign_machines() {
   const char* given = std::getenv("ZF_MACHINES_DIR");
-  return given != nullptr ? given : std::string(ZF_SOURCE_DIR) + "/../shared/topologies";
+  return given != nullptr && std::filesystem::is_directory(given) ? given : "";
 }
 
 /// Returns the path of one of them; empty if it is missing.
 inline std::string foreign_machine(const std::string& name) {
-  const std::string path = foreign_machines() + "/" + name;
-  return std::filesystem::exists(path) ? path : "";
+  const std::string folder = foreign_machines();
+  return !folder.empty() && std::filesystem::exists(folder + "/" + name) ? folder + "/" + name : "";
+}
+
+/// Returns why foreign_machine() has not found this one.
+inline std::string why_missing(const std::string& name) {
+  return foreign_machines().empty() ? kNoForeignMachines : "the folder of ZF_MACHINES_DIR has no " + name;
 }
 
 }  // namespace zf
 
 #define ZF_NEED_MACHINE(path, name)                   \
   const std::string path = zf::foreign_machine(name); \
-  if (path.empty()) GTEST_SKIP() << (name) << " is not here: set ZF_MACHINES_DIR to the folder that holds it"
+  if (path.empty()) GTEST_SKIP() << zf::why_missing(name)

@@ -151,12 +151,22 @@ int status_of_child(Work work) {
   return status;
 }
 
-/// Runs this in a child, which must be killed by a signal. Skips where seccomp filters are not to be had.
+/// The exit status of a child that may not become another user.
+constexpr int kNoOtherUser = 78;
+
+/// Returns what the system refused a child that ended with this status; null if nothing.
+const char* refused_to(int status) {
+  if (!WIFEXITED(status)) return nullptr;
+  if (WEXITSTATUS(status) == kNoFilters) return "seccomp filters are not to be had here";
+  if (WEXITSTATUS(status) == kNoOtherUser) return "no process of another user can be started here";
+  return nullptr;
+}
+
+/// Runs this in a child, which must be killed by a signal. Skips if the system refuses what the child needs.
 template <class Work>
 void expect_killed(Work work) {
   const int status = status_of_child(work);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
-    GTEST_SKIP() << "seccomp filters (or other users) are not to be had here";
+  if (const char* refused = refused_to(status)) GTEST_SKIP() << refused;
   ASSERT_TRUE(WIFSIGNALED(status)) << status;
 }
 
@@ -167,8 +177,7 @@ void expect_done(Work work) {
     work();
     if (testing::Test::HasFailure()) _exit(1);
   });
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
-    GTEST_SKIP() << "seccomp filters (or other users) are not to be had here";
+  if (const char* refused = refused_to(status)) GTEST_SKIP() << refused;
   EXPECT_EQ(status, 0);
 }
 
@@ -377,7 +386,7 @@ TEST(AtomicFile, AFileThatItsWriterMayNotReadIsWritten) {
   expect_done([&] {
     umask(0777);
     constexpr uid_t kNobody = 65534;
-    if (geteuid() == 0 && setresuid(kNobody, kNobody, kNobody) != 0) _exit(kNoFilters);
+    if (geteuid() == 0 && setresuid(kNobody, kNobody, kNobody) != 0) _exit(kNoOtherUser);
     refuse_nameless_files();
     write_text_file_atomically(state, "new");
   });
@@ -443,7 +452,7 @@ TEST(AtomicFile, FullDiskLeavesTheOldFileAndNothingElse) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "a tmpfs cannot be mounted: needs root";
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no tmpfs can be mounted here";
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 

@@ -98,7 +98,7 @@ TEST_F(Publish, FolderThatUsersCannotReadIsRefused) {
 
 TEST_F(Publish, FolderOfAnotherUserIsRefused) {
   fs::create_directory(run);
-  if (chown(run.c_str(), 65534, 65534) != 0) GTEST_SKIP() << "giving a folder away needs root";
+  if (chown(run.c_str(), 65534, 65534) != 0) GTEST_SKIP() << "no folder can be given to another user here";
   expect_refused("user 65534");
 }
 

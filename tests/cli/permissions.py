@@ -1,0 +1,62 @@
+"""What a system may refuse, also to root: in a chroot, in a container, under another kernel.
+
+Each function tries it, and skips the test if it is refused. All tests give the same reason, so that scripts/test can
+count them.
+"""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import unittest
+
+NOBODY = 65534
+MPOL_DEFAULT = 0
+
+
+def need_program(program: str, package: str = "") -> str:
+    """Returns the path of a program."""
+    path = shutil.which(program)
+    if path is None:
+        raise unittest.SkipTest(f"no {program} here" + (f": install {package}" if package else ""))
+    return path
+
+
+def need_namespaces(*options: str, at="/") -> None:
+    """The namespaces that `unshare` makes with these options, and in them a mount on this file or folder."""
+    try:
+        subprocess.run(["unshare", *options, "mount", "--bind", at, at], stdin=subprocess.DEVNULL, check=True,
+                       capture_output=True, text=True, timeout=30)
+    except FileNotFoundError:
+        raise unittest.SkipTest("no unshare or mount here: install util-linux and mount") from None
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.strip().splitlines()
+        reason = said[0] if said else str(error)
+        raise unittest.SkipTest(f"namespaces with mounts of their own are refused here: {reason}") from None
+
+
+def has_memory_policies() -> bool:
+    """Tells whether a process may set its memory policy. Sets that of this one, which has the default already."""
+    return ctypes.CDLL("libnuma.so.1").set_mempolicy(MPOL_DEFAULT, None, 0) == 0
+
+
+def need_memory_policies() -> None:
+    if not has_memory_policies():
+        raise unittest.SkipTest("memory policies are refused here")
+
+
+def need_another_user(*words: str) -> None:
+    """Processes of another user, who may start this program."""
+    try:
+        subprocess.run(words or ["true"], user=NOBODY, group=NOBODY, extra_groups=[], stdin=subprocess.DEVNULL,
+                       capture_output=True, check=True)
+    except (OSError, subprocess.SubprocessError):
+        raise unittest.SkipTest("no process of another user can be started here") from None
+
+
+def need_terminal() -> tuple[int, int]:
+    """Returns the descriptors of a new pseudo-terminal: who controls it, and the terminal."""
+    try:
+        return os.openpty()
+    except OSError as error:
+        raise unittest.SkipTest(f"no pseudo-terminal can be opened here: {error.strerror}") from None
