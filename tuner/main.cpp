@@ -2,9 +2,9 @@
 // commands/ holds the commands.
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -86,8 +86,9 @@ Exit run(std::vector<std::string> words) {
               "see zf-tune --help");
 }
 
-int print_error(Exit exit, const char* what) {
-  const bool named = std::string_view(what).starts_with("zf-tune");
+int print_error(Exit exit, std::string_view what) {
+  zf::flush_stdout();  // the results before it may go to the same terminal
+  const bool named = what.starts_with("zf-tune");
   zf::print_stderr("{}{}\n", named ? "" : "zf-tune: ", what);
   return static_cast<int>(exit);
 }
@@ -98,7 +99,9 @@ int main(int argc, char** argv) {
   try {
     zf::guard_standard_streams();
     const Exit exit = run(std::vector<std::string>(argv + 1, argv + argc));
-    if (std::fflush(stdout) != 0) return print_error(Exit::runtime_error, "cannot write standard output");
+    if (const int error = zf::flush_stdout(); error != 0) {
+      return print_error(Exit::runtime_error, "cannot write standard output: " + zf::errno_text(error));
+    }
     return static_cast<int>(exit);
   } catch (const Error& error) {
     return print_error(error.exit(), error.what());
