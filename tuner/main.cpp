@@ -2,9 +2,9 @@
 // commands/ holds the commands.
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -12,6 +12,8 @@
 #include "base/version.hpp"
 #include "commands/commands.hpp"
 #include "os/standard_streams.hpp"
+#include "text/command_line.hpp"
+#include "text/nearest.hpp"
 #include "text/wrap.hpp"
 
 namespace {
@@ -45,13 +47,41 @@ std::string overview() {
          "of its command, or with 126 or 127 if that cannot be started.\n";
 }
 
+Exit print_version() {
+  zf::print_stdout("zf-tune {}\n", zf::version());
+  return Exit::done;
+}
+
 Exit run_with_words(const Command& command, const std::vector<std::string>& words) {
   const zf::Arguments arguments = zf::parse_arguments(command.spec, words);
   if (arguments.help) {
     zf::print_stdout("{}", zf::help_of(command.spec));
     return Exit::done;
   }
+  if (arguments.has("version")) return print_version();
   return command.run(arguments);
+}
+
+/// Runs tune for somebody who named no command: messages name none either, and --version may follow options.
+Exit run_unnamed(Command tune, const std::vector<std::string>& words) {
+  tune.spec.options.push_back({"version", 'V', "", "print the version"});
+  try {
+    return run_with_words(tune, words);
+  } catch (const Error& error) {
+    constexpr std::string_view kLead = "zf-tune tune: ";
+    const std::string_view what = error.what();
+    if (!what.starts_with(kLead)) throw;
+    throw Error(error.exit(), zf::format_text("zf-tune: {}", what.substr(kLead.size())));
+  }
+}
+
+/// Returns what somebody can do who named a command that does not exist.
+std::string advice_for(const std::string& word) {
+  if (word.ends_with(".json"))
+    return zf::format_text("to explain a plan: zf-tune explain {}", zf::shell_quoted(word));
+  std::vector<std::string> names{"help", "--version"};
+  for (const Command& command : all_commands()) names.push_back(command.spec.name);
+  return zf::did_you_mean(word, names).value_or("see zf-tune --help");
 }
 
 /// Moves --local_rank=N, which DeepSpeed's launcher puts before our own words, behind the command's name.
@@ -68,26 +98,23 @@ void move_local_rank(std::vector<std::string>& words) {
 
 Exit run(std::vector<std::string> words) {
   move_local_rank(words);
-  const std::string first = words.empty() ? "tune" : words.front();
-  if (first == "--version" || first == "-V") {
-    zf::print_stdout("zf-tune {}\n", zf::version());
-    return Exit::done;
-  }
+  const std::string first = words.empty() ? "" : words.front();
+  if (first == "--version" || first == "-V") return print_version();
   if (first == "--help" || first == "-h" || first == "help") {
     zf::print_stdout("{}", overview());
     return Exit::done;
   }
-  const std::string name = first.starts_with('-') ? "tune" : first;
-  if (!words.empty() && words.front() == name) words.erase(words.begin());
+  if (words.empty() || first.starts_with('-')) return run_unnamed(zf::tune_command(), words);
+  words.erase(words.begin());
   for (const Command& command : all_commands()) {
-    if (command.spec.name == name) return run_with_words(command, words);
+    if (command.spec.name == first) return run_with_words(command, words);
   }
-  throw Error(Exit::usage, zf::format_text("zf-tune: there is no command \"{}\"", name),
-              "see zf-tune --help");
+  throw Error(Exit::usage, zf::format_text("zf-tune: there is no command \"{}\"", first), advice_for(first));
 }
 
-int print_error(Exit exit, const char* what) {
-  const bool named = std::string_view(what).starts_with("zf-tune");
+int print_error(Exit exit, std::string_view what) {
+  zf::flush_stdout();  // the results before it may go to the same terminal
+  const bool named = what.starts_with("zf-tune");
   zf::print_stderr("{}{}\n", named ? "" : "zf-tune: ", what);
   return static_cast<int>(exit);
 }
@@ -98,7 +125,9 @@ int main(int argc, char** argv) {
   try {
     zf::guard_standard_streams();
     const Exit exit = run(std::vector<std::string>(argv + 1, argv + argc));
-    if (std::fflush(stdout) != 0) return print_error(Exit::runtime_error, "cannot write standard output");
+    if (const int error = zf::flush_stdout(); error != 0) {
+      return print_error(Exit::runtime_error, "cannot write standard output: " + zf::errno_text(error));
+    }
     return static_cast<int>(exit);
   } catch (const Error& error) {
     return print_error(error.exit(), error.what());

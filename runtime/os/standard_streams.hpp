@@ -1,4 +1,5 @@
-// The three standard streams: descriptors 0, 1 and 2 kept free of other files, and notes on standard error.
+// The three standard streams: descriptors 0, 1 and 2 kept free of other files, results on standard output,
+// and notes on standard error.
 #pragma once
 
 #include <string_view>
@@ -25,8 +26,9 @@ void print_stderr(fmt::format_string<Values...> format, Values&&... values) {
   print_stderr_text(format_text(format, std::forward<Values>(values)...));
 }
 
-/// Writes text to stdout, buffered: results. If stdout cannot be written, the stream remembers it, and main()
-/// ends with an error. No exception, so that the work goes on. Thread-safe.
+/// Writes text to stdout, buffered: results. If stdout cannot be written (a full disk, closed, a pipe that
+/// nobody reads), this text and all later text is lost, but never the work: no exception, no SIGPIPE.
+/// flush_stdout() then returns the reason. Thread-safe.
 void print_stdout_text(std::string_view text);
 
 /// Formats and writes likewise.
@@ -34,5 +36,10 @@ template <class... Values>
 void print_stdout(fmt::format_string<Values...> format, Values&&... values) {
   print_stdout_text(format_text(format, std::forward<Values>(values)...));
 }
+
+/// Writes what is buffered for stdout. Returns 0, or the errno value of the first write to stdout that failed
+/// since the start. main() calls it last. Call it also before a note on stderr that belongs below the
+/// results: both may be one terminal.
+int flush_stdout();
 
 }  // namespace zf

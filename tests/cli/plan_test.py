@@ -31,7 +31,7 @@ class Plan(CommandTest):
         command, table = re.search(example, readme, re.MULTILINE).groups()
         result = self.run_tune(*shlex.split(command.replace("\\\n", "")))
         self.assert_exit(result, DONE)
-        self.assertIn(table, result.stderr)
+        self.assertIn(table, result.stdout)
 
     def test_smt_siblings_stay_on_one_side(self):
         allowed = "64,97-127"

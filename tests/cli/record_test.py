@@ -89,7 +89,9 @@ class Record(zf_cli.CommandTest):
         self.assertIn("training.parallel_ns", workload["estimates"])  # there is no OpenMP to ask
         self.assertGreater(workload["step_factor"], 0)
         self.assertIn("job/train.py 30", workload["source"])
-        self.assertIn("torch in mode wait, update interval 2, 2000 parameters, 1 rank", result.stderr)
+        self.assertIn("torch in mode wait, update interval 2, 2000 parameters, 1 rank", result.stdout)
+        self.assertTrue(result.stdout.startswith("trained \n"), result.stdout)
+        self.assertEqual(result.stderr, "wrote workload.json\n")
         tuned = self.run_tune("tune", "-w", "workload.json", "--simulate",
                               str(SOURCE / "configs/machines/desktop-4p-4e.json"), "-o", "-")
         self.assert_exit(tuned, DONE)
@@ -104,6 +106,37 @@ class Record(zf_cli.CommandTest):
                                 text=True, capture_output=True, timeout=50, env=zf_cli.clean_environment(), check=False)
         self.assert_exit(result, DONE)
         self.assertEqual((result.stdout, result.stderr), ("trained hello\n", ""))
+
+    def test_with_a_dash_stdout_has_the_workload_alone(self):
+        result = self.record(*self.job(30), options=["-o", "-"])
+        self.assert_exit(result, DONE)
+        self.assertEqual(json.loads(result.stdout)["params"], 2000)
+        self.assertTrue(result.stderr.startswith("trained \n"), result.stderr)
+        self.assertIn("torch in mode wait, update interval 2, 2000 parameters, 1 rank", result.stderr)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["job"])
+
+    def test_a_stdout_that_takes_nothing_changes_the_exit_code_only(self):
+        with open("/dev/full", "w") as full:
+            for target in ("workload.json", "-"):
+                silent = ["sh", "-c", 'exec "$@" >/dev/null', "sh", *self.job(30)]
+                process = subprocess.run([BINARY, "record", "-o", target, "--", *silent], cwd=self.folder, text=True,
+                                         stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=50,
+                                         env=zf_cli.clean_environment(), check=False)
+                with self.subTest(target=target):
+                    self.assertEqual(process.returncode, RUNTIME_ERROR, process.stderr)
+                    self.assertEqual(process.stderr.splitlines()[-1],
+                                     "zf-tune: cannot write standard output: No space left on device")
+        self.assertEqual(self.workload()["params"], 2000)
+
+    def test_tune_ends_with_the_recorded_period_and_the_forecasts(self):
+        self.assert_exit(self.record(*self.job(30), options=["-q"]), DONE)
+        for budget in ("2s", "10s", "40s"):
+            tuned = self.run_tune("tune", "--fresh", "-w", "workload.json", "--budget", budget, timeout=110)
+            self.assert_exit(tuned, DONE)
+            self.assertNotIn("recorded period", tuned.stderr)
+            if "recorded period" in tuned.stdout:
+                break  # on a busy machine a short sweep does not reach the unbound control, which the forecast needs
+        self.assertRegex(tuned.stdout.splitlines()[-1], "recorded period .*under the plan .* times unbound")
 
     def test_a_job_that_fails_ends_with_its_own_status_and_nothing_is_written(self):
         self.assert_nothing_recorded(self.record(*self.job(30, 7)), 7, "the command ended with status 7")
@@ -155,7 +188,8 @@ class Record(zf_cli.CommandTest):
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    env=zf_cli.clean_environment())
         self.addCleanup(process.kill)
-        self.assertEqual(process.stdout.readline(), "trained \n")
+        job_output = process.stderr if output == "-" else process.stdout
+        self.assertEqual(job_output.readline(), "trained \n")
         while process.poll() is None:
             # The processes of ranks are forks of the recorder's, which has no other forks.
             ranks = ["pgrep", "-x", "-P", str(process.pid), "zf-tune"]

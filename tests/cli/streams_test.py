@@ -1,11 +1,17 @@
 """What is said beside the result never stands in the way of the result, nor lands in it."""
 
+import errno
+import json
 import os
 import resource
 import signal
 import subprocess
 
-from zf_cli import BINARY, DONE, RUNTIME_ERROR, USAGE, CommandTest, clean_environment
+from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, STALE, USAGE, CommandTest, clean_environment
+
+SIMULATED = ("tune", "--simulate", SOURCE / "configs/machines/desktop-4p-4e.json")
+# Its table is longer than the buffer of a stream.
+MANY_RANKS = ("plan", "--topology", "pack:8 [numa(memory=64GiB)] core:16 pu:1", "--ranks", "64")
 
 
 def closed(*streams: int):
@@ -21,9 +27,10 @@ def full_disk() -> None:
 
 class Streams(CommandTest):
     def run_with(self, *arguments: str, **streams) -> int:
-        """Returns the exit code with these streams in place of ours."""
+        """Returns the exit code with these streams in place of ours. What goes to another stdout is dropped."""
         return subprocess.run([BINARY, *map(str, arguments)], cwd=self.folder, env=clean_environment(),
-                              stdin=subprocess.DEVNULL, timeout=50, **streams).returncode
+                              stdin=subprocess.DEVNULL, timeout=50,
+                              **{"stdout": subprocess.DEVNULL} | streams).returncode
 
     def run_unheard(self, *arguments: str) -> set[int]:
         """Returns the exit codes on a full disk, on a pipe that nobody reads, and without a stderr."""
@@ -56,25 +63,152 @@ class Streams(CommandTest):
         self.assert_sound(self.read_plan())
 
     def test_no_file_takes_the_place_of_a_closed_stream(self):
-        self.assertEqual(self.run_with("tune", "--budget", "2s", "--params", "4M", preexec_fn=closed(0, 1, 2)), DONE)
+        self.assertEqual(self.run_with("tune", "-q", "--budget", "2s", "--params", "4M", preexec_fn=closed(0, 1, 2)),
+                         DONE)
         self.assert_sound(self.read_plan())
         for line in (self.folder / "plan.json.samples.jsonl").read_text().splitlines():
             self.assertTrue(line.startswith("{"), line)
-
-    def test_a_result_that_cannot_be_written_is_an_error(self):
-        with open("/dev/full", "w") as full:
-            self.assertEqual(self.run_with("plan", "-q", "-o", "-", stdout=full), RUNTIME_ERROR)
-        self.assertEqual(self.run_with("plan", "-q", "-o", "-", preexec_fn=closed(1)), RUNTIME_ERROR)
-
-    def test_quiet_is_quiet(self):
-        result = self.run_tune("plan", "-q")
-        self.assert_exit(result, DONE)
-        self.assertEqual((result.stdout, result.stderr), ("", ""))
 
     def test_a_full_disk_is_found_before_measuring_and_leaves_nothing(self):
         result = self.run_tune("tune", "--budget", "40s", preexec_fn=full_disk, timeout=30)
         self.assert_refused(result, RUNTIME_ERROR, "plan.json.samples.jsonl", "free some space")
         self.assert_wrote_nothing()
+
+
+class Results(CommandTest):
+    """Results are on stdout, all else is on stderr."""
+
+    def run_into(self, *words: str, stdout=None, **keywords) -> tuple[int, str]:
+        """Returns the exit code with this stdout, and stderr."""
+        process = subprocess.run([BINARY, *map(str, words)], cwd=self.folder, env=clean_environment(), text=True,
+                                 stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, timeout=50,
+                                 check=False, **keywords)
+        return process.returncode, process.stderr
+
+    def run_unwritable(self, *words: str):
+        """Runs a command with a stdout that takes nothing, in each of three ways. Yields what run_into() returns, and
+        what the reason is called."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        with open("/dev/full", "w") as full, open(writer, "w") as broken:
+            for reason, how in ((errno.ENOSPC, {"stdout": full}), (errno.EPIPE, {"stdout": broken}),
+                                (errno.EBADF, {"preexec_fn": closed(1)})):
+                yield *self.run_into(*words, **how), os.strerror(reason)
+
+    def run_joined(self, *words: str) -> tuple[int, str]:
+        """Returns the exit code, and both streams as one file has them."""
+        with open(self.folder / "joined", "w+") as joined:
+            code = subprocess.run([BINARY, *map(str, words)], cwd=self.folder, env=clean_environment(), text=True,
+                                  stdin=subprocess.DEVNULL, stdout=joined, stderr=subprocess.STDOUT, timeout=50,
+                                  check=False).returncode
+            joined.seek(0)
+            return code, joined.read()
+
+    def test_tune_and_plan_print_there_what_explain_prints(self):
+        for words in (SIMULATED, ("plan",)):
+            with self.subTest(words=words):
+                result = self.run_tune(*words)
+                self.assert_exit(result, DONE)
+                self.assertEqual(result.stdout, self.run_tune("explain").stdout)
+                self.assertEqual(result.stderr.splitlines()[-1], "wrote plan.json")
+                self.assertNotIn("Allocation", result.stderr)
+
+    def test_with_a_dash_stdout_has_the_plan_alone(self):
+        for words in (SIMULATED, ("plan",)):
+            with self.subTest(words=words):
+                result = self.run_tune(*words, "-o", "-")
+                self.assert_exit(result, DONE)
+                self.assert_sound(json.loads(result.stdout))
+                self.assertIn("\n\nA plan made by", "\n" + result.stderr)
+                self.assert_wrote_nothing()
+
+    def test_quiet_is_quiet(self):
+        for words in (SIMULATED, ("plan",)):
+            with self.subTest(words=words):
+                result = self.run_tune(*words, "-q")
+                self.assert_exit(result, DONE)
+                self.assertEqual((result.stdout, result.stderr), ("", ""))
+                result = self.run_tune(*words, "-q", "-o", "-")
+                self.assertEqual((json.loads(result.stdout), result.stderr), (json.loads(result.stdout), ""))
+
+    def test_in_one_file_the_table_is_below_the_notes(self):
+        for words, notes in (((*SIMULATED, "--report", "r.html"), "wrote plan.json\nwrote r.html\n"),
+                             (("plan",), "wrote plan.json\n")):
+            with self.subTest(words=words):
+                code, joined = self.run_joined(*words)
+                self.assertEqual(code, DONE, joined)
+                self.assertTrue(joined.endswith(f"{notes}\n{self.run_tune('explain').stdout}"), joined)
+
+    def test_in_one_file_the_plan_of_a_dash_comes_first(self):
+        code, joined = self.run_joined("plan", "-o", "-")
+        self.assertEqual(code, DONE, joined)
+        self.assertTrue(joined.startswith("{\n"), joined)
+        self.assertIn("\n}\n\nA plan made by", joined)
+
+    def test_in_one_file_a_note_or_an_error_is_below_the_results_before_it(self):
+        self.make_plan("--topology", "pack:2 core:4 pu:2")
+        for words, code, last in ((["explain", "--report", "r.html", "--topology", "pack:2 core:4 pu:2"], DONE,
+                                   "wrote r.html"),
+                                  (["explain", "--homes"], STALE, "zf-tune explain: --homes: the plan is not for"),
+                                  (["export", "--for", "slurm"], DONE, "zf-tune export: ")):
+            with self.subTest(words=words):
+                ended, joined = self.run_joined(*words)
+                self.assertEqual(ended, code, joined)
+                self.assertGreater(len(joined.splitlines()), 1)
+                self.assertTrue(joined.splitlines()[-1].startswith(last), joined)
+
+    def test_a_stdout_that_takes_nothing_changes_the_exit_code_only(self):
+        for words, files in ((("plan",), ["plan.json"]), (MANY_RANKS, ["plan.json"]),
+                             ((*SIMULATED, "--fresh", "--report", "r.html"),
+                              ["plan.json", "plan.json.samples.jsonl", "r.html"])):
+            for code, said, reason in self.run_unwritable(*words):
+                self.assertEqual(code, RUNTIME_ERROR, f"{words}, {reason}: {said}")
+                notes = [f"wrote {file}" for file in files if "samples" not in file]
+                self.assertEqual(said.splitlines()[-len(notes) - 1:],
+                                 [*notes, f"zf-tune: cannot write standard output: {reason}"])
+                self.assert_sound(self.read_plan())
+                self.assertEqual(sorted(os.listdir(self.folder)), files)
+                for file in files:
+                    (self.folder / file).unlink()
+
+    def test_a_sweep_is_done_though_its_table_cannot_be_printed(self):
+        with open("/dev/full", "w") as full:
+            self.assertEqual(self.run_into(*SIMULATED, stdout=full)[0], RUNTIME_ERROR)
+        self.assertIn('"done"', (self.folder / "plan.json.samples.jsonl").read_text().splitlines()[-1])
+
+    def test_a_plan_that_stdout_cannot_take_leaves_the_rest_complete(self):
+        for code, said, reason in self.run_unwritable(*SIMULATED, "-o", "-", "--report", "r.html"):
+            self.assertEqual(code, RUNTIME_ERROR, f"{reason}: {said}")
+            self.assertIn("\n\nA plan made by", said)
+            self.assertEqual(said.splitlines()[-1], f"zf-tune: cannot write standard output: {reason}")
+            self.assertEqual(os.listdir(self.folder), ["r.html"])
+            (self.folder / "r.html").unlink()
+
+    def test_other_commands_say_the_same(self):
+        self.make_plan()
+        for words in (["explain", "--report", "r.html"], ["check"], ["probe"], ["export", "-q", "--for", "env"],
+                      ["exec", "--dry-run", "true"], ["doctor"], ["--help"], ["plan", "--help"], ["--version"]):
+            for code, said, reason in self.run_unwritable(*words):
+                self.assertEqual(code, RUNTIME_ERROR, f"{words}, {reason}: {said}")
+                self.assertEqual(said.splitlines()[-1], f"zf-tune: cannot write standard output: {reason}")
+        self.assertTrue((self.folder / "r.html").read_text().endswith("</html>\n"))
+
+    def test_what_is_not_printed_cannot_fail(self):
+        for code, said, _ in self.run_unwritable("plan", "-q"):
+            self.assertEqual((code, said), (DONE, ""))
+
+    def test_another_error_keeps_its_code_and_its_line(self):
+        self.make_plan("--topology", "pack:2 core:4 pu:2")
+        for code, said, _ in self.run_unwritable("explain", "--homes"):
+            self.assertEqual(code, STALE, said)
+            self.assertEqual(len(said.splitlines()), 1, said)
+            self.assertIn("--homes: the plan is not for", said)
+
+    def test_what_fits_in_no_buffer_is_no_signal(self):
+        self.assert_exit(self.run_tune(*MANY_RANKS, "-q"), DONE)
+        self.assertGreater(len(self.run_tune("explain").stdout), 1 << 12)
+        for code, said, reason in self.run_unwritable("explain"):
+            self.assertEqual((code, said), (RUNTIME_ERROR, f"zf-tune: cannot write standard output: {reason}\n"))
 
 
 class Targets(CommandTest):

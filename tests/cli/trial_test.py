@@ -43,9 +43,29 @@ class Trial(zf_cli.CommandTest):
         self.assertNotIn(9, [value % 100 for candidate in trial["candidates"] for run in candidate["runs"]
                              for value in run])
         self.assertIn("The job itself", plan["choice"]["reason"])
-        self.assertIn("Tried by the job itself", result.stderr)
+        self.assertIn("Tried by the job itself", result.stdout)
         explained = self.run_tune("explain", "won.json")
         self.assertIn("unbound", explained.stdout)
+
+    def test_with_a_dash_stdout_has_the_plan_alone(self):
+        self.write_framework("torch")
+        result = self.trial("-t", "1", "-o", "-")
+        self.assert_exit(result, DONE)
+        self.assertIn("trial", json.loads(result.stdout))
+        self.assertIn("Tried by the job itself", result.stderr)
+
+    def test_a_stdout_that_takes_nothing_changes_the_exit_code_only(self):
+        self.write_framework("torch")
+        with open("/dev/full", "w") as full:
+            process = subprocess.run(
+                [zf_cli.BINARY, "trial", "-t", "1", "-o", "won.json", "--metric", METRIC, "--", "sh", "-c", JOB],
+                cwd=self.folder, env=zf_cli.clean_environment(), stdout=full, stderr=subprocess.PIPE, text=True,
+                timeout=50, check=False)
+        self.assertEqual(process.returncode, RUNTIME_ERROR, process.stderr)
+        self.assertEqual(process.stderr.splitlines()[-2:],
+                         ["wrote won.json", "zf-tune: cannot write standard output: No space left on device"])
+        self.assertIn("trial", self.read_plan("won.json"))
+        self.assertFalse((self.folder / "won.json.trial.json").exists())
 
     def write_framework(self, framework: str) -> None:
         self.made["workload"]["framework"] = framework
@@ -158,7 +178,8 @@ class Trial(zf_cli.CommandTest):
         job = 'echo run >>runs; [ "$(wc -l <runs)" = 3 ] && sleep 60; ' + JOB
         process = subprocess.Popen(
             [zf_cli.BINARY, "trial", "-t", "1", "--metric", METRIC, "--", "sh", "-c", job],
-            cwd=self.folder, env=zf_cli.clean_environment(), stderr=subprocess.PIPE, text=True)
+            cwd=self.folder, env=zf_cli.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True)
         runs = self.folder / "runs"
         deadline = time.monotonic() + 20
         while not (runs.exists() and runs.read_text().count("run") == 3) and time.monotonic() < deadline:
@@ -241,7 +262,8 @@ class Trial(zf_cli.CommandTest):
         before = self.read_plan()
         process = subprocess.Popen(
             [zf_cli.BINARY, "trial", "--metric", METRIC, "--", "sh", "-c", "echo $$ >pid; sleep 60"],
-            cwd=self.folder, env=zf_cli.clean_environment(), stderr=subprocess.PIPE, text=True)
+            cwd=self.folder, env=zf_cli.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True)
         deadline = time.monotonic() + 20
         pid_file = self.folder / "pid"
         while not (pid_file.exists() and pid_file.read_text().strip()) and time.monotonic() < deadline:
@@ -263,7 +285,8 @@ class Trial(zf_cli.CommandTest):
         """
         process = subprocess.Popen(
             [zf_cli.BINARY, "trial", "-t", "2", "--metric", f"{METRIC}|(?:(?:x+x+)+y)", "--", "sh", "-c", job],
-            cwd=self.folder, env=zf_cli.clean_environment(), stderr=subprocess.PIPE, text=True, start_new_session=True)
+            cwd=self.folder, env=zf_cli.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True, start_new_session=True)
         deadline = time.monotonic() + 20
         while not (self.folder / "slow").exists() and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -87,7 +87,7 @@ class Usage(CommandTest):
         self.assert_wrote_nothing()
 
     def test_unknown_command_is_refused_by_name(self):
-        self.assert_refused(self.run_tune("tuen"), USAGE, "tuen", "--help")
+        self.assert_refused(self.run_tune("no-such-command"), USAGE, '"no-such-command"', "see zf-tune --help")
 
     def test_wrong_cpu_lists_are_quoted(self):
         for text in ["4-2", "a", "1,,2", "-1", "0-99999999999"]:
@@ -109,7 +109,7 @@ class Usage(CommandTest):
                 self.assert_wrote_nothing()
 
     def test_missing_value_is_refused_by_name(self):
-        self.assert_refused(self.run_tune("plan", "--ranks"), USAGE, "ranks")
+        self.assert_refused(self.run_tune("plan", "--ranks"), USAGE, "--ranks needs a value; write --ranks N")
 
     def test_unwritable_output_fails_before_measuring(self):
         result = self.run_tune("tune", "--budget", "40s", "-o", "no/such/folder/plan.json", timeout=30)
@@ -146,3 +146,92 @@ class Usage(CommandTest):
         result = self.run_tune("plan", "--allowed", "1\x1b[31m\n2")
         self.assert_refused(result, USAGE)
         self.assertIsNone(re.search(r"[\x00-\x09\x0b-\x1f]", result.stderr), repr(result.stderr))
+
+
+class Mistyped(CommandTest):
+    """One line in our words: what is wrong, and what may have been meant."""
+
+    def assert_says(self, said: str, *words: str):
+        with self.subTest(words=words):
+            result = self.run_tune(*words)
+            self.assert_exit(result, USAGE)
+            self.assertEqual((result.stdout, result.stderr), ("", said + "\n"))
+            self.assert_wrote_nothing()
+
+    def test_a_command(self):
+        for typed, meant in (("tun", "tune"), ("tuen", "tune"), ("Plan", "plan"), ("pla", "plan"), ("b", "bench"),
+                             ("expalin", "explain"), ("exprot", "export"), ("hlep", "help"), ("version", "--version")):
+            self.assert_says(f'zf-tune: there is no command "{typed}"; did you mean {meant}?', typed)
+
+    def test_a_command_that_is_near_none(self):
+        for typed in ("", "x", "t", "python", "train.py", "tunes-and-more"):
+            self.assert_says(f'zf-tune: there is no command "{typed}"; see zf-tune --help', typed)
+
+    def test_a_plan_in_the_place_of_a_command(self):
+        self.assert_says('zf-tune: there is no command "plan.json"; to explain a plan: zf-tune explain plan.json',
+                         "plan.json")
+        self.assert_says('zf-tune: there is no command "my plan.json"; to explain a plan: zf-tune explain \'my plan.json\'',
+                         "my plan.json")
+
+    def test_a_command_twice(self):
+        self.assert_says('zf-tune tune: "tune" is one argument too many; see zf-tune tune --help', "tune", "tune")
+
+    def test_an_option_without_a_command_names_none(self):
+        self.assert_says("zf-tune: there is no option --bugdet; did you mean --budget?", "--bugdet", "3")
+        self.assert_says("zf-tune: there is no option --no-such-flag; see zf-tune tune --help", "--no-such-flag")
+        self.assert_says("zf-tune: there is no option --verison; did you mean --version?", "--verison")
+        self.assert_says("zf-tune: --budget needs a value; write --budget TIME", "--budget")
+        self.assert_says("zf-tune: -o needs a value; write -o FILE", "-o")
+        self.assert_says("zf-tune: -o needs a value before --fresh; write -o FILE", "-o", "--fresh")
+        self.assert_says("zf-tune: --quiet takes no value; write --quiet, or leave it out", "--quiet=no")
+        self.assert_says('zf-tune: "plan" is one argument too many; see zf-tune tune --help', "-q", "plan")
+        self.assert_says('zf-tune: --budget: "soon" is not a duration; write a duration such as 60s, 500ms or 2m',
+                         "--budget", "soon")
+
+    def test_an_option_of_a_command(self):
+        self.assert_says("zf-tune tune: there is no option --bugdet; did you mean --budget?", "tune", "--bugdet", "3")
+        self.assert_says("zf-tune plan: there is no option --upd; did you mean --update-interval?", "plan", "--upd", "3")
+        self.assert_says("zf-tune plan: there is no option --update_interval; did you mean --update-interval?", "plan",
+                         "--update_interval=3")
+        self.assert_says("zf-tune plan: there is no option -ranks; did you mean --ranks?", "plan", "-ranks", "3")
+        self.assert_says("zf-tune plan: there is no option -x; see zf-tune plan --help", "plan", "-x")
+        self.assert_says("zf-tune plan: there is no option -x in -qx; see zf-tune plan --help", "plan", "-qx")
+        self.assert_says("zf-tune plan: -oplan.json: the value of -o cannot be read; write a blank before it: "
+                         "-o plan.json", "plan", "-oplan.json")
+        self.assert_says("zf-tune explain: there is no option --wied; did you mean --wide?", "explain", "--wied")
+        self.assert_says("zf-tune trial: --metric needs a value before --; write --metric REGEX", "trial", "--metric",
+                         "--", "true")
+
+    def test_a_value_where_the_set_is_closed(self):
+        self.assert_says('zf-tune: --mode: "wiat" is not known; did you mean wait?', "--mode", "wiat")
+        self.assert_says('zf-tune plan: --mode: "late" is not known; give one of overlap, exact, backward, wait', "plan",
+                         "--mode", "late")
+        self.assert_says('zf-tune plan: --framework: "torhc" is not known; did you mean torch?', "plan", "--framework",
+                         "torhc")
+        self.assert_says('zf-tune probe: --format: "jsn" is neither text nor json; did you mean json?', "probe",
+                         "--format", "jsn")
+        self.assert_says('zf-tune probe: --format: "xml" is neither text nor json', "probe", "--format", "xml")
+
+    def test_a_reader_of_an_export(self):
+        self.make_plan()
+        result = self.run_tune("export", "--for", "deepsped")
+        self.assert_refused(result, USAGE, 'there is no consumer "deepsped"; did you mean deepspeed?')
+
+    def test_the_words_of_a_wrapped_command_are_its_own(self):
+        for words in (["exec", "--force", "-q", "-p", "no.json", "sh", "-c", "echo $0 $1", "--rnak", "tun"],
+                      ["exec", "--force", "-q", "-p", "no.json", "--", "sh", "-c", "echo $0 $1", "--rnak", "tun"]):
+            with self.subTest(words=words):
+                result = self.run_tune(*words)
+                self.assert_exit(result, DONE)
+                self.assertEqual((result.stdout, result.stderr), ("--rnak tun\n", ""))
+        self.assert_says("zf-tune exec: there is no option --rnak; did you mean --rank?", "exec", "--rnak", "0", "--",
+                         "true")
+        result = self.run_tune("exec", "--force", "-q", "-p", "no.json", "pyhton")
+        self.assert_exit(result, 127)
+        self.assertEqual(result.stderr, "zf-tune: pyhton: No such file or directory\n")
+
+    def test_version_may_follow_an_option(self):
+        result = self.run_tune("-q", "--version")
+        self.assert_exit(result, DONE)
+        self.assertEqual(result.stdout, self.run_tune("--version").stdout)
+        self.assert_wrote_nothing()

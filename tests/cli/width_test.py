@@ -77,6 +77,44 @@ class Width(CommandTest):
             os.close(controller)
             self.assertEqual("of roofline" in text, wide, text)
 
+    def need_terminal(self, columns: int) -> tuple[int, int]:
+        """Returns both ends of a terminal with so many columns; the second is the one to write to."""
+        try:
+            controller, terminal = pty.openpty()
+        except OSError as error:
+            self.skipTest(f"no terminal can be made here: {error}")
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self.addCleanup(os.close, controller)
+        return controller, terminal
+
+    def run_at_terminal(self, columns: int, streams: tuple[str, ...], *words: str) -> tuple[str, str]:
+        """Runs a command with some of its streams at a terminal. Returns what it wrote there, and to the other one."""
+        controller, terminal = self.need_terminal(columns)
+        other = self.folder / "other"
+        with open(other, "w") as file:
+            where = {"stdout": file, "stderr": file} | dict.fromkeys(streams, terminal)
+            process = subprocess.Popen([BINARY, *words], stdin=subprocess.DEVNULL, cwd=self.folder,
+                                       env=clean_environment(COLUMNS="80"), **where)
+        os.close(terminal)
+        self.addCleanup(process.kill)
+        said = read_to_end(controller)  # a terminal holds few kilobytes that nobody has read
+        self.assertEqual(process.wait(timeout=50), 0, said)
+        return said.replace("\r\n", "\n"), other.read_text()
+
+    def test_the_width_is_that_of_the_stream_that_gets_the_table(self):
+        tune = ("tune", "--simulate", str(MACHINES[0]))
+        for words, stream, other in ((tune, "stdout", "stderr"), ((*tune, "-o", "-"), "stderr", "stdout")):
+            with self.subTest(words=words):
+                self.assertIn("of roofline", self.run_at_terminal(200, (stream,), *words)[0])
+                self.assertNotIn("of roofline", self.run_at_terminal(80, (stream,), *words)[0])
+                self.assertNotIn("of roofline", self.run_at_terminal(200, (other,), *words)[1])
+
+    def test_on_a_terminal_the_table_is_below_the_notes(self):
+        said, _ = self.run_at_terminal(100, ("stdout", "stderr"), "tune", "--simulate", str(MACHINES[0]))
+        self.assertIn("\x1b[K", said, "there was a live line")
+        # The live line is erased last of all, before the notes.
+        self.assertRegex(said.split("\x1b[K")[-1], r"\Awrote plan.json\n\nA plan made by")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -56,8 +56,8 @@ def make_plan(options, name: str, words: list[str], plan: pathlib.Path, variable
     subprocess.run([options.tune, "record", "--stop", "-o", workload, "--", *words], check=True, env=environment,
                    stdout=subprocess.DEVNULL, timeout=START_TIMEOUT_S)
     tuned = subprocess.run([options.tune, "tune", "--fresh", "-w", workload, "-o", plan], check=True, env=environment,
-                           stderr=subprocess.PIPE, text=True)
-    forecast = tuned.stderr.splitlines()[-1]
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    forecast = tuned.stdout.splitlines()[-1]
     plan.with_suffix(".forecast").write_text(forecast)
     print(f"{name}: {forecast}", file=sys.stderr, flush=True)
 

@@ -1,5 +1,7 @@
 #include "children/attached_command.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -62,11 +64,12 @@ class CommandSignals {
 
 ExitStatus run_attached(const std::vector<std::string>& command,
                         const std::map<std::string, std::string>& variables,
-                        const std::function<bool()>& stop, Nanoseconds patience) {
+                        const std::function<bool()>& stop, Nanoseconds patience, CommandOutput output) {
   const CommandSignals signals;
   Nanoseconds stopped_ns = 0;
   const auto become_command = [&] {
     signals.restore();
+    if (output == CommandOutput::to_stderr && ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return 126;
     for (const auto& [name, value] : variables) {
       if (::setenv(name.c_str(), value.c_str(), 1) != 0) return 126;
     }

@@ -1,10 +1,10 @@
 #include "commands/cli.hpp"
 
-#include <algorithm>
 #include <cxxopts.hpp>
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "commands/option_words.hpp"
 #include "text/units.hpp"
 #include "text/wrap.hpp"
 
@@ -28,24 +28,6 @@ cxxopts::Options cxxopts_of(const CommandSpec& spec) {
   return options;
 }
 
-bool takes_value(const CommandSpec& spec, const std::string& word) {
-  return std::any_of(spec.options.begin(), spec.options.end(), [&](const OptionSpec& option) {
-    const bool named =
-        word == "--" + option.name || (option.letter != 0 && word == std::string{'-', option.letter});
-    return named && !option.value.empty();
-  });
-}
-
-/// Returns the index of the word where the options end and a wrapped command begins: "--", or the first word
-/// that is neither an option nor the value of an option.
-std::size_t end_of_options(const CommandSpec& spec, const std::vector<std::string>& words) {
-  std::size_t at = 0;
-  while (at < words.size() && words[at] != "--" && words[at].starts_with('-')) {
-    at += takes_value(spec, words[at]) ? 2 : 1;
-  }
-  return std::min(at, words.size());
-}
-
 std::string full_name(const Arguments& arguments, const std::string& option) {
   return format_text("zf-tune {}: --{}", arguments.command, option);
 }
@@ -66,7 +48,8 @@ std::optional<int> Arguments::integer(const std::string& option, int low, int hi
 Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string>& words) {
   Arguments arguments;
   arguments.command = spec.name;
-  const std::size_t end = spec.wraps_command ? end_of_options(spec, words) : words.size();
+  const std::size_t checked = end_of_options(spec, words);
+  const std::size_t end = spec.wraps_command ? checked : words.size();
   std::vector<const char*> argv{"zf-tune"};
   for (std::size_t i = 0; i < end; ++i) argv.push_back(words[i].c_str());
   for (std::size_t i = end; i < words.size(); ++i) {
@@ -84,10 +67,9 @@ Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string
     if (result.count("positional") > 0) {
       arguments.positionals = result["positional"].as<std::vector<std::string>>();
     }
-  } catch (const cxxopts::exceptions::exception& error) {
-    std::string complaint = error.what();
-    std::replace(complaint.begin(), complaint.end(), '\n', ' ');
-    throw Error(Exit::usage, format_text("zf-tune {}: {}", spec.name, complaint), see);
+  } catch (const cxxopts::exceptions::exception&) {
+    // end_of_options() has accepted what this version of cxxopts does not.
+    throw Error(Exit::usage, format_text("zf-tune {}: the options cannot be read", spec.name), see);
   }
   if (arguments.positionals.size() > spec.positionals) {
     throw Error(Exit::usage,

@@ -40,7 +40,8 @@ struct Arguments {
   std::optional<int> integer(const std::string& option, int low, int high) const;
 };
 
-/// Parses the words behind a command's name. Throws Error(usage) that names a wrong argument and the help.
+/// Parses the words behind a command's name. Throws Error(usage) that names a wrong argument, and the option
+/// that was meant or the help.
 Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string>& words);
 
 /// The width of help texts.

@@ -97,6 +97,7 @@ Exit run(const Arguments& arguments) {
   const Plan plan = load_plan_and_note_format(path);
   print_stdout("{}", explain(plan, page_width(arguments, STDOUT_FILENO)));
   if (arguments.has("homes")) print_homes(plan, named);
+  flush_stdout();  // what is said of the report stands below
   if (report.wanted()) write_report(plan, named, report);
   return Exit::done;
 }

@@ -67,6 +67,7 @@ Exit run(const Arguments& arguments) {
   const Export result = export_plan(*consumer, request);
   if (output == "-") {
     print_stdout("{}", result.text);
+    flush_stdout();  // the notes stand below
   } else {
     write_text_file_atomically(output, result.text);
   }

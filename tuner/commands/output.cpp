@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 
 #include "base/error.hpp"
 #include "base/format.hpp"
@@ -47,10 +46,8 @@ PlanOutput::PlanOutput(const Arguments& arguments)
 
 void PlanOutput::write(const Plan& plan) const {
   if (target_ == "-") {
-    const std::string text = print_plan(plan);
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-      throw Error(Exit::runtime_error, format_text("standard output: {}", errno_text(errno)));
-    }
+    print_stdout_text(print_plan(plan));
+    flush_stdout();
     return;
   }
   save_plan(plan, target_);

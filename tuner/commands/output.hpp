@@ -25,7 +25,7 @@ class PlanOutput {
 
   const std::string& target() const { return target_; }
   /// Writes the plan atomically. Says on stderr where, unless -q was given. Throws Error(runtime_error) with
-  /// the path.
+  /// the path. A failure of standard output (-o -) is left to main().
   void write(const Plan& plan) const;
 
  private:

@@ -1,9 +1,8 @@
-#include <unistd.h>
-
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
+#include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
 #include "homes/deepspeed_homes.hpp"
 #include "machine/moved_gpus.hpp"
@@ -15,7 +14,6 @@
 #include "planning/plan_differences.hpp"
 #include "planning/retarget.hpp"
 #include "planning/unmeasured_plan.hpp"
-#include "report/explain.hpp"
 #include "text/command_line.hpp"
 #include "text/units.hpp"
 
@@ -112,7 +110,7 @@ Exit run(const Arguments& arguments) {
   }
   const Plan plan = from ? make_retargeted_plan(arguments, *from) : make_unmeasured_plan(arguments);
   output.write(plan);
-  if (!arguments.has("quiet")) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
+  if (!arguments.has("quiet")) Results(output.target()).explain(plan, arguments);
   return Exit::done;
 }
 

@@ -60,6 +60,7 @@ Exit run(const Arguments& arguments) {
   publish_text_file(target, print_plan(plan));
   print_stdout("{}: the plan of class {}{}\n", target.string(), found.plan.machine.fingerprint,
                found.is_former ? ", which was the class of this node before" : "");
+  flush_stdout();  // a note stands below
   if (memory && !found.is_former) {
     const std::string note = remember_class(node.fingerprint, *memory);
     if (!note.empty()) print_stderr("zf-tune publish: {}\n", note);

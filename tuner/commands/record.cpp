@@ -8,6 +8,7 @@
 #include "commands/commands.hpp"
 #include "commands/interrupt.hpp"
 #include "commands/output.hpp"
+#include "commands/results.hpp"
 #include "launch/exec.hpp"
 #include "os/atomic_file.hpp"
 #include "os/environment.hpp"
@@ -29,7 +30,10 @@ CommandSpec spec() {
       "zf-tune tune -w FILE then plans for this job. Ends with the status of COMMAND if COMMAND fails, and "
       "with 1 if it does not train. A COMMAND that Ctrl-C ends after N steps was recorded.",
       {
-          {"output", 'o', "FILE", "file to write, - for standard output (default: workload.json)"},
+          {"output", 'o', "FILE",
+           "file to write, - for standard output; what COMMAND prints there then goes to standard error "
+           "(default: "
+           "workload.json)"},
           {"updates", 'u', "N",
            "number of optimizer steps to record, per rank, at least 4; the recorder is idle after them "
            "(default: 20; e.g. 50)"},
@@ -48,7 +52,8 @@ int code_of(const ExitStatus& status) {
 
 void write(const std::string& target, const std::string& text) {
   if (target != "-") return write_text_file_atomically(target, text);
-  print_stdout("{}", text);
+  print_stdout_text(text);
+  flush_stdout();
 }
 
 /// Measures how long the job's optimizer step takes beside ours. Returns "", or why the factor stays an
@@ -93,6 +98,7 @@ Exit run(const Arguments& arguments) {
   request.command = arguments.wrapped;
   request.updates = arguments.integer("updates", 4, 1'000'000).value_or(request.updates);
   request.stop = arguments.has("stop");
+  if (target == "-") request.output = CommandOutput::to_stderr;
   if (switched_off(Environment::of_this_process())) exec_or_throw(request.command);
 
   JobRecord record = record_job(request);
@@ -111,7 +117,7 @@ Exit run(const Arguments& arguments) {
   write_and_complete(target, *record.file, quiet);
   if (!quiet) {
     if (target != "-") print_stderr("wrote {}\n", target);
-    print_stderr("{}", recorded_in_words(*record.file));
+    Results(target).print(recorded_in_words(*record.file));
   }
   return static_cast<Exit>(code);
 }

@@ -9,6 +9,7 @@
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/plan_differences.hpp"
+#include "text/nearest.hpp"
 #include "text/table.hpp"
 
 namespace zf {
@@ -67,7 +68,7 @@ std::optional<Framework> framework_argument(const Arguments& arguments) {
   if (const auto framework = framework_named(*name)) return framework;
   throw Error(Exit::usage,
               format_text("zf-tune {}: --framework: \"{}\" is not known", arguments.command, *name),
-              "give one of " + framework_names());
+              did_you_mean(*name, framework_names()).value_or("give one of " + framework_names()));
 }
 
 OptionSpec framework_option() {
@@ -83,7 +84,7 @@ std::optional<Mode> mode_argument(const Arguments& arguments) {
   if (!name) return std::nullopt;
   if (const auto mode = mode_named(*name)) return *mode;
   throw Error(Exit::usage, format_text("zf-tune {}: --mode: \"{}\" is not known", arguments.command, *name),
-              "give one of " + mode_names());
+              did_you_mean(*name, mode_names()).value_or("give one of " + mode_names()));
 }
 
 OptionSpec mode_option() {
@@ -106,7 +107,8 @@ Format format_argument(const Arguments& arguments) {
   if (word == "text") return Format::text;
   if (word == "json") return Format::json;
   throw Error(Exit::usage,
-              format_text("zf-tune {}: --format: \"{}\" is neither text nor json", arguments.command, word));
+              format_text("zf-tune {}: --format: \"{}\" is neither text nor json", arguments.command, word),
+              did_you_mean(word, "text, json").value_or(""));
 }
 
 OptionSpec wide_option() {

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <filesystem>
 
 #include "base/format.hpp"
@@ -7,9 +5,9 @@
 #include "commands/commands.hpp"
 #include "commands/interrupt.hpp"
 #include "commands/output.hpp"
+#include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
 #include "os/standard_streams.hpp"
-#include "report/explain.hpp"
 #include "text/statistics.hpp"
 #include "text/units.hpp"
 #include "trial/trial_file.hpp"
@@ -124,7 +122,7 @@ Exit run(const Arguments& arguments) {
     output.write(plan);
     // An interrupted trial can go on: its runs stay.
     if (interrupt.signal() == 0 && !request.file.empty()) std::filesystem::remove(request.file);
-    if (!quiet) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
+    if (!quiet) Results(output.target()).explain(plan, arguments);
   } catch (const TrialFailure& failure) {
     print_stderr("{}\n",
                  failure.last_lines().empty() ? "The command printed nothing." : "The command's last lines:");

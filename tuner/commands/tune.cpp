@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <limits>
 #include <memory>
 
@@ -9,10 +7,10 @@
 #include "commands/interrupt.hpp"
 #include "commands/output.hpp"
 #include "commands/progress.hpp"
+#include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
 #include "measure/workload_file.hpp"
 #include "os/standard_streams.hpp"
-#include "report/explain.hpp"
 #include "report/recorded_words.hpp"
 #include "search/tuning.hpp"
 #include "text/units.hpp"
@@ -175,8 +173,10 @@ Exit run(const Arguments& arguments) {
   report.write(
       plan, &job.machine.topology,
       simulate ? std::nullopt : std::optional(TopologySource{source.topology, source.sysroot, false}));
-  if (!quiet) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
-  if (!quiet && file && !simulate) print_stderr("{}", forecast_in_words(*file, plan));
+  if (quiet) return Exit::done;
+  const Results results(output.target());
+  results.explain(plan, arguments);
+  if (file && !simulate) results.print(forecast_in_words(*file, plan));
   return Exit::done;
 }
 

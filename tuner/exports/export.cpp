@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "plan/plan_check.hpp"
+#include "text/nearest.hpp"
 
 namespace zf {
 namespace {
@@ -17,7 +18,7 @@ const Consumer& consumer_named(std::string_view name) {
   std::string names;
   for (const Consumer& consumer : all) names += format_text("{}{}", names.empty() ? "" : ", ", consumer.name);
   throw Error(Exit::usage, format_text("zf-tune export: --for: there is no consumer \"{}\"", name),
-              format_text("choose one of {}", names));
+              did_you_mean(name, names).value_or(format_text("choose one of {}", names)));
 }
 
 std::vector<RankBinding> ranks_for(const Consumer& consumer, const Plan& plan, std::optional<int> rank) {

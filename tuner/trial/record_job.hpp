@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "children/attached_command.hpp"
 #include "ipc/child.hpp"
 #include "machine/machine.hpp"
 #include "measure/workload_file.hpp"
@@ -15,7 +16,8 @@ namespace zf {
 
 struct RecordRequest {
   std::vector<std::string> command;
-  int updates = 20;   ///< optimizer steps to record, per rank
+  int updates = 20;  ///< optimizer steps to record, per rank
+  CommandOutput output = CommandOutput::to_stdout;
   bool stop = false;  ///< end the command with SIGTERM when all ranks have seen enough
 };
 
@@ -27,8 +29,8 @@ struct JobRecord {
 };
 
 /// Runs the command to its end and returns the workload that its ranks make together. The command has our
-/// standard streams. Throws Error(runtime_error) if the command cannot be watched, and as joined_ranks()
-/// does.
+/// standard streams, or our stderr in the place of stdout. Throws Error(runtime_error) if the command cannot
+/// be watched, and as joined_ranks() does.
 JobRecord record_job(const RecordRequest& request);
 
 /// Returns how long the job's own optimizer step takes, divided by ours over as many parameters, on as many

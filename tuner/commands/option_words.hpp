@@ -1,0 +1,18 @@
+// Checks the words that a user typed for the options of a command. What is wrong is said in our words, and
+// with what may have been meant.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "commands/cli.hpp"
+
+namespace zf {
+
+/// Returns the index of the word where the options end: "--", or the first word of a wrapped command, which
+/// is neither an option nor the value of one. Throws Error(usage) for the first word before it that cxxopts
+/// would not understand: an option that does not exist, one without its value, or a flag with one.
+std::size_t end_of_options(const CommandSpec& spec, const std::vector<std::string>& words);
+
+}  // namespace zf

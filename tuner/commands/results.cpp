@@ -1,0 +1,34 @@
+#include "commands/results.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commands/shared_arguments.hpp"
+#include "os/standard_streams.hpp"
+#include "report/explain.hpp"
+
+namespace zf {
+namespace {
+
+/// Returns whether notes on stderr stand above what is written to `stream`.
+bool is_below_notes(int stream) {
+  struct stat results = {};
+  struct stat notes = {};
+  return ::fstat(stream, &results) == 0 && ::fstat(STDERR_FILENO, &notes) == 0 &&
+         results.st_dev == notes.st_dev && results.st_ino == notes.st_ino;
+}
+
+}  // namespace
+
+Results::Results(std::string_view target) : stream_(target == "-" ? STDERR_FILENO : STDOUT_FILENO) {}
+
+void Results::print(std::string_view text) const {
+  stream_ == STDOUT_FILENO ? print_stdout_text(text) : print_stderr_text(text);
+}
+
+void Results::explain(const Plan& plan, const Arguments& arguments) const {
+  if (is_below_notes(stream_)) print("\n");
+  print(zf::explain(plan, page_width(arguments, stream_)));
+}
+
+}  // namespace zf

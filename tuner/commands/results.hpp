@@ -1,0 +1,27 @@
+// Prints what a command found out.
+#pragma once
+
+#include <string_view>
+
+#include "commands/cli.hpp"
+#include "plan/plan.hpp"
+
+namespace zf {
+
+/// Where the results of a command go that writes a file: to stdout, or to stderr if stdout has the file (-o
+/// -).
+class Results {
+ public:
+  /// `target` is the file of -o.
+  explicit Results(std::string_view target);
+
+  void print(std::string_view text) const;
+  /// Prints explain() at the width of the stream. Separates it by an empty line from notes before it if both
+  /// are on one terminal or in one file.
+  void explain(const Plan& plan, const Arguments& arguments) const;
+
+ private:
+  int stream_;
+};
+
+}  // namespace zf

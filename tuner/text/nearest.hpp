@@ -1,0 +1,26 @@
+// Finds the word that somebody meant who mistyped it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zf {
+
+/// Returns the word of `known` that `word` was most likely meant to be; nothing if none is near. Capitals and
+/// small letters are equal. The first of these that exists:
+/// - the only one that begins with `word`,
+/// - the one with the fewest slips: letters that are wrong, missing, too many or swapped with their
+/// neighbour. It
+///   may have two slips, and fewer than half as many as `word` has letters. Of equals, the first one is
+///   returned.
+std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known);
+
+/// Returns "did you mean X?", where X is nearest().
+std::optional<std::string> did_you_mean(std::string_view word, const std::vector<std::string>& known);
+
+/// Does the same for words in a list such as "wait, exact".
+std::optional<std::string> did_you_mean(std::string_view word, std::string_view list);
+
+}  // namespace zf
