@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
@@ -263,14 +264,18 @@ Plan parse_plan(std::string_view text, std::string_view name) {
 
 Plan load_plan(const std::filesystem::path& path) { return parse_plan(read_text_file(path), path.string()); }
 
-void save_plan(const Plan& plan, const std::filesystem::path& path) {
+void save_plan(const Plan& plan, const std::filesystem::path& path, const std::function<void()>& before) {
   if (const auto violation = find_violation(plan)) {
     throw Error(Exit::runtime_error,
                 format_text("{}: not written, the plan is unsound: {}: {}", path.string(), violation->field,
                             violation->what),
                 "this is a bug in zf-tune: please report it");
   }
-  write_text_file_atomically(path, print_plan(plan));
+  const std::string text = print_plan(plan);
+  AtomicFile file(path);
+  file.write_at(0, std::as_bytes(std::span(text)));
+  if (before) before();
+  file.commit();
 }
 
 }  // namespace zf

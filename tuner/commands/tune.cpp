@@ -127,6 +127,12 @@ void print_recorder(const RecordingMeter& recorder, const std::string& output) {
   }
 }
 
+/// Says that an interrupted sweep can go on, if it has samples for that.
+void print_how_to_go_on(const RecordingMeter& recorder, bool fresh) {
+  if (!recorder.can_continue()) return;
+  print_stderr("the same command{} continues this sweep\n", fresh ? " without --fresh" : "");
+}
+
 /// Says in one line for which mode the plan is made, and how to change it if nobody chose it.
 void print_mode(const Workload& workload, bool is_default, bool step_is_estimated) {
   print_stderr("mode {}, update interval {}{}\n", name_of(workload.mode), workload.update_interval,
@@ -177,6 +183,7 @@ Exit run(const Arguments& arguments) {
       simulate ? std::nullopt : std::optional(TopologySource{source.topology, source.sysroot, false}));
   if (!quiet) print_stderr("\n{}", explain(plan, page_width(arguments, STDERR_FILENO)));
   if (!quiet && file && !simulate) print_stderr("{}", forecast_in_words(*file, plan));
+  if (!quiet && recorder && interrupt.signal() != 0) print_how_to_go_on(*recorder, arguments.has("fresh"));
   return Exit::done;
 }
 
