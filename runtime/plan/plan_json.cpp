@@ -1,8 +1,10 @@
 #include "plan/plan_json.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <system_error>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
@@ -262,7 +264,14 @@ Plan parse_plan(std::string_view text, std::string_view name) {
   return plan;
 }
 
-Plan load_plan(const std::filesystem::path& path) { return parse_plan(read_text_file(path), path.string()); }
+Plan load_plan(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (std::filesystem::status(path, unknown).type() == std::filesystem::file_type::not_found) {
+    throw Error(Exit::usage, format_text("{}: {}", path.string(), errno_text(ENOENT)),
+                "make a plan with zf-tune tune, or name another file");
+  }
+  return parse_plan(read_text_file(path), path.string());
+}
 
 void save_plan(const Plan& plan, const std::filesystem::path& path, const std::function<void()>& before) {
   if (const auto violation = find_violation(plan)) {

@@ -326,6 +326,17 @@ TEST_F(PlanFile, NamesTheFileThatItCannotRead) {
   }
 }
 
+TEST_F(PlanFile, SaysHowToMakeOneThatIsNotThere) {
+  const auto path = (folder_ / "absent.json").string();
+  try {
+    load_plan(path);
+    FAIL() << path << " was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(),
+              path + ": No such file or directory; make a plan with zf-tune tune, or name another file");
+  }
+}
+
 TEST_F(PlanFile, WhatIsDoneBeforeItTakesItsNameMayRefuseIt) {
   const auto path = folder_ / "plan.json";
   bool was_there = true;
