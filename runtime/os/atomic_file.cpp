@@ -43,12 +43,17 @@ std::filesystem::path unique_name(const std::filesystem::path& path) {
                                           ::getpid(), now_ns(), counter.fetch_add(1));
 }
 
+/// The mode of a temporary file that will be a new file. open() applies the umask to it by itself. (With
+/// fchmod the umask would have to be read, and reading it changes it for every thread for a moment.)
+constexpr mode_t kNewMode = 0644;
+
+/// The mode of a temporary file that will have the mode of another file.
+constexpr mode_t kClosedMode = 0600;
+
 /// Creates a file without a name in the folder of `path`. Returns an invalid descriptor if the file system
-/// has no such files, or if the file could not be given a name later. open() applies the umask to 0644 by
-/// itself. (With fchmod the umask would have to be read, and reading it changes it for every thread for a
-/// moment.)
-FileDescriptor create_nameless(const std::filesystem::path& path) {
-  FileDescriptor file(::open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0644));
+/// has no such files, or if the file could not be given a name later.
+FileDescriptor create_nameless(const std::filesystem::path& path, mode_t mode) {
+  FileDescriptor file(::open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
   if (file.valid() && ::access(link_to(file).c_str(), F_OK) != 0) return FileDescriptor();
   return file;
 }
@@ -86,7 +91,9 @@ bool is_silent(const std::filesystem::path& temporary, const FileDescriptor& fil
 /// Removes a temporary file whose writer has ended. A writer that lives holds its lock. Without locks, one
 /// that lives is seen to write. Returns whether the name is free.
 bool remove_abandoned(const std::filesystem::path& temporary) {
-  const FileDescriptor file = open_temporary(temporary, O_WRONLY);
+  FileDescriptor file = open_temporary(temporary, O_WRONLY);
+  // It had the mode of a read-only file already. (NFS can only lock a file that is open for writing.)
+  if (!file.valid() && errno == EACCES) file = open_temporary(temporary, O_RDONLY);
   if (!file.valid()) return errno == ENOENT;
   const bool locked = ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
   const bool abandoned = locked || (has_no_locks(errno) && is_silent(temporary, file));
@@ -95,12 +102,13 @@ bool remove_abandoned(const std::filesystem::path& temporary) {
 
 /// Creates and locks a named file beside `path`: at ".NAME.tmp", or at another name if a living writer has
 /// that one.
-std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesystem::path& path) {
+std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesystem::path& path,
+                                                               mode_t mode) {
   auto temporary = stable_name(path);
   if (!remove_abandoned(temporary)) temporary = unique_name(path);
   for (int attempt = 0; attempt < 100; ++attempt) {
     FileDescriptor file(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
     // Somebody who looks whether the file is abandoned has its lock for a moment, and may remove it.
     const bool taken = file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (file.valid() && !taken && is_at(temporary, file)) return {std::move(file), temporary};
@@ -136,14 +144,18 @@ int sync_folder(const std::filesystem::path& folder) {
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   struct stat old = {};
-  // Otherwise root could rename a plan over /dev/null.
-  if (::stat(path_.c_str(), &old) == 0 && !S_ISREG(old.st_mode)) {
-    throw Error(Exit::runtime_error,
-                format_text("cannot write {}: it exists and is not a regular file", path_.string()),
-                "give the path of a file");
+  if (::stat(path_.c_str(), &old) == 0) {
+    // Otherwise root could rename a plan over /dev/null.
+    if (!S_ISREG(old.st_mode)) {
+      throw Error(Exit::runtime_error,
+                  format_text("cannot write {}: it exists and is not a regular file", path_.string()),
+                  "give the path of a file");
+    }
+    replaced_ = {old.st_uid, old.st_gid, old.st_mode & 0777};
   }
-  file_ = create_nameless(path_);
-  if (!file_.valid()) std::tie(file_, temporary_) = create_beside(path_);
+  const mode_t mode = replaced_ ? kClosedMode : kNewMode;
+  file_ = create_nameless(path_, mode);
+  if (!file_.valid()) std::tie(file_, temporary_) = create_beside(path_, mode);
 }
 
 AtomicFile::~AtomicFile() {
@@ -164,7 +176,7 @@ void AtomicFile::set_size(std::uint64_t bytes) {
 }
 
 void AtomicFile::move_to_named_file() {
-  auto [named, name] = create_beside(path_);
+  auto [named, name] = create_beside(path_, replaced_ ? kClosedMode : kNewMode);
   try {
     std::vector<std::byte> buffer(std::size_t{1} << 20);
     std::uint64_t at = 0;
@@ -226,12 +238,32 @@ void AtomicFile::take_own_name() {
               "let one process at a time write it; what was there before is unchanged");
 }
 
+void AtomicFile::take_permissions() const {
+  if (!replaced_) return;
+  const int fd = file_.get();
+  struct stat now = {};
+  if (::fstat(fd, &now) != 0) fail(errno);
+  if (now.st_uid != replaced_->owner || now.st_gid != replaced_->group) {
+    // Root may give the file to its former owner. Others may give it to a group of theirs. Which of them
+    // worked is read back.
+    if (::fchown(fd, replaced_->owner, replaced_->group) != 0) {
+      [[maybe_unused]] const int refused = ::fchown(fd, static_cast<uid_t>(-1), replaced_->group);
+    }
+    if (::fstat(fd, &now) != 0) fail(errno);
+  }
+  mode_t mode = replaced_->mode;
+  if (now.st_gid != replaced_->group) mode &= ~mode_t{070} | ((mode & 07) << 3);
+  // Where modes cannot be set, the file stays closed to others. That is no reason to lose it.
+  [[maybe_unused]] const int refused = ::fchmod(fd, mode);
+}
+
 void AtomicFile::commit() {
   if (::fsync(file_.get()) != 0) fail(errno);
   // Others leave a file alone that they see is locked. They do not see it where there are no locks, or from
   // another node of some file systems.
   const bool left_alone = temporary_.empty() && give_stable_name();
   if (!left_alone) take_own_name();
+  take_permissions();
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
   temporary_.clear();
   const int error = sync_folder(folder_of(path_));

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -12,7 +13,10 @@
 namespace zf {
 
 /// A temporary file that replaces `path` in one step, or never. Whoever opens `path` finds the old file or
-/// the whole new one, also after a power cut. The mode is 0644 within the umask.
+/// the whole new one, also after a power cut. A new file has mode 0644 within the umask. One that replaces a
+/// file keeps the permission bits of that one, and its group and owner where this process may set them; if it
+/// may not set the group, the group gets no more than others. The temporary file is never more open than the
+/// file will be.
 ///
 /// Until commit() the temporary file has no name, so a process that is killed leaves nothing. Only a kill
 /// between the two calls that name and move it (linkat, rename) leaves the whole new file, as ".NAME.tmp"
@@ -44,6 +48,13 @@ class AtomicFile {
   void commit();
 
  private:
+  /// Who owns a file, and who may do what with it.
+  struct Permissions {
+    unsigned owner = 0;
+    unsigned group = 0;
+    unsigned mode = 0;  ///< the nine bits rwxrwxrwx
+  };
+
   [[noreturn]] void fail(int error) const;
   /// Copies the file without a name to one that has a name, and goes on with that one.
   void move_to_named_file();
@@ -52,9 +63,13 @@ class AtomicFile {
   /// Gives the file a name that no other writer touches. Throws Error(runtime_error) if another writer has
   /// taken its former name.
   void take_own_name();
+  /// Gives the temporary file the owner, group and mode of the file that it replaces, as far as that is
+  /// allowed.
+  void take_permissions() const;
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;  ///< empty as long as the file has no name
+  std::optional<Permissions> replaced_;  ///< of the file at `path`; absent: there was none
+  std::filesystem::path temporary_;      ///< empty as long as the file has no name
   FileDescriptor file_;
 };
 

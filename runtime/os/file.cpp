@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 #include "base/error.hpp"
@@ -82,6 +83,17 @@ std::string read_text_file(const std::filesystem::path& path) {
       return text;
     }
   }
+}
+
+bool belongs_to_this_user(const std::filesystem::path& path, unsigned owner) {
+  if (owner == ::geteuid()) return true;
+  std::string name = (path.parent_path() / ".zf-tune-XXXXXX").string();
+  const FileDescriptor file(::mkostemp(name.data(), O_CLOEXEC));
+  if (!file.valid()) return false;
+  struct stat status = {};
+  const bool known = ::fstat(file.get(), &status) == 0;
+  ::unlink(name.c_str());
+  return known && status.st_uid == owner;
 }
 
 bool has_no_locks(int error) { return error == ENOSYS || error == ENOLCK || error == EOPNOTSUPP; }

@@ -31,6 +31,11 @@ std::uint64_t size_of_file(int fd);
 std::size_t read_at(const std::filesystem::path& path, int fd, std::uint64_t offset,
                     std::span<std::byte> bytes);
 
+/// Returns whether a file at `path` that `owner` owns is this user's: the owner is the user of this process,
+/// or whoever owns what this process creates in that folder. (NFS gives root's files to nobody, and a mounted
+/// share all files to one user.) To learn that, it creates a file there and removes it.
+bool belongs_to_this_user(const std::filesystem::path& path, unsigned owner);
+
 /// Tells whether flock() failed with this errno because files cannot be locked there: on Lustre without the
 /// mount option flock, on NFS without its lock service, in some sandboxes.
 bool has_no_locks(int error);

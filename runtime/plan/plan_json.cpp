@@ -1,7 +1,10 @@
 #include "plan/plan_json.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
@@ -261,16 +264,27 @@ Plan parse_plan(std::string_view text, std::string_view name) {
   return plan;
 }
 
-Plan load_plan(const std::filesystem::path& path) { return parse_plan(read_text_file(path), path.string()); }
+Plan load_plan(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (std::filesystem::status(path, unknown).type() == std::filesystem::file_type::not_found) {
+    throw Error(Exit::usage, format_text("{}: {}", path.string(), errno_text(ENOENT)),
+                "make a plan with zf-tune tune, or name another file");
+  }
+  return parse_plan(read_text_file(path), path.string());
+}
 
-void save_plan(const Plan& plan, const std::filesystem::path& path) {
+void save_plan(const Plan& plan, const std::filesystem::path& path, const std::function<void()>& before) {
   if (const auto violation = find_violation(plan)) {
     throw Error(Exit::runtime_error,
                 format_text("{}: not written, the plan is unsound: {}: {}", path.string(), violation->field,
                             violation->what),
                 "this is a bug in zf-tune: please report it");
   }
-  write_text_file_atomically(path, print_plan(plan));
+  const std::string text = print_plan(plan);
+  AtomicFile file(path);
+  file.write_at(0, std::as_bytes(std::span(text)));
+  if (before) before();
+  file.commit();
 }
 
 }  // namespace zf

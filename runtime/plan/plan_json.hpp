@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,10 +18,12 @@ std::string print_plan(const Plan& plan);
 /// is missing, the schema version is unknown, or an invariant is broken.
 Plan parse_plan(std::string_view text, std::string_view name);
 
-/// Reads a file and parses it likewise. Throws Error(usage).
+/// Reads a file and parses it likewise. Throws Error(usage). If there is no such file, says how to make a
+/// plan.
 Plan load_plan(const std::filesystem::path& path);
 
-/// Checks the plan, then writes it atomically. Throws Error(runtime_error) with the path.
-void save_plan(const Plan& plan, const std::filesystem::path& path);
+/// Checks the plan, then writes it atomically. Throws Error(runtime_error) with the path. Calls `before` when
+/// all of it is in a temporary file and not yet at `path`; if that throws, nothing is changed at `path`.
+void save_plan(const Plan& plan, const std::filesystem::path& path, const std::function<void()>& before = {});
 
 }  // namespace zf

@@ -396,6 +396,19 @@ static void what_does_not_fit_is_refused(void) {
   EXPECT(zf_close(one), ZF_OK);
 }
 
+static void a_file_that_is_written_again_keeps_its_mode(void) {
+  struct stat status;
+  const char* const path = write_file("");
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 40);
+  CHECK(chmod(path, 0600) == 0);
+  EXPECT(zf_export_state(handle, path), ZF_OK);
+  CHECK(stat(path, &status) == 0 && (status.st_mode & 07777) == 0600);
+  CHECK(chmod(path, 0640) == 0);
+  EXPECT(zf_export_state(handle, path), ZF_OK);
+  CHECK(stat(path, &status) == 0 && (status.st_mode & 07777) == 0640);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
 int main(void) {
   const size_t descriptors = count_descriptors();
   a_training_goes_on_bit_for_bit(1);
@@ -408,6 +421,7 @@ int main(void) {
   failing_reads_are_told(READ_ANOTHER_BYTE, ZF_ERROR_STATE, "");
   the_sets_of_moments_must_be_the_same();
   what_does_not_fit_is_refused();
+  a_file_that_is_written_again_keeps_its_mode();
   CHECK(count_descriptors() == descriptors && count_children() == 0);
   return 0;
 }

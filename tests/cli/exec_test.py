@@ -135,7 +135,7 @@ class Exec(CommandTest):
         self.assert_exit(result, DONE)
         self.assertEqual(result.stdout, "started\n")
         self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
-        self.assertIn("plan.json: No such file or directory", result.stderr)
+        self.assertIn("no plan.json here: ", result.stderr)
         self.assertNotIn("is used", result.stderr)
 
     def test_no_name_is_no_plan_and_force_starts_all_the_same(self):
@@ -278,6 +278,23 @@ class Exec(CommandTest):
         self.make_foreign_plan()
         result = self.run_exec("touch", "started", plan="foreign.json")
         self.assert_refused(result, STALE, "--force")
+        self.assertFalse((self.folder / "started").exists())
+
+    def test_foreign_plan_is_called_that_whatever_else_is_wrong(self):
+        """Advice about --rank and --cpus would not help."""
+        self.make_plan("--topology", FOREIGN, "--allowed", "600-1023", "--ranks", "2", name="foreign.json")
+        one = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+        task = {"SLURM_JOB_ID": "7", "SLURM_LOCALID": "1", "SLURM_PROCID": "1"}
+        for options, before, environment in (([], [], {}), (["--rank", "0"], one, {}), (["--rank", "5"], [], {}),
+                                             (["--cpus", "job"], [], {}), (["--rank", "1", "--cpus", "rank"], [], {}),
+                                             ([], one, {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}),
+                                             ([], [], {"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "2"}), ([], [], task)):
+            with self.subTest(options=options, before=before, environment=environment):
+                result = self.run_exec("touch", "started", plan="foreign.json", options=options, before=before,
+                                       **environment)
+                self.assert_refused(result, STALE)
+                self.assertTrue(result.stderr.startswith("zf-tune: the plan is for machines of another class: "),
+                                result.stderr)
         self.assertFalse((self.folder / "started").exists())
 
     def test_foreign_plan_starts_when_forced(self):

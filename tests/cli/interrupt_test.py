@@ -129,6 +129,33 @@ class Interrupt(CommandTest):
         self.assert_exit(self.run_tune("tune", *sweep, "1s", "--fresh"), DONE)
         self.assertIn("because the budget is only 1.00 s", "\n".join(self.read_plan()["warnings"]))
 
+    def test_says_that_the_same_command_goes_on_if_that_is_true(self):
+        sweep = ["--params", "4M", "--accuracy", "0.2", "--budget", "20s"]
+        for by, options, said in ((signal.SIGINT, [], "the same command continues this sweep"),
+                                  (signal.SIGTERM, ["--fresh"], "the same command without --fresh continues this sweep"),
+                                  (signal.SIGTERM, ["-q"], None)):
+            self.samples.unlink(missing_ok=True)
+            status, talk = self.interrupted([*sweep, *options], self.has_a_finished_round, 0, by)
+            self.assertEqual(status, DONE, talk)
+            if said:
+                self.assertEqual(talk.splitlines().count(said), 1, talk)
+            else:
+                self.assertEqual(talk, "")
+        result = self.run_tune("tune", *sweep[:-1], "1s")
+        self.assert_exit(result, DONE)
+        self.assertIn("continuing the interrupted sweep", result.stderr)
+        self.assertNotIn("the same command", result.stderr)
+
+    def test_does_not_say_so_where_no_samples_are_kept(self):
+        process = self.start_tune("tune", "--params", "4M", "--budget", "20s", "-o", "-")
+        while not process.stderr.readline().startswith("["):  # the first visit
+            self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        result = self.finish(process)
+        self.assert_exit(result, DONE)
+        self.assertIn("cut short by SIGTERM", result.stdout)
+        self.assertNotIn("the same command", result.stderr)
+
     def test_a_resumed_sweep_chooses_what_an_undisturbed_one_does(self):
         undisturbed = ["--simulate", str(MACHINE), "-q"]
         self.assert_exit(self.run_tune("tune", *undisturbed), DONE)

@@ -66,6 +66,8 @@ class Mutation(CommandTest):
         which = f"{which}: {command} {environment or ''}"
         if page:
             (self.folder / page).unlink(missing_ok=True)
+        for former in self.folder.glob("*.old*"):
+            former.unlink()
         try:
             result = self.run_tune(*command, timeout=20, **environment)
         except (subprocess.TimeoutExpired, UnicodeDecodeError) as error:

@@ -147,6 +147,7 @@ class Tune(CommandTest):
         seeds = range(1, 21)
         shared = 0
         for seed in seeds:
+            (self.folder / "plan.json").unlink(missing_ok=True)
             result = self.run_tune("tune", "--fresh", "--simulate", "m.json", "--mode", "overlap", "--seed", str(seed))
             self.assert_exit(result, DONE)
             shared += all(rank["shared"] for rank in self.read_plan()["ranks"])

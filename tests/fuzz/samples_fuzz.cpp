@@ -1,8 +1,9 @@
-// Sample files of an interrupted sweep: any text goes on or is started anew.
+// Sample files of an interrupted sweep: any text goes on, is started anew or is refused.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -10,6 +11,8 @@
 #include "measure/sample_file.hpp"
 
 namespace {
+
+const std::string kHeader = R"({"schema":"zf-samples/5"})";
 
 class NoMeter : public zf::Meter {
  public:
@@ -23,6 +26,16 @@ class NoMeter : public zf::Meter {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   NoMeter meter;
-  const zf::RecordingMeter recording(meter, fuzzed_file(data, size), "zf-samples/4 fuzzed", false);
+  try {
+    const zf::RecordingMeter recording(meter, fuzzed_file(data, size), kHeader, false);
+  } catch (const zf::Error&) {  // it does not begin as ours do
+  }
+  // The corpus has another first line.
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto first = text.find('\n');
+  const std::string ours =
+      kHeader + "\n" + std::string(first == std::string_view::npos ? text : text.substr(first + 1));
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(ours.data());
+  const zf::RecordingMeter recording(meter, fuzzed_file(bytes, ours.size()), kHeader, false);
   return 0;
 }

@@ -76,7 +76,7 @@ void need_this_machine(const Arguments& arguments, const Topology& topology) {
 
 Exit run(const Arguments& arguments) {
   const Nanoseconds started_ns = now_ns();
-  const std::string path = arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
+  const std::string path = named_or_default_plan(arguments).string();
   if (arguments.has("strict") && !arguments.has("bandwidth")) {
     throw Error(Exit::usage, "zf-tune check: --strict does nothing without --bandwidth",
                 "add --bandwidth, or leave out --strict");

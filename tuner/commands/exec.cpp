@@ -9,6 +9,7 @@
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/shared_arguments.hpp"
 #include "launch/resolve_launch.hpp"
 #include "os/standard_streams.hpp"
 #include "text/units.hpp"
@@ -46,10 +47,11 @@ CommandSpec spec() {
 }
 
 /// Returns the path as it was given: by --plan, by ZF_PLAN or by default. An empty ZF_PLAN counts as unset.
+/// Throws Error(usage) if none was given and there is no plan.json.
 std::filesystem::path plan_path(const Arguments& arguments, const Environment& environment) {
   if (const auto given = arguments.text("plan")) return *given;
   const std::string variable = environment.get("ZF_PLAN").value_or("");
-  return variable.empty() ? "plan.json" : variable;
+  return variable.empty() ? default_plan(" with --plan") : std::filesystem::path(variable);
 }
 
 /// Returns a note if a Slurm job takes ./plan.json, which may be older than the job, because no plan was
@@ -109,13 +111,18 @@ Launch launch_for(const Arguments& arguments, const std::optional<LocalRank>& lo
   LaunchRequest request;
   request.cpus_of = cpus_argument(arguments);
   if (switched_off(environment)) return {};
-  request.plan_path = plan_path(arguments, environment);
+  request.force = arguments.has("force");
+  try {
+    request.plan_path = plan_path(arguments, environment);
+  } catch (const Error& error) {
+    if (!request.force) throw;
+    return unbound_launch(error);
+  }
   request.rank = arguments.integer("rank", 0, 65535);
   if (local_rank) {
     request.rank = local_rank->value;
     if (const auto ranks = launched_ranks(environment)) request.ranks = ranks->value;
   }
-  request.force = arguments.has("force");
   Launch launch = resolve_launch(request, environment);
   const bool by_plan = !launch.rank_source.empty();
   if (const auto note = unpublished_note(arguments, environment); note && by_plan)

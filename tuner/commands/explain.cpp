@@ -91,7 +91,7 @@ void write_report(const Plan& plan, const NamedMachine& named, const ReportOutpu
 }
 
 Exit run(const Arguments& arguments) {
-  const std::string path = arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
+  const std::filesystem::path path = named_or_default_plan(arguments);
   const ReportOutput report(arguments, path);
   const auto named = named_machine(arguments, report.wanted() || arguments.has("homes"));
   const Plan plan = load_plan_and_note_format(path);

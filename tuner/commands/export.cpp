@@ -53,8 +53,7 @@ Exit run(const Arguments& arguments) {
   if (!consumer)
     throw Error(Exit::usage, "zf-tune export: --for is missing", "name the reader, e.g. --for numactl");
   const std::string output = arguments.text("output").value_or("-");
-  const std::filesystem::path path =
-      arguments.positionals.empty() ? "plan.json" : arguments.positionals.front();
+  const std::filesystem::path path = named_or_default_plan(arguments);
   const auto config = arguments.text("config");
   if (output != "-") {
     need_writable(output, "-o");

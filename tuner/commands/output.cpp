@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "commands/former_plan.hpp"
 #include "os/atomic_file.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
@@ -41,7 +42,9 @@ void need_writable(const std::filesystem::path& path, std::string_view flag) {
 
 PlanOutput::PlanOutput(const Arguments& arguments)
     : target_(arguments.text("output").value_or("plan.json")), quiet_(arguments.has("quiet")) {
-  if (target_ != "-") need_writable(target_, "-o");
+  if (target_ == "-") return;
+  need_writable(target_, "-o");
+  FormerPlan(target_).look();
 }
 
 void PlanOutput::write(const Plan& plan) const {
@@ -50,8 +53,16 @@ void PlanOutput::write(const Plan& plan) const {
     flush_stdout();
     return;
   }
-  save_plan(plan, target_);
-  if (!quiet_) print_stderr("wrote {}\n", target_);
+  FormerPlan former(target_);
+  try {
+    save_plan(plan, target_, [&] { former.keep(plan); });
+  } catch (const Error&) {
+    former.put_back();
+    throw;
+  }
+  if (quiet_) return;
+  if (const auto note = former.note()) print_stderr("{}\n", *note);
+  print_stderr("wrote {}\n", target_);
 }
 
 OptionSpec report_option() {

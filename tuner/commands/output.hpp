@@ -20,12 +20,14 @@ void need_writable(const std::filesystem::path& path, std::string_view flag);
 
 class PlanOutput {
  public:
-  /// Takes the file of -o, or plan.json without it. Throws as need_writable().
+  /// Takes the file of -o, or plan.json without it. Throws as need_writable(), and as FormerPlan::look()
+  /// does.
   explicit PlanOutput(const Arguments& arguments);
 
   const std::string& target() const { return target_; }
-  /// Writes the plan atomically. Says on stderr where, unless -q was given. Throws Error(runtime_error) with
-  /// the path. A failure of standard output (-o -) is left to main().
+  /// Writes the plan atomically. Before, moves a measured plan that has its name to NAME.old (FormerPlan).
+  /// Says both on stderr, unless -q was given. Throws Error(runtime_error) with the path. A failure of
+  /// standard output (-o -) is left to main().
   void write(const Plan& plan) const;
 
  private:

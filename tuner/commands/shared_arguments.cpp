@@ -33,6 +33,18 @@ Machine read_machine_and_ask_nvml(const MachineSource& source) {
   return machine;
 }
 
+std::filesystem::path default_plan(std::string_view how) {
+  std::filesystem::path path = "plan.json";
+  std::error_code unknown;
+  if (std::filesystem::status(path, unknown).type() != std::filesystem::file_type::not_found) return path;
+  throw Error(Exit::usage, format_text("no plan.json here: make one with zf-tune tune, or name one{}", how));
+}
+
+std::filesystem::path named_or_default_plan(const Arguments& arguments) {
+  return arguments.positionals.empty() ? default_plan("")
+                                       : std::filesystem::path(arguments.positionals.front());
+}
+
 Plan load_plan_and_note_format(const std::filesystem::path& path) {
   Plan plan = load_plan(path);
   if (const auto note = former_format_note(plan, path)) print_stderr("{}\n", one_line(*note));

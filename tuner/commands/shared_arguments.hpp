@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "commands/cli.hpp"
 #include "machine/machine.hpp"
@@ -17,6 +18,14 @@ MachineSource machine_source(const Arguments& arguments);
 /// Reads a machine for a command that plans by the GPUs that the environment names. Asks NVML for the GPUs
 /// that nothing else identifies, which takes seconds.
 Machine read_machine_and_ask_nvml(const MachineSource& source);
+
+/// Returns the plan.json of the current directory, for a command whose plan was not named. Throws
+/// Error(usage) that says how to make one if there is none; `how` is how the user names another: "", or "
+/// with --plan".
+std::filesystem::path default_plan(std::string_view how);
+
+/// Returns the plan that the command's argument names, else default_plan().
+std::filesystem::path named_or_default_plan(const Arguments& arguments);
 
 /// Reads a plan. Prints a note to stderr if it has the former format (former_format_note()). Throws as
 /// load_plan() does.

@@ -107,7 +107,8 @@ Exit run(const Arguments& arguments) {
   TrialRequest request = request_of(arguments);
   const Metric metric = metric_of(arguments);
   const PlanOutput output(arguments);
-  const std::string path = arguments.text("plan-from").value_or("plan.json");
+  const auto named = arguments.text("plan-from");
+  const std::string path = named ? *named : default_plan(" with --plan-from").string();
   const Plan from = load_plan_and_note_format(path);
   MachineSource source;
   source.keep_isolated = from.intent.isolated;

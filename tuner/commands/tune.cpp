@@ -125,6 +125,12 @@ void print_recorder(const RecordingMeter& recorder, const std::string& output) {
   }
 }
 
+/// Says that an interrupted sweep can go on, if it has samples for that.
+void print_how_to_go_on(const RecordingMeter& recorder, bool fresh) {
+  if (!recorder.can_continue()) return;
+  print_stderr("the same command{} continues this sweep\n", fresh ? " without --fresh" : "");
+}
+
 /// Says in one line for which mode the plan is made, and how to change it if nobody chose it.
 void print_mode(const Workload& workload, bool is_default, bool step_is_estimated) {
   print_stderr("mode {}, update interval {}{}\n", name_of(workload.mode), workload.update_interval,
@@ -177,6 +183,10 @@ Exit run(const Arguments& arguments) {
   const Results results(output.target());
   results.explain(plan, arguments);
   if (file && !simulate) results.print(forecast_in_words(*file, plan));
+  if (recorder && interrupt.signal() != 0) {
+    flush_stdout();  // the note stands below the table
+    print_how_to_go_on(*recorder, arguments.has("fresh"));
+  }
   return Exit::done;
 }
 

@@ -215,11 +215,9 @@ std::optional<Launch> launch_as_before(const Plan& plan, const LaunchRequest& re
   return launch;
 }
 
-/// Returns the launch by this plan.
-Launch launch_by(const LaunchRequest& request, const Environment& environment) {
-  const Plan plan = load_plan(request.plan_path);
-  const Allowed seen = read_allowed(SysRoot());
-  if (auto launch = launch_as_before(plan, request, seen, environment)) return *launch;
+/// Returns the launch by this plan, for the rank that this process is.
+Launch launch_of_rank(const Plan& plan, const LaunchRequest& request, const Allowed& seen,
+                      const Environment& environment) {
   const EnvNumber rank = resolve_rank(plan, request, environment);
   const int ranks = resolve_rank_count(plan, request, environment);
   if (rank.value >= ranks) {
@@ -238,6 +236,37 @@ Launch launch_by(const LaunchRequest& request, const Environment& environment) {
   return launch;
 }
 
+/// Throws Error(stale_plan) if this machine is not of the plan's class. Does nothing if the machine cannot be
+/// read.
+void need_class_here(const Plan& plan) {
+  MachineSource source;
+  source.with_io = false;
+  source.with_speeds = false;
+  source.keep_isolated = true;
+  std::optional<Machine> machine;
+  try {
+    machine = read_machine(source);
+  } catch (const Error&) {
+    return;
+  }
+  need_class_of(plan, machine->topology);
+}
+
+/// Returns the launch by this plan.
+Launch launch_by(const LaunchRequest& request, const Environment& environment) {
+  const Plan plan = load_plan(request.plan_path);
+  const Allowed seen = read_allowed(SysRoot());
+  if (auto launch = launch_as_before(plan, request, seen, environment)) return *launch;
+  try {
+    return launch_of_rank(plan, request, seen, environment);
+  } catch (const Error&) {
+    // No advice about ranks and CPUs helps with a plan of another class, so that is said instead. The machine
+    // is read only now, because that takes longer than all the rest.
+    if (!request.force) need_class_here(plan);
+    throw;
+  }
+}
+
 LaunchRequest with_absolute_path(LaunchRequest request) {
   if (request.plan_path.empty()) throw Error(Exit::usage, "the plan's name is empty", "give --plan FILE");
   std::error_code error;
@@ -252,14 +281,18 @@ LaunchRequest with_absolute_path(LaunchRequest request) {
 
 }  // namespace
 
+Launch unbound_launch(const Error& error) {
+  Launch unbound;
+  unbound.notes.push_back(format_text("{}; going on, bound to nothing", error.what()));
+  return unbound;
+}
+
 Launch resolve_launch(const LaunchRequest& request, const Environment& environment) {
   try {
     return launch_by(with_absolute_path(request), environment);
   } catch (const Error& error) {
     if (!request.force) throw;
-    Launch unbound;
-    unbound.notes.push_back(format_text("{}; going on, bound to nothing", error.what()));
-    return unbound;
+    return unbound_launch(error);
   }
 }
 

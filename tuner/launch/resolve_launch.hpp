@@ -1,6 +1,7 @@
 // Turns a plan's path into the launch of this process, on this machine and in this allocation.
 #pragma once
 
+#include "base/error.hpp"
 #include "launch/exec.hpp"
 #include "os/environment.hpp"
 
@@ -14,7 +15,10 @@ namespace zf {
 /// their own keep these CPUs and divide them between their two sides. An outer `zf-tune exec` of the same
 /// plan and rank is obeyed. With `request.force` a plan of another class is fitted too; any other error
 /// becomes a note, and then the launch binds nothing. Without it, throws as load_plan, fit_of, retarget and
-/// launch_of do.
+/// launch_of do. Whatever hinders it, a plan of another class is called that first.
 Launch resolve_launch(const LaunchRequest& request, const Environment& environment);
+
+/// Returns a launch that binds nothing, with a note that says why.
+Launch unbound_launch(const Error& error);
 
 }  // namespace zf

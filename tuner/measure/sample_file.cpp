@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <span>
 #include <string_view>
@@ -25,6 +27,45 @@ std::string line_of(const std::string& label, int visit, const SplitSample& samp
   Object object{{"split", label}, {"visit", visit}};
   add_times(object, sample);
   return print_json_line(object) + "\n";
+}
+
+/// The beginning of every header, whatever the version of the format.
+constexpr std::string_view kHeaderBegin = R"({"schema":"zf-samples/)";
+
+[[noreturn]] void refuse(const std::filesystem::path& path, std::string_view why) {
+  throw Error(Exit::usage,
+              format_text("{}: zf-tune tune would keep its samples there, but this {}", path.string(), why),
+              "move it away, or choose another -o FILE");
+}
+
+/// Refuses a file that another user owns, and what is no regular file. A link is not followed.
+void need_own_file(const std::filesystem::path& path, const struct stat& status) {
+  if (!S_ISREG(status.st_mode)) refuse(path, "is not a regular file");
+  if (!belongs_to_this_user(path, status.st_uid))
+    refuse(path, format_text("belongs to user {}", status.st_uid));
+}
+
+/// Opens the sample file, and creates it if nothing has its name. Throws Error(usage) if something else has
+/// it.
+FileDescriptor open_sample_file(const std::filesystem::path& path) {
+  struct stat status = {};
+  // Opening a device may do something to it, so look before.
+  if (::lstat(path.c_str(), &status) == 0) need_own_file(path, status);
+  FileDescriptor file(checked(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644),
+      path.string(), "zf-tune keeps its samples in this file: make it writable, or choose another -o FILE"));
+  checked(::fstat(file.get(), &status), path.string());
+  need_own_file(path, status);
+  return file;
+}
+
+/// Refuses a file that does not begin as a sample file. One that a kill has cut off within its header, or
+/// before it, does.
+void need_sample_file(const std::filesystem::path& path, const FileDescriptor& file) {
+  std::array<char, kHeaderBegin.size()> bytes{};
+  const auto size = read_at(path, file.get(), 0, std::as_writable_bytes(std::span(bytes)));
+  if (!kHeaderBegin.starts_with(std::string_view(bytes.data(), size)))
+    refuse(path, "is not a sample file of zf-tune");
 }
 
 }  // namespace
@@ -60,10 +101,8 @@ bool can_continue(const std::filesystem::path& file, const std::string& header) 
 
 RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const std::string& header,
                                bool fresh)
-    : meter_(meter), path_(std::move(path)) {
-  file_ = FileDescriptor(checked(
-      ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644), path_.string(),
-      "zf-tune keeps its samples in this file: remove it, or choose another -o FILE"));
+    : meter_(meter), path_(std::move(path)), header_(header) {
+  file_ = open_sample_file(path_);
   if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     if (error == EWOULDBLOCK)
@@ -75,6 +114,7 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
         format_text("{}: cannot be locked here ({}): start no other zf-tune tune with this file meanwhile",
                     path_.string(), errno_text(error));
   }
+  need_sample_file(path_, file_);
   if (auto recorded = fresh ? std::nullopt : recorded_sweep(read_text_file(path_), path_.string(), header)) {
     recorded_ = *std::move(recorded);
     recorded_visits_ = recorded_.finished_visits();
@@ -127,5 +167,7 @@ std::vector<SplitSample> RecordingMeter::measure(const Split& split, const Visit
 }
 
 void RecordingMeter::finish() { append(std::string(kSweepDone) + "\n"); }
+
+bool RecordingMeter::can_continue() const { return zf::can_continue(path_, header_); }
 
 }  // namespace zf

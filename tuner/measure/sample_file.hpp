@@ -34,8 +34,11 @@ bool can_continue(const std::filesystem::path& file, const std::string& header);
 class RecordingMeter : public Meter {
  public:
   /// Continues the file if its header is the same and finish() was not called. Otherwise, or if `fresh`,
-  /// starts a new one. Drops a last line that was cut off. Throws Error(runtime_error) with the path, also if
-  /// another process writes the file. Where the file system has no locks, that is not noticed: see note().
+  /// starts a new one. Drops a last line that was cut off. Throws Error(usage) with the path, and changes
+  /// nothing, if what has the name belongs to another user, or is no regular file, or neither empty nor a
+  /// sample file of some version. Throws Error(runtime_error) with the path if another process writes the
+  /// file, or if a call fails. Where the file system has no locks, another process is not noticed: see
+  /// note().
   RecordingMeter(Meter& meter, std::filesystem::path path, const std::string& header, bool fresh);
 
   /// Answers this round from the file if a finished round there has the same splits and was not used yet.
@@ -57,11 +60,15 @@ class RecordingMeter : public Meter {
   /// Marks the sweep as finished, so that the next one starts a new file.
   void finish();
 
+  /// Returns whether another RecordingMeter with the same header would answer a round from the file.
+  bool can_continue() const;
+
  private:
   void append(const std::string& text) const;
 
   Meter& meter_;
   std::filesystem::path path_;
+  std::string header_;
   FileDescriptor file_;
   RecordedSweep recorded_;                  ///< counts what is added, and loses the rounds that were used
   std::optional<RecordedRound> answering_;  ///< the round that is answered from the file

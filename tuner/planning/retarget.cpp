@@ -113,16 +113,24 @@ HomesAndSplit place(const Machine& machine, const RankGpus& gpus, const Intent& 
   return cut;
 }
 
+/// Returns how the machine differs from the plan's class, on one line; "" if it is of that class.
+std::string differences_of_class(const Plan& plan, const Topology& present) {
+  return join_text(class_differences(plan.machine, machine_class_of(present)), "; ");
+}
+
 }  // namespace
+
+void need_class_of(const Plan& plan, const Topology& present) {
+  const std::string differences = differences_of_class(plan, present);
+  if (differences.empty()) return;
+  throw Error(Exit::stale_plan, format_text("the plan is for machines of another class: {}", differences),
+              "make a plan here with zf-tune, or use this plan's shares anyway with --force");
+}
 
 Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
               const RetargetOptions& options) {
-  const std::string differences =
-      join_text(class_differences(plan.machine, machine_class_of(present.topology)), "; ");
-  if (!differences.empty() && !options.any_class) {
-    throw Error(Exit::stale_plan, format_text("the plan is for machines of another class: {}", differences),
-                "make a plan here with zf-tune, or use this plan's shares anyway with --force");
-  }
+  if (!options.any_class) need_class_of(plan, present.topology);
+  const std::string differences = differences_of_class(plan, present.topology);
   const Machine machine = with_memory_tier(plan, present);
   Intent intent = plan.intent;
   intent.for_deepspeed = intent.for_deepspeed || options.for_deepspeed;

@@ -16,6 +16,9 @@ struct RetargetOptions {
                                    ///< are divided
 };
 
+/// Throws Error(stale_plan) with every difference if the machine is not of the plan's class.
+void need_class_of(const Plan& plan, const Topology& present);
+
 /// Returns a plan with new homes in what is allowed of `present`: one for each of `gpus` and near it, split
 /// as the plan intends. It keeps the plan's pool, but in a smaller home the pool gets no larger share than in
 /// the home it was measured in. It keeps the placement, the memory tier, the idle share, and the restriction
@@ -23,8 +26,8 @@ struct RetargetOptions {
 /// the plan; if the number of ranks changes, the workload has the new number, and a warning says for how many
 /// the plan was made. In the allocation that the plan was made for, the result is the same plan.
 ///
-/// Throws Error(stale_plan) with every difference if the machine is of another class, and Error(infeasible)
-/// if there are fewer cores than ranks. `gpus` comes from moved_gpus() and is never empty.
+/// Throws as need_class_of() does, and Error(infeasible) if there are fewer cores than ranks. `gpus` comes
+/// from moved_gpus() and is never empty.
 Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
               const RetargetOptions& options = {});
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,6 +39,9 @@ class CountingMeter : public Meter {
   int visits = 0;
 };
 
+const std::string kHeader = R"({"schema":"zf-samples/5"})";
+const std::string kOtherHeader = R"({"schema":"zf-samples/5","machine":"other"})";
+
 Split split_called(const char* label) { return {{}, label, {}}; }
 
 class SampleFile : public testing::Test {
@@ -55,7 +59,7 @@ class SampleFile : public testing::Test {
   /// Makes the visits of these rounds and returns the answers. Of the last round only `of_last` visits are
   /// made, as if the sweep was interrupted then.
   std::vector<Nanoseconds> visit(const Rounds& rounds, bool finish = false, bool fresh = false,
-                                 const std::string& header = "{}", std::size_t of_last = 100) {
+                                 const std::string& header = kHeader, std::size_t of_last = 100) {
     RecordingMeter meter(inner_, path_, header, fresh);
     recorded_ = meter.recorded_visits();
     std::vector<Nanoseconds> steps;
@@ -86,7 +90,7 @@ TEST_F(SampleFile, AnInterruptedSweepGoesOnRoundForRound) {
 }
 
 TEST_F(SampleFile, ARoundThatWasInterruptedIsMeasuredAgainAsAWhole) {
-  visit({{"a", "b"}, {"a", "b", "c"}}, false, false, "{}", 2);
+  visit({{"a", "b"}, {"a", "b", "c"}}, false, false, kHeader, 2);
   const std::string before = read_text_file(path_);
   EXPECT_THAT(visit({{"a", "b"}, {"a", "b", "c"}}), testing::ElementsAre(1, 2, 5, 6, 7))
       << "no round has visits of two sessions";
@@ -102,7 +106,7 @@ TEST_F(SampleFile, ARoundOfOtherSplitsIsNotAnsweredInPart) {
 
 TEST_F(SampleFile, AVisitThatWasRepeatedIsAnsweredAsOftenAsItWasMade) {
   for (const bool recorded : {false, true}) {
-    RecordingMeter meter(inner_, path_, "{}", false);
+    RecordingMeter meter(inner_, path_, kHeader, false);
     meter.begin_round({"a"});
     const auto samples = [&] { return meter.measure(split_called("a"), {.samples = 2}).size(); };
     EXPECT_EQ(samples(), 2U);
@@ -121,21 +125,21 @@ TEST_F(SampleFile, AFinishedOneBeginsAnew) {
 
 TEST_F(SampleFile, SoDoesOneOfAnotherMachineOrWorkloadAndAFreshOne) {
   visit({{"a"}});
-  EXPECT_THAT(visit({{"a"}}, false, false, R"({"machine":"other"})"), testing::ElementsAre(2));
-  EXPECT_THAT(visit({{"a"}}, false, true, R"({"machine":"other"})"), testing::ElementsAre(3));
+  EXPECT_THAT(visit({{"a"}}, false, false, kOtherHeader), testing::ElementsAre(2));
+  EXPECT_THAT(visit({{"a"}}, false, true, kOtherHeader), testing::ElementsAre(3));
 }
 
 TEST_F(SampleFile, OneWithAFinishedRoundCanBeContinued) {
-  EXPECT_FALSE(can_continue(path_, "{}")) << "there is none";
-  EXPECT_FALSE(can_continue(folder_, "{}"));
-  EXPECT_FALSE(can_continue(folder_ / std::string(300, 'n'), "{}"));
-  visit({{"a", "b"}}, false, false, "{}", 1);
-  EXPECT_FALSE(can_continue(path_, "{}")) << "its only round was interrupted";
+  EXPECT_FALSE(can_continue(path_, kHeader)) << "there is none";
+  EXPECT_FALSE(can_continue(folder_, kHeader));
+  EXPECT_FALSE(can_continue(folder_ / std::string(300, 'n'), kHeader));
+  visit({{"a", "b"}}, false, false, kHeader, 1);
+  EXPECT_FALSE(can_continue(path_, kHeader)) << "its only round was interrupted";
   visit({{"a", "b"}});
-  EXPECT_TRUE(can_continue(path_, "{}"));
-  EXPECT_FALSE(can_continue(path_, R"({"machine":"other"})"));
+  EXPECT_TRUE(can_continue(path_, kHeader));
+  EXPECT_FALSE(can_continue(path_, kOtherHeader));
   visit({{"a", "b"}}, true);
-  EXPECT_FALSE(can_continue(path_, "{}")) << "it was finished";
+  EXPECT_FALSE(can_continue(path_, kHeader)) << "it was finished";
 }
 
 TEST_F(SampleFile, ATornLastLineIsDroppedWhereverItWasCut) {
@@ -165,14 +169,82 @@ TEST_F(SampleFile, AnEditedOneIsNotBelieved) {
 }
 
 TEST_F(SampleFile, TwoAtOnceAreRefused) {
-  const RecordingMeter first(inner_, path_, "{}", false);
+  const RecordingMeter first(inner_, path_, kHeader, false);
   try {
-    const RecordingMeter second(inner_, path_, "{}", false);
+    const RecordingMeter second(inner_, path_, kHeader, false);
     FAIL() << "two meters write one file";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr(path_.string()));
     EXPECT_THAT(error.what(), HasSubstr("another zf-tune"));
   }
+}
+
+/// Checks that the file is refused with one line that names it and says this, and that it stays as it is.
+void expect_refused(const std::filesystem::path& path, const std::string& why) {
+  CountingMeter inner;
+  for (const bool fresh : {false, true}) {
+    try {
+      const RecordingMeter meter(inner, path, kHeader, fresh);
+      ADD_FAILURE() << "it was taken for a sample file";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::usage);
+      EXPECT_EQ(error.what(), path.string() + ": zf-tune tune would keep its samples there, but this " + why +
+                                  "; move it away, or choose another -o FILE");
+    }
+  }
+}
+
+TEST_F(SampleFile, WhatIsNoneIsNotTouched) {
+  for (const std::string text :
+       {"precious", "{}", "{\"schema\":\"zf-plan/2\"}\n", "\n", " {\"schema\":\"zf-samples/5\"}"}) {
+    write_text_file_atomically(path_, text);
+    expect_refused(path_, "is not a sample file of zf-tune");
+    EXPECT_EQ(read_text_file(path_), text);
+  }
+  std::filesystem::remove(path_);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  expect_refused(path_, "is not a regular file");
+  std::filesystem::remove(path_);
+  std::filesystem::create_directory(path_);
+  expect_refused(path_, "is not a regular file");
+  std::filesystem::remove(path_);
+  const auto target = folder_ / "target";
+  write_text_file_atomically(target, "");
+  std::filesystem::create_symlink(target, path_);
+  expect_refused(path_, "is not a regular file");
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
+  EXPECT_EQ(read_text_file(target), "");
+}
+
+TEST_F(SampleFile, OneOfAnotherUserIsNotTouched) {
+  visit({{"a"}});
+  const std::string before = read_text_file(path_);
+  if (::chown(path_.c_str(), ::geteuid() + 1, static_cast<gid_t>(-1)) != 0)
+    GTEST_SKIP() << "only root can give files away";
+  expect_refused(path_, "belongs to user " + std::to_string(::geteuid() + 1));
+  EXPECT_EQ(read_text_file(path_), before);
+}
+
+TEST_F(SampleFile, AnEmptyOneOrOneOfAnOlderVersionIsOurs) {
+  for (const char* text :
+       {"", "{\"schema\":\"zf-sam", "{\"schema\":\"zf-samples/4\",\"by\":\"zf-tune 0.1.0\"}\n"}) {
+    write_text_file_atomically(path_, text);
+    visit({{"a"}});
+    EXPECT_EQ(recorded_, 0);
+    EXPECT_THAT(read_text_file(path_), testing::StartsWith(kHeader + "\n"));
+  }
+}
+
+TEST_F(SampleFile, OnlyAnInterruptedSweepWithAFinishedRoundCanGoOn) {
+  RecordingMeter meter(inner_, path_, kHeader, false);
+  EXPECT_FALSE(meter.can_continue());
+  meter.begin_round({"a", "b"});
+  meter.measure(split_called("a"), {.samples = 2});
+  EXPECT_FALSE(meter.can_continue()) << "the round would be measured again";
+  meter.measure(split_called("b"), {.samples = 2});
+  EXPECT_TRUE(meter.can_continue());
+  meter.finish();
+  EXPECT_FALSE(meter.can_continue());
 }
 
 TEST_F(SampleFile, AFileSystemWithoutLocksIsSaidAndUsed) {
@@ -182,7 +254,7 @@ TEST_F(SampleFile, AFileSystemWithoutLocksIsSaidAndUsed) {
     if (child == 0) {
       refuse_call(SYS_flock, error);
       try {
-        RecordingMeter meter(inner_, path_, "{}", true);
+        RecordingMeter meter(inner_, path_, kHeader, true);
         meter.begin_round({"a"});
         meter.measure(split_called("a"), {.samples = 2});
         _exit(meter.note().find("cannot be locked here") != std::string::npos ? 0 : 1);
@@ -197,7 +269,7 @@ TEST_F(SampleFile, AFileSystemWithoutLocksIsSaidAndUsed) {
     EXPECT_EQ(status, 0) << error;
   }
   EXPECT_THAT(visit({{"a"}}), testing::ElementsAre(1)) << "what was recorded without a lock is read";
-  EXPECT_EQ(RecordingMeter(inner_, path_, "{}", false).note(), "");
+  EXPECT_EQ(RecordingMeter(inner_, path_, kHeader, false).note(), "");
 }
 
 TEST_F(SampleFile, TheHeaderTellsApartWhatMustNotBeMixed) {

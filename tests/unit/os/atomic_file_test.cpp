@@ -60,9 +60,10 @@ TEST(AtomicFile, WhatIsWrittenIsRead) {
   }
 }
 
-TEST(AtomicFile, ModeFollowsTheUmask) {
+TEST(AtomicFile, ModeOfANewFileFollowsTheUmask) {
   TemporaryFolder folder;
   for (const mode_t mask : {0022u, 0077u, 0000u}) {
+    std::filesystem::remove(folder.path() / "f");
     const mode_t before = umask(mask);
     write_text_file_atomically(folder.path() / "f", "x");
     umask(before);
@@ -208,6 +209,86 @@ void refuse_nameless_files() {
     _exit(kNoFilters);
 }
 
+struct stat status_of(const std::filesystem::path& path) {
+  struct stat status = {};
+  EXPECT_EQ(stat(path.c_str(), &status), 0) << path;
+  return status;
+}
+
+TEST(AtomicFile, AFileThatIsWrittenAgainKeepsItsMode) {
+  TemporaryFolder folder;
+  const auto file = folder.path() / "f";
+  write_text_file_atomically(file, "old");
+  for (const mode_t mask : {0022u, 0077u}) {
+    for (const mode_t mode : {0600u, 0640u, 0644u, 0664u, 0400u, 0444u}) {
+      ASSERT_EQ(chmod(file.c_str(), mode), 0);
+      const mode_t before = umask(mask);
+      write_text_file_atomically(file, "new");
+      umask(before);
+      EXPECT_EQ(status_of(file).st_mode & 07777u, mode) << "umask " << mask;
+    }
+  }
+}
+
+TEST(AtomicFile, TheTemporaryFileIsNeverMoreOpenThanTheFile) {
+  TemporaryFolder folder;
+  const auto file = folder.path() / "f";
+  write_text_file_atomically(file, "old");
+  ASSERT_EQ(chmod(file.c_str(), 0600), 0);
+  expect_done([&] {
+    refuse_nameless_files();
+    umask(0);
+    AtomicFile closed(file);
+    EXPECT_EQ(status_of(folder.path() / ".f.tmp").st_mode & 0777u, 0600u);
+    closed.commit();
+  });
+  if (IsSkipped()) return;
+  EXPECT_EQ(status_of(file).st_mode & 0777u, 0600u);
+  expect_done([&] {
+    umask(0);
+    refuse_call(SYS_linkat, EPERM);
+    refuse_call(SYS_fchmod, EPERM);
+    write_text_file_atomically(file, "where modes cannot be set");
+  });
+  EXPECT_EQ(status_of(file).st_mode & 0777u, 0600u);
+  EXPECT_EQ(read_text_file(file), "where modes cannot be set");
+}
+
+constexpr uid_t kNobody = 65534;
+
+TEST(AtomicFile, RootKeepsTheOwnerAndTheGroup) {
+  TemporaryFolder folder;
+  const auto file = folder.path() / "f";
+  write_text_file_atomically(file, "old");
+  if (chown(file.c_str(), kNobody, 12345) != 0) GTEST_SKIP() << "only root can give files away";
+  ASSERT_EQ(chmod(file.c_str(), 0640), 0);
+  write_text_file_atomically(file, "new");
+  const auto now = status_of(file);
+  EXPECT_EQ(now.st_uid, kNobody);
+  EXPECT_EQ(now.st_gid, 12345U);
+  EXPECT_EQ(now.st_mode & 0777u, 0640u);
+}
+
+TEST(AtomicFile, AGroupThatTheFileWasNotForGetsWhatOthersGet) {
+  TemporaryFolder folder;
+  const auto file = folder.path() / "f";
+  write_text_file_atomically(file, "old");
+  if (chown(file.c_str(), kNobody, 12345) != 0) GTEST_SKIP() << "only root can give files away";
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  for (const auto& [mode, expected] : {std::pair(0640u, 0600u), std::pair(0664u, 0644u)}) {
+    ASSERT_EQ(chown(file.c_str(), kNobody, 12345), 0);
+    ASSERT_EQ(chmod(file.c_str(), mode), 0);
+    expect_done([&] {
+      if (setresgid(kNobody, kNobody, kNobody) != 0 || setresuid(kNobody, kNobody, kNobody) != 0)
+        _exit(kNoFilters);
+      write_text_file_atomically(file, "new");
+    });
+    if (IsSkipped()) return;
+    EXPECT_EQ(status_of(file).st_gid, kNobody);
+    EXPECT_EQ(status_of(file).st_mode & 0777u, expected);
+  }
+}
+
 TEST(AtomicFile, KilledWriterLeavesNothing) {
   TemporaryFolder folder;
   be_killed_while_writing(folder.path() / "state", [] {});
@@ -242,6 +323,29 @@ TEST(AtomicFile, WritersKilledBeforeTheRenameLeaveOneFileUntilTheNext) {
   write_text_file_atomically(folder.path() / "state", "new");
   EXPECT_EQ(read_text_file(folder.path() / "state"), "new");
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
+}
+
+TEST(AtomicFile, WhatAKilledWriterOfAReadOnlyFileLeavesIsRemovedToo) {
+  TemporaryFolder folder;
+  const auto state = folder.path() / "state";
+  write_text_file_atomically(state, "old");
+  ASSERT_EQ(chmod(state.c_str(), 0444), 0);
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(state.c_str(), kNobody, kNobody), 0);
+  }
+  const auto as_nobody = [] {
+    if (geteuid() == 0 && setresuid(kNobody, kNobody, kNobody) != 0) _exit(kNoOtherUser);
+  };
+  be_killed_before_the_rename(state, as_nobody);
+  if (IsSkipped()) return;
+  EXPECT_THAT(names_in(folder.path()), testing::UnorderedElementsAre("state", ".state.tmp"));
+  expect_done([&] {
+    as_nobody();
+    write_text_file_atomically(state, "new");
+  });
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
+  EXPECT_EQ(status_of(state).st_mode & 0777u, 0444u);
 }
 
 TEST(AtomicFile, WhereEveryFileHasANameKilledWritersLeaveOne) {

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -49,6 +51,23 @@ TEST(File, HugeFileIsRefused) {
   expect_refused(path);
   std::filesystem::resize_file(path, kMaxTextFileBytes);
   EXPECT_EQ(read_text_file(path).size(), kMaxTextFileBytes);
+}
+
+TEST(File, ItsOwnerIsThisUserOrWhoeverOwnsWhatThisUserCreatesThere) {
+  TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  EXPECT_TRUE(belongs_to_this_user(path, geteuid()));
+  EXPECT_FALSE(belongs_to_this_user(path, geteuid() + 1));
+  EXPECT_FALSE(belongs_to_this_user(folder.path() / "absent" / "file", geteuid() + 1));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  if (geteuid() != 0) return;
+  // As NFS does with what root creates.
+  constexpr uid_t kNobody = 65534;
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  setfsuid(kNobody);
+  EXPECT_TRUE(belongs_to_this_user(path, kNobody));
+  setfsuid(0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 }  // namespace

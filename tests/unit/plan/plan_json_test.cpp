@@ -326,6 +326,30 @@ TEST_F(PlanFile, NamesTheFileThatItCannotRead) {
   }
 }
 
+TEST_F(PlanFile, SaysHowToMakeOneThatIsNotThere) {
+  const auto path = (folder_ / "absent.json").string();
+  try {
+    load_plan(path);
+    FAIL() << path << " was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(),
+              path + ": No such file or directory; make a plan with zf-tune tune, or name another file");
+  }
+}
+
+TEST_F(PlanFile, WhatIsDoneBeforeItTakesItsNameMayRefuseIt) {
+  const auto path = folder_ / "plan.json";
+  bool was_there = true;
+  save_plan(make_plan(), path, [&] { was_there = std::filesystem::exists(path); });
+  EXPECT_FALSE(was_there);
+  Plan other = make_plan();
+  other.made.host = "other";
+  EXPECT_THROW(save_plan(other, path, [] { throw Error(Exit::runtime_error, "no"); }), Error);
+  EXPECT_EQ(load_plan(path), make_plan());
+  std::vector<std::filesystem::path> left(std::filesystem::directory_iterator(folder_), {});
+  EXPECT_EQ(left.size(), 1U);
+}
+
 TEST_F(PlanFile, AnUnsoundPlanIsNeverWritten) {
   Plan plan = make_plan();
   plan.ranks[0].optimizer.cpus = {};

@@ -1,0 +1,163 @@
+#include "commands/former_plan.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <set>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/format.hpp"
+#include "os/file.hpp"
+#include "plan/plan_json.hpp"
+
+namespace zf {
+namespace {
+
+constexpr int kMoreNames = 9;
+
+/// Returns NAME.old for 0, and NAME.old.N.
+std::filesystem::path old_name(const std::filesystem::path& path, int number) {
+  return path.string() + (number == 0 ? ".old" : format_text(".old.{}", number));
+}
+
+/// Returns what lstat() tells of a name, if anything has it. Throws Error(runtime_error) if that is unknown.
+std::optional<struct stat> status_of(const std::filesystem::path& path) {
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) == 0) return status;
+  if (errno == ENOENT) return std::nullopt;
+  throw_errno(errno, path.string(), "choose another -o FILE");
+}
+
+/// Returns the plan at `path`; absent if that is no plan that can be read.
+std::optional<Plan> plan_at(const std::filesystem::path& path) {
+  try {
+    return load_plan(path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+Occupant occupant_of(const std::filesystem::path& name, const struct stat& former) {
+  const auto status = status_of(name);
+  if (!status) return {Occupant::Kind::nothing};
+  if (status->st_dev == former.st_dev && status->st_ino == former.st_ino) return {Occupant::Kind::former};
+  const auto plan = plan_at(name);
+  if (!plan || !belongs_to_this_user(name, status->st_uid)) return {Occupant::Kind::foreign};
+  return {Occupant::Kind::plan, measurements_of(*plan)};
+}
+
+/// Returns whether `path` is, or links to, a file with something in it.
+bool has_content(const std::filesystem::path& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
+}
+
+}  // namespace
+
+int measurements_of(const Plan& plan) {
+  std::set<std::pair<int, int>> visits;
+  for (const Sample& sample : plan.evidence.samples) visits.emplace(sample.candidate, sample.round);
+  std::size_t count = visits.size();
+  if (plan.trial) {
+    for (const TrialCandidate& candidate : plan.trial->candidates) count += candidate.runs.size();
+  }
+  return static_cast<int>(count);
+}
+
+std::optional<std::filesystem::path> name_for_former(
+    const std::filesystem::path& path, int measurements,
+    const std::function<Occupant(const std::filesystem::path&)>& occupant_of) {
+  std::array<Occupant, kMoreNames + 1> occupants;
+  for (int i = 0; i <= kMoreNames; ++i) {
+    Occupant& occupant = occupants.at(static_cast<std::size_t>(i));
+    occupant = occupant_of(old_name(path, i));
+    if (occupant.kind == Occupant::Kind::former) return old_name(path, i);
+  }
+  const Occupant& old = occupants.front();
+  if (old.kind == Occupant::Kind::plan && old.measurements <= measurements) return old_name(path, 0);
+  for (int i = 0; i <= kMoreNames; ++i) {
+    if (occupants.at(static_cast<std::size_t>(i)).kind == Occupant::Kind::nothing) return old_name(path, i);
+  }
+  return std::nullopt;
+}
+
+void FormerPlan::look(const Plan* next) {
+  name_.reset();
+  const auto status = status_of(path_);
+  if (!status || !has_content(path_)) return;
+  const auto plan = plan_at(path_);
+  is_plan_ = plan.has_value();
+  const int measurements = plan ? measurements_of(*plan) : 0;
+  if (plan && (measurements == 0 || (next != nullptr && *plan == *next))) return;
+  name_ = name_for_former(path_, measurements,
+                          [&](const std::filesystem::path& name) { return zf::occupant_of(name, *status); });
+  if (name_) return;
+  throw Error(Exit::runtime_error,
+              format_text("{}: what is there cannot be kept: {} and {}.1 to {}.{} are all taken",
+                          path_.string(), old_name(path_, 0).string(), old_name(path_, 0).filename().string(),
+                          old_name(path_, 0).filename().string(), kMoreNames),
+              "move one of them away, or choose another -o FILE");
+}
+
+void FormerPlan::keep(const Plan& next) {
+  for (bool done = false; !done;) {
+    look(&next);
+    if (!name_) return;
+    if (!status_of(*name_)) {
+      done = take_free_name();
+    } else {
+      replace_older_plan();
+      done = true;
+    }
+  }
+}
+
+bool FormerPlan::take_free_name() {
+  if (::link(path_.c_str(), name_->c_str()) == 0) {
+    has_new_link_ = true;
+    return true;
+  }
+  if (errno == EEXIST) return false;
+  rename();
+  return true;
+}
+
+void FormerPlan::replace_older_plan() {
+  const auto temporary = path_.parent_path() / format_text(".{}.tmp", name_->filename().string());
+  ::unlink(temporary.c_str());  // left by a process that was killed
+  if (::link(path_.c_str(), temporary.c_str()) != 0) return rename();
+  // rename() does nothing if both names are the same file already: a killed process came so far.
+  const int error = std::rename(temporary.c_str(), name_->c_str()) == 0 ? 0 : errno;
+  ::unlink(temporary.c_str());
+  if (error != 0) throw_errno(error, format_text("cannot move {} to {}", path_.string(), name_->string()));
+}
+
+void FormerPlan::rename() {
+  if (std::rename(path_.c_str(), name_->c_str()) != 0) {
+    throw_errno(errno, format_text("cannot move {} to {}", path_.string(), name_->string()),
+                "choose another -o FILE");
+  }
+  was_renamed_ = true;
+}
+
+void FormerPlan::put_back() const noexcept {
+  if (was_renamed_) {
+    if (::access(path_.c_str(), F_OK) != 0) std::rename(name_->c_str(), path_.c_str());
+  } else if (has_new_link_) {
+    ::unlink(name_->c_str());
+  }
+}
+
+std::optional<std::string> FormerPlan::note() const {
+  if (!name_) return std::nullopt;
+  return format_text("moved {} to {}",
+                     is_plan_ ? std::string("the former plan")
+                              : format_text("{}, which is no plan that can be read,", path_.string()),
+                     name_->string());
+}
+
+}  // namespace zf
