@@ -131,8 +131,9 @@ class Interrupt(CommandTest):
 
     def test_says_that_the_same_command_goes_on_if_that_is_true(self):
         sweep = ["--params", "4M", "--accuracy", "0.2", "--budget", "20s"]
-        for by, options, said in ((signal.SIGINT, [], "the same command continues this sweep"),
-                                  (signal.SIGTERM, ["--fresh"], "the same command without --fresh continues this sweep"),
+        says = "the same command{} continues this sweep"
+        for by, options, said in ((signal.SIGINT, [], says.format("")),
+                                  (signal.SIGTERM, ["--fresh"], says.format(" without --fresh")),
                                   (signal.SIGTERM, ["-q"], None)):
             self.samples.unlink(missing_ok=True)
             status, talk = self.interrupted([*sweep, *options], self.has_a_finished_round, 0, by)
