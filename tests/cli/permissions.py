@@ -35,6 +35,13 @@ def need_namespaces(*options: str, at="/") -> None:
         raise unittest.SkipTest(f"namespaces with mounts of their own are refused here: {reason}") from None
 
 
+def need_process_substitution() -> None:
+    """`< <(command)` in bash, which the kit for Slurm uses."""
+    tried = subprocess.run(["bash", "-c", ": < <(:)"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if tried.returncode != 0:
+        raise unittest.SkipTest("no /dev/fd is here, and bash needs it to read a command's output as a file")
+
+
 def has_memory_policies() -> bool:
     """Tells whether a process may set its memory policy. Sets that of this one, which has the default already."""
     return ctypes.CDLL("libnuma.so.1").set_mempolicy(MPOL_DEFAULT, None, 0) == 0

@@ -77,5 +77,5 @@ def strangers(environment: pathlib.Path) -> list[str]:
     subprocess.run([environment / "bin/zf-tune", "plan", "-q", "-o", path], check=True, env=clean, timeout=60)
     ran = subprocess.run([environment / "bin/python", "-B", "-c", _STEP, path], stdout=subprocess.PIPE, text=True,
                          timeout=60, check=True, cwd=environment, env=clean)
-    assert len(ran.stdout.split()) == 3, ran.stdout
-    return [found for found in ran.stdout.split() if not pathlib.Path(found).is_relative_to(environment)]
+    assert len(ran.stdout.splitlines()) == 3, ran.stdout
+    return [found for found in ran.stdout.splitlines() if not pathlib.Path(found).is_relative_to(environment)]

@@ -4,10 +4,12 @@ import contextlib
 import os
 import re
 import resource
+import shlex
 import subprocess
 import tempfile
 import unittest
 
+from permissions import need_process_substitution
 from zf_cli import SOURCE, clean_environment
 
 KIT = SOURCE / "scripts/slurm"
@@ -16,6 +18,9 @@ NAMES = [name.removesuffix("=*") for name in NAMES.split(" | ")]
 
 
 class Settings(unittest.TestCase):
+    def setUp(self):
+        need_process_substitution()
+
     @contextlib.contextmanager
     def taking_no_time(self):
         """Checks that the programs which end meanwhile took less than a second of processor time. Bash took 4 to 12 s
@@ -30,12 +35,13 @@ class Settings(unittest.TestCase):
         on a busy machine."""
         kit = (KIT / "common.sh").read_text()
         self.assertEqual((kit.count("file=/etc/zf-tune/slurm.conf "), kit.count("bounded 0.3 ")), (1, 2))
-        kit = kit.replace("file=/etc/zf-tune/slurm.conf ", f"file={settings} ").replace("bounded 0.3 ", f"bounded {limit} ")
+        kit = kit.replace("file=/etc/zf-tune/slurm.conf ", f"file={shlex.quote(settings)} ")
+        kit = kit.replace("bounded 0.3 ", f"bounded {limit} ")
         with tempfile.NamedTemporaryFile("w") as copy:
             copy.write(kit)
             copy.flush()
             logs = 'log() { echo "log: $1"; }'
-            result = subprocess.run(["bash", "-c", f"source {copy.name}; {logs}; {script}"], text=True,
+            result = subprocess.run(["bash", "-c", f"source {shlex.quote(copy.name)}; {logs}; {script}"], text=True,
                                     capture_output=True, timeout=60, env=clean_environment(**environment))
         self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
         return result.stdout.splitlines()
