@@ -67,10 +67,10 @@ need_programs() {
 # not_installed REASON PACKAGES: lists what is missing and how to install it. Ends the script, unless the packages may be
 # named otherwise here, or the user has libraries of their own.
 not_installed() {
-  local command
-  command="apt-get install $(sed 's/[| ].*//' <<<"$2" | tr '\n' ' ')"
+  local command="apt-get install" names why
+  while read -r names why; do command+=" ${names%%|*}"; done <<<"$2"
   [[ $EUID -eq 0 ]] || command="sudo $command"
-  say "$1:"$'\n'"$(indented "$2")"$'\n'"To install them: ${command% }"
+  say "$1:"$'\n'"$(indented "$2")"$'\n'"To install them: $command"
   on_debian && [[ -z ${CMAKE_PREFIX_PATH:-}${PKG_CONFIG_PATH:-} ]] && exit 1
   say "going on with what is there"
 }
