@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "launch/resolve_launch.hpp"
+#include "launchers/local_rank.hpp"
 #include "os/standard_streams.hpp"
 #include "text/units.hpp"
 
