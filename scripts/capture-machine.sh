@@ -63,7 +63,8 @@ while IFS=: read -r _ _ group; do
   done
 done </proc/self/cgroup
 
-env | grep -E '^(SLURM_|OMPI_COMM_|MPI_LOCAL|MV2_COMM|PMI_|PALS_|LOCAL_|CUDA_VISIBLE|ROCR_VISIBLE|HIP_VISIBLE|OMP_|KMP_)' |
+launchers='ZF_RANK|LOCAL_|OMPI_COMM_|MPI_LOCAL|MV2_COMM_|PMI_|PALS_|JSM_NAMESPACE_|FLUX_(JOB|TASK)_|SLURM_'
+env | grep -E "^($launchers|CUDA_VISIBLE|ROCR_VISIBLE|HIP_VISIBLE|OMP_|KMP_)" |
   grep -viE 'key|token|secret|passw' | sort >"$work/$name/environment" || true
 
 if command -v lstopo-no-graphics >/dev/null; then

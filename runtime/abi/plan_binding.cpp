@@ -10,6 +10,7 @@
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "launchers/local_rank.hpp"
 #include "os/affinity.hpp"
 #include "os/meminfo.hpp"
 #include "os/sysroot.hpp"

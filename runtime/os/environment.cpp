@@ -2,9 +2,8 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <charconv>
-#include <initializer_list>
+#include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
@@ -17,97 +16,6 @@ std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-/// Returns the first variable that is set and not empty, as a number of `least` or more.
-std::optional<EnvNumber> first_number(const Environment& environment,
-                                      std::initializer_list<const char*> names, int least) {
-  for (const char* name : names) {
-    const auto text = environment.get(name);
-    if (!text || trim(*text).empty()) continue;
-    const auto digits = trim(*text);
-    int value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || value < least) {
-      throw Error(Exit::usage,
-                  format_text("{}=\"{}\" is not a whole number of {} or more", name, *text, least),
-                  format_text("unset {} or correct it", name));
-    }
-    return EnvNumber{value, name};
-  }
-  return std::nullopt;
-}
-
-/// Returns true in a batch script of Slurm. It has SLURM_LOCALID=0 like a task, but no step.
-bool in_batch_script(const Environment& environment) {
-  return environment.get("SLURM_JOB_ID") && !environment.get("SLURM_STEP_ID");
-}
-
-std::optional<EnvNumber> rank_by_launcher(const Environment& environment) {
-  if (auto rank = first_number(environment,
-                               {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                "MV2_COMM_WORLD_LOCAL_RANK", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"},
-                               0))
-    return rank;
-  return in_batch_script(environment) ? std::nullopt : first_number(environment, {"SLURM_LOCALID"}, 0);
-}
-
-/// Returns count number `index` of a text like "4(x2),1".
-std::optional<int> count_on_node(std::string_view counts, int index) {
-  while (!counts.empty()) {
-    int count = 0;
-    int nodes = 1;
-    const char* const end = counts.data() + counts.size();
-    const char* rest = std::from_chars(counts.data(), end, count).ptr;
-    if (count < 1) return std::nullopt;
-    if (constexpr std::string_view times = "(x"; std::string_view(rest, end).starts_with(times)) {
-      const auto [after, error] = std::from_chars(rest + times.size(), end, nodes);
-      rest = after;
-      if (error != std::errc() || nodes < 1 || rest == end || *rest++ != ')') return std::nullopt;
-    }
-    if (index < nodes) return count;
-    index -= nodes;
-    if (rest != end && *rest++ != ',') return std::nullopt;
-    counts = std::string_view(rest, end);
-  }
-  return std::nullopt;
-}
-
-/// Returns the number of tasks of this Slurm step on this node.
-std::optional<EnvNumber> slurm_tasks(const Environment& environment) {
-  constexpr const char* name = "SLURM_STEP_TASKS_PER_NODE";
-  const auto counts = environment.get(name);
-  const auto node = first_number(environment, {"SLURM_NODEID"}, 0);
-  if (!counts || !node) return std::nullopt;
-  const auto count = count_on_node(*counts, node->value);
-  return count ? std::optional(EnvNumber{*count, name}) : std::nullopt;
-}
-
-/// The launchers other than torchrun and DeepSpeed: their variables of the local rank, and of the number of
-/// local ranks.
-constexpr std::array<std::pair<const char*, const char*>, 4> kLaunchers{
-    {{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-     {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-     {"MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
-     {"PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"}}};
-
-/// Returns how many ranks the launcher has started whose own rank is this LOCAL_RANK: a script may have
-/// copied it there. A count of 1 says nothing, because that one process may have started several ranks by
-/// hand.
-std::optional<EnvNumber> count_behind_local_rank(const Environment& environment, int local_rank) {
-  const auto several = [](std::optional<EnvNumber> count) {
-    return count && count->value > 1 ? count : std::nullopt;
-  };
-  const auto is_equal = [&](const char* name) {
-    const auto rank = first_number(environment, {name}, 0);
-    return rank && rank->value == local_rank;
-  };
-  for (const auto& [of_rank, count] : kLaunchers) {
-    if (!is_equal(of_rank)) continue;
-    if (auto found = several(first_number(environment, {count}, 1))) return found;
-  }
-  const bool by_slurm = !in_batch_script(environment) && is_equal("SLURM_LOCALID");
-  return by_slurm ? several(slurm_tasks(environment)) : std::nullopt;
 }
 
 }  // namespace
@@ -141,24 +49,18 @@ bool switched_off(const Environment& environment) {
   return value == "off" || value == "0" || value == "no" || value == "false";
 }
 
-std::string launchers_rank(const Environment& environment) {
-  const auto rank = rank_by_launcher(environment);
-  if (!rank) return {};
-  std::string text = format_text("{}={}", rank->variable, rank->value);
-  if (rank->variable != "SLURM_LOCALID") return text;
-  // A batch script, the steps that it starts, and jobs that they submit may all have SLURM_LOCALID=0.
-  for (const char* const name : {"SLURM_STEP_ID", "SLURM_JOB_ID"}) {
-    if (const auto value = environment.get(name)) text += format_text(" {}={}", name, *value);
+std::optional<EnvNumber> number_in(const Environment& environment, const std::string& variable, int least) {
+  const auto text = environment.get(variable);
+  if (!text || trim(*text).empty()) return std::nullopt;
+  const auto digits = trim(*text);
+  int value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || value < least) {
+    throw Error(Exit::usage,
+                format_text("{}=\"{}\" is not a whole number of {} or more", variable, *text, least),
+                format_text("unset {} or correct it", variable));
   }
-  return text;
-}
-
-std::optional<EnvNumber> local_rank(const Environment& environment) {
-  const auto ours = first_number(environment, {"ZF_RANK"}, 0);
-  if (!ours) return rank_by_launcher(environment);
-  const auto then = environment.get("ZF_RANK_FROM");
-  const std::string now = launchers_rank(environment);
-  return !then || now.empty() || now == *then ? ours : rank_by_launcher(environment);
+  return EnvNumber{value, variable};
 }
 
 std::optional<VisibleDevices> devices_in(const Environment& environment, const std::string& variable) {
@@ -199,31 +101,6 @@ std::optional<VisibleDevices> visible_devices(const Environment& environment, Gp
     within.ids.push_back(rocr->ids[position]);
   }
   return within;
-}
-
-std::optional<EnvNumber> launched_ranks(const Environment& environment) {
-  const auto rank = local_rank(environment);
-  if (!rank) return std::nullopt;
-  if (rank->variable == "SLURM_LOCALID") return slurm_tasks(environment);
-  if (rank->variable == "LOCAL_RANK") {
-    if (auto count = first_number(environment, {"LOCAL_WORLD_SIZE", "LOCAL_SIZE"}, 1)) return count;
-    return count_behind_local_rank(environment, rank->value);
-  }
-  for (const auto& [of_rank, count] : kLaunchers) {
-    if (rank->variable == of_rank) return first_number(environment, {count}, 1);
-  }
-  return std::nullopt;
-}
-
-std::optional<EnvNumber> local_rank_count(const Environment& environment, GpuRuntime runtime) {
-  auto launched = first_number(environment,
-                               {"LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-                                "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"},
-                               1);
-  if (launched) return launched;
-  const auto devices = visible_devices(environment, runtime);
-  if (!devices || devices->ids.empty()) return std::nullopt;
-  return EnvNumber{static_cast<int>(devices->ids.size()), devices->variable};
 }
 
 }  // namespace zf

@@ -8,6 +8,7 @@
 #include "base/crc32.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "launchers/local_rank.hpp"
 #include "plan/plan_json.hpp"
 
 namespace zf {

@@ -12,6 +12,8 @@ VARIABLES = [
     "MV2_COMM_WORLD_LOCAL_RANK",
     "PMI_LOCAL_RANK",
     "PALS_LOCAL_RANKID",
+    "JSM_NAMESPACE_LOCAL_RANK",
+    "FLUX_TASK_LOCAL_ID",
 ]
 SHOW = ["sh", "-c", "grep Cpus_allowed_list /proc/self/status; echo rank $ZF_RANK"]
 
@@ -63,8 +65,19 @@ class ExecRank(CommandTest):
             homes.append(parse_cpus(result.stdout.split()[1]))
         self.assertFalse(homes[0] & homes[1])
 
+    def test_two_tasks_of_flux_under_a_plan_for_one_rank_get_a_home_each(self):
+        self.make_plan("--ranks", "1")
+        homes = []
+        for rank in "01":
+            result = self.run_exec(FLUX_TASK_LOCAL_ID=rank, FLUX_JOB_SIZE="4", FLUX_JOB_NNODES="2")
+            self.assert_exit(result, DONE)
+            homes.append(parse_cpus(result.stdout.split()[1]))
+        self.assertFalse(homes[0] & homes[1])
+
     def test_rank_beyond_the_plan_is_refused(self):
         self.assert_refused(self.run_exec(LOCAL_RANK="2"), USAGE, "2")
+        self.assert_refused(self.run_exec(LOCAL_RANK="1", LOCAL_WORLD_SIZE="1"), USAGE,
+                            "LOCAL_RANK=1 is not below LOCAL_WORLD_SIZE=1")
         self.assert_refused(self.run_exec("--rank", "7"), USAGE, "7")
 
     def test_rank_that_is_no_number_is_refused_with_its_variable(self):

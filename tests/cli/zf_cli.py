@@ -17,7 +17,8 @@ DONE, RUNTIME_ERROR, USAGE, STALE, INFEASIBLE = 0, 1, 2, 3, 4
 
 # What a launcher, or the person at the keyboard, may have set: none of it may leak into a test.
 _LAUNCHERS = re.compile(
-    r"^(ZF_|SLURM_|OMPI_|MPI_|MV2_|PMI_|PMIX_|PALS_|LOCAL_|OMP_|MKL_|KMP_|HWLOC_|CUDA_|ROCR_|HIP_|RANK$|WORLD_SIZE$)"
+    r"^(ZF_|LOCAL_|OMPI_|MPI_|MV2_|PMI_|PMIX_|PALS_|JSM_|FLUX_|SLURM_|RANK$|WORLD_SIZE$"
+    r"|OMP_|MKL_|KMP_|HWLOC_|CUDA_|ROCR_|HIP_)"
 )
 
 

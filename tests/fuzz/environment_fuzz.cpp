@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "launch/slurm_masks.hpp"
+#include "launchers/local_rank.hpp"
 #include "os/environment.hpp"
 
 namespace {
@@ -39,7 +40,13 @@ constexpr std::array kVariables = {"LOCAL_RANK",
                                    "LOCAL_SIZE",
                                    "ZF_RANK",
                                    "ZF_RANK_FROM",
-                                   "ZF_TUNE"};
+                                   "ZF_TUNE",
+                                   "PALS_LOCAL_SIZE",
+                                   "JSM_NAMESPACE_LOCAL_RANK",
+                                   "JSM_NAMESPACE_LOCAL_SIZE",
+                                   "FLUX_TASK_LOCAL_ID",
+                                   "FLUX_JOB_SIZE",
+                                   "FLUX_JOB_NNODES"};
 
 zf::Environment environment_of(const std::string& text) {
   std::map<std::string, std::string> variables;

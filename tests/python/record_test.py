@@ -1,17 +1,13 @@
 """What the recorder of zf-tune record makes of the events of a job. Needs neither torch nor the library."""
 
 import json
-import os
-import re
 import subprocess
 import sys
 import tempfile
 import unittest
-import unittest.mock
 
 import support
 
-from zf_runtime._environment import _LAUNCHERS, local_rank_and_count
 from zf_runtime.record._jobs import Job
 from zf_runtime.record._timeline import Timeline
 from zf_runtime.record._workload import Replay, Seen, TooLittle, parallel_share, workload_of
@@ -169,51 +165,6 @@ class SuperOffload(unittest.TestCase):
             self.assertFalse(job.is_superoffload)
             job.take_engine(engine)
             self.assertEqual(job.is_superoffload, known)
-
-
-class Launchers(unittest.TestCase):
-    """Who writes the file of zf_runtime.record.recording(), and how many ranks it is for."""
-
-    def rank_and_count(self, **variables: str) -> tuple[int, int]:
-        with unittest.mock.patch.dict(os.environ, variables, clear=True):
-            return local_rank_and_count()
-
-    def test_each_launcher_says_which_of_how_many_ranks_this_is(self):
-        slurm = {"SLURM_LOCALID": "2", "SLURM_STEP_TASKS_PER_NODE": "8(x2),4,1", "SLURM_NODEID": "2"}
-        for variables, found in (
-                ({}, (0, 1)),
-                ({"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "8"}, (3, 8)),
-                ({"LOCAL_RANK": "3", "LOCAL_SIZE": "4"}, (3, 4)),
-                ({"OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "8"}, (1, 8)),
-                ({"MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "8"}, (1, 8)),
-                ({"MV2_COMM_WORLD_LOCAL_RANK": "1", "MV2_COMM_WORLD_LOCAL_SIZE": "8"}, (1, 8)),
-                ({"PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "8"}, (1, 8)),
-                (slurm, (2, 4)),
-                (slurm | {"SLURM_NODEID": "1"}, (2, 8)),
-                (slurm | {"LOCAL_RANK": "5", "LOCAL_WORLD_SIZE": "6"}, (5, 6)),
-                ({"SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_NTASKS_PER_NODE": "8"}, (0, 1)),  # a batch script
-                ({"ZF_RANK": "0"}, (0, 1)),  # zf-tune exec of one process
-                ({"ZF_RANK": "0", "LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "8"}, (3, 8))):
-            with self.subTest(variables):
-                self.assertEqual(self.rank_and_count(**variables), found)
-
-    def test_a_rank_of_an_unknown_number_is_refused(self):
-        for variables, reason in (
-                ({"PALS_LOCAL_RANKID": "0"}, "PALS_LOCAL_RANKID=0 is set, but nothing says how many ranks"),
-                ({"LOCAL_RANK": "0"}, "LOCAL_RANK=0 is set, but nothing says"),
-                ({"SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "8"}, "SLURM_LOCALID=1 is set"),
-                ({"SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "8(x2", "SLURM_NODEID": "0"}, "SLURM_LOCALID=1"),
-                ({"SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "8", "SLURM_NODEID": "1"}, "SLURM_LOCALID=1"),
-                ({"ZF_RANK": "1"}, "ZF_RANK=1 is set, but nothing says"),
-                ({"LOCAL_RANK": "one", "LOCAL_WORLD_SIZE": "2"}, 'LOCAL_RANK="one" is not a whole number of 0 or more'),
-                ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "0"}, 'LOCAL_WORLD_SIZE="0" is not a whole number of 1 or')):
-            with self.subTest(variables), self.assertRaisesRegex(RuntimeError, re.escape(reason)):
-                self.rank_and_count(**variables)
-
-    def test_the_package_knows_the_launchers_of_the_native_library(self):
-        native = (support.SOURCE / "runtime/os/environment.cpp").read_text()
-        ranks = re.search(r"rank_by_launcher\(.*?\n}", native, re.DOTALL)[0]
-        self.assertEqual([name for name in _LAUNCHERS if name != "ZF_RANK"], re.findall(r'"(\w+)"', ranks))
 
 
 class Package(unittest.TestCase):

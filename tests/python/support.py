@@ -16,7 +16,8 @@ os.environ.setdefault("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtim
 sys.path.insert(0, str(PACKAGE))
 
 # Variables that a launcher has set would choose a plan or a rank.
-for _name in [name for name in os.environ if re.match(r"(ZF_(PLAN|RANK|BINDING)$|SLURM_|OMPI_|PMI|LOCAL_RANK$)", name)]:
+_LAUNCHERS = r"(ZF_(PLAN|RANK|BINDING)|LOCAL_|OMPI_|M(PI|V2)_|PMI|PALS_|JSM_|FLUX_|SLURM_)"
+for _name in [name for name in os.environ if re.match(_LAUNCHERS, name)]:
     del os.environ[_name]
 
 _folder = tempfile.TemporaryDirectory(prefix="zf-python-test-")

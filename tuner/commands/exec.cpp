@@ -11,6 +11,7 @@
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
 #include "launch/resolve_launch.hpp"
+#include "launchers/local_rank.hpp"
 #include "os/standard_streams.hpp"
 #include "text/units.hpp"
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "launchers/local_rank.hpp"
 #include "text/units.hpp"
 
 namespace zf {

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "launchers/local_rank.hpp"
 #include "os/affinity.hpp"
 #include "os/exec_command.hpp"
 #include "os/memory.hpp"

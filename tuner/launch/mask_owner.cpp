@@ -1,19 +1,15 @@
 #include "launch/mask_owner.hpp"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
+#include "launchers/launcher.hpp"
 #include "text/units.hpp"
 
 namespace zf {
 namespace {
 
-/// Returns true if a variable is one of those that MPI's launchers set for the ranks that they start.
-bool is_of_mpi(const std::string& variable) {
-  constexpr std::array<std::string_view, 5> kPrefixes{"OMPI_", "MPI_", "MV2_", "PMI_", "PALS_"};
-  return std::any_of(kPrefixes.begin(), kPrefixes.end(),
-                     [&](std::string_view prefix) { return variable.starts_with(prefix); });
+/// Returns true if the launcher that sets this variable may bind each rank to a mask of its own.
+bool may_bind_each_rank(const std::string& variable) {
+  const Launcher* const launcher = launcher_of(variable);
+  return launcher != nullptr && launcher->may_bind_each_rank;
 }
 
 bool is_whole_job(const Environment& environment, const CpuSet& seen) {
@@ -34,7 +30,7 @@ bool sees_cpus_of_slurm_job(const Environment& environment, const std::string& r
                             const CpuSet& seen, const CpuSet& of_job) {
   if (!environment.get("SLURM_JOB_ID")) return false;
   if (seen == of_job) return true;
-  if (is_of_mpi(rank) || is_of_mpi(count)) return is_whole_job(environment, seen);
+  if (may_bind_each_rank(rank) || may_bind_each_rank(count)) return is_whole_job(environment, seen);
   return count != "SLURM_STEP_TASKS_PER_NODE" || !binds_by_unnamed_masks(environment);
 }
 

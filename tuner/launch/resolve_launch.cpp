@@ -10,6 +10,7 @@
 #include "base/format.hpp"
 #include "launch/mask_owner.hpp"
 #include "launch/slurm_masks.hpp"
+#include "launchers/local_rank.hpp"
 #include "machine/machine.hpp"
 #include "machine/moved_gpus.hpp"
 #include "os/machine_identity.hpp"

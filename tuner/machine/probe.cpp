@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "launchers/local_rank.hpp"
+
 namespace zf {
 namespace {
 

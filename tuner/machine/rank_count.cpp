@@ -1,6 +1,8 @@
 #include "machine/rank_count.hpp"
 
 #include "base/format.hpp"
+#include "launchers/launcher.hpp"
+#include "launchers/local_rank.hpp"
 #include "machine/gpu_lookup.hpp"
 #include "text/units.hpp"
 
@@ -9,7 +11,12 @@ namespace {
 
 constexpr const char* kGiven = "--ranks";
 constexpr const char* kDefault = "default";
-constexpr const char* kSlurmTasks = "SLURM_NTASKS_PER_NODE";
+
+/// Returns true if this one rank may be a launcher that starts the ranks, such as torchrun.
+bool may_be_launcher(const EnvNumber& count) {
+  const Launcher* const launcher = launcher_of(count.variable);
+  return count.value == 1 && launcher != nullptr && launcher->may_start_launchers;
+}
 
 }  // namespace
 
@@ -18,14 +25,14 @@ RankCount rank_count_of(std::optional<int> given, const Environment& environment
   const Environment variables = topology.is_this_machine ? environment : Environment();
   const GpuRuntime runtime = runtime_of(topology);
   const auto found = local_rank_count(variables, runtime);
-  const bool one_task = found && found->variable == kSlurmTasks && found->value == 1;
+  const bool one_task = found && may_be_launcher(*found);
   if (found && !one_task) return {found->value, found->variable};
   const auto visible = visible_devices(variables, runtime);
   const std::size_t gpus = visible ? visible->ids.size() : usable_gpus(topology).size();
   std::string source = visible ? visible->variable : print_count(gpus, "GPU");
   if (!one_task) return gpus > 0 ? RankCount{static_cast<int>(gpus), source} : RankCount{1, kDefault};
-  if (gpus < 2) return {1, kSlurmTasks};
-  return {static_cast<int>(gpus), format_text("{}; {}=1 may count launchers", source, kSlurmTasks)};
+  if (gpus < 2) return {1, found->variable};
+  return {static_cast<int>(gpus), format_text("{}; {}=1 may count launchers", source, found->variable)};
 }
 
 std::string rank_count_note(const RankCount& ranks) {

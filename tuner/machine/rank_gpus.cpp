@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/format.hpp"
+#include "launchers/local_rank.hpp"
 #include "text/units.hpp"
 
 namespace zf {

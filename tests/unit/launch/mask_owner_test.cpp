@@ -33,6 +33,8 @@ TEST(MaskOwner, RanksThatMpirunBindsInsideAJobHaveTheirMasksAlone) {
       {"MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
       {"PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"},
       {"PALS_LOCAL_RANKID", ""},
+      {"JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE"},
+      {"FLUX_TASK_LOCAL_ID", "FLUX_JOB_SIZE / FLUX_JOB_NNODES"},
       {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"}};
   for (const auto& [rank, count] : launchers) {
     EXPECT_FALSE(of_job({{"SLURM_JOB_ID", "7"}, {"SLURM_CPUS_ON_NODE", "16"}}, rank, count)) << rank;

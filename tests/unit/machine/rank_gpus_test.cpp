@@ -85,6 +85,7 @@ TEST(RankCount, OneSlurmTaskOnANodeOfGpusIsALauncher) {
     EXPECT_EQ(alone.source, "SLURM_NTASKS_PER_NODE");
   }
   EXPECT_EQ(count({{"SLURM_NTASKS_PER_NODE", "2"}}).count, 2) << "as many as the user asked for";
+  EXPECT_EQ(count({{"FLUX_JOB_SIZE", "1"}, {"FLUX_JOB_NNODES", "1"}}).count, 4) << "a task of Flux likewise";
   EXPECT_EQ(count({{"LOCAL_WORLD_SIZE", "1"}}).count, 1) << "torchrun counts ranks, not launchers";
   EXPECT_EQ(rank_count_note(count({})), "4 ranks (4 GPUs; --ranks changes it)");
   EXPECT_EQ(rank_count_note(rank_count_of(3, {}, topology)), "");

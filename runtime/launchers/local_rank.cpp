@@ -1,0 +1,110 @@
+#include "launchers/local_rank.hpp"
+
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/format.hpp"
+#include "launchers/launched_count.hpp"
+#include "launchers/launcher.hpp"
+
+namespace zf {
+namespace {
+
+constexpr std::string_view kTorchrunsRank = "LOCAL_RANK";
+constexpr std::string_view kSlurmsRank = "SLURM_LOCALID";
+constexpr const char* kOurRank = "ZF_RANK";
+
+/// Returns true in a batch script of Slurm. It has SLURM_LOCALID=0 like a task, but no step.
+bool in_batch_script(const Environment& environment) {
+  return environment.get("SLURM_JOB_ID") && !environment.get("SLURM_STEP_ID");
+}
+
+/// Returns the local rank by this launcher; nothing if it has not started this process.
+std::optional<EnvNumber> rank_by(const Environment& environment, const Launcher& launcher) {
+  if (launcher.rank == kSlurmsRank && in_batch_script(environment)) return std::nullopt;
+  return number_in(environment, launcher.rank, 0);
+}
+
+std::optional<EnvNumber> rank_by_launcher(const Environment& environment) {
+  for (const Launcher& launcher : launchers()) {
+    if (auto rank = rank_by(environment, launcher)) return rank;
+  }
+  return std::nullopt;
+}
+
+/// Returns how many ranks the launcher has started whose own rank is this LOCAL_RANK: a script may have
+/// copied it there. A count of 1 says nothing, because that one process may have started several ranks by
+/// hand.
+std::optional<EnvNumber> count_behind_local_rank(const Environment& environment, int local_rank) {
+  for (const Launcher& launcher : launchers()) {
+    if (launcher.rank == kTorchrunsRank) continue;
+    const auto rank = rank_by(environment, launcher);
+    if (!rank || rank->value != local_rank) continue;
+    if (auto count = launched_count(environment, launcher); count && count->value > 1) return count;
+  }
+  return std::nullopt;
+}
+
+/// Returns the number of ranks for a rank of rank_by_launcher().
+std::optional<EnvNumber> count_by_launcher(const Environment& environment, const EnvNumber& rank) {
+  if (auto count = launched_count(environment, *launcher_of(rank.variable))) return count;
+  return rank.variable == kTorchrunsRank ? count_behind_local_rank(environment, rank.value) : std::nullopt;
+}
+
+/// Returns the launcher's rank that zf-tune exec made this ZF_RANK of; nothing if ZF_RANK is not from there.
+std::optional<EnvNumber> rank_behind_ours(const Environment& environment, int ours) {
+  const std::string now = launchers_rank(environment);
+  if (now.empty() || environment.get("ZF_RANK_FROM") != now) return std::nullopt;
+  const auto rank = rank_by_launcher(environment);
+  return rank->value == ours ? rank : std::nullopt;  // they differ under exec --rank
+}
+
+}  // namespace
+
+std::string launchers_rank(const Environment& environment) {
+  const auto rank = rank_by_launcher(environment);
+  if (!rank) return {};
+  std::string text = format_text("{}={}", rank->variable, rank->value);
+  // A batch script, the steps that it starts, and jobs that they submit may all have SLURM_LOCALID=0.
+  for (const char* const name : launcher_of(rank->variable)->job) {
+    if (name == nullptr) break;
+    if (const auto value = environment.get(name)) text += format_text(" {}={}", name, *value);
+  }
+  return text;
+}
+
+std::optional<EnvNumber> local_rank(const Environment& environment) {
+  const auto ours = number_in(environment, kOurRank, 0);
+  if (!ours) return rank_by_launcher(environment);
+  const auto then = environment.get("ZF_RANK_FROM");
+  const std::string now = launchers_rank(environment);
+  return !then || now.empty() || now == *then ? ours : rank_by_launcher(environment);
+}
+
+std::optional<EnvNumber> launched_ranks(const Environment& environment) {
+  const auto rank = local_rank(environment);
+  if (!rank) return std::nullopt;
+  const auto by_launcher = rank->variable == kOurRank ? rank_behind_ours(environment, rank->value) : rank;
+  if (!by_launcher) return std::nullopt;
+  auto count = count_by_launcher(environment, *by_launcher);
+  if (count && rank->value >= count->value) {
+    throw Error(Exit::usage,
+                format_text("{}={} is not below {}={}, and local ranks count from 0", by_launcher->variable,
+                            by_launcher->value, count->variable, count->value),
+                "correct or unset one of these variables");
+  }
+  return count;
+}
+
+std::optional<EnvNumber> local_rank_count(const Environment& environment, GpuRuntime runtime) {
+  for (const Launcher& launcher : launchers()) {
+    auto count = launcher.asked_count != nullptr ? number_in(environment, launcher.asked_count, 1)
+                                                 : launched_count(environment, launcher);
+    if (count) return count;
+  }
+  const auto devices = visible_devices(environment, runtime);
+  if (!devices || devices->ids.empty()) return std::nullopt;
+  return EnvNumber{static_cast<int>(devices->ids.size()), devices->variable};
+}
+
+}  // namespace zf

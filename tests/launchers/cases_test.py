@@ -1,0 +1,91 @@
+"""The cases of cases.json, against the rules in Python."""
+
+import json
+import os
+import pathlib
+import re
+import sys
+import unittest
+import unittest.mock
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "runtime/python"))
+
+from zf_runtime import _environment  # noqa: E402
+
+CASES = json.loads((SOURCE / "tests/launchers/cases.json").read_text())
+
+
+def environment(variables: dict[str, str]):
+    return unittest.mock.patch.dict(os.environ, variables, clear=True)
+
+
+class Cases(unittest.TestCase):
+    def test_give_rank_count_and_source(self):
+        for case in CASES["cases"]:
+            with self.subTest(case["name"]), environment(case["environment"]):
+                if "error" in case:
+                    with self.assertRaisesRegex(RuntimeError, re.escape(case["error"])):
+                        _environment.launched_ranks()
+                    continue
+                rank = (case["rank"], case["source"]) if "rank" in case else None
+                count = (case["count"], case["count_source"]) if "count" in case else None
+                self.assertEqual(_environment.local_rank(), rank)
+                self.assertEqual(_environment.launched_ranks(), count)
+
+    def test_broken_lists_of_slurm_give_no_count(self):
+        for text in CASES["broken_lists"]:
+            for node in "01":
+                with self.subTest(text, node=node), environment({"SLURM_LOCALID": "0", "SLURM_NODEID": node,
+                                                                 "SLURM_STEP_TASKS_PER_NODE": text}):
+                    self.assertIsNone(_environment.launched_ranks())
+
+    def test_are_in_the_order_of_the_table(self):
+        self.assertEqual([launcher.rank for launcher in _environment._LAUNCHERS], CASES["order"])
+
+    def test_each_variable_has_a_case(self):
+        known = {name for case in CASES["cases"] for name in case["environment"]}
+        for launcher in _environment._LAUNCHERS:
+            self.assertLessEqual({launcher.rank, *launcher.counts, *launcher.job}, known)
+
+
+class RankAndCount(unittest.TestCase):
+    """local_rank_and_count(): who writes the file of zf_runtime.record.recording(), and how many ranks it is for."""
+
+    def test_follow_the_cases(self):
+        for case in CASES["cases"]:
+            if "count" in case:
+                with self.subTest(case["name"]), environment(case["environment"]):
+                    self.assertEqual(_environment.local_rank_and_count(), (case["rank"], case["count"]))
+            elif "rank" not in case and "error" not in case:
+                with self.subTest(case["name"]), environment(case["environment"]):
+                    self.assertEqual(_environment.local_rank_and_count(), (0, 1))
+
+    def test_a_process_of_its_own_is_the_only_rank(self):
+        for variables in ({"SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_NTASKS_PER_NODE": "8"},
+                          {"ZF_RANK": "0", "ZF_RANK_FROM": ""}, {"ZF_RANK": "0"}):
+            with self.subTest(variables), environment(variables):
+                self.assertEqual(_environment.local_rank_and_count(), (0, 1))
+
+    def test_of_a_rank_by_hand_are_counted_by_the_launcher_around_it(self):
+        torchrun = {"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "4"}
+        for variables in ({"ZF_RANK": "1"}, {"ZF_RANK": "1", "ZF_RANK_FROM": "LOCAL_RANK=3"}):
+            with self.subTest(variables), environment(torchrun | variables):
+                self.assertEqual(_environment.local_rank_and_count(), (1, 4))
+
+    def test_of_an_unknown_number_are_refused(self):
+        for variables, reason in (
+                ({"PALS_LOCAL_RANKID": "0"}, "PALS_LOCAL_RANKID=0 is set, but nothing says how many ranks"),
+                ({"LOCAL_RANK": "0"}, "LOCAL_RANK=0 is set, but nothing says"),
+                ({"SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "8"}, "SLURM_LOCALID=1 is set"),
+                ({"SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "8", "SLURM_NODEID": "1"}, "SLURM_LOCALID=1"),
+                ({"ZF_RANK": "1"}, "ZF_RANK=1 is set, but nothing says"),
+                ({"ZF_RANK": "1", "SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "1", "SLURM_NODEID": "0"},
+                 "ZF_RANK=1 is set")):
+            with self.subTest(variables), environment(variables):
+                with self.assertRaisesRegex(RuntimeError, re.escape(reason)):
+                    _environment.local_rank_and_count()
+
+
+if __name__ == "__main__":
+    unittest.main()
