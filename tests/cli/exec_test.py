@@ -210,7 +210,8 @@ class Exec(CommandTest):
         self.assertEqual(process.wait(timeout=10), -signal.SIGTERM)
 
     def test_missing_command_is_127(self):
-        result = self.run_exec("no-such-command-here")
+        # A folder of PATH that this user may not enter would make it 126.
+        result = self.run_exec("no-such-command-here", PATH="/usr/bin:/bin")
         self.assert_exit(result, 127)
         self.assertIn("no-such-command-here", result.stderr)
 

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <string>
+#include <string_view>
 
 #include "base/format.hpp"
 #include "corpus.hpp"
