@@ -27,10 +27,11 @@ build_jobs() {
 source "$ZF_ROOT/scripts/packages.sh"
 
 # Prints the path of the cmake to use: /usr/bin/cmake, which packages.txt names, if it is there and new enough. Else the
-# first cmake in PATH. Prints nothing and returns 1 if there is none.
+# first in PATH that is. Prints nothing and returns 1 if there is none.
 cmake_program() {
-  local program version
-  for program in /usr/bin/cmake "$(command -v cmake)"; do
+  local program programs version
+  mapfile -t programs <<<"$(type -aP cmake)"
+  for program in /usr/bin/cmake "${programs[@]}"; do
     version=$("$program" --version 2>/dev/null | sed -n '1s/^cmake version //p') || continue
     if [[ -n $version && $(printf '%s\n' 3.25 "$version" | sort -V | head -n 1) == 3.25 ]]; then
       echo "$program"
@@ -124,8 +125,8 @@ progress() {
   [[ ! -t 2 ]] || printf '\r\033[K' >&2
 }
 
-# time_left SECONDS DONE ALL: prints ", about N s left", as if the rest takes as long for each step. Prints nothing before
-# 5 seconds have passed, which say too little.
+# time_left SECONDS DONE ALL: prints ", about N s left", as if each step that is left takes as long as those before.
+# Prints nothing in the first 5 seconds, which say too little.
 time_left() {
   [[ $1 -lt 5 || $2 -eq 0 ]] || printf ', about %d s left' "$((($3 - $2) * $1 / $2))"
 }

@@ -24,12 +24,12 @@ missing_packages() {
       if is_installed "$name"; then found=yes; fi
     done
     [[ $found == yes ]] || printf '%s %s\n' "$names" "$why"
-  done < <(packages_of "$@")
+  done <<<"$(packages_of "$@")" # no process substitution: a bare chroot has no /dev/fd
 }
 
-# need_packages GROUP...: installs the missing packages of these groups, and says which and why. Debian names its
-# packages so. Elsewhere, and where CMAKE_PREFIX_PATH or PKG_CONFIG_PATH names libraries of the user's own, CMake decides
-# whether something is missing, and lists it.
+# need_packages GROUP...: installs the missing packages of these groups, and says which and why. The names are those of
+# Debian. On other systems, and where CMAKE_PREFIX_PATH or PKG_CONFIG_PATH names libraries of the user's own, CMake finds
+# out whether something is missing, and lists it.
 need_packages() {
   local missing=""
   if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then missing=$(missing_packages "$@"); fi
@@ -52,10 +52,9 @@ need_packages() {
 # libraries, so the list names these too.
 need_programs() {
   local missing=()
-  command -v "${CXX:-c++}" >/dev/null || missing+=("${CXX:-c++}: compiles C++20 (GCC 11, clang 14 or newer)")
+  has_compiler || missing+=("${CXX:-c++}: compiles C++20 (GCC 11, clang 14 or newer)")
   cmake_program >/dev/null || missing+=("cmake 3.25 or newer: configures the build (also: pip install cmake)")
   command -v ninja >/dev/null || missing+=("ninja: runs the build (also: pip install ninja)")
-  command -v pkg-config >/dev/null || missing+=("pkg-config: finds hwloc and libnuma")
   [[ ${#missing[@]} -gt 0 ]] || return 0
   say "missing:"
   printf '  %s\n' "${missing[@]}" >&2
@@ -64,8 +63,13 @@ need_programs() {
   exit 1
 }
 
-# not_installed REASON PACKAGES: lists what is missing and how to install it. Ends the script, unless the packages may be
-# named otherwise here, or the user has libraries of their own.
+# has_compiler: tells whether CMake will find a C++ compiler. CXX may have arguments ("ccache g++").
+has_compiler() {
+  if [[ -n ${CXX:-} ]]; then command -v "${CXX%% *}"; else type -P c++ g++ clang++; fi >/dev/null
+}
+
+# not_installed REASON PACKAGES: lists what is missing and how to install it. Ends the script, unless packages have other
+# names here, or the user has libraries of their own.
 not_installed() {
   local command="apt-get install" names why
   while read -r names why; do command+=" ${names%%|*}"; done <<<"$2"
@@ -101,18 +105,20 @@ become_root() {
 # install_packages PACKAGES: installs of each line of missing_packages the first name that apt knows. Fetches apt's
 # package lists first if a name is not known, or if apt cannot install: then they may be out of date.
 install_packages() {
-  local log names
+  local log names failed=no
   say "installing from apt:"$'\n'"$(indented "$1")"
   log=$(mktemp)
   if [[ $(known_names "$1" | wc -l) -lt $(wc -l <<<"$1") ]]; then
-    apt_get "$log" update || true
+    apt_get "$log" update || failed=yes
   fi
-  mapfile -t names < <(known_names "$1")
-  if [[ ${#names[@]} -gt 0 ]] &&
-    ! apt_get "$log" install --yes --no-install-recommends "${names[@]}" &&
-    ! { apt_get "$log" update && apt_get "$log" install --yes --no-install-recommends "${names[@]}"; }; then
-    tail -n 20 "$log" >&2
+  names=$(known_names "$1")
+  if [[ -n $names ]]; then
+    mapfile -t names <<<"$names"
+    failed=no
+    apt_get "$log" install --yes --no-install-recommends "${names[@]}" ||
+      { apt_get "$log" update && apt_get "$log" install --yes --no-install-recommends "${names[@]}"; } || failed=yes
   fi
+  [[ $failed == no ]] || tail -n 20 "$log" >&2
   rm -f "$log"
 }
 

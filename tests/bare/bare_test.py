@@ -1,27 +1,12 @@
 """The first command on a minimal Debian 13, and what it says where something is missing."""
 
-import contextlib
 import re
 import subprocess
 
 from chroot import AS_USER, PLAN, BareTest, Chroot
 
-
-@contextlib.contextmanager
-def hidden(*paths):
-    """Takes files and folders away while it lasts."""
-    moved = [path for path in paths if path.exists()]
-    for path in moved:
-        path.rename(path.with_name(path.name + ".away"))
-    try:
-        yield
-    finally:
-        for path in moved:
-            path.with_name(path.name + ".away").rename(path)
-
-
-def programs(system: Chroot, *names: str) -> list:
-    return [system.root / "usr/bin" / name for name in names]
+APT = ("usr/bin/apt-get", "usr/bin/dpkg-query", "usr/bin/dpkg")
+LIBRARIES = ("usr/*/**/cmake/fmt", "usr/*/**/cmake/cxxopts", "usr/lib/*/pkgconfig/hwloc.pc")
 
 
 class Bare(BareTest):
@@ -32,22 +17,23 @@ class Bare(BareTest):
         self.assert_plan(system)
         return system
 
-    def assert_one_line_and_list(self, result: subprocess.CompletedProcess) -> None:
+    def assert_list(self, result: subprocess.CompletedProcess, heading: str) -> None:
+        """Asserts that the script ended with 1, and that one list is the last thing that it said."""
         self.assertEqual(result.returncode, 1, result.stderr)
-        self.assertNotIn("CMake Error", result.stderr)
-        self.assertNotIn("command not found", result.stderr)
+        self.assertEqual(result.stderr.count(heading), 1, result.stderr)
+        self.assertTrue(result.stderr.startswith(f"tune: {heading}\n  "), result.stderr)
 
     def test_debian_13_builds_and_plans(self):
-        self.system()
+        """A newer compiler may warn: warnings are no errors in the build of a user."""
+        system = self.system()
+        self.assertIn("ZF_WERROR:BOOL=OFF\n", (system.project / "build/CMakeCache.txt").read_text())
 
     def test_a_user_without_sudo_gets_one_list(self):
         system = self.system()
         self.assert_done(system.run("apt-get remove --yes libcxxopts-dev libjs-chart.js", timeout=300))
         result = system.run(PLAN, timeout=60, inside=AS_USER)
-        self.assert_one_line_and_list(result)
-        self.assertIn("tune: there is neither root nor sudo to install packages, and these are missing:\n"
-                      "  libcxxopts-dev       command-line options\n"
-                      "  libjs-chart.js       the charts of a report\n"
+        self.assert_list(result, "there is neither root nor sudo to install packages, and these are missing:")
+        self.assertIn("\n  libcxxopts-dev       command-line options\n  libjs-chart.js       the charts of a report\n"
                       "To install them: sudo apt-get install libcxxopts-dev libjs-chart.js\n", result.stderr)
         self.system()  # root gets them back
 
@@ -61,27 +47,61 @@ class Bare(BareTest):
         self.assertIn("apt could not install:\n  zf-no-other-package  is only an example\n", result.stderr)
         self.assertNotIn("zf-no-such-package", result.stderr)
 
+    def test_without_apt_it_builds_with_libraries_under_opt(self):
+        system = self.system()
+        self.assert_done(system.run(
+            "rm -rf /opt/fmt /opt/hwloc && mkdir -p /opt/fmt/lib/cmake /opt/hwloc && cp -r /usr/include /opt/fmt/ && "
+            "cp -r /usr/lib/*/cmake/fmt /opt/fmt/lib/cmake/ && cp /usr/lib/*/libfmt.so* /opt/fmt/lib/ && "
+            "cp /usr/lib/*/pkgconfig/hwloc.pc /opt/hwloc/ && mv build build.away", timeout=60))
+        opt = "CMAKE_PREFIX_PATH=/opt/fmt PKG_CONFIG_PATH=/opt/hwloc"
+        try:
+            with system.hidden(*APT, *LIBRARIES[::2]):
+                result = system.run(f"source scripts/lib.sh && export {opt} && need_packages build && "
+                                    "configure release && grep -h -e fmt_DIR -e pkgcfg_lib_hwloc build/CMakeCache.txt",
+                                    timeout=300)
+        finally:
+            system.run("rm -rf build && mv build.away build", timeout=60)
+        self.assert_done(result)
+        self.assertIn("fmt_DIR:PATH=/opt/fmt/lib/cmake/fmt\n", result.stdout)
+
     def test_without_apt_it_builds_with_what_is_there(self):
         system = self.system()
-        with hidden(*programs(system, "apt-get", "dpkg-query", "dpkg")):
+        system.give_to_user()
+        with system.hidden(*APT):
             self.assert_done(system.run(PLAN, timeout=900, inside=AS_USER))
         self.assert_plan(system)
 
     def test_without_apt_one_list_says_which_programs_are_missing(self):
         system = self.system()
-        with hidden(*programs(system, "apt-get", "dpkg-query", "dpkg", "cmake", "ninja", "c++")):
+        with system.hidden(*APT, "usr/bin/cmake", "usr/bin/ninja", "usr/bin/c++", "usr/bin/g++"):
             result = system.run(PLAN, timeout=60)
-        self.assert_one_line_and_list(result)
-        self.assertEqual(re.findall(r"(?m)^  (c\+\+|cmake|ninja|pkg-config)\b.*: \S", result.stderr),
-                         ["c++", "cmake", "ninja"])
+        self.assert_list(result, "missing:")
+        self.assertEqual(re.findall(r"(?m)^  (c\+\+|cmake|ninja)\b.*: \S", result.stderr), ["c++", "cmake", "ninja"])
         self.assertRegex(result.stderr, r"(?m)^  libhwloc-dev +reads the machine")
 
     def test_without_apt_one_list_says_which_libraries_are_missing(self):
         system = self.system()
-        libraries = [found for pattern in ("cmake/fmt", "cmake/cxxopts", "pkgconfig/hwloc.pc")
-                     for folder in ("usr/lib", "usr/share") for found in (system.root / folder).rglob(pattern)]
-        with hidden(*programs(system, "apt-get", "dpkg-query", "dpkg"), *libraries):
+        with system.hidden(*APT, *LIBRARIES):
             result = system.run(f"rm -f build/CMakeCache.txt; {PLAN}", timeout=300)
-        self.assert_one_line_and_list(result)
+        self.assert_list(result, "missing:")
         self.assertEqual(re.findall(r"(?m)^  (.+) \(Debian: (\S+)\): \S", result.stderr),
                          [("hwloc", "libhwloc-dev"), ("fmt", "libfmt-dev"), ("cxxopts 3.1", "libcxxopts-dev")])
+
+    def test_an_older_cmake_names_pip(self):
+        """A newer one that stands later in PATH is taken."""
+        system = self.system()
+        old, new = system.root / "usr/local/bin/cmake", system.root / "opt/new/cmake"
+        old.write_text("#!/bin/sh\necho cmake version 3.22.1\n")
+        new.parent.mkdir(exist_ok=True)
+        new.write_text("#!/bin/sh\necho cmake version 3.30.0\n")
+        for program in (old, new):
+            program.chmod(0o755)
+        try:
+            with system.hidden("usr/bin/cmake", *APT):
+                result = system.run(PLAN, timeout=60)
+                found = system.run("PATH=/usr/local/bin:/opt/new:$PATH; source scripts/lib.sh; cmake_program", timeout=60)
+        finally:
+            old.unlink()
+        self.assert_list(result, "missing:")
+        self.assertIn("  cmake 3.25 or newer: configures the build (also: pip install cmake)\n", result.stderr)
+        self.assertEqual(found.stdout, "/opt/new/cmake\n")

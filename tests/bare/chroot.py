@@ -1,5 +1,6 @@
 """A minimal Debian in a folder, made by debootstrap, in which a copy of this project's files is built and run."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -81,6 +82,18 @@ class Chroot:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(SOURCE / name, target, follow_symlinks=False)
         self.give_to_user()
+
+    @contextlib.contextmanager
+    def hidden(self, *paths: str):
+        """Takes files and folders away while it lasts. Each path is a pattern below the root of this system."""
+        moved = [path for pattern in paths for path in sorted(self.root.glob(pattern))]
+        for path in moved:
+            path.rename(path.with_name(path.name + ".away"))
+        try:
+            yield
+        finally:
+            for path in moved:
+                path.with_name(path.name + ".away").rename(path)
 
     def give_to_user(self) -> None:
         subprocess.run(["chown", "-R", f"{USER}:{USER}", self.root / "home/user"], check=True)

@@ -13,6 +13,7 @@ the filter.
 
 import argparse
 import ctypes
+import errno
 import json
 import os
 import platform
@@ -30,6 +31,7 @@ CAPABILITIES = {
     "CAP_MKNOD": 27, "CAP_AUDIT_WRITE": 29, "CAP_SETFCAP": 31,
 }
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 38, 47, 4
+CLONE_NEWNS = 0x00020000
 CAPABILITY_VERSION_3 = 0x20080522
 
 # seccomp.h: the attribute that sets no-new-privs, the actions, the comparisons, and the architectures below one.
@@ -81,6 +83,12 @@ def libseccomp() -> ctypes.CDLL:
     return library
 
 
+def succeeded(result: int, unless: int = 0) -> None:
+    """Checks a result of libseccomp, which is 0 or a negative errno."""
+    if result not in (0, -unless):
+        sys.exit(f"docker_like.py: libseccomp cannot make the filter: {os.strerror(-result)}")
+
+
 def kernel_version() -> tuple[int, int]:
     major, minor = re.match(r"(\d+)\.(\d+)", platform.release()).groups()
     return int(major), int(minor)
@@ -111,11 +119,13 @@ def load_filter(no_new_privs: bool) -> None:
         skip(f"the names of the architecture {platform.machine()} in Docker's profile are not known")
     arch, token = ARCHITECTURES[platform.machine()]
     context = library.seccomp_init(action(rules["defaultAction"], rules.get("defaultErrnoRet")))
+    if not context:
+        sys.exit("docker_like.py: libseccomp makes no filter")
     for entry in rules["archMap"]:
         for sub in entry["subArchitectures"] or () if entry["architecture"] == token else ():
             name = sub.removeprefix("SCMP_ARCH_").lower().encode()
             library.seccomp_arch_add(context, library.seccomp_arch_resolve_name(name))
-    library.seccomp_attr_set(context, FILTER_SETS_NO_NEW_PRIVS, int(no_new_privs))
+    succeeded(library.seccomp_attr_set(context, FILTER_SETS_NO_NEW_PRIVS, int(no_new_privs)))
     for rule in rules["syscalls"]:
         if not applies(rule, arch):
             continue
@@ -127,8 +137,10 @@ def load_filter(no_new_privs: bool) -> None:
             for name in rule["names"]:
                 number = library.seccomp_syscall_resolve_name(name.encode())
                 if number != -1:  # -1: a call that this libseccomp does not know
-                    library.seccomp_rule_add_array(context, action(rule["action"], rule.get("errnoRet")), number,
-                                                   len(comparisons), (Comparison * len(comparisons))(*comparisons))
+                    # A rule that only repeats the default action is refused, and changes nothing.
+                    succeeded(library.seccomp_rule_add_array(
+                        context, action(rule["action"], rule.get("errnoRet")), number, len(comparisons),
+                        (Comparison * len(comparisons))(*comparisons)), unless=errno.EACCES)
     result = library.seccomp_load(context)
     if result != 0:
         skip(f"the kernel refuses the filter: {os.strerror(-result)}")
@@ -162,6 +174,8 @@ def main() -> None:
     load_filter(no_new_privs=options.no_new_privs or not root)
     if root:
         drop_capabilities(libc)
+    if libc.unshare(CLONE_NEWNS) == 0 or ctypes.get_errno() != errno.EPERM:
+        sys.exit("docker_like.py: the filter is not in force: it allows namespaces")
     if options.user is not None:
         os.setgroups([])
         os.setresgid(options.user, options.user, options.user)

@@ -140,7 +140,7 @@ class FormerPlan(CommandTest):
         (self.folder / "notes").write_text("mine\n")
         result = self.run_tune("plan", "-o", "notes", *NODE)
         self.assert_exit(result, DONE)
-        self.assertIn("moved notes, which is no plan that can be read, to notes.old\n", result.stderr)
+        self.assertIn("moved notes, which cannot be read as a plan, to notes.old\n", result.stderr)
         self.assertEqual(self.text("notes.old"), "mine\n")
 
     def test_standard_output_moves_nothing(self):
@@ -151,6 +151,17 @@ class FormerPlan(CommandTest):
         self.assert_exit(self.run_tune("tune", *SIMULATE, "-o", "-"), DONE)
         self.assertEqual(self.text("plan.json"), before)
         self.assertEqual(sorted(os.listdir(self.folder)), ["plan.json"])
+
+    def test_commands_that_write_something_else_refuse_the_name_of_a_plan(self):
+        before = self.make_measured()
+        self.make_plan(*NODE, name="other.json")
+        for words in (("export", "--for", "env", "-o", "plan.json", "other.json"),
+                      ("explain", "--report", "plan.json", "other.json"), ("record", "-o", "plan.json", "--", "true")):
+            with self.subTest(words=words):
+                result = self.run_tune(*words)
+                self.assert_exit(result, USAGE)
+                self.assertIn("plan.json: this file is a plan, and would be lost; name another file", result.stderr)
+                self.assertEqual(self.text("plan.json"), before)
 
     def test_publish_moves_nothing(self):
         self.make_measured("made.json")

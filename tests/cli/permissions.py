@@ -23,7 +23,7 @@ def need_program(program: str, package: str = "") -> str:
 
 
 def need_namespaces(*options: str, at="/") -> None:
-    """The namespaces that `unshare` makes with these options, and in them a mount on this file or folder."""
+    """Skips the test unless `unshare` makes namespaces with these options, and mounts on this file or folder in them."""
     try:
         subprocess.run(["unshare", *options, "mount", "--bind", at, at], stdin=subprocess.DEVNULL, check=True,
                        capture_output=True, text=True, timeout=30)
@@ -36,7 +36,7 @@ def need_namespaces(*options: str, at="/") -> None:
 
 
 def need_process_substitution() -> None:
-    """`< <(command)` in bash, which the kit for Slurm uses."""
+    """Skips the test unless bash has `< <(command)`, which the kit for Slurm uses."""
     tried = subprocess.run(["bash", "-c", ": < <(:)"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if tried.returncode != 0:
         raise unittest.SkipTest("no /dev/fd is here, and bash needs it to read a command's output as a file")
@@ -48,12 +48,13 @@ def has_memory_policies() -> bool:
 
 
 def need_memory_policies() -> None:
+    """Skips the test where has_memory_policies() is false."""
     if not has_memory_policies():
         raise unittest.SkipTest("memory policies are refused here")
 
 
 def need_another_user(*words: str) -> None:
-    """Processes of another user, who may start this program."""
+    """Skips the test unless a process of another user can be started, and may start this program."""
     try:
         subprocess.run(words or ["true"], user=NOBODY, group=NOBODY, extra_groups=[], stdin=subprocess.DEVNULL,
                        capture_output=True, check=True)

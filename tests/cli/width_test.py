@@ -77,19 +77,11 @@ class Width(CommandTest):
             os.close(controller)
             self.assertEqual("of roofline" in text, wide, text)
 
-    def need_terminal(self, columns: int) -> tuple[int, int]:
-        """Returns both ends of a terminal with so many columns; the second is the one to write to."""
-        try:
-            controller, terminal = pty.openpty()
-        except OSError as error:
-            self.skipTest(f"no terminal can be made here: {error}")
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        self.addCleanup(os.close, controller)
-        return controller, terminal
-
     def run_at_terminal(self, columns: int, streams: tuple[str, ...], *words: str) -> tuple[str, str]:
         """Runs a command with some of its streams at a terminal. Returns what it wrote there, and to the other one."""
-        controller, terminal = self.need_terminal(columns)
+        controller, terminal = need_terminal()
+        self.addCleanup(os.close, controller)
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         other = self.folder / "other"
         with open(other, "w") as file:
             where = {"stdout": file, "stderr": file} | dict.fromkeys(streams, terminal)

@@ -1,4 +1,3 @@
-
 #include "measure/bench.hpp"
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"

@@ -59,6 +59,7 @@ Exit run(const Arguments& arguments) {
     need_writable(output, "-o");
     need_another_file(output, path, "the plan that is exported");
     if (config) need_another_file(output, *config, "the configuration that the plan is merged into");
+    need_no_plan(output, "-o");
   }
   const Plan plan = load_plan_and_note_format(path);
   ExportRequest request{plan, std::filesystem::absolute(path), arguments.integer("rank", 0, 65535)};

@@ -32,7 +32,7 @@ std::optional<struct stat> status_of(const std::filesystem::path& path) {
   throw_errno(errno, path.string(), "choose another -o FILE");
 }
 
-/// Returns the plan at `path`; absent if that is no plan that can be read.
+/// Returns the plan at `path`; absent if it cannot be read as a plan.
 std::optional<Plan> plan_at(const std::filesystem::path& path) {
   try {
     return load_plan(path);
@@ -54,6 +54,14 @@ Occupant occupant_of(const std::filesystem::path& name, const struct stat& forme
 bool has_content(const std::filesystem::path& path) {
   struct stat status = {};
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
+}
+
+/// Returns whether both names are one file. False if that is unknown.
+bool is_same_file(const std::filesystem::path& one, const std::filesystem::path& other) noexcept {
+  struct stat of_one = {};
+  struct stat of_other = {};
+  return ::lstat(one.c_str(), &of_one) == 0 && ::lstat(other.c_str(), &of_other) == 0 &&
+         of_one.st_dev == of_other.st_dev && of_one.st_ino == of_other.st_ino;
 }
 
 }  // namespace
@@ -147,7 +155,9 @@ void FormerPlan::rename() {
 void FormerPlan::put_back() const noexcept {
   if (was_renamed_) {
     if (::access(path_.c_str(), F_OK) != 0) std::rename(name_->c_str(), path_.c_str());
-  } else if (has_new_link_) {
+  } else if (has_new_link_ && is_same_file(path_, *name_)) {
+    // Otherwise the write failed after its last rename: the new plan has the name, and this is the former
+    // one's last.
     ::unlink(name_->c_str());
   }
 }
@@ -156,7 +166,7 @@ std::optional<std::string> FormerPlan::note() const {
   if (!name_) return std::nullopt;
   return format_text("moved {} to {}",
                      is_plan_ ? std::string("the former plan")
-                              : format_text("{}, which is no plan that can be read,", path_.string()),
+                              : format_text("{}, which cannot be read as a plan,", path_.string()),
                      name_->string());
 }
 

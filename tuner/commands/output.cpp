@@ -40,6 +40,18 @@ void need_writable(const std::filesystem::path& path, std::string_view flag) {
   }
 }
 
+void need_no_plan(const std::filesystem::path& path, std::string_view flag) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return;
+  try {
+    load_plan(path);
+  } catch (const Error&) {
+    return;
+  }
+  throw Error(Exit::usage, format_text("{} {}: this file is a plan, and would be lost", flag, path.string()),
+              "name another file");
+}
+
 PlanOutput::PlanOutput(const Arguments& arguments)
     : target_(arguments.text("output").value_or("plan.json")), quiet_(arguments.has("quiet")) {
   if (target_ == "-") return;
@@ -56,7 +68,7 @@ void PlanOutput::write(const Plan& plan) const {
   FormerPlan former(target_);
   try {
     save_plan(plan, target_, [&] { former.keep(plan); });
-  } catch (const Error&) {
+  } catch (...) {
     former.put_back();
     throw;
   }
@@ -80,6 +92,7 @@ ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::pa
     throw Error(Exit::usage, format_text("--report {}: this is the file of the plan", *text),
                 "name another file");
   }
+  need_no_plan(*path_, "--report");
 }
 
 void ReportOutput::write(const Plan& plan, const Topology* topology,

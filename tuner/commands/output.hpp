@@ -18,6 +18,9 @@ namespace zf {
 /// it. `flag` is the option that named the path.
 void need_writable(const std::filesystem::path& path, std::string_view flag);
 
+/// Throws Error(usage) if the file is a plan: something else is about to take its name.
+void need_no_plan(const std::filesystem::path& path, std::string_view flag);
+
 class PlanOutput {
  public:
   /// Takes the file of -o, or plan.json without it. Throws as need_writable(), and as FormerPlan::look()

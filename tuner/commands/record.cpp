@@ -32,8 +32,7 @@ CommandSpec spec() {
       {
           {"output", 'o', "FILE",
            "file to write, - for standard output; what COMMAND prints there then goes to standard error "
-           "(default: "
-           "workload.json)"},
+           "(default: workload.json)"},
           {"updates", 'u', "N",
            "number of optimizer steps to record, per rank, at least 4; the recorder is idle after them "
            "(default: 20; e.g. 50)"},
@@ -93,7 +92,10 @@ Exit run(const Arguments& arguments) {
                 "write it after --, e.g. zf-tune record -- python3 train.py");
   }
   const std::string target = arguments.text("output").value_or("workload.json");
-  if (target != "-") need_writable(target, "-o");
+  if (target != "-") {
+    need_writable(target, "-o");
+    need_no_plan(target, "-o");
+  }
   RecordRequest request;
   request.command = arguments.wrapped;
   request.updates = arguments.integer("updates", 4, 1'000'000).value_or(request.updates);

@@ -8,8 +8,8 @@
 
 namespace zf {
 
-/// Where the results of a command go that writes a file: to stdout, or to stderr if stdout has the file (-o
-/// -).
+/// Prints the results of a command that writes a file: to stdout, or to stderr if stdout gets the file
+/// ("-o -").
 class Results {
  public:
   /// `target` is the file of -o.

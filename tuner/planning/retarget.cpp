@@ -118,19 +118,22 @@ std::string differences_of_class(const Plan& plan, const Topology& present) {
   return join_text(class_differences(plan.machine, machine_class_of(present)), "; ");
 }
 
-}  // namespace
-
-void need_class_of(const Plan& plan, const Topology& present) {
-  const std::string differences = differences_of_class(plan, present);
-  if (differences.empty()) return;
+[[noreturn]] void throw_foreign_class(const std::string& differences) {
   throw Error(Exit::stale_plan, format_text("the plan is for machines of another class: {}", differences),
               "make a plan here with zf-tune, or use this plan's shares anyway with --force");
 }
 
+}  // namespace
+
+void need_class_of(const Plan& plan, const Topology& present) {
+  const std::string differences = differences_of_class(plan, present);
+  if (!differences.empty()) throw_foreign_class(differences);
+}
+
 Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
               const RetargetOptions& options) {
-  if (!options.any_class) need_class_of(plan, present.topology);
   const std::string differences = differences_of_class(plan, present.topology);
+  if (!options.any_class && !differences.empty()) throw_foreign_class(differences);
   const Machine machine = with_memory_tier(plan, present);
   Intent intent = plan.intent;
   intent.for_deepspeed = intent.for_deepspeed || options.for_deepspeed;

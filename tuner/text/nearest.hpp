@@ -11,10 +11,8 @@ namespace zf {
 /// Returns the word of `known` that `word` was most likely meant to be; nothing if none is near. Capitals and
 /// small letters are equal. The first of these that exists:
 /// - the only one that begins with `word`,
-/// - the one with the fewest slips: letters that are wrong, missing, too many or swapped with their
-/// neighbour. It
-///   may have two slips, and fewer than half as many as `word` has letters. Of equals, the first one is
-///   returned.
+/// - the one with the fewest slips, or the first of them. A slip is a letter that is wrong, missing, too many
+///   or swapped with its neighbour. There may be two, and fewer than half as many as `word` has letters.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known);
 
 /// Returns "did you mean X?", where X is nearest().

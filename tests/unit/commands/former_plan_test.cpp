@@ -126,6 +126,15 @@ TEST_F(KeepsFormerPlan, ItHasBothNamesUntilTheNewOneIsThere) {
   EXPECT_EQ(text("p.json.old"), before);
 }
 
+TEST_F(KeepsFormerPlan, AWriteThatFailsAfterItsRenameLosesNeither) {
+  const std::string before = text("p.json");
+  FormerPlan former(path_);
+  former.keep(next_);
+  save(path_, 1);
+  former.put_back();
+  EXPECT_EQ(text("p.json.old"), before);
+}
+
 TEST_F(KeepsFormerPlan, TheSamePlanAgainNeedsNoCopy) {
   FormerPlan former(path_);
   former.keep(load_plan(path_));
@@ -220,8 +229,8 @@ TEST_F(KeepsFormerPlan, WhatIsNoPlanIsKeptAndSaid) {
     FormerPlan former(path_);
     former.keep(next_);
     EXPECT_EQ(text("p.json.old"), content);
-    EXPECT_EQ(former.note(), "moved " + path_.string() + ", which is no plan that can be read, to " +
-                                 path_.string() + ".old");
+    EXPECT_EQ(former.note(),
+              "moved " + path_.string() + ", which cannot be read as a plan, to " + path_.string() + ".old");
     std::filesystem::remove(folder_.path() / "p.json.old");
   }
 }
