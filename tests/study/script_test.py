@@ -14,7 +14,7 @@ class Script(StudyTest):
     def setUp(self):
         super().setUp()
         (self.folder / "scripts").mkdir()
-        for name in ("study", "lib.sh", "packages.txt"):
+        for name in ("study", "lib.sh", "packages.sh", "packages.txt"):
             shutil.copy(SOURCE / "scripts" / name, self.folder / "scripts")
         (self.folder / "tests").symlink_to(SOURCE / "tests")
 
