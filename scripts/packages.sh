@@ -65,7 +65,9 @@ need_programs() {
 
 # has_compiler: tells whether CMake will find a C++ compiler. CXX may have arguments ("ccache g++").
 has_compiler() {
-  if [[ -n ${CXX:-} ]]; then command -v "${CXX%% *}"; else type -P c++ g++ clang++; fi >/dev/null
+  local names=(c++ g++ clang++)
+  [[ -z ${CXX:-} ]] || names=("${CXX%% *}")
+  [[ -n $(type -P "${names[@]}") ]]
 }
 
 # not_installed REASON PACKAGES: lists what is missing and how to install it. Ends the script, unless packages have other

@@ -87,13 +87,13 @@ class Chroot:
     def hidden(self, *paths: str):
         """Takes files and folders away while it lasts. Each path is a pattern below the root of this system."""
         moved = [path for pattern in paths for path in sorted(self.root.glob(pattern))]
-        for path in moved:
-            path.rename(path.with_name(path.name + ".away"))
+        for path in moved:  # CMake would also find NAME with something behind it
+            path.rename(path.with_name("away-" + path.name))
         try:
             yield
         finally:
             for path in moved:
-                path.with_name(path.name + ".away").rename(path)
+                path.with_name("away-" + path.name).rename(path)
 
     def give_to_user(self) -> None:
         subprocess.run(["chown", "-R", f"{USER}:{USER}", self.root / "home/user"], check=True)
