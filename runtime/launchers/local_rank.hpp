@@ -10,8 +10,8 @@
 namespace zf {
 
 /// Returns the local rank of this process: ZF_RANK, else that of the first of launchers() whose variable is
-/// set and not empty. In a batch script of Slurm, which is no rank and has SLURM_LOCALID=0, that variable
-/// does not count: there SLURM_JOB_ID is set, and SLURM_STEP_ID is not. ZF_RANK is ignored if ZF_RANK_FROM
+/// set and not empty. A batch script of Slurm has SLURM_LOCALID=0 without being a rank, so the variable does
+/// not count where SLURM_JOB_ID is set and SLURM_STEP_ID is not. ZF_RANK is ignored if ZF_RANK_FROM
 /// differs from launchers_rank(): then a launcher that was itself started under zf-tune exec has started more
 /// ranks. Throws Error(usage) with the variable if its value is not a whole number of 0 or more.
 std::optional<EnvNumber> local_rank(const Environment& environment);

@@ -1,4 +1,4 @@
-// What follows from the table of launchers besides the cases, and who else has to know its variables.
+// Tests the table of launchers itself, and that the cases, scripts and pages know its variables.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -15,13 +15,13 @@ namespace zf {
 /// in its trial.
 int measurements_of(const Plan& plan);
 
-/// What lies at a name that a former plan could get.
+/// The file that has a name which a former plan could get.
 struct Occupant {
   enum class Kind {
     nothing,
     former,   ///< the very plan that is to be moved: a process was killed between naming it and replacing it
     plan,     ///< a plan of this user
-    foreign,  ///< no plan that can be read, or another user's: it is never replaced
+    foreign,  ///< cannot be read as a plan, or is another user's: it is never replaced
   };
   Kind kind = Kind::nothing;
   int measurements = 0;  ///< of a plan
@@ -36,7 +36,7 @@ std::optional<std::filesystem::path> name_for_former(
     const std::function<Occupant(const std::filesystem::path&)>& occupant_of);
 
 /// The file at the name of a new plan, if it must be kept: a plan that rests on measurements, or a file that
-/// is not empty and is no plan that can be read.
+/// is not empty and cannot be read as a plan.
 class FormerPlan {
  public:
   explicit FormerPlan(std::filesystem::path path) : path_(std::move(path)) {}

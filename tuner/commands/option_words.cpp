@@ -61,7 +61,7 @@ class OptionWords {
       if (option->value.empty()) continue;
       if (i + 1 == word.size()) return check_value(letter, *option, at);
       const std::string_view value = word.substr(i + 1);
-      // Of a value that stands right behind its letter, cxxopts takes letters and digits only.
+      // cxxopts takes letters and digits only, if a value stands right behind its letter.
       if (std::all_of(value.begin(), value.end(), is_letter_or_digit)) return 1;
       refuse(format_text("{}: the value of {} cannot be read", word, letter),
              format_text("write a blank before it: {} {}", letter,

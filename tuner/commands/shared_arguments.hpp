@@ -19,9 +19,8 @@ MachineSource machine_source(const Arguments& arguments);
 /// that nothing else identifies, which takes seconds.
 Machine read_machine_and_ask_nvml(const MachineSource& source);
 
-/// Returns the plan.json of the current directory, for a command whose plan was not named. Throws
-/// Error(usage) that says how to make one if there is none; `how` is how the user names another: "", or "
-/// with --plan".
+/// Returns the plan.json of the current directory, for a command whose plan was not named. If there is none,
+/// throws Error(usage) that says how to make one. `how` follows "or name one": "" or " with --plan".
 std::filesystem::path default_plan(std::string_view how);
 
 /// Returns the plan that the command's argument names, else default_plan().
