@@ -29,9 +29,9 @@ source "$ZF_ROOT/scripts/packages.sh"
 # Prints the path of the cmake to use: /usr/bin/cmake, which packages.txt names, if it is there and new enough. Else the
 # first in PATH that is. Prints nothing and returns 1 if there is none.
 cmake_program() {
-  local program programs version
-  mapfile -t programs <<<"$(type -aP cmake)"
-  for program in /usr/bin/cmake "${programs[@]}"; do
+  local program in_path version
+  mapfile -t in_path <<<"$(type -aP cmake)"
+  for program in /usr/bin/cmake "${in_path[@]}"; do
     version=$("$program" --version 2>/dev/null | sed -n '1s/^cmake version //p') || continue
     if [[ -n $version && $(printf '%s\n' 3.25 "$version" | sort -V | head -n 1) == 3.25 ]]; then
       echo "$program"
