@@ -489,7 +489,6 @@ TEST(AtomicFile, AFileThatItsWriterMayNotReadIsWritten) {
   ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
   expect_done([&] {
     umask(0777);
-    constexpr uid_t kNobody = 65534;
     if (geteuid() == 0 && setresuid(kNobody, kNobody, kNobody) != 0) _exit(kNoOtherUser);
     refuse_nameless_files();
     write_text_file_atomically(state, "new");
