@@ -13,9 +13,9 @@ trap 'rm -rf "$work"' EXIT
 ln -s /usr/include/fmt "$work/fmt" # headers are the same for every architecture
 
 engine=$source/runtime/engine
-"$compiler" -std=c++20 -O2 -static -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno -DFMT_HEADER_ONLY \
+"$compiler" -std=c++20 -O2 -static -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
   -I"$work" -I"$build/rooms/base" -I"$build/rooms/engine" -I"$source/tests/unit/engine" \
-  "$engine"/{adam,gradient_norm,isa,kernel,kernel_scalar,kernel_neon,undo}.cpp "$source"/runtime/base/{error,text}.cpp \
+  "$engine"/{adam,gradient_norm,isa,kernel,kernel_scalar,kernel_neon,undo}.cpp "$source"/runtime/base/{error,format,text}.cpp \
   "$source/tests/unit/engine/lanes_check.cpp" -o "$work/lanes_check"
 qemu-aarch64-static "$work/lanes_check" | tee "$work/said"
 grep -q 'widest lane neon: all equal' "$work/said"
