@@ -6,7 +6,7 @@ import re
 import shlex
 import subprocess
 
-from export_test import need
+from permissions import need_program
 from zf_cli import BINARY, CommandTest, clean_environment, parse_cpus
 
 
@@ -26,7 +26,7 @@ class Launchers(CommandTest):
         return done.stdout
 
     def test_open_mpi_puts_each_rank_on_its_training_cpus(self):
-        need("mpirun")
+        need_program("mpirun")
         plan = self.make_plan("--ranks", "2")
         self.run_tune("export", "--for", "mpirun", "-o", "ranks.txt")
         said = self.launch(["mpirun", "-n", "2", "--mca", "rmaps_rank_file_physical", "1", "--rankfile", "ranks.txt",
@@ -36,7 +36,7 @@ class Launchers(CommandTest):
         self.assertEqual([masks[0], masks[1]], self.training(plan))
 
     def test_torchrun_starts_each_rank_on_its_training_cpus(self):
-        need("torchrun")
+        need_program("torchrun")
         plan = self.make_plan("--ranks", "2")
         torchrun, *rest = shlex.split(self.run_tune("export", "--for", "torchrun", "plan.json").stdout)
         # torch 1.13 under Python 3.11 fails without redirects: it looks for 0 and 3 among the members of a flag.
