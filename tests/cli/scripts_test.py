@@ -1,7 +1,10 @@
 """What the scripts that build say while somebody waits."""
 
 import os
+import pathlib
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 from zf_cli import SOURCE
@@ -35,3 +38,56 @@ class Scripts(unittest.TestCase):
             env() { shift 2; "$@"; }
             install_packages "libhwloc-dev reads the machine" """)
         self.assertIn("E: no space left", result.stderr)
+
+
+# A project as scripts/test expects it: each room has a target, and its tests have its label.
+TINY_PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(tiny LANGUAGES NONE)
+enable_testing()
+add_custom_target(test-homes COMMAND ${CMAKE_COMMAND} -E touch homes_are_built)
+add_custom_target(test-plan COMMAND ${CMAKE_COMMAND} -E touch plan_is_built)
+add_test(NAME Split.KeepsHomes COMMAND ${CMAKE_COMMAND} -E true)
+add_test(NAME Shares.AreEqual COMMAND ${CMAKE_COMMAND} -E true)
+add_test(NAME Split.OfPlans COMMAND ${CMAKE_COMMAND} -E true)
+set_tests_properties(Split.KeepsHomes Shares.AreEqual PROPERTIES LABELS homes)
+set_tests_properties(Split.OfPlans PROPERTIES LABELS plan)
+file(WRITE ${CMAKE_BINARY_DIR}/tested_rooms.txt "homes\nplan\n")
+"""
+
+
+class OneRoom(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        shutil.copytree(SOURCE / "scripts", cls.folder / "scripts", ignore=shutil.ignore_patterns("slurm"))
+        (cls.folder / "CMakeLists.txt").write_text(TINY_PROJECT)
+        subprocess.run(["/usr/bin/env", "cmake", "-G", "Ninja", "-S", cls.folder, "-B", cls.folder / "build"], check=True,
+                       capture_output=True, timeout=50)
+
+    def scripts_test(self, *arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run([self.folder / "scripts/test", *arguments], capture_output=True, text=True, timeout=50)
+
+    def test_its_tests_alone_are_built_and_run(self):
+        result = self.scripts_test("homes")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("out of 2\n", result.stdout)
+        self.assertIn("Shares.AreEqual", result.stdout)
+        self.assertTrue((self.folder / "build/homes_are_built").exists())
+        self.assertFalse((self.folder / "build/plan_is_built").exists())
+
+    def test_a_name_selects_among_them(self):
+        result = self.scripts_test("homes", "-k", "Split")
+        self.assertIn("Split.KeepsHomes", result.stdout)
+        self.assertIn("out of 1\n", result.stdout)
+
+    def test_a_name_that_no_test_has_is_an_error(self):
+        result = self.scripts_test("homes", "-k", "Splitt")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("No tests were found", result.stdout + result.stderr)
+        self.assertIn("-k needs the name of a test", self.scripts_test("homes", "-k").stderr)
+
+    def test_a_room_without_tests_is_answered_with_those_that_have_some(self):
+        result = self.scripts_test("hmes")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("there are no tests of 'hmes'; rooms and folders with tests: homes plan\n", result.stderr)
