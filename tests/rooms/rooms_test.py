@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """The rooms of the house: what each may use, as the build enforces it and as the sources use it.
 
-docs/rooms.md shows the tuner's rooms; a test here holds the picture against the sources. After a change of rooms,
-`tests/rooms/rooms_test.py --draw` prints the picture anew.
+docs/design.md shows all rooms; tests here hold the picture against CMake's rooms and against the sources. After a change
+of rooms, `tests/rooms/rooms_test.py --draw` prints its arrows anew.
 """
 
 import json
@@ -18,10 +18,15 @@ import unittest
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("ZF_TUNE_BINARY", SOURCE / "build/bin/zf-tune")).parents[1]
 
-RUNTIME = ["base", "os", "launchers", "plan", "engine", "ipc", "worker", "abi"]
-# From the ground up. A room may use the rooms before it, as far as CMake links them.
-TUNER = ["text", "children", "machine", "inspect", "homes", "planning", "launch", "measure", "simulate", "search",
-         "trial", "exports", "report", "commands"]
+
+def rooms_of(folder: str) -> list[str]:
+    """Returns the rooms that CMake builds here, from the ground up: a room may use those before it that it links."""
+    return re.findall(r"^zf_room\((\w+)", (SOURCE / folder / "CMakeLists.txt").read_text(), re.MULTILINE)
+
+
+RUNTIME = rooms_of("runtime")
+TUNER = rooms_of("tuner")
+PAGE = SOURCE / "docs/design.md"
 
 # A library with types of its own, the header by which it is known, and the only rooms that may include it.
 HOMES_OF_LIBRARIES = [
@@ -62,23 +67,20 @@ def levels(graph: dict[str, set[str]]) -> dict[str, int]:
     return {room: level(room) for room in graph}
 
 
-def tuner_graph() -> dict[str, set[str]]:
-    return {room: {other for other in used_rooms(room) if other in TUNER} for room in TUNER}
+def graph_of_uses() -> dict[str, set[str]]:
+    return {room: set(used_rooms(room)) for room in RUNTIME + TUNER}
 
 
-def picture() -> str:
-    """Draws the rooms of the tuner as a Mermaid graph: an arrow per pair of rooms that no longer way connects."""
-    graph = tuner_graph()
+def arrows() -> list[str]:
+    """Returns the arrows of the picture: one per pair of rooms that no longer way connects."""
+    graph = graph_of_uses()
 
     def reach(room: str) -> set[str]:
         return graph[room] | {far for near in graph[room] for far in reach(near)}
 
-    lines = ["graph TD"]
-    for room in reversed(TUNER):
-        for other in sorted(graph[room], key=TUNER.index):
-            if not any(other in reach(near) for near in graph[room] if near != other):
-                lines.append(f"  {room} --> {other}")
-    return "\n".join(lines)
+    order = RUNTIME + TUNER
+    return [f"{room} --> {other}" for room in reversed(order) for other in sorted(graph[room], key=order.index)
+            if not any(other in reach(near) for near in graph[room] if near != other)]
 
 
 def flags_of(room: str) -> tuple[str, list[str]]:
@@ -136,13 +138,12 @@ class Rooms(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_no_arrow_runs_back_and_there_is_no_circle(self):
-        graph = tuner_graph()
+        order = RUNTIME + TUNER
+        graph = graph_of_uses()
         for room, others in graph.items():
             for other in others:
-                self.assertLess(TUNER.index(other), TUNER.index(room), f"{room} uses {other}")
-        self.assertEqual(levels(graph)["text"], 0)
-        for room in RUNTIME:
-            self.assertEqual({other for other in used_rooms(room) if other in TUNER}, set(), room)
+                self.assertLess(order.index(other), order.index(room), f"{room} uses {other}")
+        self.assertEqual(levels(graph)["base"], 0)
 
     def test_each_library_has_one_home(self):
         """Its own header is included there alone, and so are headers of that room that bring it along."""
@@ -155,8 +156,33 @@ class Rooms(unittest.TestCase):
                 self.assertEqual(including, homes)
 
     def test_the_picture_in_the_docs_is_the_one_in_the_sources(self):
-        page = (SOURCE / "docs/rooms.md").read_text()
-        self.assertIn(picture(), page, "print it anew with: tests/rooms/rooms_test.py --draw")
+        self.assertEqual(re.findall(r"^ +(\w+ --> \w+)$", PAGE.read_text(), re.MULTILINE), arrows(),
+                         "print them anew with: tests/rooms/rooms_test.py --draw")
+
+    def test_every_folder_with_sources_is_a_room_in_the_picture(self):
+        """The plugin for Slurm is a package of its own. Headers for users and the Python package are no rooms."""
+        for parent, rooms, others in (("runtime", RUNTIME, {"include", "python"}), ("tuner", TUNER, {"spank"})):
+            folders = {path.parent.relative_to(SOURCE / parent).parts[0]
+                       for path in (SOURCE / parent).glob("*/**/*.[ch]pp") if "build" not in path.parts}
+            self.assertEqual(folders - others, set(rooms))
+            for room in rooms:
+                self.assertRegex(PAGE.read_text(), rf"\n\| `{room}` \|", f"{PAGE.name} says what {room} answers")
+
+    def test_the_flow_in_the_picture_leads_from_sysroot_to_the_step(self):
+        flow = re.findall(r"^ +(\w+)\S* == .* ==> (\w+)", PAGE.read_text(), re.MULTILINE)
+        after: dict[str, list[str]] = {}
+        for near, far in flow:
+            after.setdefault(near, []).append(far)
+        reached, waiting = set(), ["sysroot"]
+        while waiting:
+            near = waiting.pop()
+            if near not in reached:
+                reached.add(near)
+                waiting += after.get(near, [])
+        self.assertIn("step", reached)
+        named = {name for pair in flow for name in pair}
+        self.assertEqual(named, reached, "every part of the flow follows from sysroot")
+        self.assertEqual(named - set(RUNTIME + TUNER), {"sysroot", "file", "step"})
 
     def test_the_slurm_plugin_needs_neither_tbb_nor_a_parser_of_options(self):
         plugins = list((BUILD / "lib").glob("zf_tune.so"))
@@ -174,6 +200,6 @@ class Rooms(unittest.TestCase):
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--draw"]:
-        print(picture())
+        print(*arrows(), sep="\n")
         sys.exit(0)
     unittest.main(verbosity=2)

@@ -1,0 +1,55 @@
+"""Tests that the Python package declares what zf_runtime.h declares: members, functions and constants."""
+
+import ctypes
+import dataclasses
+import re
+import unittest
+
+import support
+from zf_runtime import _abi, stats
+
+HEADER = re.sub(r"/\*.*?\*/", "", (support.SOURCE / "runtime/include/zf_runtime.h").read_text(), flags=re.DOTALL)
+
+STRUCTS = {"zf_options": _abi.Options, "zf_group": _abi.Group, "zf_submit_args": _abi.SubmitArgs, "zf_stats": _abi.Stats}
+TYPES = {"uint32_t": ctypes.c_uint32, "int32_t": ctypes.c_int32, "uint64_t": ctypes.c_uint64, "int64_t": ctypes.c_int64,
+         "size_t": ctypes.c_size_t, "float": ctypes.c_float, "const char*": ctypes.c_char_p,
+         "const uint32_t*": ctypes.POINTER(ctypes.c_uint32)}
+
+
+def members_of(struct: str) -> list[tuple[str, type]]:
+    """Returns the name and the type of each member in the header."""
+    body = re.search(rf"typedef struct {struct} \{{(.*?)\}} {struct};", HEADER, re.DOTALL)[1]
+    members = []
+    for kind, name, length in re.findall(r"\s*([\w ]+\*?)\s+(\w+)(?:\[(\d+)\])?;", body):
+        members.append((name, ctypes.c_char * int(length) if length else TYPES[kind]))
+    return members
+
+
+class Header(unittest.TestCase):
+    def test_every_member_of_a_struct(self):
+        for struct, ours in STRUCTS.items():
+            with self.subTest(struct):
+                self.assertGreater(len(members_of(struct)), 5)
+                self.assertEqual(list(ours._fields_), members_of(struct))
+
+    def test_every_struct_that_begins_with_its_size(self):
+        self.assertEqual(set(re.findall(r"typedef struct (\w+) \{", HEADER)), set(STRUCTS))
+
+    def test_every_function(self):
+        self.assertEqual(set(_abi.FUNCTIONS), set(re.findall(r"^ZF_API .*?\b(zf_\w+)\(", HEADER, re.MULTILINE)))
+
+    def test_every_constant(self):
+        constants = {name: int(value) for body in re.findall(r"enum \{(.*?)\};", HEADER, re.DOTALL)
+                     for name, value in re.findall(r"ZF_(\w+) = (\d+)", body)}
+        self.assertGreater(len(constants), 30)
+        ours = {name: value for name, value in vars(_abi).items() if name.isupper() and isinstance(value, int)}
+        self.assertEqual(ours, constants | {"ABI_VERSION": int(re.search(r"ZF_ABI_VERSION (\d+)u", HEADER)[1])})
+
+    def test_every_statistic_is_there_for_python(self):
+        reserved = {"struct_size", "reserved_2"}
+        self.assertEqual({field.name for field in dataclasses.fields(stats.Stats)},
+                         {name for name, _ in members_of("zf_stats")} - reserved)
+
+
+if __name__ == "__main__":
+    unittest.main()
