@@ -28,8 +28,8 @@ missing_packages() {
 }
 
 # need_packages GROUP...: installs the missing packages of these groups, and says which and why. The names are those of
-# Debian. On other systems, and where CMAKE_PREFIX_PATH or PKG_CONFIG_PATH names libraries of the user's own, CMake finds
-# out whether something is missing, and lists it.
+# Debian. On other systems, and where CMAKE_PREFIX_PATH or PKG_CONFIG_PATH names libraries of the user's own, CMake
+# finds out whether something is missing, and lists it.
 need_packages() {
   local missing=""
   if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then missing=$(missing_packages "$@"); fi
@@ -70,8 +70,8 @@ has_compiler() {
   [[ -n $(type -P "${names[@]}") ]]
 }
 
-# not_installed REASON PACKAGES: lists what is missing and how to install it. Ends the script, unless packages have other
-# names here, or the user has libraries of their own.
+# not_installed REASON PACKAGES: lists what is missing and how to install it. Ends the script, unless packages have
+# other names here, or the user has libraries of their own.
 not_installed() {
   local command="apt-get install" names why
   while read -r names why; do command+=" ${names%%|*}"; done <<<"$2"

@@ -29,10 +29,11 @@ zf_install_page(${PROJECT_SOURCE_DIR}/CHANGELOG.md changelog ${CMAKE_INSTALL_DOC
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
-install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/slurm/prolog ${PROJECT_SOURCE_DIR}/scripts/slurm/task-prolog
-  ${PROJECT_SOURCE_DIR}/scripts/slurm/epilog ${PROJECT_SOURCE_DIR}/scripts/slurm/health DESTINATION ${CMAKE_INSTALL_DATADIR}/zf-tune/slurm)
-install(FILES ${PROJECT_SOURCE_DIR}/scripts/slurm/common.sh ${PROJECT_SOURCE_DIR}/scripts/slurm/zf-tune.conf
-  ${PROJECT_SOURCE_DIR}/scripts/slurm/job.sbatch ${PROJECT_SOURCE_DIR}/scripts/slurm/tune-classes.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/zf-tune/slurm)
+set(slurm ${PROJECT_SOURCE_DIR}/scripts/slurm)
+install(PROGRAMS ${slurm}/prolog ${slurm}/task-prolog ${slurm}/epilog ${slurm}/health
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zf-tune/slurm)
+install(FILES ${slurm}/common.sh ${slurm}/zf-tune.conf ${slurm}/job.sbatch ${slurm}/tune-classes.sbatch
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zf-tune/slurm)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/zf-tune OPTIONAL)
 
 set(CPACK_GENERATOR DEB)

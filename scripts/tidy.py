@@ -87,7 +87,8 @@ def read_source(entry: dict, header_words: set[str]) -> Source:
     scopes = [match[1] for match in UNNAMED_NAMESPACE.finditer(text)]
     scopes += [match[0].removeprefix("static ") for match in STATIC.finditer(text)]
     own = declared(scopes)
-    own |= {f"{suite}_{name}_Test" for suite, name in TEST_CASE.findall(text)} | set(MAIN.findall(text) + MACRO.findall(text))
+    own |= {f"{suite}_{name}_Test" for suite, name in TEST_CASE.findall(text)}
+    own |= set(MAIN.findall(text) + MACRO.findall(text))
     return Source(path, text, tuple(flags), tuple(search_paths), tuple(definitions), frozenset(own),
                   frozenset(IDENTIFIER.findall(text)) & header_words)
 
@@ -193,7 +194,8 @@ def main() -> int:
     known.mkdir(exist_ok=True)
     copy_rules(known)
     entries = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())}
-    rules, headers = ([path.read_text() for name in names for room in ROOMS for path in sorted((ROOT / room).rglob(name))]
+    rules, headers = ([path.read_text() for name in names for room in ROOMS
+                       for path in sorted((ROOT / room).rglob(name))]
                       for names in ([".clang-tidy"], ["*.hpp", "*.h"]))
     rules.append((ROOT / ".clang-tidy").read_text())
     state = hashlib.sha256("\0".join(rules + headers).encode()).hexdigest()

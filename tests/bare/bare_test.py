@@ -54,9 +54,9 @@ class Bare(BareTest):
             "cd / && cp -r --parents usr/include/fmt usr/lib/*/cmake/fmt usr/lib/*/libfmt.so* /opt/", timeout=60))
         try:
             with system.hidden(*APT, "usr/include/fmt", *LIBRARIES[::2]):
-                result = system.run("export CMAKE_PREFIX_PATH=/opt/usr PKG_CONFIG_PATH=/opt/hwloc; source scripts/lib.sh; "
-                                    "need_packages build; configure release; build build zf_base; "
-                                    "grep fmt_DIR build/CMakeCache.txt", timeout=600)
+                result = system.run("export CMAKE_PREFIX_PATH=/opt/usr PKG_CONFIG_PATH=/opt/hwloc; "
+                                    "source scripts/lib.sh; need_packages build; configure release; "
+                                    "build build zf_base; grep fmt_DIR build/CMakeCache.txt", timeout=600)
         finally:
             system.run("rm -rf build && mv away build", timeout=60)
         self.assert_done(result)
@@ -74,7 +74,8 @@ class Bare(BareTest):
         with system.hidden(*APT, "usr/bin/cmake", "usr/bin/ninja", "usr/bin/c++", "usr/bin/g++"):
             result = system.run(PLAN, timeout=60)
         self.assert_list(result, "missing:")
-        self.assertEqual(re.findall(r"(?m)^  (c\+\+|cmake|ninja)(?: 3.*)?: \S", result.stderr), ["c++", "cmake", "ninja"])
+        self.assertEqual(re.findall(r"(?m)^  (c\+\+|cmake|ninja)(?: 3.*)?: \S", result.stderr),
+                         ["c++", "cmake", "ninja"])
         self.assertRegex(result.stderr, r"(?m)^  libhwloc-dev +reads the machine")
 
     def test_without_apt_one_list_says_which_libraries_are_missing(self):
@@ -97,7 +98,8 @@ class Bare(BareTest):
         try:
             with system.hidden("usr/bin/cmake", *APT):
                 result = system.run(PLAN, timeout=60)
-                found = system.run("PATH=/usr/local/bin:/opt/new:$PATH; source scripts/lib.sh; cmake_program", timeout=60)
+                found = system.run("PATH=/usr/local/bin:/opt/new:$PATH; source scripts/lib.sh; cmake_program",
+                                   timeout=60)
         finally:
             old.unlink()
         self.assert_list(result, "missing:")

@@ -80,7 +80,7 @@ class Chroot:
         for name in names:
             target = self.project / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            # A file that has not changed keeps its time, so that a build that is there already compiles only the others.
+            # A file that has not changed keeps its time, so that a build that is there compiles only the others.
             if not target.exists() or not filecmp.cmp(SOURCE / name, target, shallow=False):
                 shutil.copy(SOURCE / name, target)
         self.give_to_user()

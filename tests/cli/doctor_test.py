@@ -36,7 +36,8 @@ class Doctor(CommandTest):
 
     def found(self, check: str, *options: str, **keywords) -> str:
         """What this check said, all of it in one text."""
-        return "\n".join(finding["what"] for finding in self.findings(*options, **keywords) if finding["check"] == check)
+        findings = self.findings(*options, **keywords)
+        return "\n".join(finding["what"] for finding in findings if finding["check"] == check)
 
     def start(self, *words: str, **options) -> subprocess.Popen:
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **options)

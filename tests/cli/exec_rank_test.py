@@ -89,7 +89,8 @@ class ExecRank(CommandTest):
                               capture_output=True, timeout=30, check=False)
 
     def test_local_rank_of_deepspeeds_launcher_is_the_rank_and_is_handed_on(self):
-        show = ["sh", "-c", 'grep Cpus_allowed_list /proc/self/status; echo rank $ZF_RANK; echo "$@"', "sh", "--lr", "1"]
+        show = ["sh", "-c", 'grep Cpus_allowed_list /proc/self/status; echo rank $ZF_RANK; echo "$@"',
+                "sh", "--lr", "1"]
         for option in ("--local_rank=1", "--local-rank=1"):
             for words in ([option, "exec", "--plan", "plan.json", "--", *show],
                           ["exec", option, "--plan", "plan.json", "--", *show]):
@@ -112,7 +113,8 @@ class ExecRank(CommandTest):
         self.assert_refused(self.run_words("exec", "--rank", "0", "--local_rank=1", *words[1:]), USAGE, "--rank 0")
         self.assert_refused(self.run_words("exec", "--rank", "1", "--local_rank=1", *words[1:], LOCAL_RANK="0"), USAGE,
                             "LOCAL_RANK=0")
-        self.assert_refused(self.run_words("exec", "--local_rank=1", "--local-rank=0", *words[1:]), USAGE, "--local-rank 0")
+        self.assert_refused(self.run_words("exec", "--local_rank=1", "--local-rank=0", *words[1:]), USAGE,
+                            "--local-rank 0")
         self.assertEqual(self.run_words("--local_rank=1", *words, LOCAL_RANK="").returncode, DONE)
         self.assert_refused(self.run_words("--local_rank=x", *words), USAGE, "--local_rank")
         self.assert_refused(self.run_words("--local_rank=0", "probe"), USAGE, "local_rank")

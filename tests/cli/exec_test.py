@@ -57,7 +57,8 @@ class Exec(CommandTest):
 
     def test_a_plan_that_changed_wins_over_the_binding_of_an_outer_exec(self):
         self.need_two_cpus()
-        change = f"{BINARY} plan -q --mode overlap --ranks 1 --framework native -o plan.json; {BINARY} exec -q -p plan.json -- "
+        change = (f"{BINARY} plan -q --mode overlap --ranks 1 --framework native -o plan.json; "
+                  f"{BINARY} exec -q -p plan.json -- ")
         result = self.run_exec("sh", "-c", change + "grep Cpus_allowed_list /proc/self/status")
         self.assert_exit(result, DONE)
         self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(self.training["cpus"]))
@@ -322,8 +323,8 @@ class Exec(CommandTest):
         self.make_plan("--ranks", "1", name="one.json")
         homes = []
         for rank in "01":
-            result = self.run_exec("sh", "-c", "echo $ZF_RANK; grep Cpus_allowed_list /proc/self/status", plan="one.json",
-                                   before=["env", f"LOCAL_RANK={rank}", "LOCAL_WORLD_SIZE=2"])
+            result = self.run_exec("sh", "-c", "echo $ZF_RANK; grep Cpus_allowed_list /proc/self/status",
+                                   plan="one.json", before=["env", f"LOCAL_RANK={rank}", "LOCAL_WORLD_SIZE=2"])
             self.assert_exit(result, DONE)
             said = result.stdout.split()
             self.assertEqual(said[0], rank)

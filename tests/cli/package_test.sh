@@ -37,7 +37,8 @@ for program in usr/bin/zf-tune usr/bin/zf-optimizer "$libraries/libzf_runtime.so
   if readelf -d "$work/root/$program" | grep 'NEEDED.*libfmt'; then complain "libfmt in /$program"; fi
   if readelf -d "$work/root/$program" | grep -E 'NEEDED.*(gomp|libomp|iomp)'; then complain "OpenMP in /$program"; fi
 done
-[[ $(readlink "$work/root/$libraries/libzf_runtime.so") == libzf_runtime.so.0 ]] || complain "libzf_runtime.so is no link"
+[[ $(readlink "$work/root/$libraries/libzf_runtime.so") == libzf_runtime.so.0 ]] ||
+  complain "libzf_runtime.so is no link"
 
 depends=$(dpkg-deb -f "$deb" Depends)
 [[ $depends == *libhwloc* && $depends == *libc6* ]] || complain "dependencies without hwloc or libc: '$depends'"

@@ -23,7 +23,7 @@ def need_program(program: str, package: str = "") -> str:
 
 
 def need_namespaces(*options: str, at="/") -> None:
-    """Skips the test unless `unshare` makes namespaces with these options, and mounts on this file or folder in them."""
+    """Skips the test unless `unshare` makes namespaces with these options, and mounts on this path in them."""
     try:
         subprocess.run(["unshare", *options, "mount", "--bind", at, at], stdin=subprocess.DEVNULL, check=True,
                        capture_output=True, text=True, timeout=30)

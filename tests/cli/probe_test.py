@@ -55,7 +55,8 @@ class Probe(CommandTest):
                      "core:\t+1000000 pu:1", "pack:2(memory=1GiB)100000 pu:1", "pack:2core:0100000pu:1",
                      "pack:99999999999 core:99999999999 pu:99999999999"):
             self.assert_refused(self.run_tune("probe", "--topology", huge), USAGE, "--topology", "PUs; at most 8192")
-        self.assert_exit(self.run_tune("probe", "--topology", "pack:2 [numa(memory=2000000GiB)] l3u:1 core:8 pu:2"), DONE)
+        self.assert_exit(self.run_tune("probe", "--topology", "pack:2 [numa(memory=2000000GiB)] l3u:1 core:8 pu:2"),
+                         DONE)
 
     def test_synthetic_machine_that_takes_too_long_is_refused(self):
         """hwloc compares each node with all others of its package. Within its 10 s a fast machine may be through."""

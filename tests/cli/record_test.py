@@ -239,7 +239,8 @@ signal.signal(signal.SIGUSR1, at_signal)
 print("ready", flush=True)
 adam, steps""", 1))
         process = subprocess.Popen([BINARY, "record", "--", *self.job(1_000_000)], cwd=self.folder, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=zf_cli.clean_environment(), **how)
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=zf_cli.clean_environment(),
+                                   **how)
         self.addCleanup(process.kill)  # the job dies with it
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process

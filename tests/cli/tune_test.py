@@ -34,8 +34,8 @@ class Tune(CommandTest):
         self.assertEqual(self.read_plan()["workload"]["training"]["host_bytes"], whole)
 
     def test_params_beside_a_workload_are_refused(self):
-        self.assert_refused(self.run_tune("tune", "-w", SOURCE / "configs/workloads/qwen2.5-0.5b-2gpu.json", "-p", "3B"),
-                            USAGE, "--params", "--workload")
+        workload = SOURCE / "configs/workloads/qwen2.5-0.5b-2gpu.json"
+        self.assert_refused(self.run_tune("tune", "-w", workload, "-p", "3B"), USAGE, "--params", "--workload")
 
     def test_says_first_for_which_mode_it_plans_and_how_to_change_it(self):
         machine = SOURCE / "configs/machines/grace-hopper.json"

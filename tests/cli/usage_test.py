@@ -170,8 +170,8 @@ class Mistyped(CommandTest):
     def test_a_plan_in_the_place_of_a_command(self):
         self.assert_says('zf-tune: there is no command "plan.json"; to explain a plan: zf-tune explain plan.json',
                          "plan.json")
-        self.assert_says('zf-tune: there is no command "my plan.json"; to explain a plan: zf-tune explain \'my plan.json\'',
-                         "my plan.json")
+        self.assert_says('zf-tune: there is no command "my plan.json"; to explain a plan: '
+                         "zf-tune explain 'my plan.json'", "my plan.json")
 
     def test_a_command_twice(self):
         self.assert_says('zf-tune tune: "tune" is one argument too many; see zf-tune tune --help', "tune", "tune")
@@ -190,7 +190,8 @@ class Mistyped(CommandTest):
 
     def test_an_option_of_a_command(self):
         self.assert_says("zf-tune tune: there is no option --bugdet; did you mean --budget?", "tune", "--bugdet", "3")
-        self.assert_says("zf-tune plan: there is no option --upd; did you mean --update-interval?", "plan", "--upd", "3")
+        self.assert_says("zf-tune plan: there is no option --upd; did you mean --update-interval?", "plan", "--upd",
+                         "3")
         self.assert_says("zf-tune plan: there is no option --update_interval; did you mean --update-interval?", "plan",
                          "--update_interval=3")
         self.assert_says("zf-tune plan: there is no option -ranks; did you mean --ranks?", "plan", "-ranks", "3")
@@ -204,8 +205,8 @@ class Mistyped(CommandTest):
 
     def test_a_value_where_the_set_is_closed(self):
         self.assert_says('zf-tune: --mode: "wiat" is not known; did you mean wait?', "--mode", "wiat")
-        self.assert_says('zf-tune plan: --mode: "late" is not known; give one of overlap, exact, backward, wait', "plan",
-                         "--mode", "late")
+        self.assert_says('zf-tune plan: --mode: "late" is not known; give one of overlap, exact, backward, wait',
+                         "plan", "--mode", "late")
         self.assert_says('zf-tune plan: --framework: "torhc" is not known; did you mean torch?', "plan", "--framework",
                          "torhc")
         self.assert_says('zf-tune probe: --format: "jsn" is neither text nor json; did you mean json?', "probe",

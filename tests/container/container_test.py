@@ -35,7 +35,8 @@ def confined_to(cpus: str):
             try:
                 group.mkdir()
             except OSError as error:
-                raise unittest.SkipTest(f"no control group can be made here ({error}): needs root and cgroup v1") from None
+                reason = f"no control group can be made here ({error}): needs root and cgroup v1"
+                raise unittest.SkipTest(reason) from None
             stack.callback(group.rmdir)
             groups.append(group)
             for file, value in values.items():
@@ -64,7 +65,8 @@ class Container(CommandTest):
     def test_it_is_one(self):
         """Or else the other tests prove nothing."""
         result = self.run_inside("exec", "--force", "--quiet", "--", "sh", "-c",
-                                 "grep -E 'CapEff|Seccomp:' /proc/self/status; echo $$; df -m /dev/shm | tail -n 1; numactl -m 0 true")
+                                 "grep -E 'CapEff|Seccomp:' /proc/self/status; echo $$; df -m /dev/shm | tail -n 1; "
+                                 "numactl -m 0 true")
         self.assertRegex(result.stdout, r"CapEff:\t0000000000000000\nSeccomp:\t2\n\d\ntmpfs +64 ")
         self.assertNotEqual(result.returncode, DONE, "numactl could set a memory policy")
         self.assertIn("Operation not permitted", result.stderr)

@@ -14,8 +14,8 @@ class Package(unittest.TestCase):
         environment = os.environ | {"ZF_SOURCE_DIR": str(SOURCE), "ZF_TUNE_BINARY": BINARY}
         environment.pop("PYTHONPATH", None)
         ended = subprocess.run([PYTHON, "-B", "-m", "unittest", "discover", "-s", ".", "-p", f"{name}_test.py"],
-                               cwd=SOURCE / "tests/python", env=environment, text=True, capture_output=True, timeout=250,
-                               check=False)
+                               cwd=SOURCE / "tests/python", env=environment, text=True, capture_output=True,
+                               timeout=250, check=False)
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertTrue(ended.stderr.endswith("OK\n"), ended.stderr)
 

@@ -39,7 +39,8 @@ class Job(CommandTest):
         (self.folder / "program.c").write_text(LIBGOMP_PROGRAM)
         subprocess.run(["gcc", "-fopenmp", "-D_GNU_SOURCE", "-o", "program", "program.c"], cwd=self.folder, check=True,
                        timeout=60)
-        said = self.run_guest(f"{PLAN} --framework native; eval \"$(zf-tune export -q plan.json --for openmp --rank 1)\"; "
+        said = self.run_guest(f"{PLAN} --framework native; "
+                              "eval \"$(zf-tune export -q plan.json --for openmp --rank 1)\"; "
                               "OMP_NUM_THREADS=3 program", str(self.folder / "program"))
         masks = [{int(cpu) for cpu in line.split()} for line in said.splitlines() if re.fullmatch(r"[\d ]+", line)]
         self.assertEqual(masks, [TRAINING[1]] * 3)

@@ -50,7 +50,8 @@ class Ends(adamw_case.AdamWTest):
     def test_a_group_that_is_refused_changes_nothing(self):
         model = make_model()
         optimizer = self.ours(model[0].parameters())
-        for wrong in ({"lr": 0.1}, {"params": model[0].parameters()}, {"params": model[2].parameters(), "amsgrad": True},
+        for wrong in ({"lr": 0.1}, {"params": model[0].parameters()},
+                      {"params": model[2].parameters(), "amsgrad": True},
                       {"params": [torch.nn.Parameter(torch.ones(2, dtype=torch.complex64))]}):
             with self.assertRaises((KeyError, ValueError, ZfError)):
                 optimizer.add_param_group(wrong)

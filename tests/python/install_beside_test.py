@@ -1,5 +1,5 @@
-"""What cmake --install puts into a virtual environment, with the package beside it: the parts find each other there, and
-need nothing of the build."""
+"""What cmake --install puts into a virtual environment, with the package beside it: the parts find each other there,
+and need nothing of the build."""
 
 import os
 import pathlib

@@ -72,7 +72,8 @@ class StateFile(unittest.TestCase):
                 self.assertEqual(saved["moment_sets"], 0 if version == 1 else group.moment_sets)
                 self.assertEqual((saved["elements"], saved["step"], runtime.step(index)), (group.elements, 3, 3))
                 self.assertEqual((saved["mode"], saved["bias_correction"]), (int(group.mode == "adamw"), 1))
-                self.assertEqual((saved["lr"], saved["weight_decay"]), (np.float32(group.lr), np.float32(group.weight_decay)))
+                self.assertEqual((saved["lr"], saved["weight_decay"]),
+                                 (np.float32(group.lr), np.float32(group.weight_decay)))
                 beta1 = np.float32(group.betas[0])
                 self.assertEqual(np.float32(saved["product1"]), beta1 * beta1 * beta1)
                 for got, wanted in zip(saved["arrays"], arrays_of(runtime, index), strict=True):

@@ -29,7 +29,8 @@ def plan() -> str:
     global _plan
     if _plan is None:
         path = os.path.join(_folder.name, "plan.json")
-        made = subprocess.run([TUNE, "plan", "--mode", "overlap", "-o", path], capture_output=True, text=True, timeout=60, check=False)
+        made = subprocess.run([TUNE, "plan", "--mode", "overlap", "-o", path], capture_output=True, text=True,
+                              timeout=60, check=False)
         if made.returncode != 0:
             raise RuntimeError(f"{TUNE} plan failed: {made.stderr}")
         _plan = path

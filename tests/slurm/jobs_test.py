@@ -50,7 +50,7 @@ class Jobs(SlurmTest):
         self.assertEqual(said.count("ran as:\n"), 2, f"without zf-tune the job runs as it is\n{said}")
 
     def test_batch_script_is_no_rank(self):
-        """It has SLURM_LOCALID=0, as the first task of a step has. It would start both ranks on the first one's home."""
+        """It has SLURM_LOCALID=0, as the first task of a step has. It would start both ranks on the first's home."""
         said = self.here("""
             class_plan --ranks 2
             cd "$lab" && mkdir -m 777 out

@@ -80,7 +80,8 @@ class Lab:
         """On this machine; cgroup v1."""
         with tempfile.TemporaryDirectory(prefix="zf-lab-") as folder:
             root = pathlib.Path(folder)
-            files = self.files("CgroupPlugin=cgroup/v1\n") | {f"{HOME}/script": script, f"{HOME}/isolate.sh": HERE / "isolate.sh"}
+            files = self.files("CgroupPlugin=cgroup/v1\n")
+            files |= {f"{HOME}/script": script, f"{HOME}/isolate.sh": HERE / "isolate.sh"}
             for path, content in files.items():
                 _put(root / path.lstrip("/"), content)
             try:

@@ -29,7 +29,8 @@ until_true() {
 write_conf() {
   local nodes=() node port=17830
   mapfile -t nodes < <(grep '^NodeName=' "$given/slurm.conf")
-  [[ ${#nodes[@]} -gt 0 ]] || nodes=("NodeName=lab $(slurmd -C | head -n 1 | cut -d' ' -f2- | sed 's/RealMemory=[0-9]*/RealMemory=500/')")
+  [[ ${#nodes[@]} -gt 0 ]] ||
+    nodes=("NodeName=lab $(slurmd -C | head -n 1 | cut -d' ' -f2- | sed 's/RealMemory=[0-9]*/RealMemory=500/')")
   cat <<CONF
 ClusterName=lab
 SlurmctldHost=lab(127.0.0.1)

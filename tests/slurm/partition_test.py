@@ -71,7 +71,8 @@ class Partition(SlurmTest):
             tune() {{ as_user sbatch -o out/log -N2 {HOME}/slurm/tune-classes.sbatch "$@" >/dev/null
                      until_true 30 job_gone; cat out/log; }}
             tune; ln -sf /bin/false {HOME}/stub/zf-tune; tune out/plans
-            ls -A out/plans; sacct -n -X -o ExitCode 2>/dev/null; scontrol show job 2>/dev/null | grep -o 'ExitCode=[0-9]*'""")
+            ls -A out/plans; sacct -n -X -o ExitCode 2>/dev/null
+            scontrol show job 2>/dev/null | grep -o 'ExitCode=[0-9]*'""")
         self.assertIn("tune-classes: no folder given; usage: sbatch", said)
         self.assertIn("tune-classes: no node has said its class", said)
         self.assertIn("ExitCode=2\nExitCode=1\n", said)
@@ -169,7 +170,8 @@ exec {HOME}/bin/zf-tune "$@"
 
     def test_slow_node_is_drained_when_that_is_wanted(self):
         why = "this node differs from its plan: memory bandwidth is 61 % of the plan's"
-        self.assertEqual(self.check_health(slow=True, settings="strict=yes"), f"node is drained\nzf-tune: {why}\n{why}\n")
+        self.assertEqual(self.check_health(slow=True, settings="strict=yes"),
+                         f"node is drained\nzf-tune: {why}\n{why}\n")
 
     def test_node_whose_slurmd_is_confined_is_healthy(self):
         """CpuSpecList: slurmd and what it starts may use CPU 1 alone. The node is as it was when it was tuned."""

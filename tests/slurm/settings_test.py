@@ -49,7 +49,8 @@ class Settings(unittest.TestCase):
     def settings_of(self, path: str, then="", limit="15") -> list[str]:
         """Returns what read_settings logs with this file, the settings `plans` and `deadline`, and what `then`
         prints."""
-        return self.said_by(f'read_settings loud; printf "%s\n" "$plans" "$deadline"; {then}', settings=path, limit=limit)
+        return self.said_by(f'read_settings loud; printf "%s\n" "$plans" "$deadline"; {then}', settings=path,
+                            limit=limit)
 
     def settings_of_text(self, text: bytes) -> list[str]:
         with tempfile.NamedTemporaryFile() as conf:

@@ -57,14 +57,15 @@ class Trouble(SlurmTest):
                              conf=f"program={HOME}/bin/stub")
 
     def test_program_that_hangs(self):
-        self.assert_job_runs(_program("trap '' TERM; while :; do sleep 1; done"),
-                             "job 1 gets no plan", "no answer within 0.7 s", conf=f"program={HOME}/bin/stub", deadline="")
+        self.assert_job_runs(_program("trap '' TERM; while :; do sleep 1; done"), "job 1 gets no plan",
+                             "no answer within 0.7 s", conf=f"program={HOME}/bin/stub", deadline="")
 
     def test_program_that_cannot_even_be_killed(self):
         """As one that waits for a dead file server. A frozen process does not die of SIGKILL either."""
         frozen = "/sys/fs/cgroup/freezer/zf-lab-frozen"
         self.assert_job_runs(
-            f"""mkdir {frozen}; trap 'echo THAWED >{frozen}/freezer.state; until_true 10 rmdir {frozen} 2>/dev/null' EXIT
+            f"""mkdir {frozen}
+            trap 'echo THAWED >{frozen}/freezer.state; until_true 10 rmdir {frozen} 2>/dev/null' EXIT
             """ + _program(f"echo $$ >{frozen}/cgroup.procs; echo FROZEN >{frozen}/freezer.state; sleep 1000"),
             "job 1 gets no plan", "no answer within 0.7 s", conf=f"program={HOME}/bin/stub", deadline="")
 
@@ -135,7 +136,8 @@ fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); open('/run/leased', 'w'); signa
                 self.assertEqual(sorted(said.splitlines()[:2]), ["ran as:0", "ran as:1"], said)
 
     def test_settings_that_make_no_sense(self):
-        self.assert_job_runs("head -c 2000 /dev/urandom >>/etc/zf-tune/slurm.conf", conf="deadline=soon\nexit 1\n$(reboot)")
+        self.assert_job_runs("head -c 2000 /dev/urandom >>/etc/zf-tune/slurm.conf",
+                             conf="deadline=soon\nexit 1\n$(reboot)")
 
 
 def _program(text: str) -> str:

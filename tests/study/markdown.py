@@ -171,7 +171,8 @@ Nobody edits this page.
 
 All processes keep the memory that they free ({variables}). By default glibc
 gives it back to the kernel in each step. Page faults then made equal processes take 44 to 73 ms a step on a virtual
-machine with two cores of an AMD EPYC (Zen 4); with these variables 35 to 37 ms. A job on a GPU keeps its gradients there, and has no such faults.
+machine with two cores of an AMD EPYC (Zen 4); with these variables 35 to 37 ms. A job on a GPU keeps its
+gradients there, and has no such faults.
 
 The model is a GPT in fp32, on random text: {sizes}. Forward and backward run
 on the CPUs too, because these jobs use no GPU. They need all CPUs, which beside a GPU they do not, and the optimizer's

@@ -74,7 +74,8 @@ class Turns(unittest.TestCase):
         before = [{"rank": 0, "step": 0, "ms": 1.0}, {"rank": 1, "step": 0, "ms": 1.0},
                   {"rank": 0, "step": 1, "ms": 1.0}]
         after = [{"rank": 1, "step": 1, "ms": 5000.0}, {"rank": 0, "step": 2, "ms": 5000.0},
-                 {"rank": 1, "step": 2, "ms": 1.0}, {"rank": 0, "step": 3, "ms": 2.0}, {"rank": 1, "step": 3, "ms": 2.0}]
+                 {"rank": 1, "step": 2, "ms": 1.0}, {"rank": 0, "step": 3, "ms": 2.0},
+                 {"rank": 1, "step": 3, "ms": 2.0}]
         said = ["".join(f"JOB {json.dumps(line)}\n" for line in lines) for lines in (before, before + after)]
         self.assertEqual(turns.steps_of(said[1], 2, turns.begun_step(said[0])), [2.0])
 

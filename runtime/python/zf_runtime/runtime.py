@@ -203,8 +203,8 @@ class Runtime:
         """
         group, at_least, ticket = self._index(group), _number("at_least", at_least), _number("ticket", ticket)
         elements = ctypes.c_uint64()
-        _ask(lambda ms: library().zf_progress(self._handle.pointer, ticket, group, at_least, ms, ctypes.byref(elements)),
-             timeout)
+        _ask(lambda ms: library().zf_progress(self._handle.pointer, ticket, group, at_least, ms,
+                                              ctypes.byref(elements)), timeout)
         return elements.value
 
     def norm(self, group: int, buffer: int = 0) -> Norm:

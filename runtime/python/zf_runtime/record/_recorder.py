@@ -91,8 +91,9 @@ class Recorder:
         import torch
 
         if self.job.is_superoffload:
-            raise TooLittle("SuperOffload steps in a process of its own, which cannot be watched: tune with an estimated "
-                            "workload and --framework superoffload (--mode wait if it clips gradients, else backward)")
+            raise TooLittle("SuperOffload steps in a process of its own, which cannot be watched: tune with an "
+                            "estimated workload and --framework superoffload (--mode wait if it clips gradients, else "
+                            "backward)")
         if self._refusal:
             raise TooLittle(self._refusal)
         if self._thread is None:
