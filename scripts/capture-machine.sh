@@ -37,8 +37,7 @@ copy /sys/devices/system/cpu/{online,offline,possible,present,isolated,nohz_full
 copy /sys/devices/system/cpu/cpu[0-9]*/{online,topology/*,cache/index*/*,acpi_cppc/highest_perf,cpu_capacity}
 copy /sys/devices/system/cpu/cpu[0-9]*/cpufreq/{base_frequency,cpuinfo_max_freq,scaling_max_freq}
 copy /sys/devices/cpu_{core,atom}/cpus
-copy /proc/irq/[0-9]*/{effective_affinity_list,smp_affinity_list} /sys/class/{net,infiniband}/*/device/{irq,msi_irqs/*}
-copy /sys/bus/pci/devices/*/{unique_id,irq,msi_irqs/*} /sys/class/kfd/kfd/topology/nodes/*/properties
+copy /sys/bus/pci/devices/*/unique_id /sys/class/kfd/kfd/topology/nodes/*/properties
 copy /sys/devices/system/cpu/{amd_pstate/prefcore,cpufreq/boost,intel_pstate/no_turbo}
 copy /sys/devices/system/node/{online,possible,has_memory,has_cpu,has_normal_memory}
 copy /sys/devices/system/node/node[0-9]*/{cpulist,cpumap,distance,meminfo}

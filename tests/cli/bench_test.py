@@ -6,7 +6,7 @@ import re
 import unittest
 
 import zf_cli
-from zf_cli import DONE, INFEASIBLE, STALE, USAGE
+from zf_cli import DONE, INFEASIBLE, USAGE
 
 
 class BenchRanks(zf_cli.CommandTest):
@@ -30,13 +30,6 @@ class BenchRanks(zf_cli.CommandTest):
             self.assertEqual(row["step_ns_median"], steps[1])
             self.assertAlmostEqual(row["step_bytes_per_s_median"], 28e15 / steps[1], delta=1e6)
 
-    def test_a_plan_binds_the_optimizers(self):
-        self.make_plan("--ranks", "1", "--mode", "overlap")
-        bound, unbound = self.bench("--plan", "plan.json")["rows"]
-        optimizer = zf_cli.parse_cpus(self.read_plan()["ranks"][0]["optimizer"]["cpus"])
-        self.assertEqual((bound["ranks"], bound["binding"], bound["threads"]), (1, "plan", len(optimizer)))
-        self.assertEqual(unbound["binding"], "unbound")
-
     def test_the_table_names_the_slowest_rank(self):
         result = self.run_tune("bench", "--params", "1M", "--rounds", "1", "--ranks", "2")
         self.assert_exit(result, DONE)
@@ -56,12 +49,9 @@ class BenchRanks(zf_cli.CommandTest):
         self.assertEqual("nominal_bytes_per_s" in self.bench("--ranks", "1"), "  nominal\n" in result.stdout)
 
     def test_what_contradicts_itself_is_refused(self):
-        training = self.make_plan("--ranks", "1")["ranks"][0]["training"]["cpus"]
         for code, named, *arguments in (
                 (USAGE, "--threads cannot be used with --ranks", "--threads", "1", "--ranks", "1"),
-                (USAGE, "--ranks cannot be used with --plan", "--ranks", "1", "--plan", "plan.json"),
-                (INFEASIBLE, "", "--ranks", "4096"),
-                (STALE, "not allowed here", "--plan", "plan.json", "--allowed", training)):
+                (INFEASIBLE, "", "--ranks", "4096")):
             with self.subTest(arguments=arguments):
                 self.assert_refused(self.run_tune("bench", "--params", "1M", *arguments), code, named)
 

@@ -109,28 +109,6 @@ class Check(CommandTest):
         self.assert_exit(refused, STALE)
         self.assertIn("--homes: the plan is not for", refused.stderr)
 
-    def test_explain_homes_shows_what_other_launchers_would_have_given(self):
-        node = ("--topology", str(SOURCE / "tests/machines/mi250x.xml"))
-        self.make_plan("--ranks", "2", *node)
-        said = self.run_tune("explain", "--homes", *node, "plan.json").stdout
-        rows = [line.split() for line in said.split("What other launchers")[1].splitlines()]
-        for row in ("0 this plan 8 32 3 1 4 - 32 24-55,88-119",  # GPU 0 is near CPUs 48-55, GPU 1 near 56-63
-                    "hwloc-distrib 0 32 2 1 4 - 32 0-31,64-95",
-                    "torchrun --numa-binding=node 8 16 1 1 2 - 16 48-63,112-127",
-                    "torchrun --numa-binding=socket 8 64 4 1 8 - 64 0-127",
-                    "torchrun --numa-binding=exclusive|core-complex 8 8 1 1 1 - 8 48-55,112-119",
-                    "deepspeed --bind_cores_to_rank 0 32 2 1 4 - 32 0-31"):
-            self.assertIn(row.split(), rows)
-        self.assertIn("torchrun --numa-binding=node gives some CPUs to several ranks.", said)
-        self.make_plan("--ranks", "2", "--allowed", "1-127", *node)
-        said = self.run_tune("explain", "--homes", *node, "plan.json").stdout
-        self.assertIn("deepspeed --bind_cores_to_rank gives no homes: it would ask numactl for CPU 0, which is not "
-                      "allowed, and numactl would refuse.", said)
-        node = ("--topology", "pack:2 [numa(memory=64GiB)] core:4 pu:1")
-        self.make_plan("--ranks", "2", *node)
-        self.assertIn("torchrun --numa-binding=node|socket|exclusive|core-complex gives no homes: the GPU of rank 0, "
-                      "or its NUMA node, is not known.", self.run_tune("explain", "--homes", *node, "plan.json").stdout)
-
     def test_former_format_is_noted(self):
         plan = self.make_plan()
         plan["schema"] = "zf-plan/1"

@@ -136,31 +136,6 @@ class NohzFull(NodeFacts):
         self.assertIn("zf-tune uses them because most of the allowed CPUs are", what)
 
 
-class Interrupts(NodeFacts):
-    """Eight cores; CPU 3 serves the interrupts of a network card."""
-
-    def setUp(self):
-        super().setUp()
-        self.plain = self.make_node(8, name="plain")
-        self.node = self.make_node(8)
-        for path, text in {"sys/class/net/eth0/device/msi_irqs/40": "msix", "proc/irq/40/smp_affinity_list": "0-7",
-                           "proc/irq/40/effective_affinity_list": "3"}.items():
-            (self.folder / "node" / path).parent.mkdir(parents=True, exist_ok=True)
-            (self.folder / "node" / path).write_text(text + "\n")
-
-    def test_probe_names_the_cpus_that_serve_interrupts(self):
-        self.assertIn("Interrupts  CPU 3 serves 1 interrupt of network card eth0\n",
-                      self.run_tune("probe", *self.node).stdout)
-        self.assertNotIn("Interrupts", self.run_tune("probe", *self.plain).stdout)
-        said = json.loads(self.run_tune("probe", "--format", "json", *self.node).stdout)
-        self.assertEqual(said["interrupts"], [{"device": "network card eth0", "count": 1, "cpus": "3"}])
-
-    def test_no_core_changes_its_place_for_them(self):
-        plans = [self.make_plan("--ranks", "3", *node) for node in (self.plain, self.node)]
-        for part in ("machine", "allocation", "intent", "ranks"):
-            self.assertEqual(plans[0][part], plans[1][part])
-
-
 class FastToday(NodeFacts):
     """Eight cores of one make, of which the firmware gives 1, 4 and 6 a higher base clock (SST-BF)."""
 

@@ -1,4 +1,4 @@
-"""What a captured node of four CPUs says besides what make_node() writes: a job's limits, processes, a network card."""
+"""What a captured node of four CPUs says besides what make_node() writes: a job's limits, processes, interrupts."""
 
 
 def _process(pid: int, name: str, *cpus_of_threads: str) -> dict[str, str]:
@@ -24,7 +24,6 @@ NODE_FILES = {
     "proc/swaps": "Filename Type Size Used Priority\n/swapfile file 1000 10 -2",
     "proc/sys/vm/zone_reclaim_mode": "1",
     "proc/interrupts": "   CPU0 CPU1 CPU2 CPU3\n 30: 1 2 3 4 PCI-MSI eth0-rx",
-    "proc/irq/30/effective_affinity_list": "2",
     **_process(4242, "bound-late", "0-1", "0-3"),
     **_process(4343, "trainer", "1-2"),
     "proc/4343/environ": f"ZF_RANK=0\0ZF_PLAN=/plan.json\0SLURM_JOB_ID=4711\0ZF_BINDING={_BINDING}\0",
@@ -34,7 +33,6 @@ NODE_FILES = {
     "sys/fs/cgroup/job/cpu.max": "300000 100000",
     "sys/fs/cgroup/job/cpu.stat": "nr_periods 100\nnr_throttled 50\nthrottled_usec 1000000",
     "sys/fs/cgroup/job/memory.max": "900000000",
-    "sys/class/net/eth0/device/msi_irqs/30": "msix",
     "sys/kernel/mm/transparent_hugepage/enabled": "always madvise [never]",
     "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave",
     "sys/devices/system/cpu/isolated": "3",

@@ -56,12 +56,11 @@ class Report(CommandTest):
         self.assertNotIn("not known here", self.page())
         self.assertIn("NUMA node 1, 64 GiB", self.page())
 
-    def test_it_says_why_these_cores_and_what_other_launchers_would_have_given(self):
+    def test_it_says_why_these_cores(self):
         node = str(SOURCE / "tests/machines/mi250x.xml")
         self.make_plan("--topology", node, "--ranks", "2")
         self.assert_exit(self.run_tune("explain", "--report", "r.html", "--topology", node), DONE)
-        for part in ("Why these cores", "1 NUMA node more than 32 cores need", "hwloc-distrib",
-                     "torchrun --numa-binding=node gives some CPUs to several ranks."):
+        for part in ("Why these cores", "1 NUMA node more than 32 cores need"):
             self.assertIn(part, self.page())
 
     def test_a_named_machine_of_another_class_is_refused(self):

@@ -23,14 +23,15 @@ void replay(const std::filesystem::path& path) {
 }  // namespace
 
 int main(int count, char** folders) {
-  std::size_t inputs = 0;
   for (int i = 1; i < count; ++i) {
+    std::size_t inputs = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folders[i])) {
       if (!entry.is_regular_file()) continue;
       replay(entry.path());
       ++inputs;
     }
+    std::printf("%zu inputs in %s\n", inputs, folders[i]);
+    if (inputs == 0) return 1;  // an archive that was not unpacked
   }
-  std::printf("%zu inputs\n", inputs);
-  return inputs == 0 ? 1 : 0;
+  return count > 1 ? 0 : 1;
 }

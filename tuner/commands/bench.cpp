@@ -1,5 +1,4 @@
 #include "measure/bench.hpp"
-#include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
@@ -19,7 +18,7 @@ constexpr int kDefaultRounds = 5;
 
 CommandSpec spec() {
   return {
-      "bench", "bench [--threads LIST | --ranks LIST | --plan FILE] [--params N] [--format text|json]",
+      "bench", "bench [--threads LIST | --ranks LIST] [--params N] [--format text|json]",
       "Measures the production Adam step and a roofline loop with the same 4 reads and 3 writes per "
       "parameter, and prints the bandwidth of both. With --ranks, one process per rank updates its part of "
       "the parameters, all at once, bound and unbound; the slowest rank counts. The table then also has the "
@@ -35,9 +34,6 @@ CommandSpec spec() {
           {"ranks", 0, "LIST",
            "numbers of ranks that update at once, each on its home (default: none, pools alone; e.g. "
            "1,2,4,8)"},
-          {"plan", 0, "FILE",
-           "measure the plan's own number of ranks, bound to its optimizer CPUs, and unbound (default: no "
-           "plan; e.g. plan.json)"},
           {"rounds", 'r', "N",
            "visits to each pool size or split, in turn, of three samples each (default: 5; e.g. 10)"},
           format_option(),
@@ -60,56 +56,26 @@ std::vector<int> thread_counts(const Arguments& arguments, int cores) {
   return usual_thread_counts(cores);
 }
 
-/// Returns the plan of --plan. Throws Error(usage) if more than one of --threads, --ranks and --plan is
-/// given.
-std::optional<Plan> plan_argument(const Arguments& arguments) {
-  const auto path = arguments.text("plan");
-  if (arguments.has("threads") && (path || arguments.has("ranks"))) {
-    throw Error(
-        Exit::usage,
-        "zf-tune bench: --threads cannot be used with --ranks or --plan, which set the number of threads",
-        "leave out one of them");
-  }
-  if (path && arguments.has("ranks")) {
+/// Returns the splits to measure for --ranks. Throws Error(usage) if --threads is given as well.
+std::vector<std::pair<std::string, Split>> splits_argument(const Arguments& arguments,
+                                                           const Machine& machine) {
+  if (arguments.has("threads")) {
     throw Error(Exit::usage,
-                "zf-tune bench: --ranks cannot be used with --plan, which has a number of ranks of its own",
+                "zf-tune bench: --threads cannot be used with --ranks, which sets the number of threads",
                 "leave out one of them");
   }
-  return path ? std::optional(load_plan_and_note_format(*path)) : std::nullopt;
-}
-
-/// Returns the splits to measure for --ranks or --plan. Throws Error(stale_plan) if CPUs of the plan are not
-/// allowed here.
-std::vector<std::pair<std::string, Split>> splits_argument(const Arguments& arguments, const Machine& machine,
-                                                           const std::optional<Plan>& plan) {
-  const auto list = arguments.text("ranks");
-  std::vector<int> counts{plan ? plan->workload.ranks : 1};
-  if (list) counts = parse_counts(*list, "zf-tune bench: --ranks");
   std::vector<std::pair<std::string, Split>> splits;
-  for (const int count : counts) {
+  for (const int count : parse_counts(*arguments.text("ranks"), "zf-tune bench: --ranks")) {
     const std::vector<Preference> anywhere(static_cast<std::size_t>(count));
-    const auto homes = homes_of(machine.topology, machine.allowed, anywhere);
-    for (auto& split : rank_splits(homes, plan ? &*plan : nullptr)) splits.push_back(std::move(split));
-  }
-  if (!plan) return splits;
-  for (const RankBinding& rank : plan->ranks) {
-    if (machine.allowed.cpus.contains(rank.optimizer.cpus)) continue;
-    throw Error(
-        Exit::stale_plan,
-        format_text(
-            "zf-tune bench: --plan: the optimizer of rank {} has {}, of which some are not allowed here",
-            rank.rank, print_cpus(rank.optimizer.cpus)),
-        "fit the plan with zf-tune plan --from");
+    for (auto& split : rank_splits(homes_of(machine.topology, machine.allowed, anywhere)))
+      splits.push_back(std::move(split));
   }
   return splits;
 }
 
 Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
-  const auto plan = plan_argument(arguments);
-  MachineSource source = machine_source(arguments);
-  source.keep_isolated = source.keep_isolated || plan;  // a plan says itself which CPUs it has
-  const Machine machine = read_machine(source);
+  const Machine machine = read_machine(machine_source(arguments));
   if (!machine.topology.is_this_machine) {
     throw Error(Exit::usage,
                 format_text("{} is not this machine: nothing can be measured on it", machine.topology.source),
@@ -132,9 +98,8 @@ Exit run(const Arguments& arguments) {
   }
 
   const int rounds = arguments.integer("rounds", 1, 1000).value_or(kDefaultRounds);
-  if (plan || arguments.has("ranks")) {
-    RankBench bench = run_rank_bench(splits_argument(arguments, machine, plan), elements, rounds,
-                                     plan ? plan->workload.framework : Framework::unknown);
+  if (arguments.has("ranks")) {
+    RankBench bench = run_rank_bench(splits_argument(arguments, machine), elements, rounds);
     bench.nominal = read_nominal_bandwidth(SysRoot());
     print_stdout("{}", format == Format::json ? rank_bench_json(bench)
                                               : rank_bench_text(bench, terminal_columns(STDOUT_FILENO)));

@@ -19,34 +19,27 @@ namespace zf {
 namespace {
 
 CommandSpec spec() {
-  return {
-      "explain",
-      "explain [--homes] [--report FILE] [--wide] [PLAN]",
-      "Explains a plan (default: plan.json): which CPUs and which memory each rank gets, what was "
-      "measured, and why this split was chosen.",
-      {{"homes", 0, "",
-        "also say why each rank has its cores: how many are near its GPU, and how many NUMA nodes, packages "
-        "and L3 groups it touches, which wishes are met and what the others lack, and what other "
-        "launchers would have given it (default: no)"},
-       report_option(),
-       {"topology", 0, "FILE|TEXT",
-        "the plan's machine, for --homes and --report: an hwloc XML file or a synthetic description "
-        "(default: this machine, if the plan is for its class)"},
-       {"simulate", 0, "FILE",
-        "the plan's machine, for --homes and --report: the simulated machine of this file (e.g. one of "
-        "configs/machines)"},
-       wide_option()},
-      1};
+  return {"explain",
+          "explain [--homes] [--report FILE] [--wide] [PLAN]",
+          "Explains a plan (default: plan.json): which CPUs and which memory each rank gets, what was "
+          "measured, and why this split was chosen.",
+          {{"homes", 0, "",
+            "also say why each rank has its cores: how many are near its GPU, how many NUMA nodes, packages "
+            "and L3 groups it touches, and which wishes are met and what the others lack (default: "
+            "no)"},
+           report_option(),
+           {"topology", 0, "FILE|TEXT",
+            "the plan's machine, for --homes and --report: an hwloc XML file or a synthetic description "
+            "(default: this machine, if the plan is for its class)"},
+           {"simulate", 0, "FILE",
+            "the plan's machine, for --homes and --report: the simulated machine of this file (e.g. one of "
+            "configs/machines)"},
+           wide_option()},
+          1};
 }
 
-/// The machine of --homes and --report.
-struct NamedMachine {
-  std::optional<Topology> topology;      ///< absent: neither --topology nor --simulate was given
-  std::optional<TopologySource> source;  ///< where hwloc reads it; absent for a simulated machine
-};
-
-/// Returns the machine that --topology or --simulate names. hwloc reads this machine if neither was given.
-NamedMachine named_machine(const Arguments& arguments, bool wanted) {
+/// Returns the machine of --homes and --report that --topology or --simulate names, if one does.
+std::optional<Topology> named_machine(const Arguments& arguments, bool wanted) {
   for (const char* const option : {"topology", "simulate"}) {
     if (!arguments.has(option) || wanted) continue;
     throw Error(
@@ -55,16 +48,14 @@ NamedMachine named_machine(const Arguments& arguments, bool wanted) {
                     option),
         format_text("give --homes or --report FILE as well, or leave out --{}", option));
   }
-  if (const auto file = arguments.text("simulate"))
-    return {load_simulated_machine(*file).topology, std::nullopt};
-  const auto given = arguments.text("topology");
-  const TopologySource source{given.value_or(""), {}, given.has_value()};
-  return {given ? std::optional(read_topology(source)) : std::nullopt, source};
+  if (const auto file = arguments.text("simulate")) return load_simulated_machine(*file).topology;
+  if (const auto given = arguments.text("topology")) return read_topology({*given, {}});
+  return std::nullopt;
 }
 
 /// Says why each rank has its cores. Throws Error(stale_plan) if the machine is not of the plan's class.
-void print_homes(const Plan& plan, const NamedMachine& named) {
-  const Topology machine = named.topology ? *named.topology : read_machine({}).topology;
+void print_homes(const Plan& plan, const std::optional<Topology>& named) {
+  const Topology machine = named ? *named : read_machine({}).topology;
   const auto differences = class_differences(plan.machine, machine_class_of(machine));
   if (!differences.empty()) {
     throw Error(Exit::stale_plan,
@@ -72,14 +63,14 @@ void print_homes(const Plan& plan, const NamedMachine& named) {
                             differences.front()),
                 "name the machine that the plan was made for with --topology or --simulate");
   }
-  print_stdout("\n{}", explain_homes(plan, machine, homes_by_others(plan, machine, named.source)));
+  print_stdout("\n{}", explain_homes(plan, machine));
 }
 
-void write_report(const Plan& plan, const NamedMachine& named, const ReportOutput& report) {
-  const Topology machine = named.topology ? *named.topology : read_topology({});
+void write_report(const Plan& plan, const std::optional<Topology>& named, const ReportOutput& report) {
+  const Topology machine = named ? *named : read_topology({});
   const auto differences = class_differences(plan.machine, machine_class_of(machine));
-  if (differences.empty()) return report.write(plan, &machine, named.source);
-  if (named.topology) {
+  if (differences.empty()) return report.write(plan, &machine);
+  if (named) {
     throw Error(Exit::stale_plan,
                 format_text("the plan is not for {}: {}", machine.source, differences.front()),
                 "name the machine that the plan was made for");
@@ -87,7 +78,7 @@ void write_report(const Plan& plan, const NamedMachine& named, const ReportOutpu
   print_stderr(
       "this machine is not of the plan's class: the report draws no NUMA nodes and caches "
       "(name the plan's machine with --topology or --simulate)\n");
-  report.write(plan, nullptr, std::nullopt);
+  report.write(plan, nullptr);
 }
 
 Exit run(const Arguments& arguments) {

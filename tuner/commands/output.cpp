@@ -95,12 +95,9 @@ ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::pa
   need_no_plan(*path_, "--report");
 }
 
-void ReportOutput::write(const Plan& plan, const Topology* topology,
-                         const std::optional<TopologySource>& source) const {
+void ReportOutput::write(const Plan& plan, const Topology* topology) const {
   if (!path_) return;
-  const auto others =
-      topology == nullptr ? std::vector<LauncherHomes>() : homes_by_others(plan, *topology, source);
-  write_text_file_atomically(*path_, report_of(plan, topology, others));
+  write_text_file_atomically(*path_, report_of(plan, topology));
   if (!quiet_) print_stderr("wrote {}\n", path_->string());
 }
 

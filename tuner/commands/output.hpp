@@ -8,7 +8,6 @@
 
 #include "commands/cli.hpp"
 #include "machine/topology.hpp"
-#include "machine/topology_source.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {
@@ -48,9 +47,8 @@ class ReportOutput {
 
   bool wanted() const { return path_.has_value(); }
   /// Writes the page atomically. Says on stderr where, unless -q was given. `topology` is that of
-  /// report_of(), and hwloc reads it from `source` (see homes_by_others). Throws Error(runtime_error) with
-  /// the path.
-  void write(const Plan& plan, const Topology* topology, const std::optional<TopologySource>& source) const;
+  /// report_of(). Throws Error(runtime_error) with the path.
+  void write(const Plan& plan, const Topology* topology) const;
 
  private:
   std::optional<std::filesystem::path> path_;

@@ -15,10 +15,8 @@ CommandSpec spec() {
 
 Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
-  MachineSource source = machine_source(arguments);
-  source.with_interrupts = true;
-  const Probe probe =
-      probe_of(read_machine_and_ask_nvml(source), Environment::of_this_process(), ranks_argument(arguments));
+  const Probe probe = probe_of(read_machine_and_ask_nvml(machine_source(arguments)),
+                               Environment::of_this_process(), ranks_argument(arguments));
   print_stdout("{}", format == Format::json ? probe_json(probe) : probe_text(probe));
   return Exit::done;
 }

@@ -175,10 +175,7 @@ Exit run(const Arguments& arguments) {
       job, request, recorder.get(), [&] { return interrupt.signal(); },
       [&](const SweepProgress& progress) { display.show(progress); }, [&] { display.clear(); });
   output.write(plan);
-  const MachineSource source = machine_source(arguments);
-  report.write(
-      plan, &job.machine.topology,
-      simulate ? std::nullopt : std::optional(TopologySource{source.topology, source.sysroot, false}));
+  report.write(plan, &job.machine.topology);
   if (quiet) return Exit::done;
   const Results results(output.target());
   results.explain(plan, arguments);

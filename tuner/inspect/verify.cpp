@@ -155,12 +155,6 @@ std::vector<Drift> drift_of(const RankProcesses& rank) {
   return drifts;
 }
 
-std::vector<Drift> drift_of(const Plan& plan, const std::vector<JobProcess>& job) {
-  std::vector<BoundProcess> processes;
-  for (const JobProcess& member : job) processes.push_back({&member, planned_binding(plan, member.rank)});
-  return drift_of(processes);
-}
-
 std::vector<JobProcess> find_descendants(const SysRoot& sysroot, int pid, std::optional<int> rank) {
   if (!read_process(sysroot, pid)) {
     throw Error(Exit::usage, format_text("zf-tune verify: --pid {}: there is no such process", pid));

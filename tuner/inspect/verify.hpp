@@ -39,10 +39,6 @@ struct Drift {
 /// Threads that had to leave CPUs which are gone are not blamed: one drift per process is "is degraded: …".
 std::vector<Drift> drift_of(const RankProcesses& rank);
 
-/// Returns every drift of a job from a plan, whatever the ZF_BINDING of its processes. Throws Error(usage)
-/// for a rank that the plan lacks.
-std::vector<Drift> drift_of(const Plan& plan, const std::vector<JobProcess>& job);
-
 /// Returns the processes that are `pid` or below it and that `zf-tune exec` started; with `rank` also others,
 /// as that rank. Throws Error(usage) if there is no such process or none was started so, and
 /// Error(runtime_error) if it belongs to another user.

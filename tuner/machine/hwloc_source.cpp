@@ -27,15 +27,14 @@ namespace {
 /// Returns an unloaded topology without the caches and distances that are not used here.
 /// DONT_CHANGE_BINDING keeps hwloc from moving over all CPUs to ask each by CPUID; the kernel knows all that
 /// is needed. Memory attributes stay: they tell HBM from other special memory.
-Hwloc new_hwloc(bool with_io, Caches caches) {
+Hwloc new_hwloc(bool with_io) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) throw Error(Exit::runtime_error, "hwloc cannot be initialised");
   Hwloc hwloc(raw);
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED |
                                     HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING |
                                     HWLOC_TOPOLOGY_FLAG_NO_DISTANCES);
-  hwloc_topology_set_cache_types_filter(
-      raw, caches == Caches::shared ? HWLOC_TYPE_FILTER_KEEP_STRUCTURE : HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_cache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_icache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_io_types_filter(
@@ -46,8 +45,8 @@ Hwloc new_hwloc(bool with_io, Caches caches) {
 /// Loads a topology from the text of an XML file. Each of set_xmlbuffer and set_synthetic reports whether it
 /// accepts its input, and hwloc then ignores the environment variables that name another machine. load()
 /// alone would fall back to this machine silently.
-Hwloc load_xml(const std::string& xml, const std::string& source, Caches caches) {
-  Hwloc hwloc = new_hwloc(true, caches);
+Hwloc load_xml(const std::string& xml, const std::string& source) {
+  Hwloc hwloc = new_hwloc(true);
   const bool read =
       hwloc_topology_set_xmlbuffer(hwloc.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) == 0 &&
       hwloc_topology_load(hwloc.get()) == 0;
@@ -71,8 +70,8 @@ std::string named(const std::string& description) {
                            print_count(description.size(), "byte"));
 }
 
-Hwloc load_synthetic(const std::string& description, Caches caches) {
-  Hwloc hwloc = new_hwloc(true, caches);
+Hwloc load_synthetic(const std::string& description) {
+  Hwloc hwloc = new_hwloc(true);
   if (hwloc_topology_set_synthetic(hwloc.get(), description.c_str()) == 0 &&
       hwloc_topology_load(hwloc.get()) == 0) {
     return hwloc;
@@ -86,7 +85,7 @@ Hwloc load_synthetic(const std::string& description, Caches caches) {
 /// Runs in the child, whose environment is its own. Returns what was written to stderr and then the machine
 /// as XML; without the XML if hwloc fails. The child's own stderr leads nowhere. hwloc's GPU libraries stay
 /// off: starting CUDA or NVML takes seconds per node and may hang, and PCI locality does not need them.
-std::string discover(const SysRoot& sysroot, bool with_io, Caches caches) {
+std::string discover(const SysRoot& sysroot, bool with_io) {
   for (const char* name :
        {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_CPUID_PATH", "HWLOC_THISSYSTEM",
         "HWLOC_THISSYSTEM_ALLOWED_RESOURCES", "HWLOC_DUMPED_HWDATA_DIR"}) {
@@ -101,7 +100,7 @@ std::string discover(const SysRoot& sysroot, bool with_io, Caches caches) {
   ::setenv("HWLOC_COMPONENTS", components.c_str(), 1);
 
   StderrKept messages;
-  const Hwloc hwloc = new_hwloc(with_io, caches);
+  const Hwloc hwloc = new_hwloc(with_io);
   char* xml = nullptr;
   int bytes = 0;
   const bool read = hwloc_topology_load(hwloc.get()) == 0 &&
@@ -112,7 +111,7 @@ std::string discover(const SysRoot& sysroot, bool with_io, Caches caches) {
 /// Loads a machine from its /proc and /sys. A child process reads it, because I/O discovery can hang or crash
 /// in a driver, and passes it on as XML. If the child does not answer within the deadline, a second child
 /// reads the machine without I/O.
-Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std::string>& missing) {
+Hwloc load_sysroot(const TopologySource& source, std::vector<std::string>& missing) {
   const SysRoot& sysroot = source.sysroot;
   if (!sysroot.read("/sys/devices/system/cpu/online")) {  // hwloc would invent a machine
     throw Error(
@@ -129,8 +128,7 @@ Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std:
     if (auto complaint = take_complaint(found.text.substr(0, xml())))
       missing.push_back(*std::move(complaint));
   };
-  if (source.with_io)
-    found = output_of_child([&] { return discover(sysroot, true, caches); }, source.io_deadline);
+  if (source.with_io) found = output_of_child([&] { return discover(sysroot, true); }, source.io_deadline);
   if (source.with_io && xml() == std::string::npos) {
     note_messages();
     missing.push_back(
@@ -140,7 +138,7 @@ Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std:
             : "I/O discovery failed: no GPUs are known");
   }
   if (xml() == std::string::npos) {
-    found = output_of_child([&] { return discover(sysroot, false, caches); }, std::chrono::seconds(60));
+    found = output_of_child([&] { return discover(sysroot, false); }, std::chrono::seconds(60));
   }
   note_messages();
   if (xml() == std::string::npos) {
@@ -148,7 +146,7 @@ Hwloc load_sysroot(const TopologySource& source, Caches caches, std::vector<std:
                 format_text("hwloc cannot read the machine at {}", sysroot.path().string()),
                 "check whether lstopo works on that machine");
   }
-  return load_xml(found.text.substr(xml()), sysroot.path().string(), caches);
+  return load_xml(found.text.substr(xml()), sysroot.path().string());
 }
 
 /// The largest synthetic machine. Linux knows at most 8192 CPUs; a million would take hours.
@@ -209,17 +207,17 @@ bool names_file(const std::string& given) {
 
 void DestroyHwloc::operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
 
-Hwloc load_hwloc(const TopologySource& source, Caches caches, std::vector<std::string>& missing) {
+Hwloc load_hwloc(const TopologySource& source, std::vector<std::string>& missing) {
   const std::string& given = source.topology;
-  if (given.empty()) return load_sysroot(source, caches, missing);
+  if (given.empty()) return load_sysroot(source, missing);
   if (names_file(given)) {
     StderrKept messages;
-    Hwloc hwloc = load_xml(read_text_file(given), given, caches);
+    Hwloc hwloc = load_xml(read_text_file(given), given);
     if (auto complaint = take_complaint(messages.taken())) missing.push_back(*std::move(complaint));
     return hwloc;
   }
   refuse_huge(given);
-  return load_synthetic(given, caches);
+  return load_synthetic(given);
 }
 
 void try_in_child(const TopologySource& source, const std::function<void()>& read) {

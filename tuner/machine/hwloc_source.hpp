@@ -17,17 +17,13 @@ struct DestroyHwloc {
 };
 using Hwloc = std::unique_ptr<hwloc_topology, DestroyHwloc>;
 
-/// Which caches hwloc keeps: those of level 3 only, or also others that several cores share, because these
-/// group cores for hwloc_distrib().
-enum class Caches { l3, shared };
-
 /// Returns a loaded topology, and adds a sentence to `missing` for each thing that could not be read. A
 /// `sysroot`, this machine's included, is read in a child process, so that a driver that hangs or crashes
 /// does not take this process with it. hwloc's environment variables (HWLOC_XMLFILE, HWLOC_SYNTHETIC,
 /// HWLOC_FSROOT, …) never replace the machine.
 /// Throws Error(usage) with the source and the reason if an XML file or a synthetic description cannot be
 /// read (it never falls back to the real machine), or if `sysroot` holds no machine.
-Hwloc load_hwloc(const TopologySource& source, Caches caches, std::vector<std::string>& missing);
+Hwloc load_hwloc(const TopologySource& source, std::vector<std::string>& missing);
 
 /// Calls `read` in a child process if the source is an XML file, because hwloc crashes on some damaged files,
 /// or a large synthetic machine, because hwloc takes minutes for some. Throws Error(usage) if it crashes or

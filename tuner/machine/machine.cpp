@@ -77,8 +77,6 @@ Machine read_machine(const MachineSource& source) {
   if (source.topology.empty()) machine.isolated = read_isolated_cpus(source.sysroot);
   if (source.topology.empty() && source.with_speeds)
     divide_kinds_by_speed(machine.topology, read_core_speeds(source.sysroot, topology));
-  if (source.topology.empty() && source.with_interrupts)
-    machine.interrupts = read_device_interrupts(source.sysroot, topology.gpus);
   machine.keeps_isolated = source.keep_isolated;
   if (!source.keep_isolated) leave_out_isolated(machine.allowed, machine.isolated);
   return machine;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/id_set.hpp"
-#include "machine/device_interrupts.hpp"
 #include "machine/topology.hpp"
 #include "os/allowed.hpp"
 #include "os/isolated.hpp"
@@ -23,7 +22,6 @@ struct MachineSource {
   std::optional<NodeSet> mems;                  ///< --mems: use memory of only these nodes
   bool keep_isolated = false;                   ///< --isolated: isolated CPUs are allowed like others
   bool with_speeds = true;                      ///< CPU kinds tell which cores are fast today
-  bool with_interrupts = false;                 ///< Machine::interrupts is read
   bool with_io = true;                          ///< see TopologySource
   std::chrono::milliseconds io_deadline{3000};  ///< see TopologySource; also for the GPU driver's files
 };
@@ -33,7 +31,6 @@ struct Machine {
   Allowed allowed;              ///< cpus ⊆ topology.cpus
   IsolatedCpus isolated = {};   ///< as the kernel lists them; none if only the topology is known
   bool keeps_isolated = false;  ///< MachineSource::keep_isolated
-  std::vector<DeviceInterrupts> interrupts = {};  ///< of GPUs and network cards, if they were asked for
 };
 
 /// Returns what may be used of a machine that is known only by its topology, so that no cgroup and no

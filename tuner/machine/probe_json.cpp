@@ -13,7 +13,6 @@
 //   allowed                 cpus, mems, cpu_quota (CPUs' worth of time), cpu_quota_path, memory_bytes,
 //                           memory_path, exclusions[]: reason (offline, cgroup_cpuset, affinity_mask,
 //                           not_in_list, isolated, nohz_full), cpus, detail
-//   interrupts[]            device, count, cpus (which serve the interrupts of a GPU or a network card now)
 //   ranks                   count, source, local_rank, local_rank_source, gpus[] (by rank: pci), gpu_notes[]
 //   slurm                   variables by name
 //   missing[]               what could not be read, one sentence each
@@ -128,11 +127,6 @@ std::string probe_json(const Probe& probe) {
   Object json = {{"schema", "zf-probe/1"}, {"machine", machine_json(probe.machine.topology)}};
   add_topology(json, probe.machine.topology);
   json["allowed"] = allowed_json(probe.machine.allowed);
-  json["interrupts"] = Object::array();
-  for (const DeviceInterrupts& device : probe.machine.interrupts) {
-    json["interrupts"].push_back(
-        {{"device", device.device}, {"count", device.count}, {"cpus", print(device.cpus)}});
-  }
   json["ranks"] = {{"count", probe.ranks.count},
                    {"source", probe.ranks.source},
                    {"local_rank", probe.local_rank ? Object(probe.local_rank->value) : Object()},

@@ -164,13 +164,6 @@ std::string allowed_lines(const Machine& machine) {
                                    : "no limit");
 }
 
-std::string interrupts_lines(const Machine& machine) {
-  std::string text;
-  for (const std::string& words : interrupts_in_words(machine.interrupts))
-    text += line(text.empty() ? "Interrupts" : "", words);
-  return text;
-}
-
 std::string ranks_line(const Probe& probe) {
   std::string text = format_text("{} ({})", probe.ranks.count, probe.ranks.source);
   if (probe.local_rank) {
@@ -186,7 +179,7 @@ std::string probe_text(const Probe& probe) {
   const Topology& topology = probe.machine.topology;
   std::string text = machine_line(topology) + nodes_table(topology) + l3_line(topology) +
                      kinds_lines(topology) + gpus_lines(topology, probe.gpus) + allowed_lines(probe.machine) +
-                     interrupts_lines(probe.machine) + ranks_line(probe);
+                     ranks_line(probe);
   for (const auto& note : probe.gpus.notes) text += line("", note);
   for (const auto& [name, value] : probe.slurm) {
     text += line(name == probe.slurm.begin()->first ? "Slurm" : "", format_text("{}={}", name, value));

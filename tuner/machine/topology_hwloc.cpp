@@ -104,7 +104,7 @@ std::string cpu_model(hwloc_topology_t hwloc) {
 
 Topology read_in_this_process(const TopologySource& source) {
   Topology topology;
-  const Hwloc owned = load_hwloc(source, Caches::l3, topology.missing);
+  const Hwloc owned = load_hwloc(source, topology.missing);
   const hwloc_topology_t hwloc = owned.get();
 
   topology.is_this_machine = source.topology.empty() && source.sysroot.is_this_machine();

@@ -55,32 +55,17 @@ std::string share_in_words(double share) {
   return share > 1 ? "over 100 %" : format_text(">= {:.1f} %", 100 * share);
 }
 
-/// Returns a split with the optimizer side of each rank of a plan.
-Split optimizers_of(const Plan& plan) {
-  Split split{{}, "plan", {}};
-  for (const RankBinding& binding : plan.ranks) {
-    RankSplit& rank = split.ranks.emplace_back();
-    rank.optimizer = binding.optimizer.cpus;
-    for (const Pu pu : rank.optimizer) rank.pool.push_back(pu);
-    rank.pool_cores = static_cast<int>(rank.pool.size());
-    rank.mems = binding.optimizer.mems;
-    rank.shared = binding.shared;
-  }
-  return split;
-}
-
 }  // namespace
 
-std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& homes, const Plan* plan) {
+std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& homes) {
   std::size_t most = 0;
   for (const Home& home : homes) most = std::max(most, home.cores.size());
-  const Split bound = plan != nullptr ? optimizers_of(*plan) : pools_on(homes, static_cast<int>(most));
-  return {{plan != nullptr ? "plan" : "homes", bound},
+  return {{"homes", pools_on(homes, static_cast<int>(most))},
           {"unbound", split_of(homes, control_shape(Control::unbound))}};
 }
 
 RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& splits, std::uint64_t params,
-                         int rounds, Framework framework) {
+                         int rounds) {
   for (const auto& [binding, split] : splits) {
     if (params >= split.ranks.size()) continue;
     throw Error(
@@ -99,10 +84,8 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < splits.size(); ++i) {
       const Split& split = splits[i].second;
-      const RankWork work{.elements = params / split.ranks.size(),
-                          .isa = chosen_isa(),
-                          .framework = framework,
-                          .roofline_each_round = true};
+      const RankWork work{
+          .elements = params / split.ranks.size(), .isa = chosen_isa(), .roofline_each_round = true};
       MachineMeter meter(work, 1);
       bench.isa = meter.isa();
       for (const SplitSample& sample : meter.measure(split, {.samples = kSamplesPerRound}))

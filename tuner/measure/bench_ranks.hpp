@@ -10,7 +10,6 @@
 #include "homes/split.hpp"
 #include "machine/memory_modules.hpp"
 #include "measure/bench.hpp"
-#include "plan/plan.hpp"
 #include "text/table.hpp"
 
 namespace zf {
@@ -18,7 +17,7 @@ namespace zf {
 /// One binding of one number of ranks. A sample's times are those of the slowest rank.
 struct RankBenchRow {
   int ranks = 0;
-  std::string binding;         ///< "homes", "plan" or "unbound"
+  std::string binding;         ///< "homes" or "unbound"
   int threads = 0;             ///< of all ranks together
   std::uint64_t elements = 0;  ///< parameters of all ranks together
   std::vector<SplitSample> samples;
@@ -31,15 +30,15 @@ struct RankBench {
   NominalBandwidth nominal = {};  ///< of the whole machine; run_rank_bench() does not set it
 };
 
-/// Returns what is measured for so many ranks, by the names of the rows: the plan, or the whole home of each
-/// rank if there is no plan; then unbound.
-std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& homes, const Plan* plan);
+/// Returns what is measured for so many ranks, by the names of the rows: the whole home of each rank, then
+/// unbound.
+std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& homes);
 
 /// Steps over `params` fp32 parameters, cut into equal parts for the ranks of each split, one process per
-/// rank, with all splits in turn, round after round. The memory is that of the framework's optimizer. Throws
-/// Error(runtime_error) if a split cannot be set up. Call it while this process has one thread.
+/// rank, with all splits in turn, round after round. Throws Error(runtime_error) if a split cannot be set up.
+/// Call it while this process has one thread.
 RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& splits, std::uint64_t params,
-                         int rounds, Framework framework);
+                         int rounds);
 
 /// Return the table, and the document of --format json with every sample. Times and bandwidths are medians.
 /// Both have the share of the nominal bandwidth if that is known; else the table says why it is not. The

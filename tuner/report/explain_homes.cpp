@@ -42,15 +42,6 @@ void add_row(Table& table, std::vector<std::string> first, std::vector<std::stri
   table.add(std::move(first));
 }
 
-bool overlap(const std::vector<CpuSet>& homes) {
-  CpuSet taken;
-  for (const CpuSet& home : homes) {
-    if (home.intersects(taken)) return true;
-    taken |= home;
-  }
-  return false;
-}
-
 HomesPart facts_part(const Plan& plan, const Topology& topology) {
   const std::vector<Gpu> gpus = planned_gpus(plan, topology);
   Table table = table_with({{"rank"}});
@@ -80,45 +71,17 @@ HomesPart wishes_part(const Plan& plan, const Topology& topology) {
           std::move(table)};
 }
 
-HomesPart launchers_part(const Plan& plan, const Topology& topology,
-                         const std::vector<LauncherHomes>& others) {
-  const std::vector<Gpu> gpus = planned_gpus(plan, topology);
-  Table table = table_with({{"rank"}, {"by", Table::Align::left}});
-  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const RankBinding& own = plan.ranks[rank];
-    add_row(table, {std::to_string(rank), "this plan"}, cells_of(own.home.cpus, own, gpus, topology));
-    for (const LauncherHomes& other : others) {
-      if (other.homes.empty()) continue;
-      add_row(table, {"", other.launcher}, cells_of(other.homes[rank], own, gpus, topology));
-    }
-  }
-  HomesPart part{"What other launchers would have given to the same ranks.", std::move(table)};
-  for (const LauncherHomes& other : others) {
-    if (other.homes.empty())
-      part.remarks.push_back(format_text("{} gives no homes: {}.", other.launcher, other.refusal));
-    if (overlap(other.homes))
-      part.remarks.push_back(format_text("{} gives some CPUs to several ranks.", other.launcher));
-  }
-  return part;
-}
-
 }  // namespace
 
-std::vector<HomesPart> parts_of_homes(const Plan& plan, const Topology& topology,
-                                      const std::vector<LauncherHomes>& others) {
-  std::vector<HomesPart> parts{facts_part(plan, topology), wishes_part(plan, topology)};
-  if (!others.empty()) parts.push_back(launchers_part(plan, topology, others));
-  return parts;
+std::vector<HomesPart> parts_of_homes(const Plan& plan, const Topology& topology) {
+  return {facts_part(plan, topology), wishes_part(plan, topology)};
 }
 
-std::string explain_homes(const Plan& plan, const Topology& topology,
-                          const std::vector<LauncherHomes>& others) {
+std::string explain_homes(const Plan& plan, const Topology& topology) {
   std::string text;
-  for (const HomesPart& part : parts_of_homes(plan, topology, others)) {
+  for (const HomesPart& part : parts_of_homes(plan, topology))
     text +=
         format_text("{}{}\n{}", text.empty() ? "" : "\n", hanging("", part.words, 80), part.table.print());
-    for (const std::string& remark : part.remarks) text += format_text("\n{}\n", remark);
-  }
   return text;
 }
 

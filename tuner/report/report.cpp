@@ -165,14 +165,11 @@ std::string trial_section(const Plan& plan) {
 }
 
 /// Returns why each rank has its cores; empty if the machine is not known.
-std::string homes_section(const Plan& plan, const Topology* topology,
-                          const std::vector<LauncherHomes>& others) {
+std::string homes_section(const Plan& plan, const Topology* topology) {
   if (topology == nullptr) return "";
   std::string text;
-  for (const HomesPart& part : parts_of_homes(plan, *topology, others)) {
+  for (const HomesPart& part : parts_of_homes(plan, *topology))
     text += paragraph("how", part.words) + html_table(part.table);
-    for (const std::string& remark : part.remarks) text += paragraph("note", remark);
-  }
   return section("homes", "Why these cores", text);
 }
 
@@ -227,7 +224,7 @@ Plan with_samples_only(Plan plan) {
 
 }  // namespace
 
-std::string report_of(const Plan& plan, const Topology* topology, const std::vector<LauncherHomes>& others) {
+std::string report_of(const Plan& plan, const Topology* topology) {
   const Plan shown = with_samples_only(plan);
   const std::string head = format_text(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -237,7 +234,7 @@ std::string report_of(const Plan& plan, const Topology* topology, const std::vec
       kPolicy, title(shown), kPageCss);
   return format_text("{}<body>\n\n{}{}{}{}{}{}{}{}</body>\n</html>\n", head, header(shown),
                      decision_section(shown), evidence_sections(shown), trial_section(shown),
-                     homes_section(shown, topology, others), machine_section(shown, topology),
+                     homes_section(shown, topology), machine_section(shown, topology),
                      provenance_section(shown), scripts(shown));
 }
 

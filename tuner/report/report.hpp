@@ -2,20 +2,16 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "machine/topology.hpp"
 #include "plan/plan.hpp"
-#include "report/other_launchers.hpp"
 
 namespace zf {
 
 /// Returns a whole HTML document. It contains its style, script and chart library, and its own policy forbids
 /// it to load anything. It suits light and dark screens and A4 paper. It says what was not measured instead
 /// of drawing it. `topology` is the machine to draw, of the plan's class. If it is null, the page draws the
-/// plan's CPUs without nodes and caches, and says so. `others` are compared with the plan's homes, if the
-/// machine is known.
-std::string report_of(const Plan& plan, const Topology* topology,
-                      const std::vector<LauncherHomes>& others = {});
+/// plan's CPUs without nodes and caches, and says so.
+std::string report_of(const Plan& plan, const Topology* topology);
 
 }  // namespace zf

@@ -11,7 +11,6 @@
 #include "base/format.hpp"
 #include "corpus.hpp"
 #include "home_costs.hpp"
-#include "machine/hwloc_distribution.hpp"
 #include "os/file.hpp"
 #include "os/standard_streams.hpp"
 #include "simulate/simulated_machine.hpp"
@@ -216,20 +215,6 @@ TEST(Peers, HwlocDistribIsRarelyBetter) {
   if (others) compare_folder(foreign_machines(), "hwloc-distrib-is-better-on-machines-of-others.txt", all);
   expect_rarely_worse(all);
   if (!others && !HasFailure()) GTEST_SKIP() << why_missing("file *.xml");  // our machines were compared
-}
-
-TEST(Peers, OurCopyOfHwlocDistribGivesTheSame) {
-  for (const std::string& folder : {std::string(ZF_SOURCE_DIR) + "/tests/machines", foreign_machines()}) {
-    for (const std::string& file : machine_files(folder)) {
-      const CpuSet allowed = allowed_from(allowed_inputs_of(topology_of(file))).cpus;
-      TopologySource source;
-      source.topology = file;
-      for (const int ranks : ZF_FEWER == 1 ? std::vector{1, 3, 4, 7} : std::vector{3})
-        EXPECT_EQ(hwloc_distribution(source, allowed, ranks),
-                  distributed(load_hwloc(file), allowed, static_cast<unsigned>(ranks)))
-            << file << ", " << ranks << " ranks";
-    }
-  }
 }
 
 }  // namespace

@@ -174,12 +174,18 @@ TEST(Verify, EachProcessIsComparedWithItsOwnBinding) {
                   Field(&Drift::what, HasSubstr("cannot be held against its plan: ZF_BINDING: does not")))));
 }
 
+/// Returns what differs if each process runs under its rank's binding by make_plan().
+std::vector<Drift> drift_as_planned(std::vector<JobProcess> job) {
+  for (JobProcess& member : job) member.binding = planned_binding(make_plan(), member.rank);
+  return verify_job(job, {});
+}
+
 TEST(Verify, ThreadsOnTheirSidesCpusAreAsPlanned) {
   std::vector<JobProcess> job{
       process_of(Side::trainer, 0, {"0,4-11,21-22", "5"}, 1),
       process_of(Side::optimizer, 0, {"23", "24", "25", "26", "30", "23-26,30"}, 2, 1),
       process_of(Side::trainer, 1, {"31-46"}, 3, 0)};
-  EXPECT_THAT(drift_of(make_plan(), job), IsEmpty());
+  EXPECT_THAT(drift_as_planned(job), IsEmpty());
   EXPECT_THAT(verification_text(job, {}), HasSubstr("all as planned"));
 }
 
@@ -187,7 +193,7 @@ TEST(Verify, AnOptimizerOfAnotherJobFillsNoSide) {
   std::vector<JobProcess> job{process_of(Side::trainer, 0, {"0,4-11,21-22"}, 10, 1),
                               process_of(Side::trainer, 0, {"0,4-11,21-22"}, 20, 1),
                               process_of(Side::optimizer, 0, {"23", "24", "25", "26", "30"}, 21, 20)};
-  const auto drifts = drift_of(make_plan(), job);
+  const auto drifts = drift_as_planned(job);
   EXPECT_THAT(drifts, ElementsAre(Field(&Drift::pid, 0)));
   EXPECT_THAT(
       verification_text(job, drifts),
@@ -196,13 +202,13 @@ TEST(Verify, AnOptimizerOfAnotherJobFillsNoSide) {
 }
 
 TEST(Verify, AThreadOfOneRankOnAnothersCpus) {
-  const auto drifts = drift_of(make_plan(), {process_of(Side::trainer, 1, {"31-46", "30-41"})});
+  const auto drifts = drift_as_planned({process_of(Side::trainer, 1, {"31-46", "30-41"})});
   EXPECT_THAT(drifts, ElementsAre(AllOf(Field(&Drift::tid, 101), Field(&Drift::rank, 1),
                                         Field(&Drift::what, "may run on 30-41, outside its home 31-46"))));
 }
 
 TEST(Verify, APoolThatIsNotPinned) {
-  const auto drifts = drift_of(make_plan(), {process_of(Side::optimizer, 0, {"23", "24", "23-26,30"})});
+  const auto drifts = drift_as_planned({process_of(Side::optimizer, 0, {"23", "24", "23-26,30"})});
   EXPECT_THAT(drifts, ElementsAre(AllOf(Field(&Drift::tid, 0),
                                         Field(&Drift::what, "has no thread of its own on 25-26,30"))));
 }
@@ -210,17 +216,15 @@ TEST(Verify, APoolThatIsNotPinned) {
 TEST(Verify, MemoryOnOtherNodes) {
   JobProcess member = process_of(Side::trainer, 1, {"31-46"});
   member.memory = MemoryByNode{{Node{0}, kGiB}, {Node{1}, 3 * kGiB}};
-  EXPECT_THAT(drift_of(make_plan(), {member}),
+  EXPECT_THAT(drift_as_planned({member}),
               ElementsAre(Field(&Drift::what, "has 1 GiB of its 4 GiB on node 0, outside node 1")));
   member.memory = MemoryByNode{{Node{0}, kGiB / 1024}, {Node{1}, kGiB / 1024}};
-  EXPECT_THAT(drift_of(make_plan(), {member}), IsEmpty()) << "a few pages";
+  EXPECT_THAT(drift_as_planned({member}), IsEmpty()) << "a few pages";
   member.memory = MemoryByNode{{Node{0}, kGiB / 32}, {Node{1}, 64 * kGiB}};
-  EXPECT_THAT(drift_of(make_plan(), {member}), IsEmpty()) << "a small part";
+  EXPECT_THAT(drift_as_planned({member}), IsEmpty()) << "a small part";
 }
 
-TEST(Verify, ARankThatThePlanLacks) {
-  EXPECT_THROW(drift_of(make_plan(), {process_of(Side::trainer, 2, {"0"})}), Error);
-}
+TEST(Verify, ARankThatThePlanLacks) { EXPECT_THROW(planned_binding(make_plan(), 2), Error); }
 
 TEST(Verify, NamesOfOthersAreMadePlainAndCut) {
   JobProcess member = trainer({"0-7"});

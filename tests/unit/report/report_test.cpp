@@ -176,12 +176,7 @@ TEST(Report, SimulatedIsSaidFirst) {
 
 TEST(Report, SaysWhyTheseCoresWhereTheMachineIsKnown) {
   const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 24});
-  std::vector<CpuSet> all(make_plan().ranks.size(), topology.cpus);
-  const std::string page =
-      report_of(make_plan(), &topology, {{"a <launcher>", all, ""}, {"another", {}, "why"}});
-  EXPECT_THAT(page, AllOf(HasSubstr("could have no more of it"), HasSubstr("<td>a &lt;launcher&gt;</td>"),
-                          HasSubstr("a &lt;launcher&gt; gives some CPUs to several ranks."),
-                          HasSubstr("another gives no homes: why.")));
+  EXPECT_THAT(report_of(make_plan(), &topology), HasSubstr("could have no more of it"));
   EXPECT_THAT(report_of(make_plan(), nullptr), Not(HasSubstr("Why these cores")));
 }
 
