@@ -3,13 +3,13 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "launchers/local_rank.hpp"
+#include "plan/resolve_rank.hpp"
 
 namespace zf {
 
 EnvNumber launch_rank(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
   if (request.rank) return {*request.rank, "--rank"};
-  if (const auto found = local_rank(environment)) return *found;
-  if (plan.ranks.size() == 1) return {0, "the plan's only rank"};
+  if (const auto found = resolve_rank(plan.ranks.size(), environment)) return *found;
   throw Error(
       Exit::usage,
       format_text("no variable says which of the plan's {} ranks this process is", plan.ranks.size()),
