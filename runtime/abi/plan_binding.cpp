@@ -1,10 +1,8 @@
 #include "plan_binding.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "base/cpu_list.hpp"
@@ -13,9 +11,11 @@
 #include "launchers/local_rank.hpp"
 #include "os/affinity.hpp"
 #include "os/meminfo.hpp"
+#include "os/same_file.hpp"
 #include "os/sysroot.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
+#include "plan/resolve_rank.hpp"
 #include "status.hpp"
 
 namespace zf {
@@ -46,21 +46,9 @@ BoundPlan unplanned(int rank, const Environment& environment) {
   return {.path = "ZF_TUNE=off", .binding = binding};
 }
 
-/// Returns true if both paths name one file. zf-tune exec makes the path in ZF_PLAN absolute, and a program
-/// may name the same file by a relative one, or through a link. If one of the files is gone, only the paths
-/// are compared.
-bool same_file(const std::filesystem::path& one, const std::filesystem::path& other) {
-  if (one == other) return true;
-  std::error_code gone;
-  const bool same = std::filesystem::equivalent(one, other, gone);
-  if (!gone) return same;
-  std::error_code unknown;  // the current folder is gone
-  const auto absolute = std::filesystem::absolute(one, unknown).lexically_normal();
-  return !unknown && absolute == std::filesystem::absolute(other, unknown).lexically_normal();
-}
-
 /// Returns the binding that zf-tune exec left in the environment, unless the arguments name another plan or
-/// rank.
+/// rank. zf-tune exec makes the path in ZF_PLAN absolute, and a program may name the same file by another
+/// path.
 std::optional<BoundPlan> bound_by_exec(const char* plan_path, int rank, const Environment& environment) {
   if (plan_path != nullptr && !same_file(plan_path, environment.get("ZF_PLAN").value_or("")))
     return std::nullopt;
@@ -83,10 +71,10 @@ std::string next_step(const BoundPlan& plan) {
       plan.path);
 }
 
-int resolve_rank(const Plan& plan, const std::string& path, int rank, const Environment& environment) {
+/// Returns `rank` unless it is -1, else resolve_rank(). Throws AbiError(ZF_ERROR_USAGE) if that is unknown.
+int rank_of_plan(const Plan& plan, const std::string& path, int rank, const Environment& environment) {
   if (rank >= 0) return rank;
-  if (const auto found = local_rank(environment)) return found->value;
-  if (plan.ranks.size() == 1) return 0;
+  if (const auto found = resolve_rank(plan.ranks.size(), environment)) return found->value;
   throw AbiError(ZF_ERROR_USAGE,
                  format_text("{} has {} ranks, and it is not known which of them this process is", path,
                              plan.ranks.size()),
@@ -109,7 +97,7 @@ BoundPlan find_binding(const char* plan_path, int rank, const Environment& envir
   found.path = path_of(plan_path, environment);
   const Plan plan = load(found.path);
   found.foreign = foreign_machine(plan.machine, read_machine_identity(SysRoot()));
-  found.binding = binding_of(plan, resolve_rank(plan, found.path, rank, environment));
+  found.binding = binding_of(plan, rank_of_plan(plan, found.path, rank, environment));
   return found;
 }
 

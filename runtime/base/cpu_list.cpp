@@ -7,18 +7,15 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "base/trim.hpp"
 
 namespace zf {
 namespace {
 
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
-}
+constexpr std::string_view kBlanks = " \t\n";  // a file of /sys ends with a newline
 
 std::optional<int> number(std::string_view text) {
-  text = trim(text);
+  text = trim(text, kBlanks);
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || text.front() == '-') return std::nullopt;
@@ -64,13 +61,13 @@ bool add_part(std::string_view part, Named& named) {
 
 template <class Id>
 IdSet<Id> parse(std::string_view text, std::string_view what) {
-  if (trim(text).empty()) return {};
+  if (trim(text, kBlanks).empty()) return {};
   Named named;
   for (std::optional<std::string_view> rest = text; rest;) {
     const auto [part, tail] = split(*rest, ',');
-    if (!add_part(trim(part), named)) {
+    if (!add_part(trim(part, kBlanks), named)) {
       throw Error(Exit::usage,
-                  format_text("{}: \"{}\" is not a list: \"{}\" is wrong", what, text, trim(part)),
+                  format_text("{}: \"{}\" is not a list: \"{}\" is wrong", what, text, trim(part, kBlanks)),
                   "write OS indexes like 0,4-11,21-26");
     }
     rest = tail;

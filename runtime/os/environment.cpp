@@ -8,17 +8,9 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "base/trim.hpp"
 
 namespace zf {
-namespace {
-
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-}  // namespace
 
 Environment Environment::of_this_process() {
   std::map<std::string, std::string> variables;

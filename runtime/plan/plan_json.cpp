@@ -51,7 +51,7 @@ Object print_machine(const MachineClass& machine) {
           {"numa_nodes", machine.numa_nodes},   {"cores", machine.cores}, {"pus", machine.pus},
           {"cpus", print(machine.cpus)}};
 }
-MachineClass read_machine(const Field& field) {
+MachineClass read_machine_class(const Field& field) {
   field.object({"fingerprint", "model", "packages", "numa_nodes", "cores", "pus", "cpus"});
   MachineClass machine;
   machine.fingerprint = field["fingerprint"].text();
@@ -220,7 +220,7 @@ Plan read_plan(const Field& field) {
   Plan plan;
   plan.schema = field["schema"].text();
   plan.made = read_made(field["made"]);
-  plan.machine = read_machine(field["machine"]);
+  plan.machine = read_machine_class(field["machine"]);
   plan.allocation = read_allocation(field["allocation"]);
   plan.workload = read_workload_fields(
       field["workload"].object(

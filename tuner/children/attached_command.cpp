@@ -9,7 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "os/exec_command.hpp"
+#include "os/exec.hpp"
 
 namespace zf {
 namespace {

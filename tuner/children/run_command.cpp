@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/file_descriptor.hpp"
 #include "children/child_output.hpp"
-#include "os/exec_command.hpp"
+#include "os/exec.hpp"
 
 namespace zf {
 namespace {

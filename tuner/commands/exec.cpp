@@ -1,5 +1,3 @@
-#include "launch/exec.hpp"
-
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -10,8 +8,10 @@
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
+#include "launch/apply_launch.hpp"
 #include "launch/resolve_launch.hpp"
 #include "launchers/local_rank.hpp"
+#include "os/exec.hpp"
 #include "os/standard_streams.hpp"
 #include "text/units.hpp"
 
@@ -106,9 +106,9 @@ CpusOf cpus_argument(const Arguments& arguments) {
               "give --cpus job or --cpus rank");
 }
 
-/// Returns a launch that binds nothing if zf-tune is switched off.
-Launch launch_for(const Arguments& arguments, const std::optional<LocalRank>& local_rank,
-                  const Environment& environment) {
+/// Returns the launch that the options ask for; one that binds nothing if zf-tune is switched off.
+Launch requested_launch(const Arguments& arguments, const std::optional<LocalRank>& local_rank,
+                        const Environment& environment) {
   LaunchRequest request;
   request.cpus_of = cpus_argument(arguments);
   if (switched_off(environment)) return {};
@@ -138,7 +138,7 @@ Exit run(const Arguments& arguments) {
   }
   const Environment environment = Environment::of_this_process();
   const auto local_rank = local_rank_argument(arguments, environment);
-  Launch launch = launch_for(arguments, local_rank, environment);
+  Launch launch = requested_launch(arguments, local_rank, environment);
   std::vector<std::string> command = arguments.wrapped;
   if (local_rank && !arguments.has("no-local-rank"))
     command.push_back(format_text("--{}={}", local_rank->option, local_rank->value));
@@ -146,7 +146,7 @@ Exit run(const Arguments& arguments) {
     print_stdout("{}", describe(launch, command));
     return Exit::done;
   }
-  apply(launch, arguments.has("force"));
+  apply_launch(launch, arguments.has("force"));
   if (!arguments.has("quiet")) {
     for (const std::string& note : launch.notes) print_stderr("zf-tune exec: {}\n", one_line(note));
   }

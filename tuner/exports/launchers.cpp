@@ -6,7 +6,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
-#include "launch/exec.hpp"
+#include "launch/variables.hpp"
 #include "text/command_line.hpp"
 
 namespace zf {

@@ -4,7 +4,8 @@
 #include <sstream>
 #include <utility>
 
-#include "inspect/job_processes.hpp"
+#include "inspect/processes.hpp"
+#include "os/same_file.hpp"
 #include "text/units.hpp"
 
 namespace zf {

@@ -1,11 +1,11 @@
 #include "inspect/job_processes.hpp"
 
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
 #include "launchers/local_rank.hpp"
+#include "os/same_file.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -43,11 +43,6 @@ std::optional<JobProcess> job_process(const SysRoot& sysroot, int pid, int rank,
 }
 
 }  // namespace
-
-bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
-  std::error_code error;
-  return a == b || (std::filesystem::equivalent(a, b, error) && !error);
-}
 
 std::vector<JobProcess> processes_below(const SysRoot& sysroot, int pid, std::optional<int> rank) {
   std::vector<JobProcess> found;

@@ -37,7 +37,4 @@ std::vector<JobProcess> processes_below(const SysRoot& sysroot, int pid, std::op
 std::vector<JobProcess> processes_of_job(const SysRoot& sysroot, const std::optional<std::string>& slurm_job,
                                          const std::optional<std::filesystem::path>& plan);
 
-/// Returns true if both paths name one file, which need not exist.
-bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
-
 }  // namespace zf

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "os/same_file.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/plan_json.hpp"
 

@@ -1,8 +1,8 @@
 // Turns a plan's path into the launch of this process, on this machine and in this allocation.
 #pragma once
 
-#include "base/error.hpp"
-#include "launch/exec.hpp"
+#include "launch/launch.hpp"
+#include "launch/launch_request.hpp"
 #include "os/environment.hpp"
 
 namespace zf {
@@ -14,11 +14,8 @@ namespace zf {
 /// changed, and no file is written: the binding travels in ZF_BINDING. Ranks that Slurm bound to CPUs of
 /// their own keep these CPUs and divide them between their two sides. An outer `zf-tune exec` of the same
 /// plan and rank is obeyed. With `request.force` a plan of another class is fitted too; any other error
-/// becomes a note, and then the launch binds nothing. Without it, throws as load_plan, fit_of, retarget and
-/// launch_of do. Whatever hinders it, a plan of another class is called that first.
+/// becomes a note, and then the launch binds nothing. Without it, throws as load_plan, launch_rank,
+/// resolve_binding and planned_launch do. Whatever hinders it, a plan of another class is called that first.
 Launch resolve_launch(const LaunchRequest& request, const Environment& environment);
-
-/// Returns a launch that binds nothing, with a note that says why.
-Launch unbound_launch(const Error& error);
 
 }  // namespace zf

@@ -12,7 +12,9 @@
 namespace zf {
 namespace {
 
-SplitShape unmeasured_shape(const std::vector<Home>& homes, bool shared) {
+/// Returns a pool of as many cores as the largest home has if homes are shared, else half of the smallest
+/// one.
+SplitShape default_shape(const std::vector<Home>& homes, bool shared) {
   std::size_t cores = homes.front().cores.size();
   for (const Home& home : homes) cores = std::min(cores, home.cores.size());
   std::size_t largest = cores;
@@ -29,7 +31,7 @@ Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, const Workloa
   RankHomes placed = rank_homes(machine, gpus);
   const bool can_share = !for_deepspeed || workload.framework != Framework::superoffload;
   const bool shared = workload.mode == Mode::wait && can_share;
-  Split split = split_of(placed.homes, unmeasured_shape(placed.homes, shared));
+  Split split = split_of(placed.homes, default_shape(placed.homes, shared));
 
   Choice choice;
   choice.reason =
@@ -43,7 +45,7 @@ Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, const Workloa
       choice.reason += ". DeepSpeed can be told the free choice as it is";
     } else {
       placed = deepspeed_rank_homes(machine, gpus, workload.framework);
-      split = split_of(placed.homes, unmeasured_shape(placed.homes, shared));
+      split = split_of(placed.homes, default_shape(placed.homes, shared));
       choice.reason += format_text(
           ". The homes are kept to what DeepSpeed can be told: {}. "
           "What that costs was not measured. DeepSpeed cannot be told the free choice: {}",

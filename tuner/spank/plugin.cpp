@@ -18,6 +18,7 @@ extern "C" {  // spank.h declares only parts of itself extern "C"
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "launch/apply_launch.hpp"
 #include "launch/resolve_launch.hpp"
 
 #pragma GCC visibility push(default)
@@ -124,7 +125,7 @@ void bind_task(spank_t spank, const Settings& settings) {
   if (plan.empty()) return;
 
   zf::Launch launch = zf::resolve_launch({plan, task, true, static_cast<int>(tasks)}, environment);
-  zf::apply(launch, true);
+  zf::apply_launch(launch, true);
   for (const auto& [name, value] : launch.set) spank_setenv(spank, name.c_str(), value.c_str(), 1);
   for (const std::string& note : launch.notes) slurm_spank_log("zf-tune: %s", zf::one_line(note).c_str());
 }

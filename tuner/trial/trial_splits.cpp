@@ -28,7 +28,7 @@ SplitShape measured_shape(const CandidateEvidence& candidate) {
 }
 
 /// Returns the shape of the plan's own split, which no candidate of the sweep has.
-SplitShape unmeasured_shape(const Plan& plan) {
+SplitShape intended_shape(const Plan& plan) {
   SplitShape shape;
   shape.pool_cores = plan.intent.pool_cores;
   shape.pool_pus_per_core = plan.intent.pool_pus_per_core;
@@ -91,7 +91,7 @@ void add_own_split(const Plan& plan, const std::vector<Home>& homes, DistinctSpl
     if (candidate.id == plan.choice.candidate) return splits.add(measured_shape(candidate), candidate.id);
   }
   if (plan.intent.pool_cores < 1) return;
-  const Split own = split_of(homes, unmeasured_shape(plan));
+  const Split own = split_of(homes, intended_shape(plan));
   for (const Control control : kControls) {
     if (control != Control::unbound && same_cpus(split_of(homes, control_shape(control)), own))
       return splits.add(control_shape(control), -1);

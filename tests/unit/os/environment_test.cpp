@@ -13,6 +13,12 @@ using testing::ElementsAre;
 
 Environment with(std::map<std::string, std::string> variables) { return Environment(std::move(variables)); }
 
+TEST(Environment, SwitchesOff) {
+  EXPECT_TRUE(switched_off(with({{"ZF_TUNE", "off"}})));
+  EXPECT_FALSE(switched_off(with({{"ZF_TUNE", "on"}})));
+  EXPECT_FALSE(switched_off(with({})));
+}
+
 TEST(Environment, NumberIn) {
   EXPECT_EQ(number_in(with({{"A", " 3\t"}}), "A", 3)->value, 3);
   for (const char* unset : {"", " "}) EXPECT_FALSE(number_in(with({{"A", unset}}), "A", 0));

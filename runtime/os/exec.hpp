@@ -6,9 +6,9 @@
 
 namespace zf {
 
-/// Replaces this process by the command, whose first word is looked up in PATH. Returns errno if that fails.
-/// Precondition: the command has a word.
-int exec_command(const std::vector<std::string>& command);
+/// Replaces this process by the command, whose first word is looked up in PATH. Throws Error(not_found) or
+/// Error(cannot_execute) if that fails. Precondition: the command has a word.
+[[noreturn]] void exec_or_throw(const std::vector<std::string>& command);
 
 /// Does the same in a child. If it fails, prints the error and returns the exit code that a shell would give:
 /// 127 if there is no such program, otherwise 126.

@@ -1,0 +1,15 @@
+// Removes blanks around a text.
+#pragma once
+
+#include <string_view>
+
+namespace zf {
+
+/// Returns the text without the characters of `blanks` at its two ends; empty if it has no others.
+inline std::string_view trim(std::string_view text, std::string_view blanks = " \t") {
+  const auto first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+}  // namespace zf

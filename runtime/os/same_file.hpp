@@ -1,0 +1,12 @@
+// Tells whether two paths name one file.
+#pragma once
+
+#include <filesystem>
+
+namespace zf {
+
+/// Returns true if both paths name one file, also if one is relative and the other absolute, or if one is a
+/// link. If one of the files is gone, compares the absolute paths.
+bool same_file(const std::filesystem::path& one, const std::filesystem::path& other);
+
+}  // namespace zf

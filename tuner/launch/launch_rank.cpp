@@ -1,0 +1,26 @@
+#include "launch/launch_rank.hpp"
+
+#include "base/error.hpp"
+#include "base/format.hpp"
+#include "launchers/local_rank.hpp"
+#include "plan/resolve_rank.hpp"
+
+namespace zf {
+
+EnvNumber launch_rank(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
+  if (request.rank) return {*request.rank, "--rank"};
+  if (const auto found = resolve_rank(plan.ranks.size(), environment)) return *found;
+  throw Error(
+      Exit::usage,
+      format_text("no variable says which of the plan's {} ranks this process is", plan.ranks.size()),
+      "give --rank N, or let torchrun --no-python, srun or mpirun start zf-tune exec once per rank: they set "
+      "LOCAL_RANK or a similar variable, and a batch script of Slurm is no rank");
+}
+
+int launch_rank_count(const Plan& plan, const LaunchRequest& request, const Environment& environment) {
+  if (request.ranks) return *request.ranks;
+  const auto launched = request.rank ? std::nullopt : launched_ranks(environment);
+  return launched ? launched->value : static_cast<int>(plan.ranks.size());
+}
+
+}  // namespace zf

@@ -1,0 +1,24 @@
+// What the caller wants of a launch: the plan, and what the caller knows of this process.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+namespace zf {
+
+/// Whose CPUs are those that this process may use?
+enum class CpusOf {
+  unsaid,  ///< find out, and refuse if it is ambiguous
+  job,     ///< all ranks of this node share them
+  rank,    ///< this rank has them alone, as in a container per rank
+};
+
+struct LaunchRequest {
+  std::filesystem::path plan_path;
+  std::optional<int> rank;          ///< --rank
+  bool force = false;               ///< continue in spite of errors, unbound if necessary
+  std::optional<int> ranks = {};    ///< on this node, if the caller knows
+  CpusOf cpus_of = CpusOf::unsaid;  ///< --cpus
+};
+
+}  // namespace zf

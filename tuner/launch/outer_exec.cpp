@@ -1,0 +1,41 @@
+#include "launch/outer_exec.hpp"
+
+#include "base/error.hpp"
+#include "plan/process_binding.hpp"
+
+namespace zf {
+
+std::optional<Launch> outer_launch(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
+                                   const Environment& environment) {
+  std::optional<ProcessBinding> binding;
+  try {
+    binding = own_binding(environment);
+  } catch (const Error&) {
+    return std::nullopt;  // a line of another version: the plan says it all
+  }
+  if (!binding || binding->started_on == StartedOn::nothing || binding->plan_id != plan_id(plan))
+    return std::nullopt;
+  if (request.cpus_of != CpusOf::unsaid || (request.rank && *request.rank != binding->rank.rank))
+    return std::nullopt;
+  const ProcessCpus process = process_cpus(binding->rank, binding->framework);
+  if (!allowed.cpus.contains(process.cpus)) return std::nullopt;
+  Launch launch;
+  launch.rank = binding->rank.rank;
+  launch.rank_source = "an outer zf-tune exec";
+  launch.cpus = process.cpus;
+  launch.mems = binding->rank.optimizer.mems & allowed.mems;
+  return launch;
+}
+
+std::string outer_threads(const Environment& environment) {
+  const auto line = environment.get(kBindingVariable);
+  if (!line) return {};
+  try {
+    const ProcessBinding outer = parse_binding(*line);
+    return std::to_string(process_cpus(outer.rank, outer.framework).threads);
+  } catch (const Error&) {
+    return {};  // of another version
+  }
+}
+
+}  // namespace zf

@@ -1,0 +1,184 @@
+#include "launch/resolve_binding.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+#include "base/format.hpp"
+#include "base/text.hpp"
+#include "launch/fit.hpp"
+#include "launch/mask_owner.hpp"
+#include "launch/slurm_masks.hpp"
+#include "launchers/local_rank.hpp"
+#include "machine/machine.hpp"
+#include "machine/moved_gpus.hpp"
+#include "os/machine_identity.hpp"
+#include "plan/plan_check.hpp"
+#include "planning/node_facts.hpp"
+#include "planning/retarget.hpp"
+
+namespace zf {
+namespace {
+
+/// Returns advice for the launcher if it bound this process but not the whole job; else an empty string.
+/// Init's mask lacks the CPUs of isolcpus=, so their absence is not the launcher's doing.
+std::string launcher_advice(const Allowed& allowed, const CpuSet& isolated, int ranks) {
+  const auto by_mask = [&](const Exclusion& e) {
+    return e.reason == ExclusionReason::affinity_mask && !isolated.contains(e.cpus);
+  };
+  const bool masked = std::any_of(allowed.exclusions.begin(), allowed.exclusions.end(), by_mask);
+  if (ranks == 1 || !masked) return "";
+  return "; if these CPUs are for this rank alone, tell the launcher to bind nothing "
+         "(srun --cpu-bind=none, mpirun --bind-to none)";
+}
+
+/// Returns what this process could use if it had not been bound. Slurm's masks are parts of this.
+Allowed allowed_to_job() {
+  AllowedInputs inputs = read_allowed_inputs(SysRoot());
+  inputs.affinity.reset();
+  return allowed_from(inputs);
+}
+
+/// Adds to the notes each line of `now` that is not in `before`.
+void add_new_lines(std::vector<std::string>& notes, const std::vector<std::string>& before,
+                   const std::vector<std::string>& now) {
+  for (const std::string& line : now) {
+    if (std::find(before.begin(), before.end(), line) == before.end()) notes.push_back(line);
+  }
+}
+
+/// Returns true if the plan has all GPUs that Slurm names, by their numbers (N of /dev/nvidiaN). Otherwise
+/// the numbers cannot be looked up in the plan, and the ranks have the plan's GPUs in its order.
+bool gpus_are_planned(const Environment& environment, const Plan& plan) {
+  auto step = devices_in(environment, "SLURM_STEP_GPUS");
+  if (!step) step = devices_in(environment, "SLURM_JOB_GPUS");
+  return step && std::all_of(step->ids.begin(), step->ids.end(), [&](const std::string& id) {
+           return std::any_of(plan.ranks.begin(), plan.ranks.end(), [&](const RankBinding& rank) {
+             return rank.gpu && rank.gpu->minor && std::to_string(*rank.gpu->minor) == id;
+           });
+         });
+}
+
+/// The machine to which a plan moves, and the masks that Slurm gave to the ranks; none: the plan divides the
+/// CPUs.
+struct Target {
+  Machine machine;
+  std::vector<CpuSet> masks;
+};
+
+/// Reads the machine for all ranks alike. Live GPUs are not looked for: a driver may answer one rank and not
+/// another.
+Target read_target(const Plan& plan, int rank, int ranks, bool alone, const Environment& environment) {
+  MachineSource source;
+  source.with_io = false;
+  source.with_speeds = false;   // they change, and every rank must see the same
+  source.keep_isolated = true;  // launchers' masks have them: they are left out below
+  Target target{read_machine(source), {}};
+  Machine& machine = target.machine;
+  machine.topology.gpus = planned_gpus(plan, machine.topology);
+  Allowed of_job = allowed_to_job();
+  of_job.cpus = of_job.cpus & machine.topology.cpus;
+  const auto masks = slurm_masks(environment);
+  if (!alone && ranks > 1 && masks_are_in_force(masks, ranks, rank, machine.allowed.cpus, of_job.cpus)) {
+    target.masks = masks;
+    machine.allowed = of_job;
+  }
+  machine.keeps_isolated = plan.intent.isolated;
+  // Masks leave them out one by one (rank_homes_within()).
+  if (target.masks.empty() && !plan.intent.isolated) leave_out_isolated(machine.allowed, machine.isolated);
+  return target;
+}
+
+/// Says to which CPUs the plan was moved, and why to these.
+std::string retargeted_note(const Plan& plan, const Plan& moved, const Target& target, int rank, int ranks,
+                            const LaunchRequest& request) {
+  const std::string named = request.plan_path.string();
+  const auto noun = [](const CpuSet& cpus) { return cpus.size() == 1 ? "CPU" : "CPUs"; };
+  const CpuSet& cpus = moved.allocation.cpus;
+  if (request.cpus_of == CpusOf::rank) {
+    return format_text("{} is fitted to the {} that rank {} has for itself, {}", named, noun(cpus), rank,
+                       print(cpus));
+  }
+  const Machine& machine = target.machine;
+  if (!target.masks.empty()) {
+    const CpuSet own = target.masks.at(static_cast<std::size_t>(rank)) & machine.allowed.cpus;
+    return format_text(
+        "{} is fitted to the {} that Slurm gave to rank {}, {} (with srun --cpu-bind=none the plan divides "
+        "the CPUs of the whole job)",
+        named, noun(own), rank, print(own));
+  }
+  const bool others = moved.ranks.size() != plan.ranks.size();
+  return format_text("{}, made for {}{}, is fitted to {}the {} allowed here, {}{}", named,
+                     others ? print_count(plan.ranks.size(), "rank") + " and " : "",
+                     print_cpus(plan.allocation.cpus),
+                     others ? print_count(moved.ranks.size(), "rank") + " and " : "", noun(cpus), print(cpus),
+                     launcher_advice(machine.allowed, machine.isolated.isolated, ranks));
+}
+
+/// Moves the plan to this allocation and returns the rank's part of it. Every rank of this node does this
+/// alone, and all get the same plan because all use the same things: the plan with its GPUs, the CPUs, and
+/// the number of ranks.
+ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRequest& request,
+                           const Environment& environment) {
+  const bool alone = request.cpus_of == CpusOf::rank;
+  const Target target = read_target(plan, rank, ranks, alone, environment);
+  RankGpus gpus = moved_gpus(gpus_are_planned(environment, plan) ? environment : Environment(),
+                             target.machine.topology, plan, ranks);
+  if (alone) gpus.gpus = {gpus.gpus.at(static_cast<std::size_t>(rank))};
+  RetargetOptions options{.any_class = request.force};
+  options.masks = target.masks;
+  const Plan moved = retarget(plan, target.machine, gpus, options);
+  ResolvedBinding resolved{moved.ranks.at(alone ? 0 : static_cast<std::size_t>(rank)), {}};
+  resolved.binding.rank = rank;
+  resolved.notes.push_back(retargeted_note(plan, moved, target, rank, ranks, request));
+  for (const Exclusion& exclusion : target.machine.allowed.exclusions) {
+    if (exclusion.reason != ExclusionReason::isolated && exclusion.reason != ExclusionReason::nohz_full)
+      continue;
+    resolved.notes.push_back(format_text("{} {} left out: {}", print_cpus(exclusion.cpus),
+                                         exclusion.cpus.size() == 1 ? "is" : "are", exclusion.detail));
+  }
+  if (!alone) add_new_lines(resolved.notes, plan.warnings, moved.warnings);
+  add_new_lines(resolved.notes, plan.allocation.notes, moved.allocation.notes);
+  return resolved;
+}
+
+/// Returns the variable that says how many ranks run here; an empty string if none does.
+std::string count_variable(const Environment& environment) {
+  const auto count = launched_ranks(environment);
+  return count ? count->variable : "";
+}
+
+}  // namespace
+
+ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, int ranks,
+                                const LaunchRequest& request, const Allowed& seen,
+                                const Environment& environment) {
+  const int rank = rank_here.value;
+  if (request.cpus_of == CpusOf::rank) return retargeted(plan, rank, ranks, request, environment);
+  const Allowed of_job = allowed_to_job();
+  const IsolatedCpus isolated = read_isolated_cpus(SysRoot());
+  Fit fit = fit_of(plan, ranks, seen, of_job, isolated.isolated);
+  if (fit == Fit::as_planned && foreign_machine(plan.machine, read_machine_identity(SysRoot())))
+    fit = Fit::new_homes;
+  if (fit == Fit::as_planned) {
+    ResolvedBinding planned{binding_of(plan, rank), {}};
+    if (auto note = isolated_homes_note(plan, seen, isolated)) planned.notes.push_back(*std::move(note));
+    return planned;
+  }
+  if (fit == Fit::new_homes || request.cpus_of == CpusOf::job ||
+      masks_are_in_force(slurm_masks(environment), ranks, rank, seen.cpus, of_job.cpus) ||
+      sees_cpus_of_slurm_job(environment, rank_here.variable, count_variable(environment), seen.cpus,
+                             of_job.cpus))
+    return retargeted(plan, rank, ranks, request, environment);
+  throw Error(
+      Exit::stale_plan,
+      format_text("{} allowed here {} not hold the homes of all {} ranks in {}, and may be the job's or this "
+                  "rank's alone",
+                  print_cpus(seen.cpus), seen.cpus.size() == 1 ? "does" : "do", ranks,
+                  request.plan_path.string()),
+      "give --cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone (a launcher "
+      "that binds, or a container per rank), or --force to start unbound");
+}
+
+}  // namespace zf

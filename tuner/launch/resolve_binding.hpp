@@ -1,0 +1,27 @@
+// Finds the CPUs of one rank in the present allocation: the plan's own, or new ones if the plan must move.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/launch_request.hpp"
+#include "os/allowed.hpp"
+#include "os/environment.hpp"
+#include "plan/plan.hpp"
+
+namespace zf {
+
+/// A rank's binding for this allocation, and notes on what changed.
+struct ResolvedBinding {
+  RankBinding binding;
+  std::vector<std::string> notes;
+};
+
+/// Returns the rank's binding for this allocation, where `ranks` ranks run: the plan's own if the plan fits
+/// (see fit_of()), else a retargeted one. `seen` is what this process may use. Throws Error(stale_plan) if it
+/// is ambiguous whose CPUs this process sees, and as retarget() does.
+ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank, int ranks,
+                                const LaunchRequest& request, const Allowed& seen,
+                                const Environment& environment);
+
+}  // namespace zf
