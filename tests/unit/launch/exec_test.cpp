@@ -6,6 +6,7 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "plan/plan_check.hpp"
+#include "plan/plan_json.hpp"
 
 namespace zf {
 namespace {
