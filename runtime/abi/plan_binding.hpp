@@ -6,8 +6,8 @@
 
 #include "os/allowed.hpp"
 #include "os/environment.hpp"
-#include "plan/plan.hpp"
 #include "plan/process_binding.hpp"
+#include "plan/rank_binding.hpp"
 
 namespace zf {
 

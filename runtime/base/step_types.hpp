@@ -16,6 +16,9 @@ enum class ElementType : std::uint32_t { none = 0, f32 = 1, bf16 = 2, f16 = 3 };
 /// adam adds weight decay to the gradient (L2); adamw decouples it.
 enum class AdamMode : std::uint32_t { adam = 0, adamw = 1 };
 
+/// Bytes that one fp32 Adam step moves per parameter: reads p, g, m, v and writes p, m, v.
+inline constexpr std::uint64_t kAdamBytesPerParam = 28;
+
 /// The settings of one step of one group.
 struct AdamSettings {
   float lr = 1e-3F;

@@ -8,18 +8,16 @@
 #include <string>
 
 #include "base/id_set.hpp"
+#include "base/memory_policy.hpp"
 
 namespace zf {
-
-enum class MemoryPolicy { preferred, bind };
 
 /// The reason, in words, why a call was refused; absent if the call succeeded. Containers often refuse these
 /// calls (seccomp, EPERM); then first touch alone decides the placement. A refusal is never thrown.
 using PolicyRefusal = std::optional<std::string>;
 
-/// Sets the default policy of the calling thread and, across exec, of the command that it becomes. When the
-/// nodes are full, `preferred` falls back to other nodes; with `bind` the kernel's out-of-memory killer ends
-/// a process that uses them. An empty set restores the default of the system.
+/// Sets the default policy of the calling thread and, across exec, of the command that it becomes. An
+/// empty set restores the default of the system.
 PolicyRefusal set_thread_memory_policy(MemoryPolicy policy, const NodeSet& nodes);
 
 /// Sets the policy of a range of which no page has been touched yet. Precondition: start is page-aligned.

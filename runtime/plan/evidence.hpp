@@ -1,29 +1,15 @@
-// The evidence for a plan: every period that was measured, the summary of the sweep, and the trial of the job
-// itself.
+// The evidence for a plan: every period that was measured, and the summary of the sweep.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "plan/split_kind.hpp"
 
 namespace zf {
-
-/// The way in which the pool's cores are taken from a home: one L3 group after the other, or evenly from all.
-enum class Placement { compact, spread };
-
-/// Splits that are always measured, because people use them.
-enum class Control {
-  none,
-  unbound,  ///< both sides float over all CPUs that the ranks may use; measured, but never written as a plan
-  half,     ///< ZenFlow's default, pt_reserved_cores_perc 0.5
-  two_reserved,   ///< two cores for training, the rest for the optimizer; only in older plans
-  eighty_twenty,  ///< SuperOffload's default: 80 % of the cores run the optimizer
-  shared,         ///< both sides have all cores of the home
-};
 
 /// One measured period. After a barrier every rank runs one optimizer step and Workload::update_interval
 /// training steps: in mode wait first these and then that, otherwise both at once. Times are those of the
@@ -98,28 +84,6 @@ struct Evidence {
   std::vector<CandidateEvidence> candidates;
   std::vector<Sample> samples;
   bool operator==(const Evidence&) const = default;
-};
-
-/// A split that the user's own job ran under (`zf-tune trial`).
-struct TrialCandidate {
-  std::string label;  ///< as CandidateEvidence::label
-  Control control = Control::none;
-  bool shared = false;   ///< both sides have the whole home
-  int pool_threads = 0;  ///< per rank
-  double median = 0;     ///< over all runs, without the drift between repetitions
-  std::vector<std::vector<double>>
-      runs;  ///< for each run the values that the metric matched, in order, without the warm-up
-  bool operator==(const TrialCandidate&) const = default;
-};
-
-/// The result of `zf-tune trial`.
-struct Trial {
-  std::string command;  ///< quoted for a shell
-  std::string metric;   ///< regular expression (ECMAScript); its first group, or the whole match, is a number
-  bool higher_is_better = false;  ///< true for a throughput, false for a time
-  std::vector<TrialCandidate> candidates;
-  int winner = 0;  ///< index into candidates
-  bool operator==(const Trial&) const = default;
 };
 
 }  // namespace zf

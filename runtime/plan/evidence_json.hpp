@@ -8,6 +8,7 @@
 
 #include "plan/evidence.hpp"
 #include "plan/json_fields.hpp"
+#include "plan/trial_result.hpp"
 
 namespace zf {
 

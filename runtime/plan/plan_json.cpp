@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/cpu_list.hpp"
+#include "base/crc32.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "os/atomic_file.hpp"
@@ -252,6 +253,11 @@ std::string print_plan(const Plan& plan) {
                 {"evidence", print_evidence(plan.evidence)}};
   if (plan.trial) object["trial"] = print_trial(*plan.trial);
   return print_json(object);
+}
+
+std::string plan_id(const Plan& plan) {
+  const std::string text = print_plan(plan);
+  return format_text("{:08x}", crc32(0, std::as_bytes(std::span(text))));
 }
 
 Plan parse_plan(std::string_view text, std::string_view name) {

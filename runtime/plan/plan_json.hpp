@@ -13,6 +13,9 @@ namespace zf {
 /// Returns JSON that is indented by two spaces and ends with a newline. Parsing it gives the same plan again.
 std::string print_plan(const Plan& plan);
 
+/// Returns 8 hex digits that differ for two plans that differ in anything.
+std::string plan_id(const Plan& plan);
+
 /// Parses a plan and checks it (also by plan_check.hpp). `name` is the file, for messages. Throws
 /// Error(usage) "name: ranks[0].optimizer.cpus: …; next" if the text is truncated, a type is wrong, a field
 /// is missing, the schema version is unknown, or an invariant is broken.

@@ -2,14 +2,11 @@
 
 #include <charconv>
 #include <map>
-#include <span>
 
 #include "base/cpu_list.hpp"
-#include "base/crc32.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "launchers/local_rank.hpp"
-#include "plan/plan_json.hpp"
 
 namespace zf {
 namespace {
@@ -118,11 +115,6 @@ ProcessCpus process_cpus(const RankBinding& rank, Framework framework) {
   if (framework == Framework::native && !rank.shared)
     return {rank.training.cpus, rank.training.threads, StartedOn::training};
   return {rank.home.cpus, rank.home.threads, StartedOn::home};
-}
-
-std::string plan_id(const Plan& plan) {
-  const std::string text = print_plan(plan);
-  return format_text("{:08x}", crc32(0, std::as_bytes(std::span(text))));
 }
 
 std::string print_binding(const ProcessBinding& binding) {

@@ -7,7 +7,8 @@
 #include <string_view>
 
 #include "os/environment.hpp"
-#include "plan/plan.hpp"
+#include "plan/rank_binding.hpp"
+#include "plan/workload.hpp"
 
 namespace zf {
 
@@ -39,9 +40,6 @@ struct ProcessCpus {
   int threads = 1;
   StartedOn started_on = StartedOn::home;
 };
-
-/// Returns 8 hex digits that differ for two plans that differ in anything.
-std::string plan_id(const Plan& plan);
 
 /// Returns the CPUs on which the training process of a rank is started. This is the rule: a process gets only
 /// the training side if our runtime runs the optimizer (framework `native`), because then a process of ours

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/id_set.hpp"
-#include "os/memory.hpp"
+#include "base/memory_policy.hpp"
 
 namespace zf {
 

@@ -7,6 +7,7 @@
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "launch/variables.hpp"
+#include "plan/plan_json.hpp"
 #include "text/command_line.hpp"
 
 namespace zf {

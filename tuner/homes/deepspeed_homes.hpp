@@ -8,6 +8,7 @@
 #include "homes/homes.hpp"
 #include "homes/split.hpp"
 #include "os/allowed.hpp"
+#include "plan/workload.hpp"
 
 namespace zf {
 

@@ -7,7 +7,7 @@
 #include "base/id_set.hpp"
 #include "machine/topology.hpp"
 #include "os/allowed.hpp"
-#include "plan/plan.hpp"
+#include "plan/rank_gpu.hpp"
 
 namespace zf {
 

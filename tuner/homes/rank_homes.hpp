@@ -8,6 +8,7 @@
 #include "homes/homes.hpp"
 #include "machine/machine.hpp"
 #include "machine/rank_gpus.hpp"
+#include "plan/workload.hpp"
 
 namespace zf {
 

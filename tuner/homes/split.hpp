@@ -7,7 +7,8 @@
 
 #include "base/id_set.hpp"
 #include "homes/homes.hpp"
-#include "plan/plan.hpp"
+#include "plan/rank_binding.hpp"
+#include "plan/split_kind.hpp"
 
 namespace zf {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "inspect/job_processes.hpp"
+#include "plan/plan.hpp"
 #include "plan/process_binding.hpp"
 
 namespace zf {

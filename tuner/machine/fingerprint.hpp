@@ -7,7 +7,7 @@
 
 #include "machine/topology.hpp"
 #include "os/allowed.hpp"
-#include "plan/plan.hpp"
+#include "plan/machine_class.hpp"
 
 namespace zf {
 

@@ -7,6 +7,7 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "base/step_types.hpp"
 #include "children/child_output.hpp"
 #include "engine/working_set.hpp"
 #include "measure/machine_meter.hpp"

@@ -10,7 +10,9 @@
 #include "homes/homes.hpp"
 #include "measure/meter.hpp"
 #include "measure/recorded_sweep.hpp"
-#include "plan/plan.hpp"
+#include "plan/evidence.hpp"
+#include "plan/machine_class.hpp"
+#include "plan/workload.hpp"
 
 namespace zf {
 

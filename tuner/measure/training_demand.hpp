@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "base/clock.hpp"
-#include "plan/plan.hpp"
 #include "plan/workload.hpp"
 
 namespace zf {

@@ -5,6 +5,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
+#include "base/step_types.hpp"
 #include "base/text.hpp"
 #include "search/decision.hpp"
 #include "search/headroom.hpp"

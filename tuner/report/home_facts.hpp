@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "machine/topology.hpp"
-#include "plan/plan.hpp"
+#include "plan/rank_binding.hpp"
 
 namespace zf {
 

@@ -3,7 +3,9 @@
 
 #include <string>
 
-#include "plan/plan.hpp"
+#include "plan/choice.hpp"
+#include "plan/evidence.hpp"
+#include "plan/workload.hpp"
 
 namespace zf {
 

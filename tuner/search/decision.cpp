@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/step_types.hpp"
+
 namespace zf {
 namespace {
 

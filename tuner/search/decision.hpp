@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "homes/split.hpp"
+#include "plan/evidence.hpp"
 #include "plan/period.hpp"
-#include "plan/plan.hpp"
+#include "plan/workload.hpp"
 #include "search/judgement.hpp"
 
 namespace zf {

@@ -1,7 +1,9 @@
 // Says how much a job may differ from what was told before its plan costs time. Pure.
 #pragma once
 
-#include "plan/plan.hpp"
+#include "plan/choice.hpp"
+#include "plan/evidence.hpp"
+#include "plan/workload.hpp"
 
 namespace zf {
 

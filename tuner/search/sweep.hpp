@@ -9,7 +9,8 @@
 #include "base/clock.hpp"
 #include "homes/homes.hpp"
 #include "measure/meter.hpp"
-#include "plan/plan.hpp"
+#include "plan/evidence.hpp"
+#include "plan/workload.hpp"
 #include "search/candidates.hpp"
 #include "search/decision.hpp"
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/step_types.hpp"
 #include "plan/period.hpp"
 
 namespace zf {

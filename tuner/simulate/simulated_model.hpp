@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "homes/split.hpp"
-#include "plan/plan.hpp"
+#include "plan/evidence.hpp"
+#include "plan/workload.hpp"
 #include "simulate/simulated_machine.hpp"
 
 namespace zf {

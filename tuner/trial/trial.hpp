@@ -8,7 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/plan.hpp"
+#include "plan/trial_result.hpp"
+#include "plan/workload.hpp"
 
 namespace zf {
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "plan/workload.hpp"
 #include "random_machine.hpp"
 
 namespace zf {

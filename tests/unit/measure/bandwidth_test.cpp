@@ -5,6 +5,7 @@
 
 #include "../plan/make_plan.hpp"
 #include "base/error.hpp"
+#include "base/step_types.hpp"
 #include "os/affinity.hpp"
 
 namespace zf {

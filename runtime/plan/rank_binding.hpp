@@ -1,0 +1,46 @@
+// The CPUs and the memory of one rank: its home, and the two sides that share it.
+#pragma once
+
+#include <optional>
+
+#include "base/id_set.hpp"
+#include "base/memory_policy.hpp"
+#include "plan/rank_gpu.hpp"
+
+namespace zf {
+
+/// The CPUs that a rank owns: both sides, and what the plan leaves idle.
+struct HomeSide {
+  CpuSet cpus;
+  int threads = 1;  ///< the right value of OMP_NUM_THREADS for a process that has the whole home: its cores
+  bool operator==(const HomeSide&) const = default;
+};
+
+struct TrainingSide {
+  CpuSet cpus;
+  int threads = 1;  ///< the right value of OMP_NUM_THREADS
+  bool operator==(const TrainingSide&) const = default;
+};
+
+struct OptimizerSide {
+  CpuSet cpus;  ///< one pool thread per PU
+  NodeSet mems;
+  MemoryPolicy memory_policy = MemoryPolicy::preferred;
+  bool operator==(const OptimizerSide&) const = default;
+};
+
+struct RankBinding {
+  int rank = 0;                     ///< local rank
+  std::optional<RankGpu> gpu = {};  ///< absent: the rank has none, or it is not known
+  HomeSide home;
+  TrainingSide training;
+  OptimizerSide optimizer;
+  int pt_reserved_cores = 0;  ///< cores, not PUs; 0 if shared, because training has no core of its own
+  double pt_reserved_cores_perc =
+      0;  ///< (training PUs - 0.5) / all PUs of the rank; DeepSpeed rounds it to the training PUs
+  bool shared = false;  ///< training has the whole home, and the pool runs on some of the same CPUs
+  CpuSet both_sides() const { return training.cpus | optimizer.cpus; }
+  bool operator==(const RankBinding&) const = default;
+};
+
+}  // namespace zf
