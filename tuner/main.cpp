@@ -52,8 +52,7 @@ Exit print_version() {
   return Exit::done;
 }
 
-Exit run_with_words(const Command& command, const std::vector<std::string>& words) {
-  const zf::Arguments arguments = zf::parse_arguments(command.spec, words);
+Exit run_with_arguments(const Command& command, const zf::Arguments& arguments) {
   if (arguments.help) {
     zf::print_stdout("{}", zf::help_of(command.spec));
     return Exit::done;
@@ -62,11 +61,25 @@ Exit run_with_words(const Command& command, const std::vector<std::string>& word
   return command.run(arguments);
 }
 
+/// Throws because of a word behind options, which names no command there.
+[[noreturn]] void refuse_late_word(const std::string& word, const std::string& option) {
+  for (const Command& command : all_commands()) {
+    if (command.spec.name != word) continue;
+    throw Error(Exit::usage, zf::format_text("zf-tune: \"{}\" stands behind an option", word),
+                zf::format_text("write the command first: zf-tune {} {} …", word, zf::shell_quoted(option)));
+  }
+  throw Error(Exit::usage, zf::format_text("zf-tune: \"{}\" is one argument too many", word),
+              "see zf-tune --help");
+}
+
 /// Runs tune for somebody who named no command: messages name none either, and --version may follow options.
 Exit run_unnamed(Command tune, const std::vector<std::string>& words) {
   tune.spec.options.push_back({"version", 'V', "", "print the version"});
+  tune.spec.positionals = 1;
   try {
-    return run_with_words(tune, words);
+    const zf::Arguments arguments = zf::parse_arguments(tune.spec, words);
+    if (!arguments.positionals.empty()) refuse_late_word(arguments.positionals.front(), words.front());
+    return run_with_arguments(tune, arguments);
   } catch (const Error& error) {
     constexpr std::string_view kLead = "zf-tune tune: ";
     const std::string_view what = error.what();
@@ -107,7 +120,8 @@ Exit run(std::vector<std::string> words) {
   if (words.empty() || first.starts_with('-')) return run_unnamed(zf::tune_command(), words);
   words.erase(words.begin());
   for (const Command& command : all_commands()) {
-    if (command.spec.name == first) return run_with_words(command, words);
+    if (command.spec.name == first)
+      return run_with_arguments(command, zf::parse_arguments(command.spec, words));
   }
   throw Error(Exit::usage, zf::format_text("zf-tune: there is no command \"{}\"", first), advice_for(first));
 }

@@ -184,7 +184,9 @@ class Mistyped(CommandTest):
         self.assert_says("zf-tune: -o needs a value; write -o FILE", "-o")
         self.assert_says("zf-tune: -o needs a value before --fresh; write -o FILE", "-o", "--fresh")
         self.assert_says("zf-tune: --quiet takes no value; write --quiet, or leave it out", "--quiet=no")
-        self.assert_says('zf-tune: "plan" is one argument too many; see zf-tune tune --help', "-q", "plan")
+        self.assert_says('zf-tune: "plan" stands behind an option; write the command first: zf-tune plan -q …', "-q",
+                         "plan")
+        self.assert_says('zf-tune: "plan.json" is one argument too many; see zf-tune --help', "-q", "plan.json")
         self.assert_says('zf-tune: --budget: "soon" is not a duration; write a duration such as 60s, 500ms or 2m',
                          "--budget", "soon")
 
