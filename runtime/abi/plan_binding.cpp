@@ -1,4 +1,4 @@
-#include "plan_binding.hpp"
+#include "abi/plan_binding.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "abi/status.hpp"
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
@@ -16,7 +17,6 @@
 #include "os/sysroot.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
-#include "status.hpp"
 
 namespace zf {
 namespace {
