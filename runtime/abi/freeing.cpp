@@ -1,4 +1,4 @@
-#include "freeing.hpp"
+#include "abi/freeing.hpp"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -1,11 +1,11 @@
-#include "group_settings.hpp"
+#include "abi/group_settings.hpp"
 
 #include <cmath>
 #include <string_view>
 
+#include "abi/status.hpp"
+#include "abi/versioned.hpp"
 #include "base/format.hpp"
-#include "status.hpp"
-#include "versioned.hpp"
 
 namespace zf {
 namespace {

@@ -1,4 +1,4 @@
-#include "narrowing.hpp"
+#include "abi/narrowing.hpp"
 
 #include <sys/types.h>
 #include <unistd.h>

@@ -1,18 +1,18 @@
-#include "opening.hpp"
+#include "abi/opening.hpp"
 
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "abi/freeing.hpp"
+#include "abi/group_settings.hpp"
+#include "abi/plan_binding.hpp"
+#include "abi/status.hpp"
+#include "abi/worker_program.hpp"
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
-#include "freeing.hpp"
-#include "group_settings.hpp"
 #include "os/environment.hpp"
-#include "plan_binding.hpp"
-#include "status.hpp"
-#include "worker_program.hpp"
 
 namespace zf {
 namespace {

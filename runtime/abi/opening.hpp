@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "abi/worker_link.hpp"
 #include "base/clock.hpp"
 #include "base/id_set.hpp"
 #include "ipc/arena.hpp"
-#include "worker_link.hpp"
 #include "zf_runtime.h"
 
 namespace zf {

@@ -1,10 +1,11 @@
-#include "plan_binding.hpp"
+#include "abi/plan_binding.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "abi/status.hpp"
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
@@ -16,7 +17,6 @@
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "plan/resolve_rank.hpp"
-#include "status.hpp"
 
 namespace zf {
 namespace {

@@ -1,4 +1,4 @@
-#include "prefault.hpp"
+#include "abi/prefault.hpp"
 
 #include <pthread.h>
 

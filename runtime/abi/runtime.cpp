@@ -1,4 +1,4 @@
-#include "runtime.hpp"
+#include "abi/runtime.hpp"
 
 #include <unistd.h>
 
@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "abi/state_file.hpp"
+#include "abi/status.hpp"
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "state_file.hpp"
-#include "status.hpp"
 
 namespace zf {
 namespace {

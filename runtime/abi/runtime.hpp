@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "abi/freeing.hpp"
+#include "abi/narrowing.hpp"
+#include "abi/opening.hpp"
+#include "abi/prefault.hpp"
+#include "abi/submissions.hpp"
+#include "abi/worker_link.hpp"
+#include "abi/worker_watch.hpp"
 #include "base/clock.hpp"
-#include "freeing.hpp"
 #include "ipc/arena.hpp"
-#include "narrowing.hpp"
-#include "opening.hpp"
-#include "prefault.hpp"
-#include "submissions.hpp"
-#include "worker_link.hpp"
-#include "worker_watch.hpp"
 #include "zf_runtime.h"
 
 namespace zf {

@@ -1,4 +1,4 @@
-#include "state_file.hpp"
+#include "abi/state_file.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "abi/status.hpp"
 #include "base/crc32.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
 #include "os/atomic_file.hpp"
 #include "os/file.hpp"
-#include "status.hpp"
 
 namespace zf {
 namespace {

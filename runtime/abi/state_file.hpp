@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "abi/submissions.hpp"
 #include "ipc/arena.hpp"
-#include "submissions.hpp"
 
 namespace zf {
 

@@ -1,13 +1,13 @@
-#include "submissions.hpp"
+#include "abi/submissions.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
+#include "abi/group_settings.hpp"
+#include "abi/status.hpp"
 #include "base/format.hpp"
-#include "group_settings.hpp"
-#include "status.hpp"
 
 namespace zf {
 namespace {

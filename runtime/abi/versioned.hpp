@@ -8,8 +8,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "abi/status.hpp"
 #include "base/format.hpp"
-#include "status.hpp"
 
 namespace zf {
 

@@ -1,4 +1,4 @@
-#include "worker_link.hpp"
+#include "abi/worker_link.hpp"
 
 #include <unistd.h>
 
@@ -6,9 +6,9 @@
 #include <csignal>
 #include <utility>
 
+#include "abi/status.hpp"
 #include "base/format.hpp"
 #include "ipc/spawn.hpp"
-#include "status.hpp"
 
 namespace zf {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker_program.hpp"
+#include "abi/worker_program.hpp"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -6,8 +6,8 @@
 #include <string>
 #include <system_error>
 
+#include "abi/status.hpp"
 #include "base/format.hpp"
-#include "status.hpp"
 
 namespace zf {
 namespace {

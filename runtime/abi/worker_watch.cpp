@@ -1,4 +1,4 @@
-#include "worker_watch.hpp"
+#include "abi/worker_watch.hpp"
 
 #include <poll.h>
 #include <pthread.h>
@@ -11,10 +11,10 @@
 #include <system_error>
 #include <utility>
 
+#include "abi/status.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/signals_blocked.hpp"
-#include "status.hpp"
 
 namespace zf {
 namespace {

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <thread>
 
+#include "abi/worker_link.hpp"
 #include "base/file_descriptor.hpp"
-#include "worker_link.hpp"
 
 namespace zf {
 

@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "abi/group_settings.hpp"
+#include "abi/runtime.hpp"
+#include "abi/status.hpp"
+#include "abi/versioned.hpp"
 #include "base/format.hpp"
 #include "base/version.hpp"
-#include "group_settings.hpp"
-#include "runtime.hpp"
-#include "status.hpp"
-#include "versioned.hpp"
 
 // A release never changes these layouts. It only adds members at the end.
 static_assert(sizeof(zf_options) == 80 && offsetof(zf_options, max_restarts) == 40 &&

@@ -1,4 +1,4 @@
-// Adam for any Lane: the one sequence of operations. Only kernel_<isa>.cpp includes it.
+// Adam for any Lane: the one sequence of operations. Included by lane_kernels.hpp, for kernel_<isa>.cpp.
 //
 // Everything is in an anonymous namespace on purpose. Each of these files is compiled for one instruction
 // set. An inline function with external linkage would exist once per file, the linker would keep any one

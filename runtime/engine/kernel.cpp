@@ -1,42 +1,14 @@
-// Selects the kernel for an instruction set and a variant.
+// Takes the kernel of a variant from the table of instruction sets.
 #include "engine/kernel.hpp"
 
-#include <cassert>
-
-#include "engine/lanes.hpp"
+#include "engine/instruction_sets.hpp"
 
 namespace zf {
 
-AdamKernel adam_kernel(Isa isa, const KernelVariant& variant) {
-  assert(is_supported(isa));
-#if defined(__x86_64__)
-  if (isa == Isa::avx512) return adam_kernel_avx512(variant);
-  if (isa == Isa::avx2) return adam_kernel_avx2(variant);
-#elif defined(__aarch64__)
-  if (isa == Isa::neon) return adam_kernel_neon(variant);
-#endif
-  return adam_kernel_scalar(variant);
-}
+AdamKernel adam_kernel(Isa isa, const KernelVariant& variant) { return kernels_of(isa).adam(variant); }
 
-OutputKernel output_kernel(Isa isa, const KernelVariant& variant) {
-  assert(is_supported(isa));
-#if defined(__x86_64__)
-  if (isa == Isa::avx512) return output_kernel_avx512(variant);
-  if (isa == Isa::avx2) return output_kernel_avx2(variant);
-#elif defined(__aarch64__)
-  if (isa == Isa::neon) return output_kernel_neon(variant);
-#endif
-  return output_kernel_scalar(variant);
-}
+OutputKernel output_kernel(Isa isa, const KernelVariant& variant) { return kernels_of(isa).outputs(variant); }
 
-void roofline_pass(Isa isa, const AdamArrays& arrays) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx512) return roofline_pass_avx512(arrays);
-  if (isa == Isa::avx2) return roofline_pass_avx2(arrays);
-#elif defined(__aarch64__)
-  if (isa == Isa::neon) return roofline_pass_neon(arrays);
-#endif
-  roofline_pass_scalar(arrays);
-}
+void roofline_pass(Isa isa, const AdamArrays& arrays) { kernels_of(isa).roofline(arrays); }
 
 }  // namespace zf

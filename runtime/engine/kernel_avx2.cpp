@@ -2,10 +2,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include "engine/adam_loop.hpp"
-#include "engine/lanes.hpp"
-#include "engine/norm_loop.hpp"
-#include "engine/outputs_loop.hpp"
+#include "engine/lane_kernels.hpp"
 
 namespace zf {
 namespace {
@@ -75,10 +72,7 @@ struct Avx2Lane {
 
 }  // namespace
 
-AdamKernel adam_kernel_avx2(const KernelVariant& variant) { return kernel_of<Avx2Lane>(variant); }
-OutputKernel output_kernel_avx2(const KernelVariant& variant) { return outputs_of<Avx2Lane>(variant); }
-void roofline_pass_avx2(const AdamArrays& arrays) { roofline_loop<Avx2Lane>(arrays); }
-NormKernel norm_kernel_avx2(ElementType type) { return norm_kernel_of<Avx2Lane>(type); }
+constinit const KernelSet kAvx2Kernels = lane_kernels<Avx2Lane>();
 
 }  // namespace zf
 #endif

@@ -6,10 +6,7 @@
 #endif
 #include <immintrin.h>
 
-#include "engine/adam_loop.hpp"
-#include "engine/lanes.hpp"
-#include "engine/norm_loop.hpp"
-#include "engine/outputs_loop.hpp"
+#include "engine/lane_kernels.hpp"
 
 namespace zf {
 namespace {
@@ -79,10 +76,7 @@ struct Avx512Lane {
 
 }  // namespace
 
-AdamKernel adam_kernel_avx512(const KernelVariant& variant) { return kernel_of<Avx512Lane>(variant); }
-OutputKernel output_kernel_avx512(const KernelVariant& variant) { return outputs_of<Avx512Lane>(variant); }
-void roofline_pass_avx512(const AdamArrays& arrays) { roofline_loop<Avx512Lane>(arrays); }
-NormKernel norm_kernel_avx512(ElementType type) { return norm_kernel_of<Avx512Lane>(type); }
+constinit const KernelSet kAvx512Kernels = lane_kernels<Avx512Lane>();
 
 }  // namespace zf
 #endif

@@ -2,10 +2,7 @@
 #if defined(__aarch64__)
 #include <arm_neon.h>
 
-#include "engine/adam_loop.hpp"
-#include "engine/lanes.hpp"
-#include "engine/norm_loop.hpp"
-#include "engine/outputs_loop.hpp"
+#include "engine/lane_kernels.hpp"
 
 namespace zf {
 namespace {
@@ -71,10 +68,7 @@ struct NeonLane {
 
 }  // namespace
 
-AdamKernel adam_kernel_neon(const KernelVariant& variant) { return kernel_of<NeonLane>(variant); }
-OutputKernel output_kernel_neon(const KernelVariant& variant) { return outputs_of<NeonLane>(variant); }
-void roofline_pass_neon(const AdamArrays& arrays) { roofline_loop<NeonLane>(arrays); }
-NormKernel norm_kernel_neon(ElementType type) { return norm_kernel_of<NeonLane>(type); }
+constinit const KernelSet kNeonKernels = lane_kernels<NeonLane>();
 
 }  // namespace zf
 #endif

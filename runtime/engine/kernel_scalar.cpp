@@ -1,11 +1,8 @@
 // The reference lane: one float at a time. The C library supplies the fused multiply-add on CPUs without it.
 #include <math.h>
 
-#include "engine/adam_loop.hpp"
 #include "engine/half.hpp"
-#include "engine/lanes.hpp"
-#include "engine/norm_loop.hpp"
-#include "engine/outputs_loop.hpp"
+#include "engine/lane_kernels.hpp"
 
 namespace zf {
 namespace {
@@ -48,9 +45,6 @@ struct ScalarLane {
 
 }  // namespace
 
-AdamKernel adam_kernel_scalar(const KernelVariant& variant) { return kernel_of<ScalarLane>(variant); }
-OutputKernel output_kernel_scalar(const KernelVariant& variant) { return outputs_of<ScalarLane>(variant); }
-void roofline_pass_scalar(const AdamArrays& arrays) { roofline_loop<ScalarLane>(arrays); }
-NormKernel norm_kernel_scalar(ElementType type) { return norm_kernel_of<ScalarLane>(type); }
+constinit const KernelSet kScalarKernels = lane_kernels<ScalarLane>();
 
 }  // namespace zf

@@ -1,5 +1,5 @@
-// The functions of each kernel_<isa>.cpp that kernel.cpp and gradient_norm.cpp select from. Private to the
-// engine.
+// The kernels of each lane: kernel_<isa>.cpp defines them, and instruction_sets.cpp has them in its table.
+// Private to the engine.
 #pragma once
 
 #include "engine/gradient_norm.hpp"
@@ -7,26 +7,20 @@
 
 namespace zf {
 
-AdamKernel adam_kernel_scalar(const KernelVariant& variant);
-OutputKernel output_kernel_scalar(const KernelVariant& variant);
-void roofline_pass_scalar(const AdamArrays& arrays);
-NormKernel norm_kernel_scalar(ElementType type);
+/// The kernels of one instruction set. These are references, so a set that lacks one does not compile.
+struct KernelSet {
+  AdamKernel (&adam)(const KernelVariant& variant);
+  OutputKernel (&outputs)(const KernelVariant& variant);
+  void (&roofline)(const AdamArrays& arrays);
+  NormKernel (&norm)(ElementType type);
+};
 
+extern const KernelSet kScalarKernels;
 #if defined(__x86_64__)
-AdamKernel adam_kernel_avx2(const KernelVariant& variant);
-OutputKernel output_kernel_avx2(const KernelVariant& variant);
-void roofline_pass_avx2(const AdamArrays& arrays);
-NormKernel norm_kernel_avx2(ElementType type);
-
-AdamKernel adam_kernel_avx512(const KernelVariant& variant);
-OutputKernel output_kernel_avx512(const KernelVariant& variant);
-void roofline_pass_avx512(const AdamArrays& arrays);
-NormKernel norm_kernel_avx512(ElementType type);
+extern const KernelSet kAvx2Kernels;
+extern const KernelSet kAvx512Kernels;
 #elif defined(__aarch64__)
-AdamKernel adam_kernel_neon(const KernelVariant& variant);
-OutputKernel output_kernel_neon(const KernelVariant& variant);
-void roofline_pass_neon(const AdamArrays& arrays);
-NormKernel norm_kernel_neon(ElementType type);
+extern const KernelSet kNeonKernels;
 #endif
 
 }  // namespace zf

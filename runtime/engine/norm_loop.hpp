@@ -1,4 +1,4 @@
-// Computes sums of squares for any Lane. Only kernel_<isa>.cpp includes it, under the rules of adam_loop.hpp.
+// Computes sums of squares for any Lane. Included as adam_loop.hpp is, under its rules.
 //
 // Beside the members that adam_loop.hpp lists, a Lane has: D (double_width doubles), zero(), store_double,
 // and add_squares(sums, g), which adds the squares of g's floats [k·double_width, (k+1)·double_width) to

@@ -1,4 +1,4 @@
-// Writes the outputs of a step again, from the new p. Only kernel_<isa>.cpp includes it, like adam_loop.hpp.
+// Writes the outputs of a step again, from the new p. Included as adam_loop.hpp is, under its rules.
 #pragma once
 
 #include <stddef.h>

@@ -33,7 +33,7 @@ if dpkg-deb -c "$deb" | grep -v ' root/root '; then complain "files that are not
 if dpkg-deb -c "$deb" | grep -E '^[-d].{4}w|^[-d].{7}w'; then complain "files that others may write"; fi
 for program in usr/bin/zf-tune usr/bin/zf-optimizer "$libraries/libzf_runtime.so"; do
   if readelf -d "$work/root/$program" | grep -E 'RPATH|RUNPATH'; then complain "run path in /$program"; fi
-  # fmt is linked in (runtime/fmt_library.cpp), because the next Debian has another version of libfmt.
+  # fmt is linked in (runtime/base/format.cpp), because the next Debian has another version of libfmt.
   if readelf -d "$work/root/$program" | grep 'NEEDED.*libfmt'; then complain "libfmt in /$program"; fi
   if readelf -d "$work/root/$program" | grep -E 'NEEDED.*(gomp|libomp|iomp)'; then complain "OpenMP in /$program"; fi
 done

@@ -123,7 +123,8 @@ class Rooms(unittest.TestCase):
         upward = [(room, above) for number, room in enumerate(TUNER) for above in TUNER[number + 1:]]
         for room, other in upward + [("base", "os"), ("os", "launchers"), ("os", "plan"), ("os", "engine"),
                                      ("launchers", "plan"), ("engine", "launchers"), ("plan", "engine"),
-                                     ("engine", "plan"), ("ipc", "os"), ("ipc", "engine"), ("abi", "engine"),
+                                     ("engine", "plan"), ("ipc", "os"), ("ipc", "engine"), ("ipc", "abi"),
+                                     ("plan", "abi"), ("worker", "abi"), ("abi", "engine"), ("abi", "worker"),
                                      ("worker", "machine"), ("plan", "text"), ("abi", "homes")]:
             with self.subTest(room=room, includes=other):
                 self.assert_hidden(room, one_header(other))
@@ -131,8 +132,9 @@ class Rooms(unittest.TestCase):
     def test_an_include_along_the_direction_compiles(self):
         """A test of the test above: it could not fail if nothing compiled."""
         for room, other in [("os", "base"), ("launchers", "os"), ("plan", "launchers"), ("engine", "os"),
-                            ("worker", "engine"), ("abi", "plan"), ("machine", "text"), ("launch", "planning"),
-                            ("search", "measure"), ("commands", "report")]:
+                            ("worker", "engine"), ("abi", "abi"), ("abi", "plan"), ("abi", "ipc"),
+                            ("machine", "text"), ("launch", "planning"), ("search", "measure"),
+                            ("commands", "report")]:
             with self.subTest(room=room, includes=other):
                 result = compiles(room, one_header(other))
                 self.assertEqual(result.returncode, 0, result.stderr)
@@ -144,6 +146,17 @@ class Rooms(unittest.TestCase):
             for other in others:
                 self.assertLess(order.index(other), order.index(room), f"{room} uses {other}")
         self.assertEqual(levels(graph)["base"], 0)
+
+    def test_every_source_is_compiled_once_and_by_its_own_room(self):
+        """Programs and libraries are made of rooms. They compile nothing of a room again, but a program its main()."""
+        compiled: dict[pathlib.Path, list[str]] = {}
+        for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+            target = re.search(r" -o \S*CMakeFiles/([^/]+)\.dir/", entry["command"])[1]
+            compiled.setdefault(pathlib.Path(entry["file"]), []).append(target)
+        for room in RUNTIME + TUNER:
+            for source in sources_of(room):
+                if source.suffix == ".cpp" and source.name != "main.cpp":
+                    self.assertEqual(compiled.get(source), [f"zf_{room}"], source)
 
     def test_each_library_has_one_home(self):
         """Its own header is included there alone, and so are headers of that room that bring it along."""

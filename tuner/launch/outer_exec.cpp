@@ -1,6 +1,7 @@
 #include "launch/outer_exec.hpp"
 
 #include "base/error.hpp"
+#include "plan/plan_json.hpp"
 #include "plan/process_binding.hpp"
 
 namespace zf {

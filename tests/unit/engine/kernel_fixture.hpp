@@ -10,6 +10,7 @@
 #include "aligned_array.hpp"
 #include "base/format.hpp"
 #include "engine/half.hpp"
+#include "engine/instruction_sets.hpp"
 #include "engine/kernel.hpp"
 
 namespace zf {
@@ -96,8 +97,8 @@ inline std::string text(const KernelVariant& variant) {
 
 inline std::vector<Isa> supported_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512}) {
-    if (is_supported(isa)) isas.push_back(isa);
+  for (const InstructionSet& row : instruction_sets()) {
+    if (row.is_supported()) isas.push_back(row.isa);
   }
   return isas;
 }
