@@ -40,7 +40,7 @@ class Library(unittest.TestCase):
         if asked.returncode == 0:
             self.skipTest(f"this system has one: {asked.stdout.strip()}")
         last = asked.stderr.splitlines()[-1]
-        for remedy in ("ZF_RUNTIME_LIBRARY=/path/to/libzf_runtime.so", "pip install -e runtime/python",
+        for remedy in ("ZF_RUNTIME_LIBRARY=/path/to/libzf_runtime.so", "pip install -e .",
                        "cmake --install build"):
             self.assertIn(remedy, last)
 

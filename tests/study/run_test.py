@@ -21,7 +21,7 @@ class Run(StudyTest):
     def study(self, *more: str) -> subprocess.CompletedProcess:
         """Its OpenMP threads do not spin: beside other tests they would take the CPUs from each other for minutes."""
         kept = {name: value for name, value in os.environ.items() if name.startswith("ZF_")} | {"GOMP_SPINCOUNT": "0"}
-        return subprocess.run([sys.executable, "-B", str(study_case.HERE / "study.py"), *WORDS, "--folder",
+        return subprocess.run([sys.executable, "-B", str(study_case.STUDIES / "study.py"), *WORDS, "--folder",
                                str(self.folder), *more], env=clean_environment(**kept), stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=250, check=False)
 

@@ -16,7 +16,8 @@ class Script(StudyTest):
         (self.folder / "scripts").mkdir()
         for name in ("study", "lib.sh", "packages.sh", "packages.txt"):
             shutil.copy(SOURCE / "scripts" / name, self.folder / "scripts")
-        (self.folder / "tests").symlink_to(SOURCE / "tests")
+        for name in ("scripts/studies", "tests"):
+            (self.folder / name).symlink_to(SOURCE / name)
 
     def study(self, *arguments: str) -> str:
         """Returns what it printed. Checks that it succeeded and made no file."""

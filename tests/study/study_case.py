@@ -1,12 +1,13 @@
-"""What the tests of the study share: its folder, and results without a machine."""
+"""What the tests of the study (scripts/studies) share: its folder, and results without a machine."""
 
 import pathlib
 import sys
 import tempfile
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "frameworks"), str(HERE.parent / "cli")]
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+STUDIES = TESTS.parent / "scripts/studies"
+sys.path[:0] = [str(STUDIES), str(TESTS / "frameworks"), str(TESTS / "cli")]
 
 import matrix
 from results import Results

@@ -44,8 +44,8 @@ def _load() -> ctypes.CDLL:
             tried.append(str(error))
     remedy = "the library that ZF_RUNTIME_LIBRARY names cannot be loaded" if wish else (
         f"install both with `pip install .` in the source tree, or set ZF_RUNTIME_LIBRARY=/path/to/{NAME} (a build has "
-        "it in build/lib), or install this package with `pip install -e runtime/python`, which finds the tree's "
-        "build/lib, or the library with `cmake --install build` and ldconfig")
+        "it in build/lib), or install this package with `pip install -e .`, which finds the tree's build/lib, "
+        "or the library with `cmake --install build` and ldconfig")
     raise ZfError(f"{NAME} was not found: {remedy} (tried: {'; '.join(tried)})", "ZF_ERROR_SYSTEM")
 
 

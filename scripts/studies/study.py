@@ -15,8 +15,8 @@ import signal
 import sys
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "frameworks"), str(HERE.parent / "cli")]
+TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"  # jobs, and the turns that they take
+sys.path[:0] = [str(TESTS / "frameworks"), str(TESTS / "cli")]
 
 import conclusions
 import frameworks_case
