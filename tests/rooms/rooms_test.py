@@ -20,8 +20,8 @@ BUILD = pathlib.Path(os.environ.get("ZF_TUNE_BINARY", SOURCE / "build/bin/zf-tun
 
 RUNTIME = ["base", "os", "launchers", "plan", "engine", "ipc", "worker", "abi"]
 # From the ground up. A room may use the rooms before it, as far as CMake links them.
-TUNER = ["text", "children", "machine", "inspect", "homes", "planning", "launch", "measure", "simulate", "search",
-         "trial", "exports", "report", "commands"]
+TUNER = ["text", "children", "compare", "machine", "inspect", "homes", "planning", "launch", "measure", "simulate",
+         "search", "trial", "exports", "report", "commands"]
 
 # A library with types of its own, the header by which it is known, and the only rooms that may include it.
 HOMES_OF_LIBRARIES = [

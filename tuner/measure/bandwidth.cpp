@@ -8,10 +8,10 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "children/child_output.hpp"
+#include "compare/statistics.hpp"
 #include "engine/working_set.hpp"
 #include "measure/machine_meter.hpp"
 #include "measure/working_set_size.hpp"
-#include "text/statistics.hpp"
 #include "text/units.hpp"
 
 namespace zf {

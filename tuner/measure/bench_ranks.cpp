@@ -6,10 +6,10 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "compare/statistics.hpp"
 #include "engine/working_set.hpp"
 #include "measure/machine_meter.hpp"
 #include "plan/json_fields.hpp"
-#include "text/statistics.hpp"
 #include "text/table.hpp"
 #include "text/units.hpp"
 #include "text/wrap.hpp"

@@ -59,16 +59,6 @@ std::string cores_in_words(const CandidateEvidence& chosen) {
   return text;
 }
 
-/// Returns "1.2 % slower (95 % confidence: 0.3 % faster to 2.7 % slower)".
-std::string in_words(const Difference& slower) {
-  const auto one = [](double relative) {
-    return format_text("{:.1f} % {}", 100 * std::abs(relative), relative < 0 ? "faster" : "slower");
-  };
-  if (!slower.is_known()) return one(slower.estimate) + " (95 % confidence: unknown)";
-  return format_text("{} (95 % confidence: {} to {})", one(slower.estimate), one(slower.low),
-                     one(slower.high));
-}
-
 /// Compares the choice with the next best split; empty if there is only one.
 std::string runner_up_in_words(const Evidence& evidence, const Workload& workload, std::size_t winner) {
   const auto second = runner_up_of(contest_of(evidence, workload), winner);
@@ -76,7 +66,7 @@ std::string runner_up_in_words(const Evidence& evidence, const Workload& workloa
   const CandidateEvidence& other = evidence.candidates[*second];
   const Difference slower = period_difference(evidence, workload, evidence.candidates[winner].id, other.id);
   const bool may_be_faster = slower.estimate < 0 && slower.high >= -evidence.accuracy_wanted;
-  std::string text = format_text("The next best, \"{}\", is {}", other.label, in_words(slower));
+  std::string text = format_text("The next best, \"{}\", is {}", other.label, difference_in_words(slower));
   if (may_be_faster) {
     text += format_text(". That is not surely more than {:.1f} %, so the choice stays",
                         100 * evidence.accuracy_wanted);
@@ -168,8 +158,8 @@ std::string reason_for_second(const Evidence& evidence, const Workload& workload
       "The split \"{}\" takes {}. The search preferred \"{}\", but visits after the choice showed it to be "
       "slower than \"{}\": {}. {}. {}",
       winner.label, print_duration(winner.period_ns_median), refuted.label, beaten_by.label,
-      in_words(period_difference(evidence, workload, beaten_by.id, refuted.id)), cores_in_words(winner),
-      sides_in_words(winner, workload));
+      difference_in_words(period_difference(evidence, workload, beaten_by.id, refuted.id)),
+      cores_in_words(winner), sides_in_words(winner, workload));
 }
 
 /// Says that too little is known of the split that would have been chosen.
@@ -179,7 +169,7 @@ std::string reason_for_untold(const Evidence& evidence, const Workload& workload
       "This machine is too noisy to tell which split is best: against the shared home, \"{}\" is {}. So this "
       "is "
       "the conservative plan, the shared home: no side loses a core. Measure again when nothing else runs",
-      refuted.label, in_words(period_difference(evidence, workload, home.id, refuted.id)));
+      refuted.label, difference_in_words(period_difference(evidence, workload, home.id, refuted.id)));
 }
 
 /// Says why the decision fell as it did.
@@ -213,9 +203,9 @@ std::string unbound_in_words(const Evidence& evidence, const Workload& workload,
   if (slower.is_known() && slower.half_width() > kUntold && slower.low < 0 && slower.high > 0) {
     return format_text(
         ". Whether the plan is faster or slower than unbound cannot be told on this machine: {}",
-        in_words(slower));
+        difference_in_words(slower));
   }
-  return format_text(". Against unbound, the plan is {}", in_words(slower));
+  return format_text(". Against unbound, the plan is {}", difference_in_words(slower));
 }
 
 }  // namespace

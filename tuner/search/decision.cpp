@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "compare/statistics.hpp"
+
 namespace zf {
 namespace {
 
