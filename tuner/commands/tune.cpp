@@ -31,8 +31,8 @@ CommandSpec spec() {
                "file that describes the training: parameters, ranks, update interval, demand of a step "
                "(default: proportions of a small model; e.g. one of configs/workloads)"},
               {"params", 'p', "COUNT",
-               "number of model parameters, over all ranks of this node (default: as many as are measured; "
-               "e.g. 3B)"},
+               "number of model parameters, over all ranks of this node "
+               "(default: as many as are measured; e.g. 3B)"},
               mode_option(),
               update_interval_option(),
               {"budget", 'b', "TIME",
@@ -42,8 +42,8 @@ CommandSpec spec() {
               {"seed", 0, "N",
                "seed of the random order of visits and of a simulated machine's noise (default: 1; e.g. 7)"},
               {"fresh", 0, "",
-               "start a new sweep even if an interrupted one left samples beside the plan (default: continue "
-               "it)"},
+               "start a new sweep even if an interrupted one left samples beside the plan "
+               "(default: continue it)"},
               {"simulate", 0, "FILE",
                "measure the simulated machine of this file (default: this machine; e.g. one of "
                "configs/machines)"},

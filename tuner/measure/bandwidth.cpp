@@ -163,8 +163,7 @@ std::string spread_warning(const Plan& plan) {
     if (planned.spread.step <= kMostSpread) return "";
     return format_text(
         "the measured optimizer steps spread by {:.0f} %, so zf-tune check --bandwidth compares the roofline "
-        "alone; "
-        "tune again on an idle node",
+        "alone; tune again on an idle node",
         100 * planned.spread.step);
   }
   return format_text(

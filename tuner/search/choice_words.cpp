@@ -165,8 +165,7 @@ std::string reason_for_untold(const Evidence& evidence, const Workload& workload
                               const CandidateEvidence& home, const CandidateEvidence& refuted) {
   return format_text(
       "This machine is too noisy to tell which split is best: against the shared home, \"{}\" is {}. So this "
-      "is "
-      "the conservative plan, the shared home: no side loses a core. Measure again when nothing else runs",
+      "is the conservative plan, the shared home: no side loses a core. Measure again when nothing else runs",
       refuted.label, difference_in_words(period_difference(evidence, workload, home.id, refuted.id)));
 }
 
@@ -223,8 +222,7 @@ std::string noise_warning(const Evidence& evidence) {
   if (noise <= kUntold) return "";
   return format_text(
       "this machine was very noisy: equal splits may differ by {:.0f} % here, so the measurement says "
-      "little. "
-      "Measure again when nothing else runs on these cores",
+      "little. Measure again when nothing else runs on these cores",
       100 * noise);
 }
 

@@ -35,8 +35,8 @@ std::vector<std::string> notes_before_sweep(const TuningRequest& request, const 
   std::vector<std::string> notes = {mode_in_words(request, job)};
   if (needs_forward_share(workload.mode) && workload.training && !workload.training->forward_share) {
     notes.emplace_back(
-        "a third of a training step is taken as forward: an estimate (forward_share in a workload file sets "
-        "it)");
+        "a third of a training step is taken as forward: an estimate "
+        "(forward_share in a workload file sets it)");
   }
   if (workload.step_factor && workload.step_factor != request.workload.step_factor) {
     notes.push_back(format_text(
