@@ -14,10 +14,11 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "compare/difference.hpp"
+#include "compare/statistics.hpp"
 #include "os/standard_streams.hpp"
 #include "search/decision.hpp"
 #include "study.hpp"
-#include "text/statistics.hpp"
 #include "text/table.hpp"
 
 namespace zf {

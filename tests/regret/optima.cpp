@@ -71,8 +71,7 @@ int run() {
   if (differ == 0) return 0;
   print_stdout(
       "{} lines of {} differ: the simulator, a machine or the splits that are compared have changed. If that "
-      "is "
-      "meant, run with ZF_REGENERATE=1, and look at the study again (scripts/regret).\n",
+      "is meant, run with ZF_REGENERATE=1, and look at the study again (scripts/regret).\n",
       differ, kFile);
   return 1;
 }

@@ -29,11 +29,10 @@ CommandSpec spec() {
            "pool sizes, one thread per core (default: 1, 2, 4, … and all cores; e.g. 1,2)"},
           {"params", 'p', "COUNT",
            "number of fp32 parameters that each pool, or all ranks together, step over, 16 bytes each "
-           "(default: enough for 1 "
-           "GiB or four times the last-level caches, whichever is more; e.g. 128M)"},
+           "(default: enough for 1 GiB or four times the last-level caches, whichever is more; e.g. 128M)"},
           {"ranks", 0, "LIST",
-           "numbers of ranks that update at once, each on its home (default: none, pools alone; e.g. "
-           "1,2,4,8)"},
+           "numbers of ranks that update at once, each on its home "
+           "(default: none, pools alone; e.g. 1,2,4,8)"},
           {"rounds", 'r', "N",
            "visits to each pool size or split, in turn, of three samples each (default: 5; e.g. 10)"},
           format_option(),

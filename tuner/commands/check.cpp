@@ -29,8 +29,7 @@ CommandSpec spec() {
            "one where the plan was measured"},
           {"strict", 0, "",
            "with --bandwidth, exit with 3 also if the plan's measurements spread too much to tell (default: "
-           "say "
-           "so and exit with 0)"},
+           "say so and exit with 0)"},
           {"no-gpus", 0, "",
            "do not look for GPUs and do not compare those of the ranks; nodes of one class may have "
            "different GPUs (default: compare them)"},

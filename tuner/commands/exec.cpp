@@ -30,12 +30,10 @@ CommandSpec spec() {
            "local rank (default: from LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, …, SLURM_LOCALID; e.g. 0)"},
           {"cpus", 0, "WHOSE",
            "whose CPUs this process sees, if the plan does not tell: job (all ranks of this node share them) "
-           "or "
-           "rank (this rank has them alone: a container per rank) (default: find out; job under Slurm)"},
+           "or rank (this rank has them alone: a container per rank) (default: find out; job under Slurm)"},
           {"local_rank", 0, "N",
            "as --rank; DeepSpeed's launcher adds it to the command that it starts, so it is also added at "
-           "the end "
-           "of COMMAND (also before exec, and spelled --local-rank; e.g. 0)"},
+           "the end of COMMAND (also before exec, and spelled --local-rank; e.g. 0)"},
           {"local-rank", 0, "N", "the same (e.g. 0)"},
           {"no-local-rank", 0, "", "do not add --local_rank to COMMAND"},
           {"dry-run", 0, "", "print what would happen, and start nothing"},

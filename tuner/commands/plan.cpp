@@ -25,14 +25,13 @@ CommandSpec spec() {
       "plan", "plan [-o FILE] [options]",
       "Writes a plan without measuring anything. With --from, it fits a plan that was made elsewhere to this "
       "allocation. Otherwise both sides share all cores of each rank's home where training waits for the "
-      "optimizer "
-      "(--mode wait), and half of the cores train and half run the optimizer in the other modes.",
+      "optimizer (--mode wait), and half of the cores train and half run the optimizer in the other modes.",
       with_machine_options({
           {"from", 0, "FILE",
            "a plan that was made on a machine of this class, with any CPUs (default: make a new plan)"},
           {"force", 0, "",
-           "with --from: fit the plan even if it is for another class of machine; the differences become a "
-           "warning"},
+           "with --from: fit the plan even if it is for another class of machine; "
+           "the differences become a warning"},
           {"output", 'o', "FILE", "file to write, - for standard output (default: plan.json)"},
           ranks_option(),
           {"params", 'p', "COUNT",

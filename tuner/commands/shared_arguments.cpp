@@ -70,8 +70,8 @@ bool for_deepspeed(const Arguments& arguments) {
 
 OptionSpec for_deepspeed_option() {
   return {"for", 0, "deepspeed",
-          "use only splits that DeepSpeed's own options can express, and say what that costs (default: all "
-          "splits)"};
+          "use only splits that DeepSpeed's own options can express, and say what that costs "
+          "(default: all splits)"};
 }
 
 std::optional<Framework> framework_argument(const Arguments& arguments) {
@@ -87,8 +87,7 @@ OptionSpec framework_option() {
   return {"framework", 0, "NAME",
           "who runs the optimizer step: " + framework_names() +
               "; a process of any but native is started on its whole home (default: the workload's, else "
-              "unknown; "
-              "e.g. torch)"};
+              "unknown; e.g. torch)"};
 }
 
 std::optional<Mode> mode_argument(const Arguments& arguments) {

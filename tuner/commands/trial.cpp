@@ -7,8 +7,8 @@
 #include "commands/output.hpp"
 #include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
+#include "compare/statistics.hpp"
 #include "os/standard_streams.hpp"
-#include "text/statistics.hpp"
 #include "text/units.hpp"
 #include "trial/trial_file.hpp"
 #include "trial/trial_splits.hpp"
@@ -35,11 +35,11 @@ CommandSpec spec() {
           {"trials", 't', "N", "number of runs under each split, interleaved (default: 3; e.g. 5)"},
           {"candidates", 'c', "N",
            "number of pools to try besides the plan's own split and the controls: the fastest of the sweep, "
-           "half, twice and four times its cores, then the next fastest (default: 4, which makes at most 9 "
-           "splits; e.g. 6)"},
+           "half, twice and four times its cores, then the next fastest "
+           "(default: 4, which makes at most 9 splits; e.g. 6)"},
           {"warmup", 'w', "N",
-           "number of values to discard at the beginning of each run (default: a fifth of them, at least 1; "
-           "e.g. 10)"},
+           "number of values to discard at the beginning of each run "
+           "(default: a fifth of them, at least 1; e.g. 10)"},
           {"values", 0, "N",
            "number of values that count in each run, with the warm-up; the run is ended soon after it has "
            "printed them (default: all until it ends; e.g. 60)"},

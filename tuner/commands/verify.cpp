@@ -22,8 +22,8 @@ CommandSpec spec() {
       "verify",
       "verify --pid PID|--job [options] [PLAN]",
       "Compares a running job with its plan: where each thread may run, whether all of its home is used, and "
-      "where its memory lies. Exits with 0 if all is as planned; otherwise names every drift and exits with "
-      "3.",
+      "where its memory lies. Exits with 0 if all is as planned; "
+      "otherwise names every drift and exits with 3.",
       {
           {"pid", 'p', "PID", "check this process and its descendants (e.g. 4711)"},
           {"job", 'j', "",

@@ -50,8 +50,8 @@ Export config_export(const ExportInput& input, const DeepSpeedOptimizer& optimiz
   if (settings.empty()) {
     result.text = input.config->text;
     result.notes.push_back(
-        format_text("{} has neither ZenFlow nor SuperOffload: nothing is merged in, and the step runs on all "
-                    "CPUs of a rank",
+        format_text("{} has neither ZenFlow nor SuperOffload: nothing is merged in, "
+                    "and the step runs on all CPUs of a rank",
                     name));
   }
   for (const DeepSpeedSetting& setting : settings) {

@@ -87,14 +87,14 @@ void add_division(const Plan& plan, const DeepSpeedOptimizer& optimizer, std::ve
     }
     return;
   }
-  notes.push_back(format_text(
-      "{} moves only the main thread to the {} for training; threads that exist by then keep all {} of the "
-      "rank",
-      name, print_count(training, "CPU"), all));
+  notes.push_back(
+      format_text("{} moves only the main thread to the {} for training; "
+                  "threads that exist by then keep all {} of the rank",
+                  name, print_count(training, "CPU"), all));
   if (superoffload) {
     notes.push_back(
-        format_text("SuperOffload's optimizer process inherits OMP_NUM_THREADS={} and has {}: more threads "
-                    "than CPUs",
+        format_text("SuperOffload's optimizer process inherits OMP_NUM_THREADS={} and has {}: "
+                    "more threads than CPUs",
                     all, print_count(all - training, "CPU")));
   }
 }

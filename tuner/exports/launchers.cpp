@@ -98,8 +98,8 @@ Export slurm_export(const ExportInput& input) {
   result.text += "\n";
   result.notes = {
       "srun obeys these masks only with task/affinity and in a job that has the whole node (--exclusive); "
-      "otherwise start the tasks with srun --cpu-bind=none … zf-tune exec, which checks that its binding "
-      "took effect"};
+      "otherwise start the tasks with srun --cpu-bind=none … zf-tune exec, "
+      "which checks that its binding took effect"};
   return result;
 }
 
@@ -156,8 +156,8 @@ Export torchrun_export(const ExportInput& input) {
       "torchrun --nproc_per_node={} --no_python env -u OMP_NUM_THREADS zf-tune exec --plan {} --\n",
       input.ranks.size(), shell_quoted(input.plan_path.string()));
   result.notes = {
-      "the trainer's command and its interpreter follow: … -- python3 train.py; OMP_NUM_THREADS comes "
-      "from the plan"};
+      "the trainer's command and its interpreter follow: … -- python3 train.py; "
+      "OMP_NUM_THREADS comes from the plan"};
   return result;
 }
 

@@ -104,8 +104,8 @@ std::optional<std::string> why_not_deepspeed(const std::vector<RankBinding>& ran
   }
   if (ranks.size() == 1 && first.both_sides().last().os_index >= machine_cores) {
     return format_text(
-        "the only rank has CPU {}: for a single rank DeepSpeed drops CPU numbers of {} and above (the number "
-        "of cores)",
+        "the only rank has CPU {}: "
+        "for a single rank DeepSpeed drops CPU numbers of {} and above (the number of cores)",
         first.both_sides().last().os_index, machine_cores);
   }
   return std::nullopt;

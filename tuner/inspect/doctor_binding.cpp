@@ -157,8 +157,8 @@ std::vector<Finding> late_binding_findings(const Patient& patient) {
     const auto count = std::count_if(process.threads.begin(), process.threads.end(), left_behind);
     findings.push_back(
         {Severity::warning,
-         format_text("{} (process {}) was bound late: its main thread to {}, while {} of its threads may "
-                     "still run on {}",
+         format_text("{} (process {}) was bound late: its main thread to {}, "
+                     "while {} of its threads may still run on {}",
                      process.name, process.pid, print_cpus(main), count, print_cpus(first->cpus)),
          format_text("start it with zf-tune exec, which binds before threads exist; "
                      "to bind it now: taskset -acp {} {}",

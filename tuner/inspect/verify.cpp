@@ -164,8 +164,8 @@ std::vector<JobProcess> find_descendants(const SysRoot& sysroot, int pid, std::o
   if (!job.empty()) return job;
   if (!environment_of(sysroot, pid)) {
     throw Error(Exit::runtime_error,
-                format_text("zf-tune verify: --pid {0}: /proc/{0}/environ cannot be read: it may be another "
-                            "user's",
+                format_text("zf-tune verify: --pid {0}: /proc/{0}/environ cannot be read: "
+                            "it may be another user's",
                             pid),
                 "look as the user whose job it is, or as root");
   }

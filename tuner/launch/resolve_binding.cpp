@@ -173,8 +173,8 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
     return retargeted(plan, rank, ranks, request, environment);
   throw Error(
       Exit::stale_plan,
-      format_text("{} allowed here {} not hold the homes of all {} ranks in {}, and may be the job's or this "
-                  "rank's alone",
+      format_text("{} allowed here {} not hold the homes of all {} ranks in {}, "
+                  "and may be the job's or this rank's alone",
                   print_cpus(seen.cpus), seen.cpus.size() == 1 ? "does" : "do", ranks,
                   request.plan_path.string()),
       "give --cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone (a launcher "

@@ -83,8 +83,8 @@ RankGpus moved_gpus(const Environment& environment, const Topology& topology, co
   if (std::any_of(gpus.gpus.begin(), gpus.gpus.end(), [](const auto& gpu) { return gpu && gpu->by_node; })) {
     gpus.notes.emplace_back(
         "the plan is of an older format and says the NUMA nodes of its GPUs, not the CPUs near them: the "
-        "homes are fitted to these nodes; zf-tune plan --from, on a node with the GPUs, fits them to the "
-        "CPUs");
+        "homes are fitted to these nodes; zf-tune plan --from, on a node with the GPUs, "
+        "fits them to the CPUs");
   }
   return gpus;
 }
@@ -113,10 +113,9 @@ RankGpus renewed_gpus(const Environment& environment, const Topology& topology, 
   if (!renewed.empty()) {
     gpus.notes.push_back(
         renewed.size() == 1
-            ? format_text(
-                  "the plan's GPU of rank {} is not on this node: the rank has the GPU that frameworks "
-                  "count here",
-                  renewed.front())
+            ? format_text("the plan's GPU of rank {} is not on this node: "
+                          "the rank has the GPU that frameworks count here",
+                          renewed.front())
             : format_text("the plan's GPUs of ranks {} are not on this node: the ranks have the GPUs that "
                           "frameworks count here",
                           join_text(renewed, ",")));

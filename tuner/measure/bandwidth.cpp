@@ -9,10 +9,10 @@
 #include "base/format.hpp"
 #include "base/step_types.hpp"
 #include "children/child_output.hpp"
+#include "compare/statistics.hpp"
 #include "engine/working_set.hpp"
 #include "measure/machine_meter.hpp"
 #include "measure/working_set_size.hpp"
-#include "text/statistics.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -164,8 +164,7 @@ std::string spread_warning(const Plan& plan) {
     if (planned.spread.step <= kMostSpread) return "";
     return format_text(
         "the measured optimizer steps spread by {:.0f} %, so zf-tune check --bandwidth compares the roofline "
-        "alone; "
-        "tune again on an idle node",
+        "alone; tune again on an idle node",
         100 * planned.spread.step);
   }
   return format_text(

@@ -7,10 +7,10 @@
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/step_types.hpp"
+#include "compare/statistics.hpp"
 #include "engine/working_set.hpp"
 #include "measure/machine_meter.hpp"
 #include "plan/json_fields.hpp"
-#include "text/statistics.hpp"
 #include "text/table.hpp"
 #include "text/units.hpp"
 

@@ -23,12 +23,12 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "compare/statistics.hpp"
 #include "measure/compute_team.hpp"
 #include "measure/held_threads.hpp"
 #include "measure/training_buffer.hpp"
 #include "measure/training_demand.hpp"
 #include "os/affinity.hpp"
-#include "text/statistics.hpp"
 
 namespace zf {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "compare/statistics.hpp"
 #include "plan/json_fields.hpp"
 #include "report/explain.hpp"
 #include "search/decision.hpp"
 #include "search/headroom.hpp"
-#include "text/statistics.hpp"
 
 namespace zf {
 namespace {

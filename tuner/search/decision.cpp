@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/step_types.hpp"
+#include "compare/statistics.hpp"
 
 namespace zf {
 namespace {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "compare/statistics.hpp"
+
 namespace zf {
 namespace {
 

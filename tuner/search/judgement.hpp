@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "compare/levels.hpp"
 #include "plan/evidence.hpp"
 #include "plan/workload.hpp"
-#include "text/statistics.hpp"
 
 namespace zf {
 

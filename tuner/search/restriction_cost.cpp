@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/format.hpp"
+#include "compare/levels.hpp"
+#include "compare/statistics.hpp"
 
 namespace zf {
 namespace {

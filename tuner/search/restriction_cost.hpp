@@ -4,9 +4,9 @@
 #include <functional>
 #include <string>
 
+#include "compare/difference.hpp"
 #include "measure/meter.hpp"
 #include "plan/period.hpp"
-#include "text/statistics.hpp"
 
 namespace zf {
 

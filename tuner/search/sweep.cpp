@@ -280,8 +280,8 @@ class Sweep {
     const Nanoseconds took = meter_.now() - begin;
     if (limits_.budget_ns != 0 && first_visit_ns_ == 0 && took > limits_.budget_ns) {
       result_.warnings.push_back(
-          format_text("one visit took {}, longer than the whole budget of {}: nothing else "
-                      "was measured",
+          format_text("one visit took {}, longer than the whole budget of {}: "
+                      "nothing else was measured",
                       print_duration(took), print_duration(limits_.budget_ns)));
     }
     if (first_visit_ns_ == 0) first_visit_ns_ = took;

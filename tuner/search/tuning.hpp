@@ -1,63 +1,12 @@
 // Does the work of `zf-tune tune`: sweeps the splits of a job on a machine and makes a plan.
 #pragma once
 
-#include <filesystem>
 #include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
-#include "homes/rank_homes.hpp"
-#include "measure/sample_file.hpp"
 #include "plan/plan.hpp"
-#include "search/sweep.hpp"
-#include "simulate/simulated_model.hpp"
+#include "search/tuning_job.hpp"
 
 namespace zf {
-
-/// The user's request.
-struct TuningRequest {
-  /// If `params` is 0, the model is as large as what is measured. If `ranks` is 0, the launcher's variables
-  /// or the GPUs give the number.
-  Workload workload;
-  bool has_workload_file = false;  ///< the training side is that of the file, even if the file has none
-  // Options beside the workload; the rest is the workload's own, or that of the simulated machine.
-  std::optional<int> ranks = {};
-  std::optional<Mode> mode = {};
-  std::optional<int> update_interval = {};
-  std::optional<Framework> framework = {};
-  SweepLimits limits;
-  bool for_deepspeed = false;
-  /// The file in which an interrupted sweep may have left samples to go on with; empty if none is to go on.
-  std::filesystem::path samples = {};
-};
-
-/// A job on a machine, real or simulated, ready to be measured.
-struct TuningJob {
-  Machine machine;
-  Workload workload;
-  std::string ranks_note;  ///< rank_count_note(); empty on a simulated machine
-  RankGpus gpus;
-  RankHomes placed;              ///< the homes that are measured
-  std::vector<Home> free_homes;  ///< the homes of the free choice; those of `placed` unless for_deepspeed
-  std::unique_ptr<SimulatedModel> model;  ///< what `meter` measures if the machine is simulated
-  std::unique_ptr<Meter> meter;
-  std::vector<std::string> warnings;
-};
-
-/// Returns the job on the machine that this process runs on. Throws Error(usage) if `machine` is another
-/// machine, and as rank_homes() does.
-TuningJob job_on_this_machine(Machine machine, const TuningRequest& request);
-
-/// Returns the job on the simulated machine of a file. The request's workload replaces the machine's own if
-/// it has parameters. Throws as simulated_job() does.
-TuningJob job_on_simulated_machine(const std::filesystem::path& file, const TuningRequest& request);
-
-/// Returns a meter that writes the job's samples to the file beside the plan, and goes on with an interrupted
-/// sweep of the same job unless `fresh`. The job must outlive it. Throws as RecordingMeter does.
-std::unique_ptr<RecordingMeter> make_recorder(const TuningJob& job, const std::filesystem::path& plan,
-                                              bool fresh);
 
 /// Sweeps and returns the plan. `recorder` may be null. `swept` is called when the sweep for the plan has
 /// ended. `interrupt` is called often and returns the signal that ends the sweep, or 0. With for_deepspeed,

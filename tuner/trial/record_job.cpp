@@ -13,6 +13,7 @@
 #include "children/attached_command.hpp"
 #include "children/orphans.hpp"
 #include "children/temporary_folder.hpp"
+#include "compare/statistics.hpp"
 #include "engine/isa.hpp"
 #include "homes/homes.hpp"
 #include "measure/bench.hpp"
@@ -22,7 +23,6 @@
 #include "os/environment.hpp"
 #include "os/file.hpp"
 #include "text/command_line.hpp"
-#include "text/statistics.hpp"
 #include "trial/recorder.hpp"
 
 namespace zf {

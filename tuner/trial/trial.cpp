@@ -9,8 +9,8 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "compare/statistics.hpp"
 #include "search/judgement.hpp"
-#include "text/statistics.hpp"
 
 namespace zf {
 namespace {

@@ -9,11 +9,11 @@
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "children/temporary_folder.hpp"
+#include "compare/statistics.hpp"
 #include "os/atomic_file.hpp"
 #include "plan/plan_json.hpp"
 #include "plan/process_binding.hpp"
 #include "text/command_line.hpp"
-#include "text/statistics.hpp"
 #include "text/units.hpp"
 #include "trial/trial_file.hpp"
 

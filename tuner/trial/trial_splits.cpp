@@ -195,23 +195,20 @@ std::string reach_of_splits(Framework framework, const std::vector<TrialSplit>& 
     case Framework::superoffload:
       return begin +
              ". The runs differ only if COMMAND takes its cores from the plan in ZF_PLAN (zf-tune export "
-             "--for "
-             "deepspeed --config).";
+             "--for deepspeed --config).";
     case Framework::unknown:
       break;
   }
   return begin +
          ". The runs differ only if COMMAND opens the runtime or reads the plan in ZF_PLAN. If it does not, "
-         "make "
-         "the plan with --framework.";
+         "make the plan with --framework.";
 }
 
 std::string launcher_warning(const std::vector<std::string>& command, int ranks) {
   if (ranks < 2 || names_exec(command)) return "";
   return format_text(
       "the command does not name zf-tune exec: unless something in it binds each of its {} ranks by the plan "
-      "in "
-      "ZF_PLAN, all runs are started alike, and the winner is chance",
+      "in ZF_PLAN, all runs are started alike, and the winner is chance",
       ranks);
 }
 

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "search/choice_words.hpp"
 #include "search/choose.hpp"
 #include "search/headroom.hpp"
 
@@ -215,10 +216,11 @@ TEST(Choose, WhereUnboundIsSurelyFasterThePlanIsTheSharedHomeAndTheAdviceSaysSo)
   const Choice choice = choose(evidence_of(pools), kWorkload);
   EXPECT_EQ(choice.pool_threads, 16);
   EXPECT_THAT(choice.reason, HasSubstr("Running unbound is surely faster than the best split"));
-  EXPECT_EQ(advice_of(evidence_of(pools), kWorkload), ". No plan can express that: run this job unbound");
+  EXPECT_EQ(advice_of(decide(evidence_of(pools), kWorkload)),
+            ". No plan can express that: run this job unbound");
   const Evidence tie = evidence_of({{8, 1'000'000}, {16, 995'000, 0, Control::unbound}});
   EXPECT_THAT(choose(tie, kWorkload).reason, HasSubstr("Against unbound, the plan is 0.5 % slower"));
-  EXPECT_EQ(advice_of(tie, kWorkload), "");
+  EXPECT_EQ(advice_of(decide(tie, kWorkload)), "");
 }
 
 /// Returns two pools that took 1.0 and 1.1 ms in the search, and these times in three rounds of visits after

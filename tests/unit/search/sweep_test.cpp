@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "search/choice_words.hpp"
 #include "search/choose.hpp"
 #include "search/decision.hpp"
 

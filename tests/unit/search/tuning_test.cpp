@@ -8,6 +8,7 @@
 
 #include "../os/tree.hpp"
 #include "base/error.hpp"
+#include "search/tuning_notes.hpp"
 
 namespace zf {
 namespace {
@@ -105,17 +106,26 @@ TEST(TuneForDeepSpeed, TheAdviceToRunUnboundComesLast) {
 
 /// Tunes a simulated job, and keeps its samples beside `plan`.
 Plan tune_beside(const std::filesystem::path& plan, Visits& visits) {
-  const TuningRequest request;
+  TuningRequest request;
+  request.plan = plan;
   TuningJob job = simulated_job_of(request, visits);
-  const auto recorder = make_recorder(job, plan, false);
+  const auto recorder = make_recorder(job, request);
   return tune(
       job, request, recorder.get(), [] { return 0; }, [](const SweepProgress&) {}, [] {});
 }
 
-/// Returns how many visits the next sweep finds beside `plan`.
-int visits_beside(const std::filesystem::path& plan) {
+/// Returns what is said of the samples that the next sweep finds beside `plan`: before it, and if it is
+/// interrupted at once.
+std::vector<std::string> notes_beside(const std::filesystem::path& plan, bool fresh = false) {
   Visits visits;
-  return make_recorder(simulated_job_of({}, visits), plan, false)->recorded_visits();
+  TuningRequest request;
+  request.plan = plan;
+  request.fresh = fresh;
+  const TuningJob job = simulated_job_of(request, visits);
+  const auto recorder = make_recorder(job, request);
+  std::vector<std::string> notes = notes_before_sweep(request, job, recorder.get());
+  notes.push_back(how_to_go_on(request, *recorder));
+  return notes;
 }
 
 TEST(Tune, AVisitThatFailsIsSaidAndTheNextSweepGoesOnFromThere) {
@@ -125,12 +135,27 @@ TEST(Tune, AVisitThatFailsIsSaidAndTheNextSweepGoesOnFromThere) {
   const Plan plan = tune_beside(file, visits);
   EXPECT_THAT(plan.choice.reason, HasSubstr(". The sweep was cut short: a visit failed"));
   EXPECT_THAT(plan.warnings, Contains(HasSubstr("cut short: no memory is left")));
-  EXPECT_GT(visits_beside(file), 0);
+  const auto goes_on = HasSubstr("continuing the interrupted sweep in " + sample_file_of(file).string());
+  EXPECT_THAT(notes_beside(file),
+              AllOf(Contains(goes_on), Contains("the same command continues this sweep")));
 
   Visits more;
   EXPECT_THAT(tune_beside(file, more).choice.reason, Not(HasSubstr("cut short")));
   EXPECT_GT(more.count, 0);
-  EXPECT_EQ(visits_beside(file), 0) << "that one was finished";
+  EXPECT_THAT(notes_beside(file), Not(Contains(goes_on))) << "that one was finished";
+}
+
+TEST(Tune, AFreshSweepDoesNotGoOn) {
+  TemporaryFolder folder;
+  const auto file = folder.path() / "plan.json";
+  Visits visits{.good = 10};
+  tune_beside(file, visits);
+  EXPECT_THAT(notes_beside(file, true), Not(Contains(HasSubstr("continuing the interrupted sweep"))));
+}
+
+TEST(Tune, APlanOnStandardOutputKeepsNoSamples) {
+  Visits visits;
+  EXPECT_EQ(make_recorder(simulated_job_of({}, visits), {}), nullptr);
 }
 
 TEST(Tune, BandwidthsThatCannotTellASlowNodeAreAWarning) {

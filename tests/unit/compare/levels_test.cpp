@@ -1,5 +1,5 @@
 // Tests how certain a difference is, with injected noise of known size.
-#include "text/statistics.hpp"
+#include "compare/levels.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,14 +21,6 @@ std::vector<Visit> noisy(std::mt19937& random, const std::vector<double>& levels
     }
   }
   return visits;
-}
-
-TEST(Statistics, QuantilesAreLinearBetweenNeighbours) {
-  EXPECT_DOUBLE_EQ(median({3, 1, 2}), 2);
-  EXPECT_DOUBLE_EQ(median({4, 1, 2, 3}), 2.5);
-  EXPECT_DOUBLE_EQ(quantile({0, 10}, 0.25), 2.5);
-  EXPECT_DOUBLE_EQ(relative_spread({5}), 0);
-  EXPECT_DOUBLE_EQ(relative_spread({90, 100, 110}), 0.1);
 }
 
 TEST(Levels, TheIntervalHoldsTheTruthNineteenTimesInTwenty) {

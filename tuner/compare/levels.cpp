@@ -1,4 +1,4 @@
-#include "text/statistics.hpp"
+#include "compare/levels.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace zf {
 namespace {
@@ -76,21 +77,6 @@ std::vector<std::size_t> connected_parts(const std::vector<Visit>& visits, const
 }
 
 }  // namespace
-
-double quantile(std::vector<double> values, double q) {
-  assert(!values.empty());
-  std::sort(values.begin(), values.end());
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<std::size_t>(std::floor(at));
-  const std::size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
-}
-
-double relative_spread(const std::vector<double>& values) {
-  return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values);
-}
-
-bool Difference::is_known() const { return std::isfinite(high); }
 
 double student_t(int freedom) {
   constexpr std::array<double, 31> kTable{0,     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365,

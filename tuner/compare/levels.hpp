@@ -1,20 +1,13 @@
-// Medians, spreads, and how certain a difference between two noisy measurements is. Pure.
+// How long each of several candidates takes that were visited in turn, and how certain their differences are.
+// Pure.
 #pragma once
 
 #include <cstddef>
-#include <utility>
 #include <vector>
 
+#include "compare/difference.hpp"
+
 namespace zf {
-
-/// Returns the q-quantile (q from 0 to 1), interpolated linearly between neighbours. Precondition: not empty.
-double quantile(std::vector<double> values, double q);
-
-inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
-
-/// Returns the interquartile range divided by the median; 0 for a single value.
-/// Precondition: not empty, median not 0.
-double relative_spread(const std::vector<double>& values);
 
 /// One visit to a candidate: its samples have the set-up of the visit in common, so they count as one value,
 /// their median. Visits of one block came one after the other, so that a slow drift of the machine affects
@@ -23,15 +16,6 @@ struct Visit {
   std::size_t candidate = 0;  ///< index from 0
   int block = 0;
   double value = 0;  ///< above 0
-};
-
-/// The relative difference by which b takes longer than a: 0.05 is 5 % longer, -0.05 is 5 % shorter.
-struct Difference {
-  double estimate = 0;
-  double low = 0;  ///< limits of the 95 % confidence interval; -1 and +infinity if it is unknown
-  double high = 0;
-  double half_width() const { return (high - low) / 2; }
-  bool is_known() const;
 };
 
 /// The levels of candidates, without the levels of the blocks in which they were visited.

@@ -1,0 +1,23 @@
+#include "compare/statistics.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+
+namespace zf {
+
+double quantile(std::vector<double> values, double q) {
+  assert(!values.empty());
+  std::sort(values.begin(), values.end());
+  const double at = q * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<std::size_t>(std::floor(at));
+  const std::size_t high = std::min(low + 1, values.size() - 1);
+  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
+}
+
+double relative_spread(const std::vector<double>& values) {
+  return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values);
+}
+
+}  // namespace zf

@@ -1,0 +1,18 @@
+// Medians, quantiles and spreads. Pure.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+namespace zf {
+
+/// Returns the q-quantile (q from 0 to 1), interpolated linearly between neighbours. Precondition: not empty.
+double quantile(std::vector<double> values, double q);
+
+inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+
+/// Returns the interquartile range divided by the median; 0 for a single value.
+/// Precondition: not empty, median not 0.
+double relative_spread(const std::vector<double>& values);
+
+}  // namespace zf

@@ -1,0 +1,229 @@
+#include "search/choice_words.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/format.hpp"
+#include "base/text.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+/// Noise, or half of an interval, that tells nothing: splits rarely differ by more.
+constexpr double kUntold = 0.2;
+
+/// Returns the job's own step, and if it is not ours: "120 ms (1.29 times ours, which was measured)".
+std::string step_in_words(const CandidateEvidence& chosen, const Workload& workload) {
+  const double factor = workload.step_factor.value_or(1);
+  const std::string step = print_duration(std::llround(factor * static_cast<double>(chosen.step_ns_median)));
+  return factor == 1 ? step : format_text("{} ({:.2f} times ours, which was measured)", step, factor);
+}
+
+/// Returns how the two sides make a period: "The optimizer's step of 16.2 ms hides behind 4 training steps
+/// of 36.0 ms each", or how much of the step is exposed.
+std::string sides_in_words(const CandidateEvidence& chosen, const Workload& workload) {
+  if (chosen.training_ns_median == 0) return "No training side was measured";
+  const int interval = workload.update_interval;
+  const std::string steps =
+      format_text("{} of {}{}", print_count(interval, "training step"),
+                  print_duration(chosen.training_ns_median), interval == 1 ? "" : " each");
+  const std::string step = step_in_words(chosen, workload);
+  if (workload.mode == Mode::wait) return format_text("The optimizer's step of {} follows {}", step, steps);
+  const std::string one = print_duration(chosen.training_ns_median);
+  const std::string behind = workload.mode == Mode::overlap    ? steps
+                             : workload.mode == Mode::backward ? "the backward of a training step of " + one
+                                                               : "the forward of a training step of " + one;
+  if (chosen.exposed_ns_median == 0)
+    return format_text("The optimizer's step of {} hides behind {}", step, behind);
+  return format_text("The optimizer's step of {} does not fully hide behind {}: {} of it are exposed", step,
+                     behind, print_duration(chosen.exposed_ns_median));
+}
+
+/// Returns "4 cores of each rank train, 2 cores run the optimizer, 1 core stays idle".
+std::string cores_in_words(const CandidateEvidence& chosen) {
+  if (is_shared(chosen)) {
+    return format_text("Training has the whole home of each rank, and the optimizer runs on {} of it",
+                       print_count(chosen.pool_cores, "core"));
+  }
+  std::string text =
+      format_text("{} of each rank train{}, {} run{} the optimizer",
+                  print_count(chosen.reserved_cores, "core"), chosen.reserved_cores == 1 ? "s" : "",
+                  print_count(chosen.pool_cores, "core"), chosen.pool_cores == 1 ? "s" : "");
+  if (chosen.idle_cores > 0) {
+    text += format_text(", {} stay{} idle", print_count(chosen.idle_cores, "core"),
+                        chosen.idle_cores == 1 ? "s" : "");
+  }
+  return text;
+}
+
+/// Compares the choice with the next best split; empty if there is only one.
+std::string runner_up_in_words(const Evidence& evidence, const Workload& workload, std::size_t winner) {
+  const auto second = runner_up_of(contest_of(evidence, workload), winner);
+  if (!second) return "";
+  const CandidateEvidence& other = evidence.candidates[*second];
+  const Difference slower = period_difference(evidence, workload, evidence.candidates[winner].id, other.id);
+  const bool may_be_faster = slower.estimate < 0 && slower.high >= -evidence.accuracy_wanted;
+  std::string text = format_text("The next best, \"{}\", is {}", other.label, difference_in_words(slower));
+  if (may_be_faster) {
+    text += format_text(". That is not surely more than {:.1f} %, so the choice stays",
+                        100 * evidence.accuracy_wanted);
+  }
+  return text;
+}
+
+/// Says why the winner is preferred to the fastest split, with which it ties.
+std::string preference_in_words(const CandidateEvidence& winner, const CandidateEvidence& fastest,
+                                const Workload& workload) {
+  if (workload.mode == Mode::wait) {
+    return is_shared(winner) && !is_shared(fastest)
+               ? "A home that both sides have in turn is preferred where training waits"
+               : "The shortest step of those that tie is preferred";
+  }
+  if (!is_shared(winner) && is_shared(fastest))
+    return "Homes that are divided are preferred where the sides overlap";
+  if (is_shared(winner)) return "The shortest step of those that tie is preferred";
+  if (winner.training_ns_median > 0) {
+    return "Of the pools that tie, the smallest is preferred whose step could take twice as long and still "
+           "hide. If there is none, it is the one that loses least if training is 1.5 times as fast as told, "
+           "or the step 1.5 times as long";
+  }
+  return "The smallest pool of those that tie is preferred";
+}
+
+std::string reason_for_winner(const Evidence& evidence, const Workload& workload, std::size_t index) {
+  const CandidateEvidence& winner = evidence.candidates[index];
+  const CandidateEvidence& fastest = fastest_of(evidence);
+  const std::string period = print_duration(winner.period_ns_median);
+  const auto eligible = std::count_if(evidence.candidates.begin(), evidence.candidates.end(), is_eligible);
+  if (eligible == 1) {
+    return format_text("Only one split was measured: {}. A period takes {}. {}", winner.label, period,
+                       sides_in_words(winner, workload));
+  }
+  std::string text;
+  if (winner.id == fastest.id) {
+    text = format_text("Of the splits that a plan can express, \"{}\" has the shortest period, {}",
+                       winner.label, period);
+  } else {
+    text = format_text(
+        "The split \"{}\" ties with the shortest period: {} against {} for \"{}\". Differences up to "
+        "{:.1f} % are ties. {}",
+        winner.label, period, print_duration(fastest.period_ns_median), fastest.label, 100 * tie_of(evidence),
+        preference_in_words(winner, fastest, workload));
+  }
+  return format_text("{}. {}. {}. {}", text, cores_in_words(winner), sides_in_words(winner, workload),
+                     runner_up_in_words(evidence, workload, index));
+}
+
+std::string reason_for_conservative(const Evidence& evidence, const CandidateEvidence& home) {
+  const CandidateEvidence& fastest = fastest_of(evidence);
+  return format_text(
+      "Nothing beats the noise: differences up to {:.1f} % say nothing here, and no split is faster than the "
+      "shared home, {}, by more than that. The shortest period was {} for \"{}\". So this is the "
+      "conservative plan: no side loses a core",
+      100 * evidence.noise_floor, print_duration(home.period_ns_median),
+      print_duration(fastest.period_ns_median), fastest.label);
+}
+
+/// Says why the plan is the shared home although another split is faster.
+std::string reason_for_home(const Evidence& evidence, const CandidateEvidence& home) {
+  const CandidateEvidence& fastest = fastest_of(evidence);
+  return format_text(
+      "Running unbound is surely faster than the best split, {} for \"{}\". So no side loses a core: "
+      "this is the shared home, {}",
+      print_duration(fastest.period_ns_median), fastest.label, print_duration(home.period_ns_median));
+}
+
+/// Says why the winner is preferred to a faster split that is at a cliff.
+std::string reason_for_refuge(const Evidence& evidence, const Workload& workload, const Contest& contest,
+                              std::size_t winner, std::size_t cliff) {
+  const CandidateEvidence& chosen = evidence.candidates[winner];
+  const CandidateEvidence& other = evidence.candidates[cliff];
+  return format_text(
+      "The split \"{}\" takes {}. \"{}\" takes {}, but if training is 1.5 times as fast as told, or the step "
+      "1.5 times as long, it loses {:.0f} % to the best split, and this one {:.0f} %. {}. {}. {}",
+      chosen.label, print_duration(chosen.period_ns_median), other.label,
+      print_duration(other.period_ns_median), 100 * contest.contenders[cliff].loss_if_wrong,
+      100 * contest.contenders[winner].loss_if_wrong, cores_in_words(chosen),
+      sides_in_words(chosen, workload), runner_up_in_words(evidence, workload, winner));
+}
+
+/// Says that later visits decided against the split that would have been chosen.
+std::string reason_for_second(const Evidence& evidence, const Workload& workload,
+                              const CandidateEvidence& winner, const CandidateEvidence& refuted,
+                              const CandidateEvidence& beaten_by) {
+  return format_text(
+      "The split \"{}\" takes {}. The search preferred \"{}\", but visits after the choice showed it to be "
+      "slower than \"{}\": {}. {}. {}",
+      winner.label, print_duration(winner.period_ns_median), refuted.label, beaten_by.label,
+      difference_in_words(period_difference(evidence, workload, beaten_by.id, refuted.id)),
+      cores_in_words(winner), sides_in_words(winner, workload));
+}
+
+/// Says that too little is known of the split that would have been chosen.
+std::string reason_for_untold(const Evidence& evidence, const Workload& workload,
+                              const CandidateEvidence& home, const CandidateEvidence& refuted) {
+  return format_text(
+      "This machine is too noisy to tell which split is best: against the shared home, \"{}\" is {}. So this "
+      "is the conservative plan, the shared home: no side loses a core. Measure again when nothing else runs",
+      refuted.label, difference_in_words(period_difference(evidence, workload, home.id, refuted.id)));
+}
+
+/// Says why the decision fell as it did.
+std::string grounds_in_words(const Evidence& evidence, const Workload& workload, const Decision& decision) {
+  const CandidateEvidence& chosen = evidence.candidates[decision.winner];
+  const CandidateEvidence& other = evidence.candidates[decision.instead_of];
+  switch (decision.grounds) {
+    case Grounds::preferred:
+      return reason_for_winner(evidence, workload, decision.winner);
+    case Grounds::refuge:
+      return reason_for_refuge(evidence, workload, contest_of(evidence, workload), decision.winner,
+                               decision.instead_of);
+    case Grounds::conservative:
+      return reason_for_conservative(evidence, chosen);
+    case Grounds::second:
+      return reason_for_second(evidence, workload, chosen, other, evidence.candidates[decision.beaten_by]);
+    case Grounds::untold:
+      return reason_for_untold(evidence, workload, chosen, other);
+    case Grounds::unbound:
+      return reason_for_home(evidence, chosen);
+  }
+  return "";
+}
+
+/// Compares the choice with running unbound. Empty if that was not measured.
+std::string unbound_in_words(const Evidence& evidence, const Workload& workload,
+                             const CandidateEvidence& chosen) {
+  const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
+  if (unbound == nullptr) return "";
+  const Difference slower = period_difference(evidence, workload, unbound->id, chosen.id);
+  if (slower.is_known() && slower.half_width() > kUntold && slower.low < 0 && slower.high > 0) {
+    return format_text(
+        ". Whether the plan is faster or slower than unbound cannot be told on this machine: {}",
+        difference_in_words(slower));
+  }
+  return format_text(". Against unbound, the plan is {}", difference_in_words(slower));
+}
+
+}  // namespace
+
+std::string reason_of(const Evidence& evidence, const Workload& workload, const Decision& decision) {
+  return grounds_in_words(evidence, workload, decision) +
+         unbound_in_words(evidence, workload, evidence.candidates[decision.winner]);
+}
+
+std::string advice_of(const Decision& decision) {
+  return decision.unbound_is_better ? ". No plan can express that: run this job unbound" : "";
+}
+
+std::string noise_warning(const Evidence& evidence) {
+  const double reached = evidence.accuracy_reached < 1 ? evidence.accuracy_reached : 0;  // 1: unknown
+  const double noise = std::max(evidence.noise_floor, reached);
+  if (noise <= kUntold) return "";
+  return format_text(
+      "this machine was very noisy: equal splits may differ by {:.0f} % here, so the measurement says "
+      "little. Measure again when nothing else runs on these cores",
+      100 * noise);
+}
+
+}  // namespace zf

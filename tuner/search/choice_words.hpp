@@ -1,0 +1,22 @@
+// Puts the choice of a sweep in words: why this split won, and how far that can be trusted. Pure.
+#pragma once
+
+#include <string>
+
+#include "search/decision.hpp"
+
+namespace zf {
+
+/// Returns the reason for the decision: how long a period and its sides take, what else was near, and how the
+/// winner compares with running unbound. Precondition: that of decide().
+std::string reason_of(const Evidence& evidence, const Workload& workload, const Decision& decision);
+
+/// Returns the last sentence of the reason, ". No plan can express that: run this job unbound", if running
+/// unbound is surely faster than the choice; otherwise "".
+std::string advice_of(const Decision& decision);
+
+/// Returns one sentence for the user if equal splits differ so much on this machine that the choice says
+/// little; "" otherwise. Call summarize() before.
+std::string noise_warning(const Evidence& evidence);
+
+}  // namespace zf
