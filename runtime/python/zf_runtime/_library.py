@@ -9,7 +9,7 @@ import os
 import pathlib
 import sys
 import sysconfig
-from typing import Iterator
+from collections.abc import Iterator
 
 from . import _abi
 from .errors import ZfError, error_of
@@ -43,9 +43,9 @@ def _load() -> ctypes.CDLL:
         except OSError as error:
             tried.append(str(error))
     remedy = "the library that ZF_RUNTIME_LIBRARY names cannot be loaded" if wish else (
-        f"install both with `pip install .` in the source tree, or set ZF_RUNTIME_LIBRARY=/path/to/{NAME} (a build has it "
-        "in build/lib), or install this package with `pip install -e runtime/python`, which finds the tree's build/lib, "
-        "or the library with `cmake --install build` and ldconfig")
+        f"install both with `pip install .` in the source tree, or set ZF_RUNTIME_LIBRARY=/path/to/{NAME} (a build has "
+        "it in build/lib), or install this package with `pip install -e runtime/python`, which finds the tree's "
+        "build/lib, or the library with `cmake --install build` and ldconfig")
     raise ZfError(f"{NAME} was not found: {remedy} (tried: {'; '.join(tried)})", "ZF_ERROR_SYSTEM")
 
 
@@ -66,7 +66,8 @@ def library() -> ctypes.CDLL:
 
 def library_version() -> str:
     """Returns the version of the loaded library, "major.minor.patch"."""
-    return library().zf_version().decode()
+    version: bytes = library().zf_version()
+    return version.decode()
 
 
 def check(status: int) -> None:

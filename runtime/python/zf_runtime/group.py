@@ -55,5 +55,5 @@ class Group:
             _abi.Group, mode=MODES[self.mode], elements=int(self.elements), lr=self.lr, beta1=self.betas[0],
             beta2=self.betas[1], eps=self.eps, weight_decay=self.weight_decay,
             bias_correction=int(self.bias_correction), grad_type=ELEMENT_TYPES[self.grad_type],
-            copy_type=ELEMENT_TYPES[self.copy_type], stale=int(self.stale), moment_sets=0 if self.moment_sets == 1 else 2,
-            grad_buffers=0 if self.grad_buffers == 2 else 1)
+            copy_type=ELEMENT_TYPES[self.copy_type], stale=int(self.stale),
+            moment_sets=0 if self.moment_sets == 1 else 2, grad_buffers=0 if self.grad_buffers == 2 else 1)
