@@ -29,7 +29,7 @@ MOUNTED = ('mount --make-rprivate / && mount -t proc proc "$0/proc" && mount --r
 def _sources() -> list[str]:
     """Returns the names of this project's files, committed or not yet."""
     listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                            capture_output=True, text=True)
+                            capture_output=True, text=True, check=False)
     if listed.returncode != 0:
         raise unittest.SkipTest("this is no checkout of git, so its own files cannot be told from others")
     return [name for name in listed.stdout.split("\0") if name and (SOURCE / name).is_file()]
@@ -42,14 +42,14 @@ def _make(suite: str, root: pathlib.Path) -> None:
             raise unittest.SkipTest(f"no {tool} here: install it (scripts/packages.txt, heavy)")
     if os.geteuid() != 0:
         raise unittest.SkipTest("a system in a folder of its own needs root")
-    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
         raise unittest.SkipTest("unshare --mount is refused here, and a system in a folder needs its own /proc")
     shutil.rmtree(root, ignore_errors=True)
     root.parent.mkdir(parents=True, exist_ok=True)
     unfinished = root.with_name(root.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     made = subprocess.run(["debootstrap", "--variant=minbase", suite, unfinished, "http://deb.debian.org/debian"],
-                          capture_output=True, text=True, timeout=600)
+                          capture_output=True, text=True, timeout=600, check=False)
     if made.returncode != 0:
         last = (made.stdout + made.stderr).strip().splitlines()[-1:]
         raise unittest.SkipTest(f"debootstrap cannot make Debian {suite} (no package archive in reach?): {last}")
@@ -105,7 +105,8 @@ class Chroot:
         return subprocess.run(
             ["unshare", "--mount", "bash", "-c", MOUNTED, self.root, *before, "chroot", self.root, *CLEAN, *inside,
              "bash", "-c", f"cd /home/user/zf-tune && {command}"],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, **keywords)
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, check=False,
+            **keywords)
 
 
 class BareTest(unittest.TestCase):
