@@ -22,8 +22,8 @@ STRICT = ["-Wall", "-Wextra", "-pedantic-errors", "-Werror"]
 def compilers(build: pathlib.Path) -> dict[str, str]:
     """Returns the build's compiler for each language."""
     cache = (build / "CMakeCache.txt").read_text()
-    return {language: re.search(rf"^CMAKE_{name}_COMPILER:\w+=(.+)$", cache, re.MULTILINE)[1]
-            for language, name in (("c", "C"), ("c++", "CXX"))}
+    found = dict(re.findall(r"^CMAKE_(\w+)_COMPILER:\w+=(.+)$", cache, re.MULTILINE))
+    return {"c": found["C"], "c++": found["CXX"]}
 
 
 def flags_by_folder(build: pathlib.Path) -> dict[pathlib.Path, tuple[str, list[str]]]:
@@ -31,7 +31,7 @@ def flags_by_folder(build: pathlib.Path) -> dict[pathlib.Path, tuple[str, list[s
 
     Leaves out the input, the output and `-include`: a precompiled header would hide a missing include.
     """
-    found = {}
+    found: dict[pathlib.Path, tuple[str, list[str]]] = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["file"])
         words = shlex.split(entry["command"])
@@ -46,7 +46,8 @@ def flags_by_folder(build: pathlib.Path) -> dict[pathlib.Path, tuple[str, list[s
 def compile_alone(compiler: str, language: str, flags: list[str], header: pathlib.Path) -> str:
     """Returns the errors of the compiler; empty if the header compiles."""
     command = [compiler, *flags, "-fsyntax-only", "-x", language, "-include", str(header), "/dev/null"]
-    result = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
+    result = subprocess.run(command, capture_output=True, text=True, check=False,
+                            env=os.environ | {"LC_ALL": "C"})
     return "" if result.returncode == 0 else f"{header}: does not compile alone ({language})\n{result.stderr}"
 
 

@@ -59,10 +59,12 @@ def main() -> int:
         signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     ctest = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert ctest.stdout is not None
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: ctest.send_signal(number))
 
-    skipped, summary = [], []
+    skipped: list[str] = []
+    summary: list[bytes] = []
     for line in ctest.stdout:
         if found := SKIPPED.match(line):
             skipped.append(found[1].decode(errors="replace"))

@@ -68,11 +68,11 @@ def run_block(results: Results, options: argparse.Namespace, group: Group, block
                 raise
         there = [arm for arm in names if arm in runners]
         for arm in there:
-            attempt(arm, lambda: first_turn(arm))
+            attempt(arm, lambda arm=arm: first_turn(arm))
         watch = others.Watch(lambda: [pid for runner in runners.values() for pid in runner.processes()])
         for arm in turns.order_of_turns(there, options.passes):
             if arm in runners:
-                ms = attempt(arm, lambda: runners[arm].turn(seconds=options.turn_s))
+                ms = attempt(arm, lambda arm=arm: runners[arm].turn(seconds=options.turn_s))
                 facts[arm].get("turns", []).append(ms)
         share = watch.share()
         for arm, runner in runners.items():

@@ -9,7 +9,8 @@ import matrix
 from conclusions import FAILED, FASTER, OPEN, SLOWER, UNKNOWN, Row
 from matrix import Group
 from results import Results
-from simulated import Simulated, command as simulated_command
+from simulated import Simulated
+from simulated import command as simulated_command
 
 # Changes that a user makes for each way, and their cost. The seconds come from the results.
 PRACTICE = {

@@ -29,7 +29,7 @@ MOUNTED = ('mount --make-rprivate / && mount -t proc proc "$0/proc" && mount --r
 def _sources() -> list[str]:
     """Returns the names of this project's files, committed or not yet."""
     listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                            capture_output=True, text=True)
+                            capture_output=True, text=True, check=False)
     if listed.returncode != 0:
         raise unittest.SkipTest("this is no checkout of git, so its own files cannot be told from others")
     return [name for name in listed.stdout.split("\0") if name and (SOURCE / name).is_file()]
@@ -42,14 +42,14 @@ def _make(suite: str, root: pathlib.Path) -> None:
             raise unittest.SkipTest(f"no {tool} here: install it (scripts/packages.txt, heavy)")
     if os.geteuid() != 0:
         raise unittest.SkipTest("a system in a folder of its own needs root")
-    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
         raise unittest.SkipTest("unshare --mount is refused here, and a system in a folder needs its own /proc")
     shutil.rmtree(root, ignore_errors=True)
     root.parent.mkdir(parents=True, exist_ok=True)
     unfinished = root.with_name(root.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     made = subprocess.run(["debootstrap", "--variant=minbase", suite, unfinished, "http://deb.debian.org/debian"],
-                          capture_output=True, text=True, timeout=600)
+                          capture_output=True, text=True, timeout=600, check=False)
     if made.returncode != 0:
         last = (made.stdout + made.stderr).strip().splitlines()[-1:]
         raise unittest.SkipTest(f"debootstrap cannot make Debian {suite} (no package archive in reach?): {last}")
@@ -58,7 +58,8 @@ def _make(suite: str, root: pathlib.Path) -> None:
         if "Acquire::" in part.read_text(errors="replace"):
             shutil.copy(part, unfinished / "etc/apt/apt.conf.d")
     with (unfinished / "etc/passwd").open("a") as users:
-        users.write(f"user:x:{USER}:{USER}::/home/user:/bin/bash\n")
+        # An x would be locked to sudo, because /etc/shadow has no line for it.
+        users.write(f"user:*:{USER}:{USER}::/home/user:/bin/bash\n")
     with (unfinished / "etc/group").open("a") as groups:
         groups.write(f"user:x:{USER}:\n")
     unfinished.rename(root)
@@ -105,7 +106,8 @@ class Chroot:
         return subprocess.run(
             ["unshare", "--mount", "bash", "-c", MOUNTED, self.root, *before, "chroot", self.root, *CLEAN, *inside,
              "bash", "-c", f"cd /home/user/zf-tune && {command}"],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, **keywords)
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, check=False,
+            **keywords)
 
 
 class BareTest(unittest.TestCase):

@@ -97,7 +97,7 @@ def kernel_version() -> tuple[int, int]:
 def applies(rule: dict, arch: str) -> bool:
     """Tells whether a rule of the profile counts for this architecture, this kernel and Docker's capabilities."""
     includes, excludes = rule.get("includes") or {}, rule.get("excludes") or {}
-    if "arches" in includes and arch not in includes["arches"] or arch in excludes.get("arches", ()):
+    if ("arches" in includes and arch not in includes["arches"]) or arch in excludes.get("arches", ()):
         return False
     if not set(includes.get("caps", ())) <= set(CAPABILITIES) or set(excludes.get("caps", ())) & set(CAPABILITIES):
         return False

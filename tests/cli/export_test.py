@@ -114,7 +114,7 @@ class Export(CommandTest):
 
     def test_env_is_what_exec_sets(self):
         self.make_plan("--ranks", "1")
-        names = "ZF_PLAN ZF_RANK ZF_OPTIMIZER_CPUS OMP_NUM_THREADS MKL_NUM_THREADS".split()
+        names = ["ZF_PLAN", "ZF_RANK", "ZF_OPTIMIZER_CPUS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"]
         show = " ".join(f"[${name}]" for name in names)
         by_exec = self.run_tune("exec", "--plan", "plan.json", "--", "sh", "-c", f"echo {show}").stdout
         by_shell = subprocess.run(["sh", "-c", f"{self.export('env')}echo {show}"], cwd=self.folder, text=True,

@@ -81,7 +81,7 @@ class Interrupt(CommandTest):
                 self.samples.unlink(missing_ok=True)  # only the lines of this try are to be counted
             elif not at_its_start:
                 lines += len(before)
-            status, talk = self.interrupted(arguments, lambda: len(self.whole_lines()) >= lines, delay, by)
+            status, talk = self.interrupted(arguments, lambda lines=lines: len(self.whole_lines()) >= lines, delay, by)
             self.assertIn(status, (DONE, RUNTIME_ERROR, -by), talk)
             if status == -by:  # before the sweep began or, maybe, after the plan was written
                 if self.plan.exists():

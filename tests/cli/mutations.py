@@ -8,8 +8,8 @@ import re
 # What drives a terminal, fakes a line or the end of a script, or is no text. The tests look for "INJECTED".
 ODD_TEXTS = ("", "\0", "\x1b[2J", "\x9b2J", "\x7f", "\u061c", "\u202e", "\u2028", "\u2066", "\ufeff", "\ud800",
              "\nINJECTED", "\rINJECTED", "</script>INJECTED", '"', "%s{}", "../..", "x" * 20_000, "-1", "0-3", "99999")
-ODD_BYTES = tuple(text.encode(errors="surrogatepass") for text in ODD_TEXTS) + (
-    b"\xff\xfe", b"{" * 50, b"1e999", b"4294967296", b"null")
+ODD_BYTES = (*(text.encode(errors="surrogatepass") for text in ODD_TEXTS),
+             b"\xff\xfe", b"{" * 50, b"1e999", b"4294967296", b"null")
 ODD_NUMBERS = (0, 1, -1, -7, 0.5, 1e-300, 1e300, 5000, 2**31, 2**32, 2**63, 2**64, 10**30)
 ODD_VALUES = (*ODD_NUMBERS, *ODD_TEXTS, None, True, False, [], {}, [[]], [0], {"": 0})
 

@@ -106,7 +106,7 @@ class Remembered(CommandTest):
         self.assertIn("CPUs 2,5 are offline here, and were online in the plan", check.stdout)
 
     def test_without_a_memory_there_is_no_plan(self):
-        for forget in (lambda: None, lambda: self.memory.unlink()):
+        for forget in (lambda: None, self.memory.unlink):
             forget()
             self.assert_refused(self.publish(*self.TWO_CPUS_OFF), STALE, "no plan for this node's class")
             self.assert_exit(self.publish(*self.WHOLE), DONE)

@@ -46,8 +46,9 @@ class Browser(CommandTest):
     def browse(self, page: str, *options: str) -> tuple[str, str]:
         """What the browser prints on stdout, and what pages said on its console."""
         result = subprocess.run(
-            [self.need("chromium"), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
-            + [f"--user-data-dir={self.folder}/profile", *options, f"file://{self.folder}/{page}"],
+            [self.need("chromium"), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+             f"--user-data-dir={self.folder}/profile", *options, f"file://{self.folder}/{page}"],
+            check=False,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -10,11 +10,12 @@ import unittest
 from zf_cli import SOURCE
 
 LIBRARY = f"source {SOURCE}/scripts/lib.sh; "
+ENVIRONMENTS = f"source {SOURCE}/scripts/environments.sh; cd \"$(mktemp -d)\"; trap 'rm -rf \"$PWD\"' EXIT; "
 
 
 def bash(command: str) -> subprocess.CompletedProcess:
     return subprocess.run(["bash", "-c", LIBRARY + command, "script"], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=50, env=os.environ | {"TERM": "dumb"})
+                          text=True, timeout=50, check=False, env=os.environ | {"TERM": "dumb"})
 
 
 class Scripts(unittest.TestCase):
@@ -38,6 +39,25 @@ class Scripts(unittest.TestCase):
             env() { shift 2; "$@"; }
             install_packages "libhwloc-dev reads the machine" """)
         self.assertIn("E: no space left", result.stderr)
+
+    def test_an_environment_that_is_half_made_or_has_other_pins_is_made_anew(self):
+        result = bash(ENVIRONMENTS + """
+            is_there() { has_environment env "$(environment_stamp env pins </dev/null)" && echo yes || echo no; }
+            mkdir env; echo "ruff==1" >pins; is_there
+            mark_whole env "$(environment_stamp env pins </dev/null)"; is_there
+            echo "ruff==2" >pins; is_there""")
+        self.assertEqual(result.stdout.split(), ["no", "yes", "no"], result.stderr)
+
+    def test_without_a_package_index_the_reason_is_said(self):
+        result = bash(ENVIRONMENTS + """
+            mkdir -p env/bin
+            printf '#!/bin/sh\necho "no route to host"; exit 1' >env/bin/python
+            chmod +x env/bin/python
+            cannot_make() { echo "$1"; cat env.log; exit 77; }
+            pip_install env "ruff and mypy" ruff""")
+        self.assertEqual(result.returncode, 77, result.stderr)
+        self.assertEqual(result.stdout.splitlines(), [
+            "pip cannot install ruff and mypy (no package index in reach?): env.log", "no route to host"])
 
 
 # A project as scripts/test expects it: each room has a target, and its tests have its label.

@@ -29,7 +29,7 @@ class Streams(CommandTest):
     def run_with(self, *arguments: str, **streams) -> int:
         """Returns the exit code with these streams in place of ours. What goes to another stdout is dropped."""
         return subprocess.run([BINARY, *map(str, arguments)], cwd=self.folder, env=clean_environment(),
-                              stdin=subprocess.DEVNULL, timeout=50,
+                              stdin=subprocess.DEVNULL, timeout=50, check=False,
                               **{"stdout": subprocess.DEVNULL} | streams).returncode
 
     def run_unheard(self, *arguments: str) -> set[int]:

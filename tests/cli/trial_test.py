@@ -103,7 +103,7 @@ class Trial(zf_cli.CommandTest):
         self.assert_exit(result, DONE)
         self.assertIn("each run is started on its whole home", result.stderr)
         plan = self.read_plan()
-        bound, unbound = plan["trial"]["candidates"]
+        _, unbound = plan["trial"]["candidates"]
         self.assertEqual(unbound["control"], "unbound")
         self.assertIn("No other binding was tried. One run each", plan["choice"]["reason"])
         for side in ("training", "optimizer"):

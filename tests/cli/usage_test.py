@@ -22,15 +22,19 @@ def flags_in(mdoc: str) -> set[str]:
     return {"-" + name.replace("_", "-") for name in names}
 
 
+def section_of(manual: str, name: str) -> str:
+    return manual.split(f".Sh {name}")[1].partition(".Sh ")[0]
+
+
 def options_in_synopsis(manual: str, command: str) -> set[str]:
-    synopsis = manual.split(".Sh SYNOPSIS")[1].split(".Sh ")[0]
+    synopsis = section_of(manual, "SYNOPSIS")
     (own,) = (part for part in synopsis.split(".Nm\n")[1:] if re.match(rf"\.(Op )?Cm {command}\n", part))
     return flags_in(own) | (MACHINE_OPTIONS if "machine options" in own else set())
 
 
 def options_explained(manual: str, command: str) -> set[str]:
     """Returns the names of the options that the manual explains for this command, here or for several commands."""
-    sections = dict(part.split("\n", 1) for part in manual.split(".Sh OPTIONS")[1].split(".Sh ")[0].split(".Ss ")[1:])
+    sections = dict(part.split("\n", 1) for part in section_of(manual, "OPTIONS").split(".Ss ")[1:])
     common = [item for item in sections["Common options"].split("\n.It ")[1:]
               if any(command in line for line in re.findall(r"^\.Cm (.*) :$", item, re.MULTILINE))]
     own = sections.get(f"Options of {command}", "").split("\n.It ")[1:]

@@ -8,8 +8,18 @@ import sys
 
 from exec_test import wait_until
 from permissions import NOBODY, need_another_user
-from zf_cli import (BINARY, DONE, RUNTIME_ERROR, SOURCE, STALE, USAGE, CommandTest, binding_line, clean_environment,
-                    parse_cpus)
+from zf_cli import (
+    BINARY,
+    DONE,
+    RUNTIME_ERROR,
+    SOURCE,
+    STALE,
+    USAGE,
+    CommandTest,
+    binding_line,
+    clean_environment,
+    parse_cpus,
+)
 
 # A trainer of three threads; with a word after it, with an optimizer.
 TRAINER = """

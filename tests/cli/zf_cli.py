@@ -104,7 +104,7 @@ class CommandTest(unittest.TestCase):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=preexec_fn,
+            preexec_fn=preexec_fn,  # noqa: PLW1509  the tests that give one start no threads
         )
 
     @staticmethod

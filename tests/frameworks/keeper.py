@@ -4,6 +4,7 @@ A job is stopped when it is not its turn. If the program that runs the turns is 
 So each job has a keeper, a process that waits for the end of its standard input: keeper.py MARK. All processes of a job
 have the mark in the environment that they were started with, also those whose parent has ended."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -29,10 +30,8 @@ def main():
     sys.stdin.read()
     while processes := marked(sys.argv[1]):
         for pid in processes:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         time.sleep(0.01)
 
 

@@ -10,6 +10,7 @@ the kernel in each step, and each process in another way: on a virtual machine w
 equal processes then took 44 to 73 ms a step (five), with much of that in page faults, and 35 to 37 ms if they keep
 their memory (six)."""
 
+import contextlib
 import math
 import os
 import pathlib
@@ -101,10 +102,8 @@ def tree_of(pid: int) -> list[int]:
 
 
 def send(pid: int, number: int):
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def stop_tree(pid: int):
@@ -126,7 +125,7 @@ class Runner:
 
     def __init__(self, words: list[str], variables: dict[str, str], ranks: int = 1):
         self._words, self._ranks = words, ranks
-        self._said = tempfile.TemporaryFile()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the job
         mark = uuid.uuid4().hex
         environment = framework_environment(**({"MASTER_PORT": free_port(), keeper.VARIABLE: mark} | variables))
         started = time.monotonic()

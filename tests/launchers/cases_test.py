@@ -82,9 +82,9 @@ class RankAndCount(unittest.TestCase):
                 ({"ZF_RANK": "1"}, "ZF_RANK=1 is set, but nothing says"),
                 ({"ZF_RANK": "1", "SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "1", "SLURM_NODEID": "0"},
                  "ZF_RANK=1 is set")):
-            with self.subTest(variables), environment(variables):
-                with self.assertRaisesRegex(RuntimeError, re.escape(reason)):
-                    _environment.local_rank_and_count()
+            refused = self.assertRaisesRegex(RuntimeError, re.escape(reason))
+            with self.subTest(variables), environment(variables), refused:
+                _environment.local_rank_and_count()
 
 
 if __name__ == "__main__":

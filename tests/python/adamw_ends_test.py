@@ -40,11 +40,11 @@ class Ends(adamw_case.AdamWTest):
                     self.ours(make_model().parameters(), **wrong)
                 model = make_model()
                 optimizer = self.ours(model[0].parameters())
-                for make in (lambda: self.ours([{"params": model[0].parameters()},
-                                                {"params": model[2].parameters(), **wrong}]),
-                             lambda: optimizer.add_param_group({"params": model[2].parameters(), **wrong})):
+                for make, argument in (
+                        (self.ours, [{"params": model[0].parameters()}, {"params": model[2].parameters(), **wrong}]),
+                        (optimizer.add_param_group, {"params": model[2].parameters(), **wrong})):
                     with self.assertRaisesRegex(ValueError, re.escape(str(theirs.exception)) + " in param_group 1"):
-                        make()
+                        make(argument)
                 train(model, optimizer, 1)
 
     def test_a_group_that_is_refused_changes_nothing(self):

@@ -4,6 +4,7 @@ import re
 import unittest
 
 import support
+
 from zf_runtime import Group, Runtime
 
 
@@ -24,9 +25,9 @@ class Arguments(unittest.TestCase):
         return runtime
 
     def assert_range(self, name, value, highest, call):
-        with self.subTest(name, value=value):
-            with self.assertRaisesRegex(ValueError, f"^{name} is {value}; it must be 0 to {highest}"):
-                call()
+        reason = f"^{name} is {value}; it must be 0 to {highest}"
+        with self.subTest(name, value=value), self.assertRaisesRegex(ValueError, reason):
+            call()
 
     def test_elements(self):
         for value in (2**70, 2**64, -1):
@@ -71,9 +72,9 @@ class Arguments(unittest.TestCase):
                 lambda group: runtime.submit([group]), lambda group: runtime.submit_norm([0, group]))
         for number, use in enumerate(uses):
             for group in (-1, 2, 2**32, 2**64):
-                with self.subTest(use=number, group=group):
-                    with self.assertRaisesRegex(IndexError, re.escape(f"group {group}: there are 0 to 1")):
-                        use(group)
+                reason = re.escape(f"group {group}: there are 0 to 1")
+                with self.subTest(use=number, group=group), self.assertRaisesRegex(IndexError, reason):
+                    use(group)
             with self.assertRaisesRegex(TypeError, "group is 'a'; it must be an integer"):
                 use("a")
 

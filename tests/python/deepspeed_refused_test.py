@@ -6,14 +6,14 @@ import unittest
 import support
 
 torch = support.need("torch")
-from zf_runtime.deepspeed import _fused, _zero
+from zf_runtime.deepspeed import _fused, _layout  # noqa: E402
 
 
 class Stage2:
     """Has what a ZeRO optimizer of stage 2 has. Its functions do nothing."""
 
     def __init__(self, elements=32, dtype=torch.float32, **more):
-        for name in _fused.NEEDED[2] + _zero.READERS[2] + _zero.WRITERS[2]:
+        for name in _fused.NEEDED[2] + _layout.READERS[2] + _layout.WRITERS[2]:
             setattr(self, name, lambda: None)
         param = torch.zeros(elements, dtype=dtype)
         param.grad = torch.zeros_like(param)
@@ -32,7 +32,7 @@ def cpu_adam(**more) -> types.SimpleNamespace:
 
 class Refused(unittest.TestCase):
     def test_what_can_be_taken(self):
-        found, = _zero.partitions_of(Stage2(), cpu_adam(), "late")
+        found, = _layout.partitions_of(Stage2(), cpu_adam(), "late")
         self.assertEqual((found.param.numel(), found.copy_dtype, found.adamw), (32, torch.bfloat16, True))
 
     def test_each_reason_is_named(self):
@@ -53,16 +53,16 @@ class Refused(unittest.TestCase):
                  "Stage2 has 1 flat partitions and 0 copies of them"),
                 (Stage2(elements=0), cpu_adam(), "wait", "no partition is on the CPU")):
             with self.subTest(reason=reason):
-                with self.assertRaises(_zero.Unsupported) as refused:
-                    _zero.partitions_of(zero, optimizer, mode)
+                with self.assertRaises(_layout.Unsupported) as refused:
+                    _layout.partitions_of(zero, optimizer, mode)
                 self.assertIn(reason, str(refused.exception))
 
     def test_an_optimizer_that_lacks_a_name_is_not_known(self):
-        for name in _fused.NEEDED[2] + _zero.READERS[2] + _zero.WRITERS[2]:
+        for name in _fused.NEEDED[2] + _layout.READERS[2] + _layout.WRITERS[2]:
             zero = Stage2()
             delattr(zero, name)
-            with self.subTest(name=name), self.assertRaisesRegex(_zero.Unsupported, f"has no {name}, so its layout"):
-                _zero.partitions_of(zero, cpu_adam(), "wait")
+            with self.subTest(name=name), self.assertRaisesRegex(_layout.Unsupported, f"has no {name}, so its layout"):
+                _layout.partitions_of(zero, cpu_adam(), "wait")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ class InstallAll(unittest.TestCase):
                 self.skipTest("no package index can be reached")
             self.assertEqual(installed.returncode, 0, installed.stderr)
             self.assertEqual(support.strangers(environment), [])
+            self.assertTrue(list(environment.glob("lib/python*/site-packages/zf_runtime/py.typed")))
 
 
 if __name__ == "__main__":

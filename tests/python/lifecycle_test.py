@@ -10,6 +10,7 @@ import time
 import unittest
 
 import support
+
 from zf_runtime import Group, Runtime, ZfError, ZfPlanError, ZfWorkerDied, library_version
 
 

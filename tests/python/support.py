@@ -1,5 +1,6 @@
 """Shared by these tests: the package of the tree, a plan for the present CPUs, and a clean environment."""
 
+import functools
 import os
 import pathlib
 import re
@@ -21,20 +22,17 @@ for _name in [name for name in os.environ if re.match(_LAUNCHERS, name)]:
     del os.environ[_name]
 
 _folder = tempfile.TemporaryDirectory(prefix="zf-python-test-")
-_plan = None
 
 
+@functools.cache
 def plan() -> str:
     """Makes a plan for the CPUs that this process may use, as zf-tune does without measuring."""
-    global _plan
-    if _plan is None:
-        path = os.path.join(_folder.name, "plan.json")
-        made = subprocess.run([TUNE, "plan", "--mode", "overlap", "-o", path], capture_output=True, text=True,
-                              timeout=60, check=False)
-        if made.returncode != 0:
-            raise RuntimeError(f"{TUNE} plan failed: {made.stderr}")
-        _plan = path
-    return _plan
+    path = os.path.join(_folder.name, "plan.json")
+    made = subprocess.run([TUNE, "plan", "--mode", "overlap", "-o", path], capture_output=True, text=True, timeout=60,
+                          check=False)
+    if made.returncode != 0:
+        raise RuntimeError(f"{TUNE} plan failed: {made.stderr}")
+    return path
 
 
 def need(module: str):

@@ -105,7 +105,7 @@ def compiles(room: str, header: str) -> subprocess.CompletedProcess:
         source = pathlib.Path(folder) / "include_only.cpp"
         source.write_text(f'#include "{header}"\n')
         return subprocess.run([compiler, *flags, "-fsyntax-only", str(source)], capture_output=True, text=True,
-                              env=os.environ | {"LC_ALL": "C"})
+                              check=False, env=os.environ | {"LC_ALL": "C"})
 
 
 def one_header(room: str) -> str:
@@ -121,7 +121,7 @@ class Rooms(unittest.TestCase):
 
     def test_an_include_against_the_direction_does_not_compile(self):
         upward = [(room, above) for number, room in enumerate(TUNER) for above in TUNER[number + 1:]]
-        for room, other in upward + [("base", "os"), ("os", "launchers"), ("os", "plan"), ("os", "engine"),
+        for room, other in [*upward, ("base", "os"), ("os", "launchers"), ("os", "plan"), ("os", "engine"),
                                      ("launchers", "plan"), ("engine", "launchers"), ("plan", "engine"),
                                      ("engine", "plan"), ("ipc", "os"), ("ipc", "engine"), ("ipc", "abi"),
                                      ("plan", "abi"), ("worker", "abi"), ("abi", "engine"), ("abi", "worker"),

@@ -42,7 +42,8 @@ class Settings(unittest.TestCase):
             copy.flush()
             logs = 'log() { echo "log: $1"; }'
             result = subprocess.run(["bash", "-c", f"source {shlex.quote(copy.name)}; {logs}; {script}"], text=True,
-                                    capture_output=True, timeout=60, env=clean_environment(**environment))
+                                    capture_output=True, timeout=60, check=False,
+                                    env=clean_environment(**environment))
         self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
         return result.stdout.splitlines()
 

@@ -5,7 +5,6 @@ import random
 import statistics
 import unittest
 
-import study_case
 from study_case import TORCH, ZERO_2, StudyTest, block_of, facts
 
 import conclusions

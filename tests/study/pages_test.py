@@ -4,7 +4,6 @@ import re
 import unittest
 import xml.etree.ElementTree
 
-import study_case
 from study_case import ZERO_2, StudyTest, block_of, facts
 
 import markdown

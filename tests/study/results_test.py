@@ -2,7 +2,6 @@
 
 import unittest
 
-import study_case
 from study_case import SETTINGS, TORCH, ZERO_2, StudyTest, block_of, facts
 
 import results

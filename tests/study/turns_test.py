@@ -10,7 +10,8 @@ import sys
 import time
 import unittest
 
-import study_case  # finds turns
+import study_case  # noqa: F401  where the modules lie
+
 import turns
 
 # A job that trains nothing, with a child in a session of its own.

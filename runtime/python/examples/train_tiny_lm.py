@@ -22,6 +22,8 @@ import statistics
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from typing import Any
 
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
@@ -59,7 +61,8 @@ class TinyGpt(nn.Module):
         return self.norm(hidden) @ self.letters.weight.t()
 
 
-def batches(text: torch.Tensor, steps: int, batch: int, context: int):
+def batches(text: torch.Tensor, steps: int, batch: int,
+            context: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Returns pieces of the text, the same in every run."""
     generator = torch.Generator().manual_seed(2)
     for _ in range(steps):
@@ -75,7 +78,7 @@ def make_model() -> TinyGpt:
     return model
 
 
-def groups_of(model: nn.Module) -> list:
+def groups_of(model: nn.Module) -> list[dict[str, Any]]:
     """Returns param_groups with weight decay for matrices only, as usual."""
     parameters = list(model.parameters())
     return [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": 0.1},
@@ -83,10 +86,11 @@ def groups_of(model: nn.Module) -> list:
 
 
 def train(name: str, model: nn.Module, optimizer: torch.optim.Optimizer, text: torch.Tensor, args: argparse.Namespace,
-          kill_at: int = 0) -> list:
+          kill_at: int = 0) -> list[float]:
     """Trains and returns the losses, one for each step."""
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 20))
-    losses, step_ms, optimizer_ms = [], [], []
+    losses: list[float] = []
+    step_ms, optimizer_ms = [], []
     for inputs, targets in batches(text, args.steps, args.batch, len(model.places)):
         began = time.perf_counter()
         optimizer.zero_grad()
@@ -111,7 +115,8 @@ def check_runtime(plan: str | None) -> None:
     Runtime(plan, groups=[Group(elements=1)]).close()
 
 
-def train_ours(name: str, text: torch.Tensor, args: argparse.Namespace, overlap: bool, kill_at: int = 0) -> tuple:
+def train_ours(name: str, text: torch.Tensor, args: argparse.Namespace, overlap: bool,
+               kill_at: int = 0) -> tuple[list[float], int]:
     """Trains and returns the losses, and how often the optimizer process was restarted."""
     model = make_model()
     with OverlappedAdamW(groups_of(model), lr=args.lr, plan=args.plan, overlap=overlap) as optimizer:
@@ -120,11 +125,11 @@ def train_ours(name: str, text: torch.Tensor, args: argparse.Namespace, overlap:
         return losses, optimizer.runtime.stats().restarts
 
 
-def largest_difference(losses: list, others: list) -> float:
+def largest_difference(losses: list[float], others: list[float]) -> float:
     return max(abs(a - b) for a, b in zip(losses, others))
 
 
-def killed_run(text: torch.Tensor, args: argparse.Namespace, undisturbed: list) -> bool:
+def killed_run(text: torch.Tensor, args: argparse.Namespace, undisturbed: list[float]) -> bool:
     """Returns whether the optimizer was killed and restarted, and the losses equal those of the undisturbed run."""
     losses, restarts = train_ours("killed", text, args, overlap=True, kill_at=args.kill_at)
     difference = largest_difference(losses, undisturbed)

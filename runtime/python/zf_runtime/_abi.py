@@ -7,8 +7,8 @@ that has grown in the header may stay as it is here: the members that it lacks k
 from __future__ import annotations
 
 import ctypes
-from ctypes import (POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64,
-                    c_void_p)
+from ctypes import POINTER, c_char, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import TypeVar
 
 ABI_VERSION = 1
 
@@ -108,7 +108,10 @@ class Stats(ctypes.Structure):
     ]
 
 
-def sized(struct: type[ctypes.Structure], **fields: object) -> ctypes.Structure:
+_Struct = TypeVar("_Struct", bound=ctypes.Structure)
+
+
+def sized(struct: type[_Struct], **fields: object) -> _Struct:
     """Returns a struct with its size filled in. Members that are not given are zero."""
     return struct(struct_size=ctypes.sizeof(struct), **fields)
 
@@ -126,7 +129,7 @@ FUNCTIONS = {
     "zf_submit": (c_int32, [c_void_p, POINTER(SubmitArgs), POINTER(c_uint64)]),
     "zf_wait": (c_int32, [c_void_p, c_uint64, c_int64]),
     "zf_progress": (c_int32, [c_void_p, c_uint64, c_size_t, c_uint64, c_int64, POINTER(c_uint64)]),
-    "zf_norm": (c_int32, [c_void_p, c_size_t, c_uint32, POINTER(c_double), POINTER(c_int32)]),
+    "zf_norm": (c_int32, [c_void_p, c_size_t, c_uint32, POINTER(ctypes.c_double), POINTER(c_int32)]),
     "zf_get_step": (c_int32, [c_void_p, c_size_t, POINTER(c_uint64)]),
     "zf_set_step": (c_int32, [c_void_p, c_size_t, c_uint64]),
     "zf_export_state": (c_int32, [c_void_p, c_char_p]),

@@ -22,7 +22,7 @@ from .stats import Stats, stats_of
 class Handle:
     """An opened runtime. Any thread may use it; call close() when no other call runs."""
 
-    def __init__(self, options: _abi.Options, groups: ctypes.Array):
+    def __init__(self, options: _abi.Options, groups: ctypes.Array[_abi.Group]):
         self._library = library()  # first: __del__ needs it
         self._lock = threading.RLock()  # a finalizer may run inside any of our own calls
         self._pointer: ctypes.c_void_p | None = ctypes.c_void_p()
@@ -52,10 +52,11 @@ class Handle:
         """Whether this is a child of the process that opened it. The library then returns ZF_ERROR_FORKED."""
         return os.getpid() != self._owner
 
-    def memory(self, group: int, kind: int) -> ctypes.Array:
+    def memory(self, group: int, kind: int) -> ctypes.Array[ctypes.c_char]:
         """Returns the bytes of an array, as a buffer that keeps this handle's memory alive."""
         address, size = ctypes.c_void_p(), ctypes.c_size_t()
         check(self._library.zf_buffer(self.pointer, group, kind, ctypes.byref(address), ctypes.byref(size)))
+        assert address.value is not None  # not even for an array without elements
         buffer = (ctypes.c_char * size.value).from_address(address.value)
         with self._lock:
             self._buffers += 1

@@ -9,7 +9,7 @@ import os
 import pathlib
 import sys
 import sysconfig
-from typing import Iterator
+from collections.abc import Iterator
 
 from . import _abi
 from .errors import ZfError, error_of
@@ -66,7 +66,8 @@ def library() -> ctypes.CDLL:
 
 def library_version() -> str:
     """Returns the version of the loaded library, "major.minor.patch"."""
-    return library().zf_version().decode()
+    version: bytes = library().zf_version()
+    return version.decode()
 
 
 def check(status: int) -> None:

@@ -6,7 +6,8 @@ In a state_dict each gets its own, because torch's own optimizers increase them 
 
 from __future__ import annotations
 
-from typing import Any, MutableMapping, NamedTuple, Sequence
+from collections.abc import MutableMapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 

@@ -37,17 +37,19 @@ def element_type(group: Group, kind: int) -> str:
     return "f32"
 
 
-def as_numpy(memory: ctypes.Array, element: str, elements: int) -> numpy.ndarray:
+def as_numpy(memory: ctypes.Array[ctypes.c_char], element: str, elements: int) -> numpy.ndarray:
     """Returns an array of shape (elements,): float32, float16, or uint16 for bf16, which NumPy does not have."""
     import numpy
 
     dtype = numpy.dtype({"f32": "f4", "f16": "f2", "bf16": "u2"}[element])
     if elements == 0:
         return numpy.empty(0, dtype)  # frombuffer refuses an empty buffer
-    return numpy.frombuffer(memory, dtype, count=elements)
+    # NumPy's types do not know every buffer before Python 3.12.
+    array: numpy.ndarray = numpy.frombuffer(memory, dtype, count=elements)  # type: ignore[call-overload]
+    return array
 
 
-def as_tensor(memory: ctypes.Array, element: str, elements: int) -> Any:
+def as_tensor(memory: ctypes.Array[ctypes.c_char], element: str, elements: int) -> Any:
     """Returns a tensor of shape (elements,) on the CPU. torch keeps the memory object alive; NumPy is not needed."""
     import torch
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from . import _abi, _checks, _views
 from ._handle import Handle
@@ -22,6 +23,8 @@ _YEAR_S = 365 * 24 * 60 * 60
 
 
 class Norm(NamedTuple):
+    """The result of submit_norm()."""
+
     sum_of_squares: float  #: of the gradients without grad_scale
     finite: bool  #: False if any gradient is infinite or NaN
 
@@ -92,6 +95,7 @@ class Runtime:
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called."""
         return self._handle.is_closed
 
     @property
@@ -138,7 +142,7 @@ class Runtime:
         """Returns the same view as a torch tensor on the CPU, bf16 as torch.bfloat16."""
         return _views.as_tensor(*self._array(group, kind))
 
-    def _array(self, group: int, kind: int) -> tuple[ctypes.Array, str, int]:
+    def _array(self, group: int, kind: int) -> tuple[ctypes.Array[ctypes.c_char], str, int]:
         """Returns the memory of an array, its element type, and its number of elements."""
         group, kind = self._index(group), _checks.integer("kind", kind, _abi.MOMENT_2_SET_1)
         memory, settings = self._handle.memory(group, kind), self._groups[group]

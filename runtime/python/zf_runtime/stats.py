@@ -39,6 +39,7 @@ class Stats:
 
 
 def stats_of(raw: _abi.Stats) -> Stats:
+    """Returns the reading that a struct of the C ABI holds."""
     values = {field.name: getattr(raw, field.name) for field in dataclasses.fields(Stats)}
     values["worker_alive"] = bool(raw.worker_alive)
     for text in ("isa", "memory_note", "last_death", "cpu_note", "narrow_note"):

@@ -11,11 +11,11 @@ import json
 import re
 import sys
 import types
+from typing import ClassVar
 from unittest import mock
 
 import hjson
 import torch
-
 from deepspeed.launcher import runner
 from deepspeed.runtime.config_utils import dict_raise_error_on_duplicate_keys
 from deepspeed.runtime.superoffload import superoffload_utils
@@ -29,7 +29,7 @@ OPTIMIZER_PID = 4242
 class ImitatedProcess:
     """Stands for psutil's process, of which only the mask is asked. The training process has the pid None."""
 
-    masks: dict = {}
+    masks: ClassVar[dict] = {}
 
     def __init__(self, pid=None):
         self.pid = pid
@@ -78,7 +78,8 @@ def by_zenflow(masks: list, fraction: float, cores: int):
 
     for rank, mask in enumerate(masks):
         ImitatedProcess.masks = {None: set(mask)}
-        dist = types.SimpleNamespace(get_rank=lambda: rank, get_world_size=lambda: len(masks), all_gather=all_gather)
+        dist = types.SimpleNamespace(get_rank=lambda rank=rank: rank, get_world_size=lambda: len(masks),
+                                     all_gather=all_gather)
         with imitated(zenflow_utils, cores), mock.patch.object(zenflow_utils, "dist", dist):
             optimizer, training = zenflow_utils._compute_zf_pt_affinity(
                 types.SimpleNamespace(pt_reserved_cores_perc=fraction))

@@ -15,7 +15,6 @@ import report
 
 report.set_rendezvous()
 
-import torch
 import zf_runtime.deepspeed
 from zero_pairs import DEFAULTS, arena_of, make_engine, train_steps
 
@@ -61,8 +60,8 @@ def zenflow(case, folder):
 
 
 def main():
-    for case in json.loads(pathlib.Path(os.environ["ZERO_CASES"]).read_text()):
-        case = DEFAULTS | case
+    for given in json.loads(pathlib.Path(os.environ["ZERO_CASES"]).read_text()):
+        case = DEFAULTS | given
         if case["overlap"]:
             with tempfile.TemporaryDirectory() as folder:
                 zenflow(case, folder)

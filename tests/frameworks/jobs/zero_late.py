@@ -50,8 +50,8 @@ def expected(case) -> tuple[list[str], list[torch.Tensor]]:
 
 
 def main():
-    for case in json.loads(pathlib.Path(os.environ["ZERO_CASES"]).read_text()):
-        case = DEFAULTS | case
+    for given in json.loads(pathlib.Path(os.environ["ZERO_CASES"]).read_text()):
+        case = DEFAULTS | given
         zf_runtime.deepspeed.install("late")
         engine = make_engine(case)
         late = train_steps(engine, case, range(case["steps"]))

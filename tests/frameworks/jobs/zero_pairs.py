@@ -19,11 +19,10 @@ import deepspeed
 import deepspeed.runtime.zenflow.engine_stage3
 import torch
 import zf_runtime.deepspeed
-from deepspeed.utils import (safe_get_full_fp32_param, safe_get_full_grad, safe_get_full_optimizer_state,
-                             safe_set_full_grad)
+from deepspeed import utils
 from deepspeed.utils.pin_memory import get_active_native_pinned_memory
 from model import Block
-from zf_runtime.deepspeed import _zero
+from zf_runtime.deepspeed import _layout
 
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
@@ -44,7 +43,7 @@ DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation
             "blocks": 2, "kill_at": None, "sometimes": [], "sub_groups": False, "zenflow": False, "overlap": False,
             "select_interval": 1000, "betas_differ": False, "pin_memory": False, "amsgrad": False, "half_states": False,
             "needs": "", "sequential": False, "set_gradient": False, "overflow_at": None}
-READERS = _zero.READERS
+READERS = dict(_layout.READERS)
 
 
 class Model(torch.nn.Module):
@@ -124,7 +123,7 @@ def train_steps(engine, case, steps) -> list[str]:
             engine.backward(loss)
             if case["set_gradient"] and engine.module.turn % 3 not in case["sometimes"]:  # the layer got none
                 weight = engine.module.sometimes.weight
-                safe_set_full_grad(weight, safe_get_full_grad(weight) + 0.01)
+                utils.safe_set_full_grad(weight, utils.safe_get_full_grad(weight) + 0.01)
             engine.step()
             losses.append(loss.item().hex())
     return losses
@@ -150,7 +149,8 @@ def train(case) -> tuple[list[str], list, dict]:
         while not zero.zf_op.zenflow_adam_wait(zero.zf_ctrl.data_ptr(), 60):
             pass
     names = [] if case["overlap"] else ["exp_avg", "exp_avg_sq"]  # ZenFlow's process keeps its moments to itself
-    state = [safe_get_full_fp32_param(first), *(safe_get_full_optimizer_state(first, name) for name in names)]
+    state = [utils.safe_get_full_fp32_param(first),
+             *(utils.safe_get_full_optimizer_state(first, name) for name in names)]
     for flat in getattr(zero, "fp32_partitioned_groups_flat", None) or zero.single_partition_of_fp32_groups:
         state += [flat.detach(), *(zero.optimizer.state[flat][name] for name in names)]
     state = [tensor.clone() for tensor in state]
@@ -176,7 +176,7 @@ def main():
         zf_runtime.deepspeed.uninstall()
         own, own_state, own_facts = train(case)
         zf_runtime.deepspeed.install()
-        _zero.READERS = {stage: names + tuple(case["needs"].split()) for stage, names in READERS.items()}
+        _layout.READERS.update({stage: names + tuple(case["needs"].split()) for stage, names in READERS.items()})
         native, state, facts = train(case)
         facts["pinned"] = [own_facts["pinned"], facts["pinned"]]
         differ = sum(int((a != b).sum()) for a, b in zip(own_state, state, strict=True))

@@ -38,10 +38,10 @@ def paths(value, here=()):
         yield here
     if isinstance(value, dict):
         for key, child in value.items():
-            yield from paths(child, here + (key,))
+            yield from paths(child, (*here, key))
     elif isinstance(value, list):
         for index, child in enumerate(value):
-            yield from paths(child, here + (index,))
+            yield from paths(child, (*here, index))
 
 
 def at(document, path):

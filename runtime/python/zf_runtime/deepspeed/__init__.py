@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-from typing import Any
+from typing import Any, Callable
 
 from .._environment import switched_off
 from ..errors import ZfError
@@ -51,7 +51,9 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         from deepspeed.runtime.zero import stage3, stage_1_and_2
     except ImportError as error:
         raise ZfError(f"DeepSpeed cannot be imported: {error}") from None
-    from . import _zenflow, _zero
+    from . import _zenflow
+    from ._attach import attach
+    from ._messages import say
     from ._operator import deferred
 
     options = {"plan": plan, "rank": rank, **runtime_options}
@@ -60,16 +62,17 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         @functools.wraps(initialize)
         def initialize_optimizer_states(self: Any) -> None:
             initialize(self)
-            _zero.attach(self, mode, options)
+            attach(self, mode, options)
 
         return initialize_optimizer_states
 
-    seams = ((cpu_adam, "CPUAdamBuilder", deferred),
-             (getattr(stage_1_and_2, "DeepSpeedZeroOptimizer", None), "initialize_optimizer_states", after),
-             (getattr(stage3, "DeepSpeedZeroOptimizer_Stage3", None), "initialize_optimizer_states", after))
+    seams: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
+        (cpu_adam, "CPUAdamBuilder", deferred),
+        (getattr(stage_1_and_2, "DeepSpeedZeroOptimizer", None), "initialize_optimizer_states", after),
+        (getattr(stage3, "DeepSpeedZeroOptimizer_Stage3", None), "initialize_optimizer_states", after))
     missing = [name for owner, name, _ in seams if not hasattr(owner, name)]
     if missing:
-        _zero.say(f"this DeepSpeed has no {missing[0]} where it is expected. DeepSpeed's own optimizer is used")
+        say(f"this DeepSpeed has no {missing[0]} where it is expected. DeepSpeed's own optimizer is used")
         return
 
     def instead(start: Any) -> Any:

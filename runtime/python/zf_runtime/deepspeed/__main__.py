@@ -28,6 +28,7 @@ Without zf-tune exec, ZF_PLAN names the plan: ZF_PLAN=plan.json python -m zf_run
 
 
 def main(words: list[str]) -> None:
+    """Runs what the words of the command line name. Ends the process with 2 if they are wrong."""
     mode, inserted = "wait", []
     while words and words[0].startswith("-") and words[0] != "-m":
         word = words.pop(0)

@@ -7,7 +7,8 @@ import contextlib
 import functools
 import math
 import types
-from typing import Any, Callable, Iterator
+from collections.abc import Iterator
+from typing import Any, Callable
 
 import torch
 

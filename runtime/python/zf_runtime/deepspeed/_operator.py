@@ -41,12 +41,14 @@ class CpuAdamOperator:
                     exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor) -> int:
         if params.numel() == 0:  # a rank without a part of this group
             return 0
-        slot = self.arena.slot_of(params) if self.arena is not None else None
-        if slot is None:
-            return self.own.adam_update(optimizer_id, step, lr, beta1, beta2, eps, weight_decay, bias_correction,
-                                        params, grads, exp_avg, exp_avg_sq)
-        self.arena.step(slot, int(step), grads, (exp_avg, exp_avg_sq), lr=float(lr), betas=(float(beta1), float(beta2)),
-                        eps=float(eps), weight_decay=float(weight_decay), bias_correction=bool(bias_correction))
+        arena = self.arena
+        slot = arena.slot_of(params) if arena is not None else None
+        if arena is None or slot is None:
+            status: int = self.own.adam_update(optimizer_id, step, lr, beta1, beta2, eps, weight_decay,
+                                               bias_correction, params, grads, exp_avg, exp_avg_sq)
+            return status
+        arena.step(slot, int(step), grads, (exp_avg, exp_avg_sq), lr=float(lr), betas=(float(beta1), float(beta2)),
+                   eps=float(eps), weight_decay=float(weight_decay), bias_correction=bool(bias_correction))
         return 0
 
     @property
@@ -65,7 +67,7 @@ class CpuAdamOperator:
         return getattr(self.own, name)
 
 
-def deferred(builder: type) -> type:
+def deferred(builder: Any) -> type:
     """Returns a class that takes the place of an operator's builder: load() returns a CpuAdamOperator and compiles
     nothing yet."""
 

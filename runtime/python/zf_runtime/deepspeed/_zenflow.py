@@ -13,8 +13,11 @@ import torch
 
 from ..errors import ZfError, ZfTimeout
 from ._arena import FlatArena, Partition, Slot
-from ._zero import (READERS, WRITERS, Unsupported, check_names, check_partition, finish, make_params_wait, say,
-                    stage_of, unpin, wrap)
+from ._attach import finish
+from ._layout import READERS, WRITERS, Unsupported, check_names, check_partition, stage_of
+from ._messages import say
+from ._pinning import unpin
+from ._waiting import make_params_wait, wrap
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "exp_avg_set_1", "exp_avg_sq_set_1")
 #: What overwrites the weights at a selection boundary, in stages 1 and 2. In stage 3 see before_selection().

@@ -8,7 +8,10 @@ import importlib.abc
 import importlib.util
 import os
 import sys
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
+
+if TYPE_CHECKING:
+    from ._recorder import Recorder
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
@@ -44,18 +47,20 @@ class AfterImport(importlib.abc.MetaPathFinder):
 def attach(folder: str, updates: int) -> None:
     """Records this process and writes FOLDER/PID.json, or FOLDER/STEPS-PID.why if that cannot be. It does so when
     enough was seen, else at exit. A forked child records nothing."""
-    pid, recorders = os.getpid(), []
+    pid = os.getpid()
+    recorders: list[Recorder] = []
 
     def finish() -> None:
         if not recorders or os.getpid() != pid:
             return
         recorder = recorders.pop()
         recorder.stop()
-        from . import _recorder
+        from ._recorder import write
+        from ._workload import TooLittle
 
         try:
-            _recorder.write(recorder.workload(), os.path.join(folder, f"{pid}.json"))
-        except _recorder.TooLittle as reason:
+            write(recorder.workload(), os.path.join(folder, f"{pid}.json"))
+        except TooLittle as reason:
             say_why(reason, recorder.steps)
         except Exception as error:
             say_why(failure(error), recorder.steps)
@@ -84,12 +89,13 @@ def attach(folder: str, updates: int) -> None:
         return call
 
     def watch_torch() -> None:
-        from . import _recorder
+        from ._recorder import Recorder
+        from ._workload import TooLittle
 
-        recorder = _recorder.Recorder(updates, finish)
+        recorder = Recorder(updates, finish)
         try:
             recorder.watch_torch()
-        except _recorder.TooLittle as reason:
+        except TooLittle as reason:
             say_why(reason)
             return
         recorders.append(recorder)

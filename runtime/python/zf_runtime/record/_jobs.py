@@ -74,7 +74,8 @@ class Job:
     def wait(self, optimizer: Any) -> int:
         """Waits until the optimizer's process is idle. Returns the time of its last step."""
         optimizer.runtime.wait()
-        return optimizer.runtime.stats().last_step_ns
+        last_ns: int = optimizer.runtime.stats().last_step_ns
+        return last_ns
 
 
 def sizes_of(optimizer: Any) -> dict[int, int]:

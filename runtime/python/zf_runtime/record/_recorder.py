@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -81,10 +82,8 @@ class Recorder:
         """Takes the hooks away. The second call does nothing."""
         while self._undo:
             self._undo.pop()()
-        try:
+        with contextlib.suppress(Exception):  # a profile that cannot end is no reason to end the job
             self._kernels.stop()
-        except Exception:  # a profile that cannot end is no reason to end the job
-            pass
 
     def workload(self, ranks: int = 1) -> dict[str, Any]:
         """Returns the document of a workload file. Raises TooLittle, which says what is missing."""

@@ -5,7 +5,7 @@ import os
 import sys
 
 
-def _start():
+def _start() -> None:
     folder = os.path.dirname(os.path.abspath(__file__))
     try:
         from zf_record._attach import attach

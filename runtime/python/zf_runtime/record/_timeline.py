@@ -81,7 +81,8 @@ class Timeline:
 
     def updates(self) -> list[Update]:
         """Returns the updates that have ended."""
-        return self._finished + [self._present] * int(self._stepped and self._present is not None)
+        ended = self._present if self._stepped else None
+        return [*self._finished, *([] if ended is None else [ended])]
 
     def _begin_next(self) -> None:
         if self._stepped and self._present is not None:

@@ -1,0 +1,60 @@
+"""Puts the partitions of a ZeRO optimizer into an arena, from outside DeepSpeed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..errors import ZfError
+from . import _fused
+from ._arena import FlatArena, Partition
+from ._closing import close_with
+from ._late import make_late
+from ._layout import Unsupported, cpu_adam_of, partitions_of, stage_of
+from ._messages import describe, say
+from ._pinning import pin, unpin, zeros_like
+from ._waiting import make_others_wait
+
+
+def attach(zero: Any, mode: str, options: dict[str, Any]) -> None:
+    """Moves the partitions of a ZeRO optimizer into an arena. Call it when its initialize_optimizer_states() returns:
+    all partitions and gradients exist then, all gradients are zero, and nothing holds views of them. Says in one line
+    what it did, or why DeepSpeed's own optimizer goes on."""
+    partitions: list[Partition] = []
+    try:
+        optimizer = cpu_adam_of(zero)
+        partitions = partitions_of(zero, optimizer, mode)
+        for partition in partitions:  # the arena has gradients of its own: both together would be the peak of memory
+            unpin(partition.param.grad)
+            partition.param.grad = None
+        arena = FlatArena(partitions, mode, options)
+    except (Unsupported, ZfError) as reason:
+        for partition in partitions:
+            partition.param.grad = zeros_like(partition.param, zero)
+        say(f"{reason}. DeepSpeed's own optimizer is used")
+        return
+    for slot in arena.slots:
+        with torch.no_grad():
+            slot.master.copy_(slot.param)
+        unpin(slot.param)
+        slot.param.data = slot.master
+        slot.param.grad = slot.grads[0]
+        exp_avg, exp_avg_sq = slot.moments
+        optimizer.state[slot.param] = {"step": 0, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
+    optimizer.ds_opt_adam.arena = arena
+    if stage_of(zero) == 3:
+        _fused.fuse_stage_3(zero, arena)
+    else:
+        _fused.fuse_stage_1_and_2(zero, arena)
+    make_others_wait(zero, optimizer, arena)
+    if mode == "late":
+        make_late(zero, arena)
+    finish(zero, arena)
+
+
+def finish(zero: Any, arena: FlatArena) -> None:
+    """Pins the arena if there is a GPU, ends the optimizer process with the engine, and says what runs."""
+    close_with(zero, arena)
+    note = pin(arena) if torch.cuda.is_initialized() else ""
+    say(describe(arena) + (f"; {note}" if note else ""))

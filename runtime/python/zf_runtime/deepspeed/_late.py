@@ -1,0 +1,27 @@
+"""Makes the step of a ZeRO optimizer one step late: it runs beside the next forward and backward."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from ._arena import FlatArena
+
+
+def make_late(zero: Any, arena: FlatArena) -> None:
+    """Lets ZeRO's step() publish the result of the step before, and hand over its own gradients at its end."""
+    from deepspeed.accelerator import get_accelerator
+
+    step = zero.step
+
+    @functools.wraps(step)
+    def late_step(*args: Any, **keywords: Any) -> Any:
+        arena.before_late_step()
+        result = step(*args, **keywords)
+        get_accelerator().synchronize()  # ZeRO's copies read what the optimizer writes next
+        arena.submit_and_turn()
+        if hasattr(zero, "_get_offload_gradient_dict"):
+            zero._get_offload_gradient_dict()  # views of the gradients, which are in the other buffer now
+        return result
+
+    zero.step = late_step

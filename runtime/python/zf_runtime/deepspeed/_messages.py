@@ -1,0 +1,37 @@
+"""Says in one line what runs, or why DeepSpeed's own optimizer goes on."""
+
+from __future__ import annotations
+
+import sys
+
+from ._arena import FlatArena
+
+
+def say(text: str) -> None:
+    """Prints one line to stderr."""
+    print(f"zf_runtime.deepspeed: {text}", file=sys.stderr, flush=True)
+
+
+def describe(arena: FlatArena) -> str:
+    """Returns what runs now, in one line."""
+    stats = arena.runtime.stats()
+    elements = sum(slot.param.numel() for slot in arena.slots)
+    partitions, threads = _plural(len(arena.slots), "partition"), _plural(stats.threads, "thread")
+    text = f"optimizer process {stats.worker_pid} steps {_count(elements)} in {partitions} with {threads} ({stats.isa})"
+    if arena.mode == "late":
+        text += ", one step late"
+    tails = sum(slot.param.numel() % 16 for slot in arena.slots)
+    if tails:
+        text += f"; DeepSpeed's own would round {_plural(tails, 'element')} differently, at the partitions' ends"
+    if arena.mode == "wait" and stats.training_threads < stats.home_threads:
+        text += ("; the plan divides the home although training waits for the step: a plan made with --mode wait gives "
+                 "both sides all of it")
+    return text
+
+
+def _count(elements: int) -> str:
+    return f"{elements / 1e6:.1f}M parameters" if elements >= 50_000 else f"{elements} parameters"
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

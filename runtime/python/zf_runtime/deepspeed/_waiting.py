@@ -1,0 +1,73 @@
+"""Lets everything outside the step wait for it before it reads or writes state or gradients."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any, Callable
+
+from . import _fused
+from ._arena import FlatArena
+from ._layout import READERS, WRITERS, stage_of
+
+# Functions that read or write gradients from outside: of a ZeRO optimizer of stage 3, and of a parameter of the others.
+GRADIENTS = ("get_fp32_grad_for_param", "set_fp32_grad_for_param", "get_local_fp32_grad_for_param",
+             "set_local_grad_for_param", "update_fp32_grad_for_param_vectorized", "get_fp32_grad_partitions")
+PARAM_GRADIENTS = ("get_full_hp_grad", "set_full_hp_grad")
+
+
+def make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
+    """Lets everything that reads or writes the optimizer's state from outside wait for the step that is under way. In
+    mode "wait" that is only a signal handler, or a program that was interrupted."""
+
+    def loaded() -> None:
+        """Takes over the moments that a checkpoint has brought."""
+        for slot in arena.slots:
+            state = optimizer.state.get(slot.param, {})
+            if "exp_avg" in state:
+                arena.adopt(slot, (state["exp_avg"], state["exp_avg_sq"]))
+
+    wrap(optimizer, ("state_dict",), arena.wait)
+    wrap(optimizer, ("load_state_dict",), arena.wait, loaded)
+    wrap(zero, READERS[stage_of(zero)], arena.wait)
+    wrap(zero, WRITERS[stage_of(zero)], arena.wait, arena.masters_written)
+    settle = _fused.settler(zero, arena)
+    wrap(zero, GRADIENTS, settle)
+    wrap(zero, ("reset_cpu_buffers",), _fused.settler_after_overflow(zero, settle))
+    if stage_of(zero) == 2:
+        make_params_wait(zero, arena, settle)
+
+
+def make_params_wait(zero: Any, arena: FlatArena, settle: Callable[[], None] = lambda: None) -> None:
+    """Does the same for the functions that stages 1 and 2 give each model parameter, for safe_get_full_fp32_param() and
+    its like. They are given when the optimizer is made, and again when a checkpoint is loaded."""
+    link = zero._link_all_hp_params
+
+    @functools.wraps(link)
+    def link_all_hp_params(*args: Any, **keywords: Any) -> None:
+        link(*args, **keywords)
+        for param in (param for group in zero.bit16_groups for param in group):
+            wrap(param, ("get_full_hp_param",), arena.wait)
+            wrap(param, ("set_full_hp_param",), arena.wait, arena.masters_written)
+            wrap(param, PARAM_GRADIENTS, settle)
+
+    zero._link_all_hp_params = link_all_hp_params
+
+
+def wrap(owner: Any, names: Iterable[str], before: Callable[[], Any], after: Callable[[], Any] = lambda: None) -> None:
+    """Calls before() ahead of those functions of an object, and after() behind them."""
+    for name in names:
+        function = getattr(owner, name, None)
+        if function is not None:
+            setattr(owner, name, _between(before, function, after))
+
+
+def _between(before: Callable[[], Any], function: Any, after: Callable[[], Any]) -> Any:
+    @functools.wraps(function)
+    def between(*args: Any, **keywords: Any) -> Any:
+        before()
+        result = function(*args, **keywords)
+        after()
+        return result
+
+    return between
