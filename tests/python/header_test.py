@@ -6,11 +6,13 @@ import re
 import unittest
 
 import support
+
 from zf_runtime import _abi, stats
 
 HEADER = re.sub(r"/\*.*?\*/", "", (support.SOURCE / "runtime/include/zf_runtime.h").read_text(), flags=re.DOTALL)
 
-STRUCTS = {"zf_options": _abi.Options, "zf_group": _abi.Group, "zf_submit_args": _abi.SubmitArgs, "zf_stats": _abi.Stats}
+STRUCTS = {"zf_options": _abi.Options, "zf_group": _abi.Group, "zf_submit_args": _abi.SubmitArgs,
+           "zf_stats": _abi.Stats}
 TYPES = {"uint32_t": ctypes.c_uint32, "int32_t": ctypes.c_int32, "uint64_t": ctypes.c_uint64, "int64_t": ctypes.c_int64,
          "size_t": ctypes.c_size_t, "float": ctypes.c_float, "const char*": ctypes.c_char_p,
          "const uint32_t*": ctypes.POINTER(ctypes.c_uint32)}

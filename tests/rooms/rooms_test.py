@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """The rooms of the house: what each may use, as the build enforces it and as the sources use it.
 
-docs/design.md shows all rooms; tests here hold the picture against CMake's rooms and against the sources. After a change
-of rooms, `tests/rooms/rooms_test.py --draw` prints its arrows anew.
+docs/design.md shows all rooms; tests here hold the picture against CMake's rooms and against the sources. After a
+change of rooms, `tests/rooms/rooms_test.py --draw` prints its arrows anew.
 """
 
 import json
