@@ -130,7 +130,7 @@ class Rooms(unittest.TestCase):
         """A test of the test above: it could not fail if nothing compiled."""
         for room, other in [("os", "base"), ("launchers", "os"), ("plan", "launchers"), ("engine", "os"),
                             ("worker", "engine"), ("abi", "plan"), ("machine", "text"), ("launch", "planning"),
-                            ("search", "measure"), ("commands", "report")]:
+                            ("search", "measure"), ("search", "compare"), ("commands", "report")]:
             with self.subTest(room=room, includes=other):
                 result = compiles(room, one_header(other))
                 self.assertEqual(result.returncode, 0, result.stderr)
