@@ -134,7 +134,7 @@ class Rooms(unittest.TestCase):
         for room, other in [("os", "base"), ("launchers", "os"), ("plan", "launchers"), ("engine", "os"),
                             ("worker", "engine"), ("abi", "abi"), ("abi", "plan"), ("abi", "ipc"),
                             ("machine", "text"), ("launch", "planning"), ("search", "measure"),
-                            ("commands", "report")]:
+                            ("search", "compare"), ("commands", "report")]:
             with self.subTest(room=room, includes=other):
                 result = compiles(room, one_header(other))
                 self.assertEqual(result.returncode, 0, result.stderr)

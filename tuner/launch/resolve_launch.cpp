@@ -44,8 +44,8 @@ std::optional<std::string> gpu_note(const RankBinding& binding, const std::strin
 }
 
 /// Returns the launch of this process by the plan, which is at the path of the request.
-Launch launch_by_plan(const Plan& plan, const LaunchRequest& request, const Allowed& seen,
-                      const Environment& environment) {
+Launch resolve_by_plan(const Plan& plan, const LaunchRequest& request, const Allowed& seen,
+                       const Environment& environment) {
   const EnvNumber rank = launch_rank(plan, request, environment);
   const int ranks = launch_rank_count(plan, request, environment);
   if (rank.value >= ranks) {
@@ -86,7 +86,7 @@ Launch resolve_or_throw(const LaunchRequest& request, const Environment& environ
   const Allowed seen = read_allowed(SysRoot());
   if (auto launch = outer_launch(plan, request, seen, environment)) return *std::move(launch);
   try {
-    return launch_by_plan(plan, request, seen, environment);
+    return resolve_by_plan(plan, request, seen, environment);
   } catch (const Error&) {
     // No advice about ranks and CPUs helps with a plan of another class, so that is said instead. The machine
     // is read only now, because that takes longer than all the rest.
