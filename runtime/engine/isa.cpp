@@ -57,27 +57,6 @@ bool has_avx512() { return false; }
 
 }  // namespace
 
-std::string_view name_of(Isa isa) {
-  switch (isa) {
-    case Isa::scalar:
-      return "scalar";
-    case Isa::neon:
-      return "neon";
-    case Isa::avx2:
-      return "avx2";
-    case Isa::avx512:
-      return "avx512";
-  }
-  return "?";
-}
-
-std::optional<Isa> isa_named(std::string_view name) {
-  for (const Isa isa : kNarrowToWide) {
-    if (name == name_of(isa)) return isa;
-  }
-  return std::nullopt;
-}
-
 bool is_supported(Isa isa) {
   switch (isa) {
     case Isa::scalar:
@@ -94,10 +73,10 @@ bool is_supported(Isa isa) {
 
 Isa chosen_isa() {
   if (const char* wish = std::getenv("ZF_ISA"); wish != nullptr && *wish != '\0') {
-    const auto isa = isa_named(wish);
+    const auto isa = value_named<Isa>(wish);
     if (!isa) {
       throw Error(Exit::usage, format_text("ZF_ISA=\"{}\" is not an instruction set", wish),
-                  "use scalar, neon, avx2 or avx512, or unset it");
+                  "use " + all_names<Isa>(", ", " or ") + ", or unset it");
     }
     if (!is_supported(*isa)) {
       throw Error(Exit::usage, format_text("ZF_ISA={}: this CPU does not have these instructions", wish),
