@@ -46,9 +46,8 @@ std::vector<std::string> worker_arguments(const RankBinding& binding, const zf_o
                                     "--lock-memory", strictness_name(options.lock_memory, "lock_memory")};
   if (!binding.home.cpus.empty()) words.insert(words.end(), {"--home", print(binding.home.cpus)});
   if (!binding.optimizer.mems.empty()) {
-    const bool bind = binding.optimizer.memory_policy == MemoryPolicy::bind;
-    words.insert(words.end(),
-                 {"--mems", print(binding.optimizer.mems), "--memory-policy", bind ? "bind" : "preferred"});
+    words.insert(words.end(), {"--mems", print(binding.optimizer.mems), "--memory-policy",
+                               name_of(binding.optimizer.memory_policy)});
   }
   return words;
 }

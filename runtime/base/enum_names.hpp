@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,13 +49,15 @@ constexpr std::optional<Enum> value_named(std::string_view name) {
   return std::nullopt;
 }
 
-/// Returns all names, with the separator between two of them, for messages.
+/// Returns all names for messages, as "a, b, c" or with other separators: all_names<E>(", ", " or ") gives
+/// "a, b or c".
 template <NamedEnum Enum>
-std::string all_names(std::string_view separator = ", ") {
-  std::string text;
-  for (const auto& entry : kEnumNames<Enum>) {
-    if (!text.empty()) text += separator;
-    text += entry.name;
+std::string all_names(std::string_view separator = ", ", std::string_view last_separator = {}) {
+  const auto& names = kEnumNames<Enum>;
+  std::string text = names.front().name;
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    text += i + 1 == names.size() && !last_separator.empty() ? last_separator : separator;
+    text += names[i].name;
   }
   return text;
 }

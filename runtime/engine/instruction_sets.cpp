@@ -58,10 +58,10 @@ constexpr const KernelSet* kAvx512 = nullptr;
 #endif
 
 constexpr InstructionSet kNarrowToWide[] = {
-    {Isa::scalar, "scalar", has_scalar, &kScalarKernels},
-    {Isa::neon, "neon", has_neon, kNeon},
-    {Isa::avx2, "avx2", has_avx2, kAvx2},
-    {Isa::avx512, "avx512", has_avx512, kAvx512},
+    {Isa::scalar, has_scalar, &kScalarKernels},
+    {Isa::neon, has_neon, kNeon},
+    {Isa::avx2, has_avx2, kAvx2},
+    {Isa::avx512, has_avx512, kAvx512},
 };
 
 constexpr bool rows_stand_in_the_order_of_isa() {

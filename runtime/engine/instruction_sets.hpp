@@ -1,12 +1,11 @@
 // The table of instruction sets: a row each, with all that the engine knows of it. Private to the engine.
 //
 // A new instruction set needs its Lane in kernel_<isa>.cpp, that file and its compiler flags in
-// runtime/CMakeLists.txt, a value of Isa, and a row in instruction_sets.cpp. A new kernel for all of them
-// needs one entry in KernelSet and one in lane_kernels().
+// runtime/CMakeLists.txt, a value of Isa with its name, and a row in instruction_sets.cpp. A new kernel for
+// all of them needs one entry in KernelSet and one in lane_kernels().
 #pragma once
 
 #include <span>
-#include <string_view>
 
 #include "engine/isa.hpp"
 #include "engine/lanes.hpp"
@@ -15,7 +14,6 @@ namespace zf {
 
 struct InstructionSet {
   Isa isa;
-  std::string_view name;     ///< as ZF_ISA has it
   bool (*is_supported)();    ///< by this CPU and its operating system
   const KernelSet* kernels;  ///< null if no CPU of this architecture has these instructions
 };

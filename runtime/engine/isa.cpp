@@ -9,23 +9,14 @@
 
 namespace zf {
 
-std::string_view name_of(Isa isa) { return row_of(isa).name; }
-
-std::optional<Isa> isa_named(std::string_view name) {
-  for (const InstructionSet& row : instruction_sets()) {
-    if (name == row.name) return row.isa;
-  }
-  return std::nullopt;
-}
-
 bool is_supported(Isa isa) { return row_of(isa).is_supported(); }
 
 Isa chosen_isa() {
   if (const char* wish = std::getenv("ZF_ISA"); wish != nullptr && *wish != '\0') {
-    const auto isa = isa_named(wish);
+    const auto isa = value_named<Isa>(wish);
     if (!isa) {
       throw Error(Exit::usage, format_text("ZF_ISA=\"{}\" is not an instruction set", wish),
-                  "use scalar, neon, avx2 or avx512, or unset it");
+                  "use " + all_names<Isa>(", ", " or ") + ", or unset it");
     }
     if (!is_supported(*isa)) {
       throw Error(Exit::usage, format_text("ZF_ISA={}: this CPU does not have these instructions", wish),

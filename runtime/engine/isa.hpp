@@ -3,16 +3,17 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
-#include <string_view>
+
+#include "base/enum_names.hpp"
 
 namespace zf {
 
 enum class Isa { scalar, neon, avx2, avx512 };
 
-/// Returns the name that ZF_ISA uses, and the instruction set of such a name.
-std::string_view name_of(Isa isa);
-std::optional<Isa> isa_named(std::string_view name);
+/// The names that ZF_ISA uses.
+template <>
+inline constexpr auto kEnumNames<Isa> = std::to_array<EnumName<Isa>>(
+    {{Isa::scalar, "scalar"}, {Isa::neon, "neon"}, {Isa::avx2, "avx2"}, {Isa::avx512, "avx512"}});
 
 /// Returns true if this CPU and its operating system can run the instruction set.
 bool is_supported(Isa isa);

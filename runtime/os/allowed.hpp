@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/enum_names.hpp"
 #include "base/id_set.hpp"
 #include "os/cgroup.hpp"
 #include "os/sysroot.hpp"
@@ -16,6 +17,16 @@ namespace zf {
 /// this order.
 /// leave_out_isolated() adds the last two (isolated.hpp).
 enum class ExclusionReason { offline, cgroup_cpuset, affinity_mask, not_in_list, isolated, nohz_full };
+
+/// The names in probe's JSON.
+template <>
+inline constexpr auto kEnumNames<ExclusionReason> =
+    std::to_array<EnumName<ExclusionReason>>({{ExclusionReason::offline, "offline"},
+                                              {ExclusionReason::cgroup_cpuset, "cgroup_cpuset"},
+                                              {ExclusionReason::affinity_mask, "affinity_mask"},
+                                              {ExclusionReason::not_in_list, "not_in_list"},
+                                              {ExclusionReason::isolated, "isolated"},
+                                              {ExclusionReason::nohz_full, "nohz_full"}});
 
 struct Exclusion {
   ExclusionReason reason;

@@ -3,12 +3,6 @@
 namespace zf {
 namespace {
 
-Control read_control(const Field& field) {
-  constexpr Control kControls[] = {Control::none,         Control::unbound,       Control::half,
-                                   Control::two_reserved, Control::eighty_twenty, Control::shared};
-  return kControls[field.one_of({"none", "unbound", "half", "two_reserved", "eighty_twenty", "shared"})];
-}
-
 Object print_candidate(const CandidateEvidence& candidate) {
   Object object{{"id", candidate.id},
                 {"label", candidate.label},
@@ -41,12 +35,12 @@ CandidateEvidence read_candidate(const Field& field) {
   CandidateEvidence candidate;
   candidate.id = field["id"].integer(0, kMaxInt);
   candidate.label = field["label"].text();
-  candidate.control = read_control(field["control"]);
+  candidate.control = field["control"].one_of<Control>();
   candidate.reserved_cores = field["reserved_cores"].integer(0, kMaxInt);
   candidate.pool_cores = field["pool_cores"].integer(1, kMaxInt);
   candidate.pool_threads = field["pool_threads"].integer(1, kMaxInt);
   candidate.idle_cores = field["idle_cores"].integer(0, kMaxInt);
-  candidate.placement = read_placement(field["placement"]);
+  candidate.placement = field["placement"].one_of<Placement>();
   if (field.has("pool_kind")) candidate.pool_make = field["pool_kind"].integer(0, kMaxInt);
   candidate.period_ns_median = field["period_ns_median"].integer<Nanoseconds>(0);
   candidate.period_spread = field["period_spread"].number();
@@ -90,7 +84,7 @@ TrialCandidate read_trial_candidate(const Field& field) {
   field.object({"label", "control", "shared", "pool_threads", "median", "runs"}, {"shared"});
   TrialCandidate candidate;
   candidate.label = field["label"].text();
-  candidate.control = read_control(field["control"]);
+  candidate.control = field["control"].one_of<Control>();
   if (field.has("shared")) candidate.shared = field["shared"].boolean();
   candidate.pool_threads = field["pool_threads"].integer(1, kMaxInt);
   candidate.median = field["median"].number();
@@ -99,30 +93,6 @@ TrialCandidate read_trial_candidate(const Field& field) {
 }
 
 }  // namespace
-
-const char* name_of(Placement placement) { return placement == Placement::compact ? "compact" : "spread"; }
-
-const char* name_of(Control control) {
-  switch (control) {
-    case Control::unbound:
-      return "unbound";
-    case Control::half:
-      return "half";
-    case Control::two_reserved:
-      return "two_reserved";
-    case Control::eighty_twenty:
-      return "eighty_twenty";
-    case Control::shared:
-      return "shared";
-    case Control::none:
-      break;
-  }
-  return "none";
-}
-
-Placement read_placement(const Field& field) {
-  return field.one_of({"compact", "spread"}) == 0 ? Placement::compact : Placement::spread;
-}
 
 void add_times(Object& object, const SplitSample& times) {
   object["step_ns"] = times.step_ns;

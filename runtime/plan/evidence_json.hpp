@@ -14,12 +14,7 @@ namespace zf {
 
 inline constexpr int kMaxInt = std::numeric_limits<int>::max();
 
-const char* name_of(Placement placement);
-const char* name_of(Control control);
-
 // Readers throw Error(usage) that names the field.
-
-Placement read_placement(const Field& field);
 
 Object print_evidence(const Evidence& evidence);
 Evidence read_evidence(const Field& field);

@@ -229,14 +229,8 @@ NodeSet Field::nodes() const {
                                  [](const std::string& part) { return parse_node_list(part, "list"); });
 }
 
-std::size_t Field::one_of(std::initializer_list<std::string_view> names) const {
-  const std::string word = text();
-  const auto found = std::find(names.begin(), names.end(), word);
-  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  std::string choices;
-  for (const std::string_view choice : names)
-    choices += format_text("{}\"{}\"", choices.empty() ? "" : " or ", choice);
-  fail(format_text("is {}, not {}", shown(), choices));
+void Field::need_word(std::string_view word) const {
+  if (text() != word) fail_word(format_text(", not \"{}\"", word));
 }
 
 void Field::fail(std::string_view what) const {
@@ -248,6 +242,8 @@ std::string Field::shown() const {
   if (value_->is_array()) return "a list";
   return shortened(value_->dump(-1, ' ', false, json::error_handler_t::replace));
 }
+
+void Field::fail_word(std::string_view allowed) const { fail(format_text("is {}{}", shown(), allowed)); }
 
 void Field::fail_range(std::string_view low, std::string_view high) const {
   fail(format_text("is {}, not between {} and {}", shown(), low, high));

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.hpp"
 #include "base/id_set.hpp"
 
 namespace zf {
@@ -52,8 +53,16 @@ class Field {
   double number() const;
   CpuSet cpus() const;
   NodeSet nodes() const;
-  /// Returns the position of this text in `names`.
-  std::size_t one_of(std::initializer_list<std::string_view> names) const;
+  /// Returns the value with this name.
+  template <NamedEnum Enum>
+  Enum one_of() const {
+    if (const auto value = value_named<Enum>(text())) return *value;
+    fail_word(kEnumNames<Enum>.size() <= 2 ? ", not \"" + all_names<Enum>("\" or \"") + "\""
+                                           : "; it must be one of " + all_names<Enum>());
+  }
+
+  /// Checks that this is this text.
+  void need_word(std::string_view word) const;
 
   [[noreturn]] void fail(std::string_view what) const;
 
@@ -61,6 +70,7 @@ class Field {
   Field child(const nlohmann::json& value, std::string_view key) const;
   /// Returns the value as one short line for a message.
   std::string shown() const;
+  [[noreturn]] void fail_word(std::string_view allowed) const;
   [[noreturn]] void fail_range(std::string_view low, std::string_view high) const;
 
   const nlohmann::json* value_;

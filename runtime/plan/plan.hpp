@@ -32,6 +32,10 @@ struct Provenance {
 /// How the optimizer keeps parameters and moments. So far there is one way.
 enum class StateFormat { fp32 };
 
+template <>
+inline constexpr auto kEnumNames<StateFormat> = std::to_array<EnumName<StateFormat>>({{StateFormat::fp32,
+                                                                                       "fp32"}});
+
 /// The part of a plan that stays valid in another allocation of the same machine class.
 struct Intent {
   Placement placement = Placement::compact;

@@ -20,12 +20,6 @@
 namespace zf {
 namespace {
 
-const char* name_of(MemoryPolicy policy) { return policy == MemoryPolicy::preferred ? "preferred" : "bind"; }
-
-MemoryPolicy policy_of(const Field& field) {
-  return field.one_of({"preferred", "bind"}) == 0 ? MemoryPolicy::preferred : MemoryPolicy::bind;
-}
-
 Object print_texts(const std::vector<std::string>& texts) {
   Object list = Object::array();
   for (const std::string& text : texts) list.push_back(text);
@@ -97,7 +91,7 @@ Object print_intent(const Intent& intent) {
   if (intent.for_deepspeed) object["for"] = "deepspeed";
   if (intent.isolated) object["isolated"] = true;
   object["shared"] = intent.shared;
-  object["state_format"] = "fp32";
+  object["state_format"] = name_of(intent.state_format);
   return object;
 }
 Intent read_intent(const Field& field) {
@@ -105,19 +99,19 @@ Intent read_intent(const Field& field) {
                 "pool_kind", "for", "isolated", "shared", "state_format"},
                {"pool_kind", "for", "isolated", "shared", "state_format"});
   Intent intent;
-  intent.placement = read_placement(field["placement"]);
+  intent.placement = field["placement"].one_of<Placement>();
   intent.pool_pus_per_core = field["pool_pus_per_core"].integer(0, kMaxInt);
   intent.pool_cores = field["pool_cores"].integer(1, kMaxInt);
   intent.reserved_fraction = field["reserved_fraction"].number();
   intent.idle_fraction = field["idle_fraction"].number();
   if (field.has("pool_kind")) intent.pool_make = field["pool_kind"].integer(0, kMaxInt);
   if (field.has("for")) {
-    field["for"].one_of({"deepspeed"});
+    field["for"].need_word("deepspeed");
     intent.for_deepspeed = true;
   }
   if (field.has("isolated")) intent.isolated = field["isolated"].boolean();
   if (field.has("shared")) intent.shared = field["shared"].boolean();
-  if (field.has("state_format")) field["state_format"].one_of({"fp32"});
+  if (field.has("state_format")) intent.state_format = field["state_format"].one_of<StateFormat>();
   return intent;
 }
 
@@ -163,7 +157,7 @@ RankBinding read_rank(const Field& field) {
   const Field optimizer = field["optimizer"].object({"cpus", "mems", "memory_policy"});
   rank.optimizer.cpus = optimizer["cpus"].cpus();
   rank.optimizer.mems = optimizer["mems"].nodes();
-  rank.optimizer.memory_policy = policy_of(optimizer["memory_policy"]);
+  rank.optimizer.memory_policy = optimizer["memory_policy"].one_of<MemoryPolicy>();
   rank.pt_reserved_cores = field["pt_reserved_cores"].integer(0, kMaxInt);
   rank.pt_reserved_cores_perc = field["pt_reserved_cores_perc"].number();
   rank.shared = field["shared"].boolean();

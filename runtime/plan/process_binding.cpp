@@ -13,18 +13,6 @@ namespace {
 
 constexpr std::string_view kVersion = "zf-binding/1";
 
-const char* name_of(StartedOn part) {
-  switch (part) {
-    case StartedOn::home:
-      return "home";
-    case StartedOn::training:
-      return "training";
-    case StartedOn::nothing:
-      break;
-  }
-  return "nothing";
-}
-
 [[noreturn]] void fail(const std::string& what) {
   throw Error(Exit::usage, format_text("{}: {}", kBindingVariable, what),
               "start the job under zf-tune exec, or unset ZF_BINDING");
@@ -73,6 +61,14 @@ class Words {
     return text == "yes";
   }
 
+  /// Takes a name of an enum's value. `allowed` says in words what else it could have been.
+  template <NamedEnum Enum>
+  Enum take_named(const std::string& name, const std::string& allowed) {
+    const std::string text = take(name);
+    if (const auto value = value_named<Enum>(text)) return *value;
+    fail(format_text("{} is \"{}\", not {}", name, text, allowed));
+  }
+
   CpuSet take_cpus(const std::string& name) {
     return parse_cpu_list(take(name), kBindingVariable + (": " + name));
   }
@@ -96,19 +92,6 @@ class Words {
   std::map<std::string, std::string> values_;
 };
 
-StartedOn started_on_of(const std::string& name) {
-  for (const StartedOn part : {StartedOn::home, StartedOn::training, StartedOn::nothing}) {
-    if (name == name_of(part)) return part;
-  }
-  fail(format_text("started_on is \"{}\", not home, training or nothing", name));
-}
-
-MemoryPolicy policy_of(const std::string& name) {
-  if (name == "preferred") return MemoryPolicy::preferred;
-  if (name == "bind") return MemoryPolicy::bind;
-  fail(format_text("policy is \"{}\", not preferred or bind", name));
-}
-
 }  // namespace
 
 ProcessCpus process_cpus(const RankBinding& rank, Framework framework) {
@@ -124,8 +107,8 @@ std::string print_binding(const ProcessBinding& binding) {
       "optimizer={} mems={} policy={} shared={}",
       kVersion, binding.plan_id, rank.rank, name_of(binding.framework), name_of(binding.started_on),
       print(rank.home.cpus), rank.home.threads, print(rank.training.cpus), rank.training.threads,
-      print(rank.optimizer.cpus), print(rank.optimizer.mems),
-      rank.optimizer.memory_policy == MemoryPolicy::bind ? "bind" : "preferred", rank.shared ? "yes" : "no");
+      print(rank.optimizer.cpus), print(rank.optimizer.mems), name_of(rank.optimizer.memory_policy),
+      rank.shared ? "yes" : "no");
   if (line.size() > kMaxBindingBytes) {
     throw Error(Exit::infeasible,
                 format_text("the binding of rank {} needs {} bytes in the environment, more than {}",
@@ -141,16 +124,13 @@ ProcessBinding parse_binding(std::string_view line) {
   RankBinding& rank = binding.rank;
   binding.plan_id = words.take_or_empty("plan");
   rank.rank = words.take_count("rank", 0);
-  const std::string framework = words.take("framework");
-  const auto known = framework_named(framework);
-  if (!known) fail(format_text("framework is \"{}\", not one of {}", framework, framework_names()));
-  binding.framework = *known;
-  binding.started_on = started_on_of(words.take("started_on"));
+  binding.framework = words.take_named<Framework>("framework", "one of " + all_names<Framework>());
+  binding.started_on = words.take_named<StartedOn>("started_on", all_names<StartedOn>(", ", " or "));
   rank.home = {words.take_cpus("home"), words.take_count("home_threads", 1)};
   rank.training = {words.take_cpus("training"), words.take_count("threads", 1)};
   rank.optimizer.cpus = words.take_cpus("optimizer");
   rank.optimizer.mems = words.take_nodes("mems");
-  rank.optimizer.memory_policy = policy_of(words.take("policy"));
+  rank.optimizer.memory_policy = words.take_named<MemoryPolicy>("policy", all_names<MemoryPolicy>(" or "));
   rank.shared = words.take_flag("shared");
   words.end();
   if (rank.training.cpus.empty() || rank.optimizer.cpus.empty() ||

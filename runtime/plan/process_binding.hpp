@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/enum_names.hpp"
 #include "os/environment.hpp"
 #include "plan/rank_binding.hpp"
 #include "plan/workload.hpp"
@@ -18,6 +19,10 @@ enum class StartedOn {
   training,  ///< the training side
   nothing,   ///< the launcher did not bind it
 };
+
+template <>
+inline constexpr auto kEnumNames<StartedOn> = std::to_array<EnumName<StartedOn>>(
+    {{StartedOn::home, "home"}, {StartedOn::training, "training"}, {StartedOn::nothing, "nothing"}});
 
 /// The part of a plan that one process needs, fitted to the present allocation. It travels in the environment
 /// variable ZF_BINDING, so it needs no file and no descriptor, and it works in another PID namespace.

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "base/clock.hpp"
+#include "base/enum_names.hpp"
 
 namespace zf {
 
@@ -40,6 +40,10 @@ enum class Mode {
   wait,      ///< not at all: training waits for the step
 };
 
+template <>
+inline constexpr auto kEnumNames<Mode> = std::to_array<EnumName<Mode>>(
+    {{Mode::overlap, "overlap"}, {Mode::exact, "exact"}, {Mode::backward, "backward"}, {Mode::wait, "wait"}});
+
 /// The mode of a job of which nobody says it: that of plain ZeRO-Offload, of ZenFlow's default and of torch.
 inline constexpr Mode kDefaultMode = Mode::wait;
 /// The mode that files of the former formats have, which do not say it.
@@ -55,17 +59,14 @@ enum class Framework {
   unknown,
 };
 
-/// Return the name in files and options, such as "deepspeed-zenflow".
-const char* name_of(Mode mode);
-const char* name_of(Framework framework);
-
-/// Return the value with this name; nothing if there is none.
-std::optional<Mode> mode_named(std::string_view name);
-std::optional<Framework> framework_named(std::string_view name);
-
-/// Return all names, joined by ", ", for messages.
-std::string mode_names();
-std::string framework_names();
+template <>
+inline constexpr auto kEnumNames<Framework> =
+    std::to_array<EnumName<Framework>>({{Framework::native, "native"},
+                                        {Framework::deepspeed_offload, "deepspeed-offload"},
+                                        {Framework::deepspeed_zenflow, "deepspeed-zenflow"},
+                                        {Framework::superoffload, "superoffload"},
+                                        {Framework::torch, "torch"},
+                                        {Framework::unknown, "unknown"}});
 
 struct Workload {
   std::string name;

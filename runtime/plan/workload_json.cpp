@@ -72,18 +72,6 @@ TrainingDemand read_demand(const Field& field, int update_interval) {
   return demand;
 }
 
-Mode read_mode(const Field& field) {
-  const std::string name = field.text();
-  if (const auto mode = mode_named(name)) return *mode;
-  field.fail(format_text("is \"{}\"; it must be one of {}", name, mode_names()));
-}
-
-Framework read_framework(const Field& field) {
-  const std::string name = field.text();
-  if (const auto framework = framework_named(name)) return *framework;
-  field.fail(format_text("is \"{}\"; it must be one of {}", name, framework_names()));
-}
-
 }  // namespace
 
 Object print_workload(const Workload& workload) {
@@ -104,8 +92,8 @@ Workload read_workload_fields(const Field& field, Mode absent) {
   if (field.has("training")) {
     workload.training = read_demand(field["training"], workload.update_interval);
   }
-  workload.mode = field.has("mode") ? read_mode(field["mode"]) : absent;
-  if (field.has("framework")) workload.framework = read_framework(field["framework"]);
+  workload.mode = field.has("mode") ? field["mode"].one_of<Mode>() : absent;
+  if (field.has("framework")) workload.framework = field["framework"].one_of<Framework>();
   if (field.has("step_factor")) {
     workload.step_factor = field["step_factor"].number();
     if (!(*workload.step_factor > 0 && *workload.step_factor <= kLargestStepFactor))

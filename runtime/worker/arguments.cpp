@@ -22,19 +22,16 @@ int parse_rank(const std::string& text) {
   return rank;
 }
 
-MemoryPolicy parse_policy(const std::string& text) {
-  if (text == "preferred") return MemoryPolicy::preferred;
-  if (text == "bind") return MemoryPolicy::bind;
-  throw Error(Exit::usage, format_text("--memory-policy: \"{}\" is not a memory policy", text),
-              "give preferred or bind");
+/// Returns the value with this name. `what` says what the word should have been.
+template <NamedEnum Enum>
+Enum parse_named(const std::string& flag, const std::string& text, std::string_view what) {
+  if (const auto value = value_named<Enum>(text)) return *value;
+  throw Error(Exit::usage, format_text("{}: \"{}\" is not {}", flag, text, what),
+              "give " + all_names<Enum>(", ", " or "));
 }
 
 Strictness parse_strictness(const std::string& flag, const std::string& text) {
-  if (text == "no") return Strictness::off;
-  if (text == "try") return Strictness::best_effort;
-  if (text == "must") return Strictness::required;
-  throw Error(Exit::usage, format_text("{}: \"{}\" is not a value of this option", flag, text),
-              "give no, try or must");
+  return parse_named<Strictness>(flag, text, "a value of this option");
 }
 
 }  // namespace
@@ -60,7 +57,8 @@ WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
     if (flag == "--cpus") arguments.cpus = parse_cpu_list(value, flag);
     if (flag == "--home") arguments.home = parse_cpu_list(value, flag);
     if (flag == "--mems") arguments.mems = parse_node_list(value, flag);
-    if (flag == "--memory-policy") arguments.memory_policy = parse_policy(value);
+    if (flag == "--memory-policy")
+      arguments.memory_policy = parse_named<MemoryPolicy>(flag, value, "a memory policy");
     if (flag == "--huge-pages") arguments.huge_pages = parse_strictness(flag, value);
     if (flag == "--lock-memory") arguments.lock_memory = parse_strictness(flag, value);
   }

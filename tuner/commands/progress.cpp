@@ -13,20 +13,6 @@
 namespace zf {
 namespace {
 
-const char* name_of(SweepPhase phase) {
-  switch (phase) {
-    case SweepPhase::refine:
-      return "refine";
-    case SweepPhase::confirm:
-      return "confirm";
-    case SweepPhase::estimate:
-      return "estimate";
-    case SweepPhase::explore:
-      break;
-  }
-  return "explore";
-}
-
 std::string best_so_far(const SweepProgress& progress) {
   return format_text("best {}: {}, spread {:.1f} %", progress.best->label,
                      print_duration(progress.best->period_ns_median), 100 * progress.best->period_spread);

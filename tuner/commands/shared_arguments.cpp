@@ -77,15 +77,15 @@ OptionSpec for_deepspeed_option() {
 std::optional<Framework> framework_argument(const Arguments& arguments) {
   const auto name = arguments.text("framework");
   if (!name) return std::nullopt;
-  if (const auto framework = framework_named(*name)) return framework;
+  if (const auto framework = value_named<Framework>(*name)) return framework;
   throw Error(Exit::usage,
               format_text("zf-tune {}: --framework: \"{}\" is not known", arguments.command, *name),
-              did_you_mean(*name, framework_names()).value_or("give one of " + framework_names()));
+              did_you_mean(*name, all_names<Framework>()).value_or("give one of " + all_names<Framework>()));
 }
 
 OptionSpec framework_option() {
   return {"framework", 0, "NAME",
-          "who runs the optimizer step: " + framework_names() +
+          "who runs the optimizer step: " + all_names<Framework>() +
               "; a process of any but native is started on its whole home (default: the workload's, else "
               "unknown; e.g. torch)"};
 }
@@ -93,14 +93,14 @@ OptionSpec framework_option() {
 std::optional<Mode> mode_argument(const Arguments& arguments) {
   const auto name = arguments.text("mode");
   if (!name) return std::nullopt;
-  if (const auto mode = mode_named(*name)) return *mode;
+  if (const auto mode = value_named<Mode>(*name)) return *mode;
   throw Error(Exit::usage, format_text("zf-tune {}: --mode: \"{}\" is not known", arguments.command, *name),
-              did_you_mean(*name, mode_names()).value_or("give one of " + mode_names()));
+              did_you_mean(*name, all_names<Mode>()).value_or("give one of " + all_names<Mode>()));
 }
 
 OptionSpec mode_option() {
   return {"mode", 0, "NAME",
-          "how the job overlaps the optimizer step with training: " + mode_names() +
+          "how the job overlaps the optimizer step with training: " + all_names<Mode>() +
               " (default: the workload's, else wait, as plain ZeRO-Offload, ZenFlow's default and torch do)"};
 }
 
@@ -115,11 +115,10 @@ OptionSpec update_interval_option() {
 
 Format format_argument(const Arguments& arguments) {
   const std::string word = arguments.text("format").value_or("text");
-  if (word == "text") return Format::text;
-  if (word == "json") return Format::json;
+  if (const auto format = value_named<Format>(word)) return *format;
   throw Error(Exit::usage,
               format_text("zf-tune {}: --format: \"{}\" is neither text nor json", arguments.command, word),
-              did_you_mean(word, "text, json").value_or(""));
+              did_you_mean(word, all_names<Format>()).value_or(""));
 }
 
 OptionSpec wide_option() {

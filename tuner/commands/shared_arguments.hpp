@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/enum_names.hpp"
 #include "commands/cli.hpp"
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
@@ -58,6 +59,10 @@ OptionSpec update_interval_option();
 
 /// The values of --format.
 enum class Format { text, json };
+
+template <>
+inline constexpr auto kEnumNames<Format> = std::to_array<EnumName<Format>>({{Format::text, "text"},
+                                                                            {Format::json, "json"}});
 
 /// Returns the value of --format, text by default. Throws Error(usage) for any other word.
 Format format_argument(const Arguments& arguments);

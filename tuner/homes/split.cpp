@@ -108,7 +108,7 @@ std::string label_of(const SplitShape& shape) {
       break;
   }
   std::string label = format_text("{}pool {}, {}", shape.shared ? "shared home, " : "", shape.pool_cores,
-                                  shape.placement == Placement::compact ? "compact" : "spread");
+                                  name_of(shape.placement));
   if (shape.pool_pus_per_core != 1) label += ", all siblings";
   if (shape.pool_make) label += format_text(", make {}", *shape.pool_make);
   if (shape.reserved_cores != 0) label += format_text(", {} reserved", shape.reserved_cores);

@@ -20,18 +20,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kWatchTime{500};
 
-std::string_view name_of(Severity severity) {
-  switch (severity) {
-    case Severity::note:
-      return "note";
-    case Severity::warning:
-      return "warning";
-    case Severity::severe:
-      return "severe";
-  }
-  return "";
-}
-
 /// Returns the processes under a plan, with the bindings that hold for them as far as they can be read.
 std::vector<JobProcess> bound_processes(const SysRoot& sysroot) {
   auto job = processes_of_job(sysroot, std::nullopt, std::nullopt);

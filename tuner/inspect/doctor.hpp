@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.hpp"
 #include "inspect/activity.hpp"
 #include "inspect/job_processes.hpp"
 #include "os/allowed.hpp"
@@ -24,6 +25,10 @@ enum class Severity {
   warning,  ///< costs time
   severe,   ///< something will be refused, or the plan will not be carried out
 };
+
+template <>
+inline constexpr auto kEnumNames<Severity> = std::to_array<EnumName<Severity>>(
+    {{Severity::note, "note"}, {Severity::warning, "warning"}, {Severity::severe, "severe"}});
 
 struct Finding {
   Severity severity = Severity::note;

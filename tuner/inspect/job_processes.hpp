@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/enum_names.hpp"
 #include "inspect/processes.hpp"
 #include "os/environment.hpp"
 #include "os/sysroot.hpp"
@@ -14,6 +15,10 @@
 namespace zf {
 
 enum class Side { trainer, optimizer };
+
+template <>
+inline constexpr auto kEnumNames<Side> = std::to_array<EnumName<Side>>({{Side::trainer, "trainer"},
+                                                                        {Side::optimizer, "optimizer"}});
 
 struct JobProcess {
   ProcessState process;

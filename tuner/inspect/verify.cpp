@@ -19,8 +19,6 @@ namespace {
 /// The name of zf-optimizer's thread that waits for the trainer's end. It runs nothing of a step.
 constexpr std::string_view kWatchThread = "zf-trainer";
 
-const char* name_of(Side side) { return side == Side::trainer ? "trainer" : "optimizer"; }
-
 void add(std::vector<Drift>& drifts, const JobProcess& member, std::string what) {
   drifts.push_back({member.rank, member.process.pid, 0, member.process.name, std::move(what)});
 }

@@ -37,24 +37,6 @@ Object or_null(int index) { return index >= 0 ? Object(index) : Object(); }
 
 Object or_null(const std::string& text) { return text.empty() ? Object() : Object(text); }
 
-const char* name_of(ExclusionReason reason) {
-  switch (reason) {
-    case ExclusionReason::offline:
-      return "offline";
-    case ExclusionReason::cgroup_cpuset:
-      return "cgroup_cpuset";
-    case ExclusionReason::affinity_mask:
-      return "affinity_mask";
-    case ExclusionReason::not_in_list:
-      return "not_in_list";
-    case ExclusionReason::isolated:
-      return "isolated";
-    case ExclusionReason::nohz_full:
-      return "nohz_full";
-  }
-  return "";
-}
-
 Object machine_json(const Topology& topology) {
   const MachineClass machine = machine_class_of(topology);
   return {{"source", topology.source},

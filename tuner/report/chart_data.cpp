@@ -88,7 +88,7 @@ Object bandwidth_of(const Plan& plan) {
     points.push_back({{"x", candidate.pool_threads},
                       {"y", quartiles(values_of(plan.evidence, candidate.id, step))},
                       {"label", one_line(candidate.label)},
-                      {"placement", candidate.placement == Placement::compact ? "compact" : "spread"}});
+                      {"placement", name_of(candidate.placement)}});
     const auto rooflines = values_of(plan.evidence, candidate.id, roofline);
     if (rooflines.empty()) continue;
     double& best = highest[candidate.pool_threads];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/enum_names.hpp"
 #include "homes/homes.hpp"
 #include "measure/meter.hpp"
 #include "plan/evidence.hpp"
@@ -31,6 +32,13 @@ struct SweepLimits {
 };
 
 enum class SweepPhase { explore, refine, confirm, estimate };
+
+template <>
+inline constexpr auto kEnumNames<SweepPhase> =
+    std::to_array<EnumName<SweepPhase>>({{SweepPhase::explore, "explore"},
+                                         {SweepPhase::refine, "refine"},
+                                         {SweepPhase::confirm, "confirm"},
+                                         {SweepPhase::estimate, "estimate"}});
 
 /// The report that the caller gets after every visit.
 struct SweepProgress {

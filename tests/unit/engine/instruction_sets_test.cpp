@@ -19,7 +19,7 @@ static_assert(!MayLackItsLastKernel<KernelSet>, "a set without one of its kernel
 TEST(InstructionSets, EveryCpuThatHasOneHasItsKernels) {
   for (const InstructionSet& row : instruction_sets()) {
     EXPECT_EQ(&row_of(row.isa), &row);
-    EXPECT_TRUE(row.kernels != nullptr || !row.is_supported()) << row.name;
+    EXPECT_TRUE(row.kernels != nullptr || !row.is_supported()) << name_of(row.isa);
   }
 }
 

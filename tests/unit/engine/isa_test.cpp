@@ -39,9 +39,9 @@ class ZfIsa {
 constexpr Isa kAll[] = {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512};
 
 TEST(Isa, NamesRoundTrip) {
-  for (const Isa isa : kAll) EXPECT_EQ(isa_named(name_of(isa)), isa);
-  EXPECT_FALSE(isa_named("AVX2"));
-  EXPECT_FALSE(isa_named(""));
+  for (const Isa isa : kAll) EXPECT_EQ(value_named<Isa>(name_of(isa)), isa);
+  EXPECT_FALSE(value_named<Isa>("AVX2"));
+  EXPECT_FALSE(value_named<Isa>(""));
 }
 
 TEST(Isa, WidestSupportedIsChosen) {
