@@ -99,18 +99,16 @@ JsonDocument::~JsonDocument() = default;
 
 Field JsonDocument::root() const { return {*value_, "", name_}; }
 
-const Field& Field::object(std::initializer_list<std::string_view> keys,
-                           std::initializer_list<std::string_view> may_be_absent) const {
+const Field& Field::need_keys(const Keys& keys) const {
   if (!value_->is_object()) fail("is " + shown() + ", not an object");
   const auto is_in = [](const auto& names, std::string_view key) {
     return std::find(names.begin(), names.end(), key) != names.end();
   };
   for (const auto& [key, ignored] : value_->items()) {
-    if (is_in(keys, key)) continue;
-    child(*value_, shortened(key)).fail("no such field");
+    if (!is_in(keys.all, key)) child(*value_, shortened(key)).fail("no such field");
   }
-  for (const std::string_view key : keys) {
-    if (!has(key) && !is_in(may_be_absent, key)) child(*value_, key).fail("is missing");
+  for (const std::string_view key : keys.all) {
+    if (!has(key) && !is_in(keys.may_be_absent, key)) child(*value_, key).fail("is missing");
   }
   return *this;
 }
@@ -236,6 +234,8 @@ void Field::need_word(std::string_view word) const {
 void Field::fail(std::string_view what) const {
   throw Error(Exit::usage, format_text("{}: {}{}{}", name_, path_, path_.empty() ? "" : ": ", what), kNext);
 }
+
+void Field::fail_at(std::string_view path, std::string_view what) const { child(*value_, path).fail(what); }
 
 std::string Field::shown() const {
   if (value_->is_object()) return "an object";

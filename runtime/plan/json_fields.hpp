@@ -25,15 +25,24 @@ using Object = nlohmann::ordered_json;
 std::string print_json(const Object& object);
 std::string print_json_line(const Object& object);
 
+/// The keys of an object, and those among them that may be missing.
+struct Keys {
+  std::vector<std::string_view> all;
+  std::vector<std::string_view> may_be_absent;
+};
+
 /// A value and its path in the document. Every function below throws Error(usage) "name: path: what; next".
 class Field {
  public:
   Field(const nlohmann::json& value, std::string path, std::string_view name)
       : value_(&value), path_(std::move(path)), name_(name) {}
 
-  /// Checks that this is an object with these keys and no others. Those in `may_be_absent` may be missing.
+  /// Checks that this is an object with these keys and no others.
+  const Field& need_keys(const Keys& keys) const;
   const Field& object(std::initializer_list<std::string_view> keys,
-                      std::initializer_list<std::string_view> may_be_absent = {}) const;
+                      std::initializer_list<std::string_view> may_be_absent = {}) const {
+    return need_keys({keys, may_be_absent});
+  }
   /// Checks that this is an object whose "schema" is one of `known`. Call it before all other checks: a file
   /// of another kind or version has other fields, and the user should be told why.
   const Field& schema(std::initializer_list<std::string_view> known) const;
@@ -65,6 +74,8 @@ class Field {
   void need_word(std::string_view word) const;
 
   [[noreturn]] void fail(std::string_view what) const;
+  /// Fails for the field at a path below this one, such as "training.forward_share".
+  [[noreturn]] void fail_at(std::string_view path, std::string_view what) const;
 
  private:
   Field child(const nlohmann::json& value, std::string_view key) const;

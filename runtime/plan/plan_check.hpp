@@ -8,16 +8,12 @@
 #include "os/allowed.hpp"
 #include "os/machine_identity.hpp"
 #include "plan/plan.hpp"
+#include "plan/violation.hpp"
 
 namespace zf {
 
-/// A broken invariant: the field, such as "ranks[1].optimizer.cpus", and what is wrong with it.
-struct Violation {
-  std::string field;
-  std::string what;
-};
-
-/// Returns the first broken invariant of a plan, if any. The invariants: training and optimizer are disjoint
+/// Returns the first broken invariant of a plan, if any. The invariants: every field keeps its rule
+/// (plan_fields.hpp); training and optimizer are disjoint
 /// for every rank (equal if shared); ranks are disjoint; all CPUs lie in allocation.cpus, which lies in
 /// machine.cpus; mems lie in allocation.mems; nothing is empty; ranks are numbered 0, 1, ... in order; counts
 /// are positive and match (threads, pool_threads, pt_reserved_cores); samples name known candidates.

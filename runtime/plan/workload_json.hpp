@@ -1,4 +1,4 @@
-// Workloads in JSON, for the plan and for workload files.
+// Reads workloads from JSON, for the plan and for workload files.
 #pragma once
 
 #include "plan/json_fields.hpp"
@@ -6,10 +6,8 @@
 
 namespace zf {
 
-Object print_workload(const Workload& workload);
-
 /// Reads the fields of a workload from an object that may have others; `absent` is the mode of one that says
-/// none. Precondition: object() was called with them. Throws Error(usage) that names the field.
+/// none. Precondition: the object has the keys. Throws Error(usage) that names the field.
 Workload read_workload_fields(const Field& field, Mode absent);
 
 }  // namespace zf

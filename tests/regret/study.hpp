@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/choice.hpp"
 #include "plan/period.hpp"
 #include "search/sweep.hpp"
 #include "simulate/simulated_job.hpp"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "plan/evidence_json.hpp"
-#include "plan/json_fields.hpp"
+#include "measure/sample_line.hpp"
+#include "plan/json_reader.hpp"
 
 namespace zf {
 namespace {
@@ -32,19 +32,15 @@ void add_line(RecordedSweep& sweep, std::string_view line, const std::string& na
     ++sweep.rounds;
     return;
   }
-  const Field sample =
-      document.root().object({"split", "visit", "step_ns", "roofline_ns", "training_ns",
-                              "launch_delay_p50_ns", "launch_delay_p99_ns", "training_bytes"});
-  const std::string label = sample["split"].text();
-  const int visit = sample["visit"].integer(0, kMaxInt - 1);
-  if (rounds.empty() || !rounds.back().visits.contains(label))
+  const auto sample = read_as<SampleLine>(document.root());
+  if (rounds.empty() || !rounds.back().visits.contains(sample.split))
     throw Error(Exit::runtime_error, name + ": a sample is of no split of its round");
-  auto& visits = rounds.back().visits[label];
-  if (visits.empty() || visit != sweep.visits[label] - 1) {
+  auto& visits = rounds.back().visits[sample.split];
+  if (visits.empty() || sample.visit != sweep.visits[sample.split] - 1) {
     visits.emplace_back();
-    sweep.visits[label] = visit + 1;
+    sweep.visits[sample.split] = sample.visit + 1;
   }
-  visits.back().push_back(read_times(sample));
+  visits.back().push_back(sample.times);
 }
 
 }  // namespace

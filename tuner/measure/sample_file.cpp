@@ -16,17 +16,16 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/version.hpp"
+#include "measure/sample_line.hpp"
 #include "os/file.hpp"
-#include "plan/evidence_json.hpp"
-#include "plan/workload_json.hpp"
+#include "plan/json_writer.hpp"
+#include "plan/workload_fields.hpp"
 
 namespace zf {
 namespace {
 
 std::string line_of(const std::string& label, int visit, const SplitSample& sample) {
-  Object object{{"split", label}, {"visit", visit}};
-  add_times(object, sample);
-  return print_json_line(object) + "\n";
+  return print_json_line(json_of(SampleLine{label, visit, sample})) + "\n";
 }
 
 /// The beginning of every header, whatever the version of the format.
@@ -78,7 +77,7 @@ std::string sample_file_header(const MachineClass& machine, const Allocation& al
                       {"by", format_text("zf-tune {}", version())},
                       {"machine", machine.fingerprint},
                       {"allocation", allocation.fingerprint},
-                      {"workload", print_workload(workload)},
+                      {"workload", json_of(workload)},
                       {"homes", lists},
                       {"elements_per_rank", meter.elements_per_rank()},
                       {"scale", meter.scale()},

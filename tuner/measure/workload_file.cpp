@@ -3,15 +3,39 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "os/file.hpp"
-#include "plan/json_fields.hpp"
+#include "plan/json_reader.hpp"
+#include "plan/json_writer.hpp"
+#include "plan/workload_fields.hpp"
 #include "plan/workload_json.hpp"
 
 namespace zf {
+
+template <class Io, MaybeConst<Recorded> Object>
+void fields(Io& io, Object& recorded) {
+  io.required("updates", recorded.updates, Whole{1, 1'000'000});
+  io.required("threads", recorded.threads, Whole{1, 65536});
+  io.required("period_ns", recorded.period_ns);
+  io.required("training_ns", recorded.training_ns);
+  io.required("forward_ns", recorded.forward_ns);
+  io.required("backward_ns", recorded.backward_ns);
+  io.optional("step_ns", recorded.step_ns);
+  io.optional("backward_one_thread_ns", recorded.backward_one_thread_ns);
+  io.optional("backward_all_threads_ns", recorded.backward_all_threads_ns);
+}
+
+/// All fields but the schema, which comes first.
+template <class Io, MaybeConst<WorkloadFile> Object>
+void fields(Io& io, Object& file) {
+  fields(io, file.workload);
+  io.added("estimates", file.estimates);
+  io.optional("recorded", file.recorded);
+  io.required("source", file.source);
+}
+
 namespace {
 
 constexpr const char* kSchema = "zf-workload/2";
@@ -42,38 +66,6 @@ std::vector<std::string> read_estimates(const Field& list) {
     names.push_back(name);
   }
   return names;
-}
-
-Recorded read_recorded(const Field& field) {
-  field.object({"updates", "threads", "period_ns", "training_ns", "forward_ns", "backward_ns", "step_ns",
-                "backward_one_thread_ns", "backward_all_threads_ns"},
-               {"step_ns", "backward_one_thread_ns", "backward_all_threads_ns"});
-  const auto time = [&](const char* name) { return field[name].integer<Nanoseconds>(0); };
-  const auto time_if_there = [&](const char* name) {
-    return field.has(name) ? std::optional(time(name)) : std::nullopt;
-  };
-  return {field["updates"].integer(1, 1'000'000),
-          field["threads"].integer(1, 65536),
-          time("period_ns"),
-          time("training_ns"),
-          time("forward_ns"),
-          time("backward_ns"),
-          time_if_there("step_ns"),
-          time_if_there("backward_one_thread_ns"),
-          time_if_there("backward_all_threads_ns")};
-}
-
-Object print_recorded(const Recorded& recorded) {
-  Object object{{"updates", recorded.updates},       {"threads", recorded.threads},
-                {"period_ns", recorded.period_ns},   {"training_ns", recorded.training_ns},
-                {"forward_ns", recorded.forward_ns}, {"backward_ns", recorded.backward_ns}};
-  const auto add = [&](const char* name, const std::optional<Nanoseconds>& time) {
-    if (time) object[name] = *time;
-  };
-  add("step_ns", recorded.step_ns);
-  add("backward_one_thread_ns", recorded.backward_one_thread_ns);
-  add("backward_all_threads_ns", recorded.backward_all_threads_ns);
-  return object;
 }
 
 /// Returns the larger of two figures; nothing if one is missing.
@@ -122,16 +114,14 @@ void need_equal(const Workload& a, const Workload& b) {
 WorkloadFile load_workload_file(const std::filesystem::path& path) {
   const std::string name = path.string();
   const JsonDocument document(read_text_file(path), name);
-  const Field file = document.root()
-                         .schema({kSchema, kFormerSchema})
-                         .object({"schema", "name", "params", "ranks", "update_interval", "mode", "framework",
-                                  "training", "step_factor", "estimates", "recorded", "source"},
-                                 {"mode", "framework", "training", "step_factor", "estimates", "recorded"});
+  Keys keys = keys_of<WorkloadFile>();
+  keys.all.insert(keys.all.begin(), "schema");
+  const Field file = document.root().schema({kSchema, kFormerSchema}).need_keys(keys);
   const bool former = file["schema"].text() == kFormerSchema;
   WorkloadFile read;
   read.workload = read_workload_fields(file, former ? kFormerMode : kDefaultMode);
   if (file.has("estimates")) read.estimates = read_estimates(file["estimates"]);
-  if (file.has("recorded")) read.recorded = read_recorded(file["recorded"]);
+  if (file.has("recorded")) read_value(file["recorded"], read.recorded);
   read.source = file["source"].text();
   return read;
 }
@@ -140,10 +130,8 @@ Workload load_workload(const std::filesystem::path& path) { return load_workload
 
 std::string print_workload_file(const WorkloadFile& file) {
   Object object{{"schema", kSchema}};
-  object.update(print_workload(file.workload));
-  object["estimates"] = file.estimates;
-  if (file.recorded) object["recorded"] = print_recorded(*file.recorded);
-  object["source"] = file.source;
+  JsonWriter writer(object);
+  fields(writer, file);
   return print_json(object);
 }
 

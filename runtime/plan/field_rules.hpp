@@ -1,0 +1,138 @@
+// What a field's value must be, by itself. plan_check.hpp checks what must hold between fields.
+//
+// Each struct of a plan declares its fields once, in a function `fields(io, object)` (plan_fields.hpp): it
+// calls io.required(), io.added() or io.optional() for each, in the order in which they are written. Whoever
+// reads, writes or checks plans is such an io:
+//   required(key, member, rule)          always in the file
+//   added(key, member, rule)             always written; files from before it was added keep the member's
+//   default optional(key, member, rule, absent)  left out if the member equals `absent`: nothing, empty,
+//   false or 0
+//                                        unless said otherwise
+// A member that is a struct with fields of its own becomes an object, a vector becomes a list, and a named
+// enum its name.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "base/enum_names.hpp"
+#include "base/id_set.hpp"
+
+namespace zf {
+
+/// `Object` is `Struct`, or a const one.
+template <class Object, class Struct>
+concept MaybeConst = std::same_as<std::remove_const_t<Object>, Struct>;
+
+/// What is wrong with a value, in words; empty: nothing.
+using Complaint = std::string;
+
+/// A whole number from `low` to `high`, or to the largest that the member holds. The rule of every integer
+/// that has no other.
+struct Whole {
+  std::uint64_t low = 0;
+  std::uint64_t high = std::numeric_limits<std::uint64_t>::max();
+
+  template <std::integral Integer>
+  Integer low_of() const {
+    return static_cast<Integer>(low);
+  }
+  template <std::integral Integer>
+  Integer high_of() const {
+    constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<Integer>::max());
+    return static_cast<Integer>(high < kLargest ? high : kLargest);
+  }
+  Complaint complaint(int value) const;
+  Complaint complaint(std::int64_t value) const;
+  Complaint complaint(std::uint64_t value) const;
+};
+
+/// A finite number from `low` to `high`. An end that is excluded is no value itself.
+struct Real {
+  enum class Ends { included, low_excluded, both_excluded };
+
+  double low = 0;
+  double high = std::numeric_limits<double>::infinity();
+  Ends ends = Ends::included;
+  Complaint complaint(double value) const;
+};
+
+/// Any finite number: the rule of every number that has no other.
+inline constexpr Real kAnyReal{-std::numeric_limits<double>::infinity()};
+
+/// A text with the shape of a class's fingerprint or of "2026-11-20T21:00:00Z".
+enum class TextShape { fingerprint, utc_time };
+struct Shaped {
+  TextShape shape;
+  Complaint complaint(std::string_view text) const;
+};
+
+/// A text, list or set that has something in it. `why` goes on where the complaint "is empty" ends.
+struct NotEmpty {
+  const char* why = "";
+  template <class Container>
+  Complaint complaint(const Container& container) const {
+    return container.empty() ? std::string("is empty") + why : "";
+  }
+};
+
+/// A list, each item of which keeps a rule.
+template <class Rule>
+struct Each {
+  Rule rule;
+};
+
+/// A bool that is written as this word if it is true, and is false where the field is left out.
+struct Word {
+  const char* word;
+};
+
+/// No rule but that of the type.
+struct Any {};
+
+/// Returns the rule for a value: the one that was given, or that of the type.
+template <class Value, class Rule>
+constexpr auto rule_for(Rule rule) {
+  if constexpr (!std::same_as<Rule, Any>) {
+    return rule;
+  } else if constexpr (std::integral<Value> && !std::same_as<Value, bool>) {
+    return Whole{};
+  } else if constexpr (std::floating_point<Value>) {
+    return kAnyReal;
+  } else {
+    return rule;
+  }
+}
+
+/// Returns the rule for the items of a list with this rule.
+template <class Rule>
+constexpr Any item_rule(Rule) {
+  return {};
+}
+template <class Rule>
+constexpr Rule item_rule(Each<Rule> list) {
+  return list.rule;
+}
+
+template <class Value>
+inline constexpr bool kIsOptional = false;
+template <class Value>
+inline constexpr bool kIsOptional<std::optional<Value>> = true;
+
+template <class Value>
+inline constexpr bool kIsList = false;
+template <class Item>
+inline constexpr bool kIsList<std::vector<Item>> = true;
+
+/// A value that is not made of others.
+template <class Value>
+concept Leaf = std::is_arithmetic_v<Value> || std::is_enum_v<Value> || std::same_as<Value, std::string> ||
+    std::same_as<Value, CpuSet> || std::same_as<Value, NodeSet> || std::same_as<Value, Node>;
+
+}  // namespace zf

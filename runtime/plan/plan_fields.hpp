@@ -1,0 +1,127 @@
+// The fields of a plan (field_rules.hpp), struct by struct. configs/plan.schema.json says the same to others,
+// and tests/unit/plan/plan_fields_test.cpp compares the two.
+#pragma once
+
+#include "plan/evidence_fields.hpp"
+#include "plan/field_rules.hpp"
+#include "plan/plan.hpp"
+#include "plan/workload_fields.hpp"
+
+namespace zf {
+
+template <class Io, MaybeConst<Provenance> Object>
+void fields(Io& io, Object& made) {
+  io.required("by", made.by);
+  io.required("at", made.at, Shaped{TextShape::utc_time});
+  io.required("host", made.host);
+  io.required("command", made.command);
+}
+
+template <class Io, MaybeConst<MachineClass> Object>
+void fields(Io& io, Object& machine) {
+  io.required("fingerprint", machine.fingerprint, Shaped{TextShape::fingerprint});
+  io.required("model", machine.model);
+  io.required("packages", machine.packages);
+  io.required("numa_nodes", machine.numa_nodes);
+  io.required("cores", machine.cores, Whole{1});
+  io.required("pus", machine.pus, Whole{1});
+  io.required("cpus", machine.cpus, NotEmpty{});
+}
+
+template <class Io, MaybeConst<Allocation> Object>
+void fields(Io& io, Object& allocation) {
+  io.required("fingerprint", allocation.fingerprint, Shaped{TextShape::fingerprint});
+  io.required("cpus", allocation.cpus, NotEmpty{});
+  io.required("mems", allocation.mems, NotEmpty{});
+  io.optional("cpu_quota", allocation.cpu_quota, Real{.low = 0, .ends = Real::Ends::low_excluded});
+  io.optional("memory_bytes", allocation.memory_bytes, Whole{1});
+  io.optional("notes", allocation.notes);
+}
+
+template <class Io, MaybeConst<Intent> Object>
+void fields(Io& io, Object& intent) {
+  io.required("placement", intent.placement);
+  io.required("pool_pus_per_core", intent.pool_pus_per_core);
+  io.required("pool_cores", intent.pool_cores, Whole{1});
+  io.required("reserved_fraction", intent.reserved_fraction, Real{0, 1});
+  io.required("idle_fraction", intent.idle_fraction, Real{0, 1});
+  io.optional("pool_kind", intent.pool_make);
+  io.optional("for", intent.for_deepspeed, Word{"deepspeed"});
+  io.optional("isolated", intent.isolated);
+  io.added("shared", intent.shared);
+  io.added("state_format", intent.state_format);
+}
+
+template <class Io, MaybeConst<RankGpu> Object>
+void fields(Io& io, Object& gpu) {
+  io.required("pci", gpu.pci_address);
+  io.optional("node", gpu.node);
+  io.optional("cpus", gpu.cpus);
+  io.optional("minor", gpu.minor);
+}
+
+template <class Io, MaybeConst<HomeSide> Object>
+void fields(Io& io, Object& home) {
+  io.required("cpus", home.cpus, NotEmpty{});
+  io.required("threads", home.threads, Whole{1});
+}
+
+template <class Io, MaybeConst<TrainingSide> Object>
+void fields(Io& io, Object& training) {
+  io.required("cpus", training.cpus, NotEmpty{});
+  io.required("threads", training.threads, Whole{1});
+}
+
+template <class Io, MaybeConst<OptimizerSide> Object>
+void fields(Io& io, Object& optimizer) {
+  io.required("cpus", optimizer.cpus, NotEmpty{});
+  io.required("mems", optimizer.mems, NotEmpty{});
+  io.required("memory_policy", optimizer.memory_policy);
+}
+
+template <class Io, MaybeConst<RankBinding> Object>
+void fields(Io& io, Object& rank) {
+  io.required("rank", rank.rank);
+  io.optional("gpu", rank.gpu);
+  io.added("home", rank.home);
+  io.required("training", rank.training);
+  io.required("optimizer", rank.optimizer);
+  io.required("pt_reserved_cores", rank.pt_reserved_cores);
+  io.required("pt_reserved_cores_perc", rank.pt_reserved_cores_perc);  // plan_check.cpp says what it must be
+  io.required("shared", rank.shared);
+}
+
+/// Reads the fields. A rank without a home gets both sides as its home, with 0 threads.
+void read_object(const Field& field, RankBinding& rank);
+
+template <class Io, MaybeConst<Headroom> Object>
+void fields(Io& io, Object& headroom) {
+  io.required("training_speedup", headroom.training_speedup, Real{});
+  io.required("step_slowdown", headroom.step_slowdown, Real{});
+}
+
+template <class Io, MaybeConst<Choice> Object>
+void fields(Io& io, Object& choice) {
+  io.required("reason", choice.reason, NotEmpty{});
+  io.optional("candidate", choice.candidate, Whole{}, -1);
+  io.required("period_ns_median", choice.period_ns_median);
+  io.required("pool_threads", choice.pool_threads, Whole{1});
+  io.optional("headroom", choice.headroom);
+}
+
+template <class Io, MaybeConst<Plan> Object>
+void fields(Io& io, Object& plan) {
+  io.required("schema", plan.schema);
+  io.required("made", plan.made);
+  io.required("machine", plan.machine);
+  io.required("allocation", plan.allocation);
+  io.required("workload", plan.workload);
+  io.required("intent", plan.intent);
+  io.required("ranks", plan.ranks, NotEmpty{});
+  io.required("choice", plan.choice);
+  io.required("warnings", plan.warnings);
+  io.required("evidence", plan.evidence);
+  io.optional("trial", plan.trial);
+}
+
+}  // namespace zf

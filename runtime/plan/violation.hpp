@@ -1,0 +1,14 @@
+// What is wrong with a plan.
+#pragma once
+
+#include <string>
+
+namespace zf {
+
+/// A broken invariant: the field, such as "ranks[1].optimizer.cpus", and what is wrong with it.
+struct Violation {
+  std::string field;
+  std::string what;
+};
+
+}  // namespace zf
