@@ -1,4 +1,5 @@
-#include "measure/bench.hpp"
+#include <unistd.h>
+
 #include "base/format.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
@@ -6,6 +7,7 @@
 #include "engine/working_set.hpp"
 #include "homes/homes.hpp"
 #include "machine/memory_modules.hpp"
+#include "measure/bench.hpp"
 #include "measure/bench_ranks.hpp"
 #include "measure/working_set_size.hpp"
 #include "os/standard_streams.hpp"
