@@ -24,7 +24,7 @@ class MissingPlan(CommandTest):
         said = "nix.json: No such file or directory; make a plan with zf-tune tune, or name another file"
         for words in (["explain", "nix.json"], ["check", "nix.json"], ["export", "nix.json", "--for", "taskset"],
                       ["trial", "-p", "nix.json", "-m", "x", "--", "touch", "started"], ["plan", "--from", "nix.json"],
-                      ["doctor", "--plan", "nix.json"], ["bench", "--plan", "nix.json"]):
+                      ["doctor", "--plan", "nix.json"]):
             self.assert_says(f"zf-tune: {said}", *words)
         self.assert_says(f"zf-tune: {self.folder.resolve()}/{said}", "exec", "-p", "nix.json", "--", "touch", "started")
 

@@ -5,6 +5,7 @@
 
 #include "launch/launch_rank.hpp"
 #include "plan/plan_check.hpp"
+#include "plan/plan_json.hpp"
 #include "two_ranks.hpp"
 
 namespace zf {
