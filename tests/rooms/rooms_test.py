@@ -182,7 +182,7 @@ class Rooms(unittest.TestCase):
                 self.assertRegex(PAGE.read_text(), rf"\n\| `{room}` \|", f"{PAGE.name} says what {room} answers")
 
     def test_the_flow_in_the_picture_leads_from_sysroot_to_the_step(self):
-        flow = re.findall(r"^ +(\w+)\S* == .* ==> (\w+)", PAGE.read_text(), re.MULTILINE)
+        flow = re.findall(r"^ +(\w+)(?:\[.*\])? == .* ==> (\w+)", PAGE.read_text(), re.MULTILINE)
         after: dict[str, list[str]] = {}
         for near, far in flow:
             after.setdefault(near, []).append(far)
