@@ -80,7 +80,8 @@ need_machine() {
 # ctest_program FOLDER: prints the ctest that belongs to the cmake that configured the folder.
 ctest_program() { sed -n 's/^CMAKE_CTEST_COMMAND:INTERNAL=//p' "$1/CMakeCache.txt"; }
 
-# run_ctest FOLDER ARGUMENTS...: runs the ctest that belongs to the folder. Prints before its summary why tests were skipped. Does not return, because this replaces the script.
+# run_ctest FOLDER ARGUMENTS...: runs the ctest that belongs to the folder. Prints before its summary why tests were
+# skipped. Does not return, because this replaces the script.
 run_ctest() {
   local folder=$1
   shift

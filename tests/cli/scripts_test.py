@@ -117,7 +117,8 @@ class OneRoom(unittest.TestCase):
     def test_a_room_without_tests_is_answered_with_those_that_have_some(self):
         result = self.scripts_test("hmes")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("there are no tests of 'hmes'; rooms and folders with tests: homes plan bare fuzz\n", result.stderr)
+        self.assertIn("there are no tests of 'hmes'; rooms and folders with tests: homes plan bare fuzz\n",
+                      result.stderr)
 
     def test_a_second_room_is_refused(self):
         for words in (("homes", "plan"), ("homes", "Split"), ("-V", "homes", "plan")):
