@@ -77,14 +77,16 @@ need_machine() {
     fail "no /sys is mounted here, and zf-tune reads the machine from it; run as root: mount -t sysfs sysfs /sys"
 }
 
-# run_ctest FOLDER ARGUMENTS...: runs the ctest that belongs to the cmake that configured the folder. Prints before its
-# summary why tests were skipped. Does not return, because this replaces the script.
+# ctest_program FOLDER: prints the ctest that belongs to the cmake that configured the folder.
+ctest_program() { sed -n 's/^CMAKE_CTEST_COMMAND:INTERNAL=//p' "$1/CMakeCache.txt"; }
+
+# run_ctest FOLDER ARGUMENTS...: runs the ctest that belongs to the folder. Prints before its summary why tests were
+# skipped. Does not return, because this replaces the script.
 run_ctest() {
-  local folder=$1 ctest
+  local folder=$1
   shift
-  ctest=$(sed -n 's/^CMAKE_CTEST_COMMAND:INTERNAL=//p' "$folder/CMakeCache.txt")
   exec /usr/bin/python3 "$ZF_ROOT/scripts/run_ctest.py" "$folder" \
-    "$ctest" --test-dir "$folder" --output-on-failure --no-label-summary "$@"
+    "$(ctest_program "$folder")" --test-dir "$folder" --output-on-failure --no-label-summary "$@"
 }
 
 # build FOLDER [TARGET...] [-- NINJA'S ARGUMENTS]: builds and shows the progress. Shows the failed commands if it fails.

@@ -67,12 +67,18 @@ project(tiny LANGUAGES NONE)
 enable_testing()
 add_custom_target(test-homes COMMAND ${CMAKE_COMMAND} -E touch homes_are_built)
 add_custom_target(test-plan COMMAND ${CMAKE_COMMAND} -E touch plan_is_built)
+add_custom_target(test-bare)
+add_custom_target(test-fuzz)
 add_test(NAME Split.KeepsHomes COMMAND ${CMAKE_COMMAND} -E true)
 add_test(NAME Shares.AreEqual COMMAND ${CMAKE_COMMAND} -E true)
 add_test(NAME Split.OfPlans COMMAND ${CMAKE_COMMAND} -E true)
+add_test(NAME bare.builds COMMAND ${CMAKE_COMMAND} -E true)
+add_test(NAME fuzz.hours COMMAND ${CMAKE_COMMAND} -E true)
 set_tests_properties(Split.KeepsHomes Shares.AreEqual PROPERTIES LABELS homes)
 set_tests_properties(Split.OfPlans PROPERTIES LABELS plan)
-file(WRITE ${CMAKE_BINARY_DIR}/tested_rooms.txt "homes\nplan\n")
+set_tests_properties(bare.builds PROPERTIES LABELS "bare;heavy")
+set_tests_properties(fuzz.hours PROPERTIES LABELS "fuzz;long")
+file(WRITE ${CMAKE_BINARY_DIR}/tested_rooms.txt "homes\nplan\nbare\nfuzz\n")
 """
 
 
@@ -111,4 +117,29 @@ class OneRoom(unittest.TestCase):
     def test_a_room_without_tests_is_answered_with_those_that_have_some(self):
         result = self.scripts_test("hmes")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("there are no tests of 'hmes'; rooms and folders with tests: homes plan\n", result.stderr)
+        self.assertIn("there are no tests of 'hmes'; rooms and folders with tests: homes plan bare fuzz\n",
+                      result.stderr)
+
+    def test_a_second_room_is_refused(self):
+        for words in (("homes", "plan"), ("homes", "Split"), ("-V", "homes", "plan")):
+            result = self.scripts_test(*words)
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(result.stderr, f"test: {words[-1]}: one ROOM; for a test's name give -k NAME\n")
+
+    def test_tests_that_only_all_or_long_runs_are_said_to_be_so(self):
+        for words, option in ((("bare",), "--all"), (("-k", "builds", "bare"), "--all"), (("fuzz",), "--long"),
+                              (("--all", "fuzz"), "--long")):
+            with self.subTest(words=words):
+                result = self.scripts_test("--no-install", *words)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn(f"all of these tests run under {option} only: scripts/test {option} {words[-1]}\n",
+                              result.stderr)
+        self.assertIn("out of 1\n", self.scripts_test("bare", "--all").stdout)
+
+    def test_our_options_stand_in_any_order_among_those_of_ctest(self):
+        for words in (("homes", "-V", "-k", "Split"), ("-V", "homes", "-k", "Split"), ("-k", "Split", "-V", "homes"),
+                      ("homes", "-R", "Split", "--all"), ("homes", "--no-install", "--", "-R", "Split")):
+            with self.subTest(words=words):
+                result = self.scripts_test(*words)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("out of 1\n", result.stdout)

@@ -8,10 +8,8 @@ import termios
 import unittest
 
 from permissions import need_terminal
-from zf_cli import BINARY, SOURCE, CommandTest, clean_environment
+from zf_cli import BINARY, COMMANDS, SOURCE, CommandTest, clean_environment
 
-COMMANDS = ["tune", "probe", "plan", "explain", "check", "exec", "export", "doctor", "verify", "record", "trial",
-            "bench", "publish"]
 MACHINES = sorted((SOURCE / "configs/machines").glob("*.json"))
 
 

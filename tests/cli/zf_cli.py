@@ -13,6 +13,10 @@ import unittest
 SOURCE = pathlib.Path(os.environ.get("ZF_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 BINARY = os.environ.get("ZF_TUNE_BINARY", str(SOURCE / "build/bin/zf-tune"))
 
+# Every command, in the order of its declaration.
+COMMANDS = re.findall(r"^Command (\w+)_command\(\);$", (SOURCE / "tuner/commands/commands.hpp").read_text(),
+                      re.MULTILINE)
+
 DONE, RUNTIME_ERROR, USAGE, STALE, INFEASIBLE = 0, 1, 2, 3, 4
 
 # What a launcher, or the person at the keyboard, may have set: none of it may leak into a test.

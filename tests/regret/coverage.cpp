@@ -147,8 +147,8 @@ int run(int runs, bool all) {
                format_text("{:.2f} %", 100 * width), good ? "" : "BROKEN"});
   }
   print_stdout(
-      "promised: 92 to 98 % covered, and a median half-width of at most 3 % if visits differ by at most 1 "
-      "%\n\n{}",
+      "promised: 92 to 98 % covered, and a median half-width of at most 3 % if visits differ by "
+      "at most 1 %\n\n{}",
       table.print());
   return kept ? 0 : 1;
 }

@@ -37,6 +37,13 @@ HOMES_OF_LIBRARIES = [
 ]
 
 
+def links_of(folder: str) -> dict[str, set[str]]:
+    """Returns the rooms that CMake lets each room of this folder link directly."""
+    text = (SOURCE / folder / "CMakeLists.txt").read_text()
+    calls = re.findall(r"^zf_room\((\w+)(.*?)\)$", text, re.MULTILINE | re.DOTALL)
+    return {room: set(re.findall(r"\bzf_(\w+)", arguments)) & set(RUNTIME + TUNER) for room, arguments in calls}
+
+
 def folder_of(room: str) -> pathlib.Path:
     return SOURCE / ("runtime" if room in RUNTIME else "tuner") / room
 
@@ -125,7 +132,7 @@ class Rooms(unittest.TestCase):
                                      ("launchers", "plan"), ("engine", "launchers"), ("plan", "engine"),
                                      ("engine", "plan"), ("ipc", "os"), ("ipc", "engine"), ("ipc", "abi"),
                                      ("plan", "abi"), ("worker", "abi"), ("abi", "engine"), ("abi", "worker"),
-                                     ("worker", "machine"), ("plan", "text"), ("abi", "homes")]:
+                                     ("worker", "plan"), ("worker", "machine"), ("plan", "text"), ("abi", "homes")]:
             with self.subTest(room=room, includes=other):
                 self.assert_hidden(room, one_header(other))
 
@@ -171,6 +178,18 @@ class Rooms(unittest.TestCase):
     def test_the_picture_in_the_docs_is_the_one_in_the_sources(self):
         self.assertEqual(re.findall(r"^ +(\w+ --> \w+)$", PAGE.read_text(), re.MULTILINE), arrows(),
                          "print them anew with: tests/rooms/rooms_test.py --draw")
+
+    def test_a_room_uses_every_room_that_it_links(self):
+        """Together with the test above: the arrows in the picture are those of CMake. All others come with a link."""
+        links = links_of("runtime") | links_of("tuner")
+        self.assertEqual(list(links), RUNTIME + TUNER)
+        self.assertEqual(links["os"], {"base"})
+        graph = graph_of_uses()
+        for room, linked in links.items():
+            self.assertEqual(linked - graph[room], set(), f"{room} links these, and includes nothing of them")
+        drawn = {room: {arrow.split()[2] for arrow in arrows() if arrow.startswith(f"{room} ")} for room in links}
+        for room, others in drawn.items():
+            self.assertEqual(others - links[room], set(), f"{room} has arrows to these, and does not link them itself")
 
     def test_every_folder_with_sources_is_a_room_in_the_picture(self):
         """The plugin for Slurm is a package of its own. Headers for users and the Python package are no rooms."""

@@ -25,8 +25,8 @@ CommandSpec spec() {
           "measured, and why this split was chosen.",
           {{"homes", 0, "",
             "also say why each rank has its cores: how many are near its GPU, how many NUMA nodes, packages "
-            "and L3 groups it touches, and which wishes are met and what the others lack (default: "
-            "no)"},
+            "and L3 groups it touches, and which wishes are met and what the others lack "
+            "(default: no)"},
            report_option(),
            {"topology", 0, "FILE|TEXT",
             "the plan's machine, for --homes and --report: an hwloc XML file or a synthetic description "

@@ -103,8 +103,8 @@ std::string period_in_words(Mode mode) {
     case Mode::overlap:
       return "A period lasts as long as the longer of its two bars.";
     case Mode::backward:
-      return "The step hides behind the backward of the last training step, and what is longer adds to the "
-             "period.";
+      return "The step hides behind the backward of the last training step, and what is longer adds to "
+             "the period.";
     case Mode::exact:
       return "The step hides behind a forward, and what is longer adds to the period.";
     case Mode::wait:
@@ -123,8 +123,8 @@ std::string bars_caption(const Plan& plan) {
   const std::size_t shown = bars_shown(plan);
   const std::size_t all = plan.evidence.candidates.size();
   return format_text(
-      "Bars are medians, and whiskers reach from the first quartile to the third. The shortest period is on "
-      "top. {}{}",
+      "Bars are medians, and whiskers reach from the first quartile to the third. "
+      "The shortest period is on top. {}{}",
       period_in_words(plan.workload.mode) + copy_in_words(plan),
       shown == all ? "" : format_text(" {} of {} candidates are shown.", shown, all));
 }

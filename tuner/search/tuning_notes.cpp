@@ -6,7 +6,7 @@
 namespace zf {
 namespace {
 
-/// Returns true if a step's time depends on how training divides into forward and backward.
+/// Returns true if the period depends on how training divides into forward and backward.
 bool needs_forward_share(Mode mode) { return mode == Mode::backward || mode == Mode::exact; }
 
 /// Returns for which mode the plan is made.

@@ -190,10 +190,9 @@ TEST(Report, AwayFromTheMachineItSaysThatNodesAreNotKnown) {
 
 TEST(Decision, SaysWhoGetsWhat) {
   Plan plan = make_plan();
-  EXPECT_EQ(
-      headline_of(unmeasured()),
-      "Reserve 11 cores of each rank for training and run the optimizer with 5 pinned threads; nothing was "
-      "measured.");
+  EXPECT_EQ(headline_of(unmeasured()),
+            "Reserve 11 cores of each rank for training and run the optimizer with 5 pinned threads; "
+            "nothing was measured.");
   Plan tried = unmeasured();
   tried.trial = plan.trial;
   EXPECT_THAT(headline_of(tried), Not(HasSubstr("measured"))) << "the job itself was tried";
