@@ -197,6 +197,7 @@ class Rooms(unittest.TestCase):
             folders = {path.parent.relative_to(SOURCE / parent).parts[0]
                        for path in (SOURCE / parent).glob("*/**/*.[ch]pp") if "build" not in path.parts}
             self.assertEqual(folders - others, set(rooms))
+            self.assertIn(f"  subgraph {parent}\n    {'; '.join(rooms)}\n  end\n", PAGE.read_text())
             for room in rooms:
                 self.assertRegex(PAGE.read_text(), rf"\n\| `{room}` \|", f"{PAGE.name} says what {room} answers")
 
