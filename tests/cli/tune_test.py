@@ -42,8 +42,8 @@ class Tune(CommandTest):
         self.assertGreater(self.read_plan()["workload"]["training"]["launches"], 1_000_000)
 
     def test_a_model_too_large_for_any_plan_is_refused_before_measuring(self):
-        result = self.run_tune("tune", "--ranks", 1, "-p", "10000B")
-        self.assert_refused(result, USAGE, "10000B parameters on 1 rank", "training.gpu_ns", "--params")
+        result = self.run_tune("tune", "--ranks", 1, "-p", "8T")
+        self.assert_refused(result, USAGE, "8T parameters on 1 rank", "training.gpu_ns", "--params")
         self.assertEqual(self.files(), [])
 
     def test_says_first_for_which_mode_it_plans_and_how_to_change_it(self):
