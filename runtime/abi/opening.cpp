@@ -12,6 +12,7 @@
 #include "abi/worker_program.hpp"
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
+#include "base/strictness.hpp"
 #include "os/environment.hpp"
 
 namespace zf {
@@ -24,14 +25,15 @@ Nanoseconds timeout_of(std::int64_t value_ms, std::int64_t default_ms, std::stri
   return std::min(value_ms == 0 ? default_ms : value_ms, kForeverMs) * kMillisecondNs;
 }
 
-const char* strictness_name(std::int32_t value, std::string_view field) {
+/// Returns the value of a field that is ZF_NO, ZF_TRY or ZF_MUST.
+Strictness strictness_of(std::int32_t value, std::string_view field) {
   switch (value) {
     case ZF_NO:
-      return "no";
+      return Strictness::off;
     case ZF_TRY:
-      return "try";
+      return Strictness::best_effort;
     case ZF_MUST:
-      return "must";
+      return Strictness::required;
     default:
       throw AbiError(ZF_ERROR_USAGE,
                      format_text("{} is {}; it must be ZF_NO, ZF_TRY or ZF_MUST", field, value));
@@ -40,10 +42,11 @@ const char* strictness_name(std::int32_t value, std::string_view field) {
 
 /// Returns the worker's command line.
 std::vector<std::string> worker_arguments(const RankBinding& binding, const zf_options& options) {
-  std::vector<std::string> words = {"--rank",        std::to_string(binding.rank),
-                                    "--cpus",        print(binding.optimizer.cpus),
-                                    "--huge-pages",  strictness_name(options.huge_pages, "huge_pages"),
-                                    "--lock-memory", strictness_name(options.lock_memory, "lock_memory")};
+  std::vector<std::string> words = {
+      "--rank",        std::to_string(binding.rank),
+      "--cpus",        print(binding.optimizer.cpus),
+      "--huge-pages",  name_of(strictness_of(options.huge_pages, "huge_pages")),
+      "--lock-memory", name_of(strictness_of(options.lock_memory, "lock_memory"))};
   if (!binding.home.cpus.empty()) words.insert(words.end(), {"--home", print(binding.home.cpus)});
   if (!binding.optimizer.mems.empty()) {
     words.insert(words.end(), {"--mems", print(binding.optimizer.mems), "--memory-policy",
@@ -61,10 +64,10 @@ Nanoseconds window_of(std::int64_t seconds) {
 
 /// Only a process that exec put on its whole home is narrowed, and only if training leaves CPUs to the pool.
 NarrowingWish narrowing_of(const BoundPlan& plan, const zf_options& options) {
-  strictness_name(options.narrow, "narrow");  // checks it
-  if (options.narrow == ZF_NO || plan.started_on != StartedOn::home || plan.binding.shared) return {};
+  const Strictness narrow = strictness_of(options.narrow, "narrow");
+  if (narrow == Strictness::off || plan.started_on != StartedOn::home || plan.binding.shared) return {};
   return {.wanted = true,
-          .required = options.narrow == ZF_MUST,
+          .required = narrow == Strictness::required,
           .home = plan.binding.home.cpus,
           .training = plan.binding.training.cpus};
 }

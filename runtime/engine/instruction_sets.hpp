@@ -1,14 +1,14 @@
 // The table of instruction sets: a row each, with all that the engine knows of it. Private to the engine.
 //
 // A new instruction set needs its Lane in kernel_<isa>.cpp, that file and its compiler flags in
-// runtime/CMakeLists.txt, a value of Isa with its name, and a row in instruction_sets.cpp. A new kernel for
-// all of them needs one entry in KernelSet and one in lane_kernels().
+// runtime/CMakeLists.txt, a value of Isa with its name, its extern line in kernel_set.hpp, and a row in
+// instruction_sets.cpp. A new kernel for all of them needs one entry in KernelSet and one in lane_kernels().
 #pragma once
 
 #include <span>
 
 #include "engine/isa.hpp"
-#include "engine/lanes.hpp"
+#include "engine/kernel_set.hpp"
 
 namespace zf {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/adam_loop.hpp"
-#include "engine/lanes.hpp"
+#include "engine/kernel_set.hpp"
 #include "engine/norm_loop.hpp"
 #include "engine/outputs_loop.hpp"
 

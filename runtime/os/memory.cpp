@@ -49,17 +49,16 @@ struct NodeMask {
 /// distance.
 template <class Set>
 PolicyRefusal apply(const char* call, MemoryPolicy policy, const NodeSet& nodes, Set set) {
-  const bool bind = policy == MemoryPolicy::bind;
-  const int mode = nodes.empty()      ? MPOL_DEFAULT
-                   : bind             ? MPOL_BIND
-                   : nodes.size() > 1 ? kPreferredMany
-                                      : MPOL_PREFERRED;
+  const int mode = nodes.empty()                  ? MPOL_DEFAULT
+                   : policy == MemoryPolicy::bind ? MPOL_BIND
+                   : nodes.size() > 1             ? kPreferredMany
+                                                  : MPOL_PREFERRED;
   if (set(mode, NodeMask(nodes)) == 0) return std::nullopt;
   if (mode == kPreferredMany && errno == EINVAL && set(MPOL_PREFERRED, NodeMask({nodes.first()})) == 0) {
     return std::nullopt;
   }
   const int error = errno;
-  return format_text("{}({}, {}) was refused: {}", call, bind ? "bind" : "preferred",
+  return format_text("{}({}, {}) was refused: {}", call, name_of(policy),
                      nodes.empty() ? "no node" : print_nodes(nodes), errno_text(error));
 }
 

@@ -6,7 +6,8 @@
 namespace zf {
 
 /// Returns true if both paths name one file, also if one is relative and the other absolute, or if one is a
-/// link. If one of the files is gone, compares the absolute paths.
+/// link. Relative paths are relative to the caller's working folder. If one of the files is gone, compares
+/// the absolute paths.
 bool same_file(const std::filesystem::path& one, const std::filesystem::path& other);
 
 }  // namespace zf

@@ -7,8 +7,8 @@
 
 namespace zf {
 
-template <class Io, MaybeConst<SplitSample> Object>
-void fields(Io& io, Object& times) {
+template <class Io, MaybeConst<SplitSample> Struct>
+void fields(Io& io, Struct& times) {
   io.required("step_ns", times.step_ns);
   io.required("roofline_ns", times.roofline_ns);
   io.required("training_ns", times.training_ns);
@@ -17,15 +17,15 @@ void fields(Io& io, Object& times) {
   io.required("training_bytes", times.training_bytes);
 }
 
-template <class Io, MaybeConst<Sample> Object>
-void fields(Io& io, Object& sample) {
+template <class Io, MaybeConst<Sample> Struct>
+void fields(Io& io, Struct& sample) {
   io.required("candidate", sample.candidate);
   io.required("round", sample.round);
   fields(io, sample.times);
 }
 
-template <class Io, MaybeConst<CandidateEvidence> Object>
-void fields(Io& io, Object& candidate) {
+template <class Io, MaybeConst<CandidateEvidence> Struct>
+void fields(Io& io, Struct& candidate) {
   io.required("id", candidate.id);
   io.required("label", candidate.label);
   io.required("control", candidate.control);
@@ -47,14 +47,14 @@ void fields(Io& io, Object& candidate) {
   io.required("roofline_ratio", candidate.roofline_ratio, Real{});
 }
 
-template <class Io, MaybeConst<Roofline> Object>
-void fields(Io& io, Object& roofline) {
+template <class Io, MaybeConst<Roofline> Struct>
+void fields(Io& io, Struct& roofline) {
   io.required("bytes_per_s_median", roofline.bytes_per_s_median, Real{});
   io.required("threads", roofline.threads);
 }
 
-template <class Io, MaybeConst<Evidence> Object>
-void fields(Io& io, Object& evidence) {
+template <class Io, MaybeConst<Evidence> Struct>
+void fields(Io& io, Struct& evidence) {
   io.required("roofline", evidence.roofline);
   io.required("elements_per_rank", evidence.elements_per_rank);
   io.required("working_set_bytes_per_rank", evidence.working_set_bytes_per_rank);
@@ -68,8 +68,8 @@ void fields(Io& io, Object& evidence) {
   io.optional("estimate_round", evidence.estimate_round, Whole{}, -1);
 }
 
-template <class Io, MaybeConst<TrialCandidate> Object>
-void fields(Io& io, Object& candidate) {
+template <class Io, MaybeConst<TrialCandidate> Struct>
+void fields(Io& io, Struct& candidate) {
   io.required("label", candidate.label);
   io.required("control", candidate.control);
   io.added("shared", candidate.shared);
@@ -78,8 +78,8 @@ void fields(Io& io, Object& candidate) {
   io.required("runs", candidate.runs, Each{NotEmpty{": a run has at least one value"}});
 }
 
-template <class Io, MaybeConst<Trial> Object>
-void fields(Io& io, Object& trial) {
+template <class Io, MaybeConst<Trial> Struct>
+void fields(Io& io, Struct& trial) {
   io.required("command", trial.command);
   io.required("metric", trial.metric);
   io.required("higher_is_better", trial.higher_is_better);

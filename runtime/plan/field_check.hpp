@@ -36,7 +36,7 @@ class FieldChecker {
 
   std::optional<Violation> found() && { return std::move(found_); }
 
-  /// Returns the path of a field of what has this key.
+  /// Returns the path of `field` inside the member `key`.
   static std::string below(std::string_view key, std::string_view field) {
     std::string path(key);
     if (!field.empty() && field.front() != '[') path += '.';

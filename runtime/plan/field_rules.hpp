@@ -1,13 +1,14 @@
 // What a field's value must be, by itself. plan_check.hpp checks what must hold between fields.
 //
-// Each struct of a plan declares its fields once, in a function `fields(io, object)` (plan_fields.hpp): it
-// calls io.required(), io.added() or io.optional() for each, in the order in which they are written. Whoever
-// reads, writes or checks plans is such an io:
-//   required(key, member, rule)          always in the file
-//   added(key, member, rule)             always written; files from before it was added keep the member's
-//   default optional(key, member, rule, absent)  left out if the member equals `absent`: nothing, empty,
-//   false or 0
-//                                        unless said otherwise
+// Each struct of a plan declares its fields once, in a function `fields(io, object)` (plan_fields.hpp). It
+// calls a function of the io for each field, in the order in which they are written. Whoever reads, writes or
+// checks plans is such an io:
+// - required(key, member, rule): the field is always in the file.
+// - added(key, member, rule): the field is always written. A file without it is older than the field, and the
+//   member keeps its default.
+// - optional(key, member, rule, absent): the field is left out if the member equals `absent`, which is the
+//   member's default: nothing, empty, false or 0 unless said otherwise.
+//
 // A member that is a struct with fields of its own becomes an object, a vector becomes a list, and a named
 // enum its name.
 #pragma once
@@ -26,9 +27,9 @@
 
 namespace zf {
 
-/// `Object` is `Struct`, or a const one.
-template <class Object, class Struct>
-concept MaybeConst = std::same_as<std::remove_const_t<Object>, Struct>;
+/// `Struct` is `Plain`, or a const one.
+template <class Struct, class Plain>
+concept MaybeConst = std::same_as<std::remove_const_t<Struct>, Plain>;
 
 /// What is wrong with a value, in words; empty: nothing.
 using Complaint = std::string;

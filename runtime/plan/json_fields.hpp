@@ -49,7 +49,7 @@ class Field {
   bool has(std::string_view key) const;
   bool is_object() const;
   bool is_null() const;
-  /// Returns a member. Precondition: has(key), or object() was called with this key.
+  /// Returns a member. Precondition: has(key).
   Field operator[](std::string_view key) const;
   /// Returns the elements of a list.
   std::vector<Field> items() const;
@@ -70,7 +70,7 @@ class Field {
                                            : "; it must be one of " + all_names<Enum>());
   }
 
-  /// Checks that this is this text.
+  /// Fails unless the text is `word`.
   void need_word(std::string_view word) const;
 
   [[noreturn]] void fail(std::string_view what) const;

@@ -13,10 +13,10 @@
 namespace zf {
 
 /// Returns the first broken invariant of a plan, if any. The invariants: every field keeps its rule
-/// (plan_fields.hpp); training and optimizer are disjoint
-/// for every rank (equal if shared); ranks are disjoint; all CPUs lie in allocation.cpus, which lies in
-/// machine.cpus; mems lie in allocation.mems; nothing is empty; ranks are numbered 0, 1, ... in order; counts
-/// are positive and match (threads, pool_threads, pt_reserved_cores); samples name known candidates.
+/// (plan_fields.hpp); training and optimizer are disjoint for every rank (equal if shared); ranks are
+/// disjoint; all CPUs lie in allocation.cpus, which lies in machine.cpus; mems lie in allocation.mems;
+/// nothing is empty; ranks are numbered 0, 1, ... in order; counts are positive and match (threads,
+/// pool_threads, pt_reserved_cores); samples name known candidates.
 std::optional<Violation> find_violation(const Plan& plan);
 
 /// A reason why a valid plan does not fit the present allocation, in words: "CPUs 4-5 of rank 0's optimizer

@@ -1,5 +1,5 @@
 // The fields of a plan (field_rules.hpp), struct by struct. configs/plan.schema.json says the same to others,
-// and tests/unit/plan/plan_fields_test.cpp compares the two.
+// and tests/unit/plan/plan_schema_test.cpp compares the two.
 #pragma once
 
 #include "plan/evidence_fields.hpp"
@@ -9,16 +9,16 @@
 
 namespace zf {
 
-template <class Io, MaybeConst<Provenance> Object>
-void fields(Io& io, Object& made) {
+template <class Io, MaybeConst<Provenance> Struct>
+void fields(Io& io, Struct& made) {
   io.required("by", made.by);
   io.required("at", made.at, Shaped{TextShape::utc_time});
   io.required("host", made.host);
   io.required("command", made.command);
 }
 
-template <class Io, MaybeConst<MachineClass> Object>
-void fields(Io& io, Object& machine) {
+template <class Io, MaybeConst<MachineClass> Struct>
+void fields(Io& io, Struct& machine) {
   io.required("fingerprint", machine.fingerprint, Shaped{TextShape::fingerprint});
   io.required("model", machine.model);
   io.required("packages", machine.packages);
@@ -28,8 +28,8 @@ void fields(Io& io, Object& machine) {
   io.required("cpus", machine.cpus, NotEmpty{});
 }
 
-template <class Io, MaybeConst<Allocation> Object>
-void fields(Io& io, Object& allocation) {
+template <class Io, MaybeConst<Allocation> Struct>
+void fields(Io& io, Struct& allocation) {
   io.required("fingerprint", allocation.fingerprint, Shaped{TextShape::fingerprint});
   io.required("cpus", allocation.cpus, NotEmpty{});
   io.required("mems", allocation.mems, NotEmpty{});
@@ -38,8 +38,8 @@ void fields(Io& io, Object& allocation) {
   io.optional("notes", allocation.notes);
 }
 
-template <class Io, MaybeConst<Intent> Object>
-void fields(Io& io, Object& intent) {
+template <class Io, MaybeConst<Intent> Struct>
+void fields(Io& io, Struct& intent) {
   io.required("placement", intent.placement);
   io.required("pool_pus_per_core", intent.pool_pus_per_core);
   io.required("pool_cores", intent.pool_cores, Whole{1});
@@ -52,35 +52,30 @@ void fields(Io& io, Object& intent) {
   io.added("state_format", intent.state_format);
 }
 
-template <class Io, MaybeConst<RankGpu> Object>
-void fields(Io& io, Object& gpu) {
+template <class Io, MaybeConst<RankGpu> Struct>
+void fields(Io& io, Struct& gpu) {
   io.required("pci", gpu.pci_address);
   io.optional("node", gpu.node);
   io.optional("cpus", gpu.cpus);
   io.optional("minor", gpu.minor);
 }
 
-template <class Io, MaybeConst<HomeSide> Object>
-void fields(Io& io, Object& home) {
-  io.required("cpus", home.cpus, NotEmpty{});
-  io.required("threads", home.threads, Whole{1});
+template <class Io, class Struct>
+requires MaybeConst<Struct, HomeSide> || MaybeConst<Struct, TrainingSide>
+void fields(Io& io, Struct& side) {
+  io.required("cpus", side.cpus, NotEmpty{});
+  io.required("threads", side.threads, Whole{1});
 }
 
-template <class Io, MaybeConst<TrainingSide> Object>
-void fields(Io& io, Object& training) {
-  io.required("cpus", training.cpus, NotEmpty{});
-  io.required("threads", training.threads, Whole{1});
-}
-
-template <class Io, MaybeConst<OptimizerSide> Object>
-void fields(Io& io, Object& optimizer) {
+template <class Io, MaybeConst<OptimizerSide> Struct>
+void fields(Io& io, Struct& optimizer) {
   io.required("cpus", optimizer.cpus, NotEmpty{});
   io.required("mems", optimizer.mems, NotEmpty{});
   io.required("memory_policy", optimizer.memory_policy);
 }
 
-template <class Io, MaybeConst<RankBinding> Object>
-void fields(Io& io, Object& rank) {
+template <class Io, MaybeConst<RankBinding> Struct>
+void fields(Io& io, Struct& rank) {
   io.required("rank", rank.rank);
   io.optional("gpu", rank.gpu);
   io.added("home", rank.home);
@@ -94,14 +89,14 @@ void fields(Io& io, Object& rank) {
 /// Reads the fields. A rank without a home gets both sides as its home, with 0 threads.
 void read_object(const Field& field, RankBinding& rank);
 
-template <class Io, MaybeConst<Headroom> Object>
-void fields(Io& io, Object& headroom) {
+template <class Io, MaybeConst<Headroom> Struct>
+void fields(Io& io, Struct& headroom) {
   io.required("training_speedup", headroom.training_speedup, Real{});
   io.required("step_slowdown", headroom.step_slowdown, Real{});
 }
 
-template <class Io, MaybeConst<Choice> Object>
-void fields(Io& io, Object& choice) {
+template <class Io, MaybeConst<Choice> Struct>
+void fields(Io& io, Struct& choice) {
   io.required("reason", choice.reason, NotEmpty{});
   io.optional("candidate", choice.candidate, Whole{}, -1);
   io.required("period_ns_median", choice.period_ns_median);
@@ -109,8 +104,8 @@ void fields(Io& io, Object& choice) {
   io.optional("headroom", choice.headroom);
 }
 
-template <class Io, MaybeConst<Plan> Object>
-void fields(Io& io, Object& plan) {
+template <class Io, MaybeConst<Plan> Struct>
+void fields(Io& io, Struct& plan) {
   io.required("schema", plan.schema);
   io.required("made", plan.made);
   io.required("machine", plan.machine);

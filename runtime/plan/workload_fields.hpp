@@ -11,11 +11,11 @@ namespace zf {
 
 class Field;
 
-// An hour, a million kernels, a petabyte, a step a million times as long as ours (that of a tiny model). A
-// larger figure has the wrong unit.
+// An hour, a hundred million kernels, a petabyte, a step a million times as long as ours (that of a tiny
+// model). A larger figure has the wrong unit.
 inline constexpr Whole kUpToAnHour{0, 3600 * kSecondNs};
 inline constexpr Whole kUpToAnHourOnManyCores{0, 1024 * 3600 * kSecondNs};
-inline constexpr Whole kUpToAMillion{0, 1'000'000};
+inline constexpr Whole kUpToAHundredMillion{0, 100'000'000};
 inline constexpr Whole kUpToAPetabyte{0, 1'000'000'000'000'000};
 inline constexpr Real kPositiveFactor{0, 1e6, Real::Ends::low_excluded};
 
@@ -24,9 +24,9 @@ inline constexpr Whole copy_rate_rule(std::uint64_t copied_bytes) {
   return {copied_bytes == 0 ? 0U : 1U, kUpToAPetabyte.high};
 }
 
-template <class Io, MaybeConst<TrainingDemand> Object>
-void fields(Io& io, Object& demand) {
-  io.required("launches", demand.launches, kUpToAMillion);
+template <class Io, MaybeConst<TrainingDemand> Struct>
+void fields(Io& io, Struct& demand) {
+  io.required("launches", demand.launches, kUpToAHundredMillion);
   io.required("launch_ns", demand.launch_ns, kUpToAnHour);
   io.required("gpu_ns", demand.gpu_ns, kUpToAnHour);
   io.required("host_bytes", demand.host_bytes, kUpToAPetabyte);
@@ -43,8 +43,8 @@ void fields(Io& io, Object& demand) {
 void read_object(const Field& field, TrainingDemand& demand);
 void read_object(const Field& field, Workload& workload);
 
-template <class Io, MaybeConst<Workload> Object>
-void fields(Io& io, Object& workload) {
+template <class Io, MaybeConst<Workload> Struct>
+void fields(Io& io, Struct& workload) {
   io.required("name", workload.name);
   io.required("params", workload.params, Whole{1});
   io.required("ranks", workload.ranks, Whole{1, 4096});

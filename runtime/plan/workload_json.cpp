@@ -17,7 +17,7 @@ struct FormerDemand {
 template <class Io, MaybeConst<FormerDemand> Former>
 void fields(Io& io, Former& former) {
   auto& demand = former.demand;
-  io.required("launches", demand.launches, kUpToAMillion);
+  io.required("launches", demand.launches, kUpToAHundredMillion);
   io.required("launch_ns", demand.launch_ns, kUpToAnHour);
   io.required("host_bytes", demand.host_bytes, kUpToAPetabyte);
   io.required("copy_bytes", demand.gradient_bytes, kUpToAPetabyte);

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/cpu_list.hpp"
+#include "base/enum_names.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
 
@@ -76,10 +77,8 @@ std::string worker_help() {
          "when the trainer ends. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are left to the trainer.\n"
          "\n"
          "  --cpus LIST            one pinned thread per CPU; OS indexes like 7-11 (required)\n"
-         "  --home LIST            all CPUs of the rank: threads whose own CPU is gone run on these if all "
-         "CPUs "
-         "of\n"
-         "                         the pool are gone (default: those of the pool)\n"
+         "  --home LIST            all CPUs of the rank: threads whose own CPU is gone run on these if all\n"
+         "                         CPUs of the pool are gone (default: those of the pool)\n"
          "  --mems LIST            NUMA nodes for the arena's memory, like 0 (default: no preference)\n"
          "  --memory-policy NAME   preferred (default) or bind\n"
          "  --huge-pages MODE      no (default), try or must: 2 MiB pages for the arena\n"
@@ -88,8 +87,8 @@ std::string worker_help() {
          "  --version              print the version\n"
          "  --help                 print this page\n"
          "\n"
-         "Environment: ZF_ISA=scalar|neon|avx2|avx512 forces the vector instructions; the result is the "
-         "same.\n";
+         "Environment: ZF_ISA=scalar|neon|avx2|avx512 forces the vector instructions; "
+         "the result is the same.\n";
 }
 
 }  // namespace zf

@@ -4,18 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "base/enum_names.hpp"
 #include "base/id_set.hpp"
 #include "base/memory_policy.hpp"
+#include "base/strictness.hpp"
 
 namespace zf {
-
-/// The reaction to a feature that the machine may refuse: do not ask for it, try it, or fail without it.
-enum class Strictness { off, best_effort, required };
-
-template <>
-inline constexpr auto kEnumNames<Strictness> = std::to_array<EnumName<Strictness>>(
-    {{Strictness::off, "no"}, {Strictness::best_effort, "try"}, {Strictness::required, "must"}});
 
 struct WorkerArguments {
   int rank = 0;

@@ -80,8 +80,8 @@ void settle_memory(Arena& arena, const WorkerArguments& arguments, Notes notes) 
   // This note comes last: it is the most common one, and the field has room for some 200 characters.
   if (has_no_huge_pages) {
     add(notes, arguments.huge_pages, why_no_huge_pages(),
-        "set /sys/kernel/mm/transparent_hugepage/shmem_enabled to advise, or leave zf_options.huge_pages at "
-        "ZF_TRY");
+        "set /sys/kernel/mm/transparent_hugepage/shmem_enabled to advise, "
+        "or leave zf_options.huge_pages at ZF_TRY");
   }
   arena.control().stats.placement = placement;
   arena.control().stats.memory_note.store(notes);

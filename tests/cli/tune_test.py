@@ -37,6 +37,15 @@ class Tune(CommandTest):
         workload = SOURCE / "configs/workloads/qwen2.5-0.5b-2gpu.json"
         self.assert_refused(self.run_tune("tune", "-w", workload, "-p", "3B"), USAGE, "--params", "--workload")
 
+    def test_a_model_of_hundreds_of_billions_of_parameters_gets_a_plan(self):
+        self.assert_exit(self.run_tune("tune", "-q", "--ranks", 1, "-p", "200B", "--budget", "1s"), DONE)
+        self.assertGreater(self.read_plan()["workload"]["training"]["launches"], 1_000_000)
+
+    def test_a_model_too_large_for_any_plan_is_refused_before_measuring(self):
+        result = self.run_tune("tune", "--ranks", 1, "-p", "8T")
+        self.assert_refused(result, USAGE, "8T parameters on 1 rank", "training.gpu_ns", "--params")
+        self.assertEqual(self.files(), [])
+
     def test_says_first_for_which_mode_it_plans_and_how_to_change_it(self):
         machine = SOURCE / "configs/machines/grace-hopper.json"
         said = self.run_tune("tune", "--simulate", machine).stderr

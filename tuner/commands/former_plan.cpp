@@ -56,8 +56,9 @@ bool has_content(const std::filesystem::path& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
 }
 
-/// Returns whether both names are one file. False if that is unknown.
-bool is_same_file(const std::filesystem::path& one, const std::filesystem::path& other) noexcept {
+/// Returns whether both names are one file, or one symbolic link: links are not followed. False if that is
+/// unknown.
+bool is_same_entry(const std::filesystem::path& one, const std::filesystem::path& other) noexcept {
   struct stat of_one = {};
   struct stat of_other = {};
   return ::lstat(one.c_str(), &of_one) == 0 && ::lstat(other.c_str(), &of_other) == 0 &&
@@ -155,7 +156,7 @@ void FormerPlan::rename() {
 void FormerPlan::put_back() const noexcept {
   if (was_renamed_) {
     if (::access(path_.c_str(), F_OK) != 0) std::rename(name_->c_str(), path_.c_str());
-  } else if (has_new_link_ && is_same_file(path_, *name_)) {
+  } else if (has_new_link_ && is_same_entry(path_, *name_)) {
     // Otherwise the write failed after its last rename: the new plan has the name, and this is the former
     // one's last.
     ::unlink(name_->c_str());

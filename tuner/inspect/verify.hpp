@@ -1,6 +1,7 @@
 // Compares a running job with its plan.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -9,7 +10,6 @@
 #include "inspect/home_use.hpp"
 #include "inspect/job_processes.hpp"
 #include "os/sysroot.hpp"
-#include "plan/plan.hpp"
 
 namespace zf {
 

@@ -3,14 +3,26 @@
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "launch/fit.hpp"
-#include "launch/outer_exec.hpp"
+#include "launch/allocation_fit.hpp"
 #include "launch/variables.hpp"
 #include "launchers/local_rank.hpp"
 #include "text/command_line.hpp"
 
 namespace zf {
 namespace {
+
+/// Returns the thread count that an outer zf-tune exec has set, perhaps for other CPUs; empty if there is
+/// none.
+std::string outer_threads(const Environment& environment) {
+  const auto line = environment.get(kBindingVariable);
+  if (!line) return {};
+  try {
+    const ProcessBinding outer = parse_binding(*line);
+    return std::to_string(process_cpus(outer.rank, outer.framework).threads);
+  } catch (const Error&) {
+    return {};  // of another version
+  }
+}
 
 /// Keeps a thread count that the user has set, and adds a note if it differs from the plan's.
 void keep_user_setting(Launch& launch, const Environment& environment, const std::string& name) {

@@ -10,9 +10,8 @@ namespace zf {
 /// which all ranks of the node share. `seen` is what this process may use, and `of_job` the same without its
 /// affinity mask. The control group of a step is the whole step's, so without a mask it is true. A mask may
 /// be this rank's own, and then it is false, if one of these has set it:
-/// - A launcher of MPI, jsrun or Flux that has started the ranks inside the job. But a mask with all CPUs
-/// that
-///   Slurm gave the job on this node (SLURM_CPUS_ON_NODE) is the job's.
+/// - A launcher of MPI, jsrun or Flux that has started the ranks inside the job. But a mask with all CPUs of
+///   the job on this node (SLURM_CPUS_ON_NODE) is the job's.
 /// - Slurm itself, by a kind of binding whose masks it does not name (SLURM_CPU_BIND_TYPE: rank, map_ldom).
 ///
 /// `rank` is the variable that gives the local rank, and `count` the one that gives the number of ranks. All

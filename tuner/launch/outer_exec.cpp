@@ -28,15 +28,4 @@ std::optional<Launch> outer_launch(const Plan& plan, const LaunchRequest& reques
   return launch;
 }
 
-std::string outer_threads(const Environment& environment) {
-  const auto line = environment.get(kBindingVariable);
-  if (!line) return {};
-  try {
-    const ProcessBinding outer = parse_binding(*line);
-    return std::to_string(process_cpus(outer.rank, outer.framework).threads);
-  } catch (const Error&) {
-    return {};  // of another version
-  }
-}
-
 }  // namespace zf

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "launch/launch.hpp"
 #include "launch/launch_request.hpp"
@@ -16,9 +15,5 @@ namespace zf {
 /// there is none, if the plan has changed since, or if it does not fit here any more.
 std::optional<Launch> outer_launch(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
                                    const Environment& environment);
-
-/// Returns the thread count that an outer zf-tune exec has set, perhaps for other CPUs; empty if there is
-/// none.
-std::string outer_threads(const Environment& environment);
 
 }  // namespace zf

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "launch/fit.hpp"
+#include "launch/allocation_fit.hpp"
 #include "launch/mask_owner.hpp"
 #include "launch/slurm_masks.hpp"
 #include "launchers/local_rank.hpp"
@@ -158,15 +158,15 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
   if (request.cpus_of == CpusOf::rank) return retargeted(plan, rank, ranks, request, environment);
   const Allowed of_job = allowed_to_job();
   const IsolatedCpus isolated = read_isolated_cpus(SysRoot());
-  Fit fit = fit_of(plan, ranks, seen, of_job, isolated.isolated);
-  if (fit == Fit::as_planned && foreign_machine(plan.machine, read_machine_identity(SysRoot())))
-    fit = Fit::new_homes;
-  if (fit == Fit::as_planned) {
+  AllocationFit fit = allocation_fit_of(plan, ranks, seen, of_job, isolated.isolated);
+  if (fit == AllocationFit::as_planned && foreign_machine(plan.machine, read_machine_identity(SysRoot())))
+    fit = AllocationFit::new_homes;
+  if (fit == AllocationFit::as_planned) {
     ResolvedBinding planned{binding_of(plan, rank), {}};
     if (auto note = isolated_homes_note(plan, seen, isolated)) planned.notes.push_back(*std::move(note));
     return planned;
   }
-  if (fit == Fit::new_homes || request.cpus_of == CpusOf::job ||
+  if (fit == AllocationFit::new_homes || request.cpus_of == CpusOf::job ||
       masks_are_in_force(slurm_masks(environment), ranks, rank, seen.cpus, of_job.cpus) ||
       sees_cpus_of_slurm_job(environment, rank_here.variable, count_variable(environment), seen.cpus,
                              of_job.cpus))

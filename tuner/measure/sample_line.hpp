@@ -16,8 +16,8 @@ struct SampleLine {
   SplitSample times;
 };
 
-template <class Io, MaybeConst<SampleLine> Object>
-void fields(Io& io, Object& line) {
+template <class Io, MaybeConst<SampleLine> Struct>
+void fields(Io& io, Struct& line) {
   io.required("split", line.split);
   io.required("visit", line.visit, Whole{0, std::numeric_limits<int>::max() - 1});
   fields(io, line.times);

@@ -1,7 +1,6 @@
 #include "measure/workload_file.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 
 #include "base/error.hpp"
@@ -14,8 +13,8 @@
 
 namespace zf {
 
-template <class Io, MaybeConst<Recorded> Object>
-void fields(Io& io, Object& recorded) {
+template <class Io, MaybeConst<Recorded> Struct>
+void fields(Io& io, Struct& recorded) {
   io.required("updates", recorded.updates, Whole{1, 1'000'000});
   io.required("threads", recorded.threads, Whole{1, 65536});
   io.required("period_ns", recorded.period_ns);
@@ -28,8 +27,8 @@ void fields(Io& io, Object& recorded) {
 }
 
 /// All fields but the schema, which comes first.
-template <class Io, MaybeConst<WorkloadFile> Object>
-void fields(Io& io, Object& file) {
+template <class Io, MaybeConst<WorkloadFile> Struct>
+void fields(Io& io, Struct& file) {
   fields(io, file.workload);
   io.added("estimates", file.estimates);
   io.optional("recorded", file.recorded);
@@ -41,27 +40,23 @@ namespace {
 constexpr const char* kSchema = "zf-workload/2";
 constexpr const char* kFormerSchema = "zf-workload/1";
 
-/// The fields that may be an estimate.
-constexpr std::array<const char*, 14> kFields{"params",
-                                              "update_interval",
-                                              "mode",
-                                              "framework",
-                                              "step_factor",
-                                              "training.launches",
-                                              "training.launch_ns",
-                                              "training.gpu_ns",
-                                              "training.parallel_ns",
-                                              "training.host_bytes",
-                                              "training.gradient_bytes",
-                                              "training.parameter_bytes",
-                                              "training.copy_bytes_per_s",
-                                              "training.forward_share"};
+/// Returns the fields that may be an estimate: all figures and choices of a workload.
+std::vector<std::string> estimable_fields() {
+  std::vector<std::string> names;
+  for (const std::string_view key : keys_of<Workload>().all) {
+    if (key != "name" && key != "ranks" && key != "training") names.emplace_back(key);
+  }
+  for (const std::string_view key : keys_of<TrainingDemand>().all)
+    names.push_back(format_text("training.{}", key));
+  return names;
+}
 
 std::vector<std::string> read_estimates(const Field& list) {
+  const std::vector<std::string> known = estimable_fields();
   std::vector<std::string> names;
   for (const Field& item : list.items()) {
     const std::string name = item.text();
-    if (std::find(kFields.begin(), kFields.end(), name) == kFields.end())
+    if (std::find(known.begin(), known.end(), name) == known.end())
       item.fail(format_text("is \"{}\", which is no field that may be an estimate", name));
     names.push_back(name);
   }
@@ -74,6 +69,7 @@ std::optional<Value> larger(const std::optional<Value>& a, const std::optional<V
   return a && b ? std::optional(std::max(*a, *b)) : std::nullopt;
 }
 
+/// Joins field by field, in the order of the struct.
 TrainingDemand joined(const TrainingDemand& a, const TrainingDemand& b) {
   return {std::max(a.launches, b.launches),
           std::max(a.launch_ns, b.launch_ns),

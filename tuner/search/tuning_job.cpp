@@ -14,9 +14,12 @@
 #include "measure/working_set_size.hpp"
 #include "measure/workload_file.hpp"
 #include "os/environment.hpp"
+#include "plan/field_check.hpp"
+#include "plan/workload_fields.hpp"
 #include "planning/assemble.hpp"
 #include "simulate/simulated_job.hpp"
 #include "simulate/simulated_meter.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -41,6 +44,18 @@ RankWork rank_work(const Workload& workload, std::uint64_t elements_per_rank, do
                 .framework = workload.framework};
   if (workload.training) work.training = scaled(*workload.training, scale);
   return work;
+}
+
+/// Throws Error(usage) if a figure of the workload breaks its rule: a plan with it could not be kept, so it
+/// is refused before anything is measured.
+void need_sound(const Workload& workload) {
+  const auto found = check_fields(workload);
+  if (!found) return;
+  throw Error(Exit::usage,
+              format_text("no plan can have this workload ({} parameters on {} rank{}): {} {}",
+                          print_quantity(workload.params), workload.ranks, workload.ranks == 1 ? "" : "s",
+                          found->field, found->what),
+              "give fewer parameters (--params) or more ranks (--ranks), or correct the workload file");
 }
 
 /// Keeps the unrestricted homes in `free_homes`. With for_deepspeed, replaces `placed` by homes that
@@ -109,6 +124,7 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   if (!request.has_workload_file) {
     workload.training = small_training_demand(workload.params / ranks);
   }
+  need_sound(workload);
   restrict_homes(job, request);
   job.meter = machine_meter(workload, size.elements_per_rank);
   // An interrupted sweep of the whole size goes on, however short the budget of the next one is.
@@ -130,6 +146,7 @@ TuningJob job_on_simulated_machine(const std::filesystem::path& file, const Tuni
   TuningJob job;
   job.machine = std::move(simulated.machine);
   job.workload = simulated.model.workload();
+  need_sound(job.workload);
   job.gpus = std::move(simulated.gpus);
   job.placed = std::move(simulated.placed);
   job.model = std::make_unique<SimulatedModel>(std::move(simulated.model));

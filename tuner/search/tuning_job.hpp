@@ -10,7 +10,7 @@
 
 #include "homes/rank_homes.hpp"
 #include "measure/sample_file.hpp"
-#include "plan/plan.hpp"
+#include "plan/workload.hpp"
 #include "search/sweep.hpp"
 #include "simulate/simulated_model.hpp"
 
@@ -53,11 +53,11 @@ struct TuningJob {
 };
 
 /// Returns the job on the machine that this process runs on. Throws Error(usage) if `machine` is another
-/// machine, and as rank_homes() does.
+/// machine or if a plan cannot have the workload, and as rank_homes() does.
 TuningJob job_on_this_machine(Machine machine, const TuningRequest& request);
 
 /// Returns the job on the simulated machine of a file. The request's workload replaces the machine's own if
-/// it has parameters. Throws as simulated_job() does.
+/// it has parameters. Throws Error(usage) if a plan cannot have the workload, and as simulated_job() does.
 TuningJob job_on_simulated_machine(const std::filesystem::path& file, const TuningRequest& request);
 
 /// Returns a meter that writes the job's samples to the file beside the plan, and goes on with an interrupted

@@ -71,7 +71,8 @@ def mutants(plan):
             at(mutant, parent)["unknown"] = 1
             yield f"{path[:-1]} with an unknown field", mutant
         if last in ("cpus", "mems"):
-            for value in ("", "4-", "a", "1,,2", " 1", "0-3:2", "-1"):
+            # An empty list of the CPUs near a GPU says that they are not known.
+            for value in (*([] if path[-2] == "gpu" else [""]), "4-", "a", "1,,2", " 1", "0-3:2", "-1"):
                 mutant = copy.deepcopy(plan)
                 at(mutant, parent)[last] = value
                 yield f"{path} = {value!r}", mutant

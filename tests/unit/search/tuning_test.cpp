@@ -70,6 +70,16 @@ Plan tune_for_deepspeed(Visits& visits, const int& signal, const std::function<v
       job, request, nullptr, [&] { return signal; }, [](const SweepProgress&) {}, swept);
 }
 
+TEST(TuningJob, AWorkloadThatNoPlanCanHaveIsRefused) {
+  TuningRequest request;
+  request.workload = {
+      .name = "x", .params = 1'000'000, .training = TrainingDemand{.gpu_ns = 3600 * kSecondNs}};
+  Visits visits;
+  EXPECT_NO_THROW(simulated_job_of(request, visits));
+  ++request.workload.training->gpu_ns;
+  EXPECT_THROW(simulated_job_of(request, visits), Error);
+}
+
 TEST(TuneForDeepSpeed, WhatTheRestrictionCostsIsMeasuredAfterTheSweep) {
   Visits visits;
   int swept = 0;

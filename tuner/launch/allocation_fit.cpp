@@ -1,4 +1,4 @@
-#include "launch/fit.hpp"
+#include "launch/allocation_fit.hpp"
 
 #include <algorithm>
 
@@ -18,17 +18,18 @@ bool has_small_new_quota(const Plan& plan, const Allowed& allowed) {
 
 }  // namespace
 
-Fit fit_of(const Plan& plan, int ranks, const Allowed& seen, const Allowed& of_job, const CpuSet& isolated) {
+AllocationFit allocation_fit_of(const Plan& plan, int ranks, const Allowed& seen, const Allowed& of_job,
+                                const CpuSet& isolated) {
   const bool as_many = ranks == static_cast<int>(plan.ranks.size()) && !has_small_new_quota(plan, seen);
   const auto is_seen = [&](const RankBinding& binding) { return plan_applies_to_rank(binding, seen); };
-  if (as_many && std::all_of(plan.ranks.begin(), plan.ranks.end(), is_seen)) return Fit::as_planned;
-  if (ranks == 1) return Fit::new_homes;
-  if (seen.cpus != of_job.cpus - (isolated - seen.cpus)) return Fit::ambiguous;
-  if (!as_many) return Fit::new_homes;
+  if (as_many && std::all_of(plan.ranks.begin(), plan.ranks.end(), is_seen)) return AllocationFit::as_planned;
+  if (ranks == 1) return AllocationFit::new_homes;
+  if (seen.cpus != of_job.cpus - (isolated - seen.cpus)) return AllocationFit::ambiguous;
+  if (!as_many) return AllocationFit::new_homes;
   const auto touched = std::count_if(plan.ranks.begin(), plan.ranks.end(), [&](const RankBinding& binding) {
     return seen.cpus.intersects(binding.home.cpus);
   });
-  return touched == 0 || touched == ranks ? Fit::new_homes : Fit::ambiguous;
+  return touched == 0 || touched == ranks ? AllocationFit::new_homes : AllocationFit::ambiguous;
 }
 
 bool plan_applies_to_rank(const RankBinding& binding, const Allowed& allowed) {

@@ -1,5 +1,5 @@
-// The kernels of each lane: kernel_<isa>.cpp defines them, and instruction_sets.cpp has them in its table.
-// Private to the engine.
+// The kernels of one instruction set: kernel_<isa>.cpp defines them, and instruction_sets.cpp has them in its
+// table. Private to the engine.
 #pragma once
 
 #include "engine/gradient_norm.hpp"

@@ -8,7 +8,7 @@
 namespace zf {
 
 /// How a plan fits the CPUs that a rank sees.
-enum class Fit {
+enum class AllocationFit {
   as_planned,  ///< every rank gets the home that it has in the plan
   new_homes,   ///< all ranks compute new homes from the CPUs that they see
   ambiguous,   ///< the CPUs may be the job's or this rank's alone, and the ranks would not agree
@@ -24,7 +24,8 @@ enum class Fit {
 ///   none of others.
 /// - Otherwise the ranks need new homes.
 /// docs/launch.md has the table.
-Fit fit_of(const Plan& plan, int ranks, const Allowed& seen, const Allowed& of_job, const CpuSet& isolated);
+AllocationFit allocation_fit_of(const Plan& plan, int ranks, const Allowed& seen, const Allowed& of_job,
+                                const CpuSet& isolated);
 
 /// Returns true if all CPUs of the rank's home and all nodes of its optimizer are allowed.
 bool plan_applies_to_rank(const RankBinding& binding, const Allowed& allowed);

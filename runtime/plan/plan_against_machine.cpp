@@ -1,4 +1,4 @@
-// Checks whether a valid plan fits the present allocation (plan_check.hpp).
+// Compares a valid plan with the present machine and allocation (plan_check.hpp).
 
 #include <algorithm>
 
@@ -73,8 +73,8 @@ std::optional<PlanDifference> foreign_machine(const MachineClass& planned, const
   if (planned.numa_nodes > 0 && present.numa_nodes > 0 && planned.cpus == present.online &&
       planned.numa_nodes != present.numa_nodes) {
     return format_text(
-        "NUMA nodes with CPUs: {} in the plan, {} here (the firmware's NUMA mode differs: NPS or sub-NUMA "
-        "clustering)",
+        "NUMA nodes with CPUs: {} in the plan, {} here "
+        "(the firmware's NUMA mode differs: NPS or sub-NUMA clustering)",
         planned.numa_nodes, present.numa_nodes);
   }
   return std::nullopt;
