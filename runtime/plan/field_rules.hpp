@@ -88,6 +88,8 @@ template <class Rule>
 struct Each {
   Rule rule;
 };
+template <class Rule>
+Each(Rule) -> Each<Rule>;  // clang finds it by itself from version 17 on
 
 /// A bool that is written as this word if it is true, and is false where the field is left out.
 struct Word {
