@@ -14,7 +14,7 @@ namespace zf {
 
 /// Returns the first field whose value breaks its rule; nothing if there is none.
 template <class Value, class Rule = Any>
-std::optional<Violation> check_fields(const Value& value, Rule rule = {});
+std::optional<Violation> check_fields(const Value& value, Rule given = {});
 
 /// The io of fields() that checks.
 class FieldChecker {

@@ -102,11 +102,10 @@ struct Any {};
 /// Returns the rule for a value: the one that was given, or that of the type.
 template <class Value, class Rule>
 constexpr auto rule_for(Rule rule) {
-  if constexpr (!std::same_as<Rule, Any>) {
-    return rule;
-  } else if constexpr (std::integral<Value> && !std::same_as<Value, bool>) {
+  constexpr bool kIsGiven = !std::same_as<Rule, Any>;
+  if constexpr (!kIsGiven && std::integral<Value> && !std::same_as<Value, bool>) {
     return Whole{};
-  } else if constexpr (std::floating_point<Value>) {
+  } else if constexpr (!kIsGiven && std::floating_point<Value>) {
     return kAnyReal;
   } else {
     return rule;

@@ -12,7 +12,7 @@
 namespace zf {
 
 template <class Value, class Rule = Any>
-void read_value(const Field& field, Value& value, Rule rule = {});
+void read_value(const Field& field, Value& value, Rule given = {});
 
 /// The io of fields() that reads, from an object that may have other fields.
 class JsonReader {

@@ -14,7 +14,7 @@ class Field;
 // An hour, a hundred million kernels, a petabyte, a step a million times as long as ours (that of a tiny
 // model). A larger figure has the wrong unit.
 inline constexpr Whole kUpToAnHour{0, 3600 * kSecondNs};
-inline constexpr Whole kUpToAnHourOnManyCores{0, 1024 * 3600 * kSecondNs};
+inline constexpr Whole kUpToAnHourOnManyCores{0, 3600 * kSecondNs * 1024};
 inline constexpr Whole kUpToAHundredMillion{0, 100'000'000};
 inline constexpr Whole kUpToAPetabyte{0, 1'000'000'000'000'000};
 inline constexpr Real kPositiveFactor{0, 1e6, Real::Ends::low_excluded};

@@ -80,7 +80,7 @@ class SchemaWalker {
   }
 
   template <class Value, class Rule>
-  static void compare(const json& root, const json& schema, const std::string& path, const Value& value,
+  static void compare(const json& root, const json& found, const std::string& path, const Value& value,
                       Rule given);
 
  private:
