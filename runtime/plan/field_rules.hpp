@@ -1,4 +1,4 @@
-// What a field's value must be, by itself. plan_check.hpp checks what must hold between fields.
+// Declares what the value of one field must be. plan_check.hpp checks what must hold between fields.
 //
 // Each struct of a plan declares its fields once, in a function `fields(io, object)` (plan_fields.hpp). It
 // calls a function of the io for each field, in the order in which they are written. Whoever reads, writes or
@@ -31,7 +31,7 @@ namespace zf {
 template <class Struct, class Plain>
 concept MaybeConst = std::same_as<std::remove_const_t<Struct>, Plain>;
 
-/// What is wrong with a value, in words; empty: nothing.
+/// Says in words what is wrong with a value. Empty if nothing is.
 using Complaint = std::string;
 
 /// A whole number from `low` to `high`, or to the largest that the member holds. The rule of every integer

@@ -1,4 +1,4 @@
-// What is wrong with a plan.
+// Names a fault of a plan.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Whether a plan fits the CPUs and nodes that are allowed here. Pure.
+// Tells whether a plan fits the CPUs and nodes that are allowed here. Pure.
 #pragma once
 
 #include "base/id_set.hpp"

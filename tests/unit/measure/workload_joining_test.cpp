@@ -1,4 +1,4 @@
-// What the ranks of one job wrote is joined, field by field.
+// Tests that every field of the workloads that the ranks of one job wrote is joined.
 #include <gtest/gtest.h>
 
 #include <string_view>

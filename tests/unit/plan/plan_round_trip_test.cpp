@@ -1,4 +1,4 @@
-// What is written of a plan comes back, field by field.
+// Tests that every field of a plan that was written is read back.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -85,7 +85,7 @@ class OneChanged {
 
 TEST(PlanRoundTrip, EveryFieldIsWrittenAndComesBack) {
   Plan plan = full_plan();
-  // Of this enum there is one value, so it cannot change.
+  // This enum has one value, so it cannot change.
   static_assert(kEnumNames<StateFormat>.size() == 1);
   plan.ranks.erase(plan.ranks.begin());  // the other has the GPU
   plan.trial->candidates.erase(plan.trial->candidates.begin());
