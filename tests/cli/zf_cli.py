@@ -13,10 +13,6 @@ import unittest
 SOURCE = pathlib.Path(os.environ.get("ZF_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 BINARY = os.environ.get("ZF_TUNE_BINARY", str(SOURCE / "build/bin/zf-tune"))
 
-# Every command, in the order of its declaration.
-COMMANDS = re.findall(r"^Command (\w+)_command\(\);$", (SOURCE / "tuner/commands/commands.hpp").read_text(),
-                      re.MULTILINE)
-
 DONE, RUNTIME_ERROR, USAGE, STALE, INFEASIBLE = 0, 1, 2, 3, 4
 
 # What a launcher, or the person at the keyboard, may have set: none of it may leak into a test.
@@ -24,6 +20,12 @@ _LAUNCHERS = re.compile(
     r"^(ZF_|LOCAL_|OMPI_|MPI_|MV2_|PMI_|PMIX_|PALS_|JSM_|FLUX_|SLURM_|RANK$|WORLD_SIZE$"
     r"|OMP_|MKL_|KMP_|HWLOC_|CUDA_|ROCR_|HIP_)"
 )
+
+
+def all_commands() -> list[str]:
+    """Returns the names of all commands, in the order of their declaration."""
+    return re.findall(r"^Command (\w+)_command\(\);$", (SOURCE / "tuner/commands/commands.hpp").read_text(),
+                      re.MULTILINE)
 
 
 def clean_environment(**extra: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ using nlohmann::json;
 /// Converts to the type of any member. (An optional takes it by its own constructor.)
 struct AnyMember {
   template <class Member>
-  requires(!kIsOptional<Member>) operator Member() const;
+  requires(!kIsOptional<Member>) operator Member() const { return Member(); }
 };
 
 /// Returns how many members an aggregate has.
@@ -41,6 +41,14 @@ constexpr std::size_t expected_keys() {
   } else {
     return member_count<Struct>();
   }
+}
+
+/// Both say it for each member, whose type they need not know: GoogleTest compiles no printer for it then.
+void expect(bool holds, const std::string& path, const std::string& otherwise) {
+  EXPECT_TRUE(holds) << path << ": " << otherwise;
+}
+void expect_equal(const json& found, const json& wanted, const std::string& path) {
+  EXPECT_EQ(found, wanted) << path;
 }
 
 /// The io of fields() that compares them with the schema of their object.
@@ -69,14 +77,13 @@ class SchemaWalker {
   }
   template <class Value, class Rule = Any>
   void optional(const std::string& key, const Value& member, Rule rule = {}, const Value& absent = {}) {
-    EXPECT_EQ(member, absent) << path_ << "." << key << ": without the field it is read as another value";
+    expect(member == absent, path_ + "." + key, "without the field it is read as another value");
     visit(key, member, rule, false);
   }
 
   template <class Struct>
   void finish() {
-    EXPECT_TRUE(properties_.empty()) << path_ << ": fields() lacks " << *properties_.begin();
-    EXPECT_EQ(visited_, expected_keys<Struct>()) << path_ << ": a member is no field";
+    finish(expected_keys<Struct>());
   }
 
   template <class Value, class Rule>
@@ -86,11 +93,22 @@ class SchemaWalker {
  private:
   template <class Value, class Rule>
   void visit(const std::string& key, const Value& member, Rule rule, bool required) {
+    if (const json* const schema = visited(key, required))
+      compare(root_, *schema, path_ + "." + key, member, rule);
+  }
+
+  /// Returns the schema of a field, nothing if there is none.
+  const json* visited(const std::string& key, bool required) {
     ++visited_;
-    const std::string path = path_ + "." + key;
-    ASSERT_EQ(properties_.erase(key), 1U) << path << ": the schema lacks it";
-    EXPECT_EQ(required_.contains(key), required) << path;
-    compare(root_, object_.at("properties").at(key), path, member, rule);
+    const bool is_known = properties_.erase(key) == 1;
+    expect(is_known, path_ + "." + key, "the schema lacks it");
+    expect(required_.contains(key) == required, path_ + "." + key, "only one of both requires it");
+    return is_known ? &object_.at("properties").at(key) : nullptr;
+  }
+
+  void finish(std::size_t members) {
+    EXPECT_TRUE(properties_.empty()) << path_ << ": fields() lacks " << *properties_.begin();
+    EXPECT_EQ(visited_, members) << path_ << ": a member is no field";
   }
 
   const json& root_;
@@ -110,6 +128,22 @@ void compare_bound(const json& schema, const char* included, const char* exclude
   EXPECT_EQ(schema.value(key, bound), bound) << path;
 }
 
+void compare_bounds(const json& schema, const Real& rule, const std::string& path) {
+  if (path.ends_with("pt_reserved_cores_perc")) return;  // follows from the counts
+  compare_bound(schema, "minimum", "exclusiveMinimum", rule.ends != Real::Ends::included, rule.low, path);
+  compare_bound(schema, "maximum", "exclusiveMaximum", rule.ends == Real::Ends::both_excluded, rule.high,
+                path);
+}
+
+/// Compares the pattern of a list of CPUs or nodes.
+void compare_list(const json& schema, const std::string& reference, const std::string& list,
+                  bool may_be_empty, const std::string& path) {
+  EXPECT_EQ(reference, "#/definitions/" + list + (may_be_empty ? "_or_empty" : "")) << path;
+  const std::regex pattern(schema.value("pattern", ""));
+  EXPECT_EQ(std::regex_match("", pattern), may_be_empty) << path;
+  EXPECT_TRUE(std::regex_match("0,2-3", pattern) && !std::regex_match("2-", pattern)) << path;
+}
+
 template <class Enum>
 json names() {
   json list = json::array();
@@ -127,39 +161,31 @@ void SchemaWalker::compare(const json& root, const json& found, const std::strin
   if constexpr (kIsOptional<Value>) {
     compare(root, found, path, typename Value::value_type{}, given);
   } else if constexpr (std::same_as<Rule, Word>) {
-    EXPECT_EQ(schema.at("enum"), json::array({given.word})) << path;
+    expect_equal(schema.at("enum"), json::array({given.word}), path);
   } else if constexpr (NamedEnum<Value>) {
-    EXPECT_EQ(schema.at("enum"), names<Value>()) << path;
+    expect_equal(schema.at("enum"), names<Value>(), path);
   } else if constexpr (std::same_as<Value, bool>) {
-    EXPECT_EQ(type, "boolean") << path;
+    expect_equal(type, "boolean", path);
   } else if constexpr (std::integral<Value>) {
-    EXPECT_EQ(type, "integer") << path;
-    EXPECT_EQ(schema.value("minimum", json()), json(rule.template low_of<Value>())) << path;
-    EXPECT_EQ(schema.value("maximum", json()), json(rule.template high_of<Value>())) << path;
+    expect_equal(type, "integer", path);
+    expect_equal(schema.value("minimum", json()), rule.template low_of<Value>(), path);
+    expect_equal(schema.value("maximum", json()), rule.template high_of<Value>(), path);
   } else if constexpr (std::floating_point<Value>) {
-    EXPECT_EQ(type, "number") << path;
-    if (path.ends_with("pt_reserved_cores_perc")) return;  // follows from the counts
-    compare_bound(schema, "minimum", "exclusiveMinimum", rule.ends != Real::Ends::included, rule.low, path);
-    compare_bound(schema, "maximum", "exclusiveMaximum", rule.ends == Real::Ends::both_excluded, rule.high,
-                  path);
+    expect_equal(type, "number", path);
+    compare_bounds(schema, rule, path);
   } else if constexpr (std::same_as<Value, Node>) {
-    EXPECT_EQ(type, "integer") << path;
-    EXPECT_EQ(schema.value("maximum", 0), kMaxOsIndex) << path;
+    expect_equal(type, "integer", path);
+    expect_equal(schema.value("maximum", 0), kMaxOsIndex, path);
   } else if constexpr (std::same_as<Value, CpuSet> || std::same_as<Value, NodeSet>) {
-    const bool may_be_empty = !std::same_as<Rule, NotEmpty>;
-    EXPECT_EQ(reference, std::string("#/definitions/") + (std::same_as<Value, CpuSet> ? "cpu" : "node") +
-                             "_list" + (may_be_empty ? "_or_empty" : ""))
-        << path;
-    const std::regex pattern(schema.value("pattern", ""));
-    EXPECT_EQ(std::regex_match("", pattern), may_be_empty) << path;
-    EXPECT_TRUE(std::regex_match("0,2-3", pattern) && !std::regex_match("2-", pattern)) << path;
+    const std::string list = std::same_as<Value, CpuSet> ? "cpu_list" : "node_list";
+    compare_list(schema, reference, list, !std::same_as<Rule, NotEmpty>, path);
   } else if constexpr (std::same_as<Value, std::string>) {
-    EXPECT_TRUE(type == "string" || schema.value("const", "") == kPlanSchema) << path;
-    EXPECT_EQ(schema.contains("pattern"), (std::same_as<Rule, Shaped>)) << path;
-    EXPECT_EQ(schema.value("minLength", 0), (std::same_as<Rule, NotEmpty> ? 1 : 0)) << path;
+    expect(type == "string" || schema.value("const", "") == kPlanSchema, path, "is no text");
+    expect_equal(schema.contains("pattern"), std::same_as<Rule, Shaped>, path);
+    expect_equal(schema.value("minLength", 0), std::same_as<Rule, NotEmpty> ? 1 : 0, path);
   } else if constexpr (kIsList<Value>) {
-    EXPECT_EQ(type, "array") << path;
-    EXPECT_EQ(schema.value("minItems", 0), (std::same_as<Rule, NotEmpty> ? 1 : 0)) << path;
+    expect_equal(type, "array", path);
+    expect_equal(schema.value("minItems", 0), std::same_as<Rule, NotEmpty> ? 1 : 0, path);
     compare(root, schema.at("items"), path + "[]", typename Value::value_type{}, item_rule(given));
   } else {
     SchemaWalker walker(root, schema, path);
