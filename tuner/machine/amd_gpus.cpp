@@ -13,7 +13,7 @@ namespace zf {
 namespace {
 
 constexpr const char* kNodes = "/sys/class/kfd/kfd/topology/nodes";
-constexpr const char* kUnknown = "the UUIDs and the order of AMD's GPUs are unknown";
+constexpr const char* kAmdUnknown = "the UUIDs and the order of AMD's GPUs are unknown";
 
 /// Returns the "location_id 49408" lines of a node by name; empty if it cannot be read: the kernel hides GPUs
 /// that the job's cgroup does not give to it.
@@ -38,7 +38,7 @@ std::string pci_address(std::uint64_t domain, std::uint64_t location) {
 
 /// Runs in the child. Returns "ADDRESS UNIQUE_ID" for each GPU in the order of the nodes; 0 is an unknown
 /// number.
-std::string driver_lines(const SysRoot& sysroot) {
+std::string amd_driver_lines(const SysRoot& sysroot) {
   std::vector<int> nodes;
   for (const std::string& name : sysroot.list(kNodes)) {
     if (const auto number = parse_number<int>(name)) nodes.push_back(*number);
@@ -64,13 +64,13 @@ std::string driver_lines(const SysRoot& sysroot) {
 std::string read_amd_gpus(const SysRoot& sysroot, std::vector<Gpu>& gpus,
                           std::chrono::milliseconds deadline) {
   if (gpus.empty() || sysroot.list(kNodes).empty()) return {};
-  const auto output = output_of_child([&] { return driver_lines(sysroot); }, deadline);
+  const auto output = output_of_child([&] { return amd_driver_lines(sysroot); }, deadline);
   if (output.end == ChildOutput::End::late) {
     return format_text("AMD's GPU driver did not answer within {} ms (it may hang): {}", deadline.count(),
-                       kUnknown);
+                       kAmdUnknown);
   }
   if (output.end == ChildOutput::End::died)
-    return format_text("reading AMD's GPU driver failed: {}", kUnknown);
+    return format_text("reading AMD's GPU driver failed: {}", kAmdUnknown);
 
   std::map<std::string, int> parts;  // nodes by PCI address
   int number = 0;

@@ -18,7 +18,7 @@
 namespace zf {
 namespace {
 
-constexpr int kSamplesPerRound = 3;
+constexpr int kRankSamplesPerRound = 3;
 
 struct RankSummary {
   double step_ns;
@@ -89,7 +89,7 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
           .elements = params / split.ranks.size(), .isa = chosen_isa(), .roofline_each_round = true};
       MachineMeter meter(work, 1);
       bench.isa = meter.isa();
-      for (const SplitSample& sample : meter.measure(split, {.samples = kSamplesPerRound}))
+      for (const SplitSample& sample : meter.measure(split, {.samples = kRankSamplesPerRound}))
         bench.rows[i].samples.push_back(sample);
     }
   }
