@@ -346,8 +346,8 @@ extern "C" {
 zf_status zf_local_open(const zf_local_options* options, zf_local** out) {
   if (out != nullptr) *out = nullptr;
   return zf::guarded([&] {
-    *zf::required(out, "out") =
-        reinterpret_cast<zf_local*>(zf::open_local(zf::read_options(options)).release());
+    zf::required(out, "out");
+    *out = reinterpret_cast<zf_local*>(zf::open_local(zf::read_options(options)).release());
   });
 }
 

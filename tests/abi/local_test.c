@@ -557,6 +557,7 @@ static void divided_plan(void) {
   CHECK(strstr(statistics.plan_note, "zf-tune tune --framework torch --mode wait") != NULL);
   EXPECT(zf_local_close(local), ZF_OK);
   CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
+  free((void*)(uintptr_t)optimizer);
 }
 
 int main(void) {
