@@ -38,7 +38,7 @@ class Engine:
             _abi.LocalStepArgs, tensor_size=ctypes.sizeof(_abi.Tensor), scalars_size=ctypes.sizeof(_abi.Scalars),
             tensors=ctypes.cast(tensors.buffer_info()[0], ctypes.POINTER(_abi.Tensor)), tensor_count=len(counters),
             scalars=factors, scalar_count=len(scalars),
-            counters=ctypes.cast(counters.buffer_info()[0], ctypes.POINTER(ctypes.POINTER(ctypes.c_float))))
+            counters=ctypes.cast(counters.buffer_info()[0], ctypes.POINTER(ctypes.c_void_p)))
         call = self._keeping if elements < FEW_ELEMENTS else self._releasing
         check(call(self._handle, ctypes.byref(arguments)))
 
