@@ -214,10 +214,12 @@ class TensorList:
         for index in live:
             number, param = roster.group_of[index], roster.params[index]
             state = self._state_of(param, groups[number], roster.state)
+            if index in roster.repeated:
+                own.append((index, "listed twice"))
+                continue
             if state["step"].data_ptr() in taken:
                 state["step"], = self.counts.add([float(state["step"])])
             reason, plain = self._take(index, number, param, state, groups[number], news)
-            reason = "listed twice" if index in roster.repeated else reason
             if reason:
                 own.append((index, reason))
                 continue

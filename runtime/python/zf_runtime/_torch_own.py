@@ -45,7 +45,7 @@ def step(params: Sequence[Any], grads: Sequence[Any], states: Sequence[dict[str,
 def message(name: str, reasons: Sequence[str], total: int) -> str:
     """Returns the line that says how many parameters torch steps, and why."""
     each = [f"{count} {reason}" for reason, count in Counter(reasons).items()]
-    verb, parameters = ("is", "parameter") if total == 1 else ("are", "parameters")
+    verb, parameters = "is" if len(reasons) == 1 else "are", "parameter" if total == 1 else "parameters"
     return (f"zf_runtime.{name}: {len(reasons)} of {total} {parameters} {verb} stepped by torch's own adam() in the same "
             f"call: {', '.join(each)}")
 
