@@ -33,7 +33,7 @@ class Engine:
         address of its count. elements: of all tensors. threads: as many as torch computes with."""
         if threads != self._threads:
             self._follow(threads)
-        factors = (_abi.Scalars * len(scalars))(*scalars)
+        factors = (_abi.Scalars * len(scalars))(*(_abi.Scalars(*members) for members in scalars))
         arguments = _abi.sized(
             _abi.LocalStepArgs, tensor_size=ctypes.sizeof(_abi.Tensor), scalars_size=ctypes.sizeof(_abi.Scalars),
             tensors=ctypes.cast(tensors.buffer_info()[0], ctypes.POINTER(_abi.Tensor)), tensor_count=len(counters),

@@ -35,6 +35,7 @@ class Parts:
         self.group: list[int] = []
         self.params: list[Any] = []
         self.written: list[Any] = []  # tensors whose version a step raises
+        self.held: list[Any] = []  # tensors that nobody else may hold until the step is done
         self.types: list[int] = []  # the two types of zf_tensor, where its last word has them
         self.slots: list[int] = []  # in Counts; -1: a count that the program has put there
         self.counts: list[Any] = []
@@ -228,7 +229,7 @@ class TensorList:
                 known.append(len(news.index) - 1)
         if parts.index or news.index:
             _append(parts, news)
-            parts.written = parts.written + news.written
+            parts.written, parts.held = parts.written + news.written, parts.held + news.held
             parts.sort()
         if not known and len(roster.state) == held:
             roster.suspects.update(live)
@@ -285,6 +286,7 @@ class TensorList:
         parts.index.append(index)
         parts.group.append(number)
         parts.params.append(param)
+        parts.held += tensors
         parts.written.append(param)
         if p is not param:
             parts.written.append(p)
@@ -306,8 +308,8 @@ class TensorList:
 def refuse_device(param: Any) -> None:
     """Raises ZfError for a parameter on a GPU."""
     if param.device.type not in ("cpu", "meta"):
-        raise ZfError(f"a parameter is on {param.device}, and zf_runtime.AdamW and Adam step parameters on the CPU: use "
-                      "torch.optim.AdamW(fused=True) for it, or zf_runtime.OverlappedAdamW to step it on the CPU")
+        raise ZfError(f"a parameter is on {param.device}, and zf_runtime.AdamW and Adam step parameters on the CPU: "
+                      "use torch.optim.AdamW(fused=True) for it, or zf_runtime.OverlappedAdamW to step it on the CPU")
 
 
 def refuse_sparse(param: Any) -> None:
@@ -343,16 +345,16 @@ def _settled(groups: list[dict[str, Any]], roster: Roster, news: Parts, known: l
 def _chosen(parts: Parts, which: list[int]) -> Parts:
     chosen = Parts()
     for name, values in parts.__dict__.items():
-        if name != "written":
+        if name not in ("written", "held"):
             some = [values[at] for at in which]
             setattr(chosen, name, array("Q", some) if isinstance(values, array) else some)
     return chosen
 
 
 def _append(parts: Parts, more: Parts) -> None:
-    """Adds all of `more` but `written`. The lists of `parts` may be those of others, so they are not changed."""
+    """Adds what `more` has of each part. The lists of `parts` may be those of others, so they are not changed."""
     for name, values in more.__dict__.items():
-        if name != "written":
+        if name not in ("written", "held"):
             setattr(parts, name, getattr(parts, name) + values)
 
 
@@ -388,7 +390,7 @@ def _inherits_all(cls: Any) -> bool:
     """Returns whether a subclass leaves to torch what operations do."""
     functions = {getattr(kind.__torch_function__, "__func__", kind.__torch_function__)
                  for kind in (cls, torch.Tensor, torch.nn.Parameter)}
-    return len(functions) == 2 and cls.__torch_dispatch__ == torch.Tensor.__torch_dispatch__
+    return len(functions) == 2 and bool(cls.__torch_dispatch__ == torch.Tensor.__torch_dispatch__)
 
 
 def _arrived(local: Any) -> Any:
@@ -398,6 +400,10 @@ def _arrived(local: Any) -> Any:
 
 def _unsteppable(p: Any, g: Any, moments: list[Any]) -> str:
     """Returns why the engine cannot step plain tensors, or ""."""
+    return _of_another_kind(p, g, moments) or _laid_out_otherwise(p, g, moments)
+
+
+def _of_another_kind(p: Any, g: Any, moments: list[Any]) -> str:
     if p.device.type != "cpu":
         return f"on the device {p.device.type}"
     if p.dtype not in TYPES:
@@ -406,6 +412,10 @@ def _unsteppable(p: Any, g: Any, moments: list[Any]) -> str:
         return "with gradients of another kind"
     if any(t.dtype is not torch.float32 or t.device.type != "cpu" or t.layout is not torch.strided for t in moments):
         return "with moments of another kind"
+    return ""
+
+
+def _laid_out_otherwise(p: Any, g: Any, moments: list[Any]) -> str:
     if g.shape != p.shape or any(t.shape != p.shape for t in moments):
         return "of another shape than their gradients or moments"
     if p.layout is not torch.strided or not _dense(p):
@@ -429,6 +439,6 @@ def _dense(tensor: Any) -> bool:
     wanted = 1
     for stride, length in sorted((s, n) for s, n in zip(tensor.stride(), tensor.shape) if n != 1):
         if length != 0 and stride != wanted:
-            return tensor.numel() == 0
+            return bool(tensor.numel() == 0)
         wanted *= length
     return True

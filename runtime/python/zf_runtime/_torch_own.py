@@ -21,15 +21,13 @@ def has_master(param: Any, group: dict[str, Any]) -> bool:
     return param.dtype in HALF and not group["differentiable"]
 
 
-def step(params: Sequence[Any], grads: Sequence[Any], states: Sequence[dict[str, Any]], group: dict[str, Any],
-         decoupled: bool) -> None:
+def step(params: Sequence[Any], states: Sequence[dict[str, Any]], group: dict[str, Any], decoupled: bool) -> None:
     """Steps parameters of one param_group. Raises what torch raises."""
     if not group.get("bias_correction", True):
         raise ZfError("a param_group has bias_correction=False, which torch's own adam() cannot do: set it to True, or "
                       "give it parameters that the engine takes")
     targets = [_master(param, state) if has_master(param, group) else param for param, state in zip(params, states)]
-    grads = [grad.to(torch.float32) if target is not param else grad
-             for param, target, grad in zip(params, targets, grads)]
+    grads = [param.grad if target is param else param.grad.to(torch.float32) for param, target in zip(params, targets)]
     own = adamw if decoupled else adam
     own(targets, grads, [state["exp_avg"] for state in states], [state["exp_avg_sq"] for state in states],
         [state["max_exp_avg_sq"] for state in states] if group["amsgrad"] else [], [state["step"] for state in states],
@@ -46,8 +44,8 @@ def message(name: str, reasons: Sequence[str], total: int) -> str:
     """Returns the line that says how many parameters torch steps, and why."""
     each = [f"{count} {reason}" for reason, count in Counter(reasons).items()]
     verb, parameters = "is" if len(reasons) == 1 else "are", "parameter" if total == 1 else "parameters"
-    return (f"zf_runtime.{name}: {len(reasons)} of {total} {parameters} {verb} stepped by torch's own adam() in the same "
-            f"call: {', '.join(each)}")
+    return (f"zf_runtime.{name}: {len(reasons)} of {total} {parameters} {verb} stepped by torch's own adam() in the "
+            f"same call: {', '.join(each)}")
 
 
 def _master(param: Any, state: dict[str, Any]) -> Any:

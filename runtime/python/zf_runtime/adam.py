@@ -61,8 +61,8 @@ class _InPlace(torch.optim.Optimizer):
                 for number, group in enumerate(self.param_groups):
                     params = [roster.params[index] for index, _ in own if roster.group_of[index] == number]
                     if params:
-                        _torch_own.step(params, [param.grad for param in params], [self.state[param] for param in params],
-                                        group, self._is_decoupled(group))
+                        _torch_own.step(params, [self.state[param] for param in params], group,
+                                        self._is_decoupled(group))
         if parts.index:
             self._step_in_place(parts)
         return loss

@@ -91,7 +91,8 @@ class Case(unittest.TestCase):
         wanted, got = program(self.theirs), program(self.ours)
         self.assertEqual(len(got), len(wanted))
         for at, (mine, yours) in enumerate(zip(got, wanted)):
-            torch.testing.assert_close(mine, yours, **ROUNDING | tolerance, msg=lambda text, at=at: f"tensor {at}: {text}")
+            torch.testing.assert_close(mine, yours, **ROUNDING | tolerance,
+                                       msg=lambda text, at=at: f"tensor {at}: {text}")
         return got
 
     def trained_like_torch(self, prepare, steps=20, make=make_model, lr=1e-2, **options):
@@ -103,7 +104,8 @@ class Case(unittest.TestCase):
             for step in range(steps):
                 prepare(model, optimizer, step)
                 train(model, optimizer, 1, step)
-            self.assertTrue(any(not torch.equal(a, b) for a, b in zip(before, tensors_of(model))), "nothing was trained")
+            moved = [not torch.equal(*both) for both in zip(before, tensors_of(model))]
+            self.assertTrue(any(moved), "nothing was trained")
             return tensors_of(model) + states_of(optimizer)
 
         self.same(program)

@@ -71,14 +71,14 @@ class OneStep(unittest.TestCase):
         self.assertGreater(self.with_scalars(lambda scalars, *_: (*scalars[:7], 0.0, *scalars[8:])), 8)
 
 
-def changing_job(optimizer_of, dtype, maximize):
+def changing_job(optimizer_of, dtype, maximize, seed):
     """Trains 200 steps with missing gradients, changing freezes and two groups. Returns the losses."""
-    torch.manual_seed(11)
+    torch.manual_seed(seed)
     model = torch.nn.ModuleList([torch.nn.Linear(16, 32), torch.nn.Linear(32, 32), torch.nn.Linear(32, 8)]).to(dtype)
     first = [param for layer in model[:2] for param in layer.parameters()]
     optimizers = optimizer_of([{"params": first, "weight_decay": 0.1},
                                {"params": list(model[2].parameters()), "lr": 3e-3, "betas": (0.8, 0.99)}], maximize)
-    generator, losses = torch.Generator().manual_seed(12), []
+    generator, losses = torch.Generator().manual_seed(seed), []
     inputs = torch.randn(200, 24, 16, generator=generator).to(dtype)
     for step in range(200):
         model[0].requires_grad_(step % 7 != 3)
@@ -106,21 +106,26 @@ class Half(WithMasters):
 
 
 class ManySteps(unittest.TestCase):
-    """Each costs 1 s."""
+    """Each costs 1 s, the last 5 s."""
 
-    def compare(self, dtype, maximize):
+    def compare(self, dtype, maximize, seeds=1):
+        """Takes the largest distances of all seeds. Where masters differ in their last bit, a few 16-bit parameters are
+        rounded otherwise, which one run of foreach may show and another not."""
         def with_torch(**options):
             if dtype is torch.float32:
                 return lambda groups, maximize: torch.optim.AdamW(groups, maximize=maximize, **options)
             return lambda groups, maximize: Half(groups, maximize, **options)
 
-        fused = changing_job(with_torch(fused=True), dtype, maximize)
-        foreach = changing_job(with_torch(foreach=True), dtype, maximize)
-        ours = changing_job(lambda groups, maximize: zf_runtime.AdamW(groups, maximize=maximize), dtype, maximize)
-        self.assertLess(fused[-20:].mean().item(), 0.7 * fused[:20].mean().item(), "nothing was trained")
-        bar = max(1e-5, 20 * (foreach - fused).abs().max().item())
-        print(f"ours {(ours - fused).abs().max().item():.2e}, bar {bar:.2e}")
-        self.assertLessEqual((ours - fused).abs().max().item(), bar)
+        def distance(optimizer_of):
+            return max((changing_job(optimizer_of, dtype, maximize, seed) - losses).abs().max().item()
+                       for seed, losses in fused.items())
+
+        fused = {seed: changing_job(with_torch(fused=True), dtype, maximize, seed) for seed in range(seeds)}
+        self.assertLess(fused[0][-20:].mean().item(), 0.7 * fused[0][:20].mean().item(), "nothing was trained")
+        bar = max(1e-5, 20 * distance(with_torch(foreach=True)))
+        ours = distance(lambda groups, maximize: zf_runtime.AdamW(groups, maximize=maximize))
+        print(f"ours {ours:.2e}, bar {bar:.2e}")
+        self.assertLessEqual(ours, bar)
 
     def test_losses_of_200_steps(self):
         self.compare(torch.float32, maximize=False)
@@ -129,4 +134,4 @@ class ManySteps(unittest.TestCase):
         self.compare(torch.float32, maximize=True)
 
     def test_losses_of_200_steps_of_bf16(self):
-        self.compare(torch.bfloat16, maximize=False)
+        self.compare(torch.bfloat16, maximize=False, seeds=8)

@@ -198,7 +198,7 @@ class Others(Case):
         """Trains an odd parameter beside plain ones."""
         def program(optimizer_class):
             torch.manual_seed(2)
-            params = [torch.nn.Parameter(torch.randn(5)), torch.nn.Parameter(odd()), torch.nn.Parameter(torch.randn(6, 2))]
+            params = [torch.nn.Parameter(tensor) for tensor in (torch.randn(5), odd(), torch.randn(6, 2))]
             optimizer = optimizer_class(params, lr=1e-2, **options)
             for _ in range(6):
                 for param in params:
@@ -359,7 +359,8 @@ class Scaling(Case):
             return tensors_of(model) + states_of(optimizer)
 
         self.same(lambda optimizer_class: program(lambda params, lr: optimizer_class(params, lr=lr, fused=True)))
-        self.assertFalse(zf_runtime.AdamW(make_model().parameters(), fused=True).__dict__.get("_step_supports_amp_scaling"))
+        optimizer = zf_runtime.AdamW(make_model().parameters(), fused=True)
+        self.assertFalse(getattr(optimizer, "_step_supports_amp_scaling", False))
 
     def test_tensors_as_lr_and_betas_are_read_at_each_step(self):
         def program(optimizer_class):
@@ -445,7 +446,8 @@ class Likewise(Case):
                 os._exit(os.waitpid(child, 0)[1])
             os._exit(0)
         """)
-        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                              timeout=60).stdout
         self.assertEqual(said.splitlines(), ["True 2.0"] * 2)
 
     def test_two_threads_with_an_optimizer_each(self):

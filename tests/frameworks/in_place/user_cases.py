@@ -72,7 +72,7 @@ class Half(Case):
                 self.assertTrue(torch.equal(param, master.to(dtype)), "the parameter is not its rounded master")
             return [master.detach().clone() for master in masters]
 
-        # A last bit of a master may round a parameter otherwise, and its gradients then differ by a rounding of 16 bits.
+        # Another last bit of a master may round a parameter otherwise. Gradients then differ by a rounding of 16 bits.
         wanted, got = program(WithMasters), program(zf_runtime.AdamW)
         for mine, yours in zip(got, wanted):
             self.assertLess((mine - yours).abs().mean().item(), 2e-4)
@@ -296,7 +296,8 @@ class Lists(Case):
             step()
             bigger = torch.nn.Parameter(torch.cat([first.detach(), torch.ones(3)]))  # as Gaussian splatting grows one
             state = optimizer.state.pop(first)
-            state = {name: value if name == "step" else torch.cat([value, torch.zeros(3)]) for name, value in state.items()}
+            state = {name: value if name == "step" else torch.cat([value, torch.zeros(3)])
+                     for name, value in state.items()}
             optimizer.param_groups[0]["params"][0], optimizer.state[bigger] = bigger, state
             kept.append(bigger)
             step()
