@@ -21,6 +21,7 @@ from .errors import ZfError
 
 TYPES = {torch.float32: _abi.F32, torch.bfloat16: _abi.BF16, torch.float16: _abi.F16}
 WORDS = 8  # of zf_tensor
+_OF_TYPE = {number: dtype for dtype, number in TYPES.items()}
 
 _grad, _shape, _dtype, _on_cpu = map(attrgetter, ("grad", "shape", "dtype", "is_cpu"))
 _pointer, _elements = torch.Tensor.data_ptr, torch.Tensor.numel
@@ -119,7 +120,7 @@ class Columns:
         self.contiguous = list(map(_contiguous, parts.params))
         self.strides = list(map(_stride, parts.params)) if not all(self.contiguous) else []
         self.numels = parts.elements.tolist()
-        self.grad_types = [kind & 0xff << 32 for kind in parts.types]
+        self.grad_dtypes = [_OF_TYPE[kind >> 32 & 0xff] for kind in parts.types]
 
     def now(self) -> Parts | None:
         """Returns the parts of this step: those that have a gradient. Returns None if anything has changed its kind or
@@ -145,20 +146,22 @@ class Columns:
             parts.p, parts.copy = array("Q", pointers), array("Q", bytes(8 * len(pointers)))
             for at, master in zip(self.halves, masters):
                 parts.p[at], parts.copy[at] = master, pointers[at]
-        numels, types = self.numels, [TYPES.get(kind, 0) << 32 for kind in map(_dtype, found)]
-        wanted, contiguous, strides = self.grad_types, self.contiguous, self.strides
+        numels, dtypes, contiguous, strides = self.numels, self.grad_dtypes, self.contiguous, self.strides
         if len(found) != len(grads):
             mask = [grad is not None for grad in grads]
             for name in ("index", "group", "params", "types", "slots", "counts"):
                 setattr(parts, name, list(compress(getattr(parts, name), mask)))
             for name in ("elements", "p", "m", "v", "copy", "count"):
                 setattr(parts, name, array("Q", compress(getattr(parts, name), mask)))
-            numels, wanted = parts.elements.tolist(), list(compress(wanted, mask))
+            numels, dtypes = parts.elements.tolist(), list(compress(dtypes, mask))
             contiguous, strides = list(compress(contiguous, mask)), list(compress(strides, mask))
-        if (list(map(_elements, found)) != numels or types != wanted or list(map(_contiguous, found)) != contiguous
+        if (list(map(_elements, found)) != numels or list(map(_dtype, found)) != dtypes or not _alike(found, contiguous)
                 or (strides and list(map(_stride, found)) != strides)):
             return None
-        parts.g = array("Q", map(_pointer, found))
+        try:
+            parts.g = array("Q", map(_pointer, found))
+        except RuntimeError:  # a sparse tensor is in no one place
+            return None
         parts.written = list(parts.params)
         return parts
 
@@ -324,8 +327,14 @@ def _flags(group: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _regular(grads: list[Any]) -> bool:
-    return (set(map(type, grads)) <= {torch.Tensor} and all(map(_on_cpu, grads))
-                and all(grad.layout is torch.strided for grad in grads) and not any(map(_negated, grads)))
+    return set(map(type, grads)) <= {torch.Tensor} and all(map(_on_cpu, grads)) and not any(map(_negated, grads))
+
+
+def _alike(grads: list[Any], contiguous: list[bool]) -> bool:
+    try:
+        return list(map(_contiguous, grads)) == contiguous
+    except RuntimeError:  # a sparse tensor has no strides
+        return False
 
 
 def _settled(groups: list[dict[str, Any]], roster: Roster, news: Parts, known: list[int], live: list[int]) -> Roster:

@@ -24,7 +24,7 @@ class Program:
         self.optimizer_class, self.clock = optimizer_class, 0
         self.params = [torch.nn.Parameter(torch.randn(shape)) for shape in ((4, 3), (7,), (2, 3, 2, 2), ())]
         self.optimizer = self.made(self.params)
-        self.frozen = set()
+        self.frozen = {}  # by id; held, so that no id is used again
 
     def made(self, params):
         half = len(params) // 2
@@ -66,7 +66,8 @@ class Program:
         param.share_memory_()
 
     def freeze(self, chance):
-        self.frozen.add(id(self.pick(chance)))
+        param = self.pick(chance)
+        self.frozen[id(param)] = param
 
     def unfreeze(self, _):
         self.frozen.clear()
@@ -132,7 +133,7 @@ class Program:
         saved = copy.deepcopy(self.optimizer.state_dict())
         frozen = [at for at, param in enumerate(itertools.chain(*groups)) if id(param) in self.frozen]
         groups = [[torch.nn.Parameter(param.detach().clone()) for param in group] for group in groups]
-        self.frozen = {id(param) for at, param in enumerate(itertools.chain(*groups)) if at in frozen}
+        self.frozen = {id(param): param for at, param in enumerate(itertools.chain(*groups)) if at in frozen}
         self.optimizer = self.optimizer_class([{"params": group} for group in groups], lr=1.0)
         self.optimizer.load_state_dict(saved)
 
@@ -140,7 +141,7 @@ class Program:
         order = [id(param) in self.frozen for group in self.optimizer.param_groups for param in group["params"]]
         self.optimizer = copy.deepcopy(self.optimizer)
         params = [param for group in self.optimizer.param_groups for param in group["params"]]
-        self.frozen = {id(param) for param, frozen in zip(params, order) if frozen}
+        self.frozen = {id(param): param for param, frozen in zip(params, order) if frozen}
 
     ACTIONS = (write, fill, replace_storage, transpose, share, freeze, unfreeze, add_group, append, remove, grow,
                settings, write_state, replace_state, forget_state, clear_states, reload, restart, duplicate)
