@@ -33,14 +33,15 @@ class Dealing {
   template <class DoPart>
   void work(std::size_t member, std::size_t members, DoPart do_part) {
     const int node = node_of_this_thread();
+    const std::size_t shares = parts_->members();
     // The team may have another size than the one for which the parts were cut.
-    for (std::size_t share = member; share < parts_->members(); share += members) {
+    for (std::size_t share = member; share < shares; share += members) {
       shares_[share].node.store(node, std::memory_order_relaxed);
       empty(share, do_part);
     }
     std::size_t stolen = 0;
-    for (std::size_t i = 1; i < parts_->members(); ++i) {
-      const std::size_t share = (member + i) % parts_->members();
+    for (std::size_t i = 1; i < shares; ++i) {
+      const std::size_t share = (member + i) % shares;
       if (may_steal(node, shares_[share].node.load(std::memory_order_relaxed)))
         stolen += empty(share, do_part);
     }

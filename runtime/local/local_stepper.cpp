@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "os/affinity.hpp"
-
 namespace zf {
 namespace {
 
@@ -65,7 +63,7 @@ LocalStepper::Chosen LocalStepper::choose(const TeamWish& wish) const {
     const std::size_t threads = openmp_->size();
     return threads == 1 ? alone : Chosen{Choice::openmp, threads};
   }
-  const std::size_t threads = wish.threads != 0 ? wish.threads : thread_affinity().size();
+  const std::size_t threads = wish.threads != 0 ? wish.threads : count_cpus_of_this_thread();
   return threads <= 1 ? alone : Chosen{Choice::own, threads};
 }
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -27,21 +28,28 @@ bool among(std::span<const Pu> helpers, Pu cpu) {
   return std::find(helpers.begin(), helpers.end(), cpu) != helpers.end();
 }
 
+using MaskWords = std::array<unsigned long, 128>;  // for 8192 CPUs, the most that Linux supports today
+
+/// Reads the mask of the calling thread without allocating. Returns false if it is longer.
+bool read_mask(MaskWords& words) {
+  words = {};
+  return sched_getaffinity(0, sizeof words, reinterpret_cast<cpu_set_t*>(words.data())) == 0;
+}
+
 /// Tells cheaply, and without allocating, whether the mask of the calling thread is still the same.
 class MaskWatch {
  public:
   /// Returns true at the first call, after a change, and if the mask cannot be read.
   bool has_changed() {
-    Words now = {};
-    const bool known = sched_getaffinity(0, sizeof now, reinterpret_cast<cpu_set_t*>(now.data())) == 0;
+    MaskWords now;
+    const bool known = read_mask(now);
     const bool same = known && now == last_;
     last_ = now;
     return !same;
   }
 
  private:
-  using Words = std::array<unsigned long, 128>;  // for 8192 CPUs, the most that Linux supports today
-  Words last_ = {};
+  MaskWords last_ = {};
 };
 
 }  // namespace
@@ -70,6 +78,12 @@ void move_helpers(const CpuSet& mask, Pu caller, std::span<Pu> helpers) {
   }
 }
 
+std::size_t count_cpus_of_this_thread() {
+  MaskWords words;
+  if (!read_mask(words)) return thread_affinity().size();
+  return static_cast<std::size_t>(CPU_COUNT_S(sizeof words, reinterpret_cast<cpu_set_t*>(words.data())));
+}
+
 struct OwnTeam::State {
   WaitableCounter epoch;    ///< raised once for each run, and once to stop the helpers
   WaitableCounter running;  ///< helpers that have not finished the present run, or have not started
@@ -79,6 +93,7 @@ struct OwnTeam::State {
   alignas(kLinePair) Erased work = nullptr;
   void* context = nullptr;
   std::size_t members = 1;
+  bool is_resized = false;  ///< since the last run
   std::atomic<Nanoseconds> spin_ns = kSpinNs;
   bool stopping = false;
 
@@ -143,7 +158,8 @@ struct OwnTeam::State {
     }
     const Pu here{sched_getcpu()};
     const std::span<Pu> used(cpus.data(), members - 1);
-    if (!may_bind || (!changed && !among(used, here) && !among(used, kUnbound))) return;
+    const bool is_settled = !changed && !std::exchange(is_resized, false) && !among(used, here);
+    if (!may_bind || is_settled) return;
     std::copy(used.begin(), used.end(), planned.begin());
     move_helpers(mask, here, {planned.data(), used.size()});
     for (std::size_t i = 0; i < used.size() && may_bind; ++i) {
@@ -168,6 +184,7 @@ OwnTeam::~OwnTeam() = default;
 
 void OwnTeam::resize(std::size_t members) {
   while (state_->helpers.size() + 1 < members) state_->start_one();
+  if (members != state_->members) state_->is_resized = true;
   state_->members = members;
 }
 

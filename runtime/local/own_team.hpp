@@ -18,6 +18,9 @@ inline constexpr Pu kUnbound{-1};
 /// Pure.
 void move_helpers(const CpuSet& mask, Pu caller, std::span<Pu> helpers);
 
+/// Returns how many CPUs the calling thread may use, without allocating.
+std::size_t count_cpus_of_this_thread();
+
 /// The helpers run on the CPUs that the calling thread may use, besides the one where it is: they follow when
 /// it has moved. Its own mask is never changed. Between two runs helpers spin for 30 us, then they sleep.
 class OwnTeam final : public Team {

@@ -119,7 +119,8 @@ TEST(Cut, OneTensorsSharesDifferByAGrainAndItsLastPiece) {
 
 TEST(Cut, MakesThePartsThatItSays) {
   Parts parts;
-  // Two members get 2,050 elements each if shares could end anywhere: the nearest place is 2,000 + 0.
+  // Equal shares are 2,050 elements. The ends of the first two tensors are equally near: the first one
+  // counts.
   cut(tensors_of({2000, 100, 0, 2000}), 2, parts);
   EXPECT_EQ(parts.parts, (std::vector<Part>{{0, {0, 2000}}, {1, {0, 100}}, {3, {0, 2000}}}));
   EXPECT_EQ(parts.first_of_member, (std::vector<std::size_t>{0, 1, 3}));

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <vector>
+
+#include "local/own_team.hpp"
 
 namespace zf {
 namespace {
@@ -47,6 +50,22 @@ TEST(Dealing, ATeamOfAnySizeDoesEachPartOnce) {
       EXPECT_TRUE(counts.all_are(1)) << members << " members, dealt to " << dealt;
     }
   }
+}
+
+TEST(Dealing, MembersWhoTakeTheSamePartsAtTheSameTimeDoEachOnce) {
+  const Parts parts = parts_for(2);
+  Dealing dealing;
+  Counts counts;
+  OwnTeam team;
+  team.resize(4);
+  constexpr int rounds = 2000;
+  for (int round = 0; round < rounds; ++round) {
+    dealing.deal(parts);
+    team.run([&](std::size_t member, std::size_t members) {
+      dealing.work(member, members, [&](const Part& part) { counts(part); });
+    });
+  }
+  EXPECT_TRUE(counts.all_are(rounds));
 }
 
 TEST(Dealing, AMemberTakesWhatOthersHaveNotBegun) {

@@ -50,6 +50,14 @@ TEST(LocalStepper, AListMayChangeFromCallToCall) {
   EXPECT_EQ(small.bits(), small_alone.bits());
 }
 
+TEST(LocalStepper, AListIsCutAnewForAnotherNumberOfThreads) {
+  Tensors tensors(kTestSizes);
+  for (const std::size_t threads : {2U, 3U, 1U}) {
+    tensors.step({.openmp = false, .threads = threads});
+    EXPECT_EQ(tensors.list.batches().front().members(), threads);
+  }
+}
+
 TEST(LocalStepper, TensorsThatOverlapAreSteppedInTheOrderOfTheList) {
   // The second is a part of the first, with moments of its own; the third is the first once more.
   const auto step = [](bool one_call, std::size_t threads) {
@@ -96,16 +104,19 @@ TEST(LocalStepper, ATensorWhoseArraysOverlapIsNamedAndNothingIsStepped) {
 }
 
 TEST(LocalStepper, CallsOfSeveralThreadsTakeTurns) {
-  const std::vector<std::uint32_t> wanted = bits_of_one_thread();
-  std::vector<Tensors> tensors(3, Tensors(kTestSizes));
+  constexpr int steps = 300;
+  const std::vector<std::size_t> sizes = {9000, 20, 5000};
+  Tensors alone(sizes);
+  for (int step = 0; step < steps; ++step) alone.step({.openmp = false, .threads = 1});
+  std::vector<Tensors> tensors(3, Tensors(sizes));
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     threads.emplace_back([&tensors, i] {
-      for (int step = 0; step < 3; ++step) tensors[i].step({.openmp = false, .threads = i + 1});
+      for (int step = 0; step < steps; ++step) tensors[i].step({.openmp = false, .threads = i + 1});
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const Tensors& each : tensors) EXPECT_EQ(each.bits(), wanted);
+  for (const Tensors& each : tensors) EXPECT_EQ(each.bits(), alone.bits());
 }
 
 TEST(LocalStepper, ASmallStepWakesNobody) {
@@ -151,9 +162,13 @@ TEST(LocalStepper, HelpersEndWithTheLastHandle) {
   Tensors tensors(kTestSizes);
   for (int i = 0; i < 3; ++i) {
     tensors.step({.openmp = false, .threads = 3});
-    if (i < 2) stepper.remove_handle();  // the helpers come again when they are needed
+    EXPECT_GE(count_helpers(), 2U);
+    if (i == 2) break;
+    stepper.remove_handle();
+    if (i == 1) {
+      EXPECT_TRUE(helpers_become(0));  // they come again when they are needed
+    }
   }
-  stepper.remove_handle();
   EXPECT_EQ(tensors.bits(), bits_of_one_thread());
 }
 

@@ -8,7 +8,9 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <vector>
 

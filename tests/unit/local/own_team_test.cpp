@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-#include <filesystem>
+#include <algorithm>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "base/cpu_list.hpp"
 #include "os/affinity.hpp"
+#include "tensors.hpp"
 
 namespace zf {
 namespace {
@@ -86,26 +87,14 @@ TEST(OwnTeam, HelpersFollowTheCallerWhoseMaskStays) {
 }
 
 TEST(OwnTeam, EndsItsHelpers) {
-  const auto threads = [] {
-    std::size_t count = 0;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-      std::ifstream name(task.path() / "comm");
-      std::string text;
-      count += std::getline(name, text) && text.starts_with("zf-local-") ? 1 : 0;
-    }
-    return count;
-  };
-  const std::size_t before = threads();
+  const std::size_t before = count_helpers();
   {
     OwnTeam team;
     team.resize(4);
     team.run([](std::size_t, std::size_t) {});
-    EXPECT_EQ(threads(), before + 3);
+    EXPECT_EQ(count_helpers(), before + 3);
   }
-  // /proc shows a thread for a moment after it was joined.
-  for (int look = 0; look < 100 && threads() != before; ++look)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_EQ(threads(), before);
+  EXPECT_TRUE(helpers_become(before));
 }
 
 }  // namespace

@@ -1,10 +1,15 @@
 // Tensors with arrays of their own for the tests of steps in place.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
-#include <numeric>
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/kernel.hpp"
@@ -86,6 +91,24 @@ inline std::vector<std::uint32_t> bits_of_one_thread() {
   Tensors tensors(kTestSizes);
   for (int i = 0; i < 3; ++i) tensors.step({.openmp = false, .threads = 1});
   return tensors.bits();
+}
+
+/// Returns how many threads of this process are helpers.
+inline std::size_t count_helpers() {
+  std::size_t count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(task.path() / "comm");
+    std::string name;
+    count += std::getline(file, name) && name.starts_with("zf-local-") ? 1 : 0;
+  }
+  return count;
+}
+
+/// Waits until there are so many: /proc shows a thread for a moment after it was joined.
+inline bool helpers_become(std::size_t wanted) {
+  for (int look = 0; look < 200 && count_helpers() != wanted; ++look)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return count_helpers() == wanted;
 }
 
 }  // namespace zf
