@@ -39,7 +39,7 @@ std::vector<std::vector<std::size_t>> lists() {
   };
   // Many small tensors and one large one: equal numbers of tensors would not be equal shares.
   lists.push_back(std::vector<std::size_t>(500, 1));
-  lists.back().push_back(500 * 1024);
+  lists.back().push_back(std::size_t{500} * 1024);
   std::mt19937 random(3);
   for (int i = 0; i < 100; ++i) {
     auto& list = lists.emplace_back();
