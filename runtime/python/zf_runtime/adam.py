@@ -177,6 +177,6 @@ def _raise_versions(tensors: list[Any]) -> None:
     """Tells autograd that tensors change: a graph over their old values is refused."""
     try:
         torch.autograd.graph.increment_version(tensors)
-    except TypeError:  # torch before 2.6 takes one
+    except (TypeError, RuntimeError):  # older torch takes one tensor
         for tensor in tensors:
             torch.autograd.graph.increment_version(tensor)
