@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterable
 from typing import Any, Callable
 
 import torch
 
-from . import _state
+from . import _refusals, _state
 from ._cuda import HostRegistration
 from ._flat_group import FlatGroup, check_settings, check_supported
 from .errors import ZfError, ZfWorkerDied
@@ -46,8 +47,8 @@ class OverlappedAdamW(torch.optim.Optimizer):
         check_supported({"amsgrad": amsgrad, "maximize": maximize}, 0)
         self._runtime: Runtime | None = None
         self._groups: list[FlatGroup] = []
-        self._ticket = 0  # of the running submission; 0: none
-        self._under_way: list[FlatGroup] = []
+        self._handed_over = False  # a submission may be under way, and is not counted and published yet
+        self._under_way: list[FlatGroup] = []  # what it steps
         self._buffer = 0
         self._alias = alias and not overlap
         self._registration: HostRegistration | None = None
@@ -89,15 +90,17 @@ class OverlappedAdamW(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        _refusals.check_lists(self._groups, self.param_groups)
         for group in self._groups:
             group.send_settings(runtime)
         if not self._overlap:
             self.synchronize()  # a step that was interrupted still reads the only buffer
         # If there are two, the step before last read this one, and is done: copies run beside the optimizer.
         active = [group for group in self._groups if group.write_grads(self._buffer)]
-        self.synchronize()  # the parameters are read out before the next step may change them
+        written = self._finish()  # the parameters are read out before the next step may change them
+        _refusals.check_state(self._groups, self.state)
         for group in self._groups:
-            group.read_params()
+            group.read_params(written.get(group.index))
         if active:
             self._submit(active, grad_scale)
         if not self._overlap:
@@ -105,31 +108,69 @@ class OverlappedAdamW(torch.optim.Optimizer):
         return loss
 
     def synchronize(self) -> None:
-        """Waits for the running step and gives the parameters its values. Returns at once if no step is running."""
-        if self._ticket != 0:
-            runtime, ticket = self.runtime, self._ticket
-            for group in self._under_way:  # transfers of what is finished run beside the rest of the step
-                group.publish(lambda elements, index=group.index: runtime.progress(index, elements, ticket=ticket))
-            runtime.wait(ticket)
-            self._ticket = 0
+        """Waits for the running step and gives the parameters its values. Returns at once if no step is running.
+
+        Whatever was interrupted before, by Ctrl-C or by a signal handler that raises: afterwards all that was handed
+        over is done, counted and published."""
+        self._finish()
+
+    def _finish(self) -> dict[int, list[int]]:
+        """Does so. Returns, by group, the numbers of the parameters that the program has written to, where it has just
+        looked."""
+        written: dict[int, list[int]] = {}
+        if not self._handed_over:
+            return written
+        runtime = self.runtime
+        for group in self._under_way:  # transfers of what is finished run beside the rest of the step
+            written[group.index] = group.publish(lambda elements, index=group.index: runtime.progress(index, elements))
+        runtime.wait()
         self._finish_transfers()
+        for group in self._under_way:
+            step = runtime.step(group.index)
+            if step != group.step:  # an interrupt came before it could be counted
+                _state.count(group, step, self.state)
+        warnings_due = [(group.index, len(written[group.index])) for group in self._under_way if written[group.index]]
+        self._handed_over = False
+        for index, lost in warnings_due:
+            _warn_of_lost(index, lost)
+        return written
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns torch.optim.AdamW's state, after synchronize(). Moments are views that the next step changes."""
+        """Returns torch.optim.AdamW's state, after synchronize(). Moments are views that the next step changes. What
+        the program has written to parameters is in the masters."""
         if self._runtime is not None:
-            self.synchronize()
+            self._settle()
         return _state.with_own_steps(super().state_dict())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes a state_dict of this class or of torch.optim.AdamW; its tensors are copied. Load the model first."""
+        """Takes a state_dict of this class or of torch.optim.AdamW; its tensors are copied. The model may be loaded
+        before or after. A state that the program has edited is replaced."""
         self._check_process()
-        _state.check(state_dict, self._groups, self.param_groups)
-        self.synchronize()
-        super().load_state_dict(state_dict)
-        for group, settings in zip(self._groups, self.param_groups):
-            group.settings = settings
-            group.read_params()
-        _state.take(state_dict, self._groups, self.param_groups, self.state)
+        if self._runtime is not None:
+            _refusals.check_lists(self._groups, self.param_groups)
+            self.synchronize()
+            for group in self._groups:
+                group.read_params()
+        self._given = state_dict
+        hook = None
+        if hasattr(self, "register_load_state_dict_pre_hook"):  # the last one sees what the program's own return
+            hook = self.register_load_state_dict_pre_hook(_see_given)
+        else:
+            _see_given(self, state_dict)
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            del self._given
+            if hook is not None:
+                hook.remove()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """torch's load_state_dict() calls this before the program's hooks that follow it."""
+        super().__setstate__(state)
+        if self._runtime is not None:
+            for group, settings in zip(self._groups, self.param_groups):
+                group.settings = settings
+            _state.take(self._given, self._groups, self.param_groups, self.state, self._runtime)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a param_group, as in torch. The runtime is closed and opened again with its state. A refused group
@@ -140,7 +181,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
             super().add_param_group(param_group)
             return
         self._check_process()
-        self.synchronize()
+        self._settle()
         saved = _state.saved(self._groups)
         super().add_param_group(param_group)
         try:
@@ -150,7 +191,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
         except BaseException:
             self.param_groups.pop()
             raise
-        _state.restore(saved, self._groups, self.state)
+        _state.restore(saved, self._groups, self.state, self.runtime)
 
     def close(self) -> None:
         """Finishes the running step, publishes it, and ends the process. The second call does nothing.
@@ -163,7 +204,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
             return
         if runtime.forked:
             self._runtime = None
-            self._ticket = 0
+            self._handed_over = False
             runtime.close()
             return
         try:
@@ -171,7 +212,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
                 self.synchronize()
         finally:
             self._runtime = None
-            self._ticket = 0
+            self._handed_over = False
             if self._registration is not None:
                 self._registration.release()
             _state.own_moments(self._groups, self.state)
@@ -214,26 +255,43 @@ class OverlappedAdamW(torch.optim.Optimizer):
         if self._runtime is not None and self._runtime.forked:
             raise ZfError("a forked child cannot use the optimizer of its parent; make one here", "ZF_ERROR_FORKED")
 
+    def _settle(self) -> None:
+        """Waits for the running step, refuses what cannot be followed, and takes what was written to parameters."""
+        written = self._finish()
+        _refusals.check_lists(self._groups, self.param_groups)
+        _refusals.check_state(self._groups, self.state)
+        for group in self._groups:
+            group.read_params(written.get(group.index))
+
     def _submit(self, active: list[FlatGroup], grad_scale: float) -> None:
+        """Hands over the gradients of the present buffer, all groups in one submission."""
         self._finish_transfers()
-        by_step: dict[int, list[FlatGroup]] = {}
-        for group in active:  # the runtime counts by itself, except after a load
-            by_step.setdefault(group.step + 1 if group.announce_step else 0, []).append(group)
-        self._under_way = []
-        for step, groups in by_step.items():
-            self._ticket = self.runtime.submit([group.index for group in groups], buffer=self._buffer,
-                                               grad_scale=grad_scale, step=step)
-            self._under_way += groups
-            for group in groups:
-                group.step += 1
-                group.announce_step = False
-                _state.count_step(group, self.state)
-        self._buffer ^= int(self._overlap)
+        buffer = self._buffer
+        self._under_way = active
+        # From here on an exception may come after the runtime has taken it, and before we know. So no ticket is relied
+        # on: _finish() waits for all there is, and asks the runtime which steps it did.
+        self._handed_over = True
+        self._buffer = buffer ^ int(self._overlap)
+        self.runtime.submit([group.index for group in active], buffer=buffer, grad_scale=grad_scale)
+        for group in active:
+            _state.count(group, group.step + 1, self.state)
 
     def _finish_transfers(self) -> None:
         """Waits for pinned copies, which are asynchronous: they must end before either side writes what they read."""
         for device in self._devices:
             torch.cuda.synchronize(device)
+
+
+def _see_given(optimizer: Any, state_dict: dict[str, Any]) -> None:
+    """Remembers what is loaded, after a check that it can be."""
+    _state.check(state_dict, optimizer._groups, optimizer.param_groups)
+    optimizer._given = state_dict
+
+
+def _warn_of_lost(index: int, lost: int) -> None:
+    parameters = "1 parameter was" if lost == 1 else f"{lost} parameters were"
+    warnings.warn(f"param_group {index}: {parameters} written while the step was running: the written values stay, and "
+                  "their step is lost. Call synchronize() before writing", stacklevel=5)
 
 
 def _with_ours(options: dict[str, Any], **ours: Any) -> dict[str, Any]:
