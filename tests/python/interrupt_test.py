@@ -123,17 +123,22 @@ class Interrupted(adamw_case.AdamWTest):
 
     def by_signals(self, mode, dtype=torch.float32, few=10):
         job = self.job(mode, dtype, (((30_000,), (40,)), ((7_000,), (2, 9))))
-        started = time.perf_counter()
-        given = job.gradients()
-        job.optimizer.step()
-        job.optimizer.synchronize()
-        longest = 1.5 * (time.perf_counter() - started)
-        job.check(self, given)
-        came = 0
-        for turn, delay in enumerate(interrupts.delays(longest, few, mode)):
+
+        def one(turn, delay):
+            took = 0.0
+
+            def interrupt(call):
+                nonlocal took
+                started = time.perf_counter()
+                came = interrupts.by_signal(delay, call)
+                took = time.perf_counter() - started
+                return came
+
             with self.subTest(mode=mode, turn=turn):
-                came += self.round(job, lambda call, delay=delay: interrupts.by_signal(delay, call), turn)
-        self.assertGreater(came, 0)
+                return self.round(job, interrupt, turn), took
+            return False, took
+
+        interrupts.signals(one, few, mode)
 
     def test_at_a_line_of_step_late(self):
         self.at_lines("late")

@@ -88,8 +88,14 @@ def some_lines(last, few):
     return list(range(1, last + 1)) if LONG or last <= few else sorted({1 + n * last // few for n in range(few)})
 
 
-def delays(longest, few, seed):
-    """Yields random delays up to `longest` seconds."""
-    generator = random.Random(seed)
-    for _ in range(LONG or few):
-        yield generator.uniform(0, longest)
+def signals(call_round, few, seed):
+    """Calls call_round(turn, delay) with random delays, in seconds, until as many signals came as are wanted (see LONG).
+    It returns whether one came, and how long the call took."""
+    generator, came, longest, turn = random.Random(seed), 0, 1e-3, 0
+    wanted = LONG or few
+    while came < wanted:
+        came_now, took = call_round(turn, generator.uniform(0, longest))
+        came += came_now
+        turn += 1
+        longest = 0.9 * longest + 0.1 * min(1.3 * took, 1) if not came_now else longest * 1.02
+        assert turn < 100 * wanted, f"{came} signals came in {turn} calls"
