@@ -89,7 +89,7 @@ def some_lines(last, few):
 
 
 def signals(call_round, few, seed):
-    """Calls call_round(turn, delay) with random delays, in seconds, until as many signals came as are wanted (see LONG).
+    """Calls call_round(turn, delay) with random delays, in seconds, until as many signals came as are wanted: see LONG.
     It returns whether one came, and how long the call took."""
     generator, came, longest, turn = random.Random(seed), 0, 1e-3, 0
     wanted = LONG or few

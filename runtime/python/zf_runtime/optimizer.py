@@ -13,6 +13,7 @@ import torch
 from . import _refusals, _state
 from ._cuda import HostRegistration
 from ._flat_group import FlatGroup, check_settings, check_supported
+from ._saving import hooks_on
 from .errors import ZfError, ZfWorkerDied
 from .runtime import Runtime
 
@@ -20,7 +21,8 @@ from .runtime import Runtime
 class OverlappedAdamW(torch.optim.Optimizer):
     """AdamW in a process of its own, on the CPUs that the plan keeps for it.
 
-    params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW; the last two are refused.
+    params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW; the last two are refused. foreach
+    and fused are accepted, and change nothing.
     plan, rank: as in Runtime. alias: with overlap=False, CPU fp32 parameters live in the shared memory, so that nothing
     is copied back. Turn it off if something else holds views of the parameters. runtime_options: more keywords for
     Runtime, such as max_restarts.
@@ -33,32 +35,55 @@ class OverlappedAdamW(torch.optim.Optimizer):
     moments are fp32 whatever the parameters are; bf16 and fp16 parameters get them rounded to nearest even.
     Either all parameters of a param_group have gradients, or none; with none the group skips the step.
 
+    What a program writes to parameters counts, also through `.data`, and so does other storage that it gives them.
+    (They are compared with what they were given. It takes a copy of parameters on the CPU, and 8 bytes for each 65,536
+    elements on a GPU.) What it writes while a late step is running stays, and the step of that parameter is lost; a
+    warning says so. Lists in param_groups, shapes, types, devices, and entries of `state` that were changed behind its
+    back are refused with a ZfError that says what to do.
+
     `state` and state_dict() have the form of torch.optim.AdamW: step, exp_avg and exp_avg_sq for each parameter. The
-    latter two are views of the shared memory. Half-precision parameters also have `master`. Call synchronize(),
-    or state_dict(), before you save the model.
+    latter two are views of the shared memory. Half-precision parameters also have `master`.
+
+    module: the model whose state_dict() is to wait for the running step, so that model and optimizer are of one step
+    in a checkpoint, whichever is saved first. Its submodules wait, too. Without it, call synchronize() before you save
+    the model. A copied or pickled model does not wait.
+
+    Ctrl-C and signal handlers that raise may end step() and synchronize() anywhere. What was handed over is finished,
+    counted and published by the next call of step(), synchronize() or state_dict().
 
     Use it as a context manager, or call close(). It is not thread-safe, like torch's optimizers.
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
-                 plan: str | os.PathLike[str] | None = None, rank: int | None = None, overlap: bool = True,
-                 alias: bool = True, runtime_options: dict[str, Any] | None = None):
+                 foreach: bool | None = None, fused: bool | None = None,
+                 plan: str | os.PathLike[str] | None = None, rank: int | None = None, overlap: bool | None = None,
+                 alias: bool = True, module: torch.nn.Module | None = None,
+                 runtime_options: dict[str, Any] | None = None):
         check_supported({"amsgrad": amsgrad, "maximize": maximize}, 0)
         self._runtime: Runtime | None = None
         self._groups: list[FlatGroup] = []
         self._handed_over = False  # a submission may be under way, and is not counted and published yet
         self._under_way: list[FlatGroup] = []  # what it steps
         self._buffer = 0
-        self._alias = alias and not overlap
+        self._hooks: list[Any] = []
+        late = overlap is None or bool(overlap)
+        self._alias = alias and not late
         self._registration: HostRegistration | None = None
         self._options = _with_ours(runtime_options or {}, plan=plan, rank=rank)
-        self._overlap = overlap
+        self._overlap = late
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
                     "amsgrad": False, "maximize": False}
         check_settings(defaults)
         super().__init__(params, defaults)
         self._open()
+        try:
+            self._hooks = hooks_on(module, self) if module is not None else []
+        except BaseException:
+            self.close()
+            raise
+        if late and (overlap is None or module is None):
+            _say_once(overlap is None, module is None)
 
     @property
     def runtime(self) -> Runtime:
@@ -134,6 +159,11 @@ class OverlappedAdamW(torch.optim.Optimizer):
         for index, lost in warnings_due:
             _warn_of_lost(index, lost)
         return written
+
+    def _wait_to_save(self) -> None:
+        """Waits on behalf of a model that is saved. In a forked child the step belongs to the parent."""
+        if self._runtime is not None and not self._runtime.forked:
+            self.synchronize()
 
     def state_dict(self) -> dict[str, Any]:
         """Returns torch.optim.AdamW's state, after synchronize(). Moments are views that the next step changes. What
@@ -213,6 +243,8 @@ class OverlappedAdamW(torch.optim.Optimizer):
         finally:
             self._runtime = None
             self._handed_over = False
+            for hook in self._hooks:
+                hook.remove()
             if self._registration is not None:
                 self._registration.release()
             _state.own_moments(self._groups, self.state)
@@ -280,6 +312,24 @@ class OverlappedAdamW(torch.optim.Optimizer):
         """Waits for pinned copies, which are asynchronous: they must end before either side writes what they read."""
         for device in self._devices:
             torch.cuda.synchronize(device)
+
+
+_said: set[str] = set()
+
+
+def _say_once(is_default: bool, lacks_module: bool) -> None:
+    """Says in one line what a late optimizer does, once in a process."""
+    parts = []
+    if is_default:
+        parts.append("overlap is not given, so training uses parameters that are one step old: give overlap=True, or "
+                     "overlap=False to wait for each step")
+    if lacks_module:
+        parts.append("a model that is saved may lack the last step: give module=model, or call synchronize() before "
+                     "you save it")
+    text = "OverlappedAdamW: " + "; ".join(parts)
+    if text not in _said:
+        _said.add(text)
+        warnings.warn(text, stacklevel=3)
 
 
 def _see_given(optimizer: Any, state_dict: dict[str, Any]) -> None:
