@@ -101,6 +101,14 @@ BoundPlan find_binding(const char* plan_path, int rank, const Environment& envir
   return found;
 }
 
+std::optional<BoundPlan> find_binding_if_any(const char* plan_path, int rank,
+                                             const Environment& environment) {
+  if (switched_off(environment)) return std::nullopt;
+  const bool is_named = plan_path != nullptr || !environment.get("ZF_PLAN").value_or("").empty();
+  if (is_named) return find_binding(plan_path, rank, environment);
+  return bound_by_exec(plan_path, rank, environment);
+}
+
 Allowed allowed_to_optimizer() {
   AllowedInputs inputs = read_allowed_inputs(SysRoot());
   inputs.affinity.reset();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "os/allowed.hpp"
@@ -30,6 +31,10 @@ struct BoundPlan {
 /// broken, and if ZF_BINDING is malformed. Throws AbiError(ZF_ERROR_USAGE) if the rank is not known or the
 /// plan does not have it.
 BoundPlan find_binding(const char* plan_path, int rank, const Environment& environment);
+
+/// Does the same, but returns nothing with ZF_TUNE=off, and if neither the arguments nor the environment name
+/// a plan.
+std::optional<BoundPlan> find_binding_if_any(const char* plan_path, int rank, const Environment& environment);
 
 /// Returns what the optimizer may use here. It ignores the affinity mask of this process, which under
 /// `zf-tune exec` holds only the training CPUs. (The worker sets its own mask and reads it back.)

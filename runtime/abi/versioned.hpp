@@ -1,5 +1,5 @@
-// Reads structs of the C ABI, which begin with their size, from programs built with another version of the
-// header.
+// Reads and writes structs of the C ABI, which begin with their size, of programs built with another version
+// of the header.
 #pragma once
 
 #include <algorithm>
@@ -37,6 +37,34 @@ Struct read_versioned(const Struct* given, const Struct& defaults, std::size_t f
   std::memcpy(&ours, bytes, known);
   ours.struct_size = sizeof(Struct);
   return ours;
+}
+
+/// Fills *given, up to its struct_size. Throws AbiError(ZF_ERROR_ABI) if the size was forgotten.
+template <class Struct>
+void write_versioned(const Struct& ours, Struct* given, std::string_view name) {
+  const std::uint32_t size = given->struct_size;
+  if (size < sizeof(std::uint32_t)) {
+    throw AbiError(ZF_ERROR_ABI, format_text("{}.struct_size is {}", name, size),
+                   format_text("set it with the INIT macro of {}", name));
+  }
+  std::memcpy(given, &ours, std::min<std::size_t>(size, sizeof ours));
+  given->struct_size = size;
+}
+
+/// Throws AbiError(ZF_ERROR_ABI) if the program was built for another ZF_ABI_VERSION than ours.
+inline void check_abi_version(std::uint32_t version) {
+  if (version == ZF_ABI_VERSION) return;
+  throw AbiError(ZF_ERROR_ABI,
+                 format_text("the program was built for ABI version {}, this library ({}) has {}", version,
+                             zf_version(), ZF_ABI_VERSION),
+                 "install the library that it was built for, or rebuild the program");
+}
+
+/// Returns an argument of a call. Throws AbiError(ZF_ERROR_USAGE) with its name if it is null.
+template <class Pointer>
+Pointer required(Pointer pointer, std::string_view name) {
+  if (pointer == nullptr) throw AbiError(ZF_ERROR_USAGE, format_text("{} is NULL", name));
+  return pointer;
 }
 
 }  // namespace zf

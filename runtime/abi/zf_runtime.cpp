@@ -51,12 +51,6 @@ zf::Runtime& runtime_of(zf_runtime* handle) {
   return runtime;
 }
 
-template <class Pointer>
-Pointer required(Pointer pointer, std::string_view name) {
-  if (pointer == nullptr) throw zf::AbiError(ZF_ERROR_USAGE, zf::format_text("{} is NULL", name));
-  return pointer;
-}
-
 zf_options read_options(const zf_options* given) {
   static constexpr zf_options defaults = ZF_OPTIONS_INIT;
   if (given == nullptr) return defaults;
@@ -66,12 +60,7 @@ zf_options read_options(const zf_options* given) {
   of_older.narrow = ZF_NO;
   of_older.huge_pages = ZF_NO;
   const zf_options options = zf::read_versioned(given, of_older, 40, "zf_options");
-  if (options.abi_version != ZF_ABI_VERSION) {
-    throw zf::AbiError(ZF_ERROR_ABI,
-                       zf::format_text("the program was built for ABI version {}, this library ({}) has {}",
-                                       options.abi_version, zf::version(), ZF_ABI_VERSION),
-                       "install the library that it was built for, or rebuild the program");
-  }
+  zf::check_abi_version(options.abi_version);
   return options;
 }
 
@@ -117,7 +106,7 @@ const char* zf_status_name(zf_status status) {
 zf_status zf_open(const zf_options* options, const zf_group* groups, size_t n_groups, zf_runtime** out) {
   if (out != nullptr) *out = nullptr;
   return zf::guarded([&] {
-    required(out, "out");
+    zf::required(out, "out");
     const std::vector<zf_group> ours = zf::read_groups(groups, n_groups);
     auto runtime = std::make_unique<zf::Runtime>(zf::prepare_opening(read_options(options), ours), ours);
     *out = reinterpret_cast<zf_runtime*>(runtime.release());
@@ -137,11 +126,12 @@ zf_status zf_close(zf_runtime* handle) {
 }
 
 zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind, void** pointer, size_t* bytes) {
-  return zf::guarded([&] { runtime_of(handle).buffer(group, kind, required(pointer, "pointer"), bytes); });
+  return zf::guarded(
+      [&] { runtime_of(handle).buffer(group, kind, zf::required(pointer, "pointer"), bytes); });
 }
 
 zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings) {
-  return zf::guarded([&] { runtime_of(handle).set_group(group, required(settings, "settings")); });
+  return zf::guarded([&] { runtime_of(handle).set_group(group, zf::required(settings, "settings")); });
 }
 
 zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ticket) {
@@ -165,7 +155,7 @@ zf_status zf_progress(zf_runtime* handle, uint64_t ticket, size_t group, uint64_
   bool is_enough = false;
   const zf_status status = zf::guarded([&] {
     is_enough =
-        runtime_of(handle).progress(ticket, group, at_least, timeout_ms, required(elements, "elements"));
+        runtime_of(handle).progress(ticket, group, at_least, timeout_ms, zf::required(elements, "elements"));
   });
   return status == ZF_OK && !is_enough ? ZF_TIMEOUT : status;
 }
@@ -173,13 +163,13 @@ zf_status zf_progress(zf_runtime* handle, uint64_t ticket, size_t group, uint64_
 zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum_of_squares,
                   int32_t* finite) {
   return zf::guarded([&] {
-    runtime_of(handle).norm(group, buffer, required(sum_of_squares, "sum_of_squares"),
-                            required(finite, "finite"));
+    runtime_of(handle).norm(group, buffer, zf::required(sum_of_squares, "sum_of_squares"),
+                            zf::required(finite, "finite"));
   });
 }
 
 zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step) {
-  return zf::guarded([&] { *required(step, "step") = runtime_of(handle).step(group); });
+  return zf::guarded([&] { *zf::required(step, "step") = runtime_of(handle).step(group); });
 }
 
 zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step) {
@@ -187,23 +177,17 @@ zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step) {
 }
 
 zf_status zf_export_state(zf_runtime* handle, const char* path) {
-  return zf::guarded([&] { runtime_of(handle).export_state(required(path, "path")); });
+  return zf::guarded([&] { runtime_of(handle).export_state(zf::required(path, "path")); });
 }
 
 zf_status zf_import_state(zf_runtime* handle, const char* path) {
-  return zf::guarded([&] { runtime_of(handle).import_state(required(path, "path")); });
+  return zf::guarded([&] { runtime_of(handle).import_state(zf::required(path, "path")); });
 }
 
 zf_status zf_get_stats(zf_runtime* handle, zf_stats* stats) {
   return zf::guarded([&] {
     const zf_stats filled = runtime_of(handle).stats();
-    const std::uint32_t size = required(stats, "stats")->struct_size;
-    if (size < sizeof(std::uint32_t)) {
-      throw zf::AbiError(ZF_ERROR_ABI, "zf_stats.struct_size is 0", "set it with ZF_STATS_INIT");
-    }
-    const std::size_t known = std::min<std::size_t>(size, sizeof filled);
-    std::memcpy(stats, &filled, known);
-    stats->struct_size = size;
+    zf::write_versioned(filled, zf::required(stats, "stats"), "zf_stats");
   });
 }
 

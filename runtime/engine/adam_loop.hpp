@@ -6,8 +6,10 @@
 // intrinsics and C functions (tests/unit/engine/no_shared_code.sh checks the object files).
 //
 // A Lane has: width; F (width floats); set(x); load, store (any address); stream (64-byte aligned slices,
-// past the caches); load_grad<type>(base, i); stream_copy<type>(base, i, value); mul, fma(a, b, c) = a·b + c
-// rounded once; div; sqrt; nan_made_canonical; fence().
+// past the caches); load_grad<type>(base, i); stream_copy<type>(base, i, value); store_copy, the same by an
+// ordinary store to any address; where_rounded<type>(base, i, p, other), which is p where the 16-bit elements
+// at `base` + i are the bits of p rounded, and `other` elsewhere; mul, fma(a, b, c) = a·b + c rounded once;
+// div; sqrt; nan_made_canonical; fence().
 #pragma once
 
 #include <assert.h>
@@ -104,7 +106,8 @@ inline void prefetch_lines(size_t i, const float* p, const void* g, const float*
 /// (preferred_prefetch_distance(), docs/benchmarks.md).
 /// All loads come before all stores. Elements i of the arrays may differ only in high address bits, and a
 /// load after a store would then seem to depend on it.
-template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay kDecay, bool kUndo>
+template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay kDecay, bool kUndo,
+          bool kTruth>
 void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, const UndoPlace& undo) {
   using F = typename Lane::F;
   // Local copies, because the compiler must assume that a vector store may change what a reference points to.
@@ -131,8 +134,11 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, co
   const F grad_scale = Lane::set(scalars.grad_scale);
 
   for (size_t i = 0; i < n; i += Lane::width) {
-    if (prefetch_distance != 0 && i % kLineFloats == 0)
+    if (prefetch_distance != 0 && i % kLineFloats == 0) {
       prefetch_lines<kGrad>(i + prefetch_distance, p_base, g_base, m_base, v_base);
+      if constexpr (kTruth)
+        __builtin_prefetch(static_cast<const char*>(copy) + (i + prefetch_distance) * size_of(kCopy));
+    }
     F g = Lane::mul(Lane::template load_grad<kGrad>(g_base, i), grad_scale);
     F p = Lane::load(p_base + i);
     F m = Lane::load(m_base + i);
@@ -140,6 +146,10 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, co
     // If one operation has two different NaNs, the result depends on the order of the operands in the
     // instruction, which the compiler chooses. With only one kind of NaN the order does not matter.
     g = Lane::nan_made_canonical(g);
+    if constexpr (kTruth) {
+      const F written = Lane::nan_made_canonical(Lane::template load_grad<kCopy>(copy, i));
+      p = Lane::template where_rounded<kCopy>(copy, i, p, written);
+    }
     if constexpr (kUndo) {
       const size_t place = (first + i) & Lane::width;
       Lane::store(log->p + place, p);
@@ -164,18 +174,23 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, co
     Lane::store(m_base + i, m);
     Lane::store(v_base + i, v);
     if constexpr (kStale) Lane::stream(stale + i, p);
-    if constexpr (kCopy != ElementType::none) Lane::template stream_copy<kCopy>(copy, i, p);
+    if constexpr (kTruth) {
+      Lane::template store_copy<kCopy>(copy, i, p);
+    } else if constexpr (kCopy != ElementType::none) {
+      Lane::template stream_copy<kCopy>(copy, i, p);
+    }
   }
 }
 
 /// Steps a slice once: whole vectors first, then the rest as one vector on a padded copy.
-template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay kDecay, bool kUndo>
+template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay kDecay, bool kUndo,
+          bool kTruth>
 void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
   if (arrays.n == 0) return;  // an empty slice may begin anywhere
   assert(!kStale || reinterpret_cast<uintptr_t>(arrays.stale) % 64 == 0);
-  assert(kCopy == ElementType::none || reinterpret_cast<uintptr_t>(arrays.copy) % 64 == 0);
+  assert(kCopy == ElementType::none || kTruth || reinterpret_cast<uintptr_t>(arrays.copy) % 64 == 0);
   const StandardFloats standard_floats;
-  constexpr auto step = step_whole_vectors<Lane, kGrad, kCopy, kStale, kDecay, kUndo>;
+  constexpr auto step = step_whole_vectors<Lane, kGrad, kCopy, kStale, kDecay, kUndo, kTruth>;
   const size_t rest = arrays.n % Lane::width;
   const size_t whole = arrays.n - rest;
 
@@ -201,6 +216,10 @@ void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
     memcpy(m, arrays.m + whole, rest * sizeof(float));
     memcpy(v, arrays.v + whole, rest * sizeof(float));
     memcpy(g, static_cast<const char*>(arrays.g) + whole * size_of(kGrad), rest * size_of(kGrad));
+    if constexpr (kTruth) {
+      memset(copy, 0, sizeof(copy));
+      memcpy(copy, static_cast<const char*>(arrays.copy) + whole * 2, rest * 2);
+    }
     AdamArrays padded;
     padded.p = p;
     padded.g = g;
@@ -225,7 +244,7 @@ void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
   }
   // Non-temporal stores are not ordered with the ordinary store by which the caller then reports the slice as
   // done. The fence orders them.
-  if constexpr (kStale || kCopy != ElementType::none) Lane::fence();
+  if constexpr (kStale || (kCopy != ElementType::none && !kTruth)) Lane::fence();
 }
 
 /// Computes p += g, m += g, v += g, with loads before stores as in the step. On the same EPYC non-temporal
@@ -273,8 +292,8 @@ void roofline_loop(const AdamArrays& arrays) {
 
 template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay kDecay>
 AdamKernel kernel_by_undo(const KernelVariant& variant) {
-  return variant.undo ? adam_step<Lane, kGrad, kCopy, kStale, kDecay, true>
-                      : adam_step<Lane, kGrad, kCopy, kStale, kDecay, false>;
+  return variant.undo ? adam_step<Lane, kGrad, kCopy, kStale, kDecay, true, false>
+                      : adam_step<Lane, kGrad, kCopy, kStale, kDecay, false, false>;
 }
 
 template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale>
@@ -290,17 +309,33 @@ AdamKernel kernel_by_stale(const KernelVariant& variant) {
                        : kernel_by_decay<Lane, kGrad, kCopy, false>(variant);
 }
 
+/// Makes the kernels of which the copy is the truth: without stale and undo.
+template <class Lane, ElementType kGrad, ElementType kCopy>
+AdamKernel truth_by_decay(const KernelVariant& variant) {
+  assert(!variant.stale && !variant.undo);
+  if (!variant.decay) return adam_step<Lane, kGrad, kCopy, false, Decay::none, false, true>;
+  if (variant.mode == AdamMode::adam) return adam_step<Lane, kGrad, kCopy, false, Decay::l2, false, true>;
+  return adam_step<Lane, kGrad, kCopy, false, Decay::decoupled, false, true>;
+}
+
+template <class Lane, ElementType kGrad, ElementType kCopy>
+AdamKernel kernel_by_truth(const KernelVariant& variant) {
+  if (variant.truth) return truth_by_decay<Lane, kGrad, kCopy>(variant);
+  return kernel_by_stale<Lane, kGrad, kCopy>(variant);
+}
+
 template <class Lane, ElementType kGrad>
 AdamKernel kernel_by_copy(const KernelVariant& variant) {
   switch (variant.copy) {
     case ElementType::bf16:
-      return kernel_by_stale<Lane, kGrad, ElementType::bf16>(variant);
+      return kernel_by_truth<Lane, kGrad, ElementType::bf16>(variant);
     case ElementType::f16:
-      return kernel_by_stale<Lane, kGrad, ElementType::f16>(variant);
+      return kernel_by_truth<Lane, kGrad, ElementType::f16>(variant);
     case ElementType::f32:
     case ElementType::none:
       break;
   }
+  assert(!variant.truth);
   return kernel_by_stale<Lane, kGrad, ElementType::none>(variant);
 }
 

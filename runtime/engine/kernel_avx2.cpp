@@ -32,7 +32,18 @@ struct Avx2Lane {
   template <ElementType kCopy>
   static void stream_copy(void* base, size_t i, F value) {
     auto* at = reinterpret_cast<__m128i*>(static_cast<uint16_t*>(base) + i);
-    _mm_stream_si128(at, kCopy == ElementType::bf16 ? bf16(value) : _mm256_cvtps_ph(value, kNearest));
+    _mm_stream_si128(at, narrow<kCopy>(value));
+  }
+  template <ElementType kCopy>
+  static void store_copy(void* base, size_t i, F value) {
+    auto* at = reinterpret_cast<__m128i*>(static_cast<uint16_t*>(base) + i);
+    _mm_storeu_si128(at, narrow<kCopy>(value));
+  }
+  template <ElementType kCopy>
+  static F where_rounded(const void* base, size_t i, F p, F other) {
+    const auto* at = reinterpret_cast<const __m128i*>(static_cast<const uint16_t*>(base) + i);
+    const __m128i is_equal = _mm_cmpeq_epi16(_mm_loadu_si128(at), narrow<kCopy>(p));
+    return _mm256_blendv_ps(other, p, _mm256_castsi256_ps(_mm256_cvtepi16_epi32(is_equal)));
   }
 
   static F add(F a, F b) { return _mm256_add_ps(a, b); }
@@ -58,6 +69,11 @@ struct Avx2Lane {
 
  private:
   static constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+
+  template <ElementType kCopy>
+  static __m128i narrow(F value) {
+    return kCopy == ElementType::bf16 ? bf16(value) : _mm256_cvtps_ph(value, kNearest);
+  }
 
   static __m128i bf16(F value) {
     const __m256i bits = _mm256_castps_si256(value);

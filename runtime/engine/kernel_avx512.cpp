@@ -36,7 +36,17 @@ struct Avx512Lane {
   template <ElementType kCopy>
   static void stream_copy(void* base, size_t i, F value) {
     auto* at = reinterpret_cast<__m256i*>(static_cast<uint16_t*>(base) + i);
-    _mm256_stream_si256(at, kCopy == ElementType::bf16 ? bf16(value) : _mm512_cvtps_ph(value, kNearest));
+    _mm256_stream_si256(at, narrow<kCopy>(value));
+  }
+  template <ElementType kCopy>
+  static void store_copy(void* base, size_t i, F value) {
+    auto* at = reinterpret_cast<__m256i*>(static_cast<uint16_t*>(base) + i);
+    _mm256_storeu_si256(at, narrow<kCopy>(value));
+  }
+  template <ElementType kCopy>
+  static F where_rounded(const void* base, size_t i, F p, F other) {
+    const auto* at = reinterpret_cast<const __m256i*>(static_cast<const uint16_t*>(base) + i);
+    return _mm512_mask_mov_ps(other, _mm256_cmpeq_epi16_mask(_mm256_loadu_si256(at), narrow<kCopy>(p)), p);
   }
 
   static F add(F a, F b) { return _mm512_add_ps(a, b); }
@@ -62,6 +72,11 @@ struct Avx512Lane {
 
  private:
   static constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+
+  template <ElementType kCopy>
+  static __m256i narrow(F value) {
+    return kCopy == ElementType::bf16 ? bf16(value) : _mm512_cvtps_ph(value, kNearest);
+  }
 
   /// Rounds to bf16 with integer arithmetic. VCVTNEPS2BF16 is not used, because it takes denormals for zero.
   static __m256i bf16(F value) {

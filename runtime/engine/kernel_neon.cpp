@@ -31,9 +31,16 @@ struct NeonLane {
 
   template <ElementType kCopy>
   static void stream_copy(void* base, size_t i, F value) {
-    const uint16x4_t half =
-        kCopy == ElementType::bf16 ? bf16(value) : vreinterpret_u16_f16(vcvt_f16_f32(value));
-    vst1_u16(static_cast<uint16_t*>(base) + i, half);
+    vst1_u16(static_cast<uint16_t*>(base) + i, narrow<kCopy>(value));
+  }
+  template <ElementType kCopy>
+  static void store_copy(void* base, size_t i, F value) {
+    stream_copy<kCopy>(base, i, value);
+  }
+  template <ElementType kCopy>
+  static F where_rounded(const void* base, size_t i, F p, F other) {
+    const uint16x4_t is_equal = vceq_u16(vld1_u16(static_cast<const uint16_t*>(base) + i), narrow<kCopy>(p));
+    return vbslq_f32(vreinterpretq_u32_s32(vmovl_s16(vreinterpret_s16_u16(is_equal))), p, other);
   }
 
   static F add(F a, F b) { return vaddq_f32(a, b); }
@@ -57,6 +64,11 @@ struct NeonLane {
   }
 
  private:
+  template <ElementType kCopy>
+  static uint16x4_t narrow(F value) {
+    return kCopy == ElementType::bf16 ? bf16(value) : vreinterpret_u16_f16(vcvt_f16_f32(value));
+  }
+
   static uint16x4_t bf16(F value) {
     const uint32x4_t bits = vreinterpretq_u32_f32(value);
     const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));

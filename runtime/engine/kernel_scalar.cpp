@@ -26,7 +26,15 @@ struct ScalarLane {
 
   template <ElementType kCopy>
   static void stream_copy(void* base, size_t i, F value) {
-    static_cast<uint16_t*>(base)[i] = kCopy == ElementType::bf16 ? bf16_of_f32(value) : f16_of_f32(value);
+    static_cast<uint16_t*>(base)[i] = narrow<kCopy>(value);
+  }
+  template <ElementType kCopy>
+  static void store_copy(void* base, size_t i, F value) {
+    static_cast<uint16_t*>(base)[i] = narrow<kCopy>(value);
+  }
+  template <ElementType kCopy>
+  static F where_rounded(const void* base, size_t i, F p, F other) {
+    return static_cast<const uint16_t*>(base)[i] == narrow<kCopy>(p) ? p : other;
   }
 
   static F add(F a, F b) { return a + b; }
@@ -41,6 +49,12 @@ struct ScalarLane {
   static D zero() { return 0.0; }
   static void store_double(double* at, D value) { *at = value; }
   static void add_squares(D* sums, F g) { *sums += static_cast<double>(g) * static_cast<double>(g); }
+
+ private:
+  template <ElementType kCopy>
+  static uint16_t narrow(F value) {
+    return kCopy == ElementType::bf16 ? bf16_of_f32(value) : f16_of_f32(value);
+  }
 };
 
 }  // namespace

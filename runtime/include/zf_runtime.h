@@ -357,6 +357,138 @@ typedef struct zf_stats {
  * is ready, what an optimizer reports at its start (threads, isa, notes, pages) is that of the one before. */
 ZF_API zf_status zf_get_stats(zf_runtime* handle, zf_stats* stats);
 
+/* ---- In place: the same step on arrays of the caller, in the caller's process ----
+ *
+ *   zf_local_open(NULL, &local);
+ *   tensor.p = p; tensor.g = g; tensor.state[0] = m; tensor.state[1] = v; tensor.elements = n;
+ *   tensor.grad_type = ZF_F32;
+ *   args.tensors = &tensor; args.tensor_count = 1; args.scalars = &scalars; args.scalar_count = 1;
+ *   zf_local_step(local, &args);                        ... p, m and v are updated
+ *   zf_local_close(local);
+ *
+ * There is no process and no arena. Equal scalars give the arena's results, bit for bit, on every instruction
+ * set and number of threads. Nothing here binds the process or the calling thread: docs/runtime.md, "In
+ * place".
+ *
+ * Threads. All handles of a process share one engine: calls of any threads and handles take turns.
+ * zf_local_close: when no other call uses the handle. Inside an OpenMP parallel region the calling thread
+ * works alone.
+ * fork. A child may use the handle: there the calling thread works alone. */
+typedef struct zf_local zf_local;
+
+typedef struct zf_local_options {
+  uint32_t struct_size;
+  uint32_t abi_version;  /* ZF_ABI_VERSION */
+  const char* plan_path; /* as in zf_options, but there need not be a plan: memory then lies where it is first
+                            touched. Of a plan, memory nodes and memory policy are used. */
+  int32_t rank;          /* as in zf_options; -1 */
+  uint32_t threads;   /* the calling thread and our helpers; 0: one for each CPU that the calling thread may
+                         use. Ignored where an OpenMP runtime runs the step. At most 4096. */
+  int32_t use_openmp; /* whether the threads of an OpenMP runtime that the process has loaded run the step, as
+                         many as omp_get_max_threads() says: ZF_NO, ZF_TRY, ZF_MUST. The INIT macro sets
+                         ZF_TRY, and so do options of NULL. */
+  int32_t reserved;   /* 0 */
+} zf_local_options;
+
+#define ZF_LOCAL_OPTIONS_INIT \
+  { (uint32_t)sizeof(zf_local_options), ZF_ABI_VERSION, NULL, -1, 0, ZF_TRY, 0 }
+
+/* The factors of one step, ready for use. Formulas: docs/kernel.md. All are finite. A decay of 0 is none. */
+typedef struct zf_scalars {
+  float beta1;
+  float one_minus_beta1;
+  float beta2;
+  float one_minus_beta2;
+  float eps;
+  float inv_sqrt_bias2; /* 1 / sqrt(1 - beta2^t) */
+  float step_size;      /* -lr / (1 - beta1^t) */
+  float decay;          /* ZF_ADAMW: -lr * weight_decay; ZF_ADAM: weight_decay */
+  float grad_scale;     /* multiplies every gradient as it is read */
+  int32_t mode;         /* ZF_ADAM or ZF_ADAMW */
+} zf_scalars;
+
+/* One tensor: arrays of `elements` elements each, which begin at any multiple of their element's size. The
+ * arrays of one tensor do not overlap. If p or copy of two tensors overlap, these are stepped one after the
+ * other, in the order of the list. No other array may overlap one that the call writes. */
+typedef struct zf_tensor {
+  void* p;           /* fp32 parameters; with `copy` their fp32 master */
+  const void* g;     /* gradients, of grad_type */
+  void* state[2];    /* fp32 first and second moments */
+  void* copy;        /* NULL, or the parameters in 16 bits, which are the truth: where copy is not p rounded,
+                        p is taken from it before the step. After the step copy is the new p rounded. */
+  uint64_t elements; /* may be 0; the pointers do not matter then */
+  uint64_t first_element; /* 0 */
+  uint32_t scalars;       /* index into zf_local_step_args.scalars */
+  uint8_t grad_type;      /* ZF_F32, ZF_BF16 or ZF_F16 */
+  uint8_t copy_type;      /* ZF_NONE without copy, else ZF_BF16 or ZF_F16 */
+  uint16_t format;        /* 0: the moments are fp32 */
+} zf_tensor;
+
+typedef struct zf_local_step_args {
+  uint32_t struct_size;
+  uint32_t tensor_size;  /* sizeof(zf_tensor) */
+  uint32_t scalars_size; /* sizeof(zf_scalars) */
+  uint32_t reserved;     /* 0 */
+  const zf_tensor* tensors;
+  size_t tensor_count; /* may be 0 */
+  const zf_scalars* scalars;
+  size_t scalar_count;
+  float* const* counters; /* NULL, or for each tensor NULL or the address of a number. Each of these numbers
+                             grows by 1 when all tensors are stepped, so that no exception between two calls
+                             can part a step from its count. No address stands there twice. */
+} zf_local_step_args;
+
+#define ZF_LOCAL_STEP_ARGS_INIT                                                                         \
+  {                                                                                                     \
+    (uint32_t)sizeof(zf_local_step_args), (uint32_t)sizeof(zf_tensor), (uint32_t)sizeof(zf_scalars), 0, \
+        NULL, 0, NULL, 0, NULL                                                                          \
+  }
+
+typedef struct zf_local_statistics {
+  uint32_t struct_size;
+  uint32_t threads; /* that the calling thread's next step through this handle would use */
+  char team[16];    /* who did the last step of this process, or would do the next one if there was none:
+                       "openmp", "own" (the calling thread and our helpers), "caller" (it alone) */
+  char isa[16];     /* "avx512" */
+  char openmp[200]; /* the file of the OpenMP runtime that was found; "" if none was */
+  uint64_t steps;   /* calls of zf_local_step in this process that stepped any tensor */
+  uint64_t last_step_ns;
+  uint64_t total_step_ns;
+  uint32_t last_threads; /* threads that took part in the last step */
+  uint32_t stolen;       /* parts of the last step that another thread did than the one that had got them */
+  char memory_note[200]; /* what was refused to zf_local_place: a memory policy, huge pages; "" if nothing was
+                          */
+  char plan_note[200]; /* which CPUs the plan keeps from this process without use, and the command that makes
+                          a plan without such; "" if there are none */
+} zf_local_statistics;
+
+#define ZF_LOCAL_STATISTICS_INIT                                                       \
+  {                                                                                    \
+    (uint32_t)sizeof(zf_local_statistics), 0, {0}, {0}, {0}, 0, 0, 0, 0, 0, {0}, { 0 } \
+  }
+
+/* Makes a handle. options: NULL for the defaults. On ZF_OK *out is the handle, otherwise NULL.
+ * Returns ZF_ERROR_PLAN if a plan is named and is broken or not for this machine, ZF_ERROR_USAGE,
+ * ZF_ERROR_ABI, and ZF_ERROR_SYSTEM if use_openmp is ZF_MUST and the process has loaded no OpenMP runtime. */
+ZF_API zf_status zf_local_open(const zf_local_options* options, zf_local** out);
+
+/* Steps all tensors of the list and returns when that is done. It copies the list and the scalars at once.
+ * Returns ZF_ERROR_USAGE with the index of a wrong tensor, ZF_ERROR_ABI, or ZF_ERROR_SYSTEM if a helper
+ * cannot be started. Nothing is stepped then. */
+ZF_API zf_status zf_local_step(zf_local* handle, const zf_local_step_args* args);
+
+/* Places memory that is allocated and that nobody has touched yet, for moments and masters: asks for huge
+ * pages, sets the plan's memory policy, and lets the threads of a step touch its pages. It takes the whole
+ * pages within the range, which must be writable. What the memory holds stays. What the machine refuses goes
+ * to zf_local_statistics.memory_note, and is no error. */
+ZF_API zf_status zf_local_place(zf_local* handle, void* pointer, size_t bytes);
+
+/* Fills *statistics, up to its struct_size. */
+ZF_API zf_status zf_local_stats(zf_local* handle, zf_local_statistics* statistics);
+
+/* Closes a handle. The last one of a process ends the helpers. For NULL it returns ZF_OK. */
+ZF_API zf_status zf_local_close(zf_local* handle);
+
 #ifdef __cplusplus
 }
 #endif

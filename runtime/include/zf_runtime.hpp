@@ -38,6 +38,14 @@ class Error : public std::runtime_error {
   zf_status status_;
 };
 
+namespace detail {
+
+inline void check(zf_status status) {
+  if (status != ZF_OK) throw Error(status, zf_last_error());
+}
+
+}  // namespace detail
+
 /// A timeout that waits as long as the optimizer lives.
 inline constexpr std::chrono::milliseconds forever{-1};
 
@@ -72,7 +80,7 @@ class Optimizer {
  public:
   /// Calls zf_open.
   explicit Optimizer(std::span<const zf_group> groups, const zf_options& options = runtime::options()) {
-    check(zf_open(&options, groups.data(), groups.size(), &handle_));
+    detail::check(zf_open(&options, groups.data(), groups.size(), &handle_));
   }
   Optimizer(Optimizer&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Optimizer& operator=(Optimizer&& other) noexcept {
@@ -85,9 +93,9 @@ class Optimizer {
   ~Optimizer() { zf_close(handle_); }
 
   /// Calls zf_close. All spans become invalid. Throws Error(ZF_TIMEOUT) if the optimizer had to be killed.
-  void close() { check(zf_close(std::exchange(handle_, nullptr))); }
+  void close() { detail::check(zf_close(std::exchange(handle_, nullptr))); }
   /// Calls zf_end: the process ends, and the spans stay valid.
-  void end() { check(zf_end(handle_)); }
+  void end() { detail::check(zf_end(handle_)); }
   /// Returns the handle, for the C functions.
   zf_runtime* handle() const noexcept { return handle_; }
 
@@ -117,7 +125,7 @@ class Optimizer {
 
   /// Calls zf_set_group.
   void set_group(std::size_t group, const zf_group& settings) {
-    check(zf_set_group(handle_, group, &settings));
+    detail::check(zf_set_group(handle_, group, &settings));
   }
 
   /// Calls zf_submit and returns the ticket.
@@ -143,7 +151,7 @@ class Optimizer {
   Norm norm(std::size_t group, std::uint32_t buffer) const {
     Norm norm = {};
     std::int32_t finite = 0;
-    check(zf_norm(handle_, group, buffer, &norm.sum_of_squares, &finite));
+    detail::check(zf_norm(handle_, group, buffer, &norm.sum_of_squares, &finite));
     norm.finite = finite != 0;
     return norm;
   }
@@ -151,28 +159,25 @@ class Optimizer {
   /// Call zf_get_step and zf_set_step.
   std::uint64_t step(std::size_t group) const {
     std::uint64_t step = 0;
-    check(zf_get_step(handle_, group, &step));
+    detail::check(zf_get_step(handle_, group, &step));
     return step;
   }
-  void set_step(std::size_t group, std::uint64_t step) { check(zf_set_step(handle_, group, step)); }
+  void set_step(std::size_t group, std::uint64_t step) { detail::check(zf_set_step(handle_, group, step)); }
 
   /// Call zf_export_state and zf_import_state.
-  void export_state(const std::string& path) const { check(zf_export_state(handle_, path.c_str())); }
-  void import_state(const std::string& path) { check(zf_import_state(handle_, path.c_str())); }
+  void export_state(const std::string& path) const { detail::check(zf_export_state(handle_, path.c_str())); }
+  void import_state(const std::string& path) { detail::check(zf_import_state(handle_, path.c_str())); }
 
   /// Calls zf_get_stats.
   zf_stats stats() const {
     zf_stats stats = ZF_STATS_INIT;
-    check(zf_get_stats(handle_, &stats));
+    detail::check(zf_get_stats(handle_, &stats));
     return stats;
   }
 
  private:
-  static void check(zf_status status) {
-    if (status != ZF_OK) throw Error(status, zf_last_error());
-  }
   static bool is_done(zf_status status) {
-    if (status != ZF_TIMEOUT) check(status);
+    if (status != ZF_TIMEOUT) detail::check(status);
     return status == ZF_OK;
   }
 
@@ -194,7 +199,7 @@ class Optimizer {
     args.work = work;
     args.step = submission.step;
     std::uint64_t ticket = 0;
-    check(zf_submit(handle_, &args, &ticket));
+    detail::check(zf_submit(handle_, &args, &ticket));
     return ticket;
   }
 
@@ -203,8 +208,8 @@ class Optimizer {
     void* first = nullptr;
     std::size_t bytes = 0;
     std::size_t params_bytes = 0;
-    check(zf_buffer(handle_, group, ZF_PARAMS, &first, &params_bytes));
-    check(zf_buffer(handle_, group, kind, &first, &bytes));
+    detail::check(zf_buffer(handle_, group, ZF_PARAMS, &first, &params_bytes));
+    detail::check(zf_buffer(handle_, group, kind, &first, &bytes));
     const std::size_t elements = params_bytes / sizeof(float);
     if (bytes != elements * sizeof(Element))
       throw Error(ZF_ERROR_USAGE,
@@ -213,6 +218,58 @@ class Optimizer {
   }
 
   zf_runtime* handle_ = nullptr;
+};
+
+/// Returns the default options of a Local.
+inline zf_local_options local_options() { return ZF_LOCAL_OPTIONS_INIT; }
+
+/// Steps arrays of the program in place. Owns a handle. A moved-from object may only be destroyed or assigned
+/// to.
+class Local {
+ public:
+  /// Calls zf_local_open.
+  explicit Local(const zf_local_options& options = local_options()) {
+    detail::check(zf_local_open(&options, &handle_));
+  }
+  Local(Local&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Local& operator=(Local&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  Local(const Local&) = delete;
+  Local& operator=(const Local&) = delete;
+  /// Calls zf_local_close.
+  ~Local() { zf_local_close(handle_); }
+
+  /// Calls zf_local_step. `counters` is empty, or has one entry for each tensor.
+  void step(std::span<const zf_tensor> tensors, std::span<const zf_scalars> scalars,
+            std::span<float* const> counters = {}) {
+    if (!counters.empty() && counters.size() != tensors.size())
+      throw Error(ZF_ERROR_USAGE, "there must be as many counters as tensors, or none");
+    zf_local_step_args args = ZF_LOCAL_STEP_ARGS_INIT;
+    args.tensors = tensors.data();
+    args.tensor_count = tensors.size();
+    args.scalars = scalars.data();
+    args.scalar_count = scalars.size();
+    args.counters = counters.empty() ? nullptr : counters.data();
+    detail::check(zf_local_step(handle_, &args));
+  }
+
+  /// Calls zf_local_place.
+  template <class Element>
+  void place(std::span<Element> memory) {
+    detail::check(zf_local_place(handle_, memory.data(), memory.size_bytes()));
+  }
+
+  /// Calls zf_local_stats.
+  zf_local_statistics stats() const {
+    zf_local_statistics statistics = ZF_LOCAL_STATISTICS_INIT;
+    detail::check(zf_local_stats(handle_, &statistics));
+    return statistics;
+  }
+
+ private:
+  zf_local* handle_ = nullptr;
 };
 
 }  // namespace zf::runtime

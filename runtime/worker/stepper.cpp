@@ -124,28 +124,21 @@ GroupTask Stepper::task_of(const WorkEntry& entry) const {
   const AdamProgress& before = last_progress(group);
   task.serial = request.serial;
   task.variant = variant_of(group, settings);
-  task.kernel = adam_kernel(isa_, task.variant);
   task.progress = advanced(before, settings, request.step != 0 ? request.step : before.step + 1);
-  task.scalars = scalars_of(settings, task.progress);
-  return task;
-}
-
-AdamArrays Stepper::arrays_of(const GroupTask& task, const Slice& slice) const {
-  const GroupBlock& group = arena_.group(task.entry.group);
   const auto start = [&](const ArrayPlace& array) -> void* {
-    const ArrayPlace part = group.part_of(array, slice.begin, slice.size());
-    return part.bytes == 0 ? nullptr : arena_.at<void>(part.offset);
+    return array.bytes == 0 ? nullptr : arena_.at<void>(array.offset);
   };
-  AdamArrays arrays;
-  arrays.p = static_cast<float*>(start(group.place(ArrayKind::params)));
-  arrays.g = start(group.grads(task.entry.buffer));
-  arrays.m = static_cast<float*>(start(group.moment1(task.entry.buffer)));
-  arrays.v = static_cast<float*>(start(group.moment2(task.entry.buffer)));
-  arrays.stale = static_cast<float*>(start(group.place(ArrayKind::stale)));
-  arrays.copy = start(group.place(ArrayKind::copy));
-  arrays.n = slice.size();
-  arrays.prefetch_distance = prefetch_distance_;
-  return arrays;
+  task.step = {.p = static_cast<float*>(start(group.place(ArrayKind::params))),
+               .g = start(group.grads(entry.buffer)),
+               .m = static_cast<float*>(start(group.moment1(entry.buffer))),
+               .v = static_cast<float*>(start(group.moment2(entry.buffer))),
+               .stale = static_cast<float*>(start(group.place(ArrayKind::stale))),
+               .copy = start(group.place(ArrayKind::copy)),
+               .elements = group.elements,
+               .grad_type = group.grad_type,
+               .scalars = scalars_of(settings, task.progress),
+               .kernel = adam_kernel(isa_, task.variant)};
+  return task;
 }
 
 void Stepper::run_task(const GroupTask& task, std::size_t member, bool resume) const {
@@ -167,10 +160,9 @@ void Stepper::run_task(const GroupTask& task, std::size_t member, bool resume) c
 void Stepper::step_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice,
                          std::size_t member) const {
   if (slice.size() != 0) {
-    AdamArrays arrays = arrays_of(task, slice);
-    arrays.undo = &undo_of(member);
-    begin_run(*arrays.undo, chunk, 0);
-    task.kernel(task.scalars, arrays);
+    UndoLog& undo = undo_of(member);
+    begin_run(undo, chunk, 0);
+    step_part(task.step, slice, prefetch_distance_, &undo);
   }
   report(member, chunk);
 }
@@ -180,7 +172,7 @@ void Stepper::resume_slice(const GroupTask& task, std::uint64_t chunk, const Sli
   if (arena_.member(member).chunks.load(std::memory_order_acquire) > chunk) return;
   if (slice.size() != 0) {
     UndoLog& undo = undo_of(member);
-    const AdamArrays arrays = arrays_of(task, slice);
+    const AdamArrays arrays = arrays_of(task.step, slice, prefetch_distance_);
     const std::size_t at = roll_back(undo, chunk, arrays);
 
     // Step the rest of the slice without outputs. Outputs of the part before may be lost, so all of them are
@@ -188,10 +180,10 @@ void Stepper::resume_slice(const GroupTask& task, std::uint64_t chunk, const Sli
     KernelVariant variant = task.variant;
     variant.stale = false;
     variant.copy = ElementType::none;
-    AdamArrays rest = arrays_of(task, {slice.begin + at, slice.end});
-    rest.undo = &undo;
+    TensorStep step = task.step;
+    step.kernel = adam_kernel(isa_, variant);
     begin_run(undo, chunk, at);
-    adam_kernel(isa_, variant)(task.scalars, rest);
+    step_part(step, {slice.begin + at, slice.end}, prefetch_distance_, &undo);
     output_kernel(isa_, task.variant)(arrays);
   }
   report(member, chunk);

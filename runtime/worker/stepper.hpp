@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "engine/adam.hpp"
 #include "engine/isa.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
+#include "engine/tensor_step.hpp"
 #include "engine/undo.hpp"
 #include "ipc/arena.hpp"
 #include "worker/norms.hpp"
@@ -23,8 +23,7 @@ struct GroupTask {
   // Only for a step:
   std::uint64_t serial = 0;  ///< the value of GroupBlock::committed when it is done
   KernelVariant variant = {};
-  AdamKernel kernel = nullptr;
-  AdamScalars scalars = {};
+  TensorStep step = {};
   AdamProgress progress = {};  ///< after this step
 };
 
@@ -60,7 +59,6 @@ class Stepper {
   UndoLog& undo_of(std::size_t member) const {
     return arena_.at<UndoLog>(arena_.control().undo_offset)[member];
   }
-  AdamArrays arrays_of(const GroupTask& task, const Slice& slice) const;
 
   Arena& arena_;
   Pool& pool_;

@@ -10,8 +10,10 @@
 namespace {
 
 using zf::runtime::Error;
+using zf::runtime::Local;
 using zf::runtime::Optimizer;
 
+static_assert(!std::is_copy_constructible_v<Local> && std::is_nothrow_move_constructible_v<Local>);
 static_assert(!std::is_copy_constructible_v<Optimizer> && !std::is_copy_assignable_v<Optimizer>);
 static_assert(std::is_nothrow_move_constructible_v<Optimizer> &&
               std::is_nothrow_move_assignable_v<Optimizer>);
@@ -128,9 +130,39 @@ void errors() {
   CHECK(status_of([&] { optimizer.wait(ticket); }) == ZF_WORKER_DIED);
 }
 
+void in_place() {
+  std::vector<float> p(1000);
+  std::vector<float> g(1000, 1.0F);
+  std::vector<float> m(1000);
+  std::vector<float> v(1000);
+  zf_tensor tensor = {};
+  tensor.p = p.data();
+  tensor.g = g.data();
+  tensor.state[0] = m.data();
+  tensor.state[1] = v.data();
+  tensor.elements = p.size();
+  tensor.grad_type = ZF_F32;
+  const zf_scalars scalars = {0.9F, 0.25F, 0.999F, 0.5F, 0.0F, 1.0F, -1.0F, 0.0F, 1.0F, ZF_ADAM};
+  float count = 0.0F;
+  float* const counters[] = {&count};
+  Local one;
+  Local local = std::move(one);
+  local.place(std::span(m));
+  local.step({&tensor, 1}, {&scalars, 1}, counters);
+  local.step({&tensor, 1}, {&scalars, 1});
+  CHECK(m[999] == 0.25F * 0.9F + 0.25F && v[0] == 0.5F * 0.999F + 0.5F && count == 1.0F && p[500] < 0.0F);
+  CHECK(local.stats().steps == 2);
+  CHECK(status_of([&] { local.step({&tensor, 1}, {}); }) == ZF_ERROR_USAGE);
+  CHECK(status_of([&] { local.step({}, {}, counters); }) == ZF_ERROR_USAGE);
+  zf_local_options options = zf::runtime::local_options();
+  options.threads = 5000;
+  CHECK(status_of([&] { Local wrong(options); }) == ZF_ERROR_USAGE);
+}
+
 }  // namespace
 
 int main() {
+  in_place();
   steps();
   chosen_groups();
   ownership();

@@ -12,18 +12,25 @@ from zf_runtime import _abi, stats
 HEADER = re.sub(r"/\*.*?\*/", "", (support.SOURCE / "runtime/include/zf_runtime.h").read_text(), flags=re.DOTALL)
 
 STRUCTS = {"zf_options": _abi.Options, "zf_group": _abi.Group, "zf_submit_args": _abi.SubmitArgs,
-           "zf_stats": _abi.Stats}
-TYPES = {"uint32_t": ctypes.c_uint32, "int32_t": ctypes.c_int32, "uint64_t": ctypes.c_uint64, "int64_t": ctypes.c_int64,
-         "size_t": ctypes.c_size_t, "float": ctypes.c_float, "const char*": ctypes.c_char_p,
-         "const uint32_t*": ctypes.POINTER(ctypes.c_uint32)}
+           "zf_stats": _abi.Stats, "zf_local_options": _abi.LocalOptions, "zf_scalars": _abi.Scalars,
+           "zf_tensor": _abi.Tensor, "zf_local_step_args": _abi.LocalStepArgs,
+           "zf_local_statistics": _abi.LocalStatistics}
+# These stand in arrays. The struct that points to the array has the size of one, under this name.
+SIZED_BY_ANOTHER = {"zf_scalars": "scalars_size", "zf_tensor": "tensor_size"}
+TYPES = {"uint8_t": ctypes.c_uint8, "uint16_t": ctypes.c_uint16, "uint32_t": ctypes.c_uint32, "int32_t": ctypes.c_int32,
+         "uint64_t": ctypes.c_uint64, "int64_t": ctypes.c_int64, "size_t": ctypes.c_size_t, "float": ctypes.c_float,
+         "char": ctypes.c_char, "void*": ctypes.c_void_p, "const void*": ctypes.c_void_p,
+         "const char*": ctypes.c_char_p, "const uint32_t*": ctypes.POINTER(ctypes.c_uint32),
+         "float* const*": ctypes.POINTER(ctypes.c_void_p),
+         **{f"const {name}*": ctypes.POINTER(struct) for name, struct in STRUCTS.items()}}
 
 
 def members_of(struct: str) -> list[tuple[str, type]]:
     """Returns the name and the type of each member in the header."""
     body = re.search(rf"typedef struct {struct} \{{(.*?)\}} {struct};", HEADER, re.DOTALL)[1]
     members = []
-    for kind, name, length in re.findall(r"\s*([\w ]+\*?)\s+(\w+)(?:\[(\d+)\])?;", body):
-        members.append((name, ctypes.c_char * int(length) if length else TYPES[kind]))
+    for kind, name, length in re.findall(r"\s*(\w[\w ]*(?:\* ?(?:const\*)?)?)\s+(\w+)(?:\[(\d+)\])?;", body):
+        members.append((name, TYPES[kind] * int(length) if length else TYPES[kind]))
     return members
 
 
@@ -34,8 +41,16 @@ class Header(unittest.TestCase):
                 self.assertGreater(len(members_of(struct)), 5)
                 self.assertEqual(list(ours._fields_), members_of(struct))
 
-    def test_every_struct_that_begins_with_its_size(self):
+    def test_every_struct(self):
         self.assertEqual(set(re.findall(r"typedef struct (\w+) \{", HEADER)), set(STRUCTS))
+
+    def test_every_struct_tells_its_size(self):
+        for struct in STRUCTS:
+            with self.subTest(struct):
+                if struct in SIZED_BY_ANOTHER:
+                    self.assertIn(SIZED_BY_ANOTHER[struct], dict(members_of("zf_local_step_args")))
+                else:
+                    self.assertEqual(members_of(struct)[0], ("struct_size", ctypes.c_uint32))
 
     def test_every_function(self):
         self.assertEqual(set(_abi.FUNCTIONS), set(re.findall(r"^ZF_API .*?\b(zf_\w+)\(", HEADER, re.MULTILINE)))

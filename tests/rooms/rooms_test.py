@@ -131,7 +131,8 @@ class Rooms(unittest.TestCase):
         for room, other in [*upward, ("base", "os"), ("os", "launchers"), ("os", "plan"), ("os", "engine"),
                                      ("launchers", "plan"), ("engine", "launchers"), ("plan", "engine"),
                                      ("engine", "plan"), ("ipc", "os"), ("ipc", "engine"), ("ipc", "abi"),
-                                     ("plan", "abi"), ("worker", "abi"), ("abi", "engine"), ("abi", "worker"),
+                                     ("plan", "abi"), ("worker", "abi"), ("local", "ipc"), ("abi", "worker"),
+                                     ("engine", "local"), ("plan", "local"), ("worker", "local"), ("local", "abi"),
                                      ("worker", "plan"), ("worker", "machine"), ("plan", "text"), ("abi", "homes")]:
             with self.subTest(room=room, includes=other):
                 self.assert_hidden(room, one_header(other))
@@ -139,7 +140,8 @@ class Rooms(unittest.TestCase):
     def test_an_include_along_the_direction_compiles(self):
         """A test of the test above: it could not fail if nothing compiled."""
         for room, other in [("os", "base"), ("launchers", "os"), ("plan", "launchers"), ("engine", "os"),
-                            ("worker", "engine"), ("abi", "abi"), ("abi", "plan"), ("abi", "ipc"),
+                            ("worker", "engine"), ("local", "engine"), ("local", "plan"), ("abi", "local"),
+                            ("abi", "abi"), ("abi", "plan"), ("abi", "ipc"),
                             ("machine", "text"), ("launch", "planning"), ("search", "measure"),
                             ("search", "compare"), ("commands", "report")]:
             with self.subTest(room=room, includes=other):

@@ -9,6 +9,8 @@
 
     from zf_runtime import OverlappedAdamW       # a torch.optim.Optimizer over it; needs torch
 
+    from zf_runtime import AdamW, Adam           # torch's, stepped in place, without a process; needs torch
+
 NumPy and torch are imported when they are first used. docs/runtime.md says what the runtime promises.
 """
 
@@ -23,15 +25,20 @@ from .runtime import Norm, Runtime
 from .stats import Stats
 
 if TYPE_CHECKING:
+    from .adam import Adam, AdamW
     from .optimizer import OverlappedAdamW
 
 __version__ = "0.1.0"
-__all__ = ["Group", "Norm", "OverlappedAdamW", "Runtime", "Stats", "ZfBusy", "ZfError", "ZfPlanError", "ZfStateError",
-           "ZfTimeout", "ZfWorkerDied", "library_version"]
+__all__ = ["Adam", "AdamW", "Group", "Norm", "OverlappedAdamW", "Runtime", "Stats", "ZfBusy", "ZfError", "ZfPlanError",
+           "ZfStateError", "ZfTimeout", "ZfWorkerDied", "library_version"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports torch only for those who ask for the torch optimizer."""
+    """Imports torch only for those who ask for a torch optimizer."""
+    if name in ("Adam", "AdamW"):
+        from . import adam
+
+        return getattr(adam, name)
     if name == "OverlappedAdamW":
         from .optimizer import OverlappedAdamW
 

@@ -1,13 +1,27 @@
 """Declares the constants, structs and functions of zf_runtime.h for ctypes, and nothing else.
 
-Everything that the header declares is declared here and nowhere else. Each struct begins with its size, so a struct
-that has grown in the header may stay as it is here: the members that it lacks keep their defaults.
+Everything that the header declares is declared here and nowhere else. A struct tells its size to the library, at its
+beginning or beside the pointer to it, so a struct that has grown in the header may stay as it is here: the members that
+it lacks keep their defaults.
 """
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    c_char,
+    c_char_p,
+    c_float,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from typing import TypeVar
 
 ABI_VERSION = 1
@@ -108,6 +122,79 @@ class Stats(ctypes.Structure):
     ]
 
 
+class LocalOptions(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("abi_version", c_uint32),
+        ("plan_path", c_char_p),
+        ("rank", c_int32),
+        ("threads", c_uint32),
+        ("use_openmp", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class Scalars(ctypes.Structure):
+    _fields_ = [
+        ("beta1", c_float),
+        ("one_minus_beta1", c_float),
+        ("beta2", c_float),
+        ("one_minus_beta2", c_float),
+        ("eps", c_float),
+        ("inv_sqrt_bias2", c_float),
+        ("step_size", c_float),
+        ("decay", c_float),
+        ("grad_scale", c_float),
+        ("mode", c_int32),
+    ]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [
+        ("p", c_void_p),
+        ("g", c_void_p),
+        ("state", c_void_p * 2),
+        ("copy", c_void_p),
+        ("elements", c_uint64),
+        ("first_element", c_uint64),
+        ("scalars", c_uint32),
+        ("grad_type", c_uint8),
+        ("copy_type", c_uint8),
+        ("format", c_uint16),
+    ]
+
+
+class LocalStepArgs(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("tensor_size", c_uint32),
+        ("scalars_size", c_uint32),
+        ("reserved", c_uint32),
+        ("tensors", POINTER(Tensor)),
+        ("tensor_count", c_size_t),
+        ("scalars", POINTER(Scalars)),
+        ("scalar_count", c_size_t),
+        ("counters", POINTER(c_void_p)),
+    ]
+
+
+class LocalStatistics(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("threads", c_uint32),
+        ("team", c_char * 16),
+        ("isa", c_char * 16),
+        ("openmp", c_char * 200),
+        ("steps", c_uint64),
+        ("last_step_ns", c_uint64),
+        ("total_step_ns", c_uint64),
+        ("last_threads", c_uint32),
+        ("stolen", c_uint32),
+        ("memory_note", c_char * 200),
+        ("plan_note", c_char * 200),
+    ]
+
+
 _Struct = TypeVar("_Struct", bound=ctypes.Structure)
 
 
@@ -135,6 +222,11 @@ FUNCTIONS = {
     "zf_export_state": (c_int32, [c_void_p, c_char_p]),
     "zf_import_state": (c_int32, [c_void_p, c_char_p]),
     "zf_get_stats": (c_int32, [c_void_p, POINTER(Stats)]),
+    "zf_local_open": (c_int32, [POINTER(LocalOptions), POINTER(c_void_p)]),
+    "zf_local_step": (c_int32, [c_void_p, POINTER(LocalStepArgs)]),
+    "zf_local_place": (c_int32, [c_void_p, c_void_p, c_size_t]),
+    "zf_local_stats": (c_int32, [c_void_p, POINTER(LocalStatistics)]),
+    "zf_local_close": (c_int32, [c_void_p]),
 }
 
 

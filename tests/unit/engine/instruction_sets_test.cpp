@@ -55,5 +55,19 @@ TEST(InstructionSets, EachHasAKernelOfItsOwnForEveryVariant) {
   }
 }
 
+TEST(InstructionSets, EachHasAKernelOfItsOwnForEveryCopyThatIsTheTruth) {
+  for (KernelVariant variant : truth_variants()) {
+    std::set<AdamKernel> steps;
+    for (const Isa isa : supported_isas()) {
+      for (variant.truth = true;; variant.truth = false) {
+        steps.insert(adam_kernel(isa, variant));
+        if (!variant.truth) break;
+      }
+    }
+    EXPECT_EQ(steps.count(nullptr), 0U) << text(variant);
+    EXPECT_EQ(steps.size(), 2 * supported_isas().size()) << text(variant);
+  }
+}
+
 }  // namespace
 }  // namespace zf

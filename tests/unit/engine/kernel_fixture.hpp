@@ -1,8 +1,12 @@
 // For the kernel's tests: a state to step, every variant, and hostile gradients.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -89,10 +93,56 @@ inline std::vector<KernelVariant> all_variants() {
   return variants;
 }
 
+/// Returns the variants whose copy is the truth.
+inline std::vector<KernelVariant> truth_variants() {
+  std::vector<KernelVariant> variants;
+  for (KernelVariant variant : all_variants()) {
+    if (variant.copy == ElementType::none || variant.stale) continue;
+    variant.truth = true;
+    variants.push_back(variant);
+  }
+  return variants;
+}
+
+inline std::uint16_t narrowed(float value, ElementType type) {
+  return type == ElementType::bf16 ? bf16_of_f32(value) : f16_of_f32(value);
+}
+
+inline float widened(std::uint16_t value, ElementType type) {
+  return type == ElementType::bf16 ? f32_of_bf16(value) : f32_of_f16(value);
+}
+
+/// Returns a state of a truth variant. Some parameters are infinite, NaN, denormal or -0. The copy is p
+/// rounded.
+inline TestState consistent_state(std::size_t n, const KernelVariant& variant, unsigned seed) {
+  TestState state = random_state(n, variant.grad, seed, true);
+  std::mt19937 random(seed + 1);
+  const std::uint32_t kSpecial[] = {0x7f800000U, 0xff800000U, 0xffc00000U, 0x80000000U, 0U, 1U, 0x807fffffU};
+  for (std::size_t i = 0; i < n; ++i) {
+    if (random() % 8 == 0) state.p[i] = std::bit_cast<float>(kSpecial[random() % std::size(kSpecial)]);
+    state.copy[i] = narrowed(state.p[i], variant.copy);
+  }
+  return state;
+}
+
+/// Writes some elements of the copy: one bit, a special value (NaNs of several kinds among them), or
+/// anything.
+inline void write_copy(TestState& state, const KernelVariant& variant, unsigned seed) {
+  std::mt19937 random(seed);
+  const unsigned infinity = variant.copy == ElementType::bf16 ? 0x7f80U : 0x7c00U;
+  const unsigned kSpecial[] = {infinity, infinity | 0x8000U, infinity | 1U, 0xffffU, 0x8000U, 0U, 1U,
+                               0x8001U};
+  for (std::uint16_t& element : state.copy) {
+    const unsigned ways[] = {element ^ (1U << (random() % 16)), kSpecial[random() % std::size(kSpecial)],
+                             static_cast<unsigned>(random())};
+    if (random() % 4 == 0) element = static_cast<std::uint16_t>(ways[random() % std::size(ways)]);
+  }
+}
+
 inline std::string text(const KernelVariant& variant) {
-  return format_text("grad {} copy {} stale {} mode {} decay {}", static_cast<int>(variant.grad),
+  return format_text("grad {} copy {} stale {} mode {} decay {} truth {}", static_cast<int>(variant.grad),
                      static_cast<int>(variant.copy), variant.stale, static_cast<int>(variant.mode),
-                     variant.decay);
+                     variant.decay, variant.truth);
 }
 
 inline std::vector<Isa> supported_isas() {
@@ -111,6 +161,56 @@ inline AdamScalars test_scalars(const KernelVariant& variant, std::uint64_t step
   settings.grad_scale = grad_scale;
   settings.bias_correction = step % 2 == 1;
   return scalars_of(settings, advanced({}, settings, step));
+}
+
+/// A copy of an array that begins `offset` elements after a 64-byte boundary, between marks.
+template <class T>
+struct ShiftedArray {
+  ShiftedArray(const AlignedArray<T>& array, std::size_t offset)
+      : cells(array.size() + 2 * kMargin, T{77}), first(cells.data() + kMargin + offset), n(array.size()) {
+    std::copy(array.begin(), array.end(), first);
+  }
+  AlignedArray<T> array() const { return {first, first + n}; }
+  bool marks_are_whole() const {
+    const auto is_mark = [](T cell) { return cell == T{77}; };
+    return std::all_of(cells.data(), static_cast<const T*>(first), is_mark) &&
+           std::all_of(static_cast<const T*>(first) + n, cells.data() + cells.size(), is_mark);
+  }
+
+  static constexpr std::size_t kMargin = 64;
+  AlignedArray<T> cells;
+  T* first;
+  std::size_t n;
+};
+
+/// Steps a state once, with p, g, m, v and the copy at these offsets from 64-byte boundaries, in elements.
+/// Returns nothing if anything outside the arrays was written.
+inline std::optional<TestState> stepped_at(const TestState& state, Isa isa, const KernelVariant& variant,
+                                           const std::array<std::size_t, 5>& offsets,
+                                           std::uint64_t step = 1) {
+  ShiftedArray p(state.p, offsets[0]);
+  const ShiftedArray g32(state.g32, offsets[1]);
+  const ShiftedArray g16(state.g16, offsets[1]);
+  ShiftedArray m(state.m, offsets[2]);
+  ShiftedArray v(state.v, offsets[3]);
+  ShiftedArray copy(state.copy, offsets[4]);
+  AdamArrays arrays;
+  arrays.p = p.first;
+  arrays.g = variant.grad == ElementType::f32 ? static_cast<const void*>(g32.first) : g16.first;
+  arrays.m = m.first;
+  arrays.v = v.first;
+  arrays.copy = variant.copy == ElementType::none ? nullptr : copy.first;
+  arrays.n = state.p.size();
+  adam_kernel(isa, variant)(test_scalars(variant, step), arrays);
+  if (!p.marks_are_whole() || !m.marks_are_whole() || !v.marks_are_whole() || !copy.marks_are_whole()) {
+    return std::nullopt;
+  }
+  TestState after = state;
+  after.p = p.array();
+  after.m = m.array();
+  after.v = v.array();
+  after.copy = copy.array();
+  return after;
 }
 
 }  // namespace zf

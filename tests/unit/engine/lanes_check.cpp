@@ -49,6 +49,23 @@ int main() {
       }
     }
   }
+  for (const Isa isa : supported_isas()) {
+    for (const KernelVariant& variant : truth_variants()) {
+      for (const std::size_t n : {1U, 3U, 4U, 7U, 16U, 29U, 64U, 3011U}) {
+        for (std::size_t offset = 0; offset < 4; ++offset) {
+          TestState state = consistent_state(n, variant, static_cast<unsigned>(n));
+          if (offset != 0) write_copy(state, variant, static_cast<unsigned>(n));
+          const auto theirs = stepped_at(state, isa, variant, {offset, 1, offset, 3, offset});
+          if (!theirs || !(*theirs == *stepped_at(state, Isa::scalar, variant, {}))) {
+            std::printf("%s differs from scalar: %zu elements at offset %zu, %s\n",
+                        std::string(name_of(isa)).c_str(), n, offset, text(variant).c_str());
+            return 1;
+          }
+          ++compared;
+        }
+      }
+    }
+  }
   std::printf("%zu comparisons, widest lane %s: all equal\n", compared,
               std::string(name_of(supported_isas().back())).c_str());
   return 0;

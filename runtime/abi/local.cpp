@@ -1,0 +1,381 @@
+// The C functions of steps in place: they check a list of tensors and turn it into steps of the engine.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "abi/plan_binding.hpp"
+#include "abi/status.hpp"
+#include "abi/versioned.hpp"
+#include "base/format.hpp"
+#include "ipc/control_block.hpp"
+#include "local/local_stepper.hpp"
+#include "os/affinity.hpp"
+#include "zf_runtime.h"
+
+// A release never changes these layouts. It only adds members at the end.
+static_assert(sizeof(zf_local_options) == 32 && offsetof(zf_local_options, plan_path) == 8 &&
+              offsetof(zf_local_options, rank) == 16 && offsetof(zf_local_options, use_openmp) == 24);
+static_assert(sizeof(zf_scalars) == 40 && offsetof(zf_scalars, grad_scale) == 32 &&
+              offsetof(zf_scalars, mode) == 36);
+static_assert(sizeof(zf_tensor) == 64 && offsetof(zf_tensor, state) == 16 &&
+              offsetof(zf_tensor, copy) == 32 && offsetof(zf_tensor, elements) == 40 &&
+              offsetof(zf_tensor, scalars) == 56 && offsetof(zf_tensor, format) == 62);
+static_assert(sizeof(zf_local_step_args) == 56 && offsetof(zf_local_step_args, tensors) == 16 &&
+              offsetof(zf_local_step_args, scalar_count) == 40 &&
+              offsetof(zf_local_step_args, counters) == 48);
+static_assert(sizeof(zf_local_statistics) == 672 && offsetof(zf_local_statistics, openmp) == 40 &&
+              offsetof(zf_local_statistics, steps) == 240 && offsetof(zf_local_statistics, plan_note) == 472);
+
+namespace zf {
+namespace {
+
+// The sizes of the first version of each struct.
+constexpr std::size_t kFirstOptionsBytes = 32;
+constexpr std::size_t kFirstScalarsBytes = 40;
+constexpr std::size_t kFirstTensorBytes = 64;
+constexpr std::size_t kFirstStepArgsBytes = 56;
+
+/// What a zf_local points to.
+class LocalHandle {
+ public:
+  LocalHandle(const TeamWish& team, const MemoryWish& memory, std::string_view plan_note)
+      : team_(team), memory_(memory) {
+    memory_note_.store("");
+    plan_note_.store(plan_note);
+    LocalStepper::of_this_process().add_handle();
+  }
+  ~LocalHandle() { LocalStepper::of_this_process().remove_handle(); }
+  LocalHandle(const LocalHandle&) = delete;
+  LocalHandle& operator=(const LocalHandle&) = delete;
+
+  void step(const zf_local_step_args& args);
+  void place(void* pointer, std::size_t bytes);
+  zf_local_statistics statistics();
+
+ private:
+  const TeamWish team_;
+  const MemoryWish memory_;
+  FixedText<200> plan_note_;
+  std::mutex note_mutex_;
+  FixedText<200> memory_note_;
+  StepList list_;  ///< used in the engine's turns alone
+};
+
+LocalHandle& handle_of(zf_local* handle) {
+  if (handle == nullptr) throw AbiError(ZF_ERROR_USAGE, "the handle is NULL");
+  return *reinterpret_cast<LocalHandle*>(handle);
+}
+
+[[noreturn]] void refuse_tensor(std::size_t index, std::string_view what, std::string_view next = {}) {
+  throw AbiError(ZF_ERROR_USAGE, format_text("tensor {}: {}", index, what), next);
+}
+
+/// Throws if a program's array of structs has elements of a size that this library cannot read.
+void check_element_size(std::uint32_t size, std::size_t first_version_bytes, std::string_view field) {
+  if (size >= first_version_bytes && size <= 4096) return;
+  throw AbiError(ZF_ERROR_ABI, format_text("zf_local_step_args.{} is {}", field, size),
+                 "set it with ZF_LOCAL_STEP_ARGS_INIT");
+}
+
+/// Returns element `index` of a program's array of structs of `size` bytes each, in our own version. Members
+/// that the program does not know are zero.
+template <class Struct>
+Struct element_of(const Struct* array, std::size_t index, std::uint32_t size, std::string_view name) {
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(array) + index * size;
+  const std::size_t known = std::min<std::size_t>(size, sizeof(Struct));
+  Struct ours = {};
+  std::memcpy(&ours, bytes, known);
+  if (std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
+    throw AbiError(ZF_ERROR_ABI,
+                   format_text("{} {}: the program uses fields that this library ({}) does not have", name,
+                               index, zf_version()),
+                   "install the library that the program was built for");
+  }
+  return ours;
+}
+
+/// Returns the scalars with this index. Throws AbiError(ZF_ERROR_USAGE) if a factor cannot be one.
+zf_scalars read_scalars(const zf_local_step_args& args, std::size_t index) {
+  const zf_scalars scalars = element_of(args.scalars, index, args.scalars_size, "scalars");
+  const struct {
+    const char* name;
+    float value;
+  } factors[] = {{"beta1", scalars.beta1},
+                 {"one_minus_beta1", scalars.one_minus_beta1},
+                 {"beta2", scalars.beta2},
+                 {"one_minus_beta2", scalars.one_minus_beta2},
+                 {"eps", scalars.eps},
+                 {"inv_sqrt_bias2", scalars.inv_sqrt_bias2},
+                 {"step_size", scalars.step_size},
+                 {"decay", scalars.decay},
+                 {"grad_scale", scalars.grad_scale}};
+  for (const auto& factor : factors) {
+    if (std::isfinite(factor.value)) continue;
+    throw AbiError(ZF_ERROR_USAGE, format_text("scalars {}: {} is {}; it must be finite", index, factor.name,
+                                               static_cast<double>(factor.value)));
+  }
+  if (scalars.mode != ZF_ADAM && scalars.mode != ZF_ADAMW) {
+    throw AbiError(ZF_ERROR_USAGE, format_text("scalars {}: mode is {}; it must be ZF_ADAM or ZF_ADAMW",
+                                               index, scalars.mode));
+  }
+  return scalars;
+}
+
+AdamScalars kernel_scalars(const zf_scalars& scalars) {
+  return {.beta1 = scalars.beta1,
+          .one_minus_beta1 = scalars.one_minus_beta1,
+          .beta2 = scalars.beta2,
+          .one_minus_beta2 = scalars.one_minus_beta2,
+          .eps = scalars.eps,
+          .inv_sqrt_bias2 = scalars.inv_sqrt_bias2,
+          .step_size = scalars.step_size,
+          .decay = scalars.decay,
+          .grad_scale = scalars.grad_scale};
+}
+
+void check_array(std::size_t index, const void* array, std::size_t element_bytes, std::string_view name) {
+  if (array == nullptr) refuse_tensor(index, format_text("{} is NULL", name));
+  if (reinterpret_cast<std::uintptr_t>(array) % element_bytes == 0) return;
+  refuse_tensor(index, format_text("{} is at address {}; it must be at a multiple of {} bytes", name, array,
+                                   element_bytes));
+}
+
+/// Throws AbiError(ZF_ERROR_USAGE) if the tensor cannot be stepped.
+void check_tensor(const zf_tensor& tensor, std::size_t index, std::size_t scalar_count) {
+  constexpr std::uint64_t most_elements = std::uint64_t{1} << 56;  // whose bytes a size can count
+  if (tensor.scalars >= scalar_count) {
+    refuse_tensor(index, format_text("scalars is {}, and there are {}", tensor.scalars, scalar_count));
+  }
+  if (tensor.grad_type < ZF_F32 || tensor.grad_type > ZF_F16) {
+    refuse_tensor(index, format_text("grad_type is {}; it must be ZF_F32, ZF_BF16 or ZF_F16",
+                                     static_cast<int>(tensor.grad_type)));
+  }
+  if (tensor.copy_type != ZF_NONE && tensor.copy_type != ZF_BF16 && tensor.copy_type != ZF_F16) {
+    refuse_tensor(index, format_text("copy_type is {}; it must be ZF_NONE, ZF_BF16 or ZF_F16",
+                                     static_cast<int>(tensor.copy_type)));
+  }
+  if (tensor.format != 0) {
+    refuse_tensor(index, format_text("format is {}; this library ({}) has 0 only",
+                                     static_cast<int>(tensor.format), zf_version()));
+  }
+  if (tensor.elements == 0) return;
+  if (tensor.elements > most_elements) refuse_tensor(index, format_text("elements is {}", tensor.elements));
+  check_array(index, tensor.p, sizeof(float), "p");
+  check_array(index, tensor.g, tensor.grad_type == ZF_F32 ? sizeof(float) : sizeof(std::uint16_t), "g");
+  check_array(index, tensor.state[0], sizeof(float), "state[0]");
+  check_array(index, tensor.state[1], sizeof(float), "state[1]");
+  if (tensor.copy_type != ZF_NONE) {
+    check_array(index, tensor.copy, sizeof(std::uint16_t), "copy");
+  } else if (tensor.copy != nullptr) {
+    refuse_tensor(index, "copy is set, and copy_type is ZF_NONE", "set copy_type to ZF_BF16 or ZF_F16");
+  }
+}
+
+/// Returns kernels, and looks one up only if its variant is another one than before.
+class Kernels {
+ public:
+  explicit Kernels(Isa isa) : isa_(isa) {}
+  AdamKernel of(const zf_tensor& tensor, const zf_scalars& scalars) {
+    const std::array<int, 4> key = {tensor.grad_type, tensor.copy_type, scalars.mode, scalars.decay != 0.0F};
+    if (kernel_ != nullptr && key == key_) return kernel_;
+    KernelVariant variant;
+    variant.grad = static_cast<ElementType>(tensor.grad_type);
+    variant.copy = static_cast<ElementType>(tensor.copy_type);
+    variant.truth = tensor.copy_type != ZF_NONE;
+    variant.mode = static_cast<AdamMode>(scalars.mode);
+    variant.decay = scalars.decay != 0.0F;
+    key_ = key;
+    return kernel_ = adam_kernel(isa_, variant);
+  }
+
+ private:
+  const Isa isa_;
+  std::array<int, 4> key_ = {};
+  AdamKernel kernel_ = nullptr;
+};
+
+/// Turns a program's list into steps.
+void fill(const zf_local_step_args& args, Isa isa, std::vector<TensorStep>& steps,
+          std::vector<float*>& counters) {
+  for (std::size_t i = 0; i < args.scalar_count; ++i) read_scalars(args, i);
+  Kernels kernels(isa);
+  for (std::size_t i = 0; i < args.tensor_count; ++i) {
+    const zf_tensor tensor = element_of(args.tensors, i, args.tensor_size, "tensor");
+    check_tensor(tensor, i, args.scalar_count);
+    const zf_scalars scalars = element_of(args.scalars, tensor.scalars, args.scalars_size, "scalars");
+    TensorStep& step = steps.emplace_back();
+    step.elements = tensor.elements;
+    step.first_element = tensor.first_element;
+    if (tensor.elements == 0) continue;
+    step.p = static_cast<float*>(tensor.p);
+    step.g = tensor.g;
+    step.m = static_cast<float*>(tensor.state[0]);
+    step.v = static_cast<float*>(tensor.state[1]);
+    step.copy = tensor.copy;
+    step.grad_type = static_cast<ElementType>(tensor.grad_type);
+    step.scalars = kernel_scalars(scalars);
+    step.kernel = kernels.of(tensor, scalars);
+  }
+  if (args.counters == nullptr) return;
+  for (std::size_t i = 0; i < args.tensor_count; ++i) {
+    float* const counter = args.counters[i];
+    if (counter == nullptr) continue;
+    if (reinterpret_cast<std::uintptr_t>(counter) % sizeof(float) != 0)
+      refuse_tensor(i, format_text("its counter is at address {}; it must be at a multiple of 4 bytes",
+                                   static_cast<const void*>(counter)));
+    counters.push_back(counter);
+  }
+}
+
+void LocalHandle::step(const zf_local_step_args& args) {
+  LocalStepper& stepper = LocalStepper::of_this_process();
+  stepper.step(list_, team_, [&](std::vector<TensorStep>& steps, std::vector<float*>& counters) {
+    fill(args, stepper.isa(), steps, counters);
+  });
+}
+
+void LocalHandle::place(void* pointer, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (pointer == nullptr) throw AbiError(ZF_ERROR_USAGE, "pointer is NULL");
+  if (reinterpret_cast<std::uintptr_t>(pointer) + bytes < bytes)
+    throw AbiError(ZF_ERROR_USAGE, format_text("bytes is {}", bytes));
+  const std::string note = LocalStepper::of_this_process().place(team_, memory_, pointer, bytes);
+  if (note.empty()) return;
+  const std::lock_guard lock(note_mutex_);
+  memory_note_.store(note);
+}
+
+zf_local_statistics LocalHandle::statistics() {
+  zf_local_statistics filled = ZF_LOCAL_STATISTICS_INIT;
+  const auto put = [](auto& field, std::string_view text) {
+    std::memcpy(field, text.data(), std::min(text.size(), sizeof field - 1));
+  };
+  LocalStepper& stepper = LocalStepper::of_this_process();
+  const LocalFigures figures = stepper.figures();
+  const LocalStepper::NextTeam next = stepper.next_team(team_);
+  filled.threads = static_cast<std::uint32_t>(next.threads);
+  put(filled.team, figures.steps == 0 ? next.name : figures.team);
+  put(filled.isa, name_of(stepper.isa()));
+  put(filled.openmp, stepper.openmp_path());
+  filled.steps = figures.steps;
+  filled.last_step_ns = figures.last_step_ns;
+  filled.total_step_ns = figures.total_step_ns;
+  filled.last_threads = static_cast<std::uint32_t>(figures.last_threads);
+  filled.stolen = static_cast<std::uint32_t>(figures.stolen);
+  put(filled.plan_note, plan_note_.load());
+  const std::lock_guard lock(note_mutex_);
+  put(filled.memory_note, memory_note_.load());
+  return filled;
+}
+
+zf_local_options read_options(const zf_local_options* given) {
+  static constexpr zf_local_options defaults = ZF_LOCAL_OPTIONS_INIT;
+  if (given == nullptr) return defaults;
+  const zf_local_options options = read_versioned(given, defaults, kFirstOptionsBytes, "zf_local_options");
+  check_abi_version(options.abi_version);
+  constexpr std::uint32_t most_threads = 4096;
+  if (options.threads > most_threads) {
+    throw AbiError(ZF_ERROR_USAGE,
+                   format_text("threads is {}; it must be {} or less", options.threads, most_threads));
+  }
+  if (options.use_openmp < ZF_NO || options.use_openmp > ZF_MUST) {
+    throw AbiError(ZF_ERROR_USAGE,
+                   format_text("use_openmp is {}; it must be ZF_NO, ZF_TRY or ZF_MUST", options.use_openmp));
+  }
+  if (options.reserved != 0)
+    throw AbiError(ZF_ERROR_USAGE, format_text("reserved is {}; it must be 0", options.reserved));
+  return options;
+}
+
+/// Returns the CPUs that this process has under a plan. OpenMP may have bound the calling thread to fewer.
+CpuSet cpus_of_process(const BoundPlan& plan) {
+  switch (plan.started_on) {
+    case StartedOn::home:
+      return plan.binding.home.cpus;
+    case StartedOn::training:
+      return plan.binding.training.cpus;
+    case StartedOn::nothing:
+      break;
+  }
+  return thread_affinity();
+}
+
+std::unique_ptr<LocalHandle> open_local(const zf_local_options& options) {
+  MemoryWish memory;
+  std::string plan_note;
+  const Environment environment = Environment::of_this_process();
+  if (const auto plan = find_binding_if_any(options.plan_path, options.rank, environment)) {
+    check_binding(*plan, allowed_to_optimizer());
+    memory = {plan->binding.optimizer.mems, plan->binding.optimizer.memory_policy};
+    plan_note = idle_pool_note(plan->binding, cpus_of_process(*plan));
+  }
+  auto handle = std::make_unique<LocalHandle>(
+      TeamWish{.openmp = options.use_openmp != ZF_NO, .threads = options.threads}, memory, plan_note);
+  if (options.use_openmp == ZF_MUST && LocalStepper::of_this_process().openmp_path().empty()) {
+    throw AbiError(ZF_ERROR_SYSTEM, "this process has loaded no OpenMP runtime with GOMP_parallel",
+                   "import torch first, or set zf_local_options.use_openmp to ZF_TRY");
+  }
+  return handle;
+}
+
+/// Throws if a pointer of the arguments is missing.
+void check_lists(const zf_local_step_args& args) {
+  check_element_size(args.tensor_size, kFirstTensorBytes, "tensor_size");
+  check_element_size(args.scalars_size, kFirstScalarsBytes, "scalars_size");
+  if (args.reserved != 0)
+    throw AbiError(ZF_ERROR_USAGE, format_text("reserved is {}; it must be 0", args.reserved));
+  if (args.tensors == nullptr && args.tensor_count != 0)
+    throw AbiError(ZF_ERROR_USAGE, format_text("tensors is NULL, and tensor_count is {}", args.tensor_count));
+  if (args.scalars == nullptr && args.scalar_count != 0)
+    throw AbiError(ZF_ERROR_USAGE, format_text("scalars is NULL, and scalar_count is {}", args.scalar_count));
+}
+
+}  // namespace
+}  // namespace zf
+
+extern "C" {
+
+zf_status zf_local_open(const zf_local_options* options, zf_local** out) {
+  if (out != nullptr) *out = nullptr;
+  return zf::guarded([&] {
+    *zf::required(out, "out") =
+        reinterpret_cast<zf_local*>(zf::open_local(zf::read_options(options)).release());
+  });
+}
+
+zf_status zf_local_step(zf_local* handle, const zf_local_step_args* args) {
+  return zf::guarded([&] {
+    zf::LocalHandle& ours = zf::handle_of(handle);
+    static constexpr zf_local_step_args defaults = ZF_LOCAL_STEP_ARGS_INIT;
+    const zf_local_step_args read = zf::read_versioned(zf::required(args, "args"), defaults,
+                                                       zf::kFirstStepArgsBytes, "zf_local_step_args");
+    zf::check_lists(read);
+    ours.step(read);
+  });
+}
+
+zf_status zf_local_place(zf_local* handle, void* pointer, size_t bytes) {
+  return zf::guarded([&] { zf::handle_of(handle).place(pointer, bytes); });
+}
+
+zf_status zf_local_stats(zf_local* handle, zf_local_statistics* statistics) {
+  return zf::guarded([&] {
+    const zf_local_statistics filled = zf::handle_of(handle).statistics();
+    zf::write_versioned(filled, zf::required(statistics, "statistics"), "zf_local_statistics");
+  });
+}
+
+zf_status zf_local_close(zf_local* handle) {
+  if (handle == nullptr) return ZF_OK;
+  return zf::guarded([&] { const std::unique_ptr<zf::LocalHandle> closed(&zf::handle_of(handle)); });
+}
+
+}  // extern "C"

@@ -1,0 +1,182 @@
+"""AdamW and Adam on the tensors of the job itself, where they are, by the threads of torch."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, Callable
+
+import torch
+
+from . import _local, _torch_own
+from ._scalars import scalars
+from ._tensor_list import Parts, TensorList, refuse_device
+
+if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 4):
+    raise ImportError(f"zf_runtime.AdamW and Adam need torch 2.4 or newer, and this is torch {torch.__version__}")
+
+MOMENTS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "master")
+
+
+class _InPlace(torch.optim.Optimizer):
+    """The step that AdamW and Adam share."""
+
+    _decoupled = False
+
+    def _set_up(self, foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
+        """Checks what torch checks with fused=True, which is not told to it: it would let GradScaler hand over scaled
+        gradients."""
+        if fused and differentiable:
+            raise RuntimeError("`fused` does not support `differentiable`")
+        if fused and foreach:
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        self._forget()
+
+    def _forget(self) -> None:
+        self._list = TensorList()
+        self._said: set[str] = set()
+
+    def _settle(self, fused: bool | None) -> None:
+        """Puts into the param_groups what torch's constructor was not told."""
+        self.defaults.update(fused=fused, bias_correction=True)
+        for group in self.param_groups:
+            group.setdefault("bias_correction", True)
+            if group.get("fused") is None:
+                group["fused"] = fused
+
+    @torch._disable_dynamo
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Steps all parameters that have a gradient. Returns closure()'s loss.
+
+        Parameters, gradients and states are taken as they are now, whoever has written or replaced them. Raises ZfError
+        before anything is stepped if a gradient is sparse or a parameter is on a GPU."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        parts, own, roster = self._list.gather(self.param_groups, self.state)
+        if own:
+            self._say([reason for _, reason in own], len(own) + len(parts.index))
+            with torch.set_grad_enabled(self.defaults["differentiable"]):
+                for number, group in enumerate(self.param_groups):
+                    params = [roster.params[index] for index, _ in own if roster.group_of[index] == number]
+                    if params:
+                        _torch_own.step(params, [self.state[param] for param in params], group,
+                                        self._is_decoupled(group))
+        if parts.index:
+            self._step_in_place(parts)
+        return loss
+
+    def _step_in_place(self, parts: Parts) -> None:
+        """Makes one call for all parameters. The engine raises their counts itself: an exception comes before it or
+        after it."""
+        now = self._list.counts.values()
+        counts = [now[slot] if slot >= 0 else count.item() for slot, count in zip(parts.slots, parts.counts)]
+        kinds = {kind: at for at, kind in enumerate(dict.fromkeys(zip(parts.group, counts)))}
+        groups = [(self.param_groups[number], count + 1) for number, count in kinds]
+        factors = [scalars(group, count, self._is_decoupled(group)) for group, count in groups]
+        words = parts.words(map(kinds.__getitem__, zip(parts.group, counts)))
+        _raise_versions(parts.written)
+        _local.engine().step(words, factors, parts.count, sum(parts.elements), torch.get_num_threads())
+
+    def _is_decoupled(self, group: dict[str, Any]) -> bool:
+        return bool(group.get("decoupled_weight_decay", self._decoupled))
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds a param_group, as in torch. Raises ZfError if one of its parameters is on a GPU."""
+        super().add_param_group(param_group)
+        try:
+            for param in self.param_groups[-1]["params"]:
+                refuse_device(param)
+        except BaseException:
+            self.param_groups.pop()
+            raise
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes a state_dict of this class, of torch.optim.AdamW or Adam, or of DeepSpeedCPUAdam. States of 16-bit
+        parameters stay fp32."""
+        given: dict[str, Any] = {}
+        last = self.register_load_state_dict_pre_hook(lambda _, state_dict: given.update(state_dict))
+        self._given = given
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            last.remove()
+            del self._given
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("bias_correction", True)
+        given = self.__dict__.get("_given")
+        if given:
+            self._keep_precision(given)
+        self._forget()
+        self._list.home(self.param_groups, self.state)
+
+    def _keep_precision(self, given: dict[str, Any]) -> None:
+        """Replaces what torch has cast to the type of a 16-bit parameter by what it was cast from."""
+        for group, saved in zip(self.param_groups, given["param_groups"]):
+            for param, key in zip(group["params"], saved["params"]):
+                entry, before = self.state.get(param, {}), given["state"].get(key, {})
+                for name in MOMENTS:
+                    if _torch_own.has_master(param, group) and isinstance(before.get(name), torch.Tensor):
+                        entry[name] = before[name].to(dtype=torch.float32, device=param.device)
+                if param.dtype not in _torch_own.HALF:
+                    entry.pop("master", None)
+
+    def _say(self, reasons: list[str], total: int) -> None:
+        line = _torch_own.message(type(self).__name__, reasons, total)
+        if line not in self._said:
+            self._said.add(line)
+            warnings.warn(line, stacklevel=6)  # past the wrappers of torch around step()
+
+
+class AdamW(_InPlace, torch.optim.AdamW):
+    """torch.optim.AdamW, stepped where the tensors are, in one call for all of them.
+
+    All arguments are those of torch.optim.AdamW. `foreach` and `fused` are accepted, and change nothing.
+
+    The parameters are on the CPU: plain tensors, or DTensors as of FSDP2 and tensor parallelism. Storage may move, be
+    shared and be written between steps, also through .data. What the engine does not take (amsgrad, capturable,
+    differentiable, float64, complex, unusual strides) is stepped in the same call by torch's own adam(), and a warning
+    says how many parameters and why.
+
+    bf16 and fp16 parameters have fp32 moments and an fp32 `master` in their state. The parameter is the truth: where it
+    is not the rounded master, it wins.
+
+    State dicts load in both directions with torch.optim.AdamW, and into DeepSpeedCPUAdam. Not thread-safe, like
+    torch's."""
+
+    _decoupled = True
+
+    def __init__(self, params: Iterable[Any], lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+                 foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
+                 fused: bool | None = None):
+        self._set_up(foreach, fused, differentiable)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
+                         capturable=capturable, differentiable=differentiable, fused=None)
+        self._settle(fused)
+
+
+class Adam(_InPlace, torch.optim.Adam):
+    """torch.optim.Adam likewise: weight decay is added to the gradient. See AdamW."""
+
+    def __init__(self, params: Iterable[Any], lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+                 capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+                 **decoupled_weight_decay: bool):
+        self._set_up(foreach, fused, differentiable)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
+                         capturable=capturable, differentiable=differentiable, fused=None, **decoupled_weight_decay)
+        self._settle(fused)
+
+
+def _raise_versions(tensors: list[Any]) -> None:
+    """Tells autograd that tensors change: a graph over their old values is refused."""
+    try:
+        torch.autograd.graph.increment_version(tensors)
+    except (TypeError, RuntimeError):  # older torch takes one tensor
+        for tensor in tensors:
+            torch.autograd.graph.increment_version(tensor)

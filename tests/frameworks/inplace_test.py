@@ -1,0 +1,55 @@
+"""AdamW and Adam of zf_runtime step a job's own tensors: as torch's do, whatever the job does with them.
+
+The cases are in in_place/, one file for an idea, and run in the environment of the frameworks."""
+
+import os
+import subprocess
+
+from frameworks_case import HERE, PYTHON, FrameworkTest, framework_environment
+from zf_cli import SOURCE
+
+LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
+
+
+class InPlace(FrameworkTest):
+    def need_two_cpus(self):
+        """One will do."""
+
+    def run_cases(self, file: str, **variables: str):
+        # Threads that spin would keep the CPUs from the tests beside these.
+        environment = framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_RUNTIME_LIBRARY=LIBRARY,
+                                            OMP_WAIT_POLICY="passive", **variables)
+        done = subprocess.run([PYTHON, "-m", "unittest", "-v", file], cwd=HERE / "in_place", env=environment, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=3000, check=False)
+        print(done.stdout)
+        self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
+        self.assertNotIn("Ran 0 tests", done.stderr)
+
+    def test_what_jobs_do_with_their_tensors_holds(self):
+        """Costs 8 s."""
+        self.run_cases("user_cases")
+
+    def test_no_trap_is_silent(self):
+        """Costs 15 s."""
+        self.run_cases("trap_cases")
+
+    def test_steps_are_close_to_torch_fused(self):
+        """Costs 10 s."""
+        self.run_cases("fused_cases")
+
+    def test_sharded_models_train_as_with_torch(self):
+        """Costs 20 s."""
+        self.run_cases("sharded_cases")
+
+    def test_an_interrupt_anywhere_leaves_whole_steps(self):
+        """Costs 8 s."""
+        self.run_cases("interrupt_cases")
+
+    def test_random_sequences_are_as_with_torch(self):
+        """Costs 8 s."""
+        self.run_cases("sequence_cases")
+
+    def test_2000_interrupts_and_4000_sequences(self):
+        """The short forms are the two above."""
+        self.run_cases("interrupt_cases", ZF_INTERRUPTS="2000")
+        self.run_cases("sequence_cases", ZF_SEQUENCES="4000")
