@@ -256,7 +256,7 @@ class Called(adamw_case.AdamWTest):
 
     def test_late_says_what_it_does_once(self):
         for more, text in (({}, "overlap is not given.*; a model that is saved"), ({"overlap": True}, "module=model")):
-            nothing = unittest.mock.patch("zf_runtime.optimizer._said", set())
+            nothing = unittest.mock.patch("zf_runtime._in_arena._said", set())
             with warnings.catch_warnings(record=True) as caught, nothing:
                 warnings.simplefilter("always")
                 for _ in range(2):
