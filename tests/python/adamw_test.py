@@ -47,10 +47,10 @@ class LikeTorch(adamw_case.AdamWTest):
         self.compare(groups_of, steps=10, scheduler=Cycle)
 
     def test_a_scheduler_counts_no_step_before_the_optimizers(self):
+        model = make_model()
+        optimizer = self.ours(model.parameters())
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            model = make_model()
-            optimizer = self.ours(model.parameters())
             train(model, optimizer, 2, torch.optim.lr_scheduler.StepLR(optimizer, 1))
 
     def test_frozen_parameters_and_a_group_without_gradients(self):

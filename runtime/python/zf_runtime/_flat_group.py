@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any, Callable
 
 import torch
 
 from . import _abi
+from ._published import Published, bits, found, published_of
 from .errors import ZfError
 from .group import Group
 from .runtime import Runtime
@@ -43,21 +44,30 @@ def check_settings(settings: dict[str, Any], place: str = "") -> None:
 
 
 class FlatGroup:
-    """A param_group. Its layout is fixed when the runtime is opened; its settings are read at each step."""
+    """A param_group. Its layout is fixed when the runtime is opened; its settings are read at each step.
+
+    While no step is running, a parameter holds what its result holds, unless the program has written to it. The
+    parameter is the truth then: read_params() takes what was written."""
 
     def __init__(self, index: int, settings: dict[str, Any], grad_buffers: int = 2):
         """grad_buffers: as in Group."""
         self.index = index
         self.settings = settings
-        self.params = [param for param in settings["params"] if param.requires_grad]
-        self.step = 0  # how often this group was submitted
-        self.announce_step = False  # the runtime does not know `step` yet
+        self.given = list(settings["params"])
+        self.params = [param for param in self.given if param.requires_grad]
+        self.frozen = [number for number, param in enumerate(self.given) if not param.requires_grad]
+        self.kinds = [(param.shape, param.dtype, param.device) for param in self.params]
+        self.step = 0  # the number of the last step that was counted
+        self.shown: list[dict[str, Any]] = []  # the entries of torch's state, by parameter; empty if there are none
         self._sent: Group | None = None
-        self._versions: list[int] = []
+        self._published: list[Published] = []
         self.aliased: list[bool] = [False] * len(self.params)
         for param in self.params:
             if not param.is_floating_point() or param.is_complex():
                 raise ZfError(f"param_group {index} holds a parameter of {param.dtype}; it must be a real float")
+            if hasattr(param, "_local_tensor"):
+                raise ZfError(f"param_group {index} holds a DTensor, as of FSDP2 or tensor parallelism: use "
+                              "zf_runtime.AdamW, which steps its local shard")
         self.offsets, end = [], 0
         for param in self.params:
             self.offsets.append(end)
@@ -89,26 +99,55 @@ class FlatGroup:
             self.flat.append(copy)
             self._results = self._split(copy)
         self._sent = runtime.groups[self.index]
-        self._versions = [-1] * len(self.params)
+        self._published = [published_of(param) for param in self.params]
+        for number, param in enumerate(self.params):
+            self.masters[number].copy_(param.detach())
+            if alias and param.device.type == "cpu" and param.dtype == torch.float32 and param.is_contiguous():
+                # A storage of its own: share_memory() moves a storage, and torch.save() writes all of it.
+                own = runtime.part(self.index, _abi.PARAMS, self.offsets[number], param.numel())
+                param.data = own.view(param.shape)
+                self.aliased[number] = True
         self.read_params()
-        if alias:
-            for number, param in enumerate(self.params):
-                if param.device.type == "cpu" and param.dtype == torch.float32 and param.is_contiguous():
-                    param.data = self.masters[number]
-                    self.aliased[number] = True
 
     def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
         return [flat[offset:offset + param.numel()].view(param.shape)
                 for offset, param in zip(self.offsets, self.params)]
 
+    def _has_left(self, number: int) -> bool:
+        """Returns whether an aliased parameter no longer lies in the shared memory: the program has given it other
+        storage. From then on it is copied."""
+        param = self.params[number]
+        if self.aliased[number] and (param.data_ptr() != self.masters[number].data_ptr() or not param.is_contiguous()):
+            self.aliased[number] = False
+        return not self.aliased[number]
+
+    def written(self, numbers: Iterable[int]) -> list[int]:
+        """Returns which of these parameters the program has written to since they were published or read."""
+        copied = [number for number in numbers if self._has_left(number)]
+        answers = found([self._published[number].differs(self.params[number]) for number in copied])
+        return [number for number, differs in zip(copied, answers) if differs]
+
+    def forget_published(self) -> None:
+        """Makes the next read_params() compare parameters with masters, after these were written."""
+        for published in self._published:
+            published.forget()
+
     @torch.no_grad()
-    def read_params(self) -> None:
-        """Copies what was written to parameters since publish(), such as a loaded checkpoint. Call it only while no
-        step of the group is running."""
-        for number, param in enumerate(self.params):
-            if not self.aliased[number] and param._version != self._versions[number]:
-                self.masters[number].copy_(param)
-                self._versions[number] = param._version
+    def read_params(self, numbers: Sequence[int] | None = None) -> None:
+        """Takes what the program has written to parameters, such as a loaded checkpoint or a write through `.data`.
+        Where a 16-bit parameter is its rounded master, the master stays. numbers: what written() has just returned;
+        None: it looks by itself. Call it only while no step of the group is running."""
+        for number in self.written(range(len(self.params))) if numbers is None else numbers:
+            param, master = self.params[number].detach(), self.masters[number]
+            if param.dtype == master.dtype:
+                master.copy_(param)
+            else:
+                value = param.to(master.device)
+                is_rounded = bits(master.to(value.dtype)) == bits(value)
+                master.copy_(torch.where(is_rounded, master, value.to(master.dtype)))
+                if self._results is not self.masters:
+                    self._results[number].copy_(value)
+            self._published[number].note(param)
 
     @torch.no_grad()
     def write_grads(self, buffer: int) -> bool:
@@ -119,7 +158,8 @@ class FlatGroup:
         if missing:
             raise ZfError(f"param_group {self.index}: parameters {missing} of {len(self.params)} have no gradient, "
                           "and the others have; the runtime steps a group as a whole: give them a param_group of their "
-                          "own, zero gradients, or requires_grad=False before the optimizer is made")
+                          "own, zero gradients, or requires_grad=False before the optimizer is made; zf_runtime.AdamW "
+                          "skips them")
         for param, grad in zip(self.params, self.grads[buffer]):
             if param.grad.is_sparse:
                 raise ZfError(f"param_group {self.index} has a sparse gradient; make it dense")
@@ -127,11 +167,14 @@ class FlatGroup:
         return True
 
     @torch.no_grad()
-    def publish(self, finished: Callable[[int], int]) -> None:
+    def publish(self, finished: Callable[[int], int]) -> list[int]:
         """Gives each parameter its value of the running step as soon as that is finished. Skips parameters that the
-        program has written to meanwhile: what a program writes counts, as with torch. finished(n) waits for n
-        elements of the group, and returns how many are finished."""
-        lost = done = 0
+        program has written to meanwhile, and returns their numbers: what a program writes counts, as with torch.
+        finished(n) waits for n elements of the group, and returns how many are finished.
+
+        Where it was interrupted, it may be called again."""
+        done = 0
+        written = set(self.written(range(len(self.params))))
         for number, (param, result) in enumerate(zip(self.params, self._results)):
             end = self.offsets[number] + param.numel()
             if done < end:
@@ -139,28 +182,30 @@ class FlatGroup:
             if self.aliased[number]:
                 # Another process wrote the values. This tells autograd, which then refuses a graph that saved old ones.
                 param.detach().view(-1)[:0].zero_()
-            elif param._version == self._versions[number]:
+            elif number not in written or self._holds_result(number):
                 param.copy_(result, non_blocking=True)
-                self._versions[number] = param._version
-            else:
-                lost += 1
-        if lost != 0:
-            parameters = "1 parameter was" if lost == 1 else f"{lost} parameters were"
-            warnings.warn(f"param_group {self.index}: {parameters} written while the step was running: the written "
-                          "values stay, and their step is lost. Call synchronize() before writing",
-                          stacklevel=4)
+                self._published[number].note(param)
+                written.discard(number)
+        return sorted(written)
+
+    def _holds_result(self, number: int) -> bool:
+        """Returns whether an interrupted publish() has given the parameter its value already."""
+        value = self.params[number].detach().to(self._results[number].device)
+        same: bool = torch.equal(bits(value), bits(self._results[number].to(value.dtype)))
+        return same
 
     def send_settings(self, runtime: Runtime) -> None:
         wanted = self.wanted()
         if wanted != self._sent:
+            self._sent = None  # until it is known what the runtime has
             runtime.set_group(self.index, wanted)
             self._sent = wanted
 
     def detach(self) -> None:
         """Gives aliased parameters memory of their own again, and drops all views."""
         for number, param in enumerate(self.params):
-            if self.aliased[number]:
+            if self.aliased[number] and not self._has_left(number):
                 param.data = param.data.clone()
                 self.aliased[number] = False
         self.flat, self.masters, self.exp_avgs, self.exp_avg_sqs, self.grads = [], [], [], [], []
-        self._results = []
+        self._results, self._published, self.shown = [], [], []

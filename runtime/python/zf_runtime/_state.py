@@ -13,6 +13,7 @@ import torch
 
 from ._flat_group import FlatGroup, check_supported
 from .errors import ZfError
+from .runtime import Runtime
 
 State = MutableMapping[torch.Tensor, Any]
 
@@ -22,21 +23,25 @@ class SavedGroup(NamedTuple):
     arrays: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]  # master, exp_avg, exp_avg_sq by parameter
 
 
-def show(group: FlatGroup, state: State) -> None:
+def show(group: FlatGroup, count: int, state: State) -> None:
     """Fills torch's `state` with views of the group's moments."""
-    step = torch.tensor(float(group.step))
-    for number, param in enumerate(group.params):
-        state[param] = {"step": step, "exp_avg": group.exp_avgs[number], "exp_avg_sq": group.exp_avg_sqs[number]}
+    step = torch.tensor(float(count))
+    entries = [{"step": step, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
+               for exp_avg, exp_avg_sq in zip(group.exp_avgs, group.exp_avg_sqs)]
+    for param, entry, master in zip(group.params, entries, group.masters):
         if param.dtype != torch.float32:
-            state[param]["master"] = group.masters[number]
+            entry["master"] = master
+        state[param] = dict(entry)  # the program may change its own
+    group.shown = entries  # last: an interrupted show() is called again
 
 
-def count_step(group: FlatGroup, state: State) -> None:
-    """Updates the state after group.step was increased. Before the first step there is no state, as in torch."""
-    if group.params and group.params[0] in state:
-        state[group.params[0]]["step"].fill_(group.step)
-    else:
-        show(group, state)
+def count(group: FlatGroup, step: int, state: State) -> None:
+    """Makes `step` the group's count. Before the first step there is no state, as in torch."""
+    if group.shown:
+        group.shown[0]["step"].fill_(step)
+    elif step > 0:
+        show(group, step, state)
+    group.step = step  # last: an interrupted count() is called again
 
 
 def with_own_steps(state_dict: dict[str, Any]) -> dict[str, Any]:
@@ -75,25 +80,27 @@ def check(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups:
 
 @torch.no_grad()
 def take(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: Sequence[dict[str, Any]],
-         state: State) -> None:
+         state: State, runtime: Runtime) -> None:
     """Copies a checked state_dict into the runtime's memory, and shows it in `state`. Moments are read from
-    the state_dict itself: torch's load_state_dict rounds them to the parameter's type."""
+    the state_dict itself: torch's load_state_dict rounds them to the parameter's type. Masters count where the
+    parameter is the rounded master, whether the model was loaded before or is loaded after."""
     state.clear()
     for group, settings in zip(groups, param_groups):
         entries = _entries(state_dict, group, settings)
         loaded = any(entries)
-        for number, entry in enumerate(entries):
+        group.shown = []
+        for number, (entry, param) in enumerate(zip(entries, group.params)):
             for view, name in ((group.exp_avgs[number], "exp_avg"), (group.exp_avg_sqs[number], "exp_avg_sq")):
                 if loaded:
                     view.copy_(entry[name])
                 else:
                     view.zero_()
-            if "master" in entry:
+            if "master" in entry and param.dtype != torch.float32:
                 group.masters[number].copy_(entry["master"])
-        group.step = int(entries[0]["step"]) if loaded else 0
-        group.announce_step = True
-        if loaded:
-            show(group, state)
+        group.forget_published()
+        step = int(entries[0]["step"]) if loaded else 0
+        runtime.set_step(group.index, step)
+        count(group, step, state)
 
 
 def saved(groups: Sequence[FlatGroup]) -> list[SavedGroup]:
@@ -105,16 +112,16 @@ def saved(groups: Sequence[FlatGroup]) -> list[SavedGroup]:
 
 
 @torch.no_grad()
-def restore(saved_groups: Sequence[SavedGroup], groups: Sequence[FlatGroup], state: State) -> None:
+def restore(saved_groups: Sequence[SavedGroup], groups: Sequence[FlatGroup], state: State, runtime: Runtime) -> None:
     """Restores what saved() returned to the first groups. Groups after them are new."""
     for old, group in zip(saved_groups, groups):
         for number, (master, exp_avg, exp_avg_sq) in enumerate(old.arrays):
             group.masters[number].copy_(master)
             group.exp_avgs[number].copy_(exp_avg)
             group.exp_avg_sqs[number].copy_(exp_avg_sq)
-        group.step, group.announce_step = old.step, True
-        if old.step > 0:
-            show(group, state)
+        group.forget_published()
+        runtime.set_step(group.index, old.step)
+        count(group, old.step, state)
 
 
 def own_moments(groups: Sequence[FlatGroup], state: State) -> None:
@@ -122,4 +129,5 @@ def own_moments(groups: Sequence[FlatGroup], state: State) -> None:
     for group in groups:
         for param in group.params:
             if param in state:
-                state[param] = {name: value.clone() for name, value in state[param].items()}
+                state[param] = {name: value.clone() if isinstance(value, torch.Tensor) else value
+                                for name, value in state[param].items()}

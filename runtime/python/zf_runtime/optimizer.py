@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable
-from typing import Any, Callable
+from typing import Any
 
 import torch
 
-from . import _state
-from ._cuda import HostRegistration
-from ._flat_group import FlatGroup, check_settings, check_supported
-from .errors import ZfError, ZfWorkerDied
 from .runtime import Runtime
 
 
 class OverlappedAdamW(torch.optim.Optimizer):
     """AdamW in a process of its own, on the CPUs that the plan keeps for it.
 
-    params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW; the last two are refused.
-    plan, rank: as in Runtime. alias: with overlap=False, CPU fp32 parameters live in the shared memory, so that nothing
-    is copied back. Turn it off if something else holds views of the parameters. runtime_options: more keywords for
-    Runtime, such as max_restarts.
+    params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW; the last two are refused. foreach
+    and fused are accepted, and change nothing.
+    plan, rank: as in Runtime. runtime_options: more keywords for Runtime, such as max_restarts.
 
-    With overlap=False step() works as in torch: when it returns, the parameters are updated. With overlap=True it hands
+    With overlap=False step() works as in torch: when it returns, the parameters are updated. If all parameters are on
+    the CPU it is zf_runtime.AdamW then: it steps them where they are, without a process, and what follows here does not
+    concern it; plan, rank, alias, module and runtime_options are accepted, and change nothing. (With a torch older than
+    AdamW needs, it has a process, too. There `alias` lets fp32 parameters live in the shared memory.) With
+    overlap=True, the default, it hands
     the gradients over and returns with the parameters of the step before. The optimizer works while the next forward
     and backward run, on weights that are one step old. synchronize() waits for the newest weights.
 
@@ -32,152 +30,67 @@ class OverlappedAdamW(torch.optim.Optimizer):
     moments are fp32 whatever the parameters are; bf16 and fp16 parameters get them rounded to nearest even.
     Either all parameters of a param_group have gradients, or none; with none the group skips the step.
 
+    What a program writes to parameters counts, also through `.data`, and so does other storage that it gives them.
+    (They are compared with what they were given. It takes a copy of parameters on the CPU, and 8 bytes for each 65,536
+    elements on a GPU.) What it writes while a late step is running stays, and the step of that parameter is lost; a
+    warning says so. Lists in param_groups, shapes, types, devices, and entries of `state` that were changed behind its
+    back are refused with a ZfError that says what to do.
+
     `state` and state_dict() have the form of torch.optim.AdamW: step, exp_avg and exp_avg_sq for each parameter. The
-    latter two are views of the shared memory. Half-precision parameters also have `master`. Call synchronize(),
-    or state_dict(), before you save the model.
+    latter two are views of the shared memory. Half-precision parameters also have `master`.
+
+    module: the model whose state_dict() is to wait for the running step, so that model and optimizer are of one step
+    in a checkpoint, whichever is saved first. Its submodules wait, too. Without it, call synchronize() before you save
+    the model. A copied or pickled model does not wait.
+
+    Ctrl-C and signal handlers that raise may end step() and synchronize() anywhere. What was handed over is finished,
+    counted and published by the next call of step(), synchronize() or state_dict().
 
     Use it as a context manager, or call close(). It is not thread-safe, like torch's optimizers.
     """
 
-    def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+    def __init__(self, params: Iterable[Any], lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
-                 plan: str | os.PathLike[str] | None = None, rank: int | None = None, overlap: bool = True,
-                 alias: bool = True, runtime_options: dict[str, Any] | None = None):
-        check_supported({"amsgrad": amsgrad, "maximize": maximize}, 0)
-        self._runtime: Runtime | None = None
-        self._groups: list[FlatGroup] = []
-        self._ticket = 0  # of the running submission; 0: none
-        self._under_way: list[FlatGroup] = []
-        self._buffer = 0
-        self._alias = alias and not overlap
-        self._registration: HostRegistration | None = None
-        self._options = _with_ours(runtime_options or {}, plan=plan, rank=rank)
-        self._overlap = overlap
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-                    "amsgrad": False, "maximize": False}
-        check_settings(defaults)
-        super().__init__(params, defaults)
-        self._open()
+                 foreach: bool | None = None, fused: bool | None = None,
+                 plan: str | os.PathLike[str] | None = None, rank: int | None = None, overlap: bool | None = None,
+                 alias: bool = True, module: torch.nn.Module | None = None,
+                 runtime_options: dict[str, Any] | None = None):
+        if isinstance(lr, dict):  # torch's constructors, which call the next one with their defaults
+            super().__init__(params, lr)
+            return
+        given = [_listed(each) for each in params] if not isinstance(params, torch.Tensor) else params
+        kind = _kind_of(given, overlap)
+        self.__class__ = kind if type(self) is OverlappedAdamW else type(type(self).__name__, (type(self), kind), {})
+        kind.__init__(self, given, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
+                      fused=fused, plan=plan, rank=rank, overlap=overlap, alias=alias, module=module,
+                      runtime_options=runtime_options)
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime underneath, for its stats. Raises ZfError after close(), and in a forked child."""
-        if self._runtime is None:
-            raise ZfError("the optimizer is closed")
-        self._check_process()
-        return self._runtime
+        """The runtime underneath, for its stats. Raises ZfError after close(), in a forked child, and where the step is
+        in place."""
+        raise NotImplementedError
 
     @property
     def overlap(self) -> bool:
-        """Whether parameters are one step late. It cannot change: aliased parameters must not be read during a step."""
-        return self._overlap
+        """Whether parameters are one step late. It cannot change."""
+        raise NotImplementedError
 
     @property
     def memory_note(self) -> str:
         """Why memory is not placed or pinned as it should be; "" if it is."""
-        notes = [self.runtime.stats().memory_note, self._registration.note if self._registration else ""]
-        return "; ".join(note for note in notes if note)
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None, *, grad_scale: float = 1.0) -> float | None:
-        """Hands over the gradients; see the class for when the parameters follow. Returns closure()'s loss.
-
-        grad_scale multiplies every gradient as it is read (unscale, clip). A killed optimizer is restarted and
-        finishes the step. After ZfWorkerDied (the restarts are used up) parameters and moments stay readable, but may
-        be half old and half new."""
-        runtime, loss = self.runtime, None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self._groups:
-            group.send_settings(runtime)
-        if not self._overlap:
-            self.synchronize()  # a step that was interrupted still reads the only buffer
-        # If there are two, the step before last read this one, and is done: copies run beside the optimizer.
-        active = [group for group in self._groups if group.write_grads(self._buffer)]
-        self.synchronize()  # the parameters are read out before the next step may change them
-        for group in self._groups:
-            group.read_params()
-        if active:
-            self._submit(active, grad_scale)
-        if not self._overlap:
-            self.synchronize()
-        return loss
+        raise NotImplementedError
 
     def synchronize(self) -> None:
-        """Waits for the running step and gives the parameters its values. Returns at once if no step is running."""
-        if self._ticket != 0:
-            runtime, ticket = self.runtime, self._ticket
-            for group in self._under_way:  # transfers of what is finished run beside the rest of the step
-                group.publish(lambda elements, index=group.index: runtime.progress(index, elements, ticket=ticket))
-            runtime.wait(ticket)
-            self._ticket = 0
-        self._finish_transfers()
+        """Waits for the running step and gives the parameters its values. Returns at once if no step is running.
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns torch.optim.AdamW's state, after synchronize(). Moments are views that the next step changes."""
-        if self._runtime is not None:
-            self.synchronize()
-        return _state.with_own_steps(super().state_dict())
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes a state_dict of this class or of torch.optim.AdamW; its tensors are copied. Load the model first."""
-        self._check_process()
-        _state.check(state_dict, self._groups, self.param_groups)
-        self.synchronize()
-        super().load_state_dict(state_dict)
-        for group, settings in zip(self._groups, self.param_groups):
-            group.settings = settings
-            group.read_params()
-        _state.take(state_dict, self._groups, self.param_groups, self.state)
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a param_group, as in torch. The runtime is closed and opened again with its state. A refused group
-        changes nothing. If the runtime cannot be opened again, the optimizer is closed, without the group."""
-        check_settings({**self.defaults, **param_group}, f" in param_group {len(self.param_groups)}")
-        check_supported(param_group, len(self.param_groups))
-        if self._runtime is None:
-            super().add_param_group(param_group)
-            return
-        self._check_process()
-        self.synchronize()
-        saved = _state.saved(self._groups)
-        super().add_param_group(param_group)
-        try:
-            FlatGroup(len(self.param_groups) - 1, self.param_groups[-1]).wanted()  # raises if unsupported
-            self.close()
-            self._open()
-        except BaseException:
-            self.param_groups.pop()
-            raise
-        _state.restore(saved, self._groups, self.state)
+        Whatever was interrupted before, by Ctrl-C or by a signal handler that raises: afterwards all that was handed
+        over is done, counted and published."""
+        raise NotImplementedError
 
     def close(self) -> None:
-        """Finishes the running step, publishes it, and ends the process. The second call does nothing.
-
-        Raises ZfWorkerDied if the process had died; the parameters then keep the last published values. In a forked
-        child the process and the step belong to the parent and are left alone. Parameters in the shared memory stay
-        there, too."""
-        runtime = self._runtime
-        if runtime is None:
-            return
-        if runtime.forked:
-            self._runtime = None
-            self._ticket = 0
-            runtime.close()
-            return
-        try:
-            with contextlib.suppress(ZfWorkerDied):  # runtime.close() reports it below
-                self.synchronize()
-        finally:
-            self._runtime = None
-            self._ticket = 0
-            if self._registration is not None:
-                self._registration.release()
-            _state.own_moments(self._groups, self.state)
-            for group in self._groups:
-                group.detach()
-            runtime.close()
+        """Finishes the running step, publishes it, and ends the process. The second call does nothing."""
+        raise NotImplementedError
 
     def __enter__(self) -> OverlappedAdamW:
         return self
@@ -189,58 +102,26 @@ class OverlappedAdamW(torch.optim.Optimizer):
             if kind is None:
                 raise  # else the first exception is the one to read
 
-    def __getstate__(self) -> Any:
-        raise TypeError("an OverlappedAdamW holds a process and cannot be copied or pickled; use state_dict()")
 
-    def _open(self) -> None:
-        buffers = 2 if self._overlap else 1  # with one, it is read only while step() waits
-        self._groups = [FlatGroup(index, settings, buffers) for index, settings in enumerate(self.param_groups)]
-        runtime = Runtime(groups=[group.wanted() for group in self._groups], **self._options)
-        try:
-            for group in self._groups:
-                group.attach(runtime, self._alias)
-        except BaseException:
-            for group in self._groups:
-                group.detach()
-            runtime.close()
-            raise
-        self._runtime, self._buffer = runtime, 0
-        self._devices = {param.device for group in self._groups for param in group.params if param.is_cuda}
-        if self._devices or torch.cuda.is_initialized():  # a program that is all CPU gets no CUDA context from us
-            self._registration = HostRegistration(array for group in self._groups for array in group.flat)
-
-    def _check_process(self) -> None:
-        """Raises ZfError in a forked child. Call it before writing to the shared memory: it is the parent's."""
-        if self._runtime is not None and self._runtime.forked:
-            raise ZfError("a forked child cannot use the optimizer of its parent; make one here", "ZF_ERROR_FORKED")
-
-    def _submit(self, active: list[FlatGroup], grad_scale: float) -> None:
-        self._finish_transfers()
-        by_step: dict[int, list[FlatGroup]] = {}
-        for group in active:  # the runtime counts by itself, except after a load
-            by_step.setdefault(group.step + 1 if group.announce_step else 0, []).append(group)
-        self._under_way = []
-        for step, groups in by_step.items():
-            self._ticket = self.runtime.submit([group.index for group in groups], buffer=self._buffer,
-                                               grad_scale=grad_scale, step=step)
-            self._under_way += groups
-            for group in groups:
-                group.step += 1
-                group.announce_step = False
-                _state.count_step(group, self.state)
-        self._buffer ^= int(self._overlap)
-
-    def _finish_transfers(self) -> None:
-        """Waits for pinned copies, which are asynchronous: they must end before either side writes what they read."""
-        for device in self._devices:
-            torch.cuda.synchronize(device)
+def _listed(each: Any) -> Any:
+    """Returns an element of params again, after a generator of parameters was turned into a list."""
+    if isinstance(each, dict) and "params" in each and not isinstance(each["params"], torch.Tensor):
+        return {**each, "params": list(each["params"])}
+    return each
 
 
-def _with_ours(options: dict[str, Any], **ours: Any) -> dict[str, Any]:
-    """Returns the keywords for Runtime. Raises TypeError if `options` has one that the optimizer sets itself."""
-    for name in ours:
-        if name in options:
-            raise TypeError(f"runtime_options has {name!r}, which is an argument of OverlappedAdamW: give it there")
-    if "groups" in options:
-        raise TypeError("runtime_options has 'groups'; each param_group is one: give them in params")
-    return {**options, **ours}
+def _kind_of(params: Any, overlap: bool | None) -> Any:
+    """Returns the class that does what was asked for."""
+    if overlap is not None and not overlap:
+        flat = [one for each in params for one in (each.get("params", []) if isinstance(each, dict) else [each])]
+        tensors = [one[1] if isinstance(one, tuple) else one for one in flat]
+        if all(isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" for tensor in tensors):
+            try:
+                from ._in_place import InPlace
+
+                return InPlace
+            except ImportError:  # torch is too old
+                pass
+    from ._in_arena import InArena
+
+    return InArena

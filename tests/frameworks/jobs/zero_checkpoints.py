@@ -36,7 +36,7 @@ def zenflow(case, folder):
         engine.save_checkpoint(folder, tag=kind)  # waits for the step that is under way
         arena = arena_of(engine)
         saved = [moments.clone() for slot in arena.slots for moments in slot.moments] if arena is not None else []
-        last = arena.slots[0].last_step if arena is not None else 0
+        last = arena.runtime.step(0) if arena is not None else 0
         engine.destroy()
     install("native")
     loaded, numbers = [], []
@@ -45,7 +45,7 @@ def zenflow(case, folder):
     def looking(arena, buffer):
         if not loaded:
             loaded.extend(moments.clone() for slot in arena.slots for moments in slot.moments)
-            numbers.append(arena.slots[0].last_step)
+            numbers.append(arena._noted[0].step)
         submit(arena, buffer)
 
     for kind in reversed(KINDS):

@@ -56,7 +56,7 @@ def main():
         engine = make_engine(case)
         late = train_steps(engine, case, range(case["steps"]))
         weights = [safe_get_full_fp32_param(param).flatten() for param in engine.module.parameters()]
-        waited, restarts = arena_of(engine)._ticket == 0, arena_of(engine).runtime.stats().restarts
+        waited, restarts = arena_of(engine).runtime.done(), arena_of(engine).runtime.stats().restarts
         with tempfile.TemporaryDirectory() as folder:
             engine.save_checkpoint(folder, tag="late")
             train_steps(engine, case, range(3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Callable, NamedTuple
 
 import torch
 
@@ -28,6 +28,18 @@ class Partition:
     adamw: bool
 
 
+class Owed:
+    """What a step multiplied gradients with, and ZeRO would have multiplied them with in place."""
+
+    def __init__(self, factor: float):
+        self.factor = factor
+        self.unpaid = torch.ones(1)  # a tensor, so that one call multiplies the gradients and clears it
+
+    @property
+    def paid(self) -> bool:
+        return self.factor == 1.0 or self.unpaid.item() == 0
+
+
 class Slot:
     """A partition that lies in the arena: a group of the runtime."""
 
@@ -35,9 +47,8 @@ class Slot:
         self.index = index
         self.param = param
         self.sent = runtime.groups[index]
-        self.last_step = 0
         self.grad_scale = 1.0  #: of the next step
-        self.owed: dict[int, float] = {}  #: by the address of a gradient buffer: see _fused.py
+        self.owed: dict[int, Owed] = {}  #: by the address of a gradient buffer: see _fused.py
         self.master = runtime.tensor(index, _abi.PARAMS)
         self.grads = [runtime.tensor(index, kind) for kind in (_abi.GRADS_0, _abi.GRADS_1)[:self.sent.grad_buffers]]
         sets = [(_abi.MOMENT_1, _abi.MOMENT_2), (_abi.MOMENT_1_SET_1, _abi.MOMENT_2_SET_1)][:self.sent.moment_sets]
@@ -67,9 +78,19 @@ class BiasPowers:
     def anew(self, step: int, betas: tuple[float, float]) -> bool:
         """Returns whether DeepSpeed calculates the powers anew for this step."""
         same = self._betas in (None, betas)
-        result = not same or step not in (self._step, self._step + 1)
+        return not same or step not in (self._step, self._step + 1)
+
+    def stepped(self, step: int, betas: tuple[float, float]) -> None:
+        """Remembers the step after which the next one is asked about."""
         self._step, self._betas = step, betas
-        return result
+
+
+class Noted(NamedTuple):
+    """A step that submit() hands over."""
+
+    slot: Slot
+    step: int
+    grad_scale: float
 
 
 class FlatArena:
@@ -78,6 +99,9 @@ class FlatArena:
     mode "wait": there is one gradient buffer, and step() returns when the step is done. "late": step() only notes the
     step; submit() hands over all that were noted and changes the gradient buffer, and wait() ends them. "zenflow":
     note() and submit(buffer), with a set of moments for each gradient buffer and a snapshot of the result.
+
+    A step is between begin() and end(). It may be interrupted by an exception, as of a signal handler. wait() then
+    waits for all that was handed over, and settle() takes back the counts of what was not.
 
     It is not thread-safe, like the optimizer above it.
     """
@@ -96,8 +120,10 @@ class FlatArena:
         self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
         self._at = {slot.master.data_ptr(): slot for slot in self.slots}
         self._powers = BiasPowers()
-        self._noted: list[tuple[Slot, int, float]] = []  # slot, step, grad_scale
-        self._ticket = 0  # of what was submitted last; 0: all is done
+        self.state_of: Callable[[Slot], dict[str, Any]] = lambda slot: {}  # the optimizer's state of a partition
+        self._before: list[Any] | None = None  # the counts at begin(); None but between begin() and end()
+        self._noted: list[Noted] = []
+        self._handed_over = False  # a submission may be under way
         self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
         self._result_is_old = True  # somebody else has written the masters since the last step
         self._registration: HostRegistration | None = None
@@ -120,6 +146,8 @@ class FlatArena:
         """Does step number `step` of a partition, or notes it in mode late. Gradients that lie elsewhere are copied
         into the arena, and so are moments."""
         self.wait()
+        if self.mode == "wait":
+            self._noted = []  # of a step() that failed
         self.adopt(slot, moments)
         if grads.data_ptr() != slot.grads[self._buffer].data_ptr():
             slot.grads[self._buffer].copy_(grads.reshape(-1))
@@ -141,24 +169,51 @@ class FlatArena:
     def note(self, slot: Slot, step: int, **settings: Any) -> None:
         """Remembers step number `step` of a partition for submit(). settings: lr, betas and so on, as in Group."""
         wanted = dataclasses.replace(slot.sent, **settings)
-        anew = self._powers.anew(step, wanted.betas)
-        if anew and wanted.betas == slot.sent.betas and step == slot.last_step + 1:  # else the runtime does so anyway
+        if self._powers.anew(step, wanted.betas) and wanted.betas == slot.sent.betas:  # else the runtime does so anyway
             self.wait()
-            self.runtime.set_step(slot.index, step - 1)
+            if self.runtime.step(slot.index) == step - 1:
+                self.runtime.set_step(slot.index, step - 1)
         if wanted != slot.sent:
             self.runtime.set_group(slot.index, wanted)
             slot.sent = wanted
-        slot.last_step = step
-        self._noted.append((slot, step, slot.take_grad_scale()))
+        self._noted.append(Noted(slot, step, slot.take_grad_scale()))
+        self._powers.stepped(step, wanted.betas)
 
     def submit(self, buffer: int) -> None:
         """Hands over the steps that were noted, with the gradients of a buffer."""
-        noted, self._noted = self._noted, []
         alike: dict[tuple[int, float], list[int]] = {}
-        for slot, step, grad_scale in noted:
-            alike.setdefault((step, grad_scale), []).append(slot.index)
+        for noted in self._noted:
+            alike.setdefault((noted.step, noted.grad_scale), []).append(noted.slot.index)
+        # From here on an exception may come after the runtime has taken a step, and before we know. So no ticket is
+        # relied on: wait() waits for all there is, and settle() asks the runtime which steps it did.
+        self._handed_over = True
         for (step, grad_scale), indexes in alike.items():
-            self._ticket = self.runtime.submit(indexes, buffer=buffer, grad_scale=grad_scale, step=step)
+            self.runtime.submit(indexes, buffer=buffer, grad_scale=grad_scale, step=step)
+        self._noted = []
+
+    def begin(self) -> None:
+        """Begins a step of the optimizer. It counts in its state before it calls us."""
+        self.settle()
+        before = [self.state_of(slot).get("step") for slot in self.slots]
+        for slot, count in zip(self.slots, before):
+            if count is not None and self.runtime.step(slot.index) != int(count):  # after a checkpoint was loaded
+                self.runtime.set_step(slot.index, int(count))
+        self._before = before
+
+    def end(self) -> None:
+        """Ends the step: all that it counted was handed over."""
+        self._before = None
+
+    def settle(self) -> None:
+        """Waits for all that was handed over. Where a step was interrupted, takes back what it counted and did not hand
+        over."""
+        self.wait()
+        for slot, count in zip(self.slots, self._before or []):
+            state = self.state_of(slot)
+            if state.get("step") != count and self.runtime.step(slot.index) != state.get("step"):
+                state["step"] = count
+        self._noted = []
+        self._before = None
 
     def masters_written(self) -> None:
         """Says that somebody else has written the masters: in mode late the next step must not publish an older
@@ -166,28 +221,38 @@ class FlatArena:
         self._result_is_old = True
 
     def before_late_step(self) -> None:
-        """Waits for the step before, whose result is published next."""
-        self.wait()
-        self._noted = []  # of a step() that failed
+        """Brings forward the result of the step before, which is published next. Call it after begin()."""
         if self._result_is_old:
             for slot in self.slots:
                 if slot.result is not None:
                     slot.result.copy_(slot.master)
             self._result_is_old = False
 
-    def submit_and_turn(self) -> None:
-        """Hands over what was noted, and lets ZeRO write the next gradients to the other buffer."""
-        if self._noted:
-            self.submit(self._buffer)
-            self._buffer ^= 1
-            for slot in self.slots:
-                slot.param.grad = slot.grads[self._buffer]
+    def submit_and_turn(self, turned: Callable[[], Any] = lambda: None) -> None:
+        """Lets ZeRO write the next gradients to the other buffer, and then hands over what was noted. turned() tells
+        ZeRO of it. If that is interrupted, ZeRO goes on with the buffer that it has."""
+        if not self._noted:
+            return
+        buffer = self._buffer
+        try:
+            self._turn(buffer ^ 1)
+            turned()
+        except BaseException:
+            self._turn(buffer)
+            turned()
+            raise
+        self.submit(buffer)
+
+    def _turn(self, buffer: int) -> None:
+        for slot in self.slots:
+            slot.param.grad = slot.grads[buffer]
+        self._buffer = buffer
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits until all that was submitted is done. Raises ZfTimeout after `timeout` seconds."""
-        if self._ticket:
-            self.runtime.wait(self._ticket, timeout=timeout)
-            self._ticket = 0
+        if self._handed_over:
+            self.runtime.wait(timeout=timeout)
+            self._handed_over = False
 
     def close(self) -> None:
         """Finishes what was submitted and ends the process. The tensors stay readable. The second call does nothing."""

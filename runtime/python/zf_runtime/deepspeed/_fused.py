@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 import torch
 
-from ._arena import FlatArena, Slot
+from ._arena import FlatArena, Owed, Slot
 
 #: What these functions use of a ZeRO optimizer, by stage (2: stages 1 and 2).
 NEEDED = {2: ("unscale_and_clip_grads", "single_partition_of_fp32_groups",
@@ -145,12 +145,14 @@ def settler_after_overflow(zero: Any, settle: Callable[[], None]) -> Callable[[]
 
 
 def _settle(slot: Slot, idle: list[tuple[int, int]] | None) -> None:
-    """Multiplies the gradients that no backward has replaced with the factor of the step that they were for."""
+    """Multiplies the gradients that no backward has replaced with the factor of the step that they were for. An
+    exception, as of a signal handler, comes before all of it or after."""
     grads = slot.param.grad
-    owed = slot.owed.pop(grads.data_ptr(), 1.0)
-    if owed != 1.0:
-        for begin, length in [(0, grads.numel())] if idle is None else idle:
-            grads[begin:begin + length].mul_(owed)
+    owed = slot.owed.get(grads.data_ptr())
+    if owed is None or owed.paid:
+        return
+    parts = [grads[begin:begin + length] for begin, length in ([(0, grads.numel())] if idle is None else idle)]
+    torch._foreach_mul_([*parts, owed.unpaid], [*(owed.factor for _ in parts), 0.0])  # one call
 
 
 def _fuse_scale(arena: FlatArena, slot: Slot | None, idle: list[tuple[int, int]] | None,
@@ -163,12 +165,15 @@ def _fuse_scale(arena: FlatArena, slot: Slot | None, idle: list[tuple[int, int]]
     if slot is None or not arena.is_open:
         unscale()
         return
+    slot.grad_scale = 1.0  # of a step that was interrupted
     _settle(slot, idle)
     if idle == []:
         probe = torch.ones(1)
         unscale_probe(probe)
         scale = probe.item()
         if math.isfinite(scale):
-            slot.grad_scale = slot.owed[slot.param.grad.data_ptr()] = scale
+            owed = Owed(scale)
+            slot.owed[slot.param.grad.data_ptr()] = owed
+            slot.grad_scale = scale
             return
     unscale()

@@ -16,12 +16,13 @@ def make_late(zero: Any, arena: FlatArena) -> None:
 
     @functools.wraps(step)
     def late_step(*args: Any, **keywords: Any) -> Any:
+        arena.begin()
         arena.before_late_step()
         result = step(*args, **keywords)
         get_accelerator().synchronize()  # ZeRO's copies read what the optimizer writes next
-        arena.submit_and_turn()
-        if hasattr(zero, "_get_offload_gradient_dict"):
-            zero._get_offload_gradient_dict()  # views of the gradients, which are in the other buffer now
+        # In stages 1 and 2 ZeRO has views of the gradients, which are in the other buffer then.
+        arena.submit_and_turn(getattr(zero, "_get_offload_gradient_dict", lambda: None))
+        arena.end()
         return result
 
     zero.step = late_step

@@ -20,6 +20,12 @@ def make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
     """Lets everything that reads or writes the optimizer's state from outside wait for the step that is under way. In
     mode "wait" that is only a signal handler, or a program that was interrupted."""
 
+    arena.state_of = lambda slot: optimizer.state.get(slot.param, {})
+
+    def before_writing() -> None:
+        arena.wait()
+        arena.masters_written()  # before, too: the function may be interrupted
+
     def loaded() -> None:
         """Takes over the moments that a checkpoint has brought."""
         for slot in arena.slots:
@@ -27,15 +33,37 @@ def make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
             if "exp_avg" in state:
                 arena.adopt(slot, (state["exp_avg"], state["exp_avg_sq"]))
 
-    wrap(optimizer, ("state_dict",), arena.wait)
-    wrap(optimizer, ("load_state_dict",), arena.wait, loaded)
+    wrap(optimizer, ("state_dict",), arena.settle)
+    wrap(optimizer, ("load_state_dict",), arena.settle, loaded)
+    wrap(zero, ("state_dict", "load_state_dict"), arena.settle)  # ZeRO's own step() calls neither
     wrap(zero, READERS[stage_of(zero)], arena.wait)
-    wrap(zero, WRITERS[stage_of(zero)], arena.wait, arena.masters_written)
+    wrap(zero, WRITERS[stage_of(zero)], before_writing, arena.masters_written)
     settle = _fused.settler(zero, arena)
     wrap(zero, GRADIENTS, settle)
     wrap(zero, ("reset_cpu_buffers",), _fused.settler_after_overflow(zero, settle))
+    if arena.mode == "wait":
+        make_step_count(zero, arena)
     if stage_of(zero) == 2:
         make_params_wait(zero, arena, settle)
+
+
+def make_step_count(zero: Any, arena: FlatArena) -> None:
+    """Notes when ZeRO's step() begins and ends, so that one that was interrupted is known. Such a one ends only when
+    its gradients are no longer read: the next backward writes to them. (A late step does both by itself.)"""
+    step = zero.step
+
+    @functools.wraps(step)
+    def counted_step(*args: Any, **keywords: Any) -> Any:
+        arena.begin()
+        try:
+            result = step(*args, **keywords)
+        except BaseException:
+            arena.wait()
+            raise
+        arena.end()
+        return result
+
+    zero.step = counted_step
 
 
 def make_params_wait(zero: Any, arena: FlatArena, settle: Callable[[], None] = lambda: None) -> None:
@@ -43,12 +71,16 @@ def make_params_wait(zero: Any, arena: FlatArena, settle: Callable[[], None] = l
     its like. They are given when the optimizer is made, and again when a checkpoint is loaded."""
     link = zero._link_all_hp_params
 
+    def before_writing() -> None:
+        arena.wait()
+        arena.masters_written()  # before, too: the function may be interrupted
+
     @functools.wraps(link)
     def link_all_hp_params(*args: Any, **keywords: Any) -> None:
         link(*args, **keywords)
         for param in (param for group in zero.bit16_groups for param in group):
             wrap(param, ("get_full_hp_param",), arena.wait)
-            wrap(param, ("set_full_hp_param",), arena.wait, arena.masters_written)
+            wrap(param, ("set_full_hp_param",), before_writing, arena.masters_written)
             wrap(param, PARAM_GRADIENTS, settle)
 
     zero._link_all_hp_params = link_all_hp_params

@@ -37,6 +37,7 @@ def start_optimizer_process(zero: Any, original: Callable[[Any], None], options:
         _take(slot)
     zero.zf_op, zero.zf_ctrl = ZenFlowOperator(zero, arena), torch.zeros(1, dtype=torch.uint8)
     stage = stage_of(zero)
+    wrap(zero, ("state_dict", "load_state_dict"), arena.settle)
     wrap(zero, SELECTION[stage] + READERS[stage] + WRITERS[stage], arena.wait)
     if not zero.zf_stage3:
         make_params_wait(zero, arena)
@@ -112,6 +113,7 @@ class ZenFlowOperator:
         self.arena = arena
         self._zero = zero
         self._optimizer = zero.optimizer
+        arena.state_of = lambda slot: self._optimizer.state[slot.param]
         self._earlier_steps = 0  # what the loaded moments have seen. ZenFlow's own count is in no checkpoint.
         for slot in arena.slots:
             self._take_state(slot)
@@ -121,12 +123,14 @@ class ZenFlowOperator:
                             bias_correction: list[int]) -> None:
         for slot in self.arena.slots:
             self._take_state(slot)
+        self.arena.begin()
         step += self._earlier_steps
         for index, slot in enumerate(self.arena.slots):
             self._optimizer.state[slot.param]["step"] = step
             self.arena.note(slot, step, lr=lr[index], betas=(beta1[index], beta2[index]), eps=eps[index],
                             weight_decay=weight_decay[index], bias_correction=bool(bias_correction[index]))
         self.arena.submit(buffer)
+        self.arena.end()
 
     def zenflow_adam_wait(self, control: int, timeout_s: float) -> bool:
         """Waits for all that was submitted. (DeepSpeed's counts completions. With full_warm_up_rounds 0 it is one

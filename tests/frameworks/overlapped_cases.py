@@ -1,0 +1,204 @@
+"""OverlappedAdamW with a torch that is not years old: module=, and the step in place. Run by overlapped_test.py."""
+
+import copy
+import gc
+import io
+import os
+import pickle
+import unittest
+import weakref
+
+import torch
+import zf_runtime
+from zf_runtime import OverlappedAdamW, ZfError
+
+PLAN = os.environ["ZF_PLAN"]
+
+
+def make_model(seed=1):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(10, 33), torch.nn.Tanh(), torch.nn.Linear(33, 7))
+
+
+def train(model, optimizer, steps, first=0):
+    losses = []
+    for step in range(first, first + steps):
+        generator = torch.Generator().manual_seed(step)
+        x = torch.randn(20, 10, generator=generator)
+        loss = torch.nn.functional.mse_loss(model(x), torch.tanh(x[:, :7]))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def parameters_of(model):
+    return torch.cat([param.detach().flatten() for param in model.parameters()])
+
+
+def child(model, queue):
+    queue.put(float(sum(value.sum() for value in model.state_dict().values())))
+
+
+class OneStep(unittest.TestCase):
+    def late(self, model, **more):
+        optimizer = OverlappedAdamW(model.parameters(), lr=1e-2, overlap=True, **more)
+        self.addCleanup(optimizer.close)
+        return optimizer
+
+    def test_a_model_that_is_saved_first_is_of_the_same_step(self):
+        for save in (lambda model: model.state_dict(), lambda model: torch.nn.ModuleList([model]).state_dict(),
+                     lambda model: model[0].state_dict()):
+            model = make_model()
+            optimizer = self.late(model, module=model)
+            train(model, optimizer, 5)
+            saved = copy.deepcopy(save(model))
+            optimizer.synchronize()
+            now = save(model)
+            self.assertEqual(set(now), set(saved))
+            for name, value in saved.items():
+                self.assertTrue(torch.equal(now[name], value), name)
+
+    def test_it_resumes_where_it_was(self):
+        model, again = make_model(), make_model(2)
+        optimizer = self.late(model, module=model)
+        train(model, optimizer, 5)
+        file = io.BytesIO()
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
+        file.seek(0)
+        saved = torch.load(file)
+        other = self.late(again, module=again)
+        again.load_state_dict(saved["model"])
+        other.load_state_dict(saved["optimizer"])
+        self.assertEqual(train(again, other, 5, 5)[0], train(model, optimizer, 5, 5)[0])
+
+    def test_without_module_it_is_not(self):
+        model = make_model()
+        optimizer = self.late(model)
+        train(model, optimizer, 5)
+        saved = copy.deepcopy(model.state_dict())
+        optimizer.synchronize()
+        self.assertFalse(all(torch.equal(saved[name], value) for name, value in model.state_dict().items()))
+
+    def test_copied_pickled_and_spawned_models_work(self):
+        model = make_model()
+        optimizer = self.late(model, module=model)
+        train(model, optimizer, 3)
+        file = io.BytesIO()
+        torch.save(model, file)
+        file.seek(0)
+        for other in (copy.deepcopy(model), copy.copy(model), pickle.loads(pickle.dumps(model)),
+                      torch.load(file, weights_only=False)):
+            other.state_dict()
+        optimizer.synchronize()
+        self.assertEqual(len(copy.deepcopy(model).state_dict()), 4)
+        context = torch.multiprocessing.get_context("spawn")
+        queue = context.Queue()
+        process = context.Process(target=child, args=(model, queue))
+        process.start()
+        found = queue.get(timeout=120)
+        process.join()
+        self.assertAlmostEqual(found, float(sum(value.sum() for value in model.state_dict().values())), 4)
+
+    def test_the_model_does_not_keep_the_optimizer(self):
+        model = make_model()
+        optimizer = OverlappedAdamW(model.parameters(), overlap=True, module=model)
+        gone = weakref.ref(optimizer)
+        optimizer.close()
+        del optimizer
+        gc.collect()
+        self.assertIsNone(gone())
+        model.state_dict()
+        self.assertEqual(sum(len(each._state_dict_pre_hooks) for each in model.modules()), 0)
+
+
+class InPlace(unittest.TestCase):
+    def ours(self, model, **more):
+        return OverlappedAdamW(model.parameters(), lr=1e-2, overlap=False, **more)
+
+    def test_it_is_adamw(self):
+        """With every argument of the other modes, and without a plan."""
+        for more in ({}, {"alias": False}, {"plan": "no plan.json", "rank": 3}, {"fused": True}, {"foreach": True},
+                     {"runtime_options": {"max_restarts": 0}}):
+            models = make_model(), make_model()
+            optimizer = self.ours(models[0], **more)
+            self.assertIsInstance(optimizer, OverlappedAdamW)
+            self.assertIsInstance(optimizer, zf_runtime.AdamW)
+            self.assertFalse(optimizer.overlap)
+            for model, each in zip(models, (optimizer, zf_runtime.AdamW(models[1].parameters(), lr=1e-2))):
+                train(model, each, 10)
+            self.assertTrue(torch.equal(parameters_of(models[0]), parameters_of(models[1])))
+            optimizer.synchronize()
+
+    def test_storage_that_moves_and_writes_through_data(self):
+        models = make_model(), make_model()
+        optimizers = self.ours(models[0]), zf_runtime.AdamW(models[1].parameters(), lr=1e-2)
+        for model, optimizer in zip(models, optimizers):
+            train(model, optimizer, 2)
+            model.share_memory()
+            train(model, optimizer, 2, 2)
+            model[0].weight.data.clamp_(-0.01, 0.01)
+            model[2].weight.data = model[2].weight.data.clone()
+            train(model, optimizer, 2, 4)
+        self.assertTrue(torch.equal(parameters_of(models[0]), parameters_of(models[1])))
+
+    def test_gradients_that_are_scaled(self):
+        models = make_model(), make_model()
+        optimizers = self.ours(models[0]), self.ours(models[1])
+        for model in models:
+            for param in model.parameters():
+                param.grad = torch.full_like(param, 0.5)
+        optimizers[0].step(grad_scale=0.25)
+        for param in models[1].parameters():
+            param.grad.mul_(0.25)
+        optimizers[1].step()
+        self.assertTrue(torch.equal(parameters_of(models[0]), parameters_of(models[1])))
+        self.assertEqual(models[0][0].bias.grad[0].item(), 0.5)
+
+    def test_hooks_run_once_and_generators_are_taken(self):
+        model, calls = make_model(), []
+        optimizer = OverlappedAdamW(({"params": each.parameters()} for each in (model[0], model[2])), overlap=False)
+        optimizer.register_step_pre_hook(lambda *_: calls.append(1))
+        train(model, optimizer, 3)
+        self.assertEqual(len(calls), 3)
+        self.assertEqual(len(optimizer.param_groups), 2)
+
+    def test_copied_pickled_and_loaded(self):
+        model = make_model()
+        optimizer = self.ours(model)
+        train(model, optimizer, 2)
+        pair = copy.deepcopy((model, optimizer))
+        again = pickle.loads(pickle.dumps((model, optimizer)))
+        third = make_model(3)
+        other = self.ours(third)
+        third.load_state_dict(model.state_dict())
+        other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        want = train(model, optimizer, 2, 2)
+        for loaded in (pair, again, (third, other)):
+            self.assertEqual(train(*loaded, 2, 2), want)
+
+    def test_a_subclass_stays_one(self):
+        class Mine(OverlappedAdamW):
+            def step(self, closure=None):
+                self.mine = True
+                return super().step(closure)
+
+        for overlap in (False, True):
+            model = make_model()
+            with Mine(model.parameters(), overlap=overlap) as optimizer:
+                train(model, optimizer, 1)
+                self.assertTrue(optimizer.mine)
+                self.assertIsInstance(optimizer, Mine)
+
+    def test_after_close_it_refuses(self):
+        model = make_model()
+        with self.ours(model) as optimizer:
+            train(model, optimizer, 1)
+            self.assertRaisesRegex(ZfError, "in place", getattr, optimizer, "runtime")
+        with self.assertRaisesRegex(ZfError, "closed"):
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,101 @@
+"""Interrupts a call: at its n-th line inside the package, or by a real signal after a random time."""
+
+import os
+import random
+import signal
+import sys
+
+import support
+
+PACKAGE = str(support.PACKAGE / "zf_runtime") + os.sep
+LONG = int(os.environ.get("ZF_INTERRUPTS", "0"))  # how many of each kind; 0: about 100 in all
+
+
+class Interrupt(BaseException):
+    """What the handler of a signal raises, like KeyboardInterrupt."""
+
+
+def at_line(number, call):
+    """Runs call() and raises Interrupt in it before the `number`-th line of our files. Returns whether it was
+    reached."""
+    left = number
+
+    def trace(frame, event, argument):
+        nonlocal left
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                raise Interrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except Interrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return left <= 0
+
+
+def lines_of(call):
+    """Runs call() and returns how many lines of our files it runs."""
+    count = 0
+
+    def trace(frame, event, argument):
+        nonlocal count
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        count += event == "line"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+def by_signal(seconds, call):
+    """Runs call() while a signal comes after so many seconds. Returns whether its handler raised."""
+    came = False
+
+    def handler(number, frame):
+        nonlocal came
+        came = True
+        raise Interrupt
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
+            call()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except Interrupt:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return came
+
+
+def some_lines(last, few):
+    """Returns the numbers of lines to interrupt at: all in a long run, else `few`, evenly spread."""
+    return list(range(1, last + 1)) if LONG or last <= few else sorted({1 + n * last // few for n in range(few)})
+
+
+def signals(call_round, few, seed):
+    """Calls call_round(turn, delay) with random delays, in seconds, until as many signals came as are wanted: see LONG.
+    It returns whether one came, and how long the call took."""
+    generator, came, longest, turn = random.Random(seed), 0, 1e-3, 0
+    wanted = LONG or few
+    while came < wanted:
+        came_now, took = call_round(turn, generator.uniform(0, longest))
+        came += came_now
+        turn += 1
+        longest = 0.9 * longest + 0.1 * min(1.3 * took, 1) if not came_now else longest * 1.02
+        assert turn < 100 * wanted, f"{came} signals came in {turn} calls"
