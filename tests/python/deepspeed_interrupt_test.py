@@ -114,7 +114,7 @@ class ZeroJob:
         group = Group(1, lr=LR, betas=BETAS, eps=EPS, weight_decay=DECAY)
         self.wanted = [[Reference(param.numpy(), group)] for param in self.params]
         self.counts = [0] * len(sizes)
-        self.anew = set()  # partitions whose powers were calculated anew since the last check
+        self.anew = set()  # partitions whose next powers are calculated anew
         set_step = self.arena.runtime.set_step
         self.arena.runtime.set_step = lambda index, step: self.anew.add(index) or set_step(index, step)
         for slot in self.arena.slots:
@@ -169,7 +169,8 @@ class ZeroJob:
                             found[tuple(then.powers)] = then
             test.assertTrue(found, f"partition {index} is not what {count - before} steps make of it")
             self.wanted[index], self.counts[index] = list(found.values()), count
-        self.anew.clear()
+            if count != before:  # else the powers are still to be used
+                self.anew.discard(index)
 
 
 class ZenFlowJob(ZeroJob):

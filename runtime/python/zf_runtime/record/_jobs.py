@@ -9,7 +9,7 @@ from typing import Any
 
 #: ZenFlow steps the most important gradients with the training: that is no step of the CPU optimizer.
 SELECTIVE = "deepspeed.ops.adam.zenflow_torch_adam"
-NATIVE = "zf_runtime.optimizer"
+NATIVE = "zf_runtime._in_arena"  # in place, OverlappedAdamW is a torch optimizer on torch's threads
 
 
 def modules_of(thing: Any) -> list[str]:
