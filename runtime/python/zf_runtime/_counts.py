@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-MANY = 8  # blocks, from which on the counts are worth gathering in one
+MANY = 8  # blocks: reading more takes longer than moving their counts into one
 
 
 class Counts:
@@ -21,7 +21,7 @@ class Counts:
 
     @property
     def scattered(self) -> bool:
-        """Whether they lie in so many blocks that they should move together."""
+        """Whether the counts lie in so many blocks that one block should take them."""
         return len(self._kept[0]) > MANY
 
     def add(self, values: Sequence[float]) -> list[Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
+import warnings
 from array import array
 from typing import Any
 
@@ -19,8 +21,8 @@ class Engine:
     """The process's handle of the local engine. Any thread may call it; calls take turns."""
 
     def __init__(self) -> None:
-        self._handle = ctypes.c_void_p()
-        self._threads = 0
+        self._handles: dict[int, ctypes.c_void_p] = {}  # by torch's number of threads; never closed
+        self._opening = threading.RLock()  # a signal handler may step, too
         self._releasing = library().zf_local_step
         self._keeping = ctypes.PyDLL(library()._name).zf_local_step
         self._keeping.restype, self._keeping.argtypes = self._releasing.restype, self._releasing.argtypes
@@ -31,8 +33,6 @@ class Engine:
 
         tensors: zf_tensor structs as words. scalars: the members of each zf_scalars. counters: for each tensor the
         address of its count. elements: of all tensors. threads: as many as torch computes with."""
-        if threads != self._threads:
-            self._follow(threads)
         factors = (_abi.Scalars * len(scalars))(*(_abi.Scalars(*members) for members in scalars))
         arguments = _abi.sized(
             _abi.LocalStepArgs, tensor_size=ctypes.sizeof(_abi.Tensor), scalars_size=ctypes.sizeof(_abi.Scalars),
@@ -40,31 +40,51 @@ class Engine:
             scalars=factors, scalar_count=len(scalars),
             counters=ctypes.cast(counters.buffer_info()[0], ctypes.POINTER(ctypes.c_void_p)))
         call = self._keeping if elements < FEW_ELEMENTS else self._releasing
-        check(call(self._handle, ctypes.byref(arguments)))
+        check(call(self._handle(threads), ctypes.byref(arguments)))
+
+    def place(self, address: int, size: int) -> None:
+        """Gives memory that nobody has touched the plan's nodes and huge pages, as far as the machine lets it. In
+        bytes."""
+        check(library().zf_local_place(self._handle(torch_threads()), address, size))
 
     def statistics(self) -> _abi.LocalStatistics:
         """Returns which threads step, with which instructions, and how often they did."""
-        found = _abi.sized(_abi.LocalStatistics)
-        check(library().zf_local_stats(self._handle, ctypes.byref(found)))
+        return _statistics(self._handle(torch_threads()))
+
+    def _handle(self, threads: int) -> ctypes.c_void_p:
+        """Returns a handle whose steps take that many threads: those of torch, if the engine follows
+        torch.set_num_threads(). If the OpenMP runtime that it found is not the one of torch, they are its own."""
+        found = self._handles.get(threads)
+        if found is None:
+            with self._opening:
+                handle = next(iter(self._handles.values()), None) or self._open(_abi.TRY, 0)
+                if _statistics(handle).threads != threads:
+                    handle = self._open(_abi.NO, threads)
+                found = self._handles.setdefault(threads, handle)
         return found
 
-    def _follow(self, threads: int) -> None:
-        """Opens the engine, or sees whether it follows torch.set_num_threads(). If the OpenMP runtime that it found is
-        not the one of torch, that many threads of its own step."""
-        if not self._handle:
-            self._open(_abi.TRY, 0)
-        if self.statistics().threads != threads:
-            before = self._handle
-            self._open(_abi.NO, threads)
-            check(library().zf_local_close(before))
-        self._threads = threads
-
-    def _open(self, use_openmp: int, threads: int) -> None:
+    def _open(self, use_openmp: int, threads: int) -> ctypes.c_void_p:
         options = _abi.sized(_abi.LocalOptions, abi_version=_abi.ABI_VERSION, rank=-1, threads=threads,
                              use_openmp=use_openmp)
         handle = ctypes.c_void_p()
         check(library().zf_local_open(ctypes.byref(options), ctypes.byref(handle)))
-        self._handle = handle
+        note = _statistics(handle).plan_note.decode(errors="replace")
+        if note and not self._handles:
+            warnings.warn(f"zf_runtime: {note}", stacklevel=2)
+        return handle
+
+
+def torch_threads() -> int:
+    """Returns how many threads torch computes with."""
+    import torch
+
+    return int(torch.get_num_threads())
+
+
+def _statistics(handle: ctypes.c_void_p) -> _abi.LocalStatistics:
+    found = _abi.sized(_abi.LocalStatistics)
+    check(library().zf_local_stats(handle, ctypes.byref(found)))
+    return found
 
 
 @functools.cache

@@ -1,8 +1,8 @@
 """Says which parameters the engine takes at this step, where they are now, and why it does not take the others.
 
-Nothing is assumed to be where it was. What was regular at the last step is looked at in columns, at about a
-microsecond for a parameter; all else one by one. A column that differs from the last step's sends all parameters that
-way once."""
+Nothing is assumed to be where it was. What was regular at the last step is looked at in columns, at one or two
+microseconds for a parameter; all else one by one. If a column differs from the last step's, all parameters are looked
+at one by one, once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from typing import Any
 
 import torch
 
-from . import _abi
+from . import _abi, _local
 from ._counts import Counts, can_be_raised
 from ._torch_own import has_master
 from .errors import ZfError
 
 TYPES = {torch.float32: _abi.F32, torch.bfloat16: _abi.BF16, torch.float16: _abi.F16}
 WORDS = 8  # of zf_tensor
+PLACED_BYTES = 4 << 20  # of a moment that is worth huge pages: two of them lie in it whole
 _OF_TYPE = {number: dtype for dtype, number in TYPES.items()}
 
 _grad, _shape, _dtype, _on_cpu = map(attrgetter, ("grad", "shape", "dtype", "is_cpu"))
@@ -96,10 +97,11 @@ class Roster:
                 and list(map(_flags, groups)) == self.flags)
 
     def same_lists(self, other: Roster) -> bool:
+        """Returns whether the same parameters stand in the lists of both."""
         return self.ids == other.ids and self.lengths == other.lengths and self.flags == other.flags
 
     def again(self, groups: list[dict[str, Any]]) -> Roster:
-        """Returns the same without any columns."""
+        """Returns a roster of which all parameters are looked at one by one."""
         roster = Roster(groups, self.state)
         roster.suspects = self.suspects
         return roster
@@ -113,20 +115,23 @@ class Columns:
         self.parts, self.states = parts, states
         self.values = list(chain.from_iterable(map(dict.values, states)))  # held, so that no id is used again
         self.value_ids = list(map(id, self.values))
+        self.keys = list(chain.from_iterable(states))
         self.moments = [[state[name] for state in states] for name in ("exp_avg", "exp_avg_sq")]
         self.halves = [at for at, param in enumerate(parts.params) if param.dtype is not torch.float32]
         self.masters = [states[at]["master"] for at in self.halves]
+        self.kept = list(chain(*self.moments, self.masters))
+        self.kept_as = _form(self.kept)
         self.shapes, self.dtypes = list(map(_shape, parts.params)), list(map(_dtype, parts.params))
         self.contiguous = list(map(_contiguous, parts.params))
         self.strides = list(map(_stride, parts.params)) if not all(self.contiguous) else []
-        self.numels = parts.elements.tolist()
         self.grad_dtypes = [_OF_TYPE[kind >> 32 & 0xff] for kind in parts.types]
 
     def now(self) -> Parts | None:
         """Returns the parts of this step: those that have a gradient. Returns None if anything has changed its kind or
         its place but parameters and gradients, which may lie elsewhere at each step."""
         old = self.parts
-        if list(map(id, chain.from_iterable(map(dict.values, self.states)))) != self.value_ids:
+        if (list(map(id, chain.from_iterable(map(dict.values, self.states)))) != self.value_ids
+                or list(chain.from_iterable(self.states)) != self.keys or _form(self.kept) != self.kept_as):
             return None
         masters = array("Q", map(_pointer, self.masters))
         if (self._moved(masters) or array("Q", map(_pointer, self.moments[0])) != old.m
@@ -146,23 +151,23 @@ class Columns:
             parts.p, parts.copy = array("Q", pointers), array("Q", bytes(8 * len(pointers)))
             for at, master in zip(self.halves, masters):
                 parts.p[at], parts.copy[at] = master, pointers[at]
-        numels, dtypes, contiguous, strides = self.numels, self.grad_dtypes, self.contiguous, self.strides
+        shapes, dtypes, contiguous, strides = self.shapes, self.grad_dtypes, self.contiguous, self.strides
         if len(found) != len(grads):
             mask = [grad is not None for grad in grads]
             for name in ("index", "group", "params", "types", "slots", "counts"):
                 setattr(parts, name, list(compress(getattr(parts, name), mask)))
             for name in ("elements", "p", "m", "v", "copy", "count"):
                 setattr(parts, name, array("Q", compress(getattr(parts, name), mask)))
-            numels, dtypes = parts.elements.tolist(), list(compress(dtypes, mask))
+            shapes, dtypes = list(compress(shapes, mask)), list(compress(dtypes, mask))
             contiguous, strides = list(compress(contiguous, mask)), list(compress(strides, mask))
-        if (list(map(_elements, found)) != numels or list(map(_dtype, found)) != dtypes or not _alike(found, contiguous)
+        if (list(map(_shape, found)) != shapes or list(map(_dtype, found)) != dtypes or not _alike(found, contiguous)
                 or (strides and list(map(_stride, found)) != strides)):
             return None
         try:
             parts.g = array("Q", map(_pointer, found))
         except RuntimeError:  # a sparse tensor is in no one place
             return None
-        parts.written = list(parts.params)
+        parts.written, parts.held = list(parts.params), found
         return parts
 
     def _moved(self, masters: array[int]) -> bool:
@@ -259,8 +264,7 @@ class TensorList:
         for name in names:
             moment = state.get(name)
             if moment is None:
-                state[name] = torch.zeros_like(param, dtype=torch.float32 if half else param.dtype,
-                                               memory_format=torch.preserve_format, requires_grad=False)
+                state[name] = _zeros(param, torch.float32 if half else param.dtype)
             elif half and moment.dtype != torch.float32:
                 state[name] = moment.to(torch.float32)
         if half and (state.get("master") is None or state["master"].dtype != torch.float32):
@@ -308,6 +312,16 @@ class TensorList:
         return slot if slot >= 0 and self.counts.home(slot) == count.data_ptr() else -1
 
 
+def _zeros(param: Any, dtype: torch.dtype) -> Any:
+    """Returns a moment of zeros, in memory that is placed as the plan says if there is much of it."""
+    made = torch.empty_like(param, dtype=dtype, memory_format=torch.preserve_format, requires_grad=False)
+    local = made._local_tensor if _is_sharded(made) else made
+    size = local.numel() * local.element_size()
+    if type(local) is torch.Tensor and local.device.type == "cpu" and size >= PLACED_BYTES:
+        _local.engine().place(local.data_ptr(), size)
+    return made.zero_()
+
+
 def refuse_device(param: Any) -> None:
     """Raises ZfError for a parameter on a GPU."""
     if param.device.type not in ("cpu", "meta"):
@@ -328,6 +342,11 @@ def _flags(group: dict[str, Any]) -> tuple[Any, ...]:
 
 def _regular(grads: list[Any]) -> bool:
     return set(map(type, grads)) <= {torch.Tensor} and all(map(_on_cpu, grads)) and not any(map(_negated, grads))
+
+
+def _form(tensors: list[Any]) -> tuple[Any, ...]:
+    """Returns what tells kept tensors from others that a program may put into the same memory."""
+    return list(map(_dtype, tensors)), list(map(_elements, tensors)), list(map(_contiguous, tensors))
 
 
 def _alike(grads: list[Any], contiguous: list[bool]) -> bool:
@@ -429,6 +448,8 @@ def _laid_out_otherwise(p: Any, g: Any, moments: list[Any]) -> str:
         return "of another shape than their gradients or moments"
     if p.layout is not torch.strided or not _dense(p):
         return "with gaps in their memory"
+    if p.numel() > 0 and any(t.data_ptr() == 0 or t.data_ptr() % t.element_size() for t in (p, g, *moments)):
+        return "without memory, or at odd addresses in it"
     if _strides(g) != _strides(p):
         return "with gradients of other strides"
     if any(_strides(t) != _strides(p) for t in moments):

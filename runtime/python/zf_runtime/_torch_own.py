@@ -26,16 +26,17 @@ def step(params: Sequence[Any], states: Sequence[dict[str, Any]], group: dict[st
     if not group.get("bias_correction", True):
         raise ZfError("a param_group has bias_correction=False, which torch's own adam() cannot do: set it to True, or "
                       "give it parameters that the engine takes")
-    targets = [_master(param, state) if has_master(param, group) else param for param, state in zip(params, states)]
-    grads = [param.grad if target is param else param.grad.to(torch.float32) for param, target in zip(params, targets)]
     own = adamw if decoupled else adam
-    own(targets, grads, [state["exp_avg"] for state in states], [state["exp_avg_sq"] for state in states],
-        [state["max_exp_avg_sq"] for state in states] if group["amsgrad"] else [], [state["step"] for state in states],
-        foreach=False, fused=False, capturable=group["capturable"], differentiable=group["differentiable"],
-        has_complex=any(torch.is_complex(param) for param in params), amsgrad=group["amsgrad"],
-        beta1=group["betas"][0], beta2=group["betas"][1], lr=group["lr"], weight_decay=group["weight_decay"],
-        eps=group["eps"], maximize=group["maximize"])
-    for param, target in zip(params, targets):
+    for param, state in zip(params, states):  # one by one: an interrupt finds one master at most before its parameter
+        target, grad = param, param.grad
+        if has_master(param, group):
+            target, grad = _master(param, state), grad.to(torch.float32)
+        own([target], [grad], [state["exp_avg"]], [state["exp_avg_sq"]],
+            [state["max_exp_avg_sq"]] if group["amsgrad"] else [], [state["step"]], foreach=False, fused=False,
+            capturable=group["capturable"], differentiable=group["differentiable"],
+            has_complex=torch.is_complex(param), amsgrad=group["amsgrad"], beta1=group["betas"][0],
+            beta2=group["betas"][1], lr=group["lr"], weight_decay=group["weight_decay"], eps=group["eps"],
+            maximize=group["maximize"])
         if target is not param:
             param.copy_(target)
 

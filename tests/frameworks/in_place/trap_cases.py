@@ -113,6 +113,34 @@ class Layouts(Case):
             warnings.simplefilter("always")
             self.same(program)
 
+    def test_a_moment_turned_where_it_lies(self):
+        """The tensor, its address and its size stay: only its strides tell that it is another matrix now."""
+        def program(optimizer_class):
+            torch.manual_seed(3)
+            param = torch.nn.Parameter(torch.randn(6, 6))
+            optimizer = optimizer_class([param], lr=1e-2)
+            for step in range(6):
+                param.grad = torch.sin(param.detach() * 9 + step)
+                optimizer.step()
+                if step == 3:
+                    optimizer.state[param]["exp_avg"].t_()
+            return [param.detach(), *states_of(optimizer)]
+
+        self.expect_torch_steps()
+        self.same(program)
+
+    def test_a_moment_of_another_type_at_the_same_address(self):
+        param = torch.nn.Parameter(torch.ones(64))
+        optimizer = zf_runtime.AdamW([param])
+        for _ in range(2):
+            param.grad = torch.ones(64)
+            optimizer.step()
+        moment = optimizer.state[param]["exp_avg"]
+        moment.data = moment.data.view(torch.int32)
+        self.expect_torch_steps()
+        with self.assertRaises((RuntimeError, ZfError)):
+            optimizer.step()
+
     def test_gradients_whose_strides_change_from_step_to_step(self):
         def program(optimizer_class):
             torch.manual_seed(3)
@@ -328,6 +356,26 @@ class Refused(Case):
         optimizer.step()
         optimizer.state[param]["step"].fill_(-1)
         with self.assertRaisesRegex(ZfError, "step is -1"):
+            optimizer.step()
+
+    def test_a_setting_that_is_not_finite(self):
+        param = torch.nn.Parameter(torch.ones(2))
+        optimizer = zf_runtime.AdamW([param])
+        param.grad = torch.ones(2)
+        optimizer.param_groups[0]["lr"] = float("nan")
+        with self.assertRaisesRegex(ZfError, "lr nan: set it to a finite number"):
+            optimizer.step()
+        self.assertTrue(torch.equal(param.detach(), torch.ones(2)))
+
+    def test_a_gradient_of_another_shape_and_the_same_length(self):
+        param = torch.nn.Parameter(torch.ones(2, 3))
+        optimizer = zf_runtime.AdamW([param])
+        for _ in range(2):
+            param.grad = torch.ones(2, 3)
+            optimizer.step()
+        param.grad.data = torch.ones(3, 2)
+        self.expect_torch_steps()
+        with self.assertRaises(RuntimeError):
             optimizer.step()
 
     def test_an_older_torch(self):
