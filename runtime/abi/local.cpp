@@ -1,6 +1,7 @@
 // The C functions of steps in place: they check a list of tensors and turn it into steps of the engine.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -43,16 +44,28 @@ constexpr std::size_t kFirstScalarsBytes = 40;
 constexpr std::size_t kFirstTensorBytes = 64;
 constexpr std::size_t kFirstStepArgsBytes = 56;
 
+/// What a handle has in one process. Any thread may hold the mutex, or be in the list, when the process forks.
+struct HandleInProcess {
+  const ProcessId process;
+  std::mutex note_mutex = {};
+  FixedText<200> memory_note = {};
+  StepList list = {};  ///< used in the engine's turns alone
+};
+
 /// What a zf_local points to.
 class LocalHandle {
  public:
   LocalHandle(const TeamWish& team, const MemoryWish& memory, std::string_view plan_note)
       : team_(team), memory_(memory) {
-    memory_note_.store("");
     plan_note_.store(plan_note);
+    here();
     LocalStepper::of_this_process().add_handle();
   }
-  ~LocalHandle() { LocalStepper::of_this_process().remove_handle(); }
+  ~LocalHandle() {
+    LocalStepper::remove_handle();
+    HandleInProcess* const last = here_.load(std::memory_order_acquire);
+    if (last != nullptr && last->process == this_process()) delete last;
+  }
   LocalHandle(const LocalHandle&) = delete;
   LocalHandle& operator=(const LocalHandle&) = delete;
 
@@ -64,9 +77,20 @@ class LocalHandle {
   const TeamWish team_;
   const MemoryWish memory_;
   FixedText<200> plan_note_;
-  std::mutex note_mutex_;
-  FixedText<200> memory_note_;
-  StepList list_;  ///< used in the engine's turns alone
+  /// Returns that of this process. A child begins anew, and leaves its parent's as it was at the fork.
+  HandleInProcess& here() {
+    const ProcessId process = this_process();
+    HandleInProcess* current = here_.load(std::memory_order_acquire);
+    while (current == nullptr || current->process != process) {
+      std::unique_ptr<HandleInProcess> next(new HandleInProcess{process});
+      next->memory_note.store("");
+      if (here_.compare_exchange_strong(current, next.get(), std::memory_order_acq_rel))
+        current = next.release();
+    }
+    return *current;
+  }
+
+  std::atomic<HandleInProcess*> here_ = nullptr;
 };
 
 LocalHandle& handle_of(zf_local* handle) {
@@ -166,6 +190,10 @@ void check_tensor(const zf_tensor& tensor, std::size_t index, std::size_t scalar
     refuse_tensor(index, format_text("format is {}; this library ({}) has 0 only",
                                      static_cast<int>(tensor.format), zf_version()));
   }
+  if (tensor.first_element != 0) {
+    refuse_tensor(index, format_text("first_element is {}; this library ({}) has 0 only",
+                                     tensor.first_element, zf_version()));
+  }
   if (tensor.elements == 0) return;
   if (tensor.elements > most_elements) refuse_tensor(index, format_text("elements is {}", tensor.elements));
   check_array(index, tensor.p, sizeof(float), "p");
@@ -237,7 +265,7 @@ void fill(const zf_local_step_args& args, Isa isa, std::vector<TensorStep>& step
 
 void LocalHandle::step(const zf_local_step_args& args) {
   LocalStepper& stepper = LocalStepper::of_this_process();
-  stepper.step(list_, team_, [&](std::vector<TensorStep>& steps, std::vector<float*>& counters) {
+  stepper.step(here().list, team_, [&](std::vector<TensorStep>& steps, std::vector<float*>& counters) {
     fill(args, stepper.isa(), steps, counters);
   });
 }
@@ -249,8 +277,9 @@ void LocalHandle::place(void* pointer, std::size_t bytes) {
     throw AbiError(ZF_ERROR_USAGE, format_text("bytes is {}", bytes));
   const std::string note = LocalStepper::of_this_process().place(team_, memory_, pointer, bytes);
   if (note.empty()) return;
-  const std::lock_guard lock(note_mutex_);
-  memory_note_.store(note);
+  HandleInProcess& ours = here();
+  const std::lock_guard lock(ours.note_mutex);
+  ours.memory_note.store(note);
 }
 
 zf_local_statistics LocalHandle::statistics() {
@@ -271,8 +300,9 @@ zf_local_statistics LocalHandle::statistics() {
   filled.last_threads = static_cast<std::uint32_t>(figures.last_threads);
   filled.stolen = static_cast<std::uint32_t>(figures.stolen);
   put(filled.plan_note, plan_note_.load());
-  const std::lock_guard lock(note_mutex_);
-  put(filled.memory_note, memory_note_.load());
+  HandleInProcess& ours = here();
+  const std::lock_guard lock(ours.note_mutex);
+  put(filled.memory_note, ours.memory_note.load());
   return filled;
 }
 

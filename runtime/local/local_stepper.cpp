@@ -1,9 +1,10 @@
 #include "local/local_stepper.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
+
+#include "base/error.hpp"
+#include "os/affinity.hpp"
 
 namespace zf {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::string_view kTeamNames[] = {"caller", "openmp", "own"};
 }  // namespace
 
 LocalStepper& LocalStepper::of_this_process() {
-  const pid_t process = ::getpid();
+  const ProcessId process = this_process();
   LocalStepper* current = g_current.load(std::memory_order_acquire);
   while (current == nullptr || current->process_ != process) {
     // No lock: in a forked child its holder may be missing.
@@ -31,7 +32,7 @@ LocalStepper& LocalStepper::of_this_process() {
   return *current;
 }
 
-LocalStepper::LocalStepper(LocalStepper* former, pid_t process)
+LocalStepper::LocalStepper(LocalStepper* former, const ProcessId& process)
     : process_(process),
       former_(former),
       isa_(chosen_isa()),
@@ -43,11 +44,13 @@ void LocalStepper::add_handle() {
   ++handles_;
 }
 
-void LocalStepper::remove_handle() {
-  const std::lock_guard turn(mutex_);
+void LocalStepper::remove_handle() noexcept {
+  LocalStepper* const current = g_current.load(std::memory_order_acquire);
+  if (current == nullptr || current->process_ != this_process()) return;
+  const std::lock_guard turn(current->mutex_);
   // A forked child may close handles that the parent made.
-  if (handles_ > 0) --handles_;
-  if (handles_ == 0) own_.reset();
+  if (current->handles_ > 0) --current->handles_;
+  if (current->handles_ == 0) current->own_.reset();
 }
 
 std::string LocalStepper::openmp_path() {
@@ -57,7 +60,7 @@ std::string LocalStepper::openmp_path() {
 
 LocalStepper::Chosen LocalStepper::choose(const TeamWish& wish) const {
   constexpr Chosen alone = {Choice::caller, 1};
-  if (former_ != nullptr) return alone;
+  if (process_.is_forked() || former_ != nullptr) return alone;
   if (openmp_ && openmp_->is_inside_region()) return alone;
   if (openmp_ && wish.openmp) {
     const std::size_t threads = openmp_->size();
@@ -114,7 +117,15 @@ void LocalStepper::step_list(StepList& list, const TeamWish& wish) {
 std::string LocalStepper::place(const TeamWish& team, const MemoryWish& wish, void* start,
                                 std::size_t bytes) {
   const std::lock_guard turn(mutex_);
-  return place_memory(ready(choose(team)), wish, start, bytes);
+  Team* chosen = &caller_;
+  std::string refusal;
+  try {
+    chosen = &ready(choose(team));
+  } catch (const Error& error) {
+    refusal = error.what();
+  }
+  const std::string notes = place_memory(*chosen, wish, start, bytes);
+  return refusal.empty() || notes.empty() ? refusal + notes : refusal + "; " + notes;
 }
 
 LocalFigures LocalStepper::figures() {

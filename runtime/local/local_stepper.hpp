@@ -1,8 +1,6 @@
 // The engine of steps in place: one per process, shared by all handles.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +15,7 @@
 #include "local/openmp_team.hpp"
 #include "local/own_team.hpp"
 #include "local/placing.hpp"
+#include "local/process_id.hpp"
 #include "local/step_list.hpp"
 
 namespace zf {
@@ -37,8 +36,8 @@ struct LocalFigures {
   std::uint64_t total_step_ns = 0;
 };
 
-/// Any thread may call. Calls take turns. In a child that was forked by a process with an engine, the calling
-/// thread works alone, with an engine of its own: another thread may have held the parent's when it forked.
+/// Any thread may call. Calls take turns. In a forked child the calling thread works alone: the threads of a
+/// team are missing there. It has an engine of its own, since another thread may have held the parent's.
 class LocalStepper {
  public:
   /// Returns the engine of this process. Throws Error(usage) if ZF_ISA is wrong.
@@ -47,8 +46,8 @@ class LocalStepper {
   /// Counts a handle. Looks for an OpenMP runtime if none was found yet: it may be loaded later than the
   /// first handle is made.
   void add_handle();
-  /// Ends the helpers if it was the last handle.
-  void remove_handle();
+  /// Ends the helpers if it was the last handle. Does nothing in a process without an engine.
+  static void remove_handle() noexcept;
 
   Isa isa() const { return isa_; }
   /// Returns the path of the OpenMP runtime; "": none was found.
@@ -65,7 +64,7 @@ class LocalStepper {
     step_list(list, wish);
   }
 
-  /// Calls place_memory() with the team of a step.
+  /// Calls place_memory() with the team of a step, or with the caller alone if helpers cannot be started.
   std::string place(const TeamWish& team, const MemoryWish& wish, void* start, std::size_t bytes);
 
   LocalFigures figures();
@@ -77,7 +76,7 @@ class LocalStepper {
   NextTeam next_team(const TeamWish& wish);
 
  private:
-  LocalStepper(LocalStepper* former, pid_t process);
+  LocalStepper(LocalStepper* former, const ProcessId& process);
 
   /// Who works: the name for people, and how many threads are asked for.
   enum class Choice { caller, openmp, own };
@@ -90,7 +89,7 @@ class LocalStepper {
   Team& ready(const Chosen& chosen);
   void step_list(StepList& list, const TeamWish& wish);
 
-  const pid_t process_;
+  const ProcessId process_;
   /// The parent's, or null. Nothing of it may be used here. It is kept, so that its memory is not called
   /// lost.
   LocalStepper* const former_;

@@ -2,6 +2,7 @@
  * one clear line and steps nothing. */
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -279,6 +280,9 @@ static void wrong_tensors(void) {
   tensor.copy_type = ZF_BF16;
   expect_wrong(tensor, "copy is NULL");
   tensor = good_tensor();
+  tensor.first_element = 7;
+  expect_wrong(tensor, "first_element is 7");
+  tensor = good_tensor();
   tensor.copy = wrong_arrays.copy;
   expect_wrong(tensor, "copy is set, and copy_type is ZF_NONE; set copy_type");
   tensor = good_tensor();
@@ -517,14 +521,61 @@ static void child_of_a_fork(void) {
   EXPECT(zf_local_close(local), ZF_OK);
 }
 
+/* A thread steps and asks with the handle that the children use, at whatever moment they are forked. */
+static struct {
+  zf_local* local;
+  const zf_local_step_args* args;
+  atomic_int stop;
+} busy;
+
+static void* step_and_ask(void* unused) {
+  while (!busy.stop) {
+    EXPECT(zf_local_step(busy.local, busy.args), ZF_OK);
+    statistics_of(busy.local);
+  }
+  return unused;
+}
+
+static void children_of_a_busy_parent(void) {
+  struct arrays theirs = make_arrays(20000, 0);
+  struct arrays ours = make_arrays(20000, 0);
+  const zf_tensor their_tensor = tensor_of(&theirs, 20000);
+  const zf_tensor our_tensor = tensor_of(&ours, 20000);
+  zf_group group = ZF_GROUP_INIT;
+  float powers[2] = {1.0f, 1.0f};
+  const zf_scalars scalars = next_scalars(&group, powers);
+  const zf_local_step_args their_args = args_of(&their_tensor, 1, &scalars, 1);
+  const zf_local_step_args our_args = args_of(&our_tensor, 1, &scalars, 1);
+  pthread_t thread;
+  busy.local = open_with(ZF_NO, 2);
+  busy.args = &their_args;
+  CHECK(pthread_create(&thread, NULL, step_and_ask, NULL) == 0);
+  for (int round = 0; round < 200; ++round) {
+    fflush(NULL);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      alarm(20);
+      EXPECT(zf_local_step(busy.local, &our_args), ZF_OK);
+      CHECK(strcmp(statistics_of(busy.local).team, "caller") == 0);
+      _exit(0);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+  }
+  busy.stop = 1;
+  CHECK(pthread_join(thread, NULL) == 0);
+  EXPECT(zf_local_close(busy.local), ZF_OK);
+}
+
 static void place(void) {
   enum { BYTES = 6 << 20 };
   zf_local* const local = open_with(ZF_TRY, 2);
   unsigned char* const memory = pages_for(BYTES);
   const size_t before = count_private_kib();
-  memory[5] = 9;
+  memory[BYTES / 2] = 9; /* in a page that is placed; the first one is not, since the range begins in it */
   EXPECT(zf_local_place(local, memory + 1, BYTES), ZF_OK);
-  CHECK(memory[5] == 9 && memory[BYTES / 2] == 0);
+  CHECK(memory[BYTES / 2] == 9 && memory[BYTES / 2 + 4096] == 0);
   if (before != 0) CHECK(count_private_kib() >= before + BYTES / 1024 - 16);
   printf("placed: \"%s\"\n", statistics_of(local).memory_note);
   EXPECT(zf_local_close(local), ZF_OK);
@@ -572,6 +623,7 @@ int main(void) {
   for (uint32_t threads = 1; threads <= 3; ++threads) equal_the_arena(threads, threads == 2 ? 0 : threads);
   two_handles_take_turns();
   child_of_a_fork();
+  children_of_a_busy_parent();
   place();
   divided_plan();
   return 0;
