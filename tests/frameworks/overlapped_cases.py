@@ -60,6 +60,20 @@ class OneStep(unittest.TestCase):
             for name, value in saved.items():
                 self.assertTrue(torch.equal(now[name], value), name)
 
+    def test_it_stays_so_after_add_param_group(self):
+        model = make_model()
+        more = torch.nn.Parameter(torch.ones(3))
+        optimizer = self.late(model, module=model)
+        train(model, optimizer, 2)
+        optimizer.add_param_group({"params": [more]})
+        train(model, optimizer, 3, 2)
+        saved = copy.deepcopy(model.state_dict())
+        optimizer.synchronize()
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, saved[name]), name)
+        optimizer.close()
+        self.assertEqual(sum(len(each._state_dict_pre_hooks) for each in model.modules()), 0)
+
     def test_it_resumes_where_it_was(self):
         model, again = make_model(), make_model(2)
         optimizer = self.late(model, module=model)

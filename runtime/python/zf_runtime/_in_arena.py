@@ -184,10 +184,12 @@ class InArena(OverlappedAdamW):
         super().add_param_group(param_group)
         try:
             FlatGroup(len(self.param_groups) - 1, self.param_groups[-1]).wanted()  # raises if unsupported
-            self.close()
+            self._end()
             self._open()
         except BaseException:
             self.param_groups.pop()
+            if self._runtime is None:
+                self._remove_hooks()
             raise
         _state.restore(saved, self._groups, self.state, self.runtime)
 
@@ -197,6 +199,18 @@ class InArena(OverlappedAdamW):
         Raises ZfWorkerDied if the process had died; the parameters then keep the last published values. In a forked
         child the process and the step belong to the parent and are left alone. Parameters in the shared memory stay
         there, too."""
+        try:
+            self._end()
+        finally:
+            self._remove_hooks()
+
+    def _remove_hooks(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+
+    def _end(self) -> None:
+        """Closes the runtime. The model's hooks stay, for one that is opened after it."""
         runtime = self._runtime
         if runtime is None:
             return
@@ -211,8 +225,6 @@ class InArena(OverlappedAdamW):
         finally:
             self._runtime = None
             self._handed_over = False
-            for hook in self._hooks:
-                hook.remove()
             if self._registration is not None:
                 self._registration.release()
             _state.own_moments(self._groups, self.state)
