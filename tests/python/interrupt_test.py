@@ -169,6 +169,21 @@ class Interrupted(adamw_case.AdamWTest):
             with self.subTest(line=number):
                 job.check(self, given)
 
+    def test_a_handler_that_reads_the_state_and_raises_nothing(self):
+        """It loses no step, whether it comes before one line or before each."""
+        for mode in MODES:
+            for dtype in (torch.float32, torch.bfloat16):
+                job = self.job(mode, dtype)
+                for turn, number in enumerate([None, None, *range(8, 400, 16)]):
+                    given = job.gradients()
+                    counts = list(job.counts)
+                    read = job.optimizer.state_dict if turn % 2 == 0 else job.optimizer.synchronize
+                    with self.subTest(mode=mode, dtype=dtype, line=number):
+                        interrupts.calling(read, job.optimizer.step, number)
+                        job.optimizer.synchronize()
+                        job.check(self, given)
+                        self.assertEqual(job.counts, [count + 1 for count in counts])
+
     def test_by_signals_late(self):
         self.by_signals("late")
         self.by_signals("late", torch.bfloat16)

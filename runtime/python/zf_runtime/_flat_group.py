@@ -58,7 +58,8 @@ class FlatGroup:
         self.frozen = [number for number, param in enumerate(self.given) if not param.requires_grad]
         self.kinds = [(param.shape, param.dtype, param.device) for param in self.params]
         self.step = 0  # the number of the last step that was counted
-        self.shown: list[dict[str, Any]] = []  # the entries of torch's state, by parameter; empty if there are none
+        self.entries: list[dict[str, torch.Tensor]] = []  # what torch's state shows from the first step on
+        self.shown: list[dict[str, torch.Tensor]] = []  # the same if it is shown; else empty
         self._sent: Group | None = None
         self._published: list[Published] = []
         self.aliased: list[bool] = [False] * len(self.params)
@@ -93,6 +94,12 @@ class FlatGroup:
         self.masters, self.exp_avgs, self.exp_avg_sqs = (
             self._split(flat[kind]) for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2))
         self.grads = [self._split(flat[kind]) for kind in grads]
+        self.count = torch.tensor(0.0)  # the step, in all entries
+        self.entries = [{"step": self.count, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
+                        for exp_avg, exp_avg_sq in zip(self.exp_avgs, self.exp_avg_sqs)]
+        for param, entry, master in zip(self.params, self.entries, self.masters):
+            if param.dtype != torch.float32:
+                entry["master"] = master
         self._results = self.masters
         if self._shape.copy_type is not None:  # the optimizer has rounded it already, and it has half the bytes
             copy = runtime.tensor(self.index, _abi.COPY)
@@ -208,4 +215,4 @@ class FlatGroup:
                 param.data = param.data.clone()
                 self.aliased[number] = False
         self.flat, self.masters, self.exp_avgs, self.exp_avg_sqs, self.grads = [], [], [], [], []
-        self._results, self._published, self.shown = [], [], []
+        self._results, self._published, self.entries, self.shown = [], [], [], []

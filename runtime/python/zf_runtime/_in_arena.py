@@ -13,6 +13,7 @@ import torch
 from . import _refusals, _state
 from ._cuda import HostRegistration
 from ._flat_group import FlatGroup, check_settings, check_supported
+from ._frames import is_running
 from ._saving import hooks_on
 from .errors import ZfError, ZfWorkerDied
 from .optimizer import OverlappedAdamW
@@ -123,7 +124,7 @@ class InArena(OverlappedAdamW):
             if step != group.step:  # an interrupt came before it could be counted
                 _state.count(group, step, self.state)
         warnings_due = [(group.index, len(written[group.index])) for group in self._under_way if written[group.index]]
-        self._handed_over = False
+        self._handed_over = is_running(self._submit)  # in a signal handler: what is handed over then is waited for, too
         for index, lost in warnings_due:
             _warn_of_lost(index, lost)
         return written
@@ -269,14 +270,15 @@ class InArena(OverlappedAdamW):
         """Hands over the gradients of the present buffer, all groups in one submission."""
         self._finish_transfers()
         buffer = self._buffer
+        counts = [(group, group.step + 1) for group in active]
         self._under_way = active
         # From here on an exception may come after the runtime has taken it, and before we know. So no ticket is relied
         # on: _finish() waits for all there is, and asks the runtime which steps it did.
         self._handed_over = True
         self._buffer = buffer ^ int(self._overlap)
         self.runtime.submit([group.index for group in active], buffer=buffer, grad_scale=grad_scale)
-        for group in active:
-            _state.count(group, group.step + 1, self.state)
+        for group, step in counts:
+            _state.count(group, step, self.state)
 
     def _finish_transfers(self) -> None:
         """Waits for pinned copies, which are asynchronous: they must end before either side writes what they read."""
