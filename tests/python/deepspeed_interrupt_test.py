@@ -279,6 +279,22 @@ class Interrupted(unittest.TestCase):
                     job.check(self, given)
                     self.assertEqual(job.counts, [count + 1 for count in counts])
 
+    def test_a_state_without_a_count_stays_without_one(self):
+        for mode in ("wait", "late"):
+            job = self.job(mode)
+            for state in job.optimizer.state.values():
+                del state["step"]
+            job.backward()
+
+            def step(states=job.optimizer.state):
+                for state in states.values():
+                    state["step"] = 1
+                raise interrupts.Interrupt
+
+            self.assertRaises(interrupts.Interrupt, job.arena.in_step, step)
+            job.settle()
+            self.assertEqual([state.get("step", "none") for state in job.optimizer.state.values()], ["none"] * 2)
+
     def test_by_signals(self):
         for mode in _arena.MODES:
             self.by_signals(mode)

@@ -221,7 +221,10 @@ class FlatArena:
         for slot, count in zip(self.slots, self._before or []):
             state = self.state_of(slot)
             if state.get("step") != count and self.runtime.step(slot.index) != state.get("step"):
-                state["step"] = count
+                if count is None:
+                    state.pop("step")
+                else:
+                    state["step"] = count
         self._noted = []
         self._before = None
 
