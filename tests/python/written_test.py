@@ -1,6 +1,7 @@
 """What a program does to parameters, param_groups and state behind OverlappedAdamW's back is taken, or refused in
 words. Nothing is ignored in silence."""
 
+import copy
 import unittest
 import unittest.mock
 import warnings
@@ -229,6 +230,32 @@ class Refused(adamw_case.AdamWTest):
         self.refused(lambda model, optimizer: of(model, optimizer).update(exp_avg=torch.zeros(33, 10)), "'exp_avg'")
         self.refused(lambda model, optimizer: of(model, optimizer).pop("exp_avg_sq"), "'exp_avg_sq'")
         self.refused(lambda model, optimizer: of(model, optimizer)["step"].fill_(0), "its step is 2, and.*written 0")
+
+    def test_state_that_lies_elsewhere(self):
+        """It is refused, and load_state_dict() heals it."""
+        def moved(name, change):
+            def move(model, optimizer):
+                value = optimizer.state[model[0].weight][name]
+                value.data = change(value.data)
+            return move
+
+        for name, change in (("exp_avg", torch.clone), ("exp_avg_sq", torch.zeros_like), ("exp_avg", torch.t),
+                             ("exp_avg", lambda value: value.view(10, 33)), ("exp_avg", torch.Tensor.double),
+                             ("step", torch.clone)):
+            self.refused(moved(name, change), f"other memory, by .data, to '{name}'.*after synchronize")
+        for dtype in (torch.float32, torch.bfloat16):
+            param = torch.nn.Parameter(torch.zeros(4, dtype=dtype))
+            optimizer = self.ours([param], lr=1.0, weight_decay=0, overlap=False)
+            param.grad = torch.ones_like(param)
+            optimizer.step()
+            saved = copy.deepcopy(optimizer.state_dict())
+            for entry in optimizer.state[param].values():
+                entry.data = entry.data.clone()
+            self.assertRaisesRegex(ZfError, "other memory", optimizer.step)
+            optimizer.load_state_dict(saved)
+            optimizer.step()
+            self.assertAlmostEqual(param[0].item(), -2, delta=1e-4)
+            self.assertEqual(optimizer.state[param]["step"].item(), 2)
 
     def test_moments_written_in_place_count(self):
         param = torch.nn.Parameter(torch.zeros(4))

@@ -58,8 +58,9 @@ class FlatGroup:
         self.frozen = [number for number, param in enumerate(self.given) if not param.requires_grad]
         self.kinds = [(param.shape, param.dtype, param.device) for param in self.params]
         self.step = 0  # the number of the last step that was counted
-        self.entries: list[dict[str, torch.Tensor]] = []  # what torch's state shows from the first step on
-        self.shown: list[dict[str, torch.Tensor]] = []  # the same if it is shown; else empty
+        self.own: list[dict[str, torch.Tensor]] = []  # step, moments and masters by parameter, which nobody else has
+        self.entries: list[dict[str, torch.Tensor]] = []  # tensors over the same memory, for torch's state
+        self.shown: list[dict[str, torch.Tensor]] = []  # the entries if they are shown; else empty
         self._sent: Group | None = None
         self._published: list[Published] = []
         self.aliased: list[bool] = [False] * len(self.params)
@@ -94,12 +95,13 @@ class FlatGroup:
         self.masters, self.exp_avgs, self.exp_avg_sqs = (
             self._split(flat[kind]) for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2))
         self.grads = [self._split(flat[kind]) for kind in grads]
-        self.count = torch.tensor(0.0)  # the step, in all entries
-        self.entries = [{"step": self.count, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
-                        for exp_avg, exp_avg_sq in zip(self.exp_avgs, self.exp_avg_sqs)]
-        for param, entry, master in zip(self.params, self.entries, self.masters):
+        self.count = torch.tensor(0.0)  # the step that torch's state shows
+        self.own = [{"step": self.count, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
+                    for exp_avg, exp_avg_sq in zip(self.exp_avgs, self.exp_avg_sqs)]
+        for param, own, master in zip(self.params, self.own, self.masters):
             if param.dtype != torch.float32:
-                entry["master"] = master
+                own["master"] = master
+        self.renew_entries()
         self._results = self.masters
         if self._shape.copy_type is not None:  # the optimizer has rounded it already, and it has half the bytes
             copy = runtime.tensor(self.index, _abi.COPY)
@@ -115,6 +117,13 @@ class FlatGroup:
                 param.data = own.view(param.shape)
                 self.aliased[number] = True
         self.read_params()
+
+    def renew_entries(self) -> None:
+        """Makes new tensors for torch's state, which is to be shown anew."""
+        step = self.count.detach()
+        self.entries = [{name: step if name == "step" else tensor.detach() for name, tensor in own.items()}
+                        for own in self.own]
+        self.shown = []
 
     def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
         return [flat[offset:offset + param.numel()].view(param.shape)
@@ -215,4 +224,4 @@ class FlatGroup:
                 param.data = param.data.clone()
                 self.aliased[number] = False
         self.flat, self.masters, self.exp_avgs, self.exp_avg_sqs, self.grads = [], [], [], [], []
-        self._results, self._published, self.entries, self.shown = [], [], [], []
+        self._results, self._published, self.own, self.entries, self.shown = [], [], [], [], []

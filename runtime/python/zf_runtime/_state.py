@@ -83,7 +83,7 @@ def take(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: 
     for group, settings in zip(groups, param_groups):
         entries = _entries(state_dict, group, settings)
         loaded = any(entries)
-        group.shown = []
+        group.renew_entries()
         for number, (entry, param) in enumerate(zip(entries, group.params)):
             for view, name in ((group.exp_avgs[number], "exp_avg"), (group.exp_avg_sqs[number], "exp_avg_sq")):
                 if loaded:

@@ -37,7 +37,8 @@ class OverlappedAdamW(torch.optim.Optimizer):
     back are refused with a ZfError that says what to do.
 
     `state` and state_dict() have the form of torch.optim.AdamW: step, exp_avg and exp_avg_sq for each parameter. The
-    latter two are views of the shared memory. Half-precision parameters also have `master`.
+    latter two are views of the shared memory: write to them in place, and only after synchronize(). What is written
+    while a late step is running is partly overwritten, unseen. Half-precision parameters also have `master`.
 
     module: the model whose state_dict() is to wait for the running step, so that model and optimizer are of one step
     in a checkpoint, whichever is saved first. Its submodules wait, too. Without it, call synchronize() before you save
