@@ -170,6 +170,28 @@ class InPlace(unittest.TestCase):
         self.assertTrue(torch.equal(parameters_of(models[0]), parameters_of(models[1])))
         self.assertEqual(models[0][0].bias.grad[0].item(), 0.5)
 
+    def test_scaled_gradients_of_fp16_are_not_rounded(self):
+        """The products are subnormal in fp16. torch steps the second parameter: its gradient has other strides."""
+        for more in ({}, {"maximize": True}, {"amsgrad": True}):
+            generator = torch.Generator().manual_seed(4)
+            values, gradients = (torch.randn(2, 6, 5, generator=generator).to(torch.float16) for _ in range(2))
+            halves = [torch.nn.Parameter(value.clone()) for value in values]
+            floats = [torch.nn.Parameter(value.to(torch.float32)) for value in values]
+            halves[0].grad, halves[1].grad = gradients[0].clone(), gradients[1].t().contiguous().t()
+            given = [half.grad for half in halves]
+            for param, gradient in zip(floats, gradients):
+                param.grad = gradient.to(torch.float32) / 65536
+            optimizers = OverlappedAdamW(halves, overlap=False, **more), torch.optim.AdamW(floats, **more)
+            optimizers[0].step(grad_scale=1 / 65536)
+            optimizers[1].step()
+            for half, param, gradient, kept in zip(halves, floats, gradients, given):
+                mine, theirs = optimizers[0].state[half], optimizers[1].state[param]
+                torch.testing.assert_close(mine["exp_avg"], theirs["exp_avg"], rtol=1e-6, atol=0)
+                torch.testing.assert_close(mine["exp_avg_sq"], theirs["exp_avg_sq"], rtol=1e-6, atol=0)
+                torch.testing.assert_close(mine["master"], param.detach(), rtol=1e-6, atol=1e-7)
+                self.assertIs(half.grad, kept)
+                self.assertTrue(torch.equal(kept, gradient))
+
     def test_hooks_run_once_and_generators_are_taken(self):
         model, calls = make_model(), []
         optimizer = OverlappedAdamW(({"params": each.parameters()} for each in (model[0], model[2])), overlap=False)

@@ -13,12 +13,13 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def scalars(group: dict[str, Any], count: float, decoupled: bool) -> tuple[Any, ...]:
+def scalars(group: dict[str, Any], count: float, decoupled: bool, grad_scale: float = 1.0) -> tuple[Any, ...]:
     """Returns the members of zf_scalars for the step that makes `count` from count - 1.
 
-    group: a param_group. decoupled: AdamW's weight decay. The formulas are those of docs/kernel.md."""
+    group: a param_group. decoupled: AdamW's weight decay. grad_scale multiplies every gradient. The formulas are
+    those of docs/kernel.md."""
     lr, (beta1, beta2) = number(group["lr"]), map(number, group["betas"])
-    decay, scale = number(group["weight_decay"]), -1.0 if group["maximize"] else 1.0
+    decay, scale = number(group["weight_decay"]), -grad_scale if group["maximize"] else grad_scale
     corrected = group.get("bias_correction", True)
     bias1 = 1 - beta1 ** count if corrected else 1.0
     bias2 = 1 - beta2 ** count if corrected else 1.0

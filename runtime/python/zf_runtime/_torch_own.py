@@ -21,13 +21,16 @@ def has_master(param: Any, group: dict[str, Any]) -> bool:
     return param.dtype in HALF and not group["differentiable"]
 
 
-def step(params: Sequence[Any], states: Sequence[dict[str, Any]], group: dict[str, Any], decoupled: bool) -> None:
-    """Steps parameters of one param_group. Raises what torch raises."""
+def step(params: Sequence[Any], states: Sequence[dict[str, Any]], group: dict[str, Any], decoupled: bool,
+         grad_scale: float) -> None:
+    """Steps parameters of one param_group. grad_scale multiplies every gradient: a copy. Raises what torch raises."""
     if not group.get("bias_correction", True):
         raise ZfError("a param_group has bias_correction=False, which torch's own adam() cannot do: set it to True, or "
                       "give it parameters that the engine takes")
     targets = [_master(param, state) if has_master(param, group) else param for param, state in zip(params, states)]
     grads = [param.grad if target is param else param.grad.to(torch.float32) for param, target in zip(params, targets)]
+    if grad_scale != 1:
+        grads = [grad * grad_scale for grad in grads]
     own = adamw if decoupled else adam
     own(targets, grads, [state["exp_avg"] for state in states], [state["exp_avg_sq"] for state in states],
         [state["max_exp_avg_sq"] for state in states] if group["amsgrad"] else [], [state["step"] for state in states],
