@@ -15,7 +15,7 @@ import interrupts  # noqa: E402
 from reference_adam import ReferenceGroup  # noqa: E402
 from zf_runtime import Group  # noqa: E402
 
-MODES = {"late": {"overlap": True}, "wait": {"overlap": False, "alias": False}, "aliased": {"overlap": False}}
+MODES = {"late": {"overlap": True}, "wait": {"overlap": False}}
 
 
 class Job:
@@ -152,9 +152,6 @@ class Interrupted(adamw_case.AdamWTest):
     def test_at_a_line_of_step_that_waits_in_bf16(self):
         self.at_lines("wait", torch.bfloat16)
 
-    def test_at_a_line_of_step_on_aliased_parameters(self):
-        self.at_lines("aliased")
-
     def test_at_a_line_of_the_first_step(self):
         for mode in MODES:
             self.first_step(mode)
@@ -191,7 +188,6 @@ class Interrupted(adamw_case.AdamWTest):
     def test_by_signals_that_wait(self):
         self.by_signals("wait")
         self.by_signals("wait", torch.bfloat16)
-        self.by_signals("aliased")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,6 @@ class InArena(OverlappedAdamW):
         self._buffer = 0
         self._hooks: list[Any] = []
         late = overlap is None or bool(overlap)
-        self._alias = alias and not late
         self._registration: HostRegistration | None = None
         self._options = _with_ours(runtime_options or {}, plan=plan, rank=rank)
         self._overlap = late
@@ -64,7 +63,7 @@ class InArena(OverlappedAdamW):
 
     @property
     def overlap(self) -> bool:
-        """Whether parameters are one step late. It cannot change: aliased parameters must not be read during a step."""
+        """Whether parameters are one step late. It cannot change."""
         return self._overlap
 
     @property
@@ -198,8 +197,7 @@ class InArena(OverlappedAdamW):
         """Finishes the running step, publishes it, and ends the process. The second call does nothing.
 
         Raises ZfWorkerDied if the process had died; the parameters then keep the last published values. In a forked
-        child the process and the step belong to the parent and are left alone. Parameters in the shared memory stay
-        there, too."""
+        child the process and the step belong to the parent and are left alone."""
         try:
             self._end()
         finally:
@@ -242,7 +240,7 @@ class InArena(OverlappedAdamW):
         runtime = Runtime(groups=[group.wanted() for group in self._groups], **self._options)
         try:
             for group in self._groups:
-                group.attach(runtime, self._alias)
+                group.attach(runtime)
         except BaseException:
             for group in self._groups:
                 group.detach()

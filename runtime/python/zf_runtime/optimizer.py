@@ -16,13 +16,13 @@ class OverlappedAdamW(torch.optim.Optimizer):
 
     params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW; the last two are refused. foreach
     and fused are accepted, and change nothing.
-    plan, rank: as in Runtime. runtime_options: more keywords for Runtime, such as max_restarts.
+    plan, rank: as in Runtime. runtime_options: more keywords for Runtime, such as max_restarts. alias is accepted, and
+    changes nothing.
 
     With overlap=False step() works as in torch: when it returns, the parameters are updated. If all parameters are on
     the CPU it is zf_runtime.AdamW then: it steps them where they are, without a process, and what follows here does not
     concern it; plan, rank, alias, module and runtime_options are accepted, and change nothing. (With a torch older than
-    AdamW needs, it has a process, too. There `alias` lets fp32 parameters live in the shared memory.) With
-    overlap=True, the default, it hands
+    AdamW needs, it has a process, too.) With overlap=True, the default, it hands
     the gradients over and returns with the parameters of the step before. The optimizer works while the next forward
     and backward run, on weights that are one step old. synchronize() waits for the newest weights.
 
