@@ -44,7 +44,8 @@ constexpr std::size_t kFirstScalarsBytes = 40;
 constexpr std::size_t kFirstTensorBytes = 64;
 constexpr std::size_t kFirstStepArgsBytes = 56;
 
-/// What a handle has in one process. Any thread may hold the mutex, or be in the list, when the process forks.
+/// What a handle has in one process. Any thread may hold the mutex, or be in the list, when the process
+/// forks.
 struct HandleInProcess {
   const ProcessId process;
   std::mutex note_mutex = {};

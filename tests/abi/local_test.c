@@ -2,8 +2,8 @@
  * one clear line and steps nothing. */
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

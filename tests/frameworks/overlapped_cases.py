@@ -60,6 +60,20 @@ class OneStep(unittest.TestCase):
             for name, value in saved.items():
                 self.assertTrue(torch.equal(now[name], value), name)
 
+    def test_it_stays_so_after_add_param_group(self):
+        model = make_model()
+        more = torch.nn.Parameter(torch.ones(3))
+        optimizer = self.late(model, module=model)
+        train(model, optimizer, 2)
+        optimizer.add_param_group({"params": [more]})
+        train(model, optimizer, 3, 2)
+        saved = copy.deepcopy(model.state_dict())
+        optimizer.synchronize()
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, saved[name]), name)
+        optimizer.close()
+        self.assertEqual(sum(len(each._state_dict_pre_hooks) for each in model.modules()), 0)
+
     def test_it_resumes_where_it_was(self):
         model, again = make_model(), make_model(2)
         optimizer = self.late(model, module=model)
@@ -155,6 +169,28 @@ class InPlace(unittest.TestCase):
         optimizers[1].step()
         self.assertTrue(torch.equal(parameters_of(models[0]), parameters_of(models[1])))
         self.assertEqual(models[0][0].bias.grad[0].item(), 0.5)
+
+    def test_scaled_gradients_of_fp16_are_not_rounded(self):
+        """The products are subnormal in fp16. torch steps the second parameter: its gradient has other strides."""
+        for more in ({}, {"maximize": True}, {"amsgrad": True}):
+            generator = torch.Generator().manual_seed(4)
+            values, gradients = (torch.randn(2, 6, 5, generator=generator).to(torch.float16) for _ in range(2))
+            halves = [torch.nn.Parameter(value.clone()) for value in values]
+            floats = [torch.nn.Parameter(value.to(torch.float32)) for value in values]
+            halves[0].grad, halves[1].grad = gradients[0].clone(), gradients[1].t().contiguous().t()
+            given = [half.grad for half in halves]
+            for param, gradient in zip(floats, gradients):
+                param.grad = gradient.to(torch.float32) / 65536
+            optimizers = OverlappedAdamW(halves, overlap=False, **more), torch.optim.AdamW(floats, **more)
+            optimizers[0].step(grad_scale=1 / 65536)
+            optimizers[1].step()
+            for half, param, gradient, kept in zip(halves, floats, gradients, given):
+                mine, theirs = optimizers[0].state[half], optimizers[1].state[param]
+                torch.testing.assert_close(mine["exp_avg"], theirs["exp_avg"], rtol=1e-6, atol=0)
+                torch.testing.assert_close(mine["exp_avg_sq"], theirs["exp_avg_sq"], rtol=1e-6, atol=0)
+                torch.testing.assert_close(mine["master"], param.detach(), rtol=1e-6, atol=1e-7)
+                self.assertIs(half.grad, kept)
+                self.assertTrue(torch.equal(kept, gradient))
 
     def test_hooks_run_once_and_generators_are_taken(self):
         model, calls = make_model(), []

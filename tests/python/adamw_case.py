@@ -6,15 +6,15 @@ import support
 
 torch = support.need("torch")
 from models import parameters_of  # noqa: E402
-from zf_runtime import OverlappedAdamW  # noqa: E402
+from zf_runtime._in_arena import InArena  # noqa: E402
 
 ROUNDING = {"rtol": 2e-5, "atol": 2e-6}  # of 50 steps; parameters are about 0.1
 
 
 class AdamWTest(unittest.TestCase):
     def ours(self, params, **options):
-        """An optimizer that is closed when the test is over."""
-        optimizer = OverlappedAdamW(params, plan=support.plan(), **options)
+        """An optimizer over an arena, also with overlap=False, that is closed when the test is over."""
+        optimizer = InArena(params, plan=support.plan(), **options)
         self.addCleanup(optimizer.close)
         return optimizer
 

@@ -14,7 +14,8 @@ import support
 torch = support.need("torch")
 import adamw_case  # noqa: E402
 from models import make_model, parameters_of, train  # noqa: E402
-from zf_runtime import OverlappedAdamW, ZfError, ZfPlanError, ZfWorkerDied  # noqa: E402
+from zf_runtime import ZfError, ZfPlanError, ZfWorkerDied  # noqa: E402
+from zf_runtime._in_arena import InArena  # noqa: E402
 
 
 class Ends(adamw_case.AdamWTest):
@@ -80,12 +81,12 @@ class Ends(adamw_case.AdamWTest):
 
     def test_no_plan(self):
         with self.assertRaisesRegex(ZfPlanError, "ZF_PLAN"):
-            OverlappedAdamW(make_model().parameters())
+            InArena(make_model().parameters())
 
     def test_closing_leaves_usable_parameters_and_no_process(self):
         for overlap in (False, True):
             model, maps = make_model(), support.mapped_arenas()
-            with OverlappedAdamW(model.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
+            with InArena(model.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
                 pid = optimizer.runtime.stats().worker_pid
                 train(model, optimizer, 3)
                 optimizer.synchronize()
@@ -101,9 +102,9 @@ class Ends(adamw_case.AdamWTest):
     def test_a_forked_child_closes_it_and_the_parent_goes_on(self):
         for overlap in (False, True):
             undisturbed, forked = make_model(), make_model()
-            with OverlappedAdamW(undisturbed.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
+            with InArena(undisturbed.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
                 train(undisturbed, optimizer, 6)
-            with OverlappedAdamW(forked.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
+            with InArena(forked.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
                 train(forked, optimizer, 3)  # with overlap, the third is under way
                 self.assertEqual(self.status_of_child(optimizer), 0)
                 train(forked, optimizer, 3, first=3)
@@ -134,9 +135,9 @@ class Ends(adamw_case.AdamWTest):
     def test_a_kill_changes_nothing(self):
         for overlap in (False, True):
             undisturbed, killed = make_model(), make_model()
-            with OverlappedAdamW(undisturbed.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
+            with InArena(undisturbed.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
                 train(undisturbed, optimizer, 6)
-            with OverlappedAdamW(killed.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
+            with InArena(killed.parameters(), plan=support.plan(), overlap=overlap) as optimizer:
                 train(killed, optimizer, 3)
                 os.kill(optimizer.runtime.stats().worker_pid, signal.SIGKILL)
                 train(killed, optimizer, 3, first=3)
@@ -146,8 +147,8 @@ class Ends(adamw_case.AdamWTest):
 
     def test_without_restarts_a_kill_is_told_and_parameters_stay(self):
         model = make_model()
-        optimizer = OverlappedAdamW(model.parameters(), plan=support.plan(), overlap=False,
-                                    runtime_options={"max_restarts": 0})
+        optimizer = InArena(model.parameters(), plan=support.plan(), overlap=False,
+                            runtime_options={"max_restarts": 0})
         train(model, optimizer, 3)
         before = parameters_of(model)
         os.kill(optimizer.runtime.stats().worker_pid, signal.SIGKILL)

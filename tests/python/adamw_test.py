@@ -24,9 +24,6 @@ class LikeTorch(adamw_case.AdamWTest):
     def test_over_50_steps(self):
         self.compare(lambda model: model.parameters())
 
-    def test_over_50_steps_with_parameters_of_their_own(self):
-        self.compare(lambda model: model.parameters(), alias=False)
-
     def test_with_groups_of_different_settings(self):
         self.compare(groups_of)
 

@@ -267,6 +267,34 @@ class Interrupted(unittest.TestCase):
     def test_at_a_line_of_a_step_of_zenflow(self):
         self.at_lines("zenflow")
 
+    def test_a_handler_that_reads_the_state_and_raises_nothing(self):
+        """It loses no step, whether it comes before one line or before each."""
+        for mode in _arena.MODES:
+            job = self.job(mode)
+            for number in (None, None, *range(4, 160, 12)):
+                given, counts = job.backward(), list(job.counts)
+                with self.subTest(mode=mode, line=number):
+                    interrupts.calling(job.settle, job.step, number)
+                    job.settle()
+                    job.check(self, given)
+                    self.assertEqual(job.counts, [count + 1 for count in counts])
+
+    def test_a_state_without_a_count_stays_without_one(self):
+        for mode in ("wait", "late"):
+            job = self.job(mode)
+            for state in job.optimizer.state.values():
+                del state["step"]
+            job.backward()
+
+            def step(states=job.optimizer.state):
+                for state in states.values():
+                    state["step"] = 1
+                raise interrupts.Interrupt
+
+            self.assertRaises(interrupts.Interrupt, job.arena.in_step, step)
+            job.settle()
+            self.assertEqual([state.get("step", "none") for state in job.optimizer.state.values()], ["none"] * 2)
+
     def test_by_signals(self):
         for mode in _arena.MODES:
             self.by_signals(mode)

@@ -40,6 +40,31 @@ def at_line(number, call):
     return left <= 0
 
 
+def calling(handler, call, number=None):
+    """Runs call(), and handler() before the `number`-th line of our files, as a signal handler that raises nothing;
+    None: before every line."""
+    left = number
+
+    def trace(frame, event, argument):
+        nonlocal left
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line":
+            if left is None:
+                handler()
+            else:
+                left -= 1
+                if left == 0:
+                    handler()
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+
+
 def lines_of(call):
     """Runs call() and returns how many lines of our files it runs."""
     count = 0

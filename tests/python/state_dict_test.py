@@ -41,20 +41,14 @@ class StateDict(adamw_case.AdamWTest):
     def sync(self, model):
         return self.ours(groups_of(model), lr=1e-2, overlap=False)
 
-    def copying(self, model):
-        return self.ours(groups_of(model), lr=1e-2, overlap=False, alias=False)
-
     def test_from_torch_to_ours(self):
         self.continued(self.theirs, self.sync)
-
-    def test_from_torch_to_ours_with_copies(self):
-        self.continued(self.theirs, self.copying)
 
     def test_from_ours_to_torch(self):
         self.continued(self.sync, self.theirs)
 
     def test_from_ours_to_ours(self):
-        self.continued(self.sync, self.copying)
+        self.continued(self.sync, self.sync)
 
     def test_same_form_as_torchs(self):
         models = make_model(), make_model()

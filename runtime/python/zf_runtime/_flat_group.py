@@ -58,10 +58,11 @@ class FlatGroup:
         self.frozen = [number for number, param in enumerate(self.given) if not param.requires_grad]
         self.kinds = [(param.shape, param.dtype, param.device) for param in self.params]
         self.step = 0  # the number of the last step that was counted
-        self.shown: list[dict[str, Any]] = []  # the entries of torch's state, by parameter; empty if there are none
+        self.own: list[dict[str, torch.Tensor]] = []  # step, moments and masters by parameter, which nobody else has
+        self.entries: list[dict[str, torch.Tensor]] = []  # tensors over the same memory, for torch's state
+        self.shown: list[dict[str, torch.Tensor]] = []  # the entries if they are shown; else empty
         self._sent: Group | None = None
         self._published: list[Published] = []
-        self.aliased: list[bool] = [False] * len(self.params)
         for param in self.params:
             if not param.is_floating_point() or param.is_complex():
                 raise ZfError(f"param_group {index} holds a parameter of {param.dtype}; it must be a real float")
@@ -83,9 +84,9 @@ class FlatGroup:
         return dataclasses.replace(self._shape, lr=float(s["lr"]), betas=(float(s["betas"][0]), float(s["betas"][1])),
                                    eps=float(s["eps"]), weight_decay=float(s["weight_decay"]))
 
-    def attach(self, runtime: Runtime, alias: bool) -> None:
-        """Takes the views and copies the parameters' values into them. With `alias`, CPU fp32 parameters then live in
-        the shared memory."""
+    def attach(self, runtime: Runtime) -> None:
+        """Takes the views and copies the parameters' values into them. Parameters keep their own memory: a program may
+        swap it and swap it back, as for an EMA."""
         grads = (_abi.GRADS_0, _abi.GRADS_1)[:self._shape.grad_buffers]
         flat = {kind: runtime.tensor(self.index, kind)
                 for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2, *grads)}
@@ -93,6 +94,13 @@ class FlatGroup:
         self.masters, self.exp_avgs, self.exp_avg_sqs = (
             self._split(flat[kind]) for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2))
         self.grads = [self._split(flat[kind]) for kind in grads]
+        self.count = torch.tensor(0.0)  # the step that torch's state shows
+        self.own = [{"step": self.count, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
+                    for exp_avg, exp_avg_sq in zip(self.exp_avgs, self.exp_avg_sqs)]
+        for param, own, master in zip(self.params, self.own, self.masters):
+            if param.dtype != torch.float32:
+                own["master"] = master
+        self.renew_entries()
         self._results = self.masters
         if self._shape.copy_type is not None:  # the optimizer has rounded it already, and it has half the bytes
             copy = runtime.tensor(self.index, _abi.COPY)
@@ -100,32 +108,26 @@ class FlatGroup:
             self._results = self._split(copy)
         self._sent = runtime.groups[self.index]
         self._published = [published_of(param) for param in self.params]
-        for number, param in enumerate(self.params):
-            self.masters[number].copy_(param.detach())
-            if alias and param.device.type == "cpu" and param.dtype == torch.float32 and param.is_contiguous():
-                # A storage of its own: share_memory() moves a storage, and torch.save() writes all of it.
-                own = runtime.part(self.index, _abi.PARAMS, self.offsets[number], param.numel())
-                param.data = own.view(param.shape)
-                self.aliased[number] = True
+        for param, master in zip(self.params, self.masters):
+            master.copy_(param.detach())
         self.read_params()
+
+    def renew_entries(self) -> None:
+        """Makes new tensors for torch's state, which is to be shown anew."""
+        step = self.count.detach()
+        self.entries = [{name: step if name == "step" else tensor.detach() for name, tensor in own.items()}
+                        for own in self.own]
+        self.shown = []
 
     def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
         return [flat[offset:offset + param.numel()].view(param.shape)
                 for offset, param in zip(self.offsets, self.params)]
 
-    def _has_left(self, number: int) -> bool:
-        """Returns whether an aliased parameter no longer lies in the shared memory: the program has given it other
-        storage. From then on it is copied."""
-        param = self.params[number]
-        if self.aliased[number] and (param.data_ptr() != self.masters[number].data_ptr() or not param.is_contiguous()):
-            self.aliased[number] = False
-        return not self.aliased[number]
-
     def written(self, numbers: Iterable[int]) -> list[int]:
         """Returns which of these parameters the program has written to since they were published or read."""
-        copied = [number for number in numbers if self._has_left(number)]
-        answers = found([self._published[number].differs(self.params[number]) for number in copied])
-        return [number for number, differs in zip(copied, answers) if differs]
+        asked = list(numbers)
+        answers = found([self._published[number].differs(self.params[number]) for number in asked])
+        return [number for number, differs in zip(asked, answers) if differs]
 
     def forget_published(self) -> None:
         """Makes the next read_params() compare parameters with masters, after these were written."""
@@ -179,10 +181,7 @@ class FlatGroup:
             end = self.offsets[number] + param.numel()
             if done < end:
                 done = finished(end)
-            if self.aliased[number]:
-                # Another process wrote the values. This tells autograd, which then refuses a graph that saved old ones.
-                param.detach().view(-1)[:0].zero_()
-            elif number not in written or self._holds_result(number):
+            if number not in written or self._holds_result(number):
                 param.copy_(result, non_blocking=True)
                 self._published[number].note(param)
                 written.discard(number)
@@ -202,10 +201,6 @@ class FlatGroup:
             self._sent = wanted
 
     def detach(self) -> None:
-        """Gives aliased parameters memory of their own again, and drops all views."""
-        for number, param in enumerate(self.params):
-            if self.aliased[number] and not self._has_left(number):
-                param.data = param.data.clone()
-                self.aliased[number] = False
+        """Drops all views."""
         self.flat, self.masters, self.exp_avgs, self.exp_avg_sqs, self.grads = [], [], [], [], []
-        self._results, self._published, self.shown = [], [], []
+        self._results, self._published, self.own, self.entries, self.shown = [], [], [], [], []

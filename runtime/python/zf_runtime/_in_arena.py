@@ -13,6 +13,7 @@ import torch
 from . import _refusals, _state
 from ._cuda import HostRegistration
 from ._flat_group import FlatGroup, check_settings, check_supported
+from ._frames import is_running
 from ._saving import hooks_on
 from .errors import ZfError, ZfWorkerDied
 from .optimizer import OverlappedAdamW
@@ -36,7 +37,6 @@ class InArena(OverlappedAdamW):
         self._buffer = 0
         self._hooks: list[Any] = []
         late = overlap is None or bool(overlap)
-        self._alias = alias and not late
         self._registration: HostRegistration | None = None
         self._options = _with_ours(runtime_options or {}, plan=plan, rank=rank)
         self._overlap = late
@@ -63,7 +63,7 @@ class InArena(OverlappedAdamW):
 
     @property
     def overlap(self) -> bool:
-        """Whether parameters are one step late. It cannot change: aliased parameters must not be read during a step."""
+        """Whether parameters are one step late. It cannot change."""
         return self._overlap
 
     @property
@@ -123,7 +123,7 @@ class InArena(OverlappedAdamW):
             if step != group.step:  # an interrupt came before it could be counted
                 _state.count(group, step, self.state)
         warnings_due = [(group.index, len(written[group.index])) for group in self._under_way if written[group.index]]
-        self._handed_over = False
+        self._handed_over = is_running(self._submit)  # in a signal handler: what is handed over then is waited for, too
         for index, lost in warnings_due:
             _warn_of_lost(index, lost)
         return written
@@ -184,10 +184,12 @@ class InArena(OverlappedAdamW):
         super().add_param_group(param_group)
         try:
             FlatGroup(len(self.param_groups) - 1, self.param_groups[-1]).wanted()  # raises if unsupported
-            self.close()
+            self._end()
             self._open()
         except BaseException:
             self.param_groups.pop()
+            if self._runtime is None:
+                self._remove_hooks()
             raise
         _state.restore(saved, self._groups, self.state, self.runtime)
 
@@ -195,8 +197,19 @@ class InArena(OverlappedAdamW):
         """Finishes the running step, publishes it, and ends the process. The second call does nothing.
 
         Raises ZfWorkerDied if the process had died; the parameters then keep the last published values. In a forked
-        child the process and the step belong to the parent and are left alone. Parameters in the shared memory stay
-        there, too."""
+        child the process and the step belong to the parent and are left alone."""
+        try:
+            self._end()
+        finally:
+            self._remove_hooks()
+
+    def _remove_hooks(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+
+    def _end(self) -> None:
+        """Closes the runtime. The model's hooks stay, for one that is opened after it."""
         runtime = self._runtime
         if runtime is None:
             return
@@ -211,8 +224,6 @@ class InArena(OverlappedAdamW):
         finally:
             self._runtime = None
             self._handed_over = False
-            for hook in self._hooks:
-                hook.remove()
             if self._registration is not None:
                 self._registration.release()
             _state.own_moments(self._groups, self.state)
@@ -229,7 +240,7 @@ class InArena(OverlappedAdamW):
         runtime = Runtime(groups=[group.wanted() for group in self._groups], **self._options)
         try:
             for group in self._groups:
-                group.attach(runtime, self._alias)
+                group.attach(runtime)
         except BaseException:
             for group in self._groups:
                 group.detach()
@@ -257,14 +268,15 @@ class InArena(OverlappedAdamW):
         """Hands over the gradients of the present buffer, all groups in one submission."""
         self._finish_transfers()
         buffer = self._buffer
+        counts = [(group, group.step + 1) for group in active]
         self._under_way = active
         # From here on an exception may come after the runtime has taken it, and before we know. So no ticket is relied
         # on: _finish() waits for all there is, and asks the runtime which steps it did.
         self._handed_over = True
         self._buffer = buffer ^ int(self._overlap)
         self.runtime.submit([group.index for group in active], buffer=buffer, grad_scale=grad_scale)
-        for group in active:
-            _state.count(group, group.step + 1, self.state)
+        for group, step in counts:
+            _state.count(group, step, self.state)
 
     def _finish_transfers(self) -> None:
         """Waits for pinned copies, which are asynchronous: they must end before either side writes what they read."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Callable
 
-import torch
-
 from .adam import AdamW, _InPlace
 from .errors import ZfError
 from .optimizer import OverlappedAdamW
@@ -36,25 +34,10 @@ class InPlace(AdamW, OverlappedAdamW):
         return ""
 
     def step(self, closure: Callable[[], Any] | None = None, *, grad_scale: float = 1.0) -> Any:
-        """As AdamW.step(). grad_scale multiplies every gradient."""
+        """As AdamW.step(). grad_scale multiplies every gradient as it is read, in fp32. The gradients stay."""
         if self._closed:
             raise ZfError("the optimizer is closed")
-        if grad_scale == 1:
-            return _InPlace.step(self, closure)
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        given = [(param, param.grad) for group in self.param_groups for param in group["params"]
-                 if param.grad is not None]
-        try:
-            for param, grad in given:
-                param.grad = grad.detach() * grad_scale
-            _InPlace.step(self)
-        finally:
-            for param, grad in given:
-                param.grad = grad
-        return loss
+        return _InPlace.step(self, closure, _grad_scale=float(grad_scale))
 
     def synchronize(self) -> None:
         pass

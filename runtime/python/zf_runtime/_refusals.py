@@ -54,26 +54,34 @@ def _changed(now: Sequence[Any], then: Sequence[Any]) -> str:
 
 
 def check_state(groups: Sequence[FlatGroup], state: State) -> None:
-    """Raises ZfError if entries of `state` were removed, replaced or added, or if a step was written. Moments may be
-    written in place: they are the optimizer's own memory. Call it while no step is running."""
+    """Raises ZfError if entries of `state` were removed, replaced, moved or added, or if a step was written. Moments
+    may be written in place after synchronize(): they are the optimizer's own memory. (What is written beside a step is
+    partly overwritten, which nobody can see.) Call it while no step is running."""
     for group in groups:
         for number, param in enumerate(group.params):
             entry, shown = state.get(param), group.shown[number] if group.shown else {}
-            what = _edited(entry, shown) if entry or shown else ""
+            what = _edited(entry, shown, group.own[number]) if entry or shown else ""
             if what:
                 raise _refusal(group.index, f"the program has {what} parameter {number}",
-                               "change it by load_state_dict(), or write to the moments in place")
-        if group.shown and float(group.shown[0]["step"]) != group.step:
+                               "change it by load_state_dict(), or write to the moments in place, after synchronize()")
+        if group.shown and float(group.count) != group.step:
             raise _refusal(group.index, f"its step is {group.step}, and the program has written "
-                           f"{float(group.shown[0]['step']):g} to state[parameter]['step']",
+                           f"{float(group.count):g} to state[parameter]['step']",
                            "change it by load_state_dict()")
 
 
-def _edited(entry: dict[str, Any] | None, shown: dict[str, torch.Tensor]) -> str:
+def _edited(entry: dict[str, Any] | None, shown: dict[str, torch.Tensor], own: dict[str, torch.Tensor]) -> str:
     """Returns what was done to an entry; "" if nothing."""
     if entry is None:
         return "removed the state of"
     if not shown:
         return "added a state of"
     changed = [name for name, value in shown.items() if entry.get(name) is not value]
-    return f"replaced or removed '{changed[0]}' in the state of" if changed else ""
+    if changed:
+        return f"replaced or removed '{changed[0]}' in the state of"
+    moved = [name for name, value in shown.items() if _place(value) != _place(own[name])]
+    return f"given other memory, by .data, to '{moved[0]}' in the state of" if moved else ""
+
+
+def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()

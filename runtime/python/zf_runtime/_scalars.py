@@ -9,12 +9,13 @@ from . import _abi
 from .errors import ZfError
 
 
-def scalars(group: dict[str, Any], count: float, decoupled: bool) -> tuple[Any, ...]:
+def scalars(group: dict[str, Any], count: float, decoupled: bool, grad_scale: float = 1.0) -> tuple[Any, ...]:
     """Returns the members of zf_scalars for the step that makes `count` from count - 1.
 
-    group: a param_group. decoupled: AdamW's weight decay. The formulas are those of docs/kernel.md."""
+    group: a param_group. decoupled: AdamW's weight decay. grad_scale multiplies every gradient. The formulas are
+    those of docs/kernel.md."""
     lr, (beta1, beta2) = float(group["lr"]), map(float, group["betas"])  # tensors are read now
-    decay, scale = float(group["weight_decay"]), -1.0 if group["maximize"] else 1.0
+    decay, scale = float(group["weight_decay"]), -grad_scale if group["maximize"] else grad_scale
     corrected = group.get("bias_correction", True)
     eps = float(group["eps"])
     for name, value in {"lr": lr, "beta1": beta1, "beta2": beta2, "weight_decay": decay, "eps": eps}.items():

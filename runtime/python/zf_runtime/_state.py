@@ -23,24 +23,19 @@ class SavedGroup(NamedTuple):
     arrays: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]  # master, exp_avg, exp_avg_sq by parameter
 
 
-def show(group: FlatGroup, count: int, state: State) -> None:
+def show(group: FlatGroup, state: State) -> None:
     """Fills torch's `state` with views of the group's moments."""
-    step = torch.tensor(float(count))
-    entries = [{"step": step, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
-               for exp_avg, exp_avg_sq in zip(group.exp_avgs, group.exp_avg_sqs)]
-    for param, entry, master in zip(group.params, entries, group.masters):
-        if param.dtype != torch.float32:
-            entry["master"] = master
+    for param, entry in zip(group.params, group.entries):
         state[param] = dict(entry)  # the program may change its own
-    group.shown = entries  # last: an interrupted show() is called again
+    group.shown = group.entries  # last: an interrupted show() is called again, also by a signal handler in it
 
 
 def count(group: FlatGroup, step: int, state: State) -> None:
     """Makes `step` the group's count. Before the first step there is no state, as in torch."""
-    if group.shown:
-        group.shown[0]["step"].fill_(step)
-    elif step > 0:
-        show(group, step, state)
+    if group.shown or step > 0:
+        group.count.fill_(step)
+        if not group.shown:
+            show(group, state)
     group.step = step  # last: an interrupted count() is called again
 
 
@@ -88,7 +83,7 @@ def take(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: 
     for group, settings in zip(groups, param_groups):
         entries = _entries(state_dict, group, settings)
         loaded = any(entries)
-        group.shown = []
+        group.renew_entries()
         for number, (entry, param) in enumerate(zip(entries, group.params)):
             for view, name in ((group.exp_avgs[number], "exp_avg"), (group.exp_avg_sqs[number], "exp_avg_sq")):
                 if loaded:

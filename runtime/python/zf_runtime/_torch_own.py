@@ -21,8 +21,9 @@ def has_master(param: Any, group: dict[str, Any]) -> bool:
     return param.dtype in HALF and not group["differentiable"]
 
 
-def step(params: Sequence[Any], states: Sequence[dict[str, Any]], group: dict[str, Any], decoupled: bool) -> None:
-    """Steps parameters of one param_group. Raises what torch raises."""
+def step(params: Sequence[Any], states: Sequence[dict[str, Any]], group: dict[str, Any], decoupled: bool,
+         grad_scale: float) -> None:
+    """Steps parameters of one param_group. grad_scale multiplies every gradient: a copy. Raises what torch raises."""
     if not group.get("bias_correction", True):
         raise ZfError("a param_group has bias_correction=False, which torch's own adam() cannot do: set it to True, or "
                       "give it parameters that the engine takes")
@@ -31,6 +32,8 @@ def step(params: Sequence[Any], states: Sequence[dict[str, Any]], group: dict[st
         target, grad = param, param.grad
         if has_master(param, group):
             target, grad = _master(param, state), grad.to(torch.float32)
+        if grad_scale != 1:
+            grad = grad * grad_scale
         own([target], [grad], [state["exp_avg"]], [state["exp_avg_sq"]],
             [state["max_exp_avg_sq"]] if group["amsgrad"] else [], [state["step"]], foreach=False, fused=False,
             capturable=group["capturable"], differentiable=group["differentiable"],

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import numpy
 
 
-_BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 
 
 def grads_buffer(buffer: int) -> int:
@@ -52,12 +51,11 @@ def as_numpy(memory: ctypes.Array[ctypes.c_char], element: str, elements: int) -
     return array
 
 
-def as_tensor(memory: ctypes.Array[ctypes.c_char], element: str, elements: int, begin: int = 0) -> Any:
-    """Returns a tensor of shape (elements,) on the CPU, from element `begin` on, with a storage of its own. torch keeps
-    the memory object alive; NumPy is not needed."""
+def as_tensor(memory: ctypes.Array[ctypes.c_char], element: str, elements: int) -> Any:
+    """Returns a tensor of shape (elements,) on the CPU. torch keeps the memory object alive; NumPy is not needed."""
     import torch
 
     dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[element]
     if elements == 0:
         return torch.empty(0, dtype=dtype)
-    return torch.frombuffer(memory, dtype=dtype, count=elements, offset=begin * _BYTES[element])
+    return torch.frombuffer(memory, dtype=dtype, count=elements)

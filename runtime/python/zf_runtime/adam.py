@@ -45,11 +45,12 @@ class _InPlace(torch.optim.Optimizer):
                 group["fused"] = fused
 
     @torch._disable_dynamo
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None, *, _grad_scale: float = 1.0) -> Any:
         """Steps all parameters that have a gradient. Returns closure()'s loss.
 
         Parameters, gradients and states are taken as they are now, whoever has written or replaced them. Raises ZfError
-        before anything is stepped if a gradient is sparse or a parameter is on a GPU."""
+        before anything is stepped if a gradient is sparse or a parameter is on a GPU. _grad_scale, for
+        OverlappedAdamW, multiplies every gradient in fp32, as it is read."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -62,19 +63,19 @@ class _InPlace(torch.optim.Optimizer):
                     params = [roster.params[index] for index, _ in own if roster.group_of[index] == number]
                     if params:
                         _torch_own.step(params, [self.state[param] for param in params], group,
-                                        self._is_decoupled(group))
+                                        self._is_decoupled(group), _grad_scale)
         if parts.index:
-            self._step_in_place(parts)
+            self._step_in_place(parts, _grad_scale)
         return loss
 
-    def _step_in_place(self, parts: Parts) -> None:
+    def _step_in_place(self, parts: Parts, grad_scale: float) -> None:
         """Makes one call for all parameters. The engine raises their counts itself: an exception comes before it or
         after it."""
         now = self._list.counts.values()
         counts = [now[slot] if slot >= 0 else count.item() for slot, count in zip(parts.slots, parts.counts)]
         kinds = {kind: at for at, kind in enumerate(dict.fromkeys(zip(parts.group, counts)))}
         groups = [(self.param_groups[number], count + 1) for number, count in kinds]
-        factors = [scalars(group, count, self._is_decoupled(group)) for group, count in groups]
+        factors = [scalars(group, count, self._is_decoupled(group), grad_scale) for group, count in groups]
         words = parts.words(map(kinds.__getitem__, zip(parts.group, counts)))
         _raise_versions(parts.written)
         _local.engine().step(words, factors, parts.count, sum(parts.elements), torch.get_num_threads())

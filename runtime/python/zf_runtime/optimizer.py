@@ -16,13 +16,13 @@ class OverlappedAdamW(torch.optim.Optimizer):
 
     params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW; the last two are refused. foreach
     and fused are accepted, and change nothing.
-    plan, rank: as in Runtime. runtime_options: more keywords for Runtime, such as max_restarts.
+    plan, rank: as in Runtime. runtime_options: more keywords for Runtime, such as max_restarts. alias is accepted, and
+    changes nothing.
 
     With overlap=False step() works as in torch: when it returns, the parameters are updated. If all parameters are on
     the CPU it is zf_runtime.AdamW then: it steps them where they are, without a process, and what follows here does not
     concern it; plan, rank, alias, module and runtime_options are accepted, and change nothing. (With a torch older than
-    AdamW needs, it has a process, too. There `alias` lets fp32 parameters live in the shared memory.) With
-    overlap=True, the default, it hands
+    AdamW needs, it has a process, too.) With overlap=True, the default, it hands
     the gradients over and returns with the parameters of the step before. The optimizer works while the next forward
     and backward run, on weights that are one step old. synchronize() waits for the newest weights.
 
@@ -37,7 +37,8 @@ class OverlappedAdamW(torch.optim.Optimizer):
     back are refused with a ZfError that says what to do.
 
     `state` and state_dict() have the form of torch.optim.AdamW: step, exp_avg and exp_avg_sq for each parameter. The
-    latter two are views of the shared memory. Half-precision parameters also have `master`.
+    latter two are views of the shared memory: write to them in place, and only after synchronize(). What is written
+    while a late step is running is partly overwritten, unseen. Half-precision parameters also have `master`.
 
     module: the model whose state_dict() is to wait for the running step, so that model and optimizer are of one step
     in a checkpoint, whichever is saved first. Its submodules wait, too. Without it, call synchronize() before you save

@@ -142,13 +142,6 @@ class Runtime:
         """Returns the same view as a torch tensor on the CPU, bf16 as torch.bfloat16."""
         return _views.as_tensor(*self._array(group, kind))
 
-    def part(self, group: int, kind: int, begin: int, elements: int) -> Any:
-        """Returns a part of it as a torch tensor with a storage of its own."""
-        memory, element, all_elements = self._array(group, kind)
-        if not 0 <= begin <= begin + elements <= all_elements:
-            raise IndexError(f"elements {begin} to {begin + elements}: the group has {all_elements}")
-        return _views.as_tensor(memory, element, elements, begin)
-
     def _array(self, group: int, kind: int) -> tuple[ctypes.Array[ctypes.c_char], str, int]:
         """Returns the memory of an array, its element type, and its number of elements."""
         group, kind = self._index(group), _checks.integer("kind", kind, _abi.MOMENT_2_SET_1)

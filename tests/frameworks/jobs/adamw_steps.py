@@ -3,8 +3,8 @@ one process.
 
 Two models train on the same data. Each pair is some iterations of each; which goes first alternates. Says per pair
 {"pair": n, "torch": {"step_ms": x, "iteration_ms": y}, "ours": {...}} with medians, and at the end the largest relative
-difference of both losses. Takes --pairs, --iterations, --width, --blocks and --tokens; --no-alias copies parameters
-back, too. Neither narrows the process, so both have all CPUs."""
+difference of both losses. Takes --pairs, --iterations, --width, --blocks and --tokens. Neither narrows the
+process, so both have all CPUs."""
 
 import argparse
 import statistics
@@ -37,12 +37,11 @@ def main():
     parser = argparse.ArgumentParser()
     for name, value in {"pairs": 25, "iterations": 8, "width": 1024, "blocks": 3, "tokens": 128}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--no-alias", action="store_true")
     options = parser.parse_args()
     models = {name: make_model(options) for name in ("torch", "ours")}
     optimizers = {"torch": torch.optim.AdamW(models["torch"].parameters(), lr=1e-4, fused=True),
                   "ours": zf_runtime.OverlappedAdamW(models["ours"].parameters(), lr=1e-4, overlap=False,
-                                                     alias=not options.no_alias, runtime_options={"narrow": "no"})}
+                                                     runtime_options={"narrow": "no"})}
     batch, losses = torch.randn(options.tokens, options.width), {name: [] for name in models}
     for pair in range(options.pairs):
         facts = {}

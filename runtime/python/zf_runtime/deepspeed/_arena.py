@@ -11,6 +11,7 @@ import torch
 
 from .. import _abi
 from .._cuda import HostRegistration
+from .._frames import is_running
 from ..errors import ZfWorkerDied
 from ..group import Group
 from ..runtime import Runtime
@@ -100,8 +101,9 @@ class FlatArena:
     step; submit() hands over all that were noted and changes the gradient buffer, and wait() ends them. "zenflow":
     note() and submit(buffer), with a set of moments for each gradient buffer and a snapshot of the result.
 
-    A step is between begin() and end(). It may be interrupted by an exception, as of a signal handler. wait() then
-    waits for all that was handed over, and settle() takes back the counts of what was not.
+    in_step() runs a step. It may be interrupted by an exception, as of a signal handler. wait() then waits for all that
+    was handed over, and settle() takes back the counts of what was not. A signal handler that calls them and lets the
+    step go on loses nothing.
 
     It is not thread-safe, like the optimizer above it.
     """
@@ -121,7 +123,7 @@ class FlatArena:
         self._at = {slot.master.data_ptr(): slot for slot in self.slots}
         self._powers = BiasPowers()
         self.state_of: Callable[[Slot], dict[str, Any]] = lambda slot: {}  # the optimizer's state of a partition
-        self._before: list[Any] | None = None  # the counts at begin(); None but between begin() and end()
+        self._before: list[Any] | None = None  # the counts at the beginning of a step; None outside
         self._noted: list[Noted] = []
         self._handed_over = False  # a submission may be under way
         self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
@@ -191,27 +193,38 @@ class FlatArena:
             self.runtime.submit(indexes, buffer=buffer, grad_scale=grad_scale, step=step)
         self._noted = []
 
-    def begin(self) -> None:
-        """Begins a step of the optimizer. It counts in its state before it calls us."""
-        self.settle()
+    def in_step(self, step: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Runs a step of the optimizer. It counts in its state before it calls us."""
+        self._begin()
+        result = step(*args, **keywords)
+        self._before = None  # all that it counted was handed over
+        return result
+
+    def _begin(self) -> None:
+        self._take_back()
         before = [self.state_of(slot).get("step") for slot in self.slots]
         for slot, count in zip(self.slots, before):
             if count is not None and self.runtime.step(slot.index) != int(count):  # after a checkpoint was loaded
                 self.runtime.set_step(slot.index, int(count))
         self._before = before
 
-    def end(self) -> None:
-        """Ends the step: all that it counted was handed over."""
-        self._before = None
-
     def settle(self) -> None:
         """Waits for all that was handed over. Where a step was interrupted, takes back what it counted and did not hand
-        over."""
+        over. A signal handler in a step that goes on only waits."""
+        if is_running(self.in_step):
+            self.wait()
+        else:
+            self._take_back()
+
+    def _take_back(self) -> None:
         self.wait()
         for slot, count in zip(self.slots, self._before or []):
             state = self.state_of(slot)
             if state.get("step") != count and self.runtime.step(slot.index) != state.get("step"):
-                state["step"] = count
+                if count is None:
+                    state.pop("step")
+                else:
+                    state["step"] = count
         self._noted = []
         self._before = None
 
@@ -221,7 +234,7 @@ class FlatArena:
         self._result_is_old = True
 
     def before_late_step(self) -> None:
-        """Brings forward the result of the step before, which is published next. Call it after begin()."""
+        """Brings forward the result of the step before, which is published next."""
         if self._result_is_old:
             for slot in self.slots:
                 if slot.result is not None:
@@ -252,7 +265,7 @@ class FlatArena:
         """Waits until all that was submitted is done. Raises ZfTimeout after `timeout` seconds."""
         if self._handed_over:
             self.runtime.wait(timeout=timeout)
-            self._handed_over = False
+            self._handed_over = is_running(self.submit)  # in a signal handler: the rest is waited for, too
 
     def close(self) -> None:
         """Finishes what was submitted and ends the process. The tensors stay readable. The second call does nothing."""

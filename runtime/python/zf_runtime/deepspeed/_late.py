@@ -14,15 +14,16 @@ def make_late(zero: Any, arena: FlatArena) -> None:
 
     step = zero.step
 
-    @functools.wraps(step)
-    def late_step(*args: Any, **keywords: Any) -> Any:
-        arena.begin()
+    def parts(*args: Any, **keywords: Any) -> Any:
         arena.before_late_step()
         result = step(*args, **keywords)
         get_accelerator().synchronize()  # ZeRO's copies read what the optimizer writes next
         # In stages 1 and 2 ZeRO has views of the gradients, which are in the other buffer then.
         arena.submit_and_turn(getattr(zero, "_get_offload_gradient_dict", lambda: None))
-        arena.end()
         return result
+
+    @functools.wraps(step)
+    def late_step(*args: Any, **keywords: Any) -> Any:
+        return arena.in_step(parts, *args, **keywords)
 
     zero.step = late_step

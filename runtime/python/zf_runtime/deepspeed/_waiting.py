@@ -54,14 +54,11 @@ def make_step_count(zero: Any, arena: FlatArena) -> None:
 
     @functools.wraps(step)
     def counted_step(*args: Any, **keywords: Any) -> Any:
-        arena.begin()
         try:
-            result = step(*args, **keywords)
+            return arena.in_step(step, *args, **keywords)
         except BaseException:
             arena.wait()
             raise
-        arena.end()
-        return result
 
     zero.step = counted_step
 

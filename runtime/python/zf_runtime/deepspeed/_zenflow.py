@@ -123,14 +123,16 @@ class ZenFlowOperator:
                             bias_correction: list[int]) -> None:
         for slot in self.arena.slots:
             self._take_state(slot)
-        self.arena.begin()
         step += self._earlier_steps
-        for index, slot in enumerate(self.arena.slots):
-            self._optimizer.state[slot.param]["step"] = step
-            self.arena.note(slot, step, lr=lr[index], betas=(beta1[index], beta2[index]), eps=eps[index],
-                            weight_decay=weight_decay[index], bias_correction=bool(bias_correction[index]))
-        self.arena.submit(buffer)
-        self.arena.end()
+
+        def submit() -> None:
+            for index, slot in enumerate(self.arena.slots):
+                self._optimizer.state[slot.param]["step"] = step
+                self.arena.note(slot, step, lr=lr[index], betas=(beta1[index], beta2[index]), eps=eps[index],
+                                weight_decay=weight_decay[index], bias_correction=bool(bias_correction[index]))
+            self.arena.submit(buffer)
+
+        self.arena.in_step(submit)
 
     def zenflow_adam_wait(self, control: int, timeout_s: float) -> bool:
         """Waits for all that was submitted. (DeepSpeed's counts completions. With full_warm_up_rounds 0 it is one
