@@ -43,7 +43,7 @@ class OneStep(unittest.TestCase):
     def with_scalars(self, change):
         right = _scalars.scalars
         self.addCleanup(setattr, adam, "scalars", right)
-        adam.scalars = lambda group, count, decoupled: change(list(right(group, count, decoupled)), group, count)
+        adam.scalars = lambda group, count, *others: change(list(right(group, count, *others)), group, count)
         return distance_of_each_step()
 
     def test_ten_steps_are_within_8_ulp_of_fused(self):
