@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -105,24 +105,34 @@ class OverlappedAdamW(torch.optim.Optimizer):
 
 
 def _listed(each: Any) -> Any:
-    """Returns an element of params again, after a generator of parameters was turned into a list."""
-    if isinstance(each, dict) and "params" in each and not isinstance(each["params"], torch.Tensor):
+    """Returns an element of params again, after a generator of parameters was turned into a list. What torch takes
+    otherwise, or refuses, stays as it is."""
+    if isinstance(each, dict) and isinstance(each.get("params"), Iterator):
         return {**each, "params": list(each["params"])}
     return each
 
 
+def _tensors(each: Any) -> list[Any]:
+    """Returns the tensors of an element of params: a tensor, a name and a tensor, or a param_group of such."""
+    if isinstance(each, dict):
+        params = each.get("params", ())
+        return [params] if isinstance(params, torch.Tensor) else [one for some in params for one in _tensors(some)]
+    return [each[1] if isinstance(each, tuple) else each]
+
+
+def _can_step_in_place() -> bool:
+    """Returns whether this torch is one that zf_runtime.AdamW needs."""
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 4)
+
+
 def _kind_of(params: Any, overlap: bool | None) -> Any:
     """Returns the class that does what was asked for."""
-    if overlap is not None and not overlap:
-        flat = [one for each in params for one in (each.get("params", []) if isinstance(each, dict) else [each])]
-        tensors = [one[1] if isinstance(one, tuple) else one for one in flat]
+    if overlap is not None and not overlap and _can_step_in_place():
+        tensors = [tensor for each in params for tensor in _tensors(each)]
         if all(isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" for tensor in tensors):
-            try:
-                from ._in_place import InPlace
+            from ._in_place import InPlace
 
-                return InPlace
-            except ImportError:  # torch is too old
-                pass
+            return InPlace
     from ._in_arena import InArena
 
     return InArena
