@@ -14,17 +14,19 @@ from .runtime import Runtime
 class OverlappedAdamW(torch.optim.Optimizer):
     """AdamW in a process of its own, on the CPUs that the plan keeps for it.
 
-    params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW; the last two are refused. foreach
-    and fused are accepted, and change nothing.
+    params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW. The last two are taken where the
+    step is in place, and else refused. foreach and fused are accepted, and change nothing.
     plan, rank: as in Runtime. runtime_options: more keywords for Runtime, such as max_restarts. alias is accepted, and
     changes nothing.
 
+    With overlap=True the step is late: step() hands the gradients over and returns with the parameters of the step
+    before. The optimizer works while the next forward and backward run, on weights that are one step old. synchronize()
+    waits for the newest weights. Without overlap= it is late, too, and says so once in a warning.
+
     With overlap=False step() works as in torch: when it returns, the parameters are updated. If all parameters are on
     the CPU it is zf_runtime.AdamW then: it steps them where they are, without a process, and what follows here does not
-    concern it; plan, rank, alias, module and runtime_options are accepted, and change nothing. (With a torch older than
-    AdamW needs, it has a process, too.) With overlap=True, the default, it hands
-    the gradients over and returns with the parameters of the step before. The optimizer works while the next forward
-    and backward run, on weights that are one step old. synchronize() waits for the newest weights.
+    concern it; plan, rank, module and runtime_options are accepted, and change nothing. (With a torch older than AdamW
+    needs, it has a process, too.)
 
     Each param_group is one runtime group. Its settings are read at each step, so lr schedulers work. Masters and
     moments are fp32 whatever the parameters are; bf16 and fp16 parameters get them rounded to nearest even.
