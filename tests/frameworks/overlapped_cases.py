@@ -5,7 +5,9 @@ import gc
 import io
 import os
 import pickle
+import sys
 import unittest
+import unittest.mock
 import weakref
 
 import torch
@@ -199,6 +201,22 @@ class InPlace(unittest.TestCase):
         train(model, optimizer, 3)
         self.assertEqual(len(calls), 3)
         self.assertEqual(len(optimizer.param_groups), 2)
+
+    def test_each_form_of_params_is_taken(self):
+        """And what torch refuses is refused."""
+        one = torch.nn.Parameter(torch.tensor(1.0))
+        for params in ({"params": one}, {"params": [one]}, {"params": (one,)}, {"params": iter([one])}, one):
+            optimizer = OverlappedAdamW([params], overlap=False)
+            self.assertIsInstance(optimizer, zf_runtime.AdamW)
+            self.assertIs(optimizer.param_groups[0]["params"][0], one)
+        for wrong in (one, [{"params": {one}}], [], [{"params": 3}]):
+            with self.assertRaises((TypeError, ValueError)) as theirs:
+                torch.optim.AdamW(wrong)
+            self.assertRaises(type(theirs.exception), OverlappedAdamW, wrong, overlap=False)
+
+    def test_a_broken_import_is_told(self):
+        with unittest.mock.patch.dict(sys.modules, {"zf_runtime._in_place": None}), self.assertRaises(ImportError):
+            self.ours(make_model())
 
     def test_copied_pickled_and_loaded(self):
         model = make_model()

@@ -163,6 +163,16 @@ class Written(adamw_case.AdamWTest):
         seen.forget()
         self.assertTrue(seen.differs(values))
 
+    def test_another_shape_type_or_device_differs(self):
+        for seen in (_published.Copy(), _published.Digest()):
+            values = torch.ones(300, 500)
+            seen.note(values)
+            for other in (values[:200], values[:0], values.view(-1), values.to(torch.bfloat16), values.to(torch.int32),
+                          values.to("meta")):
+                self.assertIs(seen.differs(other), True)
+            seen.note(values[:200])
+            self.assertFalse(seen.differs(values[:200]))
+
     def test_writes_are_found_by_digests_too(self):
         with unittest.mock.patch.object(_flat_group, "published_of", lambda param: _published.Digest()):
             self.test_weights_clipped_through_data()
@@ -221,6 +231,28 @@ class Refused(adamw_case.AdamWTest):
     def test_another_type(self):
         self.refused(lambda model, optimizer: model.to(torch.float64),
                      "parameter 0 was torch.float32.*is torch.float64")
+
+    def test_another_shape_or_type_while_a_late_step_runs(self):
+        def reshaped(model):
+            model[0].weight.data = torch.zeros(5, 5)
+            model[0].weight.grad = None
+
+        changes = {r"shape \(5, 5\)": reshaped, "bfloat16": lambda model: model.to(torch.bfloat16)}
+        for seen in (_published.Copy, _published.Digest):
+            for text, change in changes.items():
+                for call in ("step", "state_dict", "synchronize"):
+                    patched = unittest.mock.patch.object(_flat_group, "published_of", lambda param, seen=seen: seen())
+                    with self.subTest(seen=seen, change=text, call=call), patched, warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        model = make_model()
+                        optimizer = self.ours(model.parameters())
+                        train(model, optimizer, 2)
+                        change(model)
+                        if call == "synchronize":
+                            optimizer.synchronize()
+                            continue
+                        with self.assertRaisesRegex(ZfError, text + ".*make a new OverlappedAdamW"):
+                            getattr(optimizer, call)()
 
     def test_a_parameter_unfrozen_later(self):
         model = make_model()

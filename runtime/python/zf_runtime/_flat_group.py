@@ -10,7 +10,7 @@ from typing import Any, Callable
 import torch
 
 from . import _abi
-from ._published import Published, bits, found, published_of
+from ._published import Published, bits, found, kind, published_of
 from .errors import ZfError
 from .group import Group
 from .runtime import Runtime
@@ -56,7 +56,7 @@ class FlatGroup:
         self.given = list(settings["params"])
         self.params = [param for param in self.given if param.requires_grad]
         self.frozen = [number for number, param in enumerate(self.given) if not param.requires_grad]
-        self.kinds = [(param.shape, param.dtype, param.device) for param in self.params]
+        self.kinds = [kind(param) for param in self.params]
         self.step = 0  # the number of the last step that was counted
         self.own: list[dict[str, torch.Tensor]] = []  # step, moments and masters by parameter, which nobody else has
         self.entries: list[dict[str, torch.Tensor]] = []  # tensors over the same memory, for torch's state
@@ -88,12 +88,12 @@ class FlatGroup:
         """Takes the views and copies the parameters' values into them. Parameters keep their own memory: a program may
         swap it and swap it back, as for an EMA."""
         grads = (_abi.GRADS_0, _abi.GRADS_1)[:self._shape.grad_buffers]
-        flat = {kind: runtime.tensor(self.index, kind)
-                for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2, *grads)}
+        flat = {array: runtime.tensor(self.index, array)
+                for array in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2, *grads)}
         self.flat = list(flat.values())
         self.masters, self.exp_avgs, self.exp_avg_sqs = (
-            self._split(flat[kind]) for kind in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2))
-        self.grads = [self._split(flat[kind]) for kind in grads]
+            self._split(flat[array]) for array in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2))
+        self.grads = [self._split(flat[array]) for array in grads]
         self.count = torch.tensor(0.0)  # the step that torch's state shows
         self.own = [{"step": self.count, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
                     for exp_avg, exp_avg_sq in zip(self.exp_avgs, self.exp_avg_sqs)]
@@ -189,6 +189,8 @@ class FlatGroup:
 
     def _holds_result(self, number: int) -> bool:
         """Returns whether an interrupted publish() has given the parameter its value already."""
+        if kind(self.params[number]) != self.kinds[number]:  # it is refused at the next step
+            return False
         value = self.params[number].detach().to(self._results[number].device)
         same: bool = torch.equal(bits(value), bits(self._results[number].to(value.dtype)))
         return same

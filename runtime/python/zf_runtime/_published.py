@@ -16,6 +16,14 @@ BLOCK = 1 << 16  # elements that one number of a digest stands for
 _AT_ONCE = 256  # blocks: a product of 128 MiB
 
 
+Kind = tuple[torch.Size, torch.dtype, torch.device]
+
+
+def kind(param: torch.Tensor) -> Kind:
+    """Returns what cannot change while an optimizer has a parameter."""
+    return param.shape, param.dtype, param.device
+
+
 class Published(Protocol):
     """What a parameter held. Until note() is called, any value differs from it."""
 
@@ -26,7 +34,8 @@ class Published(Protocol):
         """Makes the present value a written one."""
 
     def differs(self, param: torch.Tensor) -> torch.Tensor | bool:
-        """Returns whether a single bit differs from what was noted. The answer may lie on the parameter's device."""
+        """Returns whether a single bit differs from what was noted, or the shape, type or device. The answer may lie on
+        the parameter's device."""
 
 
 class Copy:
@@ -36,7 +45,7 @@ class Copy:
         self._copy: torch.Tensor | None = None
 
     def note(self, param: torch.Tensor) -> None:
-        if self._copy is None:
+        if self._copy is None or kind(self._copy) != kind(param):
             self._copy = param.detach().clone(memory_format=torch.preserve_format)
         else:
             self._copy.copy_(param.detach())
@@ -45,7 +54,7 @@ class Copy:
         self._copy = None
 
     def differs(self, param: torch.Tensor) -> bool:
-        return self._copy is None or not torch.equal(bits(param), bits(self._copy))
+        return self._copy is None or kind(self._copy) != kind(param) or not torch.equal(bits(param), bits(self._copy))
 
 
 class Digest:
@@ -53,15 +62,18 @@ class Digest:
 
     def __init__(self) -> None:
         self._digest: torch.Tensor | None = None
+        self._kind: Kind | None = None
 
     def note(self, param: torch.Tensor) -> None:
-        self._digest = digest(param)
+        self._digest, self._kind = digest(param), kind(param)
 
     def forget(self) -> None:
         self._digest = None
 
     def differs(self, param: torch.Tensor) -> torch.Tensor | bool:
-        return True if self._digest is None else (digest(param) != self._digest).any()
+        if self._digest is None or self._kind != kind(param):
+            return True
+        return (digest(param) != self._digest).any()
 
 
 def published_of(param: torch.Tensor) -> Published:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ._flat_group import FlatGroup
+from ._published import kind
 from ._state import State
 from .errors import ZfError
 
@@ -32,10 +33,10 @@ def check_lists(groups: Sequence[FlatGroup], param_groups: Sequence[dict[str, An
             raise _refusal(group.index, f"it holds {_changed(given, group.given)} the parameters that were given to "
                            "the optimizer", "call add_param_group() for new ones, or make a new OverlappedAdamW")
         group.settings = settings
-        for number, (param, kind) in enumerate(zip(group.params, group.kinds)):
-            now = (param.shape, param.dtype, param.device)
-            if now != kind:
-                raise _refusal(group.index, f"parameter {number} was {_kind(*kind)}, and is {_kind(*now)}",
+        for number, (param, then) in enumerate(zip(group.params, group.kinds)):
+            now = kind(param)
+            if now != then:
+                raise _refusal(group.index, f"parameter {number} was {_kind(*then)}, and is {_kind(*now)}",
                                "make a new OverlappedAdamW")
         for number in group.frozen:
             if given[number].grad is not None:

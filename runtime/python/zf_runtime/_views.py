@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     import numpy
 
 
-
-
 def grads_buffer(buffer: int) -> int:
     """Returns `buffer`. Raises ValueError if it is neither 0 nor 1."""
     number = _checks.number("gradient buffer", buffer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -14,17 +14,19 @@ from .runtime import Runtime
 class OverlappedAdamW(torch.optim.Optimizer):
     """AdamW in a process of its own, on the CPUs that the plan keeps for it.
 
-    params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW; the last two are refused. foreach
-    and fused are accepted, and change nothing.
+    params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch.optim.AdamW. The last two are taken where the
+    step is in place, and else refused. foreach and fused are accepted, and change nothing.
     plan, rank: as in Runtime. runtime_options: more keywords for Runtime, such as max_restarts. alias is accepted, and
     changes nothing.
 
+    With overlap=True the step is late: step() hands the gradients over and returns with the parameters of the step
+    before. The optimizer works while the next forward and backward run, on weights that are one step old. synchronize()
+    waits for the newest weights. Without overlap= it is late, too, and says so once in a warning.
+
     With overlap=False step() works as in torch: when it returns, the parameters are updated. If all parameters are on
     the CPU it is zf_runtime.AdamW then: it steps them where they are, without a process, and what follows here does not
-    concern it; plan, rank, alias, module and runtime_options are accepted, and change nothing. (With a torch older than
-    AdamW needs, it has a process, too.) With overlap=True, the default, it hands
-    the gradients over and returns with the parameters of the step before. The optimizer works while the next forward
-    and backward run, on weights that are one step old. synchronize() waits for the newest weights.
+    concern it; plan, rank, module and runtime_options are accepted, and change nothing. (With a torch older than AdamW
+    needs, it has a process, too.)
 
     Each param_group is one runtime group. Its settings are read at each step, so lr schedulers work. Masters and
     moments are fp32 whatever the parameters are; bf16 and fp16 parameters get them rounded to nearest even.
@@ -105,24 +107,34 @@ class OverlappedAdamW(torch.optim.Optimizer):
 
 
 def _listed(each: Any) -> Any:
-    """Returns an element of params again, after a generator of parameters was turned into a list."""
-    if isinstance(each, dict) and "params" in each and not isinstance(each["params"], torch.Tensor):
+    """Returns an element of params again, after a generator of parameters was turned into a list. What torch takes
+    otherwise, or refuses, stays as it is."""
+    if isinstance(each, dict) and isinstance(each.get("params"), Iterator):
         return {**each, "params": list(each["params"])}
     return each
 
 
+def _tensors(each: Any) -> list[Any]:
+    """Returns the tensors of an element of params: a tensor, a name and a tensor, or a param_group of such."""
+    if isinstance(each, dict):
+        params = each.get("params", ())
+        return [params] if isinstance(params, torch.Tensor) else [one for some in params for one in _tensors(some)]
+    return [each[1] if isinstance(each, tuple) else each]
+
+
+def _can_step_in_place() -> bool:
+    """Returns whether this torch is one that zf_runtime.AdamW needs."""
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 4)
+
+
 def _kind_of(params: Any, overlap: bool | None) -> Any:
     """Returns the class that does what was asked for."""
-    if overlap is not None and not overlap:
-        flat = [one for each in params for one in (each.get("params", []) if isinstance(each, dict) else [each])]
-        tensors = [one[1] if isinstance(one, tuple) else one for one in flat]
+    if overlap is not None and not overlap and _can_step_in_place():
+        tensors = [tensor for each in params for tensor in _tensors(each)]
         if all(isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" for tensor in tensors):
-            try:
-                from ._in_place import InPlace
+            from ._in_place import InPlace
 
-                return InPlace
-            except ImportError:  # torch is too old
-                pass
+            return InPlace
     from ._in_arena import InArena
 
     return InArena
