@@ -2,7 +2,7 @@
 """Trains a small language model on a text, three times from the same start:
 
   torch        torch.optim.AdamW
-  waiting      OverlappedAdamW(overlap=False): the same steps, done by the optimizer process
+  waiting      OverlappedAdamW(overlap=False): the same steps, in place (by the optimizer process with torch before 2.4)
   overlapped   OverlappedAdamW(overlap=True): the optimizer works beside the next step, one step late
 
 and compares losses and step times. With --kill-at N a fourth run loses its optimizer process to kill -9 in the
@@ -119,10 +119,11 @@ def train_ours(name: str, text: torch.Tensor, args: argparse.Namespace, overlap:
                kill_at: int = 0) -> tuple[list[float], int]:
     """Trains and returns the losses, and how often the optimizer process was restarted."""
     model = make_model()
-    with OverlappedAdamW(groups_of(model), lr=args.lr, plan=args.plan, overlap=overlap) as optimizer:
+    module = model if hasattr(model, "register_state_dict_pre_hook") else None  # torch before 2.0 lacks it
+    with OverlappedAdamW(groups_of(model), lr=args.lr, plan=args.plan, overlap=overlap, module=module) as optimizer:
         losses = train(name, model, optimizer, text, args, kill_at)
         optimizer.synchronize()  # the last step may be the one that was killed
-        return losses, optimizer.runtime.stats().restarts
+        return losses, optimizer.runtime.stats().restarts if overlap else 0
 
 
 def largest_difference(losses: list[float], others: list[float]) -> float:

@@ -50,8 +50,9 @@ class InArena(OverlappedAdamW):
         except BaseException:
             self.close()
             raise
-        if late and (overlap is None or module is None):
-            _say_once(overlap is None, module is None)
+        lacks_module = module is None and hasattr(torch.nn.Module, "register_state_dict_pre_hook")  # torch 2.0
+        if late and (overlap is None or lacks_module):
+            _say_once(overlap is None, lacks_module)
 
     @property
     def runtime(self) -> Runtime:
@@ -299,7 +300,7 @@ def _say_once(is_default: bool, lacks_module: bool) -> None:
     text = "OverlappedAdamW: " + "; ".join(parts)
     if text not in _said:
         _said.add(text)
-        warnings.warn(text, stacklevel=3)
+        warnings.warn(text, stacklevel=4)  # past both constructors
 
 
 def _see_given(optimizer: Any, state_dict: dict[str, Any]) -> None:
