@@ -327,7 +327,10 @@ class Called(adamw_case.AdamWTest):
             train(model, self.ours(model.parameters(), overlap=False, **more), 1)
 
     def test_late_says_what_it_does_once(self):
-        for more, text in (({}, "overlap is not given.*; a model that is saved"), ({"overlap": True}, "module=model")):
+        cases = [({}, "overlap is not given")]
+        if hasattr(torch.nn.Module, "register_state_dict_pre_hook"):  # module= needs it, so torch 2.0
+            cases = [({}, "overlap is not given.*; a model that is saved"), ({"overlap": True}, "module=model")]
+        for more, text in cases:
             nothing = unittest.mock.patch("zf_runtime._in_arena._said", set())
             with warnings.catch_warnings(record=True) as caught, nothing:
                 warnings.simplefilter("always")

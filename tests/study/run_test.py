@@ -37,7 +37,8 @@ class Run(StudyTest):
             with self.subTest(arm=arm):
                 self.assertEqual(len(facts["turns"]), 2)
                 self.assertEqual(len(facts["losses"]["0"]), 8)
-                self.assertEqual("zf-optimizer" in facts["threads"], arm.startswith("ours"), facts)
+                # Waiting with parameters on the CPU is a step in place: only the late one has a process.
+                self.assertEqual("zf-optimizer" in facts["threads"], arm == "ours-late", facts)
         self.assertEqual(losses["plan"], losses["unbound"])
         self.assertNotEqual(losses["ours-late"], losses["unbound"])
         text, html = ((self.folder / name).read_text() for name in ("study.md", "study.html"))
