@@ -117,14 +117,16 @@ void LocalStepper::step_list(StepList& list, const TeamWish& wish) {
 std::string LocalStepper::place(const TeamWish& team, const MemoryWish& wish, void* start,
                                 std::size_t bytes) {
   const std::lock_guard turn(mutex_);
-  Team* chosen = &caller_;
   std::string refusal;
-  try {
-    chosen = &ready(choose(team));
-  } catch (const Error& error) {
-    refusal = error.what();
-  }
-  const std::string notes = place_memory(*chosen, wish, start, bytes);
+  const auto ready_team = [&]() -> Team& {
+    try {
+      return ready(choose(team));
+    } catch (const Error& error) {
+      refusal = error.what();
+      return caller_;
+    }
+  };
+  const std::string notes = place_memory(ready_team(), wish, start, bytes);
   return refusal.empty() || notes.empty() ? refusal + notes : refusal + "; " + notes;
 }
 
