@@ -15,12 +15,12 @@ class InPlace(FrameworkTest):
     def need_two_cpus(self):
         """One will do."""
 
-    def run_cases(self, file: str, **variables: str):
+    def run_cases(self, *files: str, **variables: str):
         # Threads that spin would keep the CPUs from the tests beside these.
         environment = framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_RUNTIME_LIBRARY=LIBRARY,
                                             OMP_WAIT_POLICY="passive", **variables)
-        done = subprocess.run([PYTHON, "-m", "unittest", "-v", file], cwd=HERE / "in_place", env=environment, text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=3000, check=False)
+        done = subprocess.run([PYTHON, "-m", "unittest", "-v", *files], cwd=HERE / "in_place", env=environment,
+                              text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=3000, check=False)
         print(done.stdout)
         self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
         self.assertNotIn("Ran 0 tests", done.stderr)
@@ -31,7 +31,7 @@ class InPlace(FrameworkTest):
 
     def test_no_trap_is_silent(self):
         """Costs 15 s."""
-        self.run_cases("trap_cases")
+        self.run_cases("trap_cases", "form_cases")
 
     def test_steps_are_close_to_torch_fused(self):
         """Costs 10 s."""

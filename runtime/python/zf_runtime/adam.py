@@ -9,8 +9,10 @@ from typing import Any, Callable
 import torch
 
 from . import _local, _torch_own
+from ._parts import Parts
 from ._scalars import scalars
-from ._tensor_list import Parts, TensorList, refuse_device
+from ._tensor_list import TensorList
+from ._why_not import refuse_device
 
 if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 4):
     raise ImportError(f"zf_runtime.AdamW and Adam need torch 2.4 or newer, and this is torch {torch.__version__}")
@@ -71,14 +73,11 @@ class _InPlace(torch.optim.Optimizer):
     def _step_in_place(self, parts: Parts, grad_scale: float) -> None:
         """Makes one call for all parameters. The engine raises their counts itself: an exception comes before it or
         after it."""
-        now = self._list.counts.values()
-        counts = [now[slot] if slot >= 0 else count.item() for slot, count in zip(parts.slots, parts.counts)]
-        kinds = {kind: at for at, kind in enumerate(dict.fromkeys(zip(parts.group, counts)))}
+        kinds, words = parts.kinds(parts.counts_in(self._list.counts.values()))
         groups = [(self.param_groups[number], count + 1) for number, count in kinds]
         factors = [scalars(group, count, self._is_decoupled(group), grad_scale) for group, count in groups]
-        words = parts.words(map(kinds.__getitem__, zip(parts.group, counts)))
         _raise_versions(parts.written)
-        _local.engine().step(words, factors, parts.count, sum(parts.elements), torch.get_num_threads())
+        _local.engine().step(words, factors, parts.count, parts.total(), torch.get_num_threads())
 
     def _is_decoupled(self, group: dict[str, Any]) -> bool:
         return bool(group.get("decoupled_weight_decay", self._decoupled))

@@ -1,0 +1,63 @@
+"""What tells tensors from those of the last step is seen, with torch's own guards and without them."""
+
+import unittest
+from unittest import mock
+
+import torch
+from zf_runtime import _form
+
+
+class Marked(torch.Tensor):
+    pass
+
+
+CHANGES = {
+    "another element type": lambda t: t.to(torch.bfloat16),
+    "another shape of as many elements": lambda t: t.reshape(6, 4),
+    "other strides": lambda t: t.t().contiguous().t(),
+    "fewer elements": lambda t: t[:3],
+    "a subclass": lambda t: t.as_subclass(Marked),
+    "another device": lambda t: t.to("meta"),
+    "a sparse tensor": lambda t: t.to_sparse(),
+    "a lazy negation": torch._neg_view,
+    "no tensor": lambda t: None,
+}
+
+
+class Forms(unittest.TestCase):
+    def setUp(self):
+        self.tensors = [torch.ones(4, 6), torch.ones(()), torch.ones(4, 6)]
+
+    def in_both_ways(self):
+        """Yields a Form made with the guards, and one without."""
+        with_guards = _form.Form(self.tensors)
+        self.assertIsNotNone(with_guards._check, "this torch has no guards")
+        with mock.patch.object(_form, "_guards", lambda tensors: None):
+            without = _form.Form(self.tensors)
+        self.assertIsNone(without._check)
+        yield from ((with_guards, "with guards"), (without, "without guards"))
+
+    def test_the_same_kind_elsewhere_in_memory_is_the_same(self):
+        for form, way in self.in_both_ways():
+            with self.subTest(way):
+                self.assertTrue(form.holds(self.tensors))
+                self.assertTrue(form.holds([tensor.clone() for tensor in self.tensors]))
+
+    def test_every_other_kind_is_seen(self):
+        for form, way in self.in_both_ways():
+            for name, change in CHANGES.items():
+                with self.subTest(f"{way}: {name}"):
+                    self.assertFalse(form.holds([*self.tensors[:2], change(self.tensors[2])]))
+
+    def test_one_more_or_less_is_seen(self):
+        for form, way in self.in_both_ways():
+            with self.subTest(way):
+                self.assertFalse(form.holds(self.tensors[:2]))
+                self.assertFalse(form.holds([*self.tensors, self.tensors[0]]))
+
+    def test_a_torch_without_guards_is_asked_one_by_one(self):
+        for broken in (TypeError, ImportError):
+            with mock.patch("torch._C._dynamo.guards.TensorGuards", side_effect=broken):
+                form = _form.Form(self.tensors)
+            self.assertTrue(form.holds(self.tensors))
+            self.assertFalse(form.holds([*self.tensors[:2], self.tensors[2].half()]))
