@@ -4,8 +4,9 @@ usage: tidy.py BUILD_FOLDER [JOBS]
 
 Most of clang-tidy's time goes into the standard library's headers, which it reads once per translation unit. So this
 program joins several sources (a batch) to one translation unit where that is possible. If clang-tidy finds something
-in a batch, each of its sources is checked alone, and only these findings count. So a batch can hide a finding (for
-example an unused declaration, if another source of the batch uses the same name), but it cannot add one.
+in a batch, each half of it is checked as a batch, and so on; only findings in a source that is alone count. So a batch
+can hide a finding (for example an unused declaration, if another source of the batch uses the same name), but it cannot
+add one. ZF_TIDY_VERBOSE=1 says which batches were divided: two sources in them do not go together.
 
 A batch without findings leaves a file in BUILD_FOLDER/tidy, and is not checked again until a source, a header or a
 rule changes. Batches are written there too, never between the sources: tests that run at the same time read those.
@@ -16,6 +17,7 @@ import concurrent.futures
 import dataclasses
 import hashlib
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -39,7 +41,7 @@ STATIC = re.compile(r"^static [^\n]*", re.MULTILINE)
 DECLARED = re.compile(r"^(?!namespace|using|TEST)(?:[^\s/}#][^\n(={;]*?[\s*&])?(\w+)(?:\[[^\]\n]*\])?(?=\s*[(={;])|"
                       r"^(?:struct|class|enum(?: class)?) (\w+)|^using (\w+) =", re.MULTILINE)
 TEST_CASE = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
-MAIN = re.compile(r"^int (main)\(", re.MULTILINE)
+MAIN = re.compile(r"^(?:extern \"C\" )?int (main|LLVMFuzzerTestOneInput)\(", re.MULTILINE)
 MACRO = re.compile(r"^\s*#\s*define (\w+)", re.MULTILINE)
 
 
@@ -51,15 +53,15 @@ class Source:
     search_paths: tuple[str, ...]
     definitions: tuple[str, ...]
     own_names: frozenset[str]  # names in unnamed namespaces, static names, test cases, macros, main
-    header_words: frozenset[str]  # words of this source that also occur in our headers
+    header_names: frozenset[str]  # names that our headers declare and this source mentions
 
     def may_join(self, other: "Source") -> bool:
         """Returns whether both sources can be in one translation unit.
 
         They can if neither declares a name that the other declares too or has from a header. This compares words
-        and does not parse C++, so it may be wrong; then the joined source does not compile, and each is checked alone.
+        and does not parse C++, so it may be wrong; then the joined source does not compile, and its halves are checked.
         """
-        return not (self.own_names & (other.own_names | other.header_words) or other.own_names & self.header_words)
+        return not (self.own_names & (other.own_names | other.header_names) or other.own_names & self.header_names)
 
 
 def declared(texts: Iterable[str]) -> set[str]:
@@ -67,7 +69,7 @@ def declared(texts: Iterable[str]) -> set[str]:
     return {name for text in texts for match in DECLARED.finditer(text) for name in match.groups() if name}
 
 
-def read_source(entry: dict[str, str], header_words: set[str]) -> Source:
+def read_source(entry: dict[str, str], header_names: set[str]) -> Source:
     """Returns the source of one entry of compile_commands.json."""
     path = pathlib.Path(entry["file"])
     words = iter(shlex.split(entry["command"]))
@@ -91,7 +93,7 @@ def read_source(entry: dict[str, str], header_words: set[str]) -> Source:
     own |= {f"{suite}_{name}_Test" for suite, name in TEST_CASE.findall(text)}
     own |= set(MAIN.findall(text) + MACRO.findall(text))
     return Source(path, text, tuple(flags), tuple(search_paths), tuple(definitions), frozenset(own),
-                  frozenset(IDENTIFIER.findall(text)) & header_words)
+                  frozenset(IDENTIFIER.findall(text)) & header_names)
 
 
 def joined(sources: list[Source]) -> str:
@@ -168,21 +170,28 @@ def tidy(file: pathlib.Path, sources: list[Source]) -> str:
     return "" if result.returncode == 0 else result.stdout + result.stderr
 
 
+def tidy_joined(batch: list[Source], text: str, known: pathlib.Path) -> str:
+    """Returns the output of clang-tidy for the joined sources."""
+    folder = known / area(batch[0].path)  # where the same rules apply
+    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=batch[0].path.suffix) as file:
+        file.write(text)
+        file.flush()
+        return tidy(pathlib.Path(file.name), batch)
+
+
 def look_at(batch: list[Source], known: pathlib.Path, state: str) -> str:
     """Returns the findings of a batch; empty if there are none. Remembers in `known` that there are none."""
     text = joined(batch)
     key = hashlib.sha256("\0".join([state, text, *arguments(batch)]).encode()).hexdigest()
     if (known / key).exists():
         return ""
-    findings = "?"  # a source that is alone in its batch is checked below
-    if len(batch) > 1:
-        folder = known / area(batch[0].path)  # where the same rules apply
-        with tempfile.NamedTemporaryFile("w", dir=folder, suffix=batch[0].path.suffix) as file:
-            file.write(text)
-            file.flush()
-            findings = tidy(pathlib.Path(file.name), batch)
-    if findings:
-        findings = "".join(tidy(source.path, [source]) for source in batch)
+    if len(batch) == 1:
+        findings = tidy(batch[0].path, batch)
+    elif findings := tidy_joined(batch, text, known):
+        if os.environ.get("ZF_TIDY_VERBOSE"):
+            print(f"divided: {[str(source.path.relative_to(ROOT)) for source in batch]}\n{findings}", file=sys.stderr)
+        middle = len(batch) // 2
+        findings = look_at(batch[:middle], known, state) + look_at(batch[middle:], known, state)
     if not findings:
         (known / key).touch()
     return findings
@@ -200,8 +209,8 @@ def main() -> int:
                       for names in ([".clang-tidy"], ["*.hpp", "*.h"]))
     rules.append((ROOT / ".clang-tidy").read_text())
     state = hashlib.sha256("\0".join(rules + headers).encode()).hexdigest()
-    header_words = {word for text in headers for word in IDENTIFIER.findall(text)}
-    sources = [read_source(entry, header_words) for file, entry in entries.items()
+    header_names = declared(headers)
+    sources = [read_source(entry, header_names) for file, entry in entries.items()
                if file.endswith(".cpp") and not pathlib.Path(file).is_relative_to(build)]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:

@@ -104,7 +104,7 @@ class KeepsFormerPlan : public testing::Test {
 
   std::string text(const char* name) const { return read_text_file(folder_.path() / name); }
 
-  TemporaryFolder folder_;
+  TestFolder folder_;
   std::filesystem::path path_ = folder_.path() / "p.json";
   const Plan next_ = make_plan();
   int saved_ = 0;

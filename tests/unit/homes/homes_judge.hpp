@@ -1,5 +1,5 @@
 // The best of all divisions of a small machine. The judge shares no code with homes_of(): it counts how many
-// cores of which part of the machine a rank gets, in every way there is.
+// cores of which zone of the machine a rank gets, in every way there is.
 #pragma once
 
 #include <algorithm>
@@ -26,49 +26,49 @@ struct Verdict {
 
 /// Cores that are alike in all that counts: in one package and one NUMA node, near the same GPUs, of one
 /// kind.
-struct Part {
+struct Zone {
   int cores = 0;
   int package = 0;
   int node = 0;
   bool is_fast = false;
 };
 
-/// A division: the number of cores of each rank in each part.
+/// A division: the number of cores of each rank in each zone.
 using Counts = std::vector<std::vector<int>>;
 
-/// The parts of a machine, and which of them are near each rank's GPU; none: it has no GPU.
-struct Parts {
-  std::vector<Part> all;
+/// The zones of a machine, and which of them are near each rank's GPU; none: it has no GPU.
+struct Zones {
+  std::vector<Zone> all;
   std::vector<std::set<std::size_t>> near;  ///< by rank
 
   int ranks() const { return static_cast<int>(near.size()); }
   int cores() const {
     int sum = 0;
-    for (const Part& part : all) sum += part.cores;
+    for (const Zone& zone : all) sum += zone.cores;
     return sum;
   }
 };
 
-inline Verdict verdict_on(const Parts& parts, const Counts& counts) {
+inline Verdict verdict_on(const Zones& zones, const Counts& counts) {
   Verdict verdict;
-  const int even_share = parts.cores() / parts.ranks();
+  const int even_share = zones.cores() / zones.ranks();
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     std::map<int, int> packages;
     std::set<int> nodes;
     int near = 0;
     int fast = 0;
-    for (std::size_t part = 0; part < parts.all.size(); ++part) {
-      const int count = counts[rank][part];
+    for (std::size_t zone = 0; zone < zones.all.size(); ++zone) {
+      const int count = counts[rank][zone];
       if (count == 0) continue;
-      nodes.insert(parts.all[part].node);
-      packages[parts.all[part].package] += count;
-      if (parts.near[rank].contains(part)) near += count;
-      if (parts.all[part].is_fast) fast += count;
+      nodes.insert(zones.all[zone].node);
+      packages[zones.all[zone].package] += count;
+      if (zones.near[rank].contains(zone)) near += count;
+      if (zones.all[zone].is_fast) fast += count;
     }
-    if (!parts.near[rank].empty()) {
+    if (!zones.near[rank].empty()) {
       verdict.far.push_back(-near);
       verdict.outside.push_back(
-          -std::min(packages[parts.all[*parts.near[rank].begin()].package], even_share));
+          -std::min(packages[zones.all[*zones.near[rank].begin()].package], even_share));
     }
     verdict.nodes.push_back(static_cast<int>(nodes.size()));
     verdict.packages.push_back(static_cast<int>(
@@ -83,50 +83,50 @@ inline Verdict verdict_on(const Parts& parts, const Counts& counts) {
 /// Tries every division into homes that differ by at most one core.
 class Judge {
  public:
-  explicit Judge(Parts parts) : parts_(std::move(parts)), total_(parts_.cores()) {
-    counts_.assign(parts_.near.size(), std::vector<int>(parts_.all.size()));
-    for (const Part& part : parts_.all) left_.push_back(part.cores);
+  explicit Judge(Zones zones) : zones_(std::move(zones)), total_(zones_.cores()) {
+    counts_.assign(zones_.near.size(), std::vector<int>(zones_.all.size()));
+    for (const Zone& zone : zones_.all) left_.push_back(zone.cores);
     give(0, 0, 0);
   }
   const Verdict& best() const { return *best_; }
 
  private:
-  void give(std::size_t rank, std::size_t part, int held) {
+  void give(std::size_t rank, std::size_t zone, int held) {
     if (rank == counts_.size()) {
       if (std::any_of(left_.begin(), left_.end(), [](int left) { return left > 0; })) return;
-      Verdict verdict = verdict_on(parts_, counts_);
+      Verdict verdict = verdict_on(zones_, counts_);
       if (!best_ || verdict < *best_) best_ = std::move(verdict);
       return;
     }
-    const int base = total_ / parts_.ranks();
-    const int most = base + (total_ % parts_.ranks() == 0 ? 0 : 1);
-    if (part == parts_.all.size()) {
+    const int base = total_ / zones_.ranks();
+    const int most = base + (total_ % zones_.ranks() == 0 ? 0 : 1);
+    if (zone == zones_.all.size()) {
       if (held >= base) give(rank + 1, 0, 0);
       return;
     }
-    for (int count = 0; count <= left_[part] && held + count <= most; ++count) {
-      counts_[rank][part] = count;
-      left_[part] -= count;
-      give(rank, part + 1, held + count);
-      left_[part] += count;
+    for (int count = 0; count <= left_[zone] && held + count <= most; ++count) {
+      counts_[rank][zone] = count;
+      left_[zone] -= count;
+      give(rank, zone + 1, held + count);
+      left_[zone] += count;
     }
-    counts_[rank][part] = 0;
+    counts_[rank][zone] = 0;
   }
 
-  Parts parts_;
+  Zones zones_;
   int total_;
   Counts counts_;
   std::vector<int> left_;
   std::optional<Verdict> best_;
 };
 
-inline std::string words_of(const Parts& parts, const Counts& counts) {
+inline std::string words_of(const Zones& zones, const Counts& counts) {
   std::string words = "cores@package";
-  for (const Part& part : parts.all)
-    words += format_text(" {}{}@{}", part.cores, part.is_fast ? " fast" : "", part.package);
+  for (const Zone& zone : zones.all)
+    words += format_text(" {}{}@{}", zone.cores, zone.is_fast ? " fast" : "", zone.package);
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     words += format_text("; rank {}", rank);
-    for (const std::size_t part : parts.near[rank]) words += format_text(" near {}", part);
+    for (const std::size_t zone : zones.near[rank]) words += format_text(" near {}", zone);
     words += " has";
     for (const int count : counts[rank]) words += format_text(" {}", count);
   }

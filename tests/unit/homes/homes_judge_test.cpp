@@ -91,14 +91,14 @@ SmallCase with_two_kinds(Dice& dice) {
 
 /// A case as the judge sees it, and our division of it.
 struct Judged {
-  Parts parts;
+  Zones zones;
   Counts ours;
   int spread = 0;  ///< cores of our largest home minus those of the smallest
 };
 
 Judged judged(const SmallCase& c) {
   Judged result;
-  result.parts.near.resize(c.preferences.size());
+  result.zones.near.resize(c.preferences.size());
   std::map<std::tuple<int, int, int, std::vector<bool>>, std::size_t> known;
   std::map<Pu, std::size_t> part_of;
   for (const Core& core : c.topology.cores) {
@@ -108,19 +108,19 @@ Judged judged(const SmallCase& c) {
       near.push_back(preference.cpus.empty() ? preference.near == core.node
                                              : preference.cpus.intersects(core.cpus));
     const auto [at, is_new] =
-        known.try_emplace({core.package, core.node->os_index, core.kind, near}, result.parts.all.size());
+        known.try_emplace({core.package, core.node->os_index, core.kind, near}, result.zones.all.size());
     if (is_new) {
       for (std::size_t rank = 0; rank < near.size(); ++rank) {
-        if (near[rank]) result.parts.near[rank].insert(at->second);
+        if (near[rank]) result.zones.near[rank].insert(at->second);
       }
-      result.parts.all.push_back({0, core.package, core.node->os_index, core.kind == 1});
+      result.zones.all.push_back({0, core.package, core.node->os_index, core.kind == 1});
     }
-    ++result.parts.all[at->second].cores;
+    ++result.zones.all[at->second].cores;
     part_of[core.cpus.first()] = at->second;
   }
   std::vector<int> sizes;
   for (const Home& home : homes_of(c.topology, c.allowed, c.preferences)) {
-    std::vector<int>& counts = result.ours.emplace_back(result.parts.all.size());
+    std::vector<int>& counts = result.ours.emplace_back(result.zones.all.size());
     for (const HomeCore& core : home.cores) ++counts[part_of.at(core.cpus.first())];
     sizes.push_back(static_cast<int>(home.cores.size()));
   }
@@ -148,9 +148,9 @@ Found compare_all(SmallCase (*make)(Dice&)) {
   for (unsigned seed = 0; seed < kCases; ++seed) {
     Dice dice(seed);
     const Judged one = judged(make(dice));
-    const Verdict ours = verdict_on(one.parts, one.ours);
-    const Verdict best = Judge(one.parts).best();
-    SCOPED_TRACE(format_text("seed {}: {}", seed, words_of(one.parts, one.ours)));
+    const Verdict ours = verdict_on(one.zones, one.ours);
+    const Verdict best = Judge(one.zones).best();
+    SCOPED_TRACE(format_text("seed {}: {}", seed, words_of(one.zones, one.ours)));
     EXPECT_LE(one.spread, 2);
     if (one.spread == 2) {
       ++found.wide;
@@ -158,7 +158,7 @@ Found compare_all(SmallCase (*make)(Dice&)) {
       EXPECT_LE(std::tie(ours.far, ours.outside), std::tie(best.far, best.outside));
     }
     if (best < ours) {
-      print_stdout("seed {}: {}\n", seed, words_of(one.parts, one.ours));
+      print_stdout("seed {}: {}\n", seed, words_of(one.zones, one.ours));
       found.worse.push_back(seed);
     }
   }
@@ -193,12 +193,12 @@ TEST(HomesJudge, TheWorstRankHasAnEvenShareOfTheFastCoresIfNothingElseForbidsIt)
     Dice dice(seed);
     const Judged one = judged(with_two_kinds(dice));
     int fast = 0;
-    for (const Part& part : one.parts.all) fast += part.is_fast ? part.cores : 0;
-    const int share = fast / one.parts.ranks();
-    const Verdict best = Judge(one.parts).best();
+    for (const Zone& zone : one.zones.all) fast += zone.is_fast ? zone.cores : 0;
+    const int share = fast / one.zones.ranks();
+    const Verdict best = Judge(one.zones).best();
     if (one.spread == 2 || -best.fast.front() < share) continue;
     ++fair;
-    if (-verdict_on(one.parts, one.ours).fast.front() < share) unfair.push_back(seed);
+    if (-verdict_on(one.zones, one.ours).fast.front() < share) unfair.push_back(seed);
   }
   EXPECT_EQ(unfair, of_these_cases({206, 280, 856, 1494, 2287, 2395, 2568, 2738, 2786, 2802, 2889}));
   EXPECT_GT(fair, static_cast<int>(kCases) / 2);

@@ -42,7 +42,7 @@ std::vector<std::string> kinds_with_clocks(const std::array<int, 5>& mhz) {
     const std::size_t end = xml.find('"', begin + name.size());
     xml.replace(begin, end - begin, format_text("FrequencyMaxMHz\" value=\"{}", clock));
   }
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const std::string path = folder.path() / "node.xml";
   std::ofstream(path) << xml;
   std::vector<std::string> kinds;
@@ -295,7 +295,7 @@ TEST(Topology, WithoutIoNothingIsAskedAndNothingIsMissing) {
 }
 
 TEST(Topology, WhatCannotBeReadIsRefusedInWords) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const std::string newer = folder.path() / "newer.xml";
   const std::string cut = folder.path() / "cut.xml";
   const std::string good = read_text_file(own_machine("qemu-2n.xml"));

@@ -51,7 +51,7 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
 }
 
 TEST(AtomicFile, WhatIsWrittenIsRead) {
-  TemporaryFolder folder;
+  TestFolder folder;
   for (const std::size_t size : {0u, 1u, 65535u, 65536u, 65537u, 3'000'000u}) {
     const std::string text(size, 'x');
     write_text_file_atomically(folder.path() / "f", text);
@@ -61,7 +61,7 @@ TEST(AtomicFile, WhatIsWrittenIsRead) {
 }
 
 TEST(AtomicFile, ModeOfANewFileFollowsTheUmask) {
-  TemporaryFolder folder;
+  TestFolder folder;
   for (const mode_t mask : {0022u, 0077u, 0000u}) {
     std::filesystem::remove(folder.path() / "f");
     const mode_t before = umask(mask);
@@ -74,7 +74,7 @@ TEST(AtomicFile, ModeOfANewFileFollowsTheUmask) {
 }
 
 TEST(AtomicFile, RelativePathAndLongNameCanBeWritten) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
   const std::string name(250, 'n');
@@ -84,7 +84,7 @@ TEST(AtomicFile, RelativePathAndLongNameCanBeWritten) {
 }
 
 TEST(AtomicFile, LinkIsReplacedAndItsTargetKept) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto target = folder.path() / "target";
   const auto link = folder.path() / "link";
   write_text_file_atomically(target, "precious");
@@ -98,7 +98,7 @@ TEST(AtomicFile, LinkIsReplacedAndItsTargetKept) {
 /// Uses its own FIFO and never /dev/null: when run as root, a mistake in the code would replace /dev/null for
 /// everyone.
 TEST(AtomicFile, DevicesAndFoldersAreNeverReplaced) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto fifo = folder.path() / "fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   std::filesystem::create_symlink(fifo, folder.path() / "link");
@@ -113,7 +113,7 @@ TEST(AtomicFile, DevicesAndFoldersAreNeverReplaced) {
 
 /// Makes a write fail half-way, as on a full disk: the limit on the size of a file gives EFBIG.
 TEST(AtomicFile, FailedWriteLeavesTheOldFileAndNothingElse) {
-  TemporaryFolder folder;
+  TestFolder folder;
   write_text_file_atomically(folder.path() / "f", "old");
   struct rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -216,7 +216,7 @@ struct stat status_of(const std::filesystem::path& path) {
 }
 
 TEST(AtomicFile, AFileThatIsWrittenAgainKeepsItsMode) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto file = folder.path() / "f";
   write_text_file_atomically(file, "old");
   for (const mode_t mask : {0022u, 0077u}) {
@@ -231,7 +231,7 @@ TEST(AtomicFile, AFileThatIsWrittenAgainKeepsItsMode) {
 }
 
 TEST(AtomicFile, TheTemporaryFileIsNeverMoreOpenThanTheFile) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto file = folder.path() / "f";
   write_text_file_atomically(file, "old");
   ASSERT_EQ(chmod(file.c_str(), 0600), 0);
@@ -257,7 +257,7 @@ TEST(AtomicFile, TheTemporaryFileIsNeverMoreOpenThanTheFile) {
 constexpr uid_t kNobody = 65534;
 
 TEST(AtomicFile, RootKeepsTheOwnerAndTheGroup) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto file = folder.path() / "f";
   write_text_file_atomically(file, "old");
   if (chown(file.c_str(), kNobody, 12345) != 0) GTEST_SKIP() << "only root can give files away";
@@ -270,7 +270,7 @@ TEST(AtomicFile, RootKeepsTheOwnerAndTheGroup) {
 }
 
 TEST(AtomicFile, AGroupThatTheFileWasNotForGetsWhatOthersGet) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto file = folder.path() / "f";
   write_text_file_atomically(file, "old");
   if (chown(file.c_str(), kNobody, 12345) != 0) GTEST_SKIP() << "only root can give files away";
@@ -290,7 +290,7 @@ TEST(AtomicFile, AGroupThatTheFileWasNotForGetsWhatOthersGet) {
 }
 
 TEST(AtomicFile, KilledWriterLeavesNothing) {
-  TemporaryFolder folder;
+  TestFolder folder;
   be_killed_while_writing(folder.path() / "state", [] {});
   EXPECT_EQ(names_in(folder.path()).size(), 0u);
 }
@@ -314,7 +314,7 @@ void be_killed_before_the_rename(const std::filesystem::path& path, void (*prepa
 }
 
 TEST(AtomicFile, WritersKilledBeforeTheRenameLeaveOneFileUntilTheNext) {
-  TemporaryFolder folder;
+  TestFolder folder;
   write_text_file_atomically(folder.path() / "state", "old");
   for (int i = 0; i < 3; ++i) be_killed_before_the_rename(folder.path() / "state", [] {});
   if (IsSkipped()) return;
@@ -326,7 +326,7 @@ TEST(AtomicFile, WritersKilledBeforeTheRenameLeaveOneFileUntilTheNext) {
 }
 
 TEST(AtomicFile, WhatAKilledWriterOfAReadOnlyFileLeavesIsRemovedToo) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto state = folder.path() / "state";
   write_text_file_atomically(state, "old");
   ASSERT_EQ(chmod(state.c_str(), 0444), 0);
@@ -349,7 +349,7 @@ TEST(AtomicFile, WhatAKilledWriterOfAReadOnlyFileLeavesIsRemovedToo) {
 }
 
 TEST(AtomicFile, WhereEveryFileHasANameKilledWritersLeaveOne) {
-  TemporaryFolder folder;
+  TestFolder folder;
   for (int i = 0; i < 3; ++i) be_killed_while_writing(folder.path() / "state", refuse_nameless_files);
   if (IsSkipped()) return;
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{".state.tmp"});
@@ -385,7 +385,7 @@ void expect_one_left_until_the_next(const std::filesystem::path& state, void (*p
 }
 
 TEST(AtomicFile, WithoutLocksKilledWritersLeaveOneFileUntilTheNext) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto state = folder.path() / "state";
   write_text_file_atomically(state, "old");
   for (int i = 0; i < 2; ++i) be_killed_while_writing(state, refuse_nameless_files_and_locks);
@@ -394,7 +394,7 @@ TEST(AtomicFile, WithoutLocksKilledWritersLeaveOneFileUntilTheNext) {
 }
 
 TEST(AtomicFile, WithoutLocksWritersKilledBeforeTheRenameLeaveOneFileUntilTheNext) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto state = folder.path() / "state";
   be_killed_while_writing(state, refuse_locks);
   if (IsSkipped()) return;
@@ -405,7 +405,7 @@ TEST(AtomicFile, WithoutLocksWritersKilledBeforeTheRenameLeaveOneFileUntilTheNex
 }
 
 TEST(AtomicFile, WithoutLocksTwoWritersAtOnceDoNotDisturbEachOther) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto state = folder.path() / "state";
   expect_done([&] {
     refuse_nameless_files_and_locks();
@@ -429,7 +429,7 @@ TEST(AtomicFile, WithoutLocksTwoWritersAtOnceDoNotDisturbEachOther) {
 }
 
 TEST(AtomicFile, WithoutLocksAWriterThatWasTakenForAbandonedFailsAndDisturbsNobody) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto state = folder.path() / "state";
   expect_done([&] {
     refuse_nameless_files_and_locks();
@@ -452,7 +452,7 @@ TEST(AtomicFile, WithoutLocksAWriterThatWasTakenForAbandonedFailsAndDisturbsNobo
 }
 
 TEST(AtomicFile, WhereLinksAreRefusedItIsWrittenAllTheSame) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const std::string text(3'000'000, 'x');
   write_text_file_atomically(folder.path() / "state", "old");
   expect_done([&] {
@@ -465,7 +465,7 @@ TEST(AtomicFile, WhereLinksAreRefusedItIsWrittenAllTheSame) {
 }
 
 TEST(AtomicFile, WhereLinksAreRefusedAFailedCopyLeavesNothing) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto state = folder.path() / "state";
   write_text_file_atomically(state, "old");
   expect_done([&] {
@@ -484,7 +484,7 @@ TEST(AtomicFile, WhereLinksAreRefusedAFailedCopyLeavesNothing) {
 }
 
 TEST(AtomicFile, AFileThatItsWriterMayNotReadIsWritten) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto state = folder.path() / "state";
   ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
   expect_done([&] {
@@ -500,7 +500,7 @@ TEST(AtomicFile, AFileThatItsWriterMayNotReadIsWritten) {
 
 TEST(AtomicFile, AFailedLastRenameLeavesNothing) {
   for (const auto prepare : {+[] {}, +[] { refuse_nameless_files(); }}) {
-    TemporaryFolder folder;
+    TestFolder folder;
     const auto state = folder.path() / "state";
     expect_done([&] {
       prepare();
@@ -514,7 +514,7 @@ TEST(AtomicFile, AFailedLastRenameLeavesNothing) {
 }
 
 TEST(AtomicFile, ATemporaryFileThatSomebodyRemovedIsSaid) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto state = folder.path() / "state";
   expect_done([&] {
     refuse_nameless_files();
@@ -533,7 +533,7 @@ TEST(AtomicFile, ATemporaryFileThatSomebodyRemovedIsSaid) {
 
 /// Fails to write on a file system of one page, in a mount namespace of a child.
 TEST(AtomicFile, FullDiskLeavesTheOldFileAndNothingElse) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

@@ -28,7 +28,7 @@ void expect_refused(const std::filesystem::path& path) {
 }
 
 TEST(File, FifoIsRefusedWithoutWaitingForAWriter) {
-  TemporaryFolder folder;
+  TestFolder folder;
   ASSERT_EQ(mkfifo((folder.path() / "fifo").c_str(), 0600), 0);
   const auto start = now_ns();
   expect_refused(folder.path() / "fifo");
@@ -36,7 +36,7 @@ TEST(File, FifoIsRefusedWithoutWaitingForAWriter) {
 }
 
 TEST(File, WhatIsNoFileIsRefused) {
-  TemporaryFolder folder;
+  TestFolder folder;
   expect_refused(folder.path());
   expect_refused(folder.path() / "absent");
   expect_refused("/dev/null");
@@ -44,7 +44,7 @@ TEST(File, WhatIsNoFileIsRefused) {
 }
 
 TEST(File, HugeFileIsRefused) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto path = folder.path() / "huge";
   std::ofstream(path) << "x";
   std::filesystem::resize_file(path, kMaxTextFileBytes + 1);
@@ -54,7 +54,7 @@ TEST(File, HugeFileIsRefused) {
 }
 
 TEST(File, ItsOwnerIsThisUserOrWhoeverOwnsWhatThisUserCreatesThere) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto path = folder.path() / "file";
   EXPECT_TRUE(belongs_to_this_user(path, geteuid()));
   EXPECT_FALSE(belongs_to_this_user(path, geteuid() + 1));

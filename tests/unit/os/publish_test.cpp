@@ -35,7 +35,7 @@ class Publish : public testing::Test {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(run), fs::directory_iterator()));
   }
 
-  TemporaryFolder folder;
+  TestFolder folder;
   const fs::path run = folder.path() / "run";
   const fs::path target = run / "4711.json";
 };

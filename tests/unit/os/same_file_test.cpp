@@ -10,7 +10,7 @@ namespace zf {
 namespace {
 
 TEST(SameFile, IsKnownByWhateverPath) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto file = folder.path() / "plan.json";
   const auto link = folder.path() / "link.json";
   const auto other = folder.path() / "other.json";
@@ -23,7 +23,7 @@ TEST(SameFile, IsKnownByWhateverPath) {
 }
 
 TEST(SameFile, AFileThatIsGoneIsKnownByItsAbsolutePath) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto gone = folder.path() / "gone.json";
   EXPECT_TRUE(same_file(gone, folder.path() / "." / "gone.json"));
   EXPECT_TRUE(same_file(std::filesystem::current_path() / "gone.json", "gone.json"));

@@ -13,16 +13,16 @@
 namespace zf {
 
 /// Makes an empty folder, which is removed at the end.
-class TemporaryFolder {
+class TestFolder {
  public:
-  TemporaryFolder() {
+  TestFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "zf-test-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
     path_ = name;
   }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+  ~TestFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
@@ -51,7 +51,7 @@ class Tree {
   const std::filesystem::path& path() const { return folder_.path(); }
 
  private:
-  TemporaryFolder folder_;
+  TestFolder folder_;
 };
 
 }  // namespace zf

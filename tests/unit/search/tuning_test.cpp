@@ -139,7 +139,7 @@ std::vector<std::string> notes_beside(const std::filesystem::path& plan, bool fr
 }
 
 TEST(Tune, AVisitThatFailsIsSaidAndTheNextSweepGoesOnFromThere) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto file = folder.path() / "plan.json";
   Visits visits{.good = 10};
   const Plan plan = tune_beside(file, visits);
@@ -156,7 +156,7 @@ TEST(Tune, AVisitThatFailsIsSaidAndTheNextSweepGoesOnFromThere) {
 }
 
 TEST(Tune, AFreshSweepDoesNotGoOn) {
-  TemporaryFolder folder;
+  TestFolder folder;
   const auto file = folder.path() / "plan.json";
   Visits visits{.good = 10};
   tune_beside(file, visits);
@@ -170,7 +170,7 @@ TEST(Tune, APlanOnStandardOutputKeepsNoSamples) {
 
 TEST(Tune, BandwidthsThatCannotTellASlowNodeAreAWarning) {
   const auto cannot_tell = HasSubstr("zf-tune check --bandwidth cannot tell");
-  TemporaryFolder folder;
+  TestFolder folder;
   Visits calm;
   EXPECT_THAT(tune_beside(folder.path() / "calm.json", calm).warnings, Not(Contains(cannot_tell)));
   Visits wild{.rooflines_spread = true};
