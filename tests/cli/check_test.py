@@ -128,7 +128,8 @@ class Check(CommandTest):
 
 
 class Bandwidth(CommandTest):
-    """Against evidence made five times slower, and five times faster, than this machine is: noise is no matter."""
+    """Against evidence made fifty times slower, and fifty times faster, than this machine is. A busy one can be twelve
+    times slower than a moment ago."""
 
     def measured_plan(self, factor: float) -> None:
         self.assert_exit(self.run_tune("tune", "-q", "--budget", "500ms"), DONE)
@@ -139,13 +140,13 @@ class Bandwidth(CommandTest):
         (self.folder / "plan.json").write_text(json.dumps(plan))
 
     def test_bandwidth_as_planned(self):
-        self.measured_plan(5)
+        self.measured_plan(50)
         result = self.run_tune("check", "--bandwidth", "plan.json")
         self.assert_exit(result, DONE)
         self.assertIn("as fast as", result.stdout)
 
     def test_bandwidth_of_a_slow_node_is_named_in_time(self):
-        self.measured_plan(1 / 5)
+        self.measured_plan(1 / 50)
         started = time.monotonic()
         result = self.run_tune("check", "--bandwidth", "plan.json")
         self.assertLess(time.monotonic() - started, 5.5, "the deadline, and the program's own end")
@@ -154,7 +155,7 @@ class Bandwidth(CommandTest):
 
     def test_a_process_that_may_not_use_the_optimizers_cpus_cannot_tell(self):
         self.need_two_cpus()
-        self.measured_plan(1 / 5)
+        self.measured_plan(1 / 50)
         first, *others = sorted(parse_cpus(self.read_plan()["ranks"][0]["optimizer"]["cpus"]))
         elsewhere = others[0] if others else max(os.sched_getaffinity(0) - {first})
         for options, code in (((), DONE), (("--strict",), STALE)):
@@ -172,7 +173,7 @@ class Bandwidth(CommandTest):
         self.need_two_cpus()
         file = "/sys/devices/system/cpu/isolated"
         need_namespaces("--mount", at=file)
-        self.measured_plan(5)
+        self.measured_plan(50)
         (self.folder / "isolated").write_text(f"{max(os.sched_getaffinity(0))}\n")
         isolated = ["unshare", "--mount", "sh", "-c", f'mount --bind isolated {file} && exec "$@"', "sh"]
         for options in ((), ("--bandwidth",)):

@@ -231,7 +231,9 @@ class Record(zf_cli.CommandTest):
         self.assertGreaterEqual(self.workload("short.json")["recorded"]["updates"], 5)
 
     def start(self, at_signal: str, **how) -> subprocess.Popen:
-        """Starts a job that trains for long and calls at_signal(number, frame) on SIGTERM and SIGUSR1."""
+        """Starts a job that trains for long and calls at_signal(number, frame) on SIGTERM and SIGUSR1.
+
+        at_signal may come while the job is still in its print("ready"): print() refuses to be called within itself."""
         (self.folder / "job/train.py").write_text(TRAIN.replace(
             "import os,", "import os, time\nimport", 1).replace("adam, steps", at_signal + """
 signal.signal(signal.SIGTERM, at_signal)
@@ -248,7 +250,7 @@ adam, steps""", 1))
     def test_sigterm_reaches_the_job_once(self):
         process = self.start("""
 def at_signal(*_):
-    print("asked", flush=True)
+    os.write(1, b"asked\\n")
     time.sleep(0.5)
     sys.exit(9)
 """)
@@ -263,7 +265,7 @@ left = 3
 def at_signal(number, _):
     global left
     left -= 1
-    print(number, flush=True)
+    os.write(1, f"{int(number)}\\n".encode())
     if left == 0: sys.exit(9)
 """)
         for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGTERM):
