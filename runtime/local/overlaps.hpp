@@ -19,8 +19,8 @@ struct MemoryRange {
 /// Returns true if the ranges share a byte. Pure.
 bool overlap(const MemoryRange& a, const MemoryRange& b);
 
-/// What a step of one tensor writes of the parameters: p and copy.
-using WrittenRanges = std::array<MemoryRange, 2>;
+/// What a step of one tensor writes: p, both moments and copy.
+using WrittenRanges = std::array<MemoryRange, 4>;
 
 /// Returns the number of the batch of each tensor, from 0. Two tensors of one batch never overlap. Of two
 /// that overlap, the later one in the list is in a later batch, so batches that are stepped in order step

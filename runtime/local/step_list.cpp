@@ -17,29 +17,21 @@ MemoryRange range_of(const void* array, std::size_t bytes) {
 }
 
 WrittenRanges written_by(const TensorStep& step) {
-  return {range_of(step.p, step.elements * sizeof(float)),
+  const std::size_t bytes = step.elements * sizeof(float);
+  return {range_of(step.p, bytes), range_of(step.m, bytes), range_of(step.v, bytes),
           range_of(step.copy, step.elements * sizeof(std::uint16_t))};
 }
 
 /// Throws if two of the arrays that a step writes share memory.
 void check_arrays(const TensorStep& step, std::size_t index) {
-  struct Array {
-    const char* name;
-    MemoryRange range;
-  };
-  const std::size_t bytes = step.elements * sizeof(float);
-  const auto [p, copy] = written_by(step);
-  const std::array<Array, 4> arrays = {{{"p", p},
-                                        {"state[0]", range_of(step.m, bytes)},
-                                        {"state[1]", range_of(step.v, bytes)},
-                                        {"copy", copy}}};
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
+  constexpr std::array kNames = {"p", "state[0]", "state[1]", "copy"};
+  const WrittenRanges written = written_by(step);
+  for (std::size_t i = 0; i < written.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      if (!overlap(arrays[i].range, arrays[j].range)) continue;
-      throw Error(
-          Exit::usage,
-          format_text("tensor {}: {} and {} overlap in memory", index, arrays[j].name, arrays[i].name),
-          "give each array memory of its own");
+      if (!overlap(written[i], written[j])) continue;
+      throw Error(Exit::usage,
+                  format_text("tensor {}: {} and {} overlap in memory", index, kNames[j], kNames[i]),
+                  "give each array memory of its own");
     }
   }
 }

@@ -20,8 +20,8 @@ class StepList {
   /// places. Throws Error(usage) that names the index of a tensor whose arrays overlap each other.
   void prepare(std::size_t members);
 
-  /// Returns the parts of each batch. Tensors whose parameters overlap are in different batches, which must
-  /// be stepped in this order. The numbers of tensors are those in `tensors`.
+  /// Returns the parts of each batch. Tensors whose arrays overlap are in different batches, which must be
+  /// stepped in this order. The numbers of tensors are those in `tensors`.
   std::span<const Parts> batches() const { return {batches_.data(), batch_count_}; }
 
  private:

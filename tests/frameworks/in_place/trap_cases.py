@@ -206,6 +206,21 @@ class Layouts(Case):
 
         self.same(program)
 
+    def test_moments_that_two_parameters_share(self):
+        def program(optimizer_class):
+            torch.manual_seed(3)
+            params = [torch.nn.Parameter(torch.randn(200_000)) for _ in range(2)]
+            optimizer = optimizer_class(params, lr=1e-2)
+            for step in range(4):
+                for number, param in enumerate(params):
+                    param.grad = torch.full_like(param, 1.0 + step + number)
+                optimizer.step()
+                for name in ("exp_avg", "exp_avg_sq"):
+                    optimizer.state[params[1]][name] = optimizer.state[params[0]][name]
+            return params
+
+        self.same(program)
+
     def test_one_parameter_listed_twice(self):
         def program(optimizer_class):
             param = torch.nn.Parameter(torch.ones(4))

@@ -59,15 +59,18 @@ TEST(LocalStepper, AListIsCutAnewForAnotherNumberOfThreads) {
 }
 
 TEST(LocalStepper, TensorsThatOverlapAreSteppedInTheOrderOfTheList) {
-  // The second is a part of the first, with moments of its own; the third is the first once more.
+  // The second is a part of the first, with moments of its own; the third is the first once more; the fourth
+  // has the second's moments.
   const auto step = [](bool one_call, std::size_t threads) {
-    Tensors tensors({200'000, 100'000, 200'000});
+    Tensors tensors({200'000, 100'000, 200'000, 100'000});
     LocalStepper& stepper = LocalStepper::of_this_process();
     std::vector<TensorStep> all;
     std::vector<float*> counts;
     tensors.fill(all, counts, stepper.isa());
     all[1].p = all[0].p + 50'000;
     all[2].p = all[0].p;
+    all[3].m = all[1].m;
+    all[3].v = all[1].v;
     StepList list;
     for (std::size_t first = 0; first < all.size(); first += one_call ? all.size() : 1) {
       stepper.step(list, {.openmp = false, .threads = threads}, [&](std::vector<TensorStep>& steps, auto&) {
