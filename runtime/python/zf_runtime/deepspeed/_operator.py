@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
+from .. import _abi
 from ..errors import ZfError
 from . import _local_step
 from ._messages import say_once
@@ -24,7 +25,8 @@ class _Created:
         self.adamw = bool(settings[5])
         self.powers = Powers()  #: after all calls, whoever stepped
         self.own_powers = Powers()  #: as DeepSpeed's own operator has them
-        self.factors: tuple[Any, tuple[float, ...]] = (None, ())  #: of the last step in place, and what they come from
+        self.call: Any = None  #: step, betas and settings of the last call
+        self.scalars: _abi.Scalars | None = None  #: of the last call, if a step in place has asked for them
 
 
 class CpuAdamOperator:
@@ -64,17 +66,18 @@ class CpuAdamOperator:
             raise ZfError(f"there is no DeepSpeedCPUAdam number {optimizer_id}: it was destroyed, or never made")
         settings = _local_step.Settings(float(lr), float(eps), float(weight_decay), bool(bias_correction))
         step, betas = int(step), (float(beta1), float(beta2))
-        before, known.powers = known.powers, known.powers.after(step, betas)
+        before, call = known.powers, (step, betas, settings)
+        if call != known.call:  # else it is another tensor of the same group
+            known.powers, known.call, known.scalars = before.after(step, betas), call, None
         if params.numel() == 0:  # a rank without a part of this group
             return 0
         slot = self._slot_of(params)
         if slot is not None and self.arena is not None:
             self.arena.step(slot, step, grads, (exp_avg, exp_avg_sq), betas=betas, **settings._asdict())
         elif self._takes(params, grads, exp_avg, exp_avg_sq):
-            made_of = (known.powers, settings)
-            if known.factors[0] != made_of:
-                known.factors = made_of, _local_step.factors(known.powers, known.adamw, settings)
-            _local_step.step(params, grads, (exp_avg, exp_avg_sq), known.factors[1])
+            if known.scalars is None:
+                known.scalars = _local_step.scalars(known.powers, known.adamw, settings)
+            _local_step.step(params, grads, exp_avg, exp_avg_sq, known.scalars)
         else:
             self._bring_up(optimizer_id, known, before)
             self.own.adam_update(optimizer_id, step, lr, beta1, beta2, eps, weight_decay, bias_correction, params,
