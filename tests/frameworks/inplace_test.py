@@ -15,12 +15,12 @@ class InPlace(FrameworkTest):
     def need_two_cpus(self):
         """One will do."""
 
-    def run_cases(self, file: str, **variables: str):
+    def run_cases(self, *files: str, **variables: str):
         # Threads that spin would keep the CPUs from the tests beside these.
         environment = framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_RUNTIME_LIBRARY=LIBRARY,
                                             OMP_WAIT_POLICY="passive", **variables)
-        done = subprocess.run([PYTHON, "-m", "unittest", "-v", file], cwd=HERE / "in_place", env=environment, text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=3000, check=False)
+        done = subprocess.run([PYTHON, "-m", "unittest", "-v", *files], cwd=HERE / "in_place", env=environment,
+                              text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=3000, check=False)
         print(done.stdout)
         self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
         self.assertNotIn("Ran 0 tests", done.stderr)
@@ -51,7 +51,7 @@ class InPlace(FrameworkTest):
 
     def test_deepspeed_cpu_adam_by_hand_gives_the_same_bits(self):
         """Costs 10 s."""
-        self.run_cases("deepspeed_cases")
+        self.run_cases("deepspeed_bits_cases", "deepspeed_operator_cases")
 
     def test_deepspeed_cpu_adam_by_hand_needs_no_compiler(self):
         """A script as it is, where no program is in PATH and no compiled operator in reach. Nothing is compiled."""
@@ -70,4 +70,4 @@ class InPlace(FrameworkTest):
         """The short forms are the three above."""
         self.run_cases("interrupt_cases", ZF_INTERRUPTS="2000")
         self.run_cases("sequence_cases", ZF_SEQUENCES="4000")
-        self.run_cases("deepspeed_cases", ZF_SEQUENCES="4000")
+        self.run_cases("deepspeed_operator_cases", ZF_SEQUENCES="4000")

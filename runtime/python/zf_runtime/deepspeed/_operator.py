@@ -96,7 +96,7 @@ class CpuAdamOperator:
             try:
                 compiled = self._load()
             except Exception as error:
-                first = (str(error).strip() or type(error).__name__).splitlines()[0]
+                first = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
                 raise ZfError(f"DeepSpeed's own operator is needed here, and it cannot be compiled: {first}. Install "
                               "g++ and ninja; docs/deepspeed.md names what is stepped without them") from error
             for optimizer_id, known in self._created.items():
