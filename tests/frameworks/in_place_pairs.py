@@ -1,4 +1,5 @@
-"""Compares step() of zf_runtime.AdamW with that of torch's own, on tensors of the same kind. A benchmark, not a test.
+"""Compares step() of zf_runtime.AdamW with that of torch's own, on tensors of the same kind; and DeepSpeedCPUAdam's in
+place with its own operator's. A benchmark, not a test.
 
 One process has both sides and times them in turns: a pair is one step of each, right after each other's gradients were
 made again, and gives one ratio. Every second pair has the other order. A virtual machine may change between two
@@ -27,7 +28,8 @@ REGIME, PAIRS_OF_A_BLOCK, MOST_PAIRS, HALF_WIDTH = 1.4, 5, 200, 0.015
 # The bars of each job: ours ÷ the other side, at most, in the regime above REGIME and in the one below.
 BARS = {"loop": (0.92, 0.98), "large": (1.0, 1.0), "many": (0.80, 0.80), "tiny": (0.30, 0.30),
         "passive": (0.80, 0.80), "one-each": (1.2, 1.2), "half": (0.70, 0.70), "half-plain": (None, None),
-        "iteration": (1.01, 1.01), "fsdp": (0.93, 0.93), "fsdp-foreach": (0.40, 0.40)}
+        "iteration": (1.01, 1.01), "fsdp": (0.93, 0.93), "fsdp-foreach": (0.40, 0.40),
+        "deepspeed": (None, None)}
 
 
 def regime() -> float:
@@ -42,8 +44,9 @@ def regime() -> float:
 class Sides:
     """Two ways to step the same kind of job. Each has tensors of its own, and `work` makes its gradients."""
 
-    def __init__(self, work, ours, other):
+    def __init__(self, work, ours, other, check=lambda: None):
         self.work, self.steps = work, {"ours": ours, "other": other}
+        self.check = check  # raises AssertionError after a block of pairs
 
     def time(self, name: str, whole: bool) -> float:
         """Returns the seconds of one step, or of the whole iteration."""
@@ -164,10 +167,32 @@ def fsdp(other: str) -> Sides:
     return Sides(work, sides["ours"][1].step, sides["other"][1].step)
 
 
+def deepspeed() -> Sides:
+    """DeepSpeedCPUAdam by hand, 50M parameters: the same bits after each block."""
+    import torch
+    import zf_runtime.deepspeed
+    from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+    def made():
+        torch.manual_seed(1)
+        params = tensors([500_000] * 100)
+        return params, DeepSpeedCPUAdam(params, lr=1e-3, weight_decay=0.01)
+
+    other_params, other = made()
+    zf_runtime.deepspeed.install()
+    params, ours = made()
+
+    def check():
+        assert all(map(torch.equal, params, other_params)), "the bits differ"
+
+    square = torch.randn(512, 512)
+    return Sides(lambda name: square @ square, ours.step, other.step, check)
+
+
 JOBS = {"loop": loop, "passive": loop, "iteration": loop, "large": lambda: plain([1_280_000] * 100),
         "many": lambda: plain([65536] * 400), "tiny": lambda: plain([1000] * 2000), "one-each": one_each,
         "half": lambda: half(False), "half-plain": lambda: half(True), "fsdp": lambda: fsdp("fused"),
-        "fsdp-foreach": lambda: fsdp("foreach")}
+        "fsdp-foreach": lambda: fsdp("foreach"), "deepspeed": deepspeed}
 
 
 def serve(job: str) -> None:
@@ -181,6 +206,7 @@ def serve(job: str) -> None:
         for number in range(int(line)):
             order = ("ours", "other") if number % 2 == 0 else ("other", "ours")
             pairs.append({name: sides.time(name, whole) for name in order})
+        sides.check()
         print("PAIRS " + json.dumps(pairs), flush=True)
 
 
@@ -192,6 +218,8 @@ def start(job: str) -> list[subprocess.Popen]:
     common = {"PYTHONPATH": str(SOURCE / "runtime/python"), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(),
               "WORLD_SIZE": str(ranks), "ZF_TUNE": "off",
               "ZF_RUNTIME_LIBRARY": str(SOURCE / "build/lib/libzf_runtime.so")}
+    if job == "deepspeed":
+        common["ZF_TUNE"] = "on"  # off, install() does nothing
     if job == "passive":
         common["OMP_WAIT_POLICY"] = "passive"
     if ranks == 2:

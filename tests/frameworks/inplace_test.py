@@ -5,7 +5,7 @@ The cases are in in_place/, one file for an idea, and run in the environment of 
 import os
 import subprocess
 
-from frameworks_case import HERE, PYTHON, FrameworkTest, framework_environment
+from frameworks_case import HERE, PYTHON, FrameworkTest, framework_environment, job
 from zf_cli import SOURCE
 
 LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
@@ -49,7 +49,25 @@ class InPlace(FrameworkTest):
         """Costs 8 s."""
         self.run_cases("sequence_cases")
 
+    def test_deepspeed_cpu_adam_by_hand_gives_the_same_bits(self):
+        """Costs 10 s."""
+        self.run_cases("deepspeed_bits_cases", "deepspeed_operator_cases")
+
+    def test_deepspeed_cpu_adam_by_hand_needs_no_compiler(self):
+        """A script as it is, where no program is in PATH and no compiled operator in reach. Nothing is compiled."""
+        python, script = job("by_hand")
+        variables = {"PYTHONPATH": str(SOURCE / "runtime/python"), "ZF_RUNTIME_LIBRARY": LIBRARY}
+        (self.folder / "empty").mkdir()
+        said, = self.launch(python, "-m", "zf_runtime.deepspeed", script, PATH=str(self.folder / "empty"),
+                            TORCH_EXTENSIONS_DIR=str(self.folder / "extensions"), **variables)
+        self.assertIn("zf_runtime.deepspeed: DeepSpeedCPUAdam steps in place: ", self.output)
+        self.assertFalse((self.folder / "extensions").exists())
+        own, = self.launch(python, script, **variables)
+        self.assertEqual(said["losses"], own["losses"])
+        self.assertEqual(len(set(own["losses"])), 12, "nothing was trained")
+
     def test_2000_interrupts_and_4000_sequences(self):
-        """The short forms are the two above."""
+        """The short forms are the three above."""
         self.run_cases("interrupt_cases", ZF_INTERRUPTS="2000")
         self.run_cases("sequence_cases", ZF_SEQUENCES="4000")
+        self.run_cases("deepspeed_operator_cases", ZF_SEQUENCES="4000")

@@ -56,6 +56,7 @@ class CpuAdam:
     def __init__(self, params):
         self.params = params
         self.ds_opt_adam = _operator.CpuAdamOperator(lambda: None)
+        self.ds_opt_adam.create_adam(0, LR, *BETAS, EPS, DECAY, True, False)
         self.state = {}
 
     def step(self):

@@ -1,12 +1,15 @@
 """What the native optimizer does not take of DeepSpeed, and why. The optimizers here only look like DeepSpeed's."""
 
+import contextlib
+import io
 import types
 import unittest
+import unittest.mock
 
 import support
 
 torch = support.need("torch")
-from zf_runtime.deepspeed import _fused, _layout  # noqa: E402
+from zf_runtime.deepspeed import _attach, _fused, _layout, _local_step, _operator  # noqa: E402
 
 
 class Stage2:
@@ -56,6 +59,20 @@ class Refused(unittest.TestCase):
                 with self.assertRaises(_layout.Unsupported) as refused:
                     _layout.partitions_of(zero, optimizer, mode)
                 self.assertIn(reason, str(refused.exception))
+
+    def test_who_steps_then_is_said_and_true(self):
+        """The optimizer in the training process, in place; SuperOffload's by DeepSpeed's own operator."""
+        for kind, who in ((Stage2, "There is no optimizer process: DeepSpeedCPUAdam steps in the training process"),
+                          (SuperOffload, "DeepSpeed's own optimizer is used")):
+            own, said = unittest.mock.Mock(), io.StringIO()
+            operator = _operator.CpuAdamOperator(lambda own=own: own)
+            operator.create_adam(0, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, False)
+            with self.subTest(kind.__name__), contextlib.redirect_stderr(said):
+                _attach.attach(kind(swap_optimizer=True, optimizer=cpu_adam(ds_opt_adam=operator)), "wait", {})
+                with unittest.mock.patch.object(_local_step, "step") as in_place:
+                    operator.adam_update(0, 1, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, *torch.zeros(4, 16))
+                self.assertIn(f". {who}\n", said.getvalue())
+                self.assertEqual((in_place.called, own.adam_update.called), (kind is Stage2, kind is SuperOffload))
 
     def test_an_optimizer_that_lacks_a_name_is_not_known(self):
         for name in _fused.NEEDED[2] + _layout.READERS[2] + _layout.WRITERS[2]:

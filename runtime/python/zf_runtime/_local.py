@@ -39,8 +39,13 @@ class Engine:
             tensors=ctypes.cast(tensors.buffer_info()[0], ctypes.POINTER(_abi.Tensor)), tensor_count=len(counters),
             scalars=factors, scalar_count=len(scalars),
             counters=ctypes.cast(counters.buffer_info()[0], ctypes.POINTER(ctypes.c_void_p)))
-        call = self._keeping if elements < FEW_ELEMENTS else self._releasing
-        check(call(self._handle(threads), ctypes.byref(arguments)))
+        self._call(arguments, elements, threads)
+
+    def step_one(self, tensor: _abi.Tensor, scalars: _abi.Scalars, threads: int) -> None:
+        """Steps one tensor without a count, or raises ZfError. threads: as many as torch computes with."""
+        self._call(_abi.sized(_abi.LocalStepArgs, tensor_size=ctypes.sizeof(_abi.Tensor),
+                              scalars_size=ctypes.sizeof(_abi.Scalars), tensors=ctypes.pointer(tensor), tensor_count=1,
+                              scalars=ctypes.pointer(scalars), scalar_count=1), tensor.elements, threads)
 
     def place(self, address: int, size: int) -> None:
         """Gives memory that nobody has touched the plan's nodes and huge pages, as far as the machine lets it. In
@@ -50,6 +55,10 @@ class Engine:
     def statistics(self) -> _abi.LocalStatistics:
         """Returns which threads step, with which instructions, and how often they did."""
         return _statistics(self._handle(torch_threads()))
+
+    def _call(self, arguments: _abi.LocalStepArgs, elements: int, threads: int) -> None:
+        call = self._keeping if elements < FEW_ELEMENTS else self._releasing
+        check(call(self._handle(threads), ctypes.byref(arguments)))
 
     def _handle(self, threads: int) -> ctypes.c_void_p:
         """Returns a handle whose steps take that many threads: those of torch, if the engine follows

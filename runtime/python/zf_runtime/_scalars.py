@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from typing import Any
 
@@ -18,9 +19,7 @@ def scalars(group: dict[str, Any], count: float, decoupled: bool, grad_scale: fl
     decay, scale = float(group["weight_decay"]), -grad_scale if group["maximize"] else grad_scale
     corrected = group.get("bias_correction", True)
     eps = float(group["eps"])
-    for name, value in {"lr": lr, "beta1": beta1, "beta2": beta2, "weight_decay": decay, "eps": eps}.items():
-        if not math.isfinite(value):
-            raise ZfError(f"a param_group has {name} {value}: set it to a finite number")
+    need_finite(lr=lr, beta1=beta1, beta2=beta2, weight_decay=decay, eps=eps)
     bias1 = 1 - beta1 ** count if corrected else 1.0
     bias2 = 1 - beta2 ** count if corrected else 1.0
     if bias1 == 0 or bias2 <= 0:
@@ -28,3 +27,16 @@ def scalars(group: dict[str, Any], count: float, decoupled: bool, grad_scale: fl
                       "set state[parameter][\"step\"] to 0 or more")
     return (beta1, 1 - beta1, beta2, 1 - beta2, eps, bias2 ** -0.5, -lr / bias1,
             -lr * decay if decoupled else decay, scale, _abi.ADAMW if decoupled else _abi.ADAM)
+
+
+def need_finite(**settings: float) -> None:
+    """Raises ZfError that names the first of a param_group's settings that is not finite."""
+    for name, value in settings.items():
+        if not math.isfinite(value):
+            raise ZfError(f"a param_group has {name} {value}: set it to a finite number")
+
+
+def fp32(value: float) -> float:
+    """Returns the fp32 number that is nearest to a value. So a sum, product, quotient or square root of fp32 numbers is
+    that of fp32 arithmetic, although Python computes in double."""
+    return ctypes.c_float(value).value

@@ -41,7 +41,7 @@ deepspeed.runtime.zenflow.engine_stage3.torch = OnCpu()
 
 DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32,
             "blocks": 2, "kill_at": None, "sometimes": [], "sub_groups": False, "zenflow": False, "overlap": False,
-            "select_interval": 1000, "betas_differ": False, "pin_memory": False, "amsgrad": False, "half_states": False,
+            "select_interval": 1000, "betas_differ": False, "pin_memory": False, "half_states": False,
             "needs": "", "sequential": False, "set_gradient": False, "overflow_at": None}
 READERS = dict(_layout.READERS)
 
@@ -87,8 +87,6 @@ def config_of(case) -> dict:
               "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 0.01}}}
     if case["dtype"] != "fp32":
         config[case["dtype"]] = {"enabled": True}
-    if case["amsgrad"]:
-        config["optimizer"]["params"]["amsgrad"] = True
     if case["half_states"]:
         config["optimizer"]["params"]["fp32_optimizer_states"] = False
     return config

@@ -1,4 +1,5 @@
-"""Lets DeepSpeed's ZeRO-Offload step with the native optimizer. Neither DeepSpeed nor its config is edited.
+"""Lets DeepSpeed's ZeRO-Offload and DeepSpeedCPUAdam step with the native optimizer. Neither DeepSpeed nor its config
+is edited.
 
     import zf_runtime.deepspeed
 
@@ -9,9 +10,10 @@ or, with the script as it is:
 
     python -m zf_runtime.deepspeed train.py ...
 
-It takes ZeRO stages 1, 2 and 3 with offload_optimizer on the CPU, and ZenFlow with and without overlap_step. Whatever
-it does not take goes on with DeepSpeed's own optimizer, and one line on stderr says why. docs/deepspeed.md has the
-table of what to use when.
+It takes ZeRO stages 1, 2 and 3 with offload_optimizer on the CPU, and ZenFlow with and without overlap_step. Where
+there are no such partitions, or none that it knows, DeepSpeedCPUAdam steps in place: in the training process, without
+plan and compiler. Whatever it does not take goes on with DeepSpeed's own operator. One line on stderr says who steps,
+and why. docs/deepspeed.md has the table of what to use when.
 """
 
 from __future__ import annotations
@@ -32,11 +34,12 @@ _undo: list[Any] = []
 
 def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, rank: int | None = None,
             **runtime_options: Any) -> None:
-    """Makes DeepSpeed engines that are initialized from now on use the native optimizer.
+    """Makes DeepSpeed engines and DeepSpeedCPUAdams that are made from now on use the native optimizer.
 
     mode: "wait": engine.step() returns when the step is done. The losses are those of DeepSpeedCPUAdam, bit for bit,
-    if each partition's length is a multiple of 16. "late": the step runs beside the next forward and backward, on
-    weights that are one step old. ZenFlow with overlap_step has its own order of things in both modes.
+    if the length of each partition is a multiple of 16; in place, that of each parameter. "late": the step runs beside
+    the next forward and backward, on weights that are one step old. A step in place is never late. ZenFlow with
+    overlap_step has its own order of things in both modes.
     plan, rank, runtime_options: as in zf_runtime.Runtime.
 
     A second call replaces the settings of the first. Does nothing if ZF_TUNE is off, 0, no or false in the environment.
@@ -54,7 +57,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     from . import _zenflow
     from ._attach import attach
     from ._messages import say
-    from ._operator import deferred
+    from ._operator import deferred, with_own
 
     options = {"plan": plan, "rank": rank, **runtime_options}
 
@@ -78,17 +81,19 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     def instead(start: Any) -> Any:
         return functools.wraps(start)(lambda zero: _zenflow.start_optimizer_process(zero, start, options))
 
-    # ZenFlow is younger than the seams above. Where one of its own is missing, its own optimizer process goes on.
+    # SuperOffload and ZenFlow are younger than the seams above. Where one of ZenFlow's own is missing, its own
+    # optimizer process goes on.
     stages_1_and_2 = _module("deepspeed.runtime.zenflow.zenflow_stage_1_and_2")
     stage_3 = _module("deepspeed.runtime.zenflow.engine_stage3")
-    for zenflow in (((stages_1_and_2, "start_optimizer_process", instead),
+    for younger in (((getattr(cpu_adam, "DeepSpeedCPUAdam", None), "step_subgroup", with_own),),
+                    ((stages_1_and_2, "start_optimizer_process", instead),
                      (getattr(stages_1_and_2, "ZenFlowZeroOptimizerParallel", None), "load_state_dict",
                       _zenflow.announcing)),
                     ((stage_3, "start_optimizer_process", instead),
                      (stage_3, "sync_fp32_param_from_gpu", _zenflow.before_selection),
                      (stage3.DeepSpeedZeroOptimizer_Stage3, "load_state_dict", _zenflow.announcing))):
-        if all(hasattr(owner, name) for owner, name, _ in zenflow):
-            seams += zenflow
+        if all(hasattr(owner, name) for owner, name, _ in younger):
+            seams += younger
     for owner, name, change in seams:
         original = getattr(owner, name)
         setattr(owner, name, change(original))
@@ -104,6 +109,6 @@ def _module(name: str) -> Any:
 
 
 def uninstall() -> None:
-    """Makes engines that are initialized from now on use DeepSpeed's own optimizer. Engines that exist keep theirs."""
+    """Makes engines and optimizers that are made from now on use DeepSpeed's own. Those that exist keep theirs."""
     while _undo:
         _undo.pop()()

@@ -11,13 +11,13 @@ from . import install
 
 USAGE = """usage: python -m zf_runtime.deepspeed [--late] [-m MODULE | SCRIPT] [ARGUMENT ...]
 
-Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload on the native optimizer.
+Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload and DeepSpeedCPUAdam on the native optimizer.
 
   --late        step beside the next forward and backward, on weights that are one step old
   -m MODULE     run a module, as python -m does
   --local_rank=N, which DeepSpeed's launcher inserts first, goes on to the script
 
-It needs a plan: without one, DeepSpeed's own optimizer is used, and one line says so.
+ZeRO-Offload needs a plan: without one, DeepSpeedCPUAdam steps in the training process, and one line says so.
 
   zf-tune tune --framework native --mode wait       writes plan.json; with --late: --mode overlap --update-interval 1
   zf-tune exec -- python -m zf_runtime.deepspeed train.py ...

@@ -15,6 +15,7 @@ from .._frames import is_running
 from ..errors import ZfWorkerDied
 from ..group import Group
 from ..runtime import Runtime
+from ._powers import Powers
 
 COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 MODES = ("wait", "late", "zenflow")
@@ -67,25 +68,6 @@ class Slot:
         return scale
 
 
-class BiasPowers:
-    """Follows DeepSpeed's rule for the powers of beta. Its operator has one pair for all partitions of an optimizer: a
-    step after the last one multiplies them, the same step keeps them, and other betas or any other step calculate
-    them anew."""
-
-    def __init__(self) -> None:
-        self._step = 0
-        self._betas: tuple[float, float] | None = None
-
-    def anew(self, step: int, betas: tuple[float, float]) -> bool:
-        """Returns whether DeepSpeed calculates the powers anew for this step."""
-        same = self._betas in (None, betas)
-        return not same or step not in (self._step, self._step + 1)
-
-    def stepped(self, step: int, betas: tuple[float, float]) -> None:
-        """Remembers the step after which the next one is asked about."""
-        self._step, self._betas = step, betas
-
-
 class Noted(NamedTuple):
     """A step that submit() hands over."""
 
@@ -121,7 +103,7 @@ class FlatArena:
         self.runtime = Runtime(groups=groups, **options)
         self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
         self._at = {slot.master.data_ptr(): slot for slot in self.slots}
-        self._powers = BiasPowers()
+        self._powers = Powers()
         self.state_of: Callable[[Slot], dict[str, Any]] = lambda slot: {}  # the optimizer's state of a partition
         self._before: list[Any] | None = None  # the counts at the beginning of a step; None outside
         self._noted: list[Noted] = []
@@ -179,7 +161,7 @@ class FlatArena:
             self.runtime.set_group(slot.index, wanted)
             slot.sent = wanted
         self._noted.append(Noted(slot, step, slot.take_grad_scale()))
-        self._powers.stepped(step, wanted.betas)
+        self._powers = self._powers.after(step, wanted.betas)
 
     def submit(self, buffer: int) -> None:
         """Hands over the steps that were noted, with the gradients of a buffer."""
@@ -271,7 +253,7 @@ class FlatArena:
         """Finishes what was submitted and ends the process. The tensors stay readable. The second call does nothing."""
         if self.runtime.closed:
             return
-        self._at.clear()  # from now on DeepSpeed's own operator steps, and what was fused is ZeRO's again
+        self._at.clear()  # from now on the step is in place, and what was fused is ZeRO's again
         if self.runtime.forked:  # process and memory are the parent's
             self.runtime.close()
             return

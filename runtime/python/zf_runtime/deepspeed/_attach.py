@@ -11,8 +11,9 @@ from . import _fused
 from ._arena import FlatArena, Partition
 from ._closing import close_with
 from ._late import make_late
-from ._layout import Unsupported, cpu_adam_of, partitions_of, stage_of
+from ._layout import Unsupported, cpu_adam_of, is_superoffload, partitions_of, stage_of
 from ._messages import describe, say
+from ._operator import CpuAdamOperator
 from ._pinning import pin, unpin, zeros_like
 from ._waiting import make_others_wait
 
@@ -20,10 +21,12 @@ from ._waiting import make_others_wait
 def attach(zero: Any, mode: str, options: dict[str, Any]) -> None:
     """Moves the partitions of a ZeRO optimizer into an arena. Call it when its initialize_optimizer_states() returns:
     all partitions and gradients exist then, all gradients are zero, and nothing holds views of them. Says in one line
-    what it did, or why DeepSpeed's own optimizer goes on."""
+    what it did, or why not and who steps."""
     partitions: list[Partition] = []
     try:
         optimizer = cpu_adam_of(zero)
+        if is_superoffload(zero):
+            optimizer.ds_opt_adam.use_own()
         partitions = partitions_of(zero, optimizer, mode)
         for partition in partitions:  # the arena has gradients of its own: both together would be the peak of memory
             unpin(partition.param.grad)
@@ -32,7 +35,7 @@ def attach(zero: Any, mode: str, options: dict[str, Any]) -> None:
     except (Unsupported, ZfError) as reason:
         for partition in partitions:
             partition.param.grad = zeros_like(partition.param, zero)
-        say(f"{reason}. DeepSpeed's own optimizer is used")
+        say(f"{reason}. {_who_steps(zero)}")
         return
     for slot in arena.slots:
         with torch.no_grad():
@@ -51,6 +54,14 @@ def attach(zero: Any, mode: str, options: dict[str, Any]) -> None:
     if mode == "late":
         make_late(zero, arena)
     finish(zero, arena)
+
+
+def _who_steps(zero: Any) -> str:
+    """Returns who steps a ZeRO optimizer that has no arena."""
+    operator = getattr(getattr(zero, "optimizer", None), "ds_opt_adam", None)
+    if not isinstance(operator, CpuAdamOperator) or is_superoffload(zero):
+        return "DeepSpeed's own optimizer is used"
+    return "There is no optimizer process: DeepSpeedCPUAdam steps in the training process"
 
 
 def finish(zero: Any, arena: FlatArena) -> None:

@@ -1,7 +1,7 @@
 """Checks that the layout of a ZeRO optimizer is known, and finds its partitions.
 
 What an optimizer has decides, not DeepSpeed's version: partitions_of() refuses a layout that it does not know, and
-DeepSpeed's own operator goes on with it.
+DeepSpeedCPUAdam steps it in the training process (_operator.py).
 """
 
 from __future__ import annotations
@@ -22,12 +22,17 @@ WRITERS = {2: ("load_state_dict", "refresh_fp32_params", "reload_states"),
 
 
 class Unsupported(Exception):
-    """Why the native optimizer does not take this job. DeepSpeed's own steps it."""
+    """Why the native optimizer's process does not take this job. It is stepped in the training process."""
 
 
 def stage_of(zero: Any) -> int:
     """Returns 3, or 2 for stages 1 and 2, which are one class."""
     return 3 if hasattr(zero, "fp32_partitioned_groups_flat") else 2
+
+
+def is_superoffload(zero: Any) -> bool:
+    """Returns whether DeepSpeed's own operator has to step, which alone can roll a step back."""
+    return "superoffload" in type(zero).__module__
 
 
 def cpu_adam_of(zero: Any) -> Any:
@@ -45,7 +50,7 @@ def cpu_adam_of(zero: Any) -> Any:
 
 def partitions_of(zero: Any, optimizer: Any, mode: str) -> list[Partition]:
     """Returns the flat fp32 partitions that this rank steps on the CPU. Raises Unsupported with the reason."""
-    if "superoffload" in type(zero).__module__:
+    if is_superoffload(zero):
         raise Unsupported("SuperOffload steps speculatively and rolls back, which the native optimizer does not do yet")
     if mode == "late" and getattr(zero, "zenflow", False):
         raise Unsupported("ZenFlow has its own order of steps, which cannot be made late: use its overlap_step")

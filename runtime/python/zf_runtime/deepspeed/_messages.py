@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 from ._arena import FlatArena
@@ -10,6 +11,12 @@ from ._arena import FlatArena
 def say(text: str) -> None:
     """Prints one line to stderr."""
     print(f"zf_runtime.deepspeed: {text}", file=sys.stderr, flush=True)
+
+
+@functools.cache
+def say_once(text: str) -> None:
+    """Prints one line to stderr, unless this process has printed it already."""
+    say(text)
 
 
 def describe(arena: FlatArena) -> str:
