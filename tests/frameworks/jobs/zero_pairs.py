@@ -20,6 +20,7 @@ import deepspeed.runtime.zenflow.engine_stage3
 import torch
 import zf_runtime.deepspeed
 from deepspeed import utils
+from deepspeed.runtime.zero import stage3, stage_1_and_2
 from deepspeed.utils.pin_memory import get_active_native_pinned_memory
 from model import Block
 from zf_runtime.deepspeed import _layout
@@ -42,7 +43,7 @@ deepspeed.runtime.zenflow.engine_stage3.torch = OnCpu()
 DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32,
             "blocks": 2, "kill_at": None, "sometimes": [], "sub_groups": False, "zenflow": False, "overlap": False,
             "select_interval": 1000, "betas_differ": False, "pin_memory": False, "amsgrad": False, "half_states": False,
-            "needs": "", "sequential": False, "set_gradient": False, "overflow_at": None}
+            "needs": "", "lacks": "", "sequential": False, "set_gradient": False, "overflow_at": None}
 READERS = dict(_layout.READERS)
 
 
@@ -170,10 +171,18 @@ def arena_of(engine):
                  if found is not None), None)
 
 
+def remove(name: str):
+    """Takes a function from both of DeepSpeed's optimizers, for good, as if this version did not have it."""
+    for owner in (stage_1_and_2.DeepSpeedZeroOptimizer, stage3.DeepSpeedZeroOptimizer_Stage3):
+        delattr(owner, name)
+
+
 def main():
     cases = [DEFAULTS | case for case in json.loads(pathlib.Path(os.environ["ZERO_CASES"]).read_text())]
     for case in cases:
         zf_runtime.deepspeed.uninstall()
+        if case["lacks"]:
+            remove(case["lacks"])
         own, own_state, own_facts = train(case)
         zf_runtime.deepspeed.install()
         _layout.READERS.update({stage: names + tuple(case["needs"].split()) for stage, names in READERS.items()})
