@@ -262,6 +262,10 @@ class DeepSpeed(FrameworkTest):
     def refused(self, reasons: list[str], cases: list[dict], **more: str):
         """What cannot be taken goes on with DeepSpeed's own optimizer, and says why."""
         for said in self.train("zero_pairs", [{"steps": 4} | case for case in cases], **more):
+            if "refused" in said:  # DeepSpeed 0.19.8 has no amsgrad, either
+                self.assertIn("does not support the AMSGrad variant", said["refused"])
+                reasons = [reason for reason in reasons if reason != "amsgrad is on"]
+                continue
             self.assertEqual(said["own"], said["native"])
             self.assertEqual(said["differ"], 0)
             self.assertEqual(*said["pinned"])

@@ -2,8 +2,9 @@
 
 Says per case: {"case": {...}, "own": [losses], "native": [losses], "differ": elements, "of": elements, "restarts": N,
 "left": whether the optimizer process of the native one exists after engine.destroy(), "pinned": [bytes that DeepSpeed
-has pinned when each engine is made]}. Losses are hexadecimal, so that equal means equal in every bit. Reads the cases
-from the file in ZERO_CASES: a JSON list of objects like DEFAULTS."""
+has pinned when each engine is made]}; or {"case": {...}, "refused": "..."} if DeepSpeed refuses amsgrad. Losses are
+hexadecimal, so that equal means equal in every bit. Reads the cases from the file in ZERO_CASES: a JSON list of objects
+like DEFAULTS."""
 
 import gc
 import json
@@ -183,7 +184,13 @@ def main():
         zf_runtime.deepspeed.uninstall()
         if case["lacks"]:
             remove(case["lacks"])
-        own, own_state, own_facts = train(case)
+        try:
+            own, own_state, own_facts = train(case)
+        except RuntimeError as error:
+            if not case["amsgrad"]:
+                raise
+            report.say(case=case, refused=str(error))  # by DeepSpeed itself
+            continue
         zf_runtime.deepspeed.install()
         _layout.READERS.update({stage: names + tuple(case["needs"].split()) for stage, names in READERS.items()})
         native, state, facts = train(case)
