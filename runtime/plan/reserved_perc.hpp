@@ -6,7 +6,7 @@
 
 namespace zf {
 
-/// Returns how many of a rank's `all_pus` CPUs, in ascending order, DeepSpeed 0.19.6 (zenflow_utils.py) gives
+/// Returns how many of a rank's `all_pus` CPUs, in ascending order, DeepSpeed 0.19.8 (zenflow_utils.py) gives
 /// to training for this `pt_reserved_cores_perc`. The rest goes to the optimizer. If either side would be
 /// empty, both share all CPUs.
 inline int pus_deepspeed_reserves(double perc, int all_pus) {

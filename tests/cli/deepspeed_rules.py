@@ -1,4 +1,4 @@
-"""The rules by which DeepSpeed 0.19.6 turns its arguments into CPUs for each rank and for each side.
+"""The rules by which DeepSpeed 0.19.8 turns its arguments into CPUs for each rank and for each side.
 
 They were read in utils/numa.py (launcher), zenflow_utils.py and superoffload_utils.py, and written anew.
 """

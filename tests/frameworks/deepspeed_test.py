@@ -1,6 +1,6 @@
 """zf_runtime.deepspeed under the real DeepSpeed: the same bits as DeepSpeedCPUAdam, also when its process is killed.
 
-What was seen: DeepSpeed 0.19.6, PyTorch 2.13.0, gloo, DeepSpeed's accelerator for CPUs."""
+What was seen: DeepSpeed 0.19.8 (0.19.6 under --long), PyTorch 2.13.0, gloo, DeepSpeed's accelerator for CPUs."""
 
 import itertools
 import json
@@ -8,12 +8,13 @@ import os
 import resource
 import unittest
 
-from frameworks_case import FrameworkTest, free_port, job
+from frameworks_case import TUNE, FrameworkTest, free_port, job
 from zf_cli import SOURCE
 
 LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
 SETTINGS = {"stage": (1, 2, 3), "dtype": ("fp32", "bf16"), "clip": (0.0, 0.5), "groups": (1, 2), "accumulation": (1, 2)}
 ALL = [dict(zip(SETTINGS, values)) for values in itertools.product(*SETTINGS.values())]
+LOADS = ["weights", "module", "full", "module weights"]  # see jobs/zero_loads.py
 # Every pair of two settings' values occurs in one of these.
 SOME = [{"stage": 1, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1},
         {"stage": 1, "dtype": "bf16", "clip": 0.5, "groups": 2, "accumulation": 2},
@@ -124,7 +125,8 @@ class DeepSpeed(FrameworkTest):
 
     def test_late_is_one_step_late(self):
         """Seen: losses and weights equal those of DeepSpeed's own engine whose weights are published one step later by
-        hand, in every bit, although the optimizer is killed; also after a checkpoint was loaded in the middle."""
+        hand, in every bit, although the optimizer is killed. After a load, stage 2 goes on as the job that saved, and
+        stage 3 says that it does not: its load publishes the newest weights."""
         cases = [{"steps": 14, "kill_at": 5, "stage": 2, "dtype": "fp32"},
                  {"steps": 14, "kill_at": 5, "stage": 2, "dtype": "bf16", "clip": 0.1, "groups": 2},
                  {"steps": 14, "kill_at": 5, "stage": 3, "dtype": "bf16", "clip": 0.1, "groups": 2, "sub_groups": True}]
@@ -134,7 +136,40 @@ class DeepSpeed(FrameworkTest):
                 self.assertEqual((said["differ"], said["restarts"]), (0, 1))
                 self.assertTrue(said["waited"])
                 self.assertEqual(said["resumed"], said["fresh"])
+                self.assertEqual(said["resumed"] == said["went_on"], said["case"]["stage"] < 3)
                 self.assertGreater(len(set(said["late"])), 10, "the loss does not change: nothing was trained")
+        self.assertEqual(self.output.count("but not the same bits"), 2, self.output)  # two loads of stage 3
+
+    def compare_loads(self, cases: list[dict]):
+        said = self.train("zero_loads", cases)
+        self.assertEqual(len(said), sum(len(each["loads"]) for each in cases), self.output)
+        for each in said:
+            case = each["case"]
+            overlaps = case["mode"] == "late" or case["overlap"]
+            names = (*SETTINGS, "mode", "zenflow", "overlap")
+            with self.subTest(load=each["load"], **{name: case[name] for name in names}):
+                self.assertEqual(each["refused"], ["", ""])
+                self.assertEqual(each["waited"], overlaps)
+                self.assertEqual((each["loaded"], each["differ"]), (0, 0), f"of {each['of']} elements")
+                self.assertEqual(each["own"], each["native"])
+                self.assertGreater(len(set(each["own"])), 3, "the loss does not change: nothing was trained")
+
+    def test_each_way_to_load_waits_for_the_step_and_holds(self):
+        """Loads weights, the module, and everything while a step is under way. Seen: weights, masters and moments equal
+        those of DeepSpeed's own optimizer right after the load and after more steps; in mode late, those of its engine
+        that is made late by hand."""
+        cases = [{"stage": 2, "mode": "late", "loads": LOADS[:3]},
+                 {"stage": 3, "mode": "late", "loads": LOADS, "sub_groups": True},
+                 {"zenflow": True, "overlap": True, "loads": LOADS[:3]}]
+        self.compare_loads([case | {"dtype": "bf16", "groups": 2} for case in cases])
+
+    def test_each_way_to_load_in_all_modes(self):
+        """Seen: 20 combinations, the same. Without a late step or ZenFlow's overlap_step, no step is under way."""
+        zero = [{"stage": stage, "dtype": dtype, "mode": mode, "groups": 2, "clip": 0.1, "sub_groups": stage == 3}
+                for stage in (1, 2, 3) for dtype in ("fp32", "bf16") for mode in ("wait", "late")]
+        zenflow = [{"stage": stage, "dtype": dtype, "zenflow": True, "overlap": overlap, "groups": 2}
+                   for stage in (2, 3) for dtype in ("fp32", "bf16") for overlap in (False, True)]
+        self.compare_loads([case | {"loads": LOADS} for case in zero + zenflow])
 
     def test_checkpoints_go_in_all_directions(self):
         """Seen: what resumes from a checkpoint computes the same losses, whoever saved it and whoever loads it."""
@@ -173,8 +208,8 @@ class DeepSpeed(FrameworkTest):
         return said
 
     def test_two_ranks_of_the_real_launcher_give_the_same_bits(self):
-        """In stage 3 parameters are gathered one by one. Where they are not, DeepSpeed waits only for the last of
-        several gathers, and over gloo an earlier one may still run: docs/deepspeed.md, "Trouble"."""
+        """In stage 3 parameters are gathered one by one. Where they are not, DeepSpeed up to 0.19.7 waits only for the
+        last of several gathers, and over gloo an earlier one may still run: docs/deepspeed.md, "Trouble"."""
         case = {"steps": 12, "clip": 0.5, "kill_at": 5}
         for said in self.train_two_ranks([case | {"stage": 2}, case | {"stage": 3, "sequential": True}]):
             self.assert_same_bits(said, restarts=1)
@@ -194,6 +229,28 @@ class DeepSpeed(FrameworkTest):
         self.assertEqual(["zf-optimizer" in child["command"] for child in ended["children"]], [True], ended)
         self.assertEqual(ended["arguments"], ["--local_rank=0", "--steps", "4"])
 
+    def accelerate(self, *words: str, under: tuple[str, ...] = ()) -> tuple[list[dict], dict]:
+        """Returns the losses that jobs/accelerate_job.py says, and where it ended."""
+        _, script = job("accelerate_job")
+        *losses, last = self.launch(*under, "accelerate", "launch", "--use_deepspeed", "--zero_stage", "2",
+                                    "--offload_optimizer_device", "cpu", "--num_processes", "1", "--num_machines", "1",
+                                    "--mixed_precision", "bf16", "--main_process_port", free_port(), *words, script,
+                                    **self.variables())
+        ended = last["ended"]
+        self.assertEqual((ended["engine"], ended["inner"]), ("DeepSpeedEngine", "DeepSpeedCPUAdam"))
+        return losses, ended
+
+    def test_accelerate_launches_it_as_a_module(self):
+        """zf-tune exec -- accelerate launch --use_deepspeed --module zf_runtime.deepspeed SCRIPT. Seen: the same bits
+        as without exec and --module, where DeepSpeed's own optimizer steps."""
+        own, ended = self.accelerate()
+        self.assertEqual(ended["children"], [])
+        native, ended = self.accelerate("--module", "zf_runtime.deepspeed", under=(str(TUNE), "exec", "--plan",
+                                                                                   "plan.json", "--"))
+        self.assertEqual(["zf-optimizer" in child["command"] for child in ended["children"]], [True], ended)
+        self.assertEqual(native, own)
+        self.assertEqual(len({said["loss"] for said in own}), 6, "the loss does not change: nothing was trained")
+
     def test_it_can_be_switched_off(self):
         """ZF_TUNE=off: DeepSpeed's own optimizer, and no word about it."""
         python, script = job("deepspeed_job")
@@ -206,6 +263,10 @@ class DeepSpeed(FrameworkTest):
         """What the optimizer process cannot take is stepped in the training process, with the same bits, and the reason
         is said."""
         for said in self.train("zero_pairs", [{"steps": 4} | case for case in cases], **more):
+            if "refused" in said:  # DeepSpeed 0.19.8 has no amsgrad, either
+                self.assertIn("does not support the AMSGrad variant", said["refused"])
+                reasons = [reason for reason in reasons if reason != "amsgrad is on"]
+                continue
             self.assertEqual(said["own"], said["native"])
             self.assertEqual(said["differ"], 0)
             self.assertEqual(*said["pinned"])
@@ -213,10 +274,10 @@ class DeepSpeed(FrameworkTest):
             self.assertIn(reason, self.output)
 
     def test_what_it_cannot_do_is_refused_in_words(self):
-        """DeepSpeed 0.19.8 refuses amsgrad itself. (Its moments of fp32 masters are fp32, whatever they shall be.)"""
-        self.refused(["moments are in half precision", "has no read_by_a_later_version",
+        """Moments of fp32 masters are fp32, whatever they shall be."""
+        self.refused(["amsgrad is on", "moments are in half precision", "has no read_by_a_later_version",
                       "DeepSpeedCPUAdam steps in place"],
-                     [{"dtype": "bf16", "half_states": True}, {"needs": "read_by_a_later_version"}])
+                     [{"amsgrad": True}, {"dtype": "bf16", "half_states": True}, {"needs": "read_by_a_later_version"}])
 
     def test_without_a_plan_the_step_is_in_place(self):
         cases = [{"stage": stage, "dtype": "bf16", "clip": 0.5, "groups": 2, "betas_differ": stage == 3}
@@ -224,6 +285,11 @@ class DeepSpeed(FrameworkTest):
         self.refused(["There is no optimizer process: DeepSpeedCPUAdam steps in the training process",
                       "DeepSpeedCPUAdam steps in place"], cases, ZF_PLAN="")
         self.assertNotIn("DeepSpeed's own", self.output)
+
+    def test_a_deepspeed_that_cannot_load_weights_alone_is_taken(self):
+        """There is nothing in it that would have to wait."""
+        said, = self.train("zero_pairs", [{"steps": 12, "kill_at": 5, "lacks": "_restore_from_bit16_weights"}])
+        self.assert_same_bits(said, restarts=1)
 
     def test_without_a_plan_gradients_are_pinned_again(self):
         self.need_pinned_memory()

@@ -1,8 +1,8 @@
 """zf-tune export --for deepspeed, obeyed by the installed DeepSpeed's own functions, on machines that are not here.
 
-What was seen with DeepSpeed 0.19.6: 663 exports and no difference. Its launcher sets more OpenMP threads than the plan
-has for training in all 934 divided ranks, and in 174 of 962 shared ones: those with SMT. It binds the memory of 1484
-ranks strictly, prefers memory without CPUs for 162, and does neither for 250, which span nodes."""
+What was seen with DeepSpeed 0.19.8: 663 exports and no difference. Its launcher sets more OpenMP threads than the plan
+has for training in all 934 divided ranks, and in 174 of 964 shared ones: those with SMT. It binds the memory of 1482
+ranks strictly, prefers memory without CPUs for 162, and does neither for 254, which span nodes."""
 
 import collections
 import concurrent.futures

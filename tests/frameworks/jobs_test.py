@@ -1,6 +1,6 @@
 """Real training jobs under zf-tune exec: none of them loses a CPU of its home that nobody else uses.
 
-What was seen: PyTorch 2.13.0 and DeepSpeed 0.19.6 on CPU, one rank with two CPUs."""
+What was seen: PyTorch 2.13.0 and DeepSpeed 0.19.8 on CPU, one rank with two CPUs."""
 
 import unittest
 

@@ -1,6 +1,6 @@
 """Launchers that start zf-tune exec once per rank: every rank ends on the CPUs that the plan has for it.
 
-What was seen: deepspeed 0.19.6, torchrun of PyTorch 2.13.0, accelerate 1.15.0, Open MPI 4.1.4. srun: tests/slurm."""
+What was seen: deepspeed 0.19.8, torchrun of PyTorch 2.13.0, accelerate 1.15.0, Open MPI 4.1.4. srun: tests/slurm."""
 
 import shlex
 import unittest

@@ -1,6 +1,6 @@
 """zf-tune record with real jobs: PyTorch's AdamW, ours, and DeepSpeed's modes.
 
-Seen with PyTorch 2.13.0 and DeepSpeed 0.19.6."""
+Seen with PyTorch 2.13.0 and DeepSpeed 0.19.8."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-// Writes what the launcher, ZenFlow and SuperOffload of DeepSpeed 0.19.6 read. homes/deepspeed_homes.cpp
+// Writes what the launcher, ZenFlow and SuperOffload of DeepSpeed 0.19.8 read. homes/deepspeed_homes.cpp
 // describes how they read it.
 
 #include "base/cpu_list.hpp"

@@ -1,4 +1,4 @@
-// Says what DeepSpeed does beside the plan. Read in version 0.19.6: launcher/launch.py and utils/numa.py
+// Says what DeepSpeed does beside the plan. Read in version 0.19.8: launcher/launch.py and utils/numa.py
 // (threads and memory), launcher/runner.py (GPUs), zenflow_utils.py and superoffload_utils.py (the two
 // sides).
 #include "exports/deepspeed_differences.hpp"

@@ -1,4 +1,4 @@
-// What DeepSpeed 0.19.6 does. Its launcher cuts an ascending list of CPUs into equal runs, one per local rank
+// What DeepSpeed 0.19.8 does. Its launcher cuts an ascending list of CPUs into equal runs, one per local rank
 // (utils/numa.py). ZenFlow cuts each rank's run into training, then optimizer, by one fraction for all ranks
 // (zenflow_utils.py). SuperOffload does the same with the fraction of the other side (superoffload_utils.py).
 #include "homes/deepspeed_homes.hpp"

@@ -34,7 +34,7 @@ TrainingDemand small_training_demand(std::uint64_t params_per_rank);
 
 /// Returns how many times as long as ours the framework's optimizer step takes, counted in bytes: 1, except
 /// for ZenFlow in mode overlap. That reads each new parameter once more and writes it to a second place: 36
-/// bytes per parameter, where a step moves 28 (DeepSpeed 0.19.6, cpu_adam_impl.cpp).
+/// bytes per parameter, where a step moves 28 (DeepSpeed 0.19.8, cpu_adam_impl.cpp).
 double estimated_step_factor(Framework framework, Mode mode);
 
 /// Models a GPU that runs kernels of equal length in the order of their launches. A kernel that is launched

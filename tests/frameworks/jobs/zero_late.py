@@ -1,8 +1,9 @@
 """Trains with the native optimizer one step late, and compares with DeepSpeed's own engine made one step late by hand.
 
 Says per case {"case": {...}, "late": [losses], "expected": [losses], "differ": elements of the weights, "waited":
-whether DeepSpeed's safe_get_full_fp32_param waits for the step that is under way, "restarts": N, "resumed": [losses
-after a checkpoint was loaded into this engine], "fresh": [the same, into a new one]}."""
+whether DeepSpeed's safe_get_full_fp32_param waits for the step that is under way, "restarts": N, "went_on": [losses
+after a checkpoint was saved], "resumed": [the same steps, after it was loaded into this engine], "fresh": [the same,
+into a new one]}."""
 
 import json
 import os
@@ -59,7 +60,7 @@ def main():
         waited, restarts = arena_of(engine).runtime.done(), arena_of(engine).runtime.stats().restarts
         with tempfile.TemporaryDirectory() as folder:
             engine.save_checkpoint(folder, tag="late")
-            train_steps(engine, case, range(3))
+            went_on = train_steps(engine, case, range(20, 24))
             engine.load_checkpoint(folder, tag="late")
             resumed = train_steps(engine, case, range(20, 24))
             engine.destroy()
@@ -70,7 +71,7 @@ def main():
         want, masters = expected(case)
         differ = sum(int((a != b).sum()) for a, b in zip(weights, masters, strict=True))
         report.say(case=case, late=late, expected=want, differ=differ, waited=waited, restarts=restarts,
-                   resumed=resumed, fresh=fresh)
+                   went_on=went_on, resumed=resumed, fresh=fresh)
     report.leave_group()
 
 

@@ -19,6 +19,8 @@ READERS = {2: ("state_dict", "update_lp_params", "offload_states"),
            3: ("state_dict", "get_full_hp_param", "get_local_fp32_param", "offload_states")}
 WRITERS = {2: ("load_state_dict", "refresh_fp32_params", "reload_states"),
            3: ("load_state_dict", "refresh_fp32_params", "set_full_hp_param", "set_local_hp_param", "reload_states")}
+# Also writes: the engine calls it when it has loaded weights alone. A DeepSpeed without it has no such load.
+RESTORER = "_restore_from_bit16_weights"
 
 
 class Unsupported(Exception):

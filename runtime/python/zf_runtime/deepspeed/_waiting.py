@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 from . import _fused
 from ._arena import FlatArena
-from ._layout import READERS, WRITERS, stage_of
+from ._layout import READERS, RESTORER, WRITERS, stage_of
 
 # Functions that read or write gradients from outside: of a ZeRO optimizer of stage 3, and of a parameter of the others.
 GRADIENTS = ("get_fp32_grad_for_param", "set_fp32_grad_for_param", "get_local_fp32_grad_for_param",
@@ -37,7 +37,7 @@ def make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
     wrap(optimizer, ("load_state_dict",), arena.settle, loaded)
     wrap(zero, ("state_dict", "load_state_dict"), arena.settle)  # ZeRO's own step() calls neither
     wrap(zero, READERS[stage_of(zero)], arena.wait)
-    wrap(zero, WRITERS[stage_of(zero)], before_writing, arena.masters_written)
+    wrap(zero, (*WRITERS[stage_of(zero)], RESTORER), before_writing, arena.masters_written)
     settle = _fused.settler(zero, arena)
     wrap(zero, GRADIENTS, settle)
     wrap(zero, ("reset_cpu_buffers",), _fused.settler_after_overflow(zero, settle))

@@ -14,7 +14,7 @@ import torch
 from ..errors import ZfError, ZfTimeout
 from ._arena import FlatArena, Partition, Slot
 from ._attach import finish
-from ._layout import READERS, WRITERS, Unsupported, check_names, check_partition, stage_of
+from ._layout import READERS, RESTORER, WRITERS, Unsupported, check_names, check_partition, stage_of
 from ._messages import say
 from ._pinning import unpin
 from ._waiting import make_params_wait, wrap
@@ -38,7 +38,7 @@ def start_optimizer_process(zero: Any, original: Callable[[Any], None], options:
     zero.zf_op, zero.zf_ctrl = ZenFlowOperator(zero, arena), torch.zeros(1, dtype=torch.uint8)
     stage = stage_of(zero)
     wrap(zero, ("state_dict", "load_state_dict"), arena.settle)
-    wrap(zero, SELECTION[stage] + READERS[stage] + WRITERS[stage], arena.wait)
+    wrap(zero, (*SELECTION[stage], *READERS[stage], *WRITERS[stage], RESTORER), arena.wait)
     if not zero.zf_stage3:
         make_params_wait(zero, arena)
         zero._link_all_hp_params()  # its views were of the memory that the partitions lay in
