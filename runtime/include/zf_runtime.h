@@ -408,8 +408,8 @@ typedef struct zf_scalars {
 } zf_scalars;
 
 /* One tensor: arrays of `elements` elements each, which begin at any multiple of their element's size. The
- * arrays of one tensor do not overlap. If p, state or copy of two tensors overlap, these are stepped one after
- * the other, in the order of the list. Gradients of one tensor may not overlap what the call writes of
+ * arrays of one tensor do not overlap. If p, state or copy of two tensors overlap, these are stepped one
+ * after the other, in the order of the list. Gradients of one tensor may not overlap what the call writes of
  * another. */
 typedef struct zf_tensor {
   void* p;           /* fp32 parameters; with `copy` their fp32 master */

@@ -89,6 +89,8 @@ def config_of(case) -> dict:
               "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 0.01}}}
     if case["dtype"] != "fp32":
         config[case["dtype"]] = {"enabled": True}
+    if case["amsgrad"]:
+        config["optimizer"]["params"]["amsgrad"] = True
     if case["half_states"]:
         config["optimizer"]["params"]["fp32_optimizer_states"] = False
     return config
