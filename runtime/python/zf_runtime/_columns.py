@@ -1,4 +1,4 @@
-"""Looks at the regular parameters of an optimizer in columns, at about one microsecond a parameter."""
+"""Looks at the regular parameters of an optimizer in columns, at about one microsecond for a parameter."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class Columns:
 
     def _of(self, grads: list[Any]) -> _Live | None:
         """Returns what is known of those that have a gradient; None if one of the gradients is of another kind."""
-        live = self._live
-        if live.has_all and live.form.holds(grads):  # None is another kind, too
-            return live
-        mask = [grad is not None for grad in grads]
-        found = list(compress(grads, mask))
-        if mask == live.mask and live.form.holds(found):
-            return live
+        if type(None) in set(map(type, grads)):
+            mask = [grad is not None for grad in grads]
+            found = list(compress(grads, mask))
+        else:
+            mask, found = [True] * len(grads), grads
+        if mask == self._live.mask and self._live.form.holds(found):
+            return self._live
         if described(found) != list(compress(self._grads.values(), mask)):
             return None
         self._live = _Live(self.parts, mask, found)
@@ -84,7 +84,7 @@ class _Live:
     def __init__(self, parts: Parts, mask: list[bool], grads: list[Any]):
         self.mask, self.form = mask, Form(grads)
         self.has_all = all(mask)
-        self._parts = parts if self.has_all else parts.with_gradient(mask)
+        self._parts = parts if self.has_all else parts.chosen(compress(range(len(mask)), mask))
 
     def parts_at(self, p: array[int], copy: array[int], grads: list[Any]) -> Parts:
         """Returns them where they are now. The addresses and gradients are those of all."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import compress
 from typing import Any
 
 WORDS = 8  # of zf_tensor
@@ -20,7 +19,7 @@ class Parts:
         self.group: list[int] = []
         self.params: list[Any] = []
         self.written: list[Any] = []  # tensors whose version a step raises
-        self.held: list[Any] = []  # tensors that nobody else may hold until the step is done
+        self.held: list[Any] = []  # tensors that must live until the step is done
         self.types: list[int] = []  # the two types of zf_tensor, where its last word has them
         self.slots: list[int] = []  # in Counts; -1: a count that the program has put there
         self.counts: list[Any] = []
@@ -44,12 +43,9 @@ class Parts:
             setattr(parts, name, array("Q", [old[at] for at in which]))
         return parts
 
-    def with_gradient(self, mask: Sequence[bool]) -> Parts:
-        """Returns the parts of which the mask says so, without `written` and `held`."""
-        return self.chosen(compress(range(len(self.index)), mask))
-
     def elsewhere(self, p: array[int], g: array[int], copy: array[int]) -> Parts:
-        """Returns the same parts at other addresses."""
+        """Returns the same parts at other addresses. All other lists are those of these parts, and so is what follows
+        from them."""
         parts = Parts()
         parts.__dict__.update(self.__dict__)
         parts.p, parts.g, parts.copy = p, g, copy

@@ -1,8 +1,7 @@
 """Says which parameters the engine takes at this step, where they are now, and why it does not take the others.
 
-Nothing is assumed to be where it was. What was regular at the last step is looked at in columns, at one or two
-microseconds for a parameter; all else one by one. If a column differs from the last step's, all parameters are looked
-at one by one, once."""
+Nothing is assumed to be where it was. What was regular at the last step is looked at in columns (_columns.py), all else
+one by one. If a column differs from the last step's, all parameters are looked at one by one, once."""
 
 from __future__ import annotations
 
@@ -17,6 +16,7 @@ from ._counts import Counts, can_be_raised
 from ._parts import Parts
 from ._torch_own import has_master
 from ._why_not import TYPES, is_sharded, placed, plain_tensors, refuse_device, refuse_sparse, unsteppable
+from .errors import ZfError
 
 PLACED_BYTES = 4 << 20  # of a moment that is worth huge pages: two of them lie in it whole
 
@@ -104,12 +104,17 @@ class TensorList:
         held = len(roster.state)
         self._count(live, groups, roster)
         news, known, taken = Parts(), [], set(parts.count)
+        owned = set() if roster.fast is None else set(map(id, roster.fast.states))
         for index in live:
             number, param = roster.group_of[index], roster.params[index]
             state = self._state_of(param, groups[number], roster.state)
             if index in roster.repeated:
                 own.append((index, "listed twice"))
                 continue
+            if id(state) in owned:
+                raise ZfError(f"a parameter of shape {list(param.shape)} shares its state with another: give each a "
+                              "dict of its own as optimizer.state[parameter]")
+            owned.add(id(state))
             if state["step"].data_ptr() in taken:
                 state["step"], = self.counts.add([float(state["step"])])
             reason, plain = self._take(index, number, param, state, groups[number], news)

@@ -60,14 +60,14 @@ class _InPlace(torch.optim.Optimizer):
         parts, own, roster = self._list.gather(self.param_groups, self.state)
         if own:
             self._say([reason for _, reason in own], len(own) + len(parts.index))
-            with torch.set_grad_enabled(self.defaults["differentiable"]):
-                for number, group in enumerate(self.param_groups):
-                    params = [roster.params[index] for index, _ in own if roster.group_of[index] == number]
-                    if params:
-                        _torch_own.step(params, [self.state[param] for param in params], group,
-                                        self._is_decoupled(group), _grad_scale)
         if parts.index:
-            self._step_in_place(parts, _grad_scale)
+            self._step_in_place(parts, _grad_scale)  # first: what it refuses, it refuses before anything is stepped
+        with torch.set_grad_enabled(self.defaults["differentiable"]):
+            for number, group in enumerate(self.param_groups if own else ()):
+                params = [roster.params[index] for index, _ in own if roster.group_of[index] == number]
+                if params:
+                    _torch_own.step(params, [self.state[param] for param in params], group, self._is_decoupled(group),
+                                    _grad_scale)
         return loss
 
     def _step_in_place(self, parts: Parts, grad_scale: float) -> None:
@@ -138,9 +138,11 @@ class AdamW(_InPlace, torch.optim.AdamW):
     All arguments are those of torch.optim.AdamW. `foreach` and `fused` are accepted, and change nothing.
 
     The parameters are on the CPU: plain tensors, or DTensors as of FSDP2 and tensor parallelism. Storage may move, be
-    shared and be written between steps, also through .data. What the engine does not take (amsgrad, capturable,
-    differentiable, float64, complex, unusual strides) is stepped in the same call by torch's own adam(), and a warning
-    says how many parameters and why.
+    shared and be written between steps, also through .data. (Only a gradient may not be the memory of another
+    parameter: whether its old or its new value is read is not defined.)
+
+    What the engine does not take (amsgrad, capturable, differentiable, float64, complex, unusual strides) is stepped in
+    the same call by torch's own adam(), and a warning says how many parameters and why.
 
     bf16 and fp16 parameters have fp32 moments and an fp32 `master` in their state. The parameter is the truth: where it
     is not the rounded master, it wins.

@@ -1,5 +1,6 @@
 """What tells tensors from those of the last step is seen, with torch's own guards and without them."""
 
+import contextlib
 import unittest
 from unittest import mock
 
@@ -31,17 +32,29 @@ class Forms(unittest.TestCase):
     def in_both_ways(self):
         """Yields a Form made with the guards, and one without."""
         with_guards = _form.Form(self.tensors)
-        self.assertIsNotNone(with_guards._check, "this torch has no guards")
-        with mock.patch.object(_form, "_guards", lambda tensors: None):
-            without = _form.Form(self.tensors)
-        self.assertIsNone(without._check)
-        yield from ((with_guards, "with guards"), (without, "without guards"))
+        self.assertTrue(with_guards._checks, "this torch has no guards")
+        yield with_guards, "with guards"
+        with mock.patch.object(_form, "_guards", lambda tensors: []):
+            yield _form.Form(self.tensors), "without guards"
 
     def test_the_same_kind_elsewhere_in_memory_is_the_same(self):
         for form, way in self.in_both_ways():
             with self.subTest(way):
                 self.assertTrue(form.holds(self.tensors))
                 self.assertTrue(form.holds([tensor.clone() for tensor in self.tensors]))
+
+    def test_autograd_and_autocast_do_not_matter_and_are_asked_in_one_call_from_the_second_time_on(self):
+        def frozen():
+            self.tensors[2].requires_grad_(not self.tensors[2].requires_grad)
+            return contextlib.nullcontext()
+
+        for form, way in self.in_both_ways():
+            for context in (torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu"), frozen):
+                with self.subTest(way), context():
+                    self.assertTrue(form.holds(self.tensors))
+                    if form._checks:
+                        with mock.patch.object(_form, "described", side_effect=AssertionError("one by one")):
+                            self.assertTrue(form.holds(self.tensors))
 
     def test_every_other_kind_is_seen(self):
         for form, way in self.in_both_ways():

@@ -221,6 +221,29 @@ class Layouts(Case):
 
         self.same(program)
 
+    def test_a_state_that_two_parameters_share_is_refused(self):
+        params = [torch.nn.Parameter(torch.ones(4)) for _ in range(2)]
+        optimizer = zf_runtime.AdamW(params, lr=1e-2)
+        for param in params:
+            param.grad = torch.ones(4)
+        optimizer.step()
+        before = tensors_of(torch.nn.ParameterList(params))
+        optimizer.state[params[1]] = optimizer.state[params[0]]
+        with self.assertRaisesRegex(zf_runtime.ZfError, r"shape \[4\] shares its state with another"):
+            optimizer.step()
+        self.assertTrue(all(map(torch.equal, params, before)))
+
+    def test_what_is_refused_is_refused_before_torch_steps_its_share(self):
+        params = [torch.nn.Parameter(torch.ones(4, dtype=dtype)) for dtype in (torch.float32, torch.float64)]
+        optimizer = zf_runtime.AdamW(params)
+        optimizer.param_groups[0]["lr"] = float("nan")
+        for param in params:
+            param.grad = torch.ones_like(param)
+        with warnings.catch_warnings(), self.assertRaisesRegex(zf_runtime.ZfError, "lr nan"):
+            warnings.simplefilter("ignore")
+            optimizer.step()
+        self.assertEqual([param.tolist() for param in params], [[1.0] * 4] * 2)
+
     def test_one_parameter_listed_twice(self):
         def program(optimizer_class):
             param = torch.nn.Parameter(torch.ones(4))
@@ -514,14 +537,13 @@ class Likewise(Case):
         self.assertEqual(said.splitlines(), ["True 2.0"] * 2)
 
     def test_two_threads_with_an_optimizer_each(self):
-        def job(seed, found):
-            model = make_model(seed=seed)
+        def job(seed, model, found):
             found[seed] = train(model, zf_runtime.AdamW(model.parameters(), lr=1e-2), 20)
 
         alone, beside = {}, {}
         for seed in (1, 2):
-            job(seed, alone)
-        threads = [threading.Thread(target=job, args=(seed, beside)) for seed in (1, 2)]
+            job(seed, make_model(seed=seed), alone)
+        threads = [threading.Thread(target=job, args=(seed, make_model(seed=seed), beside)) for seed in (1, 2)]
         for thread in threads:
             thread.start()
         for thread in threads:
