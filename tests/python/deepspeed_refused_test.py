@@ -62,13 +62,15 @@ class Refused(unittest.TestCase):
 
     def test_who_steps_then_is_said_and_true(self):
         """The optimizer in the training process, in place; SuperOffload's by DeepSpeed's own operator."""
-        for kind, who in ((Stage2, "There is no optimizer process: DeepSpeedCPUAdam steps in the training process"),
-                          (SuperOffload, "DeepSpeed's own optimizer is used")):
+        in_training = "There is no optimizer process: DeepSpeedCPUAdam steps in the training process"
+        for kind, mode, who in ((Stage2, "wait", in_training),
+                                (SuperOffload, "wait", "DeepSpeed's own optimizer is used"),
+                                (Stage2, "late", in_training + ", and mode \"late\" has no effect")):
             own, said = unittest.mock.Mock(), io.StringIO()
             operator = _operator.CpuAdamOperator(lambda own=own: own)
             operator.create_adam(0, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, False)
-            with self.subTest(kind.__name__), contextlib.redirect_stderr(said):
-                _attach.attach(kind(swap_optimizer=True, optimizer=cpu_adam(ds_opt_adam=operator)), "wait", {})
+            with self.subTest(kind.__name__, mode=mode), contextlib.redirect_stderr(said):
+                _attach.attach(kind(swap_optimizer=True, optimizer=cpu_adam(ds_opt_adam=operator)), mode, {})
                 with unittest.mock.patch.object(_local_step, "step") as in_place:
                     operator.adam_update(0, 1, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, *torch.zeros(4, 16))
                 self.assertIn(f". {who}\n", said.getvalue())

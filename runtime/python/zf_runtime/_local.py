@@ -41,11 +41,13 @@ class Engine:
             counters=ctypes.cast(counters.buffer_info()[0], ctypes.POINTER(ctypes.c_void_p)))
         self._call(arguments, elements, threads)
 
-    def step_one(self, tensor: _abi.Tensor, scalars: _abi.Scalars, threads: int) -> None:
-        """Steps one tensor without a count, or raises ZfError. threads: as many as torch computes with."""
+    def step_one(self, tensor: _abi.Tensor, scalars: _abi.Scalars, counter: ctypes.c_float, threads: int) -> None:
+        """Steps one tensor and adds 1 to its counter, or raises ZfError. threads: as many as torch computes with."""
         self._call(_abi.sized(_abi.LocalStepArgs, tensor_size=ctypes.sizeof(_abi.Tensor),
                               scalars_size=ctypes.sizeof(_abi.Scalars), tensors=ctypes.pointer(tensor), tensor_count=1,
-                              scalars=ctypes.pointer(scalars), scalar_count=1), tensor.elements, threads)
+                              scalars=ctypes.pointer(scalars), scalar_count=1,
+                              counters=ctypes.pointer(ctypes.c_void_p(ctypes.addressof(counter)))),
+                   tensor.elements, threads)
 
     def place(self, address: int, size: int) -> None:
         """Gives memory that nobody has touched the plan's nodes and huge pages, as far as the machine lets it. In

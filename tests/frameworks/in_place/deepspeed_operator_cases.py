@@ -7,6 +7,7 @@ import os
 import random
 import sys
 import unittest
+import warnings
 from unittest import mock
 
 import torch
@@ -14,7 +15,7 @@ import zf_runtime
 import zf_runtime.deepspeed
 from deepspeed_case import LENGTHS, Case, Subclass, bits, everything, give_gradients, parameters, steps
 from zf_runtime import _local
-from zf_runtime.deepspeed import _local_step, _operator, _powers
+from zf_runtime.deepspeed import _call, _local_step, _operator, _powers
 
 SEQUENCES = int(os.environ.get("ZF_SEQUENCES", "60"))
 
@@ -93,12 +94,53 @@ class Mixed(Case):
             params = parameters((64, 32))
             optimizer = self.make(params, lr=1e-2)
             steps(params, optimizer, range(50))
-            self.assertTrue(callable(optimizer.ds_opt_adam.adam_rollback))
+            for param, state in ((param, optimizer.state[param]) for param in params):
+                optimizer.ds_opt_adam.adam_rollback(optimizer.opt_id, state["step"], 1e-2, 0.9, 0.999, 1e-8, 0.0, True,
+                                                    param.data, param.grad, state["exp_avg"], state["exp_avg_sq"])
+                state["step"] -= 1
             steps(params, optimizer, range(50, 60))
             return everything(params, optimizer)
 
         self.same_bits(program, in_place=False)
         self.assertEqual(self.in_place, 2 * 50)
+
+    def test_who_asks_for_a_function_of_the_operator_changes_nothing(self):
+        """Also what looks for functions, such as a debugger."""
+        def program():
+            params = parameters((64,))
+            optimizer = self.make(params)
+            self.assertTrue(hasattr(optimizer.ds_opt_adam, "adam_rollback"))
+            self.assertFalse(hasattr(optimizer.ds_opt_adam, "shape"))
+            steps(params, optimizer)
+            return everything(params, optimizer)
+
+        self.same_bits(program)
+
+    def test_odd_addresses_are_deepspeeds(self):
+        def program():
+            param = torch.nn.Parameter(torch.frombuffer(bytearray(4 * 64 + 1), dtype=torch.float32, offset=1, count=64))
+            optimizer = self.make([param], lr=1e-2)
+            steps([param], optimizer)
+            return [param.detach().clone()]
+
+        self.same_bits(program, in_place=False)
+        self.assertEqual(self.in_place, 0)
+        self.assertIn("at addresses that are no multiple of an element's size\n", self.said)
+
+    def test_in_a_compiled_function(self):
+        """Dynamo does not trace into the step. If it does, it warns of what it cannot trace."""
+        def program():
+            params = parameters((64,))
+            optimizer = self.make(params, lr=1e-2)
+            step = torch.compile(lambda: optimizer.step(), backend="eager")  # noqa: PLW0108
+            for number in range(4):
+                give_gradients(params, number)
+                step()
+            return everything(params, optimizer)
+
+        with warnings.catch_warnings(record=True) as warned:
+            self.same_bits(program)
+        self.assertFalse([str(warning.message) for warning in warned if "_local_step.py" in str(warning.message)])
 
     def test_without_the_engine_deepspeeds_own_operator_steps(self):
         def program():
@@ -194,11 +236,58 @@ class Refused(Case):
         self.optimizer.step()
         self.assertTrue(self.param.all())
 
-    def test_a_gradient_of_another_type(self):
-        operator, moments = self.optimizer.ds_opt_adam, [torch.zeros(16), torch.zeros(16)]
-        with self.assertRaisesRegex(zf_runtime.ZfError, "an fp32 parameter has a gradient of bfloat16"):
-            operator.adam_update(self.optimizer.opt_id, 1, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, torch.zeros(16),
-                                 torch.zeros(16, dtype=torch.bfloat16), *moments)
+    def update(self, *tensors, step=1):
+        self.optimizer.ds_opt_adam.adam_update(self.optimizer.opt_id, step, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, *tensors)
+
+    def test_types_that_do_not_go_together(self):
+        """DeepSpeed's operator would read them as what they are not, or has no code for them."""
+        fp32, bf16, fp16, fp64 = torch.float32, torch.bfloat16, torch.float16, torch.float64
+        for types, reason in (((fp32, bf16, fp32, fp32), "of float32 has a gradient of bfloat16: give it one of"),
+                              ((bf16, fp32, fp32, fp32), "of bfloat16 has a gradient of float32: give it one of"),
+                              ((bf16, fp16, fp32, fp32), "of bfloat16 has a gradient of float16: give it one of"),
+                              ((fp32, fp32, bf16, bf16), "float32 has moments of bfloat16 and bfloat16: both must be"),
+                              ((bf16, bf16, fp32, bf16), "bfloat16 has moments of float32 and bfloat16: both must be"),
+                              ((bf16, bf16, fp16, fp16), "bfloat16 has moments of float16 and float16: both must be"),
+                              ((fp64, fp64, fp32, fp32), "a parameter is of float64: DeepSpeedCPUAdam steps float32,")):
+            with self.subTest(types=types), self.assertRaisesRegex(zf_runtime.ZfError, reason):
+                self.update(*(torch.zeros(16, dtype=dtype) for dtype in types))
+            with self.subTest(types=types, of="a subclass"), self.assertRaisesRegex(zf_runtime.ZfError, reason):
+                self.update(*(torch.zeros(16, dtype=dtype).as_subclass(Subclass) for dtype in types))
+
+    def test_a_gradient_in_fp32_of_a_parameter_in_bf16(self):
+        param, = parameters((64,), dtype=torch.bfloat16)
+        param.grad_dtype = torch.float32
+        param.grad, before = torch.full((64,), 0.01), param.detach().clone()
+        with self.assertRaisesRegex(zf_runtime.ZfError, "parameter of bfloat16 has a gradient of float32"):
+            self.make([param]).step()
+        self.assertTrue(torch.equal(param, before))
+
+    def test_lengths_of_16_bits(self):
+        with self.assertRaisesRegex(zf_runtime.ZfError, "16 elements has a gradient of 16 and moments of 16 and 8"):
+            self.update(*(torch.zeros(length, dtype=torch.bfloat16) for length in (16, 16, 16, 8)))
+
+    def test_memory_that_is_not_there(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            for at in range(4):
+                tensors = [torch.zeros(16, dtype=dtype) for _ in range(4)]
+                tensors[at].untyped_storage().resize_(0)
+                with self.subTest(dtype=dtype, at=at), \
+                        self.assertRaisesRegex(zf_runtime.ZfError, "16 elements, .* no memory"):
+                    self.update(*tensors)
+        elsewhere = torch.zeros(16), torch.zeros(16), *torch.zeros(2, 16, device="meta")
+        sparse = torch.zeros(16), torch.zeros(16).to_sparse(), torch.zeros(16), torch.zeros(16)
+        for tensors in (elsewhere, sparse):
+            with self.assertRaisesRegex(zf_runtime.ZfError, "are sparse, or not on the CPU"):
+                self.update(*tensors)
+
+    def test_steps_that_are_no_whole_number(self):
+        before = self.param.detach().clone()
+        for step in (-2, 3.7, float("nan"), float("inf"), torch.tensor(2.5)):
+            with self.subTest(step=step), self.assertRaisesRegex(zf_runtime.ZfError, "state.param.*whole number"):
+                self.update(self.param.data, torch.ones(64), torch.zeros(64), torch.zeros(64), step=step)
+        self.assertTrue(torch.equal(self.param, before))
+        self.update(self.param.data, torch.ones(64), torch.zeros(64), torch.zeros(64), step=torch.tensor(9.0))
+        self.assertFalse(torch.equal(self.param, before))
 
     def test_settings_that_are_no_numbers_and_betas_of_1(self):
         for settings, reason in (({"lr": float("nan")}, "has lr nan"), ({"eps": float("inf")}, "has eps inf"),
@@ -228,34 +317,94 @@ class Refused(Case):
         with self.assertRaisesRegex(zf_runtime.ZfError, "cannot be compiled: Ninja is required to load C.. ext.* g.."):
             optimizer.step()
 
+    def test_without_engine_and_compiler_both_reasons_are_named(self):
+        self.optimizer.ds_opt_adam._load = mock.Mock(side_effect=RuntimeError("no g++"))
+        self.optimizer.ds_opt_adam._is_open = False
+        no_engine = mock.patch.object(_local, "engine", mock.Mock(side_effect=zf_runtime.ZfError("no library here")))
+        with no_engine, self.assertRaisesRegex(zf_runtime.ZfError, "here .no library here., and .* compiled: no g"):
+            self.optimizer.step()
+
 
 class Interrupted(Case):
-    STEP = 3  # of five
+    STEPS = 1, 2, 3, 5, 20  # at the fifth, powers of 0.9 and 0.999 that are multiplied and those of pow() part
+    AFTER = 5
 
     def test_at_any_line_leaves_a_whole_step_or_none(self):
-        """An exception at each line of the operator, in the third of five steps of two parameters. What follows is what
-        DeepSpeed computes if the exception came ahead of its operator or behind it."""
-        files = {module.__file__ for module in (_operator, _local_step, _powers, _local)}
-        wanted = {(param, where): self.trained(self.with_own(param, where))
-                  for param in (0, 1) for where in ("ahead", "behind")}
-        zf_runtime.deepspeed.install()
-        seen, line, done = set(), 0, False
-        while not done:
-            got, done = self.traced(files, line)
-            found = {at for at, value in wanted.items() if value == got}
-            self.assertTrue(found or done, f"line {line}")
-            seen |= found
-            line += 1
-        self.assertGreater(line, 40)
-        self.assertEqual(seen, set(wanted))
+        """An exception at each line of the operator, in one step of two parameters. What follows is what DeepSpeed
+        computes if the exception came ahead of its operator or behind it."""
+        files = {module.__file__ for module in (_operator, _call, _local_step, _powers, _local)}
+        for step in self.STEPS:
+            zf_runtime.deepspeed.uninstall()
+            wanted = {(param, where): self.trained(self.with_own(param, where), step)
+                      for param in (0, 1) for where in ("ahead", "behind")}
+            zf_runtime.deepspeed.install()
+            seen, line, done = set(), 0, False
+            while not done:
+                got, done = self.traced(lambda code: code.co_filename in files, line, step)
+                found = {at for at, value in wanted.items() if value == got}
+                self.assertTrue(found or done, f"step {step}, line {line}")
+                seen |= found
+                line += 1
+            self.assertGreater(line, 40)
+            self.assertEqual(seen, set(wanted))
 
-    def trained(self, step_of):
-        """Steps two parameters five times, and returns all bits. step_of(optimizer) does the third step."""
+    def test_while_the_engine_steps_counts_as_a_step(self):
+        """A signal that arrives then is handled when the engine returns."""
+        def step(optimizer):
+            own = _local_step.step
+
+            def interrupted(*arguments):
+                own(*arguments)
+                raise KeyboardInterrupt
+
+            with mock.patch.object(_local_step, "step", interrupted):
+                optimizer.step()
+
+        wanted = self.trained(self.with_own(0, "behind"), 5)
+        zf_runtime.deepspeed.install()
+        self.assertEqual(self.trained(step, 5), wanted)
+
+    def test_while_deepspeeds_own_operator_is_brought_up(self):
+        """At each line of that. Then the same step is made again, by DeepSpeed's own operator."""
+        code, line, done, settings = _operator.CpuAdamOperator._bring_up.__code__, 0, False, (100.0, 0.9, 0.999, 1e-8)
+        codes = {code, *(each for each in code.co_consts if hasattr(each, "co_code"))}
+        own = self.make(parameters((16,))).ds_opt_adam
+
+        def trained(operator, number, interrupted):
+            """The own operator makes step 5. It is asked again for step 12, where it is interrupted, and for 13."""
+            operator.create_adam(number, *settings, 0.0, True, False)
+            tensors = [torch.zeros(16) for _ in range(3)]
+            for step in range(1, 16):
+                grad = torch.randn(16, generator=torch.Generator().manual_seed(step))
+                kind = Subclass if step == 5 or step in (12, 13) else torch.Tensor
+                arguments = number, step, *settings, 0.0, True, tensors[0].as_subclass(kind), grad, *tensors[1:]
+                if step == 12 and interrupted:
+                    with contextlib.suppress(KeyboardInterrupt):
+                        interrupted(operator, arguments)
+                    operator.adam_update(*arguments)
+                else:
+                    operator.adam_update(*arguments)
+            operator.destroy_adam(number)
+            return [bits(tensor) for tensor in tensors]
+
+        wanted = trained(own, 70100, None)
+        while not done:
+            operator = _operator.CpuAdamOperator(lambda: own)
+            interrupt = Interrupt(lambda code: code in codes, line)
+            got = trained(operator, 70101 + line, lambda operator, arguments, interrupt=interrupt: interrupt(
+                lambda: operator.adam_update(*arguments)))
+            done = not interrupt.came
+            self.assertTrue(got == wanted or done, f"line {line}")
+            line += 1
+        self.assertGreater(line, 20)
+
+    def trained(self, step_of, interrupted):
+        """Steps two parameters, and returns all bits. step_of(optimizer) does the step that is interrupted."""
         params = parameters((16, 32))
-        optimizer = self.make(params, lr=1e-2)
-        for step in range(1, 6):
+        optimizer = self.make(params, lr=100.0)
+        for step in range(1, interrupted + self.AFTER):
             give_gradients(params, step)
-            if step == self.STEP:
+            if step == interrupted:
                 with contextlib.suppress(KeyboardInterrupt):
                     step_of(optimizer)
             else:
@@ -279,30 +428,37 @@ class Interrupted(Case):
 
         return step
 
-    def traced(self, files, line):
-        """Trains with an exception at line number `line` of those that the third step runs in these files. Returns the
+    def traced(self, wanted, line, step):
+        """Trains with an exception at line number `line` of those that a step runs in the wanted code. Returns the
         bits, and whether there was no such line."""
-        left = line
+        interrupt = Interrupt(wanted, line)
+        return self.trained(lambda optimizer: interrupt(optimizer.step), step), not interrupt.came
 
-        def trace(frame, event, _):
-            nonlocal left
-            if event == "call" and frame.f_code.co_filename not in files:
-                return None
-            if event == "line":
-                left -= 1
-                if left < 0:
-                    sys.settrace(None)
-                    raise KeyboardInterrupt
-            return trace
 
-        def step(optimizer):
-            sys.settrace(trace)
-            try:
-                optimizer.step()
-            finally:
+class Interrupt:
+    """Calls a function with an exception at line number `line` of those that it runs in code that is wanted(code)."""
+
+    def __init__(self, wanted, line):
+        self.wanted, self.left = wanted, line
+        self.came = False
+
+    def __call__(self, function):
+        sys.settrace(self.trace)
+        try:
+            function()
+        finally:
+            sys.settrace(None)
+
+    def trace(self, frame, event, _):
+        if event == "call" and not self.wanted(frame.f_code):
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left < 0:
                 sys.settrace(None)
-
-        return self.trained(step), left >= 0
+                self.came = True
+                raise KeyboardInterrupt
+        return self.trace
 
 
 if __name__ == "__main__":

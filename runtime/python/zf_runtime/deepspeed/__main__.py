@@ -22,6 +22,7 @@ ZeRO-Offload needs a plan: without one, DeepSpeedCPUAdam steps in the training p
   zf-tune tune --framework native --mode wait       writes plan.json; with --late: --mode overlap --update-interval 1
   zf-tune exec -- python -m zf_runtime.deepspeed train.py ...
   deepspeed --no_python zf-tune exec -- python -m zf_runtime.deepspeed train.py ...       under DeepSpeed's launcher
+  zf-tune exec -- accelerate launch --use_deepspeed --module zf_runtime.deepspeed train.py ...   accelerate, one rank
 
 Without zf-tune exec, ZF_PLAN names the plan: ZF_PLAN=plan.json python -m zf_runtime.deepspeed train.py ...
 """

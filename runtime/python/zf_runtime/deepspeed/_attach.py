@@ -35,7 +35,7 @@ def attach(zero: Any, mode: str, options: dict[str, Any]) -> None:
     except (Unsupported, ZfError) as reason:
         for partition in partitions:
             partition.param.grad = zeros_like(partition.param, zero)
-        say(f"{reason}. {_who_steps(zero)}")
+        say(f"{reason}. {_who_steps(zero, mode)}")
         return
     for slot in arena.slots:
         with torch.no_grad():
@@ -56,12 +56,13 @@ def attach(zero: Any, mode: str, options: dict[str, Any]) -> None:
     finish(zero, arena)
 
 
-def _who_steps(zero: Any) -> str:
+def _who_steps(zero: Any, mode: str) -> str:
     """Returns who steps a ZeRO optimizer that has no arena."""
+    note = ", and mode \"late\" has no effect" if mode == "late" else ""
     operator = getattr(getattr(zero, "optimizer", None), "ds_opt_adam", None)
     if not isinstance(operator, CpuAdamOperator) or is_superoffload(zero):
-        return "DeepSpeed's own optimizer is used"
-    return "There is no optimizer process: DeepSpeedCPUAdam steps in the training process"
+        return f"DeepSpeed's own optimizer is used{note}"
+    return f"There is no optimizer process: DeepSpeedCPUAdam steps in the training process{note}"
 
 
 def finish(zero: Any, arena: FlatArena) -> None:

@@ -3,6 +3,7 @@ operator: its factors are fp32, and so is each operation that makes them."""
 
 from __future__ import annotations
 
+import ctypes
 import math
 from typing import NamedTuple
 
@@ -10,8 +11,11 @@ import torch
 
 from .. import _abi, _local
 from .._scalars import fp32, need_finite
+from .._why_not import TYPES
 from ..errors import ZfError
 from ._powers import Powers
+
+Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]  #: parameter, gradient and both moments
 
 
 def engine() -> str:
@@ -23,30 +27,49 @@ def engine() -> str:
 def refusal(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor) -> str:
     """Returns "" if the engine takes these tensors, or why DeepSpeed's own operator has to: "parameters that …".
 
-    Raises ZfError where that operator would read or write memory that is not theirs."""
-    kept = params, exp_avg, exp_avg_sq
-    for tensor in (grads, *kept):
+    Raises ZfError for what that operator does not step either, or where it would touch memory that is not theirs."""
+    tensors = params, grads, exp_avg, exp_avg_sq
+    _need_what_deepspeed_steps(*tensors)
+    for tensor in tensors:
         if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
             return f"parameters, gradients or moments of type {type(tensor).__name__}"
+    _need_memory(tensors)
+    if params.dtype is not torch.float32:
+        return f"parameters of {_name(params)}"
+    for tensor in (params, exp_avg, exp_avg_sq):
+        if not tensor.is_contiguous():
+            return ("parameters or moments with strides of their own: it steps a copy of those, and they stay as they "
+                    "are. Use contiguous ones")
+    if any(tensor.data_ptr() % tensor.element_size() for tensor in tensors):
+        return "parameters, gradients or moments at addresses that are no multiple of an element's size"
+    return ""
+
+
+def _need_what_deepspeed_steps(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor,
+                               exp_avg_sq: torch.Tensor) -> None:
+    """Raises ZfError unless these lengths, types and places go together."""
     elements = params.numel()
     if not grads.numel() == exp_avg.numel() == exp_avg_sq.numel() == elements:
         raise ZfError(f"a parameter of {elements} elements has a gradient of {grads.numel()} and moments of "
                       f"{exp_avg.numel()} and {exp_avg_sq.numel()}: it was replaced through .data; set its gradient to "
                       "None and remove its state, optimizer.state.pop(parameter)")
-    if params.dtype is not torch.float32:
-        return f"parameters of {_name(params)}"
-    if grads.dtype is not torch.float32:
-        raise ZfError(f"an fp32 parameter has a gradient of {_name(grads)}: give it one of its own type")
-    for tensor in (exp_avg, exp_avg_sq):
-        if tensor.dtype is not torch.float32:
-            return f"parameters with moments of {_name(tensor)}"
-    if not (grads.is_cpu and params.is_cpu and exp_avg.is_cpu and exp_avg_sq.is_cpu):
-        return "tensors that are not on the CPU"
-    for tensor in kept:
-        if not tensor.is_contiguous():
-            return ("parameters or moments with strides of their own: it steps a copy of those, and they stay as they "
-                    "are. Use contiguous ones")
-    return ""
+    if params.dtype not in TYPES:
+        raise ZfError(f"a parameter is of {_name(params)}: DeepSpeedCPUAdam steps float32, bfloat16 and float16")
+    if grads.dtype is not params.dtype:
+        raise ZfError(f"a parameter of {_name(params)} has a gradient of {_name(grads)}: give it one of its own type")
+    if exp_avg.dtype is not exp_avg_sq.dtype or exp_avg.dtype not in (torch.float32, params.dtype):
+        raise ZfError(f"a parameter of {_name(params)} has moments of {_name(exp_avg)} and {_name(exp_avg_sq)}: both "
+                      "must be float32, or both of the parameter's type")
+    for tensor in (params, grads, exp_avg, exp_avg_sq):
+        if not tensor.is_cpu or tensor.layout is not torch.strided:
+            raise ZfError("a parameter, its gradient or its moments are sparse, or not on the CPU: DeepSpeedCPUAdam "
+                          "steps dense ones on the CPU")
+
+
+def _need_memory(tensors: Tensors) -> None:
+    if any(tensor.data_ptr() == 0 for tensor in tensors):
+        raise ZfError(f"a parameter of {tensors[0].numel()} elements, its gradient or its moments have no memory: "
+                      "their storage was freed. Give it memory again before the step")
 
 
 class Settings(NamedTuple):
@@ -74,12 +97,12 @@ def scalars(powers: Powers, adamw: bool, settings: Settings) -> _abi.Scalars:
 
 
 def step(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor,
-         scalars: _abi.Scalars) -> None:
-    """Steps tensors that refusal() has taken."""
+         scalars: _abi.Scalars, counter: ctypes.c_float) -> None:
+    """Steps tensors that refusal() has taken. The counter grows by 1 then."""
     grads = grads.contiguous()  # as DeepSpeed's operator reads them
     tensor = _abi.Tensor(p=params.data_ptr(), g=grads.data_ptr(), state=(exp_avg.data_ptr(), exp_avg_sq.data_ptr()),
                          elements=params.numel(), grad_type=_abi.F32)
-    _local.engine().step_one(tensor, scalars, torch.get_num_threads())
+    _local.engine().step_one(tensor, scalars, counter, torch.get_num_threads())
 
 
 def _name(tensor: torch.Tensor) -> str:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast
 
 import torch
 
-from .. import _abi
 from ..errors import ZfError
 from . import _local_step
+from ._call import OptimizerState
 from ._messages import say_once
 from ._powers import Powers
 
 if TYPE_CHECKING:
-    from ._arena import FlatArena, Slot
+    from ._arena import FlatArena
 
 
-class _Created:
-    """What is known of an optimizer that create_adam() has made."""
+# How the names of all functions of DeepSpeed's operator begin that ours does not have.
+OWN_FUNCTIONS = ("adam_", "zenflow_adam_")
 
-    def __init__(self, settings: tuple[Any, ...]):
-        self.settings = settings  #: lr, beta1, beta2, eps, weight_decay, adamw_mode, should_log
-        self.adamw = bool(settings[5])
-        self.powers = Powers()  #: after all calls, whoever stepped
-        self.own_powers = Powers()  #: as DeepSpeed's own operator has them
-        self.call: Any = None  #: step, betas and settings of the last call
-        self.scalars: _abi.Scalars | None = None  #: of the last call, if a step in place has asked for them
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _without_dynamo(function: _Function) -> _Function:
+    """Keeps torch.compile out of a function. torch 1 has no dynamo."""
+    return cast(_Function, getattr(torch, "_disable_dynamo", lambda same: same)(function))
 
 
 class CpuAdamOperator:
@@ -42,47 +41,45 @@ class CpuAdamOperator:
         self.arena: FlatArena | None = None
         self._load = load
         self._compiled: Any = None
-        self._created: dict[int, _Created] = {}
+        self._states: dict[int, OptimizerState] = {}
         self._uses_own = False
         self._is_open = False  # the local engine
+        self._engine_error = ""
 
     def create_adam(self, optimizer_id: int, *settings: Any) -> int:
-        self._created[optimizer_id] = _Created(settings)
+        self._states[optimizer_id] = OptimizerState(settings)
         if self._compiled is not None:
             self._compiled.create_adam(optimizer_id, *settings)
         return 0
 
     def destroy_adam(self, optimizer_id: int) -> int:
-        self._created.pop(optimizer_id, None)
+        self._states.pop(optimizer_id, None)
         if self._compiled is not None:
             self._compiled.destroy_adam(optimizer_id)
         return 0
 
+    @_without_dynamo
     def adam_update(self, optimizer_id: int, step: int, lr: float, beta1: float, beta2: float, eps: float,
                     weight_decay: float, bias_correction: bool, params: torch.Tensor, grads: torch.Tensor,
                     exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor) -> int:
-        known = self._created.get(optimizer_id)
-        if known is None:
+        state = self._states.get(optimizer_id)
+        if state is None:
             raise ZfError(f"there is no DeepSpeedCPUAdam number {optimizer_id}: it was destroyed, or never made")
         settings = _local_step.Settings(float(lr), float(eps), float(weight_decay), bool(bias_correction))
-        step, betas = int(step), (float(beta1), float(beta2))
-        before, call = known.powers, (step, betas, settings)
-        if call != known.call:  # else it is another tensor of the same group
-            known.powers, known.call, known.scalars = before.after(step, betas), call, None
+        step, betas, tensors = _whole(step), (float(beta1), float(beta2)), (params, grads, exp_avg, exp_avg_sq)
+        call = state.next(step, betas, settings)
         if params.numel() == 0:  # a rank without a part of this group
-            return 0
-        slot = self._slot_of(params)
-        if slot is not None and self.arena is not None:
-            self.arena.step(slot, step, grads, (exp_avg, exp_avg_sq), betas=betas, **settings._asdict())
-        elif self._takes(params, grads, exp_avg, exp_avg_sq):
-            if known.scalars is None:
-                known.scalars = _local_step.scalars(known.powers, known.adamw, settings)
-            _local_step.step(params, grads, exp_avg, exp_avg_sq, known.scalars)
+            state.last = call
+        elif (arena := self.arena) is not None and (slot := arena.slot_of(params)) is not None:
+            arena.step(slot, step, grads, (exp_avg, exp_avg_sq), betas=betas, **settings._asdict())
+            state.last = call
+        elif self._steps_in_place(tensors):
+            state.step_in_place(call, tensors)
         else:
-            self._bring_up(optimizer_id, known, before)
-            self.own.adam_update(optimizer_id, step, lr, beta1, beta2, eps, weight_decay, bias_correction, params,
-                                 grads, exp_avg, exp_avg_sq)
-            known.own_powers = known.powers
+            self._bring_up(optimizer_id, state)
+            self.own.adam_update(optimizer_id, step, lr, beta1, beta2, eps, weight_decay, bias_correction, *tensors)
+            state.last = call
+            state.own_powers = call.powers
         return 0
 
     def use_own(self) -> None:
@@ -97,59 +94,76 @@ class CpuAdamOperator:
                 compiled = self._load()
             except Exception as error:
                 first = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-                raise ZfError(f"DeepSpeed's own operator is needed here, and it cannot be compiled: {first}. Install "
-                              "g++ and ninja; docs/deepspeed.md names what is stepped without them") from error
-            for optimizer_id, known in self._created.items():
-                compiled.create_adam(optimizer_id, *known.settings)
+                reason = f" ({self._engine_error})" if self._engine_error else ""
+                raise ZfError(f"DeepSpeed's own operator is needed here{reason}, and it cannot be compiled: {first}. "
+                              "Install g++ and ninja; docs/deepspeed.md names what is stepped without them") from error
+            for optimizer_id, state in self._states.items():
+                compiled.create_adam(optimizer_id, *state.settings)
             self._compiled = compiled
         return self._compiled
 
-    def __getattr__(self, name: str) -> Any:
-        """Gives everything else that DeepSpeed's operator has, such as adam_rollback. From then on that operator steps,
-        too."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        found = getattr(self.own, name)
-        self.use_own()
-        return found
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Returns a function that calls the one of DeepSpeed's operator that has this name, such as adam_rollback. From
+        its first call on that operator steps, too."""
+        if not name.startswith(OWN_FUNCTIONS):
+            raise AttributeError(f"DeepSpeed's CPU Adam operator has no {name} that zf_runtime knows")
 
-    def _slot_of(self, params: torch.Tensor) -> Slot | None:
-        return None if self.arena is None else self.arena.slot_of(params)
+        def call_own(*args: Any, **keywords: Any) -> Any:
+            function = getattr(self.own, name)
+            self.use_own()
+            return function(*args, **keywords)
 
-    def _takes(self, *tensors: torch.Tensor) -> bool:
+        return call_own
+
+    def _steps_in_place(self, tensors: _local_step.Tensors) -> bool:
         """Returns whether the local engine steps these tensors. Says in one line who steps, once."""
         if self._uses_own:
             return False
         reason = _local_step.refusal(*tensors)
         if reason:
             say_once(f"DeepSpeed's own operator steps {reason}")
+        return not reason and (self._is_open or self._open_engine())
+
+    def _open_engine(self) -> bool:
+        """Opens the local engine, and returns whether it can be opened. If not, DeepSpeed's own operator steps."""
+        try:
+            say_once(f"DeepSpeedCPUAdam steps in place: {_local_step.engine()}")
+        except ZfError as error:  # no library, or a plan that is broken
+            self._engine_error = str(error)
+            say_once(f"{error}. DeepSpeed's own operator steps")
+            self.use_own()
             return False
-        if not self._is_open:
-            try:
-                say_once(f"DeepSpeedCPUAdam steps in place: {_local_step.engine()}")
-            except ZfError as error:  # no library, or a plan that is broken
-                say_once(f"{error}. DeepSpeed's own operator steps")
-                self.use_own()
-                return False
-            self._is_open = True
+        self._is_open = True
         return True
 
-    def _bring_up(self, optimizer_id: int, known: _Created, powers: Powers) -> None:
-        """Gives DeepSpeed's own operator the powers of beta that it would have if it had made all steps."""
+    def _bring_up(self, optimizer_id: int, state: OptimizerState) -> None:
+        """Gives DeepSpeed's own operator the powers of beta that it would have if it had made all steps. They are not
+        known until the step that follows is done: an exception lets the next call calculate them anew."""
         nothing = torch.empty(0)
 
         def call(step: int, betas: tuple[float, float]) -> None:
             self.own.adam_update(optimizer_id, step, 0.0, *betas, 0.0, 0.0, False, nothing, nothing, nothing, nothing)
 
-        its = known.own_powers
-        if powers == its:
+        its, powers = state.own_powers, state.last.powers
+        state.own_powers = None
+        if its == powers:
             return
-        if powers._replace(step=its.step, values=its.values) != its or its.step > powers.step:
+        if its is None or its.step > powers.step or powers._replace(step=its.step, values=its.values) != its:
             call(0, (2.0, 2.0))  # betas that nobody has, so that the next powers are calculated anew
             its = Powers(step=powers.first - 1)
         for step in range(its.step + 1, powers.step + 1):
             call(step, powers.betas)
-        known.own_powers = powers
+
+
+def _whole(step: Any) -> int:
+    """Returns the number of a step, which may come as a tensor. Raises ZfError if it is none."""
+    try:
+        number = int(step)
+    except (ValueError, OverflowError):  # nan, infinite
+        number = -1
+    if number < 0 or number != step:
+        raise ZfError(f"the number of a step is {step}: set state[parameter][\"step\"] to a whole number, 0 or more")
+    return number
 
 
 def deferred(builder: Any) -> type:
