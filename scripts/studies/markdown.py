@@ -15,13 +15,15 @@ from simulated import command as simulated_command
 # Changes that a user makes for each way, and their cost. The seconds come from the results.
 PRACTICE = {
     matrix.UNBOUND: ("nothing", "nothing", "nothing"),
+    matrix.FUSED: ("one option of torch.optim.AdamW", "nothing", "torch's own fast step"),
     matrix.BIND: ("DeepSpeed's launcher with one option", "numactl",
                   "one rank or several; numbers cores from 0, so an allocation with gaps needs `--bind_core_list`"),
     matrix.PLAN: ("`zf-tune exec --` before the command", "a plan: `zf-tune tune` once per node",
                   "any launcher and any framework; the job is not edited"),
-    matrix.WAIT: ("`python -m zf_runtime.deepspeed train.py`, or in PyTorch one line: zf_runtime.AdamW",
-                  "a plan; with DeepSpeed `zf-optimizer`",
-                  "DeepSpeed's losses keep their bits; with DeepSpeed a second process per rank"),
+    matrix.IN_PLACE: ("one line of the script: zf_runtime.AdamW", "a plan for torch",
+                      "parameters on the CPU; works without a plan, too"),
+    matrix.WAIT: ("`python -m zf_runtime.deepspeed train.py`", "a plan, `zf-optimizer`",
+                  "DeepSpeed's losses keep their bits; a second process per rank"),
     matrix.LATE: ("the same with `--late`, or OverlappedAdamW(overlap=True)", "a plan, `zf-optimizer`",
                   "changes what is computed: weights are one step old in each forward (with ZenFlow's overlap_step "
                   "they are in any case)"),

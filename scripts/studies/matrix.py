@@ -6,11 +6,14 @@ import dataclasses
 import itertools
 import pathlib
 
-UNBOUND, BIND, PLAN, WAIT, LATE = "unbound", "bind_cores_to_rank", "plan", "ours-waiting", "ours-late"
+UNBOUND, FUSED, BIND, PLAN = "unbound", "unbound-fused", "bind_cores_to_rank", "plan"
+IN_PLACE, WAIT, LATE = "ours-in-place", "ours-waiting", "ours-late"
 ARMS = {
     UNBOUND: "unbound",
+    FUSED: "unbound, fused=True",
     BIND: "--bind_cores_to_rank",
     PLAN: "plan",
+    IN_PLACE: "plan + ours in place",
     WAIT: "plan + ours waiting",
     LATE: "plan + ours late",
 }
@@ -51,17 +54,22 @@ class Group:
 
 
 ZENFLOW_LATE = "ZenFlow has its own order of steps: its overlap_step is the late way"
+OF_TORCH = {FUSED: "an option of torch's own AdamW",
+            IN_PLACE: "zf-optimizer steps ZeRO's partitions in its own memory"}
 JOBS = {
     "torch": Job("PyTorch AdamW", "torch_adamw", (), "torch", "wait", 1,
-                 {BIND: "an option of DeepSpeed's launcher"}),
-    "zero-2": Job("ZeRO-Offload, stage 2", "deepspeed_job", ("--stage", "2"), "deepspeed-offload", "wait", 1, {}),
-    "zero-3": Job("ZeRO-Offload, stage 3", "deepspeed_job", ("--stage", "3"), "deepspeed-offload", "wait", 1, {}),
+                 {BIND: "an option of DeepSpeed's launcher",
+                  WAIT: "where training waits and parameters are on the CPU, ours steps in place"}),
+    "zero-2": Job("ZeRO-Offload, stage 2", "deepspeed_job", ("--stage", "2"), "deepspeed-offload", "wait", 1,
+                  OF_TORCH),
+    "zero-3": Job("ZeRO-Offload, stage 3", "deepspeed_job", ("--stage", "3"), "deepspeed-offload", "wait", 1,
+                  OF_TORCH),
     "zenflow": Job("ZenFlow, overlap_step off", "deepspeed_job", ("--zenflow",), "deepspeed-zenflow", "wait",
-                   UPDATE_INTERVAL, {LATE: ZENFLOW_LATE}),
+                   UPDATE_INTERVAL, OF_TORCH | {LATE: ZENFLOW_LATE}),
     # Without --fit_threads its OpenMP threads spin on each other's CPUs, now and then.
     "zenflow-overlap": Job("ZenFlow, overlap_step on", "deepspeed_job", ("--zenflow", "--overlap", "--fit_threads"),
                            "deepspeed-zenflow", "overlap", UPDATE_INTERVAL,
-                           {WAIT: "with overlap_step on, nothing waits"}),
+                           OF_TORCH | {WAIT: "with overlap_step on, nothing waits"}),
 }
 NOT_RUN = {"SuperOffload": "needs a GPU, and PyTorch with CUDA; the pinned environment of this study has neither"}
 SIZES = {"small": Size(384, 6, 64, 2.0), "larger": Size(768, 8, 64, 4.7)}
@@ -95,14 +103,14 @@ def arms_of(group: Group) -> list[str]:
 
 def planned(arm: str) -> bool:
     """Returns whether this way needs a plan."""
-    return arm in (PLAN, WAIT, LATE)
+    return arm in (PLAN, IN_PLACE, WAIT, LATE)
 
 
 def plan_options(group: Group, arm: str) -> list[str]:
     """Returns what zf-tune tune and zf-tune plan are told for this way: see the table of docs/deepspeed.md."""
     job = JOBS[group.job]
-    mode = {PLAN: job.mode, WAIT: "wait", LATE: "overlap"}[arm]
-    framework = job.framework if arm == PLAN else "native"
+    mode = {PLAN: job.mode, IN_PLACE: "wait", WAIT: "wait", LATE: "overlap"}[arm]
+    framework = job.framework if arm in (PLAN, IN_PLACE) else "native"
     return ["--ranks", str(group.ranks), "--framework", framework, "--mode", mode,
             "--update-interval", str(job.update_interval)]
 
@@ -116,8 +124,8 @@ def command(group: Group, arm: str, *, python: str, tune: str, jobs: pathlib.Pat
     """Returns the command line that a user would type, after docs/deepspeed.md."""
     job = JOBS[group.job]
     is_torch = job.script == "torch_adamw"
-    ours = {WAIT: ["--ours"], LATE: ["--ours", "--late"]}.get(arm, []) if is_torch else []
-    script = [str(jobs / f"{job.script}.py"), *job.options, *SIZES[group.size].options(), *ours]
+    optimizer = {FUSED: ["--fused"], IN_PLACE: ["--in_place"], LATE: ["--ours", "--late"]} if is_torch else {}
+    script = [str(jobs / f"{job.script}.py"), *job.options, *SIZES[group.size].options(), *optimizer.get(arm, [])]
     adapter = ["-m", "zf_runtime.deepspeed"] if arm in (WAIT, LATE) and not is_torch else []
     if adapter and arm == LATE and group.job != "zenflow-overlap":
         adapter += ["--late"]

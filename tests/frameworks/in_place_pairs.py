@@ -2,43 +2,28 @@
 place with its own operator's. A benchmark, not a test.
 
 One process has both sides and times them in turns: a pair is one step of each, right after each other's gradients were
-made again, and gives one ratio. Every second pair has the other order. A virtual machine may change between two
-bandwidths within minutes. So the roofline of two threads ÷ one is measured before and after each block of five pairs
-(zf-tune bench), and each side of REGIME is judged by itself; a block that begins on one side and ends on the other is
-dropped. Pairs are measured until the 95 % interval of a regime's geometric mean is narrow enough, or there are 200.
+made again, and gives one ratio. Every second pair has the other order. regimes.py says which pairs count, and how many
+there are.
 
 usage: in_place_pairs.py [JOB...]     jobs: those of BARS; all by default"""
 
 import argparse
 import json
-import math
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
-TUNE = SOURCE / "build/bin/zf-tune"
 sys.path[:0] = [str(HERE.parent / "cli"), str(HERE / "jobs"), str(SOURCE / "runtime/python")]
 
-REGIME, PAIRS_OF_A_BLOCK, MOST_PAIRS, HALF_WIDTH = 1.4, 5, 200, 0.015
-# The bars of each job: ours ÷ the other side, at most, in the regime above REGIME and in the one below.
+# The bars of each job: ours ÷ the other side, at most, in the regime above and in the one below.
 BARS = {"loop": (0.92, 0.98), "large": (1.0, 1.0), "many": (0.80, 0.80), "tiny": (0.30, 0.30),
         "passive": (0.80, 0.80), "one-each": (1.2, 1.2), "half": (0.70, 0.70), "half-plain": (None, None),
         "iteration": (1.01, 1.01), "fsdp": (0.93, 0.93), "fsdp-foreach": (0.40, 0.40),
         "deepspeed": (None, None)}
-
-
-def regime() -> float:
-    """Returns the roofline's bandwidth of two threads, divided by that of one."""
-    done = subprocess.run([TUNE, "bench", "--threads", "1,2", "--params", "27M", "--format", "json"],
-                          capture_output=True, check=True, text=True)
-    one, two = (statistics.median(sample["roofline_ns"] for sample in pool["samples"])
-                for pool in json.loads(done.stdout)["pools"])
-    return one / two
 
 
 class Sides:
@@ -230,7 +215,9 @@ def start(job: str) -> list[subprocess.Popen]:
 
 
 def block_of(processes: list[subprocess.Popen]) -> list[dict[str, float]]:
-    """Returns five pairs. Of two ranks the slower one counts, step by step."""
+    """Returns the pairs of a block. Of two ranks the slower one counts, step by step."""
+    from regimes import PAIRS_OF_A_BLOCK
+
     for process in processes:
         print(PAIRS_OF_A_BLOCK, file=process.stdin, flush=True)
     found = []
@@ -240,49 +227,18 @@ def block_of(processes: list[subprocess.Popen]) -> list[dict[str, float]]:
     return [{name: max(pair[name] for pair in ranks) for name in ("ours", "other")} for ranks in zip(*found)]
 
 
-def interval_of(pairs: list[dict[str, float]]) -> tuple[float, float, float]:
-    from turns import interval
-
-    return interval([pair["ours"] / pair["other"] for pair in pairs])
-
-
-def is_narrow(pairs: list[dict[str, float]]) -> bool:
-    if len(pairs) < 2 * PAIRS_OF_A_BLOCK:
-        return False
-    _, low, high = interval_of(pairs)
-    return math.log(high / low) / 2 <= HALF_WIDTH
-
-
 def measure(job: str) -> None:
+    from regimes import measured
+
     processes = start(job)
-    pairs: dict[bool, list[dict[str, float]]] = {True: [], False: []}
-    dropped = 0
     try:
-        before = regime()
-        while sum(map(len, pairs.values())) + dropped < MOST_PAIRS and not any(map(is_narrow, pairs.values())):
-            block, after = block_of(processes), regime()
-            if (before > REGIME) == (after > REGIME):
-                pairs[after > REGIME] += block
-            else:
-                dropped += len(block)
-            before = after
+        found = measured(lambda: block_of(processes), "ours", "other")
     finally:
         for process in processes:
             process.kill()
             process.wait()
-    for wide, found in pairs.items():
-        bar = BARS[job][0 if wide else 1]
-        where = f"{job}, roofline of 2 threads ÷ 1 {'above' if wide else 'at most'} {REGIME}"
-        if len(found) < 2:
-            print(f"{where}: no result")
-            continue
-        mean, low, high = interval_of(found)
-        sides = ", ".join(f"{name} {statistics.median(pair[name] for pair in found) * 1e3:.3f} ms"
-                          for name in ("ours", "other"))
-        verdict = "" if bar is None else f"; bar {bar}: {'held' if high <= bar else 'not held'}"
-        width = "" if is_narrow(found) else " (wider than asked for)"
-        print(f"{where}: {mean:.3f} ({low:.3f} to {high:.3f}){width}, {len(found)} pairs, {dropped} dropped, "
-              f"{sides}{verdict}", flush=True)
+    for regime in found:
+        print(regime.line(job, "ours", "other", BARS[job][0 if regime.wide else 1], 1e3), flush=True)
 
 
 def main() -> None:

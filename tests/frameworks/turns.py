@@ -62,14 +62,19 @@ def order_of_turns(names: list[str], passes: int) -> list[str]:
     return [name for turn in range(passes) for name in (names if turn % 2 == 0 else reversed(names))]
 
 
-def steps_of(said: str, ranks: int, after: int = -1) -> list[float]:
+def steps_of(said: str, ranks: int, after: int = -1, fact: str = "ms") -> list[float]:
     """Returns the milliseconds of the steps that all ranks have ended; the slowest rank's. Begins behind step number
-    `after`."""
+    `after`. `fact` names what of a step: jobs/report.py has the names."""
     steps: dict[int, list[float]] = {}
     for line in lines_of(said[:said.rfind("\n") + 1]):
         if line.get("step", -1) > after:
-            steps.setdefault(line["step"], []).append(line["ms"])
+            steps.setdefault(line["step"], []).append(line[fact])
     return [max(ms) for _, ms in sorted(steps.items()) if len(ms) == ranks]
+
+
+def median_of_steps(steps: list[float]) -> float:
+    """Returns the median over pairs of steps: every second step of ZenFlow does more."""
+    return statistics.median(statistics.mean(pair) for pair in zip(steps[::2], steps[1::2]))
 
 
 def begun_step(said: str) -> int:
@@ -163,7 +168,12 @@ class Runner:
                 raise self._failed(f"did {len(steps)} whole steps in {TURN_TIMEOUT_S} s")
             time.sleep(0.05)
         stop_tree(self._process.pid)
-        return statistics.median(statistics.mean(pair) for pair in zip(steps[::2], steps[1::2]))
+        self._begun = begun
+        return median_of_steps(steps)
+
+    def optimizer_of_turn(self) -> float:
+        """Returns the median of the optimizer's share of the last turn's steps, in milliseconds."""
+        return median_of_steps(steps_of(self._text(), self._ranks, self._begun, "optimizer_ms"))
 
     def processes(self) -> list[int]:
         return tree_of(self._process.pid)

@@ -51,6 +51,8 @@ class Matrix(StudyTest):
         self.assertEqual(command(torch, matrix.UNBOUND), "torchrun --nproc-per-node 2 --master-addr 127.0.0.1 "
                                                          "--master-port 7 jobs/torch_adamw.py …")
         self.assertIn("--no-python env -u OMP_NUM_THREADS zf-tune exec", command(torch, matrix.PLAN))
+        self.assertEqual(command(TORCH, matrix.FUSED), "PY jobs/torch_adamw.py … --fused")
+        self.assertEqual(command(TORCH, matrix.IN_PLACE), "zf-tune exec --plan P -- PY jobs/torch_adamw.py … --in_place")
         self.assertTrue(command(TORCH, matrix.LATE).endswith("--ours --late"))
         self.assertNotIn("--late", command(matrix.Group("zenflow-overlap", 1, "small"), matrix.LATE))
 
@@ -60,6 +62,7 @@ class Matrix(StudyTest):
             return framework, mode, interval
 
         self.assertEqual(options("zero-3", matrix.PLAN), ("deepspeed-offload", "wait", "1"))
+        self.assertEqual(options("torch", matrix.IN_PLACE), ("torch", "wait", "1"))
         self.assertEqual(options("zero-3", matrix.LATE), ("native", "overlap", "1"))
         self.assertEqual(options("zenflow", matrix.WAIT), ("native", "wait", "2"))
         self.assertEqual(options("zenflow-overlap", matrix.PLAN), ("deepspeed-zenflow", "overlap", "2"))

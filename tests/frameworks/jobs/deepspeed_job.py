@@ -47,7 +47,7 @@ def main():
     def step():
         loss = next_loss(engine)
         engine.backward(loss)
-        engine.step()
+        report.timed_optimizer(engine.step)
         if options.fit_threads:
             fit_threads()
         return loss

@@ -3,6 +3,7 @@
 Each fact is one line, `JOB {json}`, written at once, so that the lines of several ranks do not mix:
   {"rank": 0, "step": 3, "ms": 12.5}                  a step, without the steps before it
   {"rank": 0, "step": 3, "ms": 12.5, "loss": "0x1p+1"}   the same of a job that says its losses
+  {"rank": 0, "step": 3, "ms": 12.5, "optimizer_ms": 4.5}  the same of a job that times its optimizer's step, too
   {"rank": 0, "ended": {"arguments": [...], "omp": "2", "binding": "...", "threads": {"TID": "0-1"},
                         "torch_threads": 2, "children": [{"pid": 7, "command": "...", "threads": {...}}]}}
 """
@@ -36,13 +37,24 @@ def say(**facts):
     os.write(1, f"JOB {json.dumps({'rank': rank()} | facts)}\n".encode())
 
 
+_said_with_step: dict[str, float] = {}  # of the step under way
+
+
+def timed_optimizer(step):
+    """Calls the step of an optimizer. run_steps() says how long that took."""
+    started = time.perf_counter_ns()
+    step()
+    _said_with_step["optimizer_ms"] = (time.perf_counter_ns() - started) / 1e6
+
+
 def run_steps(steps: int, step):
     """Runs step() that many times, and says how long each took, and the loss if step() returns one."""
     for index in range(steps):
+        _said_with_step.clear()
         started = time.perf_counter_ns()
         loss = step()
         said = {} if loss is None else {"loss": loss.item().hex()}
-        say(step=index, ms=(time.perf_counter_ns() - started) / 1e6, **said)
+        say(step=index, ms=(time.perf_counter_ns() - started) / 1e6, **said, **_said_with_step)
 
 
 def masks_of(pid: int | str) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""PyTorch: AdamW in the training process (--fused: torch's fused one), or with --ours OverlappedAdamW, which waits, or
-with --late does not. DistributedDataParallel if there are several ranks."""
+"""PyTorch: AdamW in the training process (--fused: torch's fused one; --in_place: zf_runtime's), or with --ours
+OverlappedAdamW, which waits, or with --late does not. DistributedDataParallel if there are several ranks."""
 
 import report
 
@@ -10,15 +10,17 @@ from model import arguments, training_of
 
 
 def optimizer_of(options, params):
-    if not options.ours:
+    if not (options.ours or options.in_place):
         return torch.optim.AdamW(params, lr=1e-3, fused=options.fused or None)
     import zf_runtime
 
+    if options.in_place:
+        return zf_runtime.AdamW(params, lr=1e-3)
     return zf_runtime.OverlappedAdamW(params, lr=1e-3, overlap=options.late)
 
 
 def main():
-    options = arguments(ours=False, late=False, fused=False)
+    options = arguments(ours=False, in_place=False, late=False, fused=False)
     model, next_loss = training_of(options, report.rank())
     if report.world_size() > 1:
         torch.distributed.init_process_group("gloo")
