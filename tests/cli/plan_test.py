@@ -25,10 +25,10 @@ class Plan(CommandTest):
         self.assertEqual([len(home) for home in homes], [16, 16])
         self.assertEqual(homes[0] | homes[1], parse_cpus(allowed))
 
-    def test_the_plan_in_the_readme_is_what_its_command_prints(self):
-        readme = (SOURCE / "README.md").read_text()
+    def test_the_plan_in_the_page_on_homes_is_what_its_command_prints(self):
+        page = (SOURCE / "docs/homes.md").read_text()
         example = r"^\$ zf-tune (plan --topology (?:.*\\\n)*.*)\n((?:  .*\n)+)"
-        command, table = re.search(example, readme, re.MULTILINE).groups()
+        command, table = re.search(example, page, re.MULTILINE).groups()
         result = self.run_tune(*shlex.split(command.replace("\\\n", "")))
         self.assert_exit(result, DONE)
         self.assertIn(table, result.stdout)
