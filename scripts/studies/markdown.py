@@ -1,6 +1,5 @@
-"""Writes docs/study.md from the results. Every figure and every conclusion in it follows from them."""
+"""Writes docs/study.md from the results. Every figure and every conclusion in it follows from them: nobody edits it."""
 
-import math
 import statistics
 import textwrap
 
@@ -35,25 +34,26 @@ def all_rows(results: Results) -> list[Row]:
 
 
 def title_of(group: Group) -> str:
-    size = matrix.SIZES[group.size]
-    ranks = "1 rank" if group.ranks == 1 else f"{group.ranks} ranks"
-    return f"{matrix.JOBS[group.job].title}: {ranks}, {group.size} GPT ({matrix.parameters_of(size) / 1e6:.1f}M " \
-           f"parameters)"
+    return f"{matrix.JOBS[group.job].title}, {counted(group.ranks, 'rank')}, {group.size} GPT"
 
 
-def verdict_text(row: Row) -> str:
-    return {FASTER: "less time", SLOWER: "**more time**", OPEN: "no difference shown", UNKNOWN: "one block: nothing",
-            FAILED: "**failed**", "": ""}[row.verdict]
-
-
-def figures_of(row: Row) -> list[str]:
-    """Returns the cells of a row after its name: time, ratio, interval, verdict, losses, start, blocks."""
+def cell_of(row: Row | None) -> str:
+    """Returns the cell of a way of a job: its step, and how that compares with the same job unbound."""
+    if row is None:
+        return "–"
     if row.verdict == FAILED:
-        return ["–", "–", "–", f"failed: {row.reason}", "–", "–", "0"]
-    known = row.arm != matrix.UNBOUND
-    spread = "one block" if math.isinf(row.high) else f"{row.low:.3f} to {row.high:.3f}"
-    return [f"{row.ms:.1f} ms", f"{row.ratio:.3f}" if known else "1", spread if known else "–", verdict_text(row),
-            row.losses if known else "–", f"{row.start_s:.1f} s", str(row.blocks)]
+        return f"failed: {row.reason}"
+    step = f"{row.ms:.1f} ms"
+    if row.arm == matrix.UNBOUND:
+        return step
+    if row.verdict == UNKNOWN:
+        return f"{step}, {row.ratio:.3f}, one block: nothing is said"
+    return f"{step}, {marked(f'{row.ratio:.3f} ({row.low:.3f} to {row.high:.3f})', row.verdict)}"
+
+
+def marked(text: str, verdict: str) -> str:
+    """Returns a figure with what its interval shows: bold for less time."""
+    return {FASTER: f"**{text}**", SLOWER: f"slower: {text}"}.get(verdict, text)
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -61,9 +61,23 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
 
 
-def group_table(rows: list[Row]) -> str:
-    head = ["way", "step", "÷ unbound", "95 % interval", "shown", "first losses, to unbound's", "start", "blocks"]
-    return table(head, [[matrix.ARMS[row.arm], *figures_of(row)] for row in rows])
+def jobs_table(results: Results) -> str:
+    """Returns a line for each group, with a column for each way that any of them has."""
+    rows = {group: {row.arm: row for row in conclusions.rows_of(results, group)} for group in results.groups()}
+    arms = [arm for arm in matrix.ARMS if any(arm in its for its in rows.values())]
+    return table(["job", *(matrix.ARMS[arm] for arm in arms)],
+                 [[f"{title_of(group)}, {counted(len(results.blocks(group)), 'block')}",
+                   *(cell_of(its.get(arm)) for arm in arms)] for group, its in rows.items()])
+
+
+def losses_text(rows: list[Row]) -> str:
+    """Returns which ways do not have the losses of the unbound job, bit for bit."""
+    others = [f"{title_of(row.group)}, `{matrix.ARMS[row.arm]}`: {row.losses}" for row in rows
+              if row.blocks and row.arm != matrix.UNBOUND and row.losses != "equal bits"]
+    if not others:
+        return "The first losses of all ways have the bits of unbound's."
+    return "The first losses have the bits of unbound's, with these exceptions:\n\n" + "\n".join(
+        f"- {other}." for other in others)
 
 
 def count_text(rows: list[Row]) -> str:
@@ -87,15 +101,15 @@ def practice_table(rows: list[Row]) -> str:
                   "remarks"], lines)
 
 
-def placement_table(rows: list[Row]) -> str:
-    return table(["job", "way", "threads and the CPUs that they may use", "pages"],
-                 [[row.group.name(), matrix.ARMS[row.arm], row.threads, row.pages] for row in rows if row.blocks])
-
-
 def plans_table(results: Results) -> str:
-    plans = [line["plan"] for line in results.lines if "plan" in line and "failed" not in line["plan"]]
-    return table(["job", "way", "command", "training CPUs and optimizer CPUs"],
-                 [[plan["group"], matrix.ARMS[plan["arm"]], f"`{plan['command']}`", plan["cpus"]] for plan in plans])
+    """Returns each command that made plans, with the CPUs that it gave, and for whom."""
+    made: dict[tuple[str, str], list[str]] = {}
+    for line in results.lines:
+        plan = line.get("plan", {})
+        if plan and "failed" not in plan:
+            made.setdefault((plan["command"], plan["cpus"]), []).append(f"{plan['group']} {matrix.ARMS[plan['arm']]}")
+    return table(["command", "training CPUs and optimizer CPUs", "job and way"],
+                 [[f"`{command}`", cpus, ", ".join(users)] for (command, cpus), users in made.items()])
 
 
 def not_run(results: Results, cannot: dict[str, str]) -> str:
@@ -106,24 +120,22 @@ def not_run(results: Results, cannot: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def simulated_verdict(row: Simulated) -> str:
-    return verdict_words(conclusions.verdict_of(row.low, row.high))
-
-
-def verdict_words(verdict: str) -> str:
-    return {FASTER: "less time", SLOWER: "**more time**", OPEN: "no difference shown",
-            UNKNOWN: "unknown"}[verdict]
-
-
 def simulated_table(rows: list[Simulated]) -> str:
-    return table(["simulated machine", "job", "chosen split (simulated)", "plan ÷ unbound (simulated)",
-                  "95 % interval (simulated)", "shown",
-                  "half and half ÷ unbound (simulated), too few visits for an interval",
-                  "80/20 ÷ unbound (simulated), likewise"],
-                 [[f"{row.machine}: {row.cores} cores, {counted(row.packages, 'package')}, "
-                   f"{counted(row.ranks, 'rank')}", row.job, row.chosen, f"{row.ratio:.3f}",
-                   f"{row.low:.3f} to {row.high:.3f}", simulated_verdict(row), optional(row.half), optional(row.most)]
-                  for row in rows])
+    """Returns a line for each machine, with a column for each job."""
+    jobs = list(dict.fromkeys(row.job for row in rows))
+    machines: dict[str, dict[str, Simulated]] = {}
+    for row in rows:
+        machines.setdefault(f"{row.machine}: {counted(row.cores, 'core')}, {counted(row.packages, 'package')}, "
+                            f"{counted(row.ranks, 'rank')}", {})[row.job] = row
+    return table(["simulated machine", *(f"{job} (simulated)" for job in jobs)],
+                 [[machine, *(simulated_cell(its.get(job)) for job in jobs)] for machine, its in machines.items()])
+
+
+def simulated_cell(row: Simulated | None) -> str:
+    if row is None:
+        return "–"
+    figures = f"{row.ratio:.3f} ({row.low:.3f} to {row.high:.3f})"
+    return f"{row.chosen}: {marked(figures, conclusions.verdict_of(row.low, row.high))}"
 
 
 def counted(number: int, noun: str) -> str:
@@ -135,10 +147,6 @@ def why_simulated(settings: dict) -> str:
     return (f"The jobs above use no GPU, and ran on {counted(len(machine['cpus']), 'CPU')} of "
             f"{counted(machine['nodes'], 'NUMA node')}. What larger machines with GPUs would show is **simulated** "
             "here: formulas take the place of measurements. They show orders of magnitude and predict no machine.")
-
-
-def optional(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{ratio:.3f}"
 
 
 def facts_of(results: Results, command: str) -> dict[str, str]:
@@ -164,27 +172,18 @@ def facts_of(results: Results, command: str) -> dict[str, str]:
     }
 
 
-METHOD = """All ways of a job run side by side and take turns of {turn_s} s: SIGSTOP and SIGCONT to every process of the
-job. The order is a palindrome, with {passes} turns for each way in a block. A turn's figure is the median over its
-steps, without the step that was under way when it began; with two ranks, the slower one's. Each block has new
-processes, and another way is started first. A block gives one ratio per way: the geometric mean over the turns. The
-tables have the geometric mean over blocks and the 95 % interval of Student's t of the logarithms, whose standard
-deviation is pooled over all ways of all jobs: one job has too few blocks to tell it. **A difference is claimed only if
-the interval excludes 1.** What helps, what does not, and what to set follow from that rule alone.
-Nobody edits this page.
+METHOD = """All ways of a job run side by side and take turns of {turn_s} s, by SIGSTOP and SIGCONT to every process.
+The order is a palindrome, with {passes} turns for each way in a block. A turn's figure is the median over its steps,
+without the one that was under way when it began; with two ranks, the slower one's. Each block has new processes and
+gives one ratio per way: the geometric mean over the turns. The table has the geometric mean over blocks and the 95 %
+interval of Student's t of the logarithms, whose standard deviation is pooled over all ways of all jobs.
 
-All processes keep the memory that they free ({variables}). By default glibc
-gives it back to the kernel in each step. Page faults then made equal processes take 44 to 73 ms a step on a virtual
-machine with two cores of an AMD EPYC (Zen 4); with these variables 35 to 37 ms. A job on a GPU keeps its
-gradients there, and has no such faults.
+All processes keep the memory that they free ({variables}). Otherwise glibc gives it back to the kernel in each step,
+and page faults change the times. With `overlap_step` on, ZenFlow takes as many threads as its main thread has CPUs,
+because otherwise they spin on each other's CPUs.
 
-The model is a GPT in fp32, on random text: {sizes}. Forward and backward run
-on the CPUs too, because these jobs use no GPU. They need all CPUs, which beside a GPU they do not, and the optimizer's
-step is a smaller part of an iteration. So these figures are no forecast for a machine with GPUs.
-
-Plans of jobs that wait are made without measuring (`zf-tune plan`) unless the table says `zf-tune tune`: `tune` then
-planned for a record of the unbound job. ZenFlow's `update_interval` is 2. With `overlap_step` on, it takes as many
-threads as its main thread has CPUs, because otherwise they spin on each other's CPUs."""
+The model is a GPT in fp32, on random text: {sizes}. Forward and backward run on the CPUs too, so the step is a smaller
+part of an iteration than beside a GPU. These figures are no forecast for a machine with GPUs."""
 
 
 def method_text(settings: dict) -> str:
@@ -194,45 +193,35 @@ def method_text(settings: dict) -> str:
                          variables=", ".join(f"`{name}={value}`" for name, value in settings["variables"].items()))
 
 
-def bullets(rows: list[Row], verdicts: tuple[str, ...]) -> str:
-    """Returns the sentences of these verdicts, a bullet per group."""
-    sentences: dict[Group, list[str]] = {}
-    for row in rows:
-        if row.verdict in verdicts:
-            sentences.setdefault(row.group, []).append(conclusions.sentence(row))
-    return "\n".join(f"- **{title_of(group)}**: {' '.join(its)}" for group, its in sentences.items()) or "Nothing."
-
-
 def text_of(results: Results, cannot: dict[str, str], simulated: list[Simulated], command: str) -> str:
     """Returns docs/study.md."""
     rows = all_rows(results)
     groups = results.groups()
     advice = [f"- **{title_of(group)}**: {conclusions.advice_of(conclusions.rows_of(results, group))}"
               for group in groups]
-    tables = [f"### {title_of(group)}\n\n{group_table(conclusions.rows_of(results, group))}" for group in groups]
     facts = "\n".join(f"- {name}: {text}" for name, text in facts_of(results, command).items())
     commands = "\n".join(f"$ zf-tune {' '.join(simulated_command(row.machine, row.job))}" for row in simulated[:1])
     sections = [
         "# The study: what binding and our optimizer change for real jobs",
         f"`{command}` wrote this page from what it measured. Start it to repeat the study on your machine. `--long` "
-        "adds two ranks and a larger model, and `--list` says what would run and how long. It also writes a page with "
-        "charts (`--page FILE`).",
+        "adds two ranks and a larger model, `--list` says what would run and how long, and `--page FILE` writes a page "
+        "with charts.",
         facts,
+        "**Ours** is the native optimizer. It steps in place, or in a process of its own: then training waits for the "
+        "step (waiting), or gets its weights one step later (late).",
         "## What to set", *(["\n".join(advice)] if advice else ["Nothing was run."]),
-        count_text(rows),
-        "## The table", *tables,
-        "## What helps", bullets(rows, (FASTER,)),
-        "## What does not", bullets(rows, (SLOWER, OPEN, UNKNOWN, FAILED)),
-        "## How practical each way is", practice_table(rows),
-        "## Where threads and pages were",
-        "Looked up in /proc in a turn that is not counted. Counts are threads, over all ranks.",
-        placement_table(rows),
+        count_text(rows), practice_table(rows),
+        "## The table",
+        "A cell has the time of a step, and its ratio to unbound with the 95 % interval. **Bold**: less time is shown. "
+        "\"Slower\": more time is shown. In all other cells no difference is shown.",
+        jobs_table(results), losses_text(rows),
+        "Not run, and a dash in the table:", not_run(results, cannot),
         "## The plans", plans_table(results),
-        "## Not run", not_run(results, cannot),
         "## Simulated machines",
         f"{why_simulated(results.settings)} `zf-tune tune --simulate` makes them "
-        "([tuning](tuning.md#simulated-machines) has the formulas), with the workload that the machine's file names.",
-        f"```console\n{commands}\n```" if commands else "", simulated_table(simulated),
+        "([tuning](tuning.md#simulated-machines) has the formulas), with the workload that the machine's file names. A "
+        "cell has the chosen split, and the plan's period ÷ unbound's with the 95 % interval.",
+        f"```console\n{commands}\n```" if commands else "", simulated_table(simulated) if simulated else "",
         "## How it was measured", method_text(results.settings),
     ]
     return "\n\n".join(filled(section) for section in sections if section) + "\n"

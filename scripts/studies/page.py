@@ -4,6 +4,7 @@ import html
 import math
 
 import conclusions
+import details
 import markdown
 import matrix
 from conclusions import FAILED, FASTER, SLOWER, Row
@@ -172,7 +173,7 @@ def page_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
     advice = "".join(f"<li><strong>{escape(markdown.title_of(group))}</strong>: "
                      f"{escape(conclusions.advice_of(its))}</li>" for group, its in groups)
     charts = "".join(f"<h3>{escape(markdown.title_of(group))}</h3>{ratios_figure(its)}{times_figure(its)}"
-                     f"{table_html(markdown.group_table(its))}" for group, its in groups)
+                     f"{table_html(details.group_table(its))}" for group, its in groups)
     machines = dict.fromkeys(row.machine for row in simulated)
     drawn = "".join(simulated_figure([row for row in simulated if row.machine == machine]) for machine in machines)
     missing = "".join(f"<li>{escape(line.removeprefix('- '))}</li>"
@@ -183,7 +184,7 @@ def page_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
 <h2>What to set</h2><ul>{advice}</ul><p>{escape(markdown.count_text(rows))}</p>
 <h2>Measured on this machine</h2>{charts}
 <h2>How practical each way is</h2>{table_html(markdown.practice_table(rows))}
-<h2>Where threads and pages were</h2>{table_html(markdown.placement_table(rows))}
+<h2>Where threads and pages were</h2>{table_html(details.placement_table(rows))}
 <h2>The plans</h2>{table_html(markdown.plans_table(results))}
 <h2>Not run</h2><ul>{missing}</ul>
 <h2>Simulated machines</h2>

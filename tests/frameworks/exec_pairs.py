@@ -3,8 +3,8 @@ benchmark, not a test.
 
 One process of each runs in turns (turns.py says how, and why both keep the memory that they free), each as long as
 MIN_STEPS take. A pair is one turn of each; every second pair has the other order. regimes.py says when a pair counts,
-and how many there are. After STARTS_AFTER blocks both processes start anew, in the other order, so that no start of a
-process decides.
+and how many there are. After STARTS_AFTER blocks both processes start anew, in the other order, and there are
+FEWEST_STARTS at least, so that no start of a process decides.
 
 usage: exec_pairs.py [JOB...]     jobs: those of JOBS; all by default"""
 
@@ -27,7 +27,8 @@ SIZE = ["--width", "768", "--blocks", "2", "--tokens", "32", "--steps", "1000000
 JOBS = {"zero-2": job("deepspeed_job", "--stage", "2", *SIZE), "zero-3": job("deepspeed_job", "--stage", "3", *SIZE),
         "zenflow": job("deepspeed_job", "--zenflow", *SIZE)}
 BAR = 1.03
-STARTS_AFTER, TURN_S = 5, 0.5
+STARTS_AFTER, FEWEST_STARTS, TURN_S = 2, 4, 0.5
+FEWEST_PAIRS = FEWEST_STARTS * STARTS_AFTER * PAIRS_OF_A_BLOCK
 
 
 class Job:
@@ -78,7 +79,7 @@ def main() -> None:
             both = Job(JOBS[name], plan)
             with contextlib.ExitStack() as stack:
                 stack.callback(both.end)
-                for regime in measured(both.block, "exec", "plain", options.pairs):
+                for regime in measured(both.block, "exec", "plain", FEWEST_PAIRS, options.pairs):
                     print(regime.line(f"{name}, iteration", "exec", "plain", BAR, 1), flush=True)
                     print(regime.line(f"{name}, step", "exec's step", "plain's step", None, 1), flush=True)
 

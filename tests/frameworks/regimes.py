@@ -43,8 +43,8 @@ class Regime:
         """Returns the geometric mean of ours ÷ other, and both ends of its 95 % interval."""
         return interval([pair[ours] / pair[other] for pair in self.pairs])
 
-    def is_narrow(self, ours: str, other: str) -> bool:
-        if len(self.pairs) < 2 * PAIRS_OF_A_BLOCK:
+    def is_narrow(self, ours: str, other: str, fewest: int = 2 * PAIRS_OF_A_BLOCK) -> bool:
+        if len(self.pairs) < fewest:
             return False
         _, low, high = self.interval(ours, other)
         return math.log(high / low) / 2 <= HALF_WIDTH
@@ -63,8 +63,10 @@ class Regime:
                 f"dropped, {medians}{verdict}")
 
 
-def measured(block: Callable[[], list[Pair]], ours: str, other: str, most: int = MOST_PAIRS) -> list[Regime]:
-    """Asks block() for pairs until one regime's interval of ours ÷ other is narrow enough, or there are `most`."""
+def measured(block: Callable[[], list[Pair]], ours: str, other: str, fewest: int = 2 * PAIRS_OF_A_BLOCK,
+             most: int = MOST_PAIRS) -> list[Regime]:
+    """Asks block() for pairs until one regime has at least `fewest` and its interval of ours ÷ other is narrow enough,
+    or there are `most`."""
     found: dict[bool, list[Pair]] = {True: [], False: []}
     dropped = 0
     before = bandwidth_of_two_threads()
@@ -75,6 +77,6 @@ def measured(block: Callable[[], list[Pair]], ours: str, other: str, most: int =
         else:
             dropped += len(pairs)
         before = after
-        if any(Regime(wide, each, dropped).is_narrow(ours, other) for wide, each in found.items()):
+        if any(Regime(wide, each, dropped).is_narrow(ours, other, fewest) for wide, each in found.items()):
             break
     return [Regime(wide, each, dropped) for wide, each in found.items()]

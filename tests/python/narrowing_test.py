@@ -50,7 +50,7 @@ class Narrowing(UnderExec):
         """)
 
     def test_a_relative_path_is_the_plan_that_exec_was_given(self):
-        """exec makes ZF_PLAN absolute. The README's programs say plan="plan.json"."""
+        """exec makes ZF_PLAN absolute. Programs say plan="plan.json"."""
         program = ("import os; from zf_runtime import Group, Runtime\n"
                    "with Runtime(plan='plan.json', groups=[Group(10)], narrow='must') as runtime:\n"
                    "    print(runtime.stats().narrowed_threads, len(os.sched_getaffinity(0)))")

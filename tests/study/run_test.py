@@ -31,19 +31,19 @@ class Run(StudyTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [json.loads(line) for line in (self.folder / "results.jsonl").read_text().splitlines()]
         block, = (line for line in lines if "block" in line)
-        self.assertEqual(sorted(block["arms"]), ["ours-late", "ours-waiting", "plan", "unbound"])
+        self.assertEqual(sorted(block["arms"]), ["ours-in-place", "ours-late", "plan", "unbound", "unbound-fused"])
         losses = {arm: facts["losses"]["0"] for arm, facts in block["arms"].items()}
         for arm, facts in block["arms"].items():
             with self.subTest(arm=arm):
                 self.assertEqual(len(facts["turns"]), 2)
                 self.assertEqual(len(facts["losses"]["0"]), 8)
-                # Waiting with parameters on the CPU is a step in place: only the late one has a process.
+                # A step in place has no process of its own.
                 self.assertEqual("zf-optimizer" in facts["threads"], arm == "ours-late", facts)
         self.assertEqual(losses["plan"], losses["unbound"])
         self.assertNotEqual(losses["ours-late"], losses["unbound"])
         text, html = ((self.folder / name).read_text() for name in ("study.md", "study.html"))
         self.assertIn("nothing can be said yet", text)
-        self.assertRegex(text, r"\| plan \| [0-9.]+ ms \| [0-9.]+ \| one block \|")
+        self.assertRegex(text, r"\| [0-9.]+ ms, [0-9.]+, one block: nothing is said \|")
         self.assertGreaterEqual(len(re.findall("<svg", html)), 6)
         again = self.study()
         self.assertEqual(again.returncode, 0, again.stderr)

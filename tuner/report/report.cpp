@@ -132,7 +132,7 @@ std::string bars_caption(const Plan& plan) {
 std::string headroom_section(const Plan& plan) {
   if (!plan.choice.headroom) return "";
   return section(
-      "headroom", "If the job is not as told",
+      "headroom", "If the job differs from the workload",
       chart("headroom-chart", "Loss of the plan if training is faster or the step longer than measured",
             format_text("What the plan loses against the best measured split if training is faster, or the "
                         "step longer, by a factor. It stays within 5 % until {}.",

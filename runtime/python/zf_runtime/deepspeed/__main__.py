@@ -13,7 +13,8 @@ USAGE = """usage: python -m zf_runtime.deepspeed [--late] [-m MODULE | SCRIPT] [
 
 Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload and DeepSpeedCPUAdam on the native optimizer.
 
-  --late        step beside the next forward and backward, on weights that are one step old
+  --late        step beside the next forward and backward, on weights that are one step old: not the
+                same training, and without a GPU no gain over waiting is shown
   -m MODULE     run a module, as python -m does
   --local_rank=N, which DeepSpeed's launcher inserts first, goes on to the script
 

@@ -1,0 +1,32 @@
+"""The tables that only the page with charts has: each way of a job in full, and where its threads and pages were."""
+
+import math
+
+import matrix
+from conclusions import FAILED, FASTER, OPEN, SLOWER, UNKNOWN, Row
+from markdown import table
+
+
+def verdict_text(row: Row) -> str:
+    return {FASTER: "less time", SLOWER: "**more time**", OPEN: "no difference shown", UNKNOWN: "one block: nothing",
+            FAILED: "**failed**", "": ""}[row.verdict]
+
+
+def figures_of(row: Row) -> list[str]:
+    """Returns the cells of a row after its name: time, ratio, interval, verdict, losses, start, blocks."""
+    if row.verdict == FAILED:
+        return ["–", "–", "–", f"failed: {row.reason}", "–", "–", "0"]
+    known = row.arm != matrix.UNBOUND
+    spread = "one block" if math.isinf(row.high) else f"{row.low:.3f} to {row.high:.3f}"
+    return [f"{row.ms:.1f} ms", f"{row.ratio:.3f}" if known else "1", spread if known else "–", verdict_text(row),
+            row.losses if known else "–", f"{row.start_s:.1f} s", str(row.blocks)]
+
+
+def group_table(rows: list[Row]) -> str:
+    head = ["way", "step", "÷ unbound", "95 % interval", "shown", "first losses, to unbound's", "start", "blocks"]
+    return table(head, [[matrix.ARMS[row.arm], *figures_of(row)] for row in rows])
+
+
+def placement_table(rows: list[Row]) -> str:
+    return table(["job", "way", "threads and the CPUs that they may use", "pages"],
+                 [[row.group.name(), matrix.ARMS[row.arm], row.threads, row.pages] for row in rows if row.blocks])
