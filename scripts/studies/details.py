@@ -1,10 +1,12 @@
-"""The tables that only the page with charts has: each way of a job in full, and where its threads and pages were."""
+"""The tables that only the page with charts has: each way of a job in full, where its threads and pages were, and the
+plans."""
 
 import math
 
 import matrix
 from conclusions import FAILED, FASTER, OPEN, SLOWER, UNKNOWN, Row
 from markdown import table
+from results import Results
 
 
 def verdict_text(row: Row) -> str:
@@ -30,3 +32,14 @@ def group_table(rows: list[Row]) -> str:
 def placement_table(rows: list[Row]) -> str:
     return table(["job", "way", "threads and the CPUs that they may use", "pages"],
                  [[row.group.name(), matrix.ARMS[row.arm], row.threads, row.pages] for row in rows if row.blocks])
+
+
+def plans_table(results: Results) -> str:
+    """Returns each command that made plans, with the CPUs that it gave, and for whom."""
+    made: dict[tuple[str, str], list[str]] = {}
+    for line in results.lines:
+        plan = line.get("plan", {})
+        if plan and "failed" not in plan:
+            made.setdefault((plan["command"], plan["cpus"]), []).append(f"{plan['group']} {matrix.ARMS[plan['arm']]}")
+    return table(["command", "training CPUs and optimizer CPUs", "job and way"],
+                 [[f"`{command}`", cpus, ", ".join(users)] for (command, cpus), users in made.items()])

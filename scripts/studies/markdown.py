@@ -33,8 +33,14 @@ def all_rows(results: Results) -> list[Row]:
     return [row for group in results.groups() for row in conclusions.rows_of(results, group)]
 
 
-def title_of(group: Group) -> str:
-    return f"{matrix.JOBS[group.job].title}, {counted(group.ranks, 'rank')}, {group.size} GPT"
+def kind_of(group: Group) -> str:
+    return f"{counted(group.ranks, 'rank')}, {group.size} GPT"
+
+
+def titles_of(groups: list[Group]) -> dict[Group, str]:
+    """Returns the name of each group, with ranks and size where they are not all the same."""
+    alike = len(set(map(kind_of, groups))) == 1
+    return {group: matrix.JOBS[group.job].title + ("" if alike else f", {kind_of(group)}") for group in groups}
 
 
 def cell_of(row: Row | None) -> str:
@@ -63,21 +69,24 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 def jobs_table(results: Results) -> str:
     """Returns a line for each group, with a column for each way that any of them has."""
-    rows = {group: {row.arm: row for row in conclusions.rows_of(results, group)} for group in results.groups()}
+    titles = titles_of(results.groups())
+    rows = {group: {row.arm: row for row in conclusions.rows_of(results, group)} for group in titles}
     arms = [arm for arm in matrix.ARMS if any(arm in its for its in rows.values())]
     return table(["job", *(matrix.ARMS[arm] for arm in arms)],
-                 [[f"{title_of(group)}, {counted(len(results.blocks(group)), 'block')}",
+                 [[f"{titles[group]}, {counted(len(results.blocks(group)), 'block')}",
                    *(cell_of(its.get(arm)) for arm in arms)] for group, its in rows.items()])
 
 
-def losses_text(rows: list[Row]) -> str:
+def losses_text(rows: list[Row], titles: dict[Group, str]) -> str:
     """Returns which ways do not have the losses of the unbound job, bit for bit."""
-    others = [f"{title_of(row.group)}, `{matrix.ARMS[row.arm]}`: {row.losses}" for row in rows
-              if row.blocks and row.arm != matrix.UNBOUND and row.losses != "equal bits"]
+    others: dict[str, list[str]] = {}
+    for row in rows:
+        if row.blocks and row.arm != matrix.UNBOUND and row.losses != "equal bits":
+            others.setdefault(f"`{matrix.ARMS[row.arm]}` {row.losses}", []).append(titles[row.group])
     if not others:
         return "The first losses of all ways have the bits of unbound's."
-    return "The first losses have the bits of unbound's, with these exceptions:\n\n" + "\n".join(
-        f"- {other}." for other in others)
+    return "The first losses have the bits of unbound's, with exceptions: " + "; ".join(
+        f"{what} ({', '.join(who)})" for what, who in others.items()) + "."
 
 
 def count_text(rows: list[Row]) -> str:
@@ -101,23 +110,11 @@ def practice_table(rows: list[Row]) -> str:
                   "remarks"], lines)
 
 
-def plans_table(results: Results) -> str:
-    """Returns each command that made plans, with the CPUs that it gave, and for whom."""
-    made: dict[tuple[str, str], list[str]] = {}
-    for line in results.lines:
-        plan = line.get("plan", {})
-        if plan and "failed" not in plan:
-            made.setdefault((plan["command"], plan["cpus"]), []).append(f"{plan['group']} {matrix.ARMS[plan['arm']]}")
-    return table(["command", "training CPUs and optimizer CPUs", "job and way"],
-                 [[f"`{command}`", cpus, ", ".join(users)] for (command, cpus), users in made.items()])
-
-
 def not_run(results: Results, cannot: dict[str, str]) -> str:
     lines = [f"- {name}: {why}." for name, why in (matrix.NOT_RUN | cannot).items()]
     jobs = dict.fromkeys(group.job for group in results.groups())
-    lines += [f"- {matrix.JOBS[job].title}, {matrix.ARMS[arm]}: {why}." for job in jobs
-              for arm, why in matrix.JOBS[job].impossible.items()]
-    return "\n".join(lines)
+    lines += [f"- `{matrix.ARMS[arm]}`: {why}." for job in jobs for arm, why in matrix.JOBS[job].impossible.items()]
+    return "\n".join(dict.fromkeys(lines))
 
 
 def simulated_table(rows: list[Simulated]) -> str:
@@ -157,10 +154,13 @@ def facts_of(results: Results, command: str) -> dict[str, str]:
     blocks = [len(results.blocks(group)) for group in results.groups()]
     shares = [block["others"] for group in results.groups() for block in results.blocks(group)]
     left_out = sum("group" in line for line in results.lines) - len(shares)
+    kinds = dict.fromkeys(f"{kind_of(group)} ({matrix.parameters_of(matrix.SIZES[group.size]) / 1e6:.1f}M parameters)"
+                          for group in results.groups())
     return {
         "machine": f"{machine['processor']}; {len(machine['cpus'])} CPUs, {machine['nodes']} NUMA "
                    f"{'node' if machine['nodes'] == 1 else 'nodes'}, {machine['memory_gib']} GiB",
         "command": command,
+        "jobs": "; ".join(kinds) or "none",
         "versions": ", ".join(f"{name} {version.removeprefix(name).strip()}"
                               for name, version in settings["versions"].items()),
         "date": f"{dates[0][:16]} to {dates[-1][:16]}, UTC" if dates else "not run",
@@ -187,8 +187,8 @@ part of an iteration than beside a GPU. These figures are no forecast for a mach
 
 
 def method_text(settings: dict) -> str:
-    sizes = "; ".join(f"{name}, {matrix.parameters_of(size) / 1e6:.1f}M parameters (width {size.width}, {size.layers} "
-                      f"layers, {size.tokens} tokens)" for name, size in matrix.SIZES.items())
+    sizes = "; ".join(f"{name}, width {size.width}, {size.layers} layers, {size.tokens} tokens"
+                      for name, size in matrix.SIZES.items())
     return METHOD.format(turn_s=settings["turn_s"], passes=settings["passes"], sizes=sizes,
                          variables=", ".join(f"`{name}={value}`" for name, value in settings["variables"].items()))
 
@@ -197,7 +197,8 @@ def text_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
     """Returns docs/study.md."""
     rows = all_rows(results)
     groups = results.groups()
-    advice = [f"- **{title_of(group)}**: {conclusions.advice_of(conclusions.rows_of(results, group))}"
+    titles = titles_of(groups)
+    advice = [f"- **{titles[group]}**: {conclusions.advice_of(conclusions.rows_of(results, group))}"
               for group in groups]
     facts = "\n".join(f"- {name}: {text}" for name, text in facts_of(results, command).items())
     commands = "\n".join(f"$ zf-tune {' '.join(simulated_command(row.machine, row.job))}" for row in simulated[:1])
@@ -205,7 +206,7 @@ def text_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
         "# The study: what binding and our optimizer change for real jobs",
         f"`{command}` wrote this page from what it measured. Start it to repeat the study on your machine. `--long` "
         "adds two ranks and a larger model, `--list` says what would run and how long, and `--page FILE` writes a page "
-        "with charts.",
+        "with charts, the plans, and where threads and pages were.",
         facts,
         "**Ours** is the native optimizer. It steps in place, or in a process of its own: then training waits for the "
         "step (waiting), or gets its weights one step later (late).",
@@ -214,9 +215,8 @@ def text_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
         "## The table",
         "A cell has the time of a step, and its ratio to unbound with the 95 % interval. **Bold**: less time is shown. "
         "\"Slower\": more time is shown. In all other cells no difference is shown.",
-        jobs_table(results), losses_text(rows),
+        jobs_table(results), losses_text(rows, titles),
         "Not run, and a dash in the table:", not_run(results, cannot),
-        "## The plans", plans_table(results),
         "## Simulated machines",
         f"{why_simulated(results.settings)} `zf-tune tune --simulate` makes them "
         "([tuning](tuning.md#simulated-machines) has the formulas), with the workload that the machine's file names. A "

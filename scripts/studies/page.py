@@ -170,9 +170,10 @@ def page_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
     facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
                     for name, text in markdown.facts_of(results, command).items())
     groups = [(group, conclusions.rows_of(results, group)) for group in results.groups()]
-    advice = "".join(f"<li><strong>{escape(markdown.title_of(group))}</strong>: "
+    titles = markdown.titles_of(results.groups())
+    advice = "".join(f"<li><strong>{escape(titles[group])}</strong>: "
                      f"{escape(conclusions.advice_of(its))}</li>" for group, its in groups)
-    charts = "".join(f"<h3>{escape(markdown.title_of(group))}</h3>{ratios_figure(its)}{times_figure(its)}"
+    charts = "".join(f"<h3>{escape(titles[group])}</h3>{ratios_figure(its)}{times_figure(its)}"
                      f"{table_html(details.group_table(its))}" for group, its in groups)
     machines = dict.fromkeys(row.machine for row in simulated)
     drawn = "".join(simulated_figure([row for row in simulated if row.machine == machine]) for machine in machines)
@@ -185,7 +186,7 @@ def page_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
 <h2>Measured on this machine</h2>{charts}
 <h2>How practical each way is</h2>{table_html(markdown.practice_table(rows))}
 <h2>Where threads and pages were</h2>{table_html(details.placement_table(rows))}
-<h2>The plans</h2>{table_html(markdown.plans_table(results))}
+<h2>The plans</h2>{table_html(details.plans_table(results))}
 <h2>Not run</h2><ul>{missing}</ul>
 <h2>Simulated machines</h2>
 <p>{escape(markdown.why_simulated(results.settings))}</p>

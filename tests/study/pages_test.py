@@ -38,7 +38,7 @@ class Pages(StudyTest):
 
     def test_the_table_shows_what_gains_what_loses_and_what_failed(self):
         text = self.section("The table")
-        self.assertIn("| ZeRO-Offload, stage 2, 1 rank, small GPT, 3 blocks | 100.0 ms |", text)
+        self.assertIn("| ZeRO-Offload, stage 2, 3 blocks | 100.0 ms |", text)
         self.assertRegex(text, r"\| 80\.5 ms, \*\*0\.80\d \(0\.\d+ to 0\.\d+\)\*\* \|")
         self.assertRegex(text, r"\| 120\.5 ms, slower: 1\.20\d \(1\.\d+ to 1\.\d+\) \|")
         self.assertRegex(text, r"\| 10\d\.\d ms, \d\.\d+ \(0\.\d+ to 1\.\d+\) \|")
@@ -51,12 +51,12 @@ class Pages(StudyTest):
     def test_losses_that_differ_are_named(self):
         found = self.results(block_of(ZERO_2, 0, unbound=facts(100, 100),
                                       ours_late=facts(90, 90, losses=("0x1.0p+1", "0x1.9p+0"))), name="other.jsonl")
-        self.assertIn("- ZeRO-Offload, stage 2, 1 rank, small GPT, `plan + ours late`: differ by up to 4e-02.",
-                      markdown.text_of(found, {}, [], "scripts/study"))
+        self.assertIn("exceptions: `plan + ours late` differ by up to 4e-02 (ZeRO-Offload, stage 2).",
+                      markdown.text_of(found, {}, [], "scripts/study").replace("\n", " "))
 
     def test_tables_have_as_many_cells_as_heads(self):
         tables = re.findall(r"(?:^\|.*\n)+", self.text, re.MULTILINE)
-        self.assertEqual(len(tables), 4)
+        self.assertEqual(len(tables), 3)
         for table in tables:
             self.assertEqual(len({line.count("|") for line in table.splitlines()}), 1, table)
 
