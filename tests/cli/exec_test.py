@@ -362,6 +362,8 @@ class Exec(CommandTest):
             homes.append(parse_cpus(said[2]))
             self.assertIn("made for 1 rank and CPUs", result.stderr)
             self.assertIn("is fitted to 2 ranks and the CPUs allowed here", result.stderr)
+            self.assertEqual(result.stderr.count("made for 1 rank"), 1, result.stderr)
+            self.assertLessEqual(result.stderr.count("one core"), 1, result.stderr)
         self.assertFalse(homes[0] & homes[1])
 
     def test_plan_is_fitted_to_a_narrower_mask(self):
