@@ -29,7 +29,7 @@ CommandSpec spec() {
           {"metric", 'm', "REGEX",
            "ECMAScript regular expression that finds a number in the first 4096 characters of an output "
            "line: its only group, or the whole match if it has no group (e.g. 'step time: ([0-9.]+) ms')"},
-          {"plan-from", 'p', "FILE", "the plan whose splits are tried (default: plan.json)"},
+          {"plan", 'p', "FILE", "the plan whose splits are tried (default: plan.json)"},
           {"output", 'o', "FILE",
            "file to write the winning plan to, - for standard output (default: plan.json)"},
           {"trials", 't', "N", "number of runs under each split, interleaved (default: 3; e.g. 5)"},
@@ -107,8 +107,8 @@ Exit run(const Arguments& arguments) {
   TrialRequest request = request_of(arguments);
   const Metric metric = metric_of(arguments);
   const PlanOutput output(arguments);
-  const auto named = arguments.text("plan-from");
-  const std::string path = named ? *named : default_plan(" with --plan-from").string();
+  const auto named = arguments.text("plan");
+  const std::string path = named ? *named : default_plan(" with --plan").string();
   const Plan from = load_plan_and_note_format(path);
   MachineSource source;
   source.keep_isolated = from.intent.isolated;

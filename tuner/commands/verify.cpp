@@ -55,9 +55,10 @@ void note_former_formats(const std::vector<JobProcess>& job,
 Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   const auto pid = arguments.integer("pid", 1, std::numeric_limits<int>::max());
-  if (pid.has_value() == arguments.has("job")) {
-    throw Error(Exit::usage, "zf-tune verify: which job?", "give either --pid PID or --job");
-  }
+  if (!pid && !arguments.has("job"))
+    throw Error(Exit::usage, "zf-tune verify: no job was named", "give --pid PID or --job");
+  if (pid && arguments.has("job"))
+    throw Error(Exit::usage, "zf-tune verify: --pid cannot be used with --job", "leave out one of them");
   std::optional<std::filesystem::path> plan;
   if (!arguments.positionals.empty()) plan = std::filesystem::absolute(arguments.positionals.front());
   const SysRoot sysroot;
