@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "base/format.hpp"
@@ -7,9 +9,11 @@
 #include "commands/output.hpp"
 #include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
+#include "commands/terminal.hpp"
 #include "compare/statistics.hpp"
 #include "os/standard_streams.hpp"
 #include "text/units.hpp"
+#include "text/wrap.hpp"
 #include "trial/trial_file.hpp"
 #include "trial/trial_splits.hpp"
 #include "trial/try_job.hpp"
@@ -99,8 +103,10 @@ Metric metric_of(const Arguments& arguments) {
 void print_progress(const TrialProgress& progress) {
   const std::string left =
       progress.left_ns == 0 ? "" : format_text(", about {} left", print_duration(progress.left_ns));
-  print_stderr("[run {} of {}{}] {}: median {:.4g} of {}\n", progress.run, progress.runs, left,
-               progress.label, median(progress.values), print_count(progress.values.size(), "value"));
+  print_stderr("{}", wrapped(format_text("[run {} of {}{}] {}: median {:.4g} of {}", progress.run,
+                                         progress.runs, left, progress.label, median(progress.values),
+                                         print_count(progress.values.size(), "value")),
+                             terminal_columns(STDERR_FILENO)));
 }
 
 Exit run(const Arguments& arguments) {
