@@ -1,6 +1,8 @@
 // zf-tune: decides which cores train and which run the optimizer. This file finds the command to run;
 // commands/ holds the commands.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <exception>
 #include <string>
@@ -11,6 +13,7 @@
 #include "base/format.hpp"
 #include "base/version.hpp"
 #include "commands/commands.hpp"
+#include "commands/terminal.hpp"
 #include "os/standard_streams.hpp"
 #include "text/command_line.hpp"
 #include "text/nearest.hpp"
@@ -31,20 +34,30 @@ std::vector<Command> all_commands() {
   };
 }
 
+/// Returns the width of help texts: that of the terminal, but at most kHelpWidth.
+std::size_t help_width() { return std::min(zf::kHelpWidth, zf::terminal_columns(STDOUT_FILENO)); }
+
 std::string overview() {
+  const std::size_t width = help_width();
   std::string text =
-      "Usage: zf-tune [COMMAND] [options]\n\n"
-      "Finds out which cores of this node should train and which should run the CPU\n"
-      "optimizer. Without a command, zf-tune runs tune.\n\nCommands:\n";
+      zf::hanging("", "Usage: zf-tune [COMMAND] [options]", width) + "\n" +
+      zf::hanging("",
+                  "Finds out which cores of this node should train and which should run the CPU optimizer. "
+                  "Without a command, zf-tune runs tune.",
+                  width) +
+      "\nCommands:\n";
   for (const Command& command : all_commands()) {
     const std::string& summary = command.spec.summary;
-    text += zf::hanging(zf::format_text("  {:9} ", command.spec.name), summary, zf::kHelpWidth);
+    text += zf::hanging(zf::format_text("  {:9} ", command.spec.name), summary, width);
   }
-  return text +
-         "\nzf-tune COMMAND --help shows the options of a command. Exit codes: 0 done,\n"
-         "1 runtime error, 2 usage, 3 the plan does not fit, or something was found\n"
-         "(verify, doctor --strict), 4 no plan is possible. exec ends with the status\n"
-         "of its command, or with 126 or 127 if that cannot be started.\n";
+  return text + "\n" +
+         zf::hanging(
+             "",
+             "zf-tune COMMAND --help shows the options of a command. Exit codes: 0 done, 1 runtime "
+             "error, 2 usage, 3 the plan does not fit, or something was found (verify, doctor "
+             "--strict), 4 no plan is possible. exec ends with the status of its command, or with 126 "
+             "or 127 if that cannot be started.",
+             width);
 }
 
 Exit print_version() {
@@ -54,7 +67,7 @@ Exit print_version() {
 
 Exit run_with_arguments(const Command& command, const zf::Arguments& arguments) {
   if (arguments.help) {
-    zf::print_stdout("{}", zf::help_of(command.spec));
+    zf::print_stdout("{}", zf::help_of(command.spec, help_width()));
     return Exit::done;
   }
   if (arguments.has("version")) return print_version();

@@ -25,7 +25,7 @@ std::string path_of(const char* plan_path, const Environment& environment) {
   if (plan_path != nullptr) return plan_path;
   if (const auto path = environment.get("ZF_PLAN"); path && !path->empty()) return *path;
   throw AbiError(ZF_ERROR_PLAN, "no plan: ZF_PLAN is not set",
-                 "run under `zf-tune exec --plan plan.json`, or name a plan in zf_options.plan_path");
+                 "run under `zf-tune exec --plan plan.json`, or name a plan with zf_options.plan_path");
 }
 
 Plan load(const std::string& path) {

@@ -87,6 +87,13 @@ std::string print_count(std::size_t count, std::string_view noun) {
   return format_text("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+std::string enumerated(const std::vector<std::string>& words) {
+  std::string text = words.front();
+  for (std::size_t i = 1; i < words.size(); ++i)
+    text += format_text("{}{}", i + 1 == words.size() ? " and " : ", ", words[i]);
+  return text;
+}
+
 std::string print_bytes(std::uint64_t bytes) {
   const auto number = static_cast<double>(bytes);
   if (number >= 0x1p40) return three_digits(number / 0x1p40, "TiB");

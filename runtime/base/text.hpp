@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace zf {
 
@@ -32,6 +33,9 @@ template <std::signed_integral Count>
 std::string print_count(Count count, std::string_view noun) {
   return print_count(static_cast<std::size_t>(count), noun);
 }
+
+/// Returns "A", "A and B", "A, B and C". Precondition: there is a word.
+std::string enumerated(const std::vector<std::string>& words);
 
 /// Returns "64 GiB", "1.23 TiB", "512 bytes": three significant digits, below 1 MiB whole bytes.
 std::string print_bytes(std::uint64_t bytes);

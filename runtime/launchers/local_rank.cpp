@@ -14,11 +14,6 @@ constexpr std::string_view kTorchrunsRank = "LOCAL_RANK";
 constexpr std::string_view kSlurmsRank = "SLURM_LOCALID";
 constexpr const char* kOurRank = "ZF_RANK";
 
-/// Returns true in a batch script of Slurm. It has SLURM_LOCALID=0 like a task, but no step.
-bool in_batch_script(const Environment& environment) {
-  return environment.get("SLURM_JOB_ID") && !environment.get("SLURM_STEP_ID");
-}
-
 /// Returns the local rank by this launcher; nothing if it has not started this process.
 std::optional<EnvNumber> rank_by(const Environment& environment, const Launcher& launcher) {
   if (launcher.rank == kSlurmsRank && in_batch_script(environment)) return std::nullopt;
@@ -60,6 +55,10 @@ std::optional<EnvNumber> rank_behind_ours(const Environment& environment, int ou
 }
 
 }  // namespace
+
+bool in_batch_script(const Environment& environment) {
+  return environment.get("SLURM_JOB_ID") && !environment.get("SLURM_STEP_ID");
+}
 
 std::string launchers_rank(const Environment& environment) {
   const auto rank = rank_by_launcher(environment);

@@ -9,6 +9,9 @@
 
 namespace zf {
 
+/// Returns true in a batch script of Slurm. It has SLURM_LOCALID=0 like a task, but no step.
+bool in_batch_script(const Environment& environment);
+
 /// Returns the local rank of this process: ZF_RANK, else that of the first of launchers() whose variable is
 /// set and not empty. A batch script of Slurm has SLURM_LOCALID=0 without being a rank, so the variable does
 /// not count where SLURM_JOB_ID is set and SLURM_STEP_ID is not. ZF_RANK is ignored if ZF_RANK_FROM

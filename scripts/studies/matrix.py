@@ -136,9 +136,7 @@ def command(group: Group, arm: str, *, python: str, tune: str, jobs: pathlib.Pat
     inner = [tune, "exec", "--plan", plan, "--", python, *adapter, *script]
     if group.ranks == 1:
         return inner
-    if is_torch:  # torchrun sets a number of threads of its own, and zf-tune exec keeps one that is set
-        return [*launcher, "--no-python", "env", "-u", "OMP_NUM_THREADS", *inner]
-    return [*launcher, "--no_python", *inner]
+    return [*launcher, "--no-python" if is_torch else "--no_python", *inner]
 
 
 def _launcher(is_torch: bool, ranks: int, port: str) -> list[str]:

@@ -1,8 +1,10 @@
 """zf-tune bench --ranks: one model, updated by one process per rank, all at once."""
 
 import json
+import os
 import pathlib
 import re
+import subprocess
 import unittest
 
 import zf_cli
@@ -43,10 +45,22 @@ class BenchRanks(zf_cli.CommandTest):
         line = result.stdout.splitlines()[1]
         if "  nominal\n" in result.stdout:
             self.assertRegex(line, r"^nominal memory bandwidth: at most [0-9.]+ GB/s ")
-            self.assertEqual(len(re.findall(r"(?m)  (>= [0-9.]+|over 100) %$", result.stdout)), 2)
+            self.assertEqual(len(re.findall(r"(?m)  (>= [0-9.]+|over 100) %(  disturbed)?$", result.stdout)), 2)
         else:
             self.assertRegex(line, "^nominal memory bandwidth: unknown, because /sys/firmware/dmi")
         self.assertEqual("nominal_bytes_per_s" in self.bench("--ranks", "1"), "  nominal\n" in result.stdout)
+
+    def test_what_else_runs_on_the_cpus_is_named(self):
+        cpu = min(os.sched_getaffinity(0))
+        busy = subprocess.Popen(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"])
+        self.addCleanup(busy.wait)
+        self.addCleanup(busy.kill)
+        measured = json.loads(self.run_tune("bench", "--threads", "1", "--params", "8M", "--format", "json").stdout)
+        self.assertIn(busy.pid, [neighbour["pid"] for neighbour in measured["neighbours"]], measured["neighbours"])
+        self.assertIn(measured["pools"][0]["disturbed"], (False, True))
+        text = self.run_tune("bench", "--threads", "1", "--params", "8M")
+        self.assert_exit(text, DONE)
+        self.assertEqual(text.stdout.count("  disturbed\n"), text.stdout.count(f"process {busy.pid}, "), text.stdout)
 
     def test_what_contradicts_itself_is_refused(self):
         for code, named, *arguments in (

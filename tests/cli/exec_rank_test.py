@@ -51,7 +51,8 @@ class ExecRank(CommandTest):
     def test_batch_script_of_slurm_is_no_rank(self):
         """It has SLURM_LOCALID=0, starts the ranks, and must not be bound to the home of the first."""
         script = {"SLURM_JOB_ID": "7", "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_TASKS_PER_NODE": "1"}
-        self.assert_refused(self.run_exec(**script), USAGE, "--rank", "a batch script of Slurm is no rank")
+        self.assert_refused(self.run_exec(**script), USAGE, "this is a Slurm batch script",
+                            "start the job with srun, or give --rank N")
         self.assert_runs_as(0, self.run_exec(**script, SLURM_STEP_ID="0"))
 
     def test_ranks_that_a_script_copied_to_local_rank_are_those_of_the_step(self):

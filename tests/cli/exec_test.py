@@ -12,6 +12,7 @@ from permissions import has_memory_policies, need_memory_policies
 from zf_cli import BINARY, DONE, INFEASIBLE, RUNTIME_ERROR, STALE, USAGE, CommandTest, clean_environment, parse_cpus
 
 CPUS_ALLOWED = ["sh", "-c", "grep Cpus_allowed_list /proc/self/status"]
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 FOREIGN = "pack:2 [numa(memory=64GiB)] core:512 pu:1"
 
 
@@ -168,21 +169,49 @@ class Exec(CommandTest):
 
     def test_sets_the_thread_counts(self):
         variables = self.variables_of()
-        self.assertEqual(variables["OMP_NUM_THREADS"], str(self.home["threads"]))
-        self.assertEqual(variables["MKL_NUM_THREADS"], str(self.home["threads"]))
+        for name in THREADS:
+            self.assertEqual(variables[name], str(self.home["threads"]), name)
         self.make_plan("--ranks", "1", "--framework", "native")
         self.assertEqual(self.variables_of()["OMP_NUM_THREADS"], str(self.training["threads"]))
 
     def test_never_sets_omp_proc_bind(self):
         self.assertFalse([name for name in self.variables_of() if name in ("OMP_PROC_BIND", "OMP_PLACES")])
 
-    def test_users_thread_counts_win_and_the_conflict_is_printed(self):
-        result = self.run_exec("sh", "-c", "echo $OMP_NUM_THREADS $MKL_NUM_THREADS",
-                               OMP_NUM_THREADS="77", MKL_NUM_THREADS="78")
+    def threads_of(self, *options: str, **environment: str) -> tuple[list[str], list[str]]:
+        """Returns the command's THREADS, and what exec said."""
+        result = self.run_exec("sh", "-c", " ".join(["echo", *(f"${name}" for name in THREADS)]), options=options,
+                               **environment)
         self.assert_exit(result, DONE)
-        self.assertEqual(result.stdout, "77 78\n")
-        self.assertIn("OMP_NUM_THREADS", result.stderr)
-        self.assertIn("77", result.stderr)
+        return result.stdout.split(), self.said_by(result)
+
+    def test_users_number_of_threads_holds_for_every_library(self):
+        """It set the others to the plan's: torch prefers MKL's, so OMP_NUM_THREADS=1 gave as many as the plan has."""
+        for name in THREADS:
+            with self.subTest(name):
+                threads, (said,) = self.threads_of(**{name: "77"})
+                self.assertEqual(threads, ["77"] * 3)
+                self.assertIn(f"{name}=77 is set already and is kept; ", said)
+                self.assertIn(f"the plan has {self.home['threads']}", said)
+
+    def test_two_numbers_of_the_user_are_both_kept_and_told_in_one_line(self):
+        threads, (said,) = self.threads_of(OMP_NUM_THREADS="77", MKL_NUM_THREADS="78")
+        self.assertEqual(threads, ["77", "78", "77"])
+        self.assertIn("OMP_NUM_THREADS=77 and MKL_NUM_THREADS=78 are set already and are kept; ", said)
+
+    def test_torchruns_own_number_is_the_plans_unless_threads_are_to_be_kept(self):
+        self.need_two_cpus()
+        self.make_plan("--ranks", "1", "--framework", "torch")
+        own = str(self.home["threads"])
+        if own == "1":
+            self.skipTest("one core allowed, and this needs two")
+        torchrun = {"OMP_NUM_THREADS": "1", "TORCHELASTIC_RUN_ID": "none"}
+        threads, (said,) = self.threads_of(**torchrun)
+        self.assertEqual(threads, [own] * 3)
+        self.assertIn(f"the plan's {own} threads are used", said)
+        threads, (said,) = self.threads_of("--keep-threads", **torchrun)
+        self.assertEqual(threads, ["1"] * 3)
+        self.assertIn("OMP_NUM_THREADS=1 is set already and is kept", said)
+        self.assertEqual(self.threads_of(OMP_NUM_THREADS="1")[0], ["1"] * 3, "nobody but torchrun sets it so")
 
     def test_words_reach_the_command_as_they_are(self):
         words = ["a b", "", "$HOME", "--plan", "--", "*", "é"]
@@ -313,7 +342,7 @@ class Exec(CommandTest):
         self.need_two_cpus()
         self.make_plan("--ranks", "2", name="two.json")
         one = str(min(os.sched_getaffinity(0)))
-        show = "grep Cpus_allowed_list /proc/self/status; env | grep -E '^(ZF_|OMP_NUM|MKL_NUM)'; true"
+        show = "grep Cpus_allowed_list /proc/self/status; env | grep -E '^(ZF_|OMP_NUM|MKL_NUM|OPENBLAS)'; true"
         result = self.run_exec("sh", "-c", show, plan="two.json", options=["--force", "--rank", "1"],
                                before=["taskset", "-c", one])
         self.assert_exit(result, DONE)
@@ -333,6 +362,8 @@ class Exec(CommandTest):
             homes.append(parse_cpus(said[2]))
             self.assertIn("made for 1 rank and CPUs", result.stderr)
             self.assertIn("is fitted to 2 ranks and the CPUs allowed here", result.stderr)
+            self.assertEqual(result.stderr.count("made for 1 rank"), 1, result.stderr)
+            self.assertLessEqual(result.stderr.count("one core"), 1, result.stderr)
         self.assertFalse(homes[0] & homes[1])
 
     def test_plan_is_fitted_to_a_narrower_mask(self):

@@ -114,7 +114,8 @@ class Export(CommandTest):
 
     def test_env_is_what_exec_sets(self):
         self.make_plan("--ranks", "1")
-        names = ["ZF_PLAN", "ZF_RANK", "ZF_OPTIMIZER_CPUS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"]
+        names = ["ZF_PLAN", "ZF_RANK", "ZF_OPTIMIZER_CPUS", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+                 "OPENBLAS_NUM_THREADS"]
         show = " ".join(f"[${name}]" for name in names)
         by_exec = self.run_tune("exec", "--plan", "plan.json", "--", "sh", "-c", f"echo {show}").stdout
         by_shell = subprocess.run(["sh", "-c", f"{self.export('env')}echo {show}"], cwd=self.folder, text=True,
@@ -136,7 +137,7 @@ class Export(CommandTest):
         words = shlex.split(self.export("torchrun"))
         self.assertIn("--nproc_per_node=2", words)
         self.assertEqual(words[-2:], [str(self.folder / "plan.json"), "--"])
-        self.assertIn("-u OMP_NUM_THREADS zf-tune", " ".join(words), "torchrun's own 1 would win over the plan's")
+        self.assertIn("--no_python zf-tune exec --plan", " ".join(words), "exec itself replaces torchrun's own 1")
         self.assertEqual(self.export("mpirun"), "rank 0=localhost slot=0-1\nrank 1=localhost slot=4-5\n")
 
     def test_one_line_per_rank_or_the_one_asked_for(self):

@@ -18,13 +18,13 @@ class MissingPlan(CommandTest):
         self.assert_says(NONE_HERE, "check")
         self.assert_says(NONE_HERE, "export", "--for", "taskset")
         self.assert_says(NONE_HERE + " with --plan", "exec", "--", "touch", "started")
-        self.assert_says(NONE_HERE + " with --plan-from", "trial", "-m", "x", "--", "touch", "started")
+        self.assert_says(NONE_HERE + " with --plan", "trial", "-m", "x", "--", "touch", "started")
 
     def test_a_named_plan_that_is_not_there_is_named(self):
         said = "nix.json: No such file or directory; make a plan with zf-tune tune, or name another file"
         for words in (["explain", "nix.json"], ["check", "nix.json"], ["export", "nix.json", "--for", "taskset"],
-                      ["trial", "-p", "nix.json", "-m", "x", "--", "touch", "started"], ["plan", "--from", "nix.json"],
-                      ["doctor", "--plan", "nix.json"]):
+                      ["trial", "--plan", "nix.json", "-m", "x", "--", "touch", "started"],
+                      ["plan", "--from", "nix.json"], ["doctor", "--plan", "nix.json"]):
             self.assert_says(f"zf-tune: {said}", *words)
         self.assert_says(f"zf-tune: {self.folder.resolve()}/{said}", "exec", "-p", "nix.json", "--", "touch", "started")
 

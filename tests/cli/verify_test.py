@@ -158,8 +158,9 @@ class Verify(CommandTest):
         self.assertTrue(result.stdout.endswith("all as planned\n"))
 
     def test_bad_input_is_refused(self):
-        self.assert_refused(self.run_tune("verify"), USAGE, "--pid", "--job")
-        self.assert_refused(self.run_tune("verify", "--pid", "1", "--job"), USAGE, "either")
+        self.assert_refused(self.run_tune("verify"), USAGE,
+                            "zf-tune verify: no job was named; give --pid PID or --job\n")
+        self.assert_refused(self.run_tune("verify", "--pid", "1", "--job"), USAGE, "leave out one")
         self.assert_refused(self.run_tune("verify", "--pid", "nobody"), USAGE, "nobody")
         self.assert_refused(self.run_tune("verify", "--pid", "2147483647"), USAGE, "2147483647")
         self.assert_refused(self.run_tune("verify", "--job", "plan.json"), RUNTIME_ERROR, "plan.json")

@@ -2,15 +2,14 @@
 
 What was seen: deepspeed 0.19.8, torchrun of PyTorch 2.13.0, accelerate 1.15.0, Open MPI 4.1.4. srun: tests/slurm."""
 
+import os
 import shlex
 import unittest
 
-from frameworks_case import TUNE, FrameworkTest, free_port, home_of, job
+from frameworks_case import TUNE, FrameworkTest, cores_of, free_port, home_of, job
 from zf_cli import BINARY, SOURCE
 
 PACKAGE = str(SOURCE / "runtime/python")
-# torchrun and accelerate set a count of threads of their own, and zf-tune exec keeps one that is set.
-OWN_THREADS = ["env", "-u", "OMP_NUM_THREADS"]
 MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
@@ -75,7 +74,7 @@ class Launchers(FrameworkTest):
 
     def torchrun(self, ranks: int, *command: str) -> list[dict]:
         return self.ended("torchrun", "--nproc-per-node", str(ranks), "--master-addr", "127.0.0.1", "--master-port",
-                          free_port(), "--no-python", *OWN_THREADS, *command)
+                          free_port(), "--no-python", *command)
 
     def test_torchrun_starts_plain_torch_on_its_whole_home(self):
         """Seen: both CPUs, OMP_NUM_THREADS=2."""
@@ -89,9 +88,11 @@ class Launchers(FrameworkTest):
 
     def accelerate(self, ranks: int, *command: str) -> list[dict]:
         # Several ranks on one node without a GPU: only its launcher for several GPUs starts them, as torchrun would.
-        how = ["--cpu"] if ranks == 1 else ["--multi_gpu", "--main_process_port", free_port()]
+        # The one for the CPU sets OMP_NUM_THREADS without torchrun's mark, so exec takes the number for the user's.
+        threads = ["--num_cpu_threads_per_process", str(cores_of(os.sched_getaffinity(0)))]
+        how = ["--cpu", *threads] if ranks == 1 else ["--multi_gpu", "--main_process_port", free_port()]
         return self.ended("accelerate", "launch", *how, "--num_processes", str(ranks), "--num_machines", "1",
-                          "--mixed_precision", "no", "--dynamo_backend", "no", "--no_python", *OWN_THREADS, *command)
+                          "--mixed_precision", "no", "--dynamo_backend", "no", "--no_python", *command)
 
     def test_accelerate_starts_plain_torch_on_its_whole_home(self):
         """Seen: both CPUs, OMP_NUM_THREADS=2."""

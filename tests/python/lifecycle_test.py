@@ -1,7 +1,9 @@
 """A failure to open, close or live is one clear exception and leaves nothing behind. Uses the standard library only."""
 
+import inspect
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import unittest
 import support
 
 from zf_runtime import Group, Runtime, ZfError, ZfPlanError, ZfWorkerDied, library_version
+from zf_runtime.errors import error_of
 
 
 def open_one(elements=1000, **options):
@@ -23,6 +26,19 @@ class Opening(unittest.TestCase):
         with self.assertRaisesRegex(ZfPlanError, "ZF_PLAN") as caught:
             Runtime(groups=[Group(1)])
         self.assertEqual(caught.exception.status, "ZF_ERROR_PLAN")
+        self.assertIn("or name a plan with plan=", str(caught.exception))
+
+    def test_what_the_library_says_has_the_names_of_python(self):
+        """A message named zf_options.plan_path, which no Python program can set."""
+        keywords = {*inspect.signature(Runtime).parameters, *inspect.signature(Group).parameters}
+        named = set()
+        for source in (*support.SOURCE.glob("runtime/abi/*.cpp"), *support.SOURCE.glob("runtime/worker/*.cpp")):
+            for text in re.findall(r'"[^"\n]*\bzf_(?:options|group)\.[^"\n]*"', source.read_text()):
+                said = str(error_of("ZF_ERROR_PLAN", text))
+                self.assertNotRegex(said, "zf_options|zf_group|ZF_TRY")
+                named |= set(re.findall(r"(\w+)=", said))
+        self.assertIn("plan", named)
+        self.assertLessEqual(named, keywords)
 
     def test_with_a_plan_that_is_not_there(self):
         with self.assertRaisesRegex(ZfPlanError, "/no/such/plan.json"):

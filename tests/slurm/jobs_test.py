@@ -56,7 +56,7 @@ class Jobs(SlurmTest):
             cd "$lab" && mkdir -m 777 out
             as_user sbatch -N1 -n2 --exclusive -o out/log --wrap 'zf-tune exec -- true; echo "ended with $?"' >/dev/null
             until_true 20 job_gone; cat out/log""")
-        self.assertIn("a batch script of Slurm is no rank", said)
+        self.assertIn("this is a Slurm batch script", said)
         self.assertIn("ended with 2\n", said)
 
     def test_ranks_that_a_script_copied_to_local_rank_are_those_of_the_step(self):

@@ -1,11 +1,16 @@
 #include <unistd.h>
 
+#include <utility>
+#include <vector>
+
 #include "base/format.hpp"
 #include "commands/commands.hpp"
+#include "commands/neighbours.hpp"
 #include "commands/shared_arguments.hpp"
 #include "commands/terminal.hpp"
 #include "engine/working_set.hpp"
 #include "homes/homes.hpp"
+#include "inspect/activity.hpp"
 #include "machine/memory_modules.hpp"
 #include "measure/bench.hpp"
 #include "measure/bench_ranks.hpp"
@@ -74,6 +79,15 @@ std::vector<std::pair<std::string, Split>> splits_argument(const Arguments& argu
   return splits;
 }
 
+/// Returns what runs here beside this process.
+ActivitySample activity_of_others() { return sample_activity(SysRoot(), ::getpid(), {}); }
+
+/// Returns who has disturbed a measurement on these CPUs that began at `before` and ends now.
+std::vector<Neighbour> neighbours_since(const ActivitySample& before, const CpuSet& cpus) {
+  const auto ticks_per_s = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return neighbours_of(cpu_times(before, activity_of_others(), cpus, ticks_per_s));
+}
+
 Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   const Machine machine = read_machine(machine_source(arguments));
@@ -100,15 +114,27 @@ Exit run(const Arguments& arguments) {
 
   const int rounds = arguments.integer("rounds", 1, 1000).value_or(kDefaultRounds);
   if (arguments.has("ranks")) {
-    RankBench bench = run_rank_bench(splits_argument(arguments, machine), elements, rounds);
+    const auto splits = splits_argument(arguments, machine);
+    CpuSet cpus;
+    for (const auto& [binding, split] : splits) {
+      for (const RankSplit& rank : split.ranks) cpus |= rank.optimizer;
+    }
+    const ActivitySample before = activity_of_others();
+    RankBench bench = run_rank_bench(splits, elements, rounds);
+    bench.neighbours = neighbours_since(before, cpus);
     bench.nominal = read_nominal_bandwidth(SysRoot());
     print_stdout("{}", format == Format::json ? rank_bench_json(bench)
                                               : rank_bench_text(bench, terminal_columns(STDOUT_FILENO)));
     return Exit::done;
   }
-  const Bench bench =
-      run_bench(home, thread_counts(arguments, static_cast<int>(home.cores.size())), elements, rounds);
-  print_stdout("{}", format == Format::json ? bench_json(bench) : bench_text(bench));
+  const auto threads = thread_counts(arguments, static_cast<int>(home.cores.size()));
+  const ActivitySample before = activity_of_others();
+  Bench bench = run_bench(home, threads, elements, rounds);
+  CpuSet cpus;
+  for (const BenchRow& row : bench.rows) cpus |= row.cpus;
+  bench.neighbours = neighbours_since(before, cpus);
+  print_stdout(
+      "{}", format == Format::json ? bench_json(bench) : bench_text(bench, terminal_columns(STDOUT_FILENO)));
   return Exit::done;
 }
 

@@ -4,11 +4,10 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
-#include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
 #include "measure/bandwidth.hpp"
-#include "os/standard_streams.hpp"
 #include "planning/assemble.hpp"
 #include "planning/node_facts.hpp"
 #include "planning/other_homes.hpp"
@@ -59,7 +58,7 @@ Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& a
     return compare_bandwidth(plan, planned, now, host);
   };
   const BandwidthVerdict verdict = verdict_here();
-  print_stdout("{}\n", one_line(format_text("{}: {}", path, verdict.words)));
+  print_result_line(format_text("{}: {}", path, verdict.words));
   return verdict.slow || (strict && !verdict.known) ? Exit::stale_plan : Exit::done;
 }
 
@@ -88,9 +87,7 @@ Exit run(const Arguments& arguments) {
   source.keep_isolated = true;  // exec obeys a plan that has them
   const Machine machine = read_machine(source);
   need_this_machine(arguments, machine.topology);
-  const auto say = [&](const std::string& text) {
-    print_stdout("{}\n", one_line(format_text("{}: {}", path, text)));
-  };
+  const auto say = [&](const std::string& text) { print_result_line(format_text("{}: {}", path, text)); };
   const auto differences = plan_differences(plan, machine, gpus, extent);
   for (const std::string& difference : differences) say(difference);
   if (!differences.empty()) return Exit::stale_plan;

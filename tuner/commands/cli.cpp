@@ -11,6 +11,8 @@
 namespace zf {
 namespace {
 
+constexpr std::size_t kTwoColumns = 60;  // a page that is narrower has no room for two columns
+
 cxxopts::Options cxxopts_of(const CommandSpec& spec) {
   cxxopts::Options options("zf-tune", "");
   options.add_options()("h,help", "print this help");
@@ -80,16 +82,17 @@ Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string
   return arguments;
 }
 
-std::string help_of(const CommandSpec& spec) {
-  std::string text = format_text("{}\n{}\nOptions:\n", hanging("Usage: zf-tune ", spec.synopsis, kHelpWidth),
-                                 hanging("", spec.summary, kHelpWidth));
+std::string help_of(const CommandSpec& spec, std::size_t width) {
+  std::string text = format_text("{}\n{}\nOptions:\n", hanging("Usage: zf-tune ", spec.synopsis, width),
+                                 hanging("", spec.summary, width));
+  // Where the page has no room for a column beside the names, the help stands below them.
+  const std::size_t column = width < kTwoColumns ? 10 : 22;
   const auto add = [&](std::string names, const std::string& help) {
-    constexpr std::size_t kColumn = 22;
     names.insert(0, "  ");
     // Names that are too long for their column get a line of their own.
-    if (names.size() + 2 > kColumn) text += std::exchange(names, "") + "\n";
-    names.resize(kColumn, ' ');
-    text += hanging(names, help, kHelpWidth);
+    if (names.size() + 2 > column) text += std::exchange(names, "") + "\n";
+    names.resize(column, ' ');
+    text += hanging(names, help, width);
   };
   for (const OptionSpec& option : spec.options) {
     const std::string letter = option.letter != 0 ? format_text("-{}, ", option.letter) : "    ";

@@ -44,11 +44,11 @@ struct Arguments {
 /// that was meant or the help.
 Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string>& words);
 
-/// The width of help texts.
+/// The width of help texts, unless the terminal is narrower.
 inline constexpr std::size_t kHelpWidth = 80;
 
 /// Returns the help of one command, ready to print.
-std::string help_of(const CommandSpec& spec);
+std::string help_of(const CommandSpec& spec, std::size_t width = kHelpWidth);
 
 /// Returns --topology, --sysroot, --allowed, --mems and --isolated: the options of every command that reads a
 /// machine.

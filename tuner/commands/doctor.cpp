@@ -1,11 +1,14 @@
 #include "inspect/doctor.hpp"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <optional>
 
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
+#include "commands/terminal.hpp"
 #include "os/standard_streams.hpp"
 #include "planning/plan_differences.hpp"
 
@@ -38,7 +41,8 @@ Exit run(const Arguments& arguments) {
     if (const auto note = former_format_note(*patient.plan, *plan)) print_stderr("{}\n", one_line(*note));
   }
   const auto diagnoses = examine(patient);
-  print_stdout("{}", format == Format::json ? diagnosis_json(diagnoses) : diagnosis_text(diagnoses));
+  print_stdout("{}", format == Format::json ? diagnosis_json(diagnoses)
+                                            : diagnosis_text(diagnoses, list_columns(STDOUT_FILENO)));
   const bool hurts = !diagnoses.empty() && diagnoses.front().finding.severity > Severity::note;
   return hurts && arguments.has("strict") ? Exit::stale_plan : Exit::done;
 }

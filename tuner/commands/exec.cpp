@@ -36,6 +36,9 @@ CommandSpec spec() {
            "the end of COMMAND (also before exec, and spelled --local-rank; e.g. 0)"},
           {"local-rank", 0, "N", "the same (e.g. 0)"},
           {"no-local-rank", 0, "", "do not add --local_rank to COMMAND"},
+          {"keep-threads", 0, "",
+           "keep OMP_NUM_THREADS=1 under torchrun, which sets it itself (default: the plan's number of "
+           "threads; any other number that is set is kept)"},
           {"dry-run", 0, "", "print what would happen, and start nothing"},
           {"force", 0, "",
            "start the command even if the plan does not fit; unbound if nothing else is possible"},
@@ -111,6 +114,7 @@ Launch requested_launch(const Arguments& arguments, const std::optional<LocalRan
   request.cpus_of = cpus_argument(arguments);
   if (switched_off(environment)) return {};
   request.force = arguments.has("force");
+  if (arguments.has("keep-threads")) request.torchruns_one = TorchrunsOne::kept;
   try {
     request.plan_path = plan_path(arguments, environment);
   } catch (const Error& error) {

@@ -53,8 +53,9 @@ std::optional<Topology> named_machine(const Arguments& arguments, bool wanted) {
   return std::nullopt;
 }
 
-/// Says why each rank has its cores. Throws Error(stale_plan) if the machine is not of the plan's class.
-void print_homes(const Plan& plan, const std::optional<Topology>& named) {
+/// Says why each rank has its cores, on a page of so many columns. Throws Error(stale_plan) if the machine is
+/// not of the plan's class.
+void print_homes(const Plan& plan, const std::optional<Topology>& named, std::size_t width) {
   const Topology machine = named ? *named : read_machine({}).topology;
   const auto differences = class_differences(plan.machine, machine_class_of(machine));
   if (!differences.empty()) {
@@ -63,7 +64,7 @@ void print_homes(const Plan& plan, const std::optional<Topology>& named) {
                             differences.front()),
                 "name the machine that the plan was made for with --topology or --simulate");
   }
-  print_stdout("\n{}", explain_homes(plan, machine));
+  print_stdout("\n{}", explain_homes(plan, machine, width));
 }
 
 void write_report(const Plan& plan, const std::optional<Topology>& named, const ReportOutput& report) {
@@ -86,8 +87,9 @@ Exit run(const Arguments& arguments) {
   const ReportOutput report(arguments, path);
   const auto named = named_machine(arguments, report.wanted() || arguments.has("homes"));
   const Plan plan = load_plan_and_note_format(path);
-  print_stdout("{}", explain(plan, page_width(arguments, STDOUT_FILENO)));
-  if (arguments.has("homes")) print_homes(plan, named);
+  const std::size_t width = page_width(arguments, STDOUT_FILENO);
+  print_stdout("{}", explain(plan, width));
+  if (arguments.has("homes")) print_homes(plan, named, width);
   flush_stdout();  // what is said of the report stands below
   if (report.wanted()) write_report(plan, named, report);
   return Exit::done;

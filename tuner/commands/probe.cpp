@@ -1,7 +1,10 @@
 #include "machine/probe.hpp"
 
+#include <unistd.h>
+
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
+#include "commands/terminal.hpp"
 #include "os/standard_streams.hpp"
 
 namespace zf {
@@ -17,7 +20,8 @@ Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   const Probe probe = probe_of(read_machine_and_ask_nvml(machine_source(arguments)),
                                Environment::of_this_process(), ranks_argument(arguments));
-  print_stdout("{}", format == Format::json ? probe_json(probe) : probe_text(probe));
+  print_stdout("{}",
+               format == Format::json ? probe_json(probe) : probe_text(probe, list_columns(STDOUT_FILENO)));
   return Exit::done;
 }
 

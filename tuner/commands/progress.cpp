@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/format.hpp"
 #include "commands/terminal.hpp"
@@ -13,28 +14,60 @@
 namespace zf {
 namespace {
 
-std::string best_so_far(const SweepProgress& progress) {
-  return format_text("best {}: {}, spread {:.1f} %", progress.best->label,
-                     print_duration(progress.best->period_ns_median), 100 * progress.best->period_spread);
+double seconds(Nanoseconds ns) { return static_cast<double>(ns) / static_cast<double>(kSecondNs); }
+
+/// Returns what follows the rest of a line: how much of the budget is left; "" without a clock.
+std::string time_left(const SweepProgress& progress, std::string_view separator, Clock clock) {
+  if (clock == Clock::hidden) return {};
+  const Nanoseconds left = std::max<Nanoseconds>(0, progress.budget_ns - progress.elapsed_ns);
+  return format_text("{}at most {:.0f} s left", separator, seconds(left));
 }
 
-double seconds(Nanoseconds ns) { return static_cast<double>(ns) / static_cast<double>(kSecondNs); }
+std::string best_so_far(const CandidateEvidence& best) {
+  return format_text("best {}: {}, spread {:.1f} %", best.label, print_duration(best.period_ns_median),
+                     100 * best.period_spread);
+}
 
 }  // namespace
 
-std::string progress_line(const SweepProgress& progress, std::size_t width) {
-  const Nanoseconds left = std::max<Nanoseconds>(0, progress.budget_ns - progress.elapsed_ns);
-  std::string line =
-      format_text("{} {}/{}: {} | {} | at most {:.0f} s left", name_of(progress.phase), progress.visit,
-                  progress.round_size, progress.visited->label, best_so_far(progress), seconds(left));
-  if (width != 0 && line.size() > width) line.resize(width);
+std::string progress_line(const SweepProgress& progress, std::size_t width, Clock clock) {
+  const CandidateEvidence& best = *progress.best;
+  const std::string period = print_duration(best.period_ns_median);
+  const std::string visit =
+      format_text("{} {}/{}", name_of(progress.phase), progress.visit, progress.round_size);
+  const std::string here = format_text("{}: {}", visit, progress.visited->label);
+  const std::vector<std::string> from_long_to_short{
+      format_text("{} | {}", here, best_so_far(best)),
+      format_text("{} | best {}: {}", here, best.label, period),
+      format_text("{} | best {}: {}", visit, best.label, period),
+      format_text("{} | best {}", visit, period),
+      visit,
+  };
+  std::string line;
+  for (const std::string& shorter : from_long_to_short) {
+    line = shorter + time_left(progress, " | ", clock);
+    if (columns_of(line) <= width) break;
+  }
   return line;
 }
 
-ProgressDisplay::ProgressDisplay(bool quiet)
+std::string progress_of_round(const SweepProgress& progress, std::size_t width, Clock clock) {
+  const std::string splits =
+      progress.round_size == 1 ? "one split" : format_text("{} splits", progress.round_size);
+  const double accuracy = progress.evidence->accuracy_reached;
+  const std::string unseen =
+      accuracy < 1 ? format_text("; differences below {:.1f} % cannot be seen yet", 100 * accuracy) : "";
+  return hanging(clock == Clock::hidden ? "" : format_text("[{:>5.1f} s] ", seconds(progress.elapsed_ns)),
+                 format_text("round {}, {} {}: {}{}{}", progress.round + 1, name_of(progress.phase), splits,
+                             best_so_far(*progress.best), unseen, time_left(progress, "; ", clock)),
+                 width);
+}
+
+ProgressDisplay::ProgressDisplay(bool quiet, Clock clock)
     : mode_(quiet                          ? Mode::silent
             : ::isatty(STDERR_FILENO) == 1 ? Mode::live
-                                           : Mode::plain) {
+                                           : Mode::plain),
+      clock_(clock) {
   if (mode_ == Mode::live) print_stderr("measuring the first split…");
 }
 
@@ -46,19 +79,9 @@ void ProgressDisplay::clear() {
 void ProgressDisplay::show(const SweepProgress& progress) const {
   if (mode_ == Mode::live) {
     // One column is left free: a line that fills the last one would scroll.
-    print_stderr("\r\x1b[K{}", progress_line(progress, terminal_columns(STDERR_FILENO) - 1));
+    print_stderr("\r\x1b[K{}", progress_line(progress, terminal_columns(STDERR_FILENO) - 1, clock_));
   } else if (mode_ == Mode::plain && progress.visit == progress.round_size) {
-    const Nanoseconds left = std::max<Nanoseconds>(0, progress.budget_ns - progress.elapsed_ns);
-    const std::string splits =
-        progress.round_size == 1 ? "one split" : format_text("{} splits", progress.round_size);
-    const double accuracy = progress.evidence->accuracy_reached;
-    const std::string known =
-        accuracy < 1 ? format_text("; differences known to {:.1f} %", 100 * accuracy) : "";
-    const std::string text =
-        format_text("round {}, {} {}: {}{}; at most {:.0f} s left", progress.round + 1,
-                    name_of(progress.phase), splits, best_so_far(progress), known, seconds(left));
-    print_stderr("{}", hanging(format_text("[{:>5.1f} s] ", seconds(progress.elapsed_ns)), text,
-                               terminal_columns(STDERR_FILENO)));
+    print_stderr("{}", progress_of_round(progress, terminal_columns(STDERR_FILENO), clock_));
   }
 }
 

@@ -4,6 +4,7 @@
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
 #include "machine/fingerprint.hpp"
 #include "os/publish.hpp"
@@ -57,8 +58,8 @@ Exit run(const Arguments& arguments) {
   const Plan plan = found.is_former ? found.plan : with_facts_of_node(found.plan, machine);
   // The plan is printed anew, so jobs read our form, whatever somebody who can write in the folder put there.
   publish_text_file(target, print_plan(plan));
-  print_stdout("{}: the plan of class {}{}\n", target.string(), found.plan.machine.fingerprint,
-               found.is_former ? ", which was the class of this node before" : "");
+  print_result_line(format_text("{}: the plan of class {}{}", target.string(), found.plan.machine.fingerprint,
+                                found.is_former ? ", which was the class of this node before" : ""));
   flush_stdout();  // a note stands below
   if (memory && !found.is_former) {
     const std::string note = remember_class(node.fingerprint, *memory);

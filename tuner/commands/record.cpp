@@ -119,7 +119,7 @@ Exit run(const Arguments& arguments) {
   write_and_complete(target, *record.file, quiet);
   if (!quiet) {
     if (target != "-") print_stderr("wrote {}\n", target);
-    Results(target).print(recorded_in_words(*record.file));
+    Results(target).print_wrapped(recorded_in_words(*record.file), arguments);
   }
   return static_cast<Exit>(code);
 }

@@ -3,9 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.hpp"
 #include "commands/shared_arguments.hpp"
+#include "commands/terminal.hpp"
 #include "os/standard_streams.hpp"
 #include "report/explain.hpp"
+#include "text/wrap.hpp"
 
 namespace zf {
 namespace {
@@ -20,10 +23,18 @@ bool is_below_notes(int stream) {
 
 }  // namespace
 
+void print_result_line(std::string_view text) {
+  print_stdout_text(wrapped(one_line(text), list_columns(STDOUT_FILENO)));
+}
+
 Results::Results(std::string_view target) : stream_(target == "-" ? STDERR_FILENO : STDOUT_FILENO) {}
 
 void Results::print(std::string_view text) const {
   stream_ == STDOUT_FILENO ? print_stdout_text(text) : print_stderr_text(text);
+}
+
+void Results::print_wrapped(std::string_view text, const Arguments& arguments) const {
+  print(wrapped(text, page_width(arguments, stream_)));
 }
 
 void Results::explain(const Plan& plan, const Arguments& arguments) const {

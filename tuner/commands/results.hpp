@@ -8,6 +8,10 @@
 
 namespace zf {
 
+/// Prints a text to stdout as one line (one_line()), for people and for programs. A terminal gets it broken
+/// between words.
+void print_result_line(std::string_view text);
+
 /// Prints the results of a command that writes a file: to stdout, or to stderr if stdout gets the file
 /// ("-o -").
 class Results {
@@ -16,6 +20,8 @@ class Results {
   explicit Results(std::string_view target);
 
   void print(std::string_view text) const;
+  /// Prints the lines of a text, broken at the width of the stream.
+  void print_wrapped(std::string_view text, const Arguments& arguments) const;
   /// Prints explain() at the width of the stream. Separates it by an empty line from notes before it if both
   /// are on one terminal or in one file.
   void explain(const Plan& plan, const Arguments& arguments) const;

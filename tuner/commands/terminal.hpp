@@ -10,4 +10,8 @@ namespace zf {
 /// as 80.
 std::size_t terminal_columns(int stream);
 
+/// Returns how many columns a line may have that programs read, too, such as a finding: those of the
+/// terminal. Unlimited if it is not a terminal, does not tell, or has fewer than 40.
+std::size_t list_columns(int stream);
+
 }  // namespace zf

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "base/format.hpp"
@@ -7,9 +9,11 @@
 #include "commands/output.hpp"
 #include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
+#include "commands/terminal.hpp"
 #include "compare/statistics.hpp"
 #include "os/standard_streams.hpp"
 #include "text/units.hpp"
+#include "text/wrap.hpp"
 #include "trial/trial_file.hpp"
 #include "trial/trial_splits.hpp"
 #include "trial/try_job.hpp"
@@ -29,7 +33,7 @@ CommandSpec spec() {
           {"metric", 'm', "REGEX",
            "ECMAScript regular expression that finds a number in the first 4096 characters of an output "
            "line: its only group, or the whole match if it has no group (e.g. 'step time: ([0-9.]+) ms')"},
-          {"plan-from", 'p', "FILE", "the plan whose splits are tried (default: plan.json)"},
+          {"plan", 'p', "FILE", "the plan whose splits are tried (default: plan.json)"},
           {"output", 'o', "FILE",
            "file to write the winning plan to, - for standard output (default: plan.json)"},
           {"trials", 't', "N", "number of runs under each split, interleaved (default: 3; e.g. 5)"},
@@ -99,16 +103,18 @@ Metric metric_of(const Arguments& arguments) {
 void print_progress(const TrialProgress& progress) {
   const std::string left =
       progress.left_ns == 0 ? "" : format_text(", about {} left", print_duration(progress.left_ns));
-  print_stderr("[run {} of {}{}] {}: median {:.4g} of {}\n", progress.run, progress.runs, left,
-               progress.label, median(progress.values), print_count(progress.values.size(), "value"));
+  print_stderr("{}", wrapped(format_text("[run {} of {}{}] {}: median {:.4g} of {}", progress.run,
+                                         progress.runs, left, progress.label, median(progress.values),
+                                         print_count(progress.values.size(), "value")),
+                             terminal_columns(STDERR_FILENO)));
 }
 
 Exit run(const Arguments& arguments) {
   TrialRequest request = request_of(arguments);
   const Metric metric = metric_of(arguments);
   const PlanOutput output(arguments);
-  const auto named = arguments.text("plan-from");
-  const std::string path = named ? *named : default_plan(" with --plan-from").string();
+  const auto named = arguments.text("plan");
+  const std::string path = named ? *named : default_plan(" with --plan").string();
   const Plan from = load_plan_and_note_format(path);
   MachineSource source;
   source.keep_isolated = from.intent.isolated;

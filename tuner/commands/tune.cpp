@@ -129,7 +129,7 @@ Exit run(const Arguments& arguments) {
     if (file) print_stderr("{}", estimates_in_words(*file));
   }
 
-  ProgressDisplay display(quiet);
+  ProgressDisplay display(quiet, simulate ? Clock::hidden : Clock::shown);
   const Plan plan = tune(
       job, request, recorder.get(), [&] { return interrupt.signal(); },
       [&](const SweepProgress& progress) { display.show(progress); }, [&] { display.clear(); });
@@ -138,7 +138,7 @@ Exit run(const Arguments& arguments) {
   if (quiet) return Exit::done;
   const Results results(output.target());
   results.explain(plan, arguments);
-  if (file && !simulate) results.print(forecast_in_words(*file, plan));
+  if (file && !simulate) results.print_wrapped(forecast_in_words(*file, plan), arguments);
   if (recorder && interrupt.signal() != 0) {
     flush_stdout();  // the note stands below the table
     if (const std::string how = how_to_go_on(request, *recorder); !how.empty()) print_stderr("{}\n", how);

@@ -1,5 +1,7 @@
 #include "inspect/verify.hpp"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -10,9 +12,11 @@
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
+#include "commands/terminal.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/plan_differences.hpp"
+#include "text/wrap.hpp"
 
 namespace zf {
 namespace {
@@ -55,9 +59,10 @@ void note_former_formats(const std::vector<JobProcess>& job,
 Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   const auto pid = arguments.integer("pid", 1, std::numeric_limits<int>::max());
-  if (pid.has_value() == arguments.has("job")) {
-    throw Error(Exit::usage, "zf-tune verify: which job?", "give either --pid PID or --job");
-  }
+  if (!pid && !arguments.has("job"))
+    throw Error(Exit::usage, "zf-tune verify: no job was named", "give --pid PID or --job");
+  if (pid && arguments.has("job"))
+    throw Error(Exit::usage, "zf-tune verify: --pid cannot be used with --job", "leave out one of them");
   std::optional<std::filesystem::path> plan;
   if (!arguments.positionals.empty()) plan = std::filesystem::absolute(arguments.positionals.front());
   const SysRoot sysroot;
@@ -65,8 +70,9 @@ Exit run(const Arguments& arguments) {
       pid ? find_descendants(sysroot, *pid, arguments.integer("rank", 0, 65535)) : find_job(sysroot, plan);
   const auto drifts = verify_job(job, plan);
   note_former_formats(job, plan);
-  print_stdout("{}",
-               format == Format::json ? verification_json(job, drifts) : verification_text(job, drifts));
+  print_stdout("{}", format == Format::json
+                         ? verification_json(job, drifts)
+                         : wrapped(verification_text(job, drifts), list_columns(STDOUT_FILENO)));
   return drifts.empty() ? Exit::done : Exit::stale_plan;
 }
 

@@ -146,18 +146,14 @@ Export openmp_export(const ExportInput& input) {
   return result;
 }
 
-// torchrun sets OMP_NUM_THREADS=1 for its processes if it is not set, and exec keeps a value that is set.
-// Therefore the command between the two removes the variable.
+// torchrun sets OMP_NUM_THREADS=1 for its processes if it is not set; exec replaces that (thread_counts()).
 
 Export torchrun_export(const ExportInput& input) {
   Export result;
   // Every release accepts the spellings with underscores.
-  result.text = format_text(
-      "torchrun --nproc_per_node={} --no_python env -u OMP_NUM_THREADS zf-tune exec --plan {} --\n",
-      input.ranks.size(), shell_quoted(input.plan_path.string()));
-  result.notes = {
-      "the trainer's command and its interpreter follow: … -- python3 train.py; "
-      "OMP_NUM_THREADS comes from the plan"};
+  result.text = format_text("torchrun --nproc_per_node={} --no_python zf-tune exec --plan {} --\n",
+                            input.ranks.size(), shell_quoted(input.plan_path.string()));
+  result.notes = {"the trainer's command and its interpreter follow: … -- python3 train.py"};
   return result;
 }
 

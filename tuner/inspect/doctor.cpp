@@ -14,6 +14,7 @@
 #include "plan/json_fields.hpp"
 #include "plan/plan_json.hpp"
 #include "text/units.hpp"
+#include "text/wrap.hpp"
 
 namespace zf {
 namespace {
@@ -108,12 +109,13 @@ CpuSet planned_cpus(const Plan& plan) {
   return cpus;
 }
 
-std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses) {
+std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses, std::size_t width) {
   std::string text;
   for (const Diagnosis& diagnosis : diagnoses) {
     const Finding& finding = diagnosis.finding;
-    text += format_text("{}: {}: {}\n    {}\n", name_of(finding.severity), diagnosis.check,
-                        one_line(finding.what), one_line(finding.remedy));
+    text += wrapped(
+        format_text("{}: {}: {}", name_of(finding.severity), diagnosis.check, one_line(finding.what)), width);
+    text += hanging("    ", one_line(finding.remedy), width);
   }
   const std::size_t count = diagnoses.size();
   return text + format_text("{} checks, {}\n", checks().size(),

@@ -17,6 +17,7 @@
 #include "os/sysroot.hpp"
 #include "plan/plan.hpp"
 #include "plan/process_binding.hpp"
+#include "text/table.hpp"
 
 namespace zf {
 
@@ -76,8 +77,9 @@ std::vector<Diagnosis> examine(const Patient& patient);
 /// Returns the homes of all ranks of the plan.
 CpuSet planned_cpus(const Plan& plan);
 
-/// Returns text for a person, ended by a newline.
-std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses);
+/// Returns text for a person, ended by a newline. Its lines have at most `width` columns, but for words that
+/// are longer.
+std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses, std::size_t width = kUnlimitedWidth);
 
 /// Returns {"checks": ["openmp", …], "findings": [{"check", "severity": "note" | "warning" | "severe",
 /// "what", "remedy"}]}

@@ -5,13 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "inspect/home_use.hpp"
+#include "plan/thread_variables.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -45,7 +46,7 @@ bool is_one_place(const std::string& places) {
 
 bool is_off(const std::string& proc_bind) { return proc_bind == "false" || proc_bind == "FALSE"; }
 
-std::string unset_command(const char* name) { return format_text("unset {}", name); }
+std::string unset_command(const std::string& names) { return format_text("unset {}", names); }
 
 void examine_binding(const Environment& environment, std::vector<Finding>& findings) {
   if (const auto value = environment.get("KMP_AFFINITY")) {
@@ -93,28 +94,41 @@ std::map<int, int> planned_threads(const Patient& patient) {
   return threads;
 }
 
-void examine_count(const Patient& patient, const char* name, std::vector<Finding>& findings) {
-  const auto value = patient.environment.get(name);
-  if (!value) return;
-  int count = 0;
-  const char* end = value->data() + value->size();
-  if (std::from_chars(value->data(), end, count).ptr != end)
-    return;  // "4,2": one count per nesting level; the user decides
+/// Returns the variables that ask for a number of threads, by that number.
+std::map<int, std::vector<std::string>> thread_variables_by_count(const Environment& environment) {
+  std::map<int, std::vector<std::string>> names;
+  for (const char* const name : kThreadVariables) {
+    // "4,2" is one number per nesting level: the user decides.
+    if (const auto count = parse_number<int>(environment.get(name).value_or("")))
+      names[*count].emplace_back(name);
+  }
+  return names;
+}
+
+/// Holds a number of threads against the plan or the CPUs. `names` are the variables that ask for it.
+void examine_count(const Patient& patient, int count, const std::vector<std::string>& names,
+                   std::vector<Finding>& findings) {
+  std::vector<std::string> settings;
+  for (const std::string& name : names) settings.push_back(format_text("{}={}", name, count));
+  const std::string asking = enumerated(settings);
+  const std::string unset = unset_command(join_text(names, " "));
+  const char* const ending = names.size() == 1 ? "s" : "";
   if (!patient.plan && !patient.binding) {
     if (count > static_cast<int>(patient.cpus.size())) {
       findings.push_back({Severity::warning,
-                          format_text("{}={} asks for {} threads on {}", name, count, count,
+                          format_text("{} ask{} for {} threads on {}", asking, ending, count,
                                       print_count(patient.cpus.size(), "allowed CPU")),
-                          unset_command(name)});
+                          unset});
     }
     return;
   }
   for (const auto& [rank, threads] : planned_threads(patient)) {
     if (threads == count) continue;
-    findings.push_back({Severity::warning,
-                        format_text("{}={} overrides the plan's {} for rank {}", name, count,
-                                    print_count(threads, "thread"), rank),
-                        format_text("{}; zf-tune exec then sets it", unset_command(name))});
+    findings.push_back(
+        {Severity::warning,
+         format_text("{} override{} the plan's {} for rank {}", asking, ending,
+                     print_count(threads, "thread"), rank),
+         format_text("{}; zf-tune exec then sets {}", unset, names.size() == 1 ? "it" : "them")});
     return;
   }
 }
@@ -192,7 +206,8 @@ std::vector<Finding> divided_home_findings(const Patient& patient) {
 std::vector<Finding> openmp_findings(const Patient& patient) {
   std::vector<Finding> findings;
   examine_binding(patient.environment, findings);
-  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) examine_count(patient, name, findings);
+  for (const auto& [count, names] : thread_variables_by_count(patient.environment))
+    examine_count(patient, count, names, findings);
   return findings;
 }
 

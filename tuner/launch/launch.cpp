@@ -6,6 +6,7 @@
 #include "launch/allocation_fit.hpp"
 #include "launch/variables.hpp"
 #include "launchers/local_rank.hpp"
+#include "plan/thread_variables.hpp"
 #include "text/command_line.hpp"
 
 namespace zf {
@@ -24,24 +25,19 @@ std::string outer_threads(const Environment& environment) {
   }
 }
 
-/// Keeps a thread count that the user has set, and adds a note if it differs from the plan's.
-void keep_user_setting(Launch& launch, const Environment& environment, const std::string& name) {
-  const auto by_user = environment.get(name);
-  if (!by_user) return;
-  const std::string& by_plan = launch.set.at(name);
-  if (*by_user == outer_threads(environment)) return;
-  if (*by_user != by_plan) {
-    launch.notes.push_back(
-        format_text("{}={} is set already and is kept; the plan has {}", name, *by_user, by_plan));
-  }
-  launch.set.erase(name);
+/// Sets the numbers of threads. One note for all ranks of the node is enough, so rank 0 has it.
+void set_thread_counts(Launch& launch, const ThreadCounts& counts) {
+  for (const char* const name : kThreadVariables) launch.set.erase(name);
+  launch.set.insert(counts.set.begin(), counts.set.end());
+  if (!counts.note.empty() && (launch.rank == 0 || !counts.is_for_all_ranks))
+    launch.notes.push_back(counts.note);
 }
 
 }  // namespace
 
 Launch planned_launch(const ProcessBinding& binding, const EnvNumber& rank,
                       const std::filesystem::path& plan_path, const Allowed& allowed,
-                      const Environment& environment) {
+                      const Environment& environment, TorchrunsOne torchruns_one) {
   const CpuSet& optimizer = binding.rank.optimizer.cpus;
   need_plan_applies_to_rank(binding.rank, allowed);
   const ProcessCpus process = process_cpus(binding.rank, binding.framework);
@@ -59,8 +55,8 @@ Launch planned_launch(const ProcessBinding& binding, const EnvNumber& rank,
         format_text("{} {} kept for the optimizer process of the runtime (framework native)",
                     print_cpus(optimizer), optimizer.size() == 1 ? "is" : "are"));
   }
-  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
-    keep_user_setting(launch, environment, name);
+  set_thread_counts(launch,
+                    thread_counts(process.threads, outer_threads(environment), torchruns_one, environment));
   return launch;
 }
 

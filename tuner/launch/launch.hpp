@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/id_set.hpp"
+#include "launch/thread_counts.hpp"
 #include "os/allowed.hpp"
 #include "os/environment.hpp"
 #include "plan/process_binding.hpp"
@@ -29,11 +30,11 @@ struct Launch {
 };
 
 /// Returns the launch of a rank that was started as `rank` says, by its binding in the plan at an absolute
-/// path. Keeps the thread counts that the user has set. Throws Error(stale_plan) that names the difference if
-/// the home has CPUs or nodes that are not allowed.
+/// path. Keeps the numbers of threads that the user has set, as thread_counts() does. Throws
+/// Error(stale_plan) that names the difference if the home has CPUs or nodes that are not allowed.
 Launch planned_launch(const ProcessBinding& binding, const EnvNumber& rank,
                       const std::filesystem::path& plan_path, const Allowed& allowed,
-                      const Environment& environment);
+                      const Environment& environment, TorchrunsOne torchruns_one = TorchrunsOne::replaced);
 
 /// Returns a launch that binds nothing, with a note that says why.
 Launch unbound_launch(const Error& error);

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "launch/thread_counts.hpp"
+
 namespace zf {
 
 /// Whose CPUs are those that this process may use?
@@ -15,10 +17,11 @@ enum class CpusOf {
 
 struct LaunchRequest {
   std::filesystem::path plan_path;
-  std::optional<int> rank;          ///< --rank
-  bool force = false;               ///< continue in spite of errors, unbound if necessary
-  std::optional<int> ranks = {};    ///< on this node, if the caller knows
-  CpusOf cpus_of = CpusOf::unsaid;  ///< --cpus
+  std::optional<int> rank;                              ///< --rank
+  bool force = false;                                   ///< continue in spite of errors, unbound if necessary
+  std::optional<int> ranks = {};                        ///< on this node, if the caller knows
+  CpusOf cpus_of = CpusOf::unsaid;                      ///< --cpus
+  TorchrunsOne torchruns_one = TorchrunsOne::replaced;  ///< --keep-threads
 };
 
 }  // namespace zf

@@ -138,7 +138,12 @@ ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRe
     resolved.notes.push_back(format_text("{} {} left out: {}", print_cpus(exclusion.cpus),
                                          exclusion.cpus.size() == 1 ? "is" : "are", exclusion.detail));
   }
-  if (!alone) add_new_lines(resolved.notes, plan.warnings, moved.warnings);
+  if (!alone) {
+    std::vector<std::string> said = plan.warnings;
+    // The first note has the numbers of ranks, unless it is about Slurm's masks.
+    if (target.masks.empty()) said.push_back(other_rank_count(plan.workload.ranks, moved.workload.ranks));
+    add_new_lines(resolved.notes, said, moved.warnings);
+  }
   add_new_lines(resolved.notes, plan.allocation.notes, moved.allocation.notes);
   return resolved;
 }

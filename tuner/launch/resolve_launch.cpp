@@ -56,7 +56,7 @@ Launch resolve_by_plan(const Plan& plan, const LaunchRequest& request, const All
   }
   const ResolvedBinding here = resolve_binding(plan, rank, ranks, request, seen, environment);
   Launch launch = planned_launch({here.binding, plan.workload.framework, StartedOn::nothing, plan_id(plan)},
-                                 rank, request.plan_path, seen, environment);
+                                 rank, request.plan_path, seen, environment, request.torchruns_one);
   launch.notes.insert(launch.notes.begin(), here.notes.begin(), here.notes.end());
   const std::string path = request.plan_path.string();
   if (const auto note = former_format_note(plan, path)) launch.notes.push_back(*note);

@@ -10,8 +10,8 @@
 namespace zf {
 
 /// Returns the environment variables for the command and the runtime inside it: one rank of the plan at an
-/// absolute path. OMP_NUM_THREADS is the right one for the CPUs of process_cpus(). Throws as print_binding()
-/// does.
+/// absolute path. Those of kThreadVariables are the right ones for the CPUs of process_cpus(). Throws as
+/// print_binding() does.
 std::map<std::string, std::string> variables_of(const ProcessBinding& binding,
                                                 const std::filesystem::path& plan_path);
 

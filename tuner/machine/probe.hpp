@@ -1,6 +1,7 @@
 // What `zf-tune probe` shows: the machine, what is allowed, and the ranks that share it.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "machine/rank_count.hpp"
 #include "machine/rank_gpus.hpp"
 #include "os/environment.hpp"
+#include "text/table.hpp"
 
 namespace zf {
 
@@ -23,8 +25,9 @@ struct Probe {
 /// Throws Error(usage) with the variable if a launcher's variable is not a number. Pure.
 Probe probe_of(Machine machine, const Environment& environment, std::optional<int> ranks_option);
 
-/// Returns one screen for a person, ended by a newline.
-std::string probe_text(const Probe& probe);
+/// Returns one screen for a person, ended by a newline. Its lines have at most `width` columns, but for words
+/// that are longer.
+std::string probe_text(const Probe& probe, std::size_t width = kUnlimitedWidth);
 
 /// Returns the same for programs, ended by a newline. The head of probe_json.cpp lists the keys; keys may be
 /// added, and none changes its meaning.

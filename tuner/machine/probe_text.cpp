@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "machine/probe.hpp"
 #include "text/table.hpp"
+#include "text/wrap.hpp"
 
 namespace zf {
 namespace {
@@ -36,25 +37,36 @@ std::string brief(const CpuSet& cpus) {
   return text.size() < plain.size() ? text : plain;
 }
 
-std::string line(const char* label, const std::string& text) {
-  return format_text("{:<11} {}\n", label, one_line(text));
-}
+/// The lines below each other, none wider than the page.
+class Page {
+ public:
+  explicit Page(std::size_t width) : width_(width) {}
 
-std::string machine_line(const Topology& topology) {
+  void line(const char* label, const std::string& text) {
+    text_ += hanging(format_text("{:<11} ", label), one_line(text), width_);
+  }
+  void table(const Table& table) { text_ += format_text("\n{}\n", table.print(width_)); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::size_t width_;
+  std::string text_;
+};
+
+void machine_line(Page& page, const Topology& topology) {
   std::size_t with_cpus = 0;
   for (const auto& node : topology.nodes) with_cpus += node.is_cpuless() ? 0 : 1;
   const std::size_t others = topology.nodes.size() - with_cpus;
-  return line(
-      "Machine",
-      format_text("{}: {}{}, {}{}, {}, {}", topology.source,
-                  topology.cpu_model.empty() ? "" : topology.cpu_model + ", ",
-                  print_count(topology.packages, "package"), print_count(with_cpus, "NUMA node"),
-                  others == 0 ? "" : format_text(" and {} without CPUs", others),
-                  print_count(topology.cores.size(), "core"), print_count(topology.cpus.size(), "PU")));
+  page.line("Machine",
+            format_text("{}: {}{}, {}{}, {}, {}", topology.source,
+                        topology.cpu_model.empty() ? "" : topology.cpu_model + ", ",
+                        print_count(topology.packages, "package"), print_count(with_cpus, "NUMA node"),
+                        others == 0 ? "" : format_text(" and {} without CPUs", others),
+                        print_count(topology.cores.size(), "core"), print_count(topology.cpus.size(), "PU")));
 }
 
-std::string nodes_table(const Topology& topology) {
-  if (topology.nodes.empty()) return line("NUMA nodes", "none known");
+void nodes_table(Page& page, const Topology& topology) {
+  if (topology.nodes.empty()) return page.line("NUMA nodes", "none known");
   std::uint64_t memory = 0;
   for (const auto& node : topology.nodes) memory += node.memory_bytes;
   Table table({{"node"}, {"package"}, {"cores"}, {"memory"}, {"CPUs", Table::Align::left}});
@@ -78,12 +90,12 @@ std::string nodes_table(const Topology& topology) {
                                         : print_bytes(node.memory_bytes),
                cpus});
   }
-  return format_text("\n{}\n", table.print());
+  page.table(table);
 }
 
-/// Returns "24 of 32 MiB for 8 cores each".
-std::string l3_line(const Topology& topology) {
-  if (topology.l3_groups.empty()) return line("L3 caches", "none known");
+/// Adds "24 of 32 MiB for 8 cores each".
+void l3_line(Page& page, const Topology& topology) {
+  if (topology.l3_groups.empty()) return page.line("L3 caches", "none known");
   std::vector<std::size_t> cores_of(topology.l3_groups.size());
   for (const auto& core : topology.cores) {
     if (core.l3 >= 0) ++cores_of[static_cast<std::size_t>(core.l3)];
@@ -95,16 +107,15 @@ std::string l3_line(const Topology& topology) {
     text += format_text("{}{} of {} for {}{}", text.empty() ? "" : ", ", groups, print_bytes(kind.first),
                         print_count(kind.second, "core"), groups > 1 ? " each" : "");
   }
-  return line("L3 caches", text);
+  page.line("L3 caches", text);
 }
 
-std::string kinds_lines(const Topology& topology) {
-  if (topology.cpu_kinds.size() < 2) return {};
-  std::string text;
+void kinds_lines(Page& page, const Topology& topology) {
+  if (topology.cpu_kinds.size() < 2) return;
   for (const auto& kind : topology.cpu_kinds) {
-    text += line(text.empty() ? "CPU kinds" : "", format_text("{}  {}", brief(kind.cpus), in_words(kind)));
+    page.line(&kind == &topology.cpu_kinds.front() ? "CPU kinds" : "",
+              format_text("{}  {}", brief(kind.cpus), in_words(kind)));
   }
-  return text;
 }
 
 /// Returns the ranks that compute on this GPU: "0,4".
@@ -117,8 +128,8 @@ std::string ranks_on(const Gpu& gpu, const RankGpus& ranks) {
   return text.empty() ? "-" : text;
 }
 
-std::string gpus_lines(const Topology& topology, const RankGpus& ranks) {
-  if (topology.gpus.empty()) return line("GPUs", "none");
+void gpus_lines(Page& page, const Topology& topology, const RankGpus& ranks) {
+  if (topology.gpus.empty()) return page.line("GPUs", "none");
   Table table({{"GPU", Table::Align::left},
                {"node"},
                {"rank"},
@@ -129,64 +140,65 @@ std::string gpus_lines(const Topology& topology, const RankGpus& ranks) {
                brief(gpu.local_cpus),
                gpu.usable ? gpu.name : gpu.name + " (its driver does not show it here)"});
   }
-  return format_text("\n{}\n", table.print());
+  page.table(table);
 }
 
-std::string allowed_lines(const Machine& machine) {
+void allowed_lines(Page& page, const Machine& machine) {
   const Allowed& allowed = machine.allowed;
   std::size_t cores = 0;
   for (const auto& core : machine.topology.cores) cores += core.cpus.intersects(allowed.cpus) ? 1 : 0;
-  std::string text =
-      line("Allowed",
-           format_text("{} ({} of {}, on {})", print_cpus(allowed.cpus), allowed.cpus.size(),
-                       print_count(machine.topology.complete_cpus.size(), "PU"), print_count(cores, "core")));
-  text +=
-      line("", allowed.mems.empty() ? "memory of no known node" : "memory of " + print_nodes(allowed.mems));
+  page.line("Allowed", format_text("{} ({} of {}, on {})", print_cpus(allowed.cpus), allowed.cpus.size(),
+                                   print_count(machine.topology.complete_cpus.size(), "PU"),
+                                   print_count(cores, "core")));
+  page.line("", allowed.mems.empty() ? "memory of no known node" : "memory of " + print_nodes(allowed.mems));
   for (const auto& exclusion : allowed.exclusions) {
-    text += line(&exclusion == &allowed.exclusions.front() ? "Excluded" : "",
-                 format_text("CPU{} {}: {}", exclusion.cpus.size() == 1 ? "" : "s", brief(exclusion.cpus),
-                             exclusion.detail));
+    page.line(&exclusion == &allowed.exclusions.front() ? "Excluded" : "",
+              format_text("CPU{} {}: {}", exclusion.cpus.size() == 1 ? "" : "s", brief(exclusion.cpus),
+                          exclusion.detail));
   }
   if (const auto words = isolation_in_words(allowed.cpus, machine.isolated)) {
-    text += line("Isolated",
-                 format_text("{}; they are allowed because {}", *words,
-                             machine.keeps_isolated ? "--isolated says so"
-                                                    : why_not_left_out(allowed.cpus, machine.isolated)));
+    page.line("Isolated",
+              format_text("{}; they are allowed because {}", *words,
+                          machine.keeps_isolated ? "--isolated says so"
+                                                 : why_not_left_out(allowed.cpus, machine.isolated)));
   }
-  text +=
-      line("CPU quota", allowed.cpu_quota
-                            ? format_text("{:.4g} {} worth of time ({})", *allowed.cpu_quota,
-                                          *allowed.cpu_quota == 1 ? "CPU's" : "CPUs'", allowed.cpu_quota_path)
-                            : "none");
-  return text + line("Memory", allowed.memory_bytes
-                                   ? format_text("at most {} ({})", print_bytes(*allowed.memory_bytes),
-                                                 allowed.memory_path)
-                                   : "no limit");
+  page.line("CPU quota", allowed.cpu_quota ? format_text("{:.4g} {} worth of time ({})", *allowed.cpu_quota,
+                                                         *allowed.cpu_quota == 1 ? "CPU's" : "CPUs'",
+                                                         allowed.cpu_quota_path)
+                                           : "none");
+  page.line("Memory",
+            allowed.memory_bytes
+                ? format_text("at most {} ({})", print_bytes(*allowed.memory_bytes), allowed.memory_path)
+                : "no limit");
 }
 
-std::string ranks_line(const Probe& probe) {
+void ranks_line(Page& page, const Probe& probe) {
   std::string text = format_text("{} ({})", probe.ranks.count, probe.ranks.source);
   if (probe.local_rank) {
     text +=
         format_text("; this process is rank {} ({})", probe.local_rank->value, probe.local_rank->variable);
   }
-  return line("Ranks", text);
+  page.line("Ranks", text);
 }
 
 }  // namespace
 
-std::string probe_text(const Probe& probe) {
+std::string probe_text(const Probe& probe, std::size_t width) {
   const Topology& topology = probe.machine.topology;
-  std::string text = machine_line(topology) + nodes_table(topology) + l3_line(topology) +
-                     kinds_lines(topology) + gpus_lines(topology, probe.gpus) + allowed_lines(probe.machine) +
-                     ranks_line(probe);
-  for (const auto& note : probe.gpus.notes) text += line("", note);
-  for (const auto& [name, value] : probe.slurm) {
-    text += line(name == probe.slurm.begin()->first ? "Slurm" : "", format_text("{}={}", name, value));
-  }
+  Page page(width);
+  machine_line(page, topology);
+  nodes_table(page, topology);
+  l3_line(page, topology);
+  kinds_lines(page, topology);
+  gpus_lines(page, topology, probe.gpus);
+  allowed_lines(page, probe.machine);
+  ranks_line(page, probe);
+  for (const auto& note : probe.gpus.notes) page.line("", note);
+  for (const auto& [name, value] : probe.slurm)
+    page.line(name == probe.slurm.begin()->first ? "Slurm" : "", format_text("{}={}", name, value));
   const auto missing = missing_parts(probe.machine);
-  for (const auto& part : missing) text += line(&part == &missing.front() ? "Missing" : "", part);
-  return strip_control_chars(text);
+  for (const auto& part : missing) page.line(&part == &missing.front() ? "Missing" : "", part);
+  return strip_control_chars(page.text());
 }
 
 }  // namespace zf

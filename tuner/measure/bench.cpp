@@ -10,9 +10,11 @@
 #include "compare/statistics.hpp"
 #include "engine/working_set.hpp"
 #include "measure/machine_meter.hpp"
+#include "measure/neighbours_json.hpp"
 #include "plan/json_fields.hpp"
 #include "text/table.hpp"
 #include "text/units.hpp"
+#include "text/wrap.hpp"
 
 namespace zf {
 namespace {
@@ -24,6 +26,7 @@ struct RowSummary {
   double roofline_bytes_per_s;
   double ratio;   ///< median of pairs
   double spread;  ///< of the ratio
+  bool disturbed;
 };
 
 RowSummary summary_of(const BenchRow& row, std::uint64_t elements) {
@@ -36,7 +39,9 @@ RowSummary summary_of(const BenchRow& row, std::uint64_t elements) {
     rooflines.push_back(bytes / static_cast<double>(sample.roofline_ns) * 1e9);
     ratios.push_back(static_cast<double>(sample.roofline_ns) / static_cast<double>(sample.step_ns));
   }
-  return {median(steps), median(rooflines), median(ratios), relative_spread(ratios)};
+  const double ratio = median(ratios);
+  const double spread = relative_spread(ratios);
+  return {median(steps), median(rooflines), ratio, spread, is_disturbed(ratio, spread)};
 }
 
 }  // namespace
@@ -63,7 +68,7 @@ std::vector<int> usual_thread_counts(int cores) {
 
 Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds) {
   MachineMeter meter({.elements = elements, .isa = chosen_isa(), .roofline_each_round = true}, 1);
-  Bench bench{elements, meter.isa(), {}};
+  Bench bench{elements, meter.isa(), {}, {}};
   std::vector<Split> splits;
   for (const int count : threads) {
     splits.push_back(pools_on({home}, count));
@@ -79,30 +84,40 @@ Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t
   return bench;
 }
 
-std::string bench_text(const Bench& bench) {
-  std::string text = format_text("fp32 AdamW step and roofline loop, {} parameters ({}), {} kernels\n\n",
-                                 print_quantity(bench.elements),
-                                 print_bytes(bench.elements * WorkingSet::kBytesPerElement), bench.isa);
+std::string bench_text(const Bench& bench, std::size_t width) {
+  std::string text =
+      hanging("",
+              format_text("fp32 AdamW step and roofline loop, {} parameters ({}), {} kernels",
+                          print_quantity(bench.elements),
+                          print_bytes(bench.elements * WorkingSet::kBytesPerElement), bench.isa),
+              width);
   Table table({{"threads"},
                {"CPUs", Table::Align::left},
                {"step GB/s"},
                {"roofline GB/s"},
                {"ratio"},
                {"spread"},
-               {"pairs"}});
+               {"pairs"},
+               {"", Table::Align::left}});
+  bool disturbed = false;
   for (const BenchRow& row : bench.rows) {
     const RowSummary summary = summary_of(row, bench.elements);
-    table.add(
-        {std::to_string(row.threads), print(row.cpus), format_text("{:.2f}", summary.step_bytes_per_s / 1e9),
-         format_text("{:.2f}", summary.roofline_bytes_per_s / 1e9), format_text("{:.3f}", summary.ratio),
-         format_text("{:.1f} %", 100 * summary.spread), std::to_string(row.samples.size())});
+    table.add({std::to_string(row.threads), print(row.cpus),
+               format_text("{:.2f}", summary.step_bytes_per_s / 1e9),
+               format_text("{:.2f}", summary.roofline_bytes_per_s / 1e9),
+               format_text("{:.3f}", summary.ratio), format_text("{:.1f} %", 100 * summary.spread),
+               std::to_string(row.samples.size()), summary.disturbed ? kDisturbedMark : ""});
+    disturbed = disturbed || summary.disturbed;
   }
-  return text + table.print();
+  text += "\n" + table.print(width);
+  return disturbed ? text + "\n" + disturbance_in_words(bench.neighbours, width) : text;
 }
 
 std::string bench_json(const Bench& bench) {
-  nlohmann::ordered_json document{
-      {"params", bench.elements}, {"isa", bench.isa}, {"pools", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json document{{"params", bench.elements},
+                                  {"isa", bench.isa},
+                                  {"neighbours", neighbours_json(bench.neighbours)},
+                                  {"pools", nlohmann::ordered_json::array()}};
   for (const BenchRow& row : bench.rows) {
     const RowSummary summary = summary_of(row, bench.elements);
     nlohmann::ordered_json samples = nlohmann::ordered_json::array();
@@ -115,6 +130,7 @@ std::string bench_json(const Bench& bench) {
                                  {"roofline_bytes_per_s_median", summary.roofline_bytes_per_s},
                                  {"ratio_median", summary.ratio},
                                  {"ratio_spread", summary.spread},
+                                 {"disturbed", summary.disturbed},
                                  {"samples", samples}});
   }
   return print_json(document);

@@ -1,13 +1,16 @@
 // Measures the production Adam step and the roofline loop for several pool sizes, for `zf-tune bench`.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "homes/homes.hpp"
 #include "homes/split.hpp"
+#include "measure/disturbance.hpp"
 #include "plan/evidence.hpp"
+#include "text/table.hpp"
 
 namespace zf {
 
@@ -22,6 +25,7 @@ struct Bench {
   std::uint64_t elements = 0;  ///< fp32 parameters that every pool steps over, all threads together
   std::string isa;
   std::vector<BenchRow> rows;
+  std::vector<Neighbour> neighbours = {};  ///< on the CPUs of the rows; run_bench() does not set them
 };
 
 /// Returns the pool sizes that are measured unless the user names some: 1, 2, 4, … and all cores.
@@ -35,8 +39,9 @@ Split pools_on(const std::vector<Home>& homes, int threads);
 /// runs. Throws Error(runtime_error) if a pool cannot be set up. Call it while this process has one thread.
 Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds);
 
-/// Return the table, and the document of --format json with every sample. Bandwidths are medians.
-std::string bench_text(const Bench& bench);
+/// Return the table for a page of so many columns, and the document of --format json with every sample.
+/// Bandwidths are medians. Rows that are disturbed (disturbance.hpp) are marked in both.
+std::string bench_text(const Bench& bench, std::size_t width = kUnlimitedWidth);
 std::string bench_json(const Bench& bench);
 
 }  // namespace zf

@@ -10,6 +10,7 @@
 #include "compare/statistics.hpp"
 #include "engine/working_set.hpp"
 #include "measure/machine_meter.hpp"
+#include "measure/neighbours_json.hpp"
 #include "plan/json_fields.hpp"
 #include "text/table.hpp"
 #include "text/units.hpp"
@@ -26,6 +27,7 @@ struct RankSummary {
   double step_bytes_per_s;
   double roofline_bytes_per_s;
   double ratio;  ///< roofline loop over step, median of pairs
+  bool disturbed;
 };
 
 RankSummary summary_of(const RankBenchRow& row) {
@@ -38,18 +40,21 @@ RankSummary summary_of(const RankBenchRow& row) {
     ratios.push_back(rooflines.back() / steps.back());
   }
   const auto bytes = 1e9 * static_cast<double>(row.elements * kAdamBytesPerParam);
-  return {median(steps), relative_spread(steps), bytes / median(steps), bytes / median(rooflines),
-          median(ratios)};
+  const double spread = relative_spread(steps);
+  const double ratio = median(ratios);
+  return {median(steps),
+          spread,
+          bytes / median(steps),
+          bytes / median(rooflines),
+          ratio,
+          is_disturbed(ratio, spread)};
 }
 
-std::string nominal_in_words(const NominalBandwidth& nominal, std::size_t width) {
-  constexpr std::string_view kLead = "nominal memory bandwidth: ";
-  if (!nominal.bytes_per_s) return hanging(kLead, "unknown, because " + nominal.unknown_because, width);
-  return hanging(
-      kLead,
-      format_text("at most {:.2f} GB/s for the whole machine ({}), if every module has a channel of its own",
-                  *nominal.bytes_per_s / 1e9, print_count(nominal.modules, "module")),
-      width);
+std::string nominal_in_words(const NominalBandwidth& nominal) {
+  if (!nominal.bytes_per_s) return "unknown, because " + nominal.unknown_because;
+  return format_text(
+      "at most {:.2f} GB/s for the whole machine ({}), if every module has a channel of its own",
+      *nominal.bytes_per_s / 1e9, print_count(nominal.modules, "module"));
 }
 
 std::string share_in_words(double share) {
@@ -74,7 +79,7 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
         format_text("zf-tune bench: --params {}: {} ranks need a parameter each", params, split.ranks.size()),
         "give more parameters");
   }
-  RankBench bench{params, "", {}, {}};
+  RankBench bench{params, "", {}, {}, {}};
   for (const auto& [binding, split] : splits) {
     RankBenchRow& row = bench.rows.emplace_back();
     row.ranks = static_cast<int>(split.ranks.size());
@@ -97,10 +102,12 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
 }
 
 std::string rank_bench_text(const RankBench& bench, std::size_t width) {
-  std::string text =
-      format_text("fp32 AdamW update of {} parameters ({}), {} kernels, all ranks at once\n{}\n",
+  std::string text = wrapped(
+      format_text("fp32 AdamW update of {} parameters ({}), {} kernels, all ranks at once\n"
+                  "nominal memory bandwidth: {}\n",
                   print_quantity(bench.params), print_bytes(bench.params * WorkingSet::kBytesPerElement),
-                  bench.isa, nominal_in_words(bench.nominal, width));
+                  bench.isa, nominal_in_words(bench.nominal)),
+      width);
   std::vector<Table::Column> columns{{"ranks"},
                                      {"bound by", Table::Align::left},
                                      {"threads"},
@@ -110,6 +117,8 @@ std::string rank_bench_text(const RankBench& bench, std::size_t width) {
                                      {"roofline GB/s"},
                                      {"ratio"}};
   if (bench.nominal.bytes_per_s) columns.push_back({"nominal"});
+  columns.push_back({"", Table::Align::left});
+  bool disturbed = false;
   Table table(std::move(columns));
   for (const RankBenchRow& row : bench.rows) {
     const RankSummary summary = summary_of(row);
@@ -123,13 +132,17 @@ std::string rank_bench_text(const RankBench& bench, std::size_t width) {
                                    format_text("{:.3f}", summary.ratio)};
     if (bench.nominal.bytes_per_s)
       cells.push_back(share_in_words(summary.step_bytes_per_s / *bench.nominal.bytes_per_s));
+    cells.emplace_back(summary.disturbed ? kDisturbedMark : "");
+    disturbed = disturbed || summary.disturbed;
     table.add(std::move(cells));
   }
-  return text + table.print(width);
+  text += "\n" + table.print(width);
+  return disturbed ? text + "\n" + disturbance_in_words(bench.neighbours, width) : text;
 }
 
 std::string rank_bench_json(const RankBench& bench) {
-  Object document{{"params", bench.params}, {"isa", bench.isa}};
+  Object document{
+      {"params", bench.params}, {"isa", bench.isa}, {"neighbours", neighbours_json(bench.neighbours)}};
   if (bench.nominal.bytes_per_s) {
     document["nominal_bytes_per_s"] = *bench.nominal.bytes_per_s;
   } else {
@@ -151,6 +164,7 @@ std::string rank_bench_json(const RankBench& bench) {
                                              {"step_bytes_per_s_median", summary.step_bytes_per_s},
                                              {"roofline_bytes_per_s_median", summary.roofline_bytes_per_s},
                                              {"ratio_median", summary.ratio},
+                                             {"disturbed", summary.disturbed},
                                              {"samples", samples}});
     if (bench.nominal.bytes_per_s)
       shown["nominal_share"] = summary.step_bytes_per_s / *bench.nominal.bytes_per_s;

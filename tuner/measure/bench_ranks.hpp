@@ -27,7 +27,8 @@ struct RankBench {
   std::uint64_t params = 0;  ///< of the model; a row has up to one parameter per rank less
   std::string isa;
   std::vector<RankBenchRow> rows;
-  NominalBandwidth nominal = {};  ///< of the whole machine; run_rank_bench() does not set it
+  NominalBandwidth nominal = {};           ///< of the whole machine; run_rank_bench() does not set it
+  std::vector<Neighbour> neighbours = {};  ///< on the CPUs of the ranks; nor these
 };
 
 /// Returns what is measured for so many ranks, by the names of the rows: the whole home of each rank, then
@@ -43,7 +44,7 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
 /// Return the table, and the document of --format json with every sample. Times and bandwidths are medians.
 /// Both have the share of the nominal bandwidth if that is known; else the table says why it is not. The
 /// nominal figure is an upper bound, so the share is a lower one. If it is above 100 %, the parameters fit
-/// in the caches, or the firmware does not tell the truth.
+/// in the caches, or the firmware does not tell the truth. Rows that are disturbed are marked in both.
 std::string rank_bench_text(const RankBench& bench, std::size_t width = kUnlimitedWidth);
 std::string rank_bench_json(const RankBench& bench);
 

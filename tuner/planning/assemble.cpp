@@ -38,6 +38,16 @@ Intent intent_of(const Split& split) {
   return intent;
 }
 
+/// Returns one sentence for all ranks whose home has one core.
+std::string one_core_note(const std::vector<std::size_t>& ranks) {
+  const std::string who = ranks.size() == 1
+                              ? format_text("rank {} has one core", ranks.front())
+                              : format_text("ranks {} have one core each", join_text(ranks, ","));
+  return format_text(
+      "{}: training and optimizer share it and will slow each other; ask for at least two cores per rank",
+      who);
+}
+
 /// Returns the time in UTC, as ISO 8601 writes it.
 std::string time_now() {
   const std::time_t now = std::time(nullptr);
@@ -63,14 +73,12 @@ Plan assemble(Provenance made, const Machine& machine, const Workload& workload,
   plan.workload = workload;
   plan.intent = intent_of(split);
   plan.intent.isolated = machine.keeps_isolated;
+  std::vector<std::size_t> with_one_core;
   for (std::size_t rank = 0; rank < split.ranks.size(); ++rank) {
     plan.ranks.push_back(binding_of_split(static_cast<int>(rank), split.ranks[rank]));
-    if (split.ranks[rank].home_cores > 1) continue;
-    notes.push_back(
-        format_text("rank {} has one core: training and optimizer share it and will slow each other; "
-                    "ask for at least two cores per rank",
-                    rank));
+    if (split.ranks[rank].home_cores <= 1) with_one_core.push_back(rank);
   }
+  if (!with_one_core.empty()) notes.push_back(one_core_note(with_one_core));
   plan.choice = choice;
   plan.evidence = std::move(evidence);
   plan.warnings = std::move(warnings);

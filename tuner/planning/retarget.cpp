@@ -154,8 +154,7 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   workload.ranks = static_cast<int>(gpus.gpus.size());
   std::vector<std::string> warnings = plan.warnings;
   if (workload.ranks != plan.workload.ranks) {
-    warnings.push_back(format_text("made for {} on this node and fitted to {}",
-                                   print_count(plan.workload.ranks, "rank"), workload.ranks));
+    warnings.push_back(other_rank_count(plan.workload.ranks, workload.ranks));
   }
   if (!differences.empty()) {
     warnings.push_back(format_text("made for machines of another class: {}", differences));
@@ -165,6 +164,10 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   moved.intent = intent;
   moved.trial = plan.trial;
   return moved;
+}
+
+std::string other_rank_count(int planned, int present) {
+  return format_text("made for {} on this node and fitted to {}", print_count(planned, "rank"), present);
 }
 
 void mark_older_evidence(const Plan& measured, Plan& moved) {

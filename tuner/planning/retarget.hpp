@@ -1,6 +1,7 @@
 // Makes a plan for another allocation on a machine of the same class. Pure.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "machine/machine.hpp"
@@ -30,6 +31,9 @@ void need_class_of(const Plan& plan, const Topology& present);
 /// from moved_gpus() and is never empty.
 Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
               const RetargetOptions& options = {});
+
+/// Returns the warning of a plan that was made for other ranks than it is fitted to, in numbers of them.
+std::string other_rank_count(int planned, int present);
 
 /// Adds a warning to a plan that retarget() made of a measured one, if its homes are not those that were
 /// measured. The warning names these. It goes away when the plan comes back to them.

@@ -30,9 +30,14 @@ std::vector<std::string> cells_of(const CpuSet& home, const RankBinding& rank, c
 
 /// Returns a table with the columns of cells_of() behind these.
 Table table_with(std::vector<Table::Column> columns) {
-  for (const char* name :
-       {"near its GPU", "in its package", "NUMA nodes", "packages", "L3 groups", "fast cores", "cores"})
-    columns.push_back({name});
+  for (const auto& [title, short_title] : {std::pair("near its GPU", "near GPU"),
+                                           {"in its package", "in package"},
+                                           {"NUMA nodes", "nodes"},
+                                           {"packages", ""},
+                                           {"L3 groups", "L3s"},
+                                           {"fast cores", "fast"},
+                                           {"cores", ""}})
+    columns.push_back({.title = title, .short_title = short_title});
   columns.push_back({"CPUs", Table::Align::left});
   return Table(std::move(columns));
 }
@@ -77,11 +82,12 @@ std::vector<HomesPart> parts_of_homes(const Plan& plan, const Topology& topology
   return {facts_part(plan, topology), wishes_part(plan, topology)};
 }
 
-std::string explain_homes(const Plan& plan, const Topology& topology) {
+std::string explain_homes(const Plan& plan, const Topology& topology, std::size_t width) {
   std::string text;
-  for (const HomesPart& part : parts_of_homes(plan, topology))
-    text +=
-        format_text("{}{}\n{}", text.empty() ? "" : "\n", hanging("", part.words, 80), part.table.print());
+  for (const HomesPart& part : parts_of_homes(plan, topology)) {
+    text += format_text("{}{}\n{}", text.empty() ? "" : "\n", hanging("", part.words, width),
+                        part.table.print(width));
+  }
   return text;
 }
 

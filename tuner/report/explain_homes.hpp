@@ -22,7 +22,7 @@ struct HomesPart {
 /// CPUs (zf-plan/1) has those of its node. Precondition: the plan is for the topology's class.
 std::vector<HomesPart> parts_of_homes(const Plan& plan, const Topology& topology);
 
-/// Returns the same as text.
-std::string explain_homes(const Plan& plan, const Topology& topology);
+/// Returns the same as text for a page of so many columns.
+std::string explain_homes(const Plan& plan, const Topology& topology, std::size_t width = kUnlimitedWidth);
 
 }  // namespace zf

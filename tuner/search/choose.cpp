@@ -14,8 +14,7 @@ Choice choose(const Evidence& evidence, const Workload& workload) {
   choice.candidate = chosen.id;
   choice.period_ns_median = chosen.period_ns_median;
   choice.pool_threads = chosen.pool_threads;
-  if (chosen.training_ns_median > 0 && loss_if(evidence, workload, chosen.id, 1, 1) <= kHeadroomLoss)
-    choice.headroom = headroom_of(evidence, workload, chosen.id);
+  choice.headroom = headroom_of(evidence, workload, chosen.id);
   return choice;
 }
 

@@ -11,13 +11,13 @@
 
 #include "base/step_types.hpp"
 #include "compare/statistics.hpp"
+#include "measure/disturbance.hpp"
 
 namespace zf {
 namespace {
 
-constexpr double kMaxStepAboveRoofline = 0.15;  // a step may be this much faster than its roofline
-constexpr double kSlowestPart = 0.1;            // of the roofline: a slower step is not believed
-constexpr double kUnknownAccuracy = 1;          // stands for an unbounded interval
+constexpr double kSlowestPart = 0.1;    // of the roofline: a slower step is not believed
+constexpr double kUnknownAccuracy = 1;  // stands for an unbounded interval
 /// A choice is good enough if no other split is surely better by more than this many ties.
 constexpr double kAcceptable = 1.5;
 

@@ -21,6 +21,11 @@ double largest_factor(Loss loss) {
   return kMostHeadroom;
 }
 
+/// Returns whether the candidate was measured and a plan can express it.
+bool is_measured(const CandidateEvidence& candidate) {
+  return is_eligible(candidate) && candidate.period_ns_median != 0;
+}
+
 }  // namespace
 
 double loss_if(const Evidence& evidence, const Workload& workload, int chosen, double training, double step) {
@@ -28,7 +33,7 @@ double loss_if(const Evidence& evidence, const Workload& workload, int chosen, d
   double best = std::numeric_limits<double>::infinity();
   double mine = best;
   for (const CandidateEvidence& candidate : evidence.candidates) {
-    if (!is_eligible(candidate) || candidate.period_ns_median == 0) continue;
+    if (!is_measured(candidate)) continue;
     const double period = period_of(training * static_cast<double>(candidate.training_ns_median),
                                     step * static_cast<double>(candidate.step_ns_median), schedule);
     if (candidate.id == chosen) mine = period;
@@ -37,9 +42,22 @@ double loss_if(const Evidence& evidence, const Workload& workload, int chosen, d
   return mine / best - 1;
 }
 
-Headroom headroom_of(const Evidence& evidence, const Workload& workload, int chosen) {
-  return {largest_factor([&](double factor) { return loss_if(evidence, workload, chosen, 1 / factor, 1); }),
-          largest_factor([&](double factor) { return loss_if(evidence, workload, chosen, 1, factor); })};
+std::optional<Headroom> headroom_of(const Evidence& evidence, const Workload& workload, int chosen) {
+  bool has_training = false;
+  int others = 0;
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    if (candidate.id == chosen) {
+      has_training = candidate.training_ns_median > 0;
+    } else if (is_measured(candidate)) {
+      ++others;
+    }
+  }
+  const auto loss = [&](double training, double step) {
+    return loss_if(evidence, workload, chosen, training, step);
+  };
+  if (!has_training || others == 0 || loss(1, 1) > kHeadroomLoss) return std::nullopt;
+  return Headroom{largest_factor([&](double factor) { return loss(1 / factor, 1); }),
+                  largest_factor([&](double factor) { return loss(1, factor); })};
 }
 
 }  // namespace zf

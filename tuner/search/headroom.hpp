@@ -1,6 +1,8 @@
 // Says how much a job may differ from what was told before its plan costs time. Pure.
 #pragma once
 
+#include <optional>
+
 #include "plan/choice.hpp"
 #include "plan/evidence.hpp"
 #include "plan/workload.hpp"
@@ -18,7 +20,8 @@ inline constexpr double kMostHeadroom = 16;
 double loss_if(const Evidence& evidence, const Workload& workload, int chosen, double training, double step);
 
 /// Returns how much faster training, or longer the step, may get before another measured split would be
-/// kHeadroomLoss better; at most kMostHeadroom. Precondition: as for loss_if().
-Headroom headroom_of(const Evidence& evidence, const Workload& workload, int chosen);
+/// kHeadroomLoss better; at most kMostHeadroom. Returns nothing if no training was measured, if no other
+/// eligible split was measured, or if one is that much better already. Precondition: as for loss_if().
+std::optional<Headroom> headroom_of(const Evidence& evidence, const Workload& workload, int chosen);
 
 }  // namespace zf

@@ -33,7 +33,9 @@ class Table {
 
   /// Returns the title line and the rows, each line indented by two blanks and ended by a newline. If the
   /// whole table does not fit the width, details are left out; if the rest does not fit, cells of
-  /// left-aligned columns are broken after commas and blanks. What cannot be broken makes a line too long.
+  /// left-aligned columns are broken after commas and blanks. If that is not enough, each row is stacked: its
+  /// first cell on a line, and below it the others, each with its title. Only a word that is longer than the
+  /// width makes a line too long.
   std::string print(std::size_t width = kUnlimitedWidth) const;
 
  private:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class ZfError(RuntimeError):
     """A call of the runtime failed. `status` is the name of the C status, such as "ZF_ERROR_USAGE"."""
@@ -41,6 +43,19 @@ _BY_STATUS = {
 }
 
 
+# What the library calls by its name in C, and the keywords and methods that a Python program has for it.
+_IN_PYTHON = (
+    (r"zf_options\.plan_path\b", "plan="),
+    (r"zf_options\.(\w+) at ZF_TRY\b", r'\1= at "try"'),
+    (r"zf_options\.(\w+_timeout)_ms\b", r"\1="),
+    (r"zf_options\.(\w+)", r"\1="),
+    (r"zf_group\.(\w+)", r"\1= of the Group"),
+    (r"\bzf_(wait|close|progress)\b", r"\1()"),
+)
+
+
 def error_of(status: str, text: str) -> ZfError:
-    """Returns the exception for the name of a status."""
+    """Returns the exception for the name of a status and the library's text, with the names of Python in it."""
+    for in_c, in_python in _IN_PYTHON:
+        text = re.sub(in_c, in_python, text)
     return _BY_STATUS.get(status, ZfError)(text or status, status)

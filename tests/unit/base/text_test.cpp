@@ -21,6 +21,12 @@ TEST(Text, LettersOfAllLanguagesStay) {
   }
 }
 
+TEST(Text, WordsAreEnumeratedAsInASentence) {
+  EXPECT_EQ(enumerated({"A"}), "A");
+  EXPECT_EQ(enumerated({"A", "B"}), "A and B");
+  EXPECT_EQ(enumerated({"A", "B", "C"}), "A, B and C");
+}
+
 TEST(Text, BytesThatAreNoUtf8AreQuestionMarks) {
   EXPECT_EQ(strip_control_chars("a\xff\xfe"), "a??");
   EXPECT_EQ(strip_control_chars("\xc0\x9b"), "??") << "an overlong escape";

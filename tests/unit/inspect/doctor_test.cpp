@@ -111,6 +111,16 @@ TEST(DoctorOpenmp, ThreadCountsAreHeldAgainstThePlanOrTheCpus) {
               ElementsAre(finding(Severity::warning, "MKL_NUM_THREADS=5 overrides the plan's 16 threads")));
 }
 
+TEST(DoctorOpenmp, VariablesThatAskForOneNumberAreOneFinding) {
+  const auto findings = openmp_findings(with_plan(
+      patient_with({{"OMP_NUM_THREADS", "5"}, {"MKL_NUM_THREADS", "16"}, {"OPENBLAS_NUM_THREADS", "5"}})));
+  ASSERT_THAT(findings, ElementsAre(finding(Severity::warning,
+                                            "OMP_NUM_THREADS=5 and OPENBLAS_NUM_THREADS=5 override the "
+                                            "plan's 16 threads")));
+  EXPECT_EQ(findings.front().remedy,
+            "unset OMP_NUM_THREADS OPENBLAS_NUM_THREADS; zf-tune exec then sets them");
+}
+
 TEST(DoctorOpenmp, ThreadCountsAreThoseOfTheHomeUnlessTheFrameworkIsNative) {
   Patient patient = with_plan(patient_with({{"OMP_NUM_THREADS", "16"}}));
   EXPECT_THAT(openmp_findings(patient), IsEmpty());

@@ -35,7 +35,8 @@ TEST(LaunchRank, ABatchScriptOfSlurmIsNoRank) {
     FAIL() << "it was taken for rank 0 of two";
   } catch (const Error& error) {
     EXPECT_EQ(error.exit(), Exit::usage);
-    EXPECT_THAT(error.what(), HasSubstr("a batch script of Slurm is no rank"));
+    EXPECT_THAT(error.what(), HasSubstr("this is a Slurm batch script, which is none of the plan's 2 ranks; "
+                                        "start the job with srun, or give --rank N"));
   }
   Plan one = two_ranks();
   one.ranks.pop_back();

@@ -97,14 +97,28 @@ TEST(Launch, TellsTheRuntimeWhatIsIts) {
   EXPECT_EQ(print(told.rank.optimizer.cpus), "12-15");
   EXPECT_THAT(launch.set, Contains(Pair("OMP_NUM_THREADS", "4")));
   EXPECT_THAT(launch.set, Contains(Pair("MKL_NUM_THREADS", "4")));
+  EXPECT_THAT(launch.set, Contains(Pair("OPENBLAS_NUM_THREADS", "4")));
   EXPECT_THAT(launch.set, Not(Contains(Key("OMP_PROC_BIND"))));
 }
 
 TEST(Launch, TheUsersThreadCountWinsAndIsMentioned) {
   const Launch launch = launched(two_ranks(), kRequest, allowed("0-15"),
-                                 environment({{"LOCAL_RANK", "0"}, {"OMP_NUM_THREADS", "9"}}));
+                                 environment({{"LOCAL_RANK", "1"}, {"OMP_NUM_THREADS", "9"}}));
   EXPECT_THAT(launch.set, Not(Contains(Key("OMP_NUM_THREADS"))));
+  EXPECT_THAT(launch.set, Contains(Pair("MKL_NUM_THREADS", "9")));
+  EXPECT_THAT(launch.set, Contains(Pair("OPENBLAS_NUM_THREADS", "9")));
   EXPECT_THAT(launch.notes, Contains(HasSubstr("OMP_NUM_THREADS=9")));
+}
+
+TEST(Launch, OneRankOfTheNodeSaysThatTorchrunsNumberIsReplaced) {
+  const auto notes = [](const char* rank) {
+    return launched(
+               two_ranks(), kRequest, allowed("0-15"),
+               environment({{"LOCAL_RANK", rank}, {"TORCHELASTIC_RUN_ID", "none"}, {"OMP_NUM_THREADS", "1"}}))
+        .notes;
+  };
+  EXPECT_THAT(notes("0"), Contains(HasSubstr("--keep-threads")));
+  EXPECT_THAT(notes("1"), Not(Contains(HasSubstr("--keep-threads"))));
 }
 
 TEST(Launch, APlanThatDoesNotFitIsNamedCpuByCpu) {

@@ -120,6 +120,7 @@ TEST(Retarget, OneCorePerRankIsShared) {
   EXPECT_FALSE(find_violation(moved));
   EXPECT_TRUE(moved.ranks[0].shared && moved.ranks[1].shared);
   EXPECT_THROW(moved_to(machine(kTwoSockets, "3"), plan), Error) << "two ranks on one core";
+  EXPECT_THAT(moved.allocation.notes, testing::ElementsAre(HasSubstr("ranks 0,1 have one core each: ")));
 }
 
 TEST(Retarget, OtherRanksShareAllThereIs) {

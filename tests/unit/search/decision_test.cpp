@@ -292,12 +292,26 @@ TEST(Choose, AsksForMoreOnlyWhereItMatters) {
 TEST(Choose, HeadroomIsHowMuchTheJobMayDifferBeforeThePlanCostsFivePercent) {
   // 8 threads step in 1 ms beside training of 2 ms; 4 threads would do for training of 1.95 ms.
   const Evidence evidence = evidence_of({{8, 1'000'000, 500'000}, {4, 2'000'000, 487'500}}, 0);
-  const Headroom headroom = headroom_of(evidence, kWorkload, 1);
+  const Headroom headroom = headroom_of(evidence, kWorkload, 1).value();
   EXPECT_NEAR(headroom.training_speedup, 1.05, 0.015);
   EXPECT_NEAR(headroom.step_slowdown, 1.05, 0.03);
-  const Headroom most = headroom_of(evidence, kWorkload, 0);
+  const Headroom most = headroom_of(evidence, kWorkload, 0).value();
   EXPECT_EQ(most.training_speedup, kMostHeadroom);
   EXPECT_EQ(most.step_slowdown, kMostHeadroom);
+}
+
+TEST(Choose, OneSplitHasNoHeadroom) {
+  // A sweep that a signal ended after its first visit: "more than 16 times" came of comparing it with itself.
+  const Evidence one = evidence_of({{8, 1'000'000, 500'000}}, 0);
+  EXPECT_FALSE(headroom_of(one, kWorkload, 0));
+  EXPECT_FALSE(choose(one, kWorkload).headroom);
+  EXPECT_TRUE(choose(evidence_of({{8, 1'000'000, 500'000}, {4, 2'000'000, 487'500}}, 0), kWorkload).headroom);
+}
+
+TEST(Choose, TheUnboundControlIsNoSplitToHaveHeadroomBeside) {
+  Evidence evidence = evidence_of({{8, 1'000'000, 500'000}, {4, 2'000'000, 487'500}}, 0);
+  evidence.candidates[1].control = Control::unbound;
+  EXPECT_FALSE(headroom_of(evidence, kWorkload, 0)) << "no plan can express it";
 }
 
 TEST(Choose, ComputesTheRooflineFromTheFastestCandidate) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
+
 #include "text/table.hpp"
 
 namespace zf {
@@ -17,6 +20,26 @@ TEST(Wrap, LinesBreakAfterBlanksAndCommas) {
   EXPECT_THAT(broken("0-3,8-11,16-19", 9), ElementsAre("0-3,8-11,", "16-19"));
   EXPECT_THAT(broken("averylongword end", 5), ElementsAre("averylongword", "end"));
   EXPECT_THAT(broken("", 5), ElementsAre(""));
+}
+
+TEST(Wrap, AWordThatIsTooLongBreaksAfterItsBars) {
+  EXPECT_THAT(broken("--for numactl|slurm|env", 14), ElementsAre("--for", "numactl|slurm|", "env"));
+  EXPECT_THAT(broken("a | b", 80), ElementsAre("a | b"));
+}
+
+TEST(Wrap, ALettersBytesAreOneColumn) {
+  EXPECT_EQ(columns_of(""), 0U);
+  EXPECT_EQ(columns_of("\u2212 5 \u00b5s"), 6U);
+  EXPECT_THAT(broken("\u2212\u2212\u2212 \u00b5\u00b5", 6), ElementsAre("\u2212\u2212\u2212 \u00b5\u00b5"));
+  EXPECT_THAT(broken("\u2212\u2212\u2212 \u00b5\u00b5", 5),
+              ElementsAre("\u2212\u2212\u2212", "\u00b5\u00b5"));
+}
+
+TEST(Wrap, LinesOfATextAreWrappedEachForItself) {
+  EXPECT_EQ(wrapped("one two three\nfour\n", 9), "one two\n  three\nfour\n");
+  EXPECT_EQ(wrapped("one", 9), "one\n");
+  EXPECT_EQ(wrapped("a\n\nb\n", 9), "a\n\nb\n");
+  EXPECT_EQ(wrapped("", 9), "");
 }
 
 TEST(Wrap, LinesHangBelowTheirLead) {
@@ -53,6 +76,36 @@ TEST(TableWidth, DetailsGoFirstAndThenLeftCellsBreak) {
             "  pool 4, spread,      4\n"
             "  all siblings\n");
   EXPECT_THAT(table().print(24), Not(HasSubstr("0.98")));
+}
+
+TEST(TableWidth, ARowThatIsStillTooWideIsStacked) {
+  Table splits({{"", Table::Align::left},
+                {"split", Table::Align::left},
+                {.title = "pool threads", .short_title = "pool"},
+                {"period"},
+                {"optimizer CPUs", Table::Align::left},
+                {"", Table::Align::left},
+                {.title = "detail", .need = Table::Need::detail}});
+  splits.add({">", "half and half", "4", "97.0 ms", "0,2,4,6,8,10,12,14", "shared", "0.98"});
+  splits.add({"", "unbound", "8", "", "0-15", "", "0.98"});
+  EXPECT_EQ(splits.print(40),
+            "  > split half and half\n"
+            "      pool 4; period 97.0 ms;\n"
+            "      optimizer CPUs 0,2,4,6,8,10,12,14;\n"
+            "      shared\n"
+            "    split unbound\n"
+            "      pool 8; optimizer CPUs 0-15\n");
+  EXPECT_THAT(splits.print(60), testing::StartsWith("     split "));
+}
+
+TEST(TableWidth, NoLineIsWiderThanThePage) {
+  Table numbers({{"rank"}, {"training CPUs", Table::Align::left}, {"threads"}, {"GPU", Table::Align::left}});
+  numbers.add({"0", "0,4-6,9,11-13,17-19,21", "12", "0000:03:00.0, node 0"});
+  numbers.add({"1", "7-8,10,14-16,20,22-30", "12", "-"});
+  for (std::size_t width = 24; width <= 80; ++width) {
+    std::istringstream lines(numbers.print(width));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
+  }
 }
 
 TEST(TableText, ACellIsOneLineWhateverOthersWroteIntoIt) {
