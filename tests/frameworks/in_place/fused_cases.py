@@ -110,7 +110,8 @@ class ManySteps(unittest.TestCase):
 
     def compare(self, dtype, maximize, seeds=1):
         """Takes the largest distances of all seeds. Where masters differ in their last bit, a few 16-bit parameters are
-        rounded otherwise, which one run of foreach may show and another not."""
+        rounded otherwise, which one run of foreach may show and another not. On some processors foreach has fused's
+        bits; so for 16 bits fused with the next lr counts, too."""
         def with_torch(**options):
             if dtype is torch.float32:
                 return lambda groups, maximize: torch.optim.AdamW(groups, maximize=maximize, **options)
@@ -122,7 +123,10 @@ class ManySteps(unittest.TestCase):
 
         fused = {seed: changing_job(with_torch(fused=True), dtype, maximize, seed) for seed in range(seeds)}
         self.assertLess(fused[0][-20:].mean().item(), 0.7 * fused[0][:20].mean().item(), "nothing was trained")
-        bar = max(1e-5, 20 * distance(with_torch(foreach=True)))
+        others = [with_torch(foreach=True)]
+        if dtype is not torch.float32:
+            others.append(with_torch(fused=True, lr=LR * (1 + 2 ** -22)))
+        bar = max(1e-5, 20 * max(map(distance, others)))
         ours = distance(lambda groups, maximize: zf_runtime.AdamW(groups, maximize=maximize))
         print(f"ours {ours:.2e}, bar {bar:.2e}")
         self.assertLessEqual(ours, bar)
