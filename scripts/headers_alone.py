@@ -1,9 +1,9 @@
-"""Compiles every header by itself, with the include paths of its own room only.
+"""Compiles every header by itself, with the include paths of its own room only; then the product's headers together.
 
 usage: headers_alone.py BUILD_FOLDER [JOBS]
 
 A header fails if it needs another include before it, or if it includes a header of a room that its own room may not
-use.
+use. Together they fail if two headers define one name, which a program that includes only one of them does not show.
 """
 
 import concurrent.futures
@@ -51,6 +51,17 @@ def compile_alone(compiler: str, language: str, flags: list[str], header: pathli
     return "" if result.returncode == 0 else f"{header}: does not compile alone ({language})\n{result.stderr}"
 
 
+def compile_together(compiler: str, folders: dict[pathlib.Path, tuple[str, list[str]]],
+                     headers: list[pathlib.Path]) -> str:
+    """Returns the errors of one file that includes all of the headers; empty if it compiles."""
+    flags = list(dict.fromkeys(flag for header in headers for flag in folders[header.parent][1]))
+    command = [compiler, *flags, "-fsyntax-only", "-x", "c++", "-"]
+    text = "".join(f'#include "{header}"\n' for header in headers)
+    result = subprocess.run(command, input=text, capture_output=True, text=True, check=False,
+                            env=os.environ | {"LC_ALL": "C"})
+    return "" if result.returncode == 0 else f"the headers do not compile together\n{result.stderr}"
+
+
 def main() -> int:
     build = pathlib.Path(sys.argv[1]).resolve()
     jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 1
@@ -73,6 +84,10 @@ def main() -> int:
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         results = pool.map(lambda item: compile_alone(compiler[item[0]], *item), work)
         complaints = [text for text in results if text]
+    product = [header for _, _, header in work if header.is_relative_to(ROOT / "tuner")
+               or (header.is_relative_to(ROOT / "runtime") and header.parent != public)]
+    together = compile_together(compiler["c++"], folders, product)
+    complaints += [together] if together else []
     print(*complaints, sep="\n", file=sys.stderr, end="")
     return 1 if complaints else 0
 

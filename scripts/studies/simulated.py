@@ -16,9 +16,8 @@ JOBS = {
     "ZenFlow, overlap_step on": ("deepspeed-zenflow", "overlap", 4),
     "ours late": ("native", "overlap", 1),
 }
-AGAINST = re.compile(r"(?:Against unbound, the plan is|than unbound cannot be told on this machine:) "
-                     r"([0-9.]+) % (faster|slower) "
-                     r"\(95 % confidence: (?:unknown|([0-9.]+) % (faster|slower) to ([0-9.]+) % (faster|slower))\)")
+AGAINST = re.compile(r"gainst this plan, unbound (?:is|was) (?:faster|slower|a tie|unclear): "
+                     r"([+-][0-9.]+) % \(([+-][0-9.]+) to ([+-][0-9.]+) %; minus is faster\)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,13 +38,14 @@ class Simulated:
 
 
 def ratio_in(reason: str) -> tuple[float, float, float] | None:
-    """Returns plan / unbound and its interval, from the last words of a plan's reason; None if they are not there."""
+    """Returns plan / unbound and its interval, from what a plan's reason says of unbound / plan; None if it says
+    nothing of the kind."""
     found = AGAINST.search(reason)
     if found is None:
         return None
-    values = [1 + float(percent) / 100 * (1 if word == "slower" else -1)
-              for percent, word in zip(found.groups()[::2], found.groups()[1::2]) if percent]
-    return (values[0], min(values[1:]), max(values[1:])) if len(values) == 3 else (values[0], 0.0, math.inf)
+    estimate, low, high = (1 / (1 + float(percent) / 100) if float(percent) > -100 else math.inf
+                           for percent in found.groups())
+    return estimate, high, low
 
 
 def simulated_of(plan: dict, machine: str, job: str) -> Simulated | None:

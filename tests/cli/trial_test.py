@@ -105,7 +105,7 @@ class Trial(zf_cli.CommandTest):
         plan = self.read_plan()
         _, unbound = plan["trial"]["candidates"]
         self.assertEqual(unbound["control"], "unbound")
-        self.assertIn("No other binding was tried. One run each", plan["choice"]["reason"])
+        self.assertIn("No other binding was tried. Each split, unbound too, ran once", plan["choice"]["reason"])
         for side in ("training", "optimizer"):
             self.assertEqual(plan["ranks"][0][side]["cpus"], self.made["ranks"][0][side]["cpus"])
 

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import time
@@ -148,6 +149,20 @@ class Tune(CommandTest):
         self.assert_sound(plan)
         self.assertIn("cut short by SIGTERM", plan["choice"]["reason"])
         self.assertEqual(self.files(), ["x.json", "x.json.samples.jsonl"])
+
+    def test_the_reason_quotes_the_table_above_it(self):
+        machine = SOURCE / "configs/machines/xeon-2x16-2gpu.json"
+        result = self.run_tune("tune", "--simulate", machine, "--mode", "overlap", "--wide")
+        self.assert_exit(result, DONE)
+        said = re.findall(r"gainst this plan, (?:the next best, )?(.*?),? is (?:faster|slower|a tie|unclear): "
+                          r"([+-][0-9.]+ % \([+-][0-9.]+ to [+-][0-9.]+ %); minus is faster\)", result.stdout)
+        self.assertEqual(len(said), 2, result.stdout)
+        self.assertEqual(said[-1][0], "unbound")
+        for name, figures in said:
+            label = name.split(", which")[0].strip('"')
+            rows = [line for line in result.stdout.splitlines() if line.strip().startswith(f"{label}  ")]
+            self.assertEqual(len(rows), 1, name)
+            self.assertIn(f"  {figures})  ", rows[0])
 
     def test_on_an_overloaded_machine_the_plan_is_the_shared_home_or_at_least_it_says_that_nothing_can_be_told(self):
         machine = json.loads((SOURCE / "configs/machines/xeon-2x16-2gpu.json").read_text())

@@ -253,7 +253,7 @@ bool show_growth(int seeds) {
   print_stdout("\nGrace-Hopper with other numbers of cores, mode overlap, every step:\n\n{}\n",
                table.print());
   const bool kept = promise("visits to find the choice on 256 cores, median", find, 20, "visits");
-  return promise("visits to estimate it, median", estimate, 10, "visits") && kept;
+  return promise("visits to estimate it, median", estimate, 12, "visits") && kept;
 }
 
 /// Looks at all machines, or at the one of that name.

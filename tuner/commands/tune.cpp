@@ -38,7 +38,8 @@ CommandSpec spec() {
               {"budget", 'b', "TIME",
                "longest time to measure (default: 60 times the first visit, from 20s to 10m; e.g. 30s, 2m)"},
               {"accuracy", 'a', "PERCENT",
-               "smallest difference of periods that counts; smaller ones are ties (default: 2; e.g. 1)"},
+               "smallest difference of periods that counts: if its interval is within that, it is a tie "
+               "(default: 2; e.g. 1)"},
               {"seed", 0, "N",
                "seed of the random order of visits and of a simulated machine's noise (default: 1; e.g. 7)"},
               {"fresh", 0, "",

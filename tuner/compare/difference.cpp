@@ -1,20 +1,17 @@
 #include "compare/difference.hpp"
 
 #include <cmath>
-
-#include "base/format.hpp"
+#include <limits>
 
 namespace zf {
 
 bool Difference::is_known() const { return std::isfinite(high); }
 
-std::string difference_in_words(const Difference& slower) {
-  const auto one = [](double relative) {
-    return format_text("{:.1f} % {}", 100 * std::abs(relative), relative < 0 ? "faster" : "slower");
+Difference inverse(const Difference& difference) {
+  const auto other = [](double relative) {
+    return relative <= -1 ? std::numeric_limits<double>::infinity() : 1 / (1 + relative) - 1;
   };
-  if (!slower.is_known()) return one(slower.estimate) + " (95 % confidence: unknown)";
-  return format_text("{} (95 % confidence: {} to {})", one(slower.estimate), one(slower.low),
-                     one(slower.high));
+  return {other(difference.estimate), other(difference.high), other(difference.low)};
 }
 
 }  // namespace zf

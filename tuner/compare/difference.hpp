@@ -1,8 +1,6 @@
 // How much longer one of two things takes, and how certain that is. Pure.
 #pragma once
 
-#include <string>
-
 namespace zf {
 
 /// The relative difference by which b takes longer than a: 0.05 is 5 % longer, -0.05 is 5 % shorter.
@@ -14,7 +12,7 @@ struct Difference {
   bool is_known() const;
 };
 
-/// Returns "1.2 % slower (95 % confidence: 0.3 % faster to 2.7 % slower)".
-std::string difference_in_words(const Difference& slower);
+/// Returns the same difference the other way round: by how much a takes longer than b.
+Difference inverse(const Difference& difference);
 
 }  // namespace zf

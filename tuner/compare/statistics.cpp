@@ -3,9 +3,15 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstddef>
+
+#include "base/format.hpp"
 
 namespace zf {
+namespace {
+
+constexpr std::size_t kFewestForSpread = 4;
+
+}  // namespace
 
 double quantile(std::vector<double> values, double q) {
   assert(!values.empty());
@@ -18,6 +24,10 @@ double quantile(std::vector<double> values, double q) {
 
 double relative_spread(const std::vector<double>& values) {
   return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values);
+}
+
+std::string print_spread(double spread, std::size_t values) {
+  return values < kFewestForSpread ? "–" : format_text("{:.1f} %", 100 * spread);
 }
 
 }  // namespace zf

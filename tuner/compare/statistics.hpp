@@ -1,6 +1,8 @@
 // Medians, quantiles and spreads. Pure.
 #pragma once
 
+#include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,5 +16,8 @@ inline double median(std::vector<double> values) { return quantile(std::move(val
 /// Returns the interquartile range divided by the median; 0 for a single value.
 /// Precondition: not empty, median not 0.
 double relative_spread(const std::vector<double>& values);
+
+/// Returns "1.2 %", the relative spread of so many values; "–" if fewer than four have none.
+std::string print_spread(double spread, std::size_t values);
 
 }  // namespace zf

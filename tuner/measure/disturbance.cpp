@@ -31,7 +31,7 @@ std::string neighbours_in_words(const std::vector<Neighbour>& neighbours) {
 }  // namespace
 
 bool is_disturbed(double ratio, double spread) {
-  return spread > kMostSpread || ratio > 1 + std::max(kMaxStepAboveRoofline, spread);
+  return spread > kMostCalmSpread || ratio > 1 + std::max(kMaxStepAboveRoofline, spread);
 }
 
 std::string disturbance_in_words(const std::vector<Neighbour>& neighbours, std::size_t width) {
@@ -40,7 +40,7 @@ std::string disturbance_in_words(const std::vector<Neighbour>& neighbours, std::
       format_text(
           "A row that is {} is not to be believed: it spreads by more than {:.0f} %, or its step is faster "
           "than the roofline loop by more than the noise. {}",
-          kDisturbedMark, 100 * kMostSpread, neighbours_in_words(neighbours)),
+          kDisturbedMark, 100 * kMostCalmSpread, neighbours_in_words(neighbours)),
       width);
 }
 

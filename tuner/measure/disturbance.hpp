@@ -10,7 +10,7 @@ namespace zf {
 /// A step can be this much faster than its roofline loop by chance, relative.
 inline constexpr double kMaxStepAboveRoofline = 0.15;
 /// Figures that spread more than this (interquartile range ÷ median) are not believed.
-inline constexpr double kMostSpread = 0.25;
+inline constexpr double kMostCalmSpread = 0.25;
 
 /// The mark of a row that is_disturbed().
 inline constexpr const char* kDisturbedMark = "disturbed";
@@ -22,7 +22,7 @@ struct Neighbour {
   double cpus = 0;  ///< how many CPUs' time it took
 };
 
-/// Returns true if the figures cannot be believed: they spread by more than kMostSpread, or the step is
+/// Returns true if the figures cannot be believed: they spread by more than kMostCalmSpread, or the step is
 /// faster than the roofline loop by more than kMaxStepAboveRoofline and by more than they spread. `ratio` is
 /// the time of the roofline loop divided by that of the step.
 bool is_disturbed(double ratio, double spread);

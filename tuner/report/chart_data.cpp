@@ -14,6 +14,7 @@
 #include "report/explain.hpp"
 #include "search/decision.hpp"
 #include "search/headroom.hpp"
+#include "search/period_levels.hpp"
 
 namespace zf {
 namespace {
@@ -21,12 +22,14 @@ namespace {
 /// The largest number of bars. They fit on one page of paper together with the chosen split and the controls.
 constexpr std::size_t kMaxBars = 20;
 
-/// Returns the values of one candidate's samples. Leaves out 0, which stands for "not measured".
+/// Returns the values of one candidate's samples of the search, as the table has them. Leaves out 0, which
+/// stands for "not measured".
 template <class Value>
 std::vector<double> values_of(const Evidence& evidence, int id, Value value) {
   std::vector<double> values;
   for (const Sample& sample : evidence.samples) {
-    if (sample.candidate == id && value(sample.times) > 0) values.push_back(value(sample.times));
+    if (sample.candidate != id || came_after_choice(evidence, sample)) continue;
+    if (value(sample.times) > 0) values.push_back(value(sample.times));
   }
   return values;
 }
@@ -52,7 +55,8 @@ std::vector<CandidateEvidence> bars_of(const Plan& plan) {
 
 Object sides_of(const Plan& plan, const TimeUnit& unit) {
   const auto in_unit = [&](Nanoseconds ns) { return static_cast<double>(ns) / unit.ns; };
-  const auto step = [&](const SplitSample& times) { return in_unit(times.step_ns); };
+  const double factor = plan.workload.step_factor.value_or(1);
+  const auto step = [&](const SplitSample& times) { return factor * in_unit(times.step_ns); };
   const auto training = [&](const SplitSample& times) {
     return in_unit(plan.workload.update_interval * times.training_ns);
   };

@@ -31,8 +31,9 @@ std::size_t bars_shown(const Plan& plan);
 ///   "sides": [{ label, chosen, step: [quartile, median, quartile], training: the same or null }],
 ///   "bandwidth": { "points": [{ x: pool threads per rank, y: quartiles in GB/s, label, placement }],
 ///                  "roofline": [{ x, y }], "marks": [{ x, text }] } }
-/// `sides` holds times in that unit, shortest period first. The training times are those of a whole period.
-/// Precondition: an eligible split was measured, and every candidate has samples.
+/// `sides` holds times in that unit, shortest period first. The training times are those of a whole period,
+/// the steps are the job's own. Bandwidths are those of our step. Precondition: an eligible split was
+/// measured, and every candidate has samples.
 std::string chart_data(const Plan& plan);
 
 }  // namespace zf

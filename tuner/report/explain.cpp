@@ -2,18 +2,25 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/step_types.hpp"
 #include "base/text.hpp"
+#include "compare/statistics.hpp"
+#include "search/comparisons.hpp"
 #include "search/decision.hpp"
 #include "search/headroom.hpp"
+#include "search/period_levels.hpp"
 #include "text/units.hpp"
 #include "text/wrap.hpp"
 
 namespace zf {
 namespace {
+
+/// A cell of a table in which nothing is to be said.
+constexpr const char* kNone = "–";
 
 std::string limits_in_words(const Allocation& allocation) {
   std::string text;
@@ -29,6 +36,31 @@ std::string gpu_in_words(const RankBinding& rank) {
   if (!rank.gpu) return "-";
   return one_line(rank.gpu->pci_address) +
          (rank.gpu->node ? format_text(", node {}", rank.gpu->node->os_index) : "");
+}
+
+/// Returns the figures of a comparison; kNone if nothing is known.
+std::string figures_or_none(const Comparison& comparison) {
+  if (!comparison.longer.is_known()) return kNone;
+  return print_figures(comparison);
+}
+
+/// Returns what the visits after the choice say of a candidate: how it compares with the plan, or its period
+/// if it is the plan, or if the plan had no such visits.
+std::string checked_cell(const Plan& plan, const CandidateEvidence& candidate) {
+  const auto period = checked_period_ns(plan.evidence, plan.workload, candidate.id);
+  if (!period) return kNone;
+  const bool is_plan = candidate.id == plan.choice.candidate;
+  if (is_plan || count_periods(plan.evidence, plan.choice.candidate, VisitsOf::check) == 0)
+    return print_duration(*period);
+  const Comparison comparison = compared(plan.evidence, plan.workload, candidate.id, plan.choice.candidate);
+  return comparison.basis == Basis::checked ? figures_or_none(comparison) : kNone;
+}
+
+/// Returns how many periods a row shows: "16", or "16 + 24" with those after the choice.
+std::string samples_cell(const Plan& plan, const CandidateEvidence& candidate, std::size_t searched) {
+  const std::size_t checked = count_periods(plan.evidence, candidate.id, VisitsOf::check);
+  if (checked == 0 || !was_checked(plan)) return std::to_string(searched);
+  return format_text("{} + {}", searched, checked);
 }
 
 std::string times(double factor) {
@@ -68,57 +100,85 @@ Table bindings_table(const Plan& plan) {
 
 Table trial_table(const Trial& trial) {
   using enum Table::Align;
-  Table table({{"", left}, {"split", left}, {"pool threads"}, {"median"}, {"against"}, {"runs"}, {"values"}});
-  const TrialCandidate& winner = trial.candidates.at(static_cast<std::size_t>(trial.winner));
-  for (const TrialCandidate& candidate : trial.candidates) {
+  Table table({{"", left},
+               {"split", left},
+               {"pool threads"},
+               {"median"},
+               {.title = "against the plan", .align = left},
+               {"runs"},
+               {"values"}});
+  const auto winner = static_cast<std::size_t>(trial.winner);
+  for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
+    const TrialCandidate& candidate = trial.candidates[i];
     std::size_t values = 0;
     for (const auto& run : candidate.runs) values += run.size();
-    table.add({&candidate == &winner ? kChosenMark : "", candidate.label,
-               std::to_string(candidate.pool_threads), format_text("{:.4g}", candidate.median),
-               format_text("{:+.1f} %", 100 * (candidate.median / winner.median - 1)),
+    table.add({i == winner ? kChosenMark : "", candidate.label, std::to_string(candidate.pool_threads),
+               format_text("{:.4g}", candidate.median),
+               i == winner ? kNone : figures_or_none(compared(trial, i, winner)),
                std::to_string(candidate.runs.size()), std::to_string(values)});
   }
   return table;
 }
 
+std::string sign_in_words(const Plan& plan) {
+  if (plan.trial) {
+    return format_text("Against the plan: by how much {} differs, with its 95 % interval; {} is faster",
+                       plan.trial->higher_is_better ? "the throughput" : "the time",
+                       plan.trial->higher_is_better ? "plus" : "minus");
+  }
+  if (!was_checked(plan)) return "";
+  return "Checked after the choice, by visits of its own: the plan's period, and by how much others differ "
+         "from it, with the 95 % interval; minus is faster";
+}
+
 Table evidence_table(const Plan& plan) {
   using enum Table::Align;
   using enum Table::Need;
-  Table table({{"", left},
-               {"split", left},
-               {"reserved"},
-               {.title = "pool threads", .short_title = "pool"},
-               {"period"},
-               {"spread"},
-               {"optimizer"},
-               {"training"},
-               {.title = "exposed", .need = detail},
-               {.title = "launch p99", .need = detail},
-               {.title = "GB/s", .need = detail},
-               {.title = "of roofline", .need = detail},
-               {.title = "samples", .need = detail}});
+  const bool checked = was_checked(plan);
+  const bool has_own_step = plan.workload.step_factor.value_or(1) != 1;
+  const Table::Need room = checked ? detail : essential;  // 80 columns have no room for both
+  std::vector<Table::Column> columns{{"", left},
+                                     {"split", left},
+                                     {.title = "reserved", .need = room},
+                                     {.title = "pool threads", .need = room, .short_title = "pool"},
+                                     {"period"},
+                                     {.title = "spread", .need = room}};
+  if (checked)
+    columns.push_back({.title = kCheckedTitle, .align = left, .need = essential, .short_title = "checked"});
+  for (const char* title : {"optimizer", "training"}) columns.push_back({title});
+  if (has_own_step) columns.push_back({.title = "our step", .need = detail});
+  for (const char* title : {"exposed", "launch p99", "GB/s", "of roofline", "samples"})
+    columns.push_back({.title = title, .need = detail});
+  Table table(std::move(columns));
   auto candidates = plan.evidence.candidates;
   std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.pool_threads, a.label) < std::tuple(b.pool_threads, b.label);
   });
-  const auto time_or_none = [](Nanoseconds ns) { return ns == 0 ? "-" : print_duration(ns); };
+  const auto time_or_none = [](Nanoseconds ns) { return ns == 0 ? std::string(kNone) : print_duration(ns); };
   for (const CandidateEvidence& candidate : candidates) {
     const bool chosen = candidate.id == plan.choice.candidate;
-    const auto samples =
-        std::count_if(plan.evidence.samples.begin(), plan.evidence.samples.end(),
-                      [&](const Sample& sample) { return sample.candidate == candidate.id; });
-    table.add({chosen ? kChosenMark : "", candidate.label, std::to_string(candidate.reserved_cores),
-               std::to_string(candidate.pool_threads), print_duration(candidate.period_ns_median),
-               format_text("{:.1f} %", 100 * candidate.period_spread),
-               print_duration(candidate.step_ns_median), time_or_none(candidate.training_ns_median),
-               time_or_none(candidate.exposed_ns_median), time_or_none(candidate.launch_delay_p99_ns),
-               format_text("{:.1f}", step_bytes_per_s(plan, candidate.step_ns_median) / 1e9),
-               format_text("{:.2f}", candidate.roofline_ratio), std::to_string(samples)});
+    const std::size_t searched = count_periods(plan.evidence, candidate.id, VisitsOf::search);
+    std::vector<std::string> row{chosen ? kChosenMark : "",
+                                 candidate.label,
+                                 std::to_string(candidate.reserved_cores),
+                                 std::to_string(candidate.pool_threads),
+                                 print_duration(candidate.period_ns_median),
+                                 print_spread(candidate.period_spread, searched)};
+    if (checked) row.push_back(checked_cell(plan, candidate));
+    row.push_back(print_duration(job_step_ns(candidate, plan.workload)));
+    row.push_back(time_or_none(candidate.training_ns_median));
+    if (has_own_step) row.push_back(print_duration(candidate.step_ns_median));
+    row.push_back(time_or_none(candidate.exposed_ns_median));
+    row.push_back(time_or_none(candidate.launch_delay_p99_ns));
+    row.push_back(format_text("{:.1f}", step_bytes_per_s(plan, candidate.step_ns_median) / 1e9));
+    row.push_back(format_text("{:.2f}", candidate.roofline_ratio));
+    row.push_back(samples_cell(plan, candidate, searched));
+    table.add(std::move(row));
   }
   return table;
 }
 
-/// Says how much longer the job's own optimizer step takes than ours, which the table has.
+/// Says how much longer the job's own optimizer step takes than ours, which was measured.
 std::string step_in_words(const Plan& plan) {
   const double factor = plan.workload.step_factor.value_or(1);
   return factor == 1 ? "" : format_text(", optimizer step {:.2f} times ours", factor);
@@ -145,10 +205,11 @@ std::vector<Fact> facts_of(const Plan& plan) {
 std::string measured_in_words(const Plan& plan) {
   const Evidence& evidence = plan.evidence;
   const bool simulated = evidence.isa == kSimulated;
-  return format_text("{} with all ranks at once, {} per rank{}; differences under {:.1f} % are ties",
-                     simulated ? "Simulated" : "Measured", print_bytes(evidence.working_set_bytes_per_rank),
-                     simulated ? "" : format_text(", {} kernels", one_line(evidence.isa)),
-                     100 * tie_of(evidence));
+  return format_text(
+      "{} with all ranks at once, {} per rank{}; a split within {:.1f} % of the shortest period "
+      "may be preferred to it",
+      simulated ? "Simulated" : "Measured", print_bytes(evidence.working_set_bytes_per_rank),
+      simulated ? "" : format_text(", {} kernels", one_line(evidence.isa)), 100 * tie_of(evidence));
 }
 
 std::string explain(const Plan& plan, std::size_t width) {
@@ -162,12 +223,15 @@ std::string explain(const Plan& plan, std::size_t width) {
   text += format_text("\n{}\n", bindings_table(plan).print(width));
   if (!plan.evidence.candidates.empty()) {
     text += hanging("", measured_in_words(plan) + ":", width);
-    text += evidence_table(plan).print(width) + "\n";
+    text += evidence_table(plan).print(width);
+    if (was_checked(plan)) text += hanging("  ", sign_in_words(plan) + ".", width);
+    text += "\n";
   }
   if (plan.trial) {
     const std::string command = one_line(plan.trial->command);
     text += hanging("", format_text("Tried by the job itself ({}), which printed:", command), width);
-    text += trial_table(*plan.trial).print(width) + "\n";
+    text += trial_table(*plan.trial).print(width);
+    text += hanging("  ", sign_in_words(plan) + ".", width) + "\n";
   }
   std::string lead = "Why: ";
   for (const std::string& sentence : sentences(one_line(plan.choice.reason) + ".")) {

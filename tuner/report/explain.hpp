@@ -11,6 +11,8 @@ namespace zf {
 
 /// The first cell of the row that was chosen.
 inline constexpr const char* kChosenMark = ">";
+/// The title of the column that comparisons quote.
+inline constexpr const char* kCheckedTitle = "checked after the choice";
 
 struct Fact {
   std::string name;  ///< "Machine"
@@ -28,10 +30,16 @@ Table bindings_table(const Plan& plan);
 std::string measured_in_words(const Plan& plan);
 
 /// Returns the evidence, one row per candidate, fewest pool threads first. The chosen candidate is marked.
+/// Each column has what the search measured, but for the one with kCheckedTitle, which is there if
+/// was_checked(). The optimizer's step is the job's own; if that is not ours, ours is a detail.
 Table evidence_table(const Plan& plan);
 
 /// Returns the results of the trial, one row per split. The winner is marked.
 Table trial_table(const Trial& trial);
+
+/// Returns what the figures of the last table compare, and which sign is faster, without a full stop; "" if
+/// it has no such figures.
+std::string sign_in_words(const Plan& plan);
 
 /// Returns "training is 1.8 times as fast, or the step 2.3 times as long".
 std::string headroom_in_words(const Headroom& headroom);

@@ -1,13 +1,15 @@
 #include "report/headline.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "compare/statistics.hpp"
 #include "report/explain.hpp"
+#include "search/comparisons.hpp"
 #include "search/decision.hpp"
+#include "search/period_levels.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -18,20 +20,6 @@ const CandidateEvidence* chosen_of(const Plan& plan) {
     if (candidate.id == plan.choice.candidate) return &candidate;
   }
   return nullptr;
-}
-
-/// Returns how much longer the control's period is than that of the chosen split; nothing if either was not
-/// measured.
-std::optional<Difference> difference_to(const Plan& plan, Control control) {
-  const CandidateEvidence* chosen = chosen_of(plan);
-  const CandidateEvidence* other = control_of(plan.evidence, control);
-  if (chosen == nullptr || other == nullptr || chosen == other) return std::nullopt;
-  return period_difference(plan.evidence, plan.workload, chosen->id, other->id);
-}
-
-/// Returns whether the difference is shown as a tie.
-bool ties(const Plan& plan, const Difference& difference) {
-  return std::abs(difference.estimate) <= tie_of(plan.evidence);
 }
 
 /// Returns "4 cores", or "4 to 5 cores" if the ranks differ.
@@ -72,28 +60,30 @@ std::string split_in_words(const Plan& plan) {
                      range_of(plan, pool, "pinned thread"));
 }
 
-/// Returns ", 12 % less than DeepSpeed's half and half", or says that they tie. Empty if that is unknown.
-std::string gain_in_words(const Plan& plan) {
-  if (const CandidateEvidence* chosen = chosen_of(plan);
-      chosen != nullptr && chosen->control == Control::half) {
-    return ", which is DeepSpeed's half and half";
-  }
-  const auto half = difference_to(plan, Control::half);
-  if (!half || !half->is_known()) return "";
-  if (ties(plan, *half)) return ", a tie with DeepSpeed's half and half";
-  const double saved = 1 - 1 / (1 + half->estimate);
-  return format_text(", {:.1f} % {} than DeepSpeed's half and half", std::abs(100 * saved),
-                     saved > 0 ? "less" : "more");
+/// Returns ", which is DeepSpeed's half and half", if that is so.
+std::string control_in_words(const Plan& plan) {
+  const CandidateEvidence* chosen = chosen_of(plan);
+  const bool is_half = chosen != nullptr && chosen->control == Control::half;
+  return is_half ? ", which is DeepSpeed's half and half" : "";
 }
 
-/// Returns the period of a control relative to that of the chosen split; nothing if either was not measured.
+/// Says how unbound compares with the plan.
+std::string unbound_in_words(const Plan& plan) {
+  const auto unbound = control_beside_plan(plan, Control::unbound);
+  return unbound ? comparison_in_words(*unbound) : "Unbound was not measured";
+}
+
+/// Returns how a control compares with the plan; nothing if either was not measured.
 std::optional<KeyFigure> figure_against(const Plan& plan, Control control, std::string_view name) {
-  const auto other = difference_to(plan, control);
+  const auto other = control_beside_plan(plan, control);
   if (!other) return std::nullopt;
-  KeyFigure figure{format_text("period with {}", name), "unknown", "too few visits"};
-  if (!other->is_known()) return figure;
-  figure.value = ties(plan, *other) ? "a tie" : format_text("{:+.1f} %", 100 * other->estimate);
-  figure.note = format_text("95 % confidence: {:+.1f} to {:+.1f} %", 100 * other->low, 100 * other->high);
+  KeyFigure figure{format_text("{} against this plan", name), "not known", "too few measurements"};
+  const auto verdict = verdict_of(*other);
+  if (!verdict) return figure;
+  figure.value = print_estimate(*other);
+  figure.note = format_text("{} ({}; {} is faster){}", name_of(*verdict), print_interval(*other),
+                            other->of_rates ? "plus" : "minus",
+                            other->basis == Basis::checked ? "" : ", in the search, not after the choice");
   return figure;
 }
 
@@ -101,20 +91,22 @@ std::optional<KeyFigure> figure_against(const Plan& plan, Control control, std::
 
 std::string headline_of(const Plan& plan) {
   const std::string split = split_in_words(plan);
-  if (plan.choice.period_ns_median == 0) return split + (plan.trial ? "." : "; nothing was measured.");
-  return format_text("{}: {} per period{}.", split, print_duration(plan.choice.period_ns_median),
-                     gain_in_words(plan));
+  if (plan.choice.period_ns_median == 0) {
+    return plan.trial ? format_text("{}. {}.", split, unbound_in_words(plan))
+                      : split + "; nothing was measured.";
+  }
+  return format_text("{}: {} per period{}. {}.", split, print_duration(plan.choice.period_ns_median),
+                     control_in_words(plan), unbound_in_words(plan));
 }
 
 std::vector<KeyFigure> figures_of(const Plan& plan) {
   const CandidateEvidence* chosen = chosen_of(plan);
   if (chosen == nullptr) return {};
-  const auto spread = [](double relative) { return format_text("spread {:.1f} %", 100 * relative); };
-  const double factor = plan.workload.step_factor.value_or(1);
+  const std::size_t periods = count_periods(plan.evidence, chosen->id, VisitsOf::search);
+  const auto spread = [&](double relative) { return "spread " + print_spread(relative, periods); };
   std::vector<KeyFigure> figures = {
       {"period", print_duration(chosen->period_ns_median), spread(chosen->period_spread)},
-      {factor == 1 ? "optimizer step" : format_text("our optimizer step; the job's is {:.2f} × that", factor),
-       print_duration(chosen->step_ns_median), spread(chosen->step_spread)}};
+      {"optimizer step", print_duration(job_step_ns(*chosen, plan.workload)), spread(chosen->step_spread)}};
   if (chosen->training_ns_median > 0) {
     const int steps = plan.workload.update_interval;
     figures.push_back({print_count(steps, "training step"),
@@ -135,7 +127,7 @@ std::vector<KeyFigure> figures_of(const Plan& plan) {
                      format_text("{:.1f} GB/s", step_bytes_per_s(plan, chosen->step_ns_median) / 1e9),
                      format_text("{:.0f} % of the roofline", 100 * chosen->roofline_ratio)});
   for (const auto& [control, name] :
-       {std::pair(Control::shared, "the shared home"), std::pair(Control::half, "half and half"),
+       {std::pair(Control::shared, "shared home"), std::pair(Control::half, "half and half"),
         std::pair(Control::eighty_twenty, "80/20"), std::pair(Control::unbound, "unbound")}) {
     if (auto figure = figure_against(plan, control, name)) figures.push_back(std::move(*figure));
   }

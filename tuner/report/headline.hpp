@@ -9,16 +9,16 @@
 
 namespace zf {
 
-/// Returns one sentence: how the cores are split, and how long a period takes with that.
+/// Returns how the cores are split, how long a period takes with that, and how unbound compares with it.
 std::string headline_of(const Plan& plan);
 
 struct KeyFigure {
   std::string name;   ///< "period"
   std::string value;  ///< "41.2 ms"
-  std::string note;   ///< "spread 1.2 %"; may be empty
+  std::string note;   ///< "spread 1.2 %", "slower (+7.0 to +11.8 %; minus is faster)"; may be empty
 };
 
-/// Returns the times of the chosen split and its comparison with the controls. Empty if the split was not
+/// Returns the times of the chosen split, and how the controls compare with it. Empty if the split was not
 /// measured.
 std::vector<KeyFigure> figures_of(const Plan& plan);
 

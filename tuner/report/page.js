@@ -129,7 +129,7 @@
     const steps = (placement, pointStyle) => {
       const own = points.filter((point) => point.placement === placement);
       return {
-        label: `optimizer step, ${placement}`,
+        label: `our optimizer step, ${placement}`,
         data: own.map((point) => ({ x: point.x, y: median(point.y) })),
         quartiles: own.map((point) => point.y),
         labels: own.map((point) => point.label),

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/format.hpp"
+#include "search/comparisons.hpp"
 #include "search/decision.hpp"
 #include "text/units.hpp"
 
@@ -14,6 +15,15 @@ const CandidateEvidence* candidate_with(const Evidence& evidence, int id) {
     if (candidate.id == id) return &candidate;
   }
   return nullptr;
+}
+
+/// Returns "; plan ÷ unbound is 0.914 (0.894 to 0.935)", by how much longer unbound takes than the plan;
+/// empty if that is not known.
+std::string ratio_in_words(const Difference& longer) {
+  if (!longer.is_known()) return "";
+  const Difference plan = inverse(longer);
+  return format_text("; plan ÷ unbound is {:.3f} ({:.3f} to {:.3f})", 1 + plan.estimate, 1 + plan.low,
+                     1 + plan.high);
 }
 
 }  // namespace
@@ -51,18 +61,20 @@ std::string recorded_in_words(const WorkloadFile& file) {
 }
 
 std::string forecast_in_words(const WorkloadFile& file, const Plan& plan) {
-  const CandidateEvidence* unbound = control_of(plan.evidence, Control::unbound);
-  const CandidateEvidence* chosen = candidate_with(plan.evidence, plan.choice.candidate);
+  const Evidence& evidence = plan.evidence;
+  const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
+  const CandidateEvidence* chosen = candidate_with(evidence, plan.choice.candidate);
   if (!file.recorded || unbound == nullptr || chosen == nullptr || unbound->period_ns_median == 0) return "";
-  const Difference slower = period_difference(plan.evidence, plan.workload, unbound->id, chosen->id);
-  const double unbound_ns = static_cast<double>(unbound->period_ns_median) / plan.evidence.scale;
-  const std::string interval =
-      slower.is_known() ? format_text("95 % confidence: {:.3f} to {:.3f}", 1 + slower.low, 1 + slower.high)
-                        : "its confidence is unknown";
-  return format_text(
-      "recorded period {}; forecast unbound {}, under the plan {} ({:.3f} times unbound; {})\n",
-      print_duration(file.recorded->period_ns), print_duration(std::llround(unbound_ns)),
-      print_duration(std::llround(unbound_ns * (1 + slower.estimate))), 1 + slower.estimate, interval);
+  const Comparison comparison = compared(evidence, plan.workload, unbound->id, chosen->id);
+  const auto forecast = [&](const CandidateEvidence& candidate) {
+    const auto checked = checked_period_ns(evidence, plan.workload, candidate.id);
+    const Nanoseconds period_ns =
+        comparison.basis != Basis::checked || !checked ? candidate.period_ns_median : *checked;
+    return print_duration(std::llround(static_cast<double>(period_ns) / evidence.scale));
+  };
+  return format_text("recorded period {}; forecast unbound {}, under the plan {}. {}{}\n",
+                     print_duration(file.recorded->period_ns), forecast(*unbound), forecast(*chosen),
+                     comparison_in_words(comparison), ratio_in_words(comparison.longer));
 }
 
 }  // namespace zf

@@ -14,8 +14,9 @@ std::string recorded_in_words(const WorkloadFile& file);
 /// Returns one line: which fields of a workload file nobody measured. Empty if there are none.
 std::string estimates_in_words(const WorkloadFile& file);
 
-/// Returns one line: the period that was recorded, the forecast for the job as it was recorded (unbound), and
-/// the forecast under the plan. Empty if the file was not recorded, or the plan has not measured them.
+/// Returns one line: the period that was recorded, the forecasts for the job as it was recorded (unbound) and
+/// under the plan, both by the same visits, and how they compare. Empty if the file was not recorded, or the
+/// plan has not measured them.
 std::string forecast_in_words(const WorkloadFile& file, const Plan& plan);
 
 }  // namespace zf

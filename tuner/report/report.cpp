@@ -14,6 +14,7 @@
 #include "report/heat_map.hpp"
 #include "report/html.hpp"
 #include "report/machine_drawing.hpp"
+#include "search/comparisons.hpp"
 #include "search/decision.hpp"
 #include "text/units.hpp"
 
@@ -28,7 +29,7 @@ constexpr const char* kHeatNote =
     "colour. The chosen split is framed. Empty cells were not measured.";
 
 constexpr const char* kBandwidthCaption =
-    "The points show the optimizer step while training runs beside it. The line is the roofline: a plain "
+    "The points show our optimizer step while training runs beside it. The line is the roofline: a plain "
     "loop with Adam's mix of reads and writes, alone on the same cores. Whiskers reach from the first "
     "quartile to the third.";
 
@@ -143,7 +144,8 @@ std::string evidence_sections(const Plan& plan) {
   if (!is_measured(plan)) return "";
   return section("candidates", "Candidates",
                  paragraph("how", format_text("{}.", measured_in_words(plan))) +
-                     html_table(evidence_table(plan))) +
+                     html_table(evidence_table(plan)) +
+                     (was_checked(plan) ? paragraph("note", format_text("{}.", sign_in_words(plan))) : "")) +
          section("sides", "Both sides of every split",
                  chart("sides-chart", "Training and optimizer time of each candidate, as in the table above",
                        bars_caption(plan))) +
@@ -152,7 +154,7 @@ std::string evidence_sections(const Plan& plan) {
                  heat_map(plan) + paragraph("note", kHeatNote)) +
          section(
              "bandwidth", "Memory bandwidth",
-             chart("bandwidth-chart", "Bandwidth of the optimizer step and of the roofline over pool threads",
+             chart("bandwidth-chart", "Bandwidth of our optimizer step and of the roofline over pool threads",
                    kBandwidthCaption));
 }
 
@@ -161,7 +163,8 @@ std::string trial_section(const Plan& plan) {
   return section("trial", "The job itself",
                  paragraph("how", format_text("What {} printed where \"{}\" matches:", plan.trial->command,
                                               plan.trial->metric)) +
-                     html_table(trial_table(*plan.trial)));
+                     html_table(trial_table(*plan.trial)) +
+                     paragraph("note", format_text("{}.", sign_in_words(plan))));
 }
 
 /// Returns why each rank has its cores; empty if the machine is not known.

@@ -1,22 +1,23 @@
 #include "search/choice_words.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "search/comparison_words.hpp"
+#include "search/comparisons.hpp"
 #include "text/units.hpp"
 
 namespace zf {
 namespace {
 
-/// Noise, or half of an interval, that tells nothing: splits rarely differ by more.
+/// Noise that leaves nothing to tell: splits rarely differ by more.
 constexpr double kUntold = 0.2;
 
 /// Returns the job's own step, and if it is not ours: "120 ms (1.29 times ours, which was measured)".
 std::string step_in_words(const CandidateEvidence& chosen, const Workload& workload) {
   const double factor = workload.step_factor.value_or(1);
-  const std::string step = print_duration(std::llround(factor * static_cast<double>(chosen.step_ns_median)));
+  const std::string step = print_duration(job_step_ns(chosen, workload));
   return factor == 1 ? step : format_text("{} ({:.2f} times ours, which was measured)", step, factor);
 }
 
@@ -57,38 +58,23 @@ std::string cores_in_words(const CandidateEvidence& chosen) {
   return text;
 }
 
-/// Compares the choice with the next best split; empty if there is only one.
-std::string runner_up_in_words(const Evidence& evidence, const Workload& workload, std::size_t winner) {
-  const auto second = runner_up_of(contest_of(evidence, workload), winner);
-  if (!second) return "";
-  const CandidateEvidence& other = evidence.candidates[*second];
-  const Difference slower = period_difference(evidence, workload, evidence.candidates[winner].id, other.id);
-  const bool may_be_faster = slower.estimate < 0 && slower.high >= -evidence.accuracy_wanted;
-  std::string text = format_text("The next best, \"{}\", is {}", other.label, difference_in_words(slower));
-  if (may_be_faster) {
-    text += format_text(". That is not surely more than {:.1f} %, so the choice stays",
-                        100 * evidence.accuracy_wanted);
-  }
-  return text;
-}
-
-/// Says why the winner is preferred to the fastest split, with which it ties.
+/// Says why the winner is preferred to the fastest split, which is not much faster.
 std::string preference_in_words(const CandidateEvidence& winner, const CandidateEvidence& fastest,
                                 const Workload& workload) {
   if (workload.mode == Mode::wait) {
     return is_shared(winner) && !is_shared(fastest)
                ? "A home that both sides have in turn is preferred where training waits"
-               : "The shortest step of those that tie is preferred";
+               : "Of splits so close, the one with the shortest step is preferred";
   }
   if (!is_shared(winner) && is_shared(fastest))
     return "Homes that are divided are preferred where the sides overlap";
-  if (is_shared(winner)) return "The shortest step of those that tie is preferred";
+  if (is_shared(winner)) return "Of splits so close, the one with the shortest step is preferred";
   if (winner.training_ns_median > 0) {
-    return "Of the pools that tie, the smallest is preferred whose step could take twice as long and still "
+    return "Of pools so close, the smallest is preferred whose step could take twice as long and still "
            "hide. If there is none, it is the one that loses least if training is 1.5 times as fast as told, "
            "or the step 1.5 times as long";
   }
-  return "The smallest pool of those that tie is preferred";
+  return "Of pools so close, the smallest is preferred";
 }
 
 std::string reason_for_winner(const Evidence& evidence, const Workload& workload, std::size_t index) {
@@ -97,41 +83,45 @@ std::string reason_for_winner(const Evidence& evidence, const Workload& workload
   const std::string period = print_duration(winner.period_ns_median);
   const auto eligible = std::count_if(evidence.candidates.begin(), evidence.candidates.end(), is_eligible);
   if (eligible == 1) {
-    return format_text("Only one split was measured: {}. A period takes {}. {}", winner.label, period,
-                       sides_in_words(winner, workload));
+    return format_text("Only one split that a plan can express was measured: {}. A period takes {}. {}",
+                       winner.label, period, sides_in_words(winner, workload));
   }
   std::string text;
   if (winner.id == fastest.id) {
-    text = format_text("Of the splits that a plan can express, \"{}\" has the shortest period, {}",
-                       winner.label, period);
+    text =
+        format_text("Of the splits that a plan can express, \"{}\" had the shortest period in the search, {}",
+                    winner.label, period);
   } else {
     text = format_text(
-        "The split \"{}\" ties with the shortest period: {} against {} for \"{}\". Differences up to "
-        "{:.1f} % are ties. {}",
-        winner.label, period, print_duration(fastest.period_ns_median), fastest.label, 100 * tie_of(evidence),
+        "The split \"{}\" is preferred. In the search its period, {}, was within {:.1f} % of the shortest, "
+        "{} for \"{}\". {}",
+        winner.label, period, 100 * tie_of(evidence), print_duration(fastest.period_ns_median), fastest.label,
         preference_in_words(winner, fastest, workload));
   }
-  return format_text("{}. {}. {}. {}", text, cores_in_words(winner), sides_in_words(winner, workload),
-                     runner_up_in_words(evidence, workload, index));
+  return format_text("{}. {}. {}", text, cores_in_words(winner), sides_in_words(winner, workload));
 }
 
 std::string reason_for_conservative(const Evidence& evidence, const CandidateEvidence& home) {
-  const CandidateEvidence& fastest = fastest_of(evidence);
   return format_text(
-      "Nothing beats the noise: differences up to {:.1f} % say nothing here, and no split is faster than the "
-      "shared home, {}, by more than that. The shortest period was {} for \"{}\". So this is the "
-      "conservative plan: no side loses a core",
-      100 * evidence.noise_floor, print_duration(home.period_ns_median),
-      print_duration(fastest.period_ns_median), fastest.label);
+      "Nothing beats the noise: differences up to {:.1f} % say nothing here, and in the search no split's "
+      "period was shorter than that of the shared home, {}, by more than that. So this is the conservative "
+      "plan: no side loses a core",
+      100 * evidence.noise_floor, print_duration(home.period_ns_median));
+}
+
+/// Returns the name of a split that would have won, for comparison_in_words().
+std::string refuted_name(const CandidateEvidence& refuted) {
+  return name_in_words(refuted.control, refuted.label) + ", which the search preferred,";
 }
 
 /// Says why the plan is the shared home although another split is faster.
-std::string reason_for_home(const Evidence& evidence, const CandidateEvidence& home) {
-  const CandidateEvidence& fastest = fastest_of(evidence);
-  return format_text(
-      "Running unbound is surely faster than the best split, {} for \"{}\". So no side loses a core: "
-      "this is the shared home, {}",
-      print_duration(fastest.period_ns_median), fastest.label, print_duration(home.period_ns_median));
+std::string reason_for_home(const Evidence& evidence, const Workload& workload, const CandidateEvidence& home,
+                            const CandidateEvidence& refuted) {
+  Comparison unbound = compared(evidence, workload, control_of(evidence, Control::unbound)->id, refuted.id);
+  unbound.other = refuted_name(refuted);
+  unbound.other.pop_back();  // the comma: the sentence has one there
+  return format_text("{}. So no side loses a core: this is the shared home, {}", comparison_in_words(unbound),
+                     print_duration(home.period_ns_median));
 }
 
 /// Says why the winner is preferred to a faster split that is at a cliff.
@@ -141,32 +131,35 @@ std::string reason_for_refuge(const Evidence& evidence, const Workload& workload
   const CandidateEvidence& other = evidence.candidates[cliff];
   return format_text(
       "The split \"{}\" takes {}. \"{}\" takes {}, but if training is 1.5 times as fast as told, or the step "
-      "1.5 times as long, it loses {:.0f} % to the best split, and this one {:.0f} %. {}. {}. {}",
+      "1.5 times as long, it loses {:.0f} % to the best split, and this one {:.0f} %. {}. {}",
       chosen.label, print_duration(chosen.period_ns_median), other.label,
       print_duration(other.period_ns_median), 100 * contest.contenders[cliff].loss_if_wrong,
       100 * contest.contenders[winner].loss_if_wrong, cores_in_words(chosen),
-      sides_in_words(chosen, workload), runner_up_in_words(evidence, workload, winner));
+      sides_in_words(chosen, workload));
 }
 
 /// Says that later visits decided against the split that would have been chosen.
 std::string reason_for_second(const Evidence& evidence, const Workload& workload,
                               const CandidateEvidence& winner, const CandidateEvidence& refuted,
                               const CandidateEvidence& beaten_by) {
+  Comparison slower = compared(evidence, workload, refuted.id, beaten_by.id);
+  slower.name = refuted_name(refuted);
+  if (beaten_by.id != winner.id) slower.other = name_in_words(beaten_by.control, beaten_by.label);
   return format_text(
-      "The split \"{}\" takes {}. The search preferred \"{}\", but visits after the choice showed it to be "
-      "slower than \"{}\": {}. {}. {}",
-      winner.label, print_duration(winner.period_ns_median), refuted.label, beaten_by.label,
-      difference_in_words(period_difference(evidence, workload, beaten_by.id, refuted.id)),
+      "The split \"{}\" takes {}. Visits after the choice decided against another one. {}. {}. {}",
+      winner.label, print_duration(winner.period_ns_median), comparison_in_words(slower),
       cores_in_words(winner), sides_in_words(winner, workload));
 }
 
 /// Says that too little is known of the split that would have been chosen.
 std::string reason_for_untold(const Evidence& evidence, const Workload& workload,
                               const CandidateEvidence& home, const CandidateEvidence& refuted) {
+  Comparison untold = compared(evidence, workload, refuted.id, home.id);
+  untold.name = refuted_name(refuted);
   return format_text(
-      "This machine is too noisy to tell which split is best: against the shared home, \"{}\" is {}. So this "
-      "is the conservative plan, the shared home: no side loses a core. Measure again when nothing else runs",
-      refuted.label, difference_in_words(period_difference(evidence, workload, home.id, refuted.id)));
+      "This machine is too noisy to tell which split is best. {}. So this is the conservative plan, the "
+      "shared home: no side loses a core. Measure again when nothing else runs",
+      comparison_in_words(untold));
 }
 
 /// Says why the decision fell as it did.
@@ -186,30 +179,17 @@ std::string grounds_in_words(const Evidence& evidence, const Workload& workload,
     case Grounds::untold:
       return reason_for_untold(evidence, workload, chosen, other);
     case Grounds::unbound:
-      return reason_for_home(evidence, chosen);
+      return reason_for_home(evidence, workload, chosen, other);
   }
   return "";
 }
 
-/// Compares the choice with running unbound. Empty if that was not measured.
-std::string unbound_in_words(const Evidence& evidence, const Workload& workload,
-                             const CandidateEvidence& chosen) {
-  const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
-  if (unbound == nullptr) return "";
-  const Difference slower = period_difference(evidence, workload, unbound->id, chosen.id);
-  if (slower.is_known() && slower.half_width() > kUntold && slower.low < 0 && slower.high > 0) {
-    return format_text(
-        ". Whether the plan is faster or slower than unbound cannot be told on this machine: {}",
-        difference_in_words(slower));
-  }
-  return format_text(". Against unbound, the plan is {}", difference_in_words(slower));
-}
-
 }  // namespace
 
-std::string reason_of(const Evidence& evidence, const Workload& workload, const Decision& decision) {
+std::string reason_of(const Evidence& evidence, const Workload& workload, const Decision& decision,
+                      Nanoseconds telling_budget_ns) {
   return grounds_in_words(evidence, workload, decision) +
-         unbound_in_words(evidence, workload, evidence.candidates[decision.winner]);
+         comparisons_in_words(evidence, workload, decision, telling_budget_ns);
 }
 
 std::string advice_of(const Decision& decision) {

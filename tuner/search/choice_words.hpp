@@ -3,13 +3,16 @@
 
 #include <string>
 
+#include "base/clock.hpp"
 #include "search/decision.hpp"
 
 namespace zf {
 
-/// Returns the reason for the decision: how long a period and its sides take, what else was near, and how the
-/// winner compares with running unbound. Precondition: that of decide().
-std::string reason_of(const Evidence& evidence, const Workload& workload, const Decision& decision);
+/// Returns the reason for the decision: how long a period and its sides take, what else was near, and how
+/// that and running unbound compare with the winner. `telling_budget_ns` is that of SweepResult.
+/// Precondition: that of decide().
+std::string reason_of(const Evidence& evidence, const Workload& workload, const Decision& decision,
+                      Nanoseconds telling_budget_ns);
 
 /// Returns the last sentence of the reason, ". No plan can express that: run this job unbound", if running
 /// unbound is surely faster than the choice; otherwise "".

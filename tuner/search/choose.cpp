@@ -6,11 +6,11 @@
 
 namespace zf {
 
-Choice choose(const Evidence& evidence, const Workload& workload) {
+Choice choose(const Evidence& evidence, const Workload& workload, Nanoseconds telling_budget_ns) {
   const Decision decision = decide(evidence, workload);
   const CandidateEvidence& chosen = evidence.candidates[decision.winner];
   Choice choice;
-  choice.reason = reason_of(evidence, workload, decision);
+  choice.reason = reason_of(evidence, workload, decision, telling_budget_ns);
   choice.candidate = chosen.id;
   choice.period_ns_median = chosen.period_ns_median;
   choice.pool_threads = chosen.pool_threads;

@@ -4,14 +4,13 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
 #include <tuple>
-#include <utility>
 
 #include "base/step_types.hpp"
 #include "compare/statistics.hpp"
 #include "measure/disturbance.hpp"
+#include "search/period_levels.hpp"
 
 namespace zf {
 namespace {
@@ -20,39 +19,6 @@ constexpr double kSlowestPart = 0.1;    // of the roofline: a slower step is not
 constexpr double kUnknownAccuracy = 1;  // stands for an unbounded interval
 /// A choice is good enough if no other split is surely better by more than this many ties.
 constexpr double kAcceptable = 1.5;
-
-bool is_estimate(const Evidence& evidence, const Sample& sample) {
-  return evidence.estimate_round >= 0 && sample.round >= evidence.estimate_round;
-}
-
-/// The periods of one visit.
-struct VisitPeriods {
-  std::size_t candidate = 0;  ///< position in Evidence::candidates
-  int round = 0;
-  std::vector<double> periods;
-};
-
-/// Returns the visits before (`estimates` false) or after the choice.
-std::vector<VisitPeriods> visits_of(const Evidence& evidence, const Schedule& schedule, bool estimates) {
-  std::map<int, std::size_t> position;
-  for (std::size_t i = 0; i < evidence.candidates.size(); ++i) position[evidence.candidates[i].id] = i;
-  std::map<std::pair<int, std::size_t>, std::vector<double>> periods;
-  for (const Sample& sample : evidence.samples) {
-    if (is_estimate(evidence, sample) != estimates) continue;
-    periods[{sample.round, position.at(sample.candidate)}].push_back(period_ns(sample.times, schedule));
-  }
-  std::vector<VisitPeriods> visits;
-  for (auto& [key, values] : periods) visits.push_back({key.second, key.first, std::move(values)});
-  return visits;
-}
-
-Levels levels_of(const Evidence& evidence, const std::vector<VisitPeriods>& visits) {
-  std::vector<Visit> medians;
-  for (const VisitPeriods& visit : visits) {
-    medians.push_back({visit.candidate, visit.round, median(visit.periods)});
-  }
-  return {medians, evidence.candidates.size()};
-}
 
 void summarize_candidate(CandidateEvidence& candidate, const Evidence& evidence, const Schedule& schedule) {
   std::vector<double> period;
@@ -63,7 +29,7 @@ void summarize_candidate(CandidateEvidence& candidate, const Evidence& evidence,
   std::vector<double> delay_p99;
   std::vector<double> ratio;
   for (const auto& [id, round, times] : evidence.samples) {
-    if (id != candidate.id || is_estimate(evidence, {id, round, times})) continue;
+    if (id != candidate.id || came_after_choice(evidence, {id, round, times})) continue;
     period.push_back(period_ns(times, schedule));
     step.push_back(static_cast<double>(times.step_ns));
     training.push_back(static_cast<double>(times.training_ns));
@@ -126,22 +92,23 @@ void add_losses_if_wrong(const Evidence& evidence, const Schedule& schedule, Con
   }
 }
 
-Decision decision_of(const Verdict& verdict) {
-  if (verdict.conservative) return {verdict.winner, Grounds::conservative};
-  if (verdict.cliff) return {verdict.winner, Grounds::refuge, *verdict.cliff};
-  return {verdict.winner, Grounds::preferred};
+Decision decision_of(const Judgement& judgement) {
+  if (judgement.conservative) return {judgement.winner, Grounds::conservative};
+  if (judgement.cliff) return {judgement.winner, Grounds::refuge, *judgement.cliff};
+  return {judgement.winner, Grounds::preferred};
 }
 
 /// Returns what judge() chooses; if the visits after the choice refute that, what it chooses without it.
 Decision unrefuted(const Evidence& evidence, const Workload& workload, Contest contest) {
-  const Verdict verdict = judge(contest);
-  const auto second = runner_up_of(contest, verdict.winner);
-  if (!second || evidence.estimate_round < 0) return decision_of(verdict);
+  const Judgement judgement = judge(contest);
+  const auto second = runner_up_of(contest, judgement.winner);
+  if (!second || evidence.estimate_round < 0) return decision_of(judgement);
   const Difference slower = period_difference(evidence, workload, evidence.candidates[*second].id,
-                                              evidence.candidates[verdict.winner].id);
-  if (slower.low <= (verdict.cliff ? kWiderTie : 1) * evidence.accuracy_wanted) return decision_of(verdict);
-  contest.contenders[verdict.winner].eligible = false;
-  return {judge(contest).winner, Grounds::second, verdict.winner, *second};
+                                              evidence.candidates[judgement.winner].id);
+  if (slower.low <= (judgement.cliff ? kWiderTie : 1) * evidence.accuracy_wanted)
+    return decision_of(judgement);
+  contest.contenders[judgement.winner].eligible = false;
+  return {judge(contest).winner, Grounds::second, judgement.winner, *second};
 }
 
 /// Returns whether the noise exceeds the accuracy, and by its interval a candidate may be slower than the
@@ -191,6 +158,10 @@ bool is_eligible(const CandidateEvidence& candidate) { return candidate.control 
 
 bool is_shared(const CandidateEvidence& candidate) { return candidate.reserved_cores == 0; }
 
+Nanoseconds job_step_ns(const CandidateEvidence& candidate, const Workload& workload) {
+  return std::llround(workload.step_factor.value_or(1) * static_cast<double>(candidate.step_ns_median));
+}
+
 bool is_possible(const SplitSample& sample, double noise) {
   const double ratio = static_cast<double>(sample.roofline_ns) / static_cast<double>(sample.step_ns);
   return ratio <= 1 + std::max(kMaxStepAboveRoofline, 3 * noise) && ratio >= kSlowestPart;
@@ -198,7 +169,7 @@ bool is_possible(const SplitSample& sample, double noise) {
 
 Contest contest_of(const Evidence& evidence, const Workload& workload) {
   const Schedule schedule = schedule_of(workload, evidence.scale);
-  const auto visits = visits_of(evidence, schedule, false);
+  const auto visits = visits_of(evidence, schedule, VisitsOf::search);
   Contest contest{
       {}, levels_of(evidence, visits), workload.mode, evidence.accuracy_wanted, evidence.noise_floor};
   for (const CandidateEvidence& candidate : evidence.candidates) {
@@ -219,7 +190,7 @@ Contest contest_of(const Evidence& evidence, const Workload& workload) {
 void summarize(Evidence& evidence, const Workload& workload) {
   const Schedule schedule = schedule_of(workload, evidence.scale);
   for (CandidateEvidence& candidate : evidence.candidates) summarize_candidate(candidate, evidence, schedule);
-  const auto visits = visits_of(evidence, schedule, false);
+  const auto visits = visits_of(evidence, schedule, VisitsOf::search);
   const Levels levels = levels_of(evidence, visits);
   int most_visits = 1;
   for (std::size_t i = 0; i < evidence.candidates.size(); ++i) {
@@ -255,9 +226,9 @@ Difference period_difference(const Evidence& evidence, const Workload& workload,
   const Schedule schedule = schedule_of(workload, evidence.scale);
   const std::size_t first = index_of(evidence, a);
   const std::size_t second = index_of(evidence, b);
-  const Levels estimates = levels_of(evidence, visits_of(evidence, schedule, true));
+  const Levels estimates = levels_of(evidence, visits_of(evidence, schedule, VisitsOf::check));
   if (estimates.has(first) && estimates.has(second)) return estimates.difference(first, second);
-  return levels_of(evidence, visits_of(evidence, schedule, false)).difference(first, second);
+  return levels_of(evidence, visits_of(evidence, schedule, VisitsOf::search)).difference(first, second);
 }
 
 const CandidateEvidence& preferred_of(const Evidence& evidence, const Workload& workload) {
@@ -266,24 +237,24 @@ const CandidateEvidence& preferred_of(const Evidence& evidence, const Workload& 
 
 std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload, std::size_t most) {
   const Contest contest = contest_of(evidence, workload);
-  const Verdict verdict = judge(contest);
+  const Judgement judgement = judge(contest);
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
-    if (i != verdict.winner && contest.contenders[i].eligible && contest.levels.has(i)) others.push_back(i);
+    if (i != judgement.winner && contest.contenders[i].eligible && contest.levels.has(i)) others.push_back(i);
   }
   std::stable_sort(others.begin(), others.end(),
                    [&](std::size_t a, std::size_t b) { return contest.levels.of(a) < contest.levels.of(b); });
   if (contest.levels.freedom() >= kFewFreedoms) {
     std::erase_if(others, [&](std::size_t i) {
-      return contest.levels.difference(i, verdict.winner).high <= kAcceptable * verdict.tie;
+      return contest.levels.difference(i, judgement.winner).high <= kAcceptable * judgement.tie;
     });
   }
-  const auto refuge = undecided_refuge(contest, verdict.winner);
+  const auto refuge = undecided_refuge(contest, judgement.winner);
   if (refuge && std::find(others.begin(), others.end(), *refuge) == others.end())
     others.insert(others.begin(), *refuge);
   std::vector<int> ids;
   if (others.empty()) return ids;
-  ids.push_back(evidence.candidates[verdict.winner].id);
+  ids.push_back(evidence.candidates[judgement.winner].id);
   for (const std::size_t i : others) {
     if (ids.size() < most) ids.push_back(evidence.candidates[i].id);
   }

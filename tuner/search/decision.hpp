@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "homes/split.hpp"
 #include "plan/evidence.hpp"
 #include "plan/period.hpp"
@@ -20,6 +21,9 @@ bool is_eligible(const CandidateEvidence& candidate);
 
 /// Returns whether both sides of the candidate have the whole home.
 bool is_shared(const CandidateEvidence& candidate);
+
+/// Returns the median of the job's own optimizer step: ours, which was measured, times step_factor.
+Nanoseconds job_step_ns(const CandidateEvidence& candidate, const Workload& workload);
 
 /// Returns the candidate that is this control, or null if there is none.
 const CandidateEvidence* control_of(const Evidence& evidence, Control control);

@@ -159,28 +159,28 @@ std::optional<std::size_t> runner_up_of(const Contest& contest, std::size_t inde
   return second;
 }
 
-Verdict judge(const Contest& contest) {
-  Verdict verdict;
-  verdict.fastest = fastest_index(contest);
-  verdict.winner = preferred_index(contest);
-  verdict.tie = tie_of(contest.accuracy, contest.noise);
-  const auto refuge = safest_instead_of(contest, verdict.winner, [&](std::size_t i) {
-    const Difference slower = contest.levels.difference(verdict.fastest, i);
+Judgement judge(const Contest& contest) {
+  Judgement judgement;
+  judgement.fastest = fastest_index(contest);
+  judgement.winner = preferred_index(contest);
+  judgement.tie = tie_of(contest.accuracy, contest.noise);
+  const auto refuge = safest_instead_of(contest, judgement.winner, [&](std::size_t i) {
+    const Difference slower = contest.levels.difference(judgement.fastest, i);
     const bool told = slower.is_known() || contest.noise <= contest.accuracy;
     return slower.estimate <= (told ? wider_tie(contest) : 0);
   });
-  if (is_at_cliff(contest, verdict.winner) && refuge) {
-    verdict.cliff = verdict.winner;
-    verdict.winner = *refuge;
+  if (is_at_cliff(contest, judgement.winner) && refuge) {
+    judgement.cliff = judgement.winner;
+    judgement.winner = *refuge;
   }
-  if (contest.noise <= contest.accuracy) return verdict;
+  if (contest.noise <= contest.accuracy) return judgement;
   const auto home = control_index(contest, Control::shared);
-  if (!home || *home == verdict.winner || !can_win(contest, *home) || is_beaten(contest, *home))
-    return verdict;
-  verdict.winner = *home;
-  verdict.cliff.reset();
-  verdict.conservative = true;
-  return verdict;
+  if (!home || *home == judgement.winner || !can_win(contest, *home) || is_beaten(contest, *home))
+    return judgement;
+  judgement.winner = *home;
+  judgement.cliff.reset();
+  judgement.conservative = true;
+  return judgement;
 }
 
 }  // namespace zf

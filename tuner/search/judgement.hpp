@@ -93,7 +93,7 @@ std::optional<std::size_t> undecided_refuge(const Contest& contest, std::size_t 
 /// Returns the eligible contender with the lowest level except `index`; nothing if there is no other.
 std::optional<std::size_t> runner_up_of(const Contest& contest, std::size_t index);
 
-struct Verdict {
+struct Judgement {
   std::size_t fastest = 0;
   std::size_t winner = 0;
   double tie = 0;                         ///< tie_of()
@@ -107,6 +107,6 @@ struct Verdict {
 /// most kWiderTie ties slower than the fastest; or the control that shares the home if the noise exceeds the
 /// accuracy and no other eligible contender beats that control by more than the noise. Precondition: an
 /// eligible contender has a visit.
-Verdict judge(const Contest& contest);
+Judgement judge(const Contest& contest);
 
 }  // namespace zf

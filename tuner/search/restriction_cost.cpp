@@ -1,11 +1,11 @@
 #include "search/restriction_cost.hpp"
 
-#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "base/format.hpp"
+#include "compare/comparison.hpp"
 #include "compare/levels.hpp"
 #include "compare/statistics.hpp"
 
@@ -35,28 +35,18 @@ Difference restriction_cost(const Split& kept, const Split& free, const Schedule
     std::vector<double> with_kept = visit(free_first ? kept : free);
     if (!free_first) std::swap(with_free, with_kept);
     if (with_free.empty() || with_kept.empty()) break;
-    visits.push_back({0, round, median(with_free)});
-    visits.push_back({1, round, median(with_kept)});
+    visits.push_back({0, round, median(with_kept)});
+    visits.push_back({1, round, median(with_free)});
   }
   if (visits.empty()) return {0, -1, std::numeric_limits<double>::infinity()};
   return Levels(visits, 2).difference(0, 1);
 }
 
-std::string cost_in_words(const Difference& cost, double tie, const std::string& free_label) {
+std::string cost_in_words(const Difference& cost, double accuracy, const std::string& free_label) {
   if (!cost.is_known() && cost.estimate == 0)
     return "What that costs against the free choice was not measured";
-  if (!cost.is_known()) {
-    return format_text("A period is {:.1f} % {} than with the free choice, \"{}\" (95 % confidence: unknown)",
-                       100 * std::abs(cost.estimate), cost.estimate > 0 ? "longer" : "shorter", free_label);
-  }
-  const double percent = 100 * std::abs(cost.estimate);
-  if (std::abs(cost.estimate) < tie) {
-    return format_text("This ties with the free choice, \"{}\" ({:+.1f} % per period)", free_label,
-                       100 * cost.estimate);
-  }
-  return format_text(
-      "A period is {:.1f} % {} than with the free choice, \"{}\" (95 % confidence: {:.1f} to {:.1f} %)",
-      percent, cost.estimate > 0 ? "longer" : "shorter", free_label, 100 * cost.low, 100 * cost.high);
+  return comparison_in_words(
+      {.name = format_text("the free choice, \"{}\",", free_label), .longer = cost, .accuracy = accuracy});
 }
 
 }  // namespace zf

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 
 #include "base/error.hpp"
@@ -67,6 +68,7 @@ class Sweep {
     confirm();
     estimate();
     result_.budget_ns = limits_.budget_ns;
+    if (short_of_time_ && whole_budget_ns_ > limits_.budget_ns) result_.telling_budget_ns = whole_budget_ns_;
     return std::move(result_);
   }
 
@@ -147,16 +149,8 @@ class Sweep {
         std::clamp(std::ceil(2 * ratio * ratio), kFewestEstimates, kMostEstimates));
   }
 
-  /// Returns whether the plan may be the shared home although another split leads: if no split is better than
-  /// unbound, or if the machine is noisy.
-  bool is_home_in_question(const Contest& contest) const {
-    const auto unbound = control_index(contest, Control::unbound);
-    return contest.noise > contest.accuracy ||
-           (unbound && contest.levels.of(*unbound) < contest.levels.of(fastest_index(contest)));
-  }
-
-  /// Visits the choice, its runner-up and unbound, to know their differences without the luck of having been
-  /// chosen.
+  /// Visits the choice, its runner-up, unbound and the shared home, to know their differences without the
+  /// luck of having been chosen.
   void estimate() {
     if (!has_candidate()) return;
     phase_ = SweepPhase::estimate;
@@ -164,15 +158,13 @@ class Sweep {
     longest_visit_ns_ = first_visit_ns_;  // those of confirm may have been longer
     const Contest contest = contest_of(evidence(), workload_);
     const std::size_t winner = judge(contest).winner;
-    std::vector<int> ids{evidence().candidates[winner].id};
-    if (const auto second = runner_up_of(contest, winner)) ids.push_back(evidence().candidates[*second].id);
-    if (const auto unbound = control_index(contest, Control::unbound)) {
-      ids.push_back(evidence().candidates[*unbound].id);
-    }
-    if (is_home_in_question(contest)) {
-      if (const auto* home = control_of(evidence(), Control::shared);
-          home != nullptr && std::find(ids.begin(), ids.end(), home->id) == ids.end())
-        ids.push_back(home->id);
+    std::vector<int> ids;
+    for (const auto index :
+         {std::optional(winner), runner_up_of(contest, winner), control_index(contest, Control::unbound),
+          control_index(contest, Control::shared)}) {
+      if (!index) continue;
+      const int id = evidence().candidates[*index].id;
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
     }
     if (ids.size() < 2) return;
     evidence().estimate_round = round_;
@@ -268,9 +260,9 @@ class Sweep {
     return std::llround(time);
   }
 
-  Nanoseconds default_budget(Nanoseconds first_visit_ns) const {
-    const Nanoseconds whole = std::clamp(kVisitsOfBudget * first_visit_ns, kSmallestBudget, kLargestBudget);
-    return std::llround(limits_.budget_share * static_cast<double>(whole));
+  Nanoseconds default_budget() const {
+    const Nanoseconds most = std::llround(limits_.budget_share * static_cast<double>(kLargestBudget));
+    return std::min(whole_budget_ns_, most);
   }
 
   void visit(const Split& split, Nanoseconds deadline_ns) {
@@ -286,7 +278,11 @@ class Sweep {
     }
     if (first_visit_ns_ == 0) first_visit_ns_ = took;
     longest_visit_ns_ = std::max(longest_visit_ns_, took);
-    if (limits_.budget_ns == 0) limits_.budget_ns = default_budget(std::max(took, time_of(samples)));
+    if (whole_budget_ns_ == 0) {
+      const Nanoseconds whole = std::max(kVisitsOfBudget * std::max(took, time_of(samples)), kSmallestBudget);
+      whole_budget_ns_ = std::llround(limits_.budget_share * static_cast<double>(whole));
+    }
+    if (limits_.budget_ns == 0) limits_.budget_ns = default_budget();
     const int id = id_of(split);
     for (const SplitSample& sample : samples) evidence().samples.push_back({id, round_, sample});
     ++visit_in_round_;
@@ -314,8 +310,11 @@ class Sweep {
   bool has_time() {
     if (limits_.stop && limits_.stop()) ended_ = true;
     const bool first = result_.visits == 0;
-    if (!first && limits_.budget_ns != 0 && meter_.now() - start_ns_ + longest_visit_ns_ > limits_.budget_ns)
+    if (!first && limits_.budget_ns != 0 &&
+        meter_.now() - start_ns_ + longest_visit_ns_ > limits_.budget_ns) {
+      short_of_time_ = short_of_time_ || !ended_;
       ended_ = true;
+    }
     return !ended_;
   }
 
@@ -336,7 +335,9 @@ class Sweep {
   Nanoseconds start_ns_;
   Nanoseconds first_visit_ns_ = 0;
   Nanoseconds longest_visit_ns_ = 0;
+  Nanoseconds whole_budget_ns_ = 0;  ///< with which a sweep would know differences, by its first visit
   bool ended_ = false;
+  bool short_of_time_ = false;  ///< that ended it
 };
 
 }  // namespace

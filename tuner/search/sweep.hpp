@@ -58,6 +58,8 @@ struct SweepResult {
   std::vector<Split> splits;          ///< splits[id] is what candidate id measured
   int visits = 0;                     ///< calls of the meter
   Nanoseconds budget_ns = 0;          ///< what was given, or what followed from the first visit
+  Nanoseconds telling_budget_ns = 0;  ///< if that was too short: about how long it takes to know differences,
+                                      ///< by the first visit; otherwise 0
   std::vector<std::string> warnings;  ///< names splits whose times are not believable
   bool cut_short = false;             ///< a visit failed: see warnings
 };
@@ -67,8 +69,8 @@ struct SweepResult {
 /// - explore: visits the controls once each.
 /// - refine: visits promising_splits() together with the fastest split, until none is left.
 /// - confirm: visits candidates_to_revisit() until none is left.
-/// - estimate: visits the choice, its runner-up and unbound three to sixteen times each, to know their
-///   differences.
+/// - estimate: visits the choice, its runner-up, unbound and the shared home three to sixteen times each, to
+///   know their differences.
 /// Each phase ends when its share of the budget is spent. If the budget is too short for samples_per_visit,
 /// the visits of a round share its time equally, down to Meter::kMinSamples each. A visit ends after two
 /// periods that are half as long again as the shortest so far. A visit whose samples are not believable

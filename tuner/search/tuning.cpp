@@ -44,8 +44,8 @@ SweepLimits limits_of(const TuningRequest& request, Framework framework) {
 
 /// Sweeps without DeepSpeed's restriction, compares the two winners, and says what the restriction costs.
 /// Throws Error if a measurement fails.
-std::string measured_cost_for_deepspeed(const TuningJob& job, const Split& chosen, double tie,
-                                        const SweepLimits& limits, Nanoseconds deadline_ns) {
+std::string measured_cost_for_deepspeed(const TuningJob& job, const Split& chosen, const SweepLimits& limits,
+                                        Nanoseconds deadline_ns) {
   const SweepResult free =
       limits.stop() ? SweepResult() : sweep(job.free_homes, job.workload, *job.meter, limits, nullptr);
   if (free.splits.empty() || limits.stop()) return "What that costs against the free choice was not measured";
@@ -54,16 +54,16 @@ std::string measured_cost_for_deepspeed(const TuningJob& job, const Split& chose
   if (free_choice.ranks == chosen.ranks) return "That costs nothing: it is also the free choice";
   const Difference cost = restriction_cost(chosen, free_choice, schedule_of(job.workload, job.meter->scale()),
                                            *job.meter, deadline_ns, limits.stop);
-  return cost_in_words(cost, tie, free_choice.label);
+  return cost_in_words(cost, limits.accuracy, free_choice.label);
 }
 
 /// Says what DeepSpeed's restriction is and what it costs. The plan stands without that figure.
-std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, double tie,
-                               const SweepLimits& limits, Nanoseconds deadline_ns) {
+std::string cost_for_deepspeed(const TuningJob& job, const Split& chosen, const SweepLimits& limits,
+                               Nanoseconds deadline_ns) {
   const std::string kept = format_text("The homes are kept to what DeepSpeed can be told: {}. ",
                                        restriction_in_words(job.placed.homes, job.machine.allowed));
   try {
-    return kept + measured_cost_for_deepspeed(job, chosen, tie, limits, deadline_ns);
+    return kept + measured_cost_for_deepspeed(job, chosen, limits, deadline_ns);
   } catch (const Error& error) {
     return kept + "What that costs against the free choice was not measured: " + error.what();
   }
@@ -92,15 +92,16 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
     throw Error(Exit::runtime_error, "interrupted before anything was measured: no plan was written");
   }
   if (limits.budget_ns == 0) limits.budget_ns = result.budget_ns;
-  Choice choice = choose(result.evidence, job.workload);
+  const double share = request.for_deepspeed ? kRestrictedShare : 1;
+  const auto telling_ns = static_cast<Nanoseconds>(static_cast<double>(result.telling_budget_ns) / share);
+  Choice choice = choose(result.evidence, job.workload, telling_ns);
   const int signal = interrupt();
   choice.reason += cut_short_in_words(result.cut_short, signal);
   const Split& chosen = result.splits[static_cast<std::size_t>(choice.candidate)];
   if (request.for_deepspeed) {
     const auto whole_ns = static_cast<Nanoseconds>(static_cast<double>(limits.budget_ns) / kRestrictedShare);
     limits.shared_pools = SharedPools::whole;  // the free choice may share
-    choice.reason +=
-        ". " + cost_for_deepspeed(job, chosen, tie_of(result.evidence), limits, start_ns + whole_ns);
+    choice.reason += ". " + cost_for_deepspeed(job, chosen, limits, start_ns + whole_ns);
   }
   choice.reason += advice_of(decide(result.evidence, job.workload));
   if (signal == 0 && !result.cut_short && recorder != nullptr) recorder->finish();

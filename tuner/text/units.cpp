@@ -103,4 +103,11 @@ std::string print_duration(Nanoseconds ns) {
   return format_text("{:.1f} us", number / 1e3);
 }
 
+std::string print_budget(Nanoseconds ns) {
+  constexpr Nanoseconds kMinute = 60 * kSecondNs;
+  constexpr Nanoseconds kStep = 5 * kSecondNs;
+  if (ns > 2 * kMinute) return format_text("{}m", (ns + kMinute - 1) / kMinute);
+  return format_text("{}s", 5 * ((ns + kStep - 1) / kStep));
+}
+
 }  // namespace zf

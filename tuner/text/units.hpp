@@ -48,4 +48,8 @@ std::string print_quantity(std::uint64_t value);
 /// Prints "1.52 s", "12.3 ms", "840.0 us".
 std::string print_duration(Nanoseconds ns);
 
+/// Prints a round duration that is not shorter, as parse_duration() reads it: "45s" (in steps of 5 s), above
+/// two minutes "3m".
+std::string print_budget(Nanoseconds ns);
+
 }  // namespace zf

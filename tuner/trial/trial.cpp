@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "compare/statistics.hpp"
+#include "search/comparisons.hpp"
 #include "search/judgement.hpp"
 
 namespace zf {
@@ -42,54 +43,75 @@ std::optional<double> best_median_except(const Trial& trial, std::size_t one) {
   return best;
 }
 
-/// Returns the runs as a contest: a run is a visit, its value is the median as a time (the reciprocal if
-/// higher is better), and blocks are repetitions.
+/// Returns the runs as a contest: a run is a visit, and a repetition is a round (levels_of()).
 Contest contest_of(const Trial& trial, Mode mode) {
-  std::vector<Visit> visits;
   std::vector<std::vector<double>> samples;
   std::vector<Contender> contenders;
-  for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
-    const TrialCandidate& candidate = trial.candidates[i];
+  for (const TrialCandidate& candidate : trial.candidates) {
     Contender contender;
     contender.eligible = may_win(candidate);
     contender.control = candidate.control;
     contender.shared = candidate.shared;
     contender.pool.threads = candidate.pool_threads;
     contenders.push_back(contender);
-    for (std::size_t run = 0; run < candidate.runs.size(); ++run) {
-      const double value = median(candidate.runs[run]);
-      samples.push_back(candidate.runs[run]);
-      visits.push_back({i, static_cast<int>(run), trial.higher_is_better ? 1 / value : value});
-    }
+    samples.insert(samples.end(), candidate.runs.begin(), candidate.runs.end());
   }
-  Contest contest{std::move(contenders), {visits, trial.candidates.size()}, mode, kDefaultTie, 0};
+  Contest contest{std::move(contenders), levels_of(trial), mode, kDefaultTie, 0};
   contest.noise = noise_of(contest.levels, samples, contest.levels.visits(fastest_index(contest)));
   return contest;
 }
 
 bool is_noise_known(const Contest& contest) { return contest.levels.freedom() > 0; }
 
-/// Says that the noise between runs is unknown, and why.
-std::string unknown_noise(const Trial& trial) {
-  const bool one_each =
-      std::all_of(trial.candidates.begin(), trial.candidates.end(),
-                  [](const TrialCandidate& candidate) { return candidate.runs.size() < 2; });
-  return format_text(". {}: the noise between runs is unknown (--trials)",
-                     one_each ? "One run each" : "Too few splits ran twice");
+/// Says why this split won.
+std::string grounds_in_words(const Trial& trial, const Contest& contest, const Judgement& judgement) {
+  const TrialCandidate& best = trial.candidates[judgement.fastest];
+  if (judgement.conservative) {
+    return format_text(
+        ". This is the conservative plan: runs under the same split {}differ by {:.1f} %, and no split's "
+        "median "
+        "is better by more than that",
+        is_noise_known(contest) ? "" : "may ", 100 * contest.noise);
+  }
+  if (judgement.winner != judgement.fastest) {
+    return format_text(". It is preferred: its median is within {:.1f} % of the best, {:.4g} with \"{}\"",
+                       100 * judgement.tie, best.median, best.label);
+  }
+  const auto eligible = std::count_if(trial.candidates.begin(), trial.candidates.end(), may_win);
+  if (eligible == 1) return ". No other binding was tried";
+  return format_text(". That is the best median of {} splits that a plan can express", eligible);
 }
 
-/// Says how unbound compares with the winner, if it was better.
-std::string unbound_result(const Trial& trial, const Contest& contest, std::size_t winner) {
-  const auto unbound = control_index(contest, Control::unbound);
-  if (!unbound) return "";
-  const double value = trial.candidates[*unbound].median;
-  const Difference slower = contest.levels.difference(*unbound, winner);
-  if (slower.low > kDefaultTie) {
-    return format_text(
-        ". But unbound was better still: {:.4g}. No plan can express that: run this job unbound", value);
+/// Returns the eligible split that is best after the winner, with that in its name; nothing if there is none.
+std::optional<Comparison> rival_of(const Trial& trial, const Contest& contest, const Judgement& judgement) {
+  const auto second = runner_up_of(contest, judgement.winner);
+  if (!second) return std::nullopt;
+  Comparison rival = compared(trial, *second, judgement.winner);
+  rival.name = *second == judgement.fastest ? format_text("{}, which had the best median,", rival.name)
+                                            : format_text("the next best, {},", rival.name);
+  return rival;
+}
+
+/// Says how the next best split and unbound compare with the winner; that nothing is known, if so; and what
+/// to do if unbound is faster.
+std::string comparisons_in_words(const Trial& trial, const Contest& contest, const Judgement& judgement) {
+  const auto rival = rival_of(trial, contest, judgement);
+  const auto index = control_index(contest, Control::unbound);
+  std::string text;
+  if ((rival || index) && !is_noise_known(contest)) {
+    const bool once = std::all_of(trial.candidates.begin(), trial.candidates.end(),
+                                  [](const TrialCandidate& candidate) { return candidate.runs.size() < 2; });
+    const char* const unbound = index ? ", unbound too," : "";
+    text += once ? format_text(". Each split{} ran once; differences are not known", unbound)
+                 : format_text(". Too few splits{} ran twice; differences are not known", unbound);
+    text += ". More runs (--trials) would tell";
+  } else {
+    if (rival) text += ". " + comparison_in_words(*rival);
+    if (index) text += ". " + comparison_in_words(compared(trial, *index, judgement.winner));
   }
-  if (is_noise_known(contest) || slower.estimate <= std::max(kDefaultTie, contest.noise)) return "";
-  return format_text(". Unbound was better in these runs: {:.4g}. More runs (--trials) would tell", value);
+  if (!index) return text + ". Unbound was not tried";
+  const bool is_faster = contest.levels.difference(*index, judgement.winner).low > kDefaultTie;
+  return is_faster ? text + ". No plan can express that: run this job unbound" : text;
 }
 
 }  // namespace
@@ -167,30 +189,12 @@ std::string judge_trial(Trial& trial, Mode mode) {
     const double level = contest.levels.of(i);
     trial.candidates[i].median = without_rounding_error(trial.higher_is_better ? 1 / level : level);
   }
-  const Verdict verdict = judge(contest);
-  assert(contest.contenders[verdict.winner].eligible);
-  trial.winner = static_cast<int>(verdict.winner);
-  const TrialCandidate& winner = trial.candidates[verdict.winner];
-  const TrialCandidate& best = trial.candidates[verdict.fastest];
-
-  std::string reason =
-      format_text("The job itself was timed: {:.4g} with \"{}\"", winner.median, winner.label);
-  if (verdict.conservative) {
-    reason += format_text(
-        ". This is the conservative plan: runs under the same split {}differ by {:.1f} %, and no split is "
-        "better by more than that (the best is {:.4g} with \"{}\")",
-        is_noise_known(contest) ? "" : "may ", 100 * contest.noise, best.median, best.label);
-  } else if (verdict.winner != verdict.fastest) {
-    reason += format_text(". It ties (within {:.1f} %) with the best, {:.4g} with \"{}\", and is preferred",
-                          100 * verdict.tie, best.median, best.label);
-  } else if (std::count_if(trial.candidates.begin(), trial.candidates.end(), may_win) == 1) {
-    reason += ". No other binding was tried";
-  } else {
-    reason += format_text(". That is the best of {} splits; differences within {:.1f} % are ties",
-                          trial.candidates.size(), 100 * verdict.tie);
-  }
-  if (!is_noise_known(contest)) reason += unknown_noise(trial);
-  return reason + unbound_result(trial, contest, verdict.winner);
+  const Judgement judgement = judge(contest);
+  assert(contest.contenders[judgement.winner].eligible);
+  trial.winner = static_cast<int>(judgement.winner);
+  const TrialCandidate& winner = trial.candidates[judgement.winner];
+  return format_text("The job itself was timed: {:.4g} with \"{}\"", winner.median, winner.label) +
+         grounds_in_words(trial, contest, judgement) + comparisons_in_words(trial, contest, judgement);
 }
 
 }  // namespace zf

@@ -13,5 +13,10 @@ TEST(Statistics, QuantilesAreLinearBetweenNeighbours) {
   EXPECT_DOUBLE_EQ(relative_spread({90, 100, 110}), 0.1);
 }
 
+TEST(Statistics, FewerThanFourValuesHaveNoSpread) {
+  EXPECT_EQ(print_spread(0.012, 4), "1.2 %");
+  EXPECT_EQ(print_spread(0, 3), "–") << "not 0.0 %";
+}
+
 }  // namespace
 }  // namespace zf

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "../machine/make_topology.hpp"
 #include "../plan/make_plan.hpp"
 #include "report/chart_data.hpp"
+#include "report/explain.hpp"
 #include "report/headline.hpp"
 #include "report/heat_map.hpp"
 #include "report/html.hpp"
@@ -46,12 +48,19 @@ Plan one_core() {
   return plan;
 }
 
-void add_samples(Plan& plan, int id, Nanoseconds period, int count) {
+void add_samples(Plan& plan, int id, Nanoseconds period, int count, int first_round = 0) {
   for (int i = 0; i < count; ++i) {
     // One visit each in as many rounds, which differ by a thousandth.
     const Nanoseconds here = period + period * (i % 2) * (id + 1) / 1000;
-    plan.evidence.samples.push_back({id, i, {here, here, here / 8, 1000, 2000, 1}});
+    plan.evidence.samples.push_back({id, first_round + i, {here, here, here / 8, 1000, 2000, 1}});
   }
+}
+
+/// Returns a measured plan that no job has tried.
+Plan untried_plan() {
+  Plan plan = make_plan();
+  plan.trial.reset();
+  return plan;
 }
 
 /// Adds a candidate and one sample of it.
@@ -203,40 +212,83 @@ TEST(Decision, SaysWhoGetsWhat) {
   EXPECT_EQ(headline_of(one_core()), "Training and the optimizer share the only core; nothing was measured.");
 }
 
-TEST(Decision, ComparesWithHalfAndHalf) {
+TEST(Decision, SaysThatItIsHalfAndHalf) {
   Plan plan = make_plan();
-  EXPECT_THAT(headline_of(plan), HasSubstr(": 201.0 ms per period, which is DeepSpeed's half and half."));
+  plan.trial.reset();
+  EXPECT_THAT(headline_of(plan),
+              HasSubstr(": 201.0 ms per period, which is DeepSpeed's half and half. Unbound was "
+                        "not measured."));
+}
 
-  plan.evidence.candidates[1].control = Control::none;
-  add_candidate(plan, 2, 8, 8, 402000000).control = Control::half;
-  EXPECT_THAT(headline_of(plan), HasSubstr(": 201.0 ms per period.")) << "too few visits say nothing";
+TEST(Decision, NamesUnboundWithItsVerdictFigureAndInterval) {
+  Plan plan = untried_plan();
+  add_candidate(plan, 2, 16, 16, 402000000).control = Control::unbound;
+  EXPECT_THAT(headline_of(plan), HasSubstr("How unbound compares with this plan is not known"))
+      << "one visit";
+  add_samples(plan, 1, 201000000, 8);
+  add_samples(plan, 2, 402000000, 8);
+  EXPECT_THAT(headline_of(plan), HasSubstr("In the search, against this plan, unbound was slower: +"));
+  add_samples(plan, 1, 201000000, 8, 10);
+  add_samples(plan, 2, 201000000, 8, 10);
+  plan.evidence.estimate_round = 10;
+  EXPECT_THAT(headline_of(plan), HasSubstr("Against this plan, unbound is a tie: +"));
+}
 
-  Plan slower = plan;
-  add_samples(slower, 1, 201000000, 8);
-  add_samples(slower, 2, 402000000, 8);
-  EXPECT_THAT(headline_of(slower),
-              AllOf(HasSubstr("5"), HasSubstr("% less than DeepSpeed's half and half.")));
-
-  Plan equal = make_plan();
-  equal.evidence.candidates[1].control = Control::none;
-  add_candidate(equal, 2, 8, 8, 202000000).control = Control::half;
-  add_samples(equal, 1, 201000000, 8);
-  add_samples(equal, 2, 202000000, 8);
-  EXPECT_THAT(headline_of(equal), HasSubstr("a tie with DeepSpeed's half and half."));
+TEST(Decision, AfterATrialTheJobItselfIsQuoted) {
+  Plan plan = make_plan();
+  plan.trial->candidates[1].runs.push_back({100.5});
+  EXPECT_THAT(headline_of(plan), HasSubstr("Against this plan, unbound is slower: +19."));
 }
 
 TEST(Decision, FiguresNameBothSidesAndTheControlsThatWereMeasured) {
-  Plan plan = make_plan();
+  Plan plan = untried_plan();
   add_candidate(plan, 2, 16, 16, 402000000).control = Control::unbound;
   std::vector<std::string> names;
   for (const KeyFigure& figure : figures_of(plan)) names.push_back(figure.name);
   EXPECT_THAT(names, ElementsAre("period", "optimizer step", "4 training steps", "optimizer time exposed",
-                                 "bandwidth", "period with unbound"));
-  EXPECT_EQ(figures_of(plan).back().value, "unknown");
+                                 "bandwidth", "unbound against this plan"));
+  EXPECT_EQ(figures_of(plan).front().note, "spread –") << "two periods";
+  EXPECT_EQ(figures_of(plan).back().value, "not known");
   add_samples(plan, 1, 201000000, 8);
   add_samples(plan, 2, 402000000, 8);
   EXPECT_THAT(figures_of(plan).back().value, testing::StartsWith("+"));
+  EXPECT_THAT(figures_of(plan).back().note,
+              AllOf(testing::StartsWith("slower (+"), HasSubstr("; minus is faster), in the search")));
   EXPECT_TRUE(figures_of(unmeasured()).empty());
+}
+
+/// Returns what the table of evidence has in this column for the chosen split; "" if there is no such column.
+std::string cell_of(const Plan& plan, std::string_view title) {
+  const Table table = evidence_table(plan);
+  const auto& columns = table.columns();
+  const auto column = std::find_if(columns.begin(), columns.end(),
+                                   [&](const Table::Column& one) { return one.title == title; });
+  if (column == columns.end()) return "";
+  for (const auto& row : table.rows()) {
+    if (row.front() == kChosenMark) return row[static_cast<std::size_t>(column - columns.begin())];
+  }
+  return "";
+}
+
+TEST(Decision, TheStepThatIsShownIsTheJobs) {
+  Plan plan = untried_plan();
+  plan.workload.step_factor = 1.5;
+  EXPECT_EQ(figures_of(plan)[1].name, "optimizer step");
+  EXPECT_EQ(figures_of(plan)[1].value, "301.5 ms");
+  EXPECT_EQ(cell_of(plan, "optimizer"), "301.5 ms");
+  EXPECT_EQ(cell_of(plan, "our step"), "201.0 ms");
+  const auto sides = nlohmann::json::parse(chart_data(plan))["sides"];
+  EXPECT_EQ(sides[0]["step"], nlohmann::json({300.75, 301.5, 302.25})) << "a period lasts as its bars say";
+  plan.workload.step_factor.reset();
+  EXPECT_EQ(cell_of(plan, "our step"), "");
+}
+
+TEST(ChartData, LeavesOutTheVisitsAfterTheChoiceAsTheTableDoes) {
+  Plan plan = untried_plan();
+  const std::string before = chart_data(plan);
+  add_samples(plan, 1, 999000000, 8, 10);
+  plan.evidence.estimate_round = 10;
+  EXPECT_EQ(chart_data(plan), before);
 }
 
 TEST(HeatMap, ShowsTheShortestPeriodOfACellAndFramesTheChosenOne) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <tuple>
 
 #include "search/choice_words.hpp"
 #include "search/choose.hpp"
@@ -162,10 +163,15 @@ TEST(Choose, AmongSharedHomesThatTieTheShortestStepWins) {
 
 TEST(Choose, SaysWhyInWords) {
   const auto reason = [](const Evidence& evidence) { return choose(evidence, kWorkload).reason; };
-  EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 1'015'000}})), HasSubstr("ties"));
-  EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})), HasSubstr("the shortest period"));
-  EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})),
-              HasSubstr("The next best, \"pool 4\", is 100.0 % slower (95 % confidence: "));
+  EXPECT_THAT(
+      reason(evidence_of({{8, 3'000'000}, {4, 3'045'000}})),
+      HasSubstr(
+          "The split \"pool 4\" is preferred. In the search its period, 3.0 ms, was within 2.0 % of the "
+          "shortest, 3.0 ms for \"pool 8\""));
+  EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})), HasSubstr("had the shortest period"));
+  EXPECT_THAT(
+      reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})),
+      HasSubstr("In the search, against this plan, the next best, \"pool 4\", was slower: +100.0 % (+9"));
   EXPECT_THAT(reason(evidence_of({{1, 1'000'000}})), HasSubstr("Only one split"));
 }
 
@@ -202,12 +208,22 @@ TEST(Choose, WhatMayBeMuchSlowerThanTheSharedHomeIsNotChosen) {
   EXPECT_EQ(noise_warning(noisy), "");
 }
 
-TEST(Choose, AnIntervalThatSaysNothingAboutUnboundIsNoComparison) {
-  const std::vector<Times> pools{{8, 1'000'000, 0, Control::shared, true},
-                                 {16, 1'100'000, 0, Control::unbound}};
-  EXPECT_THAT(choose(evidence_of(pools, 0.9), kWorkload).reason,
-              HasSubstr("Whether the plan is faster or slower than unbound cannot be told"));
-  EXPECT_THAT(choose(evidence_of(pools, 0.01), kWorkload).reason, HasSubstr("Against unbound, the plan is"));
+TEST(Choose, UnboundIsAlwaysNamedWithItsVerdictFigureAndInterval) {
+  const auto reason = [](Nanoseconds unbound, double noise) {
+    return choose(evidence_of({{8, 1'000'000, 0, Control::shared, true}, {16, unbound, 0, Control::unbound}},
+                              noise),
+                  kWorkload)
+        .reason;
+  };
+  constexpr const char* kFigures = R"(: [+-][0-9.]+ % \([+-][0-9.]+ to [+-][0-9.]+ %; minus is faster\))";
+  for (const auto& [unbound, noise, verdict] :
+       {std::tuple(Nanoseconds{1'100'000}, 0.9, "unclear"),
+        std::tuple(Nanoseconds{1'100'000}, 0.01, "slower"), std::tuple(Nanoseconds{900'000}, 0.01, "faster"),
+        std::tuple(Nanoseconds{1'000'000}, 0.005, "a tie")}) {
+    EXPECT_THAT(reason(unbound, noise),
+                testing::ContainsRegex(std::string("against this plan, unbound was ") + verdict + kFigures));
+  }
+  EXPECT_THAT(choose(evidence_of({{8, 1'000'000}}), kWorkload).reason, HasSubstr("Unbound was not measured"));
 }
 
 TEST(Choose, WhereUnboundIsSurelyFasterThePlanIsTheSharedHomeAndTheAdviceSaysSo) {
@@ -215,11 +231,13 @@ TEST(Choose, WhereUnboundIsSurelyFasterThePlanIsTheSharedHomeAndTheAdviceSaysSo)
       {8, 1'000'000}, {16, 1'100'000, 0, Control::shared, true}, {16, 700'000, 0, Control::unbound}};
   const Choice choice = choose(evidence_of(pools), kWorkload);
   EXPECT_EQ(choice.pool_threads, 16);
-  EXPECT_THAT(choice.reason, HasSubstr("Running unbound is surely faster than the best split"));
+  EXPECT_THAT(choice.reason,
+              HasSubstr("against \"pool 8\", which the search preferred, unbound was faster: -30.0 % (-30."));
+  EXPECT_THAT(choice.reason, HasSubstr("against this plan, unbound was faster: -36.4 % (-36."));
   EXPECT_EQ(advice_of(decide(evidence_of(pools), kWorkload)),
             ". No plan can express that: run this job unbound");
   const Evidence tie = evidence_of({{8, 1'000'000}, {16, 995'000, 0, Control::unbound}});
-  EXPECT_THAT(choose(tie, kWorkload).reason, HasSubstr("Against unbound, the plan is 0.5 % slower"));
+  EXPECT_THAT(choose(tie, kWorkload).reason, HasSubstr("against this plan, unbound was faster: -0.5 % ("));
   EXPECT_EQ(advice_of(decide(tie, kWorkload)), "");
 }
 
@@ -250,8 +268,9 @@ TEST(Choose, TheChoiceIsEstimatedByVisitsThatCameAfterIt) {
 TEST(Choose, ARunnerUpThatIsNotSurelyFasterChangesNothingAndTheReasonSaysSo) {
   const Choice choice = choose(estimated_evidence(1'000'000, 975'000), kWorkload);
   EXPECT_EQ(choice.pool_threads, 8);
-  EXPECT_THAT(choice.reason, HasSubstr("The next best, \"pool 4\", is 2.1 % faster (95 % confidence: "));
-  EXPECT_THAT(choice.reason, HasSubstr("). That is not surely more than 2.0 %, so the choice stays"));
+  EXPECT_THAT(choice.reason, HasSubstr("Against this plan, the next best, \"pool 4\", is faster: -2.1 % ("));
+  EXPECT_THAT(choice.reason,
+              HasSubstr("; minus is faster). That is not surely more than 2.0 %, so the choice stays"));
   EXPECT_THAT(choose(estimated_evidence(1'000'000, 1'050'000), kWorkload).reason,
               Not(HasSubstr("the choice stays")));
 }
@@ -277,7 +296,7 @@ TEST(Choose, IfTheChoiceIsRefutedTheOthersAreJudgedAgain) {
   summarize(evidence, kWorkload);
   EXPECT_EQ(chosen_threads(evidence), 7) << "not the fastest one, which has no headroom";
   EXPECT_THAT(choose(evidence, kWorkload).reason,
-              HasSubstr("visits after the choice showed it to be slower than \"pool 8\": 10."))
+              HasSubstr("Against \"pool 8\", \"pool 6\", which the search preferred, is slower: +10."))
       << "pool 7 had no visits after the choice";
 }
 

@@ -64,6 +64,14 @@ TEST(Values, PrintTheDigitsThatMatter) {
   EXPECT_EQ(print_duration(840'000), "840.0 us");
 }
 
+TEST(Values, BudgetsAreRoundAndNotShorter) {
+  EXPECT_EQ(print_budget(41 * kSecondNs), "45s");
+  EXPECT_EQ(print_budget(20 * kSecondNs), "20s");
+  EXPECT_EQ(print_budget(121 * kSecondNs), "3m");
+  for (const Nanoseconds ns : {kSecondNs, 119 * kSecondNs, 601 * kSecondNs})
+    EXPECT_GE(parse_duration(print_budget(ns), "test"), ns);
+}
+
 TEST(Values, NumbersAreTheWholeText) {
   EXPECT_EQ(parse_number<int>("-12"), -12);
   EXPECT_EQ(parse_number<unsigned>("ff", 16), 255U);

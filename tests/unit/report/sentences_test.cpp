@@ -1,0 +1,288 @@
+// Holds every sentence that is said of a plan against the table under which it stands, over many random
+// plans.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <regex>
+#include <string>
+#include <utility>
+
+#include "base/format.hpp"
+#include "claims.hpp"
+#include "plan_truth.hpp"
+#include "random_plan.hpp"
+#include "report/explain.hpp"
+#include "report/headline.hpp"
+#include "report/html.hpp"
+#include "report/recorded_words.hpp"
+#include "report/report.hpp"
+#include "text/wrap.hpp"
+
+namespace zf {
+namespace {
+
+/// The table that a person sees, by label and title.
+class Cells {
+ public:
+  explicit Cells(const Table& table) : table_(table) {}
+
+  /// Returns the cell; nothing if there is no such column or row.
+  std::optional<std::string> at(const std::string& label, std::string_view title) const {
+    for (std::size_t column = 0; column < table_.columns().size(); ++column) {
+      if (table_.columns()[column].title != title) continue;
+      for (const auto& row : table_.rows()) {
+        if (row[1] == label) return row[column];
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  Table table_;
+};
+
+/// What was seen in all plans, so that the test cannot pass because it saw nothing.
+struct Seen {
+  std::map<std::string, int> verdicts;  ///< with "in the search", if so
+  std::map<Grounds, int> grounds;
+  int unknown = 0;
+  int trials = 0;
+};
+
+/// Holds what is said of one plan against its tables.
+class Audit {
+ public:
+  Audit(const Plan& plan, Seen& seen)
+      : plan_(plan), truth_(plan), evidence_(evidence_table(plan)), seen_(seen) {
+    if (plan.trial) trial_.emplace(trial_table(*plan.trial));
+  }
+
+  void run() {
+    // A reason ends without a full stop.
+    for (const std::string& sentence : sentences(plan_.choice.reason + ".")) hold(without_stop(sentence));
+    hold_periods();
+    for (const std::string& sentence : sentences(headline_of(plan_))) hold(without_stop(sentence));
+    hold_cards();
+    if (!plan_.trial) hold_forecast();
+    hold_cells();
+    EXPECT_THAT(plan_.choice.reason, testing::ContainsRegex("[uU]nbound"));
+  }
+
+ private:
+  static std::string without_stop(std::string sentence) {
+    if (!sentence.empty() && sentence.back() == '.') sentence.pop_back();
+    return sentence;
+  }
+
+  void hold(const std::string& sentence) {
+    SCOPED_TRACE(sentence);
+    if (sentence.find("not known") != std::string::npos) ++seen_.unknown;
+    const auto claim = claim_in(sentence);
+    if (claim) return hold(*claim);
+    EXPECT_TRUE(!compares(sentence) || may_compare(sentence)) << "it compares without figures";
+  }
+
+  void hold(const Claim& claim) {
+    ++seen_.verdicts[claim.verdict + (claim.in_search ? ", in the search" : "")];
+    const bool of_rates = truth_.by_trial() && plan_.trial->higher_is_better;
+    EXPECT_EQ(claim.sign, of_rates ? "plus" : "minus");
+    EXPECT_FALSE(compares(claim.rest)) << claim.rest;
+    const std::string base = claim.base == "this plan" ? truth_.chosen() : claim.base;
+    EXPECT_NE(claim.name, base);
+    // The verdict is that of the printed figures.
+    const double accuracy = 100 * (truth_.by_trial() ? 0.02 : plan_.evidence.accuracy_wanted) + 1e-9;
+    const char* expected = claim.high < 0  ? (of_rates ? "slower" : "faster")
+                           : claim.low > 0 ? (of_rates ? "faster" : "slower")
+                           : claim.low >= -accuracy && claim.high <= accuracy ? "a tie"
+                                                                              : "unclear";
+    EXPECT_EQ(claim.verdict, expected);
+    EXPECT_LE(claim.low, claim.estimate);
+    EXPECT_LE(claim.estimate, claim.high);
+    // The figures are those of the visits after the choice, and only without an interval there of the search.
+    const Difference difference = truth_.difference(claim.name, base, !claim.in_search);
+    ASSERT_TRUE(difference.is_known()) << "a figure without an interval";
+    EXPECT_EQ(claim.figures, figures_for(difference, of_rates));
+    if (claim.in_search) {
+      EXPECT_FALSE(truth_.difference(claim.name, base, true).is_known());
+    }
+    // A pair has one figure, and the table has it too.
+    const auto known = pairs_.emplace(std::pair(claim.name, base), claim.figures);
+    EXPECT_EQ(known.first->second, claim.figures);
+    EXPECT_FALSE(pairs_.contains({base, claim.name})) << "the pair has another figure the other way round";
+    if (claim.base != "this plan") return;
+    if (truth_.by_trial()) {
+      EXPECT_EQ(trial_->at(claim.name, "against the plan"), claim.figures);
+    } else if (claim.in_search) {
+      // Where the plan itself was not checked, the column has periods alone.
+      const bool has_plan = truth_.count(truth_.chosen(), true) > 0;
+      const std::string cell = evidence_.at(claim.name, kCheckedTitle).value_or("–");
+      EXPECT_TRUE(has_plan ? cell == "–" : cell.find('%') == std::string::npos) << cell;
+      const double ratio = period_of_row(claim.name) / period_of_row(base) - 1;
+      EXPECT_NEAR(100 * ratio, claim.estimate, 0.06 * (2 + ratio)) << "the column of periods";
+    } else {
+      EXPECT_EQ(evidence_.at(claim.name, kCheckedTitle), claim.figures);
+    }
+  }
+
+  double period_of_row(const std::string& label) const {
+    for (const CandidateEvidence& candidate : plan_.evidence.candidates) {
+      if (candidate.label == label) return static_cast<double>(candidate.period_ns_median);
+    }
+    return 0;
+  }
+
+  /// Times in the reason are those of the table.
+  void hold_periods() {
+    if (plan_.trial) return;
+    const std::string time = "([0-9.]+ (?:s|ms|us))";
+    const std::pair<const char*, std::string> named[] = {
+        {"period", R"re("([^"]*)" had the shortest period in the search, )re" + time},
+        {"period", R"re(the shortest, )re" + time + R"re( for "([^"]*)")re"},
+        {"period", R"re("([^"]*)" takes )re" + time}};
+    for (const auto& [title, words] : named) {
+      const std::regex pattern(words);
+      for (std::sregex_iterator at(plan_.choice.reason.begin(), plan_.choice.reason.end(), pattern), end;
+           at != end; ++at) {
+        const bool label_first = words.front() == '"';
+        EXPECT_EQ(evidence_.at((*at)[label_first ? 1 : 2], title), (*at)[label_first ? 2 : 1].str());
+      }
+    }
+    const std::pair<const char*, std::string> of_plan[] = {{"period", "In the search its period, " + time},
+                                                           {"period", "this is the shared home, " + time},
+                                                           {"period", "A period takes " + time},
+                                                           {"optimizer", "The optimizer's step of " + time},
+                                                           {"training", "training steps? of " + time}};
+    for (const auto& [title, words] : of_plan) {
+      std::smatch match;
+      if (std::regex_search(plan_.choice.reason, match, std::regex(words))) {
+        EXPECT_EQ(evidence_.at(truth_.chosen(), title), match[1].str()) << words;
+      }
+    }
+  }
+
+  void hold_cards() {
+    static const std::regex note(R"re((faster|slower|a tie|unclear) \((.*); (minus|plus) is faster\)(.*))re");
+    const std::string suffix = " against this plan";
+    for (const KeyFigure& card : figures_of(plan_)) {
+      SCOPED_TRACE(card.name + ": " + card.value + ", " + card.note);
+      if (!card.name.ends_with(suffix)) {
+        EXPECT_FALSE(compares(card.name) || compares(card.value)) << "a card that compares";
+        continue;
+      }
+      std::smatch match;
+      if (card.value == "not known") {
+        EXPECT_EQ(card.note, "too few measurements");
+      } else if (std::regex_match(card.note, match, note)) {
+        const bool in_search = match[4].length() > 0;
+        EXPECT_EQ(match[4], in_search ? ", in the search, not after the choice" : "");
+        const std::string name = card.name.substr(0, card.name.size() - suffix.size());
+        hold(format_text("{} this plan, {} {} {}: {} ({}; {} is faster)",
+                         in_search ? "In the search, against" : "Against",
+                         name == "unbound" ? name : "\"" + name + "\"", in_search ? "was" : "is",
+                         match[1].str(), card.value, match[2].str(), match[3].str()));
+      } else {
+        ADD_FAILURE() << "a card without verdict and interval";
+      }
+    }
+  }
+
+  void hold_forecast() {
+    WorkloadFile file;
+    file.recorded = Recorded{};
+    file.recorded->period_ns = 100'000'000;
+    std::string words = forecast_in_words(file, plan_);
+    if (words.empty()) return;
+    words.pop_back();  // the end of the line
+    const auto all = sentences(words);
+    ASSERT_EQ(all.size(), 2U) << words;
+    const std::size_t ratio_at = all[1].find("; plan ÷ unbound is ");
+    hold(all[1].substr(0, ratio_at));
+    const auto claim = claim_in(all[1].substr(0, ratio_at));
+    ASSERT_EQ(claim.has_value(), ratio_at != std::string::npos) << "a ratio without an interval";
+    if (!claim) return;
+    const Difference longer = truth_.difference("unbound", truth_.chosen(), !claim->in_search);
+    EXPECT_EQ(all[1].substr(ratio_at),
+              format_text("; plan ÷ unbound is {:.3f} ({:.3f} to {:.3f})", 1 / (1 + longer.estimate),
+                          1 / (1 + longer.high), 1 / (1 + longer.low)));
+    std::smatch match;
+    ASSERT_TRUE(std::regex_search(all[0], match, std::regex("under the plan (.*)[.]")));
+    if (!claim->in_search && plan_.evidence.scale == 1) {
+      EXPECT_EQ(match[1], evidence_.at(truth_.chosen(), kCheckedTitle));
+    }
+  }
+
+  /// Every cell says what the samples say.
+  void hold_cells() {
+    for (const CandidateEvidence& candidate : plan_.evidence.candidates) {
+      const std::size_t searched = truth_.count(candidate.label, false);
+      const std::size_t checked = truth_.count(candidate.label, true);
+      EXPECT_EQ(evidence_.at(candidate.label, "spread") == "–", searched < 4) << searched;
+      EXPECT_EQ(evidence_.at(candidate.label, "samples"), checked == 0 || plan_.trial
+                                                              ? std::to_string(searched)
+                                                              : format_text("{} + {}", searched, checked));
+      if (plan_.trial) {
+        EXPECT_EQ(evidence_.at(candidate.label, kCheckedTitle), std::nullopt);
+      }
+    }
+  }
+
+  const Plan& plan_;
+  PlanTruth truth_;
+  Cells evidence_;
+  std::optional<Cells> trial_;
+  Seen& seen_;
+  std::map<std::pair<std::string, std::string>, std::string> pairs_;  ///< figures by split and base
+};
+
+/// Returns how many plans to make: ZF_PLANS, or a few.
+unsigned plans_to_make() {
+  const char* const given = std::getenv("ZF_PLANS");
+  return given != nullptr ? static_cast<unsigned>(std::atoi(given)) : 1500U / ZF_FEWER;
+}
+
+/// Explanation and page show the same words as were held.
+void expect_shown(const Plan& plan) {
+  const std::string text = explain(plan);
+  for (const std::string& sentence : sentences(plan.choice.reason))
+    EXPECT_THAT(text, testing::HasSubstr(sentence));
+  const std::string page = report_of(plan, nullptr);
+  EXPECT_THAT(page, testing::HasSubstr(html_text(plan.choice.reason)));
+  EXPECT_THAT(page, testing::HasSubstr(html_text(headline_of(plan))));
+  const Table table = evidence_table(plan);
+  for (const auto& row : table.rows()) {
+    for (std::size_t i = 1; i < row.size(); ++i) {
+      EXPECT_THAT(text, testing::HasSubstr(row[i]));
+      EXPECT_THAT(page, testing::HasSubstr(html_text(row[i])));
+    }
+  }
+}
+
+TEST(Sentences, AgreeWithTheTablesUnderWhichTheyStand) {
+  const unsigned plans = plans_to_make();
+  Seen seen;
+  for (unsigned seed = 0; seed < plans && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    const Plan plan = RandomPlan(seed).make();
+    SCOPED_TRACE(plan.choice.reason);
+    seen.trials += plan.trial ? 1 : 0;
+    if (!plan.trial) ++seen.grounds[decide(plan.evidence, plan.workload).grounds];
+    Audit(plan, seen).run();
+    if (seed % 100 == 0) expect_shown(plan);
+  }
+  if (plans < 1000) return;
+  for (const char* const verdict : {"faster", "slower", "a tie", "unclear"}) {
+    EXPECT_GT(seen.verdicts[verdict], 0) << verdict;
+    EXPECT_GT(seen.verdicts[std::string(verdict) + ", in the search"], 0) << verdict;
+  }
+  for (const Grounds grounds : {Grounds::preferred, Grounds::refuge, Grounds::conservative, Grounds::second,
+                                Grounds::untold, Grounds::unbound})
+    EXPECT_GT(seen.grounds[grounds], 0) << static_cast<int>(grounds);
+  EXPECT_GT(seen.unknown, 0);
+  EXPECT_GT(seen.trials, 0);
+}
+
+}  // namespace
+}  // namespace zf

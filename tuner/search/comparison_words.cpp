@@ -1,0 +1,94 @@
+#include "search/comparison_words.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/format.hpp"
+#include "search/comparisons.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+/// Returns the split that is next after the winner, with what it is in its name; nothing if there is none, or
+/// if the grounds of the decision compare it already.
+std::optional<Comparison> rival_of(const Evidence& evidence, const Workload& workload,
+                                   const Decision& decision) {
+  const auto second = runner_up_of(contest_of(evidence, workload), decision.winner);
+  if (!second) return std::nullopt;
+  const bool is_refuted = *second == decision.instead_of;
+  const bool by_winner = decision.grounds == Grounds::second && decision.beaten_by == decision.winner;
+  if (is_refuted && (by_winner || decision.grounds == Grounds::untold)) return std::nullopt;
+  const CandidateEvidence& other = evidence.candidates[*second];
+  Comparison rival = compared(evidence, workload, other.id, evidence.candidates[decision.winner].id);
+  rival.name = other.id == fastest_of(evidence).id
+                   ? format_text("{}, which had the shortest period in the search,", rival.name)
+                   : format_text("the next best, {},", rival.name);
+  return rival;
+}
+
+std::optional<Comparison> unbound_beside(const Evidence& evidence, const Workload& workload,
+                                         std::size_t winner) {
+  const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
+  if (unbound == nullptr) return std::nullopt;
+  return compared(evidence, workload, unbound->id, evidence.candidates[winner].id);
+}
+
+/// Says why a rival that may be faster did not win. Empty if its interval does not raise the question, or if
+/// the grounds answer it.
+std::string why_it_stays(const Comparison& rival, const Decision& decision) {
+  const auto verdict = verdict_of(rival);
+  if (!verdict || rival.longer.estimate >= 0) return "";
+  if (decision.grounds == Grounds::second || decision.grounds == Grounds::untold ||
+      decision.grounds == Grounds::unbound)
+    return "";
+  if (*verdict == Verdict::unclear) return ". That it is faster is not certain, so the choice stays";
+  const double least = (decision.grounds == Grounds::refuge ? kWiderTie : 1) * rival.accuracy;
+  if (*verdict != Verdict::faster || inverse(rival.longer).low > least) return "";
+  return format_text(". That is not surely more than {:.1f} %, so the choice stays", 100 * least);
+}
+
+bool is_known(const std::optional<Comparison>& comparison) {
+  return comparison && comparison->longer.is_known();
+}
+
+/// Returns whether every split was visited once, before or after the choice.
+bool each_once(const Evidence& evidence) {
+  std::map<int, std::set<int>> rounds;  // by candidate
+  for (const Sample& sample : evidence.samples) rounds[sample.candidate].insert(sample.round);
+  return std::all_of(rounds.begin(), rounds.end(), [](const auto& one) { return one.second.size() == 1; });
+}
+
+/// Returns ". --budget of about 3m would tell"; empty if no longer budget would.
+std::string remedy(Nanoseconds telling_budget_ns) {
+  if (telling_budget_ns == 0) return "";
+  return format_text(". --budget of about {} would tell", print_budget(telling_budget_ns));
+}
+
+/// Says that no difference is known, although splits were measured that could be compared.
+std::string unknown_in_words(const Evidence& evidence, bool with_unbound) {
+  if (each_once(evidence))
+    return format_text(". Each split{} was measured once; differences are not known",
+                       with_unbound ? ", unbound too," : "");
+  return format_text(". Too few visits were made; differences{} are not known",
+                     with_unbound ? ", also to unbound," : "");
+}
+
+}  // namespace
+
+std::string comparisons_in_words(const Evidence& evidence, const Workload& workload, const Decision& decision,
+                                 Nanoseconds telling_budget_ns) {
+  const auto rival = rival_of(evidence, workload, decision);
+  const auto unbound = unbound_beside(evidence, workload, decision.winner);
+  const bool known = is_known(rival) || is_known(unbound);
+  std::string text;
+  if (!known && (rival || unbound)) text += unknown_in_words(evidence, unbound.has_value());
+  if (known && rival) text += ". " + comparison_in_words(*rival) + why_it_stays(*rival, decision);
+  if (known && unbound) text += ". " + comparison_in_words(*unbound);
+  if (!unbound) text += ". Unbound was not measured";
+  return known ? text : text + remedy(telling_budget_ns);
+}
+
+}  // namespace zf

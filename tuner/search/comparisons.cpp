@@ -1,0 +1,110 @@
+#include "search/comparisons.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/format.hpp"
+#include "compare/statistics.hpp"
+#include "search/decision.hpp"
+#include "search/judgement.hpp"
+#include "search/period_levels.hpp"
+
+namespace zf {
+namespace {
+
+const CandidateEvidence* candidate_with(const Evidence& evidence, int id) {
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    if (candidate.id == id) return &candidate;
+  }
+  return nullptr;
+}
+
+/// Precondition: the evidence has the candidate.
+std::size_t position_of(const Evidence& evidence, int id) {
+  return static_cast<std::size_t>(candidate_with(evidence, id) - evidence.candidates.data());
+}
+
+/// Returns how much longer the period of candidate `b` is than that of `a` by these visits.
+Difference difference_by(VisitsOf which, const Evidence& evidence, const Workload& workload, int a, int b) {
+  const Schedule schedule = schedule_of(workload, evidence.scale);
+  const Levels levels = levels_of(evidence, visits_of(evidence, schedule, which));
+  return levels.difference(position_of(evidence, a), position_of(evidence, b));
+}
+
+std::optional<Comparison> control_in_trial(const Trial& trial, Control control) {
+  const auto winner = static_cast<std::size_t>(trial.winner);
+  for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
+    if (trial.candidates[i].control == control && i != winner) return compared(trial, i, winner);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string name_in_words(Control control, const std::string& label) {
+  return control == Control::unbound ? "unbound" : format_text("\"{}\"", label);
+}
+
+Comparison compared(const Evidence& evidence, const Workload& workload, int id, int other) {
+  const CandidateEvidence& candidate = *candidate_with(evidence, id);
+  Comparison comparison;
+  comparison.name = name_in_words(candidate.control, candidate.label);
+  comparison.accuracy = evidence.accuracy_wanted;
+  comparison.longer = difference_by(VisitsOf::check, evidence, workload, other, id);
+  if (comparison.longer.is_known()) return comparison;
+  comparison.longer = difference_by(VisitsOf::search, evidence, workload, other, id);
+  const bool both =
+      count_periods(evidence, id, VisitsOf::check) > 0 && count_periods(evidence, other, VisitsOf::check) > 0;
+  comparison.basis = both ? Basis::search_still : Basis::search;
+  return comparison;
+}
+
+std::optional<Nanoseconds> checked_period_ns(const Evidence& evidence, const Workload& workload, int id) {
+  const Schedule schedule = schedule_of(workload, evidence.scale);
+  const Levels levels = levels_of(evidence, visits_of(evidence, schedule, VisitsOf::check));
+  for (std::size_t i = 0; i < evidence.candidates.size(); ++i) {
+    if (evidence.candidates[i].id == id && levels.has(i) && std::isfinite(levels.of(i)))
+      return std::llround(levels.of(i));
+  }
+  return std::nullopt;
+}
+
+Levels levels_of(const Trial& trial) {
+  std::vector<Visit> visits;
+  for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
+    const auto& runs = trial.candidates[i].runs;
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      const double value = median(runs[run]);
+      visits.push_back({i, static_cast<int>(run), trial.higher_is_better ? 1 / value : value});
+    }
+  }
+  return {visits, trial.candidates.size()};
+}
+
+Comparison compared(const Trial& trial, std::size_t index, std::size_t other) {
+  const TrialCandidate& candidate = trial.candidates[index];
+  Comparison comparison;
+  comparison.name = name_in_words(candidate.control, candidate.label);
+  comparison.longer = levels_of(trial).difference(other, index);
+  comparison.accuracy = kDefaultTie;
+  comparison.of_rates = trial.higher_is_better;
+  return comparison;
+}
+
+std::optional<Comparison> control_beside_plan(const Plan& plan, Control control) {
+  if (plan.trial) return control_in_trial(*plan.trial, control);
+  const CandidateEvidence* chosen = candidate_with(plan.evidence, plan.choice.candidate);
+  const CandidateEvidence* other = control_of(plan.evidence, control);
+  if (chosen == nullptr || other == nullptr || chosen == other) return std::nullopt;
+  return compared(plan.evidence, plan.workload, other->id, chosen->id);
+}
+
+bool was_checked(const Plan& plan) {
+  const auto& samples = plan.evidence.samples;
+  return !plan.trial && std::any_of(samples.begin(), samples.end(), [&](const Sample& sample) {
+    return came_after_choice(plan.evidence, sample);
+  });
+}
+
+}  // namespace zf
