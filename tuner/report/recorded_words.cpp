@@ -17,13 +17,13 @@ const CandidateEvidence* candidate_with(const Evidence& evidence, int id) {
   return nullptr;
 }
 
-/// Returns "; plan ÷ unbound is 0.914 (0.894 to 0.935)", by how much longer unbound takes than the plan;
-/// empty if that is not known.
+/// Returns ". For the job itself expect plan ÷ unbound 0.914 (0.867 to 0.964)", by how much longer unbound
+/// takes than the plan; empty if that is not known.
 std::string ratio_in_words(const Difference& longer) {
   if (!longer.is_known()) return "";
-  const Difference plan = inverse(longer);
-  return format_text("; plan ÷ unbound is {:.3f} ({:.3f} to {:.3f})", 1 + plan.estimate, 1 + plan.low,
-                     1 + plan.high);
+  const Difference plan = with_forecast_error(inverse(longer));
+  return format_text(". For the job itself expect plan ÷ unbound {:.3f} ({:.3f} to {:.3f})",
+                     1 + plan.estimate, 1 + plan.low, 1 + plan.high);
 }
 
 }  // namespace
@@ -58,6 +58,13 @@ std::string recorded_in_words(const WorkloadFile& file) {
     text += "\n";
   }
   return text + estimates_in_words(file);
+}
+
+Difference with_forecast_error(const Difference& measured) {
+  const double estimate = std::log1p(measured.estimate);
+  const auto further = [](double half_width) { return std::hypot(half_width, kForecastError); };
+  return {measured.estimate, std::expm1(estimate - further(estimate - std::log1p(measured.low))),
+          std::expm1(estimate + further(std::log1p(measured.high) - estimate))};
 }
 
 std::string forecast_in_words(const WorkloadFile& file, const Plan& plan) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "compare/difference.hpp"
 #include "measure/workload_file.hpp"
 #include "plan/plan.hpp"
 
@@ -13,6 +14,14 @@ std::string recorded_in_words(const WorkloadFile& file);
 
 /// Returns one line: which fields of a workload file nobody measured. Empty if there are none.
 std::string estimates_in_words(const WorkloadFile& file);
+
+/// By how much the ratio of a job's periods differs from that of the synthetic job's in 95 of 100 cases, as a
+/// logarithm. Measured: docs/record.md.
+inline constexpr double kForecastError = 0.05;
+
+/// Returns a measured difference of the synthetic job as a forecast for the job itself. Both errors are taken
+/// to be independent, so the half-widths add as squares, in logarithms. Precondition: it is known.
+Difference with_forecast_error(const Difference& measured);
 
 /// Returns one line: the period that was recorded, the forecasts for the job as it was recorded (unbound) and
 /// under the plan, both by the same visits, and how they compare. Empty if the file was not recorded, or the

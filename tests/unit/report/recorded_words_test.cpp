@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "../plan/make_plan.hpp"
 #include "search/decision.hpp"
 
@@ -56,7 +58,20 @@ TEST(Forecast, BothPeriodsAndTheirRatioAreOfTheVisitsAfterTheChoice) {
               HasSubstr("recorded period 207.0 ms; forecast unbound 210.1 ms, under the plan 202.0 ms. "))
       << "twice what half of the model took";
   EXPECT_THAT(words, HasSubstr(". Against this plan, unbound is slower: +4.0 % (+"));
-  EXPECT_THAT(words, HasSubstr("; minus is faster); plan ÷ unbound is 0.961 (0.961 to 0.962)\n"));
+  EXPECT_THAT(
+      words,
+      HasSubstr("; minus is faster). For the job itself expect plan ÷ unbound 0.961 (0.915 to 1.011)\n"));
+}
+
+TEST(Forecast, TheJobsOwnErrorWidensTheIntervalAndLeavesTheEstimate) {
+  const Difference sure = with_forecast_error({0.1, 0.1, 0.1});
+  EXPECT_EQ(sure.estimate, 0.1);
+  EXPECT_NEAR(std::log(1 + sure.high) - std::log(1.1), kForecastError, 1e-9);
+  EXPECT_NEAR(std::log(1.1) - std::log(1 + sure.low), kForecastError, 1e-9);
+  const Difference vague = with_forecast_error({0, -0.2, 0.3});
+  EXPECT_LT(vague.low, -0.2);
+  EXPECT_NEAR(vague.low, -0.2, 0.01) << "what was measured badly is hardly worse as a forecast";
+  EXPECT_GT(vague.high, 0.3);
 }
 
 TEST(Forecast, WithoutAnIntervalThereIsNoRatio) {
