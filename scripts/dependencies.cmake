@@ -48,11 +48,6 @@ zf_find(cxxopts libcxxopts-dev 3.1)
 zf_find(TBB libtbb-dev)
 set(ZLIB_USE_STATIC_LIBS ON) # whatever libz a training process has loaded stays its own
 zf_find(ZLIB zlib1g-dev)
-find_file(ZF_CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js PATH_SUFFIXES javascript/chart.js
-  DOC "Chart.js 3, minified")
-if(NOT ZF_CHART_JS)
-  zf_missing("chart.min.js of Chart.js 3 (-DZF_CHART_JS=FILE)" libjs-chart.js)
-endif()
 
 if(ZF_TESTS)
   find_package(GTest QUIET)

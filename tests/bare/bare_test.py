@@ -30,17 +30,18 @@ class Bare(BareTest):
 
     def test_a_user_without_sudo_gets_one_list(self):
         system = self.system()
-        self.assert_done(system.run("apt-get remove --yes libcxxopts-dev libjs-chart.js", timeout=300))
+        self.assert_done(system.run("apt-get remove --yes libcxxopts-dev libtbb-dev", timeout=300))
         result = system.run(PLAN, timeout=60, inside=AS_USER)
         self.assert_list(result, "there is neither root nor sudo to install packages, and these are missing:")
-        self.assertIn("\n  libcxxopts-dev       command-line options\n  libjs-chart.js       the charts of a report\n"
-                      "To install them: sudo apt-get install libcxxopts-dev libjs-chart.js\n", result.stderr)
+        self.assertIn("\n  libcxxopts-dev       command-line options\n"
+                      "  libtbb-dev           the synthetic training side\n"
+                      "To install them: sudo apt-get install libcxxopts-dev libtbb-dev\n", result.stderr)
         self.system()  # root gets them back
 
     def test_a_package_that_apt_does_not_know_stops_nothing(self):
         system = self.system()
         with (system.project / "scripts/packages.txt").open("a") as packages:
-            packages.write("build  zf-no-such-package|libjs-chart.js  is an alternative\n"
+            packages.write("build  zf-no-such-package|libtbb-dev  is an alternative\n"
                            "build  zf-no-other-package  is only an example\n")
         result = system.run(PLAN, timeout=300)
         self.assert_done(result)

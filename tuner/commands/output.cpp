@@ -83,7 +83,7 @@ OptionSpec report_option() {
 }
 
 ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::path& plan)
-    : quiet_(arguments.has("quiet")) {
+    : plan_(plan == "-" ? "plan.json" : plan), quiet_(arguments.has("quiet")) {
   const auto text = arguments.text("report");
   if (!text) return;
   path_ = *text;
@@ -97,7 +97,7 @@ ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::pa
 
 void ReportOutput::write(const Plan& plan, const Topology* topology) const {
   if (!path_) return;
-  write_text_file_atomically(*path_, report_of(plan, topology));
+  write_text_file_atomically(*path_, report_of(plan, topology, plan_.string()));
   if (!quiet_) print_stderr("wrote {}\n", path_->string());
 }
 

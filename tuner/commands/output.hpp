@@ -42,7 +42,8 @@ OptionSpec report_option();
 /// Writes the page of --report, if it was given.
 class ReportOutput {
  public:
-  /// Throws Error(usage) if the file cannot be written or is the file of the plan. Make it before the work.
+  /// `plan` is the file of the plan, "-" for standard output. Throws Error(usage) if the page cannot be
+  /// written or would take the plan's place. Make it before the work.
   ReportOutput(const Arguments& arguments, const std::filesystem::path& plan);
 
   bool wanted() const { return path_.has_value(); }
@@ -51,6 +52,7 @@ class ReportOutput {
   void write(const Plan& plan, const Topology* topology) const;
 
  private:
+  std::filesystem::path plan_;
   std::optional<std::filesystem::path> path_;
   bool quiet_;
 };

@@ -25,7 +25,7 @@ struct Figures {
 };
 
 Figures figures_of(const Comparison& comparison) {
-  const Difference shown = comparison.of_rates ? inverse(comparison.longer) : comparison.longer;
+  const Difference shown = shown_difference(comparison);
   assert(comparison.longer.is_known());
   return {tenths_of(shown.estimate), tenths_of(shown.low), tenths_of(shown.high)};
 }
@@ -44,6 +44,10 @@ std::optional<Verdict> verdict_of(const Comparison& comparison) {
   if (figures.low > 0) return comparison.of_rates ? Verdict::faster : Verdict::slower;
   const std::int64_t most = tenths_of(comparison.accuracy);
   return figures.low >= -most && figures.high <= most ? Verdict::tie : Verdict::unclear;
+}
+
+Difference shown_difference(const Comparison& comparison) {
+  return comparison.of_rates ? inverse(comparison.longer) : comparison.longer;
 }
 
 std::string print_estimate(const Comparison& comparison) {

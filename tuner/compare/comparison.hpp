@@ -42,6 +42,8 @@ struct Comparison {
 /// in tenths of a per cent. Returns nothing if the interval is unknown: then no figure is printed either.
 std::optional<Verdict> verdict_of(const Comparison& comparison);
 
+/// Returns the difference that the figures are of: that of the times, or of the throughput.
+Difference shown_difference(const Comparison& comparison);
 /// Returns "+9.4 %". Precondition of this and the next three: the interval is known.
 std::string print_estimate(const Comparison& comparison);
 /// Returns "+7.0 to +11.8 %", or "-80.0 to above +1000 %".

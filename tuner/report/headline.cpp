@@ -1,16 +1,12 @@
 #include "report/headline.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <vector>
 
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "compare/statistics.hpp"
-#include "report/explain.hpp"
+#include "search/comparison_words.hpp"
 #include "search/comparisons.hpp"
-#include "search/decision.hpp"
-#include "search/period_levels.hpp"
-#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -67,71 +63,32 @@ std::string control_in_words(const Plan& plan) {
   return is_half ? ", which is DeepSpeed's half and half" : "";
 }
 
-/// Says how unbound compares with the plan.
-std::string unbound_in_words(const Plan& plan) {
-  const auto unbound = control_beside_plan(plan, Control::unbound);
-  return unbound ? comparison_in_words(*unbound) : "Unbound was not measured";
-}
-
-/// Returns how a control compares with the plan; nothing if either was not measured.
-std::optional<KeyFigure> figure_against(const Plan& plan, Control control, std::string_view name) {
-  const auto other = control_beside_plan(plan, control);
-  if (!other) return std::nullopt;
-  KeyFigure figure{format_text("{} against this plan", name), "not known", "too few measurements"};
-  const auto verdict = verdict_of(*other);
-  if (!verdict) return figure;
-  figure.value = print_estimate(*other);
-  figure.note = format_text("{} ({}; {} is faster){}", name_of(*verdict), print_interval(*other),
-                            other->of_rates ? "plus" : "minus",
-                            other->basis == Basis::checked ? "" : ", in the search, not after the choice");
-  return figure;
+/// Returns whether the difference of any other split to the plan is known.
+bool is_any_known(const std::vector<OtherSplit>& others) {
+  return std::any_of(others.begin(), others.end(),
+                     [](const OtherSplit& other) { return other.comparison.longer.is_known(); });
 }
 
 }  // namespace
 
 std::string headline_of(const Plan& plan) {
-  const std::string split = split_in_words(plan);
-  if (plan.choice.period_ns_median == 0) {
-    return plan.trial ? format_text("{}. {}.", split, unbound_in_words(plan))
-                      : split + "; nothing was measured.";
-  }
-  return format_text("{}: {} per period{}. {}.", split, print_duration(plan.choice.period_ns_median),
-                     control_in_words(plan), unbound_in_words(plan));
+  if (is_unbound_better(plan)) return "Run this job unbound: no plan can express what is best for it.";
+  const bool is_measured = plan.choice.period_ns_median != 0 || plan.trial;
+  return split_in_words(plan) + (is_measured ? control_in_words(plan) : "; nothing was measured") + ".";
 }
 
-std::vector<KeyFigure> figures_of(const Plan& plan) {
-  const CandidateEvidence* chosen = chosen_of(plan);
-  if (chosen == nullptr) return {};
-  const std::size_t periods = count_periods(plan.evidence, chosen->id, VisitsOf::search);
-  const auto spread = [&](double relative) { return "spread " + print_spread(relative, periods); };
-  std::vector<KeyFigure> figures = {
-      {"period", print_duration(chosen->period_ns_median), spread(chosen->period_spread)},
-      {"optimizer step", print_duration(job_step_ns(*chosen, plan.workload)), spread(chosen->step_spread)}};
-  if (chosen->training_ns_median > 0) {
-    const int steps = plan.workload.update_interval;
-    figures.push_back({print_count(steps, "training step"),
-                       print_duration(steps * chosen->training_ns_median), spread(chosen->training_spread)});
-    const bool waits = plan.workload.mode == Mode::wait;
-    figures.push_back({"optimizer time exposed",
-                       chosen->exposed_ns_median == 0 ? "none" : print_duration(chosen->exposed_ns_median),
-                       waits                            ? "training waits for all of it"
-                       : chosen->exposed_ns_median == 0 ? "all of it hides behind training"
-                                                        : "more than training hides"});
+std::string certainty_of(const Plan& plan) {
+  if (plan.choice.period_ns_median == 0 && !plan.trial) return "";
+  const std::vector<OtherSplit> others = splits_beside_plan(plan);
+  const char* const measured = plan.trial ? "tried" : "measured";
+  if (others.empty()) return format_text("No other split was {}, not even unbound.", measured);
+  if (!is_any_known(others)) {
+    return (plan.trial ? unknown_differences_in_words(*plan.trial)
+                       : unknown_differences_in_words(plan.evidence)) +
+           ".";
   }
-  if (plan.choice.headroom) {
-    const auto& [speedup, slowdown] = *plan.choice.headroom;
-    figures.push_back({"headroom", format_text("{:.3g} ×, {:.3g} ×", speedup, slowdown),
-                       "faster training, longer step, until the plan costs 5 %"});
-  }
-  figures.push_back({"bandwidth",
-                     format_text("{:.1f} GB/s", step_bytes_per_s(plan, chosen->step_ns_median) / 1e9),
-                     format_text("{:.0f} % of the roofline", 100 * chosen->roofline_ratio)});
-  for (const auto& [control, name] :
-       {std::pair(Control::shared, "shared home"), std::pair(Control::half, "half and half"),
-        std::pair(Control::eighty_twenty, "80/20"), std::pair(Control::unbound, "unbound")}) {
-    if (auto figure = figure_against(plan, control, name)) figures.push_back(std::move(*figure));
-  }
-  return figures;
+  const auto unbound = control_beside_plan(plan, Control::unbound);
+  return unbound ? comparison_in_words(*unbound) + "." : format_text("Unbound was not {}.", measured);
 }
 
 }  // namespace zf

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/format.hpp"
-#include "report/chart_data.hpp"
 #include "report/explain.hpp"
 #include "report/html.hpp"
+#include "report/time_unit.hpp"
 #include "search/decision.hpp"
 
 namespace zf {
@@ -23,10 +23,27 @@ int heat_of(Nanoseconds period_ns, Nanoseconds shortest_ns) {
   return static_cast<int>(100 * (1 - std::min(1.0, (ratio - 1) / (kPalest - 1))));
 }
 
+/// Cells by reserved cores and pool threads.
+using Cells = std::map<std::pair<int, int>, const CandidateEvidence*>;
+
+/// Returns whether some number of reserved cores has several pools, and some pool several numbers of reserved
+/// cores. Where each pool has the rest of its home, the cells are one diagonal.
+bool has_two_dimensions(const Cells& cells) {
+  std::map<int, int> pools_of;
+  std::map<int, int> reserved_of;
+  for (const auto& [place, candidate] : cells) {
+    ++pools_of[place.first];
+    ++reserved_of[place.second];
+  }
+  const auto is_several = [](const auto& count) { return count.second > 1; };
+  return std::any_of(pools_of.begin(), pools_of.end(), is_several) &&
+         std::any_of(reserved_of.begin(), reserved_of.end(), is_several);
+}
+
 }  // namespace
 
 std::string heat_map(const Plan& plan) {
-  std::map<std::pair<int, int>, const CandidateEvidence*> cells;
+  Cells cells;
   std::set<int> reserved;
   std::set<int> pools;
   const auto is_chosen = [&](const CandidateEvidence& candidate) {
@@ -41,7 +58,7 @@ std::string heat_map(const Plan& plan) {
         cell == nullptr || (!is_chosen(*cell) && candidate.period_ns_median < cell->period_ns_median);
     if (better || is_chosen(candidate)) cell = &candidate;
   }
-  if (cells.empty()) return "";
+  if (!has_two_dimensions(cells)) return "";
 
   const Nanoseconds shortest_ns = fastest_of(plan.evidence).period_ns_median;
   const TimeUnit unit = unit_for(shortest_ns);

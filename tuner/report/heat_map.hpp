@@ -9,8 +9,8 @@ namespace zf {
 
 /// Returns a table with one row per number of reserved cores and one column per number of pool threads. A
 /// cell holds the shortest period of all placements, or that of the chosen split. Cells that the search did
-/// not visit are empty. Unbound is left out, because it reserves nothing. Returns an empty text if no
-/// eligible split was measured.
+/// not visit are empty. Unbound is left out, because it reserves nothing. Returns an empty text if the cells
+/// have one dimension alone: then the table of splits says as much.
 std::string heat_map(const Plan& plan);
 
 }  // namespace zf

@@ -62,10 +62,4 @@ std::string html_table(const Table& table) {
   return text + "</tbody></table></div>\n";
 }
 
-std::string json_for_script(std::string json) {
-  // In JSON, this letter occurs only inside strings.
-  for (std::size_t at = 0; (at = json.find('<', at)) != std::string::npos;) json.replace(at, 1, "\\u003c");
-  return json;
-}
-
 }  // namespace zf

@@ -15,7 +15,4 @@ std::string html_text(std::string_view text);
 /// "chosen".
 std::string html_table(const Table& table);
 
-/// Returns the same JSON, escaped so that no part of it can end the <script> element that holds it.
-std::string json_for_script(std::string json);
-
 }  // namespace zf

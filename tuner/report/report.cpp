@@ -5,8 +5,6 @@
 
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "plan/period.hpp"
-#include "report/chart_data.hpp"
 #include "report/embedded.hpp"
 #include "report/explain.hpp"
 #include "report/explain_homes.hpp"
@@ -14,6 +12,10 @@
 #include "report/heat_map.hpp"
 #include "report/html.hpp"
 #include "report/machine_drawing.hpp"
+#include "report/next_step.hpp"
+#include "report/samples_plot.hpp"
+#include "report/sides_plot.hpp"
+#include "report/verdict_plot.hpp"
 #include "search/comparisons.hpp"
 #include "search/decision.hpp"
 #include "text/units.hpp"
@@ -21,17 +23,12 @@
 namespace zf {
 namespace {
 
-/// Makes the browser refuse to load anything from anywhere.
-constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+/// Makes the browser refuse to load or run anything.
+constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'";
 
 constexpr const char* kHeatNote =
     "A stronger colour means a shorter period. Periods of at least 1.5 times the shortest one have no "
     "colour. The chosen split is framed. Empty cells were not measured.";
-
-constexpr const char* kBandwidthCaption =
-    "The points show our optimizer step while training runs beside it. The line is the roofline: a plain "
-    "loop with Adam's mix of reads and writes, alone on the same cores. Whiskers reach from the first "
-    "quartile to the third.";
 
 bool is_simulated(const Plan& plan) { return plan.evidence.isa == kSimulated; }
 
@@ -49,6 +46,12 @@ std::string paragraph(std::string_view kind, std::string_view text) {
   return format_text("<p class=\"{}\">{}</p>\n", kind, html_text(text));
 }
 
+/// Returns a part of a section. Empty if its content is.
+std::string part(std::string_view id, std::string_view title, std::string_view content) {
+  if (content.empty()) return "";
+  return format_text("<div id=\"{}\">\n<h3>{}</h3>\n{}</div>\n", id, title, content);
+}
+
 std::string title(const Plan& plan) {
   return html_text(is_simulated(plan) ? format_text("CPU plan for {}, simulated", plan.machine.model)
                                       : format_text("CPU plan for {}", plan.made.host));
@@ -62,132 +65,97 @@ std::string header(const Plan& plan) {
     badge = paragraph("badge", "Nothing was measured.");
   }
   const std::string& model = plan.machine.model;
-  return format_text(
-      "<header>\n<h1>{}</h1>\n{}{}</header>\n\n", title(plan),
-      paragraph("made", format_text("{} · made by {} on {}, {}", model.empty() ? "unknown CPU" : model,
-                                    plan.made.by, plan.made.host, plan.made.at)),
-      badge);
+  return format_text("<header>\n<p><b>{}</b> · {}</p>\n{}</header>\n\n", title(plan),
+                     html_text(format_text("{} · made by {} on {}, {}", model.empty() ? "unknown CPU" : model,
+                                           plan.made.by, plan.made.host, plan.made.at)),
+                     badge);
 }
 
-std::string figure_list(const Plan& plan) {
-  std::string items;
-  for (const KeyFigure& figure : figures_of(plan)) {
-    items += format_text("<div><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>\n",
-                         html_text(figure.name), html_text(figure.value), html_text(figure.note));
-  }
-  return items.empty() ? "" : format_text("<dl class=\"figures\">\n{}</dl>\n", items);
+std::string next_part(const Plan& plan, const std::string& plan_file) {
+  const NextStep next = next_step(plan, plan_file);
+  std::string text = "<div id=\"next\">\n<h2>What to type</h2>\n";
+  for (const std::string& command : next.commands)
+    text += format_text("<pre><code>{}</code></pre>\n", html_text(command));
+  return text + paragraph("note", next.words) + "</div>\n";
 }
 
-std::string decision_section(const Plan& plan) {
-  std::string text = paragraph("headline", headline_of(plan)) +
-                     paragraph("why", format_text("Why: {}.", plan.choice.reason)) + figure_list(plan) +
-                     html_table(bindings_table(plan));
-  for (const std::string& note : plan.allocation.notes)
-    text += paragraph("note", format_text("Note: {}.", note));
-  for (const std::string& warning : plan.warnings) {
+/// Returns what fits one screen: the decision, how it compares, what to type, and why.
+std::string decision_section(const Plan& plan, const std::string& plan_file) {
+  std::string text = format_text("<h1>{}</h1>\n", html_text(headline_of(plan)));
+  if (const std::string certainty = certainty_of(plan); !certainty.empty())
+    text += paragraph("certainty", certainty);
+  text += verdict_plot(plan) + next_part(plan, plan_file);
+  for (const std::string& warning : plan.warnings)
     text += paragraph("warning", format_text("Warning: {}.", warning));
-  }
-  return section("decision", "Decision", text);
-}
-
-/// Returns an empty canvas, in which page.js draws the chart.
-std::string chart(std::string_view id, std::string_view in_words, std::string_view caption) {
-  return format_text(
-      "<figure>\n<div class=\"chart\" id=\"{}\"><canvas role=\"img\" aria-label=\"{}\"></canvas></div>\n"
-      "<figcaption>{}</figcaption>\n</figure>\n",
-      id, in_words, caption);
-}
-
-/// Returns how long a period lasts by the two bars of a split.
-std::string period_in_words(Mode mode) {
-  switch (mode) {
-    case Mode::overlap:
-      return "A period lasts as long as the longer of its two bars.";
-    case Mode::backward:
-      return "The step hides behind the backward of the last training step, and what is longer adds to "
-             "the period.";
-    case Mode::exact:
-      return "The step hides behind a forward, and what is longer adds to the period.";
-    case Mode::wait:
-      break;
-  }
-  return "A period lasts as long as both bars together, since training waits for the step.";
-}
-
-/// Returns " The copy of the parameters adds 5.3 ms to each."; empty if nothing is copied.
-std::string copy_in_words(const Plan& plan) {
-  const Nanoseconds copy = schedule_of(plan.workload, plan.evidence.scale).parameters_ns;
-  return copy == 0 ? "" : format_text(" The copy of the parameters adds {} to each.", print_duration(copy));
-}
-
-std::string bars_caption(const Plan& plan) {
-  const std::size_t shown = bars_shown(plan);
-  const std::size_t all = plan.evidence.candidates.size();
-  return format_text(
-      "Bars are medians, and whiskers reach from the first quartile to the third. "
-      "The shortest period is on top. {}{}",
-      period_in_words(plan.workload.mode) + copy_in_words(plan),
-      shown == all ? "" : format_text(" {} of {} candidates are shown.", shown, all));
-}
-
-std::string headroom_section(const Plan& plan) {
-  if (!plan.choice.headroom) return "";
-  return section(
-      "headroom", "If the job differs from the workload",
-      chart("headroom-chart", "Loss of the plan if training is faster or the step longer than measured",
-            format_text("What the plan loses against the best measured split if training is faster, or the "
-                        "step longer, by a factor. It stays within 5 % until {}.",
-                        headroom_in_words(*plan.choice.headroom))));
-}
-
-std::string evidence_sections(const Plan& plan) {
-  if (!is_measured(plan)) return "";
-  return section("candidates", "Candidates",
-                 paragraph("how", format_text("{}.", measured_in_words(plan))) +
-                     html_table(evidence_table(plan)) +
-                     (was_checked(plan) ? paragraph("note", format_text("{}.", sign_in_words(plan))) : "")) +
-         section("sides", "Both sides of every split",
-                 chart("sides-chart", "Training and optimizer time of each candidate, as in the table above",
-                       bars_caption(plan))) +
-         headroom_section(plan) +
-         section("heat", "Periods over reserved cores and pool",
-                 heat_map(plan) + paragraph("note", kHeatNote)) +
-         section(
-             "bandwidth", "Memory bandwidth",
-             chart("bandwidth-chart", "Bandwidth of our optimizer step and of the roofline over pool threads",
-                   kBandwidthCaption));
-}
-
-std::string trial_section(const Plan& plan) {
-  if (!plan.trial) return "";
-  return section("trial", "The job itself",
-                 paragraph("how", format_text("What {} printed where \"{}\" matches:", plan.trial->command,
-                                              plan.trial->metric)) +
-                     html_table(trial_table(*plan.trial)) +
-                     paragraph("note", format_text("{}.", sign_in_words(plan))));
-}
-
-/// Returns why each rank has its cores; empty if the machine is not known.
-std::string homes_section(const Plan& plan, const Topology* topology) {
-  if (topology == nullptr) return "";
-  std::string text;
-  for (const HomesPart& part : parts_of_homes(plan, *topology))
-    text += paragraph("how", part.words) + html_table(part.table);
-  return section("homes", "Why these cores", text);
+  return format_text("<section id=\"decision\">\n{}{}</section>\n\n", text,
+                     paragraph("why", format_text("Why: {}.", plan.choice.reason)));
 }
 
 std::string machine_section(const Plan& plan, const Topology* topology) {
-  if (topology != nullptr) return section("machine", "Machine", machine_drawing(plan, *topology));
-  return section(
-      "machine", "Machine",
-      paragraph(
-          "note",
-          "This page was not made on a machine of the plan's class: the NUMA nodes and caches are not known "
-          "here.") +
-          machine_drawing(plan, bare_topology(plan)));
+  std::string text = html_table(bindings_table(plan));
+  for (const std::string& note : plan.allocation.notes)
+    text += paragraph("note", format_text("Note: {}.", note));
+  if (topology != nullptr) {
+    text += machine_drawing(plan, *topology);
+  } else {
+    text +=
+        paragraph("note",
+                  "This page was not made on a machine of the plan's class: the NUMA nodes and caches are "
+                  "not known here.") +
+        machine_drawing(plan, bare_topology(plan));
+  }
+  return section("machine", "Who runs where", text);
 }
 
-std::string provenance_section(const Plan& plan) {
+std::string charts(const Plan& plan) {
+  if (!is_measured(plan)) return "";
+  const std::string sides = sides_plot(plan);
+  const std::string samples = samples_plot(plan);
+  return (sides.empty() ? "" : section("sides", "Both sides over the size of the pool", sides)) +
+         (samples.empty() ? "" : section("samples", "All samples in the order of time", samples));
+}
+
+/// Returns the table of all splits, and how far the job may differ from the workload.
+std::string candidates_part(const Plan& plan) {
+  if (!is_measured(plan)) return "";
+  std::string text =
+      paragraph("how", format_text("{}.", measured_in_words(plan))) + html_table(evidence_table(plan));
+  if (was_checked(plan)) text += paragraph("note", format_text("{}.", sign_in_words(plan)));
+  if (plan.choice.headroom) {
+    text +=
+        paragraph("how", format_text("Headroom: the plan costs less than 5 % against the best split that was "
+                                     "measured until {}.",
+                                     headroom_in_words(*plan.choice.headroom)));
+  }
+  return part("candidates", "All splits", text);
+}
+
+std::string heat_part(const Plan& plan) {
+  const std::string map = is_measured(plan) ? heat_map(plan) : "";
+  return map.empty()
+             ? ""
+             : part("heat", "Periods over reserved cores and pool", map + paragraph("note", kHeatNote));
+}
+
+std::string trial_part(const Plan& plan) {
+  if (!plan.trial) return "";
+  return part("trial", "The job itself",
+              paragraph("how", format_text("What {} printed where \"{}\" matches:", plan.trial->command,
+                                           plan.trial->metric)) +
+                  html_table(trial_table(*plan.trial)) +
+                  paragraph("note", format_text("{}.", sign_in_words(plan))));
+}
+
+/// Returns why each rank has its cores; empty if the machine is not known.
+std::string homes_part(const Plan& plan, const Topology* topology) {
+  if (topology == nullptr) return "";
+  std::string text;
+  for (const HomesPart& of_homes : parts_of_homes(plan, *topology))
+    text += paragraph("how", of_homes.words) + html_table(of_homes.table);
+  return part("homes", "Why these cores", text);
+}
+
+std::string provenance_part(const Plan& plan) {
   std::vector<Fact> facts = facts_of(plan);
   facts.push_back({"Command", plan.made.command});
   if (is_measured(plan)) {
@@ -205,15 +173,7 @@ std::string provenance_section(const Plan& plan) {
   std::string text;
   for (const Fact& fact : facts)
     text += format_text("<dt>{}</dt><dd>{}</dd>\n", fact.name, html_text(fact.text));
-  return section("provenance", "Where this comes from", format_text("<dl class=\"facts\">\n{}</dl>\n", text));
-}
-
-std::string scripts(const Plan& plan) {
-  if (!is_measured(plan)) return "";
-  return format_text(
-      "<script type=\"application/json\" "
-      "id=\"data\">{}</script>\n<script>\n{}</script>\n<script>\n{}</script>\n",
-      json_for_script(chart_data(plan)), kChartJs, kPageJs);
+  return part("provenance", "Where this comes from", format_text("<dl class=\"facts\">\n{}</dl>\n", text));
 }
 
 /// Returns the plan without the candidates that have no samples, because there is nothing to draw of them.
@@ -227,7 +187,7 @@ Plan with_samples_only(Plan plan) {
 
 }  // namespace
 
-std::string report_of(const Plan& plan, const Topology* topology) {
+std::string report_of(const Plan& plan, const Topology* topology, const std::string& plan_file) {
   const Plan shown = with_samples_only(plan);
   const std::string head = format_text(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -235,10 +195,11 @@ std::string report_of(const Plan& plan, const Topology* topology) {
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n"
       "<style>\n{}</style>\n</head>\n",
       kPolicy, title(shown), kPageCss);
-  return format_text("{}<body>\n\n{}{}{}{}{}{}{}{}</body>\n</html>\n", head, header(shown),
-                     decision_section(shown), evidence_sections(shown), trial_section(shown),
-                     homes_section(shown, topology), machine_section(shown, topology),
-                     provenance_section(shown), scripts(shown));
+  const std::string details = candidates_part(shown) + heat_part(shown) + trial_part(shown) +
+                              homes_part(shown, topology) + provenance_part(shown);
+  return format_text("{}<body>\n\n{}{}{}{}{}</body>\n</html>\n", head, header(shown),
+                     decision_section(shown, plan_file), machine_section(shown, topology), charts(shown),
+                     section("details", "Details", details));
 }
 
 }  // namespace zf

@@ -67,16 +67,26 @@ std::string remedy(Nanoseconds telling_budget_ns) {
   return format_text(". --budget of about {} would tell", print_budget(telling_budget_ns));
 }
 
-/// Says that no difference is known, although splits were measured that could be compared.
-std::string unknown_in_words(const Evidence& evidence, bool with_unbound) {
+}  // namespace
+
+std::string unknown_differences_in_words(const Evidence& evidence) {
+  const bool with_unbound = control_of(evidence, Control::unbound) != nullptr;
   if (each_once(evidence))
-    return format_text(". Each split{} was measured once; differences are not known",
+    return format_text("Each split{} was measured once; differences are not known",
                        with_unbound ? ", unbound too," : "");
-  return format_text(". Too few visits were made; differences{} are not known",
+  return format_text("Too few visits were made; differences{} are not known",
                      with_unbound ? ", also to unbound," : "");
 }
 
-}  // namespace
+std::string unknown_differences_in_words(const Trial& trial) {
+  const auto& tried = trial.candidates;
+  const bool once =
+      std::all_of(tried.begin(), tried.end(), [](const auto& one) { return one.runs.size() < 2; });
+  const bool with_unbound = std::any_of(tried.begin(), tried.end(),
+                                        [](const auto& one) { return one.control == Control::unbound; });
+  return format_text("{} split{}{} ran {}; differences are not known", once ? "Each" : "Too few",
+                     once ? "" : "s", with_unbound ? ", unbound too," : "", once ? "once" : "twice");
+}
 
 std::string comparisons_in_words(const Evidence& evidence, const Workload& workload, const Decision& decision,
                                  Nanoseconds telling_budget_ns) {
@@ -84,7 +94,7 @@ std::string comparisons_in_words(const Evidence& evidence, const Workload& workl
   const auto unbound = unbound_beside(evidence, workload, decision.winner);
   const bool known = is_known(rival) || is_known(unbound);
   std::string text;
-  if (!known && (rival || unbound)) text += unknown_in_words(evidence, unbound.has_value());
+  if (!known && (rival || unbound)) text += ". " + unknown_differences_in_words(evidence);
   if (known && rival) text += ". " + comparison_in_words(*rival) + why_it_stays(*rival, decision);
   if (known && unbound) text += ". " + comparison_in_words(*unbound);
   if (!unbound) text += ". Unbound was not measured";

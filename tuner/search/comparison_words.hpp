@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/clock.hpp"
+#include "plan/trial_result.hpp"
 #include "search/decision.hpp"
 
 namespace zf {
@@ -14,5 +15,11 @@ namespace zf {
 /// Precondition: that of decide().
 std::string comparisons_in_words(const Evidence& evidence, const Workload& workload, const Decision& decision,
                                  Nanoseconds telling_budget_ns);
+
+/// Returns "Each split, unbound too, was measured once; differences are not known", or that too few visits
+/// were made. Precondition: no difference is known.
+std::string unknown_differences_in_words(const Evidence& evidence);
+/// Returns the same of the runs of a trial: "Each split, unbound too, ran once; differences are not known".
+std::string unknown_differences_in_words(const Trial& trial);
 
 }  // namespace zf

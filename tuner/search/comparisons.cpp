@@ -100,6 +100,42 @@ std::optional<Comparison> control_beside_plan(const Plan& plan, Control control)
   return compared(plan.evidence, plan.workload, other->id, chosen->id);
 }
 
+std::vector<OtherSplit> splits_beside_plan(const Plan& plan) {
+  std::vector<OtherSplit> others;
+  if (plan.trial) {
+    const auto& tried = plan.trial->candidates;
+    const auto winner = static_cast<std::size_t>(plan.trial->winner);
+    for (std::size_t i = 0; i < tried.size(); ++i) {
+      if (i != winner) others.push_back({tried[i].label, tried[i].control, compared(*plan.trial, i, winner)});
+    }
+    return others;
+  }
+  const Evidence& evidence = plan.evidence;
+  const CandidateEvidence* chosen = candidate_with(evidence, plan.choice.candidate);
+  if (chosen == nullptr) return others;
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    if (&candidate == chosen) continue;
+    others.push_back(
+        {candidate.label, candidate.control, compared(evidence, plan.workload, candidate.id, chosen->id)});
+  }
+  return others;
+}
+
+bool is_unbound_better(const Trial& trial) {
+  const auto unbound = control_in_trial(trial, Control::unbound);
+  return unbound && inverse(unbound->longer).low > kDefaultTie;
+}
+
+bool is_unbound_better(const Plan& plan) {
+  if (plan.trial) return is_unbound_better(*plan.trial);
+  const Evidence& evidence = plan.evidence;
+  const CandidateEvidence* chosen = candidate_with(evidence, plan.choice.candidate);
+  if (chosen == nullptr || !is_eligible(*chosen)) return false;
+  if (count_periods(evidence, chosen->id, VisitsOf::search) == 0) return false;
+  const Decision decision = decide(evidence, plan.workload);
+  return decision.unbound_is_better && &evidence.candidates[decision.winner] == chosen;
+}
+
 bool was_checked(const Plan& plan) {
   const auto& samples = plan.evidence.samples;
   return !plan.trial && std::any_of(samples.begin(), samples.end(), [&](const Sample& sample) {

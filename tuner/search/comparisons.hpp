@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "compare/comparison.hpp"
@@ -32,6 +33,24 @@ Comparison compared(const Trial& trial, std::size_t index, std::size_t other);
 /// Returns how a control compares with the plan: by the trial if the job itself was tried, otherwise by the
 /// sweep. Returns nothing if either was not measured, or if the control is the plan.
 std::optional<Comparison> control_beside_plan(const Plan& plan, Control control);
+
+/// A measured split that is not the plan's.
+struct OtherSplit {
+  std::string label;
+  Control control = Control::none;
+  Comparison comparison;  ///< with the plan's split
+};
+
+/// Returns how every other split compares with the plan's: by the trial if the job itself was tried,
+/// otherwise by the sweep. Keeps the order of the evidence. Returns nothing if the plan's split was not
+/// measured.
+std::vector<OtherSplit> splits_beside_plan(const Plan& plan);
+
+/// Returns whether running unbound is surely faster than the winner of the trial, by more than a tie.
+bool is_unbound_better(const Trial& trial);
+/// Returns whether the plan's reason advises to run the job unbound: the trial, or the sweep, showed that it
+/// is surely faster than what a plan can express.
+bool is_unbound_better(const Plan& plan);
 
 /// Returns whether splits were visited again after the plan was chosen. A trial chooses anew, by other
 /// measurements.

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "compare/statistics.hpp"
+#include "search/comparison_words.hpp"
 #include "search/comparisons.hpp"
 #include "search/judgement.hpp"
 
@@ -99,19 +100,13 @@ std::string comparisons_in_words(const Trial& trial, const Contest& contest, con
   const auto index = control_index(contest, Control::unbound);
   std::string text;
   if ((rival || index) && !is_noise_known(contest)) {
-    const bool once = std::all_of(trial.candidates.begin(), trial.candidates.end(),
-                                  [](const TrialCandidate& candidate) { return candidate.runs.size() < 2; });
-    const char* const unbound = index ? ", unbound too," : "";
-    text += once ? format_text(". Each split{} ran once; differences are not known", unbound)
-                 : format_text(". Too few splits{} ran twice; differences are not known", unbound);
-    text += ". More runs (--trials) would tell";
+    text += ". " + unknown_differences_in_words(trial) + ". More runs (--trials) would tell";
   } else {
     if (rival) text += ". " + comparison_in_words(*rival);
     if (index) text += ". " + comparison_in_words(compared(trial, *index, judgement.winner));
   }
   if (!index) return text + ". Unbound was not tried";
-  const bool is_faster = contest.levels.difference(*index, judgement.winner).low > kDefaultTie;
-  return is_faster ? text + ". No plan can express that: run this job unbound" : text;
+  return is_unbound_better(trial) ? text + ". No plan can express that: run this job unbound" : text;
 }
 
 }  // namespace

@@ -4,17 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "../machine/make_topology.hpp"
 #include "../plan/make_plan.hpp"
-#include "report/chart_data.hpp"
+#include "plot_rows.hpp"
+#include "report/chart.hpp"
 #include "report/explain.hpp"
 #include "report/headline.hpp"
 #include "report/heat_map.hpp"
 #include "report/html.hpp"
 #include "report/machine_drawing.hpp"
+#include "report/next_step.hpp"
+#include "report/samples_plot.hpp"
+#include "report/sides.hpp"
+#include "report/sides_plot.hpp"
+#include "report/verdict_plot.hpp"
 
 namespace zf {
 namespace {
@@ -75,15 +80,29 @@ CandidateEvidence& add_candidate(Plan& plan, int id, int reserved, int pool, Nan
   return candidate;
 }
 
-TEST(Report, TellsTheDecisionThenTheCandidatesThenDraws) {
+/// Returns a plan whose splits, with unbound among them, were visited often enough to know their differences.
+Plan compared_plan() {
+  Plan plan = untried_plan();
+  CandidateEvidence& unbound = add_candidate(plan, 2, 0, 16, 220000000);
+  unbound.control = Control::unbound;
+  unbound.label = "unbound";
+  for (const auto& [id, period] : {std::pair(0, 900000000), std::pair(1, 201000000), std::pair(2, 220000000)})
+    add_samples(plan, id, period, 8, 1);
+  return plan;
+}
+
+TEST(Report, LeadsWithTheDecisionThenTheMachineThenTheEvidence) {
   const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 24});
-  const std::string page = report_of(make_plan(), &topology);
+  Plan plan = compared_plan();
+  plan.trial = make_plan().trial;
+  plan.trial->candidates[1].runs.push_back({100.5});
+  const std::string page = report_of(plan, &topology);
   EXPECT_TRUE(page.starts_with("<!DOCTYPE html>"));
   std::size_t last = 0;
   for (const char* const part :
-       {"<h1>CPU plan for node17", "class=\"headline\"", "5 cores saturate the memory", "id=\"candidates\"",
-        "id=\"sides\"", "id=\"heat\"", "id=\"bandwidth\"", "id=\"trial\"", "id=\"homes\"", "id=\"machine\"",
-        "zf-tune tune --ranks 2", "id=\"data\""}) {
+       {"CPU plan for node17", "<h1>Reserve 11 cores", "Against this plan, unbound is slower: +19.",
+        "id=\"verdicts\"", "What to type", "5 cores saturate the memory", "id=\"machine\"", "id=\"sides\"",
+        "id=\"samples\"", "id=\"candidates\"", "id=\"trial\"", "id=\"homes\"", "zf-tune tune --ranks 2"}) {
     const std::size_t at = page.find(part);
     ASSERT_NE(at, std::string::npos) << part;
     EXPECT_GT(at, last) << part;
@@ -95,13 +114,9 @@ TEST(Report, TellsTheDecisionThenTheCandidatesThenDraws) {
 TEST(Report, NeedsNothingButItself) {
   const std::string page = report_of(make_plan(), nullptr);
   EXPECT_THAT(page, HasSubstr("content=\"default-src 'none';"));
-  for (const char* const loads : {" src=", " href=", "<link", "@import", "url(", "sourceMappingURL"}) {
+  for (const char* const loads : {" src=", " href=", "<link", "@import", "url(", "<script", "javascript"}) {
     EXPECT_THAT(page, Not(HasSubstr(loads)));
   }
-}
-
-TEST(Report, CarriesTheLicenceNoticeOfItsCharts) {
-  EXPECT_THAT(report_of(make_plan(), nullptr), AllOf(HasSubstr("Chart.js v"), HasSubstr("MIT License")));
 }
 
 /// Returns the page of a plan and a machine that say this wherever they can.
@@ -136,8 +151,7 @@ TEST(Report, CoresThatAreFastTodayAreDrawnWithTheReason) {
 
 TEST(Report, WhateverAPlanSaysDoesNotDriveATerminal) {
   const std::string page = page_that_says("a\x1b[31m\x7f\u009b\u202e\u2028\xff");
-  for (const char* const control :
-       {"\x1b", "\\u001b", "\x7f", "\\u007f", "\u009b", "\u202e", "\\u202e", "\u2028"}) {
+  for (const char* const control : {"\x1b", "\x7f", "\u009b", "\u202e", "\u2028"}) {
     EXPECT_EQ(count_of(page, control), 0U) << control;
   }
 }
@@ -153,16 +167,16 @@ TEST(Report, WhateverAPlanSaysIsNoMarkup) {
   const std::string page = page_that_says("</script></style><img src=x onerror=alert(1)>\"'&");
   EXPECT_EQ(count_of(page, "<img"), 0U);
   EXPECT_EQ(count_of(page, "</style>"), 1U);
-  EXPECT_EQ(count_of(page, "<script"), 3U);
-  EXPECT_EQ(count_of(page, "</script>"), 3U);
+  EXPECT_EQ(count_of(page, "<script"), 0U);
+  EXPECT_EQ(count_of(page, "</script>"), 0U);
   EXPECT_THAT(page, HasSubstr("&lt;/script&gt;"));
-  EXPECT_THAT(page, HasSubstr("\\u003c/script>"));
 }
 
 TEST(Report, WhatWasNotMeasuredIsSaidAndNotDrawn) {
   const std::string page = report_of(unmeasured(), nullptr);
   EXPECT_THAT(page, HasSubstr("Nothing was measured."));
-  for (const char* const absent : {"<canvas", "<script", "id=\"candidates\"", "id=\"trial\""}) {
+  for (const char* const absent :
+       {"id=\"verdicts\"", "class=\"chart\"", "id=\"candidates\"", "id=\"trial\""}) {
     EXPECT_THAT(page, Not(HasSubstr(absent)));
   }
 }
@@ -179,8 +193,8 @@ TEST(Report, SimulatedIsSaidFirst) {
   EXPECT_THAT(report_of(plan, nullptr), Not(HasSubstr("Simulated")));
   plan.evidence.isa = kSimulated;
   const std::string page = report_of(plan, nullptr);
-  EXPECT_THAT(page, HasSubstr("<h1>CPU plan for Test CPU, simulated</h1>"));
-  EXPECT_LT(page.find("Simulated: no figure on this page was measured"), page.find("class=\"headline\""));
+  EXPECT_THAT(page, HasSubstr("<b>CPU plan for Test CPU, simulated</b>"));
+  EXPECT_LT(page.find("Simulated: no figure on this page was measured"), page.find("<h1>"));
 }
 
 TEST(Report, SaysWhyTheseCoresWhereTheMachineIsKnown) {
@@ -213,48 +227,137 @@ TEST(Decision, SaysWhoGetsWhat) {
 }
 
 TEST(Decision, SaysThatItIsHalfAndHalf) {
-  Plan plan = make_plan();
-  plan.trial.reset();
-  EXPECT_THAT(headline_of(plan),
-              HasSubstr(": 201.0 ms per period, which is DeepSpeed's half and half. Unbound was "
-                        "not measured."));
+  EXPECT_THAT(headline_of(untried_plan()),
+              HasSubstr("5 pinned threads, which is DeepSpeed's half and half."));
 }
 
 TEST(Decision, NamesUnboundWithItsVerdictFigureAndInterval) {
   Plan plan = untried_plan();
+  EXPECT_EQ(certainty_of(unmeasured()), "");
   add_candidate(plan, 2, 16, 16, 402000000).control = Control::unbound;
-  EXPECT_THAT(headline_of(plan), HasSubstr("How unbound compares with this plan is not known"))
-      << "one visit";
-  add_samples(plan, 1, 201000000, 8);
-  add_samples(plan, 2, 402000000, 8);
-  EXPECT_THAT(headline_of(plan), HasSubstr("In the search, against this plan, unbound was slower: +"));
+  add_samples(plan, 0, 900000000, 8, 1);
+  add_samples(plan, 1, 201000000, 8, 1);
+  EXPECT_THAT(certainty_of(plan), HasSubstr("In the search, against this plan, unbound was slower: +"));
   add_samples(plan, 1, 201000000, 8, 10);
   add_samples(plan, 2, 201000000, 8, 10);
   plan.evidence.estimate_round = 10;
-  EXPECT_THAT(headline_of(plan), HasSubstr("Against this plan, unbound is a tie: +"));
+  EXPECT_THAT(certainty_of(plan), HasSubstr("Against this plan, unbound is a tie: +"));
+  plan.evidence.candidates.back().control = Control::none;
+  EXPECT_EQ(certainty_of(plan), "Unbound was not measured.");
+}
+
+TEST(Decision, AfterOneVisitEachItSaysThatNoDifferenceIsKnownAndDrawsNone) {
+  Plan plan = untried_plan();
+  add_candidate(plan, 2, 16, 16, 402000000).control = Control::unbound;
+  std::erase_if(plan.evidence.samples, [](const Sample& sample) { return sample.round > 0; });
+  const std::string page = report_of(plan, nullptr);
+  EXPECT_THAT(page, HasSubstr("Each split, unbound too, was measured once; differences are not known."));
+  EXPECT_THAT(page, Not(HasSubstr("id=\"verdicts\"")));
+}
+
+TEST(Decision, WhereUnboundIsSurelyFasterItIsAdvisedAndNothingIsBound) {
+  Plan plan = make_plan();
+  plan.trial->candidates[0].runs = {{80}, {80.1}};
+  plan.trial->candidates[1].runs = {{100}, {100.1}};
+  EXPECT_EQ(headline_of(plan), "Run this job unbound: no plan can express what is best for it.");
+  EXPECT_TRUE(next_step(plan, "plan.json").commands.empty());
 }
 
 TEST(Decision, AfterATrialTheJobItselfIsQuoted) {
   Plan plan = make_plan();
   plan.trial->candidates[1].runs.push_back({100.5});
-  EXPECT_THAT(headline_of(plan), HasSubstr("Against this plan, unbound is slower: +19."));
+  EXPECT_THAT(certainty_of(plan), HasSubstr("Against this plan, unbound is slower: +19."));
 }
 
-TEST(Decision, FiguresNameBothSidesAndTheControlsThatWereMeasured) {
+TEST(VerdictPlot, HasARowForThePlanAndEachOtherSplitFastestFirst) {
+  const std::string plot = verdict_plot(compared_plan());
+  const auto rows = rows_in(plot);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].label, "unbound");
+  EXPECT_EQ(rows[1].label, "pool 1, compact");
+  EXPECT_EQ(rows[0].kind, "slower searched");
+  EXPECT_THAT(rows[0].figures, testing::StartsWith("+9."));
+  EXPECT_EQ(rows[0].verdict, "slower, in the search");
+  EXPECT_LT(plot.find("201.0 ms per period"), plot.find("unbound<")) << "the plan is fastest";
+  EXPECT_THAT(plot, HasSubstr("not checked after it"));
+}
+
+TEST(VerdictPlot, DrawsTheIntervalWhereItsFiguresAre) {
+  const std::string plot = verdict_plot(compared_plan());
+  EXPECT_EQ(reach_of(plot), 30) << "pool 1 takes four times as long";
+  const auto rows = rows_in(plot);
+  EXPECT_NEAR(rows[0].low, 50 + 48 * 9.2 / 30, 0.6);
+  EXPECT_LT(rows[0].low, rows[0].high);
+  EXPECT_EQ(rows[1].low, 98) << "beyond the plot";
+  EXPECT_THAT(rows[1].drawing,
+              AllOf(HasSubstr("M-2-5v10l8-5z"), Not(HasSubstr("M2-5v10l-8-5z")), Not(HasSubstr("<circle"))))
+      << "one arrow, to the right";
+  EXPECT_THAT(plot, HasSubstr("An arrow goes on beyond the plot."));
+  EXPECT_THAT(plot, HasSubstr("class=\"tie-band\" x=\"46.80%\" width=\"6.40%\"")) << "2 % of 30 to each side";
+}
+
+TEST(VerdictPlot, ShadesTheTiesOfTheAccuracyThatWasAsked) {
+  Plan plan = compared_plan();
+  plan.evidence.accuracy_wanted = 0.3;
+  EXPECT_EQ(reach_of(verdict_plot(plan)), 100);
+  EXPECT_THAT(verdict_plot(plan), HasSubstr("within the shaded ±30.0 % is a tie"));
+}
+
+TEST(VerdictPlot, OfAThroughputPlusIsFasterAndStandsAtTheRight) {
+  Plan plan = make_plan();
+  plan.trial->higher_is_better = true;
+  plan.trial->candidates[0].runs = {{80}, {80.1}, {80}};
+  plan.trial->candidates[1].runs = {{100}, {100.1}, {100}};
+  const std::string plot = verdict_plot(plan);
+  EXPECT_LT(plot.find("← slower"), plot.find("faster →"));
+  ASSERT_EQ(rows_in(plot).size(), 1U);
+  EXPECT_EQ(rows_in(plot)[0].verdict, "slower");
+  EXPECT_LT(rows_in(plot)[0].high, 50);
+}
+
+TEST(VerdictPlot, OfManySplitsTheSlowestAreLeftOutButNoControl) {
+  Plan plan = compared_plan();
+  for (int id = 3; id < 20; ++id) {
+    add_candidate(plan, id, 4, id, 202000000 + 1000000 * id);
+    add_samples(plan, id, 202000000 + 1000000 * id, 8, 1);
+  }
+  const std::string plot = verdict_plot(plan);
+  const auto rows = rows_in(plot);
+  EXPECT_EQ(rows.size(), 9U) << "8 and unbound";
+  EXPECT_EQ(
+      std::count_if(rows.begin(), rows.end(), [](const PlotRow& row) { return row.label == "unbound"; }), 1);
+  EXPECT_THAT(plot, HasSubstr("The table of all splits also has 10 more."));
+}
+
+TEST(NextStep, StartsTheJobUnderThisPlanByTheLauncherOfItsFramework) {
   Plan plan = untried_plan();
-  add_candidate(plan, 2, 16, 16, 402000000).control = Control::unbound;
-  std::vector<std::string> names;
-  for (const KeyFigure& figure : figures_of(plan)) names.push_back(figure.name);
-  EXPECT_THAT(names, ElementsAre("period", "optimizer step", "4 training steps", "optimizer time exposed",
-                                 "bandwidth", "unbound against this plan"));
-  EXPECT_EQ(figures_of(plan).front().note, "spread –") << "two periods";
-  EXPECT_EQ(figures_of(plan).back().value, "not known");
-  add_samples(plan, 1, 201000000, 8);
-  add_samples(plan, 2, 402000000, 8);
-  EXPECT_THAT(figures_of(plan).back().value, testing::StartsWith("+"));
-  EXPECT_THAT(figures_of(plan).back().note,
-              AllOf(testing::StartsWith("slower (+"), HasSubstr("; minus is faster), in the search")));
-  EXPECT_TRUE(figures_of(unmeasured()).empty());
+  EXPECT_EQ(next_step(plan, "my plan.json").commands.front(),
+            "torchrun --nproc-per-node 2 --no-python zf-tune exec --plan 'my plan.json' -- python train.py");
+  plan.workload.framework = Framework::deepspeed_offload;
+  EXPECT_EQ(next_step(plan, "plan.json").commands.front(),
+            "deepspeed --no_python zf-tune exec --plan plan.json -- python train.py");
+  plan.ranks.resize(1);
+  EXPECT_EQ(next_step(plan, "plan.json").commands.front(),
+            "zf-tune exec --plan plan.json -- python train.py");
+  plan.workload.framework = Framework::superoffload;
+  plan.intent.for_deepspeed = true;
+  EXPECT_THAT(next_step(plan, "plan.json").commands.back(),
+              testing::StartsWith("$(zf-tune export -q --for deepspeed plan.json) "));
+  EXPECT_THAT(next_step(unmeasured(), "plan.json").words, HasSubstr("To measure first: zf-tune tune."));
+}
+
+TEST(NextStep, AfterATrialItIsThatJob) {
+  Plan plan = make_plan();
+  EXPECT_EQ(next_step(plan, "plan.json").commands.front(), "ZF_PLAN=plan.json torchrun train.py");
+  plan.ranks.resize(1);
+  EXPECT_EQ(next_step(plan, "plan.json").commands.front(),
+            "zf-tune exec --plan plan.json -- torchrun train.py");
+}
+
+TEST(NextStep, ASimulatedMachineStartsNothing) {
+  Plan plan = untried_plan();
+  plan.evidence.isa = kSimulated;
+  EXPECT_EQ(next_step(plan, "plan.json").commands, std::vector<std::string>{"zf-tune tune"});
 }
 
 /// Returns what the table of evidence has in this column for the chosen split; "" if there is no such column.
@@ -273,60 +376,106 @@ std::string cell_of(const Plan& plan, std::string_view title) {
 TEST(Decision, TheStepThatIsShownIsTheJobs) {
   Plan plan = untried_plan();
   plan.workload.step_factor = 1.5;
-  EXPECT_EQ(figures_of(plan)[1].name, "optimizer step");
-  EXPECT_EQ(figures_of(plan)[1].value, "301.5 ms");
   EXPECT_EQ(cell_of(plan, "optimizer"), "301.5 ms");
   EXPECT_EQ(cell_of(plan, "our step"), "201.0 ms");
-  const auto sides = nlohmann::json::parse(chart_data(plan))["sides"];
-  EXPECT_EQ(sides[0]["step"], nlohmann::json({300.75, 301.5, 302.25})) << "a period lasts as its bars say";
+  const SidesPoint drawn = sides_of(plan).divided[1];
+  EXPECT_EQ(drawn.step.low, 300.75e6);
+  EXPECT_EQ(drawn.step.median, 301.5e6) << "a period lasts as its sides say";
+  EXPECT_EQ(drawn.step.high, 302.25e6);
   plan.workload.step_factor.reset();
   EXPECT_EQ(cell_of(plan, "our step"), "");
 }
 
-TEST(ChartData, LeavesOutTheVisitsAfterTheChoiceAsTheTableDoes) {
+TEST(Sides, LeaveOutTheVisitsAfterTheChoiceAsTheTableDoes) {
   Plan plan = untried_plan();
-  const std::string before = chart_data(plan);
   add_samples(plan, 1, 999000000, 8, 10);
   plan.evidence.estimate_round = 10;
-  EXPECT_EQ(chart_data(plan), before);
+  EXPECT_EQ(sides_of(plan).divided[1].step.high, 201.5e6);
+}
+
+TEST(Sides, TrainingIsWhatTheModeHidesTheStepBehind) {
+  Plan plan =
+      untried_plan();  // 41 ms for a training step, four of them in a period, a forward share of 0.3125
+  plan.workload.training->forward_share = 0.25;
+  for (const auto& [mode, ms] : {std::pair(Mode::overlap, 164.0), std::pair(Mode::wait, 164.0),
+                                 std::pair(Mode::backward, 30.75), std::pair(Mode::exact, 10.25)}) {
+    plan.workload.mode = mode;
+    EXPECT_NEAR(sides_of(plan).divided[1].training->median, ms * 1e6, 1) << name_of(mode);
+  }
+}
+
+TEST(Sides, CrossBetweenThePoolsWhereTheStepBecomesTheShorterSide) {
+  Plan plan = untried_plan();
+  EXPECT_FALSE(crossing_of(sides_of(plan))) << "900 and 201 ms beside 160 and 164";
+  EXPECT_THAT(sides_in_words(plan, sides_of(plan)), HasSubstr("the step is the longer side at every size"));
+  CandidateEvidence& large = add_candidate(plan, 2, 4, 8, 100000000);
+  plan.evidence.samples.back().times.training_ns = 45000000;
+  const auto crossing = crossing_of(sides_of(plan));
+  ASSERT_TRUE(crossing);
+  EXPECT_EQ(crossing->fewer.pool_threads, 5);
+  EXPECT_EQ(crossing->more.pool_threads, 8);
+  EXPECT_THAT(sides_plot(plan),
+              AllOf(HasSubstr("class=\"crossing\""), HasSubstr("between pools of 5 and 8 threads")));
+  large.reserved_cores = 0;
+  EXPECT_FALSE(crossing_of(sides_of(plan))) << "a shared home is another line";
+  plan.evidence.candidates.back().reserved_cores = 4;
+  plan.workload.mode = Mode::wait;
+  EXPECT_THAT(sides_plot(plan),
+              AllOf(Not(HasSubstr("class=\"crossing\"")), HasSubstr("as long as both together")));
+}
+
+TEST(Sides, OfEqualPoolsTheChosenOneIsShownElseTheShortestPeriod) {
+  Plan plan = untried_plan();
+  add_candidate(plan, 2, 4, 5, 100000000);
+  EXPECT_TRUE(sides_of(plan).divided[1].chosen);
+  add_candidate(plan, 3, 14, 1, 800000000);
+  EXPECT_EQ(sides_of(plan).divided[0].step.median, 800e6);
+  plan.evidence.candidates.erase(plan.evidence.candidates.begin());
+  plan.evidence.candidates.pop_back();
+  std::erase_if(plan.evidence.samples, [](const Sample& sample) { return sample.candidate % 3 == 0; });
+  EXPECT_EQ(sides_plot(plan), "") << "one size is no curve";
+}
+
+TEST(SamplesPlot, HasADotForEveryPeriodInTheOrderOfTime) {
+  Plan plan = compared_plan();
+  add_samples(plan, 1, 201000000, 4, 20);
+  plan.evidence.estimate_round = 20;
+  const std::string plot = samples_plot(plan);
+  EXPECT_EQ(count_of(plot, "h.01"), plan.evidence.samples.size() + 3) << "and three in the legend";
+  EXPECT_THAT(plot, HasSubstr(">the choice</text>"));
+  EXPECT_THAT(plot, HasSubstr("Those behind the line check the choice."));
+  plan.evidence.estimate_round = -1;
+  EXPECT_THAT(samples_plot(plan), Not(HasSubstr("the choice")));
+  EXPECT_EQ(samples_plot(unmeasured()), "");
+}
+
+TEST(Chart, TicksAreRoundAndFewOnEveryAxis) {
+  EXPECT_THAT(round_numbers(0, 108), ElementsAre(0, 50, 100));
+  EXPECT_THAT(round_numbers(98, 131), ElementsAre(100, 110, 120, 130));
+  for (double ratio = 1; ratio < 1e9; ratio *= 1.7) {
+    for (const double lowest : {1e-3, 3.3, 999.0}) {
+      const TimeAxis axis(TimeAxis::Scale::logarithmic, lowest, lowest * ratio);
+      EXPECT_GE(axis.ticks().size(), 2U) << lowest << " " << ratio;
+      EXPECT_LE(axis.ticks().size(), 9U) << lowest << " " << ratio;
+      EXPECT_GT(axis.of(lowest), axis.of(lowest * ratio) - 1e-6);
+      EXPECT_LT(axis.of(lowest), kChartHeight);
+    }
+  }
 }
 
 TEST(HeatMap, ShowsTheShortestPeriodOfACellAndFramesTheChosenOne) {
   Plan plan = make_plan();
   add_candidate(plan, 2, 15, 1, 450000000);
   add_candidate(plan, 3, 3, 3, 100000000).control = Control::unbound;
+  EXPECT_EQ(heat_map(plan), "") << "each pool has the rest of its home: one dimension";
+  add_candidate(plan, 4, 5, 1, 300000000);
   const std::string map = heat_map(plan);
   EXPECT_THAT(map, HasSubstr("--heat:0%\" title=\"made 2\">450</td>"));
   EXPECT_THAT(map, Not(HasSubstr("900")));
   EXPECT_THAT(map, HasSubstr("class=\"chosen\" style=\"--heat:100%\" title=\"pool 5, spread\">201</td>"));
   EXPECT_THAT(map, Not(HasSubstr(">100<"))) << "unbound reserves nothing";
-  EXPECT_EQ(count_of(map, "<td></td>"), 2U) << "two rows and two columns, on a diagonal";
+  EXPECT_EQ(count_of(map, "<td></td>"), 1U) << "nobody measured two rows and two columns in full";
   EXPECT_EQ(heat_map(unmeasured()), "");
-}
-
-TEST(ChartData, HasTheQuartilesOfTheSamplesInOneUnit) {
-  const auto data = nlohmann::json::parse(chart_data(make_plan()));
-  EXPECT_EQ(data["unit"], "ms");
-  const auto& fastest = data["sides"][0];
-  EXPECT_EQ(fastest["label"], "pool 5, spread");
-  EXPECT_EQ(fastest["chosen"], true);
-  EXPECT_EQ(fastest["step"], nlohmann::json({200.5, 201.0, 201.5}));
-  EXPECT_EQ(fastest["training"], nlohmann::json({164.0, 164.0, 164.0})) << "the four steps of a period";
-  const auto& point = data["bandwidth"]["points"][1];
-  EXPECT_EQ(point["x"], 5);
-  EXPECT_NEAR(point["y"][1], 2.0 * (32U << 20) * 28 / 0.201 / 1e9, 0.01);
-  EXPECT_NEAR(data["bandwidth"]["roofline"][1]["y"], 2.0 * (32U << 20) * 28 / 0.1905 / 1e9, 0.01);
-  EXPECT_EQ(data["bandwidth"]["marks"], nlohmann::json::parse(R"([{"x": 5, "text": "chosen: 5"}])"));
-}
-
-TEST(ChartData, WhereThereAreTooManyBarsTheChosenOneAndTheControlsStay) {
-  Plan plan = make_plan();
-  for (int id = 2; id < 62; ++id) add_candidate(plan, id, 4, id, 1000000 + id);
-  add_candidate(plan, 62, 4, 70, 950000000).control = Control::unbound;
-  EXPECT_EQ(bars_shown(plan), 22U) << "20 of the fastest, the chosen one, unbound";
-  const auto sides = nlohmann::json::parse(chart_data(plan))["sides"];
-  EXPECT_EQ(sides.back()["label"], "made 62");
-  EXPECT_EQ(sides[20]["chosen"], true);
 }
 
 TEST(MachineDrawing, ShowsEveryPuOnceWithItsRole) {
@@ -408,7 +557,6 @@ TEST(MachineDrawing, MoreRanksThanHuesStillDifferInWords) {
 
 TEST(Html, EscapesWhatIsMarkupAndNothingElse) {
   EXPECT_EQ(html_text("<a href=\"x\">'&</a> µ"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&lt;/a&gt; µ");
-  EXPECT_EQ(json_for_script(R"({"a":"</script><!--"})"), R"({"a":"\u003c/script>\u003c!--"})");
 }
 
 }  // namespace

@@ -3,23 +3,27 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <regex>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "base/format.hpp"
 #include "claims.hpp"
 #include "plan_truth.hpp"
+#include "plot_rows.hpp"
 #include "random_plan.hpp"
 #include "report/explain.hpp"
 #include "report/headline.hpp"
 #include "report/html.hpp"
 #include "report/recorded_words.hpp"
 #include "report/report.hpp"
+#include "report/verdict_plot.hpp"
 #include "text/wrap.hpp"
 
 namespace zf {
@@ -51,6 +55,7 @@ struct Seen {
   std::map<Grounds, int> grounds;
   int unknown = 0;
   int trials = 0;
+  int advised = 0;  ///< to run unbound
 };
 
 /// Holds what is said of one plan against its tables.
@@ -65,8 +70,11 @@ class Audit {
     // A reason ends without a full stop.
     for (const std::string& sentence : sentences(plan_.choice.reason + ".")) hold(without_stop(sentence));
     hold_periods();
-    for (const std::string& sentence : sentences(headline_of(plan_))) hold(without_stop(sentence));
-    hold_cards();
+    EXPECT_EQ(sentences(headline_of(plan_)).size(), 1U) << "one sentence has the decision";
+    hold(without_stop(headline_of(plan_)));
+    hold(without_stop(certainty_of(plan_)));
+    hold_plot();
+    hold_advice();
     if (!plan_.trial) hold_forecast();
     hold_cells();
     EXPECT_THAT(plan_.choice.reason, testing::ContainsRegex("[uU]nbound"));
@@ -164,30 +172,53 @@ class Audit {
     }
   }
 
-  void hold_cards() {
-    static const std::regex note(R"re((faster|slower|a tie|unclear) \((.*); (minus|plus) is faster\)(.*))re");
-    const std::string suffix = " against this plan";
-    for (const KeyFigure& card : figures_of(plan_)) {
-      SCOPED_TRACE(card.name + ": " + card.value + ", " + card.note);
-      if (!card.name.ends_with(suffix)) {
-        EXPECT_FALSE(compares(card.name) || compares(card.value)) << "a card that compares";
-        continue;
-      }
-      std::smatch match;
-      if (card.value == "not known") {
-        EXPECT_EQ(card.note, "too few measurements");
-      } else if (std::regex_match(card.note, match, note)) {
-        const bool in_search = match[4].length() > 0;
-        EXPECT_EQ(match[4], in_search ? ", in the search, not after the choice" : "");
-        const std::string name = card.name.substr(0, card.name.size() - suffix.size());
-        hold(format_text("{} this plan, {} {} {}: {} ({}; {} is faster)",
-                         in_search ? "In the search, against" : "Against",
-                         name == "unbound" ? name : "\"" + name + "\"", in_search ? "was" : "is",
-                         match[1].str(), card.value, match[2].str(), match[3].str()));
-      } else {
-        ADD_FAILURE() << "a card without verdict and interval";
-      }
+  /// Every row says what the sentence of its pair says, and draws it. Every difference that is known has a
+  /// row.
+  void hold_plot() {
+    const std::string plot = verdict_plot(plan_);
+    std::set<std::string> drawn;
+    for (const PlotRow& row : rows_in(plot)) {
+      SCOPED_TRACE(row.label);
+      drawn.insert(row.label);
+      hold(row.sentence);
+      const auto claim = claim_in(row.sentence);
+      ASSERT_TRUE(claim) << row.sentence;
+      EXPECT_EQ(claim->name, row.label);
+      EXPECT_EQ(claim->base, "this plan");
+      EXPECT_EQ(claim->figures, row.figures);
+      EXPECT_EQ(row.verdict, claim->verdict + (claim->in_search ? ", in the search" : ""));
+      EXPECT_EQ(row.kind.ends_with(" searched"), claim->in_search);
+      const double reach = reach_of(plot);
+      const double off = 48 * 0.06 / reach;  // figures are rounded
+      EXPECT_NEAR(row.low, 50 + 48 * std::clamp(claim->low / reach, -1.0, 1.0), off);
+      EXPECT_NEAR(row.high, 50 + 48 * std::clamp(claim->high / reach, -1.0, 1.0), off);
     }
+    EXPECT_EQ(drawn, known_splits());
+  }
+
+  /// Returns the other splits of which the samples say how they compare with the plan's.
+  std::set<std::string> known_splits() const {
+    std::set<std::string> labels;
+    const auto add = [&](const std::string& label) {
+      if (label == truth_.chosen()) return;
+      if (truth_.difference(label, truth_.chosen(), true).is_known() ||
+          truth_.difference(label, truth_.chosen(), false).is_known())
+        labels.insert(label);
+    };
+    if (plan_.trial) {
+      for (const TrialCandidate& candidate : plan_.trial->candidates) add(candidate.label);
+    } else {
+      for (const CandidateEvidence& candidate : plan_.evidence.candidates) add(candidate.label);
+    }
+    return labels;
+  }
+
+  /// The headline advises to run unbound where the reason does.
+  void hold_advice() {
+    const bool advised = plan_.trial ? plan_.choice.reason.find("run this job unbound") != std::string::npos
+                                     : decide(plan_.evidence, plan_.workload).unbound_is_better;
+    seen_.advised += advised ? 1 : 0;
+    EXPECT_EQ(headline_of(plan_).starts_with("Run this job unbound"), advised);
   }
 
   void hold_forecast() {
@@ -255,6 +286,8 @@ void expect_shown(const Plan& plan) {
   const std::string page = report_of(plan, nullptr);
   EXPECT_THAT(page, testing::HasSubstr(html_text(plan.choice.reason)));
   EXPECT_THAT(page, testing::HasSubstr(html_text(headline_of(plan))));
+  EXPECT_THAT(page, testing::HasSubstr(html_text(certainty_of(plan))));
+  EXPECT_THAT(page, testing::HasSubstr(verdict_plot(plan)));
   const Table table = evidence_table(plan);
   for (const auto& row : table.rows()) {
     for (std::size_t i = 1; i < row.size(); ++i) {
@@ -286,6 +319,7 @@ TEST(Sentences, AgreeWithTheTablesUnderWhichTheyStand) {
     EXPECT_GT(seen.grounds[grounds], 0) << static_cast<int>(grounds);
   EXPECT_GT(seen.unknown, 0);
   EXPECT_GT(seen.trials, 0);
+  EXPECT_GT(seen.advised, 0);
 }
 
 }  // namespace

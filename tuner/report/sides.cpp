@@ -1,0 +1,131 @@
+#include "report/sides.hpp"
+
+#include <map>
+
+#include "base/format.hpp"
+#include "base/text.hpp"
+#include "compare/statistics.hpp"
+#include "plan/period.hpp"
+#include "search/decision.hpp"
+#include "search/period_levels.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+/// Returns the quartiles of what the samples of the search say of one candidate; nothing if that is 0, which
+/// stands for "not measured".
+template <class Value>
+std::optional<Quartiles> quartiles_of(const Evidence& evidence, int id, Value value) {
+  std::vector<double> values;
+  for (const Sample& sample : evidence.samples) {
+    if (sample.candidate != id || came_after_choice(evidence, sample)) continue;
+    if (value(sample.times) > 0) values.push_back(value(sample.times));
+  }
+  if (values.empty()) return std::nullopt;
+  return Quartiles{quantile(values, 0.25), median(values), quantile(values, 0.75)};
+}
+
+std::optional<SidesPoint> point_of(const Plan& plan, const CandidateEvidence& candidate) {
+  const Schedule schedule = schedule_of(plan.workload, plan.evidence.scale);
+  const auto step = [&](const SplitSample& times) {
+    return schedule.step_factor * static_cast<double>(times.step_ns);
+  };
+  const auto training = [&](const SplitSample& times) {
+    return schedule.mode == Mode::wait ? static_cast<double>(schedule.update_interval * times.training_ns)
+                                       : window_of(times.training_ns, schedule);
+  };
+  const auto steps = quartiles_of(plan.evidence, candidate.id, step);
+  if (!steps) return std::nullopt;
+  return SidesPoint{candidate.pool_threads, candidate.id == plan.choice.candidate,
+                    quartiles_of(plan.evidence, candidate.id, training), *steps};
+}
+
+/// Returns the candidates of one kind to show, by the size of their pools.
+std::map<int, const CandidateEvidence*> shown_of(const Plan& plan, bool shared) {
+  std::map<int, const CandidateEvidence*> shown;
+  for (const CandidateEvidence& candidate : plan.evidence.candidates) {
+    if (!is_eligible(candidate) || is_shared(candidate) != shared) continue;
+    const CandidateEvidence*& best = shown[candidate.pool_threads];
+    const bool keeps = best != nullptr && (best->id == plan.choice.candidate ||
+                                           best->period_ns_median <= candidate.period_ns_median);
+    if (!keeps || candidate.id == plan.choice.candidate) best = &candidate;
+  }
+  return shown;
+}
+
+std::vector<SidesPoint> points_of(const Plan& plan, bool shared) {
+  std::vector<SidesPoint> points;
+  for (const auto& [pool, candidate] : shown_of(plan, shared)) {
+    if (const auto point = point_of(plan, *candidate)) points.push_back(*point);
+  }
+  return points;
+}
+
+bool is_step_longer(const SidesPoint& point) { return point.step.median > point.training->median; }
+
+std::string rule_in_words(Mode mode) {
+  switch (mode) {
+    case Mode::overlap:
+      return "A period lasts as long as the longer side.";
+    case Mode::backward:
+    case Mode::exact:
+      return "What of the step is longer than that adds to the period.";
+    case Mode::wait:
+      break;
+  }
+  return "Training waits for the step, so a period lasts as long as both together.";
+}
+
+/// Returns " The copy of the parameters adds 5.3 ms to each period."; empty if nothing is copied.
+std::string copy_in_words(const Plan& plan) {
+  const Nanoseconds copy = schedule_of(plan.workload, plan.evidence.scale).parameters_ns;
+  return copy == 0 ? ""
+                   : format_text(" The copy of the parameters adds {} to each period.", print_duration(copy));
+}
+
+/// Says where the sides of divided homes cross.
+std::string crossing_in_words(const Sides& sides) {
+  if (const auto crossing = crossing_of(sides)) {
+    return format_text(
+        " The lines cross between pools of {} and {} threads: with fewer, training waits for the step.",
+        crossing->fewer.pool_threads, crossing->more.pool_threads);
+  }
+  if (sides.divided.empty() || !sides.divided.front().training) return "";
+  return format_text(" The lines do not cross: the step is the {} side at every size that was measured.",
+                     is_step_longer(sides.divided.front()) ? "longer" : "shorter");
+}
+
+}  // namespace
+
+Sides sides_of(const Plan& plan) { return {points_of(plan, false), points_of(plan, true)}; }
+
+std::optional<Crossing> crossing_of(const Sides& sides) {
+  for (std::size_t i = 1; i < sides.divided.size(); ++i) {
+    const SidesPoint& fewer = sides.divided[i - 1];
+    const SidesPoint& more = sides.divided[i];
+    if (!fewer.training || !more.training) continue;
+    if (is_step_longer(fewer) && !is_step_longer(more)) return Crossing{fewer, more};
+  }
+  return std::nullopt;
+}
+
+std::string training_in_words(const Workload& workload) {
+  switch (workload.mode) {
+    case Mode::backward:
+      return "the backward of a training step";
+    case Mode::exact:
+      return "the forward of a training step";
+    case Mode::overlap:
+    case Mode::wait:
+      break;
+  }
+  return print_count(workload.update_interval, "training step");
+}
+
+std::string sides_in_words(const Plan& plan, const Sides& sides) {
+  const std::string crossing = plan.workload.mode == Mode::wait ? "" : crossing_in_words(sides);
+  return rule_in_words(plan.workload.mode) + copy_in_words(plan) + crossing;
+}
+
+}  // namespace zf
