@@ -38,7 +38,7 @@ def flags_by_folder(build: pathlib.Path) -> dict[pathlib.Path, tuple[str, list[s
         flags = [word for word in words if word.startswith(("-I", "-D", "-std=", "-W", "-m", "-f"))]
         for at, word in enumerate(words):
             if word == "-isystem":
-                flags += [word, words[at + 1]]
+                flags.append(f"-isystem{words[at + 1]}")
         found.setdefault(source.parent, ("c" if source.suffix == ".c" else "c++", flags))
     return found
 

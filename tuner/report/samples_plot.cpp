@@ -10,6 +10,7 @@
 #include "report/chart.hpp"
 #include "report/html.hpp"
 #include "report/time_unit.hpp"
+#include "search/comparisons.hpp"
 #include "search/decision.hpp"
 #include "search/period_levels.hpp"
 
@@ -90,10 +91,10 @@ std::string samples_plot(const Plan& plan) {
   const std::string caption = format_text(
       "{} of {}, in the order in which they were measured, from left to right, on a logarithmic axis.{}",
       print_count(periods.size(), "period"), print_count(evidence.candidates.size(), "split"),
-      choice_at(evidence) ? " Those behind the line check the choice." : "");
+      was_checked(plan) ? " Those to the right of the line check the choice." : "");
   return format_text("<figure>\n{}{}<figcaption>{}</figcaption>\n</figure>\n", legend(series),
                      chart_with("Every measured period in the order of time", axis, unit.name, {}, paths,
-                                choice_mark(evidence)),
+                                was_checked(plan) ? choice_mark(evidence) : ""),
                      caption);
 }
 

@@ -1,5 +1,6 @@
 #include "report/sides.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "base/format.hpp"
@@ -70,7 +71,7 @@ std::string rule_in_words(Mode mode) {
       return "A period lasts as long as the longer side.";
     case Mode::backward:
     case Mode::exact:
-      return "What of the step is longer than that adds to the period.";
+      return "If the step takes longer, the rest of it adds to the period.";
     case Mode::wait:
       break;
   }
@@ -86,14 +87,25 @@ std::string copy_in_words(const Plan& plan) {
 
 /// Says where the sides of divided homes cross.
 std::string crossing_in_words(const Sides& sides) {
-  if (const auto crossing = crossing_of(sides)) {
+  const auto& points = sides.divided;
+  if (points.empty() ||
+      !std::all_of(points.begin(), points.end(), [](const auto& one) { return one.training; }))
+    return "";
+  const auto changes = std::adjacent_find(points.begin(), points.end(), [](const auto& a, const auto& b) {
+    return is_step_longer(a) != is_step_longer(b);
+  });
+  if (changes == points.end()) {
     return format_text(
-        " The lines cross between pools of {} and {} threads: with fewer, training waits for the step.",
-        crossing->fewer.pool_threads, crossing->more.pool_threads);
+        " The lines of divided homes do not cross: the step is the {} side at every size that was measured.",
+        is_step_longer(points.front()) ? "longer" : "shorter");
   }
-  if (sides.divided.empty() || !sides.divided.front().training) return "";
-  return format_text(" The lines do not cross: the step is the {} side at every size that was measured.",
-                     is_step_longer(sides.divided.front()) ? "longer" : "shorter");
+  const auto crossing = crossing_of(sides);
+  if (!crossing || !std::is_partitioned(points.begin(), points.end(), is_step_longer))
+    return " Which side of divided homes is longer changes from size to size.";
+  return format_text(
+      " The lines of divided homes cross between pools of {} and {} threads: with fewer, training waits for "
+      "the step.",
+      crossing->fewer.pool_threads, crossing->more.pool_threads);
 }
 
 }  // namespace

@@ -210,7 +210,7 @@ std::string caption(const Plan& plan, const Rows& rows, const Places& places) {
         const Difference shown = shown_difference(one.comparison);
         return !places.holds(shown.low) || !places.holds(shown.high);
       }))
-    text += " An arrow goes on beyond the plot.";
+    text += " An arrow marks an interval that goes on beyond the plot.";
   if (rows.left_out > 0) text += format_text(" The table of all splits also has {} more.", rows.left_out);
   return text + controls_in_words(rows.splits);
 }

@@ -93,8 +93,8 @@ std::string reason_for_winner(const Evidence& evidence, const Workload& workload
                     winner.label, period);
   } else {
     text = format_text(
-        "The split \"{}\" is preferred. In the search its period, {}, was within {:.1f} % of the shortest, "
-        "{} for \"{}\". {}",
+        "The split \"{}\" is preferred. In the search its period, {}, was within {:.1f} % of the shortest "
+        "that a plan can express, {} for \"{}\". {}",
         winner.label, period, 100 * tie_of(evidence), print_duration(fastest.period_ns_median), fastest.label,
         preference_in_words(winner, fastest, workload));
   }
@@ -103,9 +103,9 @@ std::string reason_for_winner(const Evidence& evidence, const Workload& workload
 
 std::string reason_for_conservative(const Evidence& evidence, const CandidateEvidence& home) {
   return format_text(
-      "Nothing beats the noise: differences up to {:.1f} % say nothing here, and in the search no split's "
-      "period was shorter than that of the shared home, {}, by more than that. So this is the conservative "
-      "plan: no side loses a core",
+      "Nothing beats the noise: differences up to {:.1f} % say nothing here, and in the search no split "
+      "that a plan can express had a period shorter than that of the shared home, {}, by more than that. So "
+      "this is the conservative plan: no side loses a core",
       100 * evidence.noise_floor, print_duration(home.period_ns_median));
 }
 

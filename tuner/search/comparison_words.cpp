@@ -23,8 +23,8 @@ std::optional<Comparison> rival_of(const Evidence& evidence, const Workload& wor
   if (is_refuted && (by_winner || decision.grounds == Grounds::untold)) return std::nullopt;
   const CandidateEvidence& other = evidence.candidates[*second];
   Comparison rival = compared(evidence, workload, other.id, evidence.candidates[decision.winner].id);
-  rival.name = other.id == fastest_of(evidence).id
-                   ? format_text("{}, which had the shortest period in the search,", rival.name)
+  rival.name = other.period_ns_median < evidence.candidates[decision.winner].period_ns_median
+                   ? format_text("{}, which had a shorter period in the search,", rival.name)
                    : format_text("the next best, {},", rival.name);
   return rival;
 }
@@ -84,8 +84,11 @@ std::string unknown_differences_in_words(const Trial& trial) {
       std::all_of(tried.begin(), tried.end(), [](const auto& one) { return one.runs.size() < 2; });
   const bool with_unbound = std::any_of(tried.begin(), tried.end(),
                                         [](const auto& one) { return one.control == Control::unbound; });
-  return format_text("{} split{}{} ran {}; differences are not known", once ? "Each" : "Too few",
-                     once ? "" : "s", with_unbound ? ", unbound too," : "", once ? "once" : "twice");
+  if (once)
+    return format_text("Each split{} ran once; differences are not known",
+                       with_unbound ? ", unbound too," : "");
+  return format_text("Too few splits ran twice; differences{} are not known",
+                     with_unbound ? ", also to unbound," : "");
 }
 
 std::string comparisons_in_words(const Evidence& evidence, const Workload& workload, const Decision& decision,

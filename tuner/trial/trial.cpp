@@ -69,14 +69,16 @@ std::string grounds_in_words(const Trial& trial, const Contest& contest, const J
   const TrialCandidate& best = trial.candidates[judgement.fastest];
   if (judgement.conservative) {
     return format_text(
-        ". This is the conservative plan: runs under the same split {}differ by {:.1f} %, and no split's "
-        "median "
-        "is better by more than that",
+        ". This is the conservative plan: runs under the same split {}differ by {:.1f} %, and no split that "
+        "a "
+        "plan can express has a median that is better by more than that",
         is_noise_known(contest) ? "" : "may ", 100 * contest.noise);
   }
   if (judgement.winner != judgement.fastest) {
-    return format_text(". It is preferred: its median is within {:.1f} % of the best, {:.4g} with \"{}\"",
-                       100 * judgement.tie, best.median, best.label);
+    return format_text(
+        ". It is preferred: its median is within {:.1f} % of the best that a plan can express, "
+        "{:.4g} with \"{}\"",
+        100 * judgement.tie, best.median, best.label);
   }
   const auto eligible = std::count_if(trial.candidates.begin(), trial.candidates.end(), may_win);
   if (eligible == 1) return ". No other binding was tried";
@@ -88,7 +90,7 @@ std::optional<Comparison> rival_of(const Trial& trial, const Contest& contest, c
   const auto second = runner_up_of(contest, judgement.winner);
   if (!second) return std::nullopt;
   Comparison rival = compared(trial, *second, judgement.winner);
-  rival.name = *second == judgement.fastest ? format_text("{}, which had the best median,", rival.name)
+  rival.name = *second == judgement.fastest ? format_text("{}, which had a better median,", rival.name)
                                             : format_text("the next best, {},", rival.name);
   return rival;
 }

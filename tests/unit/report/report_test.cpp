@@ -292,7 +292,7 @@ TEST(VerdictPlot, DrawsTheIntervalWhereItsFiguresAre) {
   EXPECT_THAT(rows[1].drawing,
               AllOf(HasSubstr("M-2-5v10l8-5z"), Not(HasSubstr("M2-5v10l-8-5z")), Not(HasSubstr("<circle"))))
       << "one arrow, to the right";
-  EXPECT_THAT(plot, HasSubstr("An arrow goes on beyond the plot."));
+  EXPECT_THAT(plot, HasSubstr("An arrow marks an interval that goes on beyond the plot."));
   EXPECT_THAT(plot, HasSubstr("class=\"tie-band\" x=\"46.80%\" width=\"6.40%\"")) << "2 % of 30 to each side";
 }
 
@@ -443,7 +443,7 @@ TEST(SamplesPlot, HasADotForEveryPeriodInTheOrderOfTime) {
   const std::string plot = samples_plot(plan);
   EXPECT_EQ(count_of(plot, "h.01"), plan.evidence.samples.size() + 3) << "and three in the legend";
   EXPECT_THAT(plot, HasSubstr(">the choice</text>"));
-  EXPECT_THAT(plot, HasSubstr("Those behind the line check the choice."));
+  EXPECT_THAT(plot, HasSubstr("Those to the right of the line check the choice."));
   plan.evidence.estimate_round = -1;
   EXPECT_THAT(samples_plot(plan), Not(HasSubstr("the choice")));
   EXPECT_EQ(samples_plot(unmeasured()), "");

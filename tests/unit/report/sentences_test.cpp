@@ -149,7 +149,7 @@ class Audit {
     const std::string time = "([0-9.]+ (?:s|ms|us))";
     const std::pair<const char*, std::string> named[] = {
         {"period", R"re("([^"]*)" had the shortest period in the search, )re" + time},
-        {"period", R"re(the shortest, )re" + time + R"re( for "([^"]*)")re"},
+        {"period", R"re(the shortest that a plan can express, )re" + time + R"re( for "([^"]*)")re"},
         {"period", R"re("([^"]*)" takes )re" + time}};
     for (const auto& [title, words] : named) {
       const std::regex pattern(words);

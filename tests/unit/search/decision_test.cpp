@@ -167,7 +167,7 @@ TEST(Choose, SaysWhyInWords) {
       reason(evidence_of({{8, 3'000'000}, {4, 3'045'000}})),
       HasSubstr(
           "The split \"pool 4\" is preferred. In the search its period, 3.0 ms, was within 2.0 % of the "
-          "shortest, 3.0 ms for \"pool 8\""));
+          "shortest that a plan can express, 3.0 ms for \"pool 8\""));
   EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})), HasSubstr("had the shortest period"));
   EXPECT_THAT(
       reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})),
