@@ -93,6 +93,9 @@ struct Topology {
   std::vector<CpuKind> cpu_kinds;    ///< empty or one entry: all cores are alike
   std::vector<Gpu> gpus;             ///< by PCI address
   std::vector<std::string> missing;  ///< what could not be read, one sentence each
+  /// True: the files contradict each other about the CPUs of NUMA nodes (KVM whose cells cross packages), so
+  /// that `nodes` do not say which memory is near a CPU.
+  bool nodes_contradict = false;
 };
 
 /// Returns the sum of the L3 caches in bytes; 0 if none is known.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
 #include "base/format.hpp"
 #include "machine/gpus.hpp"
 #include "machine/hwloc_kinds.hpp"
@@ -69,6 +71,25 @@ void read_cores(hwloc_topology_t hwloc, Topology& topology, const std::vector<No
   }
 }
 
+/// Returns true if hwloc has not put a node where its own file says. hwloc then takes the node for one of the
+/// whole machine.
+bool contradicts(const SysRoot& sysroot, const NumaNode& node, const CpuSet& online) {
+  const std::string file = format_text("/sys/devices/system/node/node{}/cpulist", node.id.os_index);
+  const auto list = sysroot.read(file);
+  try {
+    const CpuSet listed = list ? parse_cpu_list(*list, file) & online : CpuSet();
+    return !listed.empty() && listed != node.local_cpus;
+  } catch (const Error&) {  // a list that nobody can read says nothing
+    return false;
+  }
+}
+
+bool nodes_contradict(const SysRoot& sysroot, const Topology& topology) {
+  return std::any_of(topology.nodes.begin(), topology.nodes.end(),
+                     [&](const NumaNode& node) { return contradicts(sysroot, node, topology.cpus); });
+}
+
+/// Precondition: the nodes are read.
 void read_gpus(hwloc_topology_t hwloc, Topology& topology) {
   for (hwloc_obj_t device = nullptr; (device = hwloc_get_next_pcidev(hwloc, device)) != nullptr;) {
     const auto& pci = device->attr->pcidev;
@@ -88,7 +109,8 @@ void read_gpus(hwloc_topology_t hwloc, Topology& topology) {
     gpu.vendor_id = pci.vendor_id;
     gpu.local_cpus = cpuset_of(hwloc_get_non_io_ancestor_obj(hwloc, device)) & topology.cpus;
     for (const NumaNode& node : topology.nodes) {
-      if (!gpu.local_cpus.empty() && node.cpus.contains(gpu.local_cpus)) gpu.node = node.id;
+      const bool near = !gpu.local_cpus.empty() && node.cpus.contains(gpu.local_cpus);
+      if (near && !topology.nodes_contradict) gpu.node = node.id;
     }
     topology.gpus.push_back(std::move(gpu));
   }
@@ -122,6 +144,7 @@ Topology read_in_this_process(const TopologySource& source) {
   read_nodes(hwloc, topology, localities);
   topology.cpu_kinds = read_cpu_kinds(hwloc, source);
   read_cores(hwloc, topology, localities);
+  if (source.topology.empty()) topology.nodes_contradict = nodes_contradict(source.sysroot, topology);
   read_gpus(hwloc, topology);
   std::sort(topology.nodes.begin(), topology.nodes.end(),
             [](const NumaNode& a, const NumaNode& b) { return a.id < b.id; });

@@ -415,5 +415,39 @@ TEST(Machine, GpusAndWhatTheirDriverSaysUnlessNobodyAsks) {
   EXPECT_TRUE(read_machine(source).topology.missing.empty());
 }
 
+/// Adds a node of four CPUs in two packages, with two nodes of these CPUs.
+void two_packages(Tree& tree, const std::string& node0, const std::string& node1) {
+  tree.machine("0-3", "0-1").file("/sys/devices/system/cpu/possible", "0-3");
+  tree.file("/sys/devices/system/node/online", "0-1");
+  for (const auto& [node, cpus] : std::map<std::string, std::string>{{"0", node0}, {"1", node1}}) {
+    const std::string folder = "/sys/devices/system/node/node" + node;
+    int mask = 0;
+    for (const Pu cpu : parse_cpu_list(cpus, "test")) mask |= 1 << cpu.os_index;
+    tree.file(folder + "/cpumap", format_text("{:x}", mask)).file(folder + "/cpulist", cpus);
+    tree.file(folder + "/meminfo", format_text("Node {} MemTotal:       1048576 kB", node));
+  }
+  for (int cpu = 0; cpu < 4; ++cpu) {
+    const std::string folder = format_text("/sys/devices/system/cpu/cpu{}/topology/", cpu);
+    const std::string package = cpu < 2 ? "3" : "c";
+    tree.file(folder + "core_id", std::to_string(cpu % 2))
+        .file(folder + "physical_package_id", cpu < 2 ? "0" : "1");
+    tree.file(folder + "thread_siblings", format_text("{:x}", 1 << cpu))
+        .file(folder + "core_cpus", format_text("{:x}", 1 << cpu));
+    tree.file(folder + "core_siblings", package).file(folder + "package_cpus", package);
+  }
+}
+
+TEST(Machine, NodesThatCrossPackagesSayNotWhichMemoryIsNear) {
+  Tree crossed;
+  two_packages(crossed, "0,2", "1,3");
+  MachineSource source;
+  source.sysroot = crossed.sysroot();
+  EXPECT_TRUE(read_machine(source).topology.nodes_contradict);
+  Tree inside;
+  two_packages(inside, "0-1", "2-3");
+  source.sysroot = inside.sysroot();
+  EXPECT_FALSE(read_machine(source).topology.nodes_contradict);
+}
+
 }  // namespace
 }  // namespace zf

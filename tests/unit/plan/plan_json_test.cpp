@@ -133,7 +133,8 @@ TEST(PlanJson, EachBrokenFieldIsNamed) {
        changed("/ranks/0/optimizer/cpus", "23,")},
       {"plan.json: ranks[0].optimizer.cpus: \"24,23\" is not ascending at \"23\"; ",
        changed("/ranks/0/optimizer/cpus", "24,23")},
-      {"plan.json: ranks[0].optimizer.memory_policy: is \"nearest\", not \"preferred\" or \"bind\"; ",
+      {"plan.json: ranks[0].optimizer.memory_policy: is \"nearest\"; it must be one of preferred, bind, "
+       "none; ",
        changed("/ranks/0/optimizer/memory_policy", "nearest")},
       {"plan.json: ranks[0].trainning: no such field; ", changed("/ranks/0/trainning", 1)},
       {"plan.json: comment: no such field; ", changed("/comment", "mine")},
