@@ -8,7 +8,7 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
-#include "machine/gpus.hpp"
+#include "machine/gpu_rules.hpp"
 #include "machine/hwloc_kinds.hpp"
 #include "machine/hwloc_sets.hpp"
 #include "machine/hwloc_source.hpp"
@@ -89,21 +89,32 @@ bool nodes_contradict(const SysRoot& sysroot, const Topology& topology) {
                      [&](const NumaNode& node) { return contradicts(sysroot, node, topology.cpus); });
 }
 
-/// Precondition: the nodes are read.
+PciIdentity identity_of(hwloc_obj_t device) {
+  const auto& pci = device->attr->pcidev;
+  PciIdentity identity{
+      pci.class_id, pci.vendor_id, pci.device_id, pci.bus, device->name ? device->name : "", {}};
+  for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
+    if (child->type != HWLOC_OBJ_OS_DEVICE) continue;
+    const bool runs_code = child->attr->osdev.type == HWLOC_OBJ_OSDEV_COPROC;
+    identity.os_devices.push_back({child->name ? child->name : "", info_of(child, "GPUModel"), runs_code});
+  }
+  return identity;
+}
+
+/// Reads the GPUs, and the devices that are none though they look like one. Precondition: the nodes are read.
 void read_gpus(hwloc_topology_t hwloc, Topology& topology) {
   for (hwloc_obj_t device = nullptr; (device = hwloc_get_next_pcidev(hwloc, device)) != nullptr;) {
     const auto& pci = device->attr->pcidev;
-    PciIdentity identity{
-        pci.class_id, pci.vendor_id, pci.device_id, pci.bus, device->name ? device->name : "", {}};
-    for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
-      if (child->type != HWLOC_OBJ_OS_DEVICE) continue;
-      const bool runs_code = child->attr->osdev.type == HWLOC_OBJ_OSDEV_COPROC;
-      identity.os_devices.push_back({child->name ? child->name : "", info_of(child, "GPUModel"), runs_code});
+    const PciIdentity identity = identity_of(device);
+    const std::string address =
+        format_text("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
+    if (!is_compute_gpu(identity)) {
+      if (std::string why = why_no_gpu(identity); !why.empty())
+        topology.left_out.push_back({address, pci_name(identity), std::move(why)});
+      continue;
     }
-    if (!is_compute_gpu(identity)) continue;
-
     Gpu gpu;
-    gpu.pci_address = format_text("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
+    gpu.pci_address = address;
     gpu.name = gpu_name(identity);
     gpu.framework_number = framework_number(identity);
     gpu.vendor_id = pci.vendor_id;
@@ -114,8 +125,9 @@ void read_gpus(hwloc_topology_t hwloc, Topology& topology) {
     }
     topology.gpus.push_back(std::move(gpu));
   }
-  std::sort(topology.gpus.begin(), topology.gpus.end(),
-            [](const Gpu& a, const Gpu& b) { return a.pci_address < b.pci_address; });
+  const auto by_address = [](const auto& a, const auto& b) { return a.pci_address < b.pci_address; };
+  std::sort(topology.gpus.begin(), topology.gpus.end(), by_address);
+  std::sort(topology.left_out.begin(), topology.left_out.end(), by_address);
 }
 
 std::string cpu_model(hwloc_topology_t hwloc) {

@@ -62,7 +62,7 @@ TEST(PlanJson, ParseOfPrintIsTheSamePlan) {
   Plan full = plan;
   full.workload.mode = Mode::wait;
   full.workload.framework = Framework::deepspeed_zenflow;
-  full.ranks[1].gpu = RankGpu{"0000:3b:00.0", Node{1}, parse_cpu_list("31-38", "test"), 3};
+  full.ranks[1].gpu = RankGpu{"0000:3b:00.0", Node{1}, parse_cpu_list("31-38", "test"), 3, "GPU-3b"};
   full.choice.headroom = Headroom{1.5, 2.25};
   EXPECT_EQ(parse_plan(print_plan(full), "plan.json"), full);
 
