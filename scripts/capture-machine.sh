@@ -37,10 +37,21 @@ copy /sys/devices/system/cpu/{online,offline,possible,present,isolated,nohz_full
 copy /sys/devices/system/cpu/cpu[0-9]*/{online,topology/*,cache/index*/*,acpi_cppc/highest_perf,cpu_capacity}
 copy /sys/devices/system/cpu/cpu[0-9]*/cpufreq/{base_frequency,cpuinfo_max_freq,scaling_max_freq}
 copy /sys/devices/cpu_{core,atom}/cpus
-copy /sys/bus/pci/devices/*/unique_id /sys/class/kfd/kfd/topology/nodes/*/properties
+copy /sys/bus/pci/devices/*/{class,vendor,device,subsystem_vendor,subsystem_device,local_cpus,numa_node}
+copy /sys/bus/pci/devices/*/{uevent,unique_id} /sys/class/kfd/kfd/topology/nodes/*/properties
 copy /sys/devices/system/cpu/{amd_pstate/prefcore,cpufreq/boost,intel_pstate/no_turbo}
 copy /sys/devices/system/node/{online,possible,has_memory,has_cpu,has_normal_memory}
 copy /sys/devices/system/node/node[0-9]*/{cpulist,cpumap,distance,meminfo}
+
+# The device nodes of GPUs: their names below the device, and which of them this user may open. No driver is asked.
+for path in /sys/bus/pci/devices/*/{drm,accel}/*; do
+  mkdir -p "$work/$name/root$path"
+done
+for path in /dev/null /dev/kfd /dev/nvidia[0-9]* /dev/dri/renderD*; do
+  [[ -r $path && -w $path ]] || continue
+  mkdir -p "$work/$name/root${path%/*}"
+  : >"$work/$name/root$path"
+done
 
 # The control groups of this process: where each hierarchy is mounted, and every level from there to ours.
 # Inside a container the path of /proc/self/cgroup may not exist below the mount; then the mount's root is ours.
@@ -63,7 +74,8 @@ while IFS=: read -r _ _ group; do
 done </proc/self/cgroup
 
 launchers='ZF_RANK|LOCAL_|OMPI_COMM_|MPI_LOCAL|MV2_COMM_|PMI_|PALS_|JSM_NAMESPACE_|FLUX_(JOB|TASK)_|SLURM_'
-env | grep -E "^($launchers|CUDA_VISIBLE|ROCR_VISIBLE|HIP_VISIBLE|OMP_|KMP_)" |
+devices='CUDA_VISIBLE|NVIDIA_VISIBLE|ROCR_VISIBLE|HIP_VISIBLE|ZE_AFFINITY|HABANA_VISIBLE|ASCEND_RT_VISIBLE'
+env | grep -E "^($launchers|$devices|OMP_|KMP_)" |
   grep -viE 'key|token|secret|passw' | sort >"$work/$name/environment" || true
 
 if command -v lstopo-no-graphics >/dev/null; then

@@ -48,7 +48,8 @@ struct NodeMask {
 /// 5.15 take only one preferred node. They then get the first one; the others still follow in order of
 /// distance.
 template <class Set>
-PolicyRefusal apply(const char* call, MemoryPolicy policy, const NodeSet& nodes, Set set) {
+PolicyRefusal apply(const char* call, MemoryPolicy policy, const NodeSet& given, Set set) {
+  const NodeSet nodes = policy == MemoryPolicy::none ? NodeSet() : given;
   const int mode = nodes.empty()                  ? MPOL_DEFAULT
                    : policy == MemoryPolicy::bind ? MPOL_BIND
                    : nodes.size() > 1             ? kPreferredMany

@@ -17,7 +17,7 @@ namespace zf {
 using PolicyRefusal = std::optional<std::string>;
 
 /// Sets the default policy of the calling thread and, across exec, of the command that it becomes. An
-/// empty set restores the default of the system.
+/// empty set, or MemoryPolicy::none, restores the default of the system.
 PolicyRefusal set_thread_memory_policy(MemoryPolicy policy, const NodeSet& nodes);
 
 /// Sets the policy of a range of which no page has been touched yet. Precondition: start is page-aligned.

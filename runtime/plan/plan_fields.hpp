@@ -58,6 +58,7 @@ void fields(Io& io, Struct& gpu) {
   io.optional("node", gpu.node);
   io.optional("cpus", gpu.cpus);
   io.optional("minor", gpu.minor);
+  io.optional("uuid", gpu.uuid);
 }
 
 template <class Io, class Struct>

@@ -130,7 +130,8 @@ ProcessBinding parse_binding(std::string_view line) {
   rank.training = {words.take_cpus("training"), words.take_count("threads", 1)};
   rank.optimizer.cpus = words.take_cpus("optimizer");
   rank.optimizer.mems = words.take_nodes("mems");
-  rank.optimizer.memory_policy = words.take_named<MemoryPolicy>("policy", all_names<MemoryPolicy>(" or "));
+  rank.optimizer.memory_policy =
+      words.take_named<MemoryPolicy>("policy", all_names<MemoryPolicy>(", ", " or "));
   rank.shared = words.take_flag("shared");
   words.end();
   if (rank.training.cpus.empty() || rank.optimizer.cpus.empty() ||

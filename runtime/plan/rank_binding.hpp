@@ -29,6 +29,11 @@ struct OptimizerSide {
   bool operator==(const OptimizerSide&) const = default;
 };
 
+/// Returns the nodes that a process should prefer; empty if the plan prefers none.
+inline NodeSet preferred_mems(const OptimizerSide& side) {
+  return side.memory_policy == MemoryPolicy::none ? NodeSet() : side.mems;
+}
+
 struct RankBinding {
   int rank = 0;                     ///< local rank
   std::optional<RankGpu> gpu = {};  ///< absent: the rank has none, or it is not known

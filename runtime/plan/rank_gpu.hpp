@@ -14,6 +14,7 @@ struct RankGpu {
   std::optional<Node> node = {};  ///< its NUMA node; absent: not one node, or not known
   CpuSet cpus = {};               ///< the CPUs near it; empty: not known
   std::optional<int> minor = {};  ///< 0 for /dev/nvidia0; absent: not known
+  std::string uuid = {};          ///< "GPU-8932f937-…"; empty: not known
   bool operator==(const RankGpu&) const = default;
 };
 

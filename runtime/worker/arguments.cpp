@@ -80,7 +80,7 @@ std::string worker_help() {
          "  --home LIST            all CPUs of the rank: threads whose own CPU is gone run on these if all\n"
          "                         CPUs of the pool are gone (default: those of the pool)\n"
          "  --mems LIST            NUMA nodes for the arena's memory, like 0 (default: no preference)\n"
-         "  --memory-policy NAME   preferred (default) or bind\n"
+         "  --memory-policy NAME   preferred (default), bind or none\n"
          "  --huge-pages MODE      no (default), try or must: 2 MiB pages for the arena\n"
          "  --lock-memory MODE     no (default), try or must: the arena is never swapped out\n"
          "  --rank N               local rank, shown in ps (default: 0)\n"

@@ -35,6 +35,16 @@ def need_namespaces(*options: str, at="/") -> None:
         raise unittest.SkipTest(f"namespaces with mounts of their own are refused here: {reason}") from None
 
 
+def need_device_nodes(folder: str) -> None:
+    """Skips the test unless device nodes can be made in a tmpfs of a namespace, and opened there."""
+    need_namespaces("--mount")
+    command = 'mount -t tmpfs tmpfs "$0" && mknod "$0/null" c 1 3 && : >"$0/null"'
+    tried = subprocess.run(["unshare", "--mount", "sh", "-c", command, folder], stdin=subprocess.DEVNULL,
+                           capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        raise unittest.SkipTest(f"device nodes are refused here: {tried.stderr.strip()}")
+
+
 def need_process_substitution() -> None:
     """Skips the test unless bash has `< <(command)`, which the kit for Slurm uses."""
     tried = subprocess.run(["bash", "-c", ": < <(:)"], stdin=subprocess.DEVNULL, capture_output=True, check=False)

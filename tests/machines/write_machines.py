@@ -92,7 +92,8 @@ class Writer:
                               f'pci_type="{vendor}" pci_link_speed="0.000000">')
             if device.os_device:
                 self.lines.append(f'{pad}    <object type="OSDev" gp_index="{next(self.numbers)}" '
-                                  f'name="{device.os_device}" osdev_type="{5 if "cuda" in device.os_device else 1}"/>')
+                                  f'name="{device.os_device}" '
+                                  f'osdev_type="{5 if device.os_device.startswith(("cuda", "ze")) else 1}"/>')
             self.lines += [f"{pad}  </object>", f"{pad}</object>"]
 
     def text(self):
@@ -157,6 +158,19 @@ MACHINES = {
         Device("node 1", "0000:11:00.0", "0302 [10de:06d2]"),
         Device("node 1", "0000:14:00.0", "0302 [10de:06d2]"),
         Device("node 1", "0000:19:00.0", "0300 [1002:164e]"),
+    ]),
+    "qat": Machine(2, 1, 1, 4, 2, [
+        Device("node 0", "0000:3d:00.0", "0b40 [8086:37c8]"),
+        Device("node 0", "0000:6b:00.0", "0b40 [8086:4940]"),
+        Device("node 0", "0000:6b:00.1", "0b40 [8086:4941]"),
+        Device("node 0", "0000:6d:00.0", "0b40 [8086:2710]"),
+        Device("node 1", "0000:b1:00.0", "1200 [8086:0b2b]"),
+        Device("node 1", "0000:e8:00.0", "0b40 [8086:4940]"),
+    ]),
+    "npu": Machine(1, 1, 1, 8, 1, [
+        Device("node 0", "0000:00:02.0", "0300 [8086:7d67]"),
+        Device("node 0", "0000:00:0b.0", "1200 [8086:ad1d]", "ze0"),
+        Device("node 0", "0000:01:00.0", "0302 [10de:2684]"),
     ]),
     "persistent-memory": Machine(2, 1, 1, 8, 2, tiers=[Tier(0, 2, 512 << 30, "NVM"), Tier(1, 3, 512 << 30, "NVM")]),
     "cuda-order": Machine(2, 1, 1, 4, 1, [

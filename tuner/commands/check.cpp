@@ -7,11 +7,13 @@
 #include "commands/commands.hpp"
 #include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
+#include "machine/visible_gpus.hpp"
 #include "measure/bandwidth.hpp"
 #include "planning/assemble.hpp"
 #include "planning/node_facts.hpp"
 #include "planning/other_homes.hpp"
 #include "planning/plan_differences.hpp"
+#include "text/command_line.hpp"
 
 namespace zf {
 namespace {
@@ -62,6 +64,12 @@ Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& a
   return verdict.slow || (strict && !verdict.known) ? Exit::stale_plan : Exit::done;
 }
 
+/// Says how a plan gets the GPUs that the job may see.
+std::string with_remedy(const std::string& difference, const std::string& path) {
+  return format_text("{}; `zf-tune plan --from {} -o {}` fits the plan to them", difference,
+                     shell_quoted(path), shell_quoted(path));
+}
+
 /// Throws Error(usage) if --bandwidth was given for another machine.
 void need_this_machine(const Arguments& arguments, const Topology& topology) {
   if (!arguments.has("bandwidth") || topology.is_this_machine) return;
@@ -88,7 +96,13 @@ Exit run(const Arguments& arguments) {
   const Machine machine = read_machine(source);
   need_this_machine(arguments, machine.topology);
   const auto say = [&](const std::string& text) { print_result_line(format_text("{}: {}", path, text)); };
-  const auto differences = plan_differences(plan, machine, gpus, extent);
+  auto differences = plan_differences(plan, machine, gpus, extent);
+  if (gpus == GpusOfRanks::compared && extent == Extent::allocation) {
+    const VisibleGpus visible =
+        compare_visible_gpus(Environment::of_this_process(), gpus_of_ranks(plan), machine.topology);
+    if (!visible.difference.empty()) differences.push_back(with_remedy(visible.difference, path));
+    if (!visible.not_compared.empty()) say(visible.not_compared);
+  }
   for (const std::string& difference : differences) say(difference);
   if (!differences.empty()) return Exit::stale_plan;
   if (extent == Extent::allocation) {  // they are about the plan's homes in this allocation

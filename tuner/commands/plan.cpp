@@ -49,7 +49,7 @@ Plan make_unmeasured_plan(const Arguments& arguments) {
   const std::uint64_t params =
       parse_quantity(arguments.text("params").value_or("1B"), "zf-tune plan: --params");
   const bool deepspeed = for_deepspeed(arguments);
-  const Machine machine = read_machine_and_ask_nvml(machine_source(arguments));
+  const Machine machine = read_machine_and_ask_nvml(source_for_planning(arguments));
   const Environment environment = Environment::of_this_process();
   const RankCount ranks = rank_count_of(ranks_argument(arguments), environment, machine.topology);
   const std::string note = rank_count_note(ranks);
@@ -89,7 +89,7 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   if (const auto framework = framework_argument(arguments)) plan.workload.framework = *framework;
   const auto assumptions = former_format_assumptions(plan, from);
   if (assumptions && !arguments.has("quiet")) print_stderr("{}\n", one_line(*assumptions));
-  MachineSource source = machine_source(arguments);
+  MachineSource source = source_for_planning(arguments);
   source.keep_isolated = source.keep_isolated || plan.intent.isolated;
   const Machine machine = read_machine_and_ask_nvml(source);
   const int ranks = ranks_argument(arguments).value_or(plan.workload.ranks);

@@ -18,7 +18,7 @@ CommandSpec spec() {
 
 Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
-  const Probe probe = probe_of(read_machine_and_ask_nvml(machine_source(arguments)),
+  const Probe probe = probe_of(read_machine_and_ask_nvml(source_for_planning(arguments)),
                                Environment::of_this_process(), ranks_argument(arguments));
   print_stdout("{}",
                format == Format::json ? probe_json(probe) : probe_text(probe, list_columns(STDOUT_FILENO)));

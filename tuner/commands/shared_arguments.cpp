@@ -1,10 +1,13 @@
 #include "commands/shared_arguments.hpp"
 
+#include <utility>
+
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/terminal.hpp"
+#include "machine/container_gpus.hpp"
 #include "machine/nvml.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
@@ -24,11 +27,20 @@ MachineSource machine_source(const Arguments& arguments) {
   return source;
 }
 
+MachineSource source_for_planning(const Arguments& arguments) {
+  MachineSource source = machine_source(arguments);
+  source.with_device_nodes = true;
+  return source;
+}
+
 Machine read_machine_and_ask_nvml(const MachineSource& source) {
   Machine machine = read_machine(source);
   Topology& topology = machine.topology;
   if (topology.is_this_machine) {
-    add_nvml_aliases(unresolved_uuids(Environment::of_this_process(), topology.gpus), topology.gpus);
+    const Environment environment = Environment::of_this_process();
+    add_nvml_aliases(unresolved_uuids(environment, topology.gpus), topology.gpus);
+    if (std::string missing = keep_container_gpus(environment, topology.gpus); !missing.empty())
+      topology.missing.push_back(std::move(missing));
   }
   return machine;
 }

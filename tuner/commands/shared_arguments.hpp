@@ -16,8 +16,13 @@ namespace zf {
 /// Returns the machine that machine_options() name. Throws Error(usage) for a list that cannot be parsed.
 MachineSource machine_source(const Arguments& arguments);
 
+/// Returns the same for a command that gives GPUs to ranks (probe, plan, tune): it also looks at the device
+/// nodes of GPUs. No rank may do so: a driver may answer one rank and not another.
+MachineSource source_for_planning(const Arguments& arguments);
+
 /// Reads a machine for a command that plans by the GPUs that the environment names. Asks NVML for the GPUs
-/// that nothing else identifies, which takes seconds.
+/// that nothing else identifies, which takes seconds. Leaves out GPUs that were not given to this container
+/// (container_gpus.hpp).
 Machine read_machine_and_ask_nvml(const MachineSource& source);
 
 /// Returns the plan.json of the current directory, for a command whose plan was not named. If there is none,

@@ -118,9 +118,9 @@ Exit run(const Arguments& arguments) {
   const auto file = workload_file_argument(arguments);
   const TuningRequest request = request_of(arguments, file, output.target());
   const auto simulate = arguments.text("simulate");
-  TuningJob job = simulate
-                      ? simulated_job_of(*simulate, arguments, request)
-                      : job_on_this_machine(read_machine_and_ask_nvml(machine_source(arguments)), request);
+  TuningJob job =
+      simulate ? simulated_job_of(*simulate, arguments, request)
+               : job_on_this_machine(read_machine_and_ask_nvml(source_for_planning(arguments)), request);
   const bool quiet = arguments.has("quiet");
   const auto recorder = make_recorder(job, request);
   const InterruptWatch interrupt;

@@ -42,7 +42,9 @@ void add_memory(const Plan& plan, std::vector<std::string>& notes) {
   std::size_t ranks = 0;
   for (const RankBinding& rank : plan.ranks) {
     const OptimizerSide& side = rank.optimizer;
-    if (side.mems.size() != 1 || static_cast<std::size_t>(side.mems.first().os_index) >= nodes) continue;
+    if (side.memory_policy == MemoryPolicy::none || side.mems.size() != 1 ||
+        static_cast<std::size_t>(side.mems.first().os_index) >= nodes)
+      continue;
     inside |= side.mems;
     ++ranks;
   }

@@ -40,7 +40,7 @@ std::string hwloc_bitmap(const CpuSet& cpus) {
 /// Returns numactl's option for the memory policy. --preferred takes one node; --preferred-many needs
 /// Linux 5.15 and numactl 2.0.15.
 std::string memory_option(const OptimizerSide& side) {
-  if (side.mems.empty()) return "";
+  if (side.mems.empty() || side.memory_policy == MemoryPolicy::none) return "";
   const char* option = side.memory_policy == MemoryPolicy::bind ? "--membind"
                        : side.mems.size() > 1                   ? "--preferred-many"
                                                                 : "--preferred";

@@ -156,8 +156,9 @@ CpuSet Home::cpus() const {
 }
 
 /// Returns the first of these sets that is not empty, all of them allowed nodes with memory: the home's own
-/// nodes; nodes that have CPUs; nodes near the home (here the user allows only nodes without CPUs); any node.
-/// Persistent memory (NVM) counts only if nothing else is allowed.
+/// nodes (where the nodes contradict, all of plain memory); nodes that have CPUs; nodes near the home (here
+/// the user allows only nodes without CPUs); any node. Persistent memory (NVM) counts only if nothing else is
+/// allowed.
 /// If all are empty, returns every allowed node. If no node has a size (a description that gives none), the
 /// sizes are unknown rather than zero, and every node counts as one with memory.
 NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed) {
@@ -174,6 +175,7 @@ NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allow
     any.insert(node.id);
     if (node.subtype == "NVM") continue;
     with_memory.insert(node.id);
+    if (topology.nodes_contradict && node.subtype.empty()) own.insert(node.id);
     if (node.local_cpus.intersects(cpus)) near.insert(node.id);
     if (node.is_cpuless()) continue;
     with_cpus.insert(node.id);

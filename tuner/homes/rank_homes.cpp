@@ -75,7 +75,7 @@ void assign_gpus(const Machine& machine, const RankGpus& gpus, RankHomes& ranks)
   for (std::size_t rank = 0; rank < gpus.gpus.size(); ++rank) {
     if (!gpus.gpus[rank]) continue;
     const Gpu& gpu = *gpus.gpus[rank];
-    ranks.homes[rank].gpu = RankGpu{gpu.pci_address, gpu.node, gpu.local_cpus, gpu.minor};
+    ranks.homes[rank].gpu = RankGpu{gpu.pci_address, gpu.node, gpu.local_cpus, gpu.minor, gpu.uuid};
     const auto package = package_of(machine.topology, gpu);
     if (!package) {
       unknown.push_back(static_cast<int>(rank));

@@ -47,7 +47,7 @@ Launch planned_launch(const ProcessBinding& binding, const EnvNumber& rank,
   launch.cpus = process.cpus;
   launch.binding = binding;
   launch.binding->started_on = process.started_on;
-  launch.mems = binding.rank.optimizer.mems;
+  launch.mems = preferred_mems(binding.rank.optimizer);
   launch.set = variables_of(*launch.binding, plan_path);
   launch.set["ZF_RANK_FROM"] = launchers_rank(environment);
   if (process.started_on == StartedOn::training) {

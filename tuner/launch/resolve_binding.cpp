@@ -129,7 +129,8 @@ ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRe
   RetargetOptions options{.any_class = request.force};
   options.masks = target.masks;
   const Plan moved = retarget(plan, target.machine, gpus, options);
-  ResolvedBinding resolved{moved.ranks.at(alone ? 0 : static_cast<std::size_t>(rank)), {}};
+  ResolvedBinding resolved{
+      moved.ranks.at(alone ? 0 : static_cast<std::size_t>(rank)), {}, gpus_of_ranks(alone ? plan : moved)};
   resolved.binding.rank = rank;
   resolved.notes.push_back(retargeted_note(plan, moved, target, rank, ranks, request));
   for (const Exclusion& exclusion : target.machine.allowed.exclusions) {
@@ -167,7 +168,7 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
   if (fit == AllocationFit::as_planned && foreign_machine(plan.machine, read_machine_identity(SysRoot())))
     fit = AllocationFit::new_homes;
   if (fit == AllocationFit::as_planned) {
-    ResolvedBinding planned{binding_of(plan, rank), {}};
+    ResolvedBinding planned{binding_of(plan, rank), {}, gpus_of_ranks(plan)};
     if (auto note = isolated_homes_note(plan, seen, isolated)) planned.notes.push_back(*std::move(note));
     return planned;
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "launch/launch_request.hpp"
+#include "machine/visible_gpus.hpp"
 #include "os/allowed.hpp"
 #include "os/environment.hpp"
 #include "plan/plan.hpp"
@@ -15,6 +16,7 @@ namespace zf {
 struct ResolvedBinding {
   RankBinding binding;
   std::vector<std::string> notes;
+  PlannedGpus gpus;  ///< of all ranks, as the binding takes them
 };
 
 /// Returns the rank's binding for this allocation, where `ranks` ranks run: the plan's own if the plan fits

@@ -43,6 +43,18 @@ std::optional<std::string> gpu_note(const RankBinding& binding, const std::strin
   }
 }
 
+/// Returns a note if the GPUs that the job may see are not the plan's, or cannot be compared with them. One
+/// note for all ranks of the node is enough, so rank 0 has it.
+std::optional<std::string> visible_gpus_note(const ResolvedBinding& here, const Environment& environment,
+                                             const std::string& plan_path) {
+  if (here.binding.rank != 0) return std::nullopt;
+  const VisibleGpus visible = compare_visible_gpus(environment, here.gpus);
+  if (!visible.not_compared.empty()) return visible.not_compared;
+  if (visible.difference.empty()) return std::nullopt;
+  return format_text("{}; the homes stay near the plan's, and `zf-tune plan --from {} -o {}` moves them",
+                     visible.difference, shell_quoted(plan_path), shell_quoted(plan_path));
+}
+
 /// Returns the launch of this process by the plan, which is at the path of the request.
 Launch resolve_by_plan(const Plan& plan, const LaunchRequest& request, const Allowed& seen,
                        const Environment& environment) {
@@ -61,6 +73,7 @@ Launch resolve_by_plan(const Plan& plan, const LaunchRequest& request, const All
   const std::string path = request.plan_path.string();
   if (const auto note = former_format_note(plan, path)) launch.notes.push_back(*note);
   if (const auto note = gpu_note(here.binding, path)) launch.notes.push_back(*note);
+  if (const auto note = visible_gpus_note(here, environment, path)) launch.notes.push_back(*note);
   return launch;
 }
 

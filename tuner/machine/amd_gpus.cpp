@@ -7,6 +7,7 @@
 
 #include "base/format.hpp"
 #include "children/child_output.hpp"
+#include "machine/pci_vendors.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -87,7 +88,9 @@ std::string read_amd_gpus(const SysRoot& sysroot, std::vector<Gpu>& gpus,
     gpu->uuid = format_text("GPU-{:016x}", id);
   }
   for (Gpu& gpu : gpus) {
-    if (gpu.vendor_id == kAmd && !parts.empty() && !parts.contains(gpu.pci_address)) gpu.usable = false;
+    if (gpu.vendor_id != kAmd || parts.empty() || parts.contains(gpu.pci_address)) continue;
+    gpu.usable = false;
+    gpu.why_unusable = kHiddenByDriver;
   }
   return {};
 }

@@ -10,8 +10,6 @@
 
 namespace zf {
 
-constexpr int kAmd = 0x1002;  ///< Gpu::vendor_id
-
 /// Fills Gpu::uuid ("GPU-" and 16 hexadecimal digits, as ROCR_VISIBLE_DEVICES has it) and
 /// Gpu::framework_number of AMD's GPUs from /sys/class/kfd/kfd/topology/nodes/N/properties: ROCm counts the
 /// GPUs in the order of these nodes. If the node has no unique_id, that of /sys/bus/pci/devices/ADDRESS

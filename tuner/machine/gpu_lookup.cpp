@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "base/format.hpp"
-#include "machine/amd_gpus.hpp"
+#include "machine/pci_vendors.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -38,6 +38,17 @@ std::optional<VisibleDevices> slurm_gpus(const Environment& environment) {
   return devices ? devices : devices_in(environment, "SLURM_JOB_GPUS");
 }
 
+std::optional<std::string> uuid_in_name(const std::string& id) {
+  if (id.starts_with("GPU-")) return id;
+  if (id.starts_with("MIG-GPU-")) return id.substr(4, id.find('/') - 4);
+  return std::nullopt;
+}
+
+// ROCm's own pages write the digits in capitals.
+bool begins_uuid(const std::string& start, const std::string& uuid) {
+  return lower_case(uuid).starts_with(lower_case(start));
+}
+
 GpuLookup::GpuLookup(const Environment& environment, const Topology& topology)
     : gpus_(usable_gpus(topology)), slurm_(slurm_gpus(environment)) {
   by_minor_ = !gpus_.empty() &&
@@ -52,8 +63,7 @@ GpuOrReason GpuLookup::find(const std::string& id, const std::string& variable) 
   const std::string what = format_text("{} names \"{}\"", variable, id);
   if (const auto number = parse_number<std::size_t>(id)) return by_number(*number, variable, what);
   if (const auto gpu = by_alias(id)) return *gpu;
-  if (id.starts_with("GPU-")) return by_uuid(id, what);
-  if (id.starts_with("MIG-GPU-")) return by_uuid(id.substr(4, id.find('/') - 4), what);
+  if (const auto uuid = uuid_in_name(id)) return by_uuid(*uuid, what);
   if (id.starts_with("MIG-"))
     return what + ", a MIG instance, and NVML does not tell which GPU it belongs to";
   return what + ", which is neither a number nor a UUID";
@@ -154,8 +164,7 @@ std::optional<Gpu> GpuLookup::by_alias(const std::string& id) const {
 }
 
 GpuOrReason GpuLookup::by_uuid(const std::string& uuid, const std::string& what) const {
-  const std::string wanted = lower_case(uuid);  // ROCm's own pages write its digits in capitals
-  const auto has = [&](const Gpu& gpu) { return lower_case(gpu.uuid).starts_with(wanted); };
+  const auto has = [&](const Gpu& gpu) { return begins_uuid(uuid, gpu.uuid); };
   const auto first = std::find_if(gpus_.begin(), gpus_.end(), has);
   if (first == gpus_.end())
     return what + ", which no GPU driver shows here (/proc/driver/nvidia/gpus, NVML, /sys/class/kfd)";

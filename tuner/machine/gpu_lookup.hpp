@@ -25,6 +25,13 @@ GpuRuntime runtime_of(const Topology& topology);
 /// is not always PCI order (the two differ on A100 systems). In a batch script SLURM_JOB_GPUS does the same.
 std::optional<VisibleDevices> slurm_gpus(const Environment& environment);
 
+/// Returns the UUID, or the beginning of one, by which a variable names a GPU: that of "GPU-8932f937-…", and
+/// that in the older names of MIG instances, "MIG-GPU-8932f937-…/1/0". Returns nothing for other names.
+std::optional<std::string> uuid_in_name(const std::string& id);
+
+/// Returns true if a UUID begins with `start`. Capitals and small letters are the same.
+bool begins_uuid(const std::string& start, const std::string& uuid);
+
 /// Finds a GPU by the name that a variable gives it. Keeps copies of all that it is made from.
 class GpuLookup {
  public:

@@ -6,7 +6,9 @@
 
 #include "base/clock.hpp"
 #include "machine/amd_gpus.hpp"
+#include "machine/bound_drivers.hpp"
 #include "machine/core_speeds.hpp"
+#include "machine/device_nodes.hpp"
 #include "machine/gpus.hpp"
 #include "machine/topology_hwloc.hpp"
 
@@ -25,21 +27,27 @@ NodeSet nodes_with_memory(const Topology& topology) {
   return with_memory.empty() ? nodes : with_memory;
 }
 
-/// Reads the topology and the GPU drivers. All ask drivers, so they share one deadline; each of
-/// the last two gets at least a quarter of it.
+/// Reads the topology and the GPU drivers. All ask drivers, so they share one deadline; each but the first
+/// gets at least a quarter of it. Of a capture (an XML file and its folder), only the bound drivers are read
+/// in the folder.
 Topology topology_and_driver(const MachineSource& source) {
   const Nanoseconds started_ns = now_ns();
-  Topology topology = read_topology({source.topology, source.sysroot, source.with_io, source.io_deadline});
-  if (!source.topology.empty()) return topology;
+  const SysRoot& sysroot = source.sysroot;
+  Topology topology = read_topology({source.topology, sysroot, source.with_io, source.io_deadline});
   const auto left = [&] {
     const std::chrono::nanoseconds spent(now_ns() - started_ns);
     return std::max(source.io_deadline - std::chrono::duration_cast<std::chrono::milliseconds>(spent),
                     source.io_deadline / 4);
   };
-  for (std::string missing : {read_gpu_driver(source.sysroot, topology.gpus, left()),
-                              read_amd_gpus(source.sysroot, topology.gpus, left())}) {
+  const auto note = [&](std::string missing) {
     if (!missing.empty()) topology.missing.push_back(std::move(missing));
-  }
+  };
+  const bool from_files = source.topology.empty();
+  if (from_files || !sysroot.is_this_machine()) note(leave_out_by_driver(sysroot, topology, left()));
+  if (!from_files) return topology;
+  note(read_gpu_driver(sysroot, topology.gpus, left()));
+  note(read_amd_gpus(sysroot, topology.gpus, left()));
+  if (source.with_device_nodes) note(read_device_nodes(sysroot, topology.gpus, left()));
   return topology;
 }
 

@@ -20,8 +20,24 @@ std::optional<FoundGpus> step_gpus(const Environment& environment, const Topolog
   return found;
 }
 
+/// Returns the GPUs of the list of visible devices by ranks, if it names one for each and all are known.
+std::optional<FoundGpus> listed_gpus(const Environment& environment, const Topology& topology, int ranks) {
+  const auto list =
+      topology.is_this_machine ? visible_devices(environment, runtime_of(topology)) : std::nullopt;
+  if (!list || list->ids.size() < static_cast<std::size_t>(ranks)) return std::nullopt;
+  FoundGpus found = found_gpus(environment, topology, ranks);
+  const auto is_gpu = [](const auto& one) { return one && std::holds_alternative<Gpu>(*one); };
+  return std::all_of(found.begin(), found.end(), is_gpu) ? std::optional(std::move(found)) : std::nullopt;
+}
+
 bool has_gpu(const Plan& plan) {
   return std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const RankBinding& rank) { return rank.gpu; });
+}
+
+/// Returns true if the GPU is on this node, usable or not.
+bool is_here(const Topology& topology, const std::string& address) {
+  return std::any_of(topology.gpus.begin(), topology.gpus.end(),
+                     [&](const Gpu& gpu) { return gpu.pci_address == address; });
 }
 
 /// Finds the plan's own GPUs. If it has any, ranks that it lacks have a reason.
@@ -37,10 +53,13 @@ FoundGpus planned_gpus_here(const Topology& topology, const Plan& plan, int rank
     if (!planned) continue;
     const auto here = std::find_if(topology.gpus.begin(), topology.gpus.end(),
                                    [&](const Gpu& gpu) { return gpu.pci_address == planned->pci_address; });
-    if (here != topology.gpus.end()) {
-      found[rank] = *here;
-    } else {
+    if (here == topology.gpus.end()) {
       found[rank] = format_text("the plan's GPU {} was not found here", planned->pci_address);
+    } else if (!here->usable) {
+      found[rank] =
+          format_text("the plan's GPU {} cannot be used: {}", planned->pci_address, here->why_unusable);
+    } else {
+      found[rank] = *here;
     }
   }
   return found;
@@ -65,6 +84,7 @@ std::vector<Gpu> planned_gpus(const Plan& plan, const Topology& topology) {
     if (!rank.gpu) continue;
     Gpu gpu{rank.gpu->pci_address, "", rank.gpu->cpus, rank.gpu->node};
     gpu.minor = rank.gpu->minor;
+    gpu.uuid = rank.gpu->uuid;
     for (const NumaNode& node : topology.nodes) {
       if (!gpu.local_cpus.empty() || node.id != gpu.node) continue;
       gpu.local_cpus = node.cpus;
@@ -91,6 +111,8 @@ RankGpus moved_gpus(const Environment& environment, const Topology& topology, co
 
 RankGpus renewed_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks) {
   if (const auto step = step_gpus(environment, topology, ranks)) return to_rank_gpus(*step);
+  if (const auto listed = listed_gpus(environment, topology, ranks); listed && has_gpu(plan))
+    return to_rank_gpus(*listed);
   const FoundGpus planned = planned_gpus_here(topology, plan, ranks);
   const FoundGpus counted = found_gpus(environment, topology, ranks);
   FoundGpus found = planned;
@@ -111,14 +133,18 @@ RankGpus renewed_gpus(const Environment& environment, const Topology& topology, 
   }
   RankGpus gpus = to_rank_gpus(found);
   if (!renewed.empty()) {
+    const bool any_here = std::any_of(renewed.begin(), renewed.end(), [&](std::size_t rank) {
+      return is_here(topology, plan.ranks[rank].gpu->pci_address);
+    });
+    const char* const where = any_here ? "usable here" : "on this node";
     gpus.notes.push_back(
         renewed.size() == 1
-            ? format_text("the plan's GPU of rank {} is not on this node: "
+            ? format_text("the plan's GPU of rank {} is not {}: "
                           "the rank has the GPU that frameworks count here",
-                          renewed.front())
-            : format_text("the plan's GPUs of ranks {} are not on this node: the ranks have the GPUs that "
+                          renewed.front(), where)
+            : format_text("the plan's GPUs of ranks {} are not {}: the ranks have the GPUs that "
                           "frameworks count here",
-                          join_text(renewed, ",")));
+                          join_text(renewed, ","), where));
   }
   return gpus;
 }

@@ -22,9 +22,10 @@ std::vector<Gpu> planned_gpus(const Plan& plan, const Topology& topology);
 RankGpus moved_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks);
 
 /// Does the same for one process that looks for live GPUs and writes what it finds into the plan
-/// (`plan --from` and `trial`). A rank whose planned GPU is not here, or that a plan with GPUs lacks, has the
-/// GPU that rank_gpus() gives to it, unless that is another rank's by the plan. A note names the ranks that
-/// have another GPU than in the plan.
+/// (`plan --from` and `trial`). The GPUs of a list of visible devices (visible_devices()) come before the
+/// plan's own, if it names a known one for each rank and the plan has any GPU. A rank whose planned GPU is
+/// not here or not usable, or that a plan with GPUs lacks, has the GPU that rank_gpus() gives to it, unless
+/// that is another rank's by the plan. A note names the ranks that have another GPU than in the plan.
 RankGpus renewed_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks);
 
 }  // namespace zf

@@ -7,6 +7,7 @@
 
 #include "base/format.hpp"
 #include "children/child_output.hpp"
+#include "machine/container_gpus.hpp"
 
 namespace zf {
 namespace {
@@ -68,13 +69,14 @@ class Nvml {
 
 std::vector<std::string> unresolved_uuids(const Environment& environment, const std::vector<Gpu>& gpus) {
   std::vector<std::string> uuids;
-  const auto visible = visible_devices(environment);
-  if (!visible) return uuids;
-  for (const std::string& id : visible->ids) {
-    const bool names_its_gpu = id.starts_with("MIG-GPU-");
-    if (names_its_gpu || (!id.starts_with("MIG-") && !id.starts_with("GPU-"))) continue;
-    const auto is_it = [&](const Gpu& gpu) { return gpu.uuid.starts_with(id); };
-    if (std::none_of(gpus.begin(), gpus.end(), is_it)) uuids.push_back(id);
+  for (const auto& list : {visible_devices(environment), container_gpus(environment)}) {
+    if (!list) continue;
+    for (const std::string& id : list->ids) {
+      const bool names_its_gpu = id.starts_with("MIG-GPU-");
+      if (names_its_gpu || (!id.starts_with("MIG-") && !id.starts_with("GPU-"))) continue;
+      const auto is_it = [&](const Gpu& gpu) { return gpu.uuid.starts_with(id); };
+      if (std::none_of(gpus.begin(), gpus.end(), is_it)) uuids.push_back(id);
+    }
   }
   return uuids;
 }

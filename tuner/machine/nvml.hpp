@@ -14,8 +14,8 @@ namespace zf {
 constexpr std::chrono::milliseconds kNvmlDeadline{15'000};
 constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
 
-/// Returns the UUIDs that visible_devices names and that begin no Gpu::uuid: UUIDs of MIG instances
-/// ("MIG-5c89852c-…"), and of GPUs if /proc/driver/nvidia is not shown.
+/// Returns the UUIDs that visible_devices() or container_gpus() names and that begin no Gpu::uuid: UUIDs of
+/// MIG instances ("MIG-5c89852c-…"), and of GPUs if /proc/driver/nvidia is not shown.
 std::vector<std::string> unresolved_uuids(const Environment& environment, const std::vector<Gpu>& gpus);
 
 /// Adds each of `uuids` that NVML knows to Gpu::aliases of its GPU. The others stay unknown; without NVML all

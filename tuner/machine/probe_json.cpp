@@ -9,7 +9,8 @@
 //   cores[]                 cpus, package, node, l3 (index into l3_groups), kind (index into cpu_kinds)
 //   cpu_kinds[]             cpus, make (as pool_kind in a plan counts), efficiency_rank, description,
 //                           today (why its cores are slow or fast today)
-//   gpus[]                  pci, name, uuid, usable (bool: its driver shows it here), node, local_cpus
+//   gpus[]                  pci, name, uuid, usable (bool), why_unusable, node, local_cpus
+//   left_out[]              what looks like a GPU and is none: pci, name, why
 //   allowed                 cpus, mems, cpu_quota (CPUs' worth of time), cpu_quota_path, memory_bytes,
 //                           memory_path, exclusions[]: reason (offline, cgroup_cpuset, affinity_mask,
 //                           not_in_list, isolated, nohz_full), cpus, detail
@@ -82,8 +83,13 @@ void add_topology(Object& json, const Topology& topology) {
                             {"name", gpu.name},
                             {"uuid", or_null(gpu.uuid)},
                             {"usable", gpu.usable},
+                            {"why_unusable", or_null(gpu.why_unusable)},
                             {"node", or_null(gpu.node)},
                             {"local_cpus", print(gpu.local_cpus)}});
+  }
+  json["left_out"] = Object::array();
+  for (const auto& device : topology.left_out) {
+    json["left_out"].push_back({{"pci", device.pci_address}, {"name", device.name}, {"why", device.why}});
   }
 }
 

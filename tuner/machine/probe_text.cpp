@@ -1,6 +1,7 @@
 // Prints one screen, even for a machine of 384 PUs: objects that are alike are counted, not listed.
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/cpu_list.hpp"
@@ -138,9 +139,25 @@ void gpus_lines(Page& page, const Topology& topology, const RankGpus& ranks) {
   for (const auto& gpu : topology.gpus) {
     table.add({gpu.pci_address, gpu.node ? format_text("{}", gpu.node->os_index) : "-", ranks_on(gpu, ranks),
                brief(gpu.local_cpus),
-               gpu.usable ? gpu.name : gpu.name + " (its driver does not show it here)"});
+               gpu.usable ? gpu.name : format_text("{} ({})", gpu.name, gpu.why_unusable)});
   }
   page.table(table);
+}
+
+/// Says what looks like a GPU and is none, with one line for all devices that are alike.
+void left_out_lines(Page& page, const Topology& topology) {
+  constexpr std::size_t kMostNamed = 4;
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> alike;
+  for (const LeftOutDevice& device : topology.left_out)
+    alike[{device.why, device.name}].push_back(device.pci_address);
+  const char* label = "No GPUs";
+  for (const auto& [device, addresses] : alike) {
+    const std::string where =
+        addresses.size() <= kMostNamed
+            ? join_text(addresses, ", ")
+            : format_text("{} of them, {} to {}", addresses.size(), addresses.front(), addresses.back());
+    page.line(std::exchange(label, ""), format_text("{} ({}): {}", device.second, where, device.first));
+  }
 }
 
 void allowed_lines(Page& page, const Machine& machine) {
@@ -191,6 +208,7 @@ std::string probe_text(const Probe& probe, std::size_t width) {
   l3_line(page, topology);
   kinds_lines(page, topology);
   gpus_lines(page, topology, probe.gpus);
+  left_out_lines(page, topology);
   allowed_lines(page, probe.machine);
   ranks_line(page, probe);
   for (const auto& note : probe.gpus.notes) page.line("", note);

@@ -4,6 +4,7 @@
 #include "launchers/launcher.hpp"
 #include "launchers/local_rank.hpp"
 #include "machine/gpu_lookup.hpp"
+#include "machine/unread_lists.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -27,7 +28,8 @@ RankCount rank_count_of(std::optional<int> given, const Environment& environment
   const auto found = local_rank_count(variables, runtime);
   const bool one_task = found && may_be_launcher(*found);
   if (found && !one_task) return {found->value, found->variable};
-  const auto visible = visible_devices(variables, runtime);
+  auto visible = visible_devices(variables, runtime);
+  if (!visible) visible = countable_list(variables, topology);
   const std::size_t gpus = visible ? visible->ids.size() : usable_gpus(topology).size();
   std::string source = visible ? visible->variable : print_count(gpus, "GPU");
   if (!one_task) return gpus > 0 ? RankCount{static_cast<int>(gpus), source} : RankCount{1, kDefault};

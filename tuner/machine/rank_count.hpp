@@ -15,8 +15,8 @@ struct RankCount {
 };
 
 /// Returns the first of these that is known: `given` (--ranks); what the launcher's variables say; one rank
-/// per usable GPU, unless CUDA_VISIBLE_DEVICES or a similar variable hides the GPUs; 1. If all that a
-/// launcher says is one task of Slurm, Flux or jsrun, two or more GPUs come before it: the one task is
+/// per usable GPU, or per entry of CUDA_VISIBLE_DEVICES or a similar variable (countable_list()); 1. If all
+/// that a launcher says is one task of Slurm, Flux or jsrun, two or more GPUs come before it: the one task is
 /// usually torchrun or deepspeed, which starts a rank per GPU. The variables count only if
 /// topology.is_this_machine: they do not describe another machine. Throws Error(usage) with the variable if
 /// its value is not a number.

@@ -4,9 +4,22 @@
 
 #include "base/format.hpp"
 #include "launchers/local_rank.hpp"
+#include "machine/unread_lists.hpp"
 #include "text/units.hpp"
 
 namespace zf {
+namespace {
+
+/// Replaces each GPU that a list selects which is not read here by that reason.
+void forget_gpus_of_unread_lists(const Environment& environment, FoundGpus& found) {
+  for (auto& one : found) {
+    const Gpu* const gpu = one ? std::get_if<Gpu>(&*one) : nullptr;
+    const auto variable = gpu != nullptr ? unread_list(environment, gpu->vendor_id) : std::nullopt;
+    if (variable) one = format_text("{} is set, and zf-tune does not read which GPUs it selects", *variable);
+  }
+}
+
+}  // namespace
 
 FoundGpus found_gpus(const Environment& environment, const Topology& topology, int ranks) {
   const Environment variables = topology.is_this_machine ? environment : Environment();
@@ -35,6 +48,7 @@ FoundGpus found_gpus(const Environment& environment, const Topology& topology, i
                             : lookup.in_framework_order(at);
     }
   }
+  forget_gpus_of_unread_lists(variables, found);
   return found;
 }
 

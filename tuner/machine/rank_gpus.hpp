@@ -34,8 +34,8 @@ struct RankGpus {
 /// as well, where ROCm's order is not that of PCI); every number if a GPU is divided (Gpu::parts), or if GPUs
 /// of different models are ordered by CUDA's estimate of their speed (CUDA_DEVICE_ORDER is not PCI_BUS_ID);
 /// ranks beyond the end of the list; the other ranks if a launcher gave each task a list of its own (under
-/// Slurm this rank as well). The variables do not describe another machine (see Topology::is_this_machine):
-/// there the GPUs count as without a list.
+/// Slurm this rank as well); GPUs of a vendor whose own list is set (unread_list()). The variables do not
+/// describe another machine (see Topology::is_this_machine): there the GPUs count as without a list.
 RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks);
 
 /// GPUs by rank, each with its own reason if it is unknown; absent: there is no GPU to name.

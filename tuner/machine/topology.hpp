@@ -68,13 +68,26 @@ struct Gpu {
   std::optional<Node> node;
   std::string uuid = {};                  ///< "GPU-8932f937-…"; empty: unknown
   std::vector<std::string> aliases = {};  ///< UUIDs of its MIG instances (nvml.hpp) or parts (amd_gpus.hpp)
-  bool usable = true;  ///< false: its driver does not show it here (gpus.hpp, amd_gpus.hpp)
+  bool usable = true;                     ///< false: a job here cannot compute on it (why_unusable)
   std::optional<int> framework_number = {};  ///< 3 for "cuda3" or "rsmi3"; absent: unknown
   /// True: local_cpus are those of its node, because an older plan does not say more (planned_gpus()).
   bool by_node = false;
   std::optional<int> minor = {};  ///< 0 for /dev/nvidia0; not always the PCI order; absent: unknown
   int vendor_id = 0;              ///< of PCI: 0x10de is NVIDIA, 0x1002 AMD; 0: unknown
   int parts = 1;                  ///< how many GPUs ROCm sees in it (MI300 in CPX mode: 6 or 8)
+  /// Why it is not usable, as the end of a sentence: "its driver does not show it here" (gpus.hpp,
+  /// amd_gpus.hpp), "/dev/nvidia0 is not here" (device_nodes.hpp); empty if it is usable.
+  std::string why_unusable = {};
+};
+
+/// Gpu::why_unusable of a GPU that its driver hides.
+constexpr const char* kHiddenByDriver = "its driver does not show it here";
+
+/// A PCI device of a class in which some vendors make GPUs, and which is none for a job.
+struct LeftOutDevice {
+  std::string pci_address;
+  std::string name;  ///< "Arrow Lake NPU", or vendor:device in hex
+  std::string why;   ///< "vendor 8086 is not known to make GPUs of class 0b40"
 };
 
 struct Topology {
@@ -93,6 +106,11 @@ struct Topology {
   std::vector<CpuKind> cpu_kinds;    ///< empty or one entry: all cores are alike
   std::vector<Gpu> gpus;             ///< by PCI address
   std::vector<std::string> missing;  ///< what could not be read, one sentence each
+  /// What looks like a GPU and is none, by PCI address.
+  std::vector<LeftOutDevice> left_out = {};
+  /// True: the files contradict each other about the CPUs of NUMA nodes (KVM whose cells cross packages), so
+  /// that `nodes` do not say which memory is near a CPU.
+  bool nodes_contradict = false;
 };
 
 /// Returns the sum of the L3 caches in bytes; 0 if none is known.

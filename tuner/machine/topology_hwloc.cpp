@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
 #include "base/format.hpp"
-#include "machine/gpus.hpp"
+#include "machine/gpu_rules.hpp"
 #include "machine/hwloc_kinds.hpp"
 #include "machine/hwloc_sets.hpp"
 #include "machine/hwloc_source.hpp"
@@ -69,31 +71,63 @@ void read_cores(hwloc_topology_t hwloc, Topology& topology, const std::vector<No
   }
 }
 
+/// Returns true if hwloc has not put a node where its own file says. hwloc then takes the node for one of the
+/// whole machine.
+bool contradicts(const SysRoot& sysroot, const NumaNode& node, const CpuSet& online) {
+  const std::string file = format_text("/sys/devices/system/node/node{}/cpulist", node.id.os_index);
+  const auto list = sysroot.read(file);
+  try {
+    const CpuSet listed = list ? parse_cpu_list(*list, file) & online : CpuSet();
+    return !listed.empty() && listed != node.local_cpus;
+  } catch (const Error&) {  // a list that nobody can read says nothing
+    return false;
+  }
+}
+
+bool nodes_contradict(const SysRoot& sysroot, const Topology& topology) {
+  return std::any_of(topology.nodes.begin(), topology.nodes.end(),
+                     [&](const NumaNode& node) { return contradicts(sysroot, node, topology.cpus); });
+}
+
+PciIdentity identity_of(hwloc_obj_t device) {
+  const auto& pci = device->attr->pcidev;
+  PciIdentity identity{
+      pci.class_id, pci.vendor_id, pci.device_id, pci.bus, device->name ? device->name : "", {}};
+  for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
+    if (child->type != HWLOC_OBJ_OS_DEVICE) continue;
+    const bool runs_code = child->attr->osdev.type == HWLOC_OBJ_OSDEV_COPROC;
+    identity.os_devices.push_back({child->name ? child->name : "", info_of(child, "GPUModel"), runs_code});
+  }
+  return identity;
+}
+
+/// Reads the GPUs, and the devices that are none though they look like one. Precondition: the nodes are read.
 void read_gpus(hwloc_topology_t hwloc, Topology& topology) {
   for (hwloc_obj_t device = nullptr; (device = hwloc_get_next_pcidev(hwloc, device)) != nullptr;) {
     const auto& pci = device->attr->pcidev;
-    PciIdentity identity{
-        pci.class_id, pci.vendor_id, pci.device_id, pci.bus, device->name ? device->name : "", {}};
-    for (hwloc_obj_t child = device->io_first_child; child != nullptr; child = child->next_sibling) {
-      if (child->type != HWLOC_OBJ_OS_DEVICE) continue;
-      const bool runs_code = child->attr->osdev.type == HWLOC_OBJ_OSDEV_COPROC;
-      identity.os_devices.push_back({child->name ? child->name : "", info_of(child, "GPUModel"), runs_code});
+    const PciIdentity identity = identity_of(device);
+    const std::string address =
+        format_text("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
+    if (!is_compute_gpu(identity)) {
+      if (std::string why = why_no_gpu(identity); !why.empty())
+        topology.left_out.push_back({address, pci_name(identity), std::move(why)});
+      continue;
     }
-    if (!is_compute_gpu(identity)) continue;
-
     Gpu gpu;
-    gpu.pci_address = format_text("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
+    gpu.pci_address = address;
     gpu.name = gpu_name(identity);
     gpu.framework_number = framework_number(identity);
     gpu.vendor_id = pci.vendor_id;
     gpu.local_cpus = cpuset_of(hwloc_get_non_io_ancestor_obj(hwloc, device)) & topology.cpus;
     for (const NumaNode& node : topology.nodes) {
-      if (!gpu.local_cpus.empty() && node.cpus.contains(gpu.local_cpus)) gpu.node = node.id;
+      const bool near = !gpu.local_cpus.empty() && node.cpus.contains(gpu.local_cpus);
+      if (near && !topology.nodes_contradict) gpu.node = node.id;
     }
     topology.gpus.push_back(std::move(gpu));
   }
-  std::sort(topology.gpus.begin(), topology.gpus.end(),
-            [](const Gpu& a, const Gpu& b) { return a.pci_address < b.pci_address; });
+  const auto by_address = [](const auto& a, const auto& b) { return a.pci_address < b.pci_address; };
+  std::sort(topology.gpus.begin(), topology.gpus.end(), by_address);
+  std::sort(topology.left_out.begin(), topology.left_out.end(), by_address);
 }
 
 std::string cpu_model(hwloc_topology_t hwloc) {
@@ -122,6 +156,7 @@ Topology read_in_this_process(const TopologySource& source) {
   read_nodes(hwloc, topology, localities);
   topology.cpu_kinds = read_cpu_kinds(hwloc, source);
   read_cores(hwloc, topology, localities);
+  if (source.topology.empty()) topology.nodes_contradict = nodes_contradict(source.sysroot, topology);
   read_gpus(hwloc, topology);
   std::sort(topology.nodes.begin(), topology.nodes.end(),
             [](const NumaNode& a, const NumaNode& b) { return a.id < b.id; });

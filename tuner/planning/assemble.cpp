@@ -4,6 +4,7 @@
 
 #include <array>
 #include <ctime>
+#include <string_view>
 
 #include "base/format.hpp"
 #include "base/version.hpp"
@@ -59,6 +60,22 @@ std::string time_now() {
 
 }  // namespace
 
+void prefer_known_memory(const Topology& topology, Plan& plan) {
+  constexpr std::string_view kWords =
+      ". No memory node is preferred, because the files of this machine contradict each other about its NUMA "
+      "nodes";
+  std::string& reason = plan.choice.reason;
+  if (const auto at = reason.find(kWords); at != std::string::npos) reason.erase(at, kWords.size());
+  if (!topology.nodes_contradict) return;
+  bool any = false;
+  for (RankBinding& rank : plan.ranks) {
+    if (rank.optimizer.mems.size() < 2) continue;
+    rank.optimizer.memory_policy = MemoryPolicy::none;
+    any = true;
+  }
+  if (any) reason += kWords;
+}
+
 Provenance provenance_of(std::string command) {
   return {format_text("zf-tune {}", version()), time_now(), host_name(), std::move(command)};
 }
@@ -80,6 +97,7 @@ Plan assemble(Provenance made, const Machine& machine, const Workload& workload,
   }
   if (!with_one_core.empty()) notes.push_back(one_core_note(with_one_core));
   plan.choice = choice;
+  prefer_known_memory(machine.topology, plan);
   plan.evidence = std::move(evidence);
   plan.warnings = std::move(warnings);
   plan.allocation.notes = std::move(notes);

@@ -13,8 +13,13 @@ namespace zf {
 /// Returns who made the plan, when (UTC) and where. `command` is the command line as typed.
 Provenance provenance_of(std::string command);
 
+/// Takes the preference of memory nodes from a plan if Topology::nodes_contradict, and lets the reason of the
+/// choice say so. Otherwise takes that sentence out of a reason that came with the plan from another node.
+void prefer_known_memory(const Topology& topology, Plan& plan);
+
 /// Returns a complete plan for `split`. The evidence may be empty (nothing was measured). `notes` describe
-/// the allocation (see RankHomes); assemble() adds a note for each rank whose two sides share a core.
+/// the allocation (see RankHomes); assemble() adds a note for each rank whose two sides share a core, and
+/// calls prefer_known_memory().
 Plan assemble(Provenance made, const Machine& machine, const Workload& workload, const Split& split,
               const Choice& choice, Evidence evidence, std::vector<std::string> warnings,
               std::vector<std::string> notes);

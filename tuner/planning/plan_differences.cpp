@@ -57,7 +57,7 @@ void compare_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDi
     if (here == topology.gpus.end()) {
       differences.push_back(name + " is not here");
     } else if (!here->usable) {
-      differences.push_back(name + " is here, but its driver does not show it");
+      differences.push_back(format_text("{} cannot be used: {}", name, here->why_unusable));
     } else if (here->node != rank.gpu->node) {
       differences.push_back(
           format_text("{}: {} in the plan, {} here", name, place(rank.gpu->node), place(here->node)));

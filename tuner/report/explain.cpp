@@ -32,6 +32,10 @@ std::string limits_in_words(const Allocation& allocation) {
   return text;
 }
 
+std::string memory_in_words(const OptimizerSide& side) {
+  return side.memory_policy == MemoryPolicy::none ? "any node" : "node " + print(side.mems);
+}
+
 std::string gpu_in_words(const RankBinding& rank) {
   if (!rank.gpu) return "-";
   return one_line(rank.gpu->pci_address) +
@@ -92,7 +96,7 @@ Table bindings_table(const Plan& plan) {
                {"", left}});
   for (const RankBinding& rank : plan.ranks) {
     table.add({std::to_string(rank.rank), print(rank.training.cpus), std::to_string(rank.training.threads),
-               print(rank.optimizer.cpus), "node " + print(rank.optimizer.mems), gpu_in_words(rank),
+               print(rank.optimizer.cpus), memory_in_words(rank.optimizer), gpu_in_words(rank),
                rank.shared ? "shared" : ""});
   }
   return table;

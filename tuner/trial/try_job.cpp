@@ -65,6 +65,7 @@ Plan try_job(const Plan& from, const std::string& name, const Machine& machine, 
     reason += format_text(". The trial was cut short by SIG{}", ::sigabbrev_np(interrupt()));
   Plan plan = plan_for(result.splits[static_cast<std::size_t>(result.trial.winner)]);
   plan.choice.reason = std::move(reason);
+  prefer_known_memory(machine.topology, plan);
   plan.warnings.insert(plan.warnings.end(), result.warnings.begin(), result.warnings.end());
   plan.trial = std::move(result.trial);
   return plan;

@@ -43,6 +43,17 @@ TEST(RankHomes, LieNearTheirGpus) {
   EXPECT_THAT(ranks.notes, IsEmpty());
 }
 
+TEST(RankHomes, HaveAllPlainMemoryWhereTheNodesContradict) {
+  Machine node = machine({.packages = 2, .cores_per_l3 = 4}, {1, 0});
+  node.topology.gpus[0].uuid = "GPU-1";
+  EXPECT_EQ(print(placed(node, 2).homes[0].mems), "1");
+  EXPECT_EQ(placed(node, 2).homes[0].gpu->uuid, "GPU-1");
+  node.topology.nodes_contradict = true;
+  for (const Home& home : placed(node, 2).homes) EXPECT_EQ(print(home.mems), "0-1");
+  node.allowed.mems = {Node{1}};
+  for (const Home& home : placed(node, 2).homes) EXPECT_EQ(print(home.mems), "1") << "--mems, or a cpuset";
+}
+
 TEST(RankHomes, AGpuOfAWholePackageIsNearAllItsNodes) {
   Machine node = machine({.packages = 2, .nodes_per_package = 2, .cores_per_l3 = 4}, {2, 0});
   for (std::size_t gpu = 0; gpu < 2; ++gpu) {

@@ -138,6 +138,14 @@ TEST(Launch, ARankIsHeldAgainstItsOwnCpusOnly) {
   EXPECT_EQ(print(launch.cpus), "8-11");
 }
 
+TEST(Launch, NoMemoryIsPreferredWhereThePlanPrefersNone) {
+  Plan plan = two_ranks();
+  const Environment rank = environment({{"LOCAL_RANK", "1"}});
+  EXPECT_EQ(print(launched(plan, kRequest, allowed("0-15"), rank).mems), "1");
+  plan.ranks[1].optimizer.memory_policy = MemoryPolicy::none;
+  EXPECT_TRUE(launched(plan, kRequest, allowed("0-15"), rank).mems.empty());
+}
+
 TEST(Launch, ANoteIsOneLineForAShellWhateverThePlanHasInIt) {
   Launch launch;
   launch.notes.emplace_back("the plan's GPU \x1b[2J\u202e\necho INJECTED is not on this node");

@@ -1,9 +1,10 @@
-#include "machine/gpus.hpp"
+#include "machine/gpu_rules.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/format.hpp"
-#include "machine/topology.hpp"
+#include "machines.hpp"
 
 namespace zf {
 namespace {
@@ -18,7 +19,57 @@ TEST(GpuNames, WhatTrains) {
   EXPECT_TRUE(is_compute_gpu(device(0x0380, 0x1002))) << "AMD MI200";
   EXPECT_TRUE(is_compute_gpu(device(0x1200, 0x1002))) << "AMD MI300";
   EXPECT_TRUE(is_compute_gpu(device(0x1200, 0x1da3))) << "Gaudi";
+  EXPECT_TRUE(is_compute_gpu(device(0x1200, 0x19e5))) << "Ascend";
   EXPECT_TRUE(is_compute_gpu(device(0x0380, 0x8086))) << "Intel Max";
+}
+
+TEST(GpuNames, AcceleratorsThatAreNoGpusAreNamedWithTheReason) {
+  const auto why = [](std::uint16_t class_id, std::uint16_t vendor, std::uint16_t id) {
+    PciIdentity one = device(class_id, vendor);
+    one.device_id = id;
+    EXPECT_FALSE(is_compute_gpu(one)) << format_text("{:04x}:{:04x}", vendor, id);
+    return why_no_gpu(one);
+  };
+  for (const int qat : {0x4940, 0x4941, 0x37c8, 0x2710}) {
+    EXPECT_EQ(why(0x0b40, 0x8086, static_cast<std::uint16_t>(qat)),
+              "vendor 8086 is not known to make GPUs of class 0b40");
+  }
+  EXPECT_EQ(why(0x1200, 0x8086, 0x0b2b), "vendor 8086 is not known to make GPUs of class 1200") << "FPGA";
+  EXPECT_EQ(why(0x1200, 0x10de, 1), "vendor 10de is not known to make GPUs of class 1200");
+  EXPECT_EQ(why(0x1200, 0x19e5, 0xa250), "it is the compression engine of a Kunpeng CPU");
+  EXPECT_EQ(why(0x0300, 0x1a03, 0x2000), "") << "nobody takes the display of a server for a GPU";
+  EXPECT_EQ(why(0x0380, 0x1ed5, 1), "") << "a vendor that is not known";
+  EXPECT_EQ(why_no_gpu(device(0x0302, 0x10de)), "");
+}
+
+TEST(GpuNames, AnNpuIsNoGpuThoughLevelZeroListsIt) {
+  PciIdentity npu = device(0x1200, 0x8086, 0);
+  npu.os_devices = {{"ze0", "", true}};
+  EXPECT_FALSE(is_compute_gpu(npu));
+  EXPECT_NE(why_no_gpu(npu), "");
+  PciIdentity graphics = device(0x0300, 0x8086, 0);
+  EXPECT_FALSE(is_compute_gpu(graphics));
+  graphics.os_devices = npu.os_devices;
+  EXPECT_TRUE(is_compute_gpu(graphics)) << "a compute driver has the last word";
+}
+
+TEST(GpuNames, ADriversNameCanOnlyRuleADeviceOut) {
+  for (const char* driver : {"vfio-pci", "4xxx", "4xxxvf", "c6xx", "c6xxvf", "dlb2"})
+    EXPECT_THAT(why_no_gpu_with(driver), testing::HasSubstr(driver));
+  for (const char* driver : {"nvidia", "amdgpu", "i915", "4xx", ""}) EXPECT_EQ(why_no_gpu_with(driver), "");
+}
+
+TEST(GpuNames, MachinesWithAcceleratorsHaveTheirGpusAlone) {
+  const Topology qat = topology_of(own_machine("qat.xml"));
+  EXPECT_TRUE(qat.gpus.empty());
+  ASSERT_EQ(qat.left_out.size(), 6U);
+  EXPECT_EQ(qat.left_out[2].pci_address, "0000:6b:00.1");
+  EXPECT_EQ(qat.left_out[2].name, "8086:4941");
+  const Topology npu = topology_of(own_machine("npu.xml"));
+  ASSERT_EQ(npu.gpus.size(), 1U);
+  EXPECT_EQ(npu.gpus[0].pci_address, "0000:01:00.0");
+  ASSERT_EQ(npu.left_out.size(), 1U);
+  EXPECT_EQ(npu.left_out[0].pci_address, "0000:00:0b.0");
 }
 
 TEST(GpuNames, WhatDoesNot) {
@@ -26,6 +77,7 @@ TEST(GpuNames, WhatDoesNot) {
   EXPECT_FALSE(is_compute_gpu(device(0x0300, 0x102b))) << "Matrox";
   EXPECT_FALSE(is_compute_gpu(device(0x0300, 0x1234))) << "QEMU";
   EXPECT_FALSE(is_compute_gpu(device(0x0300, 0x8086, 0))) << "inside the CPU";
+  EXPECT_FALSE(is_compute_gpu(device(0x0380, 0x8086, 0))) << "inside the CPU, without a display";
   EXPECT_FALSE(is_compute_gpu(device(0x0200, 0x15b3))) << "network";
 }
 

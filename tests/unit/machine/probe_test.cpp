@@ -53,6 +53,39 @@ TEST(Probe, TextNamesCpulessNodesAndGpus) {
   EXPECT_THAT(text, HasSubstr("Tesla P100-PCIE-16GB"));
 }
 
+TEST(Probe, WhatIsNoGpuIsListedWithTheReason) {
+  const Probe qat = probe(own_machine("qat.xml"));
+  const std::string text = probe_text(qat);
+  EXPECT_THAT(text, HasSubstr("GPUs        none\n"));
+  EXPECT_THAT(text,
+              HasSubstr("No GPUs     8086:2710 (0000:6d:00.0): vendor 8086 is not known to make GPUs of "
+                        "class 0b40\n"));
+  EXPECT_THAT(text, HasSubstr("8086:4940 (0000:6b:00.0, 0000:e8:00.0): vendor 8086"));
+  EXPECT_EQ(qat.ranks.count, 1);
+  const Json json = Json::parse(probe_json(qat));
+  EXPECT_EQ(json["gpus"], Json::array());
+  EXPECT_EQ(json["left_out"].size(), 6U);
+  EXPECT_EQ(json["left_out"][4], Json({{"pci", "0000:b1:00.0"},
+                                       {"name", "8086:0b2b"},
+                                       {"why", "vendor 8086 is not known to make GPUs of class 1200"}}));
+}
+
+TEST(Probe, AlikeDevicesAreOneLineAndAGpuThatCannotBeUsedHasItsReason) {
+  Probe node = probe("pack:1 core:2 pu:1");
+  Topology& topology = node.machine.topology;
+  for (int function = 0; function < 8; ++function)
+    topology.left_out.push_back({"0000:6b:01." + std::to_string(function), "8086:4941", "no GPU"});
+  topology.gpus = {{"0000:10:00.0", "NVIDIA H100", topology.cpus, Node{0}}};
+  topology.gpus[0].usable = false;
+  topology.gpus[0].why_unusable = "/dev/nvidia0 is not here";
+  const std::string text = probe_text(node);
+  EXPECT_THAT(text, HasSubstr("8086:4941 (8 of them, 0000:6b:01.0 to 0000:6b:01.7): no GPU\n"));
+  EXPECT_THAT(text, HasSubstr("NVIDIA H100 (/dev/nvidia0 is not here)\n"));
+  const Json json = Json::parse(probe_json(node));
+  EXPECT_EQ(json["gpus"][0]["usable"], false);
+  EXPECT_EQ(json["gpus"][0]["why_unusable"], "/dev/nvidia0 is not here");
+}
+
 TEST(Probe, TextGivesTheReasonOfEachExclusion) {
   const std::string file = own_machine("qemu-2ht-offline2,5.xml");
   EXPECT_THAT(probe_text(probe(file)), HasSubstr("CPUs 2,5: offline, or not listed in " + file));

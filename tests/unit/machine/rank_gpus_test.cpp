@@ -310,6 +310,53 @@ TEST(RankGpus, AnOlderPlanIsFittedByNodeAndSaysSo) {
   EXPECT_THAT(moved().notes, IsEmpty());
 }
 
+TEST(RankGpus, APlannedGpuThatCannotBeUsedHereIsRenewed) {
+  Topology pod = four_gpus();  // made on the node, and read in a container that has the last two
+  for (std::size_t gpu = 0; gpu < 2; ++gpu) {
+    pod.gpus[gpu].usable = false;
+    pod.gpus[gpu].why_unusable = "/dev/nvidia0 is not here";
+  }
+  const RankGpus renewed = renewed_gpus({}, pod, plan_with_gpus({"04", "3b"}), 2);
+  EXPECT_THAT(buses(renewed), ElementsAre("81", "c1"));
+  EXPECT_THAT(renewed.notes,
+              ElementsAre("the plan's GPUs of ranks 0,1 are not usable here: the ranks have the "
+                          "GPUs that frameworks count here"));
+}
+
+TEST(RankGpus, ARenewedPlanHasTheGpusThatTheJobMaySee) {
+  const Plan plan = plan_with_gpus({"04", "3b"});
+  const auto renewed = [&](const Variables& variables) {
+    return buses(renewed_gpus(Environment(variables), four_gpus(), plan, 2));
+  };
+  EXPECT_THAT(renewed({{"CUDA_VISIBLE_DEVICES", "2,3"}}), ElementsAre("81", "c1"));
+  EXPECT_THAT(renewed({{"CUDA_VISIBLE_DEVICES", "GPU-c1,GPU-81"}}), ElementsAre("c1", "81"));
+  EXPECT_THAT(renewed({{"CUDA_VISIBLE_DEVICES", "2"}}), ElementsAre("04", "3b")) << "one rank's own";
+  EXPECT_THAT(renewed({{"CUDA_VISIBLE_DEVICES", "2,9"}}), ElementsAre("04", "3b")) << "not all are known";
+  const Environment listed(Variables{{"CUDA_VISIBLE_DEVICES", "2,3"}});
+  EXPECT_THAT(buses(renewed_gpus(listed, four_gpus(), plan_with_gpus({"", ""}), 2)), ElementsAre("-", "-"))
+      << "a plan without GPUs";
+}
+
+TEST(RankGpus, OfAVendorWhoseListIsNotReadAreNotKnown) {
+  for (const auto& [vendor, variable] : std::map<int, std::string>{{0x8086, "ZE_AFFINITY_MASK"},
+                                                                   {0x1da3, "HABANA_VISIBLE_DEVICES"},
+                                                                   {0x19e5, "ASCEND_RT_VISIBLE_DEVICES"}}) {
+    Topology topology = four_gpus();
+    for (Gpu& gpu : topology.gpus) gpu.vendor_id = vendor;
+    const RankGpus ranks = of({{variable, "2,3"}}, 2, topology);
+    EXPECT_THAT(buses(ranks), ElementsAre("-", "-")) << variable;
+    EXPECT_THAT(ranks.notes, ElementsAre("the GPUs of ranks 0,1 are not known: " + variable +
+                                         " is set, and zf-tune does not read which GPUs it selects"));
+    const RankCount count = rank_count_of({}, Environment(Variables{{variable, "2,3"}}), topology);
+    EXPECT_EQ(count.count, 2);
+    EXPECT_EQ(count.source, variable);
+    EXPECT_EQ(rank_count_of({}, Environment(Variables{{variable, "0-3"}}), topology).source, "4 GPUs");
+    for (const char* word : {"", "all"})
+      EXPECT_THAT(buses(of({{variable, word}}, 2, topology)), ElementsAre("04", "3b")) << word;
+    EXPECT_THAT(buses(of({{variable, "2,3"}}, 2)), ElementsAre("04", "3b")) << "GPUs of another vendor";
+  }
+}
+
 constexpr std::chrono::milliseconds kDeadline{10'000};
 
 TEST(GpuDriver, NamesTheUuidsTheMinorsAndWhatAContainerSees) {

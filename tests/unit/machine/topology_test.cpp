@@ -415,5 +415,70 @@ TEST(Machine, GpusAndWhatTheirDriverSaysUnlessNobodyAsks) {
   EXPECT_TRUE(read_machine(source).topology.missing.empty());
 }
 
+TEST(Machine, AGpuOnVfioOrWithoutItsNodeIsNotGivenToRanks) {
+  Tree tree;
+  one_gpu(tree);
+  tree.file("/dev/nvidia5", "").file("/sys/bus/pci/devices/0000:3b:00.0/uevent", "DRIVER=nvidia");
+  MachineSource source;
+  source.sysroot = tree.sysroot();
+  if (read_machine(source).topology.gpus.empty())
+    GTEST_SKIP() << "this hwloc finds no PCI devices in a folder";
+  EXPECT_TRUE(read_machine(source).topology.gpus[0].usable) << "only who plans looks at device nodes";
+  source.with_device_nodes = true;
+  EXPECT_EQ(read_machine(source).topology.gpus[0].why_unusable, "/dev/nvidia4 is not here");
+  tree.file("/dev/nvidia4", "");
+  EXPECT_TRUE(read_machine(source).topology.gpus[0].usable);
+  tree.file("/sys/bus/pci/devices/0000:3b:00.0/uevent", "DRIVER=vfio-pci");
+  const Topology bound = read_machine(source).topology;
+  EXPECT_TRUE(bound.gpus.empty());
+  ASSERT_EQ(bound.left_out.size(), 1U);
+  EXPECT_THAT(bound.left_out[0].why, HasSubstr("vfio-pci"));
+}
+
+TEST(Machine, OfACaptureTheDriverRulesOutWhatTheXmlLists) {
+  Tree tree;
+  tree.file("/sys/bus/pci/devices/0000:86:00.0/uevent", "DRIVER=vfio-pci");
+  MachineSource source;
+  source.topology = own_machine("cuda-order.xml");
+  EXPECT_EQ(read_machine(source).topology.gpus.size(), 2U);
+  source.sysroot = tree.sysroot();
+  ASSERT_EQ(read_machine(source).topology.gpus.size(), 1U);
+  EXPECT_EQ(read_machine(source).topology.gpus[0].pci_address, "0000:06:00.0");
+}
+
+/// Adds a node of four CPUs in two packages, with two nodes of these CPUs.
+void two_packages(Tree& tree, const std::string& node0, const std::string& node1) {
+  tree.machine("0-3", "0-1").file("/sys/devices/system/cpu/possible", "0-3");
+  tree.file("/sys/devices/system/node/online", "0-1");
+  for (const auto& [node, cpus] : std::map<std::string, std::string>{{"0", node0}, {"1", node1}}) {
+    const std::string folder = "/sys/devices/system/node/node" + node;
+    int mask = 0;
+    for (const Pu cpu : parse_cpu_list(cpus, "test")) mask |= 1 << cpu.os_index;
+    tree.file(folder + "/cpumap", format_text("{:x}", mask)).file(folder + "/cpulist", cpus);
+    tree.file(folder + "/meminfo", format_text("Node {} MemTotal:       1048576 kB", node));
+  }
+  for (int cpu = 0; cpu < 4; ++cpu) {
+    const std::string folder = format_text("/sys/devices/system/cpu/cpu{}/topology/", cpu);
+    const std::string package = cpu < 2 ? "3" : "c";
+    tree.file(folder + "core_id", std::to_string(cpu % 2))
+        .file(folder + "physical_package_id", cpu < 2 ? "0" : "1");
+    tree.file(folder + "thread_siblings", format_text("{:x}", 1 << cpu))
+        .file(folder + "core_cpus", format_text("{:x}", 1 << cpu));
+    tree.file(folder + "core_siblings", package).file(folder + "package_cpus", package);
+  }
+}
+
+TEST(Machine, NodesThatCrossPackagesSayNotWhichMemoryIsNear) {
+  Tree crossed;
+  two_packages(crossed, "0,2", "1,3");
+  MachineSource source;
+  source.sysroot = crossed.sysroot();
+  EXPECT_TRUE(read_machine(source).topology.nodes_contradict);
+  Tree inside;
+  two_packages(inside, "0-1", "2-3");
+  source.sysroot = inside.sysroot();
+  EXPECT_FALSE(read_machine(source).topology.nodes_contradict);
+}
+
 }  // namespace
 }  // namespace zf

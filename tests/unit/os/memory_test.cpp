@@ -54,6 +54,9 @@ TEST_F(Memory, ThreadPolicyIsSetAndTakenBack) {
     EXPECT_EQ(policy_of_this_thread(), MPOL_PREFERRED);
     ASSERT_EQ(set_thread_memory_policy(MemoryPolicy::preferred, {}), std::nullopt);
     EXPECT_EQ(policy_of_this_thread(), MPOL_DEFAULT);
+    ASSERT_EQ(set_thread_memory_policy(MemoryPolicy::preferred, {mems_.first()}), std::nullopt);
+    ASSERT_EQ(set_thread_memory_policy(MemoryPolicy::none, mems_), std::nullopt);
+    EXPECT_EQ(policy_of_this_thread(), MPOL_DEFAULT);
   }).join();
 }
 

@@ -62,7 +62,7 @@ TEST(PlanJson, ParseOfPrintIsTheSamePlan) {
   Plan full = plan;
   full.workload.mode = Mode::wait;
   full.workload.framework = Framework::deepspeed_zenflow;
-  full.ranks[1].gpu = RankGpu{"0000:3b:00.0", Node{1}, parse_cpu_list("31-38", "test"), 3};
+  full.ranks[1].gpu = RankGpu{"0000:3b:00.0", Node{1}, parse_cpu_list("31-38", "test"), 3, "GPU-3b"};
   full.choice.headroom = Headroom{1.5, 2.25};
   EXPECT_EQ(parse_plan(print_plan(full), "plan.json"), full);
 
@@ -133,7 +133,8 @@ TEST(PlanJson, EachBrokenFieldIsNamed) {
        changed("/ranks/0/optimizer/cpus", "23,")},
       {"plan.json: ranks[0].optimizer.cpus: \"24,23\" is not ascending at \"23\"; ",
        changed("/ranks/0/optimizer/cpus", "24,23")},
-      {"plan.json: ranks[0].optimizer.memory_policy: is \"nearest\", not \"preferred\" or \"bind\"; ",
+      {"plan.json: ranks[0].optimizer.memory_policy: is \"nearest\"; it must be one of preferred, bind, "
+       "none; ",
        changed("/ranks/0/optimizer/memory_policy", "nearest")},
       {"plan.json: ranks[0].trainning: no such field; ", changed("/ranks/0/trainning", 1)},
       {"plan.json: comment: no such field; ", changed("/comment", "mine")},

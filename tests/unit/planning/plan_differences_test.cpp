@@ -133,9 +133,10 @@ TEST(PlanDifferences, GpusMovedGoneOrHidden) {
                           "GPU 0000:40:00.0 of rank 1: on node 1 in the plan, on node 0 here"));
   Topology less = with_gpus();
   less.gpus[0].usable = false;
+  less.gpus[0].why_unusable = kHiddenByDriver;
   less.gpus.pop_back();
   EXPECT_THAT(between(with_gpus(), less),
-              ElementsAre("GPU 0000:30:00.0 of rank 0 is here, but its driver does not show it",
+              ElementsAre("GPU 0000:30:00.0 of rank 0 cannot be used: its driver does not show it here",
                           "GPU 0000:40:00.0 of rank 1 is not here"));
 }
 

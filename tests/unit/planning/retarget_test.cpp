@@ -186,6 +186,30 @@ TEST(Retarget, RanksStayWithTheirGpusAndTheNotesAreNew) {
   EXPECT_EQ(moved.allocation.notes, std::vector<std::string>());
 }
 
+TEST(Retarget, NoMemoryIsPreferredWhereTheNodesContradictAndTheReasonSaysSo) {
+  Machine node = machine(kTwoSockets);
+  const Plan elsewhere = plan_on(node, 2, {12, 1, Placement::compact});
+  node.topology.nodes_contradict = true;
+  const Plan plan = moved_to(node, elsewhere);
+  EXPECT_EQ(plan.choice.reason,
+            "a test. No memory node is preferred, because the files of this machine contradict each other "
+            "about its "
+            "NUMA nodes");
+  for (const RankBinding& rank : plan.ranks) {
+    EXPECT_EQ(rank.optimizer.memory_policy, MemoryPolicy::none);
+    EXPECT_EQ(print(rank.optimizer.mems), "0-1");
+    EXPECT_TRUE(preferred_mems(rank.optimizer).empty());
+  }
+  EXPECT_FALSE(find_violation(plan));
+  EXPECT_EQ(moved_to(node, plan), plan) << "the reason says it once";
+  node.topology.nodes_contradict = false;
+  EXPECT_EQ(moved_to(node, plan), elsewhere);
+  node.topology.nodes_contradict = true;
+  node.allowed.mems = {Node{1}};
+  EXPECT_EQ(moved_to(node, plan).ranks[0].optimizer.memory_policy, MemoryPolicy::preferred) << "there is one";
+  EXPECT_EQ(moved_to(node, plan).choice.reason, "a test");
+}
+
 /// Returns an unmeasured plan for ranks on the first GPUs of the machine.
 Plan plan_near_gpus(const Machine& machine, int ranks) {
   const RankHomes homes = rank_homes(machine, rank_gpus({}, machine.topology, ranks));

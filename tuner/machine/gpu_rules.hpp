@@ -1,0 +1,52 @@
+// Which PCI devices are GPUs that train, why others are none, and what they are called. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zf {
+
+/// The facts that PCI and the drivers tell about one device.
+struct PciIdentity {
+  struct OsDevice {
+    std::string name;        ///< "cuda0", "renderD128"
+    std::string model;       ///< "Tesla V100-SXM2-16GB"; empty: unknown
+    bool runs_code = false;  ///< a co-processor (CUDA, OpenCL, …), not only a display
+  };
+  std::uint16_t class_id = 0;  ///< class and subclass: 0x0302
+  std::uint16_t vendor_id = 0;
+  std::uint16_t device_id = 0;
+  std::uint8_t bus = 0;
+  std::string name;  ///< from pci.ids, may be empty
+  std::vector<OsDevice> os_devices;
+};
+
+/// Returns true for a device that CUDA, RSMI, OpenCL or Level Zero lists (Level Zero lists Intel's NPUs, too,
+/// which do not count), and for the classes in which its vendor makes GPUs: display controllers (0x03) of
+/// NVIDIA, of AMD, and of Intel behind a bridge; processing accelerators (0x12) of AMD, Habana and Huawei.
+/// Graphics of AMD's desktop CPUs and of management chips do not count, nor does Huawei's compression engine.
+bool is_compute_gpu(const PciIdentity& device);
+
+/// Returns why a co-processor (class 0x0b40) or processing accelerator (0x12) is no GPU, such as QAT, DLB,
+/// NPUs and FPGAs: "vendor 8086 is not known to make GPUs of class 0b40". Returns "" for a GPU, and for a
+/// device of another class, which nobody takes for one.
+std::string why_no_gpu(const PciIdentity& device);
+
+/// Returns why no job can train on a device that has this driver ("vfio-pci": it is given to a virtual
+/// machine; "dlb2": it is no GPU). Returns "" for every other driver: a driver's name makes no device a GPU.
+std::string why_no_gpu_with(std::string_view driver);
+
+/// Returns the number by which frameworks know the GPU: 3 for the OS device "cuda3", else for "rsmi3".
+std::optional<int> framework_number(const PciIdentity& device);
+
+/// Returns "Tesla V100-SXM2-16GB" if the driver tells the model, else the name in pci.ids, else "cuda0", else
+/// "10de:20b0".
+std::string gpu_name(const PciIdentity& device);
+
+/// Returns the name in pci.ids, else "8086:4940".
+std::string pci_name(const PciIdentity& device);
+
+}  // namespace zf
