@@ -49,6 +49,8 @@ const GoldenCase kGoldens[] = {
     {"slow-first-2-ranks", "slow-first.xml", 2},
     {"bmc-vga-3-ranks", "bmc-vga.xml", 3},
     {"cuda-order-2-ranks", "cuda-order.xml", 2},
+    {"amd-ranked-2-ranks", "amd-ranked.xml", 2},
+    {"nps4-empty-node-8-ranks", "nps4-empty-node.xml", 8},
     {"persistent-memory-2-ranks", "persistent-memory.xml", 2},
     {"persistent-memory-1-rank", "persistent-memory.xml", 1},
     {"tioga-5-ranks", "others/eas-tioga.xml", 5},
