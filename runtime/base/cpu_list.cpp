@@ -12,10 +12,8 @@
 namespace zf {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\n";  // a file of /sys ends with a newline
-
 std::optional<int> number(std::string_view text) {
-  text = trim(text, kBlanks);
+  text = trim(text, kKernelBlanks);
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || text.front() == '-') return std::nullopt;
@@ -61,14 +59,15 @@ bool add_part(std::string_view part, Named& named) {
 
 template <class Id>
 IdSet<Id> parse(std::string_view text, std::string_view what) {
-  if (trim(text, kBlanks).empty()) return {};
+  if (trim(text, kKernelBlanks).empty()) return {};
   Named named;
   for (std::optional<std::string_view> rest = text; rest;) {
     const auto [part, tail] = split(*rest, ',');
-    if (!add_part(trim(part, kBlanks), named)) {
-      throw Error(Exit::usage,
-                  format_text("{}: \"{}\" is not a list: \"{}\" is wrong", what, text, trim(part, kBlanks)),
-                  "write OS indexes like 0,4-11,21-26");
+    if (!add_part(trim(part, kKernelBlanks), named)) {
+      throw Error(
+          Exit::usage,
+          format_text("{}: \"{}\" is not a list: \"{}\" is wrong", what, text, trim(part, kKernelBlanks)),
+          "write OS indexes like 0,4-11,21-26");
     }
     rest = tail;
   }

@@ -12,10 +12,10 @@ namespace zf {
 /// 2^31 PUs.
 inline constexpr int kMaxOsIndex = 65535;
 
-/// Reads "0,4-11". Blanks may surround any part. Also reads strides, "0-15:2" (taskset), and groups,
-/// "0-15:2/4" (the first 2 of every 4, as the kernel writes them). An empty or blank text is the empty set.
-/// Throws Error(usage) that names `what` (the flag, field or file that the text came from), the text, and its
-/// first wrong part: "4-2", "a", "1,,2".
+/// Reads "0,4-11". Blanks and NUL bytes may surround any part. Also reads strides, "0-15:2" (taskset), and
+/// groups, "0-15:2/4" (the first 2 of every 4, as the kernel writes them). An empty or blank text is the
+/// empty set. Throws Error(usage) that names `what` (the flag, field or file that the text came from), the
+/// text, and its first wrong part: "4-2", "a", "1,,2".
 CpuSet parse_cpu_list(std::string_view text, std::string_view what);
 NodeSet parse_node_list(std::string_view text, std::string_view what);
 

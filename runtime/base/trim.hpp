@@ -5,6 +5,10 @@
 
 namespace zf {
 
+/// What stands behind the value in a file of /proc or /sys: a newline, on kernels of EL7 also blanks and NUL
+/// bytes.
+inline constexpr std::string_view kKernelBlanks{" \t\n\0", 4};
+
 /// Returns the text without the characters of `blanks` at its two ends; empty if it has no others.
 inline std::string_view trim(std::string_view text, std::string_view blanks = " \t") {
   const auto first = text.find_first_not_of(blanks);

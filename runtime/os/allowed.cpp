@@ -6,14 +6,14 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
-#include "os/affinity.hpp"
 #include "os/meminfo.hpp"
+#include "os/online_cpus.hpp"
+#include "os/own_status.hpp"
 
 namespace zf {
 namespace {
 
 constexpr const char* kHasMemory = "/sys/devices/system/node/has_memory";
-constexpr const char* kStatus = "/proc/self/status";
 
 template <class Set, class Print>
 void refuse_strangers(const std::optional<Set>& list, const Set& known, const char* flag, Print with_noun) {
@@ -40,15 +40,6 @@ NodeSet allowed_mems(const AllowedInputs& inputs) {
   if (inputs.affinity_mems) mems = mems & *inputs.affinity_mems;
   if (inputs.mems_list) mems = mems & *inputs.mems_list;
   return mems;
-}
-
-/// Returns the value of a line like "Cpus_allowed_list:\t0-3" of /proc/self/status.
-std::optional<std::string> status_field(const SysRoot& sysroot, std::string_view name) {
-  const auto text = sysroot.read(kStatus);
-  const auto at = text ? text->find(format_text("\n{}:", name)) : std::string::npos;
-  if (at == std::string::npos) return std::nullopt;
-  const auto begin = at + name.size() + 2;
-  return text->substr(begin, text->find('\n', begin) - begin);
 }
 
 /// Returns the nodes with memory on kernels before 3.8, which have no has_memory file.
@@ -82,7 +73,9 @@ Allowed allowed_from(const AllowedInputs& inputs) {
     allowed.cpus = allowed.cpus & left;
     allowed.exclusions.push_back({reason, std::move(gone), std::move(detail)});
   };
-  keep(inputs.online, ExclusionReason::offline, "offline");
+  // The kernel keeps no CPU in a mask that is offline, whatever the files say.
+  keep(inputs.affinity ? inputs.online | *inputs.affinity : inputs.online, ExclusionReason::offline,
+       "offline");
   if (inputs.cgroup.cpus) {
     keep(inputs.cgroup.cpus->value, ExclusionReason::cgroup_cpuset,
          format_text("outside the cgroup's cpuset ({})", inputs.cgroup.cpus->path));
@@ -120,29 +113,22 @@ Allowed allowed_from(const AllowedInputs& inputs) {
 
 AllowedInputs read_allowed_inputs(const SysRoot& sysroot) {
   AllowedInputs inputs;
-  const auto cpus_in = [&](const char* path) {
-    const auto text = sysroot.read(path);
-    if (!text) inputs.missing.push_back(format_text("{} cannot be read", path));
-    return parse_cpu_list(text.value_or(""), path);
-  };
-  inputs.present = cpus_in("/sys/devices/system/cpu/present");
-  inputs.online = cpus_in("/sys/devices/system/cpu/online");
-  inputs.present |= inputs.online;
+  OnlineCpus online = read_online_cpus(sysroot);
+  inputs.present = std::move(online.present);
+  inputs.online = std::move(online.cpus);
+  inputs.affinity = std::move(online.mask);
+  inputs.missing = std::move(online.missing);
+  if (!online.contradiction.empty()) inputs.missing.push_back(std::move(online.contradiction));
 
   const auto with_memory = sysroot.read(kHasMemory);
   inputs.nodes = with_memory ? parse_node_list(*with_memory, kHasMemory) : nodes_by_meminfo(sysroot);
   if (inputs.nodes.empty())
     inputs.missing.push_back("/sys/devices/system/node lists no node that has memory");
 
-  if (sysroot.is_this_machine()) {
-    inputs.affinity = thread_affinity();
-  } else if (const auto list = status_field(sysroot, "Cpus_allowed_list")) {
-    inputs.affinity = parse_cpu_list(*list, kStatus);
-  }
   if (const auto list = status_field(sysroot, "Mems_allowed_list")) {
-    inputs.affinity_mems = parse_node_list(*list, kStatus);
+    inputs.affinity_mems = parse_node_list(*list, kStatusFile);
   } else if (sysroot.is_this_machine()) {
-    inputs.missing.push_back(format_text("{} has no field Mems_allowed_list", kStatus));
+    inputs.missing.push_back(format_text("{} has no field Mems_allowed_list", kStatusFile));
   }
   inputs.cgroup = read_cgroup_limits(sysroot);
   return inputs;

@@ -1,4 +1,5 @@
-// Finds what this process may really use: the intersection of affinity mask, cgroup cpuset and online CPUs.
+// Finds what this process may really use: the intersection of affinity mask and cgroup cpuset. The files of
+// /sys that list CPUs may be wrong (online_cpus.hpp); the kernel's mask is not.
 #pragma once
 
 #include <cstdint>
@@ -43,12 +44,13 @@ struct Allowed {
   std::vector<std::string> missing;           ///< what could not be read, in words
   std::string cpu_quota_path;                 ///< the file that sets cpu_quota; empty: none
   std::string memory_path;                    ///< the file that sets memory_bytes; empty: none
+  std::string more_cpus = {};  ///< how the job gets more of them (core_shortage.hpp); empty: not known
 };
 
 /// The inputs of Allowed, as values, so that any machine can be described by data.
 struct AllowedInputs {
-  CpuSet present;  ///< every CPU the machine has, offline ones too
-  CpuSet online;
+  CpuSet present;                        ///< every CPU the machine has, offline ones too
+  CpuSet online;                         ///< decides only of CPUs that are not in `affinity`
   NodeSet nodes;                         ///< NUMA nodes with memory
   std::optional<CpuSet> affinity;        ///< absent: not known, as for another machine's files
   std::optional<NodeSet> affinity_mems;  ///< Mems_allowed

@@ -8,6 +8,7 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "base/trim.hpp"
 #include "os/cgroup_path.hpp"
 
 namespace zf {
@@ -19,6 +20,12 @@ constexpr std::uint64_t kNoLimitBytes = std::uint64_t{1} << 60;
 [[noreturn]] void makes_no_sense(const std::string& path, std::string_view text) {
   throw Error(Exit::runtime_error, format_text("{}: cannot understand \"{}\"", path, text),
               "give --allowed and --mems by hand");
+}
+
+/// Returns a file's text without what kernels write around it.
+std::optional<std::string> read_value(const SysRoot& sysroot, const std::string& path) {
+  const auto text = sysroot.read(path);
+  return text ? std::optional(std::string(trim(*text, kKernelBlanks))) : std::nullopt;
 }
 
 std::int64_t number(std::string_view text, const std::string& path) {
@@ -72,14 +79,14 @@ std::optional<Limited<double>> quota(const std::string& path, std::string_view q
 }
 
 std::optional<Limited<double>> cpu_quota_of(const SysRoot& sysroot, const std::string& group) {
-  if (const auto text = sysroot.read(group + "/cpu.max")) {
+  if (const auto text = read_value(sysroot, group + "/cpu.max")) {
     const auto blank = text->find(' ');
     if (blank == std::string::npos) makes_no_sense(group + "/cpu.max", *text);
     return quota(group + "/cpu.max", std::string_view(*text).substr(0, blank),
                  std::string_view(*text).substr(blank + 1));
   }
-  const auto quota_us = sysroot.read(group + "/cpu.cfs_quota_us");
-  const auto period_us = sysroot.read(group + "/cpu.cfs_period_us");
+  const auto quota_us = read_value(sysroot, group + "/cpu.cfs_quota_us");
+  const auto period_us = read_value(sysroot, group + "/cpu.cfs_period_us");
   if (!quota_us || !period_us) return std::nullopt;
   return quota(group + "/cpu.cfs_quota_us", *quota_us, *period_us);
 }
@@ -87,7 +94,7 @@ std::optional<Limited<double>> cpu_quota_of(const SysRoot& sysroot, const std::s
 std::optional<Limited<std::uint64_t>> memory_of(const SysRoot& sysroot, const std::string& group) {
   for (const char* file : {"/memory.max", "/memory.limit_in_bytes"}) {
     const std::string path = group + file;
-    const auto text = sysroot.read(path);
+    const auto text = read_value(sysroot, path);
     if (!text || *text == "max" || *text == "-1") continue;
     std::uint64_t bytes = 0;
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), bytes);

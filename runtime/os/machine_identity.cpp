@@ -4,20 +4,10 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/trim.hpp"
 
 namespace zf {
 namespace {
-
-/// Returns the model of the first CPU, from a line like "model name\t: AMD EPYC …".
-std::string cpu_model(const SysRoot& sysroot) {
-  std::ifstream cpuinfo(sysroot.path() / "proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {
-    if (!line.starts_with("model name")) continue;
-    const auto begin = line.find_first_not_of(" \t", line.find(':') + 1);
-    return begin == std::string::npos ? std::string() : line.substr(begin);
-  }
-  return {};
-}
 
 /// Returns the CPUs of a list; none if it cannot be read, as in some containers.
 CpuSet cpus_in(const SysRoot& sysroot, const char* path) {
@@ -40,9 +30,19 @@ int nodes_with_cpus(const SysRoot& sysroot) {
 
 }  // namespace
 
+std::string cpuinfo_field(const SysRoot& sysroot, std::string_view name) {
+  std::ifstream cpuinfo(sysroot.path() / "proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {
+    const auto colon = line.find(':');
+    if (colon == std::string::npos || trim(std::string_view(line).substr(0, colon)) != name) continue;
+    return std::string(trim(std::string_view(line).substr(colon + 1)));
+  }
+  return {};
+}
+
 MachineIdentity read_machine_identity(const SysRoot& sysroot) {
   MachineIdentity identity;
-  identity.cpu_model = cpu_model(sysroot);
+  identity.cpu_model = cpuinfo_field(sysroot, "model name");
   identity.present = cpus_in(sysroot, "/sys/devices/system/cpu/present");
   identity.online = cpus_in(sysroot, "/sys/devices/system/cpu/online");
   identity.numa_nodes = nodes_with_cpus(sysroot);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/id_set.hpp"
 #include "os/sysroot.hpp"
@@ -14,6 +15,10 @@ struct MachineIdentity {
   CpuSet online = {};     ///< empty: not known
   int numa_nodes = 0;     ///< those with a CPU that is online; 0: not known
 };
+
+/// Returns a field of the first CPU in /proc/cpuinfo, such as "model name" or "vendor_id"; empty if it has no
+/// such field. Under lxcfs the first CPU there is not CPU 0.
+std::string cpuinfo_field(const SysRoot& sysroot, std::string_view name);
 
 /// Reads all of it. It reads only the beginning of /proc/cpuinfo, which is long on a large machine.
 MachineIdentity read_machine_identity(const SysRoot& sysroot);

@@ -51,6 +51,10 @@ std::optional<std::string> SysRoot::read(const std::filesystem::path& absolute) 
   return text;
 }
 
+bool SysRoot::exists(const std::filesystem::path& absolute) const {
+  return ::access(at(absolute).c_str(), F_OK) == 0;
+}
+
 std::vector<std::string> SysRoot::list(const std::filesystem::path& absolute) const {
   std::vector<std::string> names;
   std::error_code error;

@@ -22,6 +22,8 @@ class SysRoot {
   /// Returns the whole file at an absolute path of that machine, without its last newline; nullopt if it
   /// cannot be read. Never throws: the caller reports what is missing.
   std::optional<std::string> read(const std::filesystem::path& absolute) const;
+  /// Returns true if there is a file or a folder at this path.
+  bool exists(const std::filesystem::path& absolute) const;
   /// Returns the names (not paths) in a folder, sorted; empty if it cannot be read.
   std::vector<std::string> list(const std::filesystem::path& absolute) const;
 

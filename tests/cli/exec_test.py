@@ -377,7 +377,8 @@ class Exec(CommandTest):
         self.assertEqual(plan, str(self.folder / "plan.json"), "the plan, not a fitted copy")
         self.assertIn(f" home={one} ", binding)
         self.assertIn(" shared=yes", binding)
-        fitted, shared = self.said_by(result)
+        few, fitted, shared = self.said_by(result)
+        self.assertIn("warning: 1 rank has 1 core: ", few)
         self.assertIn("is fitted to the CPU allowed here", fitted)
         self.assertIn("rank 0 has one core", shared)
 

@@ -136,6 +136,36 @@ class NohzFull(NodeFacts):
         self.assertIn("zf-tune uses them because most of the allowed CPUs are", what)
 
 
+class RanksOfAmd(CommandTest):
+    """A Ryzen 9 7950X3D: 16 equal cores over two L3 groups, which the firmware ranks for the scheduler."""
+
+    RANKS = (236, 231, 226, 221, 216, 211, 206, 201, 166, 171, 176, 181, 236, 191, 231, 196)
+
+    def make_x3d(self, limits: dict[int, int]) -> tuple[str, str]:
+        """Returns the options that name it, with these limits in kHz of some cores."""
+        files = {}
+        for cpu, rank in enumerate(self.RANKS):
+            folder, cache = f"cpu{cpu}", f"cpu{cpu}/cache/index3"
+            files |= {f"{folder}/acpi_cppc/highest_perf": str(rank), f"{folder}/cpufreq/cpuinfo_max_freq": "5759000",
+                      f"{folder}/cpufreq/scaling_max_freq": str(limits.get(cpu, 5759000)), f"{cache}/level": "3",
+                      f"{cache}/type": "Unified", f"{cache}/size": "32768K",
+                      f"{cache}/shared_cpu_map": "00ff" if cpu < 8 else "ff00"}
+        options = self.make_node(16, files)
+        self.write_files({"node/proc/cpuinfo": "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD Ryzen\n"})
+        return options
+
+    def test_each_side_has_an_l3_group_of_its_own(self):
+        rank = self.make_plan("--ranks", "1", *self.make_x3d({}))["ranks"][0]
+        self.assertEqual({rank["training"]["cpus"], rank["optimizer"]["cpus"]}, {"0-7", "8-15"})
+        self.assertNotIn("slow today", self.run_tune("probe", *self.make_x3d({})).stdout)
+
+    def test_a_core_that_somebody_limits_runs_the_optimizer(self):
+        node = self.make_x3d({0: 2800000})
+        self.assertIn("slow today: scaling_max_freq 2.80 GHz, of fast cores 5.76 GHz",
+                      self.run_tune("probe", *node).stdout)
+        self.assertIn(0, parse_cpus(self.make_plan("--ranks", "1", *node)["ranks"][0]["optimizer"]["cpus"]))
+
+
 class FastToday(NodeFacts):
     """Eight cores of one make, of which the firmware gives 1, 4 and 6 a higher base clock (SST-BF)."""
 

@@ -38,6 +38,9 @@ class Machine:
     devices: list = field(default_factory=list)
     kinds: list = field(default_factory=list)  # (first core, last core, capacity)
     tiers: list = field(default_factory=list)
+    vendor: str = ""  # of the CPUs
+    clocks: list = field(default_factory=list)  # the highest clock of each core, in MHz
+    empty: tuple = ()  # NUMA nodes without memory
 
 
 def mask(bits):
@@ -107,12 +110,14 @@ class Writer:
             nodes = range(package * m.nodes, (package + 1) * m.nodes)
             self.open(2, "Package", package, self.cpus(package * m.nodes * of_node, m.nodes * of_node),
                       self.near(nodes))
+            if m.vendor:
+                self.lines.append(f'    <info name="CPUVendor" value="{m.vendor}"/>')
             for node in nodes:
                 cpus = self.cpus(node * of_node, of_node)
                 local = self.near([node])
                 if m.nodes > 1:
                     self.open(3, "Group", node, cpus, local, ' kind="1001" subkind="0"')
-                self.put_memory(4, node, cpus, 128 << 30)
+                self.put_memory(4, node, cpus, 0 if node in m.empty else 128 << 30)
                 for tier in (t for t in m.tiers if t.near == node):
                     self.put_memory(4, tier.index, cpus, tier.bytes, tier.subtype)
                 for group in range(node * m.groups, (node + 1) * m.groups):
@@ -132,9 +137,11 @@ class Writer:
                     self.close(3)
             self.close(2)
         self.close(1)
-        for first, last, capacity in m.kinds:
+        kinds = [(first, last, f'LinuxCapacity" value="{capacity}') for first, last, capacity in m.kinds]
+        kinds += [(core, core, f'FrequencyMaxMHz" value="{clock}') for core, clock in enumerate(m.clocks)]
+        for first, last, info in kinds:
             self.lines.append(f'  <cpukind cpuset="{mask(self.cpus(first, last - first + 1))}">')
-            self.lines += [f'    <info name="LinuxCapacity" value="{capacity}"/>', "  </cpukind>"]
+            self.lines += [f'    <info name="{info}"/>', "  </cpukind>"]
         head = ['<?xml version="1.0" encoding="UTF-8"?>', '<!DOCTYPE topology SYSTEM "hwloc2.dtd">',
                 '<topology version="2.0">']
         return "\n".join(head + self.lines + ["</topology>", ""])
@@ -173,6 +180,8 @@ MACHINES = {
         Device("node 0", "0000:01:00.0", "0302 [10de:2684]"),
     ]),
     "persistent-memory": Machine(2, 1, 1, 8, 2, tiers=[Tier(0, 2, 512 << 30, "NVM"), Tier(1, 3, 512 << 30, "NVM")]),
+    "amd-ranked": Machine(1, 1, 2, 8, 2, vendor="AuthenticAMD", clocks=[5350 + 130 * core for core in range(16)]),
+    "nps4-empty-node": Machine(2, 4, 1, 6, 1, empty=(5,)),
     "cuda-order": Machine(2, 1, 1, 4, 1, [
         Device("node 0", "0000:06:00.0", "0302 [10de:2330]", "cuda1"),
         Device("node 1", "0000:86:00.0", "0302 [10de:2330]", "cuda0"),

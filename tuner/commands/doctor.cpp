@@ -5,10 +5,13 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/few_cores.hpp"
 #include "commands/shared_arguments.hpp"
 #include "commands/terminal.hpp"
+#include "machine/rank_count.hpp"
 #include "os/standard_streams.hpp"
 #include "planning/plan_differences.hpp"
 
@@ -32,11 +35,31 @@ CommandSpec spec() {
           }};
 }
 
+/// Adds the number of ranks of a job without a plan, and the cores that the ranks share here, if these are
+/// not the plan's homes. A machine that cannot be read has none: probe names the cause.
+void count_ranks_and_cores(const SysRoot& sysroot, Patient& patient) {
+  if (patient.plan && patient.allowed.cpus.contains(patient.cpus)) return;
+  MachineSource source;
+  source.sysroot = sysroot;
+  source.with_io = !patient.plan;
+  source.with_speeds = false;
+  try {
+    const Machine machine = read_machine(source);
+    patient.cores = allowed_cores(machine);
+    if (!patient.plan)
+      patient.ranks = rank_count_of(std::nullopt, patient.environment, machine.topology).count;
+  } catch (const Error&) {
+    patient.ranks = 0;
+  }
+}
+
 Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   std::optional<std::filesystem::path> plan;
   if (const auto path = arguments.text("plan")) plan = *path;
-  const Patient patient = observe_node(machine_source(arguments).sysroot, plan);
+  Patient patient = observe_node(machine_source(arguments).sysroot, plan);
+  if (!patient.binding) count_ranks_and_cores(patient.sysroot, patient);
+  if (!speaks_for_node(patient.environment)) patient.ranks = 0;
   if (patient.plan) {
     if (const auto note = former_format_note(*patient.plan, *plan)) print_stderr("{}\n", one_line(*note));
   }

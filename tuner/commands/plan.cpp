@@ -1,6 +1,7 @@
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/few_cores.hpp"
 #include "commands/output.hpp"
 #include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
@@ -57,8 +58,10 @@ Plan make_unmeasured_plan(const Arguments& arguments) {
   Workload workload{"params", params, ranks.count, update_interval_argument(arguments).value_or(1)};
   workload.mode = mode_argument(arguments).value_or(kDefaultMode);
   workload.framework = framework_argument(arguments).value_or(Framework::unknown);
-  return unmeasured_plan(machine, rank_gpus(environment, machine.topology, ranks.count), workload, deepspeed,
-                         command_line());
+  Plan plan = unmeasured_plan(machine, rank_gpus(environment, machine.topology, ranks.count), workload,
+                              deepspeed, command_line());
+  if (!arguments.has("quiet")) warn_of_few_cores(machine, ranks.count);
+  return plan;
 }
 
 /// Throws Error(infeasible) if DeepSpeed cannot be told the plan: its homes are fitted to DeepSpeed, but a
@@ -97,6 +100,7 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
                         renewed_gpus(Environment::of_this_process(), machine.topology, plan, ranks), options);
   mark_older_evidence(plan, moved);
   if (options.for_deepspeed) need_deepspeed(moved);
+  if (!arguments.has("quiet")) warn_of_few_cores(machine, ranks);
   return moved;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/format.hpp"
 #include "commands/commands.hpp"
+#include "commands/few_cores.hpp"
 #include "commands/interrupt.hpp"
 #include "commands/output.hpp"
 #include "commands/progress.hpp"
@@ -125,6 +126,7 @@ Exit run(const Arguments& arguments) {
   const auto recorder = make_recorder(job, request);
   const InterruptWatch interrupt;
   if (!quiet) {
+    if (!simulate) warn_of_few_cores(job.machine, job.workload.ranks);
     for (const std::string& note : notes_before_sweep(request, job, recorder.get()))
       print_stderr("{}\n", note);
     if (file) print_stderr("{}", estimates_in_words(*file));

@@ -120,13 +120,13 @@ std::vector<Home> deepspeed_homes(const Topology& topology, const Allowed& allow
   if (cores.size() < least) {
     throw Error(
         Exit::infeasible,
-        format_text("{} {} at least {}, but DeepSpeed can be told of {} in {}{}", print_count(count, "rank"),
-                    count == 1 ? "needs" : "need", print_count(least, "core"),
-                    print_count(cores.size(), "core"), print_cpus(allowed.cpus),
+        format_text("{} {} {} that DeepSpeed can be told of in {}{}, and {} {}", print_count(count, "rank"),
+                    count == 1 ? "has" : "have", print_count(cores.size(), "core"), print_cpus(allowed.cpus),
                     ranks == 1 ? format_text(" (for a single rank it drops CPU numbers of {}, the number of "
                                              "cores, and above)",
                                              topology.cores.size())
-                               : ""),
+                               : "",
+                    count == 1 ? "needs" : "need", print_count(least, "core")),
         "leave out --for deepspeed and start the job with zf-tune exec, or allow other CPUs");
   }
   const std::size_t each = cores.size() / count;

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cassert>
 #include <functional>
+#include <set>
 #include <utility>
 
-#include "base/error.hpp"
-#include "base/format.hpp"
 #include "homes/contiguous_shares.hpp"
 #include "homes/core_cuts.hpp"
 #include "homes/domains.hpp"
@@ -15,7 +14,7 @@
 #include "homes/home_shares.hpp"
 #include "homes/index.hpp"
 #include "homes/kind_swaps.hpp"
-#include "text/units.hpp"
+#include "launchers/core_shortage.hpp"
 
 namespace zf {
 namespace {
@@ -147,6 +146,17 @@ void sort_without_preference(Division& division, const std::vector<std::optional
   for (std::size_t i = 0; i < ranks.size(); ++i) division[ranks[i]] = free[i];
 }
 
+/// Returns the nodes that the cores of the home's packages belong to.
+NodeSet nodes_of_packages(const Home& home, const Topology& topology) {
+  std::set<int> packages;
+  for (const HomeCore& core : home.cores) packages.insert(core.package);
+  NodeSet nodes;
+  for (const Core& core : topology.cores) {
+    if (core.node && packages.contains(core.package)) nodes.insert(*core.node);
+  }
+  return nodes;
+}
+
 }  // namespace
 
 CpuSet Home::cpus() const {
@@ -156,9 +166,9 @@ CpuSet Home::cpus() const {
 }
 
 /// Returns the first of these sets that is not empty, all of them allowed nodes with memory: the home's own
-/// nodes (where the nodes contradict, all of plain memory); nodes that have CPUs; nodes near the home (here
-/// the user allows only nodes without CPUs); any node. Persistent memory (NVM) counts only if nothing else is
-/// allowed.
+/// nodes (where the nodes contradict, all of plain memory); the others of its packages; nodes that have CPUs;
+/// nodes near the home (here the user allows only nodes without CPUs); any node. Persistent memory (NVM)
+/// counts only if nothing else is allowed.
 /// If all are empty, returns every allowed node. If no node has a size (a description that gives none), the
 /// sizes are unknown rather than zero, and every node counts as one with memory.
 NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed) {
@@ -182,7 +192,9 @@ NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allow
     const auto lives_there = [&](const HomeCore& core) { return core.node == node.id; };
     if (std::any_of(home.cores.begin(), home.cores.end(), lives_there)) own.insert(node.id);
   }
-  for (const NodeSet& mems : {own, with_cpus, near, with_memory, any}) {
+  if (!own.empty()) return own;
+  const NodeSet in_package = with_cpus & nodes_of_packages(home, topology);
+  for (const NodeSet& mems : {in_package, with_cpus, near, with_memory, any}) {
     if (!mems.empty()) return mems;
   }
   return allowed;
@@ -193,15 +205,7 @@ std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
   assert(!preferences.empty());
   const Domains domains = domains_of(topology, allowed.cpus, preferences);
   const std::size_t total = domains.cores.size();
-  if (total < preferences.size()) {
-    throw Error(
-        Exit::infeasible,
-        format_text("{} {} at least {}, but {} {} allowed here", print_count(preferences.size(), "rank"),
-                    preferences.size() == 1 ? "needs" : "need", print_count(preferences.size(), "core"),
-                    print_count(total, "core"), total == 1 ? "is" : "are"),
-        total == 0 ? "allow CPUs of this machine"
-                   : format_text("run {} at most, or allow more cores", print_count(total, "rank")));
-  }
+  if (total < preferences.size()) throw too_few_cores(preferences.size(), total, allowed);
 
   const std::vector<std::optional<int>> preferred = preferred_domains(domains);
   Division division = best_division(domains, preferred);

@@ -33,9 +33,10 @@ struct Home {
   CpuSet cpus() const;
 };
 
-/// Returns the nodes where a home's memory should lie: its own nodes among those allowed. Memory without CPUs
-/// (HBM, CXL, GPU memory) is used only if the user allows nothing else (--mems selects it as a memory tier),
-/// and then the nearest. If Topology::nodes_contradict, all allowed nodes with memory are its nodes.
+/// Returns the nodes where a home's memory should lie: its own nodes among those allowed; if these have no
+/// memory, the other nodes of its packages. Memory without CPUs (HBM, CXL, GPU memory) is used only if the
+/// user allows nothing else (--mems selects it as a memory tier), and then the nearest. If
+/// Topology::nodes_contradict, all allowed nodes with memory are its nodes.
 NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allowed);
 
 /// The place where a rank should live: the first of these that has an allowed core. If all are absent, any

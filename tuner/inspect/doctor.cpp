@@ -11,6 +11,7 @@
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "inspect/home_use.hpp"
+#include "launchers/core_shortage.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/plan_json.hpp"
 #include "text/units.hpp"
@@ -52,9 +53,15 @@ Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem
     patient.plan = load_plan(*plan);
     own.plan = std::filesystem::absolute(*plan);
   }
+  if (patient.plan) {
+    patient.ranks = static_cast<int>(patient.plan->ranks.size());
+    for (const RankBinding& rank : patient.plan->ranks)
+      patient.cores += static_cast<std::size_t>(rank.home.threads);
+  }
   patient.allowed = read_allowed(sysroot);
   patient.isolated = read_isolated_cpus(sysroot);
   if (sysroot.is_this_machine()) patient.environment = Environment::of_this_process();
+  patient.allowed.more_cpus = how_to_get_cpus(patient.environment, patient.allowed);
   patient.binding = readable_binding(patient.environment);
   patient.cpus = patient.plan      ? planned_cpus(*patient.plan)
                  : patient.binding ? patient.binding->rank.home.cpus
@@ -77,6 +84,7 @@ const std::vector<Check>& checks() {
       {"late-binding", late_binding_findings},
       {"divided-homes", divided_home_findings},
       {"openmp", openmp_findings},
+      {"few-cores", core_findings},
       {"quota", quota_findings},
       {"busy-cpus", busy_findings},
       {"interrupts", interrupt_findings},

@@ -2,6 +2,7 @@
 // pure: they read only a Patient, whose SysRoot may be a folder of files.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -49,13 +50,16 @@ struct Patient {
   IsolatedCpus isolated = {};
   std::vector<std::string> refused_calls;      ///< from try_system_calls()
   std::optional<ProcessBinding> binding = {};  ///< what zf-tune exec gave this process, if it started it
+  int ranks = 0;                               ///< of this node's job; 0: not known
+  std::size_t cores = 0;                       ///< those that the ranks have together
   std::vector<JobProcess> job = {};  ///< every process of this node that zf-tune exec started; each with its
                                      ///< binding, if it can be read
 };
 
 /// Watches a node for half a second and returns what the checks read. `plan`: the file whose CPUs are
 /// examined, and whose job is not counted as somebody else's. A node that is a folder of files is read at
-/// once, and no system calls are tried there. Throws as load_plan() and read_allowed() do.
+/// once, and no system calls are tried there. The numbers of ranks and cores are those of the plan. Throws as
+/// load_plan() and read_allowed() do.
 Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem::path>& plan);
 
 struct Check {
@@ -102,6 +106,7 @@ std::vector<std::string> try_system_calls();
 std::vector<Finding> system_call_findings(const Patient& patient);
 
 // doctor_cpus.cpp: what takes CPU time away.
+std::vector<Finding> core_findings(const Patient& patient);
 std::vector<Finding> quota_findings(const Patient& patient);
 std::vector<Finding> isolated_findings(const Patient& patient);
 std::vector<Finding> governor_findings(const Patient& patient);

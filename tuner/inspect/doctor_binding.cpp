@@ -11,6 +11,7 @@
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "inspect/home_use.hpp"
+#include "launchers/core_shortage.hpp"
 #include "plan/thread_variables.hpp"
 #include "text/units.hpp"
 
@@ -18,16 +19,6 @@ namespace zf {
 namespace {
 
 // --- Launchers --------------------------------------------------------------------------------------------
-
-/// Returns how to start the job without the launcher's own binding.
-std::string launcher_remedy(const Environment& environment) {
-  if (environment.get("SLURM_JOB_ID")) return "srun --cpu-bind=none, and zf-tune exec before the command";
-  if (environment.get("OMPI_COMM_WORLD_RANK"))
-    return "mpirun --bind-to none, and zf-tune exec before the command";
-  if (environment.get("TORCHELASTIC_RUN_ID"))
-    return "torchrun without --numa-binding, and zf-tune exec before the command";
-  return "start without taskset, numactl -C or the like, and with zf-tune exec before the command";
-}
 
 /// Returns the CPUs that this process should be allowed: what zf-tune exec gave it if that has started it,
 /// else the homes of all ranks.
@@ -150,7 +141,7 @@ std::vector<Finding> launcher_findings(const Patient& patient) {
     return {{planned ? Severity::severe : Severity::warning,
              format_text("this process is already bound: {}{} {} {}", print_cpus(lost),
                          planned ? " of the plan" : "", lost.size() == 1 ? "is" : "are", exclusion.detail),
-             launcher_remedy(patient.environment)}};
+             how_to_unbind(patient.environment) + ", and zf-tune exec before the command"}};
   }
   return {};
 }

@@ -10,6 +10,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
+#include "launchers/core_shortage.hpp"
 #include "os/cgroup_path.hpp"
 #include "plan/plan_check.hpp"
 #include "text/units.hpp"
@@ -42,6 +43,15 @@ std::string quota_remedy(const Plan& plan, const Allowed& allowed, std::size_t t
 }
 
 }  // namespace
+
+// Each rank needs a core for training and one for its optimizer, and is fast with more.
+std::vector<Finding> core_findings(const Patient& patient) {
+  if (patient.ranks < 1 || patient.binding) return {};  // a process under exec sees its own home alone
+  const auto shortage =
+      core_shortage(static_cast<std::size_t>(patient.ranks), patient.cores, patient.allowed);
+  if (!shortage) return {};
+  return {{shortage->impossible ? Severity::severe : Severity::warning, shortage->what, shortage->remedy}};
+}
 
 std::vector<Finding> quota_findings(const Patient& patient) {
   std::vector<Finding> findings;

@@ -9,6 +9,7 @@
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "os/cgroup_path.hpp"
+#include "os/online_cpus.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -133,8 +134,7 @@ std::optional<Environment> environment_of(const SysRoot& sysroot, int pid) {
 }
 
 CpuSet available_cpus(const SysRoot& sysroot, int pid) {
-  constexpr const char* kOnline = "/sys/devices/system/cpu/online";
-  const CpuSet online = parse_cpu_list(sysroot.read(kOnline).value_or(""), kOnline);
+  const CpuSet online = read_online_cpus(sysroot).cpus;
   for (const std::string& group : groups_of(sysroot, cgroups_of(sysroot, pid), "cpuset")) {
     for (const char* const file : {"/cpuset.cpus.effective", "/cpuset.effective_cpus"}) {
       const auto text = sysroot.read(group + file);

@@ -10,6 +10,7 @@
 #include "launch/allocation_fit.hpp"
 #include "launch/mask_owner.hpp"
 #include "launch/slurm_masks.hpp"
+#include "launchers/core_shortage.hpp"
 #include "launchers/local_rank.hpp"
 #include "machine/machine.hpp"
 #include "machine/moved_gpus.hpp"
@@ -77,6 +78,7 @@ Target read_target(const Plan& plan, int rank, int ranks, bool alone, const Envi
   Target target{read_machine(source), {}};
   Machine& machine = target.machine;
   machine.topology.gpus = planned_gpus(plan, machine.topology);
+  const std::string more_cpus = how_to_get_cpus(environment, machine.allowed);
   Allowed of_job = allowed_to_job();
   of_job.cpus = of_job.cpus & machine.topology.cpus;
   const auto masks = slurm_masks(environment);
@@ -84,6 +86,7 @@ Target read_target(const Plan& plan, int rank, int ranks, bool alone, const Envi
     target.masks = masks;
     machine.allowed = of_job;
   }
+  machine.allowed.more_cpus = more_cpus;
   machine.keeps_isolated = plan.intent.isolated;
   // Masks leave them out one by one (rank_homes_within()).
   if (target.masks.empty() && !plan.intent.isolated) leave_out_isolated(machine.allowed, machine.isolated);
@@ -116,6 +119,13 @@ std::string retargeted_note(const Plan& plan, const Plan& moved, const Target& t
                      launcher_advice(machine.allowed, machine.isolated.isolated, ranks));
 }
 
+/// Returns a rank's binding by the plan, and which GPUs and how many cores all ranks have.
+ResolvedBinding bound_by(const Plan& plan, const RankBinding& binding) {
+  ResolvedBinding resolved{binding, {}, gpus_of_ranks(plan), plan.ranks.size()};
+  for (const RankBinding& rank : plan.ranks) resolved.cores += static_cast<std::size_t>(rank.home.threads);
+  return resolved;
+}
+
 /// Moves the plan to this allocation and returns the rank's part of it. Every rank of this node does this
 /// alone, and all get the same plan because all use the same things: the plan with its GPUs, the CPUs, and
 /// the number of ranks.
@@ -129,8 +139,8 @@ ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRe
   RetargetOptions options{.any_class = request.force};
   options.masks = target.masks;
   const Plan moved = retarget(plan, target.machine, gpus, options);
-  ResolvedBinding resolved{
-      moved.ranks.at(alone ? 0 : static_cast<std::size_t>(rank)), {}, gpus_of_ranks(alone ? plan : moved)};
+  ResolvedBinding resolved = bound_by(moved, moved.ranks.at(alone ? 0 : static_cast<std::size_t>(rank)));
+  if (alone) resolved.gpus = gpus_of_ranks(plan);
   resolved.binding.rank = rank;
   resolved.notes.push_back(retargeted_note(plan, moved, target, rank, ranks, request));
   for (const Exclusion& exclusion : target.machine.allowed.exclusions) {
@@ -168,7 +178,7 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
   if (fit == AllocationFit::as_planned && foreign_machine(plan.machine, read_machine_identity(SysRoot())))
     fit = AllocationFit::new_homes;
   if (fit == AllocationFit::as_planned) {
-    ResolvedBinding planned{binding_of(plan, rank), {}, gpus_of_ranks(plan)};
+    ResolvedBinding planned = bound_by(plan, binding_of(plan, rank));
     if (auto note = isolated_homes_note(plan, seen, isolated)) planned.notes.push_back(*std::move(note));
     return planned;
   }

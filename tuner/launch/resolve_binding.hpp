@@ -1,6 +1,7 @@
 // Finds the CPUs of one rank in the present allocation: the plan's own, or new ones if the plan must move.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,9 @@ namespace zf {
 struct ResolvedBinding {
   RankBinding binding;
   std::vector<std::string> notes;
-  PlannedGpus gpus;  ///< of all ranks, as the binding takes them
+  PlannedGpus gpus;       ///< of all ranks, as the binding takes them
+  std::size_t ranks = 1;  ///< those that got homes, and their cores together
+  std::size_t cores = 0;
 };
 
 /// Returns the rank's binding for this allocation, where `ranks` ranks run: the plan's own if the plan fits

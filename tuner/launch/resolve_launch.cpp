@@ -10,6 +10,7 @@
 #include "launch/launch_rank.hpp"
 #include "launch/outer_exec.hpp"
 #include "launch/resolve_binding.hpp"
+#include "launchers/core_shortage.hpp"
 #include "machine/machine.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/plan_differences.hpp"
@@ -70,6 +71,8 @@ Launch resolve_by_plan(const Plan& plan, const LaunchRequest& request, const All
   Launch launch = planned_launch({here.binding, plan.workload.framework, StartedOn::nothing, plan_id(plan)},
                                  rank, request.plan_path, seen, environment, request.torchruns_one);
   launch.notes.insert(launch.notes.begin(), here.notes.begin(), here.notes.end());
+  if (const auto shortage = core_shortage(here.ranks, here.cores, seen); shortage && rank.value == 0)
+    launch.notes.insert(launch.notes.begin(), "warning: " + in_words(*shortage));
   const std::string path = request.plan_path.string();
   if (const auto note = former_format_note(plan, path)) launch.notes.push_back(*note);
   if (const auto note = gpu_note(here.binding, path)) launch.notes.push_back(*note);
@@ -96,7 +99,8 @@ void need_class_here(const Plan& plan) {
 /// Returns the launch as resolve_launch() does, and throws any error.
 Launch resolve_or_throw(const LaunchRequest& request, const Environment& environment) {
   const Plan plan = load_plan(request.plan_path);
-  const Allowed seen = read_allowed(SysRoot());
+  Allowed seen = read_allowed(SysRoot());
+  seen.more_cpus = how_to_get_cpus(environment, seen);
   if (auto launch = outer_launch(plan, request, seen, environment)) return *std::move(launch);
   try {
     return resolve_by_plan(plan, request, seen, environment);

@@ -24,6 +24,11 @@ bool is_frame(std::string_view line) {
   return end >= 20 && (end == std::string_view::npos || line.substr(end) == "\n");
 }
 
+/// Returns whether the line says that /sys shows no cores. We say so ourselves (unknown_topology()).
+bool is_on_missing_topology(std::string_view line) {
+  return line.find("failed to find sysfs cpu topology directory") != std::string_view::npos;
+}
+
 /// Returns what hwloc complains of in its box, as one sentence; nothing if the box is not hwloc's.
 std::optional<std::string> sentence_of(const std::string& box) {
   std::istringstream lines(box);
@@ -79,6 +84,7 @@ HwlocMessages hwloc_messages(std::string_view text) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, std::min(text.find('\n'), text.size() - 1) + 1);
     text.remove_prefix(line.size());
+    if (is_on_missing_topology(line)) continue;
     const bool frame = is_frame(line);
     const bool closes = frame && !box.empty();
     if (!frame && (box.empty() || line.front() != '*')) {

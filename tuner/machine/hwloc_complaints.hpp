@@ -35,7 +35,8 @@ struct HwlocMessages {
 };
 
 /// Tells hwloc's banners (boxes of asterisks) from the messages of others, also those between the lines of a
-/// banner. Pure.
+/// banner. Drops hwloc's line on a /sys without topology folders, which hwloc_view.hpp says in our words.
+/// Pure.
 HwlocMessages hwloc_messages(std::string_view text);
 
 /// Returns the complaint in `text` and writes the messages of others to stderr, without control characters.

@@ -19,7 +19,9 @@
 #include "base/text.hpp"
 #include "children/child_output.hpp"
 #include "machine/hwloc_complaints.hpp"
+#include "machine/hwloc_view.hpp"
 #include "os/file.hpp"
+#include "os/online_cpus.hpp"
 
 namespace zf {
 namespace {
@@ -85,7 +87,7 @@ Hwloc load_synthetic(const std::string& description) {
 /// Runs in the child, whose environment is its own. Returns what was written to stderr and then the machine
 /// as XML; without the XML if hwloc fails. The child's own stderr leads nowhere. hwloc's GPU libraries stay
 /// off: starting CUDA or NVML takes seconds per node and may hang, and PCI locality does not need them.
-std::string discover(const SysRoot& sysroot, bool with_io) {
+std::string discover(const SysRoot& sysroot, bool with_io, const PciLocality& locality = {}) {
   for (const char* name :
        {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_CPUID_PATH", "HWLOC_THISSYSTEM",
         "HWLOC_THISSYSTEM_ALLOWED_RESOURCES", "HWLOC_DUMPED_HWDATA_DIR"}) {
@@ -98,6 +100,7 @@ std::string discover(const SysRoot& sysroot, bool with_io) {
     ::setenv("HWLOC_THISSYSTEM", "0", 1);
   }
   ::setenv("HWLOC_COMPONENTS", components.c_str(), 1);
+  if (!locality.variable.empty()) ::setenv("HWLOC_PCI_LOCALITY", locality.variable.c_str(), 1);
 
   StderrKept messages;
   const Hwloc hwloc = new_hwloc(with_io);
@@ -108,27 +111,67 @@ std::string discover(const SysRoot& sysroot, bool with_io) {
   return messages.taken() + (read ? xml : "");
 }
 
+/// Returns the folder that shows hwloc all CPUs that are online; nothing if the machine's own files do, or if
+/// no folder can be made. Says what is missing. Throws Error(runtime_error) if hwloc would find no CPU
+/// without the folder, and none can be made: it would invent a machine.
+std::unique_ptr<HwlocView> view_of(const SysRoot& sysroot, const OnlineCpus& online,
+                                   std::vector<std::string>& missing) {
+  const HiddenCpus hidden = hidden_cpus(sysroot, online);
+  if (!hidden.any()) return nullptr;
+  try {
+    auto view = std::make_unique<HwlocView>(sysroot, online, hidden);
+    if (auto words = unknown_topology(hidden.without_topology); !words.empty())
+      missing.push_back(std::move(words));
+    return view;
+  } catch (const Error& error) {
+    if (hidden.without_topology.contains(online.cpus)) throw;
+    const CpuSet lost = hidden.unlisted | hidden.without_topology;
+    missing.push_back(format_text("/sys does not show {}, which {} left out: {}", print_cpus(lost),
+                                  lost.size() == 1 ? "is" : "are", error.what()));
+    return nullptr;
+  }
+}
+
+/// Returns what the last child has found that is asked for GPUs: the first one, unless it crashes on PCI
+/// devices that are near no CPU that is online.
+ChildOutput discover_with_io(const SysRoot& sysroot, const CpuSet& online, std::chrono::milliseconds deadline,
+                             std::vector<std::string>& missing) {
+  ChildOutput found = output_of_child([&] { return discover(sysroot, true); }, deadline);
+  if (found.end != ChildOutput::End::died) return found;
+  const PciLocality strays = stray_buses(sysroot, online);
+  if (strays.buses.empty()) return found;
+  found = output_of_child([&] { return discover(sysroot, true, strays); }, deadline);
+  if (found.end == ChildOutput::End::done) {
+    missing.push_back(format_text(
+        "the CPUs near PCI bus {} are unknown: those that /sys names are not online", strays.buses));
+  }
+  return found;
+}
+
 /// Loads a machine from its /proc and /sys. A child process reads it, because I/O discovery can hang or crash
-/// in a driver, and passes it on as XML. If the child does not answer within the deadline, a second child
+/// in a driver, and passes it on as XML. If the child does not answer within the deadline, another child
 /// reads the machine without I/O.
 Hwloc load_sysroot(const TopologySource& source, std::vector<std::string>& missing) {
-  const SysRoot& sysroot = source.sysroot;
-  if (!sysroot.read("/sys/devices/system/cpu/online")) {  // hwloc would invent a machine
+  const std::string name = source.sysroot.path().string();
+  const OnlineCpus online = read_online_cpus(source.sysroot);
+  if (online.cpus.empty()) {
     throw Error(
-        Exit::usage,
-        format_text("{}: cannot read sys/devices/system/cpu/online there", sysroot.path().string()),
+        Exit::usage, format_text("{}: cannot read sys/devices/system/cpu/online there", name),
         "give --sysroot a folder that holds proc/ and sys/ of a machine, or give --topology an XML file");
   }
   // hwloc opens a folder for each node of this list. The list of a damaged capture may have millions.
   const std::string nodes = "sys/devices/system/node/online";
-  if (const auto list = sysroot.read("/" + nodes)) parse_node_list(*list, (sysroot.path() / nodes).string());
+  if (const auto list = source.sysroot.read("/" + nodes))
+    parse_node_list(*list, (source.sysroot.path() / nodes).string());
+  const std::unique_ptr<HwlocView> view = view_of(source.sysroot, online, missing);
+  const SysRoot sysroot = view ? view->sysroot() : source.sysroot;
   ChildOutput found;
   const auto xml = [&] { return found.text.find("<?xml"); };
   const auto note_messages = [&] {
     if (auto complaint = take_complaint(found.text.substr(0, xml())))
       missing.push_back(*std::move(complaint));
   };
-  if (source.with_io) found = output_of_child([&] { return discover(sysroot, true); }, source.io_deadline);
+  if (source.with_io) found = discover_with_io(sysroot, online.cpus, source.io_deadline, missing);
   if (source.with_io && xml() == std::string::npos) {
     note_messages();
     missing.push_back(
@@ -142,11 +185,10 @@ Hwloc load_sysroot(const TopologySource& source, std::vector<std::string>& missi
   }
   note_messages();
   if (xml() == std::string::npos) {
-    throw Error(Exit::runtime_error,
-                format_text("hwloc cannot read the machine at {}", sysroot.path().string()),
+    throw Error(Exit::runtime_error, format_text("hwloc cannot read the machine at {}", name),
                 "check whether lstopo works on that machine");
   }
-  return load_xml(found.text.substr(xml()), sysroot.path().string());
+  return load_xml(found.text.substr(xml()), name);
 }
 
 /// The largest synthetic machine. Linux knows at most 8192 CPUs; a million would take hours.

@@ -5,10 +5,13 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/format.hpp"
+#include "launchers/core_shortage.hpp"
 #include "machine/amd_gpus.hpp"
 #include "machine/bound_drivers.hpp"
 #include "machine/core_speeds.hpp"
 #include "machine/device_nodes.hpp"
+#include "machine/driver_gpus.hpp"
 #include "machine/gpus.hpp"
 #include "machine/topology_hwloc.hpp"
 
@@ -45,6 +48,13 @@ Topology topology_and_driver(const MachineSource& source) {
   const bool from_files = source.topology.empty();
   if (from_files || !sysroot.is_this_machine()) note(leave_out_by_driver(sysroot, topology, left()));
   if (!from_files) return topology;
+  if (source.with_io && topology.gpus.empty()) {
+    topology.gpus = gpus_of_driver_alone(sysroot);
+    if (const std::size_t gpus = topology.gpus.size(); gpus > 0) {
+      topology.missing.push_back(format_text("the CPUs near {} are unknown: /sys/bus/pci shows no device",
+                                             gpus == 1 ? "the GPU" : "the GPUs"));
+    }
+  }
   note(read_gpu_driver(sysroot, topology.gpus, left()));
   note(read_amd_gpus(sysroot, topology.gpus, left()));
   if (source.with_device_nodes) note(read_device_nodes(sysroot, topology.gpus, left()));
@@ -73,21 +83,35 @@ Machine read_machine(const MachineSource& source) {
       source.topology.empty() ? read_allowed_inputs(source.sysroot) : allowed_inputs_of(topology);
   // A CPU may have gone offline between the two readings, and a plan can only use CPUs whose core is known.
   inputs.present |= topology.complete_cpus;
+  const CpuSet unknown = inputs.online - topology.cpus;
   inputs.online = inputs.online & topology.cpus;
+  if (inputs.affinity) inputs.affinity = *inputs.affinity & topology.cpus;
   if (inputs.nodes.empty()) inputs.nodes = nodes_with_memory(topology);
   inputs.list = source.allowed;
   inputs.mems_list = source.mems;
   machine.allowed = allowed_from(inputs);
   for (Exclusion& exclusion : machine.allowed.exclusions) {
-    if (exclusion.reason == ExclusionReason::offline && !source.topology.empty())
-      exclusion.detail = "offline, or not listed in " + topology.source;
+    if (exclusion.reason != ExclusionReason::offline) continue;
+    if (!source.topology.empty()) exclusion.detail = "offline, or not listed in " + topology.source;
+    if (source.topology.empty() && unknown.intersects(exclusion.cpus))
+      exclusion.detail = "offline, or without a core that /sys shows";
   }
   if (source.topology.empty()) machine.isolated = read_isolated_cpus(source.sysroot);
   if (source.topology.empty() && source.with_speeds)
-    divide_kinds_by_speed(machine.topology, read_core_speeds(source.sysroot, topology));
+    divide_kinds_by_speed(machine.topology, read_core_speeds(source.sysroot, topology),
+                          speed_rules_of(source.sysroot));
   machine.keeps_isolated = source.keep_isolated;
   if (!source.keep_isolated) leave_out_isolated(machine.allowed, machine.isolated);
+  machine.allowed.more_cpus = how_to_get_cpus(
+      topology.is_this_machine ? Environment::of_this_process() : Environment(), machine.allowed);
   return machine;
+}
+
+std::size_t allowed_cores(const Machine& machine) {
+  const std::vector<Core>& cores = machine.topology.cores;
+  return static_cast<std::size_t>(std::count_if(cores.begin(), cores.end(), [&](const Core& core) {
+    return core.cpus.intersects(machine.allowed.cpus);
+  }));
 }
 
 std::vector<std::string> missing_parts(const Machine& machine) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +45,9 @@ AllowedInputs allowed_inputs_of(const Topology& topology);
 /// Throws Error(usage) if the source cannot be read or a list names what the machine does not have, and
 /// Error(infeasible) if no CPU is left.
 Machine read_machine(const MachineSource& source);
+
+/// Returns how many cores have a CPU that is allowed.
+std::size_t allowed_cores(const Machine& machine);
 
 /// Returns what could not be read of the topology and of what is allowed, one sentence each.
 std::vector<std::string> missing_parts(const Machine& machine);

@@ -162,11 +162,9 @@ void left_out_lines(Page& page, const Topology& topology) {
 
 void allowed_lines(Page& page, const Machine& machine) {
   const Allowed& allowed = machine.allowed;
-  std::size_t cores = 0;
-  for (const auto& core : machine.topology.cores) cores += core.cpus.intersects(allowed.cpus) ? 1 : 0;
   page.line("Allowed", format_text("{} ({} of {}, on {})", print_cpus(allowed.cpus), allowed.cpus.size(),
                                    print_count(machine.topology.complete_cpus.size(), "PU"),
-                                   print_count(cores, "core")));
+                                   print_count(allowed_cores(machine), "core")));
   page.line("", allowed.mems.empty() ? "memory of no known node" : "memory of " + print_nodes(allowed.mems));
   for (const auto& exclusion : allowed.exclusions) {
     page.line(&exclusion == &allowed.exclusions.front() ? "Excluded" : "",

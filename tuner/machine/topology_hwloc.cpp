@@ -12,6 +12,7 @@
 #include "machine/hwloc_kinds.hpp"
 #include "machine/hwloc_sets.hpp"
 #include "machine/hwloc_source.hpp"
+#include "os/machine_identity.hpp"
 
 namespace zf {
 namespace {
@@ -130,9 +131,12 @@ void read_gpus(hwloc_topology_t hwloc, Topology& topology) {
   std::sort(topology.left_out.begin(), topology.left_out.end(), by_address);
 }
 
-std::string cpu_model(hwloc_topology_t hwloc) {
+/// hwloc looks for a package's first CPU in /proc/cpuinfo by its number. lxcfs numbers the CPUs there from 0,
+/// so the number may be missing.
+std::string cpu_model(hwloc_topology_t hwloc, const TopologySource& source) {
   std::string model = info_of(hwloc_get_obj_by_type(hwloc, HWLOC_OBJ_PACKAGE, 0), "CPUModel");
   if (model.empty()) model = info_of(hwloc_get_root_obj(hwloc), "CPUModel");
+  if (model.empty() && source.topology.empty()) model = cpuinfo_field(source.sysroot, "model name");
   return model.substr(0, model.find_last_not_of(' ') + 1);  // AMD pads its names to 47 characters
 }
 
@@ -145,7 +149,7 @@ Topology read_in_this_process(const TopologySource& source) {
   topology.source = topology.is_this_machine  ? "this machine"
                     : source.topology.empty() ? source.sysroot.path().string()
                                               : source.topology;
-  topology.cpu_model = cpu_model(hwloc);
+  topology.cpu_model = cpu_model(hwloc, source);
   topology.cpus = ids_of<Pu>(hwloc_topology_get_topology_cpuset(hwloc));
   topology.complete_cpus = ids_of<Pu>(hwloc_topology_get_complete_cpuset(hwloc)) | topology.cpus;
   topology.allowed_cpus = ids_of<Pu>(hwloc_topology_get_allowed_cpuset(hwloc)) & topology.cpus;

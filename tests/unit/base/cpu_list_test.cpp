@@ -29,6 +29,13 @@ TEST(CpuList, ReadsStridesGroupsBlanksAndAnyOrder) {
   EXPECT_TRUE(parse(" \n").empty());
 }
 
+TEST(CpuList, ReadsWhatKernelsOfEl7WriteBehindAList) {
+  using namespace std::string_view_literals;
+  EXPECT_EQ(print(parse("0-3\n\0"sv)), "0-3");
+  EXPECT_EQ(print(parse("0-3,8 \0\0"sv)), "0-3,8");
+  EXPECT_TRUE(parse("\n\0"sv).empty());
+}
+
 TEST(CpuList, RefusesWhatIsNoListAndNamesThePart) {
   for (const char* wrong : {"4-2", "a", "1,,2", "-1", "1-", "1-2-3", "0:2", "0-3:0", "0-3:3/2", "1,",
                             "99999999999", "65536", "0x1", "1 2", "+1"}) {

@@ -51,6 +51,8 @@ const GoldenCase kGoldens[] = {
     {"cuda-order-2-ranks", "cuda-order.xml", 2},
     {"qat-2-ranks", "qat.xml", 2},
     {"npu-1-rank", "npu.xml", 1},
+    {"amd-ranked-2-ranks", "amd-ranked.xml", 2},
+    {"nps4-empty-node-8-ranks", "nps4-empty-node.xml", 8},
     {"persistent-memory-2-ranks", "persistent-memory.xml", 2},
     {"persistent-memory-1-rank", "persistent-memory.xml", 1},
     {"tioga-5-ranks", "others/eas-tioga.xml", 5},

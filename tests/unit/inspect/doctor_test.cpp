@@ -6,6 +6,7 @@
 #include "../os/tree.hpp"
 #include "../plan/make_plan.hpp"
 #include "base/format.hpp"
+#include "launchers/core_shortage.hpp"
 
 namespace zf {
 namespace {
@@ -198,6 +199,23 @@ TEST(DoctorLauncher, AMaskNarrowerThanTheCpuset) {
   EXPECT_THAT(launcher_findings(patient), IsEmpty()) << "the plan does not use CPUs 2 and 20";
   patient.allowed.exclusions.back().cpus = parse_cpu_list("3-5", "test");
   EXPECT_THAT(launcher_findings(patient), ElementsAre(finding(Severity::severe, "CPUs 4-5 of the plan")));
+}
+
+TEST(DoctorCores, FewerCoresThanRanksAreSevereAndFewAreAWarning) {
+  Patient patient = patient_with({{"SLURM_JOB_ID", "7"}});
+  EXPECT_THAT(core_findings(patient), IsEmpty()) << "how many ranks there are is not known";
+  patient.ranks = 8;
+  patient.cores = 2;
+  patient.allowed.more_cpus = "srun --cpu-bind=none";
+  const auto findings = core_findings(patient);
+  EXPECT_THAT(findings, ElementsAre(finding(Severity::severe, "8 ranks have 2 cores")));
+  const Error error = too_few_cores(8, 2, patient.allowed);
+  EXPECT_EQ(error.what(), findings[0].what + "; " + findings[0].remedy)
+      << "the command's error says the same";
+  patient.cores = 8;
+  EXPECT_THAT(core_findings(patient), ElementsAre(finding(Severity::warning, "8 ranks have 8 cores")));
+  patient.binding = ProcessBinding{make_rank(0, "0-3", "4-7", "0"), Framework::torch, StartedOn::home};
+  EXPECT_THAT(core_findings(patient), IsEmpty()) << "exec has told rank 0";
 }
 
 TEST(DoctorQuota, ThrottlingIsSeenInBothVersions) {

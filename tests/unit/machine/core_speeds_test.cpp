@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "machine/fingerprint.hpp"
@@ -123,6 +125,93 @@ TEST(CoreSpeeds, PriorityCoresOfTurboAreFastTodayAndNoMakeOfTheirOwn) {
       EXPECT_LE(without_speeds(tree).cpu_kinds.size(), 1u);
     }
   }
+}
+
+/// Says that the cores are AMD's.
+void amd(Tree& tree) { tree.file("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: AuthenticAMD\n"); }
+
+/// Adds a figure to each of cores 0 … n-1.
+void add_to_cores(Tree& tree, const std::string& file, const std::vector<int>& figures) {
+  for (std::size_t core = 0; core < figures.size(); ++core)
+    tree.file(format_text("/sys/devices/system/cpu/cpu{}/{}", core, file), std::to_string(figures[core]));
+}
+
+/// The order in which the scheduler prefers the cores of a Ryzen 9 7950X3D.
+const std::vector<int> kRanksOf7950X3d{236, 231, 226, 221, 216, 211, 206, 201,
+                                       166, 171, 176, 181, 236, 191, 231, 196};
+
+TEST(CoreSpeeds, ARankOfAmdsIsNoSpeed) {
+  Tree tree;
+  add_cores(tree, 16);
+  amd(tree);
+  add_to_cores(tree, "acpi_cppc/highest_perf", kRanksOf7950X3d);
+  add_to_cores(tree, "cpufreq/cpuinfo_max_freq", std::vector<int>(16, 5'759'000));
+  add_to_cores(tree, "cpufreq/scaling_max_freq", std::vector<int>(16, 5'759'000));
+  const Topology topology = machine_in(tree).topology;
+  EXPECT_FALSE(has_fast_cores_of_today(topology));
+  EXPECT_EQ(kind_by_core(topology), std::vector<int>(16, 0));
+}
+
+TEST(CoreSpeeds, OneLimitedCoreAmongRankedOnesIsSlow) {
+  Tree tree;
+  add_cores(tree, 16);
+  amd(tree);
+  std::vector<int> limits(16, 5'759'000);
+  add_to_cores(tree, "acpi_cppc/highest_perf", kRanksOf7950X3d);
+  add_to_cores(tree, "cpufreq/cpuinfo_max_freq", limits);
+  limits[0] = 2'800'000;
+  add_to_cores(tree, "cpufreq/scaling_max_freq", limits);
+  EXPECT_EQ(kinds_of(machine_in(tree).topology),
+            (Kinds{{"0", "slow today: scaling_max_freq 2.80 GHz, of fast cores 5.76 GHz"},
+                   {"1-15", "fast today"}}));
+}
+
+/// The clocks that the kernel computes from the ranks of 32 equal cores of a Threadripper: 5.35 to 7.3 GHz.
+std::vector<int> clocks_of_threadripper() {
+  std::vector<int> khz;
+  for (int core = 0; core < 32; ++core) khz.push_back(5'350'000 + core * 1'950'000 / 31);
+  return khz;
+}
+
+TEST(CoreSpeeds, ClocksThatAmdsKernelComputesFromRanksAreNoSpeeds) {
+  std::vector<int> khz = clocks_of_threadripper();
+  Tree tree;
+  add_cores(tree, 32);
+  amd(tree);
+  add_to_cores(tree, "cpufreq/cpuinfo_max_freq", khz);
+  add_to_cores(tree, "cpufreq/scaling_max_freq", khz);
+  EXPECT_FALSE(has_fast_cores_of_today(machine_in(tree).topology));
+  add_to_cores(tree, "cpufreq/scaling_max_freq", std::vector<int>(32, 4'000'000));  // all of them limited
+  EXPECT_FALSE(has_fast_cores_of_today(machine_in(tree).topology));
+  khz[7] /= 2;
+  add_to_cores(tree, "cpufreq/scaling_max_freq", khz);
+  EXPECT_EQ(kinds_of(machine_in(tree).topology),
+            (Kinds{{"7", "slow today: scaling_max_freq 2.90 GHz, of fast cores 7.30 GHz"},
+                   {"0-6,8-31", "fast today"}}));
+}
+
+TEST(CoreSpeeds, BelowTheFirstRankAmdsFigureIsASpeed) {
+  Tree tree;  // Strix Point: four cores of Zen 5, eight of Zen 5c
+  add_cores(tree, 12);
+  amd(tree);
+  std::vector<int> performance(12, 125);
+  std::vector<int> khz(12, 3'300'000);
+  std::fill_n(performance.begin(), 4, 196);
+  std::fill_n(khz.begin(), 4, 5'100'000);
+  add_to_cores(tree, "acpi_cppc/highest_perf", performance);
+  add_to_cores(tree, "cpufreq/cpuinfo_max_freq", khz);
+  add_to_cores(tree, "cpufreq/scaling_max_freq", khz);
+  EXPECT_EQ(kinds_of(machine_in(tree).topology),
+            (Kinds{{"4-11", "slow today: highest_perf 125, of fast cores 196"}, {"0-3", "fast today"}}));
+}
+
+TEST(CoreSpeeds, RanksOfOthersStaySpeeds) {
+  Tree tree;
+  add_cores(tree, 8);
+  tree.file("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\n");
+  add_figures(tree, "acpi_cppc/highest_perf", {170, 170, 236, 170, 170, 236, 170, 170});
+  EXPECT_EQ(kinds_of(machine_in(tree).topology)[1],
+            (std::pair<std::string, std::string>{"2,5", "fast today"}));
 }
 
 TEST(CoreSpeeds, ClocksThatDifferByAFewPerCentAreOneKind) {

@@ -3,7 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "base/format.hpp"
+#include "machines.hpp"
 #include "make_topology.hpp"
+#include "os/file.hpp"
 
 namespace zf {
 namespace {
@@ -87,6 +95,26 @@ TEST(Fingerprint, TheDigestIsFnv1a) {
   EXPECT_EQ(digest(""), "cbf29ce484222325");
   EXPECT_EQ(digest("a"), "af63dc4c8601ec8c");
   EXPECT_EQ(digest("foobar"), "85944171f73967e8");
+}
+
+/// Returns a line with the fingerprint and the name of each machine in tests/machines.
+std::string fingerprints_of_our_machines() {
+  std::set<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(own_machine("")))
+    if (entry.path().extension() == ".xml") files.insert(entry.path());
+  std::string lines;
+  for (const auto& file : files) {
+    lines +=
+        format_text("{}  {}\n", machine_class_of(topology_of(file)).fingerprint, file.filename().string());
+  }
+  return lines;
+}
+
+TEST(Fingerprint, OfOurMachinesStaysThatOfPlansThatWereMade) {
+  const std::string path = own_machine("golden/fingerprints.txt");
+  const std::string lines = fingerprints_of_our_machines();
+  if (std::getenv("ZF_REGENERATE") != nullptr) std::ofstream(path) << lines;
+  EXPECT_EQ(read_text_file(path), lines);
 }
 
 }  // namespace

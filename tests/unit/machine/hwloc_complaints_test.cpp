@@ -64,6 +64,14 @@ TEST(HwlocComplaints, TextBesideABannerIsNotLost) {
   EXPECT_EQ(cut.others, "");
 }
 
+TEST(HwlocComplaints, WhatWeSayOurselvesIsDropped) {
+  EXPECT_EQ(hwloc_messages(
+                "libfoo: before\n[hwloc/linux] failed to find sysfs cpu topology directory, aborting linux "
+                "discovery.\nlibfoo: after\n")
+                .others,
+            "libfoo: before\nlibfoo: after\n");
+}
+
 TEST(HwlocComplaints, StderrIsKeptAndGivenBack) {
   testing::internal::CaptureStderr();
   std::string kept;

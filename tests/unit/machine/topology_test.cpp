@@ -50,6 +50,12 @@ std::vector<std::string> kinds_with_clocks(const std::array<int, 5>& mhz) {
   return kinds;
 }
 
+TEST(Topology, OfAFileClocksOfAmdThatRiseInSmallStepsAreOneKind) {
+  const Topology topology = topology_of(own_machine("amd-ranked.xml"));
+  EXPECT_LE(topology.cpu_kinds.size(), 1u);
+  for (const Core& core : topology.cores) EXPECT_EQ(core.kind, 0);
+}
+
 TEST(Topology, OfAFileClocksThatDifferByAFewPerCentAreOneKind) {
   EXPECT_THAT(kinds_with_clocks({3600, 3650, 3700, 4600, 4700}), ElementsAre("0-14", "15-19"));
   EXPECT_THAT(kinds_with_clocks({3600, 3600, 3650, 3700, 3700}), ElementsAre("0-19"));

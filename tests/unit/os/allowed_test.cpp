@@ -48,7 +48,7 @@ TEST(Allowed, EachCpuIsExcludedOnceByTheFirstReason) {
   AllowedInputs inputs = eight();
   inputs.online = cpus("0-6");
   inputs.cgroup.cpus = {cpus("0-5,7"), "/sys/fs/cgroup/x/cpuset.cpus.effective"};
-  inputs.affinity = cpus("0-3,6-7");
+  inputs.affinity = cpus("0-3,6");
   inputs.list = cpus("1-3,4-7");
   const Allowed allowed = allowed_from(inputs);
   EXPECT_EQ(allowed.cpus, cpus("1-3"));
@@ -62,6 +62,18 @@ TEST(Allowed, EachCpuIsExcludedOnceByTheFirstReason) {
   EXPECT_EQ(allowed.exclusions[2].cpus, cpus("4-5"));
   EXPECT_EQ(allowed.exclusions[3].reason, ExclusionReason::not_in_list);
   EXPECT_EQ(allowed.exclusions[3].cpus, cpus("0"));
+}
+
+TEST(Allowed, TheKernelsMaskComesBeforeTheFiles) {
+  AllowedInputs inputs = eight();
+  inputs.online = cpus("0");
+  inputs.affinity = cpus("2-3");
+  const Allowed allowed = allowed_from(inputs);
+  EXPECT_EQ(allowed.cpus, cpus("2-3"));
+  ASSERT_EQ(allowed.exclusions.size(), 2u);
+  EXPECT_EQ(allowed.exclusions[0].reason, ExclusionReason::offline);
+  EXPECT_EQ(allowed.exclusions[0].cpus, cpus("1,4-7"));
+  EXPECT_EQ(allowed.exclusions[1].cpus, cpus("0"));
 }
 
 TEST(Allowed, PartitionOfThePresent) {

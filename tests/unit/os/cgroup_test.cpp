@@ -162,6 +162,22 @@ TEST(Cgroup, EmptyMachineHasNoLimits) {
   EXPECT_FALSE(limits.cpus || limits.mems || limits.cpu_quota || limits.memory_bytes);
 }
 
+TEST(Cgroup, WhatKernelsOfEl7WriteBehindAValueDoesNotCount) {
+  using namespace std::string_literals;
+  Tree tree;
+  tree.file("/proc/self/mountinfo", kV2Mount).file("/proc/self/cgroup", "0::/");
+  tree.file("/sys/fs/cgroup/cpuset.cpus.effective", "0-3 \n\0"s);
+  tree.file("/sys/fs/cgroup/cpu.max", "150000 100000 \n\0"s).file("/sys/fs/cgroup/memory.max", "4096\n\0"s);
+  const auto limits = read_cgroup_limits(tree.sysroot());
+  ASSERT_TRUE(limits.cpus && limits.cpu_quota && limits.memory_bytes);
+  EXPECT_EQ(print(limits.cpus->value), "0-3");
+  EXPECT_DOUBLE_EQ(limits.cpu_quota->value, 1.5);
+  EXPECT_EQ(limits.memory_bytes->value, 4096u);
+  tree.file("/sys/fs/cgroup/cpu.max", "max 100000 \0"s).file("/sys/fs/cgroup/memory.max", "max\n\0"s);
+  EXPECT_FALSE(read_cgroup_limits(tree.sysroot()).cpu_quota);
+  EXPECT_FALSE(read_cgroup_limits(tree.sysroot()).memory_bytes);
+}
+
 TEST(Cgroup, NonsenseIsNamedByItsPath) {
   for (const auto& [file, text] : {std::pair("cpuset.cpus.effective", "4-2"), std::pair("cpu.max", "fast"),
                                    std::pair("cpu.max", "0 100000"), std::pair("memory.max", "12kB")}) {

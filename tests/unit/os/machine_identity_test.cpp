@@ -31,5 +31,16 @@ TEST(MachineIdentity, WhatCannotBeReadIsNotKnown) {
   EXPECT_EQ(glance.numa_nodes, 0);
 }
 
+TEST(MachineIdentity, AFieldIsFoundByItsWholeNameInTheFirstCpuAlone) {
+  Tree tree;
+  tree.file("/proc/cpuinfo",
+            "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n\n"
+            "flags\t: fpu\n");
+  EXPECT_EQ(cpuinfo_field(tree.sysroot(), "vendor_id"), "AuthenticAMD");
+  EXPECT_EQ(cpuinfo_field(tree.sysroot(), "model"), "17");
+  EXPECT_EQ(cpuinfo_field(tree.sysroot(), "model name"), "AMD EPYC");
+  EXPECT_EQ(cpuinfo_field(tree.sysroot(), "flags"), "");
+}
+
 }  // namespace
 }  // namespace zf

@@ -22,6 +22,9 @@ TEST(SysRoot, AnotherMachineIsAFolder) {
   EXPECT_EQ(sysroot.read("/sys"), std::nullopt);
   EXPECT_THAT(sysroot.list("/sys"), testing::ElementsAre("a", "b"));
   EXPECT_THAT(sysroot.list("/absent"), testing::IsEmpty());
+  EXPECT_TRUE(sysroot.exists("/sys/a"));
+  EXPECT_TRUE(sysroot.exists("/sys/b"));
+  EXPECT_FALSE(sysroot.exists("/proc/absent"));
 }
 
 TEST(SysRoot, ThisMachineUnderEveryName) {
