@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -44,15 +45,57 @@ Hwloc new_hwloc(bool with_io) {
   return hwloc;
 }
 
-/// Loads a topology from the text of an XML file. Each of set_xmlbuffer and set_synthetic reports whether it
-/// accepts its input, and hwloc then ignores the environment variables that name another machine. load()
-/// alone would fall back to this machine silently.
-Hwloc load_xml(const std::string& xml, const std::string& source) {
+/// Sets an environment variable while it lives.
+class VariableSet {
+ public:
+  VariableSet(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    ::setenv(name, value, 1);
+  }
+  ~VariableSet() {
+    if (before_)
+      ::setenv(name_, before_->c_str(), 1);
+    else
+      ::unsetenv(name_);
+  }
+  VariableSet(const VariableSet&) = delete;
+  VariableSet& operator=(const VariableSet&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+/// Without libxml2 hwloc reads only what an hwloc has written, but in half the time. It looks at the variable
+/// once per process.
+constexpr const char* kLibxml = "HWLOC_LIBXML";
+
+/// Loads a topology from the text of an XML file; null if hwloc cannot read it. Each of set_xmlbuffer and
+/// set_synthetic reports whether it accepts its input, and hwloc then ignores the environment variables that
+/// name another machine. load() alone would fall back to this machine silently.
+Hwloc hwloc_of_xml(const std::string& xml) {
   Hwloc hwloc = new_hwloc(true);
   const bool read =
       hwloc_topology_set_xmlbuffer(hwloc.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) == 0 &&
       hwloc_topology_load(hwloc.get()) == 0;
-  if (read) return hwloc;
+  return read ? std::move(hwloc) : nullptr;
+}
+
+/// Returns the machine as XML in hwloc's own form; an empty text if hwloc fails.
+std::string xml_of(hwloc_topology_t hwloc) {
+  char* xml = nullptr;
+  int bytes = 0;
+  if (hwloc_topology_export_xmlbuffer(hwloc, &xml, &bytes, 0) != 0) return "";
+  std::string text(xml);
+  hwloc_free_xmlbuffer(hwloc, xml);
+  return text;
+}
+
+/// Loads a topology from XML in hwloc's own form, without hwloc's plugins (libxml2, OpenCL, X11).
+Hwloc load_xml(const std::string& xml, const std::string& source) {
+  const VariableSet without_libxml(kLibxml, "0");
+  const VariableSet without_plugins("HWLOC_PLUGINS_PATH", "");
+  if (Hwloc hwloc = hwloc_of_xml(xml)) return hwloc;
   const auto tag = xml.find("<topology version=\"");
   const bool newer = tag != std::string::npos && xml[tag + 19] > '2';
   throw Error(Exit::usage,
@@ -102,13 +145,11 @@ std::string discover(const SysRoot& sysroot, bool with_io, const PciLocality& lo
   ::setenv("HWLOC_COMPONENTS", components.c_str(), 1);
   if (!locality.variable.empty()) ::setenv("HWLOC_PCI_LOCALITY", locality.variable.c_str(), 1);
 
+  ::setenv(kLibxml, "0", 1);
   StderrKept messages;
   const Hwloc hwloc = new_hwloc(with_io);
-  char* xml = nullptr;
-  int bytes = 0;
-  const bool read = hwloc_topology_load(hwloc.get()) == 0 &&
-                    hwloc_topology_export_xmlbuffer(hwloc.get(), &xml, &bytes, 0) == 0;
-  return messages.taken() + (read ? xml : "");
+  const std::string xml = hwloc_topology_load(hwloc.get()) == 0 ? xml_of(hwloc.get()) : "";
+  return messages.taken() + xml;
 }
 
 /// Returns the folder that shows hwloc all CPUs that are online; nothing if the machine's own files do, or if
@@ -238,6 +279,40 @@ void refuse_huge(const std::string& description) {
               "describe a smaller machine");
 }
 
+/// What the child of try_to_read() says if `read` threw no Error.
+constexpr std::string_view kRead = "read";
+
+ChildOutput try_to_read(const TopologySource& source, const std::function<void(const TopologySource&)>& read,
+                        std::chrono::seconds deadline) {
+  const auto work = [&] {
+    try {
+      read(source);
+      return std::string(kRead);
+    } catch (const Error&) {  // the caller gets it
+      return std::string("not read");
+    }
+  };
+  return output_of_child(work, deadline);
+}
+
+/// Returns an XML file in hwloc's own form, as libxml2 reads it: a person or another tool may have written
+/// the file. Returns an empty text if it cannot be read.
+std::string rewritten_by_libxml(const std::string& file, std::chrono::seconds deadline) {
+  const auto work = [&] {
+    ::unsetenv(kLibxml);
+    ::setenv("HWLOC_LIBXML_IMPORT", "1", 1);
+    ::setenv("HWLOC_LIBXML_EXPORT", "0", 1);
+    try {
+      const Hwloc hwloc = hwloc_of_xml(read_text_file(file));
+      return hwloc ? xml_of(hwloc.get()) : std::string();
+    } catch (const Error&) {  // the caller reads the file again
+      return std::string();
+    }
+  };
+  const ChildOutput output = output_of_child(work, deadline);
+  return output.end == ChildOutput::End::done ? output.text : "";
+}
+
 /// Returns true if --topology names a file and is not a synthetic description.
 bool names_file(const std::string& given) {
   std::error_code ignored;
@@ -254,7 +329,7 @@ Hwloc load_hwloc(const TopologySource& source, std::vector<std::string>& missing
   if (given.empty()) return load_sysroot(source, missing);
   if (names_file(given)) {
     StderrKept messages;
-    Hwloc hwloc = load_xml(read_text_file(given), given);
+    Hwloc hwloc = load_xml(source.xml.empty() ? read_text_file(given) : source.xml, given);
     if (auto complaint = take_complaint(messages.taken())) missing.push_back(*std::move(complaint));
     return hwloc;
   }
@@ -262,21 +337,21 @@ Hwloc load_hwloc(const TopologySource& source, std::vector<std::string>& missing
   return load_synthetic(given);
 }
 
-void try_in_child(const TopologySource& source, const std::function<void()>& read) {
+TopologySource tried_in_child(const TopologySource& source,
+                              const std::function<void(const TopologySource&)>& read) {
   const bool is_file = names_file(source.topology);
   if (source.topology.empty() ||
       (!is_file && most_synthetic_objects(source.topology) <= kQuickSyntheticObjects))
-    return;
+    return source;
   const std::chrono::seconds deadline(is_file ? 60 : 10);
-  const auto work = [&] {
-    try {
-      read();
-    } catch (const Error&) {  // the caller gets it
-    }
-    return std::string("no crash");
-  };
-  const ChildOutput tried = output_of_child(work, deadline);
-  if (tried.end == ChildOutput::End::done) return;
+  const ChildOutput tried = try_to_read(source, read, deadline);
+  if (tried.text == kRead) return source;
+  if (is_file) {
+    TopologySource rewritten = source;
+    rewritten.xml = rewritten_by_libxml(source.topology, deadline);
+    if (!rewritten.xml.empty() && try_to_read(rewritten, read, deadline).text == kRead) return rewritten;
+  }
+  if (tried.end == ChildOutput::End::done) return source;
   const std::string why = tried.end == ChildOutput::End::late
                               ? format_text("did not finish reading this within {} s", deadline.count())
                               : "crashes when it reads this";

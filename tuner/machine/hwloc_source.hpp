@@ -26,8 +26,11 @@ using Hwloc = std::unique_ptr<hwloc_topology, DestroyHwloc>;
 Hwloc load_hwloc(const TopologySource& source, std::vector<std::string>& missing);
 
 /// Calls `read` in a child process if the source is an XML file, because hwloc crashes on some damaged files,
-/// or a large synthetic machine, because hwloc takes minutes for some. Throws Error(usage) if it crashes or
-/// takes too long. Ignores an Error of `read`: it comes again in this process.
-void try_in_child(const TopologySource& source, const std::function<void()>& read);
+/// or a large synthetic machine, because hwloc takes minutes for some. Returns the source that is to be read
+/// in this process: of a file that is not in hwloc's own form, with its text in that form. Throws
+/// Error(usage) if hwloc crashes or takes too long. Ignores an Error of `read`: it comes again in this
+/// process.
+TopologySource tried_in_child(const TopologySource& source,
+                              const std::function<void(const TopologySource&)>& read);
 
 }  // namespace zf

@@ -170,8 +170,7 @@ Topology read_in_this_process(const TopologySource& source) {
 }  // namespace
 
 Topology read_topology(const TopologySource& source) {
-  try_in_child(source, [&] { read_in_this_process(source); });
-  return read_in_this_process(source);
+  return read_in_this_process(tried_in_child(source, read_in_this_process));
 }
 
 }  // namespace zf

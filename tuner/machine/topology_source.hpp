@@ -15,6 +15,7 @@ struct TopologySource {
   /// I/O discovery can hang on a broken driver. After this long, GPUs are reported as missing and the rest of
   /// the machine is read without them.
   std::chrono::milliseconds io_deadline{3000};
+  std::string xml = {};  ///< not empty: stands for the text of the file that `topology` names
 };
 
 }  // namespace zf
