@@ -15,13 +15,20 @@ namespace {
 constexpr const char* kFolder = "/proc/driver/nvidia/gpus";
 constexpr const char* kUnknown = "the UUIDs and device numbers of the GPUs are unknown";
 
-/// Returns the word after a label such as "GPU UUID:" and its blanks; empty if there is no such line.
-std::string value_in(const std::string& information, std::string_view label) {
+/// Returns what stands on the line of a label such as "Model:", without the blanks before it; empty if there
+/// is no such line.
+std::string line_in(const std::string& information, std::string_view label) {
   const auto found = information.find(label);
   if (found == std::string::npos) return {};
   const auto begin = information.find_first_not_of(" \t", found + label.size());
   if (begin == std::string::npos) return {};
-  return information.substr(begin, information.find_first_of(" \t\n", begin) - begin);
+  return information.substr(begin, information.find('\n', begin) - begin);
+}
+
+/// Returns the first word of line_in().
+std::string value_in(const std::string& information, std::string_view label) {
+  const std::string line = line_in(information, label);
+  return line.substr(0, line.find_first_of(" \t"));
 }
 
 /// Returns "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"; empty if it is unknown: before the GPU's first use the
@@ -36,7 +43,8 @@ std::optional<int> parse_minor(const std::string& text) {
   return minor && *minor >= 0 ? minor : std::nullopt;
 }
 
-/// Runs in the child. Returns "ADDRESS MINOR UUID" for each GPU of the folder, with "-" for what is unknown.
+/// Runs in the child. Returns "ADDRESS MINOR UUID MODEL" for each GPU of the folder, with "-" for what is
+/// unknown; the model may have several words or none.
 std::string driver_lines(const SysRoot& sysroot) {
   std::string lines;
   for (const std::string& address : sysroot.list(kFolder)) {
@@ -44,8 +52,8 @@ std::string driver_lines(const SysRoot& sysroot) {
         sysroot.read(format_text("{}/{}/information", kFolder, address)).value_or("");
     const auto minor = parse_minor(value_in(information, "Device Minor:"));
     const std::string uuid = uuid_in(information);
-    lines +=
-        format_text("{} {} {}\n", address, minor ? std::to_string(*minor) : "-", uuid.empty() ? "-" : uuid);
+    lines += format_text("{} {} {} {}\n", address, minor ? std::to_string(*minor) : "-",
+                         uuid.empty() ? "-" : uuid, line_in(information, "Model:"));
   }
   return lines;
 }
@@ -53,14 +61,19 @@ std::string driver_lines(const SysRoot& sysroot) {
 struct DriverEntry {
   std::optional<int> minor;
   std::string uuid;
+  std::string model;
 };
 
 /// Reads driver_lines() back, by PCI address.
 std::map<std::string, DriverEntry> driver_entries(const std::string& lines) {
   std::map<std::string, DriverEntry> entries;
-  std::istringstream words(lines);
-  for (std::string address, minor, uuid; words >> address >> minor >> uuid;) {
-    entries[address] = {parse_minor(minor), uuid == "-" ? "" : uuid};
+  std::istringstream all(lines);
+  for (std::string line; std::getline(all, line);) {
+    std::istringstream words(line);
+    std::string address, minor, uuid, model;
+    words >> address >> minor >> uuid;
+    std::getline(words >> std::ws, model);
+    entries[address] = {parse_minor(minor), uuid == "-" ? "" : uuid, model};
   }
   return entries;
 }
@@ -84,6 +97,7 @@ std::string read_gpu_driver(const SysRoot& sysroot, std::vector<Gpu>& gpus,
     gpu.why_unusable = gpu.usable ? "" : kHiddenByDriver;
     gpu.minor = gpu.usable ? found->second.minor : std::nullopt;
     gpu.uuid = gpu.usable ? found->second.uuid : std::string();
+    if (gpu.usable && !found->second.model.empty()) gpu.name = found->second.model;
   }
   return {};
 }

@@ -10,7 +10,8 @@
 
 namespace zf {
 
-/// Fills Gpu::uuid, Gpu::minor and Gpu::usable from /proc/driver/nvidia/gpus/ADDRESS/information.
+/// Fills Gpu::uuid, Gpu::minor, Gpu::usable and, if the driver knows the model, Gpu::name from
+/// /proc/driver/nvidia/gpus/ADDRESS/information.
 /// Changes nothing if that folder is missing (no such driver). A GPU that the folder lacks is not usable:
 /// NVIDIA's container runtime shows there only what it gave to the container, while /sys shows every device
 /// of the host. NVML may know what the folder does not tell (nvml.hpp).

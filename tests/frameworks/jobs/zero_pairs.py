@@ -4,7 +4,7 @@ Says per case: {"case": {...}, "own": [losses], "native": [losses], "differ": el
 "left": whether the optimizer process of the native one exists after engine.destroy(), "pinned": [bytes that DeepSpeed
 has pinned when each engine is made]}; or {"case": {...}, "refused": "..."} if DeepSpeed refuses amsgrad. Losses are
 hexadecimal, so that equal means equal in every bit. Reads the cases from the file in ZERO_CASES: a JSON list of objects
-like DEFAULTS."""
+like DEFAULTS. Runs on DeepSpeed's accelerator, as zero_steps.py does."""
 
 import gc
 import json
@@ -39,7 +39,8 @@ class OnCpu:
         return lambda *args, device=None, **more: found(*args, device="cpu" if device == "cuda" else device, **more)
 
 
-deepspeed.runtime.zenflow.engine_stage3.torch = OnCpu()
+if not torch.cuda.is_available():
+    deepspeed.runtime.zenflow.engine_stage3.torch = OnCpu()
 
 DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32,
             "blocks": 2, "kill_at": None, "sometimes": [], "sub_groups": False, "zenflow": False, "overlap": False,
@@ -106,7 +107,8 @@ def make_engine(case):
 def loss_of(model, case, step: int, part: int, rank: int) -> torch.Tensor:
     """Returns the loss of a batch that these numbers determine."""
     torch.manual_seed(1000 * (1 + rank) + 10 * step + part)
-    x = torch.randn(8, case["width"], dtype=next(model.parameters()).dtype)
+    like = next(model.parameters())
+    x = torch.randn(8, case["width"], dtype=like.dtype).to(like.device)
     return (model(x).float() - x.float().roll(1, 1)).square().mean()
 
 

@@ -364,11 +364,13 @@ TEST(GpuDriver, NamesTheUuidsTheMinorsAndWhatAContainerSees) {
   tree.file("/proc/driver/nvidia/gpus/0000:3b:00.0/information",
             "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-8932f937-d72c\nBus Type: \t PCIe\nDevice Minor: \t 2");
   tree.file("/proc/driver/nvidia/gpus/0000:c1:00.0/information",
-            "GPU UUID: \t GPU-?-?-?\nDevice Minor: \t ?");
+            "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-?-?-?\nDevice Minor: \t ?");
   Topology topology = four_gpus();
   EXPECT_EQ(read_gpu_driver(tree.sysroot(), topology.gpus, kDeadline), "");
   EXPECT_EQ(topology.gpus[1].uuid, "GPU-8932f937-d72c");
   EXPECT_EQ(topology.gpus[1].minor, 2);
+  EXPECT_EQ(topology.gpus[1].name, "NVIDIA H200");
+  EXPECT_EQ(topology.gpus[3].name, "NVIDIA H200");
   EXPECT_EQ(topology.gpus[3].minor, std::nullopt);
   EXPECT_EQ(topology.gpus[3].uuid, "") << "the driver does not know it yet";
   EXPECT_FALSE(topology.gpus[0].usable);
