@@ -2,7 +2,10 @@
 process.
 
 Two engines train the same model on the same data, with --late a third whose native step is late. Each pair is one
-iteration of each; which goes first alternates. Says per pair: {"pair": n, "own": {"step_ms": x, "iteration_ms": y},
+iteration of each; which goes first alternates. So with --late a late iteration follows another in pairs 2, 4, …, and no
+late step runs beside the other two in pairs 1, 3, …
+
+Says per pair: {"pair": n, "own": {"step_ms": x, "iteration_ms": y},
 "native": {...}}, and at the end whether the losses of the two are equal and the peak of the resident memory in MiB
 (--only own or native: one engine alone, for the memory). Runs on DeepSpeed's accelerator: DS_ACCELERATOR, else a GPU if
 there is one."""
