@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -104,6 +105,16 @@ std::string print_cpus(const CpuSet& cpus) {
 
 std::string print_nodes(const NodeSet& nodes) {
   return format_text("node{} {}", nodes.size() == 1 ? "" : "s", print(nodes));
+}
+
+std::string print_mask(const CpuSet& cpus) {
+  std::vector<std::uint32_t> words(static_cast<std::size_t>(cpus.last().os_index / 32) + 1);
+  for (const Pu cpu : cpus)
+    words[static_cast<std::size_t>(cpu.os_index / 32)] |= std::uint32_t{1} << (cpu.os_index % 32);
+  std::string mask;
+  for (auto word = words.rbegin(); word != words.rend(); ++word)
+    mask += format_text("{}{:08x}", mask.empty() ? "" : ",", *word);
+  return mask;
 }
 
 }  // namespace zf

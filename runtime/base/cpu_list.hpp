@@ -30,4 +30,8 @@ std::string print_cpus(const CpuSet& cpus);
 /// Returns the list with its noun: "node 1" or "nodes 0-1".
 std::string print_nodes(const NodeSet& nodes);
 
+/// Returns the CPUs as the kernel prints a mask: words of 32 bits in hexadecimal with a comma between them,
+/// the highest first ("00000001,80000000"). Precondition: not empty.
+std::string print_mask(const CpuSet& cpus);
+
 }  // namespace zf

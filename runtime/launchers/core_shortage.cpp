@@ -56,7 +56,7 @@ std::string how_to_unbind(const Environment& environment) {
   if (environment.get("SLURM_JOB_ID")) return "srun --cpu-bind=none";
   if (environment.get("OMPI_COMM_WORLD_RANK")) return "mpirun --bind-to none";
   if (environment.get("TORCHELASTIC_RUN_ID")) return "torchrun without --numa-binding";
-  return "no taskset, numactl -C or the like";
+  return "a start without taskset, numactl -C or the like";
 }
 
 std::string how_to_get_cpus(const Environment& environment, const Allowed& allowed) {

@@ -3,7 +3,7 @@
 import json
 import os
 
-from zf_cli import DONE, INFEASIBLE, SOURCE, CommandTest
+from zf_cli import DONE, INFEASIBLE, SOURCE, STALE, CommandTest
 
 TASK = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "1",
         "SLURM_NODEID": "0", "TORCHELASTIC_RUN_ID": "x"}
@@ -33,6 +33,15 @@ class FewCores(CommandTest):
         found = self.doctor_finding(before=one, **rank)
         self.assertEqual(found["severity"], "severe")
         self.assertEqual(refused.stderr, f"zf-tune: {found['what']}; {found['remedy']}\n")
+
+    def test_torchrun_alone_on_one_cpu(self):
+        """The CPU may be this rank's alone, so exec cannot be sure; its error begins with the ratio all the same."""
+        one = self.on_one_cpu()
+        self.make_plan("--ranks", "2")
+        refused = self.run_tune("exec", "--", "true", before=one, LOCAL_RANK="0", LOCAL_WORLD_SIZE="2",
+                                TORCHELASTIC_RUN_ID="x")
+        self.assert_refused(refused, STALE, "zf-tune: 2 ranks have 1 CPU: ", "torchrun without --numa-binding",
+                            "--cpus rank")
 
     def test_plan_warns_of_two_cores_a_rank_and_less(self):
         xml = str(SOURCE / "tests/machines/qemu-8n.xml")  # 16 cores

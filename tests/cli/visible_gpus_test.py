@@ -32,7 +32,7 @@ class VisibleGpus(CommandTest):
         for variable in ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS"):
             _, said = self.homes({variable: "6,7"}, {variable: "6,7"})
             self.assertIn(f"{variable} lists 6,7, and the plan's GPUs are /dev/nvidia0,1; the homes stay near the "
-                          f"plan's, and `zf-tune plan --from {self.folder}/plan.json", said)
+                          f"plan's GPUs, and `zf-tune plan --from {self.folder}/plan.json", said)
         _, said = self.homes(*2 * [{"CUDA_VISIBLE_DEVICES": "GPU-0abc,GPU-7abc"}])
         self.assertIn("lists GPU-0abc,GPU-7abc, and the plan's", said)
 

@@ -2,15 +2,43 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <system_error>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Returns where to try: TMPDIR or what stands for it, if it is a folder; then what is nearly always there.
+std::vector<fs::path> places() {
+  std::error_code ignored;
+  std::vector<fs::path> found{"/tmp", "/dev/shm"};
+  if (const fs::path wished = fs::temp_directory_path(ignored); !wished.empty())
+    found.insert(found.begin(), wished);
+  return found;
+}
+
+}  // namespace
+
 TemporaryFolder::TemporaryFolder(const std::string& name) {
-  std::string path = std::filesystem::temp_directory_path() / (name + "-XXXXXX");
-  if (::mkdtemp(path.data()) == nullptr) throw_errno(errno, "cannot create the folder " + path);
-  path_ = path;
+  std::string refused;
+  for (const fs::path& place : places()) {
+    std::string path = place / (name + "-XXXXXX");
+    if (::mkdtemp(path.data()) != nullptr) {
+      path_ = path;
+      return;
+    }
+    const int cause = errno;
+    refused += format_text("{}{} ({})", refused.empty() ? "" : ", ", place.string(), std::strerror(cause));
+  }
+  throw Error(Exit::runtime_error, "cannot create a temporary folder in " + refused,
+              "let TMPDIR name a folder that can be written");
 }
 
 TemporaryFolder::~TemporaryFolder() {

@@ -6,8 +6,8 @@
 
 namespace zf {
 
-/// Makes a temporary folder. The destructor removes it with its content. Throws Error(runtime_error) if it
-/// cannot be made.
+/// Makes a temporary folder, in TMPDIR or, if that refuses, in /tmp or /dev/shm. The destructor removes it
+/// with its content. Throws Error(runtime_error) with the causes if it cannot be made.
 class TemporaryFolder {
  public:
   /// `name`: the first part of the folder's name.

@@ -43,8 +43,9 @@ void count_ranks_and_cores(const SysRoot& sysroot, Patient& patient) {
   source.sysroot = sysroot;
   source.with_io = !patient.plan;
   source.with_speeds = false;
+  source.with_device_nodes = source.with_io;
   try {
-    const Machine machine = read_machine(source);
+    const Machine machine = source.with_io ? read_machine_and_ask_nvml(source) : read_machine(source);
     patient.cores = allowed_cores(machine);
     if (!patient.plan)
       patient.ranks = rank_count_of(std::nullopt, patient.environment, machine.topology).count;

@@ -165,6 +165,24 @@ std::string count_variable(const Environment& environment) {
   return count ? count->variable : "";
 }
 
+/// Returns the error of CPUs that may be the job's or one rank's alone. If all ranks share them and there are
+/// fewer than ranks, that is the likely fault: it begins with the ratio.
+Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& request) {
+  const std::size_t cpus = seen.cpus.size();
+  const bool too_few = cpus < static_cast<std::size_t>(ranks);
+  return {
+      Exit::stale_plan,
+      format_text("{}{} allowed here {} not hold the homes of all {} ranks in {}, and may be the job's or "
+                  "this rank's alone",
+                  too_few ? format_text("{} ranks have {}: ", ranks, print_count(cpus, "CPU")) : "",
+                  print_cpus(seen.cpus), cpus == 1 ? "does" : "do", ranks, request.plan_path.string()),
+      format_text("{}give --cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone "
+                  "(a launcher that binds, or a container per rank), or --force to start unbound",
+                  too_few && !seen.more_cpus.empty()
+                      ? format_text("give the job more: {}; or ", seen.more_cpus)
+                      : "")};
+}
+
 }  // namespace
 
 ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, int ranks,
@@ -187,14 +205,7 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
       sees_cpus_of_slurm_job(environment, rank_here.variable, count_variable(environment), seen.cpus,
                              of_job.cpus))
     return retargeted(plan, rank, ranks, request, environment);
-  throw Error(
-      Exit::stale_plan,
-      format_text("{} allowed here {} not hold the homes of all {} ranks in {}, "
-                  "and may be the job's or this rank's alone",
-                  print_cpus(seen.cpus), seen.cpus.size() == 1 ? "does" : "do", ranks,
-                  request.plan_path.string()),
-      "give --cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone (a launcher "
-      "that binds, or a container per rank), or --force to start unbound");
+  throw ambiguous_cpus(seen, ranks, request);
 }
 
 }  // namespace zf

@@ -52,8 +52,9 @@ std::optional<std::string> visible_gpus_note(const ResolvedBinding& here, const 
   const VisibleGpus visible = compare_visible_gpus(environment, here.gpus);
   if (!visible.not_compared.empty()) return visible.not_compared;
   if (visible.difference.empty()) return std::nullopt;
-  return format_text("{}; the homes stay near the plan's, and `zf-tune plan --from {} -o {}` moves them",
-                     visible.difference, shell_quoted(plan_path), shell_quoted(plan_path));
+  return format_text(
+      "{}; the homes stay near the plan's GPUs, and `zf-tune plan --from {} -o {}` moves the homes",
+      visible.difference, shell_quoted(plan_path), shell_quoted(plan_path));
 }
 
 /// Returns the launch of this process by the plan, which is at the path of the request.

@@ -39,8 +39,11 @@ std::string leave_out_by_driver(const SysRoot& sysroot, Topology& topology,
                : "which drivers the GPUs have is not known: reading /sys/bus/pci failed";
   }
   std::map<std::string, std::string> why;  // by PCI address
-  std::istringstream words(output.text);
-  for (std::string address, driver; words >> address >> driver;) why[address] = why_no_gpu_with(driver);
+  std::istringstream lines(output.text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t end_of_address = line.find(' ');
+    why[line.substr(0, end_of_address)] = why_no_gpu_with(line.substr(end_of_address + 1));
+  }
   const auto stays = [&](const Gpu& gpu) {
     const auto found = why.find(gpu.pci_address);
     return found == why.end() || found->second.empty();

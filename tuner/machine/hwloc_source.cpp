@@ -21,6 +21,7 @@
 #include "children/child_output.hpp"
 #include "machine/hwloc_complaints.hpp"
 #include "machine/hwloc_view.hpp"
+#include "machine/pci_locality.hpp"
 #include "os/file.hpp"
 #include "os/online_cpus.hpp"
 

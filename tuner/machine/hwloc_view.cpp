@@ -1,10 +1,10 @@
 #include "machine/hwloc_view.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -50,27 +50,69 @@ void write_file(const fs::path& path, const std::string& text) {
     throw fs::filesystem_error("cannot write", path, std::make_error_code(std::errc::io_error));
 }
 
-/// Returns the CPUs as a mask of the kernel: words of 32 bits in hexadecimal, the highest first.
-std::string mask_of(const CpuSet& cpus) {
-  std::vector<std::uint32_t> words(static_cast<std::size_t>(cpus.last().os_index / 32) + 1);
-  for (const Pu cpu : cpus)
-    words[static_cast<std::size_t>(cpu.os_index / 32)] |= std::uint32_t{1} << (cpu.os_index % 32);
-  std::string mask;
-  for (auto word = words.rbegin(); word != words.rend(); ++word)
-    mask += format_text("{}{:08x}", mask.empty() ? "" : ",", *word);
-  return mask;
+/// Returns the CPUs that these files of a CPU's topology folder list; empty if none of them can be read.
+CpuSet listed_in(const SysRoot& sysroot, Pu cpu, std::initializer_list<const char*> names) {
+  for (const char* const name : names) {
+    const std::string path = format_text("/{}/{}/topology/{}", kCpus, folder_name(cpu), name);
+    try {
+      if (const auto list = sysroot.read(path)) return parse_cpu_list(*list, path);
+    } catch (const Error&) {  // a list that nobody can read says nothing
+    }
+  }
+  return {};
 }
 
-/// Gives the CPU a folder with a topology in which it is a core of its own, in no package.
-void make_core(const fs::path& from, const fs::path& to, Pu cpu) {
+CpuSet siblings_of(const SysRoot& sysroot, Pu cpu) {
+  return listed_in(sysroot, cpu, {"core_cpus_list", "thread_siblings_list"});
+}
+
+/// Returns a CPU of the same package that has a topology folder; nothing if none names this CPU.
+std::optional<Pu> neighbour_of(const SysRoot& sysroot, Pu cpu, const CpuSet& online) {
+  for (const Pu other : online) {
+    if (listed_in(sysroot, other, {"package_cpus_list", "core_siblings_list"}).contains(cpu)) return other;
+  }
+  return std::nullopt;
+}
+
+/// Gives the CPU a folder with the topology of its sibling: all files of that are the same. hwloc takes a
+/// cache from its first CPU alone, so the CPU gets the sibling's caches, too, if it shows none.
+void copy_core(const fs::path& from, const fs::path& to, const fs::path& sibling) {
+  const bool has_caches = fs::exists(from / "cache");
+  link_entries(from, to, {"topology"});
+  fs::create_symlink(sibling / "topology", to / "topology");
+  if (!has_caches && fs::exists(sibling / "cache")) fs::create_symlink(sibling / "cache", to / "cache");
+}
+
+/// Returns the names of the files that have a CPU's siblings, as this kernel has them: hwloc reads of all
+/// CPUs only those names that CPU 0 has.
+std::vector<const char*> names_of_siblings(const SysRoot& sysroot, const CpuSet& online) {
+  std::vector<const char*> names{"core_cpus", "thread_siblings"};
+  const auto known =
+      std::find_if(online.begin(), online.end(), [&](Pu cpu) { return has_core(sysroot, cpu); });
+  if (known == online.end()) return names;
+  const std::string folder = format_text("/{}/{}/topology/", kCpus, folder_name(*known));
+  std::erase_if(names, [&](const char* name) { return !sysroot.exists(folder + name); });
+  return names;
+}
+
+/// Gives the CPU a folder with a topology in which it is a core of its own, in the neighbour's package.
+void make_core(const fs::path& from, const fs::path& to, Pu cpu, const std::optional<fs::path>& neighbour,
+               const std::vector<const char*>& names) {
   link_entries(from, to, {"topology"});
   const fs::path topology = to / "topology";
   fs::create_directories(topology);
+  if (neighbour) {
+    for (const char* const name : {"physical_package_id", "core_siblings", "package_cpus"}) {
+      if (fs::exists(*neighbour / "topology" / name))
+        fs::create_symlink(*neighbour / "topology" / name, topology / name);
+    }
+  }
   write_file(topology / "core_id", std::to_string(cpu.os_index));
-  for (const char* const name : {"core_cpus", "thread_siblings"}) write_file(topology / name, mask_of({cpu}));
+  for (const char* const name : names) write_file(topology / name, print_mask({cpu}));
 }
 
-void fill(const fs::path& machine, const fs::path& view, const CpuSet& online, const HiddenCpus& hidden) {
+void fill(const SysRoot& sysroot, const fs::path& view, const CpuSet& online, const HiddenCpus& hidden) {
+  const fs::path& machine = sysroot.path();
   fs::create_symlink(machine / "proc", view / "proc");
   link_entries(machine / "sys", view / "sys", {"bus", "devices"});
   link_entries(machine / "sys/bus", view / "sys/bus", {"cpu"});  // shows the CPUs once more
@@ -78,15 +120,21 @@ void fill(const fs::path& machine, const fs::path& view, const CpuSet& online, c
   link_entries(machine / "sys/devices/system", view / "sys/devices/system", {"cpu"});
   link_entries(machine / kCpus, view / kCpus, {"online"});
   write_file(view / kCpus / "online", print(online));
-  for (const Pu cpu : hidden.unlisted | hidden.without_topology) {
-    const fs::path from = machine / kCpus / folder_name(cpu);
-    const fs::path to = view / kCpus / folder_name(cpu);
-    fs::remove(to);
-    if (hidden.without_topology.contains(cpu)) {
-      make_core(from, to, cpu);
-    } else {
-      fs::create_symlink(from, to);  // lxcfs opens also what it does not list
-    }
+  const auto path_in = [](const fs::path& root, Pu cpu) { return root / kCpus / folder_name(cpu); };
+  for (const Pu cpu : hidden.unlisted) {
+    fs::remove(path_in(view, cpu));
+    fs::create_symlink(path_in(machine, cpu), path_in(view, cpu));  // lxcfs opens also what it does not list
+  }
+  for (const auto& [cpu, sibling] : hidden.siblings) {
+    fs::remove(path_in(view, cpu));
+    copy_core(path_in(machine, cpu), path_in(view, cpu), path_in(machine, sibling));
+  }
+  const auto names = names_of_siblings(sysroot, online);
+  for (const Pu cpu : hidden.without_topology) {
+    const auto neighbour = neighbour_of(sysroot, cpu, online);
+    fs::remove(path_in(view, cpu));
+    make_core(path_in(machine, cpu), path_in(view, cpu), cpu,
+              neighbour ? std::optional(path_in(machine, *neighbour)) : std::nullopt, names);
   }
 }
 
@@ -104,6 +152,12 @@ HiddenCpus hidden_cpus(const SysRoot& sysroot, const OnlineCpus& online) {
       hidden.without_topology.insert(cpu);
     }  // else only a list names it, which may be damaged
   }
+  if (hidden.without_topology.empty()) return hidden;
+  for (const Pu cpu : online.cpus - hidden.without_topology) {
+    const CpuSet siblings = siblings_of(sysroot, cpu) & hidden.without_topology;
+    for (const Pu sibling : siblings) hidden.siblings.emplace(sibling, cpu);
+    hidden.without_topology = hidden.without_topology - siblings;
+  }
   return hidden;
 }
 
@@ -113,8 +167,8 @@ std::string unknown_topology(const CpuSet& without_topology) {
   return format_text(
       "the {} of {} {} unknown: /{} has no topology folder of {} (gVisor, or /sys is mounted in part); {} "
       "counts as a core",
-      one ? "core, cache and package" : "cores, caches and packages", print_cpus(without_topology),
-      one ? "is" : "are", kCpus, one ? "it" : "them", one ? "it" : "each");
+      one ? "core" : "cores", print_cpus(without_topology), one ? "is" : "are", kCpus, one ? "it" : "them",
+      one ? "it" : "each");
 }
 
 HwlocView::HwlocView(const SysRoot& machine, const OnlineCpus& online, const HiddenCpus& hidden)
@@ -126,29 +180,11 @@ HwlocView::HwlocView(const SysRoot& machine, const OnlineCpus& online, const Hid
                             cores, kMostUnknownCores));
   }
   try {
-    fill(machine.path(), folder_.path(), online.cpus, hidden);
+    fill(machine, folder_.path(), online.cpus, hidden);
   } catch (const fs::filesystem_error& error) {
     throw Error(Exit::runtime_error, format_text("cannot fill the folder {}: {}", folder_.path().string(),
                                                  error.code().message()));
   }
-}
-
-PciLocality stray_buses(const SysRoot& sysroot, const CpuSet& online) {
-  PciLocality locality;
-  std::set<std::string> buses;
-  for (const std::string& address : sysroot.list("/sys/bus/pci/devices")) {
-    const auto list = sysroot.read(format_text("/sys/bus/pci/devices/{}/local_cpulist", address));
-    try {
-      const CpuSet near = parse_cpu_list(list.value_or(""), address);
-      if (!near.empty() && !near.intersects(online)) buses.insert(address.substr(0, address.rfind(':')));
-    } catch (const Error&) {  // a list that nobody can read says nothing
-    }
-  }
-  for (const std::string& bus : buses) {
-    locality.variable += format_text("{} {}\n", bus, mask_of(online));
-    locality.buses += format_text("{}{}", locality.buses.empty() ? "" : ", ", bus);
-  }
-  return locality;
 }
 
 }  // namespace zf

@@ -1,9 +1,11 @@
 // Shows hwloc every CPU that is online, where /sys shows it only some of them, or none with its core.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "base/id_set.hpp"
+#include "base/signals_blocked.hpp"
 #include "children/temporary_folder.hpp"
 #include "os/online_cpus.hpp"
 #include "os/sysroot.hpp"
@@ -12,9 +14,10 @@ namespace zf {
 
 /// The CPUs that are online and that hwloc would not find.
 struct HiddenCpus {
-  CpuSet unlisted;          ///< not in the file `online`, or their folder is not listed (lxcfs)
-  CpuSet without_topology;  ///< without a topology folder, so that their cores are not known (gVisor)
-  bool any() const { return !unlisted.empty() || !without_topology.empty(); }
+  CpuSet unlisted;            ///< not in the file `online`, or their folder is not listed (lxcfs)
+  CpuSet without_topology;    ///< without a topology folder, so that their cores are not known (gVisor)
+  std::map<Pu, Pu> siblings;  ///< without one too, but a CPU that has one names them as its siblings: by CPU
+  bool any() const { return !unlisted.empty() || !without_topology.empty() || !siblings.empty(); }
 };
 
 /// Returns the CPUs that hwloc would not find in /sys/devices/system/cpu. A CPU that the file `online` alone
@@ -26,7 +29,8 @@ std::string unknown_topology(const CpuSet& without_topology);
 
 /// A temporary folder of links that takes the place of a machine's /proc and /sys. It differs from them in
 /// /sys/devices/system/cpu alone: its file `online` lists all CPUs that are online, each of them has a
-/// folder, and a CPU without a topology folder has one there that makes it a core of its own.
+/// folder, and a CPU without a topology folder has that of its sibling there, or one that makes it a core of
+/// its own, in the package whose CPUs name it. This thread gets no signal meanwhile, so that the folder goes.
 class HwlocView {
  public:
   /// Throws Error(runtime_error) if no such folder can be made.
@@ -35,17 +39,8 @@ class HwlocView {
   SysRoot sysroot() const { return SysRoot(folder_.path()); }
 
  private:
+  SignalsBlocked signals_;
   TemporaryFolder folder_;
 };
-
-/// Where hwloc is told that PCI devices are, in the place of what /sys says.
-struct PciLocality {
-  std::string variable;  ///< the value of HWLOC_PCI_LOCALITY; empty: hwloc is told nothing
-  std::string buses;     ///< "0000:3b, 0000:5e"
-};
-
-/// Returns the PCI buses with a device near CPUs of which none is online: hwloc 2.9 may crash on them. They
-/// are attached to all CPUs that are online. Precondition: some CPU is online.
-PciLocality stray_buses(const SysRoot& sysroot, const CpuSet& online);
 
 }  // namespace zf

@@ -150,7 +150,7 @@ void left_out_lines(Page& page, const Topology& topology) {
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> alike;
   for (const LeftOutDevice& device : topology.left_out)
     alike[{device.why, device.name}].push_back(device.pci_address);
-  const char* label = "No GPUs";
+  const char* label = "Left out";
   for (const auto& [device, addresses] : alike) {
     const std::string where =
         addresses.size() <= kMostNamed

@@ -154,7 +154,9 @@ Chosen chosen_list(const Environment& environment, const PlannedGpus& planned, G
   auto slurm = slurm_gpus(environment);
   if (visible) {
     const bool slurm_too = slurm && are_numbers(*visible) && visible->ids.size() >= planned.size();
-    if (slurm_too && slurm->ids.size() == visible->ids.size())
+    const bool is_short = visible->ids.size() < planned.size();  // it may be one rank's own
+    const bool step_has_all = slurm && slurm->ids.size() >= planned.size();
+    if ((is_short && step_has_all) || (slurm_too && slurm->ids.size() == visible->ids.size()))
       return {Kind::slurm, in_pci_order(*std::move(slurm), planned)};
     if (slurm_too) {
       return {

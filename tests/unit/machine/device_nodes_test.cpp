@@ -95,7 +95,7 @@ TEST(BoundDrivers, WhatIsGivenToAVirtualMachineIsNoGpuOfThisOne) {
   Tree tree;
   tree.file("/sys/bus/pci/devices/0000:10:00.0/uevent", "DRIVER=vfio-pci\nPCI_CLASS=30200");
   tree.file("/sys/bus/pci/devices/0000:20:00.0/uevent", "DRIVER=nvidia\nPCI_CLASS=30200");
-  tree.file("/sys/bus/pci/devices/0000:c1:00.0/uevent", "PCI_CLASS=120000");
+  tree.file("/sys/bus/pci/devices/0000:c1:00.0/uevent", "DRIVER=\nPCI_CLASS=120000");
   Topology topology;
   topology.gpus = four_gpus();
   topology.left_out = {{"0000:15:00.0", "8086:4940", "as before"}};

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "machine/fingerprint.hpp"
+#include "machine/pci_locality.hpp"
 #include "sysroot_machine.hpp"
 
 namespace zf {
@@ -100,6 +101,74 @@ TEST(HwlocView, CpusThatAMountedPartOfSysLacksAreNotOffline) {
   EXPECT_THAT(missing_parts(machine), Contains(HasSubstr("of CPUs 2-3 are unknown")));
 }
 
+/// Adds a machine of two packages of two cores of two PUs, as Linux numbers them: CPUs 0 and 4 are one core.
+void add_smt_machine(Tree& tree) {
+  tree.machine("0-7", "0").file("/sys/devices/system/cpu/possible", "0-7");
+  tree.file("/sys/devices/system/node/online", "0").file("/sys/devices/system/node/node0/cpumap", "ff");
+  tree.file("/sys/devices/system/node/node0/cpulist", "0-7");
+  tree.file("/sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:       1048576 kB");
+  for (int cpu = 0; cpu < 8; ++cpu) {
+    const int core = cpu % 4;
+    const int package = core / 2;
+    const std::string folder = format_text("/sys/devices/system/cpu/cpu{}/", cpu);
+    const std::string topology = folder + "topology/";
+    tree.file(topology + "core_id", std::to_string(core));
+    tree.file(topology + "physical_package_id", std::to_string(package));
+    tree.file(topology + "thread_siblings", format_text("{:x}", 0x11 << core));
+    tree.file(topology + "thread_siblings_list", format_text("{},{}", core, core + 4));
+    tree.file(topology + "core_siblings", format_text("{:x}", 0x33 << (2 * package)));
+    tree.file(topology + "core_siblings_list", package == 0 ? "0-1,4-5" : "2-3,6-7");
+    const std::string l3 = folder + "cache/index3/";
+    tree.file(l3 + "level", "3").file(l3 + "type", "Unified").file(l3 + "size", "1024K");
+    tree.file(l3 + "shared_cpu_map", format_text("{:x}", 0x33 << (2 * package)));
+  }
+}
+
+TEST(HwlocView, AMissingSiblingIsFoundThroughTheOther) {
+  Tree whole;
+  add_smt_machine(whole);
+  for (const char* const cpu : {"cpu0", "cpu2", "cpu5"}) {
+    Tree tree;
+    add_smt_machine(tree);
+    std::filesystem::remove_all(tree.path() / "sys/devices/system/cpu" / cpu);
+    add_mask(tree, "0-7");
+    const Machine machine = machine_in(tree);
+    EXPECT_EQ(machine_class_of(machine.topology), machine_class_of(machine_in(whole).topology)) << cpu;
+    EXPECT_EQ(machine.topology.cores.size(), 4u) << cpu;
+    EXPECT_EQ(print(machine.allowed.cpus), "0-7");
+    EXPECT_THAT(missing_parts(machine), Each(Not(HasSubstr("unknown")))) << cpu;
+  }
+}
+
+TEST(HwlocView, AMissingCoreLiesInThePackageWhoseCpusNameIt) {
+  Tree tree;
+  add_smt_machine(tree);
+  for (const char* const cpu : {"cpu0", "cpu4"})
+    std::filesystem::remove_all(tree.path() / "sys/devices/system/cpu" / cpu);
+  add_mask(tree, "0-7");
+  const Machine machine = machine_in(tree);
+  EXPECT_EQ(machine.topology.packages, 2);
+  EXPECT_EQ(machine.topology.cores.size(), 5u) << "CPUs 0 and 4 count as a core each";
+  for (const Core& core : machine.topology.cores)
+    EXPECT_EQ(core.package, core.cpus.intersects(parse_cpu_list("0-1,4-5", "test")) ? 0 : 1)
+        << print(core.cpus);
+  EXPECT_THAT(missing_parts(machine), Contains(HasSubstr("the cores of CPUs 0,4 are unknown")));
+}
+
+TEST(HwlocView, ATmpdirThatIsNotThereCostsNothing) {
+  Tree tree;
+  add_cores(tree, 4);
+  std::filesystem::remove_all(tree.path() / "sys/devices/system/cpu/cpu3");
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("TMPDIR", "/nonexistent", 1);
+  EXPECT_EQ(machine_in(tree).topology.cores.size(), 4u);
+  if (before == nullptr)
+    ::unsetenv("TMPDIR");
+  else
+    ::setenv("TMPDIR", kept.c_str(), 1);
+}
+
 TEST(HwlocView, ACpuThatOnlyAListNamesIsLeftOut) {
   Tree tree;
   add_cores(tree, 4);
@@ -143,7 +212,7 @@ TEST(HwlocView, AGpuNearCpusThatAreNotOnlineIsKnownAllTheSame) {
   EXPECT_THAT(topology.missing, Each(Not(HasSubstr("no GPUs are known"))));
 }
 
-TEST(HwlocView, StrayBusesAreThoseNearNoCpuThatIsOnline) {
+TEST(PciLocality, StrayBusesAreThoseNearNoCpuThatIsOnline) {
   Tree tree;
   add_gpu(tree, "2-3", "c");
   tree.file("/sys/bus/pci/devices/0000:5e:00.0/local_cpulist", "0-1");

@@ -58,7 +58,7 @@ TEST(Probe, WhatIsNoGpuIsListedWithTheReason) {
   const std::string text = probe_text(qat);
   EXPECT_THAT(text, HasSubstr("GPUs        none\n"));
   EXPECT_THAT(text,
-              HasSubstr("No GPUs     8086:2710 (0000:6d:00.0): vendor 8086 is not known to make GPUs of "
+              HasSubstr("Left out    8086:2710 (0000:6d:00.0): vendor 8086 is not known to make GPUs of "
                         "class 0b40\n"));
   EXPECT_THAT(text, HasSubstr("8086:4940 (0000:6b:00.0, 0000:e8:00.0): vendor 8086"));
   EXPECT_EQ(qat.ranks.count, 1);

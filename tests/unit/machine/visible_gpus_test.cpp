@@ -82,6 +82,13 @@ TEST(VisibleGpus, AShortListMayBeOneRanksOwn) {
   }
 }
 
+TEST(VisibleGpus, BesideAShortListTheListOfTheStepCounts) {
+  const Variables task{{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", "6,7"}};
+  expect_nothing(compared(task, planned({6, 7})));
+  EXPECT_EQ(compared(task, planned({0, 1})).difference,
+            "SLURM_STEP_GPUS lists 6,7, and the plan's GPUs are /dev/nvidia0,1");
+}
+
 TEST(VisibleGpus, LowNumbersMayCountTheGpusOfAContainer) {
   EXPECT_EQ(
       compared({{"CUDA_VISIBLE_DEVICES", "0,1"}}, planned({6, 7})).not_compared,

@@ -1,0 +1,21 @@
+// Tells hwloc where PCI devices are whose files name CPUs that are not online.
+#pragma once
+
+#include <string>
+
+#include "base/id_set.hpp"
+#include "os/sysroot.hpp"
+
+namespace zf {
+
+/// Where hwloc is told that PCI devices are, in the place of what /sys says.
+struct PciLocality {
+  std::string variable;  ///< the value of HWLOC_PCI_LOCALITY; empty: hwloc is told nothing
+  std::string buses;     ///< "0000:3b, 0000:5e"
+};
+
+/// Returns the PCI buses with a device near CPUs of which none is online: hwloc 2.9 may crash on them. They
+/// are attached to all CPUs that are online. Precondition: some CPU is online.
+PciLocality stray_buses(const SysRoot& sysroot, const CpuSet& online);
+
+}  // namespace zf
