@@ -41,14 +41,21 @@ std::string shared_home_in_words(const Plan& plan, bool one) {
                      range_of(plan, pool, "pinned thread"), all ? "all" : "some");
 }
 
-/// Returns "Neighbours share the CPUs: training runs 4 threads and the optimizer 4, on all CPUs of its home".
+/// Returns "Neighbours share the CPUs: run 4 threads for training and 4 threads for the optimizer, all on the
+/// whole home". In mode wait the sides take turns.
 std::string threads_in_words(const Plan& plan, bool one) {
   const auto training = [](const RankBinding& rank) { return rank.training.threads; };
   const auto pool = [](const RankBinding& rank) { return pool_threads(rank.optimizer); };
-  return format_text(
-      "Neighbours share the CPUs: run {} {}for training and {} for the optimizer, all on {} home",
-      range_of(plan, training, "thread"), one ? "" : "of each rank ", range_of(plan, pool, "thread"),
-      one ? "the whole" : "its whole");
+  const std::string threads = range_of(plan, training, "thread");
+  const char* const each = one ? "" : " of each rank";
+  const char* const home = one ? "the whole home" : "its whole home";
+  if (plan.workload.mode == Mode::wait && threads == range_of(plan, pool, "thread")) {
+    return format_text(
+        "Neighbours share the CPUs: training and the optimizer{} take turns with {}, all on {}", each,
+        threads, home);
+  }
+  return format_text("Neighbours share the CPUs: run {}{} for training and {} for the optimizer, all on {}",
+                     threads, each, range_of(plan, pool, "thread"), home);
 }
 
 std::string split_in_words(const Plan& plan) {
