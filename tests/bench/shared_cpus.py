@@ -4,10 +4,10 @@ no cpuset, as two pods of a Kubernetes node. Needs root, cgroup v1 and two CPUs.
 
 usage: tests/bench/shared_cpus.py [--build FOLDER] [--rounds N] [--elements N[,N]]
 
-Each job steps under the plan that `zf-tune plan` makes inside its group. In each round job A steps alone, B alone, then
-both at once, and last the same two jobs pinned by hand to different CPUs. Figures are medians over rounds of the time
-of a step, and ratios of these medians. The groups have large CPU shares, so that other load of the machine, which is
-printed, counts little.
+Each job steps under the plan that `zf-tune plan` makes inside its group. In each round job A steps alone, B alone, both
+at once, and both at once while the same two jobs are pinned by hand to different CPUs; every other round has the
+opposite order. Figures are medians over rounds of the time of a step, and ratios of these medians. The groups have
+large CPU shares, so that other load of the machine, which is printed, counts little.
 """
 
 import argparse
@@ -23,8 +23,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CGROUP = pathlib.Path("/sys/fs/cgroup/cpu")
-CORES_OWN_CACHE, FULL = 65_536, 33_554_432  # elements: 1 MiB and 512 MiB that a step reads or writes
-SECONDS = {CORES_OWN_CACHE: 0.4, FULL: 1.5}  # of one reading
+CORES_OWN_CACHE, FULL = 98_304, 33_554_432  # elements: 1.5 MiB and 512 MiB of parameters, gradients and moments
+SECONDS = {CORES_OWN_CACHE: 0.4, FULL: 1.0}  # of one reading
 SHARES = 262_144  # the largest number of cpu.shares
 
 STEPPER = """
@@ -51,29 +51,33 @@ with Runtime(groups=[Group(int(sys.argv[1]))]) as runtime:
 class Job:
     """A process that steps when it is told to, in a control group of its own."""
 
-    def __init__(self, build: pathlib.Path, group: pathlib.Path, elements: int, pinned_to: int | None = None):
+    def __init__(self, build: pathlib.Path, group: pathlib.Path, elements: int):
+        self.group = group
+        self.folder = tempfile.TemporaryDirectory(prefix="zf-shared-cpus-")
         inside = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(group / "cgroup.procs")]
-        stepper = [sys.executable, "-c", STEPPER, str(elements)]
+        tune, plan = str(build / "bin/zf-tune"), f"{self.folder.name}/plan.json"
+        subprocess.run([*inside, tune, "plan", "-q", "-o", plan], check=True, capture_output=True)
+        self.cpus = json.loads(pathlib.Path(plan).read_text())["ranks"][0]["optimizer"]["cpus"]
         environment = os.environ | {"PYTHONPATH": str(ROOT / "runtime/python"),
                                     "ZF_RUNTIME_LIBRARY": str(build / "lib/libzf_runtime.so"),
                                     "ZF_OPTIMIZER": str(build / "bin/zf-optimizer")}
-        self.folder = tempfile.TemporaryDirectory(prefix="zf-shared-cpus-")
-        if pinned_to is None:
-            tune, plan = str(build / "bin/zf-tune"), f"{self.folder.name}/plan.json"
-            subprocess.run([*inside, tune, "plan", "-q", "-o", plan], check=True, capture_output=True)
-            self.rank = json.loads(pathlib.Path(plan).read_text())["ranks"][0]
-            command = [tune, "exec", "--plan", plan, "--", *stepper]
-        else:
-            environment |= {"ZF_RANK": "0", "ZF_PLAN": "/nowhere", "ZF_BINDING":
-                            f"zf-binding/1 rank=0 framework=unknown started_on=home home={pinned_to} home_threads=1 "
-                            f"training={pinned_to} threads=1 optimizer={pinned_to} mems= policy=none shared=yes"}
-            command = ["taskset", "-c", str(pinned_to), *stepper]
-        self.process = subprocess.Popen([*inside, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        command = [*inside, tune, "exec", "--plan", plan, "--", sys.executable, "-c", STEPPER, str(elements)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         stderr=subprocess.DEVNULL, env=environment)
         ready = self.process.stdout.readline().split()
         if not ready or ready[0] != "ready":
             raise SystemExit(f"the job did not start: {command}")
         self.threads = int(ready[1])
+
+    @contextlib.contextmanager
+    def pinned_to(self, cpu: int):
+        """Pins every thread of the group to one CPU, and gives each its mask back afterwards."""
+        masks = {int(tid): os.sched_getaffinity(int(tid)) for tid in (self.group / "tasks").read_text().split()}
+        for tid in masks:
+            os.sched_setaffinity(tid, {cpu})
+        yield
+        for tid, mask in masks.items():
+            os.sched_setaffinity(tid, mask)
 
     def start(self, seconds: float):
         self.process.stdin.write(f"{seconds}\n")
@@ -112,28 +116,33 @@ def together(jobs: list[Job], seconds: float) -> list[float]:
     return [job.step_s() for job in jobs]
 
 
+def pinned(jobs: list[Job], seconds: float) -> list[float]:
+    """Returns the same while each job is pinned to a CPU of its own."""
+    with contextlib.ExitStack() as stack:
+        for job, cpu in zip(jobs, sorted(os.sched_getaffinity(0)), strict=False):
+            stack.enter_context(job.pinned_to(cpu))
+        return together(jobs, seconds)
+
+
 def measure(build: pathlib.Path, elements: int, rounds: int) -> None:
-    cpus = sorted(os.sched_getaffinity(0))[:2]
     seconds = SECONDS.get(elements, 1)
     with contextlib.ExitStack() as stack:
         groups = [stack.enter_context(group_of(name)) for name in ("a", "b")]
         jobs = [Job(build, group, elements) for group in groups]
-        pinned = [Job(build, group, elements, cpu) for group, cpu in zip(groups, cpus, strict=True)]
-        for job in (*jobs, *pinned):
+        for job in jobs:
             stack.callback(job.close)
-        print(f"\n{elements} elements, {rounds} rounds of {seconds} s; pools of {jobs[0].threads} on CPUs "
-              f"{jobs[0].rank['optimizer']['cpus']}")
-        alone, both, apart = ([[], []] for _ in range(3))
-        for _ in range(rounds):
-            for name in (0, 1):
-                alone[name] += together([jobs[name]], seconds)
-            for readings, pair in ((both, jobs), (apart, pinned)):
-                for name, reading in enumerate(together(pair, seconds)):
-                    readings[name].append(reading)
-        for name in (0, 1):
-            a, b, p = (statistics.median(readings[name]) * 1e3 for readings in (alone, both, apart))
-            print(f"  job {'AB'[name]}: alone {a:.3f} ms a step, both at once {b:.3f} ms ({b / a:.3f} of alone), "
-                  f"pinned by hand to different CPUs {p:.3f} ms ({b / p:.3f} of that)")
+        print(f"\n{elements} elements, {rounds} rounds of {seconds} s; pools of {jobs[0].threads} on {jobs[0].cpus}")
+        ways = {"alone": lambda: [together([job], seconds)[0] for job in jobs],
+                "both": lambda: together(jobs, seconds),
+                "pinned": lambda: pinned(jobs, seconds)}
+        readings = {way: [] for way in ways}
+        for number in range(rounds):
+            for way in ways if number % 2 == 0 else reversed(ways):
+                readings[way].append(ways[way]())
+        for name, of_job in enumerate("AB"):
+            alone, both, apart = (statistics.median(reading[name] for reading in readings[way]) * 1e3 for way in ways)
+            print(f"  job {of_job}: alone {alone:.3f} ms a step, both at once {both:.3f} ms ({both / alone:.3f} of "
+                  f"alone), pinned by hand to different CPUs {apart:.3f} ms ({both / apart:.3f} of that)")
 
 
 def main() -> None:
