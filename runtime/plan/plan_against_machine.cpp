@@ -63,6 +63,16 @@ std::size_t threads_at_once(const Plan& plan) {
   return threads;
 }
 
+std::size_t cores_of_ranks(const Plan& plan) {
+  std::size_t cores = 0;
+  CpuSet homes;
+  for (const RankBinding& rank : plan.ranks) {
+    cores += static_cast<std::size_t>(rank.home.threads);
+    homes |= rank.home.cpus;
+  }
+  return plan.allocation.shared_cpus ? homes.size() : cores;
+}
+
 std::optional<PlanDifference> foreign_machine(const MachineClass& planned, const MachineIdentity& present) {
   if (!planned.model.empty() && !present.cpu_model.empty() && planned.model != present.cpu_model) {
     return format_text("CPU model: {} in the plan, {} here", planned.model, present.cpu_model);

@@ -33,6 +33,10 @@ std::vector<PlanDifference> differences_from_allowed(const Plan& plan, const All
 /// step, the sides take turns, and the larger one counts.
 std::size_t threads_at_once(const Plan& plan);
 
+/// Returns how many cores the ranks of a plan have together; if neighbours share them, how many CPUs, because
+/// a plan does not say which of these are siblings.
+std::size_t cores_of_ranks(const Plan& plan);
+
 /// Returns in words how this machine differs from the plan's machine: another CPU model, CPUs of the plan's
 /// machine that this one does not have (offline CPUs count as present), or the same CPUs on another number of
 /// NUMA nodes. Absent if this machine may be of the plan's class.

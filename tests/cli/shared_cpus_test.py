@@ -106,6 +106,7 @@ class JobInARealControlGroup(CommandTest):
         result = self.run_inside("exec", "--plan", "plan.json", "--", str(BUILD / "bin/test-rank"))
         self.assert_exit(result, DONE)
         self.assertIn("neighbours share", result.stderr)
+        self.assertIn("1 rank has the time of 1 CPU", result.stderr, "not: it has 1 core")
         report = json.loads(result.stdout)
         everything = plan["ranks"][0]["home"]["cpus"]
         self.assertEqual(report["training"], everything)

@@ -14,6 +14,7 @@
 #include "launchers/core_shortage.hpp"
 #include "os/shared_cpus.hpp"
 #include "plan/json_fields.hpp"
+#include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "text/units.hpp"
 #include "text/wrap.hpp"
@@ -56,8 +57,7 @@ Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem
   }
   if (patient.plan) {
     patient.ranks = static_cast<int>(patient.plan->ranks.size());
-    for (const RankBinding& rank : patient.plan->ranks)
-      patient.cores += static_cast<std::size_t>(rank.home.threads);
+    patient.cores = cores_of_ranks(*patient.plan);
   }
   patient.allowed = read_allowed(sysroot);
   patient.isolated = read_isolated_cpus(sysroot);

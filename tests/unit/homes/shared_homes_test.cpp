@@ -127,6 +127,7 @@ TEST(QuotaPods, ModesThatDivideTheHomeDivideItsThreads) {
   EXPECT_EQ(print(rank.optimizer.cpus), "0-63");
   EXPECT_EQ(rank.training.threads + *rank.optimizer.threads, 9);
   EXPECT_EQ(rank.pt_reserved_cores, rank.training.threads);
+  EXPECT_EQ(cores_of_ranks(plan), 64U) << "so that 9.5 CPUs' time is what it lacks, not cores";
   EXPECT_EQ(threads_at_once(plan), 9U);
   EXPECT_EQ(threads_at_once(plan_of(pod(9.5), {0})), 9U) << "in mode wait the sides take turns";
 }
