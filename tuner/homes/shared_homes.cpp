@@ -89,7 +89,8 @@ std::string shared_homes_note(const std::vector<Home>& homes, const Allowed& all
           : format_text("{} to {}", least->cores.size(), print_count(most->cores.size(), "thread"));
   if (allowed.cpu_quota.value_or(1) < static_cast<double>(homes.size())) {
     return format_text(
-        "{} is less than one CPU per rank: each rank runs one thread, and will be stopped for "
+        "{} is less than one CPU per rank: each side of a rank has one thread, and the ranks will be stopped "
+        "for "
         "a part of each period",
         quota_in_words(allowed));
   }

@@ -116,6 +116,7 @@ TEST(QuotaPods, BelowOneCpuARankHasOneThreadAndAWarning) {
     EXPECT_EQ(rank.optimizer.threads, 1);
   }
   EXPECT_THAT(plan.allocation.notes, ElementsAre(HasSubstr("is less than one CPU per rank")));
+  EXPECT_THAT(plan.choice.reason, HasSubstr("Each side has one thread"));
 }
 
 TEST(QuotaPods, ModesThatDivideTheHomeDivideItsThreads) {
