@@ -339,17 +339,29 @@ CpuSet cpus_of_process(const BoundPlan& plan) {
   return thread_affinity();
 }
 
+/// Returns the wish for a team under the binding of a plan. Where neighbours share the CPUs, a thread on each
+/// of them would be more than the CPU quota pays for.
+TeamWish team_under(const BoundPlan& plan, TeamWish wish) {
+  if (!plan.binding.optimizer.threads) return wish;
+  const int paid =
+      plan.started_on == StartedOn::training ? plan.binding.training.threads : plan.binding.home.threads;
+  if (wish.threads == 0) wish.threads = static_cast<std::size_t>(paid);
+  wish.shares_cpus = true;
+  return wish;
+}
+
 std::unique_ptr<LocalHandle> open_local(const zf_local_options& options) {
   MemoryWish memory;
   std::string plan_note;
+  TeamWish team{.openmp = options.use_openmp != ZF_NO, .threads = options.threads};
   const Environment environment = Environment::of_this_process();
   if (const auto plan = find_binding_if_any(options.plan_path, options.rank, environment)) {
     check_binding(*plan, allowed_to_optimizer());
     memory = {plan->binding.optimizer.mems, plan->binding.optimizer.memory_policy};
     plan_note = idle_pool_note(plan->binding, cpus_of_process(*plan));
+    team = team_under(*plan, team);
   }
-  auto handle = std::make_unique<LocalHandle>(
-      TeamWish{.openmp = options.use_openmp != ZF_NO, .threads = options.threads}, memory, plan_note);
+  auto handle = std::make_unique<LocalHandle>(team, memory, plan_note);
   if (options.use_openmp == ZF_MUST && LocalStepper::of_this_process().openmp_path().empty()) {
     throw AbiError(ZF_ERROR_SYSTEM, "this process has loaded no OpenMP runtime with GOMP_parallel",
                    "import torch first, or set zf_local_options.use_openmp to ZF_TRY");

@@ -47,6 +47,8 @@ std::vector<std::string> worker_arguments(const RankBinding& binding, const zf_o
       "--cpus",        print(binding.optimizer.cpus),
       "--huge-pages",  name_of(strictness_of(options.huge_pages, "huge_pages")),
       "--lock-memory", name_of(strictness_of(options.lock_memory, "lock_memory"))};
+  if (binding.optimizer.threads)
+    words.insert(words.end(), {"--threads", std::to_string(*binding.optimizer.threads)});
   if (!binding.home.cpus.empty()) words.insert(words.end(), {"--home", print(binding.home.cpus)});
   if (!binding.optimizer.mems.empty()) {
     words.insert(words.end(), {"--mems", print(binding.optimizer.mems), "--memory-policy",
@@ -112,10 +114,12 @@ Opening prepare_opening(const zf_options& options, const std::vector<zf_group>& 
     return by_exec ? static_cast<std::uint32_t>(threads) : 0U;
   };
   const std::int32_t spin_us = options.spin_us < 0 ? default_spin_us : std::min(options.spin_us, max_spin_us);
-  // With shared CPUs spinning would keep the other side from the work that we wait for.
-  const Nanoseconds spin_ns = plan.binding.shared ? 0 : spin_us * Nanoseconds{1000};
+  // With shared CPUs spinning would keep the other side, or a neighbour, from the work that we wait for.
+  const bool shared = plan.binding.shared || plan.binding.optimizer.threads;
+  const Nanoseconds spin_ns = shared ? 0 : spin_us * Nanoseconds{1000};
   NarrowingWish narrowing = narrowing_of(plan, options);
-  Arena arena = make_arena(groups, options.chunk_bytes, plan.binding.optimizer.cpus.size(), allowed);
+  Arena arena = make_arena(groups, options.chunk_bytes,
+                           static_cast<std::size_t>(pool_threads(plan.binding.optimizer)), allowed);
   arena.control().spin_ns = spin_ns;
   return {.start = std::move(start),
           .close_timeout_ns = close_ns,

@@ -50,20 +50,21 @@ struct Pool::State {
     }
   }
 
-  void start(const std::vector<Pu>& pus) {
+  /// Starts a member on each of these masks.
+  void start(const std::vector<CpuSet>& masks) {
     old_mask = thread_affinity();
-    bind_this_thread({pus.front()});
-    failures.resize(pus.size());
-    threads.reserve(pus.size() - 1);
-    running.set(static_cast<std::uint32_t>(pus.size() - 1));
+    bind_this_thread(masks.front());
+    failures.resize(masks.size());
+    threads.reserve(masks.size() - 1);
+    running.set(static_cast<std::uint32_t>(masks.size() - 1));
     {
       const SignalsBlocked blocked;
-      for (std::size_t member = 1; member < pus.size(); ++member) {
+      for (std::size_t member = 1; member < masks.size(); ++member) {
         try {
-          threads.emplace_back([this, member, pu = pus[member]] { thread_main(member, pu); });
+          threads.emplace_back([this, member, mask = masks[member]] { thread_main(member, mask); });
         } catch (const std::system_error& error) {
           throw Error(Exit::runtime_error,
-                      format_text("cannot start thread {} of {} for the pool: {}", member, pus.size() - 1,
+                      format_text("cannot start thread {} of {} for the pool: {}", member, masks.size() - 1,
                                   error.what()),
                       kTaskLimitHint);
         }
@@ -75,10 +76,10 @@ struct Pool::State {
     }
   }
 
-  void thread_main(std::size_t member, Pu pu) noexcept {
+  void thread_main(std::size_t member, const CpuSet& mask) noexcept {
     pthread_setname_np(pthread_self(), format_text("zf-pool-{}", member % 1'000'000).c_str());
     try {
-      bind_this_thread({pu});
+      bind_this_thread(mask);
     } catch (...) {
       failures[member] = std::current_exception();
     }
@@ -95,7 +96,14 @@ struct Pool::State {
 Pool::Pool(const std::vector<Pu>& pus, Nanoseconds spin_ns) : state_(std::make_unique<State>(spin_ns)) {
   assert(!pus.empty());
   assert(spin_ns == 0 || CpuSet(pus).size() == pus.size());
-  state_->start(pus);  // if it throws, ~State ends the threads started so far and restores the mask
+  std::vector<CpuSet> masks;
+  for (const Pu pu : pus) masks.push_back({pu});
+  state_->start(masks);  // if it throws, ~State ends the threads started so far and restores the mask
+}
+
+Pool::Pool(const SharedCpus& shared) : state_(std::make_unique<State>(0)) {
+  assert(!shared.cpus.empty() && shared.members > 0);
+  state_->start(std::vector<CpuSet>(shared.members, shared.cpus));
 }
 
 Pool::~Pool() = default;

@@ -1,4 +1,4 @@
-// A fork-join pool of pinned members. The calling thread is one of them.
+// A fork-join pool of bound members. The calling thread is one of them.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,16 @@
 
 namespace zf {
 
-/// Binds member i to pus[i] and reads the binding back. Member 0 is the thread that constructs the pool; it
-/// gets its old mask back when the pool ends. Not thread-safe: one thread constructs, runs and destroys the
-/// pool.
+/// The CPUs of a pool whose members each may run on all of them, because neighbours share these: the kernel
+/// then moves each member to a CPU that is free.
+struct SharedCpus {
+  CpuSet cpus;              ///< never empty
+  std::size_t members = 1;  ///< at least 1
+};
+
+/// Binds each member, to a PU of its own or to CPUs that all share, and reads the binding back. Member 0 is
+/// the thread that constructs the pool; it gets its old mask back when the pool ends. Not thread-safe: one
+/// thread constructs, runs and destroys the pool.
 class Pool {
  public:
   /// Members spin for `spin_ns` before they sleep. Give 0 if anything else needs these PUs, such as another
@@ -21,6 +28,10 @@ class Pool {
   /// Throws Error(runtime_error) if a thread cannot be started or bound; then no thread is left behind.
   /// Precondition: pus is not empty, and names no PU twice unless spin_ns is 0.
   explicit Pool(const std::vector<Pu>& pus, Nanoseconds spin_ns = kSpinNs);
+
+  /// Starts members that share their CPUs. They do not spin, because two of them, or a neighbour's thread,
+  /// may meet on one CPU. Throws as the other constructor does.
+  explicit Pool(const SharedCpus& shared);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;

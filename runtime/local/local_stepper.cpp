@@ -67,7 +67,7 @@ LocalStepper::Chosen LocalStepper::choose(const TeamWish& wish) const {
     return threads == 1 ? alone : Chosen{Choice::openmp, threads};
   }
   const std::size_t threads = wish.threads != 0 ? wish.threads : count_cpus_of_this_thread();
-  return threads <= 1 ? alone : Chosen{Choice::own, threads};
+  return threads <= 1 ? alone : Chosen{Choice::own, threads, wish.shares_cpus};
 }
 
 Team& LocalStepper::ready(const Chosen& chosen) {
@@ -77,6 +77,7 @@ Team& LocalStepper::ready(const Chosen& chosen) {
     case Choice::own:
       if (!own_) own_ = std::make_unique<OwnTeam>();
       own_->resize(chosen.threads);
+      own_->share_cpus(chosen.shares_cpus);
       return *own_;
     case Choice::caller:
       break;

@@ -22,8 +22,9 @@ namespace zf {
 
 /// Which threads a handle wants for its steps.
 struct TeamWish {
-  bool openmp = true;       ///< those of an OpenMP runtime, if there is one
-  std::size_t threads = 0;  ///< of the own team; 0: one for each CPU that the calling thread may use
+  bool openmp = true;        ///< those of an OpenMP runtime, if there is one
+  std::size_t threads = 0;   ///< of the own team; 0: one for each CPU that the calling thread may use
+  bool shares_cpus = false;  ///< neighbours share the CPUs: the own team pins no thread
 };
 
 /// What the engine has done in this process.
@@ -83,6 +84,7 @@ class LocalStepper {
   struct Chosen {
     Choice choice;
     std::size_t threads;
+    bool shares_cpus = false;  ///< TeamWish::shares_cpus
   };
   Chosen choose(const TeamWish& wish) const;
   /// Returns the team, and starts helpers if it needs more.

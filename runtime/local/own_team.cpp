@@ -103,6 +103,7 @@ struct OwnTeam::State {
   std::vector<Pu> planned;  ///< room for their next CPUs
   MaskWatch watch;
   CpuSet mask;           ///< of the thread that called last
+  bool shared = false;   ///< neighbours share the CPUs
   bool may_bind = true;  ///< false once a binding was refused, until the mask changes
 
   State() = default;
@@ -156,6 +157,7 @@ struct OwnTeam::State {
       mask = thread_affinity();
       may_bind = true;
     }
+    if (shared) return share(changed);
     const Pu here{sched_getcpu()};
     const std::span<Pu> used(cpus.data(), members - 1);
     const bool is_settled = !changed && !std::exchange(is_resized, false) && !among(used, here);
@@ -167,6 +169,14 @@ struct OwnTeam::State {
     }
     // Where two share a CPU, one that spins would keep the other from its work.
     spin_ns.store(members <= mask.size() ? kSpinNs : 0, std::memory_order_relaxed);
+  }
+
+  /// Gives all CPUs of the calling thread to each helper, if its mask or the team has changed.
+  void share(bool changed) {
+    spin_ns.store(0, std::memory_order_relaxed);
+    if (!std::exchange(is_resized, false) && !changed) return;
+    std::fill(cpus.begin(), cpus.end(), kUnbound);
+    for (const pid_t tid : tids) set_thread_affinity(tid, mask);
   }
 
   void bind(std::size_t helper, Pu cpu) {
@@ -186,6 +196,11 @@ void OwnTeam::resize(std::size_t members) {
   while (state_->helpers.size() + 1 < members) state_->start_one();
   if (members != state_->members) state_->is_resized = true;
   state_->members = members;
+}
+
+void OwnTeam::share_cpus(bool shared) {
+  if (shared != state_->shared) state_->is_resized = true;
+  state_->shared = shared;
 }
 
 std::size_t OwnTeam::size() const { return state_->members; }

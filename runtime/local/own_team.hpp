@@ -23,6 +23,7 @@ std::size_t count_cpus_of_this_thread();
 
 /// The helpers run on the CPUs that the calling thread may use, besides the one where it is: they follow when
 /// it has moved. Its own mask is never changed. Between two runs helpers spin for 30 us, then they sleep.
+/// Where neighbours share the CPUs (share_cpus()) helpers have all of them, and never spin.
 class OwnTeam final : public Team {
  public:
   OwnTeam();
@@ -32,6 +33,8 @@ class OwnTeam final : public Team {
   /// Lets the next runs have so many members, at least 1. Starts the helpers that are missing; more than that
   /// wait. Throws Error(runtime_error) if a thread cannot be started. The team is as before then.
   void resize(std::size_t members);
+  /// Lets the helpers of the next runs have all CPUs of the calling thread, or one each.
+  void share_cpus(bool shared);
   std::size_t size() const override;
 
  private:

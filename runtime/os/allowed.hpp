@@ -44,6 +44,9 @@ struct Allowed {
   std::vector<std::string> missing;           ///< what could not be read, in words
   std::string cpu_quota_path;                 ///< the file that sets cpu_quota; empty: none
   std::string memory_path;                    ///< the file that sets memory_bytes; empty: none
+  /// Neighbours share the CPUs (see neighbours_share()). allowed_from() does not set this: it does not know
+  /// which CPUs are isolated.
+  bool shared_cpus = false;
   std::string more_cpus = {};  ///< how the job gets more of them (core_shortage.hpp); empty: not known
 };
 

@@ -54,10 +54,23 @@ std::vector<PlanDifference> differences_from_allowed(const Plan& plan, const All
 std::size_t threads_at_once(const Plan& plan) {
   std::size_t threads = 0;
   for (const RankBinding& rank : plan.ranks) {
-    const std::size_t wanted = static_cast<std::size_t>(rank.training.threads) + rank.optimizer.cpus.size();
+    const auto training = static_cast<std::size_t>(rank.training.threads);
+    const auto pool = static_cast<std::size_t>(pool_threads(rank.optimizer));
+    const bool take_turns = plan.allocation.shared_cpus && plan.workload.mode == Mode::wait;
+    const std::size_t wanted = take_turns ? std::max(training, pool) : training + pool;
     threads += std::min(wanted, rank.both_sides().size());
   }
   return threads;
+}
+
+std::size_t cores_of_ranks(const Plan& plan) {
+  std::size_t cores = 0;
+  CpuSet homes;
+  for (const RankBinding& rank : plan.ranks) {
+    cores += static_cast<std::size_t>(rank.home.threads);
+    homes |= rank.home.cpus;
+  }
+  return plan.allocation.shared_cpus ? homes.size() : cores;
 }
 
 std::optional<PlanDifference> foreign_machine(const MachineClass& planned, const MachineIdentity& present) {

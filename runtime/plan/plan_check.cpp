@@ -93,6 +93,25 @@ Found find_in_counts(const RankBinding& rank, const std::string& path) {
   return std::nullopt;
 }
 
+/// Checks the pool of a rank whose CPUs neighbours share, or do not share.
+Found find_in_pool(const RankBinding& rank, const std::string& path, bool shared_cpus) {
+  const OptimizerSide& pool = rank.optimizer;
+  if (pool.threads.has_value() != shared_cpus) {
+    return violation(path + ".optimizer.threads", "is {}, but allocation.shared_cpus is {}",
+                     pool.threads ? "there" : "missing", shared_cpus);
+  }
+  if (!shared_cpus) return std::nullopt;
+  if (const auto cpus = static_cast<int>(pool.cpus.size()); *pool.threads > cpus)
+    return violation(path + ".optimizer.threads", "is {}, not between 1 and {}", *pool.threads, cpus);
+  for (const auto& [side, cpus] : {std::pair(".training.cpus", &rank.training.cpus),
+                                   std::pair(".optimizer.cpus", &rank.optimizer.cpus)}) {
+    if (*cpus == rank.home.cpus) continue;
+    return violation(path + side, "is {}, but both sides of shared CPUs have the whole home, {}",
+                     print(*cpus), print(rank.home.cpus));
+  }
+  return std::nullopt;
+}
+
 Found find_in_rank(const RankBinding& rank, const std::string& path, const Allocation& allocation) {
   const CpuSet& training = rank.training.cpus;
   const CpuSet& optimizer = rank.optimizer.cpus;
@@ -113,7 +132,8 @@ Found find_in_rank(const RankBinding& rank, const std::string& path, const Alloc
     return violation(path + ".training.cpus", "is {}, but the rank is shared and its home is {}",
                      print(training), print(home));
   }
-  if (!rank.shared && training.intersects(optimizer)) {
+  if (auto found = find_in_pool(rank, path, allocation.shared_cpus)) return found;
+  if (!rank.shared && !allocation.shared_cpus && training.intersects(optimizer)) {
     return violation(path + ".optimizer.cpus", "overlaps training.cpus on {}", print(training & optimizer));
   }
   return find_in_counts(rank, path);
@@ -128,6 +148,7 @@ Found find_in_ranks(const Plan& plan) {
       return violation(path + ".rank", "is {}, but ranks are listed as 0, 1, 2, ...", rank.rank);
     }
     if (auto found = find_in_rank(rank, path, plan.allocation)) return found;
+    if (plan.allocation.shared_cpus) continue;  // homes may overlap
     for (const auto& [side, cpus] :
          {std::pair(".training.cpus", &rank.training.cpus),
           std::pair(".optimizer.cpus", &rank.optimizer.cpus), std::pair(".home.cpus", &rank.home.cpus)}) {
@@ -140,11 +161,14 @@ Found find_in_ranks(const Plan& plan) {
 }
 
 Found find_in_choice(const Choice& choice, const Plan& plan) {
-  std::size_t threads = 0;
-  for (const RankBinding& rank : plan.ranks) threads = std::max(threads, rank.optimizer.cpus.size());
-  if (static_cast<std::size_t>(choice.pool_threads) != threads) {
-    return violation("choice.pool_threads", "is {}, but the largest optimizer.cpus has {}",
-                     choice.pool_threads, print_count(threads, "CPU"));
+  int threads = 0;
+  for (const RankBinding& rank : plan.ranks) threads = std::max(threads, pool_threads(rank.optimizer));
+  if (choice.pool_threads != threads) {
+    return plan.allocation.shared_cpus
+               ? violation("choice.pool_threads", "is {}, but the largest optimizer.threads is {}",
+                           choice.pool_threads, threads)
+               : violation("choice.pool_threads", "is {}, but the largest optimizer.cpus has {}",
+                           choice.pool_threads, print_count(threads, "CPU"));
   }
   return std::nullopt;
 }

@@ -35,6 +35,7 @@ void fields(Io& io, Struct& allocation) {
   io.required("mems", allocation.mems, NotEmpty{});
   io.optional("cpu_quota", allocation.cpu_quota, Real{.low = 0, .ends = Real::Ends::low_excluded});
   io.optional("memory_bytes", allocation.memory_bytes, Whole{1});
+  io.optional("shared_cpus", allocation.shared_cpus);
   io.optional("notes", allocation.notes);
 }
 
@@ -73,6 +74,7 @@ void fields(Io& io, Struct& optimizer) {
   io.required("cpus", optimizer.cpus, NotEmpty{});
   io.required("mems", optimizer.mems, NotEmpty{});
   io.required("memory_policy", optimizer.memory_policy);
+  io.optional("threads", optimizer.threads, Whole{1});
 }
 
 template <class Io, MaybeConst<RankBinding> Struct>

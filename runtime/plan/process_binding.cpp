@@ -43,7 +43,8 @@ class Words {
     return value;
   }
 
-  std::string take_or_empty(const std::string& name) { return values_.contains(name) ? take(name) : ""; }
+  bool has(const std::string& name) const { return values_.contains(name); }
+  std::string take_or_empty(const std::string& name) { return has(name) ? take(name) : ""; }
 
   int take_count(const std::string& name, int least) {
     const std::string text = take(name);
@@ -109,6 +110,7 @@ std::string print_binding(const ProcessBinding& binding) {
       print(rank.home.cpus), rank.home.threads, print(rank.training.cpus), rank.training.threads,
       print(rank.optimizer.cpus), print(rank.optimizer.mems), name_of(rank.optimizer.memory_policy),
       rank.shared ? "yes" : "no");
+  if (rank.optimizer.threads) line += format_text(" optimizer_threads={}", *rank.optimizer.threads);
   if (line.size() > kMaxBindingBytes) {
     throw Error(Exit::infeasible,
                 format_text("the binding of rank {} needs {} bytes in the environment, more than {}",
@@ -133,6 +135,7 @@ ProcessBinding parse_binding(std::string_view line) {
   rank.optimizer.memory_policy =
       words.take_named<MemoryPolicy>("policy", all_names<MemoryPolicy>(", ", " or "));
   rank.shared = words.take_flag("shared");
+  if (words.has("optimizer_threads")) rank.optimizer.threads = words.take_count("optimizer_threads", 1);
   words.end();
   if (rank.training.cpus.empty() || rank.optimizer.cpus.empty() ||
       !rank.home.cpus.contains(rank.both_sides()))

@@ -23,11 +23,19 @@ struct TrainingSide {
 };
 
 struct OptimizerSide {
-  CpuSet cpus;  ///< one pool thread per PU
+  CpuSet cpus;  ///< one pinned pool thread per PU, unless `threads` says otherwise
   NodeSet mems;
   MemoryPolicy memory_policy = MemoryPolicy::preferred;
+  /// The number of pool threads, if neighbours share the CPUs (Allocation::shared_cpus): each of them may run
+  /// on all of `cpus`. Absent: one pinned thread per PU.
+  std::optional<int> threads = {};
   bool operator==(const OptimizerSide&) const = default;
 };
+
+/// Returns the number of the pool's threads.
+inline int pool_threads(const OptimizerSide& side) {
+  return side.threads.value_or(static_cast<int>(side.cpus.size()));
+}
 
 /// Returns the nodes that a process should prefer; empty if the plan prefers none.
 inline NodeSet preferred_mems(const OptimizerSide& side) {

@@ -13,14 +13,16 @@ namespace {
 constexpr const char* kNotByHand =
     "it is started by libzf_runtime.so inside a training process; `zf-optimizer --help` says more";
 
-int parse_rank(const std::string& text) {
-  int rank = 0;
+/// Returns the number, which is at least `least`. `what` says what it counts.
+int parse_number(const std::string& flag, const std::string& text, int least, std::string_view what) {
+  int number = 0;
   const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, rank);
-  if (error != std::errc() || stop != end || rank < 0) {
-    throw Error(Exit::usage, format_text("--rank: \"{}\" is not a rank", text), "give a number like 0");
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || number < least) {
+    throw Error(Exit::usage, format_text("{}: \"{}\" is not {}", flag, text, what),
+                format_text("give a number like {}", least));
   }
-  return rank;
+  return number;
 }
 
 /// Returns the value with this name. `what` says what the word should have been.
@@ -49,13 +51,15 @@ WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
       arguments.version = true;
       continue;
     }
-    const bool known = flag == "--rank" || flag == "--cpus" || flag == "--home" || flag == "--mems" ||
-                       flag == "--memory-policy" || flag == "--huge-pages" || flag == "--lock-memory";
+    const bool known = flag == "--rank" || flag == "--cpus" || flag == "--threads" || flag == "--home" ||
+                       flag == "--mems" || flag == "--memory-policy" || flag == "--huge-pages" ||
+                       flag == "--lock-memory";
     if (!known) throw Error(Exit::usage, format_text("unknown argument \"{}\"", flag), kNotByHand);
     if (++i == words.size()) throw Error(Exit::usage, format_text("{} has no value", flag), kNotByHand);
     const std::string& value = words[i];
-    if (flag == "--rank") arguments.rank = parse_rank(value);
+    if (flag == "--rank") arguments.rank = parse_number(flag, value, 0, "a rank");
     if (flag == "--cpus") arguments.cpus = parse_cpu_list(value, flag);
+    if (flag == "--threads") arguments.threads = parse_number(flag, value, 1, "a number of threads");
     if (flag == "--home") arguments.home = parse_cpu_list(value, flag);
     if (flag == "--mems") arguments.mems = parse_node_list(value, flag);
     if (flag == "--memory-policy")
@@ -77,6 +81,8 @@ std::string worker_help() {
          "when the trainer ends. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are left to the trainer.\n"
          "\n"
          "  --cpus LIST            one pinned thread per CPU; OS indexes like 7-11 (required)\n"
+         "  --threads N            so many threads, each of which may run on all CPUs of --cpus, because\n"
+         "                         neighbours share them (default: one pinned thread per CPU)\n"
          "  --home LIST            all CPUs of the rank: threads whose own CPU is gone run on these if all\n"
          "                         CPUs of the pool are gone (default: those of the pool)\n"
          "  --mems LIST            NUMA nodes for the arena's memory, like 0 (default: no preference)\n"

@@ -12,8 +12,9 @@ namespace zf {
 
 struct WorkerArguments {
   int rank = 0;
-  CpuSet cpus;  ///< of the pool: one thread runs on each
-  CpuSet home;  ///< all CPUs of the rank, for a pool that has lost its own; empty: those of the pool
+  CpuSet cpus;      ///< of the pool: one thread runs on each
+  int threads = 0;  ///< if not 0: so many threads, and each may run on all of `cpus`
+  CpuSet home;      ///< all CPUs of the rank, for a pool that has lost its own; empty: those of the pool
   NodeSet mems;
   MemoryPolicy memory_policy = MemoryPolicy::preferred;
   Strictness huge_pages = Strictness::off;

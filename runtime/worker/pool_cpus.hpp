@@ -16,9 +16,21 @@ struct PoolCpus {
   std::string note;           ///< says so, for zf_stats.cpu_note; empty if nothing is lost
 };
 
+/// The CPUs that all threads of a pool share, because neighbours share them too.
+struct SharedPoolCpus {
+  CpuSet cpus;
+  CpuSet lost;
+  std::string note;
+};
+
 /// Returns the CPUs for a pool that was planned on `pool`, one thread per CPU. A thread whose CPU is usable
 /// runs there. The others are spread in turn over the usable CPUs of the pool, else over those of the home,
 /// else over all that are usable. Preconditions: pool and usable are not empty.
 PoolCpus place_pool(const CpuSet& pool, const CpuSet& home, const CpuSet& usable);
+
+/// Returns the CPUs for a pool whose `threads` threads share them: the usable ones of the pool, else those of
+/// the home, else all that are usable. Preconditions as for place_pool().
+SharedPoolCpus place_shared_pool(const CpuSet& pool, const CpuSet& home, const CpuSet& usable,
+                                 std::size_t threads);
 
 }  // namespace zf

@@ -405,6 +405,45 @@ static void a_restarted_pool_is_on_its_own_side(void) {
   CHECK(has(&home));
 }
 
+/* Returns the number of the worker's threads. Checks that each may run on all CPUs of the home. */
+static size_t threads_on_all_of_the_home(pid_t worker) {
+  char path[64];
+  size_t count = 0;
+  snprintf(path, sizeof path, "/proc/%d/task", (int)worker);
+  DIR* const tasks = opendir(path);
+  CHECK(tasks != NULL);
+  for (const struct dirent* task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+    cpu_set_t mask;
+    const pid_t tid = (pid_t)atoi(task->d_name);
+    if (tid == 0) continue;
+    CHECK(sched_getaffinity(tid, sizeof mask, &mask) == 0);
+    CHECK(CPU_EQUAL(&mask, &home));
+    ++count;
+  }
+  closedir(tasks);
+  return count;
+}
+
+/* Neighbours share the CPUs: the pool has as many threads as the binding says, and none is pinned. */
+static void threads_whose_cpus_neighbours_share_have_all_of_them(void) {
+  static const char* const counts[] = {"1", "3"}; /* fewer, and on two CPUs more, than CPUs */
+  for (size_t i = 0; i < 2; ++i) {
+    char line[4096];
+    bind_as("home", &home, &home, 0);
+    snprintf(line, sizeof line, "%s optimizer_threads=%s", getenv("ZF_BINDING"), counts[i]);
+    setenv("ZF_BINDING", line, 1);
+    zf_runtime* const handle = open_with(ZF_MUST, ZF_OK);
+    const size_t threads = (size_t)atoi(counts[i]);
+    CHECK(has(&home) && stats_of(handle).narrowed_threads == 0);
+    CHECK(stats_of(handle).threads == threads && stats_of(handle).degraded == 0);
+    /* The others watch the trainer, or are a sanitizer's. */
+    CHECK(threads_on_all_of_the_home(worker_of(handle)) >= threads);
+    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(zf_wait(handle, 0, 5000), ZF_OK);
+    EXPECT(zf_close(handle), ZF_OK);
+  }
+}
+
 int main(void) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   cpu_count = allowed_cpus(cpus);
@@ -429,6 +468,7 @@ int main(void) {
   the_last_of_two_handles_gives_the_home_back();
   a_forked_child_widens_nothing();
   a_restarted_pool_is_on_its_own_side();
+  threads_whose_cpus_neighbours_share_have_all_of_them();
   in_child(a_refused_mask_is_a_note_or_an_error);
   CHECK(count_children() == 0 && count_arena_mappings() == 0 && count_descriptors() == descriptors);
   return 0;

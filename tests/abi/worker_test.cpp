@@ -136,6 +136,22 @@ TEST(PoolCpus, KeepTheNumberOfThreadsAndUseOnlyUsableCpusEvenly) {
   }
 }
 
+TEST(PoolCpus, ThatNeighboursShareAreAllThatAreUsable) {
+  EXPECT_EQ(place_shared_pool(cpus_of("0-7"), cpus_of("0-7"), cpus_of("0-63"), 4).cpus, cpus_of("0-7"));
+  const SharedPoolCpus placed = place_shared_pool(cpus_of("0-7"), cpus_of("0-7"), cpus_of("2-63"), 4);
+  EXPECT_EQ(placed.cpus, cpus_of("2-7"));
+  EXPECT_EQ(placed.lost, cpus_of("0-1"));
+  EXPECT_EQ(placed.note, "CPUs 0-1 of the pool are gone: 4 threads run on 2-7");
+  EXPECT_EQ(place_shared_pool(cpus_of("0-7"), cpus_of("0-7"), cpus_of("8-9"), 1).cpus, cpus_of("8-9"));
+}
+
+TEST(WorkerArguments, ThreadsThatShareTheirCpusAreCounted) {
+  EXPECT_EQ(parse_worker_arguments({"--cpus", "0-7"}).threads, 0);
+  EXPECT_EQ(parse_worker_arguments({"--cpus", "0-7", "--threads", "4"}).threads, 4);
+  for (const char* wrong : {"0", "-1", "four", ""})
+    EXPECT_THROW(parse_worker_arguments({"--cpus", "0-7", "--threads", wrong}), Error) << wrong;
+}
+
 TEST(WorkerArguments, SayWhereToRun) {
   const WorkerArguments arguments = parse_worker_arguments(
       {"--rank", "3", "--cpus", "7-9,11", "--home", "0-11", "--mems", "1", "--memory-policy", "bind"});

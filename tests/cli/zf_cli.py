@@ -196,10 +196,21 @@ class CommandTest(unittest.TestCase):
     def read_plan(self, name="plan.json") -> dict:
         return json.loads((self.folder / name).read_text())
 
+    def assert_shares_cpus(self, plan: dict):
+        """Checks a plan on CPUs that neighbours share: both sides of a rank have all of its home, which may overlap."""
+        for rank in plan["ranks"]:
+            self.assertLessEqual(parse_cpus(rank["home"]["cpus"]), parse_cpus(plan["allocation"]["cpus"]))
+            self.assertEqual(rank["training"]["cpus"], rank["home"]["cpus"])
+            self.assertEqual(rank["optimizer"]["cpus"], rank["home"]["cpus"])
+            self.assertGreaterEqual(rank["optimizer"]["threads"], 1)
+
     def assert_sound(self, plan: dict, allowed: set[int] | None = None):
         """Checks the promises of every plan once more."""
         validate(plan)
         taken: set[int] = set()
+        if plan["allocation"].get("shared_cpus"):
+            self.assert_shares_cpus(plan)
+            return
         for rank in plan["ranks"]:
             training, pool = parse_cpus(rank["training"]["cpus"]), parse_cpus(rank["optimizer"]["cpus"])
             self.assertTrue(training and pool, "an empty side")

@@ -79,6 +79,10 @@ Export deepspeed_export(const ExportInput& input) {
   const DeepSpeedOptimizer optimizer =
       input.config ? deepspeed_optimizer(*input.config) : deepspeed_optimizer(input.plan);
   if (const auto why = why_not_deepspeed(input.ranks, input.plan.machine.cores, optimizer.framework)) {
+    if (input.plan.allocation.shared_cpus) {
+      throw Error(Exit::infeasible, format_text("DeepSpeed cannot be told this plan: {}", *why),
+                  "make a plan for CPUs of the job's own: zf-tune tune --for deepspeed --allowed LIST");
+    }
     throw Error(
         Exit::infeasible, format_text("DeepSpeed cannot be told this plan: {}", *why),
         format_text("make a plan that it can be told: zf-tune tune --for deepspeed{}",

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/cpu_list.hpp"
+#include "base/error.hpp"
 #include "base/format.hpp"
 #include "launch/variables.hpp"
 #include "plan/plan_json.hpp"
@@ -107,6 +108,13 @@ Export slurm_export(const ExportInput& input) {
 // Each number stands for the whole core of that CPU.
 
 Export mpirun_export(const ExportInput& input) {
+  if (input.plan.allocation.shared_cpus && input.ranks.size() > 1) {
+    throw Error(
+        Exit::infeasible,
+        "zf-tune export: --for mpirun: neighbours share the plan's CPUs, so homes overlap, and Open MPI "
+        "binds no two ranks to one CPU",
+        "start the ranks with mpirun --bind-to none … zf-tune exec");
+  }
   Export result;
   for (const RankBinding& rank : input.ranks) {
     result.text += format_text("rank {}=localhost slot={}\n", rank.rank, print(started_on(input, rank).cpus));

@@ -76,6 +76,10 @@ std::optional<std::string> why_not_deepspeed(const std::vector<RankBinding>& ran
                                              Framework framework) {
   const RankBinding& first = ranks.front();
   for (const RankBinding& rank : ranks) {
+    if (rank.optimizer.threads) {
+      return format_text("neighbours share {}, and DeepSpeed divides the CPUs of a rank",
+                         print_cpus(rank.home.cpus));
+    }
     // It would leave training an empty list, which psutil takes for "all CPUs of the machine".
     if (rank.shared && framework == Framework::superoffload) {
       return format_text("both sides of rank {} share {}: SuperOffload always divides them", rank.rank,

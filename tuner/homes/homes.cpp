@@ -160,6 +160,7 @@ NodeSet nodes_of_packages(const Home& home, const Topology& topology) {
 }  // namespace
 
 CpuSet Home::cpus() const {
+  if (!shared_cpus.empty()) return shared_cpus;
   std::vector<Pu> pus;
   for (const HomeCore& core : cores) pus.insert(pus.end(), core.cpus.begin(), core.cpus.end());
   return CpuSet(std::move(pus));

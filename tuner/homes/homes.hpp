@@ -30,6 +30,9 @@ struct Home {
   bool at_quota = false;  ///< the cgroup's CPU quota keeps fewer threads busy than the home has PUs; SMT
                           ///< siblings are then left unused
   std::optional<RankGpu> gpu = {};  ///< the rank's GPU; absent if unknown
+  /// The home, if neighbours share its CPUs (shared_homes.hpp); else empty. All threads of the rank may run
+  /// on all of these. `cores` then only counts the threads that the quota pays for.
+  CpuSet shared_cpus = {};
   CpuSet cpus() const;
 };
 

@@ -8,6 +8,7 @@
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "homes/deepspeed_homes.hpp"
+#include "homes/shared_homes.hpp"
 
 namespace zf {
 namespace {
@@ -103,7 +104,11 @@ void note_isolated(const Machine& machine, RankHomes& ranks) {
 /// Applies the quota to the homes and gives them their GPUs.
 RankHomes with_quota_and_gpus(const Machine& machine, const RankGpus& gpus, std::vector<Home> homes) {
   RankHomes ranks{std::move(homes), gpus.notes};
-  limit_to_quota(machine, ranks);
+  if (ranks.homes.front().shared_cpus.empty()) {
+    limit_to_quota(machine, ranks);
+  } else {
+    ranks.notes.push_back(shared_homes_note(ranks.homes, machine.allowed));
+  }
   note_isolated(machine, ranks);
   assign_gpus(machine, gpus, ranks);
   return ranks;
@@ -119,8 +124,9 @@ std::vector<Preference> preferences_of(const Machine& machine, const RankGpus& g
 }
 
 RankHomes rank_homes(const Machine& machine, const RankGpus& gpus) {
+  const auto divide = machine.allowed.shared_cpus ? shared_homes : homes_of;
   return with_quota_and_gpus(machine, gpus,
-                             homes_of(machine.topology, machine.allowed, preferences_of(machine, gpus)));
+                             divide(machine.topology, machine.allowed, preferences_of(machine, gpus)));
 }
 
 RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks) {
@@ -137,6 +143,7 @@ RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const 
 }
 
 RankHomes deepspeed_rank_homes(const Machine& machine, const RankGpus& gpus, Framework framework) {
+  if (machine.allowed.shared_cpus) refuse_shared_cpus_for_deepspeed(machine.allowed);
   return with_quota_and_gpus(
       machine, gpus,
       deepspeed_homes(machine.topology, machine.allowed, static_cast<int>(gpus.gpus.size()), framework));

@@ -22,7 +22,8 @@ std::vector<Preference> preferences_of(const Machine& machine, const RankGpus& g
 
 /// Returns one home for each of `gpus`: on the CPUs near the rank's GPU, which may be a part of a NUMA node
 /// (one L3 group of an MI250X node), else on its node, else in its package. A rank whose GPU or its location
-/// is unknown gets a home elsewhere (see homes_of). Throws like homes_of().
+/// is unknown gets a home elsewhere (see homes_of). If neighbours share the CPUs, the homes are those of
+/// shared_homes(). Throws like homes_of().
 RankHomes rank_homes(const Machine& machine, const RankGpus& gpus);
 
 /// Does the same with each home inside the mask that a launcher gave its rank. There are as many masks as
@@ -30,7 +31,8 @@ RankHomes rank_homes(const Machine& machine, const RankGpus& gpus);
 /// others. Throws Error(infeasible) if no CPU of a mask is allowed.
 RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks);
 
-/// Does the same with the homes of deepspeed_homes(), which do not depend on GPUs.
+/// Does the same with the homes of deepspeed_homes(), which do not depend on GPUs. Throws Error(infeasible)
+/// too if neighbours share the CPUs.
 RankHomes deepspeed_rank_homes(const Machine& machine, const RankGpus& gpus,
                                Framework framework = Framework::unknown);
 

@@ -92,6 +92,21 @@ RankSplit unbound_home(const Home& home, const CpuSet& everything, const NodeSet
   return split;
 }
 
+/// Splits a home whose CPUs neighbours share: it divides the threads, and leaves none idle.
+RankSplit split_threads(const Home& home, const SplitShape& shape) {
+  RankSplit split;
+  split.home = split.training = split.optimizer = home.shared_cpus;
+  split.home_cores = core_count(home);
+  split.mems = home.mems;
+  split.gpu = home.gpu;
+  split.floats = true;
+  split.shared = home.shared || shape.shared;
+  split.pool_cores = home.shared ? 1 : pool_cores_of(shape, split.home_cores);
+  if (!split.shared) split.reserved_cores = split.home_cores - split.pool_cores;
+  split.pool.assign(at(split.pool_cores), home.shared_cpus.first());
+  return split;
+}
+
 std::string label_of(const SplitShape& shape) {
   switch (shape.control) {
     case Control::unbound:
@@ -119,6 +134,7 @@ std::string label_of(const SplitShape& shape) {
 
 RankSplit split_home(const Home& home, const SplitShape& shape) {
   assert(!home.cores.empty() && shape.control != Control::unbound);
+  if (!home.shared_cpus.empty()) return split_threads(home, shape);
   RankSplit split;
   split.home = home.cpus();
   split.home_cores = core_count(home);
@@ -190,6 +206,7 @@ RankBinding binding_of_split(int rank, const RankSplit& split) {
   binding.training.threads = split.shared ? split.home_cores : split.reserved_cores;
   binding.optimizer.cpus = split.optimizer;
   binding.optimizer.mems = split.mems;
+  if (split.floats) binding.optimizer.threads = static_cast<int>(split.pool.size());
   binding.pt_reserved_cores = split.reserved_cores;
   // DeepSpeed counts the CPUs of both sides, without idle siblings.
   binding.pt_reserved_cores_perc = reserved_perc(static_cast<int>(split.training.size()),

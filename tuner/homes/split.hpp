@@ -26,8 +26,9 @@ struct SplitShape {
   bool operator==(const SplitShape&) const = default;
 };
 
-/// The two sides of one home. They are disjoint, with two exceptions: if the home is shared, training has all
-/// of it and the pool some or all of the same CPUs; in an unbound split both sides are the CPUs of all homes.
+/// The two sides of one home. They are disjoint, with three exceptions: if the home is shared, training has
+/// all of it and the pool some or all of the same CPUs; if neighbours share its CPUs, both sides have all of
+/// them; in an unbound split both sides are the CPUs of all homes.
 struct RankSplit {
   CpuSet home;             ///< every PU of the home
   int home_cores = 0;      ///< number of its cores
@@ -44,6 +45,9 @@ struct RankSplit {
   /// threads may run anywhere in `training` (== `optimizer`). Each side has as many threads as the home has
   /// cores. For measuring only: a plan cannot express it.
   bool unbound = false;
+  /// Neighbours share the CPUs: each thread of the pool may run on all of `optimizer`, and the size of `pool`
+  /// is their number. Both sides have the whole home, and the numbers of cores are numbers of threads.
+  bool floats = false;
   bool operator==(const RankSplit&) const = default;
 };
 

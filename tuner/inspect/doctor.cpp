@@ -12,7 +12,9 @@
 #include "base/text.hpp"
 #include "inspect/home_use.hpp"
 #include "launchers/core_shortage.hpp"
+#include "os/shared_cpus.hpp"
 #include "plan/json_fields.hpp"
+#include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "text/units.hpp"
 #include "text/wrap.hpp"
@@ -55,11 +57,11 @@ Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem
   }
   if (patient.plan) {
     patient.ranks = static_cast<int>(patient.plan->ranks.size());
-    for (const RankBinding& rank : patient.plan->ranks)
-      patient.cores += static_cast<std::size_t>(rank.home.threads);
+    patient.cores = cores_of_ranks(*patient.plan);
   }
   patient.allowed = read_allowed(sysroot);
   patient.isolated = read_isolated_cpus(sysroot);
+  patient.allowed.shared_cpus = neighbours_share(patient.allowed, patient.isolated.all());
   if (sysroot.is_this_machine()) patient.environment = Environment::of_this_process();
   patient.allowed.more_cpus = how_to_get_cpus(patient.environment, patient.allowed);
   patient.binding = readable_binding(patient.environment);
@@ -86,6 +88,7 @@ const std::vector<Check>& checks() {
       {"openmp", openmp_findings},
       {"few-cores", core_findings},
       {"quota", quota_findings},
+      {"neighbours", neighbour_findings},
       {"busy-cpus", busy_findings},
       {"interrupts", interrupt_findings},
       {"isolated-cpus", isolated_findings},

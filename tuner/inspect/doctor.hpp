@@ -108,6 +108,7 @@ std::vector<Finding> system_call_findings(const Patient& patient);
 // doctor_cpus.cpp: what takes CPU time away.
 std::vector<Finding> core_findings(const Patient& patient);
 std::vector<Finding> quota_findings(const Patient& patient);
+std::vector<Finding> neighbour_findings(const Patient& patient);
 std::vector<Finding> isolated_findings(const Patient& patient);
 std::vector<Finding> governor_findings(const Patient& patient);
 std::vector<Finding> clock_limit_findings(const Patient& patient);

@@ -81,6 +81,25 @@ std::vector<Finding> quota_findings(const Patient& patient) {
   return findings;
 }
 
+// A process under exec sees the mask that exec gave it. Its binding tells whether the plan knows of
+// neighbours.
+std::vector<Finding> neighbour_findings(const Patient& patient) {
+  const bool known = patient.plan ? patient.plan->allocation.shared_cpus
+                                  : patient.binding && patient.binding->rank.optimizer.threads;
+  if (!patient.allowed.shared_cpus && !known) return {};
+  const bool pins = (patient.plan || patient.binding) && !known;
+  std::string what = format_text("neighbours share these CPUs ({})", print(patient.allowed.cpus));
+  if (patient.allowed.shared_cpus)
+    what += format_text(": {} allows the time of {:.4g} of them, and no cpuset says which",
+                        patient.allowed.cpu_quota_path, *patient.allowed.cpu_quota);
+  if (pins)
+    return {{Severity::warning, what + "; the plan pins threads to some of them, as other jobs may do",
+             "zf-tune plan --from PLAN -o PLAN lets the threads run on all CPUs near their GPU"}};
+  return {{Severity::note, what + "; no thread is pinned to a few of them",
+           "CPUs of its own make a job's step steady: Kubernetes' static CPU policy with a whole number of "
+           "CPUs, docker --cpuset-cpus"}};
+}
+
 std::vector<Finding> isolated_findings(const Patient& patient) {
   const auto words = isolation_in_words(patient.cpus, patient.isolated);
   if (!words) return {};

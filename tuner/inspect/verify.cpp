@@ -59,6 +59,17 @@ void compare_with_home(const JobProcess& member, const CpuSet& home, const CpuSe
   }
 }
 
+/// Finds threads of a pool that may not run on all CPUs which they share with neighbours: if these are busy,
+/// the kernel cannot move them.
+void compare_shared_pool(const JobProcess& member, const CpuSet& planned, std::vector<Drift>& drifts) {
+  for (const ThreadState& thread : member.process.threads) {
+    if (thread.cpus == planned || !planned.contains(thread.cpus)) continue;
+    drifts.push_back({member.rank, member.process.pid, thread.tid, thread.name,
+                      format_text("may run on {} only: threads whose CPUs neighbours share have all of {}",
+                                  print(thread.cpus), print(planned))});
+  }
+}
+
 /// Finds CPUs of the pool without a pinned thread: they make the step slower, and no thread's mask shows it.
 void compare_pool(const JobProcess& member, const CpuSet& planned, std::vector<Drift>& drifts) {
   CpuSet pinned;
@@ -90,11 +101,12 @@ void compare_memory(const JobProcess& member, const NodeSet& planned, std::vecto
 
 /// Compares a zf-optimizer with the planned pool. If CPUs of the pool are gone, its threads had to leave
 /// them, and wherever they run now is not the binding's fault.
-void compare_optimizer(const JobProcess& member, const CpuSet& pool, std::vector<Drift>& drifts) {
+void compare_optimizer(const JobProcess& member, const OptimizerSide& side, std::vector<Drift>& drifts) {
+  const CpuSet& pool = side.cpus;
   const CpuSet gone = pool - still_there(pool, member);
   if (gone.empty()) {
     compare_threads(member, pool, drifts);
-    compare_pool(member, pool, drifts);
+    side.threads ? compare_shared_pool(member, pool, drifts) : compare_pool(member, pool, drifts);
     return;
   }
   const auto& threads = member.process.threads;
@@ -137,7 +149,7 @@ std::vector<Drift> drift_of(const RankProcesses& rank) {
   std::vector<Drift> drifts;
   for (const JobProcess* member : rank.members) {
     if (member->side == Side::optimizer) {
-      compare_optimizer(*member, binding.optimizer.cpus, drifts);
+      compare_optimizer(*member, binding.optimizer, drifts);
     } else {
       compare_trainer(*member, rank.binding, use, drifts);
     }

@@ -50,7 +50,13 @@ Launch planned_launch(const ProcessBinding& binding, const EnvNumber& rank,
   launch.mems = preferred_mems(binding.rank.optimizer);
   launch.set = variables_of(*launch.binding, plan_path);
   launch.set["ZF_RANK_FROM"] = launchers_rank(environment);
-  if (process.started_on == StartedOn::training) {
+  if (const auto& threads = binding.rank.optimizer.threads) {
+    if (rank.value == 0) {  // one note for all ranks of the node is enough
+      launch.notes.push_back(
+          format_text("neighbours share {}: no thread is pinned to a few of them, and the pool has {}",
+                      print_cpus(optimizer), print_count(static_cast<std::size_t>(*threads), "thread")));
+    }
+  } else if (process.started_on == StartedOn::training) {
     launch.notes.push_back(
         format_text("{} {} kept for the optimizer process of the runtime (framework native)",
                     print_cpus(optimizer), optimizer.size() == 1 ? "is" : "are"));

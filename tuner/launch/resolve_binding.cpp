@@ -121,9 +121,7 @@ std::string retargeted_note(const Plan& plan, const Plan& moved, const Target& t
 
 /// Returns a rank's binding by the plan, and which GPUs and how many cores all ranks have.
 ResolvedBinding bound_by(const Plan& plan, const RankBinding& binding) {
-  ResolvedBinding resolved{binding, {}, gpus_of_ranks(plan), plan.ranks.size()};
-  for (const RankBinding& rank : plan.ranks) resolved.cores += static_cast<std::size_t>(rank.home.threads);
-  return resolved;
+  return {binding, {}, gpus_of_ranks(plan), plan.ranks.size(), cores_of_ranks(plan)};
 }
 
 /// Moves the plan to this allocation and returns the rank's part of it. Every rank of this node does this

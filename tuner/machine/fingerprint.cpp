@@ -69,6 +69,7 @@ Allocation allocation_of(const Allowed& allowed, const MachineClass& machine) {
   allocation.mems = allowed.mems;
   allocation.cpu_quota = allowed.cpu_quota;
   allocation.memory_bytes = allowed.memory_bytes;
+  allocation.shared_cpus = allowed.shared_cpus;
   allocation.fingerprint = digest(
       format_text("{}\ncpus {}\nmems {}\nquota {}\nmemory {}\n", machine.fingerprint, print(allowed.cpus),
                   print(allowed.mems), allowed.cpu_quota.value_or(0), allowed.memory_bytes.value_or(0)));

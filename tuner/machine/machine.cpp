@@ -14,6 +14,7 @@
 #include "machine/driver_gpus.hpp"
 #include "machine/gpus.hpp"
 #include "machine/topology_hwloc.hpp"
+#include "os/shared_cpus.hpp"
 
 namespace zf {
 namespace {
@@ -100,6 +101,7 @@ Machine read_machine(const MachineSource& source) {
   if (source.topology.empty() && source.with_speeds)
     divide_kinds_by_speed(machine.topology, read_core_speeds(source.sysroot, topology),
                           speed_rules_of(source.sysroot));
+  machine.allowed.shared_cpus = neighbours_share(machine.allowed, machine.isolated.all());
   machine.keeps_isolated = source.keep_isolated;
   if (!source.keep_isolated) leave_out_isolated(machine.allowed, machine.isolated);
   machine.allowed.more_cpus = how_to_get_cpus(

@@ -11,7 +11,8 @@
 //                           today (why its cores are slow or fast today)
 //   gpus[]                  pci, name, uuid, usable (bool), why_unusable, node, local_cpus
 //   left_out[]              what looks like a GPU and is none: pci, name, why
-//   allowed                 cpus, mems, cpu_quota (CPUs' worth of time), cpu_quota_path, memory_bytes,
+//   allowed                 cpus, mems, cpu_quota (CPUs' worth of time), cpu_quota_path, shared_cpus
+//                           (bool: neighbours use them too), memory_bytes,
 //                           memory_path, exclusions[]: reason (offline, cgroup_cpuset, affinity_mask,
 //                           not_in_list, isolated, nohz_full), cpus, detail
 //   ranks                   count, source, local_rank, local_rank_source, gpus[] (by rank: pci), gpu_notes[]
@@ -104,6 +105,7 @@ Object allowed_json(const Allowed& allowed) {
           {"mems", print(allowed.mems)},
           {"cpu_quota", or_null(allowed.cpu_quota)},
           {"cpu_quota_path", or_null(allowed.cpu_quota_path)},
+          {"shared_cpus", allowed.shared_cpus},
           {"memory_bytes", or_null(allowed.memory_bytes)},
           {"memory_path", or_null(allowed.memory_path)},
           {"exclusions", std::move(exclusions)}};

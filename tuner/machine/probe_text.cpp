@@ -177,10 +177,12 @@ void allowed_lines(Page& page, const Machine& machine) {
                           machine.keeps_isolated ? "--isolated says so"
                                                  : why_not_left_out(allowed.cpus, machine.isolated)));
   }
-  page.line("CPU quota", allowed.cpu_quota ? format_text("{:.4g} {} worth of time ({})", *allowed.cpu_quota,
-                                                         *allowed.cpu_quota == 1 ? "CPU's" : "CPUs'",
-                                                         allowed.cpu_quota_path)
-                                           : "none");
+  page.line("CPU quota",
+            allowed.cpu_quota
+                ? format_text("{:.4g} {} worth of time ({}){}", *allowed.cpu_quota,
+                              *allowed.cpu_quota == 1 ? "CPU's" : "CPUs'", allowed.cpu_quota_path,
+                              allowed.shared_cpus ? "; neighbours share these CPUs" : "")
+                : "none");
   page.line("Memory",
             allowed.memory_bytes
                 ? format_text("at most {} ({})", print_bytes(*allowed.memory_bytes), allowed.memory_path)

@@ -29,6 +29,8 @@ Split split_of_pools(const Plan& plan) {
     RankSplit rank;
     rank.optimizer = binding.optimizer.cpus;
     rank.pool.assign(rank.optimizer.begin(), rank.optimizer.end());
+    rank.floats = binding.optimizer.threads.has_value();
+    rank.pool.resize(static_cast<std::size_t>(pool_threads(binding.optimizer)));
     rank.pool_cores = static_cast<int>(rank.pool.size());
     rank.mems = binding.optimizer.mems;
     split.ranks.push_back(std::move(rank));
@@ -107,7 +109,7 @@ std::optional<std::string> why_confined(const Plan& plan, const Allowed& allowed
   for (const RankBinding& rank : plan.ranks) {
     cpus |= rank.optimizer.cpus - allowed.cpus;
     mems |= rank.optimizer.mems - allowed.mems;
-    threads += rank.optimizer.cpus.size();
+    threads += static_cast<std::size_t>(pool_threads(rank.optimizer));
   }
   if (!cpus.empty()) {
     std::string why = format_text("it may not use {}", print_cpus(cpus));

@@ -52,7 +52,8 @@ Split pools_on(const std::vector<Home>& homes, int threads) {
     RankSplit& rank = split.ranks.emplace_back();
     const auto cores = std::min(static_cast<std::size_t>(threads), home.cores.size());
     for (std::size_t core = 0; core < cores; ++core) rank.pool.push_back(home.cores[core].cpus.first());
-    rank.optimizer = CpuSet(rank.pool);
+    rank.floats = !home.shared_cpus.empty();
+    rank.optimizer = rank.floats ? home.shared_cpus : CpuSet(rank.pool);
     rank.pool_cores = static_cast<int>(cores);
     rank.mems = home.mems;
   }

@@ -24,12 +24,19 @@ int training_threads(const RankSplit& split) {
   return split.shared ? split.home_cores : split.reserved_cores;
 }
 
+/// Starts the pool of a rank as the runtime does: it does not spin where training, or a neighbour, needs the
+/// same CPUs.
+Pool pool_of(const RankSplit& split) {
+  if (split.floats && !split.unbound) return Pool(SharedCpus{split.optimizer, split.pool.size()});
+  return Pool(split.pool, split.shared ? 0 : kSpinNs);
+}
+
 /// One rank: its pool, its memory and its synthetic training.
 class MeasuredRank {
  public:
   MeasuredRank(const RankSplit& split, const RankWork& work, ProcessBarrier& barrier)
       : work_(work),
-        pool_(split.pool, split.shared ? 0 : kSpinNs),  // as in the runtime: training needs the same CPUs
+        pool_(pool_of(split)),
         memory_(pool_, work.elements, optimizer_memory(work.framework)),
         kernel_(adam_kernel(work.isa, {})) {
     if (split.unbound) pool_.run([&](std::size_t) { bind_this_thread(split.optimizer); });

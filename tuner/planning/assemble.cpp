@@ -58,6 +58,20 @@ std::string time_now() {
                      utc.tm_hour, utc.tm_min, utc.tm_sec);
 }
 
+/// Lets the reason of the choice say that neighbours share the CPUs, or takes that sentence out of a reason
+/// that came with the plan from elsewhere.
+void say_who_shares(Plan& plan) {
+  constexpr std::string_view kWords =
+      ". Neighbours share these CPUs, so no thread is pinned to a few of them: both sides of a rank may run "
+      "on "
+      "all CPUs of its home, with as many threads as the CPU quota pays for. Where cores of a split are "
+      "named, "
+      "these threads are meant";
+  std::string& reason = plan.choice.reason;
+  if (const auto at = reason.find(kWords); at != std::string::npos) reason.erase(at, kWords.size());
+  if (plan.allocation.shared_cpus) reason += kWords;
+}
+
 }  // namespace
 
 void prefer_known_memory(const Topology& topology, Plan& plan) {
@@ -93,10 +107,12 @@ Plan assemble(Provenance made, const Machine& machine, const Workload& workload,
   std::vector<std::size_t> with_one_core;
   for (std::size_t rank = 0; rank < split.ranks.size(); ++rank) {
     plan.ranks.push_back(binding_of_split(static_cast<int>(rank), split.ranks[rank]));
-    if (split.ranks[rank].home_cores <= 1) with_one_core.push_back(rank);
+    if (split.ranks[rank].home_cores <= 1 && !split.ranks[rank].floats) with_one_core.push_back(rank);
   }
   if (!with_one_core.empty()) notes.push_back(one_core_note(with_one_core));
+  plan.allocation.shared_cpus = split.ranks.front().floats;
   plan.choice = choice;
+  say_who_shares(plan);
   prefer_known_memory(machine.topology, plan);
   plan.evidence = std::move(evidence);
   plan.warnings = std::move(warnings);

@@ -26,6 +26,7 @@ Allowed planned_allowed(const Allocation& planned) {
   allowed.cpu_quota = planned.cpu_quota;
   if (planned.cpu_quota) allowed.cpu_quota_path = "as recorded in the plan";
   allowed.memory_bytes = planned.memory_bytes;
+  allowed.shared_cpus = planned.shared_cpus;
   return allowed;
 }
 

@@ -61,8 +61,9 @@ Machine with_memory_tier(const Plan& plan, Machine machine) {
   return machine;
 }
 
-/// Returns how many cores of a home run its pool.
+/// Returns how many cores of a home run its pool; its threads, if neighbours share the CPUs.
 int pool_cores_of(const RankBinding& rank, const Topology& topology) {
+  if (rank.optimizer.threads) return *rank.optimizer.threads;
   return static_cast<int>(std::count_if(topology.cores.begin(), topology.cores.end(), [&](const Core& core) {
     return core.cpus.intersects(rank.optimizer.cpus);
   }));
@@ -78,7 +79,7 @@ PlannedHomes planned_homes(const Plan& plan, const Topology* topology) {
   for (const RankBinding& rank : plan.ranks) planned.smallest = std::min(planned.smallest, rank.home.threads);
   planned.whole =
       plan.intent.shared && std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const RankBinding& rank) {
-        return rank.optimizer.cpus.size() >= static_cast<std::size_t>(rank.home.threads);
+        return pool_threads(rank.optimizer) >= rank.home.threads;
       });
   return planned;
 }

@@ -37,6 +37,10 @@ Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, const Workloa
   choice.reason =
       shared ? "Nothing was measured. In mode wait the sides take turns, so both use each whole home"
              : "Nothing was measured. Each side gets half of each home, which is DeepSpeed's own default";
+  if (machine.allowed.shared_cpus && !shared)
+    choice.reason = split.ranks.front().home_cores > 1
+                        ? "Nothing was measured. Each side gets half of the threads"
+                        : "Nothing was measured. Each side has one thread";
   if (!can_share)
     choice.reason = "Nothing was measured. Each side gets half of each home: SuperOffload always divides it";
   if (for_deepspeed) {

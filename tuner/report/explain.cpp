@@ -27,6 +27,7 @@ std::string limits_in_words(const Allocation& allocation) {
   if (allocation.cpu_quota)
     text += format_text(", a quota of {:.3g} CPU{}", *allocation.cpu_quota,
                         *allocation.cpu_quota == 1 ? "" : "s");
+  if (allocation.shared_cpus) text += " on CPUs that neighbours share";
   if (allocation.memory_bytes)
     text += format_text(", a limit of {} of memory", print_bytes(*allocation.memory_bytes));
   return text;
@@ -72,6 +73,14 @@ std::string times(double factor) {
                                  : format_text("{:.3g} times", factor);
 }
 
+/// Returns the CPUs of a pool, and the number of its threads where that is another one.
+std::string optimizer_in_words(const OptimizerSide& side) {
+  return side.threads
+             ? format_text("{} on {}", print_count(static_cast<std::size_t>(*side.threads), "thread"),
+                           print(side.cpus))
+             : print(side.cpus);
+}
+
 }  // namespace
 
 std::string headroom_in_words(const Headroom& headroom) {
@@ -96,7 +105,7 @@ Table bindings_table(const Plan& plan) {
                {"", left}});
   for (const RankBinding& rank : plan.ranks) {
     table.add({std::to_string(rank.rank), print(rank.training.cpus), std::to_string(rank.training.threads),
-               print(rank.optimizer.cpus), memory_in_words(rank.optimizer), gpu_in_words(rank),
+               optimizer_in_words(rank.optimizer), memory_in_words(rank.optimizer), gpu_in_words(rank),
                rank.shared ? "shared" : ""});
   }
   return table;

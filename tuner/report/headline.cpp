@@ -32,7 +32,7 @@ std::string range_of(const Plan& plan, Count count, std::string_view noun) {
 /// Returns "Training has all 8 cores of its home, and the optimizer runs 3 pinned threads on some of them".
 std::string shared_home_in_words(const Plan& plan, bool one) {
   const auto cores = [](const RankBinding& rank) { return rank.home.threads; };
-  const auto pool = [](const RankBinding& rank) { return static_cast<int>(rank.optimizer.cpus.size()); };
+  const auto pool = [](const RankBinding& rank) { return pool_threads(rank.optimizer); };
   const bool all = std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const RankBinding& rank) {
     return rank.optimizer.cpus.size() >= static_cast<std::size_t>(rank.home.threads);
   });
@@ -41,8 +41,26 @@ std::string shared_home_in_words(const Plan& plan, bool one) {
                      range_of(plan, pool, "pinned thread"), all ? "all" : "some");
 }
 
+/// Returns "Neighbours share the CPUs: run 4 threads for training and 4 threads for the optimizer, all on the
+/// whole home". In mode wait the sides take turns.
+std::string threads_in_words(const Plan& plan, bool one) {
+  const auto training = [](const RankBinding& rank) { return rank.training.threads; };
+  const auto pool = [](const RankBinding& rank) { return pool_threads(rank.optimizer); };
+  const std::string threads = range_of(plan, training, "thread");
+  const char* const each = one ? "" : " of each rank";
+  const char* const home = one ? "the whole home" : "its whole home";
+  if (plan.workload.mode == Mode::wait && threads == range_of(plan, pool, "thread")) {
+    return format_text(
+        "Neighbours share the CPUs: training and the optimizer{} take turns with {}, all on {}", each,
+        threads, home);
+  }
+  return format_text("Neighbours share the CPUs: run {}{} for training and {} for the optimizer, all on {}",
+                     threads, each, range_of(plan, pool, "thread"), home);
+}
+
 std::string split_in_words(const Plan& plan) {
   const bool one = plan.ranks.size() == 1;
+  if (plan.allocation.shared_cpus) return threads_in_words(plan, one);
   const auto has_one_core = [](const RankBinding& rank) { return rank.shared && rank.home.threads == 1; };
   if (std::any_of(plan.ranks.begin(), plan.ranks.end(), has_one_core)) {
     return one ? "Training and the optimizer share the only core"
@@ -50,7 +68,7 @@ std::string split_in_words(const Plan& plan) {
   }
   if (plan.ranks.front().shared) return shared_home_in_words(plan, one);
   const auto training = [](const RankBinding& rank) { return rank.pt_reserved_cores; };
-  const auto pool = [](const RankBinding& rank) { return static_cast<int>(rank.optimizer.cpus.size()); };
+  const auto pool = [](const RankBinding& rank) { return pool_threads(rank.optimizer); };
   return format_text("Reserve {} {}for training and run the optimizer with {}",
                      range_of(plan, training, "core"), one ? "" : "of each rank ",
                      range_of(plan, pool, "pinned thread"));

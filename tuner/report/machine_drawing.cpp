@@ -30,6 +30,7 @@ Role role_of(int rank, char letter, const char* side, std::string_view words) {
 Role training_of(int rank) { return role_of(rank, 'T', "training", "training"); }
 Role optimizer_of(int rank) { return role_of(rank, 'O', "optimizer", "optimizer"); }
 Role both_of(int rank) { return role_of(rank, 'S', "shared", "training and optimizer"); }
+Role of_neighbours() { return {"S", "all ranks with this home, and neighbours", "shared rank0"}; }
 Role idle() { return {"–", "idle", "idle"}; }
 Role barred() { return {"×", "not allowed", "barred"}; }
 
@@ -38,6 +39,10 @@ Roles roles_of(const Plan& plan) {
   for (const Pu pu : plan.machine.cpus) roles[pu] = barred();
   for (const Pu pu : plan.allocation.cpus) roles[pu] = idle();
   for (const RankBinding& rank : plan.ranks) {
+    if (rank.optimizer.threads) {
+      for (const Pu pu : rank.home.cpus) roles[pu] = of_neighbours();
+      continue;
+    }
     for (const Pu pu : rank.training.cpus) roles[pu] = training_of(rank.rank);
     for (const Pu pu : rank.optimizer.cpus)
       roles[pu] = rank.shared ? both_of(rank.rank) : optimizer_of(rank.rank);
@@ -110,7 +115,9 @@ std::string the_rest(const Topology& topology) {
 
 std::string legend(const Plan& plan) {
   std::vector<Role> shown;
+  if (plan.allocation.shared_cpus) shown.push_back(of_neighbours());
   for (const RankBinding& rank : plan.ranks) {
+    if (rank.optimizer.threads) continue;
     // In a shared home, training has all CPUs: those of the pool are both sides', and there may be no others.
     if (!rank.optimizer.cpus.contains(rank.training.cpus)) shown.push_back(training_of(rank.rank));
     shown.push_back(rank.shared ? both_of(rank.rank) : optimizer_of(rank.rank));

@@ -136,6 +136,8 @@ class SplitProposer {
   }
 
   void propose_idle_cores() {
+    if (!homes_.front().shared_cpus.empty())
+      return;  // the two sides divide the threads that the quota pays for
     const auto tries =
         std::count_if(families_.tried().begin(), families_.tried().end(),
                       [](const TriedSplit& one) { return one.split.shape.reserved_cores != 0; });

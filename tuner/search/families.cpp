@@ -20,7 +20,7 @@ int fewest_l3_groups(const std::vector<Home>& homes) {
   std::size_t fewest = std::numeric_limits<int>::max();
   for (const Home& home : homes) {
     std::set<int> groups;
-    for (const HomeCore& core : home.cores) groups.insert(core.l3);
+    for (const HomeCore& core : home.cores) groups.insert(home.shared_cpus.empty() ? core.l3 : 0);
     fewest = std::min(fewest, groups.size());
   }
   return static_cast<int>(fewest);
@@ -33,6 +33,7 @@ std::vector<SplitShape> families_of(const std::vector<Home>& homes) {
   std::set<int> makes;
   std::set<int> l3_groups;
   for (const Home& home : homes) {
+    if (!home.shared_cpus.empty()) continue;  // its threads have no cores of their own
     for (const HomeCore& core : home.cores) {
       siblings = siblings || (core.cpus.size() > 1 && !home.at_quota);
       makes.insert(core.make);

@@ -38,7 +38,8 @@ int pool_of(const TriedSplit& one);
 
 /// The families of splits on some homes, and what was measured of them. A family is one shape in all sizes:
 /// divided or shared homes, placement, PUs per core, make of cores. Cores that are fast today have no family:
-/// a plan moves to nodes where others are fast. Keeps references to what it is made of.
+/// a plan moves to nodes where others are fast. Where neighbours share the CPUs, a size is a number of
+/// threads, and only divided and shared homes differ. Keeps references to what it is made of.
 class Families {
  public:
   Families(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried, const Schedule& schedule);

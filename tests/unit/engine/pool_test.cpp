@@ -37,6 +37,30 @@ std::ptrdiff_t threads_of_this_process() {
   return least;
 }
 
+TEST(Pool, MembersThatShareTheirCpusAreEachBoundToAllOfThem) {
+  const CpuSet before = thread_affinity();
+  for (const std::size_t members : {std::size_t{1}, before.size() + 1}) {
+    Pool pool(SharedCpus{before, members});
+    ASSERT_EQ(pool.size(), members);
+    std::vector<CpuSet> masks(members);
+    pool.run([&](std::size_t member) { masks[member] = thread_affinity(); });
+    for (const CpuSet& mask : masks) EXPECT_EQ(print(mask), print(before));
+  }
+  EXPECT_EQ(thread_affinity(), before);
+}
+
+TEST(Pool, MembersShareAPartOfTheCpusAndTheCallerGetsItsOwnBack) {
+  const CpuSet before = thread_affinity();
+  const CpuSet part{before.first()};
+  {
+    Pool pool(SharedCpus{part, 3});
+    std::vector<CpuSet> masks(3);
+    pool.run([&](std::size_t member) { masks[member] = thread_affinity(); });
+    for (const CpuSet& mask : masks) EXPECT_EQ(mask, part);
+  }
+  EXPECT_EQ(thread_affinity(), before);
+}
+
 TEST(Pool, RunsEachMemberExactlyOnce) {
   for (std::size_t n = 1; n <= allowed_pus().size(); ++n) {
     std::vector<Pu> pus = allowed_pus();

@@ -265,6 +265,20 @@ TEST(DoctorQuota, SiblingsThatRunNoThreadTakeNoTime) {
   EXPECT_THAT(quota_findings(patient), IsEmpty()) << "both sides on the same 8 CPUs";
 }
 
+TEST(DoctorNeighbours, ShareTheCpusUnderAQuotaWithoutACpuset) {
+  Patient patient = patient_with(std::map<std::string, std::string>());
+  EXPECT_THAT(neighbour_findings(patient), IsEmpty());
+  patient.allowed.shared_cpus = true;
+  patient.allowed.cpu_quota = 8;
+  patient.allowed.cpu_quota_path = "/sys/fs/cgroup/job/cpu.max";
+  EXPECT_THAT(neighbour_findings(patient),
+              ElementsAre(finding(Severity::note, "neighbours share these CPUs")));
+  patient = with_plan(std::move(patient));
+  EXPECT_THAT(neighbour_findings(patient), ElementsAre(finding(Severity::warning, "the plan pins threads")));
+  patient.plan->allocation.shared_cpus = true;
+  EXPECT_THAT(neighbour_findings(patient), ElementsAre(finding(Severity::note, "no thread is pinned")));
+}
+
 TEST(DoctorSystemCalls, RefusedBindingIsWorseThanRefusedMemoryPolicy) {
   Patient patient;
   patient.refused_calls = {"mbind(preferred) was refused: EPERM", "sched_setaffinity: EPERM"};

@@ -73,6 +73,17 @@ std::vector<std::string> said(const ProcessBinding& binding, const std::vector<J
 
 constexpr const char* kEmptySide = "0: no optimizer process runs, so nobody uses CPUs 4-7 of its home";
 
+TEST(Verify, ThreadsThatShareTheirCpusWithNeighboursHaveAllOfThem) {
+  ProcessBinding binding = shared_home();
+  binding.rank.optimizer.cpus = cpus("0-7");
+  binding.rank.optimizer.threads = 2;
+  EXPECT_THAT(said(binding, {trainer({"0-7"}), optimizer({"0-7", "0-7", "0-7"})}), IsEmpty());
+  EXPECT_THAT(said(binding, {trainer({"0-7"}), optimizer({"0-7", "3"})}),
+              ElementsAre("300: may run on 3 only: threads whose CPUs neighbours share have all of 0-7"));
+  EXPECT_THAT(said(binding, {trainer({"0-7"}), optimizer({"0-7", "3-9"})}),
+              ElementsAre(HasSubstr("may run on 3-9, outside 0-7")));
+}
+
 TEST(Verify, AWholeHomeIsAsPlannedBeforeAndAfterItIsNarrowed) {
   for (const Framework framework : {Framework::unknown, Framework::torch, Framework::deepspeed_offload,
                                     Framework::deepspeed_zenflow, Framework::superoffload}) {

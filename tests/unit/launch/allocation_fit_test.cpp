@@ -51,6 +51,27 @@ TEST(AllocationFit, OtherRanksNeedOtherHomes) {
   EXPECT_EQ(fit("0-15", 4), AllocationFit::new_homes);
 }
 
+TEST(AllocationFit, APlanOnSharedCpusHoldsInEveryPodOfTheNode) {
+  Plan plan = two_ranks();
+  plan.workload.mode = Mode::overlap;
+  plan.allocation.shared_cpus = true;
+  plan.allocation.cpu_quota = 8;
+  for (RankBinding& rank : plan.ranks) {
+    rank.home = {parse_cpu_list("0-15", "test"), 4};
+    rank.training = {rank.home.cpus, 2};
+    rank.optimizer.cpus = rank.home.cpus;
+    rank.optimizer.threads = 2;
+  }
+  Allowed here = allowed("0-31");
+  here.cpu_quota = 8;
+  EXPECT_EQ(allocation_fit_of(plan, 2, here, here, {}), AllocationFit::as_planned);
+  here.cpu_quota = 10;
+  EXPECT_EQ(allocation_fit_of(plan, 2, here, here, {}), AllocationFit::as_planned)
+      << "pays for its 8 threads";
+  here.cpu_quota = 6;
+  EXPECT_EQ(allocation_fit_of(plan, 2, here, here, {}), AllocationFit::new_homes);
+}
+
 TEST(AllocationFit, AQuotaThatIsNewAndBelowTheThreadsCounts) {
   Plan plan = two_ranks();
   Allowed here = allowed("0-15");

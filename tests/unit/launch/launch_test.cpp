@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/format.hpp"
 #include "launch/launch_rank.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
@@ -85,6 +86,29 @@ TEST(Launch, ASharedHomeIsNotSplitForOurRuntimeEither) {
   EXPECT_EQ(print(launch.cpus), "0-7");
   EXPECT_EQ(launch.binding->started_on, StartedOn::home);
   EXPECT_THAT(launch.notes, testing::IsEmpty()) << "no CPU is kept for the optimizer alone";
+}
+
+TEST(Launch, WhereNeighboursShareTheCpusAProcessHasAllOfItsHomeAndItsShareOfThreads) {
+  Plan plan = two_ranks();
+  plan.allocation.shared_cpus = true;
+  for (RankBinding& rank : plan.ranks) {
+    rank.home = {parse_cpu_list("0-15", "test"), 4};
+    rank.training = {rank.home.cpus, 3};
+    rank.optimizer.cpus = rank.home.cpus;
+    rank.optimizer.threads = 1;
+  }
+  for (const char* rank : {"0", "1"}) {
+    const Launch launch = launched(plan, kRequest, allowed("0-15"), environment({{"LOCAL_RANK", rank}}));
+    EXPECT_EQ(print(launch.cpus), "0-15");
+    EXPECT_THAT(launch.set, Contains(Pair("OMP_NUM_THREADS", "3")));
+    EXPECT_EQ(parse_binding(launch.set.at("ZF_BINDING")).rank.optimizer.threads, 1);
+    const std::string notes = join_text(launch.notes, "\n");
+    EXPECT_EQ(notes, *rank == '0'
+                         ? "neighbours share CPUs 0-15: no thread is pinned to a few of them, and the "
+                           "pool has 1 thread"
+                         : "")
+        << "one note is enough";
+  }
 }
 
 TEST(Launch, TellsTheRuntimeWhatIsIts) {

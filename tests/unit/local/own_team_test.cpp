@@ -57,6 +57,21 @@ TEST(OwnTeam, RunsEachMemberOnceAtEverySize) {
   }
 }
 
+TEST(OwnTeam, HelpersHaveAllCpusOfTheCallerWhereNeighboursShareThem) {
+  OwnTeam team;
+  team.resize(3);
+  const auto masks = [&] {
+    std::vector<CpuSet> masks(3);
+    team.run([&](std::size_t member, std::size_t) { masks[member] = thread_affinity(); });
+    return masks;
+  };
+  masks();  // pinned
+  team.share_cpus(true);
+  EXPECT_EQ(masks(), std::vector<CpuSet>(3, thread_affinity()));
+  team.share_cpus(false);
+  EXPECT_EQ(masks()[1].size(), 1U);
+}
+
 TEST(OwnTeam, HelpersFollowTheCallerWhoseMaskStays) {
   const CpuSet allowed = thread_affinity();
   if (allowed.size() < 2) GTEST_SKIP() << "needs 2 CPUs, " << print(allowed) << " is allowed";

@@ -103,6 +103,7 @@ TEST(Probe, JsonHoldsTheMachineAndWhatIsAllowed) {
   EXPECT_EQ(json["cores"][0], Json({{"cpus", "0,4"}, {"package", 0}, {"node", 0}, {"l3", 0}, {"kind", 0}}));
   EXPECT_EQ(json["allowed"]["cpus"], "0-1,4");
   EXPECT_EQ(json["allowed"]["cpu_quota"], nullptr);
+  EXPECT_EQ(json["allowed"]["shared_cpus"], false);
   EXPECT_EQ(json["allowed"]["exclusions"][0]["reason"], "not_in_list");
   EXPECT_EQ(json["ranks"]["count"], 1);
   EXPECT_EQ(json["missing"], Json::array());

@@ -46,6 +46,53 @@ TEST(PlanCheck, OneSharedCoreIsSound) {
   EXPECT_FALSE(violation) << violation->field << ": " << violation->what;
 }
 
+/// Returns a plan of two ranks that divide three threads each on all CPUs of the allocation.
+Plan plan_on_shared_cpus() {
+  Plan plan = make_plan();
+  plan.allocation.shared_cpus = true;
+  for (RankBinding& rank : plan.ranks) {
+    rank.home = {plan.allocation.cpus, 3};
+    rank.training = {plan.allocation.cpus, 1};
+    rank.optimizer.cpus = plan.allocation.cpus;
+    rank.optimizer.threads = 2;
+    rank.pt_reserved_cores = 1;
+    const auto all = static_cast<int>(plan.allocation.cpus.size());
+    rank.pt_reserved_cores_perc = reserved_perc(all, all);
+  }
+  plan.choice.pool_threads = 2;
+  return plan;
+}
+
+TEST(PlanCheck, HomesMayOverlapWhereNeighboursShareTheCpus) {
+  const auto violation = find_violation(plan_on_shared_cpus());
+  EXPECT_FALSE(violation) << violation->field << ": " << violation->what;
+}
+
+TEST(PlanCheck, SharedCpusHaveInvariantsOfTheirOwn) {
+  const struct {
+    const char* field;
+    std::function<void(Plan&)> break_it;
+  } cases[] = {
+      {"ranks[0].optimizer.threads", [](Plan& p) { p.allocation.shared_cpus = false; }},
+      {"ranks[1].optimizer.threads", [](Plan& p) { p.ranks[1].optimizer.threads.reset(); }},
+      {"ranks[1].optimizer.threads", [](Plan& p) { p.ranks[1].optimizer.threads = 33; }},
+      {"ranks[1].optimizer.threads", [](Plan& p) { p.ranks[1].optimizer.threads = 0; }},
+      {"ranks[1].training.cpus", [](Plan& p) { p.ranks[1].training.cpus = cpus("31-41"); }},
+      {"ranks[1].optimizer.cpus", [](Plan& p) { p.ranks[1].optimizer.cpus = cpus("31-41"); }},
+      {"choice.pool_threads", [](Plan& p) { p.choice.pool_threads = 3; }},
+  };
+  for (const auto& one : cases) {
+    Plan plan = plan_on_shared_cpus();
+    one.break_it(plan);
+    const auto violation = find_violation(plan);
+    ASSERT_TRUE(violation) << one.field;
+    EXPECT_EQ(violation->field, one.field) << violation->what;
+  }
+  Plan pinned = make_plan();
+  pinned.ranks[0].optimizer.threads = 5;
+  EXPECT_EQ(find_violation(pinned)->field, "ranks[0].optimizer.threads");
+}
+
 TEST(PlanCheck, EveryBrokenInvariantNamesItsField) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const struct {

@@ -20,6 +20,8 @@ Plan full_plan() {
   plan.intent.for_deepspeed = plan.intent.isolated = true;
   plan.ranks[1].gpu = RankGpu{"0000:3b:00.0", Node{1}, parse_cpu_list("31-38", "test"), 3, "GPU-3b"};
   plan.choice.headroom = Headroom{1.5, 2.25};
+  plan.allocation.shared_cpus = true;
+  plan.ranks[1].optimizer.threads = 4;
   plan.evidence.estimate_round = 1;
   return plan;
 }

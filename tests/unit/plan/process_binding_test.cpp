@@ -43,6 +43,16 @@ TEST(ProcessBinding, ComesBackAsItWasWritten) {
   }
 }
 
+TEST(ProcessBinding, ThreadsOfSharedCpusComeBackToo) {
+  ProcessBinding binding = sparse_binding();
+  EXPECT_EQ(print_binding(binding).find("optimizer_threads"), std::string::npos)
+      << "as older versions write it";
+  binding.rank.optimizer.threads = 7;
+  const std::string line = print_binding(binding);
+  EXPECT_EQ(parse_binding(line), binding) << line;
+  EXPECT_THAT(refusal(line.substr(0, line.size() - 1) + "0"), HasSubstr("optimizer_threads is \"0\""));
+}
+
 TEST(ProcessBinding, WhatSomebodyChangedIsRefusedInWords) {
   const std::string good = print_binding(sparse_binding());
   const auto changed = [&](const std::string& from, const std::string& to) {

@@ -211,6 +211,29 @@ TEST(Report, AwayFromTheMachineItSaysThatNodesAreNotKnown) {
               AllOf(Not(HasSubstr("not known here")), HasSubstr("NUMA node 0,")));
 }
 
+TEST(Report, SharedCpusAreCalledSoInWordsTableAndDrawing) {
+  Plan plan = unmeasured();
+  plan.allocation.shared_cpus = true;
+  for (RankBinding& rank : plan.ranks) {
+    rank.home = {plan.allocation.cpus, 8};
+    rank.training = {plan.allocation.cpus, 5};
+    rank.optimizer.cpus = plan.allocation.cpus;
+    rank.optimizer.threads = 3;
+  }
+  plan.workload.mode = Mode::overlap;
+  EXPECT_EQ(
+      headline_of(plan),
+      "Neighbours share the CPUs: run 5 threads of each rank for training and 3 threads for the optimizer, "
+      "all on its whole home; nothing was measured.");
+  plan.workload.mode = Mode::wait;
+  for (RankBinding& rank : plan.ranks) rank.optimizer.threads = 5;
+  EXPECT_THAT(headline_of(plan), HasSubstr("take turns with 5 threads"));
+  EXPECT_THAT(bindings_table(plan).print(), HasSubstr("5 threads on 0,4-11,21-26,30-46"));
+  const std::string drawing = machine_drawing(plan, bare_topology(plan));
+  EXPECT_THAT(drawing, HasSubstr("all ranks with this home, and neighbours"));
+  EXPECT_THAT(drawing, Not(HasSubstr("rank 0, training")));
+}
+
 TEST(Decision, SaysWhoGetsWhat) {
   Plan plan = make_plan();
   EXPECT_EQ(headline_of(unmeasured()),

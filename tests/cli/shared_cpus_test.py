@@ -1,0 +1,125 @@
+"""CPUs that neighbours share: a CPU quota and no cpuset. Two pods of a made-up node, and a real control group."""
+
+import json
+import os
+import pathlib
+import unittest
+
+from node_folder import NodeFolder, eight_gpus, nodes_of, two_packages
+from zf_cli import BINARY, DONE, INFEASIBLE, CommandTest, parse_cpus
+
+PACKAGES = two_packages(32)
+NODES = nodes_of(PACKAGES)
+BUILD = pathlib.Path(BINARY).parents[1]
+QUOTA_FILES = {"proc/self/cgroup": "0::/pod",
+               "proc/self/mountinfo": "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw",
+               "sys/fs/cgroup/pod/cpu.max": "800000 100000"}
+
+
+class TwoPodsOfANode(CommandTest):
+    """Eight CPUs' worth of time each; pod A sees GPU 0, pod B GPU 1. Pod A takes no core from pod B."""
+
+    def setUp(self):
+        super().setUp()
+        for pod, minor in (("a", 0), ("b", 1)):
+            NodeFolder(PACKAGES, NODES, eight_gpus(NODES), [f"/dev/nvidia{minor}"]).write(self.folder / pod)
+            self.write_files({f"{pod}/{path}": text + "\n" for path, text in QUOTA_FILES.items()})
+        if not json.loads(self.run_tune("probe", "--sysroot", "a", "--format", "json").stdout)["gpus"]:
+            self.skipTest("this hwloc finds no PCI devices in a folder")
+
+    def test_each_has_the_whole_node_of_its_gpu_and_as_many_threads_as_its_quota_pays_for(self):
+        for pod, minor in (("a", 0), ("b", 1)):
+            plan = self.make_plan("--sysroot", pod, "--ranks", "1", "--mode", "wait")
+            self.assert_sound(plan)
+            self.assertTrue(plan["allocation"]["shared_cpus"])
+            self.assertIn("Neighbours share these CPUs", plan["choice"]["reason"])
+            rank = plan["ranks"][0]
+            self.assertEqual(rank["gpu"]["minor"], minor)
+            for side in ("home", "training", "optimizer"):
+                self.assertEqual((rank[side]["cpus"], rank[side]["threads"]), (NODES[0], 8))
+
+    def test_the_plan_of_one_fits_the_other(self):
+        self.make_plan("--sysroot", "a", "--ranks", "1")
+        self.assert_exit(self.run_tune("check", "--sysroot", "b", "--no-gpus"), DONE)
+        result = self.run_tune("doctor", "--sysroot", "b", "--plan", "plan.json")
+        self.assertIn("neighbours share these CPUs", result.stdout)
+        moved = self.make_plan("--sysroot", "b", "--from", "plan.json", name="moved.json")
+        self.assertEqual(moved["ranks"][0]["home"], self.read_plan()["ranks"][0]["home"])
+
+    def test_a_plan_that_pins_is_told_of_neighbours(self):
+        own = self.make_plan("--sysroot", "a", "--ranks", "1", "--allowed", "0-7")
+        self.assertNotIn("shared_cpus", own["allocation"], "--allowed names the job's own CPUs")
+        self.assertNotIn("threads", own["ranks"][0]["optimizer"])
+        result = self.run_tune("doctor", "--sysroot", "a", "--plan", "plan.json")
+        self.assertIn("the plan pins threads to some of them", " ".join(result.stdout.split()))
+
+    def test_what_cannot_be_said_to_others_is_refused_on_one_line(self):
+        plan = ("plan", "--sysroot", "a", "--ranks")
+        result = self.run_tune(*plan, "1", "--for", "deepspeed")
+        self.assert_refused(result, INFEASIBLE, "neighbours share", "--allowed")
+        self.make_plan("--sysroot", "a", "--ranks", "2")
+        for consumer in ("deepspeed", "mpirun"):
+            self.assert_refused(self.run_tune("export", "plan.json", "--for", consumer), INFEASIBLE, "neighbours share")
+        for consumer in ("taskset", "numactl", "slurm", "hwloc", "torchrun"):
+            self.assert_exit(self.run_tune("export", "plan.json", "--for", consumer), DONE)
+
+
+class JobInARealControlGroup(CommandTest):
+    """A quota of one CPU, and all CPUs of the machine."""
+
+    def setUp(self):
+        super().setUp()
+        self.need_two_cpus()
+        if len(os.sched_getaffinity(0)) != os.cpu_count():
+            self.skipTest("an affinity mask keeps CPUs from this process, so they count as its own")
+        self.group = self.make_group("cpu.cfs_quota_us", "100000")
+
+    def make_group(self, file: str, quota: str) -> pathlib.Path:
+        group = pathlib.Path(f"/sys/fs/cgroup/cpu/zf-shared-{os.getpid()}")
+        try:
+            group.mkdir()
+        except OSError as error:
+            raise unittest.SkipTest(f"no control group can be made here ({error}): needs root and cgroup v1") from None
+        self.addCleanup(group.rmdir)
+        (group / file).write_text(quota)
+        return group
+
+    def enter(self):
+        (self.group / "cgroup.procs").write_text("0")
+
+    def run_inside(self, *arguments: str, **keywords):
+        return self.run_tune(*arguments, preexec_fn=self.enter, **keywords)
+
+    def assert_shares(self, plan: dict) -> None:
+        self.assert_sound(plan)
+        everything = os.sched_getaffinity(0)
+        self.assertTrue(plan["allocation"]["shared_cpus"])
+        rank = plan["ranks"][0]
+        for side in ("home", "training", "optimizer"):
+            self.assertEqual(parse_cpus(rank[side]["cpus"]), everything)
+        self.assertEqual(rank["optimizer"]["threads"], 1)
+
+    def test_plan_exec_and_runtime_pin_nothing(self):
+        self.assert_exit(self.run_inside("plan"), DONE)
+        plan = self.read_plan()
+        self.assert_shares(plan)
+        result = self.run_inside("exec", "--plan", "plan.json", "--", str(BUILD / "bin/test-rank"))
+        self.assert_exit(result, DONE)
+        self.assertIn("neighbours share", result.stderr)
+        self.assertIn("1 rank has the time of 1 CPU", result.stderr, "not: it has 1 core")
+        report = json.loads(result.stdout)
+        everything = plan["ranks"][0]["home"]["cpus"]
+        self.assertEqual(report["training"], everything)
+        self.assertEqual(set(report["threads"]), {everything}, "a thread of the pool is pinned")
+
+    def test_tune_measures_it_so(self):
+        self.assert_exit(self.run_inside("tune", "--budget", "2s", "--params", "1M"), DONE)
+        self.assert_shares(self.read_plan())
+
+    def test_the_plan_fits_where_it_was_made(self):
+        self.assert_exit(self.run_inside("plan"), DONE)
+        self.assert_exit(self.run_inside("check"), DONE)
+
+
+if __name__ == "__main__":
+    unittest.main()

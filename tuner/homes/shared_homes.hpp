@@ -1,0 +1,28 @@
+// The homes of ranks whose CPUs neighbours share: a quota says how much CPU time the job has, and nothing
+// says on which CPUs (os/shared_cpus.hpp). If homes were cut as usual, every job of the node would take the
+// same cores. Pure.
+#pragma once
+
+#include <vector>
+
+#include "homes/homes.hpp"
+#include "os/allowed.hpp"
+
+namespace zf {
+
+/// Returns one home per preference: all allowed CPUs of the rank's node, else of its package, else of the
+/// machine. Homes may overlap. Each has as many threads (Home::cores) as the quota pays for: an equal part
+/// for every rank, at most one for each core that the rank's CPUs have for it, and at least one. Throws
+/// Error(infeasible) if there are more ranks than allowed cores. Preconditions: at least one preference, and
+/// allowed.shared_cpus.
+std::vector<Home> shared_homes(const Topology& topology, const Allowed& allowed,
+                               const std::vector<Preference>& preferences);
+
+/// Returns in words what the quota pays for, for the notes of the allocation.
+std::string shared_homes_note(const std::vector<Home>& homes, const Allowed& allowed);
+
+/// Throws Error(infeasible): DeepSpeed divides CPUs among ranks and sides, and those that neighbours share
+/// cannot be divided.
+[[noreturn]] void refuse_shared_cpus_for_deepspeed(const Allowed& allowed);
+
+}  // namespace zf
