@@ -8,6 +8,7 @@
 
 #include "plan/choice.hpp"
 #include "plan/evidence.hpp"
+#include "plan/gpu_share.hpp"
 #include "plan/machine_class.hpp"
 #include "plan/rank_binding.hpp"
 #include "plan/split_kind.hpp"
@@ -50,6 +51,9 @@ struct Intent {
   bool isolated = false;       ///< homes may have CPUs that the kernel isolates (--isolated)
   bool shared = false;  ///< training has the whole home, and the pool runs on all or some of the same cores
   StateFormat state_format = StateFormat::fp32;
+  int gpus_per_rank = 0;  ///< as in GpuShare
+  int ranks_per_gpu = 0;
+  GpuShare gpu_share() const { return {gpus_per_rank, ranks_per_gpu}; }
   bool operator==(const Intent&) const = default;
 };
 

@@ -53,6 +53,15 @@ Found find_in_intent(const Intent& intent, const std::vector<RankBinding>& ranks
   const auto apart = std::find_if(ranks.begin(), ranks.end(), [](const RankBinding& r) { return !r.shared; });
   if (intent.shared && apart != ranks.end())
     return violation("intent.shared", "is true, but rank {} is not shared", apart->rank);
+  if (intent.gpus_per_rank != 0 && intent.ranks_per_gpu != 0)
+    return violation("intent.ranks_per_gpu", "stands beside gpus_per_rank, and only one of the two can be");
+  const auto more = static_cast<std::size_t>(intent.gpu_share().gpus_of_rank() - 1);
+  for (const RankBinding& rank : ranks) {
+    if (rank.more_gpus.empty() || (rank.gpu && rank.more_gpus.size() == more)) continue;
+    return violation(format_text("ranks[{}].more_gpus", rank.rank),
+                     "has {}, but gpu and intent.gpus_per_rank make it {}",
+                     print_count(rank.more_gpus.size(), "GPU"), rank.gpu ? more : 0);
+  }
   return std::nullopt;
 }
 

@@ -51,6 +51,8 @@ void fields(Io& io, Struct& intent) {
   io.optional("isolated", intent.isolated);
   io.added("shared", intent.shared);
   io.added("state_format", intent.state_format);
+  io.optional("gpus_per_rank", intent.gpus_per_rank, Whole{1, 4096});
+  io.optional("ranks_per_gpu", intent.ranks_per_gpu, Whole{1, 4096});
 }
 
 template <class Io, MaybeConst<RankGpu> Struct>
@@ -60,6 +62,7 @@ void fields(Io& io, Struct& gpu) {
   io.optional("cpus", gpu.cpus);
   io.optional("minor", gpu.minor);
   io.optional("uuid", gpu.uuid);
+  io.optional("cuda_number", gpu.cuda_number);
 }
 
 template <class Io, class Struct>
@@ -81,6 +84,8 @@ template <class Io, MaybeConst<RankBinding> Struct>
 void fields(Io& io, Struct& rank) {
   io.required("rank", rank.rank);
   io.optional("gpu", rank.gpu);
+  io.optional("more_gpus", rank.more_gpus);
+  io.optional("spread_gpu", rank.spread_gpu);
   io.added("home", rank.home);
   io.required("training", rank.training);
   io.required("optimizer", rank.optimizer);

@@ -27,7 +27,7 @@ inline constexpr auto kEnumNames<StartedOn> = std::to_array<EnumName<StartedOn>>
 /// The part of a plan that one process needs, fitted to the present allocation. It travels in the environment
 /// variable ZF_BINDING, so it needs no file and no descriptor, and it works in another PID namespace.
 struct ProcessBinding {
-  RankBinding rank;  ///< without its GPU
+  RankBinding rank;  ///< without its GPUs
   Framework framework = Framework::unknown;
   StartedOn started_on = StartedOn::nothing;
   std::string plan_id = {};  ///< plan_id() of the plan that it was made by; empty: not known

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "base/id_set.hpp"
 #include "base/memory_policy.hpp"
@@ -43,8 +44,11 @@ inline NodeSet preferred_mems(const OptimizerSide& side) {
 }
 
 struct RankBinding {
-  int rank = 0;                     ///< local rank
-  std::optional<RankGpu> gpu = {};  ///< absent: the rank has none, or it is not known
+  int rank = 0;                         ///< local rank
+  std::optional<RankGpu> gpu = {};      ///< absent: the rank has none, or it is not known
+  std::vector<RankGpu> more_gpus = {};  ///< the rank's GPUs after `gpu` (GpuShare::gpus_per_rank)
+  /// The GPU that the rank has under zf-tune exec --set-gpus; absent: `gpu`
+  std::optional<RankGpu> spread_gpu = {};
   HomeSide home;
   TrainingSide training;
   OptimizerSide optimizer;
@@ -55,5 +59,12 @@ struct RankBinding {
   CpuSet both_sides() const { return training.cpus | optimizer.cpus; }
   bool operator==(const RankBinding&) const = default;
 };
+
+/// Returns all GPUs of the rank; empty if they are not known.
+inline std::vector<RankGpu> gpus_of(const RankBinding& rank) {
+  std::vector<RankGpu> gpus = rank.more_gpus;
+  if (rank.gpu) gpus.insert(gpus.begin(), *rank.gpu);
+  return gpus;
+}
 
 }  // namespace zf

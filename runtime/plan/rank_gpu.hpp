@@ -15,6 +15,8 @@ struct RankGpu {
   CpuSet cpus = {};               ///< the CPUs near it; empty: not known
   std::optional<int> minor = {};  ///< 0 for /dev/nvidia0; absent: not known
   std::string uuid = {};          ///< "GPU-8932f937-…"; empty: not known
+  /// CUDA's number of it where CUDA counts in PCI order (CUDA_DEVICE_ORDER=PCI_BUS_ID); absent: not known
+  std::optional<int> cuda_number = {};
   bool operator==(const RankGpu&) const = default;
 };
 

@@ -186,6 +186,12 @@ MACHINES = {
         Device("node 0", "0000:06:00.0", "0302 [10de:2330]", "cuda1"),
         Device("node 1", "0000:86:00.0", "0302 [10de:2330]", "cuda0"),
     ]),
+    "eight-gpus": Machine(2, 2, 1, 8, 1, [
+        Device(f"node {gpu // 2}", f"0000:{0x10 * (gpu + 1):02x}:00.0", "0302 [10de:2330]") for gpu in range(8)
+    ]),
+    "gpus-in-turn": Machine(2, 1, 1, 8, 1, [
+        Device(f"node {gpu % 2}", f"0000:{0x10 * (gpu + 1):02x}:00.0", "0302 [10de:2330]") for gpu in range(4)
+    ]),
 }
 
 if __name__ == "__main__":

@@ -39,6 +39,11 @@ CommandSpec spec() {
           {"keep-threads", 0, "",
            "keep OMP_NUM_THREADS=1 under torchrun, which sets it itself (default: the plan's number of "
            "threads; any other number that is set is kept)"},
+          {"set-gpus", 0, "",
+           "set CUDA_VISIBLE_DEVICES (AMD: ROCR_VISIBLE_DEVICES) to the plan's GPUs, entry i for rank i; "
+           "fewer "
+           "ranks than GPUs are spread over the packages as the plan's notes say (default: set nothing; a "
+           "variable that is set is kept)"},
           {"dry-run", 0, "", "print what would happen, and start nothing"},
           {"force", 0, "",
            "start the command even if the plan does not fit; unbound if nothing else is possible"},
@@ -114,6 +119,7 @@ Launch requested_launch(const Arguments& arguments, const std::optional<LocalRan
   request.cpus_of = cpus_argument(arguments);
   if (switched_off(environment)) return {};
   request.force = arguments.has("force");
+  request.sets_gpus = arguments.has("set-gpus");
   if (arguments.has("keep-threads")) request.torchruns_one = TorchrunsOne::kept;
   try {
     request.plan_path = plan_path(arguments, environment);

@@ -35,6 +35,8 @@ CommandSpec spec() {
            "the differences become a warning"},
           {"output", 'o', "FILE", "file to write, - for standard output (default: plan.json)"},
           ranks_option(),
+          gpus_per_rank_option(),
+          ranks_per_gpu_option(),
           {"params", 'p', "COUNT",
            "number of model parameters, over all ranks of this node (default: 1B; e.g. 3B)"},
           framework_option(),
@@ -52,13 +54,14 @@ Plan make_unmeasured_plan(const Arguments& arguments) {
   const bool deepspeed = for_deepspeed(arguments);
   const Machine machine = read_machine_and_ask_nvml(source_for_planning(arguments));
   const Environment environment = Environment::of_this_process();
-  const RankCount ranks = rank_count_of(ranks_argument(arguments), environment, machine.topology);
+  const GpuShare share = gpu_share_argument(arguments);
+  const RankCount ranks = rank_count_of(ranks_argument(arguments), environment, machine.topology, share);
   const std::string note = rank_count_note(ranks);
   if (!note.empty() && !arguments.has("quiet")) print_stderr("{}\n", note);
   Workload workload{"params", params, ranks.count, update_interval_argument(arguments).value_or(1)};
   workload.mode = mode_argument(arguments).value_or(kDefaultMode);
   workload.framework = framework_argument(arguments).value_or(Framework::unknown);
-  Plan plan = unmeasured_plan(machine, rank_gpus(environment, machine.topology, ranks.count), workload,
+  Plan plan = unmeasured_plan(machine, rank_gpus(environment, machine.topology, ranks.count, share), workload,
                               deepspeed, command_line());
   if (!arguments.has("quiet")) warn_of_few_cores(machine, ranks.count);
   return plan;
@@ -95,9 +98,15 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   MachineSource source = source_for_planning(arguments);
   source.keep_isolated = source.keep_isolated || plan.intent.isolated;
   const Machine machine = read_machine_and_ask_nvml(source);
-  const int ranks = ranks_argument(arguments).value_or(plan.workload.ranks);
-  Plan moved = retarget(plan, machine,
-                        renewed_gpus(Environment::of_this_process(), machine.topology, plan, ranks), options);
+  const Environment environment = Environment::of_this_process();
+  const GpuShare share = gpu_share_argument(arguments);
+  const auto given = ranks_argument(arguments);
+  // The options make the number of ranks anew only if they are not the plan's.
+  const auto planned =
+      share.is_given() && share != plan.intent.gpu_share() ? given : given.value_or(plan.workload.ranks);
+  const int ranks = rank_count_of(planned, environment, machine.topology, share).count;
+  Plan moved =
+      retarget(plan, machine, renewed_gpus(environment, machine.topology, plan, ranks, share), options);
   mark_older_evidence(plan, moved);
   if (options.for_deepspeed) need_deepspeed(moved);
   if (!arguments.has("quiet")) warn_of_few_cores(machine, ranks);

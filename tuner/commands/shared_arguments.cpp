@@ -71,6 +71,25 @@ OptionSpec ranks_option() {
           "else one per GPU, else 1; e.g. 2)"};
 }
 
+GpuShare gpu_share_argument(const Arguments& arguments) {
+  return {arguments.integer("gpus-per-rank", 1, 4096).value_or(0),
+          arguments.integer("ranks-per-gpu", 1, 4096).value_or(0)};
+}
+
+OptionSpec gpus_per_rank_option() {
+  return {
+      "gpus-per-rank", 0, "N",
+      "GPUs of each rank: rank i has those from i x N on, and its home is near any of them (default: GPU i "
+      "alone; e.g. 2)"};
+}
+
+OptionSpec ranks_per_gpu_option() {
+  return {
+      "ranks-per-gpu", 0, "N",
+      "ranks of each GPU, such as one for each of its tiles or parts: rank i has GPU i / N (default: none "
+      "is guessed if there are more ranks than GPUs; e.g. 3)"};
+}
+
 bool for_deepspeed(const Arguments& arguments) {
   const auto word = arguments.text("for");
   if (!word || *word == "deepspeed") return word.has_value();

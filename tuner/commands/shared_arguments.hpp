@@ -41,6 +41,12 @@ std::optional<int> ranks_argument(const Arguments& arguments);
 
 OptionSpec ranks_option();
 
+/// Returns the values of --gpus-per-rank and --ranks-per-gpu. rank_count_of() says what is wrong with them.
+GpuShare gpu_share_argument(const Arguments& arguments);
+
+OptionSpec gpus_per_rank_option();
+OptionSpec ranks_per_gpu_option();
+
 /// Returns whether --for deepspeed was given: then the plan uses only splits that DeepSpeed can be told.
 /// Throws Error(usage) for any other word, because other launchers can be told every plan.
 bool for_deepspeed(const Arguments& arguments);

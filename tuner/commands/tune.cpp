@@ -28,6 +28,8 @@ CommandSpec spec() {
           with_options_of_this_machine({
               {"output", 'o', "FILE", "file to write, - for standard output (default: plan.json)"},
               ranks_option(),
+              gpus_per_rank_option(),
+              ranks_per_gpu_option(),
               {"workload", 'w', "FILE",
                "file that describes the training: parameters, ranks, update interval, demand of a step "
                "(default: proportions of a small model; e.g. one of configs/workloads)"},
@@ -90,6 +92,7 @@ TuningRequest request_of(const Arguments& arguments, const std::optional<Workloa
       requested_workload(file ? std::optional(file->workload) : std::nullopt, params_argument(arguments));
   request.has_workload_file = file.has_value();
   request.ranks = ranks_argument(arguments);
+  request.gpus = gpu_share_argument(arguments);
   request.mode = mode_argument(arguments);
   request.update_interval = update_interval_argument(arguments);
   request.framework = framework_argument(arguments);

@@ -101,8 +101,10 @@ void add_division(const Plan& plan, const DeepSpeedOptimizer& optimizer, std::ve
   }
 }
 
-/// --num_gpus N gives rank k the GPU k.
+/// --num_gpus N gives rank k the GPU k. DeepSpeed's launcher starts one rank for each GPU, so nothing is said
+/// of other shares.
 void add_gpus(const Plan& plan, std::vector<std::string>& notes) {
+  if (plan.intent.gpu_share().is_given()) return;
   std::vector<int> minors;
   for (const RankBinding& rank : plan.ranks) {
     if (!rank.gpu || !rank.gpu->minor) return;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "homes/deepspeed_homes.hpp"
 #include "homes/shared_homes.hpp"
+#include "machine/spread.hpp"
 
 namespace zf {
 namespace {
@@ -16,19 +16,17 @@ namespace {
 /// The smallest number of cores with which training and optimizer can be kept apart.
 constexpr int kMinCoresPerRank = 2;
 
-/// Returns the package that the GPU is near; nothing if it is near several packages or its location is
-/// unknown.
-std::optional<int> package_of(const Topology& topology, const Gpu& gpu) {
-  std::set<int> packages;
-  for (const Core& core : topology.cores) {
-    if (core.cpus.intersects(gpu.local_cpus)) packages.insert(core.package);
-  }
-  return packages.size() == 1 ? std::optional(*packages.begin()) : std::nullopt;
+/// Returns true if it is known of each GPU of the rank which package it is near.
+bool packages_are_known(const Topology& topology, const RankGpus& gpus, std::size_t rank) {
+  const auto is_known = [&](const Gpu& gpu) { return package_of_cpus(topology, gpu.local_cpus).has_value(); };
+  return is_known(*gpus.gpus[rank]) && (gpus.more.empty() || std::ranges::all_of(gpus.more[rank], is_known));
 }
 
-Preference preference_for(const Topology& topology, const Gpu& gpu) {
-  const std::optional<int> package = package_of(topology, gpu);
-  return {gpu.node, package, package ? gpu.local_cpus : CpuSet()};
+Preference preference_for(const Topology& topology, const RankGpus& gpus, std::size_t rank) {
+  const auto place = place_of_gpus(gpus, rank);
+  if (!place) return {};
+  return {place->node, package_of_cpus(topology, place->local_cpus),
+          packages_are_known(topology, gpus, rank) ? place->local_cpus : CpuSet()};
 }
 
 /// Leaves the cores idle that the quota cannot keep busy: with more threads the kernel would stop all of them
@@ -74,17 +72,19 @@ std::string unknown_places_note(const std::vector<int>& ranks) {
 void assign_gpus(const Machine& machine, const RankGpus& gpus, RankHomes& ranks) {
   std::vector<int> unknown;
   for (std::size_t rank = 0; rank < gpus.gpus.size(); ++rank) {
-    if (!gpus.gpus[rank]) continue;
-    const Gpu& gpu = *gpus.gpus[rank];
-    ranks.homes[rank].gpu = RankGpu{gpu.pci_address, gpu.node, gpu.local_cpus, gpu.minor, gpu.uuid};
-    const auto package = package_of(machine.topology, gpu);
-    if (!package) {
+    const auto gpu = place_of_gpus(gpus, rank);
+    if (!gpu) continue;
+    ranks.homes[rank].gpu = planned_gpu(*gpus.gpus[rank]);
+    const auto package = package_of_cpus(machine.topology, gpu->local_cpus);
+    if (!packages_are_known(machine.topology, gpus, rank)) {
       unknown.push_back(static_cast<int>(rank));
-    } else if (!ranks.homes[rank].cpus().intersects(gpu.local_cpus)) {
-      ranks.notes.push_back(format_text(
-          "rank {} is far from its GPU {}: its home has none of the CPUs near the GPU ({} on {})", rank,
-          gpu.pci_address, print_cpus(gpu.local_cpus),
-          gpu.node ? format_text("node {}", gpu.node->os_index) : format_text("package {}", *package)));
+    } else if (!ranks.homes[rank].cpus().intersects(gpu->local_cpus)) {
+      ranks.notes.push_back(
+          format_text("rank {} is far from its GPU {}: its home has none of the CPUs near the GPU ({}{})",
+                      rank, gpu->pci_address, print_cpus(gpu->local_cpus),
+                      gpu->node ? format_text(" on node {}", gpu->node->os_index)
+                      : package ? format_text(" on package {}", *package)
+                                : ""));
     }
   }
   if (!unknown.empty()) ranks.notes.push_back(unknown_places_note(unknown));
@@ -104,6 +104,8 @@ void note_isolated(const Machine& machine, RankHomes& ranks) {
 /// Applies the quota to the homes and gives them their GPUs.
 RankHomes with_quota_and_gpus(const Machine& machine, const RankGpus& gpus, std::vector<Home> homes) {
   RankHomes ranks{std::move(homes), gpus.notes};
+  if (!gpus.spread_note.empty() && is_spread_near(gpus, machine.allowed.cpus))
+    ranks.notes.push_back(gpus.spread_note);
   if (ranks.homes.front().shared_cpus.empty()) {
     limit_to_quota(machine, ranks);
   } else {
@@ -118,8 +120,8 @@ RankHomes with_quota_and_gpus(const Machine& machine, const RankGpus& gpus, std:
 
 std::vector<Preference> preferences_of(const Machine& machine, const RankGpus& gpus) {
   std::vector<Preference> preferences;
-  for (const auto& gpu : gpus.gpus)
-    preferences.push_back(gpu ? preference_for(machine.topology, *gpu) : Preference());
+  for (std::size_t rank = 0; rank < gpus.gpus.size(); ++rank)
+    preferences.push_back(preference_for(machine.topology, gpus, rank));
   return preferences;
 }
 
@@ -135,8 +137,7 @@ RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const 
     Allowed own = machine.allowed;
     own.cpus = own.cpus & masks[rank];
     if (!machine.keeps_isolated) leave_out_isolated(own, machine.isolated);
-    const auto& gpu = gpus.gpus.at(rank);
-    const Preference preference = gpu ? preference_for(machine.topology, *gpu) : Preference();
+    const Preference preference = preference_for(machine.topology, gpus, rank);
     homes.push_back(homes_of(machine.topology, own, {preference}).front());
   }
   return with_quota_and_gpus(machine, gpus, std::move(homes));

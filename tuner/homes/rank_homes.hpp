@@ -17,7 +17,7 @@ struct RankHomes {
   std::vector<std::string> notes;  ///< in what the allocation falls short, one sentence each
 };
 
-/// Returns the place where each rank should live: on the CPUs near its GPU.
+/// Returns the place where each rank should live: on the CPUs near its GPUs, and near any of several.
 std::vector<Preference> preferences_of(const Machine& machine, const RankGpus& gpus);
 
 /// Returns one home for each of `gpus`: on the CPUs near the rank's GPU, which may be a part of a NUMA node

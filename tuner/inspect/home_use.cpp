@@ -63,6 +63,8 @@ ProcessBinding planned_binding(const Plan& plan, int rank) {
   ProcessBinding binding;
   binding.rank = binding_of(plan, rank);
   binding.rank.gpu.reset();
+  binding.rank.more_gpus.clear();
+  binding.rank.spread_gpu.reset();
   binding.framework = plan.workload.framework;
   binding.started_on = process_cpus(binding.rank, binding.framework).started_on;
   return binding;

@@ -22,6 +22,7 @@ struct LaunchRequest {
   std::optional<int> ranks = {};                        ///< on this node, if the caller knows
   CpusOf cpus_of = CpusOf::unsaid;                      ///< --cpus
   TorchrunsOne torchruns_one = TorchrunsOne::replaced;  ///< --keep-threads
+  bool sets_gpus = false;                               ///< --set-gpus
 };
 
 }  // namespace zf

@@ -56,7 +56,9 @@ bool gpus_are_planned(const Environment& environment, const Plan& plan) {
   if (!step) step = devices_in(environment, "SLURM_JOB_GPUS");
   return step && std::all_of(step->ids.begin(), step->ids.end(), [&](const std::string& id) {
            return std::any_of(plan.ranks.begin(), plan.ranks.end(), [&](const RankBinding& rank) {
-             return rank.gpu && rank.gpu->minor && std::to_string(*rank.gpu->minor) == id;
+             return std::ranges::any_of(gpus_of(rank), [&](const RankGpu& gpu) {
+               return gpu.minor && std::to_string(*gpu.minor) == id;
+             });
            });
          });
 }
@@ -124,6 +126,14 @@ ResolvedBinding bound_by(const Plan& plan, const RankBinding& binding) {
   return {binding, {}, gpus_of_ranks(plan), plan.ranks.size(), cores_of_ranks(plan)};
 }
 
+/// Returns the GPUs of one rank as those of all.
+RankGpus only_rank(RankGpus gpus, std::size_t rank) {
+  gpus.gpus = {gpus.gpus.at(rank)};
+  if (!gpus.more.empty()) gpus.more = {gpus.more.at(rank)};
+  gpus.spread.clear();
+  return gpus;
+}
+
 /// Moves the plan to this allocation and returns the rank's part of it. Every rank of this node does this
 /// alone, and all get the same plan because all use the same things: the plan with its GPUs, the CPUs, and
 /// the number of ranks.
@@ -133,14 +143,15 @@ ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRe
   const Target target = read_target(plan, rank, ranks, alone, environment);
   RankGpus gpus = moved_gpus(gpus_are_planned(environment, plan) ? environment : Environment(),
                              target.machine.topology, plan, ranks);
-  if (alone) gpus.gpus = {gpus.gpus.at(static_cast<std::size_t>(rank))};
+  if (alone) gpus = only_rank(std::move(gpus), static_cast<std::size_t>(rank));
   RetargetOptions options{.any_class = request.force};
   options.masks = target.masks;
   const Plan moved = retarget(plan, target.machine, gpus, options);
   ResolvedBinding resolved = bound_by(moved, moved.ranks.at(alone ? 0 : static_cast<std::size_t>(rank)));
   if (alone) resolved.gpus = gpus_of_ranks(plan);
   resolved.binding.rank = rank;
-  resolved.notes.push_back(retargeted_note(plan, moved, target, rank, ranks, request));
+  if (moved.allocation.cpus != plan.allocation.cpus || moved.ranks.size() != plan.ranks.size())
+    resolved.notes.push_back(retargeted_note(plan, moved, target, rank, ranks, request));
   for (const Exclusion& exclusion : target.machine.allowed.exclusions) {
     if (exclusion.reason != ExclusionReason::isolated && exclusion.reason != ExclusionReason::nohz_full)
       continue;
@@ -185,7 +196,7 @@ Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& reques
 
 ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, int ranks,
                                 const LaunchRequest& request, const Allowed& seen,
-                                const Environment& environment) {
+                                const Environment& environment, bool other_gpus) {
   const int rank = rank_here.value;
   if (request.cpus_of == CpusOf::rank) return retargeted(plan, rank, ranks, request, environment);
   const Allowed of_job = allowed_to_job();
@@ -193,6 +204,7 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
   AllocationFit fit = allocation_fit_of(plan, ranks, seen, of_job, isolated.isolated);
   if (fit == AllocationFit::as_planned && foreign_machine(plan.machine, read_machine_identity(SysRoot())))
     fit = AllocationFit::new_homes;
+  if (fit == AllocationFit::as_planned && other_gpus) fit = AllocationFit::new_homes;
   if (fit == AllocationFit::as_planned) {
     ResolvedBinding planned = bound_by(plan, binding_of(plan, rank));
     if (auto note = isolated_homes_note(plan, seen, isolated)) planned.notes.push_back(*std::move(note));

@@ -10,8 +10,10 @@
 #include "launch/launch_rank.hpp"
 #include "launch/outer_exec.hpp"
 #include "launch/resolve_binding.hpp"
+#include "launch/set_gpus.hpp"
 #include "launchers/core_shortage.hpp"
 #include "machine/machine.hpp"
+#include "os/host_name.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/plan_differences.hpp"
 #include "planning/retarget.hpp"
@@ -20,28 +22,34 @@
 namespace zf {
 namespace {
 
-/// Returns a note if the rank's GPU is not where the plan says. Looks only at two files of /sys.
-std::optional<std::string> gpu_note(const RankBinding& binding, const std::string& plan_path) {
-  if (!binding.gpu || binding.gpu->cpus.empty()) return std::nullopt;
+/// Returns a note if this GPU of the rank is not where the plan says. Looks only at two files of /sys.
+std::optional<std::string> gpu_note(const RankGpu& gpu, int rank, const std::string& plan_path) {
+  if (gpu.cpus.empty()) return std::nullopt;
   const SysRoot sysroot;
-  const std::string& address = binding.gpu->pci_address;
   const std::string next = format_text(
       "`zf-tune plan --from {0} -o {0}` writes the GPUs of this node into the plan", shell_quoted(plan_path));
-  const auto list = sysroot.read(format_text("/sys/bus/pci/devices/{}/local_cpulist", address));
+  const auto list = sysroot.read(format_text("/sys/bus/pci/devices/{}/local_cpulist", gpu.pci_address));
   if (!list)
-    return format_text("the plan's GPU {} of rank {} is not on this node; {}", address, binding.rank, next);
+    return format_text("the plan's GPU {} of rank {} is not on this node; {}", gpu.pci_address, rank, next);
   try {
     const CpuSet online =
         parse_cpu_list(sysroot.read("/sys/devices/system/cpu/online").value_or(*list), "online");
-    const CpuSet near = parse_cpu_list(*list, address) & online;
-    if (near == (binding.gpu->cpus & online)) return std::nullopt;
-    return format_text("the GPU {} of rank {} is near {} here, and near {} in the plan; {}", address,
-                       binding.rank, near.empty() ? "no CPU" : print_cpus(near),
-                       print_cpus(binding.gpu->cpus), next);
+    const CpuSet near = parse_cpu_list(*list, gpu.pci_address) & online;
+    if (near == (gpu.cpus & online)) return std::nullopt;
+    return format_text("the GPU {} of rank {} is near {} here, and near {} in the plan; {}", gpu.pci_address,
+                       rank, near.empty() ? "no CPU" : print_cpus(near), print_cpus(gpu.cpus), next);
   } catch (const Error& error) {
-    return format_text("where the GPU {} of rank {} is cannot be read: {}", address, binding.rank,
+    return format_text("where the GPU {} of rank {} is cannot be read: {}", gpu.pci_address, rank,
                        error.what());
   }
+}
+
+/// Returns the first such note about the rank's GPUs.
+std::optional<std::string> gpus_note(const RankBinding& binding, const std::string& plan_path) {
+  for (const RankGpu& gpu : gpus_of(binding)) {
+    if (auto note = gpu_note(gpu, binding.rank, plan_path)) return note;
+  }
+  return std::nullopt;
 }
 
 /// Returns a note if the GPUs that the job may see are not the plan's, or cannot be compared with them. One
@@ -68,15 +76,20 @@ Launch resolve_by_plan(const Plan& plan, const LaunchRequest& request, const All
                             print_count(static_cast<std::size_t>(ranks), "rank")),
                 "local ranks count from 0: check --rank and the launcher's variables");
   }
-  const ResolvedBinding here = resolve_binding(plan, rank, ranks, request, seen, environment);
+  const GpuSetting gpus =
+      request.sets_gpus ? gpu_setting(plan, ranks, host_name(), environment) : GpuSetting();
+  const ResolvedBinding here = resolve_binding(gpus.spreads ? with_spread_gpus(plan) : plan, rank, ranks,
+                                               request, seen, environment, gpus.spreads);
   Launch launch = planned_launch({here.binding, plan.workload.framework, StartedOn::nothing, plan_id(plan)},
                                  rank, request.plan_path, seen, environment, request.torchruns_one);
   launch.notes.insert(launch.notes.begin(), here.notes.begin(), here.notes.end());
+  launch.set.insert(gpus.variables.begin(), gpus.variables.end());
+  if (!gpus.note.empty() && rank.value == 0) launch.notes.push_back(gpus.note);  // once for all ranks
   if (const auto shortage = core_shortage(here.ranks, here.cores, seen); shortage && rank.value == 0)
     launch.notes.insert(launch.notes.begin(), "warning: " + in_words(*shortage));
   const std::string path = request.plan_path.string();
   if (const auto note = former_format_note(plan, path)) launch.notes.push_back(*note);
-  if (const auto note = gpu_note(here.binding, path)) launch.notes.push_back(*note);
+  if (const auto note = gpus_note(here.binding, path)) launch.notes.push_back(*note);
   if (const auto note = visible_gpus_note(here, environment, path)) launch.notes.push_back(*note);
   return launch;
 }

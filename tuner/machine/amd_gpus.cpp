@@ -82,7 +82,9 @@ std::string read_amd_gpus(const SysRoot& sysroot, std::vector<Gpu>& gpus,
         std::find_if(gpus.begin(), gpus.end(), [&](const Gpu& one) { return one.pci_address == address; });
     if (gpu == gpus.end()) continue;
     gpu->parts = ++parts[address];
-    gpu->framework_number = gpu->parts == 1 ? std::optional(number) : std::nullopt;
+    if (gpu->parts == 1) gpu->framework_number = number;
+    if (gpu->framework_number && number != *gpu->framework_number + gpu->parts - 1)
+      gpu->framework_number.reset();
     if (id == 0) continue;
     if (gpu->parts > 1 && !gpu->uuid.empty()) gpu->aliases.push_back(gpu->uuid);
     gpu->uuid = format_text("GPU-{:016x}", id);

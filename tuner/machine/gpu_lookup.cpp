@@ -23,6 +23,10 @@ std::vector<Gpu> usable_gpus(const Topology& topology) {
   std::vector<Gpu> usable;
   std::copy_if(topology.gpus.begin(), topology.gpus.end(), std::back_inserter(usable),
                [](const Gpu& gpu) { return gpu.usable; });
+  int number = 0;
+  for (Gpu& gpu : usable) {
+    if (gpu.vendor_id == kNvidia) gpu.cuda_number = number++;
+  }
   return usable;
 }
 
@@ -49,7 +53,7 @@ bool begins_uuid(const std::string& start, const std::string& uuid) {
   return lower_case(uuid).starts_with(lower_case(start));
 }
 
-GpuLookup::GpuLookup(const Environment& environment, const Topology& topology)
+GpuLookup::GpuLookup(const Environment& environment, const Topology& topology, GpuShare share)
     : gpus_(usable_gpus(topology)), slurm_(slurm_gpus(environment)) {
   by_minor_ = !gpus_.empty() &&
               std::all_of(gpus_.begin(), gpus_.end(), [](const Gpu& g) { return g.minor.has_value(); });
@@ -57,6 +61,13 @@ GpuLookup::GpuLookup(const Environment& environment, const Topology& topology)
       std::all_of(gpus_.begin(), gpus_.end(), [&](const Gpu& g) { return g.name == gpus_[0].name; });
   by_speed_ = !alike && !all_numbered() && environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID";
   if (slurm_) step_ = step_gpus();
+  if (share.ranks_per_gpu == 0) return;
+  const int parts = gpus_.empty() ? 1 : gpus_.front().parts;
+  const bool divided_alike =
+      std::all_of(gpus_.begin(), gpus_.end(), [&](const Gpu& gpu) { return gpu.parts == parts; });
+  if (divided_alike && share.ranks_per_gpu % parts == 0 && (parts == 1 || all_numbered()))
+    parts_ = static_cast<std::size_t>(parts);
+  ranks_on_device_ = static_cast<std::size_t>(share.ranks_per_gpu) / parts_;
 }
 
 GpuOrReason GpuLookup::find(const std::string& id, const std::string& variable) const {
@@ -76,7 +87,7 @@ GpuOrReason GpuLookup::in_framework_order(std::size_t i) const {
     std::stable_sort(gpus.begin(), gpus.end(),
                      [](const Gpu& a, const Gpu& b) { return a.framework_number < b.framework_number; });
   }
-  return gpus[i];
+  return gpus[i / parts_];
 }
 
 GpuOrReason GpuLookup::in_pci_order(std::size_t number, const std::string& what) const {
@@ -91,9 +102,11 @@ bool GpuLookup::all_numbered() const {
 
 std::optional<std::string> GpuLookup::divided_gpu() const {
   for (const Gpu& gpu : gpus_) {
-    if (gpu.parts == 1) continue;
-    return format_text("GPU {} is divided into {} parts: ROCm's numbers count its parts", gpu.pci_address,
-                       gpu.parts);
+    if (gpu.parts == 1 || parts_ > 1) continue;
+    return format_text(
+        "GPU {} is divided into {} parts: ROCm's numbers count its parts; --ranks-per-gpu {} gives a rank to "
+        "each",
+        gpu.pci_address, gpu.parts, gpu.parts);
   }
   return {};
 }
@@ -134,7 +147,7 @@ GpuOrReason GpuLookup::by_number(std::size_t number, const std::string& variable
 }
 
 GpuOrReason GpuLookup::in_driver_order(std::size_t number, const std::string& what) const {
-  return number < gpus_.size() ? in_framework_order(number) : in_pci_order(number, what);
+  return number < count() ? in_framework_order(number) : in_pci_order(number, what);
 }
 
 GpuOrReason GpuLookup::in_one_order(std::size_t number, const std::string& what) const {

@@ -20,10 +20,11 @@ constexpr std::array kSlurmVariables{
 
 }  // namespace
 
-Probe probe_of(Machine machine, const Environment& environment, std::optional<int> ranks_option) {
+Probe probe_of(Machine machine, const Environment& environment, std::optional<int> ranks_option,
+               GpuShare share) {
   Probe probe;
-  probe.ranks = rank_count_of(ranks_option, environment, machine.topology);
-  probe.gpus = rank_gpus(environment, machine.topology, probe.ranks.count);
+  probe.ranks = rank_count_of(ranks_option, environment, machine.topology, share);
+  probe.gpus = rank_gpus(environment, machine.topology, probe.ranks.count, share);
   if (machine.topology.is_this_machine) {  // this job's variables do not describe another machine
     probe.local_rank = local_rank(environment);
     for (const char* name : kSlurmVariables) {

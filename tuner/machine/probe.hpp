@@ -23,7 +23,8 @@ struct Probe {
 };
 
 /// Throws Error(usage) with the variable if a launcher's variable is not a number. Pure.
-Probe probe_of(Machine machine, const Environment& environment, std::optional<int> ranks_option);
+Probe probe_of(Machine machine, const Environment& environment, std::optional<int> ranks_option,
+               GpuShare share = {});
 
 /// Returns one screen for a person, ended by a newline. Its lines have at most `width` columns, but for words
 /// that are longer.

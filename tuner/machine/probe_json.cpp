@@ -15,7 +15,8 @@
 //                           (bool: neighbours use them too), memory_bytes,
 //                           memory_path, exclusions[]: reason (offline, cgroup_cpuset, affinity_mask,
 //                           not_in_list, isolated, nohz_full), cpus, detail
-//   ranks                   count, source, local_rank, local_rank_source, gpus[] (by rank: pci), gpu_notes[]
+//   ranks                   count, source, local_rank, local_rank_source, gpus[] (by rank: pci), gpu_notes[],
+//                           more_gpus[][] (by rank: pci of its other GPUs; empty: no rank has any)
 //   slurm                   variables by name
 //   missing[]               what could not be read, one sentence each
 #include <nlohmann/json.hpp>
@@ -125,6 +126,12 @@ std::string probe_json(const Probe& probe) {
                    {"gpu_notes", probe.gpus.notes}};
   for (const auto& gpu : probe.gpus.gpus) {
     json["ranks"]["gpus"].push_back(gpu ? Object(gpu->pci_address) : Object());
+  }
+  json["ranks"]["more_gpus"] = Object::array();
+  for (const auto& gpus : probe.gpus.more) {
+    Object addresses = Object::array();
+    for (const Gpu& gpu : gpus) addresses.push_back(gpu.pci_address);
+    json["ranks"]["more_gpus"].push_back(std::move(addresses));
   }
   json["slurm"] = Object::object();
   for (const auto& [name, value] : probe.slurm) json["slurm"][name] = value;

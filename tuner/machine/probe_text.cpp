@@ -1,5 +1,6 @@
 // Prints one screen, even for a machine of 384 PUs: objects that are alike are counted, not listed.
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -119,11 +120,17 @@ void kinds_lines(Page& page, const Topology& topology) {
   }
 }
 
+bool has_gpu(const RankGpus& ranks, std::size_t rank, const Gpu& gpu) {
+  const auto is_it = [&](const Gpu& one) { return one.pci_address == gpu.pci_address; };
+  if (!ranks.gpus[rank]) return false;
+  return is_it(*ranks.gpus[rank]) || (!ranks.more.empty() && std::ranges::any_of(ranks.more[rank], is_it));
+}
+
 /// Returns the ranks that compute on this GPU: "0,4".
 std::string ranks_on(const Gpu& gpu, const RankGpus& ranks) {
   std::string text;
   for (std::size_t rank = 0; rank < ranks.gpus.size(); ++rank) {
-    if (!ranks.gpus[rank] || ranks.gpus[rank]->pci_address != gpu.pci_address) continue;
+    if (!has_gpu(ranks, rank, gpu)) continue;
     text += format_text("{}{}", text.empty() ? "" : ",", rank);
   }
   return text.empty() ? "-" : text;
@@ -212,6 +219,7 @@ std::string probe_text(const Probe& probe, std::size_t width) {
   allowed_lines(page, probe.machine);
   ranks_line(page, probe);
   for (const auto& note : probe.gpus.notes) page.line("", note);
+  if (is_spread_near(probe.gpus, probe.machine.allowed.cpus)) page.line("", probe.gpus.spread_note);
   for (const auto& [name, value] : probe.slurm)
     page.line(name == probe.slurm.begin()->first ? "Slurm" : "", format_text("{}={}", name, value));
   const auto missing = missing_parts(probe.machine);

@@ -69,12 +69,16 @@ struct Gpu {
   std::string uuid = {};                  ///< "GPU-8932f937-…"; empty: unknown
   std::vector<std::string> aliases = {};  ///< UUIDs of its MIG instances (nvml.hpp) or parts (amd_gpus.hpp)
   bool usable = true;                     ///< false: a job here cannot compute on it (why_unusable)
-  std::optional<int> framework_number = {};  ///< 3 for "cuda3" or "rsmi3"; absent: unknown
+  /// 3 for "cuda3" or "rsmi3", that of the first of `parts`; absent: unknown, or its parts do not follow each
+  /// other
+  std::optional<int> framework_number = {};
   /// True: local_cpus are those of its node, because an older plan does not say more (planned_gpus()).
   bool by_node = false;
   std::optional<int> minor = {};  ///< 0 for /dev/nvidia0; not always the PCI order; absent: unknown
   int vendor_id = 0;              ///< of PCI: 0x10de is NVIDIA, 0x1002 AMD; 0: unknown
   int parts = 1;                  ///< how many GPUs ROCm sees in it (MI300 in CPX mode: 6 or 8)
+  /// CUDA's number of it in PCI order; absent: unknown. usable_gpus() counts those of NVIDIA.
+  std::optional<int> cuda_number = {};
   /// Why it is not usable, as the end of a sentence: "its driver does not show it here" (gpus.hpp,
   /// amd_gpus.hpp), "/dev/nvidia0 is not here" (device_nodes.hpp); empty if it is usable.
   std::string why_unusable = {};

@@ -136,15 +136,16 @@ struct Chosen {
   std::string not_compared = {};
 };
 
-/// Says that a list may be one rank's own, if it is shorter than the number of ranks.
-Chosen unless_short(Chosen chosen, std::size_t ranks) {
+/// Says that a list may be one rank's own, if it is shorter than that of the plan's GPUs.
+Chosen unless_short(Chosen chosen, std::size_t gpus) {
   if (chosen.list.ids.empty()) return {};
-  if (chosen.list.ids.size() >= ranks) return chosen;
+  if (chosen.list.ids.size() >= gpus) return chosen;
   return {Chosen::Kind::none,
           {},
           format_text(
-              "{} lists {} for {}, so it may be one rank's own: it is not compared with the plan's GPUs",
-              chosen.list.variable, print_count(chosen.list.ids.size(), "GPU"), print_count(ranks, "rank"))};
+              "{} lists {}, fewer than the plan's {}, so it may be one rank's own: it is not compared with "
+              "the plan's GPUs",
+              chosen.list.variable, print_count(chosen.list.ids.size(), "GPU"), gpus)};
 }
 
 Chosen chosen_list(const Environment& environment, const PlannedGpus& planned, GpuRuntime runtime) {
@@ -224,8 +225,16 @@ void add_what_is_here(PlannedGpus& planned, const Topology& topology) {
 }  // namespace
 
 PlannedGpus gpus_of_ranks(const Plan& plan) {
+  const GpuShare share = plan.intent.gpu_share();
   PlannedGpus gpus;
-  for (const RankBinding& rank : plan.ranks) gpus.push_back(rank.gpu);
+  const auto on_one = static_cast<std::size_t>(share.ranks_on_gpu());
+  const auto each = static_cast<std::size_t>(share.gpus_of_rank());
+  for (std::size_t rank = 0; rank < plan.ranks.size(); rank += on_one) {
+    const RankBinding& binding = plan.ranks[rank];
+    gpus.push_back(binding.gpu);
+    gpus.insert(gpus.end(), binding.more_gpus.begin(), binding.more_gpus.end());
+    gpus.resize((rank / on_one + 1) * each);
+  }
   return gpus;
 }
 

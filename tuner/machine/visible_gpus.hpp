@@ -11,7 +11,8 @@
 
 namespace zf {
 
-/// The GPUs of a plan by rank; absent: the rank has none, or it is not known.
+/// The GPUs of a plan by rank; absent: the rank has none, or it is not known. A rank with several has as many
+/// in a row, and a GPU with several ranks is there once.
 using PlannedGpus = std::vector<std::optional<RankGpu>>;
 
 PlannedGpus gpus_of_ranks(const Plan& plan);

@@ -1,8 +1,5 @@
 #include "planning/assemble.hpp"
 
-#include <unistd.h>
-
-#include <array>
 #include <ctime>
 #include <string_view>
 
@@ -10,14 +7,11 @@
 #include "base/version.hpp"
 #include "homes/split.hpp"
 #include "machine/fingerprint.hpp"
+#include "machine/spread.hpp"
+#include "os/host_name.hpp"
 
 namespace zf {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
 
 Intent intent_of(const Split& split) {
   int reserved = 0;
@@ -118,6 +112,20 @@ Plan assemble(Provenance made, const Machine& machine, const Workload& workload,
   plan.warnings = std::move(warnings);
   plan.allocation.notes = std::move(notes);
   return plan;
+}
+
+void record_gpus(const RankGpus& gpus, Plan& plan) {
+  plan.intent.gpus_per_rank = gpus.share.gpus_per_rank;
+  plan.intent.ranks_per_gpu = gpus.share.ranks_per_gpu;
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    RankBinding& binding = plan.ranks[rank];
+    binding.more_gpus.clear();
+    binding.spread_gpu.reset();
+    if (!gpus.more.empty()) {
+      for (const Gpu& gpu : gpus.more[rank]) binding.more_gpus.push_back(planned_gpu(gpu));
+    }
+    if (is_spread_near(gpus, plan.allocation.cpus)) binding.spread_gpu = planned_gpu(gpus.spread[rank]);
+  }
 }
 
 }  // namespace zf

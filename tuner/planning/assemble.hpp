@@ -6,6 +6,7 @@
 
 #include "homes/split.hpp"
 #include "machine/machine.hpp"
+#include "machine/rank_gpus.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {
@@ -23,5 +24,9 @@ void prefer_known_memory(const Topology& topology, Plan& plan);
 Plan assemble(Provenance made, const Machine& machine, const Workload& workload, const Split& split,
               const Choice& choice, Evidence evidence, std::vector<std::string> warnings,
               std::vector<std::string> notes);
+
+/// Writes into a plan, whose homes were cut for these GPUs, what the homes do not have: how many GPUs a rank
+/// has or ranks a GPU, the GPUs of each rank after its first, and the GPUs that spread the ranks.
+void record_gpus(const RankGpus& gpus, Plan& plan);
 
 }  // namespace zf

@@ -45,28 +45,32 @@ void compare_limits(const Allocation& planned, const Allowed& allowed,
   }
 }
 
-void compare_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDifference>& differences) {
+void compare_gpu(const RankGpu& planned, int rank, const Plan& plan, const Topology& topology,
+                 std::vector<PlanDifference>& differences) {
   const auto place = [](const std::optional<Node>& node) {
     return node ? format_text("on node {}", node->os_index) : "not on one node";
   };
+  const std::string name = format_text("GPU {} of rank {}", planned.pci_address, rank);
+  const auto here = std::find_if(topology.gpus.begin(), topology.gpus.end(),
+                                 [&](const Gpu& gpu) { return gpu.pci_address == planned.pci_address; });
+  if (here == topology.gpus.end()) {
+    differences.push_back(name + " is not here");
+  } else if (!here->usable) {
+    differences.push_back(format_text("{} cannot be used: {}", name, here->why_unusable));
+  } else if (here->node != planned.node) {
+    differences.push_back(
+        format_text("{}: {} in the plan, {} here", name, place(planned.node), place(here->node)));
+  } else if (const CpuSet& near = planned.cpus;
+             !near.empty() && (near & topology.cpus) != (here->local_cpus & plan.machine.cpus)) {
+    // CPUs that are offline on one side have a sentence of their own.
+    differences.push_back(format_text("{}: near {} in the plan, near {} here", name, print_cpus(near),
+                                      print(here->local_cpus)));
+  }
+}
+
+void compare_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDifference>& differences) {
   for (const RankBinding& rank : plan.ranks) {
-    if (!rank.gpu) continue;
-    const std::string name = format_text("GPU {} of rank {}", rank.gpu->pci_address, rank.rank);
-    const auto here = std::find_if(topology.gpus.begin(), topology.gpus.end(),
-                                   [&](const Gpu& gpu) { return gpu.pci_address == rank.gpu->pci_address; });
-    if (here == topology.gpus.end()) {
-      differences.push_back(name + " is not here");
-    } else if (!here->usable) {
-      differences.push_back(format_text("{} cannot be used: {}", name, here->why_unusable));
-    } else if (here->node != rank.gpu->node) {
-      differences.push_back(
-          format_text("{}: {} in the plan, {} here", name, place(rank.gpu->node), place(here->node)));
-    } else if (const CpuSet& near = rank.gpu->cpus;
-               !near.empty() && (near & topology.cpus) != (here->local_cpus & plan.machine.cpus)) {
-      // CPUs that are offline on one side have a sentence of their own.
-      differences.push_back(format_text("{}: near {} in the plan, near {} here", name, print_cpus(near),
-                                        print(here->local_cpus)));
-    }
+    for (const RankGpu& gpu : gpus_of(rank)) compare_gpu(gpu, rank.rank, plan, topology, differences);
   }
 }
 

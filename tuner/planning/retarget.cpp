@@ -163,6 +163,7 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   Plan moved = assemble(plan.made, machine, workload, here.split, choice, plan.evidence, std::move(warnings),
                         std::move(here.ranks.notes));
   moved.intent = intent;
+  record_gpus(gpus, moved);
   moved.trial = plan.trial;
   return moved;
 }

@@ -64,6 +64,7 @@ Plan unmeasured_plan(const Machine& machine, const RankGpus& gpus, const Workloa
   Plan plan = assemble(provenance_of(std::move(command)), machine, workload, split, choice, {},
                        machine.topology.missing, std::move(placed.notes));
   plan.intent.for_deepspeed = for_deepspeed;
+  record_gpus(gpus, plan);
   return plan;
 }
 

@@ -40,6 +40,7 @@ std::string memory_in_words(const OptimizerSide& side) {
 std::string gpu_in_words(const RankBinding& rank) {
   if (!rank.gpu) return "-";
   return one_line(rank.gpu->pci_address) +
+         (rank.more_gpus.empty() ? "" : format_text(" and {} more", rank.more_gpus.size())) +
          (rank.gpu->node ? format_text(", node {}", rank.gpu->node->os_index) : "");
 }
 

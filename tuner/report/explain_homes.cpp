@@ -16,10 +16,10 @@ namespace {
 /// Returns the cells from "near its GPU" to "CPUs" for a home of a rank of the plan.
 std::vector<std::string> cells_of(const CpuSet& home, const RankBinding& rank, const std::vector<Gpu>& gpus,
                                   const Topology& topology) {
-  const Gpu* const gpu = gpu_of(rank, gpus);
+  const std::optional<Gpu> gpu = gpu_of(rank, gpus);
   const HomeFacts facts = facts_of_home(home, gpu, topology);
-  return {gpu != nullptr ? std::to_string(facts.near_gpu) : "-",
-          gpu != nullptr ? std::to_string(facts.in_package_of_gpu) : "-",
+  return {gpu ? std::to_string(facts.near_gpu) : "-",
+          gpu ? std::to_string(facts.in_package_of_gpu) : "-",
           std::to_string(facts.nodes.size()),
           std::to_string(facts.packages.size()),
           facts.l3_groups.empty() ? "-" : std::to_string(facts.l3_groups.size()),

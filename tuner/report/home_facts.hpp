@@ -1,6 +1,7 @@
 // Counts what a home has of each point by which homes are cut. Pure.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -20,11 +21,12 @@ struct HomeFacts {
   std::set<int> l3_groups;  ///< empty: the machine's are not known
 };
 
-/// Returns the rank's GPU among those of the plan; null if it, or the CPUs near it, are not known.
-const Gpu* gpu_of(const RankBinding& rank, const std::vector<Gpu>& gpus);
+/// Returns the rank's GPUs as one, with the CPUs near any of them; nothing if one of them, or the CPUs near
+/// it, are not known. `gpus` are those of the plan.
+std::optional<Gpu> gpu_of(const RankBinding& rank, const std::vector<Gpu>& gpus);
 
-/// Returns the facts of a home whose rank computes on `gpu`; null: not known. A core counts if the home has
-/// one of its PUs.
-HomeFacts facts_of_home(const CpuSet& home, const Gpu* gpu, const Topology& topology);
+/// Returns the facts of a home whose rank computes on `gpu`; nothing: not known. A core counts if the home
+/// has one of its PUs.
+HomeFacts facts_of_home(const CpuSet& home, const std::optional<Gpu>& gpu, const Topology& topology);
 
 }  // namespace zf

@@ -56,7 +56,7 @@ std::vector<HomeWishes> wishes_of_homes(const Plan& plan, const Topology& topolo
   std::vector<HomeWishes> result;
   for (std::size_t i = 0; i < homes.size(); ++i) {
     const HomeFacts& home = homes[i];
-    const Gpu* const gpu = gpu_of(plan.ranks[i], gpus);
+    const std::optional<Gpu> gpu = gpu_of(plan.ranks[i], gpus);
     const HomeFacts everything = facts_of_home(allowed, gpu, topology);
     const std::string more =
         format_text("more than {} need{}", print_count(home.cores, "core"), home.cores == 1 ? "s" : "");
@@ -65,7 +65,7 @@ std::vector<HomeWishes> wishes_of_homes(const Plan& plan, const Topology& topolo
           noun, more);
     };
     result.emplace_back();
-    if (gpu != nullptr) {
+    if (gpu) {
       add(result.back(), "GPU's CPUs", std::min(home.cores, everything.near_gpu) - home.near_gpu, "core",
           "that could be near its GPU");
       add(result.back(), "GPU's package",

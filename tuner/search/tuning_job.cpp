@@ -109,13 +109,14 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   Workload& workload = job.workload;
   const Environment environment = Environment::of_this_process();
   const auto of_file = workload.ranks == 0 ? std::nullopt : std::optional(workload.ranks);
-  const RankCount found = rank_count_of(request.ranks ? request.ranks : of_file, environment, topology);
+  const auto given = request.ranks || request.gpus.is_given() ? request.ranks : of_file;
+  const RankCount found = rank_count_of(given, environment, topology, request.gpus);
   const int count = found.count;
   job.ranks_note = rank_count_note(found);
   if (of_file) workload = on_ranks(std::move(workload), count);
   workload.ranks = count;
   const auto ranks = static_cast<std::size_t>(count);
-  job.gpus = rank_gpus(environment, topology, workload.ranks);
+  job.gpus = rank_gpus(environment, topology, workload.ranks, request.gpus);
   job.placed = rank_homes(job.machine, job.gpus);
   const std::uint64_t cache_bytes = last_level_cache_bytes(topology);
   WorkingSetSize size = working_set_size(workload.params, workload.ranks, cache_bytes,
@@ -141,8 +142,10 @@ TuningJob job_on_simulated_machine(const std::filesystem::path& file, const Tuni
   const Workload& given = request.workload;
   SimulatedMachine machine = load_simulated_machine(file);
   const Workload workload = as_told(given.params == 0 ? load_workload(machine.workload) : given, request);
-  const int ranks = request.ranks.value_or(machine.ranks);
-  SimulatedJob simulated = simulated_job(std::move(machine), workload, ranks);
+  const auto own = request.gpus.is_given() ? std::nullopt : std::optional(machine.ranks);
+  const int ranks =
+      rank_count_of(request.ranks ? request.ranks : own, {}, machine.topology, request.gpus).count;
+  SimulatedJob simulated = simulated_job(std::move(machine), workload, ranks, request.gpus);
   TuningJob job;
   job.machine = std::move(simulated.machine);
   job.workload = simulated.model.workload();

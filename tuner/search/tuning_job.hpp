@@ -24,6 +24,7 @@ struct TuningRequest {
   bool has_workload_file = false;  ///< the training side is that of the file, even if the file has none
   // Options beside the workload; the rest is the workload's own, or that of the simulated machine.
   std::optional<int> ranks = {};
+  GpuShare gpus = {};
   std::optional<Mode> mode = {};
   std::optional<int> update_interval = {};
   std::optional<Framework> framework = {};

@@ -15,10 +15,10 @@ std::uint64_t total_memory_bytes(const Topology& topology) {
 
 }  // namespace
 
-SimulatedJob simulated_job(SimulatedMachine simulated, const Workload& workload, int ranks) {
+SimulatedJob simulated_job(SimulatedMachine simulated, const Workload& workload, int ranks, GpuShare share) {
   const Workload on_these_ranks = on_ranks(workload, ranks);
   Machine machine{simulated.topology, allowed_from(allowed_inputs_of(simulated.topology))};
-  RankGpus gpus = rank_gpus({}, machine.topology, ranks);
+  RankGpus gpus = rank_gpus({}, machine.topology, ranks, share);
   RankHomes placed = rank_homes(machine, gpus);
   const WorkingSetSize size =
       working_set_size(on_these_ranks.params, ranks, last_level_cache_bytes(machine.topology),

@@ -25,7 +25,8 @@ struct SimulatedJob {
 /// Returns the job of a workload with that many ranks. The second form reads the machine from `path`; unless
 /// they are given, the workload and the number of ranks are those of the machine's file. Ranks live near
 /// their GPUs. Throws Error as load_simulated_machine(), load_workload() and rank_homes() do.
-SimulatedJob simulated_job(SimulatedMachine simulated, const Workload& workload, int ranks);
+SimulatedJob simulated_job(SimulatedMachine simulated, const Workload& workload, int ranks,
+                           GpuShare share = {});
 SimulatedJob simulated_job(const std::filesystem::path& path, const std::optional<Workload>& workload,
                            std::optional<int> ranks);
 

@@ -18,17 +18,16 @@
 namespace zf {
 namespace {
 
-/// Returns the homes on this machine for as many ranks as the plan has. Throws Error(stale_plan) if this
+/// Returns the GPUs on this machine for as many ranks as the plan has. Throws Error(stale_plan) if this
 /// machine is of another class than the plan's.
-RankHomes homes_for(const Plan& plan, const std::string& path, const Machine& machine) {
+RankGpus gpus_for(const Plan& plan, const std::string& path, const Machine& machine) {
   const auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
   if (!differences.empty()) {
     throw Error(Exit::stale_plan,
                 format_text("{} is for another class of machine: {}", path, differences.front()),
                 "make a plan here with zf-tune");
   }
-  return rank_homes(
-      machine, renewed_gpus(Environment::of_this_process(), machine.topology, plan, plan.workload.ranks));
+  return renewed_gpus(Environment::of_this_process(), machine.topology, plan, plan.workload.ranks);
 }
 
 }  // namespace
@@ -36,7 +35,8 @@ RankHomes homes_for(const Plan& plan, const std::string& path, const Machine& ma
 Plan try_job(const Plan& from, const std::string& name, const Machine& machine, int sizes,
              const Metric& metric, TrialRequest request, const std::function<int()>& interrupt,
              const std::function<void(const TrialProgress&)>& progress) {
-  const RankHomes ranks = homes_for(from, name, machine);
+  const RankGpus gpus = gpus_for(from, name, machine);
+  const RankHomes ranks = rank_homes(machine, gpus);
   const auto plan_for = [&](const TrialSplit& split) {
     Choice choice;
     choice.candidate = split.evidence_id;
@@ -47,8 +47,10 @@ Plan try_job(const Plan& from, const std::string& name, const Machine& machine, 
       choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
     }
     choice.reason = "This split is being tried by the job itself";
-    return assemble(provenance_of(command_line()), machine, from.workload, split.split, choice, from.evidence,
-                    from.warnings, ranks.notes);
+    Plan plan = assemble(provenance_of(command_line()), machine, from.workload, split.split, choice,
+                         from.evidence, from.warnings, ranks.notes);
+    record_gpus(gpus, plan);
+    return plan;
   };
 
   request.stop = [&] { return interrupt() != 0; };

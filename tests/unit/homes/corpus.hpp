@@ -31,6 +31,15 @@ struct CorpusCase {
   std::string words;
 };
 
+/// Gives rank i the GPU i, and none to ranks beyond the last one: GPUs can be partly known.
+inline RankGpus first_gpus(const Topology& topology, int ranks) {
+  const int gpus = static_cast<int>(usable_gpus(topology).size());
+  RankGpus known = rank_gpus({}, topology, gpus == 0 ? ranks : std::min(ranks, gpus));
+  known.gpus.resize(static_cast<std::size_t>(ranks));
+  known.spread.clear();
+  return known;
+}
+
 /// Returns a random job on a machine, within the machine's own limits (a cgroup's, offline CPUs). Half of the
 /// machines without GPUs get up to eight, on any nodes.
 inline CorpusCase corpus_case(const Topology& topology, unsigned seed) {
@@ -47,7 +56,7 @@ inline CorpusCase corpus_case(const Topology& topology, unsigned seed) {
   c.machine.allowed = allowed_from(inputs);
   inputs.list = random_cpus(c.machine.allowed.cpus, dice);
   c.machine.allowed = allowed_from(inputs);
-  c.gpus = rank_gpus({}, c.machine.topology, random_ranks(c.machine.topology, c.machine.allowed.cpus, dice));
+  c.gpus = first_gpus(c.machine.topology, random_ranks(c.machine.topology, c.machine.allowed.cpus, dice));
   c.words = format_text("{}, seed {}: CPUs {}, {} ranks, {} GPUs", topology.source, seed,
                         print(c.machine.allowed.cpus), c.gpus.gpus.size(), gpus.size());
   return c;

@@ -1,4 +1,5 @@
-// Holds our homes against those of hwloc-distrib, with points that home_costs.hpp counts by itself.
+// Holds our homes against those of hwloc-distrib, with points that home_costs.hpp counts by itself, and of
+// mpibind.
 #include <gtest/gtest.h>
 #include <hwloc.h>
 
@@ -7,6 +8,7 @@
 #include <memory>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "base/format.hpp"
 #include "corpus.hpp"
@@ -136,7 +138,7 @@ void compare_all(const Topology& topology, const std::string& source, Tally& tal
     std::size_t cores = 0;
     for (const Core& core : topology.cores) cores += core.cpus.intersects(c.machine.allowed.cpus);
     if (cores < static_cast<std::size_t>(ranks)) break;
-    c.gpus = rank_gpus({}, topology, ranks);
+    c.gpus = first_gpus(topology, ranks);
     c.words = format_text("{}, all CPUs, {} ranks", topology.source, ranks);
     compare(c, hwloc, tally);
   }
@@ -215,6 +217,74 @@ TEST(Peers, HwlocDistribIsRarelyBetter) {
   if (others) compare_folder(foreign_machines(), "hwloc-distrib-is-better-on-machines-of-others.txt", all);
   expect_rarely_worse(all);
   if (!others && !HasFailure()) GTEST_SKIP() << why_missing("file *.xml");  // our machines were compared
+}
+
+/// Reads "0-3 4-7".
+std::vector<CpuSet> read_homes(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<CpuSet> homes;
+  for (std::string list; words >> list;) homes.push_back(parse_cpu_list(list, "mpibind.txt"));
+  return homes;
+}
+
+std::size_t packages_in(const Topology& topology, const CpuSet& home) {
+  std::set<int> packages;
+  for (const Core& core : topology.cores) {
+    if (core.cpus.intersects(home)) packages.insert(core.package);
+  }
+  return packages.size();
+}
+
+/// Checks that no rank's home crosses packages where mpibind's does not.
+void expect_no_worse_crossing(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& peers,
+                              const std::string& words) {
+  const RankHomes ours = rank_homes(machine, gpus);
+  ASSERT_EQ(ours.homes.size(), peers.size()) << words;
+  for (std::size_t rank = 0; rank < peers.size(); ++rank) {
+    EXPECT_LE(packages_in(machine.topology, ours.homes[rank].cpus()),
+              packages_in(machine.topology, peers[rank]))
+        << words << ", rank " << rank << ": ours " << print(ours.homes[rank].cpus()) << ", mpibind "
+        << print(peers[rank]);
+  }
+}
+
+/// Returns the file of this name among our machines and the foreign ones; nothing if there is none.
+std::string machine_file(const std::string& name) {
+  for (const std::string& folder : {std::string(ZF_SOURCE_DIR) + "/tests/machines", foreign_machines()}) {
+    for (const std::string& file : machine_files(folder)) {
+      if (std::filesystem::path(file).filename() == name) return file;
+    }
+  }
+  return {};
+}
+
+TEST(Peers, FewerRanksThanGpusCrossPackagesOnlyWhereMpibindsDo) {
+  std::istringstream lines(read_text_file(std::string(ZF_SOURCE_DIR) + "/tests/machines/golden/mpibind.txt"));
+  std::set<std::string> compared;
+  int jobs = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch found;
+    if (!std::regex_match(line, found, std::regex("(\\S+) (\\d+): (.*)"))) continue;
+    const std::string file = machine_file(found[1]);
+    if (file.empty()) continue;
+    Machine machine{topology_of(file), {}};
+    machine.allowed = allowed_from(allowed_inputs_of(machine.topology));
+    const int ranks = std::stoi(found[2]);
+    const int gpus = static_cast<int>(usable_gpus(machine.topology).size());
+    if (gpus % ranks != 0) continue;
+    const auto peers = read_homes(found[3]);
+    RankGpus spread = rank_gpus({}, machine.topology, ranks);
+    if (!spread.spread.empty()) {
+      spread.gpus.assign(spread.spread.begin(), spread.spread.end());
+      expect_no_worse_crossing(machine, spread, peers, line + " (spread)");
+    }
+    const GpuShare share{gpus / ranks, 0};
+    expect_no_worse_crossing(machine, rank_gpus({}, machine.topology, ranks, share), peers, line);
+    compared.insert(found[1]);
+    ++jobs;
+  }
+  EXPECT_GE(compared.size(), 6U) << "our own machines with several GPUs";
+  EXPECT_GE(jobs, 13);
 }
 
 }  // namespace

@@ -43,6 +43,23 @@ TEST(RankHomes, LieNearTheirGpus) {
   EXPECT_THAT(ranks.notes, IsEmpty());
 }
 
+TEST(RankHomes, LieNearAnyOfSeveralGpus) {
+  const Machine eight = machine({.packages = 2, .cores_per_l3 = 8}, {0, 0, 0, 0, 1, 1, 1, 1});
+  const auto with = [&](int ranks, GpuShare share, const Machine& node) {
+    return rank_homes(node, rank_gpus({}, node.topology, ranks, share));
+  };
+  EXPECT_THAT(cpus_of(with(4, {}, eight)), ElementsAre("0-1,8-9", "2-3,10-11", "4-5,12-13", "6-7,14-15"))
+      << "all near the first package";
+  EXPECT_THAT(cpus_of(with(4, {2, 0}, eight)), ElementsAre("0-3", "4-7", "8-11", "12-15"));
+  EXPECT_THAT(with(4, {2, 0}, eight).notes, IsEmpty());
+  const Machine in_turn = machine({.packages = 2, .cores_per_l3 = 8}, {0, 1, 0, 1});
+  EXPECT_THAT(cpus_of(with(2, {2, 0}, in_turn)), ElementsAre("0-7", "8-15"));
+  EXPECT_THAT(with(2, {2, 0}, in_turn).notes, IsEmpty());
+  const Machine six = machine({.packages = 2, .cores_per_l3 = 6}, {0, 0, 0, 1, 1, 1});
+  EXPECT_THAT(cpus_of(with(12, {0, 2}, six)),
+              ElementsAre("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"));
+}
+
 TEST(RankHomes, HaveAllPlainMemoryWhereTheNodesContradict) {
   Machine node = machine({.packages = 2, .cores_per_l3 = 4}, {1, 0});
   node.topology.gpus[0].uuid = "GPU-1";

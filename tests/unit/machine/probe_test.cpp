@@ -114,8 +114,9 @@ TEST(Probe, JsonHasLimitsRanksAndSlurm) {
   machine.allowed.cpu_quota = 2.5;
   machine.allowed.cpu_quota_path = "/sys/fs/cgroup/cpu.max";
   machine.topology.missing.push_back("something");
-  machine.topology.gpus = {{"0000:3b:00.0", "a GPU", machine.topology.cpus, std::nullopt}};
-  const Environment environment(std::map<std::string, std::string>{{"SLURM_NTASKS_PER_NODE", "2"},
+  for (const char* const address : {"0000:3b:00.0", "0000:5e:00.0"})
+    machine.topology.gpus.push_back({address, "a GPU", machine.topology.cpus, std::nullopt});
+  const Environment environment(std::map<std::string, std::string>{{"SLURM_NTASKS_PER_NODE", "3"},
                                                                    {"SLURM_STEP_ID", "0"},
                                                                    {"SLURM_LOCALID", "1"},
                                                                    {"SLURM_JOB_ID", "77"},
@@ -123,20 +124,26 @@ TEST(Probe, JsonHasLimitsRanksAndSlurm) {
   const Probe probe = probe_of(machine, environment, std::nullopt);
   const Json json = Json::parse(probe_json(probe));
   EXPECT_EQ(json["allowed"]["cpu_quota"], 2.5);
-  EXPECT_EQ(json["ranks"],
-            Json({{"count", 2},
-                  {"source", "SLURM_NTASKS_PER_NODE"},
-                  {"local_rank", 1},
-                  {"local_rank_source", "SLURM_LOCALID"},
-                  {"gpus", {"0000:3b:00.0", nullptr}},
-                  {"gpu_notes", {"the GPU of rank 1 is not known: this machine has 1 GPU for 2 ranks"}}}));
+  EXPECT_EQ(
+      json["ranks"],
+      Json({{"count", 3},
+            {"source", "SLURM_NTASKS_PER_NODE"},
+            {"local_rank", 1},
+            {"local_rank_source", "SLURM_LOCALID"},
+            {"gpus", {nullptr, nullptr, nullptr}},
+            {"more_gpus", Json::array()},
+            {"gpu_notes", {"the GPUs of ranks 0,1,2 are not known: this machine has 2 GPUs for 3 ranks"}}}));
+  const Json both = Json::parse(probe_json(probe_of(machine, Environment(), std::nullopt, {2, 0})));
+  EXPECT_EQ(both["ranks"]["count"], 1);
+  EXPECT_EQ(both["ranks"]["gpus"], Json({"0000:3b:00.0"}));
+  EXPECT_EQ(both["ranks"]["more_gpus"], Json::parse(R"([["0000:5e:00.0"]])"));
   EXPECT_EQ(json["slurm"]["SLURM_JOB_ID"], "77");
   EXPECT_FALSE(json["slurm"].contains("SLURM_CONF"));
   EXPECT_EQ(json["missing"], Json({"something"}));
 
   const std::string text = probe_text(probe);
   EXPECT_THAT(text, HasSubstr("2.5 CPUs' worth of time (/sys/fs/cgroup/cpu.max)"));
-  EXPECT_THAT(text, HasSubstr("2 (SLURM_NTASKS_PER_NODE); this process is rank 1 (SLURM_LOCALID)"));
+  EXPECT_THAT(text, HasSubstr("3 (SLURM_NTASKS_PER_NODE); this process is rank 1 (SLURM_LOCALID)"));
   EXPECT_THAT(text, HasSubstr("SLURM_JOB_ID=77"));
   EXPECT_THAT(text, HasSubstr("something"));
 }

@@ -175,15 +175,15 @@ TEST(RankGpus, AListOfOneTaskSaysNothingOfTheOthers) {
       of({{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_LOCALID", "1"}, {"SLURM_STEP_GPUS", "0,1"}}, 2);
   EXPECT_THAT(buses(numbered_anew), ElementsAre("-", "-")) << "the step's first GPU, or this task's";
   const RankGpus step = of({{"SLURM_LOCALID", "1"}, {"SLURM_STEP_GPUS", "2,3"}}, 3);
-  EXPECT_THAT(buses(step), ElementsAre("81", "c1", "-")) << "the step's list is everybody's";
+  EXPECT_THAT(buses(step), ElementsAre("-", "-", "-")) << "the step's list is everybody's, and too short";
 }
 
-TEST(RankGpus, RanksBeyondTheListHaveNone) {
+TEST(RankGpus, MoreRanksThanGpusHaveNone) {
   const RankGpus ranks = of({}, 6);
-  EXPECT_THAT(buses(ranks), ElementsAre("04", "3b", "81", "c1", "-", "-"));
-  EXPECT_THAT(
-      ranks.notes,
-      ElementsAre(HasSubstr("the GPUs of ranks 4,5 are not known: this machine has 4 GPUs for 6 ranks")));
+  EXPECT_THAT(buses(ranks), testing::Each("-"));
+  EXPECT_THAT(ranks.notes,
+              ElementsAre(HasSubstr(
+                  "the GPUs of ranks 0,1,2,3,4,5 are not known: this machine has 4 GPUs for 6 ranks")));
 }
 
 TEST(RankGpus, HiddenGpusAreNoMatter) {
@@ -259,7 +259,8 @@ TEST(RankGpus, ARenewedPlanHasTheGpusOfThisNodeWhereItsOwnAreNotHere) {
   EXPECT_THAT(buses(renewed(elsewhere)), ElementsAre("04", "3b"));
   EXPECT_THAT(renewed(elsewhere).notes,
               ElementsAre("the plan's GPUs of ranks 0,1 are not on this node: the ranks have the GPUs that "
-                          "frameworks count here"));
+                          "frameworks count here",
+                          HasSubstr("2 ranks have 4 GPUs")));
   EXPECT_THAT(buses(renewed(elsewhere, {{"CUDA_VISIBLE_DEVICES", "3,2"}})), ElementsAre("c1", "81"));
   EXPECT_THAT(buses(renewed(elsewhere, {{"SLURM_STEP_GPUS", "2,3"}})), ElementsAre("81", "c1"));
   EXPECT_THAT(renewed(elsewhere, {{"SLURM_STEP_GPUS", "2,3"}}).notes, IsEmpty());
@@ -284,7 +285,7 @@ TEST(RankGpus, RanksThatThePlanLacksHaveAGpuOrAReason) {
   EXPECT_THAT(buses(renewed(4)), ElementsAre("04", "3b", "81", "c1"));
   EXPECT_THAT(renewed(4).notes, IsEmpty());
   EXPECT_THAT(renewed(5).notes,
-              ElementsAre("the GPU of rank 4 is not known: the plan was made for 1 rank, and "
+              ElementsAre("the GPUs of ranks 1,2,3,4 are not known: the plan was made for 1 rank, and "
                           "this machine has 4 GPUs for 5 ranks"));
   const RankGpus fitted = moved_gpus({}, four_gpus(), plan, 2);
   EXPECT_THAT(buses(fitted), ElementsAre("04", "-"));
@@ -488,7 +489,7 @@ TEST(AmdDriver, NumbersAreNotKnownWhereAGpuIsDivided) {
   add_kfd_node(tree, 3, 304, 0x0400, 9);
   Topology topology = four_gpus_of_amd();
   EXPECT_EQ(read_amd_gpus(tree.sysroot(), topology.gpus, kDeadline), "");
-  EXPECT_EQ(topology.gpus[2].framework_number, std::nullopt);
+  EXPECT_EQ(topology.gpus[2].framework_number, 0) << "that of its first part";
   EXPECT_EQ(topology.gpus[2].parts, 2);
   EXPECT_EQ(topology.gpus[0].framework_number, 2);
   const auto* why = "GPU 0000:81:00.0 is divided into 2 parts: ROCm's numbers count its parts";
@@ -500,6 +501,18 @@ TEST(AmdDriver, NumbersAreNotKnownWhereAGpuIsDivided) {
   const Variables by_uuid{
       {"ROCR_VISIBLE_DEVICES", "GPU-0000000000000009,GPU-0000000000000007,GPU-0000000000000008"}};
   EXPECT_THAT(buses(of(by_uuid, 3, topology)), ElementsAre("04", "81", "81"));
+}
+
+TEST(AmdDriver, PartsThatDoNotFollowEachOtherHaveNoOrder) {
+  Tree tree;
+  add_kfd_node(tree, 1, 304, 0x8100, 7);
+  add_kfd_node(tree, 2, 304, 0x0400, 9);
+  add_kfd_node(tree, 3, 304, 0x8100, 8);
+  Topology topology = four_gpus_of_amd();
+  EXPECT_EQ(read_amd_gpus(tree.sysroot(), topology.gpus, kDeadline), "");
+  EXPECT_EQ(topology.gpus[2].framework_number, std::nullopt);
+  EXPECT_EQ(topology.gpus[2].parts, 2);
+  EXPECT_EQ(topology.gpus[0].framework_number, 1);
 }
 
 TEST(AmdDriver, WithoutItsFolderNothingChanges) {

@@ -75,10 +75,11 @@ TEST(VisibleGpus, ThePlansOwnAreNoMatter) {
 
 TEST(VisibleGpus, AShortListMayBeOneRanksOwn) {
   for (const char* const name : {"CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS"}) {
-    EXPECT_EQ(
-        compared({{name, "5"}}, planned({0, 1})).not_compared,
-        std::string(name) +
-            " lists 1 GPU for 2 ranks, so it may be one rank's own: it is not compared with the plan's GPUs");
+    EXPECT_EQ(compared({{name, "5"}}, planned({0, 1})).not_compared,
+              std::string(name) +
+                  " lists 1 GPU, fewer than the plan's 2, so it may be one rank's own: it is not compared "
+                  "with the plan's "
+                  "GPUs");
   }
 }
 

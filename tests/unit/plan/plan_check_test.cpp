@@ -134,6 +134,14 @@ TEST(PlanCheck, EveryBrokenInvariantNamesItsField) {
       {"ranks[1].home.cpus", [](Plan& p) { p.ranks[1].home.cpus.insert(Pu{0}); }},
       {"ranks[0].home.threads", [](Plan& p) { p.ranks[0].home.threads = 99; }},
       {"intent.shared", [](Plan& p) { p.intent.shared = true; }},
+      {"intent.ranks_per_gpu", [](Plan& p) { p.intent.gpus_per_rank = p.intent.ranks_per_gpu = 2; }},
+      {"intent.gpus_per_rank", [](Plan& p) { p.intent.gpus_per_rank = -1; }},
+      {"ranks[1].more_gpus", [](Plan& p) { p.ranks[1].more_gpus.resize(1); }},
+      {"ranks[0].more_gpus",
+       [](Plan& p) {
+         p.intent.gpus_per_rank = 2;
+         p.ranks[0].more_gpus.resize(1);
+       }},
       {"choice.headroom.step_slowdown",
        [](Plan& p) {
          p.choice.headroom = Headroom{1, -1};

@@ -18,7 +18,10 @@ Plan full_plan() {
   plan.workload.step_factor = 1.5;
   plan.workload.training->parallel_ns = 7;
   plan.intent.for_deepspeed = plan.intent.isolated = true;
-  plan.ranks[1].gpu = RankGpu{"0000:3b:00.0", Node{1}, parse_cpu_list("31-38", "test"), 3, "GPU-3b"};
+  const RankGpu gpu{"0000:3b:00.0", Node{1}, parse_cpu_list("31-38", "test"), 3, "GPU-3b", 2};
+  plan.ranks[1].gpu = plan.ranks[1].spread_gpu = gpu;
+  plan.ranks[1].more_gpus = {gpu};
+  plan.intent.gpus_per_rank = plan.intent.ranks_per_gpu = 2;  // invariants do not matter here
   plan.choice.headroom = Headroom{1.5, 2.25};
   plan.allocation.shared_cpus = true;
   plan.ranks[1].optimizer.threads = 4;

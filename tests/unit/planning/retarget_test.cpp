@@ -12,6 +12,7 @@
 #include "machine/moved_gpus.hpp"
 #include "plan/plan_check.hpp"
 #include "planning/assemble.hpp"
+#include "planning/unmeasured_plan.hpp"
 
 namespace zf {
 namespace {
@@ -241,6 +242,45 @@ TEST(Retarget, RanksStayWithGpusNearAPartOfANode) {
     EXPECT_EQ(rank.gpu, plan.ranks[static_cast<std::size_t>(rank.rank)].gpu);
     EXPECT_TRUE(rank.home.cpus.contains(rank.gpu->cpus)) << "rank " << rank.rank;
   }
+}
+
+/// Returns an unmeasured plan for ranks with this share of the GPUs.
+Plan plan_with_share(const Machine& machine, int ranks, GpuShare share) {
+  const RankGpus gpus = rank_gpus({}, machine.topology, ranks, share);
+  return unmeasured_plan(machine, gpus, {"w", 1000, ranks, 1}, false, "zf-tune");
+}
+
+std::vector<std::string> homes_in(const Plan& plan) {
+  std::vector<std::string> homes;
+  for (const RankBinding& rank : plan.ranks) homes.push_back(print(rank.home.cpus));
+  return homes;
+}
+
+TEST(Retarget, RanksStayNearAllTheirGpus) {
+  const std::string node = own_machine("eight-gpus.xml");
+  const Plan plan = plan_with_share(machine(node), 4, {2, 0});
+  EXPECT_EQ(plan.intent.gpus_per_rank, 2);
+  EXPECT_EQ(plan.ranks[3].more_gpus.at(0).cuda_number, 7);
+  EXPECT_THAT(homes_in(plan), testing::ElementsAre("0-7", "8-15", "16-23", "24-31"));
+  const Plan same = fitted_to(machine(node), plan, 4);
+  EXPECT_EQ(same.ranks, plan.ranks);
+  EXPECT_EQ(same.intent, plan.intent);
+  const Plan smaller = fitted_to(machine(node, "0-3,8-11,16-19,24-27"), plan, 4);
+  EXPECT_THAT(homes_in(smaller), testing::ElementsAre("0-3", "8-11", "16-19", "24-27"));
+  EXPECT_THAT(homes_in(plan_with_share(machine(node), 16, {0, 2})), testing::Contains("30-31").Times(1));
+  const Plan shared = plan_with_share(machine(node), 16, {0, 2});
+  EXPECT_EQ(fitted_to(machine(node), shared, 16).ranks, shared.ranks);
+  EXPECT_EQ(find_violation(plan), std::nullopt);
+}
+
+TEST(Retarget, TheOfferToSpreadStaysAsLongAsItHolds) {
+  const std::string node = own_machine("eight-gpus.xml");
+  const Plan plan = plan_with_share(machine(node), 4, {});
+  EXPECT_EQ(plan.ranks[3].spread_gpu->cuda_number, 6);
+  EXPECT_EQ(fitted_to(machine(node), plan, 4).ranks, plan.ranks);
+  EXPECT_FALSE(fitted_to(machine(node), plan, 2).ranks[0].spread_gpu) << "of four ranks";
+  const Plan half = fitted_to(machine(node, "0-15"), plan, 4);
+  EXPECT_FALSE(half.ranks[0].spread_gpu) << "no CPU near GPUs 4 and 6";
 }
 
 /// Returns a machine of 4 slow and then 4 fast cores.
