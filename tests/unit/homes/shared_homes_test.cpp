@@ -23,8 +23,6 @@ namespace zf {
 namespace {
 
 using testing::AllOf;
-using testing::Contains;
-using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
