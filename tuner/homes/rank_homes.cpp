@@ -100,9 +100,11 @@ void note_isolated(const Machine& machine, RankHomes& ranks) {
   }
 }
 
-/// Applies the quota to the homes and gives them their GPUs.
-RankHomes with_quota_and_gpus(const Machine& machine, const RankGpus& gpus, std::vector<Home> homes) {
+/// Applies the quota to the homes and gives them their GPUs. `note` is what is to be said of the homes.
+RankHomes with_quota_and_gpus(const Machine& machine, const RankGpus& gpus, std::vector<Home> homes,
+                              const std::string& note = "") {
   RankHomes ranks{std::move(homes), gpus.notes};
+  if (!note.empty()) ranks.notes.push_back(note);
   limit_to_quota(machine, ranks);
   note_isolated(machine, ranks);
   assign_gpus(machine, gpus, ranks);
@@ -119,8 +121,8 @@ std::vector<Preference> preferences_of(const Machine& machine, const RankGpus& g
 }
 
 RankHomes rank_homes(const Machine& machine, const RankGpus& gpus) {
-  return with_quota_and_gpus(machine, gpus,
-                             homes_of(machine.topology, machine.allowed, preferences_of(machine, gpus)));
+  FoundHomes found = find_homes(machine.topology, machine.allowed, preferences_of(machine, gpus));
+  return with_quota_and_gpus(machine, gpus, std::move(found.homes), found.note);
 }
 
 RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks) {
