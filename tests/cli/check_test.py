@@ -101,13 +101,22 @@ class Check(CommandTest):
         result = self.run_tune("explain", "--homes", "--topology", node, "plan.json")
         self.assert_exit(result, DONE)
         lines = [line.split() for line in result.stdout.splitlines()]
-        self.assertIn(["0", "8", "32", "3", "1", "4", "-", "32"], [line[:8] for line in lines])
-        self.assertIn("GPU's CPUs, GPU's package, packages, L3 groups, equal sizes  "
+        self.assertIn(["0", "8", "32", "3", "1", "32", "4"], [line[:7] for line in lines])
+        self.assertIn("GPU's CPUs, GPU's package, packages, equal sizes, L3 groups  "
                       "1 NUMA node more than 32 cores need", result.stdout)
         other = "pack:2 [numa(memory=64GiB)] core:8 pu:1"
         refused = self.run_tune("explain", "--homes", "--topology", other, "plan.json")
         self.assert_exit(refused, STALE)
         self.assertIn("--homes: the plan is not for", refused.stderr)
+
+    def test_explain_homes_of_a_machine_that_is_a_folder(self):
+        node = self.make_node(4)
+        self.make_plan("--ranks", "2", *node)
+        result = self.run_tune("explain", "--homes", *node, "plan.json")
+        self.assert_exit(result, DONE)
+        self.assertIn("every wish", result.stdout)
+        refused = self.run_tune("explain", *node, "plan.json")
+        self.assert_refused(refused, USAGE, "--sysroot names the machine of --homes and --report")
 
     def test_former_format_is_noted(self):
         plan = self.make_plan()

@@ -186,17 +186,25 @@ class DeepSpeedExport(CommandTest):
             with self.subTest(node=node):
                 plan = self.make_plan("--mode", "wait", *for_it, "--topology", node, "--ranks", ranks)
                 self.assertFalse(is_shared(plan))
-                self.assertIn("SuperOffload always divides it", plan["choice"]["reason"])
+                self.assertIn("SuperOffload always divides homes", plan["choice"]["reason"])
                 given = list(self.given_back(self.export("-q").stdout, len(plan["ranks"]), plan["machine"]["cores"]))
                 self.assertEqual(given, [sides_of(plan)] * 2)
         few = self.run_tune("plan", "--topology", small, "--ranks", "3", *for_it)
         self.assert_refused(few, INFEASIBLE, "6 cores")
 
-    def test_shared_plan_is_not_moved_to_superoffload(self):
-        self.make_plan("--topology", NODE, "--ranks", "2", "--mode", "wait", "--framework", "superoffload")
+    def test_shared_plan_is_not_moved_to_superoffload_but_made_anew_if_nothing_was_measured(self):
+        job = ("--topology", NODE, "--ranks", "2", "--mode", "wait", "--framework", "superoffload")
+        plan = self.make_plan(*job)
         self.assert_refused(self.export(), INFEASIBLE, "SuperOffload")
-        moved = self.run_tune("plan", "--from", "plan.json", "--topology", NODE, "--for", "deepspeed", "-o", "new.json")
-        self.assert_refused(moved, INFEASIBLE, "SuperOffload", "--from")
+        move = ("plan", "--from", "plan.json", "--topology", NODE, "--for", "deepspeed", "-o", "new.json")
+        self.assert_exit(self.run_tune(*move), DONE)
+        fresh = self.make_plan(*job, "--for", "deepspeed")
+        self.assertEqual(self.read_plan("new.json")["ranks"], fresh["ranks"])
+        simulated = ("-q", "--simulate", SOURCE / "configs/machines/cloud-2vcpu.json", "-o", "simulated.json")
+        self.assert_exit(self.run_tune("tune", *simulated), DONE)
+        plan["evidence"] = self.read_plan("simulated.json")["evidence"]
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+        self.assert_refused(self.run_tune(*move), INFEASIBLE, "SuperOffload", "--from")
 
     def test_tune_for_superoffload_shares_no_home(self):
         result = self.run_tune("tune", "-q", "--for", "deepspeed", "--framework", "superoffload", "--mode", "wait",

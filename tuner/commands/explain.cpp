@@ -24,13 +24,14 @@ CommandSpec spec() {
           "Explains a plan (default: plan.json): which CPUs and which memory each rank gets, what was "
           "measured, and why this split was chosen.",
           {{"homes", 0, "",
-            "also say why each rank has its cores: how many are near its GPU, how many NUMA nodes, packages "
-            "and L3 groups it touches, and which wishes are met and what the others lack "
+            "also say why each rank has its cores: what counts, what its home has of it, and what it lacks "
             "(default: no)"},
            report_option(),
            {"topology", 0, "FILE|TEXT",
             "the plan's machine, for --homes and --report: an hwloc XML file or a synthetic description "
             "(default: this machine, if the plan is for its class)"},
+           {"sysroot", 0, "DIR",
+            "the plan's machine, for --homes and --report: a folder with its /proc and /sys (default: /)"},
            {"simulate", 0, "FILE",
             "the plan's machine, for --homes and --report: the simulated machine of this file (e.g. one of "
             "configs/machines)"},
@@ -38,9 +39,9 @@ CommandSpec spec() {
           1};
 }
 
-/// Returns the machine of --homes and --report that --topology or --simulate names, if one does.
+/// Returns the machine of --homes and --report that an option names, if one does.
 std::optional<Topology> named_machine(const Arguments& arguments, bool wanted) {
-  for (const char* const option : {"topology", "simulate"}) {
+  for (const char* const option : {"topology", "sysroot", "simulate"}) {
     if (!arguments.has(option) || wanted) continue;
     throw Error(
         Exit::usage,
@@ -50,6 +51,7 @@ std::optional<Topology> named_machine(const Arguments& arguments, bool wanted) {
   }
   if (const auto file = arguments.text("simulate")) return load_simulated_machine(*file).topology;
   if (const auto given = arguments.text("topology")) return read_topology({*given, {}});
+  if (arguments.has("sysroot")) return read_machine(machine_source(arguments)).topology;
   return std::nullopt;
 }
 
@@ -62,7 +64,7 @@ void print_homes(const Plan& plan, const std::optional<Topology>& named, std::si
     throw Error(Exit::stale_plan,
                 format_text("zf-tune explain: --homes: the plan is not for {}: {}", machine.source,
                             differences.front()),
-                "name the machine that the plan was made for with --topology or --simulate");
+                "name the machine that the plan was made for with --topology, --sysroot or --simulate");
   }
   print_stdout("\n{}", explain_homes(plan, machine, width));
 }
@@ -78,7 +80,7 @@ void write_report(const Plan& plan, const std::optional<Topology>& named, const 
   }
   print_stderr(
       "this machine is not of the plan's class: the report draws no NUMA nodes and caches "
-      "(name the plan's machine with --topology or --simulate)\n");
+      "(name the plan's machine with --topology, --sysroot or --simulate)\n");
   report.write(plan, nullptr);
 }
 

@@ -63,6 +63,16 @@ std::optional<std::string> not_a_prefix(const RankBinding& rank) {
       rank.rank, print_cpus(rank.training.cpus), print_cpus(rank.optimizer.cpus));
 }
 
+/// Returns whether these sets of CPUs lie in different L3 groups: a cut along these groups is no cut between
+/// slow and fast cores, even if the groups differ in speed today.
+bool are_cut_by_l3(const Topology& topology, const std::vector<CpuSet>& sets) {
+  return !topology.l3_groups.empty() &&
+         std::all_of(topology.l3_groups.begin(), topology.l3_groups.end(), [&](const L3Group& group) {
+           return std::count_if(sets.begin(), sets.end(),
+                                [&](const CpuSet& set) { return set.intersects(group.cpus); }) <= 1;
+         });
+}
+
 /// Returns "3 fast and 1 slow core"; "2 slow cores" if there are no fast ones.
 std::string fast_and_slow_in_words(int fast, int slow) {
   if (fast == 0) return print_count(slow, "slow core");
@@ -167,10 +177,15 @@ std::vector<std::string> unfair_fast_cores(const Split& split, const Topology& t
                                            const CpuSet& allowed) {
   const int fastest = static_cast<int>(topology.cpu_kinds.size()) - 1;
   if (fastest < 1) return {};
+  const int fast_make = make_of(topology.cpu_kinds, fastest);
+  const bool makes_differ = fast_make > 0;  // else some cores of one make are fast today, which matters less
   const auto fast_in = [&](const CpuSet& cpus) {
     return static_cast<int>(
-        std::count_if(topology.cores.begin(), topology.cores.end(),
-                      [&](const Core& core) { return core.kind == fastest && core.cpus.intersects(cpus); }));
+        std::count_if(topology.cores.begin(), topology.cores.end(), [&](const Core& core) {
+          const bool is_fast =
+              makes_differ ? make_of(topology.cpu_kinds, core.kind) == fast_make : core.kind == fastest;
+          return is_fast && core.cpus.intersects(cpus);
+        }));
   };
   const auto cores_in = [&](const CpuSet& cpus) {
     return static_cast<int>(std::count_if(topology.cores.begin(), topology.cores.end(),
@@ -182,15 +197,18 @@ std::vector<std::string> unfair_fast_cores(const Split& split, const Topology& t
   std::map<FastAndSlow, std::vector<std::size_t>> badly_trained;  // ranks by the cores that they train on
   const int fair = fast_in(allowed) / static_cast<int>(split.ranks.size());
   bool is_fair = true;
+  std::vector<CpuSet> homes;
   for (std::size_t rank = 0; rank < split.ranks.size(); ++rank) {
     const RankSplit& own = split.ranks[rank];
+    homes.push_back(own.home);
     counts.push_back(fast_in(own.home));
     is_fair = is_fair && counts.back() >= std::min(fair, own.home_cores);
     const int fast = fast_in(own.training);
-    if (!own.shared && fast < std::min(own.reserved_cores, counts.back()))
+    const bool by_l3 = !makes_differ && are_cut_by_l3(topology, {own.training, own.optimizer});
+    if (!own.shared && !by_l3 && fast < std::min(own.reserved_cores, counts.back()))
       badly_trained[{fast, cores_in(own.training) - fast}].push_back(rank);
   }
-  if (!is_fair) {
+  if (!is_fair && (makes_differ || !are_cut_by_l3(topology, homes))) {
     sentences.push_back(format_text(
         "DeepSpeed cuts the CPUs into equal runs by their numbers, and that is unfair here: of the "
         "fast cores the ranks have {}, where each could have {}",

@@ -1,7 +1,6 @@
 #include "homes/domains.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "homes/index.hpp"
@@ -62,7 +61,46 @@ std::vector<std::vector<bool>> packages_of_places(const Domains& domains) {
   return result;
 }
 
+/// Returns the number of a value among those that were seen so far, and remembers it.
+template <class Value>
+int number_of(std::vector<Value>& seen, const Value& value) {
+  const auto found = std::find(seen.begin(), seen.end(), value);
+  const auto number = static_cast<int>(found - seen.begin());
+  if (found == seen.end()) seen.push_back(value);
+  return number;
+}
+
 }  // namespace
+
+void add_batches(Domains& domains) {
+  domains.batches.clear();
+  domains.batch_of.clear();
+  std::vector<std::optional<Node>> nodes;
+  std::vector<int> packages;
+  std::vector<int> groups;
+  for (int index = 0; index < static_cast<int>(domains.all.size()); ++index) {
+    const Domain& domain = domains.all[at(index)];
+    for (int i = domain.first; i < domain.first + domain.size; ++i) {
+      const HomeCore& core = domains.cores[at(i)];
+      const int l3 = core.l3 < 0 ? -1 : number_of(groups, core.l3);
+      auto batch = std::find_if(domains.batches.begin(), domains.batches.end(), [&](const CoreBatch& b) {
+        return b.domain == index && b.l3 == l3 && b.kind == core.kind;
+      });
+      if (batch == domains.batches.end()) {
+        batch = domains.batches.insert(batch, {index, number_of(nodes, core.node),
+                                               number_of(packages, core.package), l3, core.kind, core.make});
+      }
+      batch->cores.push_back(i);
+      domains.batch_of.push_back(static_cast<int>(batch - domains.batches.begin()));
+    }
+  }
+}
+
+bool Domains::has_near(int rank) const { return !near[at(rank)].empty() && !is_package_only[at(rank)]; }
+
+bool Domains::in_one_place(int rank, int other) const {
+  return near[at(rank)] == near[at(other)] && is_package_only[at(rank)] == is_package_only[at(other)];
+}
 
 Domains domains_of(const Topology& topology, const CpuSet& allowed,
                    const std::vector<Preference>& preferences) {
@@ -110,34 +148,10 @@ Domains domains_of(const Topology& topology, const CpuSet& allowed,
     }
   }
   domains.in_package = packages_of_places(domains);
+  add_batches(domains);
   return domains;
 }
 
 bool in_same_node(const Domain& a, const Domain& b) { return a.package == b.package && a.node == b.node; }
-
-std::vector<std::optional<int>> preferred_domains(const Domains& domains) {
-  std::vector<std::size_t> order(domains.near.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto choices = [&](std::size_t rank) {
-    return std::count(domains.near[rank].begin(), domains.near[rank].end(), true);
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return choices(a) < choices(b); });
-
-  std::vector<std::optional<int>> result(domains.near.size());
-  std::vector<int> claimants(domains.all.size());
-  const auto cores_per_claimant = [&](int domain) {
-    return static_cast<double>(domains.all[at(domain)].size) / (claimants[at(domain)] + 1);
-  };
-  for (const std::size_t rank : order) {
-    std::optional<int>& best = result[rank];
-    for (int domain = 0; domain < static_cast<int>(domains.near[rank].size()); ++domain) {
-      if (!domains.near[rank][at(domain)]) continue;
-      if (!best || cores_per_claimant(domain) > cores_per_claimant(*best)) best = domain;
-    }
-    if (best) ++claimants[at(*best)];
-  }
-  return result;
-}
 
 }  // namespace zf

@@ -1,5 +1,7 @@
 #include "homes/home_gain.hpp"
 
+#include <cstdlib>
+
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "homes/index.hpp"
@@ -19,33 +21,18 @@ HomeScore score_of_homes(const Machine& machine, const RankGpus& gpus, const std
 }
 
 std::optional<std::string> gain_in_words(const HomeScore& before, const HomeScore& after) {
-  if (!(after < before)) return std::nullopt;
-  struct Wish {
-    std::vector<int> before;
-    std::vector<int> after;
-    const char* noun;
-    const char* words;
-    int sign;
-  };
-  const Wish wishes[] = {
-      {before.far_from_place, after.far_from_place, "core", "{} near its GPU, and could have {}", -1},
-      {before.far_from_package, after.far_from_package, "core",
-       "{} in the package of its GPU, and could have {}", -1},
-      {before.nodes, after.nodes, "NUMA node", "cores of {}, and could have cores of {}", 1},
-      {before.packages, after.packages, "package", "cores of {}, and could have cores of {}", 1},
-      {before.l3_groups, after.l3_groups, "L3 group", "cores of {}, and could have cores of {}", 1},
-      {before.fast_cores, after.fast_cores, "fast core", "{}, and could have {}", -1},
-  };
-  for (const Wish& wish : wishes) {
+  for (std::size_t point = 0; point < kHomePoints.size(); ++point) {
+    const HomePointWords& words = kHomePoints[point];
+    const std::vector<int>& old = before.points[point];
+    const std::vector<int>& now = after.points[point];
     // The lists begin with the worst rank. The first difference is the worst rank for which something
     // changes.
-    for (std::size_t i = 0; i < wish.before.size(); ++i) {
-      if (wish.before[i] == wish.after[i]) continue;
+    for (std::size_t i = 0; i < old.size(); ++i) {
+      if (old[i] == now[i]) continue;
+      if (now[i] > old[i]) return std::nullopt;
       return format_text(
           "{} has {}", i == 0 ? "the worst rank" : "one rank",
-          format_text(fmt::runtime(wish.words),
-                      print_count(static_cast<std::size_t>(wish.sign * wish.before[i]), wish.noun),
-                      wish.sign * wish.after[i]));
+          format_text(fmt::runtime(words.gain), print_count(std::abs(old[i]), words.noun), std::abs(now[i])));
     }
   }
   return std::nullopt;

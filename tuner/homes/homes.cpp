@@ -2,148 +2,43 @@
 
 #include <algorithm>
 #include <cassert>
-#include <functional>
+#include <cstdlib>
 #include <set>
-#include <utility>
+#include <tuple>
 
-#include "homes/contiguous_shares.hpp"
-#include "homes/core_cuts.hpp"
+#include "base/format.hpp"
 #include "homes/domains.hpp"
-#include "homes/exchanges.hpp"
-#include "homes/home_score.hpp"
-#include "homes/home_shares.hpp"
+#include "homes/home_search.hpp"
 #include "homes/index.hpp"
-#include "homes/kind_swaps.hpp"
 #include "launchers/core_shortage.hpp"
 
 namespace zf {
 namespace {
 
-/// Says how a domain is cut into pieces.
-enum class CutRule {
-  kinds_dealt,    ///< each piece gets its share of fast and of slow cores; few L3 groups are split
-  kinds_ignored,  ///< few L3 groups are split
-  in_order,       ///< pieces are runs of neighbouring cores
-};
-
-/// Returns the mean domain of a rank's cores. Inside a domain the pieces are sorted by it, so that a rank's
-/// piece lies on the side where the rest of the rank lies.
-double mean_domain(const std::vector<Share>& shares) {
-  double sum = 0;
-  int cores = 0;
-  for (const Share& share : shares) {
-    sum += static_cast<double>(share.domain) * share.cores;
-    cores += share.cores;
-  }
-  return sum / cores;
-}
-
-/// Turns the counts into cores, domain by domain.
-Division divided(const Domains& domains, const std::vector<std::vector<Share>>& shares, CutRule rule) {
-  struct Piece {
-    std::size_t rank;
-    std::size_t share;
+/// Sorts a rank's cores as Home says. Without a place, the domain with most of its cores is its own.
+void sort_near_to_far(const Domains& domains, int rank, std::vector<int>& cores) {
+  const auto domain_of = [&](int core) { return domains.batches[at(domains.batch_of[at(core)])].domain; };
+  std::vector<int> counts(domains.all.size());
+  for (const int core : cores) ++counts[at(domain_of(core))];
+  const auto is_far = [&](const std::vector<std::vector<bool>>& places, int domain) {
+    return !places[at(rank)].empty() && !places[at(rank)][at(domain)];
   };
-  std::vector<Division> cores(shares.size());
-  for (std::size_t rank = 0; rank < shares.size(); ++rank) cores[rank].resize(shares[rank].size());
-
-  for (int index = 0; index < static_cast<int>(domains.all.size()); ++index) {
+  const auto rank_of_own = [&](int domain) {
+    return std::tuple(is_far(domains.near, domain), is_far(domains.in_package, domain), -counts[at(domain)]);
+  };
+  int own = domain_of(cores.front());
+  for (const int core : cores) {
+    if (rank_of_own(domain_of(core)) < rank_of_own(own)) own = domain_of(core);
+  }
+  const Domain& home = domains.all[at(own)];
+  const auto distance = [&](int core) {
+    const int index = domain_of(core);
     const Domain& domain = domains.all[at(index)];
-    std::vector<Piece> pieces;
-    for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-      for (std::size_t share = 0; share < shares[rank].size(); ++share) {
-        if (shares[rank][share].domain == index) pieces.push_back({rank, share});
-      }
-    }
-    std::stable_sort(pieces.begin(), pieces.end(), [&](Piece a, Piece b) {
-      return mean_domain(shares[a.rank]) < mean_domain(shares[b.rank]);
-    });
-    std::vector<int> sizes;
-    for (const Piece piece : pieces) sizes.push_back(shares[piece.rank][piece.share].cores);
-    std::vector<int> groups;
-    std::vector<int> kinds;
-    for (int i = 0; i < domain.size; ++i) {
-      groups.push_back(domains.cores[at(domain.first + i)].l3);
-      kinds.push_back(domains.cores[at(domain.first + i)].kind);
-    }
-
-    const auto cuts = rule == CutRule::in_order      ? consecutive_pieces(sizes)
-                      : rule == CutRule::kinds_dealt ? cut_cores(groups, kinds, sizes)
-                                                     : cut_cores(groups, sizes);
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      for (const int core : cuts[i]) cores[pieces[i].rank][pieces[i].share].push_back(domain.first + core);
-    }
-  }
-
-  Division division(shares.size());
-  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-    for (const auto& part : cores[rank])
-      division[rank].insert(division[rank].end(), part.begin(), part.end());
-  }
-  return division;
-}
-
-/// Returns the sizes that runs of neighbouring cores may have if homes differ by two cores. A rank of fewer
-/// than 8 cores gives none away for that: it would lose more than an eighth, and all ranks wait for the
-/// slowest.
-std::vector<RunSizes> wide_sizes(int cores, int ranks) {
-  const int base = cores / ranks;
-  std::vector<RunSizes> sizes;
-  if (base >= 8) sizes.push_back({base - 1, base + 1});
-  if (cores % ranks != 0) sizes.push_back({base, base + 2});
-  return sizes;
-}
-
-/// Returns the best of a few divisions: homes counted domain by domain, or runs of neighbouring cores, both
-/// after the ranks have exchanged what brings them nearer to their places; with
-/// the kinds of cores dealt evenly in each domain, or few L3 groups split, or neither. Homes that differ by
-/// two cores must keep a rank out of a node or a package.
-Division best_division(const Domains& domains, const std::vector<std::optional<int>>& preferred) {
-  const int cores = static_cast<int>(domains.cores.size());
-  const int ranks = static_cast<int>(preferred.size());
-  std::vector<CutRule> rules{CutRule::kinds_dealt};
-  for (const HomeCore& core : domains.cores) {
-    if (core.kind == domains.cores.front().kind) continue;
-    rules.push_back(CutRule::kinds_ignored);
-    break;
-  }
-  rules.push_back(CutRule::in_order);
-  Division best;
-  HomeScore best_score;
-  const auto consider = [&](std::vector<std::vector<Share>> shares, auto is_better) {
-    exchange_cores(domains, preferred, shares);
-    for (const CutRule rule : rules) {
-      Division division = divided(domains, shares, rule);
-      if (rule == CutRule::kinds_dealt) swap_kinds(domains, division);
-      HomeScore score = score_of(domains, division);
-      if (!best.empty() && !is_better(score, best_score)) continue;
-      best = std::move(division);
-      best_score = std::move(score);
-    }
+    return std::tuple(is_far(domains.near, index), is_far(domains.in_package, index), index != own,
+                      domain.package != home.package, !in_same_node(domain, home), std::abs(index - own),
+                      index, core);
   };
-
-  consider(domain_shares(domains.all, preferred), std::less<>());
-  if (ranks == 1) return best;
-  const RunSizes even{cores / ranks, (cores + ranks - 1) / ranks};
-  if (const auto shares = contiguous_shares(domains, preferred, even)) consider(*shares, std::less<>());
-  const auto spares = [](const HomeScore& a, const HomeScore& b) { return a.spares_nodes_of(b); };
-  for (const RunSizes sizes : wide_sizes(cores, ranks)) {
-    if (const auto shares = contiguous_shares(domains, preferred, sizes)) consider(*shares, spares);
-  }
-  return best;
-}
-
-/// Sorts the homes of ranks without a preference by the topological order of their first cores.
-void sort_without_preference(Division& division, const std::vector<std::optional<int>>& preferred) {
-  std::vector<std::size_t> ranks;
-  Division free;
-  for (std::size_t rank = 0; rank < division.size(); ++rank) {
-    if (preferred[rank]) continue;
-    ranks.push_back(rank);
-    free.push_back(division[rank]);
-  }
-  std::sort(free.begin(), free.end(), [](const auto& a, const auto& b) { return a.front() < b.front(); });
-  for (std::size_t i = 0; i < ranks.size(); ++i) division[ranks[i]] = free[i];
+  std::sort(cores.begin(), cores.end(), [&](int a, int b) { return distance(a) < distance(b); });
 }
 
 /// Returns the nodes that the cores of the home's packages belong to.
@@ -201,24 +96,34 @@ NodeSet mems_of(const Home& home, const Topology& topology, const NodeSet& allow
   return allowed;
 }
 
-std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
-                           const std::vector<Preference>& preferences) {
+FoundHomes find_homes(const Topology& topology, const Allowed& allowed,
+                      const std::vector<Preference>& preferences) {
   assert(!preferences.empty());
   const Domains domains = domains_of(topology, allowed.cpus, preferences);
   const std::size_t total = domains.cores.size();
   if (total < preferences.size()) throw too_few_cores(preferences.size(), total, allowed);
 
-  const std::vector<std::optional<int>> preferred = preferred_domains(domains);
-  Division division = best_division(domains, preferred);
-  sort_without_preference(division, preferred);
-  std::vector<Home> homes;
-  for (const std::vector<int>& cores : division) {
-    Home& home = homes.emplace_back();
+  const FoundDivision found = find_division(domains);
+  FoundHomes result;
+  if (!found.is_settled) {
+    result.note =
+        format_text("the search for the best homes ended after {} comparisons: other homes may be better",
+                    found.comparisons);
+  }
+  for (int rank = 0; rank < domains.ranks(); ++rank) {
+    std::vector<int> cores = found.division[at(rank)];
+    sort_near_to_far(domains, rank, cores);
+    Home& home = result.homes.emplace_back();
     for (const int core : cores) home.cores.push_back(domains.cores[at(core)]);
     home.shared = home.cores.size() < 2;
     home.mems = mems_of(home, topology, allowed.mems);
   }
-  return homes;
+  return result;
+}
+
+std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
+                           const std::vector<Preference>& preferences) {
+  return find_homes(topology, allowed, preferences).homes;
 }
 
 }  // namespace zf

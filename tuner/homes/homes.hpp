@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/id_set.hpp"
@@ -24,9 +25,11 @@ struct HomeCore {
 
 /// The cores and the memory that one rank owns.
 struct Home {
-  std::vector<HomeCore> cores;  ///< topological order, the rank's own node first
-  NodeSet mems;                 ///< the allowed nodes with memory that its cores belong to; see mems_of
-  bool shared = false;          ///< fewer than 2 cores: training and optimizer must share
+  /// The cores near the rank's GPU first, then those of its package, of its own node, and from near to far;
+  /// in topological order.
+  std::vector<HomeCore> cores;
+  NodeSet mems;           ///< the allowed nodes with memory that its cores belong to; see mems_of
+  bool shared = false;    ///< fewer than 2 cores: training and optimizer must share
   bool at_quota = false;  ///< the cgroup's CPU quota keeps fewer threads busy than the home has PUs; SMT
                           ///< siblings are then left unused
   std::optional<RankGpu> gpu = {};  ///< the rank's GPU; absent if unknown
@@ -50,14 +53,21 @@ struct Preference {
   CpuSet cpus = {};                 ///< the CPUs near the rank's GPU; they come before `near`
 };
 
-/// Returns one home per preference, in rank order. Every allowed core is used. Of a few divisions it returns
-/// the one with the best score (home_score.hpp). These count, in this order, and for each the worst rank
-/// first: cores near the rank's place, unless that is no more than a package; cores in its package, up to an
-/// even share; NUMA nodes, packages and L3 groups that a home touches; fast cores; equal sizes; neighbouring
-/// cores. Homes differ by at most one core, or by two if that keeps a rank out of a node or a package; a rank
-/// of fewer than 8 cores gives none away for that. Ranks without a preference get their homes in topological
-/// order. The same input gives the same homes. Throws Error(infeasible) if there are more ranks than allowed
-/// cores, and says how many would fit. Precondition: at least one preference.
+struct FoundHomes {
+  std::vector<Home> homes;  ///< by rank
+  std::string note;         ///< not empty: the search ended early, and other homes may be better
+};
+
+/// Returns one home per preference. Every allowed core is in one. Homes differ by at most one core, or by two
+/// if that is better in a point above the equal sizes (home_points.hpp); a rank of fewer than 8 cores gives
+/// none away for that. By these points the homes are the best that find_division() finds. Ranks with one
+/// place get their homes in topological order. The same input gives the same homes. Throws Error(infeasible)
+/// if there are more ranks than allowed cores, and says how many would fit. Precondition: at least one
+/// preference.
+FoundHomes find_homes(const Topology& topology, const Allowed& allowed,
+                      const std::vector<Preference>& preferences);
+
+/// Returns the homes of find_homes().
 std::vector<Home> homes_of(const Topology& topology, const Allowed& allowed,
                            const std::vector<Preference>& preferences);
 

@@ -101,11 +101,13 @@ void note_isolated(const Machine& machine, RankHomes& ranks) {
   }
 }
 
-/// Applies the quota to the homes and gives them their GPUs.
-RankHomes with_quota_and_gpus(const Machine& machine, const RankGpus& gpus, std::vector<Home> homes) {
+/// Applies the quota to the homes and gives them their GPUs. `note` is what is to be said of the homes.
+RankHomes with_quota_and_gpus(const Machine& machine, const RankGpus& gpus, std::vector<Home> homes,
+                              const std::string& note = "") {
   RankHomes ranks{std::move(homes), gpus.notes};
   if (!gpus.spread_note.empty() && is_spread_near(gpus, machine.allowed.cpus))
     ranks.notes.push_back(gpus.spread_note);
+  if (!note.empty()) ranks.notes.push_back(note);
   if (ranks.homes.front().shared_cpus.empty()) {
     limit_to_quota(machine, ranks);
   } else {
@@ -126,9 +128,12 @@ std::vector<Preference> preferences_of(const Machine& machine, const RankGpus& g
 }
 
 RankHomes rank_homes(const Machine& machine, const RankGpus& gpus) {
-  const auto divide = machine.allowed.shared_cpus ? shared_homes : homes_of;
-  return with_quota_and_gpus(machine, gpus,
-                             divide(machine.topology, machine.allowed, preferences_of(machine, gpus)));
+  const std::vector<Preference> preferences = preferences_of(machine, gpus);
+  if (machine.allowed.shared_cpus) {
+    return with_quota_and_gpus(machine, gpus, shared_homes(machine.topology, machine.allowed, preferences));
+  }
+  FoundHomes found = find_homes(machine.topology, machine.allowed, preferences);
+  return with_quota_and_gpus(machine, gpus, std::move(found.homes), found.note);
 }
 
 RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks) {

@@ -197,6 +197,12 @@ Split split_of(const std::vector<Home>& homes, const SplitShape& shape) {
   return split;
 }
 
+int most_pool_threads(const Split& split) {
+  std::size_t most = 0;
+  for (const RankSplit& rank : split.ranks) most = std::max(most, rank.pool.size());
+  return static_cast<int>(most);
+}
+
 RankBinding binding_of_split(int rank, const RankSplit& split) {
   RankBinding binding;
   binding.rank = rank;

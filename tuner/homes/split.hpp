@@ -75,6 +75,9 @@ SplitShape control_shape(Control control);
 /// Splits all homes by a shape.
 Split split_of(const std::vector<Home>& homes, const SplitShape& shape);
 
+/// Returns how many threads the largest pool of any rank has.
+int most_pool_threads(const Split& split);
+
 /// Returns the plan's entry for a local rank. Training gets as many threads as it has cores: the siblings are
 /// for the threads that launch kernels and load data, not for OpenMP. The memory policy is `preferred`.
 RankBinding binding_of_split(int rank, const RankSplit& split);

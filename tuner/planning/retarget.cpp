@@ -13,6 +13,7 @@
 #include "homes/rank_homes.hpp"
 #include "machine/fingerprint.hpp"
 #include "planning/assemble.hpp"
+#include "planning/unmeasured_plan.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -88,6 +89,7 @@ PlannedHomes planned_homes(const Plan& plan, const Topology* topology) {
 struct HomesAndSplit {
   RankHomes ranks;
   Split split;
+  std::string reason = {};  ///< empty: that of the plan
 };
 
 /// Splits each home by the shape for its own size: the pool of a large home is not cut to a small one's.
@@ -139,20 +141,23 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   Intent intent = plan.intent;
   intent.for_deepspeed = intent.for_deepspeed || options.for_deepspeed;
   intent.isolated = intent.isolated || present.keeps_isolated;
-  HomesAndSplit here =
-      place(machine, gpus, intent, planned_homes(plan, differences.empty() ? &present.topology : nullptr),
-            options.masks);
+  Workload workload = plan.workload;
+  workload.ranks = static_cast<int>(gpus.gpus.size());
+  HomesAndSplit here;
+  if (is_unmeasured(plan)) {  // there is nothing to keep: the split is chosen anew
+    UnmeasuredSplit fresh = unmeasured_split(machine, gpus, workload, intent.for_deepspeed, options.masks);
+    here = {std::move(fresh.ranks), std::move(fresh.split), std::move(fresh.reason)};
+  } else {
+    here = place(machine, gpus, intent,
+                 planned_homes(plan, differences.empty() ? &present.topology : nullptr), options.masks);
+  }
 
   Choice choice = plan.choice;
-  choice.pool_threads = 0;
+  if (!here.reason.empty()) choice.reason = here.reason;
   const bool same_sizes = here.split.ranks.front().pool_cores == plan.intent.pool_cores &&
                           here.split.ranks.front().home_cores == plan.ranks.front().home.threads;
   if (!same_sizes) choice.headroom.reset();
-  for (const RankSplit& rank : here.split.ranks) {
-    choice.pool_threads = std::max(choice.pool_threads, static_cast<int>(rank.pool.size()));
-  }
-  Workload workload = plan.workload;
-  workload.ranks = static_cast<int>(gpus.gpus.size());
+  choice.pool_threads = most_pool_threads(here.split);
   std::vector<std::string> warnings = plan.warnings;
   if (workload.ranks != plan.workload.ranks) {
     warnings.push_back(other_rank_count(plan.workload.ranks, workload.ranks));
@@ -162,7 +167,13 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   }
   Plan moved = assemble(plan.made, machine, workload, here.split, choice, plan.evidence, std::move(warnings),
                         std::move(here.ranks.notes));
-  moved.intent = intent;
+  if (is_unmeasured(plan)) {
+    moved.intent.for_deepspeed = intent.for_deepspeed;
+    moved.intent.isolated = intent.isolated;
+    moved.intent.state_format = intent.state_format;
+  } else {
+    moved.intent = intent;
+  }
   record_gpus(gpus, moved);
   moved.trial = plan.trial;
   return moved;

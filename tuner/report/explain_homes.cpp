@@ -5,57 +5,42 @@
 
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
-#include "machine/moved_gpus.hpp"
-#include "report/home_facts.hpp"
+#include "report/counted_homes.hpp"
 #include "report/home_wishes.hpp"
 #include "text/wrap.hpp"
 
 namespace zf {
 namespace {
 
-/// Returns the cells from "near its GPU" to "CPUs" for a home of a rank of the plan.
-std::vector<std::string> cells_of(const CpuSet& home, const RankBinding& rank, const std::vector<Gpu>& gpus,
-                                  const Topology& topology) {
-  const std::optional<Gpu> gpu = gpu_of(rank, gpus);
-  const HomeFacts facts = facts_of_home(home, gpu, topology);
-  return {gpu ? std::to_string(facts.near_gpu) : "-",
-          gpu ? std::to_string(facts.in_package_of_gpu) : "-",
-          std::to_string(facts.nodes.size()),
-          std::to_string(facts.packages.size()),
-          facts.l3_groups.empty() ? "-" : std::to_string(facts.l3_groups.size()),
-          topology.cpu_kinds.size() > 1 ? std::to_string(facts.fast_cores) : "-",
-          std::to_string(facts.cores),
-          print(home)};
+/// Returns the sentences of these points, with numbers: "1. Few NUMA nodes. 2. Few packages."
+std::string numbered_sentences(const std::vector<HomeNumber>& numbers) {
+  std::string text;
+  int place = 0;
+  for (const HomeNumber& number : numbers)
+    text += format_text(" {}. {}", ++place, words_of(number.point).sentence);
+  return text;
 }
 
-/// Returns a table with the columns of cells_of() behind these.
-Table table_with(std::vector<Table::Column> columns) {
-  for (const auto& [title, short_title] : {std::pair("near its GPU", "near GPU"),
-                                           {"in its package", "in package"},
-                                           {"NUMA nodes", "nodes"},
-                                           {"packages", ""},
-                                           {"L3 groups", "L3s"},
-                                           {"fast cores", "fast"},
-                                           {"cores", ""}})
-    columns.push_back({.title = title, .short_title = short_title});
+HomesPart numbers_part(const Plan& plan, const Topology& topology) {
+  const CountedHomes homes(plan, topology);
+  const std::vector<HomeNumber> numbers = homes.known_numbers();
+  std::vector<Table::Column> columns{{"rank"}};
+  for (const HomeNumber& number : numbers) {
+    const HomePointWords& words = words_of(number.point);
+    columns.push_back({.title = words.title, .short_title = words.short_title});
+  }
   columns.push_back({"CPUs", Table::Align::left});
-  return Table(std::move(columns));
-}
-
-void add_row(Table& table, std::vector<std::string> first, std::vector<std::string> cells) {
-  first.insert(first.end(), cells.begin(), cells.end());
-  table.add(std::move(first));
-}
-
-HomesPart facts_part(const Plan& plan, const Topology& topology) {
-  const std::vector<Gpu> gpus = planned_gpus(plan, topology);
-  Table table = table_with({{"rank"}});
-  for (const RankBinding& rank : plan.ranks)
-    add_row(table, {std::to_string(rank.rank)}, cells_of(rank.home.cpus, rank, gpus, topology));
-  return {
-      "Homes. The columns count from left to right, in each the worst rank first: most cores near the GPU, "
-      "then in its package; fewest NUMA nodes, packages and L3 groups; most fast cores; equal sizes.",
-      std::move(table)};
+  Table table(std::move(columns));
+  for (const RankBinding& rank : plan.ranks) {
+    std::vector<std::string> cells{std::to_string(rank.rank)};
+    for (const HomeNumber& number : numbers) cells.push_back(homes.in_words(number, rank.rank));
+    cells.push_back(print(rank.home.cpus));
+    table.add(std::move(cells));
+  }
+  return {format_text("Homes. The first point in which two divisions differ decides; in each the worst rank "
+                      "counts first.{}",
+                      numbered_sentences(numbers)),
+          std::move(table)};
 }
 
 HomesPart wishes_part(const Plan& plan, const Topology& topology) {
@@ -72,14 +57,16 @@ HomesPart wishes_part(const Plan& plan, const Topology& topology) {
   }
   for (const Words& words : order)
     table.add({join_text(ranks[words], ","), words.first.empty() ? "none" : words.first, words.second});
-  return {"Wishes. A wish is met if the rank, alone on the allowed CPUs, could have no more of it.",
-          std::move(table)};
+  return {
+      "Each home is compared with the best one of its size that the rank could have if it were alone; in "
+      "sizes and fast cores, with an even share.",
+      std::move(table)};
 }
 
 }  // namespace
 
 std::vector<HomesPart> parts_of_homes(const Plan& plan, const Topology& topology) {
-  return {facts_part(plan, topology), wishes_part(plan, topology)};
+  return {numbers_part(plan, topology), wishes_part(plan, topology)};
 }
 
 std::string explain_homes(const Plan& plan, const Topology& topology, std::size_t width) {

@@ -143,6 +143,23 @@ TEST(DeepSpeedHomes, TrainingOnSlowCoresIsNamed) {
               ElementsAre(HasSubstr("rank 0 trains on 3 fast and 1 slow core, and its optimizer")));
 }
 
+TEST(DeepSpeedHomes, ACutAlongL3GroupsIsNoCutBetweenSlowAndFastCores) {
+  Topology topology = make_topology({.l3_per_node = 2, .cores_per_l3 = 8});
+  topology.cpu_kinds.resize(2);
+  topology.cpu_kinds[1].divides_make = true;  // the second group is fast today
+  for (std::size_t core = 0; core < topology.cores.size(); ++core) {
+    topology.cores[core].kind = core < 8 ? 0 : 1;
+    topology.cpu_kinds[core < 8 ? 0 : 1].cpus |= topology.cores[core].cpus;
+  }
+  EXPECT_THAT(unfairness(topology, 1, 8), IsEmpty()) << "a group trains, the other runs the optimizer";
+  EXPECT_THAT(unfairness(topology, 2, 4), IsEmpty()) << "each rank has a group";
+  EXPECT_THAT(unfairness(topology, 1, 12), ElementsAre(HasSubstr("rank 0 trains on 4 slow cores")))
+      << "that divides a group";
+  topology.cpu_kinds[1].divides_make = false;
+  EXPECT_THAT(unfairness(topology, 1, 8), ElementsAre(HasSubstr("rank 0 trains on 8 slow cores")))
+      << "two makes";
+}
+
 TEST(DeepSpeedHomes, WhatIsLeftUnusedIsSaid) {
   const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 8});
   const auto words = [&](std::string_view list) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../machine/machines.hpp"
 #include "../machine/make_topology.hpp"
 #include "homes/rank_homes.hpp"
 #include "other_numbering.hpp"
@@ -251,8 +252,8 @@ Topology one_group(const std::vector<int>& kinds) {
 TEST(ExpertHomes, SixFastAndEightSlowCoresAreDealtEvenly) {
   const Topology topology = one_group({1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0});
   EXPECT_THAT(homes_of({topology, 2}), ElementsAre("0-2,6-9", "3-5,10-13"));
-  EXPECT_THAT(homes_of({topology, 3}), ElementsAre("0-1,6-8", "2-3,9-11", "4-5,12-13"));
-  EXPECT_THAT(homes_of({topology, 6}), ElementsAre("0,6-7", "1,8-9", "2,10", "3,11", "4,12", "5,13"));
+  EXPECT_THAT(homes_of({topology, 3}), ElementsAre("0-1,6-7", "2-3,8-10", "4-5,11-13"));
+  EXPECT_THAT(homes_of({topology, 6}), ElementsAre("0,6", "1,7", "2,8", "3,9", "4,10-11", "5,12-13"));
   for (const int ranks : {2, 3, 6}) expect_in_other_numberings({topology, ranks});
 }
 
@@ -272,6 +273,58 @@ TEST(ExpertHomes, SparkTwoRanksHaveAnL3GroupEach) {
   EXPECT_THAT(homes_of(c), ElementsAre("0-9", "10-19"));
   EXPECT_THAT(mirrored_homes_of(c), ElementsAre("10-19", "0-9"));
   expect_in_other_numberings(c);
+}
+
+// --- More ranks than GPUs ----------------------------------------------------------------------------------
+
+/// Checks that no home has cores of two packages.
+void expect_no_crossing(const ExpertCase& c) {
+  const CpuSet allowed = c.allowed.empty() ? c.topology.cpus : parse_cpu_list(c.allowed, "test");
+  for (const CpuSet& home : homes_in(c.topology, allowed, c.ranks))
+    EXPECT_EQ(counts_touched(c.topology, home)[1], 1) << print(home);
+  expect_in_other_numberings(c);
+}
+
+TEST(ExpertHomes, FourRanksAndOneGpuNoRankCrossesPackages) {
+  expect_no_crossing({topology_of(own_machine("one-gpu.xml")), 4, "0-13"});
+}
+
+TEST(ExpertHomes, SixRanksAndFourGpusNoRankCrossesPackages) {
+  expect_no_crossing({topology_of(own_machine("six-ranks-four-gpus.xml")), 6});
+}
+
+// --- Fast cores with an L3 group of their own --------------------------------------------------------------
+
+/// Checks that two ranks have two fast cores each.
+void expect_two_fast_cores_each(const Topology& topology) {
+  const CpuSet fast = topology.cpu_kinds.back().cpus;
+  for (const CpuSet& home : homes_in(topology, topology.cpus, 2)) {
+    EXPECT_EQ(std::count_if(
+                  topology.cores.begin(), topology.cores.end(),
+                  [&](const Core& core) { return core.cpus.intersects(home) && core.cpus.intersects(fast); }),
+              2)
+        << print(home);
+  }
+  expect_in_other_numberings({topology, 2});
+}
+
+TEST(ExpertHomes, StrixPointEachRankHasFastCores) {
+  expect_two_fast_cores_each(topology_of(own_machine("strix-point.xml")));
+}
+
+TEST(ExpertHomes, LunarLakeEachRankHasFastCores) {
+  expect_two_fast_cores_each(topology_of(own_machine("lunar-lake.xml")));
+}
+
+TEST(ExpertHomes, CoresThatAreFastTodayDoNotSplitL3Groups) {
+  Topology topology = make_topology({.l3_per_node = 2, .cores_per_l3 = 4});
+  topology.cpu_kinds.resize(2);
+  topology.cpu_kinds[1].divides_make = true;
+  for (std::size_t core = 0; core < topology.cores.size(); ++core) {
+    topology.cores[core].kind = core < 4 ? 1 : 0;
+    topology.cpu_kinds[core < 4 ? 1 : 0].cpus |= topology.cores[core].cpus;
+  }
+  EXPECT_THAT(homes_of({topology, 2}), ElementsAre("0-3", "4-7"));
 }
 
 }  // namespace

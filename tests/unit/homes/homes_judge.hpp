@@ -16,10 +16,11 @@ namespace zf {
 
 /// The points that an expert looks at. Less is better. In each list the worst rank comes first.
 struct Verdict {
-  std::vector<int> far;       ///< minus the cores near the rank's GPU
+  std::vector<int> far;       ///< minus the cores near the rank's GPU, up to an even share
   std::vector<int> outside;   ///< minus the cores in the package of the rank's GPU, up to an even share
   std::vector<int> nodes;     ///< NUMA nodes touched
   std::vector<int> packages;  ///< packages touched
+  std::vector<int> sizes;     ///< minus the cores
   std::vector<int> fast;      ///< minus the fast cores
   auto operator<=>(const Verdict&) const = default;
 };
@@ -57,33 +58,39 @@ inline Verdict verdict_on(const Zones& zones, const Counts& counts) {
     std::set<int> nodes;
     int near = 0;
     int fast = 0;
+    int size = 0;
     for (std::size_t zone = 0; zone < zones.all.size(); ++zone) {
       const int count = counts[rank][zone];
       if (count == 0) continue;
+      size += count;
       nodes.insert(zones.all[zone].node);
       packages[zones.all[zone].package] += count;
       if (zones.near[rank].contains(zone)) near += count;
       if (zones.all[zone].is_fast) fast += count;
     }
     if (!zones.near[rank].empty()) {
-      verdict.far.push_back(-near);
+      verdict.far.push_back(-std::min(near, even_share));
       verdict.outside.push_back(
           -std::min(packages[zones.all[*zones.near[rank].begin()].package], even_share));
     }
     verdict.nodes.push_back(static_cast<int>(nodes.size()));
     verdict.packages.push_back(static_cast<int>(
         std::count_if(packages.begin(), packages.end(), [](const auto& p) { return p.second > 0; })));
+    verdict.sizes.push_back(-size);
     verdict.fast.push_back(-fast);
   }
-  for (auto* list : {&verdict.far, &verdict.outside, &verdict.nodes, &verdict.packages, &verdict.fast})
+  for (auto* list :
+       {&verdict.far, &verdict.outside, &verdict.nodes, &verdict.packages, &verdict.sizes, &verdict.fast})
     std::sort(list->begin(), list->end(), std::greater<>());
   return verdict;
 }
 
-/// Tries every division into homes that differ by at most one core.
+/// Tries every division into homes that differ by at most two cores, in which no rank gives away one of fewer
+/// than 8.
 class Judge {
  public:
   explicit Judge(Zones zones) : zones_(std::move(zones)), total_(zones_.cores()) {
+    held_.assign(zones_.near.size(), 0);
     counts_.assign(zones_.near.size(), std::vector<int>(zones_.all.size()));
     for (const Zone& zone : zones_.all) left_.push_back(zone.cores);
     give(0, 0, 0);
@@ -94,14 +101,18 @@ class Judge {
   void give(std::size_t rank, std::size_t zone, int held) {
     if (rank == counts_.size()) {
       if (std::any_of(left_.begin(), left_.end(), [](int left) { return left > 0; })) return;
+      const auto [least, most] = std::minmax_element(held_.begin(), held_.end());
+      if (*most - *least > 2) return;
       Verdict verdict = verdict_on(zones_, counts_);
       if (!best_ || verdict < *best_) best_ = std::move(verdict);
       return;
     }
     const int base = total_ / zones_.ranks();
-    const int most = base + (total_ % zones_.ranks() == 0 ? 0 : 1);
+    const int least = base - (base < 8 ? 0 : 1);
+    const int most = base + 2;
     if (zone == zones_.all.size()) {
-      if (held >= base) give(rank + 1, 0, 0);
+      held_[rank] = held;
+      if (held >= least) give(rank + 1, 0, 0);
       return;
     }
     for (int count = 0; count <= left_[zone] && held + count <= most; ++count) {
@@ -116,6 +127,7 @@ class Judge {
   Zones zones_;
   int total_;
   Counts counts_;
+  std::vector<int> held_;
   std::vector<int> left_;
   std::optional<Verdict> best_;
 };

@@ -129,35 +129,21 @@ Judged judged(const SmallCase& c) {
   return result;
 }
 
-/// Returns the seeds below kCases.
-std::vector<unsigned> of_these_cases(std::vector<unsigned> seeds) {
-  std::erase_if(seeds, [](unsigned seed) { return seed >= kCases; });
-  return seeds;
-}
-
 /// The seeds in which some division is better than ours, and how many of ours differ by two cores.
 struct Found {
   std::vector<unsigned> worse;
   int wide = 0;
 };
 
-/// Compares all cases. Homes that differ by two cores must save some rank a node or a package, compared with
-/// the best division into homes that differ by one, and bring none farther from its GPU.
+/// Compares all cases with the best of all divisions.
 Found compare_all(SmallCase (*make)(Dice&)) {
   Found found;
   for (unsigned seed = 0; seed < kCases; ++seed) {
     Dice dice(seed);
     const Judged one = judged(make(dice));
-    const Verdict ours = verdict_on(one.zones, one.ours);
-    const Verdict best = Judge(one.zones).best();
-    SCOPED_TRACE(format_text("seed {}: {}", seed, words_of(one.zones, one.ours)));
     EXPECT_LE(one.spread, 2);
-    if (one.spread == 2) {
-      ++found.wide;
-      EXPECT_LT(std::tie(ours.nodes, ours.packages), std::tie(best.nodes, best.packages));
-      EXPECT_LE(std::tie(ours.far, ours.outside), std::tie(best.far, best.outside));
-    }
-    if (best < ours) {
+    found.wide += one.spread == 2;
+    if (Judge(one.zones).best() < verdict_on(one.zones, one.ours)) {
       print_stdout("seed {}: {}\n", seed, words_of(one.zones, one.ours));
       found.worse.push_back(seed);
     }
@@ -165,43 +151,18 @@ Found compare_all(SmallCase (*make)(Dice&)) {
   return found;
 }
 
-// Pairwise exchanges do not find every best division, but nearly every one: these are all in which they do
-// not. Fast cores do not decide which rank is larger, nor whose home lies in which node: that is the reason
-// in all cases with two kinds.
-
-TEST(HomesJudge, HardlyADivisionIsBetterWithGpusNearNodes) {
+TEST(HomesJudge, NoDivisionIsBetterWithGpusNearNodes) {
   const Found found = compare_all(with_gpus_near_nodes);
-  EXPECT_EQ(found.worse, of_these_cases({272, 569, 1721, 2110, 2549, 2672}));
+  EXPECT_THAT(found.worse, testing::IsEmpty());
   EXPECT_GT(found.wide, 0);
 }
 
-TEST(HomesJudge, HardlyADivisionIsBetterWithGpusNearPartsOfNodes) {
-  const Found found = compare_all(with_gpus_near_parts);
-  EXPECT_EQ(found.worse, of_these_cases({617, 1830}));
+TEST(HomesJudge, NoDivisionIsBetterWithGpusNearPartsOfNodes) {
+  EXPECT_THAT(compare_all(with_gpus_near_parts).worse, testing::IsEmpty());
 }
 
-TEST(HomesJudge, HardlyADivisionIsBetterWithFastAndSlowCores) {
-  const Found found = compare_all(with_two_kinds);
-  EXPECT_EQ(found.worse, of_these_cases({206, 280, 720, 856, 1350, 1494, 2287, 2294, 2395, 2568, 2738, 2786,
-                                         2802, 2889, 2986}));
-}
-
-TEST(HomesJudge, TheWorstRankHasAnEvenShareOfTheFastCoresIfNothingElseForbidsIt) {
-  int fair = 0;
-  std::vector<unsigned> unfair;
-  for (unsigned seed = 0; seed < kCases; ++seed) {
-    Dice dice(seed);
-    const Judged one = judged(with_two_kinds(dice));
-    int fast = 0;
-    for (const Zone& zone : one.zones.all) fast += zone.is_fast ? zone.cores : 0;
-    const int share = fast / one.zones.ranks();
-    const Verdict best = Judge(one.zones).best();
-    if (one.spread == 2 || -best.fast.front() < share) continue;
-    ++fair;
-    if (-verdict_on(one.zones, one.ours).fast.front() < share) unfair.push_back(seed);
-  }
-  EXPECT_EQ(unfair, of_these_cases({206, 280, 856, 1494, 2287, 2395, 2568, 2738, 2786, 2802, 2889}));
-  EXPECT_GT(fair, static_cast<int>(kCases) / 2);
+TEST(HomesJudge, NoDivisionIsBetterWithFastAndSlowCores) {
+  EXPECT_THAT(compare_all(with_two_kinds).worse, testing::IsEmpty());
 }
 
 }  // namespace

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../machine/machines.hpp"
 #include "../machine/make_topology.hpp"
+#include "homes/split.hpp"
+#include "random_machine.hpp"
 
 namespace zf {
 namespace {
@@ -155,6 +158,48 @@ TEST(RankHomes, EachMaskLeavesOutItsIsolatedCpusUnlessItHasNoOthers) {
   EXPECT_THAT(ranks.notes, ElementsAre(HasSubstr("CPUs 4-7 are isolated")));
   node.keeps_isolated = true;
   EXPECT_THAT(cpus_of(rank_homes_within(node, gpus, masks)), ElementsAre("0-3", "4-7"));
+}
+
+/// Returns how many cores train that are farther from the GPU than some core of the pool.
+int far_cores_in_training(const Machine& node, const RankHomes& ranks) {
+  int count = 0;
+  for (const Home& home : ranks.homes) {
+    if (!home.gpu || home.shared) continue;
+    const RankSplit split = split_home(home, control_shape(Control::half));
+    const bool pool_is_near = split.optimizer.intersects(home.gpu->cpus & node.allowed.cpus);
+    for (const HomeCore& core : home.cores) {
+      if (core.cpus.intersects(split.training) && !core.cpus.intersects(home.gpu->cpus))
+        count += pool_is_near;
+    }
+  }
+  return count;
+}
+
+TEST(RankHomes, NearCoresTrainAlsoIfTheGpuIsNearAPackage) {
+  Machine node;
+  node.topology = topology_of(own_machine("gpus-of-a-package.xml"));
+  node.allowed = make_allowed(node.topology, "4-31");
+  const RankHomes ranks = placed(node, 2);
+  for (const Home& home : ranks.homes) EXPECT_TRUE(home.cpus().intersects(home.gpu->cpus));
+  EXPECT_EQ(far_cores_in_training(node, ranks), 0);
+}
+
+TEST(RankHomes, NearCoresTrainWhateverTheMask) {
+  Machine node;
+  node.topology = topology_of(own_machine("gpus-of-a-package.xml"));
+  int mixed = 0;
+  for (unsigned seed = 0; seed < 288 / ZF_FEWER; ++seed) {
+    Dice dice(seed);
+    node.allowed = make_allowed(node.topology);
+    node.allowed.cpus = random_cpus(node.topology.cpus, dice);
+    const int ranks = dice(1, std::min(4, static_cast<int>(node.allowed.cpus.size())));
+    const RankHomes homes = placed(node, ranks);
+    EXPECT_EQ(far_cores_in_training(node, homes), 0) << seed << ": " << print(node.allowed.cpus);
+    for (const Home& home : homes.homes) {
+      mixed += home.gpu && home.cpus().intersects(home.gpu->cpus) && !home.gpu->cpus.contains(home.cpus());
+    }
+  }
+  EXPECT_GT(mixed, 20 / ZF_FEWER);
 }
 
 }  // namespace

@@ -28,6 +28,15 @@ Machine machine(const std::string& topology, const char* cpus = nullptr) {
   return read_machine(source);
 }
 
+/// Returns the evidence of a plan that was measured: its split is kept when it moves.
+Evidence some_evidence() {
+  Evidence evidence;
+  CandidateEvidence& candidate = evidence.candidates.emplace_back();
+  candidate.label = "pool 1";
+  candidate.pool_cores = candidate.pool_threads = candidate.reserved_cores = 1;
+  return evidence;
+}
+
 Plan plan_on(const Machine& machine, int ranks, const SplitShape& shape) {
   const auto homes =
       homes_of(machine.topology, machine.allowed, std::vector<Preference>(static_cast<std::size_t>(ranks)));
@@ -36,7 +45,7 @@ Plan plan_on(const Machine& machine, int ranks, const SplitShape& shape) {
   choice.reason = "a test";
   choice.pool_threads = static_cast<int>(split.ranks.front().pool.size());
   return assemble({"a test", "2026-11-20T21:00:00Z", "node17", "zf-tune"}, machine, {"w", 1000, ranks, 1},
-                  split, choice, {}, {}, {});
+                  split, choice, some_evidence(), {}, {});
 }
 
 /// Retargets a plan with no launcher's variables set.
@@ -211,13 +220,13 @@ TEST(Retarget, NoMemoryIsPreferredWhereTheNodesContradictAndTheReasonSaysSo) {
   EXPECT_EQ(moved_to(node, plan).choice.reason, "a test");
 }
 
-/// Returns an unmeasured plan for ranks on the first GPUs of the machine.
+/// Returns a plan for ranks on the first GPUs of the machine.
 Plan plan_near_gpus(const Machine& machine, int ranks) {
   const RankHomes homes = rank_homes(machine, rank_gpus({}, machine.topology, ranks));
   Choice choice;
   choice.reason = "a test";
   return assemble({"a test", "2026-11-20T21:00:00Z", "node17", "zf-tune"}, machine, {"w", 1000, ranks, 1},
-                  split_of(homes.homes, {.pool_cores = 4}), choice, {}, {}, homes.notes);
+                  split_of(homes.homes, {.pool_cores = 4}), choice, some_evidence(), {}, homes.notes);
 }
 
 /// Retargets a plan as a rank does: the GPUs are those of the plan.
@@ -352,6 +361,7 @@ TEST(Retarget, MeasurementsOfOtherHomesAreMarkedUntilThePlanComesBack) {
   const Machine whole = machine(kTwoSockets);
   const Machine part = machine(kTwoSockets, "0-11,24-35");
   Plan plan = plan_on(whole, 2, {6, 1, Placement::compact});
+  plan.evidence.candidates.clear();
   Plan unmeasured = moved_to(part, plan);
   mark_older_evidence(plan, unmeasured);
   EXPECT_THAT(unmeasured.warnings, testing::IsEmpty()) << "nothing was measured";

@@ -35,7 +35,7 @@ TEST(HomeWishes, TheCpusNearTheGpuAreMetAndWhatIsLackingIsSaid) {
   plan.ranks[1].gpu = RankGpu{"0000:c6:00.0", Node{3}, parse_cpu_list("56-63", "test")};
   const auto wishes = wishes_of_homes(plan, four_nodes());
   EXPECT_THAT(wishes[0].met,
-              ElementsAre("GPU's CPUs", "GPU's package", "packages", "L3 groups", "equal sizes"));
+              ElementsAre("GPU's CPUs", "GPU's package", "packages", "equal sizes", "L3 groups"));
   EXPECT_THAT(wishes[0].lacks, ElementsAre("1 NUMA node more than 32 cores need"));
 }
 
@@ -54,7 +54,7 @@ TEST(HomeWishes, UnevenSizesAndFastCores) {
   const auto wishes = wishes_of_homes(plan_with(topology, {"0-14", "15-31"}), topology);
   EXPECT_THAT(wishes[0].lacks, ElementsAre("1 core less than an even share"));
   EXPECT_THAT(wishes[1].lacks, ElementsAre("3 fast cores less than an even share"));
-  EXPECT_THAT(wishes[1].met, ElementsAre("NUMA nodes", "packages", "L3 groups", "equal sizes"));
+  EXPECT_THAT(wishes[1].met, ElementsAre("NUMA nodes", "packages", "equal sizes", "L3 groups"));
 }
 
 TEST(HomeWishes, WhatIsNotKnownIsNoWish) {
@@ -72,6 +72,15 @@ TEST(ExplainHomes, RanksOfWhichTheSameIsTrueShareALine) {
   const std::string row = "  0,1    every wish  nothing\n";
   EXPECT_THAT(text, HasSubstr(row));
   EXPECT_EQ(text.find(row), text.rfind(row)) << "once";
+}
+
+TEST(ExplainHomes, ThePointsThatAreKnownHaveSentencesAndColumns) {
+  Topology topology = make_topology({.packages = 2, .cores_per_l3 = 8});
+  const std::string text = explain_homes(plan_with(topology, {"0-7", "8-15"}), topology);
+  EXPECT_THAT(text, HasSubstr("1. Few NUMA nodes. 2. Few packages; a NUMA node can have several (node "
+                              "interleaving, NPS0). 3. Many cores for the smallest home. 4. Few L3 groups"));
+  EXPECT_THAT(text, HasSubstr("  rank  NUMA nodes  packages  cores  L3 groups  CPUs\n"
+                              "     0           1         1      8          1  0-7\n"));
 }
 
 }  // namespace

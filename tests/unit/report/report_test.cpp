@@ -199,7 +199,8 @@ TEST(Report, SimulatedIsSaidFirst) {
 
 TEST(Report, SaysWhyTheseCoresWhereTheMachineIsKnown) {
   const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 24});
-  EXPECT_THAT(report_of(make_plan(), &topology), HasSubstr("could have no more of it"));
+  EXPECT_THAT(report_of(make_plan(), &topology),
+              HasSubstr("Each home is compared with the best one of its size"));
   EXPECT_THAT(report_of(make_plan(), nullptr), Not(HasSubstr("Why these cores")));
 }
 
