@@ -13,6 +13,7 @@
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "os/thread_moves.hpp"
 
 namespace zf {
 namespace {
@@ -63,6 +64,14 @@ Runtime::Runtime(Opening opening, const std::vector<zf_group>& groups)
 
 void Runtime::narrow(const NarrowingWish& wish) {
   if (!wish.wanted) return;
+  if (wish.home == wish.training) {
+    // Neighbours share the CPUs: the two sides divide threads, and none moves.
+    if (training_threads_ < home_threads_) {
+      narrowed_threads_ =
+          static_cast<std::uint32_t>(move_threads(own_threads(), wish.home, wish.training).moved);
+    }
+    return;
+  }
   narrowing_.emplace(wish.home, wish.training);
   narrowed_threads_ = static_cast<std::uint32_t>(narrowing_->moved());
   if (narrowing_->problem().empty()) return;

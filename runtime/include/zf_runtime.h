@@ -341,8 +341,10 @@ typedef struct zf_stats {
   char cpu_note[200];
   char narrow_note[200]; /* why a thread of this process may still have the whole home, although narrow was
                             ZF_TRY; "" if none has */
-  uint32_t narrowed_threads; /* threads of this process that this handle's zf_open gave the training CPUs */
-  uint32_t home_threads;     /* the right value of OMP_NUM_THREADS for the whole home, ... */
+  uint32_t
+      narrowed_threads;  /* threads of this process that this handle's zf_open gave the training CPUs; those
+                            that have them, if neighbours share the CPUs and only threads are divided */
+  uint32_t home_threads; /* the right value of OMP_NUM_THREADS for the whole home, ... */
   uint32_t training_threads; /* ... and for the training CPUs; both 0 if ZF_BINDING did not tell */
   uint32_t reserved_2;
 } zf_stats;

@@ -24,8 +24,11 @@ class UnderExec(unittest.TestCase):
         if len(CPUS) < 2:
             self.skipTest("it needs two CPUs")
 
-    def run_under_exec(self, program, **variables):
-        binding = BINDING.format(home=lists(CPUS), threads=len(CPUS), training=CPUS[0], pool=lists(CPUS[1:]))
+    def run_under_exec(self, program, shares=False, **variables):
+        """shares: neighbours share the CPUs, so that both sides have all of them, and divide threads."""
+        training, pool = (CPUS, CPUS) if shares else (CPUS[:1], CPUS[1:])
+        binding = BINDING.format(home=lists(CPUS), threads=len(CPUS), training=lists(training), pool=lists(pool))
+        binding += shares * " optimizer_threads=1"
         environment = os.environ | {"ZF_BINDING": binding, "ZF_RANK": "0", "ZF_PLAN": "/no/such/plan.json",
                                     "OMP_NUM_THREADS": str(len(CPUS)), "PYTHONPATH": str(support.PACKAGE)} | variables
         prelude = ("import os, sys\nfrom zf_runtime import Group, Runtime\n"
@@ -127,6 +130,20 @@ class Torch(UnderExec):
                     other.close()
                     assert os.sched_getaffinity(0) == HOME and torch.get_num_threads() == len(HOME)
                 """)
+
+    def test_they_follow_where_neighbours_share_the_cpus(self):
+        for order in ("(first, second)", "(second, first)"):
+            with self.subTest(order):
+                self.run_under_exec(f"""
+                    import torch
+                    first, second = Runtime(groups=[Group(10)]), Runtime(groups=[Group(10)])
+                    assert os.sched_getaffinity(0) == HOME and torch.get_num_threads() == 1
+                    one, other = {order}
+                    one.close()
+                    assert torch.get_num_threads() == 1
+                    other.close()
+                    assert os.sched_getaffinity(0) == HOME and torch.get_num_threads() == len(HOME)
+                """, shares=True)
 
     def test_they_stay_if_nothing_was_narrowed(self):
         self.run_under_exec("""

@@ -40,10 +40,11 @@ CommandSpec spec() {
            "keep OMP_NUM_THREADS=1 under torchrun, which sets it itself (default: the plan's number of "
            "threads; any other number that is set is kept)"},
           {"set-gpus", 0, "",
-           "set CUDA_VISIBLE_DEVICES (AMD: ROCR_VISIBLE_DEVICES) to the plan's GPUs, entry i for rank i; "
-           "fewer "
-           "ranks than GPUs are spread over the packages as the plan's notes say (default: set nothing; a "
-           "variable that is set is kept)"},
+           "set CUDA_VISIBLE_DEVICES (AMD: ROCR_VISIBLE_DEVICES) to the plan's GPUs in the order of the "
+           "ranks; "
+           "fewer ranks than GPUs are spread over the packages as the plan's notes say (default: set "
+           "nothing; "
+           "a variable that is set is kept)"},
           {"dry-run", 0, "", "print what would happen, and start nothing"},
           {"force", 0, "",
            "start the command even if the plan does not fit; unbound if nothing else is possible"},

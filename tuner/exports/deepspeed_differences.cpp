@@ -101,9 +101,17 @@ void add_division(const Plan& plan, const DeepSpeedOptimizer& optimizer, std::ve
   }
 }
 
-/// --num_gpus N gives rank k the GPU k. DeepSpeed's launcher starts one rank for each GPU, so nothing is said
-/// of other shares.
+/// --num_gpus N gives rank k the GPU k. Of ranks that share a GPU nothing is said: each part of a GPU is a
+/// device of its own there.
 void add_gpus(const Plan& plan, std::vector<std::string>& notes) {
+  if (plan.intent.gpu_share().gpus_per_rank > 1) {
+    notes.push_back(
+        format_text("DeepSpeed's launcher gives rank k the GPU k alone, and the plan gives each rank {} "
+                    "GPUs: start the job "
+                    "with zf-tune exec under another launcher, or set CUDA_VISIBLE_DEVICES in the script",
+                    plan.intent.gpu_share().gpus_per_rank));
+    return;
+  }
   if (plan.intent.gpu_share().is_given()) return;
   std::vector<int> minors;
   for (const RankBinding& rank : plan.ranks) {

@@ -90,9 +90,13 @@ std::string shared_homes_note(const std::vector<Home>& homes, const Allowed& all
   if (allowed.cpu_quota.value_or(1) < static_cast<double>(homes.size())) {
     return format_text(
         "{} is less than one CPU per rank: each side of a rank has one thread, and the ranks will be stopped "
-        "for "
-        "a part of each period",
+        "for a part of each period",
         quota_in_words(allowed));
+  }
+  const double paid = std::floor(allowed.cpu_quota.value_or(1) / static_cast<double>(homes.size()));
+  if (static_cast<double>(most->cores.size()) < paid) {
+    return format_text("{} pays for more threads than the ranks have cores: {} per rank",
+                       quota_in_words(allowed), threads);
   }
   return format_text("{} pays for {} per rank", quota_in_words(allowed), threads);
 }

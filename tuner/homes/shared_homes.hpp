@@ -25,4 +25,10 @@ std::string shared_homes_note(const std::vector<Home>& homes, const Allowed& all
 /// cannot be divided.
 [[noreturn]] void refuse_shared_cpus_for_deepspeed(const Allowed& allowed);
 
+/// What is said of a plan that pins threads where neighbours share the CPUs.
+inline constexpr const char* kPinnedAmongNeighbours =
+    "neighbours share these CPUs, and the plan pins threads to some of them, as other jobs of this node may "
+    "do; "
+    "`zf-tune plan --from` lets the threads run on all CPUs near their GPU";
+
 }  // namespace zf

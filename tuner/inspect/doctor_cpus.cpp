@@ -95,7 +95,7 @@ std::vector<Finding> neighbour_findings(const Patient& patient) {
   if (pins)
     return {{Severity::warning, what + "; the plan pins threads to some of them, as other jobs may do",
              "zf-tune plan --from PLAN -o PLAN lets the threads run on all CPUs near their GPU"}};
-  return {{Severity::note, what + "; no thread is pinned to a few of them",
+  return {{Severity::note, what + (known ? "; the plan pins no thread to a few of them" : ""),
            "CPUs of its own make a job's step steady: Kubernetes' static CPU policy with a whole number of "
            "CPUs, docker --cpuset-cpus"}};
 }

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "homes/shared_homes.hpp"
 #include "launch/allocation_fit.hpp"
 #include "launch/mask_owner.hpp"
 #include "launch/slurm_masks.hpp"
@@ -15,6 +16,7 @@
 #include "machine/machine.hpp"
 #include "machine/moved_gpus.hpp"
 #include "os/machine_identity.hpp"
+#include "os/shared_cpus.hpp"
 #include "plan/plan_check.hpp"
 #include "planning/node_facts.hpp"
 #include "planning/retarget.hpp"
@@ -136,9 +138,9 @@ RankGpus only_rank(RankGpus gpus, std::size_t rank) {
 
 /// Moves the plan to this allocation and returns the rank's part of it. Every rank of this node does this
 /// alone, and all get the same plan because all use the same things: the plan with its GPUs, the CPUs, and
-/// the number of ranks.
+/// the number of ranks. Says so in the first note, unless the plan fits but for its GPUs.
 ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRequest& request,
-                           const Environment& environment) {
+                           const Environment& environment, bool fits_but_for_gpus = false) {
   const bool alone = request.cpus_of == CpusOf::rank;
   const Target target = read_target(plan, rank, ranks, alone, environment);
   RankGpus gpus = moved_gpus(gpus_are_planned(environment, plan) ? environment : Environment(),
@@ -150,7 +152,7 @@ ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRe
   ResolvedBinding resolved = bound_by(moved, moved.ranks.at(alone ? 0 : static_cast<std::size_t>(rank)));
   if (alone) resolved.gpus = gpus_of_ranks(plan);
   resolved.binding.rank = rank;
-  if (moved.allocation.cpus != plan.allocation.cpus || moved.ranks.size() != plan.ranks.size())
+  if (!fits_but_for_gpus)
     resolved.notes.push_back(retargeted_note(plan, moved, target, rank, ranks, request));
   for (const Exclusion& exclusion : target.machine.allowed.exclusions) {
     if (exclusion.reason != ExclusionReason::isolated && exclusion.reason != ExclusionReason::nohz_full)
@@ -204,9 +206,12 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
   AllocationFit fit = allocation_fit_of(plan, ranks, seen, of_job, isolated.isolated);
   if (fit == AllocationFit::as_planned && foreign_machine(plan.machine, read_machine_identity(SysRoot())))
     fit = AllocationFit::new_homes;
-  if (fit == AllocationFit::as_planned && other_gpus) fit = AllocationFit::new_homes;
+  if (fit == AllocationFit::as_planned && other_gpus)
+    return retargeted(plan, rank, ranks, request, environment, true);
   if (fit == AllocationFit::as_planned) {
     ResolvedBinding planned = bound_by(plan, binding_of(plan, rank));
+    if (rank == 0 && !plan.allocation.shared_cpus && neighbours_share(seen, isolated.all()))
+      planned.notes.emplace_back(kPinnedAmongNeighbours);
     if (auto note = isolated_homes_note(plan, seen, isolated)) planned.notes.push_back(*std::move(note));
     return planned;
   }

@@ -103,7 +103,8 @@ RankCount count_by_gpus(const GpuCount& gpus, GpuShare share, int places) {
   if (!share.is_given()) return {gpus.count, gpus.source};
   if (share.gpus_per_rank != 0 && gpus.count % share.gpus_per_rank != 0) {
     throw Error(Exit::usage, format_text("{}: {} GPUs cannot be divided so", option_of(share), gpus.count),
-                "say with --ranks how many ranks there are");
+                gpus.count < share.gpus_per_rank ? format_text("give a rank {} at most", gpus.count)
+                                                 : "say with --ranks how many ranks there are");
   }
   return {places, format_text("{}, {}", gpus.source, option_of(share))};
 }

@@ -185,7 +185,10 @@ void note_unused_gpus(const Environment& environment, const Topology& topology, 
   const auto is_known = [](const auto& gpu) { return gpu.has_value(); };
   if (devices.count() <= needed || !std::all_of(ranks.gpus.begin(), ranks.gpus.end(), is_known)) return;
   if (ranks.share.is_given()) {
-    ranks.notes.push_back(format_text("{} of {} GPUs {} no rank", devices.count() - needed, devices.count(),
+    const bool are_divided =
+        std::any_of(topology.gpus.begin(), topology.gpus.end(), [](const Gpu& gpu) { return gpu.parts > 1; });
+    ranks.notes.push_back(format_text("{} of {} {} {} no rank", devices.count() - needed, devices.count(),
+                                      are_divided ? "parts of GPUs" : "GPUs",
                                       devices.count() - needed == 1 ? "has" : "have"));
     return;
   }

@@ -57,10 +57,7 @@ std::string time_now() {
 void say_who_shares(Plan& plan) {
   constexpr std::string_view kWords =
       ". Neighbours share these CPUs, so no thread is pinned to a few of them: both sides of a rank may run "
-      "on "
-      "all CPUs of its home, with as many threads as the CPU quota pays for. Where cores of a split are "
-      "named, "
-      "these threads are meant";
+      "on all CPUs of its home. Where cores are counted, threads are meant";
   std::string& reason = plan.choice.reason;
   if (const auto at = reason.find(kWords); at != std::string::npos) reason.erase(at, kWords.size());
   if (plan.allocation.shared_cpus) reason += kWords;

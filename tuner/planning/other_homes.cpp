@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "homes/home_gain.hpp"
+#include "homes/shared_homes.hpp"
 #include "machine/moved_gpus.hpp"
 #include "planning/retarget.hpp"
 
@@ -14,11 +15,7 @@ std::optional<std::string> better_homes_note(const Plan& plan, const Machine& ma
   planned.keeps_isolated = plan.intent.isolated;
   if (planned.allowed.cpus != plan.allocation.cpus) return std::nullopt;
   if (plan.allocation.shared_cpus) return std::nullopt;  // its homes are all that the ranks can have
-  if (machine.allowed.shared_cpus) {
-    return "neighbours share these CPUs, and the plan pins threads to some of them, as other jobs of this "
-           "node "
-           "may do; `zf-tune plan --from` lets the threads run on all CPUs near their GPU";
-  }
+  if (machine.allowed.shared_cpus) return kPinnedAmongNeighbours;
   planned.topology.gpus = planned_gpus(plan, machine.topology);
   const RankGpus gpus = moved_gpus({}, planned.topology, plan, plan.workload.ranks);
   Plan moved;

@@ -39,9 +39,11 @@ std::string memory_in_words(const OptimizerSide& side) {
 
 std::string gpu_in_words(const RankBinding& rank) {
   if (!rank.gpu) return "-";
+  const bool one_node = std::all_of(rank.more_gpus.begin(), rank.more_gpus.end(),
+                                    [&](const RankGpu& gpu) { return gpu.node == rank.gpu->node; });
   return one_line(rank.gpu->pci_address) +
          (rank.more_gpus.empty() ? "" : format_text(" and {} more", rank.more_gpus.size())) +
-         (rank.gpu->node ? format_text(", node {}", rank.gpu->node->os_index) : "");
+         (rank.gpu->node && one_node ? format_text(", node {}", rank.gpu->node->os_index) : "");
 }
 
 /// Returns the figures of a comparison; kNone if nothing is known.

@@ -72,8 +72,11 @@ std::vector<HomesPart> parts_of_homes(const Plan& plan, const Topology& topology
 std::string explain_homes(const Plan& plan, const Topology& topology, std::size_t width) {
   std::string text;
   if (plan.allocation.shared_cpus) {
-    text = hanging(
-        "", "Neighbours share these CPUs: homes overlap, and a rank has all CPUs of its GPU's node.", width);
+    text =
+        hanging("",
+                "Neighbours share these CPUs, so homes may overlap: a rank has all that are allowed on its "
+                "GPU's node, or everywhere if its GPU is not known.",
+                width);
   }
   for (const HomesPart& part : parts_of_homes(plan, topology)) {
     text += format_text("{}{}\n{}", text.empty() ? "" : "\n", hanging("", part.words, width),

@@ -28,13 +28,15 @@ class Handle:
         self._pointer: ctypes.c_void_p | None = ctypes.c_void_p()
         self._buffers = 0  # memory objects that are alive
         self._closing = False
+        self._shares_cpus = False  # see TorchThreads.follow()
         self._owner = os.getpid()
+        cpus = os.sched_getaffinity(0)
         try:
             check(self._library.zf_open(ctypes.byref(options), groups, len(groups), ctypes.byref(self._pointer)))
         except ZfError:
             self._pointer = None
             raise
-        torch_threads.follow(self.stats())
+        self._shares_cpus = torch_threads.follow(self.stats(), cpus)
 
     @property
     def pointer(self) -> ctypes.c_void_p:
@@ -90,7 +92,7 @@ class Handle:
                 else:
                     check(self._library.zf_end(self._pointer))
             finally:
-                torch_threads.go_back(cpus)
+                torch_threads.go_back(cpus, self._shares_cpus)
 
     def _any_pointer(self) -> ctypes.c_void_p:
         if self._pointer is None:

@@ -33,7 +33,7 @@ class Stats:
     degraded: int  #: planned CPUs of the pool that had left when the optimizer was started
     cpu_note: str  #: which they are, and where the pool's threads run; "" if none has left
     narrow_note: str  #: why a thread of this process may still have the whole home; "" if none has
-    narrowed_threads: int  #: threads of this process that got the training CPUs when the runtime was opened
+    narrowed_threads: int  #: threads of this process that got (or share) the training CPUs when it was opened
     home_threads: int  #: the right number of threads on the whole home; 0 if ZF_BINDING did not tell
     training_threads: int  #: likewise on the training CPUs
 

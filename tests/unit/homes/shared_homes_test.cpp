@@ -114,7 +114,7 @@ TEST(QuotaPods, BelowOneCpuARankHasOneThreadAndAWarning) {
     EXPECT_EQ(rank.optimizer.threads, 1);
   }
   EXPECT_THAT(plan.allocation.notes, ElementsAre(HasSubstr("is less than one CPU per rank")));
-  EXPECT_THAT(plan.choice.reason, HasSubstr("Each side has one thread"));
+  EXPECT_THAT(plan.choice.reason, HasSubstr("Each side of a rank has one thread"));
 }
 
 TEST(QuotaPods, ModesThatDivideTheHomeDivideItsThreads) {

@@ -276,7 +276,7 @@ TEST(DoctorNeighbours, ShareTheCpusUnderAQuotaWithoutACpuset) {
   patient = with_plan(std::move(patient));
   EXPECT_THAT(neighbour_findings(patient), ElementsAre(finding(Severity::warning, "the plan pins threads")));
   patient.plan->allocation.shared_cpus = true;
-  EXPECT_THAT(neighbour_findings(patient), ElementsAre(finding(Severity::note, "no thread is pinned")));
+  EXPECT_THAT(neighbour_findings(patient), ElementsAre(finding(Severity::note, "the plan pins no thread")));
 }
 
 TEST(DoctorSystemCalls, RefusedBindingIsWorseThanRefusedMemoryPolicy) {
