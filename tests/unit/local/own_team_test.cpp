@@ -61,9 +61,9 @@ TEST(OwnTeam, HelpersHaveAllCpusOfTheCallerWhereNeighboursShareThem) {
   OwnTeam team;
   team.resize(3);
   const auto masks = [&] {
-    std::vector<CpuSet> masks(3);
-    team.run([&](std::size_t member, std::size_t) { masks[member] = thread_affinity(); });
-    return masks;
+    std::vector<CpuSet> seen(3);
+    team.run([&](std::size_t member, std::size_t) { seen[member] = thread_affinity(); });
+    return seen;
   };
   masks();  // pinned
   team.share_cpus(true);
