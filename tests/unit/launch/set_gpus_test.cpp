@@ -13,10 +13,10 @@ using Variables = std::map<std::string, std::string>;
 /// Returns a plan of node17 for ranks with the GPUs 0, 1, … and these to spread them.
 Plan plan_with(int ranks, const std::vector<int>& spread = {}) {
   const auto gpu = [](int number) {
-    RankGpu gpu{"0000:0" + std::to_string(number) + ":00.0"};
-    gpu.uuid = "GPU-" + std::to_string(number) + "-abc";
-    gpu.cuda_number = number;
-    return gpu;
+    RankGpu one{"0000:0" + std::to_string(number) + ":00.0"};
+    one.uuid = "GPU-" + std::to_string(number) + "-abc";
+    one.cuda_number = number;
+    return one;
   };
   Plan plan;
   plan.made.host = "node17";
