@@ -88,6 +88,9 @@ class GpuShare(CommandTest):
         self.assertIn("5 ranks need 10 GPUs, and this node has 8; there is room for 4 ranks",
                       self.refused("--gpus-per-rank", "2", "--ranks", "5"))
         self.assertIn("8 GPUs cannot be divided so; say with --ranks", self.refused("--gpus-per-rank", "3"))
+        self.assertIn("8 GPUs cannot be divided so; give a rank 8 at most", self.refused("--gpus-per-rank", "16"))
+        self.plan_on("--gpus-per-rank", "2", name="two.json")
+        self.assertIn("8 ranks need 16 GPUs", self.refused("--from", "two.json", "--ranks", "8"))
 
 
 class SetGpus(CommandTest):

@@ -104,7 +104,10 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   // The options make the number of ranks anew only if they are not the plan's.
   const auto planned =
       share.is_given() && share != plan.intent.gpu_share() ? given : given.value_or(plan.workload.ranks);
-  const int ranks = rank_count_of(planned, environment, machine.topology, share).count;
+  const bool holds_to_plan = given && !share.is_given() && !usable_gpus(machine.topology).empty();
+  const int ranks = rank_count_of(planned, environment, machine.topology,
+                                  holds_to_plan ? plan.intent.gpu_share() : share)
+                        .count;
   Plan moved =
       retarget(plan, machine, renewed_gpus(environment, machine.topology, plan, ranks, share), options);
   mark_older_evidence(plan, moved);

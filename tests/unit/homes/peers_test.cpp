@@ -79,18 +79,19 @@ std::string lost_point(const Costs& ours, const Costs& peers) {
   return "";
 }
 
-/// Returns a line for each rank whose home is another one.
-std::string print_both(const std::vector<CpuSet>& ours, const std::vector<CpuSet>& peers) {
+/// Returns a line for each rank whose home is another one with this peer.
+std::string print_both(const std::vector<CpuSet>& ours, const std::vector<CpuSet>& peers,
+                       const std::string& peer) {
   std::string text;
   for (std::size_t rank = 0; rank < ours.size(); ++rank) {
     if (ours[rank] == peers[rank]) continue;
-    text +=
-        format_text("  rank {}: ours {}, hwloc-distrib {}\n", rank, print(ours[rank]), print(peers[rank]));
+    text += format_text("  rank {}: ours {}, {} {}\n", rank, print(ours[rank]), peer, print(peers[rank]));
   }
   return text;
 }
 
 struct Tally {
+  std::string peer = "hwloc-distrib";
   int cases = 0;
   int better = 0;       ///< ours
   int overlapping = 0;  ///< the peer gives one core to several ranks
@@ -107,13 +108,13 @@ struct Tally {
   }
 };
 
-/// Compares one job. A division in which ranks share cores is no contender. Nor is one whose homes differ by
-/// more than two cores, if its smallest home is smaller than ours: all ranks wait for that one
-/// (docs/homes.md).
-void compare(const CorpusCase& c, const Hwloc& hwloc, Tally& tally) {
+/// Compares the homes of one job with the peer's. A division in which ranks share cores is no contender. Nor
+/// is one whose homes differ by more than two cores, if its smallest home is smaller than ours: all ranks
+/// wait for that one (docs/homes.md).
+void judge(const CorpusCase& c, const std::vector<CpuSet>& peers, Tally& tally) {
   std::vector<CpuSet> ours;
   for (const Home& home : rank_homes(c.machine, c.gpus).homes) ours.push_back(home.cpus());
-  const auto peers = distributed(hwloc, c.machine.allowed.cpus, static_cast<unsigned>(ours.size()));
+  ASSERT_EQ(ours.size(), peers.size()) << c.words;
   const Costs own = costs_of(c.machine, c.gpus, ours);
   const Costs other = costs_of(c.machine, c.gpus, peers);
   EXPECT_FALSE(own.overlaps) << c.words;
@@ -124,7 +125,12 @@ void compare(const CorpusCase& c, const Hwloc& hwloc, Tally& tally) {
   if (other.overlaps || smaller) return;
   const std::string lost = lost_point(own, other);
   tally.better += lost_point(other, own).empty() ? 0 : 1;
-  if (!lost.empty()) tally.lost.push_back(format_text("{}: {}\n{}", c.words, lost, print_both(ours, peers)));
+  if (!lost.empty())
+    tally.lost.push_back(format_text("{}: {}\n{}", c.words, lost, print_both(ours, peers, tally.peer)));
+}
+
+void compare(const CorpusCase& c, const Hwloc& hwloc, Tally& tally) {
+  judge(c, distributed(hwloc, c.machine.allowed.cpus, static_cast<unsigned>(c.gpus.gpus.size())), tally);
 }
 
 /// Compares random jobs on a machine, and jobs of 1 to 16 ranks on all of it.
@@ -150,10 +156,10 @@ int contenders_in(const Tally& tally) { return tally.cases - tally.overlapping -
 std::string print_counts(const Tally& tally) {
   const int worse = static_cast<int>(tally.lost.size());
   return format_text(
-      "{} cases. Left out: in {} hwloc-distrib gives cores to several ranks, in {} its homes differ by more "
+      "{} cases. Left out: in {} {} gives cores to several ranks, in {} its homes differ by more "
       "than two cores and its smallest home is smaller than ours. Of the other {} ours are better in {}, "
       "equal in {}, worse in {}.\n",
-      tally.cases, tally.overlapping, tally.smaller, contenders_in(tally), tally.better,
+      tally.cases, tally.overlapping, tally.peer, tally.smaller, contenders_in(tally), tally.better,
       contenders_in(tally) - tally.better - worse, worse);
 }
 
@@ -285,6 +291,35 @@ TEST(Peers, FewerRanksThanGpusCrossPackagesOnlyWhereMpibindsDo) {
   }
   EXPECT_GE(compared.size(), 6U) << "our own machines with several GPUs";
   EXPECT_GE(jobs, 13);
+}
+
+/// Returns the job of a line of mpibind.txt on one of our machines. Its ranks have the GPUs that mpibind
+/// spreads over them: several each where they divide the GPUs.
+CorpusCase mpibind_case(const std::string& file, int ranks) {
+  CorpusCase c;
+  c.machine.topology = topology_of(file);
+  c.machine.allowed = allowed_from(allowed_inputs_of(c.machine.topology));
+  const int gpus = static_cast<int>(usable_gpus(c.machine.topology).size());
+  const GpuShare share{gpus % ranks == 0 ? gpus / ranks : 0, 0};
+  c.gpus = rank_gpus({}, c.machine.topology, ranks, share);
+  if (!c.gpus.spread.empty()) c.gpus.gpus.assign(c.gpus.spread.begin(), c.gpus.spread.end());
+  c.words =
+      format_text("{}, {} ranks, {} GPUs", std::filesystem::path(file).filename().string(), ranks, gpus);
+  return c;
+}
+
+TEST(Peers, WhereMpibindIsBetterIsListed) {
+  const std::string machines = std::string(ZF_SOURCE_DIR) + "/tests/machines/";
+  std::istringstream lines(read_text_file(machines + "golden/mpibind.txt"));
+  Tally tally;
+  tally.peer = "mpibind";
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch found;
+    if (!std::regex_match(line, found, std::regex("(\\S+) (\\d+): (.*)"))) continue;
+    if (const std::string file = machines + std::string(found[1]); std::filesystem::exists(file))
+      judge(mpibind_case(file, std::stoi(found[2])), read_homes(found[3]), tally);
+  }
+  expect_listed(tally, "mpibind-is-better.txt");
 }
 
 }  // namespace
