@@ -143,7 +143,7 @@ def why_simulated(settings: dict) -> str:
     machine = settings["machine"]
     return (f"The jobs above use no GPU, and ran on {counted(len(machine['cpus']), 'CPU')} of "
             f"{counted(machine['nodes'], 'NUMA node')}. What larger machines with GPUs would show is **simulated** "
-            "here: formulas take the place of measurements. They show orders of magnitude and predict no machine.")
+            "here: formulas take the place of measurements. They show orders of magnitude.")
 
 
 def facts_of(results: Results, command: str) -> dict[str, str]:
@@ -183,7 +183,7 @@ and page faults change the times. With `overlap_step` on, ZenFlow takes as many 
 because otherwise they spin on each other's CPUs.
 
 The model is a GPT in fp32, on random text: {sizes}. Forward and backward run on the CPUs too, so the step is a smaller
-part of an iteration than beside a GPU. These figures are no forecast for a machine with GPUs."""
+part of an iteration than beside a GPU."""
 
 
 def method_text(settings: dict) -> str:
@@ -214,7 +214,7 @@ def text_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
         count_text(rows), practice_table(rows),
         "## The table",
         "A cell has the time of a step, and its ratio to unbound with the 95 % interval. **Bold**: less time is shown. "
-        "\"Slower\": more time is shown. In all other cells no difference is shown.",
+        "\"Slower\": more time is shown. Other cells show no difference.",
         jobs_table(results), losses_text(rows, titles),
         "Not run, and a dash in the table:", not_run(results, cannot),
         "## Simulated machines",
