@@ -105,9 +105,9 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   const auto planned =
       share.is_given() && share != plan.intent.gpu_share() ? given : given.value_or(plan.workload.ranks);
   const bool holds_to_plan = given && !share.is_given() && !usable_gpus(machine.topology).empty();
-  const int ranks = rank_count_of(planned, environment, machine.topology,
-                                  holds_to_plan ? plan.intent.gpu_share() : share)
-                        .count;
+  const int ranks =
+      rank_count_of(planned, environment, machine.topology, holds_to_plan ? plan.intent.gpu_share() : share)
+          .count;
   Plan moved =
       retarget(plan, machine, renewed_gpus(environment, machine.topology, plan, ranks, share), options);
   mark_older_evidence(plan, moved);
