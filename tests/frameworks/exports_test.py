@@ -39,7 +39,7 @@ JOBS = {
     "SuperOffload, waits": (("--framework", "superoffload", "--mode", "wait"), "superoffload"),
 }
 REASONS = {
-    "more ranks than cores": " at least ",
+    "more ranks than cores": " ranks have ",
     "CPUs interleave": "interleave",
     "ranks of unequal size": "the same numbers",
     "training not on the lowest CPUs": "trains on the lowest CPUs",
@@ -72,8 +72,8 @@ class Exports(CommandTest):
         self.assertEqual(len(reasons), 1, refused.stderr)
         return reasons[0]
 
-    def change_pool(self, name: str, cores: int, *machine: str):
-        """Makes the plan anew as if the pool of its only rank had been chosen to have so many cores."""
+    def change_pool(self, name: str, cores: int):
+        """Writes the plan as if the pool of its only rank had been chosen to have so many cores."""
         plan = self.read_plan(name)
         rank = plan["ranks"][0]
         plan["intent"] |= {"pool_cores": cores, "reserved_fraction": 1 - cores / rank["home"]["threads"]}
@@ -84,8 +84,7 @@ class Exports(CommandTest):
         rank |= {"pt_reserved_cores": reserved, "pt_reserved_cores_perc": (reserved - 0.5) / len(home)}
         plan["choice"]["pool_threads"] = cores
         (self.folder / name).write_text(json.dumps(plan))
-        self.assert_exit(self.run_tune("plan", "-q", "--from", name, "-o", name, *machine), DONE)
-        self.assertEqual(len(parse_cpus(self.read_plan(name)["ranks"][0]["optimizer"]["cpus"])), cores)
+        self.assert_exit(self.run_tune("explain", name), DONE)
 
     def exported(self, numbered: tuple[int, Case]) -> dict | str:
         """Returns what DeepSpeed is told of a case, and the plan; or the reason for a refusal."""
@@ -100,7 +99,7 @@ class Exports(CommandTest):
         if planned.returncode != DONE:
             return f"no plan: {self.reason_of(planned)}"
         if case.pool:
-            self.change_pool(name, case.pool, *machine)
+            self.change_pool(name, case.pool)
         command = self.run_tune("export", name, "--for", "deepspeed", "-q")
         merged = self.run_tune("export", name, "--for", "deepspeed", "--config", f"{config}.json")
         self.assertEqual(command.returncode, merged.returncode, merged.stderr)

@@ -23,7 +23,7 @@ CpuSet allowed_cpus_of(const Topology& topology, const CpuSet& allowed, IsThere 
 }
 
 /// Returns the allowed CPUs of the preferred node, else of the preferred package, else all.
-CpuSet place_of(const Topology& topology, const CpuSet& allowed, const Preference& preference) {
+CpuSet cpus_of_place(const Topology& topology, const CpuSet& allowed, const Preference& preference) {
   if (preference.near) {
     CpuSet cpus =
         allowed_cpus_of(topology, allowed, [&](const Core& core) { return core.node == preference.near; });
@@ -57,7 +57,7 @@ std::vector<Home> shared_homes(const Topology& topology, const Allowed& allowed,
   std::vector<Home> homes;
   for (const Preference& preference : preferences) {
     Allowed own = allowed;
-    own.cpus = place_of(topology, allowed.cpus, preference);
+    own.cpus = cpus_of_place(topology, allowed.cpus, preference);
     Home& home = homes.emplace_back(homes_of(topology, own, {Preference()}).front());
     home.shared_cpus = home.cpus();
     home.at_quota = true;
