@@ -50,6 +50,12 @@ class GpuShare(CommandTest):
         self.assertEqual((again["ranks"], again["intent"]), (plan["ranks"], plan["intent"]))
         self.assertIn("0000:30:00.0 and 1 more, node 0", self.run_tune("explain", "plan.json").stdout)
 
+    def test_deepspeeds_launcher_cannot_be_told_of_several_gpus(self):
+        self.plan_on("--gpus-per-rank", "2", "--framework", "deepspeed-offload", "--for", "deepspeed")
+        result = self.run_tune("export", "plan.json", "--for", "deepspeed")
+        self.assert_exit(result, DONE)
+        self.assertIn("gives rank k the GPU k alone, and the plan gives each rank 2 GPUs", result.stderr)
+
     def test_a_plan_gets_another_share(self):
         self.plan_on("--ranks", "8", name="eight.json")
         moved = self.plan_on("--from", "eight.json", "--gpus-per-rank", "2")

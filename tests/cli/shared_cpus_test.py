@@ -112,6 +112,14 @@ class JobInARealControlGroup(CommandTest):
         self.assertEqual(report["training"], everything)
         self.assertEqual(set(report["threads"]), {everything}, "a thread of the pool is pinned")
 
+    def test_exec_tells_of_neighbours_if_the_plan_pins(self):
+        self.make_plan("--allowed", str(min(os.sched_getaffinity(0))))
+        (self.group / "cpu.cfs_quota_us").write_text("150000")
+        result = self.run_inside("exec", "--plan", "plan.json", "--", "true")
+        self.assert_exit(result, DONE)
+        self.assertIn("the plan pins threads to some of them", result.stderr)
+        self.assertIn("zf-tune plan --from", result.stderr)
+
     def test_tune_measures_it_so(self):
         self.assert_exit(self.run_inside("tune", "--budget", "2s", "--params", "1M"), DONE)
         self.assert_shares(self.read_plan())
