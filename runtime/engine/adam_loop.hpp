@@ -1,4 +1,5 @@
-// Adam for any Lane: the one sequence of operations. Included by lane_kernels.hpp, for kernel_<isa>.cpp.
+// Adam for any Lane: the one sequence of operations, and the loop for fp32 moments and masters. Included by
+// lane_kernels.hpp, for kernel_<isa>.cpp. The other state formats are in narrow_loop.hpp.
 //
 // Everything is in an anonymous namespace on purpose. Each of these files is compiled for one instruction
 // set. An inline function with external linkage would exist once per file, the linker would keep any one
@@ -86,6 +87,21 @@ struct UndoPlace {
   size_t first;
 };
 
+/// Steps one vector, in every state format. `g` is scaled, and its NaNs are canonical. The factors are those
+/// of AdamScalars, one by one: GCC 12 keeps a struct of vectors in memory where the loop has an undo log.
+template <class Lane, Decay kDecay, class F = typename Lane::F>
+inline __attribute__((always_inline)) void step_vector(F beta1, F one_minus_beta1, F beta2, F one_minus_beta2,
+                                                       F eps, F inv_sqrt_bias2, F step_size, F decay, F g,
+                                                       F& p, F& m, F& v) {
+  if constexpr (kDecay == Decay::l2) g = Lane::fma(p, decay, g);
+  m = Lane::fma(g, one_minus_beta1, Lane::mul(m, beta1));
+  v = Lane::fma(Lane::mul(g, g), one_minus_beta2, Lane::mul(v, beta2));
+  const F denominator = Lane::fma(Lane::sqrt(v), inv_sqrt_bias2, eps);
+  const F update = Lane::div(m, denominator);
+  if constexpr (kDecay == Decay::decoupled) p = Lane::fma(p, decay, p);
+  p = Lane::fma(update, step_size, p);
+}
+
 /// Prefetches the line of each array that holds element `i`. The element may lie beyond the end: a prefetch
 /// never faults.
 template <ElementType kGrad>
@@ -111,10 +127,10 @@ template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay k
 void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, const UndoPlace& undo) {
   using F = typename Lane::F;
   // Local copies, because the compiler must assume that a vector store may change what a reference points to.
-  float* const p_base = arrays.p;
+  float* const p_base = static_cast<float*>(arrays.p);
   const void* const g_base = arrays.g;
-  float* const m_base = arrays.m;
-  float* const v_base = arrays.v;
+  float* const m_base = static_cast<float*>(arrays.m);
+  float* const v_base = static_cast<float*>(arrays.v);
   float* const stale = arrays.stale;
   void* const copy = arrays.copy;
   const size_t n = arrays.n;
@@ -157,13 +173,8 @@ void step_whole_vectors(const AdamScalars& scalars, const AdamArrays& arrays, co
       Lane::store(log->v + place, v);
     }
 
-    if constexpr (kDecay == Decay::l2) g = Lane::fma(p, decay, g);
-    m = Lane::fma(g, one_minus_beta1, Lane::mul(m, beta1));
-    v = Lane::fma(Lane::mul(g, g), one_minus_beta2, Lane::mul(v, beta2));
-    const F denominator = Lane::fma(Lane::sqrt(v), inv_sqrt_bias2, eps);
-    const F update = Lane::div(m, denominator);
-    if constexpr (kDecay == Decay::decoupled) p = Lane::fma(p, decay, p);
-    p = Lane::fma(update, step_size, p);
+    step_vector<Lane, kDecay>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2, step_size,
+                              decay, g, p, m, v);
 
     if constexpr (kUndo) {
       keep_order();  // the old values are stored, and the vector before is complete
@@ -212,9 +223,12 @@ void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
     alignas(64) float stale[Lane::width];
     alignas(64) unsigned char g[Lane::width * size_of(kGrad)] = {};
     alignas(64) unsigned char copy[Lane::width * 2];
-    memcpy(p, arrays.p + whole, rest * sizeof(float));
-    memcpy(m, arrays.m + whole, rest * sizeof(float));
-    memcpy(v, arrays.v + whole, rest * sizeof(float));
+    float* const p_rest = static_cast<float*>(arrays.p) + whole;
+    float* const m_rest = static_cast<float*>(arrays.m) + whole;
+    float* const v_rest = static_cast<float*>(arrays.v) + whole;
+    memcpy(p, p_rest, rest * sizeof(float));
+    memcpy(m, m_rest, rest * sizeof(float));
+    memcpy(v, v_rest, rest * sizeof(float));
     memcpy(g, static_cast<const char*>(arrays.g) + whole * size_of(kGrad), rest * size_of(kGrad));
     if constexpr (kTruth) {
       memset(copy, 0, sizeof(copy));
@@ -231,9 +245,9 @@ void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
     undo.first = whole;
     step(scalars, padded, undo);
     if constexpr (kUndo) keep_order();  // the mark says "begun" now
-    memcpy(arrays.p + whole, p, rest * sizeof(float));
-    memcpy(arrays.m + whole, m, rest * sizeof(float));
-    memcpy(arrays.v + whole, v, rest * sizeof(float));
+    memcpy(p_rest, p, rest * sizeof(float));
+    memcpy(m_rest, m, rest * sizeof(float));
+    memcpy(v_rest, v, rest * sizeof(float));
     if constexpr (kStale) memcpy(arrays.stale + whole, stale, rest * sizeof(float));
     if constexpr (kCopy != ElementType::none)
       memcpy(static_cast<char*>(arrays.copy) + whole * 2, copy, rest * 2);
@@ -253,10 +267,10 @@ void adam_step(const AdamScalars& scalars, const AdamArrays& arrays) {
 template <class Lane, bool kStale>
 void roofline_loop(const AdamArrays& arrays) {
   using F = typename Lane::F;
-  float* const p = arrays.p;
+  float* const p = static_cast<float*>(arrays.p);
   const void* const g_base = arrays.g;
-  float* const m = arrays.m;
-  float* const v = arrays.v;
+  float* const m = static_cast<float*>(arrays.m);
+  float* const v = static_cast<float*>(arrays.v);
   const size_t n = arrays.n;
   const size_t prefetch_distance = arrays.prefetch_distance;
   const size_t whole = n - n % Lane::width;
@@ -339,8 +353,9 @@ AdamKernel kernel_by_copy(const KernelVariant& variant) {
   return kernel_by_stale<Lane, kGrad, ElementType::none>(variant);
 }
 
+/// Returns the kernel for fp32 moments and masters.
 template <class Lane>
-AdamKernel kernel_of(const KernelVariant& variant) {
+AdamKernel fp32_kernel_of(const KernelVariant& variant) {
   switch (variant.grad) {
     case ElementType::bf16:
       return kernel_by_copy<Lane, ElementType::bf16>(variant);

@@ -3,6 +3,9 @@
 // Narrowing rounds to nearest (ties to even), keeps denormals, and overflows to infinity. A NaN stays a NaN:
 // it keeps its sign and the upper bits of its payload, and becomes quiet. The F16C instructions do the same,
 // and so do the integer steps of the vector lanes for bf16.
+//
+// The two ways in which a state format stores fewer bits are here too: a moment that is rounded to bf16 by a
+// dither, and a master in two halves.
 #pragma once
 
 #include <bit>
@@ -49,6 +52,38 @@ inline std::uint16_t f16_of_f32(float value) {
   const std::uint32_t tie = 1U << (shift - 1U);
   const std::uint32_t half = significand >> shift;
   return result(half + (rest > tie || (rest == tie && (half & 1U) != 0) ? 1U : 0U));
+}
+
+inline constexpr std::uint32_t kCanonicalNan = 0xffc00000U;  ///< the one that x86 makes
+
+/// Returns `value` rounded up in magnitude with the probability of the fraction that bf16 has no room for, if
+/// all dithers from 0 to 65535 are equally likely. What fits into bf16 stays as it is. NaNs become canonical.
+inline std::uint16_t bf16_dithered(float value, std::uint32_t dither) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return static_cast<std::uint16_t>((value == value ? bits + dither : kCanonicalNan) >> 16);
+}
+
+/// An fp32 master in halves. `high` is it rounded to bf16, ties away from zero. `low` are its lower bits.
+struct SplitFloat {
+  std::uint16_t high;
+  std::uint16_t low;
+  bool operator==(const SplitFloat&) const = default;
+};
+
+/// Splits a master. NaNs become canonical.
+inline SplitFloat split_of_f32(float value) {
+  const std::uint32_t bits = value == value ? std::bit_cast<std::uint32_t>(value) : kCanonicalNan;
+  return {static_cast<std::uint16_t>((bits + 0x8000U) >> 16), static_cast<std::uint16_t>(bits)};
+}
+
+/// Joins the halves: the inverse of split_of_f32(). Halves that are not those of any master mean that
+/// somebody has written `high`: then the result is `high`, widened. NaNs become canonical.
+inline float f32_of_split(SplitFloat halves) {
+  const auto low = static_cast<std::uint32_t>(static_cast<std::int16_t>(halves.low));
+  const auto joined = std::bit_cast<float>((static_cast<std::uint32_t>(halves.high) << 16) + low);
+  if (joined == joined) return joined;
+  const float high = f32_of_bf16(halves.high);
+  return high == high ? high : std::bit_cast<float>(kCanonicalNan);
 }
 
 }  // namespace zf

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/state_format.hpp"
 #include "engine/adam.hpp"
 #include "engine/isa.hpp"
 
@@ -13,15 +14,18 @@ namespace zf {
 /// element's size, except that stale, and copy if it is no more than an output, begin on a 64-byte boundary
 /// unless n is 0. (They are written past the caches, by stores that need aligned addresses.)
 struct AdamArrays {
-  float* p = nullptr;       ///< master parameters
+  void* p = nullptr;        ///< master parameters: fp32; with split masters their low halves
   const void* g = nullptr;  ///< gradients, of the type KernelVariant::grad
-  float* m = nullptr;       ///< first moments
-  float* v = nullptr;       ///< second moments
+  void* m = nullptr;        ///< first moments: fp32 or bf16, as KernelVariant::format says
+  void* v = nullptr;        ///< second moments, likewise
   float* stale = nullptr;   ///< out: fp32 snapshot of the new p, or null
-  void* copy = nullptr;     ///< out: the new p as bf16 or fp16, or null. With KernelVariant::truth: also in
+  /// Out: the new p as bf16 or fp16, or null. With KernelVariant::truth: also in. With split masters: in and
+  /// out, the high halves, which are the parameters.
+  void* copy = nullptr;
   UndoLog* undo = nullptr;  ///< if the variant has undo: the log of this thread, after begin_run()
   std::size_t n = 0;
   std::size_t prefetch_distance = 0;  ///< elements (preferred_prefetch_distance()); 0: no prefetch
+  std::uint32_t dither = 0;           ///< of the slice's first element (engine/dither.hpp), for bf16 moments
 };
 
 struct KernelVariant {
@@ -35,6 +39,9 @@ struct KernelVariant {
   /// rounded, somebody has written the copy, and the step begins from the copy's value. (A NaN in it becomes
   /// the machine's own.) Needs a copy, and never comes with stale or undo.
   bool truth = false;
+  /// What p, m and v hold. Formats other than fp32 never come with stale or an fp16 copy. With split masters
+  /// `copy` is none and `truth` false, because the high halves are no copy.
+  StateFormat format = StateFormat::fp32;
 };
 
 /// Steps a slice once. Makes no allocation, lock or system call. The result is the same, bit for bit, on
@@ -45,7 +52,7 @@ using AdamKernel = void (*)(const AdamScalars& scalars, const AdamArrays& arrays
 AdamKernel adam_kernel(Isa isa, const KernelVariant& variant);
 
 /// Writes stale and copy of a slice from its p, with the same bits as the step. Does nothing if there are
-/// neither.
+/// neither, and with split masters.
 using OutputKernel = void (*)(const AdamArrays& arrays);
 
 /// Returns the kernel for the outputs of a variant. Its other members do not matter, but a copy must be

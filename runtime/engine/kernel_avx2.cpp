@@ -67,6 +67,37 @@ struct Avx2Lane {
     sums[1] = _mm256_fmadd_pd(high, high, sums[1]);
   }
 
+  using W = __m256i;
+  static W words(uint32_t first, uint32_t stride) {
+    return _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(first)),
+                            _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+                                               _mm256_set1_epi32(static_cast<int>(stride))));
+  }
+  static W bits(F a) { return _mm256_castps_si256(a); }
+  static F floats(W a) { return _mm256_castsi256_ps(a); }
+  static W add_words(W a, W b) { return _mm256_add_epi32(a, b); }
+  static W and_words(W a, W b) { return _mm256_and_si256(a, b); }
+  static W or_words(W a, W b) { return _mm256_or_si256(a, b); }
+  static W up(W a) { return _mm256_slli_epi32(a, 16); }
+  static W down(W a) { return _mm256_srli_epi32(a, 16); }
+  static W down_signed(W a) { return _mm256_srai_epi32(a, 16); }
+  static W where_number(F a, W then, W otherwise) {
+    return bits(_mm256_blendv_ps(floats(otherwise), floats(then), _mm256_cmp_ps(a, a, _CMP_ORD_Q)));
+  }
+  static W load_halves(const uint16_t* at) {
+    return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+  }
+  static W load_signed_halves(const uint16_t* at) {
+    return _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+  }
+  static void store_halves(uint16_t* at, W a) {
+    const W lower = and_words(a, _mm256_set1_epi32(0xffff));  // the packing below saturates
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(at),
+                     _mm_packus_epi32(_mm256_castsi256_si128(lower), _mm256_extracti128_si256(lower, 1)));
+  }
+  static W load_words(const uint16_t* at) { return _mm256_loadu_si256(reinterpret_cast<const W*>(at)); }
+  static void store_words(uint16_t* at, W a) { _mm256_storeu_si256(reinterpret_cast<W*>(at), a); }
+
  private:
   static constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 

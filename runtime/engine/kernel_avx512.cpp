@@ -70,6 +70,35 @@ struct Avx512Lane {
     sums[1] = _mm512_fmadd_pd(high, high, sums[1]);
   }
 
+  using W = __m512i;
+  static W words(uint32_t first, uint32_t stride) {
+    const W numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(first)),
+                            _mm512_mullo_epi32(numbers, _mm512_set1_epi32(static_cast<int>(stride))));
+  }
+  static W bits(F a) { return _mm512_castps_si512(a); }
+  static F floats(W a) { return _mm512_castsi512_ps(a); }
+  static W add_words(W a, W b) { return _mm512_add_epi32(a, b); }
+  static W and_words(W a, W b) { return _mm512_and_si512(a, b); }
+  static W or_words(W a, W b) { return _mm512_or_si512(a, b); }
+  static W up(W a) { return _mm512_slli_epi32(a, 16); }
+  static W down(W a) { return _mm512_srli_epi32(a, 16); }
+  static W down_signed(W a) { return _mm512_srai_epi32(a, 16); }
+  static W where_number(F a, W then, W otherwise) {
+    return _mm512_mask_mov_epi32(otherwise, _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q), then);
+  }
+  static W load_halves(const uint16_t* at) {
+    return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+  }
+  static W load_signed_halves(const uint16_t* at) {
+    return _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+  }
+  static void store_halves(uint16_t* at, W a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), _mm512_cvtepi32_epi16(a));
+  }
+  static W load_words(const uint16_t* at) { return _mm512_loadu_si512(at); }
+  static void store_words(uint16_t* at, W a) { _mm512_storeu_si512(at, a); }
+
  private:
   static constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 

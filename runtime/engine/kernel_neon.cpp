@@ -63,6 +63,28 @@ struct NeonLane {
     sums[1] = vfmaq_f64(sums[1], high, high);
   }
 
+  using W = uint32x4_t;
+  static W words(uint32_t first, uint32_t stride) {
+    const uint32_t numbers[] = {0, 1, 2, 3};
+    return vmlaq_n_u32(vdupq_n_u32(first), vld1q_u32(numbers), stride);
+  }
+  static W bits(F a) { return vreinterpretq_u32_f32(a); }
+  static F floats(W a) { return vreinterpretq_f32_u32(a); }
+  static W add_words(W a, W b) { return vaddq_u32(a, b); }
+  static W and_words(W a, W b) { return vandq_u32(a, b); }
+  static W or_words(W a, W b) { return vorrq_u32(a, b); }
+  static W up(W a) { return vshlq_n_u32(a, 16); }
+  static W down(W a) { return vshrq_n_u32(a, 16); }
+  static W down_signed(W a) { return vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(a), 16)); }
+  static W where_number(F a, W then, W otherwise) { return vbslq_u32(vceqq_f32(a, a), then, otherwise); }
+  static W load_halves(const uint16_t* at) { return vmovl_u16(vld1_u16(at)); }
+  static W load_signed_halves(const uint16_t* at) {
+    return vreinterpretq_u32_s32(vmovl_s16(vreinterpret_s16_u16(vld1_u16(at))));
+  }
+  static void store_halves(uint16_t* at, W a) { vst1_u16(at, vmovn_u32(a)); }
+  static W load_words(const uint16_t* at) { return vreinterpretq_u32_u16(vld1q_u16(at)); }
+  static void store_words(uint16_t* at, W a) { vst1q_u16(at, vreinterpretq_u16_u32(a)); }
+
  private:
   template <ElementType kCopy>
   static uint16x4_t narrow(F value) {

@@ -50,6 +50,27 @@ struct ScalarLane {
   static void store_double(double* at, D value) { *at = value; }
   static void add_squares(D* sums, F g) { *sums += static_cast<double>(g) * static_cast<double>(g); }
 
+  using W = uint32_t;
+  static W words(uint32_t first, uint32_t) { return first; }
+  static W bits(F a) { return std::bit_cast<W>(a); }
+  static F floats(W a) { return std::bit_cast<F>(a); }
+  static W add_words(W a, W b) { return a + b; }
+  static W and_words(W a, W b) { return a & b; }
+  static W or_words(W a, W b) { return a | b; }
+  static W up(W a) { return a << 16; }
+  static W down(W a) { return a >> 16; }
+  static W down_signed(W a) { return static_cast<W>(static_cast<int32_t>(a) >> 16); }
+  static W where_number(F a, W then, W otherwise) { return a == a ? then : otherwise; }
+  static W load_halves(const uint16_t* at) { return *at; }
+  static W load_signed_halves(const uint16_t* at) { return static_cast<W>(static_cast<int16_t>(*at)); }
+  static void store_halves(uint16_t* at, W a) { *at = static_cast<uint16_t>(a); }
+  static W load_words(const uint16_t* at) {
+    W a;
+    memcpy(&a, at, sizeof a);
+    return a;
+  }
+  static void store_words(uint16_t* at, W a) { memcpy(at, &a, sizeof a); }
+
  private:
   template <ElementType kCopy>
   static uint16_t narrow(F value) {

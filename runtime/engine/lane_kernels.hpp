@@ -3,11 +3,18 @@
 
 #include "engine/adam_loop.hpp"
 #include "engine/kernel_set.hpp"
+#include "engine/narrow_loop.hpp"
 #include "engine/norm_loop.hpp"
 #include "engine/outputs_loop.hpp"
 
 namespace zf {
 namespace {
+
+template <class Lane>
+AdamKernel kernel_of(const KernelVariant& variant) {
+  if (variant.format == StateFormat::fp32) return fp32_kernel_of<Lane>(variant);
+  return narrow_kernel_of<Lane>(variant);
+}
 
 /// Returns all kernels of a Lane. One entry serves every instruction set.
 template <class Lane>

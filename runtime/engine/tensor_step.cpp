@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "engine/dither.hpp"
+
 namespace zf {
 namespace {
 
@@ -55,24 +57,48 @@ void cut(std::span<const TensorStep> tensors, std::size_t members, Parts& result
 
 AdamArrays arrays_of(const TensorStep& step, const Slice& slice, std::size_t prefetch_distance) {
   const std::size_t begin = slice.begin;
-  const std::size_t grad_bytes = step.grad_type == ElementType::f32 ? sizeof(float) : sizeof(std::uint16_t);
+  const StateBytes bytes = state_bytes(step.format);
   AdamArrays arrays;
-  arrays.p = step.p + begin;
-  arrays.g = static_cast<const char*>(step.g) + begin * grad_bytes;
-  arrays.m = step.m + begin;
-  arrays.v = step.v + begin;
+  arrays.p = moved(step.p, begin * bytes.master);
+  arrays.g = static_cast<const char*>(step.g) + begin * element_bytes(step.grad_type);
+  arrays.m = moved(step.m, begin * bytes.moment);
+  arrays.v = moved(step.v, begin * bytes.moment);
   if (step.stale != nullptr) arrays.stale = step.stale + begin;
   arrays.copy = moved(step.copy, begin * sizeof(std::uint16_t));
   arrays.n = slice.size();
   arrays.prefetch_distance = prefetch_distance;
+  arrays.dither = dither_at(step.dither, element_number(step, begin));
   return arrays;
 }
 
+namespace {
+
+/// Returns the first range that begins after an element.
+auto next_range(const TensorStep& step, std::uint64_t position) {
+  return std::upper_bound(step.ranges.begin(), step.ranges.end(), position,
+                          [](std::uint64_t at, const ElementRange& range) { return at < range.position; });
+}
+
+}  // namespace
+
+std::uint64_t element_number(const TensorStep& step, std::uint64_t position) {
+  const auto next = next_range(step, position);
+  if (next == step.ranges.begin()) return step.first_element + position;
+  const ElementRange& range = *(next - 1);
+  return range.first_element + (position - range.position);
+}
+
 void step_part(const TensorStep& step, const Slice& slice, std::size_t prefetch_distance, UndoLog* undo) {
-  if (slice.size() == 0) return;
-  AdamArrays arrays = arrays_of(step, slice, prefetch_distance);
-  arrays.undo = undo;
-  step.kernel(step.scalars, arrays);
+  for (std::size_t begin = slice.begin; begin < slice.end;) {
+    const auto next = next_range(step, begin);
+    const bool ends_inside = next != step.ranges.end() && next->position < slice.end;
+    assert(!ends_inside || undo == nullptr);
+    const std::size_t end = ends_inside ? next->position : slice.end;
+    AdamArrays arrays = arrays_of(step, {begin, end}, prefetch_distance);
+    arrays.undo = undo;
+    step.kernel(step.scalars, arrays);
+    begin = end;
+  }
 }
 
 }  // namespace zf

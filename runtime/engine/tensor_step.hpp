@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/state_format.hpp"
 #include "base/step_types.hpp"
 #include "engine/adam.hpp"
 #include "engine/kernel.hpp"
@@ -14,17 +15,27 @@
 
 namespace zf {
 
+/// From `position` of a tensor on, elements are numbered from `first_element`, up to the next range. A shard
+/// of a tensor has such ranges where its elements do not follow each other in the whole.
+struct ElementRange {
+  std::uint64_t position = 0;
+  std::uint64_t first_element = 0;
+};
+
 /// The arrays of a whole tensor, and what one step does with them. AdamArrays says how they must be aligned.
 struct TensorStep {
-  float* p = nullptr;
+  void* p = nullptr;
   const void* g = nullptr;
-  float* m = nullptr;
-  float* v = nullptr;
+  void* m = nullptr;
+  void* v = nullptr;
   float* stale = nullptr;  ///< or null
   void* copy = nullptr;    ///< 16-bit elements, or null
   std::size_t elements = 0;
-  std::uint64_t first_element = 0;  ///< the number of the tensor's first element in its optimizer
+  std::uint64_t first_element = 0;            ///< the number of the tensor's first element in its optimizer
+  std::span<const ElementRange> ranges = {};  ///< in the order of positions; elements before have none
   ElementType grad_type = ElementType::f32;
+  StateFormat format = StateFormat::fp32;
+  std::uint32_t dither = 0;  ///< dither_of() the seed and the step, if the moments are bf16
   AdamScalars scalars = {};
   AdamKernel kernel = nullptr;  ///< of the variant that fits the arrays
 };
@@ -68,8 +79,11 @@ void cut(std::span<const TensorStep> tensors, std::size_t members, Parts& result
 /// Returns the arrays of a part of the tensor, without an undo log. Pure.
 AdamArrays arrays_of(const TensorStep& step, const Slice& slice, std::size_t prefetch_distance);
 
+/// Returns the number of an element in its optimizer. Pure.
+std::uint64_t element_number(const TensorStep& step, std::uint64_t position);
+
 /// Steps a part of the tensor once. Does nothing if the slice is empty. The caller has called begin_run() if
-/// the kernel has undo. `prefetch_distance` is that of AdamArrays.
+/// the kernel has undo; the tensor then has no ranges. `prefetch_distance` is that of AdamArrays.
 void step_part(const TensorStep& step, const Slice& slice, std::size_t prefetch_distance,
                UndoLog* undo = nullptr);
 

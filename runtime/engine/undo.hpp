@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/state_format.hpp"
 #include "base/step_types.hpp"
 
 namespace zf {
@@ -19,7 +20,9 @@ struct AdamArrays;
 void begin_run(UndoLog& log, std::uint64_t chunk_number, std::uint64_t begin);
 
 /// Restores the old values of a torn vector, and returns the first element of the slice that is not stepped.
-/// Calling it again changes nothing. Precondition: no later chunk was begun, and `slice` is the whole slice.
-std::size_t roll_back(const UndoLog& log, std::uint64_t chunk_number, const AdamArrays& slice);
+/// Calling it again changes nothing. Precondition: no later chunk was begun, and `slice` is the whole slice,
+/// in the format of the kernel.
+std::size_t roll_back(const UndoLog& log, std::uint64_t chunk_number, const AdamArrays& slice,
+                      StateFormat format);
 
 }  // namespace zf

@@ -27,12 +27,15 @@ std::size_t stride_of(std::size_t elements) {
 /// Fills in values as in the middle of a training. Gradients lie between 1e-3 and 2e-3, so that the additions
 /// of the roofline only increase a moment, and a step brings it back to the size of the gradient.
 void fill(const AdamArrays& slice, float* g) {
+  float* const p = static_cast<float*>(slice.p);
+  float* const m = static_cast<float*>(slice.m);
+  float* const v = static_cast<float*>(slice.v);
   for (std::size_t i = 0; i < slice.n; ++i) {
     const float spread = static_cast<float>(i % 1024) / 1024.0F;
-    slice.p[i] = 1.0F + spread;
+    p[i] = 1.0F + spread;
     g[i] = 1e-3F * (1.0F + spread);
-    slice.m[i] = 1e-3F;
-    slice.v[i] = 1e-6F;
+    m[i] = 1e-3F;
+    v[i] = 1e-6F;
   }
 }
 

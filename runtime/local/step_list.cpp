@@ -17,8 +17,9 @@ MemoryRange range_of(const void* array, std::size_t bytes) {
 }
 
 WrittenRanges written_by(const TensorStep& step) {
-  const std::size_t bytes = step.elements * sizeof(float);
-  return {range_of(step.p, bytes), range_of(step.m, bytes), range_of(step.v, bytes),
+  const StateBytes bytes = state_bytes(step.format);
+  return {range_of(step.p, step.elements * bytes.master), range_of(step.m, step.elements * bytes.moment),
+          range_of(step.v, step.elements * bytes.moment),
           range_of(step.copy, step.elements * sizeof(std::uint16_t))};
 }
 

@@ -13,6 +13,8 @@ class StepList {
  public:
   /// What the next step does: written anew for each call, in the order of the list.
   std::vector<TensorStep> tensors;
+  /// The ranges of all tensors, to which they point.
+  std::vector<ElementRange> ranges;
   /// Counts that grow by 1 when all tensors are stepped. Null pointers are left out.
   std::vector<float*> counters;
 
@@ -27,11 +29,12 @@ class StepList {
  private:
   /// What the cut depends on.
   struct Place {
-    const float* p;
-    const float* m;
-    const float* v;
+    const void* p;
+    const void* m;
+    const void* v;
     const void* copy;
     std::size_t elements;
+    StateFormat format;
     bool operator==(const Place&) const = default;
   };
   bool is_as_before(std::size_t members) const;
@@ -39,7 +42,9 @@ class StepList {
   void cut_batches(std::size_t members);
   /// Cuts the tensors of these numbers into one batch.
   void cut_batch(std::span<const std::size_t> numbers, std::size_t members, Parts& batch);
-  static Place place_of(const TensorStep& step) { return {step.p, step.m, step.v, step.copy, step.elements}; }
+  static Place place_of(const TensorStep& step) {
+    return {step.p, step.m, step.v, step.copy, step.elements, step.format};
+  }
 
   std::vector<Place> places_;  ///< of the list that was cut
   std::size_t members_ = 0;    ///< for which it was cut; 0: none was

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/state_format.hpp"
 #include "plan/choice.hpp"
 #include "plan/evidence.hpp"
 #include "plan/gpu_share.hpp"
@@ -29,13 +30,6 @@ struct Provenance {
   std::string command;  ///< as typed
   bool operator==(const Provenance&) const = default;
 };
-
-/// How the optimizer keeps parameters and moments. So far there is one way.
-enum class StateFormat { fp32 };
-
-template <>
-inline constexpr auto kEnumNames<StateFormat> = std::to_array<EnumName<StateFormat>>({{StateFormat::fp32,
-                                                                                       "fp32"}});
 
 /// The part of a plan that stays valid in another allocation of the same machine class.
 struct Intent {

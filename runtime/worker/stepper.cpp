@@ -173,7 +173,7 @@ void Stepper::resume_slice(const GroupTask& task, std::uint64_t chunk, const Sli
   if (slice.size() != 0) {
     UndoLog& undo = undo_of(member);
     const AdamArrays arrays = arrays_of(task.step, slice, prefetch_distance_);
-    const std::size_t at = roll_back(undo, chunk, arrays);
+    const std::size_t at = roll_back(undo, chunk, arrays, task.variant.format);
 
     // Step the rest of the slice without outputs. Outputs of the part before may be lost, so all of them are
     // written again afterwards.

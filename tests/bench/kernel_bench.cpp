@@ -2,22 +2,20 @@
 //
 // In every round each candidate runs once, in turn, over the same arrays on the same pinned threads. Ratios
 // are taken within a round, so that noise from other processes hits both sides of a ratio. The medians of the
-// ratios are printed.
-#include <sys/mman.h>
-
+// ratios are printed. With --state the state formats are compared with fp32.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
-#include "base/stagger.hpp"
+#include "candidates.hpp"
 #include "engine/half.hpp"
 #include "engine/isa.hpp"
 #include "engine/kernel.hpp"
@@ -26,6 +24,7 @@
 #include "engine/working_set.hpp"
 #include "os/affinity.hpp"
 #include "os/standard_streams.hpp"
+#include "state_formats.hpp"
 
 namespace {
 
@@ -38,42 +37,8 @@ struct Options {
   std::vector<std::size_t> threads;  ///< if empty: 1, 2, 4, ... and all
   std::size_t rounds = 15;
   Format format = Format::text;
-};
-
-/// One way to do a step. Its ratios are relative to the candidate named in `against`.
-struct Candidate {
-  std::string name;
-  std::string against;
-  double bytes_per_param;
-  std::function<void(std::size_t member)> work;
-  std::vector<double> ns = {};  ///< one sample per round
-};
-
-/// An output or gradient array besides the four of the working set. The thread that fills it touches it
-/// first. `order` is its place after the four, from 0, for the stagger.
-class Buffer {
- public:
-  Buffer(std::size_t bytes, std::size_t order)
-      : bytes_(bytes + kHugePageBytes + (4 + order) * kStaggerBytes) {
-    at_ = checked(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-                  format_text("cannot map {} bytes for an output", bytes), "ask for fewer --params");
-    ::madvise(at_, bytes_, MADV_HUGEPAGE);
-    const std::size_t to_huge_page = -reinterpret_cast<std::uintptr_t>(at_) % kHugePageBytes;
-    begin_ = static_cast<char*>(at_) + to_huge_page + (4 + order) * kStaggerBytes;
-  }
-  ~Buffer() { ::munmap(at_, bytes_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  template <class T>
-  T* as() const {
-    return reinterpret_cast<T*>(begin_);
-  }
-
- private:
-  static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-  std::size_t bytes_;
-  void* at_;
-  char* begin_;
+  bool states = false;                    ///< compare the state formats instead
+  std::optional<StateFormat> state = {};  ///< this one alone
 };
 
 /// Does the second pass of a two-pass copy-out, as fast as the compiler can make it for this CPU.
@@ -83,40 +48,8 @@ __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) vo
   for (std::size_t i = 0; i < n; ++i) to[i] = bf16_of_f32(from[i]);
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-/// Returns the candidate's time divided by that of the other one, round by round.
-std::vector<double> ratios(const Candidate& one, const Candidate& other) {
-  std::vector<double> result;
-  for (std::size_t i = 0; i < one.ns.size(); ++i) result.push_back(one.ns[i] / other.ns[i]);
-  return result;
-}
-
-void measure(Pool& pool, std::vector<Candidate>& candidates, std::size_t rounds) {
-  for (std::size_t round = 0; round < rounds + 1; ++round) {
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      Candidate& candidate = candidates[(i + round) % candidates.size()];
-      const Nanoseconds begin = now_ns();
-      pool.run(candidate.work);
-      const auto ns = static_cast<double>(now_ns() - begin);
-      if (round > 0) candidate.ns.push_back(ns);  // round 0 warms up
-    }
-  }
-}
-
-/// Returns the ratios of a candidate's rounds to those of the candidate that it is compared with.
-std::vector<double> ratios_of(const Candidate& candidate, const std::vector<Candidate>& candidates) {
-  const auto other = std::find_if(candidates.begin(), candidates.end(),
-                                  [&](const Candidate& c) { return c.name == candidate.against; });
-  return ratios(candidate, *other);
-}
-
 double gb_per_s(const Options& options, const Candidate& candidate) {
-  return candidate.bytes_per_param * static_cast<double>(options.params) / median(candidate.ns);
+  return zf::gb_per_s(options.params, candidate);
 }
 
 void print(const Options& options, std::size_t threads, const std::vector<Candidate>& candidates) {
@@ -178,8 +111,8 @@ std::vector<Candidate> bench(const Options& options, const std::vector<Pu>& pus)
   const Buffer stale(options.params * 4, 0);
   const Buffer copy(options.params * 2, 1);
   const Buffer half_grads(options.params * 2, 2);
-  const float* const p = set.slice(0).p;
-  const auto offset = [&](const AdamArrays& slice) { return slice.p - p; };
+  const auto* const p = static_cast<const float*>(set.slice(0).p);
+  const auto offset = [&](const AdamArrays& slice) { return static_cast<const float*>(slice.p) - p; };
   pool.run([&](std::size_t member) {
     const AdamArrays& slice = set.slice(member);
     std::fill_n(half_grads.as<std::uint16_t>() + offset(slice), slice.n, bf16_of_f32(1e-3F));
@@ -242,7 +175,7 @@ std::vector<Candidate> bench(const Options& options, const std::vector<Pu>& pus)
        [&](std::size_t member) {
          plain(member);
          const AdamArrays& slice = set.slice(member);
-         narrow(slice.p, copy.as<std::uint16_t>() + offset(slice), slice.n);
+         narrow(static_cast<const float*>(slice.p), copy.as<std::uint16_t>() + offset(slice), slice.n);
        }},
       {"bf16 copy, fused", "step", 30, step(ElementType::f32, ElementType::bf16, false)},
       {"fp16 copy, fused", "step", 30, step(ElementType::f32, ElementType::f16, false)},
@@ -284,6 +217,17 @@ Options parse(int argc, char** argv) {
         options.threads.push_back(number(flag, value.substr(begin, end - begin)));
         begin = end + 1;
       }
+    } else if (flag == "--state") {
+      options.states = true;
+      if (value != "all" && !value_named<StateFormat>(value)) {
+        throw Error(Exit::usage, format_text("--state={}: not a state format", value),
+                    "use all, " + all_names<StateFormat>(", ", " or "));
+      }
+      options.state = value_named<StateFormat>(value);
+    } else if (argument == "--pages=4K") {
+      forbid_huge_pages();
+    } else if (argument == "--pages=2M") {
+      // the default, where the machine has them
     } else if (argument == "--format=json") {
       options.format = Format::json;
     } else if (argument == "--format=markdown") {
@@ -292,7 +236,8 @@ Options parse(int argc, char** argv) {
       options.format = Format::text;
     } else {
       throw Error(Exit::usage, format_text("\"{}\" is not an option", argument),
-                  "kernel_bench [--params=N] [--threads=1,2] [--rounds=N] [--format=text|json|markdown]");
+                  "kernel_bench [--params=N] [--threads=1,2] [--rounds=N] [--format=text|json|markdown] "
+                  "[--state=all|bf16|split|bf16+split] [--pages=2M|4K]");
     }
   }
   return options;
@@ -317,10 +262,15 @@ int main(int argc, char** argv) try {
       throw Error(Exit::usage, format_text("--threads={}: only {} CPUs are allowed", n, pus.size()),
                   "ask for fewer threads");
     }
+    if (options.states) {
+      print_state_formats({pus.begin(), pus.begin() + static_cast<std::ptrdiff_t>(n)}, options.params,
+                          options.rounds, options.state);
+      continue;
+    }
     all.push_back({n, bench(options, {pus.begin(), pus.begin() + static_cast<std::ptrdiff_t>(n)})});
     if (options.format != Format::markdown) print(options, n, all.back().candidates);
   }
-  if (options.format == Format::markdown) print_markdown(options, all);
+  if (options.format == Format::markdown && !all.empty()) print_markdown(options, all);
   return 0;
 } catch (const Error& error) {
   print_stderr("kernel_bench: {}\n", error.what());

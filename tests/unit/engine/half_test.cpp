@@ -80,5 +80,75 @@ TEST(Half, Bf16RoundsToNearestEvenAndKeepsNan) {
   }
 }
 
+/// Calls check(bits) for patterns that cover all exponents, signs and upper halves, with all kinds of lower
+/// ones.
+template <class Check>
+void for_patterns(Check check) {
+  for (std::uint32_t upper = 0; upper < 0x10000; ++upper) {
+    for (const std::uint32_t lower : {0U, 1U, 0x1234U, 0x7fffU, 0x8000U, 0x8001U, 0xfffeU, 0xffffU}) {
+      check(upper << 16 | lower);
+    }
+  }
+  for (const std::uint32_t upper : {0U, 0x3f80U, 0xbf7fU, 0x7f7fU, 0x8000U, 0xff7fU}) {
+    for (std::uint32_t lower = 0; lower < 0x10000; ++lower) check(upper << 16 | lower);
+  }
+}
+
+TEST(SplitFloat, EveryMasterComesBackExactlyAndNansAreCanonical) {
+  for_patterns([](std::uint32_t bits) {
+    const auto master = std::bit_cast<float>(bits);
+    const auto back = std::bit_cast<std::uint32_t>(f32_of_split(split_of_f32(master)));
+    ASSERT_EQ(back, master == master ? bits : kCanonicalNan) << bits;
+  });
+}
+
+TEST(SplitFloat, HighHalfIsRoundedToNearestWithTiesAwayFromZero) {
+  for_patterns([](std::uint32_t bits) {
+    const auto master = std::bit_cast<float>(bits);
+    if (!(std::fabs(master) <= 3.38e38F)) return;
+    const auto high = static_cast<double>(f32_of_bf16(split_of_f32(master).high));
+    const auto below = static_cast<double>(std::bit_cast<float>(bits & 0xffff0000U));
+    const auto above = static_cast<double>(std::bit_cast<float>((bits & 0xffff0000U) + 0x10000U));
+    const double exact = static_cast<double>(master);
+    const bool nearer_below = std::fabs(exact - below) < std::fabs(above - exact);
+    ASSERT_EQ(high, nearer_below ? below : above) << bits;
+  });
+  EXPECT_EQ(split_of_f32(std::bit_cast<float>(0x3f808000U)).high, 0x3f81U);
+  EXPECT_EQ(split_of_f32(std::bit_cast<float>(0xbf808000U)).high, 0xbf81U);
+}
+
+TEST(SplitFloat, WhereTheHalvesDisagreeTheParameterIsTheTruth) {
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(f32_of_split({0x0000, 0x8001})), 0U);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(f32_of_split({0x8000, 0xffff})), 0x80000000U);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(f32_of_split({0x7f80, 0x0001})), 0x7f800000U);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(f32_of_split({0x7fff, 0x1234})), kCanonicalNan);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(f32_of_split({0x7f80, 0xffff})), 0x7f7fffffU)
+      << "rounds to infinity";
+}
+
+TEST(DitheredBf16, RoundsUpInAsManyDithersAsTheFractionSays) {
+  for (const std::uint32_t bits :
+       {0x3f804000U, 0xbf80c000U, 0x00000001U, 0x00001234U, 0x3f800000U, 0x7f7f0001U}) {
+    std::size_t ups = 0;
+    for (std::uint32_t dither = 0; dither < 0x10000; ++dither) {
+      const std::uint16_t rounded = bf16_dithered(std::bit_cast<float>(bits), dither);
+      const std::uint32_t up = rounded - (bits >> 16);
+      ASSERT_LE(up, 1U);
+      ups += up;
+    }
+    EXPECT_EQ(ups, bits & 0xffffU) << bits;
+  }
+}
+
+TEST(DitheredBf16, KeepsInfinitiesAndMakesNansCanonical) {
+  for (const std::uint32_t dither : {0U, 1U, 0x8000U, 0xffffU}) {
+    EXPECT_EQ(bf16_dithered(std::bit_cast<float>(0x7f800000U), dither), 0x7f80U);
+    EXPECT_EQ(bf16_dithered(std::bit_cast<float>(0xff800000U), dither), 0xff80U);
+    EXPECT_EQ(bf16_dithered(std::bit_cast<float>(0x7fffffffU), dither), 0xffc0U);
+    EXPECT_EQ(bf16_dithered(std::bit_cast<float>(0x7f800001U), dither), 0xffc0U);
+    EXPECT_EQ(bf16_dithered(-0.0F, dither), 0x8000U);
+  }
+}
+
 }  // namespace
 }  // namespace zf

@@ -13,35 +13,42 @@
 
 #include "aligned_array.hpp"
 #include "base/format.hpp"
+#include "engine/dither.hpp"
 #include "engine/half.hpp"
 #include "engine/instruction_sets.hpp"
 #include "engine/kernel.hpp"
 
 namespace zf {
 
+inline constexpr std::uint32_t kTestDither = dither_of(7, 11);  ///< of element 0
+
 struct TestState {
   AlignedArray<float> p, m, v, stale;
   AlignedArray<float> g32;
   AlignedArray<std::uint16_t> g16;  ///< the same gradients in the variant's 16-bit type
   AlignedArray<std::uint16_t> copy;
+  AlignedArray<std::uint16_t> low, m16, v16;  ///< in the place of p, m and v where the format says so
 
   /// Returns the slice [begin, begin + n) as the kernel takes it.
   AdamArrays arrays(const KernelVariant& variant, std::size_t begin, std::size_t n) {
     AdamArrays slice;
-    slice.p = p.data() + begin;
-    slice.m = m.data() + begin;
-    slice.v = v.data() + begin;
+    const bool is_split = has_split_masters(variant.format);
+    slice.p = is_split ? static_cast<void*>(low.data() + begin) : p.data() + begin;
+    slice.m = has_bf16_moments(variant.format) ? static_cast<void*>(m16.data() + begin) : m.data() + begin;
+    slice.v = has_bf16_moments(variant.format) ? static_cast<void*>(v16.data() + begin) : v.data() + begin;
     slice.g = variant.grad == ElementType::f32 ? static_cast<const void*>(g32.data() + begin)
                                                : static_cast<const void*>(g16.data() + begin);
     if (variant.stale) slice.stale = stale.data() + begin;
-    if (variant.copy != ElementType::none) slice.copy = copy.data() + begin;
+    if (variant.copy != ElementType::none || is_split) slice.copy = copy.data() + begin;
     slice.n = n;
+    slice.dither = dither_at(kTestDither, begin);
     return slice;
   }
 
   bool operator==(const TestState& other) const {
     return same_bits(p, other.p) && same_bits(m, other.m) && same_bits(v, other.v) &&
-           same_bits(stale, other.stale) && same_bits(copy, other.copy);
+           same_bits(stale, other.stale) && same_bits(copy, other.copy) && same_bits(low, other.low) &&
+           same_bits(m16, other.m16) && same_bits(v16, other.v16);
   }
 };
 
@@ -104,6 +111,50 @@ inline std::vector<KernelVariant> truth_variants() {
   return variants;
 }
 
+/// Returns the variants of a format, and those whose copy is the truth if `truth` is set.
+inline std::vector<KernelVariant> variants_of(StateFormat format, bool truth = false) {
+  std::vector<KernelVariant> variants;
+  for (KernelVariant variant : truth ? truth_variants() : all_variants()) {
+    if (variant.stale || variant.copy == ElementType::f16) continue;
+    if (has_split_masters(format) && variant.copy != ElementType::none) continue;
+    variant.format = format;
+    variants.push_back(variant);
+  }
+  return variants;
+}
+
+inline constexpr StateFormat kNarrowFormats[] = {StateFormat::bf16, StateFormat::split,
+                                                 StateFormat::bf16_split};
+
+/// Fills the arrays of a format from p, m and v, whose moments are rounded to nearest.
+inline void to_format(TestState& state, StateFormat format) {
+  if (has_bf16_moments(format)) {
+    state.m16.clear();
+    state.v16.clear();
+    for (const float m : state.m) state.m16.push_back(bf16_of_f32(m));
+    for (const float v : state.v) state.v16.push_back(bf16_of_f32(v));
+  }
+  if (has_split_masters(format)) {
+    state.low.clear();
+    state.copy.clear();
+    for (const float p : state.p) {
+      state.copy.push_back(split_of_f32(p).high);
+      state.low.push_back(split_of_f32(p).low);
+    }
+  }
+}
+
+/// Fills p, m and v from the arrays of a format, exactly.
+inline void from_format(TestState& state, StateFormat format) {
+  for (std::size_t i = 0; i < state.p.size(); ++i) {
+    if (has_bf16_moments(format)) {
+      state.m[i] = f32_of_bf16(state.m16[i]);
+      state.v[i] = f32_of_bf16(state.v16[i]);
+    }
+    if (has_split_masters(format)) state.p[i] = f32_of_split({state.copy[i], state.low[i]});
+  }
+}
+
 inline std::uint16_t narrowed(float value, ElementType type) {
   return type == ElementType::bf16 ? bf16_of_f32(value) : f16_of_f32(value);
 }
@@ -139,10 +190,26 @@ inline void write_copy(TestState& state, const KernelVariant& variant, unsigned 
   }
 }
 
+/// Writes anything into some elements of the arrays of a format, as somebody who writes parameters does, and
+/// as a wrong file may do.
+inline void write_halves(TestState& state, StateFormat format, unsigned seed) {
+  std::mt19937 random(seed);
+  const unsigned kSpecial[] = {0x0000U, 0x8000U, 0x7f80U, 0xff80U, 0x7f81U, 0xffffU, 0x0001U, 0x7f7fU};
+  const auto write = [&](AlignedArray<std::uint16_t>& array) {
+    for (std::uint16_t& element : array) {
+      if (random() % 4 == 0) element = static_cast<std::uint16_t>(kSpecial[random() % std::size(kSpecial)]);
+      if (random() % 4 == 0) element = static_cast<std::uint16_t>(random());
+    }
+  };
+  if (!has_split_masters(format)) return;
+  write(state.copy);
+  write(state.low);
+}
+
 inline std::string text(const KernelVariant& variant) {
-  return format_text("grad {} copy {} stale {} mode {} decay {} truth {}", static_cast<int>(variant.grad),
-                     static_cast<int>(variant.copy), variant.stale, static_cast<int>(variant.mode),
-                     variant.decay, variant.truth);
+  return format_text("{} grad {} copy {} stale {} mode {} decay {} truth {}", name_of(variant.format),
+                     static_cast<int>(variant.grad), static_cast<int>(variant.copy), variant.stale,
+                     static_cast<int>(variant.mode), variant.decay, variant.truth);
 }
 
 inline std::vector<Isa> supported_isas() {
@@ -194,15 +261,21 @@ inline std::optional<TestState> stepped_at(const TestState& state, Isa isa, cons
   ShiftedArray m(state.m, offsets[2]);
   ShiftedArray v(state.v, offsets[3]);
   ShiftedArray copy(state.copy, offsets[4]);
+  ShiftedArray low(state.low, offsets[0]);
+  ShiftedArray m16(state.m16, offsets[2]);
+  ShiftedArray v16(state.v16, offsets[3]);
+  const bool is_split = has_split_masters(variant.format);
   AdamArrays arrays;
-  arrays.p = p.first;
+  arrays.p = is_split ? static_cast<void*>(low.first) : p.first;
   arrays.g = variant.grad == ElementType::f32 ? static_cast<const void*>(g32.first) : g16.first;
-  arrays.m = m.first;
-  arrays.v = v.first;
-  arrays.copy = variant.copy == ElementType::none ? nullptr : copy.first;
+  arrays.m = has_bf16_moments(variant.format) ? static_cast<void*>(m16.first) : m.first;
+  arrays.v = has_bf16_moments(variant.format) ? static_cast<void*>(v16.first) : v.first;
+  arrays.copy = variant.copy == ElementType::none && !is_split ? nullptr : copy.first;
   arrays.n = state.p.size();
+  arrays.dither = kTestDither;
   adam_kernel(isa, variant)(test_scalars(variant, step), arrays);
-  if (!p.marks_are_whole() || !m.marks_are_whole() || !v.marks_are_whole() || !copy.marks_are_whole()) {
+  if (!p.marks_are_whole() || !m.marks_are_whole() || !v.marks_are_whole() || !copy.marks_are_whole() ||
+      !low.marks_are_whole() || !m16.marks_are_whole() || !v16.marks_are_whole()) {
     return std::nullopt;
   }
   TestState after = state;
@@ -210,6 +283,9 @@ inline std::optional<TestState> stepped_at(const TestState& state, Isa isa, cons
   after.m = m.array();
   after.v = v.array();
   after.copy = copy.array();
+  after.low = low.array();
+  after.m16 = m16.array();
+  after.v16 = v16.array();
   return after;
 }
 

@@ -66,6 +66,26 @@ int main() {
       }
     }
   }
+  for (const Isa isa : supported_isas()) {
+    for (const StateFormat format : kNarrowFormats) {
+      for (KernelVariant variant : variants_of(format)) {
+        for (const std::size_t n : {1U, 3U, 4U, 7U, 16U, 29U, 64U, 3011U}) {
+          TestState state = random_state(n, variant.grad, static_cast<unsigned>(n), true);
+          to_format(state, format);
+          if (n % 2 == 1) write_halves(state, format, static_cast<unsigned>(n));
+          for (variant.undo = false;; variant.undo = true) {
+            if (!(stepped(state, isa, variant) == stepped(state, Isa::scalar, variant))) {
+              std::printf("%s differs from scalar: %zu elements, %s\n", std::string(name_of(isa)).c_str(), n,
+                          text(variant).c_str());
+              return 1;
+            }
+            ++compared;
+            if (variant.undo) break;
+          }
+        }
+      }
+    }
+  }
   std::printf("%zu comparisons, widest lane %s: all equal\n", compared,
               std::string(name_of(supported_isas().back())).c_str());
   return 0;

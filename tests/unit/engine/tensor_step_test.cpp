@@ -193,7 +193,8 @@ TEST(TensorStep, KeepsAnUndoLogThatFinishesAKilledPart) {
   const Slice slice = {1024, 2048};
   begin_run(log, 1, 0);
   step_part(step, slice, 0, &log);
-  EXPECT_EQ(roll_back(log, 1, arrays_of(step, slice, 0)), slice.size()) << "the log says that all is stepped";
+  EXPECT_EQ(roll_back(log, 1, arrays_of(step, slice, 0), step.format), slice.size())
+      << "the log says that all is stepped";
 }
 
 }  // namespace

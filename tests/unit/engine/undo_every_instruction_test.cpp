@@ -15,13 +15,20 @@ namespace {
 
 constexpr std::uint64_t kEntry = 7;
 constexpr std::size_t kElements = 40 + 3;  // whole vectors of every lane, and a tail
-const KernelVariant kVariant = {ElementType::f32, ElementType::bf16, true, AdamMode::adamw, true};
+
+KernelVariant variant_of(StateFormat format) {
+  if (format == StateFormat::fp32) return {ElementType::f32, ElementType::bf16, true, AdamMode::adamw, true};
+  const ElementType copy = has_split_masters(format) ? ElementType::none : ElementType::bf16;
+  KernelVariant variant = {ElementType::f32, copy, false, AdamMode::adamw, true};
+  variant.format = format;
+  return variant;
+}
 
 /// The memory that the child steps and its parent inspects.
 struct Shared {
   UndoLog log;
   alignas(64) float p[64], m[64], v[64], stale[64];
-  alignas(64) std::uint16_t copy[64];
+  alignas(64) std::uint16_t copy[64], low[64], m16[64], v16[64];
 };
 
 template <class From, class To>
@@ -34,17 +41,20 @@ void get(const From* from, To& to) {
   std::memcpy(to.data(), from, to.size() * sizeof *from);
 }
 
-[[noreturn]] void be_stepped(Shared& shared, Isa isa, const TestState& begin, const AdamScalars& scalars) {
+[[noreturn]] void be_stepped(Shared& shared, Isa isa, const KernelVariant& variant, const TestState& begin,
+                             const AdamScalars& scalars) {
   AdamArrays arrays;
-  arrays.p = shared.p;
-  arrays.m = shared.m;
-  arrays.v = shared.v;
+  const bool halves = has_bf16_moments(variant.format);
+  arrays.p = has_split_masters(variant.format) ? static_cast<void*>(shared.low) : shared.p;
+  arrays.m = halves ? static_cast<void*>(shared.m16) : shared.m;
+  arrays.v = halves ? static_cast<void*>(shared.v16) : shared.v;
+  arrays.dither = kTestDither;
   arrays.stale = shared.stale;
   arrays.copy = shared.copy;
   arrays.g = begin.g32.data();
   arrays.n = kElements;
   arrays.undo = &shared.log;
-  const AdamKernel kernel = undo_kernel(isa, kVariant);
+  const AdamKernel kernel = undo_kernel(isa, variant);
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(77);
   raise(SIGSTOP);
   begin_run(shared.log, kEntry, 0);
@@ -52,15 +62,20 @@ void get(const From* from, To& to) {
   _exit(0);
 }
 
-class KilledAtEveryInstruction : public testing::TestWithParam<Isa> {};
+class KilledAtEveryInstruction : public testing::TestWithParam<std::tuple<Isa, StateFormat>> {};
 
 TEST_P(KilledAtEveryInstruction, LosesNothing) {
-  const Isa isa = GetParam();
+  const auto [isa, format] = GetParam();
+  const KernelVariant variant = variant_of(format);
   if (!is_supported(isa)) GTEST_SKIP() << "this CPU has no " << name_of(isa);
-  const AdamScalars scalars = test_scalars(kVariant, 3);
-  const TestState begin = random_state(kElements, kVariant.grad, 5, true);
+  const AdamScalars scalars = test_scalars(variant, 3);
+  TestState begin = random_state(kElements, variant.grad, 5, true);
+  to_format(begin, format);
+  begin.low.resize(kElements);
+  begin.m16.resize(kElements);
+  begin.v16.resize(kElements);
   TestState expected = begin;
-  adam_kernel(isa, kVariant)(scalars, expected.arrays(kVariant, 0, kElements));
+  adam_kernel(isa, variant)(scalars, expected.arrays(variant, 0, kElements));
 
   auto* const shared = static_cast<Shared*>(
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -68,8 +83,12 @@ TEST_P(KilledAtEveryInstruction, LosesNothing) {
   put(begin.p, shared->p);
   put(begin.m, shared->m);
   put(begin.v, shared->v);
+  put(begin.copy, shared->copy);
+  put(begin.low, shared->low);
+  put(begin.m16, shared->m16);
+  put(begin.v16, shared->v16);
   const pid_t child = fork();
-  if (child == 0) be_stepped(*shared, isa, begin, scalars);
+  if (child == 0) be_stepped(*shared, isa, variant, begin, scalars);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   if (WIFEXITED(status)) GTEST_SKIP() << "ptrace is refused here";
@@ -87,7 +106,11 @@ TEST_P(KilledAtEveryInstruction, LosesNothing) {
       get(before.p, state.p);
       get(before.m, state.m);
       get(before.v, state.v);
-      repair(log, kEntry, isa, kVariant, scalars, state);
+      get(before.copy, state.copy);
+      get(before.low, state.low);
+      get(before.m16, state.m16);
+      get(before.v16, state.v16);
+      repair(log, kEntry, isa, variant, scalars, state);
       EXPECT_TRUE(state == expected) << "after instruction " << instructions;
       if (HasFailure()) kill(child, SIGKILL);
     }
@@ -102,8 +125,16 @@ TEST_P(KilledAtEveryInstruction, LosesNothing) {
   munmap(shared, sizeof(Shared));
 }
 
-INSTANTIATE_TEST_SUITE_P(Undo, KilledAtEveryInstruction, testing::Values(Isa::scalar, Isa::avx2, Isa::avx512),
-                         [](const auto& one) { return std::string(name_of(one.param)); });
+INSTANTIATE_TEST_SUITE_P(Undo, KilledAtEveryInstruction,
+                         testing::Combine(testing::Values(Isa::scalar, Isa::avx2, Isa::avx512),
+                                          testing::Values(StateFormat::fp32, StateFormat::bf16,
+                                                          StateFormat::split, StateFormat::bf16_split)),
+                         [](const auto& one) {
+                           const std::string format = name_of(std::get<1>(one.param));
+                           return std::string(name_of(std::get<0>(one.param))) + '_' +
+                                  format.substr(0, format.find('+')) +
+                                  (format == "bf16+split" ? "_split" : "");
+                         });
 
 }  // namespace
 }  // namespace zf

@@ -15,7 +15,7 @@ inline AdamKernel undo_kernel(Isa isa, KernelVariant variant) {
 inline void repair(UndoLog& log, std::uint64_t chunk_number, Isa isa, const KernelVariant& variant,
                    const AdamScalars& scalars, TestState& state) {
   const AdamArrays slice = state.arrays(variant, 0, state.p.size());
-  const std::size_t at = roll_back(log, chunk_number, slice);
+  const std::size_t at = roll_back(log, chunk_number, slice, variant.format);
   KernelVariant plain = variant;
   plain.stale = false;
   plain.copy = ElementType::none;

@@ -68,7 +68,7 @@ TEST(Undo, FinishesATornSliceWithAnyInstructionSet) {
           UndoLog log = {};
           TestState state = torn(begin, isa, at, is_new, log);
           // Roll back twice, as after a second death during the repair.
-          roll_back(log, kEntry, state.arrays(kVariant, 0, kElements));
+          roll_back(log, kEntry, state.arrays(kVariant, 0, kElements), kVariant.format);
           repair(log, kEntry, next, kVariant, test_scalars(kVariant, 3), state);
           ASSERT_TRUE(state == expected) << name_of(isa) << " then " << name_of(next) << " at " << at;
         }
@@ -98,12 +98,12 @@ TEST(Undo, KnowsWhatWasBegunBeforeAndAfter) {
   UndoLog log = {};
   TestState state = random_state(kElements, kVariant.grad, 5, false);
   AdamArrays arrays = state.arrays(kVariant, 0, kElements);
-  EXPECT_EQ(roll_back(log, 0, arrays), 0U);
+  EXPECT_EQ(roll_back(log, 0, arrays, kVariant.format), 0U);
   arrays.undo = &log;
   begin_run(log, kEntry, 0);
   undo_kernel(chosen_isa(), kVariant)(test_scalars(kVariant, 3), arrays);
-  EXPECT_EQ(roll_back(log, kEntry, arrays), kElements);
-  EXPECT_EQ(roll_back(log, kEntry + 1, arrays), 0U) << "not begun";
+  EXPECT_EQ(roll_back(log, kEntry, arrays, kVariant.format), kElements);
+  EXPECT_EQ(roll_back(log, kEntry + 1, arrays, kVariant.format), 0U) << "not begun";
 }
 
 /// A log of later work must not be taken for an earlier one, also in the release build.
@@ -111,7 +111,7 @@ TEST(UndoDeathTest, ALogOfLaterWorkStopsTheProcess) {
   TestState state = random_state(kElements, kVariant.grad, 5, true);
   UndoLog log = {};
   begin_run(log, kEntry + 1, 0);
-  EXPECT_DEATH(roll_back(log, kEntry, state.arrays(kVariant, 0, kElements)),
+  EXPECT_DEATH(roll_back(log, kEntry, state.arrays(kVariant, 0, kElements), kVariant.format),
                "run.chunk_number <= chunk_number");
 }
 

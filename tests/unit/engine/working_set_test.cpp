@@ -20,6 +20,8 @@ std::vector<Pu> allowed_pus() {
   return {allowed.begin(), allowed.end()};
 }
 
+float* floats(void* array) { return static_cast<float*>(array); }
+
 bool on_page(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 4096 == 0; }
 
 TEST(WorkingSet, EveryMemberHasItsPages) {
@@ -30,7 +32,7 @@ TEST(WorkingSet, EveryMemberHasItsPages) {
   for (std::size_t member = 0; member < pool.size(); ++member) {
     const AdamArrays& slice = set.slice(member);
     EXPECT_TRUE(on_page(slice.p) && on_page(slice.g) && on_page(slice.m) && on_page(slice.v));
-    EXPECT_EQ(slice.p, set.slice(0).p + sum);
+    EXPECT_EQ(slice.p, floats(set.slice(0).p) + sum);
     sum += slice.n;
   }
   EXPECT_EQ(sum, set.elements());
@@ -52,14 +54,14 @@ TEST(WorkingSet, OnlySharedMemoryIsSharedWithAChild) {
   Pool pool({allowed_pus().front()});
   for (const auto memory : {WorkingSet::Memory::own, WorkingSet::Memory::shared}) {
     const WorkingSet set(pool, 1000, memory);
-    set.slice(0).p[7] = 1;
+    floats(set.slice(0).p)[7] = 1;
     const pid_t child = ::fork();
     if (child == 0) {
-      set.slice(0).p[7] = 2;
+      floats(set.slice(0).p)[7] = 2;
       ::_exit(0);
     }
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-    EXPECT_EQ(set.slice(0).p[7], memory == WorkingSet::Memory::shared ? 2 : 1);
+    EXPECT_EQ(floats(set.slice(0).p)[7], memory == WorkingSet::Memory::shared ? 2 : 1);
   }
 }
 
@@ -81,9 +83,10 @@ TEST(WorkingSet, StaysFiniteAndNormalThroughTenThousandMixedPasses) {
       adam_kernel(chosen_isa(), {.decay = true})(scalars_of(settings, progress), slice);
     }
     for (std::size_t i = 0; i < slice.n; ++i) {
-      ASSERT_TRUE(std::isfinite(slice.p[i]) && std::fpclassify(slice.p[i]) != FP_SUBNORMAL) << slice.p[i];
-      ASSERT_TRUE(std::isnormal(slice.m[i])) << slice.m[i];
-      ASSERT_TRUE(std::isnormal(slice.v[i])) << slice.v[i];
+      const float p = floats(slice.p)[i];
+      ASSERT_TRUE(std::isfinite(p) && std::fpclassify(p) != FP_SUBNORMAL) << p;
+      ASSERT_TRUE(std::isnormal(floats(slice.m)[i])) << floats(slice.m)[i];
+      ASSERT_TRUE(std::isnormal(floats(slice.v)[i])) << floats(slice.v)[i];
     }
   }
 }

@@ -67,7 +67,7 @@ TEST(LocalStepper, TensorsThatOverlapAreSteppedInTheOrderOfTheList) {
     std::vector<TensorStep> all;
     std::vector<float*> counts;
     tensors.fill(all, counts, stepper.isa());
-    all[1].p = all[0].p + 50'000;
+    all[1].p = static_cast<float*>(all[0].p) + 50'000;
     all[2].p = all[0].p;
     all[3].m = all[1].m;
     all[3].v = all[1].v;
@@ -90,7 +90,7 @@ TEST(LocalStepper, ATensorWhoseArraysOverlapIsNamedAndNothingIsStepped) {
   const auto step = [&] {
     stepper.step(tensors.list, {}, [&](std::vector<TensorStep>& steps, std::vector<float*>& counts) {
       tensors.fill(steps, counts, stepper.isa());
-      steps[1].v = steps[1].m + 1000;
+      steps[1].v = static_cast<float*>(steps[1].m) + 1000;
     });
   };
   try {
