@@ -407,31 +407,45 @@ typedef struct zf_scalars {
   float decay;          /* ZF_ADAMW: -lr * weight_decay; ZF_ADAM: weight_decay */
   float grad_scale;     /* multiplies every gradient as it is read */
   int32_t mode;         /* ZF_ADAM or ZF_ADAMW */
+  uint64_t seed; /* of the rounding of bf16 moments, with the number of the step, from 1 on. A moment's */
+  uint64_t step; /* rounding depends on these two and the number of its element, and on nothing else. */
 } zf_scalars;
+
+/* How moments and masters are stored (docs/kernel.md). */
+enum { ZF_STATE_FP32 = 0, ZF_STATE_BF16 = 1, ZF_STATE_SPLIT = 2, ZF_STATE_BF16_SPLIT = 3 };
 
 /* One tensor: arrays of `elements` elements each, which begin at any multiple of their element's size. The
  * arrays of one tensor do not overlap. If p, state or copy of two tensors overlap, these are stepped one
  * after the other, in the order of the list. Gradients of one tensor may not overlap what the call writes of
  * another. */
 typedef struct zf_tensor {
-  void* p;           /* fp32 parameters; with `copy` their fp32 master */
+  void* p;           /* fp32 parameters; with `copy` their fp32 master; with split masters the low halves */
   const void* g;     /* gradients, of grad_type */
-  void* state[2];    /* fp32 first and second moments */
+  void* state[2];    /* first and second moments: fp32, or bf16 with ZF_STATE_BF16 and _BF16_SPLIT */
   void* copy;        /* NULL, or the parameters in 16 bits, which are the truth: where copy is not p rounded,
                         p is taken from it before the step. After the step copy is the new p rounded. */
   uint64_t elements; /* may be 0; the pointers do not matter then */
-  uint64_t first_element; /* 0 */
+  uint64_t first_element; /* the number of the first element in its optimizer: for bf16 moments */
   uint32_t scalars;       /* index into zf_local_step_args.scalars */
   uint8_t grad_type;      /* ZF_F32, ZF_BF16 or ZF_F16 */
   uint8_t copy_type;      /* ZF_NONE without copy, else ZF_BF16 or ZF_F16 */
-  uint16_t format;        /* 0: the moments are fp32 */
+  uint16_t format;        /* ZF_STATE_FP32, ...; others than fp32 only with copy_type ZF_NONE or ZF_BF16.
+                             With split masters copy is the bf16 parameter: the master's high half. */
 } zf_tensor;
+
+/* From `position` of a tensor on, its elements are numbered from first_element: for shards whose elements do
+ * not follow each other in the whole. */
+typedef struct zf_range {
+  uint64_t tensor; /* index into zf_local_step_args.tensors */
+  uint64_t position;
+  uint64_t first_element;
+} zf_range;
 
 typedef struct zf_local_step_args {
   uint32_t struct_size;
   uint32_t tensor_size;  /* sizeof(zf_tensor) */
   uint32_t scalars_size; /* sizeof(zf_scalars) */
-  uint32_t reserved;     /* 0 */
+  uint32_t range_size;   /* sizeof(zf_range) */
   const zf_tensor* tensors;
   size_t tensor_count; /* may be 0 */
   const zf_scalars* scalars;
@@ -439,12 +453,14 @@ typedef struct zf_local_step_args {
   float* const* counters; /* NULL, or for each tensor NULL or the address of a number. Each of these numbers
                              grows by 1 when all tensors are stepped, so that no exception between two calls
                              can part a step from its count. No address stands there twice. */
+  const zf_range* ranges; /* NULL, or ranges in the order of tensors, and of positions in each */
+  size_t range_count;
 } zf_local_step_args;
 
-#define ZF_LOCAL_STEP_ARGS_INIT                                                                         \
-  {                                                                                                     \
-    (uint32_t)sizeof(zf_local_step_args), (uint32_t)sizeof(zf_tensor), (uint32_t)sizeof(zf_scalars), 0, \
-        NULL, 0, NULL, 0, NULL                                                                          \
+#define ZF_LOCAL_STEP_ARGS_INIT                                                                      \
+  {                                                                                                  \
+    (uint32_t)sizeof(zf_local_step_args), (uint32_t)sizeof(zf_tensor), (uint32_t)sizeof(zf_scalars), \
+        (uint32_t)sizeof(zf_range), NULL, 0, NULL, 0, NULL, NULL, 0                                  \
   }
 
 typedef struct zf_local_statistics {

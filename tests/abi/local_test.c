@@ -12,6 +12,8 @@
 #include "reference_adam.h"
 #include "support.h"
 
+enum { FORMAT_N = 60000 };
+
 /* Arrays of one tensor. The first byte of each array lies `shift` elements behind a page's begin. */
 struct arrays {
   float* p;
@@ -225,6 +227,136 @@ static void a_written_copy_is_the_truth(void) {
   EXPECT(zf_local_close(local), ZF_OK);
 }
 
+/* The arrays of one tensor in a state format. */
+struct state {
+  float p[FORMAT_N];
+  float m[FORMAT_N];
+  float v[FORMAT_N];
+  uint16_t low[FORMAT_N];
+  uint16_t half_m[FORMAT_N];
+  uint16_t half_v[FORMAT_N];
+  uint16_t copy[FORMAT_N];
+};
+
+static uint16_t format_g[FORMAT_N];
+
+static struct state* new_state(void) {
+  struct state* const state = pages_for(sizeof *state);
+  for (size_t i = 0; i < FORMAT_N; ++i) {
+    state->p[i] = 1.0f + (float)(i % 977) / 977.0f;
+    state->copy[i] = bf16_of(state->p[i]);
+    state->low[i] = (uint16_t)(i * 40503u);
+    format_g[i] = bf16_of((float)(i % 31) * 1e-3f);
+  }
+  return state;
+}
+
+/* The tensor of elements [begin, end). */
+static zf_tensor tensor_in_format(struct state* state, uint16_t format, size_t begin, size_t end) {
+  const int halves = format == ZF_STATE_BF16 || format == ZF_STATE_BF16_SPLIT;
+  zf_tensor tensor;
+  memset(&tensor, 0, sizeof tensor);
+  tensor.p = format >= ZF_STATE_SPLIT ? (void*)(state->low + begin) : state->p + begin;
+  tensor.g = format_g + begin;
+  tensor.state[0] = halves ? (void*)(state->half_m + begin) : state->m + begin;
+  tensor.state[1] = halves ? (void*)(state->half_v + begin) : state->v + begin;
+  tensor.copy = state->copy + begin;
+  tensor.elements = end - begin;
+  tensor.first_element = begin;
+  tensor.grad_type = ZF_BF16;
+  tensor.copy_type = ZF_BF16;
+  tensor.format = format;
+  return tensor;
+}
+
+/* Takes three steps of `count` tensors. */
+static void step_in_format(const zf_tensor* tensors, size_t count, const zf_range* ranges, size_t range_count,
+                           uint32_t threads, uint64_t seed) {
+  zf_group group = ZF_GROUP_INIT;
+  float powers[2] = {1.0f, 1.0f};
+  zf_local* const local = open_with(ZF_NO, threads);
+  for (uint64_t step = 1; step <= 3; ++step) {
+    zf_scalars scalars = next_scalars(&group, powers);
+    scalars.seed = seed;
+    scalars.step = step;
+    zf_local_step_args args = args_of(tensors, count, &scalars, 1);
+    args.ranges = ranges;
+    args.range_count = range_count;
+    EXPECT(zf_local_step(local, &args), ZF_OK);
+  }
+  EXPECT(zf_local_close(local), ZF_OK);
+}
+
+/* The bits depend on the numbers of the elements, the step and the seed, not on how they are grouped. */
+static void formats_have_the_same_bits_in_any_grouping(void) {
+  for (uint16_t format = ZF_STATE_FP32; format <= ZF_STATE_BF16_SPLIT; ++format) {
+    struct state* const whole = new_state();
+    const zf_tensor one = tensor_in_format(whole, format, 0, FORMAT_N);
+    step_in_format(&one, 1, NULL, 0, 1, 7);
+
+    struct state* const cut = new_state();
+    const size_t at = 12345;
+    const zf_tensor two[2] = {tensor_in_format(cut, format, at, FORMAT_N),
+                              tensor_in_format(cut, format, 0, at)};
+    step_in_format(two, 2, NULL, 0, 3, 7);
+    CHECK(memcmp(whole, cut, sizeof *whole) == 0);
+
+    /* A tensor with other numbers, which ranges then put right. */
+    struct state* const ranged = new_state();
+    zf_tensor other[2] = {tensor_in_format(ranged, format, 0, at),
+                          tensor_in_format(ranged, format, at, FORMAT_N)};
+    other[0].first_element = 99;
+    other[1].first_element = 77;
+    const zf_range ranges[5] = {{0, 0, 0}, {0, 1, 1}, {0, 5000, 5000}, {1, 0, at}, {1, 3, at + 3}};
+    step_in_format(other, 2, ranges, 5, 2, 7);
+    CHECK(memcmp(whole, ranged, sizeof *whole) == 0);
+
+    /* Numbers and seeds matter for bf16 moments, and for nothing else. */
+    const int halves = format == ZF_STATE_BF16 || format == ZF_STATE_BF16_SPLIT;
+    struct state* const seeded = new_state();
+    const zf_tensor again = tensor_in_format(seeded, format, 0, FORMAT_N);
+    step_in_format(&again, 1, NULL, 0, 2, 8);
+    CHECK((memcmp(whole, seeded, sizeof *whole) != 0) == halves);
+    struct state* const moved = new_state();
+    zf_tensor far = tensor_in_format(moved, format, 0, FORMAT_N);
+    far.first_element = 1;
+    step_in_format(&far, 1, NULL, 0, 2, 7);
+    CHECK((memcmp(whole, moved, sizeof *whole) != 0) == halves);
+    CHECK(memcmp(whole, new_state(), sizeof *whole) != 0);
+  }
+}
+
+static void wrong_ranges(void) {
+  struct state* const state = new_state();
+  const zf_tensor tensor = tensor_in_format(state, ZF_STATE_BF16, 0, 100);
+  zf_group group = ZF_GROUP_INIT;
+  float powers[2] = {1.0f, 1.0f};
+  const zf_scalars scalars = next_scalars(&group, powers);
+  zf_local* const local = open_with(ZF_NO, 1);
+  zf_local_step_args args = args_of(&tensor, 1, &scalars, 1);
+  const struct {
+    zf_range ranges[2];
+    const char* text;
+  } wrong[] = {
+      {{{0, 5, 0}, {1, 0, 0}}, "range 1: tensor is 1 and position 0: there are 1 tensor"},
+      {{{0, 5, 0}, {0, 5, 9}}, "range 1: tensor is 0 and position 5: the ranges are not in the order of pos"},
+      {{{0, 5, 0}, {0, 101, 0}}, "range 1: tensor is 0 and position 101: it has 100 elements"}};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    args.ranges = wrong[i].ranges;
+    args.range_count = 2;
+    EXPECT(zf_local_step(local, &args), ZF_ERROR_USAGE);
+    expect_error(wrong[i].text);
+  }
+  args.ranges = NULL;
+  EXPECT(zf_local_step(local, &args), ZF_ERROR_USAGE);
+  expect_error("ranges is NULL, and range_count is 2");
+  args.ranges = wrong[0].ranges;
+  args.range_size = 8;
+  EXPECT(zf_local_step(local, &args), ZF_ERROR_ABI);
+  CHECK(state->half_m[1] == 0);
+  EXPECT(zf_local_close(local), ZF_OK);
+}
+
 static struct arrays wrong_arrays;
 static zf_local* wrong_local;
 
@@ -280,14 +412,19 @@ static void wrong_tensors(void) {
   tensor.copy_type = ZF_BF16;
   expect_wrong(tensor, "copy is NULL");
   tensor = good_tensor();
-  tensor.first_element = 7;
-  expect_wrong(tensor, "first_element is 7");
-  tensor = good_tensor();
   tensor.copy = wrong_arrays.copy;
   expect_wrong(tensor, "copy is set, and copy_type is ZF_NONE; set copy_type");
   tensor = good_tensor();
-  tensor.format = 1;
-  expect_wrong(tensor, "format is 1");
+  tensor.format = 4;
+  expect_wrong(tensor, "format is 4; this library");
+  tensor = good_tensor();
+  tensor.format = ZF_STATE_SPLIT;
+  expect_wrong(tensor, "the state format is split, and copy_type is not ZF_BF16; split masters are for bf16");
+  tensor = good_tensor();
+  tensor.format = ZF_STATE_BF16;
+  tensor.copy = wrong_arrays.copy;
+  tensor.copy_type = ZF_F16;
+  expect_wrong(tensor, "copy_type is ZF_F16, and the state format is bf16; keep the state of fp16");
   tensor = good_tensor();
   tensor.elements = UINT64_MAX;
   expect_wrong(tensor, "elements is 18446744073709551615");
@@ -616,6 +753,8 @@ int main(void) {
   unsetenv("ZF_BINDING");
   wrong_options();
   wrong_calls();
+  formats_have_the_same_bits_in_any_grouping();
+  wrong_ranges();
   wrong_tensors();
   nothing_to_do();
   other_sizes();

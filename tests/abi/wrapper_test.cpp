@@ -142,7 +142,7 @@ void in_place() {
   tensor.state[1] = v.data();
   tensor.elements = p.size();
   tensor.grad_type = ZF_F32;
-  const zf_scalars scalars = {0.9F, 0.25F, 0.999F, 0.5F, 0.0F, 1.0F, -1.0F, 0.0F, 1.0F, ZF_ADAM};
+  const zf_scalars scalars = {0.9F, 0.25F, 0.999F, 0.5F, 0.0F, 1.0F, -1.0F, 0.0F, 1.0F, ZF_ADAM, 0, 0};
   float count = 0.0F;
   float* const counters[] = {&count};
   Local one;

@@ -13,10 +13,10 @@ HEADER = re.sub(r"/\*.*?\*/", "", (support.SOURCE / "runtime/include/zf_runtime.
 
 STRUCTS = {"zf_options": _abi.Options, "zf_group": _abi.Group, "zf_submit_args": _abi.SubmitArgs,
            "zf_stats": _abi.Stats, "zf_local_options": _abi.LocalOptions, "zf_scalars": _abi.Scalars,
-           "zf_tensor": _abi.Tensor, "zf_local_step_args": _abi.LocalStepArgs,
+           "zf_tensor": _abi.Tensor, "zf_range": _abi.Range, "zf_local_step_args": _abi.LocalStepArgs,
            "zf_local_statistics": _abi.LocalStatistics}
 # These stand in arrays. The struct that points to the array has the size of one, under this name.
-SIZED_BY_ANOTHER = {"zf_scalars": "scalars_size", "zf_tensor": "tensor_size"}
+SIZED_BY_ANOTHER = {"zf_scalars": "scalars_size", "zf_tensor": "tensor_size", "zf_range": "range_size"}
 TYPES = {"uint8_t": ctypes.c_uint8, "uint16_t": ctypes.c_uint16, "uint32_t": ctypes.c_uint32, "int32_t": ctypes.c_int32,
          "uint64_t": ctypes.c_uint64, "int64_t": ctypes.c_int64, "size_t": ctypes.c_size_t, "float": ctypes.c_float,
          "char": ctypes.c_char, "void*": ctypes.c_void_p, "const void*": ctypes.c_void_p,
@@ -38,7 +38,7 @@ class Header(unittest.TestCase):
     def test_every_member_of_a_struct(self):
         for struct, ours in STRUCTS.items():
             with self.subTest(struct):
-                self.assertGreater(len(members_of(struct)), 5)
+                self.assertGreater(len(members_of(struct)), 2)
                 self.assertEqual(list(ours._fields_), members_of(struct))
 
     def test_every_struct(self):

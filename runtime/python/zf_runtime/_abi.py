@@ -31,6 +31,7 @@ ERROR_WORKER, ERROR_ABI, ERROR_FORKED, ERROR_BUSY, ERROR_INTERNAL, ERROR_STATE =
 
 NONE, F32, BF16, F16 = 0, 1, 2, 3
 ADAM, ADAMW = 0, 1
+STATE_FP32, STATE_BF16, STATE_SPLIT, STATE_BF16_SPLIT = 0, 1, 2, 3
 STEP, NORM = 0, 1
 NO, TRY, MUST = 0, 1, 2
 
@@ -146,6 +147,8 @@ class Scalars(ctypes.Structure):
         ("decay", c_float),
         ("grad_scale", c_float),
         ("mode", c_int32),
+        ("seed", c_uint64),
+        ("step", c_uint64),
     ]
 
 
@@ -164,17 +167,27 @@ class Tensor(ctypes.Structure):
     ]
 
 
+class Range(ctypes.Structure):
+    _fields_ = [
+        ("tensor", c_uint64),
+        ("position", c_uint64),
+        ("first_element", c_uint64),
+    ]
+
+
 class LocalStepArgs(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint32),
         ("tensor_size", c_uint32),
         ("scalars_size", c_uint32),
-        ("reserved", c_uint32),
+        ("range_size", c_uint32),
         ("tensors", POINTER(Tensor)),
         ("tensor_count", c_size_t),
         ("scalars", POINTER(Scalars)),
         ("scalar_count", c_size_t),
         ("counters", POINTER(c_void_p)),
+        ("ranges", POINTER(Range)),
+        ("range_count", c_size_t),
     ]
 
 
