@@ -29,6 +29,10 @@ class InPlace(FrameworkTest):
         """Costs 8 s."""
         self.run_cases("user_cases")
 
+    def test_every_state_format_trains_and_loads(self):
+        """Costs 5 s."""
+        self.run_cases("format_cases")
+
     def test_no_trap_is_silent(self):
         """Costs 15 s."""
         self.run_cases("trap_cases", "form_cases")

@@ -28,7 +28,7 @@ class Columns:
         self._keys = list(chain.from_iterable(states))
         self._halves = [at for at, param in enumerate(parts.params) if param.dtype is not torch.float32]
         moments = [state[name] for name in ("exp_avg", "exp_avg_sq") for state in states]
-        masters = [states[at]["master"] for at in self._halves]
+        masters = [states[at]["low" if "low" in states[at] else "master"] for at in self._halves]
         self._kept, self._masters = Form(moments + masters), len(masters)
         self._placed = moments + masters + parts.counts
         self._places = _pointers(self._placed)

@@ -8,7 +8,7 @@ from typing import Any
 
 WORDS = 8  # of zf_tensor
 _LISTS = ("index", "group", "params", "types", "slots", "counts")
-_ARRAYS = ("elements", "p", "g", "m", "v", "copy", "count")
+_ARRAYS = ("elements", "first", "p", "g", "m", "v", "copy", "count")
 
 
 class Parts:
@@ -20,11 +20,12 @@ class Parts:
         self.params: list[Any] = []
         self.written: list[Any] = []  # tensors whose version a step raises
         self.held: list[Any] = []  # tensors that must live until the step is done
-        self.types: list[int] = []  # the two types of zf_tensor, where its last word has them
+        self.types: list[int] = []  # the types and the format of zf_tensor, where its last word has them
         self.slots: list[int] = []  # in Counts; -1: a count that the program has put there
         self.counts: list[Any] = []
         self.elements: array[int] = array("Q")
-        self.p: array[int] = array("Q")  # fp32
+        self.first: array[int] = array("Q")  # numbers of first elements
+        self.p: array[int] = array("Q")  # fp32; of split masters the low bits
         self.g: array[int] = array("Q")
         self.m: array[int] = array("Q")
         self.v: array[int] = array("Q")
@@ -97,6 +98,7 @@ class Parts:
     def _fixed_words(self) -> array[int]:
         words = array("Q", bytes(8 * WORDS * len(self.index)))
         words[2::WORDS], words[3::WORDS], words[5::WORDS] = self.m, self.v, self.elements
+        words[6::WORDS] = self.first
         return words
 
     def _first_slot(self) -> int:

@@ -26,7 +26,8 @@ def scalars(group: dict[str, Any], count: float, decoupled: bool, grad_scale: fl
         raise ZfError(f"a parameter's step is {count - 1:g}: Adam's bias correction needs counts from 0 on; "
                       "set state[parameter][\"step\"] to 0 or more")
     return (beta1, 1 - beta1, beta2, 1 - beta2, eps, bias2 ** -0.5, -lr / bias1,
-            -lr * decay if decoupled else decay, scale, _abi.ADAMW if decoupled else _abi.ADAM)
+            -lr * decay if decoupled else decay, scale, _abi.ADAMW if decoupled else _abi.ADAM,
+            int(group.get("seed", 0)) % 2**64, int(count))
 
 
 def need_finite(**settings: float) -> None:

@@ -5,12 +5,12 @@ one by one. If a column differs from the last step's, all parameters are looked 
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import torch
 
-from . import _local
+from . import _formats, _local
 from ._columns import Columns
 from ._counts import Counts, can_be_raised
 from ._parts import Parts
@@ -98,6 +98,7 @@ class TensorList:
                          own: list[tuple[int, str]]) -> Roster:
         """Adds to `parts` and to `own` what is not looked at in columns. Returns the roster for the next step."""
         live = [index for index in roster.slow if roster.params[index].grad is not None]
+        numbers = _first_numbers(roster.params) if any(map(_formats.has_bf16_moments, groups)) else None
         for index in live:
             refuse_device(roster.params[index])
             refuse_sparse(roster.params[index])
@@ -108,6 +109,8 @@ class TensorList:
         for index in live:
             number, param = roster.group_of[index], roster.params[index]
             state = self._state_of(param, groups[number], roster.state)
+            if numbers is not None and "first_element" not in state:
+                state["first_element"] = numbers[index]
             if index in roster.repeated:
                 own.append((index, "listed twice"))
                 continue
@@ -148,16 +151,31 @@ class TensorList:
         """Returns a parameter's state, with zeros for moments that are missing, and fp32 for 16-bit parameters."""
         state: dict[str, Any] = states[param]
         half = has_master(param, group)
+        kept = torch.bfloat16 if _formats.has_bf16_moments(group) else torch.float32
+        narrow = _formats.number_of(param, group) != 0
         names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
         for name in names:
             moment = state.get(name)
             if moment is None:
-                state[name] = _zeros(param, torch.float32 if half else param.dtype)
-            elif half and moment.dtype != torch.float32:
-                state[name] = moment.to(torch.float32)
+                state[name] = _zeros(param, kept if half or narrow else param.dtype)
+            elif (half or narrow or _is_narrow(param, moment)) and moment.dtype != kept:
+                state[name] = moment.to(kept)  # to nearest
+        if _formats.is_split(param, group):
+            master = state.pop("master", None)
+            if "low" not in state:
+                state["low"] = (_zeros(param, torch.int16) if master is None
+                                else _formats.low_bits(param, master))
+            return self._counted(param, state)
+        low = state.pop("low", None)
+        if half and low is not None:
+            state["master"] = _formats.master_of(param, low)
         if half and (state.get("master") is None or state["master"].dtype != torch.float32):
             given = state.get("master")
             state["master"] = (param.detach() if given is None else given).to(torch.float32)
+        return self._counted(param, state)
+
+    @staticmethod
+    def _counted(param: Any, state: dict[str, Any]) -> dict[str, Any]:
         if state.get("step") is None:  # of a capturable or differentiable step
             state["step"] = torch.zeros((), dtype=torch.float32, device=param.device)
         return state
@@ -168,7 +186,9 @@ class TensorList:
         for flag in ("amsgrad", "capturable", "differentiable"):
             if group[flag]:
                 return f"with {flag}=True", False
-        moments = [state["exp_avg"], state["exp_avg_sq"]] + ([state["master"]] if has_master(param, group) else [])
+        moments = [state["exp_avg"], state["exp_avg_sq"]]
+        if has_master(param, group):
+            moments.append(state["low" if _formats.is_split(param, group) else "master"])
         reason, tensors = plain_tensors(param, placed(param.grad, param), moments)
         if reason:
             return reason, False
@@ -185,11 +205,14 @@ class TensorList:
         parts.written.append(param)
         if p is not param:
             parts.written.append(p)
-        parts.types.append(TYPES[g.dtype] << 32 | (TYPES[p.dtype] << 40 if half else 0))
+        parts.types.append(TYPES[g.dtype] << 32 | (TYPES[p.dtype] << 40 if half else 0)
+                           | _formats.number_of(param, group) << 48)
         parts.slots.append(self._slot(count))
         parts.counts.append(count)
-        for column, value in ((parts.elements, p.numel()), (parts.g, g.data_ptr()), (parts.m, m.data_ptr()),
-                              (parts.p, (tensors[4] if half else p).data_ptr()), (parts.v, v.data_ptr()),
+        first = _formats.first_element(param, state["first_element"]) if "first_element" in state else 0
+        for column, value in ((parts.elements, p.numel()), (parts.first, first), (parts.g, g.data_ptr()),
+                              (parts.m, m.data_ptr()), (parts.v, v.data_ptr()),
+                              (parts.p, (tensors[4] if half else p).data_ptr()),
                               (parts.copy, p.data_ptr() if half else 0), (parts.count, count.data_ptr())):
             column.append(value)
         return "", (p is param and type(param.grad) is torch.Tensor
@@ -208,6 +231,16 @@ def _zeros(param: Any, dtype: torch.dtype) -> Any:
     if type(local) is torch.Tensor and local.device.type == "cpu" and size >= PLACED_BYTES:
         _local.engine().place(local.data_ptr(), size)
     return made.zero_()
+
+
+def _is_narrow(param: Any, moment: Any) -> bool:
+    """Returns whether a moment of an fp32 parameter comes from a state in bf16."""
+    return bool(param.dtype is torch.float32 and moment.dtype is torch.bfloat16)
+
+
+def _first_numbers(params: list[Any]) -> list[int]:
+    """Returns the number of each parameter's first element: they count in the order of the param_groups."""
+    return [0, *accumulate(param.numel() for param in params)]
 
 
 def _flags(group: dict[str, Any]) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ import torch
 from . import _abi
 from .errors import ZfError
 
+KEPT = (torch.float32, torch.bfloat16, torch.int16)  # of moments, masters and low bits
 TYPES = {torch.float32: _abi.F32, torch.bfloat16: _abi.BF16, torch.float16: _abi.F16}
 
 
@@ -78,7 +79,7 @@ def _of_another_kind(p: Any, g: Any, moments: list[Any]) -> str:
         return f"of {p.dtype}".replace("torch.", "")
     if g.dtype not in TYPES or g.device.type != "cpu" or g.is_neg() or g.is_conj():
         return "with gradients of another kind"
-    if any(t.dtype is not torch.float32 or t.device.type != "cpu" or t.layout is not torch.strided for t in moments):
+    if any(t.dtype not in KEPT or t.device.type != "cpu" or t.layout is not torch.strided for t in moments):
         return "with moments of another kind"
     return ""
 

@@ -8,11 +8,12 @@ from typing import Any, Callable
 
 import torch
 
-from . import _local, _torch_own
+from . import _formats, _local, _torch_own
 from ._parts import Parts
 from ._scalars import scalars
 from ._tensor_list import TensorList
 from ._why_not import refuse_device
+from .errors import ZfError
 
 # With 2.3.1, the only cases that failed were those of torch.compile and of torch's own fused=True on the CPU, which is
 # new in 2.4.
@@ -40,8 +41,12 @@ class _InPlace(torch.optim.Optimizer):
         self._list = TensorList()
         self._said: set[str] = set()
 
-    def _settle(self, fused: bool | None) -> None:
+    def _settle(self, fused: bool | None, state: str = "fp32", seed: int = 0) -> None:
         """Puts into the param_groups what torch's constructor was not told."""
+        if state != "fp32":  # fp32 leaves the param_groups as torch's
+            self.defaults.update(state_format=state, seed=seed)
+            for group in self.param_groups:
+                group.update(state_format=state, seed=group.get("seed", seed))
         self.defaults.update(fused=fused, bias_correction=True)
         for group in self.param_groups:
             group.setdefault("bias_correction", True)
@@ -60,6 +65,10 @@ class _InPlace(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         parts, own, roster = self._list.gather(self.param_groups, self.state)
+        if own and self.defaults.get("state_format", "fp32") != "fp32":
+            raise ZfError(f"state={self.defaults['state_format']!r}: a parameter of shape "
+                          f"{list(roster.params[own[0][0]].shape)} is {own[0][1]}, and only fp32 has torch step such: "
+                          "use state=\"fp32\"")
         if own:
             self._say([reason for _, reason in own], len(own) + len(parts.index))
         if parts.index:
@@ -110,6 +119,10 @@ class _InPlace(torch.optim.Optimizer):
         super().__setstate__(state)
         for group in self.param_groups:
             group.setdefault("bias_correction", True)
+            group.pop("state_format", None)  # an argument beats a checkpoint
+            if "state_format" in self.defaults:
+                group["state_format"] = self.defaults["state_format"]
+                group.setdefault("seed", self.defaults["seed"])
         given = self.__dict__.get("_given")
         if given:
             self._keep_precision(given)
@@ -124,8 +137,11 @@ class _InPlace(torch.optim.Optimizer):
                 for name in MOMENTS:
                     if _torch_own.has_master(param, group) and isinstance(before.get(name), torch.Tensor):
                         entry[name] = before[name].to(dtype=torch.float32, device=param.device)
+                if isinstance(before.get("low"), torch.Tensor):  # torch has made numbers of these bits
+                    entry["low"] = before["low"].to(device=param.device)
                 if param.dtype not in _torch_own.HALF:
                     entry.pop("master", None)
+                    entry.pop("low", None)
 
     def _say(self, reasons: list[str], total: int) -> None:
         line = _torch_own.message(type(self).__name__, reasons, total)
@@ -149,6 +165,12 @@ class AdamW(_InPlace, torch.optim.AdamW):
     bf16 and fp16 parameters have fp32 moments and an fp32 `master` in their state. The parameter is the truth: where it
     is not the rounded master, it wins.
 
+    state="bf16" keeps moments in bf16, rounded so that they stay right on average; the bits depend on the seed, the
+    step and the element's number alone. "split" keeps of a bf16 parameter's master the 16 bits that the parameter
+    lacks, as `low` in its state; "bf16+split" does both. Parameters are fp32 or bf16 then, and all are stepped by the
+    engine. `seed` stands in the param_groups, and a parameter's first number as `first_element` in its state. A state
+    of another format that is loaded is converted, to nearest.
+
     State dicts load in both directions with torch.optim.AdamW, and into DeepSpeedCPUAdam. Not thread-safe, like
     torch's."""
 
@@ -157,11 +179,12 @@ class AdamW(_InPlace, torch.optim.AdamW):
     def __init__(self, params: Iterable[Any], lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
-                 fused: bool | None = None):
+                 fused: bool | None = None, state: str = "fp32", seed: int = 0):
+        _formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
         self._set_up(foreach, fused, differentiable)
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
                          capturable=capturable, differentiable=differentiable, fused=None)
-        self._settle(fused)
+        self._settle(fused, state, seed)
 
 
 class Adam(_InPlace, torch.optim.Adam):
@@ -170,11 +193,12 @@ class Adam(_InPlace, torch.optim.Adam):
     def __init__(self, params: Iterable[Any], lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
                  capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
-                 **decoupled_weight_decay: bool):
+                 state: str = "fp32", seed: int = 0, **decoupled_weight_decay: bool):
+        _formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
         self._set_up(foreach, fused, differentiable)
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=None, **decoupled_weight_decay)
-        self._settle(fused)
+        self._settle(fused, state, seed)
 
 
 def _raise_versions(tensors: list[Any]) -> None:

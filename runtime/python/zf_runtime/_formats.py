@@ -1,0 +1,78 @@
+"""How AdamW(state=...) keeps moments and masters, and how states of one format become those of another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import _abi
+from .errors import ZfError
+
+NAMES = ("fp32", "bf16", "split", "bf16+split")
+MOMENTS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+
+
+def check(name: str, **flags: bool) -> None:
+    """Raises ZfError if there is no such format, or not together with one of the flags that are set."""
+    if name not in NAMES:
+        raise ZfError(f"state={name!r} is not a state format: use {', '.join(NAMES[:-1])} or {NAMES[-1]}")
+    for flag, value in flags.items():
+        if value and name != "fp32":
+            raise ZfError(f"state={name!r} does not go together with {flag}=True: use state=\"fp32\"")
+
+
+def name_of(group: dict[str, Any]) -> str:
+    return str(group.get("state_format", "fp32"))
+
+
+def has_bf16_moments(group: dict[str, Any]) -> bool:
+    return name_of(group).startswith("bf16")
+
+
+def is_split(param: Any, group: dict[str, Any]) -> bool:
+    """Returns whether a parameter is the high half of its master."""
+    return name_of(group).endswith("split") and param.dtype is torch.bfloat16
+
+
+def number_of(param: Any, group: dict[str, Any]) -> int:
+    """Returns zf_tensor.format of a parameter. Raises ZfError for fp16 parameters in another format than fp32."""
+    if name_of(group) == "fp32":
+        return 0
+    if param.dtype is torch.float16:
+        raise ZfError(f"state={name_of(group)!r}: a parameter of shape {list(param.shape)} is fp16, and only fp32 and "
+                      "bf16 parameters have such a state: use state=\"fp32\"")
+    return (_abi.STATE_BF16 if has_bf16_moments(group) else 0) + (_abi.STATE_SPLIT if is_split(param, group) else 0)
+
+
+def low_bits(param: Any, master: Any) -> Any:
+    """Returns what a split master has besides its parameter. Where the parameter is not the rounded master, it wins:
+    the bits are 0."""
+    bits = master.to(torch.float32).view(torch.int32)
+    high = ((bits + 0x8000) >> 16).to(torch.int16)
+    return torch.where(high == param.detach().view(torch.int16), bits, 0).to(torch.int16)
+
+
+def master_of(param: Any, low: Any) -> Any:
+    """Returns the fp32 master of a split one, as the engine joins it."""
+    joined = ((param.detach().view(torch.int16).to(torch.int32) << 16) + low.to(torch.int32)).view(torch.float32)
+    return torch.where(joined.isnan(), param.detach().to(torch.float32), joined)
+
+
+def first_element(param: Any, number: int) -> int:
+    """Returns the number of the first element that is here, for a parameter whose first element has this number."""
+    offsets = _shard_offsets(param)
+    inner = param.numel() // param.shape[0] if offsets and param.shape[0] else 0
+    return number + (offsets[0] * inner if offsets else 0)
+
+
+def _shard_offsets(param: Any) -> tuple[int, ...]:
+    """Returns where the shard of a DTensor begins; () for a plain tensor."""
+    if not (hasattr(param, "_local_tensor") and hasattr(param, "placements")):
+        return ()
+    if any(placement.is_shard() and placement.dim != 0 for placement in param.placements):
+        raise ZfError(f"a parameter of shape {list(param.shape)} is sharded along another dimension than the first, "
+                      "whose elements state=\"bf16\" cannot number: use state=\"fp32\"")
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    return tuple(compute_local_shape_and_global_offset(param.shape, param.device_mesh, param.placements)[1])
