@@ -1,6 +1,7 @@
 // Measures the regret of the search: compares sweeps of simulated machines with the best of all splits
 // without noise, for every mode. Prints tables, and exits with 1 if a promise is broken. Usage: regret SEEDS
-// [GENERATED]
+// [GENERATED [GENERATOR [MACHINE]]]: how many seeds, how many generated machines, the seed of their
+// generator, one machine alone.
 
 #include <algorithm>
 #include <charconv>
@@ -42,7 +43,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr Mode kModes[] = {Mode::overlap, Mode::backward, Mode::exact, Mode::wait};
 constexpr int kIntervals[] = {1, 2, 8};
-constexpr std::uint64_t kGenerator = 20261122;
+constexpr int kGenerator = 20261122;
 
 std::string percent(double value) { return format_text("{:.2f} %", 100 * value); }
 
@@ -257,10 +258,11 @@ bool show_growth(int seeds) {
 }
 
 /// Looks at all machines, or at the one of that name.
-int run(int seeds, int generated, std::string_view only) {
+int run(int seeds, int generated, int generator, std::string_view only) {
   std::vector<Case> cases = cases_in(ZF_SOURCE_DIR "/configs/machines");
   for (Case& one : cases_in(ZF_SOURCE_DIR "/tests/regret/machines")) cases.push_back(std::move(one));
-  for (Case& one : generated_cases(generated, kGenerator)) cases.push_back(std::move(one));
+  for (Case& one : generated_cases(generated, static_cast<std::uint64_t>(generator)))
+    cases.push_back(std::move(one));
   if (!only.empty()) {
     std::erase_if(cases, [&](const Case& one) { return one.name != only; });
     if (cases.empty())
@@ -277,7 +279,7 @@ int count_of(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end != text.data() + text.size() || count < 0)
     throw Error(Exit::usage, format_text("\"{}\" is not a number", text),
-                "usage: regret SEEDS [GENERATED [MACHINE]]");
+                "usage: regret SEEDS [GENERATED [GENERATOR [MACHINE]]]");
   return count;
 }
 
@@ -287,7 +289,8 @@ int count_of(std::string_view text) {
 int main(int argc, char** argv) {
   try {
     const int seeds = argc > 1 ? zf::count_of(argv[1]) : 100;
-    return zf::run(std::max(1, seeds), argc > 2 ? zf::count_of(argv[2]) : 50, argc > 3 ? argv[3] : "");
+    return zf::run(std::max(1, seeds), argc > 2 ? zf::count_of(argv[2]) : 50,
+                   argc > 3 ? zf::count_of(argv[3]) : zf::kGenerator, argc > 4 ? argv[4] : "");
   } catch (const zf::Error& error) {
     zf::print_stderr("regret: {}\n", error.what());
     return static_cast<int>(error.exit());
