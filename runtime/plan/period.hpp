@@ -13,11 +13,11 @@ struct Schedule {
   Mode mode = Mode::wait;
   int update_interval = 1;
   double forward_share = kForwardShare;  ///< of a training step
+  Nanoseconds parameters_ns = 0;         ///< the copy of the new parameters, if the next step waits for it
+  double step_factor = 1;                ///< the job's own step divided by the step that is measured
   double first_group_share = 0;          ///< the first module's part of the optimizer step (exact)
   double last_forward_share = 0;         ///< the last module's forward, of a training step (exact)
   Nanoseconds last_gradient_ns = 0;      ///< TrainingDemand::last_gradient_ns (exact)
-  Nanoseconds parameters_ns = 0;         ///< the copy of the new parameters, if the next step waits for it
-  double step_factor = 1;                ///< the job's own step divided by the step that is measured
   bool operator==(const Schedule&) const = default;
 };
 

@@ -34,7 +34,7 @@ constexpr double kLossToUnbound95 = 0.95;  // share of runs that lose at most th
 constexpr double kMisspecified = 1.5;
 constexpr double kMisspecifiedMean = 0.02;
 constexpr double kMisspecifiedWorst = 0.13;
-// The last one is wanted of the worst run. Where each split that is at most 3 % slower as told loses more, a
+// The last one is wanted of the worst run. Where each split that is at most 3 % slower loses more, a
 // run may lose what the best of them does and 2 % more; so few runs may lose more than that.
 constexpr double kPaid = 0.03;
 constexpr double kMisspecifiedSlack = 0.02;
@@ -54,9 +54,10 @@ struct Row {
   std::vector<double> to_unbound;  ///< how much longer than unbound
   std::vector<double> find;
   std::vector<double> estimate;
-  std::vector<double> misspecified;  ///< what the plans lose if the job is not as told
+  std::vector<double> misspecified;  ///< what the plans lose if the job differs
   double unavoidable = 0;            ///< what every split loses then, in the worst setting
-  double unavoidable_of_ties = 0;    ///< the same, of the splits that are at most kPaid slower as told
+  double unavoidable_of_ties =
+      0;           ///< the same, of the splits that are at most kPaid slower as the workload says
   int beyond = 0;  ///< how many of `misspecified` are above 13 % and above what is unavoidable there
   std::string worst;
   std::string worst_misspecified;
@@ -159,7 +160,7 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
                {"p95"},
                {"max"},
                {"to unbound p95"},
-               {"told wrong mean"},
+               {"loss if the job differs, mean"},
                {"max"},
                {"beyond"},
                {"at least"},
@@ -168,7 +169,7 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
                {"max"},
                {"estimate"},
                {"worst", left},
-               {"worst if told wrong", left}});
+               {"worst if the job differs", left}});
   std::vector<double> calm;
   std::vector<double> noisy;
   std::vector<double> everything;
@@ -209,10 +210,11 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
                  100 * share_of(to_unbound, [](double loss) { return loss > kLossToUnbound; }),
                  100 * (1 - kLossToUnbound95)) &&
          kept;
-  kept = promise("GPU or step 1.5 times as told, mean loss", 100 * mean_of(wrong), 100 * kMisspecifiedMean) &&
+  kept = promise("GPU or step 1.5 times the workload's, mean loss", 100 * mean_of(wrong),
+                 100 * kMisspecifiedMean) &&
          kept;
   kept =
-      promise("GPU or step 1.5 times as told, runs beyond 13 % and what is unavoidable",
+      promise("the same, runs beyond 13 % and what is unavoidable",
               100 * static_cast<double>(beyond) / static_cast<double>(std::max<std::size_t>(1, wrong.size())),
               100 * kMisspecifiedBeyond) &&
       kept;

@@ -172,7 +172,7 @@ Case scaled_case(const std::filesystem::path& machines, int cores) {
 Case in_mode(Case one, Mode mode, int update_interval) {
   one.workload.mode = mode;
   one.workload.update_interval = update_interval;
-  one.workload.framework = Framework::unknown;  // no split is left out because a framework cannot be told it
+  one.workload.framework = Framework::unknown;  // no split is left out because a framework cannot express it
   return one;
 }
 
@@ -191,10 +191,10 @@ Trialed::Trialed(const Case& one)
 
 double Trialed::period_of(const Split& split) const { return period_ns(job.model.times_of(split), schedule); }
 
-double smallest_loss(const Trialed& told, const std::vector<Trialed>& others, double regret) {
+double smallest_loss(const Trialed& expected, const std::vector<Trialed>& others, double regret) {
   double smallest = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < told.periods.size(); ++i) {
-    if (told.periods[i] > told.best_ns * (1 + regret)) continue;
+  for (std::size_t i = 0; i < expected.periods.size(); ++i) {
+    if (expected.periods[i] > expected.best_ns * (1 + regret)) continue;
     double loss = 0;
     for (const Trialed& other : others) loss = std::max(loss, other.periods[i] / other.best_ns - 1);
     smallest = std::min(smallest, loss);

@@ -69,9 +69,9 @@ struct Trialed {
 };
 
 /// Returns the smallest loss that a split could have on the worst of the other jobs, against the best split
-/// of that job, if its period is at most `regret` longer than the best one of the job that was told. A rule
-/// that keeps this regret cannot lose less, whatever it knows.
-double smallest_loss(const Trialed& told, const std::vector<Trialed>& others, double regret);
+/// of that job, if its period is at most `regret` longer than the best one of the job as its workload says. A
+/// rule that keeps this regret cannot lose less, whatever it knows.
+double smallest_loss(const Trialed& expected, const std::vector<Trialed>& others, double regret);
 
 struct Swept {
   SweepResult result;

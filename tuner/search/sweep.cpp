@@ -291,7 +291,7 @@ class Sweep {
     if (progress_) {
       progress_({phase_, round_, visit_in_round_, round_size_, meter_.now() - start_ns_, limits_.budget_ns,
                  &evidence(), &evidence().candidates[static_cast<std::size_t>(id)],
-                 &preferred_of(evidence(), workload_)});
+                 &evidence().candidates[decide(evidence(), workload_).winner]});
     }
   }
 

@@ -1,0 +1,30 @@
+// The constants by which splits are chosen. docs/tuning.md has the rule; tests/regret and
+// tests/regret/hold_out measure what each of them earns.
+#pragma once
+
+#include <utility>
+
+namespace zf {
+
+/// The relative difference below which two splits tie, unless the user asks for another accuracy. Visits of
+/// one split differ by about 1 % on an idle machine.
+inline constexpr double kDefaultTie = 0.02;
+/// The largest difference that may be a tie, in units of the accuracy wanted, and how much slower than the
+/// fastest a split may be that is chosen: 5 % by default. However noisy a machine is, more than this counts.
+inline constexpr double kLargestTie = 2.5;
+
+/// How the job may differ from its workload: training 1.5 times as fast, or the step 1.5 times as long. The
+/// first factor is that of training, the second that of the step. (The figures of configs/workloads are known
+/// about that well: see its README.)
+inline constexpr double kDiffers = 1.5;
+inline constexpr std::pair<double, double> kWaysToDiffer[] = {{1 / kDiffers, 1}, {1, kDiffers}};
+/// How much the loss counts if the job differs, beside the loss if it does not.
+inline constexpr double kDifferWeight = 0.5;
+
+/// Two risks that differ by at most this part of a tie count as equal: the preferred kind of split wins, and
+/// no visit is made to find a risk that is not lower by more.
+inline constexpr double kSameRisk = 0.5;
+/// With fewer degrees of freedom between visits, the spread within visits is looked at too.
+inline constexpr int kFewFreedoms = 2;
+
+}  // namespace zf
