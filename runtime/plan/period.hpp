@@ -48,9 +48,7 @@ double window_of(Time training, const Schedule& schedule) {
 inline double exposed_of(double training, double step, const Schedule& schedule) {
   const double whole = schedule.step_factor * step;
   const double exposed = std::max(0.0, whole - window_of(training, schedule));
-  if (schedule.mode != Mode::exact) return exposed;
-  return static_cast<double>(schedule.last_gradient_ns) +
-         std::max(exposed, schedule.first_group_share * whole);
+  return schedule.mode == Mode::exact ? std::max(exposed, schedule.first_group_share * whole) : exposed;
 }
 
 /// Returns the length of a period, which the search minimizes: update_interval training steps, what they do
@@ -63,7 +61,7 @@ inline double exposed_of(double training, double step, const Schedule& schedule)
 /// - U × training + step in mode wait.
 inline double period_of(double training, double step, const Schedule& schedule) {
   return schedule.update_interval * training + exposed_of(training, step, schedule) +
-         static_cast<double>(schedule.parameters_ns);
+         static_cast<double>(schedule.parameters_ns + schedule.last_gradient_ns);
 }
 
 inline double period_ns(const SplitSample& sample, const Schedule& schedule) {

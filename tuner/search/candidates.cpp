@@ -10,14 +10,6 @@
 namespace zf {
 namespace {
 
-/// The first small pool has this part of the cores.
-constexpr int kProbe = 8;
-/// About how many splits with idle cores are tried in a sweep, beside those that free an L3 group.
-constexpr int kIdleTries = 2;
-/// How many times faster a family that was not tried could step than the fastest roofline loop so far:
-/// siblings and spread pools may use more of the memory's bandwidth.
-constexpr double kFamilyGain = 1.3;
-
 bool is_among(const Split& split, const std::vector<Split>& others) {
   return std::any_of(others.begin(), others.end(),
                      [&](const Split& other) { return same_cpus(split, other); });

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "search/comparison_words.hpp"
 #include "search/comparisons.hpp"
+#include "search/period_levels.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -61,15 +62,15 @@ std::string cores_in_words(const CandidateEvidence& chosen) {
 /// Says why the winner is preferred to the fastest split, which is not much faster.
 std::string preference_in_words(const CandidateEvidence& winner, const CandidateEvidence& fastest,
                                 const Workload& workload) {
+  const char* const safe = winner.training_ns_median > 0 ? " and as safe if the job differs" : "";
   if (workload.mode == Mode::wait) {
     return is_shared(winner) && !is_shared(fastest)
                ? "A home that both sides have in turn is preferred where training waits"
-               : "Of splits so close, the one with the shortest step is preferred";
+               : format_text("Of splits so close{}, the one with the shortest step is preferred", safe);
   }
   if (!is_shared(winner) && is_shared(fastest))
     return "Homes that are divided are preferred where the sides overlap";
-  if (is_shared(winner)) return "Of splits so close, the one with the shortest step is preferred";
-  return "Of pools so close, the smallest is preferred";
+  return format_text("Of pools so close{}, the smallest is preferred", safe);
 }
 
 /// Says that the winner is the fastest, or why it is preferred to the fastest.
@@ -98,8 +99,8 @@ std::string reason_for_fastest(const Evidence& evidence, const Workload& workloa
 }
 
 /// Returns the name of a split that would have won, for comparison_in_words().
-std::string refuted_name(const CandidateEvidence& refuted) {
-  return name_in_words(refuted.control, refuted.label) + ", which the search preferred,";
+std::string refuted_name(const CandidateEvidence& refuted, const char* by = "which the search preferred") {
+  return format_text("{}, {},", name_in_words(refuted.control, refuted.label), by);
 }
 
 /// Says why the winner is preferred to a split that is as fast or faster.
@@ -138,7 +139,7 @@ std::string reason_for_corrected(const Evidence& evidence, const Workload& workl
 std::string reason_for_not_shown(const Evidence& evidence, const Workload& workload,
                                  const CandidateEvidence& home, const CandidateEvidence& refuted) {
   Comparison comparison = compared(evidence, workload, refuted.id, home.id);
-  comparison.name = refuted_name(refuted);
+  comparison.name = refuted_name(refuted, "which would win otherwise");
   const std::string known = comparison.longer.is_known()
                                 ? comparison_in_words(comparison)
                                 : format_text("How \"{}\" compares with it is not known", refuted.label);
@@ -176,6 +177,20 @@ std::string reason_of(const Evidence& evidence, const Workload& workload, const 
 
 std::string advice_of(const Decision& decision) {
   return decision.unbound_is_better ? ". No plan can express that: run this job unbound" : "";
+}
+
+std::string outliers_in_words(const Evidence& evidence, const Workload& workload) {
+  const Schedule schedule = schedule_of(workload, evidence.scale);
+  int left_out = 0;
+  std::size_t all = 0;
+  for (const VisitsOf which : {VisitsOf::search, VisitsOf::check}) {
+    const auto visits = visits_of(evidence, schedule, which);
+    left_out += levels_of(evidence, visits).left_out();
+    all += visits.size();
+  }
+  if (left_out == 0) return "";
+  return format_text("{} of {} visits {} left out: other visits of the same splits contradict {}", left_out,
+                     all, left_out == 1 ? "is" : "are", left_out == 1 ? "it" : "them");
 }
 
 std::string noise_warning(const Evidence& evidence) {

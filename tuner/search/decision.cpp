@@ -210,7 +210,10 @@ Difference period_difference(const Evidence& evidence, const Workload& workload,
   const std::size_t first = index_of(evidence, a);
   const std::size_t second = index_of(evidence, b);
   const Levels estimates = levels_of(evidence, visits_of(evidence, schedule, VisitsOf::check));
-  if (estimates.has(first) && estimates.has(second)) return estimates.difference(first, second);
+  if (estimates.has(first) && estimates.has(second)) {
+    const Difference checked = estimates.difference(first, second);
+    if (checked.is_known()) return checked;
+  }
   return levels_of(evidence, visits_of(evidence, schedule, VisitsOf::search)).difference(first, second);
 }
 

@@ -50,7 +50,7 @@ Contest contest_of(const Evidence& evidence, const Workload& workload);
 const CandidateEvidence& fastest_of(const Evidence& evidence);
 
 /// Returns how much longer the period of candidate `b` is than that of `a`: by the visits that came after the
-/// choice if both have some, otherwise by those of the search.
+/// choice if they are enough for an interval, otherwise by those of the search.
 Difference period_difference(const Evidence& evidence, const Workload& workload, int a, int b);
 
 /// Returns the ids of at most `most` candidates that need another visit, ascending; none if all is decided.

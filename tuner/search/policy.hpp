@@ -27,4 +27,17 @@ inline constexpr double kSameRisk = 0.5;
 /// With fewer degrees of freedom between visits, the spread within visits is looked at too.
 inline constexpr int kFewFreedoms = 2;
 
+// What is worth a visit although no forecast says so. Regrets are those of tests/regret with 20 seeds.
+
+/// The first small pool has this part of the cores. Beside the controls, which are large, it shows how much a
+/// core contributes to the step, and how much less it disturbs training.
+inline constexpr int kProbe = 8;
+/// How many times faster a family that was not tried could step than the fastest roofline loop so far:
+/// siblings and spread pools may use more of the memory's bandwidth.
+inline constexpr double kFamilyGain = 1.3;
+/// About how many splits with idle cores are tried in a sweep, beside those that free an L3 group.
+inline constexpr int kIdleTries = 2;
+/// A visit is cut short if its first periods are this many times as long as the shortest period so far.
+inline constexpr double kHopeless = 1.5;
+
 }  // namespace zf

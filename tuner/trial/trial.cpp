@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "base/text.hpp"
 #include "compare/statistics.hpp"
 #include "search/comparison_words.hpp"
 #include "search/comparisons.hpp"
@@ -92,6 +93,14 @@ std::string grounds_in_words(const Trial& trial, const Contest& contest, const J
   const auto eligible = std::count_if(trial.candidates.begin(), trial.candidates.end(), may_win);
   if (eligible == 1) return ". No other binding was tried";
   return format_text(". That is the best median of {} splits that a plan can express", eligible);
+}
+
+/// Returns ". 1 run is left out: other runs under the same splits contradict it"; "" if none is.
+std::string outliers_in_words(const Contest& contest) {
+  const int count = contest.levels.left_out();
+  if (count == 0) return "";
+  return format_text(". {} {} left out: other runs under the same splits contradict {}",
+                     print_count(count, "run"), count == 1 ? "is" : "are", count == 1 ? "it" : "them");
 }
 
 /// Returns the eligible split that is best after the winner, with that in its name; nothing if there is none.
@@ -202,7 +211,7 @@ std::string judge_trial(Trial& trial, Mode mode) {
   trial.winner = static_cast<int>(judgement.winner);
   const TrialCandidate& winner = trial.candidates[judgement.winner];
   return format_text("The job itself was timed: {:.4g} with \"{}\"", winner.median, winner.label) +
-         grounds_in_words(trial, contest, judgement, home.has_value()) +
+         grounds_in_words(trial, contest, judgement, home.has_value()) + outliers_in_words(contest) +
          comparisons_in_words(trial, contest, judgement);
 }
 

@@ -40,7 +40,7 @@ inline double figure_in(const std::string& printed) {
 
 inline std::optional<Claim> claim_in(const std::string& sentence) {
   static const std::regex pattern(with_numbers(
-      R"re((In the search, against|Against) (this plan|"[^"]*")(?:, which the search preferred)?, )re"
+      R"re((In the search, against|Against) (this plan|"[^"]*")(?:, which (?:the search preferred|would win otherwise))?, )re"
       R"re((?:the next best, )?(unbound|"[^"]*")(?:, which [a-z ]*)?,? (?:is|was) (faster|slower|a tie|unclear): )re"
       R"re(((N) % \((N) to (N) %); (minus|plus) is faster\)(.*))re"));
   std::smatch match;

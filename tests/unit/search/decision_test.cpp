@@ -187,7 +187,7 @@ TEST(Choose, WithinTheNoiseThePlanIsTheSharedHomeAndSaysSo) {
   const Choice noisy = choose(evidence_of(pools, 0.2), kWorkload);
   EXPECT_EQ(noisy.pool_threads, 8);
   EXPECT_THAT(noisy.reason, HasSubstr("no other split was shown to be faster. In the search, against this "
-                                      "plan, \"pool 2\", which the search preferred, was unclear: "));
+                                      "plan, \"pool 2\", which would win otherwise, was unclear: "));
   EXPECT_THAT(choose(evidence_of(pools), kWorkload).reason, Not(HasSubstr("shown")));
 }
 
@@ -298,6 +298,32 @@ TEST(Choose, IfTheChoiceIsRefutedTheOthersAreJudgedAgain) {
   EXPECT_THAT(choose(evidence, kWorkload).reason,
               HasSubstr("Against \"pool 8\", \"pool 6\", which the search preferred, is slower: +10."))
       << "pool 7 had no visits after the choice";
+}
+
+TEST(Choose, OneRoundAfterTheChoiceDoesNotHideWhatTheSearchKnows) {
+  // The machine is noisy, the search has shown that the pool is faster, and a signal came after one more
+  // round.
+  Evidence evidence = evidence_of({{6, 500'000}, {8, 1'000'000, 0, Control::shared, true}}, 0.04);
+  evidence.estimate_round = 3;
+  for (const int id : {0, 1}) {
+    const Nanoseconds ns = id == 0 ? 500'000 : 1'000'000;
+    evidence.samples.push_back({id, 3, {.step_ns = ns, .roofline_ns = ns}});
+  }
+  summarize(evidence, kWorkload);
+  ASSERT_GT(evidence.noise_floor, evidence.accuracy_wanted);
+  EXPECT_EQ(chosen_threads(evidence), 6);
+}
+
+TEST(Choose, VisitsLeftOutAreSaid) {
+  Evidence evidence = evidence_of({{8, 1'000'000}, {4, 1'100'000}, {2, 1'300'000}, {1, 1'900'000}});
+  EXPECT_EQ(outliers_in_words(evidence, kWorkload), "");
+  for (Sample& sample : evidence.samples) {
+    if (sample.candidate == 1 && sample.round == 2) sample.times.step_ns *= 3;
+  }
+  summarize(evidence, kWorkload);
+  EXPECT_EQ(outliers_in_words(evidence, kWorkload),
+            "1 of 12 visits is left out: other visits of the same splits contradict it");
+  EXPECT_EQ(chosen_threads(evidence), 8);
 }
 
 TEST(Choose, AsksForMoreOnlyWhereItMatters) {
