@@ -19,8 +19,8 @@ inline constexpr double kLargestTie = 2.5;
 inline constexpr double kDiffers = 1.5;
 inline constexpr std::pair<double, double> kWaysToDiffer[] = {{1 / kDiffers, 1}, {1, kDiffers}};
 /// How much the loss counts if the job differs, beside the loss if it does not. With 1 the 95th percentile of
-/// the regret of calm machines rises from 1.36 to 1.77 %, and the mean loss if the job differs falls from 0.31
-/// to 0.26 % (`regret 5 50`, 2026-11-26).
+/// the regret of calm machines rises from 1.36 to 1.77 %, and the mean loss if the job differs falls from
+/// 0.31 to 0.26 % (`regret 5 50`, 2026-11-26).
 inline constexpr double kDifferWeight = 0.5;
 
 /// Two risks that differ by at most this part of a tie count as equal: the preferred kind of split wins, and
