@@ -165,14 +165,16 @@ TEST(Candidates, OfTheBestSizeEachPlacementIsTried) {
 }
 
 TEST(Candidates, TrainingCoresThatFreeAnL3GroupForThePoolAreTried) {
-  const auto homes = homes_on({.l3_per_node = 2, .cores_per_l3 = 2}, 1);
+  const auto homes = homes_on({.l3_per_node = 2, .cores_per_l3 = 8}, 1);
   const auto tried = search(homes, [](const Split& split) {
     const RankSplit& rank = split.ranks[0];
-    const bool spread = split.shape.placement == Placement::spread && rank.pool_cores == 2;
-    const double step = !spread ? 200 : rank.reserved_cores == 1 ? 100 : 120;
-    return Sides{step, 95, split.shape.shared || rank.unbound ? 150.0 : 90};
+    if (split.shape.shared || rank.unbound) return Sides{200, 95, 150};
+    // With at most four training cores one group is the pool's alone. Three are too few to train.
+    const bool spread = split.shape.placement == Placement::spread && rank.pool_cores == 8;
+    const double step = !spread ? 200 : rank.reserved_cores <= 4 ? 100 : 120;
+    return Sides{step, 95, rank.reserved_cores < 4 ? 104.0 : 90.0};
   });
-  EXPECT_EQ(best_of(tried).split.label, "pool 2, spread, 1 reserved");
+  EXPECT_EQ(best_of(tried).split.label, "pool 8, spread, 4 reserved");
 }
 
 TEST(Candidates, TheSafestIsLookedForInAllFamilies) {
