@@ -22,7 +22,6 @@ namespace zf {
 class PlanTruth {
  public:
   explicit PlanTruth(const Plan& plan) : plan_(plan) {
-    const Schedule schedule = schedule_of(plan.workload, plan.evidence.scale);
     for (const Sample& sample : plan.evidence.samples) {
       const bool after = plan.evidence.estimate_round >= 0 && sample.round >= plan.evidence.estimate_round;
       Sides& sides = visits_[after][{sample.round, position(plan.evidence, sample.candidate)}];
