@@ -1,4 +1,4 @@
-// What the choice loses on machines and in ways to differ from the workload by which no constant was chosen.
+// Measures what the choice loses on machines, and if jobs differ in ways, by which no constant was chosen.
 // Committed before the first result of the rule that it judges. Prints a table. Usage: hold_out SEEDS
 // [GENERATED]
 

@@ -23,9 +23,9 @@ struct VisitPeriod {
   double error = 0;  ///< its standard error by the spread of the samples, relative; 0 of a single sample
 };
 
-/// Returns the period of a visit's samples. The median of their periods would not do: a period is as long as
-/// the slower side, so if a fifth of each side's times are outliers, so are 36 % of the periods, and a median
-/// of eight often is one. Precondition: there is a sample.
+/// Returns the period of a visit: that of the medians of both sides. It is not the median of the periods. A
+/// period is as long as its slower side: if a fifth of each side's times are outliers, 36 % of the periods
+/// are outliers, and often the median of eight periods is one of them. Precondition: there is a sample.
 VisitPeriod period_of_visit(const std::vector<SplitSample>& samples, const Schedule& schedule);
 
 /// One visit of a sweep.

@@ -30,7 +30,7 @@ inline constexpr double kSameRisk = 0.5;
 /// With fewer degrees of freedom between visits, the spread within visits is looked at too.
 inline constexpr int kFewFreedoms = 2;
 
-// What is worth a visit although no forecast says so. Figures are those of `regret 5 50` (2026-11-26): the
+// These are worth a visit although no forecast says so. Figures are those of `regret 5 50` (2026-11-26): the
 // 95th percentile of the regret of calm machines, and the mean loss if the job differs; 1.36 % and 0.31 %
 // with all.
 
