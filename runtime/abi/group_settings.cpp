@@ -44,7 +44,8 @@ zf_group read_group(const zf_group* given, std::size_t index) {
   if (group.grad_buffers == 0) group.grad_buffers = static_cast<int>(kGradBuffers);
   require(group.moment_sets <= group.grad_buffers, index, "moment_sets", group.moment_sets,
           "at most grad_buffers");
-  require(group.reserved == 0, index, "reserved", group.reserved, "0");
+  require(group.state_format >= ZF_STATE_FP32 && group.state_format <= ZF_STATE_BF16_SPLIT, index,
+          "state_format", group.state_format, "ZF_STATE_FP32, _BF16, _SPLIT or _BF16_SPLIT");
   return group;
 }
 
@@ -73,7 +74,10 @@ GroupShape shape_of(const zf_group& group) {
           .copy_type = static_cast<ElementType>(group.copy_type),
           .stale = group.stale != 0,
           .moment_sets = static_cast<std::uint32_t>(group.moment_sets),
-          .grad_buffers = static_cast<std::uint32_t>(group.grad_buffers)};
+          .grad_buffers = static_cast<std::uint32_t>(group.grad_buffers),
+          .format = static_cast<StateFormat>(group.state_format),
+          .seed = group.seed,
+          .first_element = group.first_element};
 }
 
 AdamSettings settings_of(const zf_group& group, float grad_scale) {
@@ -91,15 +95,17 @@ AdamSettings settings_of(const zf_group& group, float grad_scale) {
 void check_same_shape(const zf_group& group, const zf_group& changed, std::size_t index) {
   if (group.elements == changed.elements && group.grad_type == changed.grad_type &&
       group.copy_type == changed.copy_type && (group.stale != 0) == (changed.stale != 0) &&
-      group.moment_sets == changed.moment_sets && group.grad_buffers == changed.grad_buffers) {
+      group.moment_sets == changed.moment_sets && group.grad_buffers == changed.grad_buffers &&
+      group.state_format == changed.state_format && group.seed == changed.seed &&
+      group.first_element == changed.first_element) {
     return;
   }
-  throw AbiError(
-      ZF_ERROR_USAGE,
-      format_text(
-          "group {}: elements, grad_type, copy_type, stale, moment_sets and grad_buffers cannot be changed",
-          index),
-      "close the handle, and open another with the new groups");
+  throw AbiError(ZF_ERROR_USAGE,
+                 format_text("group {}: elements, grad_type, copy_type, stale, moment_sets, grad_buffers, "
+                             "state_format, seed and "
+                             "first_element cannot be changed",
+                             index),
+                 "close the handle, and open another with the new groups");
 }
 
 }  // namespace zf

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "abi/state_file.hpp"
+#include "abi/state_values.hpp"
 #include "abi/status.hpp"
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
@@ -111,6 +112,11 @@ WorkerLink::Restart Runtime::on_death() {
 void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) const {
   submissions_.check_group(group);
   const GroupBlock& block = arena_.group(group);
+  if (kind == ZF_PARAMS && has_split_masters(block.format)) {
+    throw AbiError(ZF_ERROR_USAGE,
+                   format_text("group {} has split masters, and so no array of fp32 parameters", group),
+                   "read and write any range of them with zf_read_state and zf_write_state");
+  }
   if (!has_array(block, kind)) {
     throw AbiError(ZF_ERROR_USAGE, format_text("group {} has no buffer of kind {}", group, kind),
                    "ZF_GRADS_1, ZF_STALE, ZF_COPY and the moments of set 1 exist only if zf_group asks for "
@@ -232,13 +238,49 @@ void Runtime::set_step(std::size_t group, std::uint64_t step) {
       .step = step, .beta1 = 0, .beta2 = 0, .beta1_power = 1, .beta2_power = 1};
 }
 
+void Runtime::check_state_range(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
+                                std::uint64_t count) const {
+  submissions_.check_group(group);
+  const GroupBlock& block = arena_.group(group);
+  if (!is_state(block, static_cast<ArrayKind>(kind))) {
+    throw AbiError(ZF_ERROR_USAGE,
+                   format_text("group {} has no parameters or moments of kind {}", group, kind),
+                   "use ZF_PARAMS, ZF_MOMENT_1 or ZF_MOMENT_2");
+  }
+  if (begin <= block.elements && count <= block.elements - begin) return;
+  throw AbiError(ZF_ERROR_USAGE, format_text("group {} has {}, and not {} from {} on", group,
+                                             print_count(block.elements, "element"), count, begin));
+}
+
+void Runtime::read_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
+                         std::span<float> values) {
+  check_state_range(group, kind, begin, values.size());
+  const std::lock_guard submit_lock(submit_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    check_all_done();
+  }
+  read_values(arena_, arena_.group(group), static_cast<ArrayKind>(kind), begin, values);
+}
+
+void Runtime::write_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
+                          std::span<const float> values) {
+  check_state_range(group, kind, begin, values.size());
+  const std::lock_guard submit_lock(submit_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    check_all_done();
+  }
+  write_values(arena_, arena_.group(group), static_cast<ArrayKind>(kind), begin, values);
+}
+
 void Runtime::export_state(const char* path) {
   const std::lock_guard submit_lock(submit_mutex_);
   {
     const std::lock_guard lock(mutex_);
     check_all_done();
   }
-  write_state(path, arena_, submissions_);
+  write_state_file(path, arena_, submissions_);
 }
 
 void Runtime::import_state(const char* path) {
@@ -248,7 +290,7 @@ void Runtime::import_state(const char* path) {
     check_all_done();
   }
   // Without mutex_, so that a death is noticed meanwhile. A worker that starts touches nothing that is done.
-  const std::vector<AdamProgress> progress = read_state(path, arena_, submissions_);
+  const std::vector<AdamProgress> progress = read_state_file(path, arena_, submissions_);
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < progress.size(); ++i) last_progress(arena_.group(i)) = progress[i];
 }

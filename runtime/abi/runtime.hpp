@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ class Runtime {
   void norm(std::size_t group, std::uint32_t buffer, double* sum_of_squares, std::int32_t* finite);
   std::uint64_t step(std::size_t group);
   void set_step(std::size_t group, std::uint64_t step);
+  void read_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin, std::span<float> values);
+  void write_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
+                   std::span<const float> values);
   void export_state(const char* path);
   void import_state(const char* path);
   zf_stats stats();
@@ -57,6 +61,9 @@ class Runtime {
   void check_not_ended() const;
   /// Throws AbiError(ZF_ERROR_BUSY) if submitted work is not done. The caller holds mutex_.
   void check_all_done() const;
+  /// Throws AbiError(ZF_ERROR_USAGE) if the group has no such parameters or moments.
+  void check_state_range(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
+                         std::uint64_t count) const;
   /// Returns the ticket, or the last one for 0. Throws AbiError(ZF_ERROR_USAGE) if the ticket was never given
   /// out.
   std::uint64_t known_ticket(std::uint64_t ticket) const;

@@ -6,11 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "abi/state_values.hpp"
 #include "abi/status.hpp"
 #include "base/crc32.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
+#include "engine/half.hpp"
 #include "os/atomic_file.hpp"
 #include "os/file.hpp"
 
@@ -45,8 +47,8 @@ std::uint32_t crc_with_zeros(std::uint32_t crc, std::uint64_t bytes) {
 }
 
 std::size_t record_bytes(std::uint32_t version) {
-  return version == kStateOneSet ? offsetof(StateGroup, arrays) + kOneSetArrays * sizeof(StateArray)
-                                 : sizeof(StateGroup);
+  if (version == kStateOneSet) return offsetof(StateGroup, arrays) + kOneSetArrays * sizeof(StateArray);
+  return version == kStateTwoSets ? offsetof(StateGroup, format) : sizeof(StateGroup);
 }
 
 std::uint64_t arrays_offset_of(std::size_t groups, std::uint32_t version) {
@@ -58,6 +60,17 @@ std::uint32_t moment_sets_of(const StateGroup& group) { return std::max(group.mo
 /// Returns the number of arrays that the file holds of this group.
 std::size_t array_count(const StateGroup& group) {
   return moment_sets_of(group) == 1 ? kOneSetArrays : kStateArrays.size();
+}
+
+/// Returns the type of the elements of an array in the file.
+ElementType type_in_file(const StateGroup& group, std::size_t array) {
+  const bool is_moment = kStateArrays[array] != ArrayKind::params;
+  return is_moment && has_bf16_moments(group.format) ? ElementType::bf16 : ElementType::f32;
+}
+
+/// Returns the bytes of an array in the file, without the zeros that follow it.
+std::uint64_t bytes_in_file(const StateGroup& group, std::size_t array) {
+  return group.elements * bytes_of(type_in_file(group, array));
 }
 
 /// The header and the table of groups of a file.
@@ -72,7 +85,8 @@ StateTable table_of(const Arena& arena, const Submissions& submissions) {
   table.groups.resize(submissions.group_count());
   std::uint32_t version = kStateOneSet;
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
-    if (submissions.settings(i).moment_sets == 2) version = kStateTwoSets;
+    if (submissions.settings(i).moment_sets == 2) version = std::max(version, kStateTwoSets);
+    if (submissions.settings(i).state_format != ZF_STATE_FP32) version = kStateFormats;
   }
   std::uint64_t at = arrays_offset_of(table.groups.size(), version);
   table.header = {.magic = kStateMagic,
@@ -95,10 +109,15 @@ StateTable table_of(const Arena& arena, const Submissions& submissions) {
         .eps = settings.eps,
         .weight_decay = settings.weight_decay,
         .moment_sets = version == kStateOneSet ? 0U : static_cast<std::uint32_t>(settings.moment_sets),
-        .arrays = {}};
-    for (StateArray& array : std::span(table.groups[i].arrays).first(array_count(table.groups[i]))) {
-      array.offset = at;
-      at += to_page(settings.elements * sizeof(float));
+        .arrays = {},
+        .format = static_cast<StateFormat>(settings.state_format),
+        .unused = 0,
+        .seed = settings.seed,
+        .first_element = settings.first_element};
+    StateGroup& group = table.groups[i];
+    for (std::size_t k = 0; k < array_count(group); ++k) {
+      group.arrays[k].offset = at;
+      at += to_page(bytes_in_file(group, k));
     }
   }
   table.header.file_bytes = at;
@@ -119,12 +138,13 @@ std::vector<std::byte> packed(const StateTable& table) {
   return bytes;
 }
 
+constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
+
 /// Calls use(offset, bytes) for the pieces of a range. A piece is small enough to stay in the cache when it
 /// is used twice.
 template <class Use>
 void in_pieces(std::uint64_t bytes, Use use) {
-  constexpr std::uint64_t piece = std::uint64_t{1} << 20;
-  for (std::uint64_t at = 0; at < bytes; at += piece) use(at, std::min(piece, bytes - at));
+  for (std::uint64_t at = 0; at < bytes; at += kPieceBytes) use(at, std::min(kPieceBytes, bytes - at));
 }
 
 StateTable read_table(const std::filesystem::path& path, int fd) {
@@ -136,10 +156,10 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
     refuse(path, "is not a state file of zf_runtime", "was it written by zf_export_state?");
   if (got < sizeof header)
     refuse(path, format_text("is truncated: it has {}, fewer than its header", print_count(size, "byte")));
-  if (header.version != kStateOneSet && header.version != kStateTwoSets) {
+  if (header.version < kStateOneSet || header.version > kStateFormats) {
     refuse(path,
-           format_text("has state version {}; this library ({}) reads versions {} and {}", header.version,
-                       version(), kStateOneSet, kStateTwoSets),
+           format_text("has state version {}; this library ({}) reads versions {} to {}", header.version,
+                       version(), kStateOneSet, kStateFormats),
            "read it with the release that wrote it");
   }
   if (header.header_crc != crc32(0, bytes_of_object(header).first(offsetof(StateHeader, header_crc))))
@@ -166,7 +186,15 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
   table.groups.resize(header.group_count);
   const std::size_t each = record_bytes(header.version);
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
-    std::memcpy(&table.groups[i], rest.data() + i * each, each);
+    StateGroup& group = table.groups[i];
+    std::memcpy(&group, rest.data() + i * each, each);
+    if (group.format > StateFormat::bf16_split) {
+      refuse(path,
+             format_text("group {} has state format {}; this library ({}) knows 0 to {}", i,
+                         static_cast<unsigned>(group.format), version(),
+                         static_cast<unsigned>(StateFormat::bf16_split)),
+             "read it with the release that wrote it");
+    }
   }
   return table;
 }
@@ -203,38 +231,69 @@ void check_same_groups(const std::filesystem::path& path, const StateTable& file
   }
 }
 
-/// Reads a range of the file into the memory that memory_for(offset, bytes) gives for each piece. Returns its
-/// checksum. If the file ends within the range, the checksum is of the bytes before its end.
-template <class MemoryFor>
+/// Reads a range of the file into the memory that memory_for(offset, bytes) gives for each piece. Then calls
+/// use(offset, piece). Returns the checksum. If the file ends within the range, the checksum is of the bytes
+/// before its end.
+template <class MemoryFor, class Use>
 std::uint32_t read_in_pieces(const std::filesystem::path& path, int fd, std::uint64_t offset,
-                             std::uint64_t range_bytes, MemoryFor memory_for) {
+                             std::uint64_t range_bytes, MemoryFor memory_for, Use use) {
   std::uint32_t crc = 0;
   in_pieces(range_bytes, [&](std::uint64_t at, std::uint64_t bytes) {
     const std::span<std::byte> piece = memory_for(at, bytes);
     crc = crc32(crc, piece.first(read_at(path, fd, offset + at, piece)));
+    use(at, piece);
   });
   return crc;
 }
+
+constexpr auto kUseNothing = [](std::uint64_t, std::span<std::byte>) {};
 
 [[noreturn]] void refuse_array(const std::filesystem::path& path, std::size_t group, std::size_t array) {
   refuse(path, format_text("the {} of group {} are damaged (checksum)", kArrayNames[array], group));
 }
 
 void check_arrays(const std::filesystem::path& path, int fd, const StateTable& file) {
-  std::vector<std::byte> buffer(std::size_t{1} << 20);
+  std::vector<std::byte> buffer(kPieceBytes);
   for (std::size_t i = 0; i < file.groups.size(); ++i) {
     for (std::size_t k = 0; k < array_count(file.groups[i]); ++k) {
       const StateArray& array = file.groups[i].arrays[k];
-      const std::uint64_t array_bytes = to_page(file.groups[i].elements * sizeof(float));
+      const std::uint64_t array_bytes = to_page(bytes_in_file(file.groups[i], k));
       if (array.offset > file.header.file_bytes || array_bytes > file.header.file_bytes - array.offset)
         refuse(path, format_text("the {} of group {} lie beyond its end", kArrayNames[k], i));
       const auto buffer_for = [&](std::uint64_t, std::uint64_t bytes) {
         return std::span(buffer).first(bytes);
       };
-      if (read_in_pieces(path, fd, array.offset, array_bytes, buffer_for) != array.crc)
+      if (read_in_pieces(path, fd, array.offset, array_bytes, buffer_for, kUseNothing) != array.crc)
         refuse_array(path, i, k);
     }
   }
+}
+
+/// Reads an array into the memory that has the same type. Returns its checksum.
+std::uint32_t load_array(const std::filesystem::path& path, int fd, const StateArray& array,
+                         std::span<std::byte> memory) {
+  const auto memory_for = [&](std::uint64_t at, std::uint64_t bytes) { return memory.subspan(at, bytes); };
+  return read_in_pieces(path, fd, array.offset, memory.size(), memory_for, kUseNothing);
+}
+
+/// Reads an array of a file whose type is not that of our group. Returns its checksum.
+std::uint32_t load_converted(const std::filesystem::path& path, int fd, const StateGroup& file,
+                             std::size_t array, const Arena& arena, const GroupBlock& ours) {
+  const ElementType type = type_in_file(file, array);
+  std::vector<std::byte> buffer(std::min(kPieceBytes, bytes_in_file(file, array)));
+  std::vector<float> values(buffer.size() / bytes_of(type));
+  const auto buffer_for = [&](std::uint64_t, std::uint64_t bytes) { return std::span(buffer).first(bytes); };
+  const auto convert = [&](std::uint64_t at, std::span<const std::byte> piece) {
+    const std::span<float> converted = std::span(values).first(piece.size() / bytes_of(type));
+    if (type == ElementType::f32) std::memcpy(converted.data(), piece.data(), piece.size());
+    for (std::size_t i = 0; type == ElementType::bf16 && i < converted.size(); ++i) {
+      std::uint16_t half = 0;
+      std::memcpy(&half, piece.data() + i * sizeof half, sizeof half);
+      converted[i] = f32_of_bf16(half);
+    }
+    write_values(arena, ours, kStateArrays[array], at / bytes_of(type), converted);
+  };
+  return read_in_pieces(path, fd, file.arrays[array].offset, bytes_in_file(file, array), buffer_for, convert);
 }
 
 /// Reads the arrays of a verified file into the buffers. Compares the checksums once more, because the file
@@ -243,30 +302,53 @@ void load_arrays(const std::filesystem::path& path, int fd, const StateTable& fi
   for (std::size_t i = 0; i < file.groups.size(); ++i) {
     for (std::size_t k = 0; k < array_count(file.groups[i]); ++k) {
       const StateArray& array = file.groups[i].arrays[k];
-      const std::span<std::byte> memory = memory_of(arena, i, kStateArrays[k]);
-      const auto memory_for = [&](std::uint64_t at, std::uint64_t bytes) {
-        return memory.subspan(at, bytes);
-      };
-      const std::uint32_t crc = read_in_pieces(path, fd, array.offset, memory.size(), memory_for);
-      if (crc_with_zeros(crc, memory.size()) != array.crc) refuse_array(path, i, k);
+      const std::uint64_t bytes = bytes_in_file(file.groups[i], k);
+      const std::uint32_t crc =
+          type_in_file(file.groups[i], k) == stored_type(arena.group(i), kStateArrays[k])
+              ? load_array(path, fd, array, memory_of(arena, i, kStateArrays[k]))
+              : load_converted(path, fd, file.groups[i], k, arena, arena.group(i));
+      if (crc_with_zeros(crc, bytes) != array.crc) refuse_array(path, i, k);
     }
   }
 }
 
+/// Gives the bytes of an array as they go into the file.
+class PiecesOf {
+ public:
+  PiecesOf(const Arena& arena, std::size_t group, ArrayKind kind)
+      : arena_(arena), group_(arena.group(group)), kind_(kind), memory_(memory_of(arena, group, kind)) {}
+  /// The bytes are valid until the next call. Precondition: bytes <= kPieceBytes.
+  std::span<const std::byte> at(std::uint64_t begin, std::uint64_t bytes) {
+    if (stored_type(group_, kind_) != ElementType::none) return memory_.subspan(begin, bytes);
+    values_.resize(bytes / sizeof(float));  // split masters
+    read_values(arena_, group_, kind_, begin / sizeof(float), values_);
+    return std::as_bytes(std::span(values_));
+  }
+
+ private:
+  const Arena& arena_;
+  const GroupBlock& group_;
+  const ArrayKind kind_;
+  const std::span<const std::byte> memory_;
+  std::vector<float> values_;
+};
+
 }  // namespace
 
-void write_state(const std::filesystem::path& path, const Arena& arena, const Submissions& groups) {
+void write_state_file(const std::filesystem::path& path, const Arena& arena, const Submissions& groups) {
   StateTable table = table_of(arena, groups);
   AtomicFile file(path);
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
     for (std::size_t k = 0; k < array_count(table.groups[i]); ++k) {
       StateArray& array = table.groups[i].arrays[k];
-      const std::span<const std::byte> memory = memory_of(arena, i, kStateArrays[k]);
-      in_pieces(memory.size(), [&](std::uint64_t at, std::uint64_t bytes) {
-        array.crc = crc32(array.crc, memory.subspan(at, bytes));
-        file.write_at(array.offset + at, memory.subspan(at, bytes));
+      PiecesOf pieces(arena, i, kStateArrays[k]);
+      const std::uint64_t array_bytes = bytes_in_file(table.groups[i], k);
+      in_pieces(array_bytes, [&](std::uint64_t at, std::uint64_t bytes) {
+        const std::span<const std::byte> piece = pieces.at(at, bytes);
+        array.crc = crc32(array.crc, piece);
+        file.write_at(array.offset + at, piece);
       });
-      array.crc = crc_with_zeros(array.crc, memory.size());
+      array.crc = crc_with_zeros(array.crc, array_bytes);
     }
   }
   file.set_size(table.header.file_bytes);
@@ -274,8 +356,8 @@ void write_state(const std::filesystem::path& path, const Arena& arena, const Su
   file.commit();
 }
 
-std::vector<AdamProgress> read_state(const std::filesystem::path& path, const Arena& arena,
-                                     const Submissions& groups) {
+std::vector<AdamProgress> read_state_file(const std::filesystem::path& path, const Arena& arena,
+                                          const Submissions& groups) {
   constexpr const char* kTorn = "parameters and moments may be partly overwritten: import a whole file";
   const FileDescriptor file = open_regular_file(path);
   const StateTable table = read_table(path, file.get());

@@ -18,6 +18,8 @@ inline constexpr std::array<char, 8> kStateMagic = {'Z', 'F', 'S', 'T', 'A', 'T'
 /// that know nothing of a second set read it.
 inline constexpr std::uint32_t kStateOneSet = 1;
 inline constexpr std::uint32_t kStateTwoSets = 2;
+/// The version of a file in which a group has another state format than fp32.
+inline constexpr std::uint32_t kStateFormats = 3;
 /// Arrays begin at multiples of this. The bytes between them are zero.
 inline constexpr std::uint64_t kStatePage = 4096;
 
@@ -43,7 +45,8 @@ struct StateArray {
   std::uint32_t unused;
 };
 
-/// The record of a group. That of version 1 ends after the arrays of set 0.
+/// The record of a group. That of version 1 ends after the arrays of set 0, and that of version 2 after all
+/// arrays.
 struct StateGroup {
   std::uint64_t elements;
   AdamProgress progress;
@@ -52,19 +55,25 @@ struct StateGroup {
   float lr, beta1, beta2, eps, weight_decay;  ///< the settings when the file was written
   std::uint32_t moment_sets;                  ///< 1 or 2; in version 1 it is 0 and means 1
   std::array<StateArray, kStateArrays.size()> arrays;
+  /// The moments are bf16 in the file if they are in this format. Parameters are f32 in any case: that has
+  /// the bytes of both halves of split masters.
+  StateFormat format;
+  std::uint32_t unused;
+  std::uint64_t seed, first_element;  ///< when the file was written
 };
-static_assert(sizeof(StateArray) == 16 && sizeof(StateGroup) == 144 && offsetof(StateGroup, arrays) == 64);
+static_assert(sizeof(StateArray) == 16 && sizeof(StateGroup) == 168 && offsetof(StateGroup, arrays) == 64 &&
+              offsetof(StateGroup, format) == 144);
 
 /// Writes the state. Call it only while no work is submitted. Throws Error(runtime_error); the file that was
 /// there before is then untouched.
-void write_state(const std::filesystem::path& path, const Arena& arena, const Submissions& groups);
+void write_state_file(const std::filesystem::path& path, const Arena& arena, const Submissions& groups);
 
-/// Reads the state into the buffers, and returns the progress of each group, which the caller keeps. Call it
-/// only while no work is submitted. Verifies the whole file before it changes anything. Throws
-/// AbiError(ZF_ERROR_STATE) if the file is damaged, has another version or other groups, Error(usage) if
-/// there is no such file, and Error(runtime_error) if it cannot be read. A file that fails or changes after
-/// it was verified may leave the buffers partly overwritten, and the AbiError says so.
-std::vector<AdamProgress> read_state(const std::filesystem::path& path, const Arena& arena,
-                                     const Submissions& groups);
+/// Reads the state into the buffers, in their state format, and returns the progress of each group, which the
+/// caller keeps. Call it only while no work is submitted. Verifies the whole file before it changes anything.
+/// Throws AbiError(ZF_ERROR_STATE) if the file is damaged, has another version or other groups, Error(usage)
+/// if there is no such file, and Error(runtime_error) if it cannot be read. A file that fails or changes
+/// after it was verified may leave the buffers partly overwritten, and the AbiError says so.
+std::vector<AdamProgress> read_state_file(const std::filesystem::path& path, const Arena& arena,
+                                          const Submissions& groups);
 
 }  // namespace zf

@@ -20,8 +20,9 @@
 static_assert(sizeof(zf_options) == 80 && offsetof(zf_options, max_restarts) == 40 &&
               offsetof(zf_options, narrow) == 64 && offsetof(zf_options, restart_window_s) == 72 &&
               offsetof(zf_options, plan_path) == 8 && offsetof(zf_options, start_timeout_ms) == 24);
-static_assert(sizeof(zf_group) == 64 && offsetof(zf_group, moment_sets) == 52 &&
-              offsetof(zf_group, grad_buffers) == 56);
+static_assert(sizeof(zf_group) == 80 && offsetof(zf_group, moment_sets) == 52 &&
+              offsetof(zf_group, grad_buffers) == 56 && offsetof(zf_group, state_format) == 60 &&
+              offsetof(zf_group, seed) == 64);
 static_assert(sizeof(zf_submit_args) == 40 && offsetof(zf_submit_args, groups) == 8 &&
               offsetof(zf_submit_args, grad_scale) == 24 && offsetof(zf_submit_args, step) == 32);
 static_assert(sizeof(zf_stats) == 992 && offsetof(zf_stats, restarts) == 288 &&
@@ -174,6 +175,22 @@ zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step) {
 
 zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step) {
   return zf::guarded([&] { runtime_of(handle).set_step(group, step); });
+}
+
+zf_status zf_read_state(zf_runtime* handle, size_t group, zf_buffer_kind kind, uint64_t begin, uint64_t count,
+                        float* values) {
+  return zf::guarded([&] {
+    if (count != 0) zf::required(values, "values");
+    runtime_of(handle).read_state(group, kind, begin, {values, count});
+  });
+}
+
+zf_status zf_write_state(zf_runtime* handle, size_t group, zf_buffer_kind kind, uint64_t begin,
+                         uint64_t count, const float* values) {
+  return zf::guarded([&] {
+    if (count != 0) zf::required(values, "values");
+    runtime_of(handle).write_state(group, kind, begin, {values, count});
+  });
 }
 
 zf_status zf_export_state(zf_runtime* handle, const char* path) {

@@ -19,10 +19,10 @@
  *
  * Threads. A handle may be used by several threads:
  * - zf_submit, zf_set_group, zf_buffer, zf_get_stats: at any time.
- * - zf_get_step, zf_set_step, zf_export_state, zf_import_state: at any time; ZF_ERROR_BUSY while submitted
- *   work is not done. During these four calls, zf_submit and zf_set_group of other threads wait. The buffers
- *   are not locked: do not write parameters or moments during zf_export_state, and do not touch them during
- *   zf_import_state.
+ * - zf_get_step, zf_set_step, zf_read_state, zf_write_state, zf_export_state, zf_import_state: at any time;
+ *   ZF_ERROR_BUSY while submitted work is not done. Meanwhile zf_submit and zf_set_group of other threads
+ *   wait. The buffers are not locked: do not write parameters or moments during zf_export_state, and do not
+ *   touch them during zf_import_state.
  * - zf_wait, zf_progress: by one thread at a time (other calls may run beside it).
  * - zf_norm: by any thread, but without a lock: call it after zf_wait for the ZF_NORM, and before the next
  *   ZF_NORM of the same group and buffer is submitted. While one is being computed, the two results may not
@@ -131,8 +131,11 @@ typedef struct zf_options {
 #define ZF_OPTIONS_INIT \
   { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0, 0, ZF_TRY, 0, ZF_TRY, 0, 0 }
 
-/* Element types of gradients and of the copy for the GPU. Parameters and moments are fp32. */
+/* Element types of gradients and of the copy for the GPU. */
 enum { ZF_NONE = 0, ZF_F32 = 1, ZF_BF16 = 2, ZF_F16 = 3 };
+
+/* How moments and masters are stored (docs/kernel.md). */
+enum { ZF_STATE_FP32 = 0, ZF_STATE_BF16 = 1, ZF_STATE_SPLIT = 2, ZF_STATE_BF16_SPLIT = 3 };
 
 /* Adam adds weight decay to the gradient (L2). AdamW subtracts it from the parameter. */
 enum { ZF_ADAM = 0, ZF_ADAMW = 1 };
@@ -158,13 +161,18 @@ typedef struct zf_group {
   int32_t grad_buffers;    /* 1 or 2; 0 means 2. With 1 there is no ZF_GRADS_1, which saves its memory: for a
                               program that waits for each step before it writes the next gradients. It cannot
                               have two moment sets. */
-  int32_t reserved;        /* 0 */
+  int32_t state_format;   /* ZF_STATE_FP32, ... Others need stale 0, one moment set, and ZF_NONE or ZF_BF16 as
+                             copy_type. With split masters that is ZF_BF16, and ZF_COPY is the parameters:
+                             the high halves of the masters. */
+  uint64_t seed;          /* of the rounding of bf16 moments: it depends on the seed, on the step's number and
+                             on the element's number, and on nothing else */
+  uint64_t first_element; /* the number of the first element: no two of a model may have the same */
 } zf_group;
 
 #define ZF_GROUP_INIT                                                                                       \
   {                                                                                                         \
     (uint32_t)sizeof(zf_group), ZF_ADAMW, 0, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.0f, 1, ZF_F32, ZF_NONE, 0, 0, 0, \
-        0                                                                                                   \
+        0, 0, 0                                                                                             \
   }
 
 /* Starts the optimizer process of this rank and returns when it is ready: its threads run on exactly the
@@ -194,15 +202,17 @@ ZF_API zf_status zf_close(zf_runtime* handle);
 /* The arrays of a group. (An integer and not an enum type: a C program may pass any number.) */
 typedef int32_t zf_buffer_kind;
 enum {
-  ZF_PARAMS = 0,         /* fp32 master parameters; writable while no submission of the group is pending */
-  ZF_MOMENT_1 = 1,       /* fp32 first moments (of set 0, if there are two); likewise */
-  ZF_MOMENT_2 = 2,       /* fp32 second moments; likewise */
-  ZF_GRADS_0 = 3,        /* gradients, of the group's grad_type; you may write them from the end of the last
-                            submission of this buffer to the next */
-  ZF_GRADS_1 = 4,        /* the second gradient buffer: fill it while the optimizer reads the first; not with
-                            zf_group.grad_buffers 1 */
-  ZF_STALE = 5,          /* fp32 snapshot of the last step's result; only with zf_group.stale */
-  ZF_COPY = 6,           /* the same, rounded to copy_type; only with zf_group.copy_type */
+  ZF_PARAMS = 0,   /* fp32 master parameters; writable while no submission of the group is pending.
+                      There is no such array with split masters: use zf_read_state, zf_write_state */
+  ZF_MOMENT_1 = 1, /* first moments (of set 0, if there are two), fp32 or bf16; likewise */
+  ZF_MOMENT_2 = 2, /* second moments; likewise */
+  ZF_GRADS_0 = 3,  /* gradients, of the group's grad_type; you may write them from the end of the last
+                      submission of this buffer to the next */
+  ZF_GRADS_1 = 4,  /* the second gradient buffer: fill it while the optimizer reads the first; not with
+                      zf_group.grad_buffers 1 */
+  ZF_STALE = 5,    /* fp32 snapshot of the last step's result; only with zf_group.stale */
+  ZF_COPY = 6,     /* the same, rounded to copy_type; only with zf_group.copy_type. With split masters it
+                      is the parameters, and writable like ZF_PARAMS: a write counts by itself */
   ZF_MOMENT_1_SET_1 = 7, /* the first moments of set 1, for the steps of ZF_GRADS_1; only with
                             zf_group.moment_sets 2 */
   ZF_MOMENT_2_SET_1 = 8  /* the second moments of set 1; likewise */
@@ -215,7 +225,7 @@ ZF_API zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind
                            size_t* bytes);
 
 /* Sets the settings of a group for all later submissions. elements, grad_type, copy_type, stale,
- * moment_sets and grad_buffers must not change. */
+ * moment_sets, grad_buffers, state_format, seed and first_element must not change. */
 ZF_API zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings);
 
 /* The kinds of work. */
@@ -290,6 +300,15 @@ ZF_API zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step);
  * zf_submit_args.step. Only a state file keeps the running product, bit for bit. Returns ZF_ERROR_BUSY and
  * ZF_WORKER_DIED like zf_export_state. */
 ZF_API zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step);
+
+/* Reads or writes elements [begin, begin + count) of parameters or moments as fp32, in any state format. kind
+ * is ZF_PARAMS or one of the moments. What is written is rounded to nearest where the format has fewer bits;
+ * of split masters both halves are written. Both return ZF_ERROR_BUSY and ZF_WORKER_DIED like
+ * zf_export_state, and ZF_ERROR_USAGE if the group has no such elements. */
+ZF_API zf_status zf_read_state(zf_runtime* handle, size_t group, zf_buffer_kind kind, uint64_t begin,
+                               uint64_t count, float* values);
+ZF_API zf_status zf_write_state(zf_runtime* handle, size_t group, zf_buffer_kind kind, uint64_t begin,
+                                uint64_t count, const float* values);
 
 /* Writes parameters, moments and step counts of all groups, with checksums, to a file (docs/state-format.md).
  * It writes a temporary file beside it, syncs that, and renames it. zf_submit of other threads waits
@@ -410,9 +429,6 @@ typedef struct zf_scalars {
   uint64_t seed; /* of the rounding of bf16 moments, with the number of the step, from 1 on. A moment's */
   uint64_t step; /* rounding depends on these two and the number of its element, and on nothing else. */
 } zf_scalars;
-
-/* How moments and masters are stored (docs/kernel.md). */
-enum { ZF_STATE_FP32 = 0, ZF_STATE_BF16 = 1, ZF_STATE_SPLIT = 2, ZF_STATE_BF16_SPLIT = 3 };
 
 /* One tensor: arrays of `elements` elements each, which begin at any multiple of their element's size. The
  * arrays of one tensor do not overlap. If p, state or copy of two tensors overlap, these are stepped one

@@ -23,6 +23,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "zf_runtime.h"
 
@@ -80,11 +81,15 @@ class Optimizer {
  public:
   /// Calls zf_open.
   explicit Optimizer(std::span<const zf_group> groups, const zf_options& options = runtime::options()) {
+    elements_.reserve(groups.size());
+    for (const zf_group& group : groups) elements_.push_back(group.elements);
     detail::check(zf_open(&options, groups.data(), groups.size(), &handle_));
   }
-  Optimizer(Optimizer&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Optimizer(Optimizer&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), elements_(std::move(other.elements_)) {}
   Optimizer& operator=(Optimizer&& other) noexcept {
     std::swap(handle_, other.handle_);
+    std::swap(elements_, other.elements_);
     return *this;
   }
   Optimizer(const Optimizer&) = delete;
@@ -101,12 +106,15 @@ class Optimizer {
 
   // The arrays of a group (zf_buffer).
   std::span<float> params(std::size_t group) const { return array<float>(group, ZF_PARAMS); }
-  /// Return the moments of set 0 or 1. Set 1 exists only with zf_group.moment_sets 2.
-  std::span<float> moment1(std::size_t group, std::uint32_t set = 0) const {
-    return array<float>(group, is_second_set(set) ? ZF_MOMENT_1_SET_1 : ZF_MOMENT_1);
+  /// Return the moments of set 0 or 1. Set 1 exists only with zf_group.moment_sets 2. Element is a 2-byte
+  /// type if zf_group.state_format has bf16 moments.
+  template <class Element = float>
+  std::span<Element> moment1(std::size_t group, std::uint32_t set = 0) const {
+    return array<Element>(group, is_second_set(set) ? ZF_MOMENT_1_SET_1 : ZF_MOMENT_1);
   }
-  std::span<float> moment2(std::size_t group, std::uint32_t set = 0) const {
-    return array<float>(group, is_second_set(set) ? ZF_MOMENT_2_SET_1 : ZF_MOMENT_2);
+  template <class Element = float>
+  std::span<Element> moment2(std::size_t group, std::uint32_t set = 0) const {
+    return array<Element>(group, is_second_set(set) ? ZF_MOMENT_2_SET_1 : ZF_MOMENT_2);
   }
   std::span<float> stale(std::size_t group) const { return array<float>(group, ZF_STALE); }
   /// Returns the 16-bit copy of the parameters. Half is a 2-byte type: std::uint16_t, or your own class for
@@ -164,6 +172,16 @@ class Optimizer {
   }
   void set_step(std::size_t group, std::uint64_t step) { detail::check(zf_set_step(handle_, group, step)); }
 
+  /// Call zf_read_state and zf_write_state: as fp32 in any state format, for elements from `begin` on.
+  void read_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
+                  std::span<float> values) const {
+    detail::check(zf_read_state(handle_, group, kind, begin, values.size(), values.data()));
+  }
+  void write_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
+                   std::span<const float> values) {
+    detail::check(zf_write_state(handle_, group, kind, begin, values.size(), values.data()));
+  }
+
   /// Call zf_export_state and zf_import_state.
   void export_state(const std::string& path) const { detail::check(zf_export_state(handle_, path.c_str())); }
   void import_state(const std::string& path) { detail::check(zf_import_state(handle_, path.c_str())); }
@@ -207,17 +225,18 @@ class Optimizer {
   std::span<Element> array(std::size_t group, zf_buffer_kind kind) const {
     void* first = nullptr;
     std::size_t bytes = 0;
-    std::size_t params_bytes = 0;
-    detail::check(zf_buffer(handle_, group, ZF_PARAMS, &first, &params_bytes));
     detail::check(zf_buffer(handle_, group, kind, &first, &bytes));
-    const std::size_t elements = params_bytes / sizeof(float);
+    const std::size_t elements = elements_[group];
     if (bytes != elements * sizeof(Element))
-      throw Error(ZF_ERROR_USAGE,
-                  "the elements of this array have another size: check the group's grad_type and copy_type");
+      throw Error(
+          ZF_ERROR_USAGE,
+          "the elements of this array have another size: check grad_type, copy_type and state_format of the "
+          "group");
     return {static_cast<Element*>(first), elements};
   }
 
   zf_runtime* handle_ = nullptr;
+  std::vector<std::size_t> elements_;  ///< of each group
 };
 
 /// Returns the default options of a Local.

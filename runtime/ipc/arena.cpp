@@ -141,6 +141,9 @@ Arena Arena::create(const ArenaLayout& layout) {
     group.stale = layout.shapes[i].stale ? 1 : 0;
     group.moment_sets = layout.shapes[i].moment_sets;
     group.chunk_elements = chunk_elements(layout.shapes[i]);
+    group.format = layout.shapes[i].format;
+    group.seed = layout.shapes[i].seed;
+    group.first_element = layout.shapes[i].first_element;
     group.arrays = layout.arrays[i];
   }
   return arena;

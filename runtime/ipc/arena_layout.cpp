@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/format.hpp"
@@ -11,6 +12,35 @@ namespace zf {
 namespace {
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+/// Returns what a state format does not go together with; "" if it is fine.
+std::string_view objection_to(const GroupShape& group) {
+  if (group.format == StateFormat::fp32) return "";
+  if (group.stale) return "stale";
+  if (group.moment_sets != 1) return "two sets of moments";
+  if (group.copy_type == ElementType::f16) return "an fp16 copy";
+  return "";
+}
+
+void check_format(const GroupShape& group, std::size_t index) {
+  if (group.format > StateFormat::bf16_split) {
+    throw Error(Exit::usage,
+                format_text("group {}: {} is not a state format", index, static_cast<unsigned>(group.format)),
+                "use fp32, bf16, split or bf16+split");
+  }
+  if (const std::string_view objection = objection_to(group); !objection.empty()) {
+    throw Error(Exit::usage,
+                format_text("group {}: the state format {} does not go together with {}", index,
+                            name_of(group.format), objection),
+                "use fp32 for this group");
+  }
+  if (has_split_masters(group.format) && group.copy_type != ElementType::bf16) {
+    throw Error(Exit::usage,
+                format_text("group {}: the state format {} needs a copy in bf16, which is the parameters",
+                            index, name_of(group.format)),
+                "set copy_type to bf16");
+  }
+}
 
 void check(const GroupShape& group, std::size_t index) {
   if (group.elements > kMaxElements) {
@@ -36,16 +66,20 @@ void check(const GroupShape& group, std::size_t index) {
     throw Error(Exit::usage, format_text("group {}: {} gradient buffers", index, group.grad_buffers),
                 "use 1 or 2");
   }
+  check_format(group, index);
 }
 
 /// Returns the bytes of each array, in the order of ArrayKind.
 std::array<std::uint64_t, kArrayKinds> sizes_of(const GroupShape& group) {
+  const StateBytes each = state_bytes(group.format);
   const std::uint64_t full = group.elements * bytes_of(ElementType::f32);
+  const std::uint64_t moment = group.elements * each.moment;
   const std::uint64_t grads = group.elements * bytes_of(group.grad_type);
   const std::uint64_t copy = group.elements * bytes_of(group.copy_type);
   const std::uint64_t set_1 = group.moment_sets == 2 ? full : 0;
   const std::uint64_t second_grads = group.grad_buffers == 2 ? grads : 0;
-  return {full, full, full, grads, second_grads, group.stale ? full : 0, copy, set_1, set_1};
+  const std::uint64_t master = group.elements * each.master;
+  return {master, moment, moment, grads, second_grads, group.stale ? full : 0, copy, set_1, set_1};
 }
 
 /// Returns the gap that keeps element i of a group's arrays from having equal low address bits (stagger.hpp).

@@ -19,7 +19,7 @@ inline constexpr std::uint64_t kChunkBytes = std::uint64_t{256} << 20;
 /// Chunks begin at multiples of this many elements, which are page boundaries in all arrays.
 inline constexpr std::uint64_t kChunkGrain = kPageBytes / 2;
 
-/// The arrays that a group needs. Parameters and moments are fp32.
+/// The arrays that a group needs.
 struct GroupShape {
   std::uint64_t elements = 0;                 ///< may be 0: an empty partition
   ElementType grad_type = ElementType::f32;   ///< f32, bf16 or f16
@@ -28,6 +28,9 @@ struct GroupShape {
   std::uint32_t moment_sets = 1;              ///< 1, or 2: one for each gradient buffer
   std::uint32_t grad_buffers = 2;             ///< 1 or 2
   std::uint64_t chunk_bytes = kChunkBytes;    ///< bytes of the copy or, without a copy, of an fp32 array
+  StateFormat format = StateFormat::fp32;     ///< of parameters and moments; fp32 if stale or two moment sets
+  std::uint64_t seed = 0;                     ///< of the rounding of bf16 moments, which also depends on the
+  std::uint64_t first_element = 0;            ///< number of each element
 };
 
 struct ArenaLayout {
@@ -52,9 +55,10 @@ std::uint64_t chunk_elements(const GroupShape& group);
 
 /// Returns the layout for a worker of this many threads. The control block lies at 0, then come group blocks,
 /// ring, undo logs and progress, then for each group p, m, v, two gradients, stale, copy, and the m and v of
-/// set 1. Each array begins on a page of its own; large ones are a gap apart (base/stagger.hpp).
-/// Throws Error(usage) that names the group if there are no groups, too many groups or elements, or if an
-/// array cannot have its type or a group its number of moment sets.
+/// set 1. With split masters p has the low halves and copy the high ones. Each array begins on a page of its
+/// own; large ones are a gap apart (base/stagger.hpp). Throws Error(usage) that names the group if there are
+/// no groups, too many groups or elements, or if an array cannot have its type, a group its number of moment
+/// sets, or a state format comes with what it cannot come with.
 ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads = 1);
 
 }  // namespace zf

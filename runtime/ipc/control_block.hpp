@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/state_format.hpp"
 #include "base/step_types.hpp"
 #include "ipc/doorbell.hpp"
 
@@ -22,7 +23,7 @@ namespace zf {
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
 /// The version of the arena. It is increased whenever anything below ArenaPrefix changes its place or its
 /// meaning.
-inline constexpr std::uint32_t kArenaVersion = 6;
+inline constexpr std::uint32_t kArenaVersion = 7;
 
 /// The descriptors that a worker inherits.
 inline constexpr int kWorkerArenaFd = 3;
@@ -98,6 +99,10 @@ struct alignas(64) GroupBlock {
   std::uint32_t stale;           ///< 1: the group has a snapshot
   std::uint32_t moment_sets;     ///< 1, or 2: one for each gradient buffer
   std::uint64_t chunk_elements;  ///< not 0: the group is stepped and reported in pieces of this many
+  StateFormat format;            ///< of parameters and moments
+  std::uint32_t unused;
+  std::uint64_t seed;           ///< of the rounding of bf16 moments
+  std::uint64_t first_element;  ///< the number of the first element, for that rounding
   std::array<ArrayPlace, kArrayKinds> arrays;
   // Written by the trainer, one for each gradient buffer.
   std::array<GroupRequest, kGradBuffers> requests;
@@ -113,6 +118,8 @@ struct alignas(64) GroupBlock {
     return elements / chunk_elements + (elements % chunk_elements != 0 ? 1 : 0);
   }
   bool has_stale() const { return stale != 0; }
+  /// Returns whether the step writes a copy that it does not read.
+  bool has_copy() const { return copy_type != ElementType::none && !has_split_masters(format); }
   bool has_second_moment_set() const { return moment_sets == 2; }
   bool has_second_grads() const { return elements == 0 || grads(1).bytes != 0; }
   const ArrayPlace& place(ArrayKind kind) const { return arrays[static_cast<std::size_t>(kind)]; }
@@ -135,7 +142,7 @@ struct alignas(64) GroupBlock {
   }
 };
 static_assert(sizeof(GroupBlock) == 448 && offsetof(GroupBlock, moment_sets) == 20 &&
-              offsetof(GroupBlock, requests) == 176 && offsetof(GroupBlock, committed) == 320 &&
+              offsetof(GroupBlock, requests) == 200 && offsetof(GroupBlock, committed) == 320 &&
               offsetof(GroupBlock, norms) == 376);
 
 /// Returns the progress of the group's last finished step.

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "engine/dither.hpp"
 
 namespace zf {
 static_assert(kChunkGrain % kSliceGrain == 0);
@@ -23,7 +24,8 @@ std::vector<GroupCut> cuts_of(const Arena& arena) {
 KernelVariant variant_of(const GroupBlock& group, const AdamSettings& settings) {
   KernelVariant variant;
   variant.grad = group.grad_type;
-  variant.copy = group.copy_type;
+  variant.format = group.format;
+  if (group.has_copy()) variant.copy = group.copy_type;
   variant.stale = group.has_stale();
   variant.mode = settings.mode;
   variant.decay = settings.weight_decay != 0.0F;
@@ -128,14 +130,17 @@ GroupTask Stepper::task_of(const WorkEntry& entry) const {
   const auto start = [&](const ArrayPlace& array) -> void* {
     return array.bytes == 0 ? nullptr : arena_.at<void>(array.offset);
   };
-  task.step = {.p = static_cast<float*>(start(group.place(ArrayKind::params))),
+  task.step = {.p = start(group.place(ArrayKind::params)),
                .g = start(group.grads(entry.buffer)),
-               .m = static_cast<float*>(start(group.moment1(entry.buffer))),
-               .v = static_cast<float*>(start(group.moment2(entry.buffer))),
+               .m = start(group.moment1(entry.buffer)),
+               .v = start(group.moment2(entry.buffer)),
                .stale = static_cast<float*>(start(group.place(ArrayKind::stale))),
                .copy = start(group.place(ArrayKind::copy)),
                .elements = group.elements,
+               .first_element = group.first_element,
                .grad_type = group.grad_type,
+               .format = group.format,
+               .dither = dither_of(group.seed, task.progress.step),
                .scalars = scalars_of(settings, task.progress),
                .kernel = adam_kernel(isa_, task.variant)};
   return task;

@@ -7,16 +7,17 @@
 
 namespace zf {
 
-std::size_t real_roll_back(const UndoLog& log, std::uint64_t chunk_number,
-                           const AdamArrays& slice) asm("__real_" ZF_ROLL_BACK);
-std::size_t roll_nothing_back(const UndoLog& log, std::uint64_t chunk_number,
-                              const AdamArrays& slice) asm("__wrap_" ZF_ROLL_BACK);
+std::size_t real_roll_back(const UndoLog& log, std::uint64_t chunk_number, const AdamArrays& slice,
+                           StateFormat format) asm("__real_" ZF_ROLL_BACK);
+std::size_t roll_nothing_back(const UndoLog& log, std::uint64_t chunk_number, const AdamArrays& slice,
+                              StateFormat format) asm("__wrap_" ZF_ROLL_BACK);
 
 /// Returns the same element, but for a log in which no vector was begun, so that nothing is restored.
-std::size_t roll_nothing_back(const UndoLog& log, std::uint64_t chunk_number, const AdamArrays& slice) {
+std::size_t roll_nothing_back(const UndoLog& log, std::uint64_t chunk_number, const AdamArrays& slice,
+                              StateFormat format) {
   UndoLog calm = log;
   for (UndoRun& run : calm.runs) run.mark &= ~kUndoBegun;
-  return real_roll_back(calm, chunk_number, slice);
+  return real_roll_back(calm, chunk_number, slice, format);
 }
 
 }  // namespace zf

@@ -82,6 +82,25 @@ void steps() {
   optimizer.close();
 }
 
+void state_formats() {
+  zf_group group = zf::runtime::group(10);
+  group.copy_type = ZF_BF16;
+  group.state_format = ZF_STATE_BF16_SPLIT;
+  zf_options options = zf::runtime::options();
+  options.plan_path = write_plan(PLAN_SPLIT, nullptr);
+  Optimizer optimizer(std::span(&group, 1), options);
+  const std::vector<float> values(4, 0.75F);
+  std::vector<float> read(4);
+  optimizer.write_state(0, ZF_PARAMS, 6, values);
+  optimizer.write_state(0, ZF_MOMENT_2, 6, values);
+  optimizer.read_state(0, ZF_PARAMS, 6, read);
+  CHECK(read == values && optimizer.copy(0)[5] == 0 && optimizer.copy(0)[6] == 0x3f40);
+  CHECK(optimizer.moment2<std::uint16_t>(0)[6] == 0x3f40 && optimizer.moment1<std::uint16_t>(0)[6] == 0);
+  CHECK(status_of([&] { optimizer.params(0); }) == ZF_ERROR_USAGE);
+  CHECK(status_of([&] { optimizer.moment1(0); }) == ZF_ERROR_USAGE);
+  CHECK(status_of([&] { optimizer.read_state(0, ZF_PARAMS, 7, read); }) == ZF_ERROR_USAGE);
+}
+
 /// Checks that an empty list of groups does not mean all groups.
 void chosen_groups() {
   Optimizer optimizer = open_two();
@@ -164,6 +183,7 @@ void in_place() {
 int main() {
   in_place();
   steps();
+  state_formats();
   chosen_groups();
   ownership();
   errors();

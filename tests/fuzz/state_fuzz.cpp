@@ -23,13 +23,15 @@ constexpr std::size_t kArraysOffset = 24;
 constexpr std::size_t kGroupsCrc = 32;
 constexpr std::size_t kHeaderCrc = 36;
 
-/// Opens 64 parameters with one or two sets of moments, and ends the process that would step over them:
-/// reading a state needs none.
-zf_runtime* open_one_group(std::int32_t moment_sets) {
+/// Opens 64 parameters with one or two sets of moments, in a state format, and ends the process that would
+/// step over them: reading a state needs none.
+zf_runtime* open_one_group(std::int32_t moment_sets, std::int32_t state_format = ZF_STATE_FP32) {
   ::setenv("ZF_TUNE", "off", 1);  // no plan
   zf_group group = ZF_GROUP_INIT;
   group.elements = 64;
   group.moment_sets = moment_sets;
+  group.state_format = state_format;
+  if (state_format != ZF_STATE_FP32) group.copy_type = ZF_BF16;
   zf_runtime* handle = nullptr;
   if (zf_open(nullptr, &group, 1, &handle) != ZF_OK || zf_end(handle) != ZF_OK) std::abort();
   return handle;
@@ -56,7 +58,8 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const std::array handles = {open_one_group(1), open_one_group(2)};
+  static const std::array handles = {open_one_group(1), open_one_group(2),
+                                     open_one_group(1, ZF_STATE_BF16_SPLIT)};
   const auto& file = fuzzed_file(data, size);
   for (zf_runtime* const handle : handles) {
     const zf_status status = zf_import_state(handle, file.c_str());

@@ -75,7 +75,9 @@ class Group(ctypes.Structure):
         ("stale", c_int32),
         ("moment_sets", c_int32),
         ("grad_buffers", c_int32),
-        ("reserved", c_int32),
+        ("state_format", c_int32),
+        ("seed", c_uint64),
+        ("first_element", c_uint64),
     ]
 
 
@@ -232,6 +234,8 @@ FUNCTIONS = {
     "zf_norm": (c_int32, [c_void_p, c_size_t, c_uint32, POINTER(ctypes.c_double), POINTER(c_int32)]),
     "zf_get_step": (c_int32, [c_void_p, c_size_t, POINTER(c_uint64)]),
     "zf_set_step": (c_int32, [c_void_p, c_size_t, c_uint64]),
+    "zf_read_state": (c_int32, [c_void_p, c_size_t, c_int32, c_uint64, c_uint64, POINTER(c_float)]),
+    "zf_write_state": (c_int32, [c_void_p, c_size_t, c_int32, c_uint64, c_uint64, POINTER(c_float)]),
     "zf_export_state": (c_int32, [c_void_p, c_char_p]),
     "zf_import_state": (c_int32, [c_void_p, c_char_p]),
     "zf_get_stats": (c_int32, [c_void_p, POINTER(Stats)]),

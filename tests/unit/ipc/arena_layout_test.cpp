@@ -22,6 +22,11 @@ std::vector<GroupShape> random_groups(std::mt19937& random) {
     group.copy_type = random() % 2 == 0 ? ElementType::none : static_cast<ElementType>(2 + random() % 2);
     group.stale = random() % 2 == 0;
     group.moment_sets = 1 + random() % 2;
+    if (random() % 2 == 0) continue;
+    group.format = static_cast<StateFormat>(random() % 4);
+    group.copy_type = ElementType::bf16;
+    group.stale = false;
+    group.moment_sets = 1;
   }
   return groups;
 }
@@ -88,6 +93,22 @@ TEST(ArenaLayout, ArraysHaveTheBytesOfTheirTypes) {
   EXPECT_EQ(bytes(1, ArrayKind::copy), 0U);
 }
 
+TEST(ArenaLayout, StateFormatsTakeFewerBytes) {
+  const auto bytes_of_arrays = [](StateFormat format) {
+    const ArenaLayout layout =
+        arena_layout({{.elements = 1000, .copy_type = ElementType::bf16, .format = format}});
+    std::vector<std::uint64_t> bytes;
+    for (const ArrayPlace& array : layout.arrays.front()) bytes.push_back(array.bytes);
+    return bytes;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(bytes_of_arrays(StateFormat::fp32), ElementsAre(4000, 4000, 4000, 4000, 4000, 0, 2000, 0, 0));
+  EXPECT_THAT(bytes_of_arrays(StateFormat::bf16), ElementsAre(4000, 2000, 2000, 4000, 4000, 0, 2000, 0, 0));
+  EXPECT_THAT(bytes_of_arrays(StateFormat::split), ElementsAre(2000, 4000, 4000, 4000, 4000, 0, 2000, 0, 0));
+  EXPECT_THAT(bytes_of_arrays(StateFormat::bf16_split),
+              ElementsAre(2000, 2000, 2000, 4000, 4000, 0, 2000, 0, 0));
+}
+
 TEST(ArenaLayout, OnlyTheGroupThatAsksForTwoMomentSetsPaysForThem) {
   constexpr std::uint64_t kElements = 5000;
   constexpr std::uint64_t kPages = 5;  // 5000 floats need that many
@@ -137,6 +158,12 @@ TEST(ArenaLayout, RefusalsNameTheGroup) {
   EXPECT_THAT(refusal({{.elements = 1, .moment_sets = 0}}), HasSubstr("group 0: 0 sets of moments"));
   EXPECT_THAT(refusal({{.elements = 1, .moment_sets = 3}}), HasSubstr("use 1 or 2"));
   EXPECT_THAT(refusal({{.elements = 1, .grad_buffers = 3}}), HasSubstr("group 0: 3 gradient buffers"));
+  EXPECT_THAT(refusal({{.elements = 1, .format = static_cast<StateFormat>(4)}}),
+              HasSubstr("group 0: 4 is not a state format; use fp32, bf16, split or bf16+split"));
+  EXPECT_THAT(refusal({{.elements = 1, .stale = true, .format = StateFormat::bf16}}),
+              HasSubstr("the state format bf16 does not go together with stale"));
+  EXPECT_THAT(refusal({{.elements = 1, .format = StateFormat::bf16_split}}),
+              HasSubstr("bf16+split needs a copy in bf16"));
   EXPECT_THAT(refusal(std::vector<GroupShape>(10000, GroupShape{.elements = kMaxElements})),
               HasSubstr("2^62"));
 }
