@@ -76,7 +76,6 @@ GroupShape shape_of(const zf_group& group) {
           .moment_sets = static_cast<std::uint32_t>(group.moment_sets),
           .grad_buffers = static_cast<std::uint32_t>(group.grad_buffers),
           .format = static_cast<StateFormat>(group.state_format),
-          .seed = group.seed,
           .first_element = group.first_element};
 }
 
@@ -96,16 +95,16 @@ void check_same_shape(const zf_group& group, const zf_group& changed, std::size_
   if (group.elements == changed.elements && group.grad_type == changed.grad_type &&
       group.copy_type == changed.copy_type && (group.stale != 0) == (changed.stale != 0) &&
       group.moment_sets == changed.moment_sets && group.grad_buffers == changed.grad_buffers &&
-      group.state_format == changed.state_format && group.seed == changed.seed &&
-      group.first_element == changed.first_element) {
+      group.state_format == changed.state_format && group.first_element == changed.first_element) {
     return;
   }
-  throw AbiError(ZF_ERROR_USAGE,
-                 format_text("group {}: elements, grad_type, copy_type, stale, moment_sets, grad_buffers, "
-                             "state_format, seed and "
-                             "first_element cannot be changed",
-                             index),
-                 "close the handle, and open another with the new groups");
+  throw AbiError(
+      ZF_ERROR_USAGE,
+      format_text(
+          "group {}: elements, grad_type, copy_type, stale, moment_sets, grad_buffers, state_format and "
+          "first_element cannot be changed",
+          index),
+      "close the handle, and open another with the new groups");
 }
 
 }  // namespace zf

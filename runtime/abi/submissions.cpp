@@ -107,8 +107,10 @@ void Submissions::publish(std::uint32_t index, const zf_submit_args& args, std::
       .group = index, .buffer = args.buffer, .kind = kind, .unused = 0, .first_chunk = chunks_};
   if (kind == WorkKind::norm) return;
   chunks_ += block.chunks();
-  block.requests[args.buffer] = {
-      .settings = settings_of(group.settings, args.grad_scale), .step = args.step, .serial = ++group.serial};
+  block.requests[args.buffer] = {.settings = settings_of(group.settings, args.grad_scale),
+                                 .step = args.step,
+                                 .serial = ++group.serial,
+                                 .seed = group.settings.seed};
 }
 
 SubmittedStep Submissions::last_step(std::size_t group, std::uint64_t ticket) const {

@@ -225,7 +225,7 @@ ZF_API zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind
                            size_t* bytes);
 
 /* Sets the settings of a group for all later submissions. elements, grad_type, copy_type, stale,
- * moment_sets, grad_buffers, state_format, seed and first_element must not change. */
+ * moment_sets, grad_buffers, state_format and first_element must not change. */
 ZF_API zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings);
 
 /* The kinds of work. */

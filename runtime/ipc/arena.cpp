@@ -142,7 +142,6 @@ Arena Arena::create(const ArenaLayout& layout) {
     group.moment_sets = layout.shapes[i].moment_sets;
     group.chunk_elements = chunk_elements(layout.shapes[i]);
     group.format = layout.shapes[i].format;
-    group.seed = layout.shapes[i].seed;
     group.first_element = layout.shapes[i].first_element;
     group.arrays = layout.arrays[i];
   }

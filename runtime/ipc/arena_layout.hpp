@@ -29,8 +29,7 @@ struct GroupShape {
   std::uint32_t grad_buffers = 2;             ///< 1 or 2
   std::uint64_t chunk_bytes = kChunkBytes;    ///< bytes of the copy or, without a copy, of an fp32 array
   StateFormat format = StateFormat::fp32;     ///< of parameters and moments; fp32 if stale or two moment sets
-  std::uint64_t seed = 0;                     ///< of the rounding of bf16 moments, which also depends on the
-  std::uint64_t first_element = 0;            ///< number of each element
+  std::uint64_t first_element = 0;            ///< the number of the first element, for bf16 moments
 };
 
 struct ArenaLayout {

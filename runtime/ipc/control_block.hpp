@@ -88,8 +88,9 @@ struct GroupRequest {
   AdamSettings settings;
   std::uint64_t step;    ///< 0: the one after the last
   std::uint64_t serial;  ///< what GroupBlock::committed becomes with this step
+  std::uint64_t seed;    ///< of the rounding of bf16 moments
 };
-static_assert(sizeof(GroupRequest) == 48 && offsetof(GroupRequest, step) == 32);
+static_assert(sizeof(GroupRequest) == 56 && offsetof(GroupRequest, step) == 32);
 
 struct alignas(64) GroupBlock {
   // Written by the trainer, before the worker starts.
@@ -101,8 +102,7 @@ struct alignas(64) GroupBlock {
   std::uint64_t chunk_elements;  ///< not 0: the group is stepped and reported in pieces of this many
   StateFormat format;            ///< of parameters and moments
   std::uint32_t unused;
-  std::uint64_t seed;           ///< of the rounding of bf16 moments
-  std::uint64_t first_element;  ///< the number of the first element, for that rounding
+  std::uint64_t first_element;  ///< the number of the first element, for the rounding of bf16 moments
   std::array<ArrayPlace, kArrayKinds> arrays;
   // Written by the trainer, one for each gradient buffer.
   std::array<GroupRequest, kGradBuffers> requests;
@@ -142,7 +142,7 @@ struct alignas(64) GroupBlock {
   }
 };
 static_assert(sizeof(GroupBlock) == 448 && offsetof(GroupBlock, moment_sets) == 20 &&
-              offsetof(GroupBlock, requests) == 200 && offsetof(GroupBlock, committed) == 320 &&
+              offsetof(GroupBlock, requests) == 192 && offsetof(GroupBlock, committed) == 320 &&
               offsetof(GroupBlock, norms) == 376);
 
 /// Returns the progress of the group's last finished step.

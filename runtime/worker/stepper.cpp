@@ -140,7 +140,7 @@ GroupTask Stepper::task_of(const WorkEntry& entry) const {
                .first_element = group.first_element,
                .grad_type = group.grad_type,
                .format = group.format,
-               .dither = dither_of(group.seed, task.progress.step),
+               .dither = dither_of(request.seed, task.progress.step),
                .scalars = scalars_of(settings, task.progress),
                .kernel = adam_kernel(isa_, task.variant)};
   return task;

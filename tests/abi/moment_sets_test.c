@@ -140,7 +140,7 @@ static void one_set_stays_as_it_was(void) {
     EXPECT(zf_set_group(handle, 0, &settings), sets == 2 ? ZF_ERROR_USAGE : ZF_OK);
     settings.moment_sets = 2;
     EXPECT(zf_set_group(handle, 0, &settings), sets == 2 ? ZF_OK : ZF_ERROR_USAGE);
-    expect_error("stale, moment_sets, grad_buffers, state_format, seed and first_element cannot be");
+    expect_error("stale, moment_sets, grad_buffers, state_format and first_element cannot be");
     EXPECT(zf_close(handle), ZF_OK);
   }
   CHECK(bytes[0] == bytes[1] && bytes[2] >= bytes[1] + sizeof(float) * ELEMENTS * 2);
