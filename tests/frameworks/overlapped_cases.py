@@ -147,6 +147,31 @@ class InPlace(unittest.TestCase):
             self.assertTrue(torch.equal(parameters_of(models[0]), parameters_of(models[1])))
             optimizer.synchronize()
 
+    def test_each_state_format_is_adamws_and_moves_to_a_late_optimizer(self):
+        for state in ("bf16", "bf16+split"):
+            models = [make_model().to(torch.bfloat16) for _ in range(3)]
+            waiting = self.ours(models[0], state=state, seed=5)
+            own = zf_runtime.AdamW(models[1].parameters(), lr=1e-2, state=state, seed=5)
+            for model, optimizer in ((models[0], waiting), (models[1], own)):
+                for step in range(4):
+                    for param in model.parameters():
+                        param.grad = torch.full_like(param, 0.1 * step - 0.2)
+                    optimizer.step()
+            for ours, theirs in zip(models[0].parameters(), models[1].parameters()):
+                self.assertTrue(torch.equal(ours, theirs))
+                for name, value in own.state[theirs].items():
+                    kept = waiting.state[ours][name]
+                    self.assertTrue(torch.equal(kept, value) if isinstance(value, torch.Tensor) else kept == value)
+            models[2].load_state_dict(models[0].state_dict())
+            late = OverlappedAdamW(models[2].parameters(), lr=1e-2, overlap=True, state=state)
+            self.addCleanup(late.close)
+            late.load_state_dict(copy.deepcopy(waiting.state_dict()))
+            back = zf_runtime.AdamW(models[2].parameters(), lr=1e-2, state=state)
+            back.load_state_dict(copy.deepcopy(late.state_dict()))
+            for ours, theirs in zip(models[2].parameters(), models[1].parameters()):
+                for name in ("exp_avg", "exp_avg_sq", "step", *(["low"] if "split" in state else ["master"])):
+                    self.assertTrue(torch.equal(back.state[ours][name], own.state[theirs][name]), name)
+
     def test_storage_that_moves_and_writes_through_data(self):
         models = make_model(), make_model()
         optimizers = self.ours(models[0]), zf_runtime.AdamW(models[1].parameters(), lr=1e-2)

@@ -213,7 +213,7 @@ class Calls(unittest.TestCase):
         with Runtime(support.plan(), groups=[Group(1)]) as runtime:
             with self.assertRaisesRegex(ZfError, "no buffer of kind 7; .* the moments of set 1 exist only if"):
                 runtime.exp_avg(0, 1)
-            with self.assertRaisesRegex(ZfError, "moment_sets and grad_buffers cannot be changed"):
+            with self.assertRaisesRegex(ZfError, "grad_buffers, state_format and first_element cannot be changed"):
                 runtime.set_group(0, Group(1, moment_sets=2))
             with self.assertRaisesRegex(ValueError, "buffer 2"):
                 runtime.grads(0, 2)

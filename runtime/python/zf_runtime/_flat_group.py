@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import torch
 
-from . import _abi
+from . import _abi, _formats
 from ._published import Published, bits, found, kind, published_of
 from .errors import ZfError
 from .group import Group
@@ -43,14 +43,38 @@ def check_settings(settings: dict[str, Any], place: str = "") -> None:
                              "less than 1")
 
 
+def flat_groups(param_groups: Sequence[dict[str, Any]], grad_buffers: int = 2) -> list[FlatGroup]:
+    """Returns a group for each param_group. Their elements are numbered through."""
+    groups: list[FlatGroup] = []
+    for index, settings in enumerate(param_groups):
+        groups.append(FlatGroup(index, settings, grad_buffers, groups[-1].end if groups else 0))
+    return groups
+
+
+def _is_split(settings: dict[str, Any], index: int, dtypes: set[torch.dtype]) -> bool:
+    """Returns whether the masters of such parameters are split. Raises ZfError if the state format does not go together
+    with them."""
+    name = _formats.name_of(settings)
+    if name == "fp32":
+        return False
+    if torch.float16 in dtypes:
+        raise ZfError(f"param_group {index} holds fp16 parameters, which have no state {name!r}: use state=\"fp32\"")
+    if not name.endswith("split") or torch.bfloat16 not in dtypes:
+        return False
+    if len(dtypes) > 1:
+        raise ZfError(f"param_group {index} holds bf16 parameters beside others, which state={name!r} cannot take "
+                      "together: give each type a param_group of its own")
+    return True
+
+
 class FlatGroup:
     """A param_group. Its layout is fixed when the runtime is opened; its settings are read at each step.
 
     While no step is running, a parameter holds what its result holds, unless the program has written to it. The
     parameter is the truth then: read_params() takes what was written."""
 
-    def __init__(self, index: int, settings: dict[str, Any], grad_buffers: int = 2):
-        """grad_buffers: as in Group."""
+    def __init__(self, index: int, settings: dict[str, Any], grad_buffers: int = 2, first_element: int = 0):
+        """grad_buffers, first_element: as in Group."""
         self.index = index
         self.settings = settings
         self.given = list(settings["params"])
@@ -58,9 +82,12 @@ class FlatGroup:
         self.frozen = [number for number, param in enumerate(self.given) if not param.requires_grad]
         self.kinds = [kind(param) for param in self.params]
         self.step = 0  # the number of the last step that was counted
-        self.own: list[dict[str, torch.Tensor]] = []  # step, moments and masters by parameter, which nobody else has
-        self.entries: list[dict[str, torch.Tensor]] = []  # tensors over the same memory, for torch's state
-        self.shown: list[dict[str, torch.Tensor]] = []  # the entries if they are shown; else empty
+        self.own: list[dict[str, Any]] = []  # step, moments and masters by parameter, which nobody else has
+        self.entries: list[dict[str, Any]] = []  # tensors over the same memory, for torch's state
+        self.shown: list[dict[str, Any]] = []  # the entries if they are shown; else empty
+        self.masters: list[torch.Tensor] = []  # views; none of split masters
+        self.low: dict[int, torch.Tensor] = {}  # low bits that were loaded, of parameters that are not yet read
+        self._runtime: Runtime | None = None
         self._sent: Group | None = None
         self._published: list[Published] = []
         for param in self.params:
@@ -75,24 +102,33 @@ class FlatGroup:
             end += math.ceil(param.numel() / _ALIGN) * _ALIGN
         dtypes = {param.dtype for param in self.params}
         half = _HALVES.get(next(iter(dtypes))) if len(dtypes) == 1 else None
-        self._shape = Group(elements=end, grad_type=half or "f32", copy_type=half, grad_buffers=grad_buffers)
+        self.end = first_element + end
+        self.is_split = _is_split(settings, index, dtypes)
+        name = _formats.name_of(settings)
+        if name.endswith("split") and not self.is_split:
+            name = "bf16" if name.startswith("bf16") else "fp32"
+        self._shape = Group(elements=end, grad_type=half or "f32", copy_type=half, grad_buffers=grad_buffers,
+                            state_format=name, first_element=first_element)
 
     def wanted(self) -> Group:
         """Returns the present settings."""
         s = self.settings
         check_supported(s, self.index)
         return dataclasses.replace(self._shape, lr=float(s["lr"]), betas=(float(s["betas"][0]), float(s["betas"][1])),
-                                   eps=float(s["eps"]), weight_decay=float(s["weight_decay"]))
+                                   eps=float(s["eps"]), weight_decay=float(s["weight_decay"]),
+                                   seed=int(s.get("seed", 0)) % 2**64)
 
     def attach(self, runtime: Runtime) -> None:
         """Takes the views and copies the parameters' values into them. Parameters keep their own memory: a program may
         swap it and swap it back, as for an EMA."""
         grads = (_abi.GRADS_0, _abi.GRADS_1)[:self._shape.grad_buffers]
+        masters = () if self.is_split else (_abi.PARAMS,)
         flat = {array: runtime.tensor(self.index, array)
-                for array in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2, *grads)}
+                for array in (*masters, _abi.MOMENT_1, _abi.MOMENT_2, *grads)}
+        self._runtime = runtime
         self.flat = list(flat.values())
-        self.masters, self.exp_avgs, self.exp_avg_sqs = (
-            self._split(flat[array]) for array in (_abi.PARAMS, _abi.MOMENT_1, _abi.MOMENT_2))
+        self.masters = [] if self.is_split else self._split(flat[_abi.PARAMS])
+        self.exp_avgs, self.exp_avg_sqs = (self._split(flat[array]) for array in (_abi.MOMENT_1, _abi.MOMENT_2))
         self.grads = [self._split(flat[array]) for array in grads]
         self.count = torch.tensor(0.0)  # the step that torch's state shows
         self.own = [{"step": self.count, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
@@ -100,6 +136,9 @@ class FlatGroup:
         for param, own, master in zip(self.params, self.own, self.masters):
             if param.dtype != torch.float32:
                 own["master"] = master
+        if _formats.has_bf16_moments(self.settings):
+            for offset, own in zip(self.offsets, self.own):
+                own["first_element"] = self._shape.first_element + offset
         self.renew_entries()
         self._results = self.masters
         if self._shape.copy_type is not None:  # the optimizer has rounded it already, and it has half the bytes
@@ -108,20 +147,39 @@ class FlatGroup:
             self._results = self._split(copy)
         self._sent = runtime.groups[self.index]
         self._published = [published_of(param) for param in self.params]
-        for param, master in zip(self.params, self.masters):
-            master.copy_(param.detach())
+        for param, initial in zip(self.params, self._results if self.is_split else self.masters):
+            initial.copy_(param.detach())
         self.read_params()
 
     def renew_entries(self) -> None:
         """Makes new tensors for torch's state, which is to be shown anew."""
         step = self.count.detach()
-        self.entries = [{name: step if name == "step" else tensor.detach() for name, tensor in own.items()}
-                        for own in self.own]
+        self.entries = [{name: step if name == "step" else value.detach() if isinstance(value, torch.Tensor) else value
+                         for name, value in own.items()} for own in self.own]
         self.shown = []
 
     def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
         return [flat[offset:offset + param.numel()].view(param.shape)
                 for offset, param in zip(self.offsets, self.params)]
+
+    def master(self, number: int) -> torch.Tensor:
+        """Returns the master of a parameter: a view, or a copy if the masters are split. Then no step may run."""
+        return self._state_range("zf_read_state", number) if self.is_split else self.masters[number]
+
+    def set_master(self, number: int, value: torch.Tensor) -> None:
+        """Writes the master of a parameter. No step may run."""
+        if self.is_split:
+            self._state_range("zf_write_state", number, value)
+        else:
+            self.masters[number].copy_(value)
+
+    def _state_range(self, function: str, number: int, value: torch.Tensor | None = None) -> torch.Tensor:
+        assert self._runtime is not None
+        shape = self.params[number].shape
+        values = torch.empty(shape) if value is None else value.to("cpu", torch.float32).reshape(shape).contiguous()
+        self._runtime._state_range(function, self.index, _abi.PARAMS, self.offsets[number], values.numel(),
+                                   values.data_ptr())
+        return values
 
     def written(self, numbers: Iterable[int]) -> list[int]:
         """Returns which of these parameters the program has written to since they were published or read."""
@@ -140,7 +198,18 @@ class FlatGroup:
         Where a 16-bit parameter is its rounded master, the master stays. numbers: what written() has just returned;
         None: it looks by itself. Call it only while no step of the group is running."""
         for number in self.written(range(len(self.params))) if numbers is None else numbers:
-            param, master = self.params[number].detach(), self.masters[number]
+            param = self.params[number].detach()
+            low = self.low.pop(number, None)
+            if low is not None:  # before the parameter is looked at: they are the low bits of its value
+                value = param.cpu()
+                self.set_master(number, _formats.master_of(value, low) if param.dtype is torch.bfloat16 else value)
+            if self.is_split:
+                value, copy = param.to("cpu"), self._results[number]
+                is_rounded = bits(self.master(number).to(value.dtype)) == bits(value)  # which differs in ties
+                copy.copy_(torch.where(is_rounded, copy, value))
+                self._published[number].note(param)
+                continue
+            master = self.masters[number]
             if param.dtype == master.dtype:
                 master.copy_(param)
             else:
@@ -204,5 +273,7 @@ class FlatGroup:
 
     def detach(self) -> None:
         """Drops all views."""
+        self._runtime = None
+        self.low = {}
         self.flat, self.masters, self.exp_avgs, self.exp_avg_sqs, self.grads = [], [], [], [], []
         self._results, self._published, self.own, self.entries, self.shown = [], [], [], [], []

@@ -10,9 +10,9 @@ from typing import Any, Callable
 
 import torch
 
-from . import _refusals, _state
+from . import _formats, _refusals, _state
 from ._cuda import HostRegistration
-from ._flat_group import FlatGroup, check_settings, check_supported
+from ._flat_group import FlatGroup, check_settings, check_supported, flat_groups
 from ._frames import is_running
 from ._saving import hooks_on
 from .errors import ZfError, ZfWorkerDied
@@ -28,8 +28,9 @@ class InArena(OverlappedAdamW):
                  foreach: bool | None = None, fused: bool | None = None,
                  plan: str | os.PathLike[str] | None = None, rank: int | None = None, overlap: bool | None = None,
                  alias: bool = True, module: torch.nn.Module | None = None,
-                 runtime_options: dict[str, Any] | None = None):
+                 runtime_options: dict[str, Any] | None = None, state: str = "fp32", seed: int = 0):
         check_supported({"amsgrad": amsgrad, "maximize": maximize}, 0)
+        _formats.check(state)
         self._runtime: Runtime | None = None
         self._groups: list[FlatGroup] = []
         self._handed_over = False  # a submission may be under way, and is not counted and published yet
@@ -42,6 +43,8 @@ class InArena(OverlappedAdamW):
         self._overlap = late
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
                     "amsgrad": False, "maximize": False}
+        if state != "fp32":  # fp32 leaves the param_groups as torch's
+            defaults.update(state_format=state, seed=seed)
         check_settings(defaults)
         torch.optim.Optimizer.__init__(self, params, defaults)
         self._open()
@@ -139,7 +142,10 @@ class InArena(OverlappedAdamW):
         the program has written to parameters is in the masters."""
         if self._runtime is not None:
             self._settle()
-        return _state.with_own_steps(super().state_dict())
+        saved = _state.with_own_steps(super().state_dict())
+        if self._runtime is not None:
+            _state.add_low_bits(saved, self._groups, self.param_groups)
+        return saved
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes a state_dict of this class or of torch.optim.AdamW; its tensors are copied. The model may be loaded
@@ -166,6 +172,11 @@ class InArena(OverlappedAdamW):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """torch's load_state_dict() calls this before the program's hooks that follow it."""
         super().__setstate__(state)
+        for group in self.param_groups:
+            group.pop("state_format", None)  # an argument beats a checkpoint
+            if "state_format" in self.defaults:
+                group["state_format"] = self.defaults["state_format"]
+                group.setdefault("seed", self.defaults["seed"])
         if self._runtime is not None:
             for group, settings in zip(self._groups, self.param_groups):
                 group.settings = settings
@@ -184,7 +195,7 @@ class InArena(OverlappedAdamW):
         saved = _state.saved(self._groups)
         super().add_param_group(param_group)
         try:
-            FlatGroup(len(self.param_groups) - 1, self.param_groups[-1]).wanted()  # raises if unsupported
+            flat_groups(self.param_groups)[-1].wanted()  # raises if unsupported
             self._end()
             self._open()
         except BaseException:
@@ -237,7 +248,7 @@ class InArena(OverlappedAdamW):
 
     def _open(self) -> None:
         buffers = 2 if self._overlap else 1  # with one, it is read only while step() waits
-        self._groups = [FlatGroup(index, settings, buffers) for index, settings in enumerate(self.param_groups)]
+        self._groups = flat_groups(self.param_groups, buffers)
         runtime = Runtime(groups=[group.wanted() for group in self._groups], **self._options)
         try:
             for group in self._groups:

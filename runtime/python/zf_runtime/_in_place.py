@@ -17,8 +17,9 @@ class InPlace(AdamW, OverlappedAdamW):
     _closed = False
 
     def __init__(self, params: Iterable[Any], *settings: Any, maximize: bool = False,
-                 foreach: bool | None = None, fused: bool | None = None, **of_other_modes: Any):
-        AdamW.__init__(self, params, *settings, maximize=maximize, foreach=foreach, fused=fused)
+                 foreach: bool | None = None, fused: bool | None = None, state: str = "fp32", seed: int = 0,
+                 **of_other_modes: Any):
+        AdamW.__init__(self, params, *settings, maximize=maximize, foreach=foreach, fused=fused, state=state, seed=seed)
 
     @property
     def runtime(self) -> Runtime:

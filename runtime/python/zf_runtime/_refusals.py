@@ -71,7 +71,7 @@ def check_state(groups: Sequence[FlatGroup], state: State) -> None:
                            "change it by load_state_dict()")
 
 
-def _edited(entry: dict[str, Any] | None, shown: dict[str, torch.Tensor], own: dict[str, torch.Tensor]) -> str:
+def _edited(entry: dict[str, Any] | None, shown: dict[str, Any], own: dict[str, Any]) -> str:
     """Returns what was done to an entry; "" if nothing."""
     if entry is None:
         return "removed the state of"
@@ -84,5 +84,7 @@ def _edited(entry: dict[str, Any] | None, shown: dict[str, torch.Tensor], own: d
     return f"given other memory, by .data, to '{moved[0]}' in the state of" if moved else ""
 
 
-def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+def _place(tensor: Any) -> tuple[Any, ...]:
+    if not isinstance(tensor, torch.Tensor):
+        return (tensor,)
     return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()

@@ -6,11 +6,13 @@ In a state_dict each gets its own, because torch's own optimizers increase them 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
+from . import _formats
 from ._flat_group import FlatGroup, check_supported
 from .errors import ZfError
 from .runtime import Runtime
@@ -44,6 +46,20 @@ def with_own_steps(state_dict: dict[str, Any]) -> dict[str, Any]:
     state_dict["state"] = {key: {**entry, "step": entry["step"].clone()} if "step" in entry else entry
                            for key, entry in state_dict["state"].items()}
     return state_dict
+
+
+def low_bits_of(group: FlatGroup) -> list[torch.Tensor]:
+    """Returns what the split masters of a group have besides its parameters."""
+    return [_formats.low_bits(param.detach().cpu(), group.master(number)) for number, param in enumerate(group.params)]
+
+
+def add_low_bits(state_dict: dict[str, Any], groups: Sequence[FlatGroup],
+                 param_groups: Sequence[dict[str, Any]]) -> None:
+    """Adds the low bits of split masters to the entries of a state_dict."""
+    for group, settings in zip(groups, param_groups):
+        if group.is_split and group.shown:
+            for entry, low in zip(_entries(state_dict, group, settings), low_bits_of(group)):
+                entry["low"] = low
 
 
 def _entries(state_dict: dict[str, Any], group: FlatGroup, settings: dict[str, Any]) -> list[dict[str, Any]]:
@@ -84,6 +100,7 @@ def take(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: 
         entries = _entries(state_dict, group, settings)
         loaded = any(entries)
         group.renew_entries()
+        group.low = {}
         for number, (entry, param) in enumerate(zip(entries, group.params)):
             for view, name in ((group.exp_avgs[number], "exp_avg"), (group.exp_avg_sqs[number], "exp_avg_sq")):
                 if loaded:
@@ -91,7 +108,9 @@ def take(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: 
                 else:
                     view.zero_()
             if "master" in entry and param.dtype != torch.float32:
-                group.masters[number].copy_(entry["master"])
+                group.set_master(number, entry["master"])
+            if "low" in entry:
+                group.low[number] = entry["low"].to("cpu")
         group.forget_published()
         step = int(entries[0]["step"]) if loaded else 0
         runtime.set_step(group.index, step)
@@ -100,9 +119,9 @@ def take(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: 
 
 def saved(groups: Sequence[FlatGroup]) -> list[SavedGroup]:
     """Returns copies of all state, for opening another runtime."""
-    return [SavedGroup(group.step, [(master.clone(), exp_avg.clone(), exp_avg_sq.clone()) for
-                                    master, exp_avg, exp_avg_sq in
-                                    zip(group.masters, group.exp_avgs, group.exp_avg_sqs)])
+    return [SavedGroup(group.step, [(group.master(number).clone(), exp_avg.clone(), exp_avg_sq.clone()) for
+                                    number, (exp_avg, exp_avg_sq) in
+                                    enumerate(zip(group.exp_avgs, group.exp_avg_sqs))])
             for group in groups]
 
 
@@ -111,7 +130,7 @@ def restore(saved_groups: Sequence[SavedGroup], groups: Sequence[FlatGroup], sta
     """Restores what saved() returned to the first groups. Groups after them are new."""
     for old, group in zip(saved_groups, groups):
         for number, (master, exp_avg, exp_avg_sq) in enumerate(old.arrays):
-            group.masters[number].copy_(master)
+            group.set_master(number, master)
             group.exp_avgs[number].copy_(exp_avg)
             group.exp_avg_sqs[number].copy_(exp_avg_sq)
         group.forget_published()
@@ -122,7 +141,13 @@ def restore(saved_groups: Sequence[SavedGroup], groups: Sequence[FlatGroup], sta
 def own_moments(groups: Sequence[FlatGroup], state: State) -> None:
     """Replaces the views in `state` by copies that outlive the runtime."""
     for group in groups:
-        for param in group.params:
+        lows: list[torch.Tensor] = []
+        if group.is_split and group.shown:
+            with contextlib.suppress(ZfError):  # a step that was left half done
+                lows = low_bits_of(group)
+        for number, param in enumerate(group.params):
             if param in state:
                 state[param] = {name: value.clone() if isinstance(value, torch.Tensor) else value
                                 for name, value in state[param].items()}
+                if lows:
+                    state[param]["low"] = lows[number]

@@ -34,6 +34,8 @@ def element_type(group: Group, kind: int) -> str:
         return group.grad_type
     if kind == _abi.COPY:
         return group.copy_type or "f32"
+    if kind in (_abi.MOMENT_1, _abi.MOMENT_2) and group.state_format.startswith("bf16"):
+        return "bf16"
     return "f32"
 
 

@@ -50,7 +50,7 @@ _IN_PYTHON = (
     (r"zf_options\.(\w+_timeout)_ms\b", r"\1="),
     (r"zf_options\.(\w+)", r"\1="),
     (r"zf_group\.(\w+)", r"\1= of the Group"),
-    (r"\bzf_(wait|close|progress)\b", r"\1()"),
+    (r"\bzf_(wait|close|progress|read_state|write_state)\b", r"\1()"),
 )
 
 

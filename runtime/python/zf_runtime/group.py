@@ -8,22 +8,27 @@ from . import _abi, _checks
 
 ELEMENT_TYPES = {None: _abi.NONE, "f32": _abi.F32, "bf16": _abi.BF16, "f16": _abi.F16}
 MODES = {"adam": _abi.ADAM, "adamw": _abi.ADAMW}
+STATE_FORMATS = {"fp32": _abi.STATE_FP32, "bf16": _abi.STATE_BF16, "split": _abi.STATE_SPLIT,
+                 "bf16+split": _abi.STATE_BF16_SPLIT}
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
     """Parameters that are stepped with the same settings.
 
-    elements: number of parameters; may be 0. It cannot change later, nor can grad_type, copy_type, stale, moment_sets
-    and grad_buffers.
+    elements: number of parameters; may be 0. It cannot change later, nor can grad_type, copy_type, stale, moment_sets,
+    grad_buffers, state_format and first_element.
     lr, betas, eps, weight_decay: finite, rounded to fp32; 0 <= beta < 1; eps and weight_decay >= 0.
     mode: "adamw" subtracts weight decay from the parameter, "adam" adds it to the gradient (L2).
-    grad_type: "f32", "bf16" or "f16". Parameters and moments are fp32.
+    grad_type: "f32", "bf16" or "f16".
     copy_type: None, "bf16" or "f16": a copy of the new parameters, rounded to nearest even.
     stale: a copy of the new parameters in fp32.
     moment_sets: 1, or 2 as in DeepSpeed's ZenFlow: a step of gradient buffer b then uses and updates moment set b.
     grad_buffers: 2, or 1 for a program that waits for each step before it writes the next gradients: this saves the
     memory of the other.
+    state_format: "fp32", "bf16" (of the moments), "split" or "bf16+split" (docs/kernel.md). With split masters
+    copy_type is "bf16", copy() is the parameters, and there is no params(): see Runtime.read_state().
+    seed, first_element: of the rounding of bf16 moments; no two elements of a model may have the same number.
     """
 
     elements: int
@@ -38,13 +43,18 @@ class Group:
     stale: bool = False
     moment_sets: int = 1
     grad_buffers: int = 2
+    state_format: str = "fp32"
+    seed: int = 0
+    first_element: int = 0
 
     def __post_init__(self) -> None:
-        for field, known in (("mode", MODES), ("grad_type", ELEMENT_TYPES), ("copy_type", ELEMENT_TYPES)):
+        for field, known in (("mode", MODES), ("grad_type", ELEMENT_TYPES), ("copy_type", ELEMENT_TYPES),
+                             ("state_format", STATE_FORMATS)):
             if getattr(self, field) not in known or (field == "grad_type" and self.grad_type is None):
                 names = ", ".join(repr(name) for name in known if name or field == "copy_type")
                 raise ValueError(f"{field} is {getattr(self, field)!r}; it must be one of {names}")
-        _checks.integer("elements", self.elements, _checks.UINT64_MAX)
+        for field in ("elements", "seed", "first_element"):
+            _checks.integer(field, getattr(self, field), _checks.UINT64_MAX)
         for field in ("moment_sets", "grad_buffers"):
             if _checks.number(field, getattr(self, field)) not in (1, 2):
                 raise ValueError(f"{field} is {getattr(self, field)}; it must be 1 or 2")
@@ -56,4 +66,5 @@ class Group:
             beta2=self.betas[1], eps=self.eps, weight_decay=self.weight_decay,
             bias_correction=int(self.bias_correction), grad_type=ELEMENT_TYPES[self.grad_type],
             copy_type=ELEMENT_TYPES[self.copy_type], stale=int(self.stale),
-            moment_sets=0 if self.moment_sets == 1 else 2, grad_buffers=0 if self.grad_buffers == 2 else 1)
+            moment_sets=0 if self.moment_sets == 1 else 2, grad_buffers=0 if self.grad_buffers == 2 else 1,
+            state_format=STATE_FORMATS[self.state_format], seed=int(self.seed), first_element=int(self.first_element))

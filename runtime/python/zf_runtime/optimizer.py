@@ -28,6 +28,9 @@ class OverlappedAdamW(torch.optim.Optimizer):
     concern it; plan, rank, module and runtime_options are accepted, and change nothing. (With a torch older than AdamW
     needs, it has a process, too.)
 
+    state, seed: as in AdamW; of fp32 and bf16 parameters. The parameters of a param_group with split masters have one
+    type. Their masters are in no tensor: state_dict() makes `low`.
+
     Each param_group is one runtime group. Its settings are read at each step, so lr schedulers work. Masters and
     moments are fp32 whatever the parameters are; bf16 and fp16 parameters get them rounded to nearest even.
     Either all parameters of a param_group have gradients, or none; with none the group skips the step.
@@ -57,7 +60,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
                  foreach: bool | None = None, fused: bool | None = None,
                  plan: str | os.PathLike[str] | None = None, rank: int | None = None, overlap: bool | None = None,
                  alias: bool = True, module: torch.nn.Module | None = None,
-                 runtime_options: dict[str, Any] | None = None):
+                 runtime_options: dict[str, Any] | None = None, state: str = "fp32", seed: int = 0):
         if isinstance(lr, dict):  # torch's constructors, which call the next one with their defaults
             super().__init__(params, lr)
             return
@@ -66,7 +69,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
         self.__class__ = kind if type(self) is OverlappedAdamW else type(type(self).__name__, (type(self), kind), {})
         kind.__init__(self, given, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
                       fused=fused, plan=plan, rank=rank, overlap=overlap, alias=alias, module=module,
-                      runtime_options=runtime_options)
+                      runtime_options=runtime_options, state=state, seed=seed)
 
     @property
     def runtime(self) -> Runtime:

@@ -109,16 +109,17 @@ class Runtime:
         return tuple(self._groups)
 
     def params(self, group: int) -> np.ndarray:
-        """Returns the fp32 master parameters. You may write them while no submission of the group is pending."""
+        """Returns the fp32 master parameters. You may write them while no submission of the group is pending. There are
+        none with split masters: see read_state()."""
         return self.numpy(group, _abi.PARAMS)
 
     def exp_avg(self, group: int, moment_set: int = 0) -> np.ndarray:
-        """Returns the fp32 first moments. Write them only when params() may be written. Set 1 needs
-        Group.moment_sets=2."""
+        """Returns the first moments: fp32, or bf16 (as uint16). Write them only when params() may be written. Set 1
+        needs Group.moment_sets=2."""
         return self.numpy(group, _views.moments_kind(_abi.MOMENT_1, moment_set))
 
     def exp_avg_sq(self, group: int, moment_set: int = 0) -> np.ndarray:
-        """Returns the fp32 second moments. Write them only when params() may be written."""
+        """Returns the second moments, likewise."""
         return self.numpy(group, _views.moments_kind(_abi.MOMENT_2, moment_set))
 
     def grads(self, group: int, buffer: int = 0) -> np.ndarray:
@@ -151,9 +152,34 @@ class Runtime:
     def _index(self, group: int) -> int:
         return _checks.index("group", group, len(self._groups))
 
+    def read_state(self, group: int, kind: int, begin: int = 0, count: int | None = None) -> np.ndarray:
+        """Returns a copy of parameters or moments as fp32, in any state format: `count` elements from `begin` on (None:
+        all). kind: that of zf_runtime.h (ZF_PARAMS is 0). Raises ZfBusy while submitted work is not done."""
+        import numpy
+
+        left = max(0, self._groups[self._index(group)].elements - _number("begin", begin))
+        values = numpy.empty(left if count is None else _number("count", count), numpy.float32)
+        self._state_range("zf_read_state", group, kind, begin, len(values), values.ctypes.data)
+        return values
+
+    def write_state(self, group: int, kind: int, values: Any, begin: int = 0) -> None:
+        """Writes parameters or moments from `begin` on, given as fp32. They are rounded to nearest where the state
+        format has fewer bits. Raises ZfBusy while submitted work is not done."""
+        import numpy
+
+        given = numpy.ascontiguousarray(values, numpy.float32)
+        self._state_range("zf_write_state", group, kind, begin, given.size, given.ctypes.data)
+
+    def _state_range(self, function: str, group: int, kind: int, begin: int, count: int, address: int) -> None:
+        """Calls zf_read_state or zf_write_state for `count` floats at an address."""
+        kind = _checks.integer("kind", kind, _abi.MOMENT_2_SET_1)
+        floats = ctypes.cast(address, ctypes.POINTER(ctypes.c_float))
+        check(getattr(library(), function)(self._handle.pointer, self._index(group), kind, _number("begin", begin),
+                                           count, floats))
+
     def set_group(self, group: int, settings: Group) -> None:
-        """Sets the settings of a group for all later submissions. Only lr, betas, eps, weight_decay, mode and
-        bias_correction may change."""
+        """Sets the settings of a group for all later submissions. Only lr, betas, eps, weight_decay, mode,
+        bias_correction and seed may change."""
         group = self._index(group)
         check(library().zf_set_group(self._handle.pointer, group, ctypes.byref(settings.as_abi())))
         self._groups[group] = settings
