@@ -7,7 +7,7 @@ import unittest
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 STUDIES = TESTS.parent / "scripts/studies"
-sys.path[:0] = [str(STUDIES), str(TESTS / "frameworks"), str(TESTS / "cli")]
+sys.path[:0] = [str(STUDIES), str(STUDIES / "formats"), str(TESTS / "frameworks"), str(TESTS / "cli")]
 
 import matrix
 from results import Results
