@@ -15,7 +15,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[2]
-sys.path[:0] = [str(SOURCE / "tests/frameworks")]
+sys.path[:0] = [str(SOURCE / "tests/frameworks"), str(SOURCE / "tests/cli")]
 
 import conclude
 from picture import picture
