@@ -55,6 +55,8 @@ constexpr std::size_t step_bytes(StateFormat format, ElementType grad) {
   const std::size_t parameter = has_split_masters(format) ? sizeof(std::uint16_t) : 0;
   return element_bytes(grad) + 2 * (bytes.master + 2 * bytes.moment + parameter);
 }
+/// Returns the bytes per parameter of the step that zf-tune measures: its gradients are fp32.
+constexpr std::size_t measured_step_bytes(StateFormat format) { return step_bytes(format, ElementType::f32); }
 static_assert(step_bytes(StateFormat::fp32, ElementType::f32) == kAdamBytesPerParam);
 
 }  // namespace zf

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/stagger.hpp"
 #include "base/text.hpp"
+#include "engine/dither.hpp"
+#include "engine/half.hpp"
 #include "engine/isa.hpp"
 #include "engine/slices.hpp"
 
@@ -18,6 +21,7 @@ namespace {
 
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 constexpr std::size_t kArrays = 4;
+constexpr std::size_t kOwnArrays = 4;  // parameters, moments, and the high halves of split masters
 
 /// Returns the distance in bytes from the start of one array to the start of the next.
 std::size_t stride_of(std::size_t elements) {
@@ -39,12 +43,41 @@ void fill(const AdamArrays& slice, float* g) {
   }
 }
 
+template <class Element>
+void set(void* array, std::size_t i, Element value) {
+  static_cast<Element*>(array)[i] = value;
+}
+
+/// Gives the arrays of a format the values of the fp32 ones.
+void fill_own(const AdamArrays& own, const AdamArrays& fp32, StateFormat format) {
+  for (std::size_t i = 0; i < own.n; ++i) {
+    const float p = static_cast<const float*>(fp32.p)[i];
+    if (has_split_masters(format)) {
+      const SplitFloat halves = split_of_f32(p);
+      set(own.copy, i, halves.high);
+      set(own.p, i, halves.low);
+    } else {
+      set(own.p, i, p);
+    }
+    for (const auto& [to, from] : {std::pair(own.m, fp32.m), std::pair(own.v, fp32.v)}) {
+      const float moment = static_cast<const float*>(from)[i];
+      if (has_bf16_moments(format)) {
+        set(to, i, bf16_of_f32(moment));
+      } else {
+        set(to, i, moment);
+      }
+    }
+  }
+}
+
 }  // namespace
 
-WorkingSet::WorkingSet(Pool& pool, std::size_t elements, Memory memory) : elements_(elements) {
+WorkingSet::WorkingSet(Pool& pool, std::size_t elements, Memory memory, StateFormat format)
+    : elements_(elements) {
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / kBytesPerElement / 4;
   const std::size_t stride = elements <= kMost ? stride_of(elements) : 0;
-  mapping_bytes_ = kArrays * stride + kHugePageBytes;
+  const bool has_own = format != StateFormat::fp32;
+  mapping_bytes_ = (kArrays + (has_own ? kOwnArrays : 0)) * stride + kHugePageBytes;
   int error = ENOMEM;
   void* mapping = MAP_FAILED;
   if (elements <= kMost) {
@@ -67,11 +100,13 @@ WorkingSet::WorkingSet(Pool& pool, std::size_t elements, Memory memory) : elemen
   const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
   char* const base =
       static_cast<char*>(mapping_) + (kHugePageBytes - address % kHugePageBytes) % kHugePageBytes;
+  const auto array = [&](std::size_t i) { return base + i * stride; };
   float* arrays[kArrays];
-  for (std::size_t i = 0; i < kArrays; ++i) arrays[i] = reinterpret_cast<float*>(base + i * stride);
+  for (std::size_t i = 0; i < kArrays; ++i) arrays[i] = reinterpret_cast<float*>(array(i));
 
   const std::vector<Slice> slices = slices_of(elements, pool.size());
   slices_.resize(slices.size());
+  if (has_own) own_slices_.resize(slices.size());
   pool.run([&](std::size_t member) {
     const Slice& slice = slices[member];
     float* const g = arrays[1] + slice.begin;
@@ -83,6 +118,16 @@ WorkingSet::WorkingSet(Pool& pool, std::size_t elements, Memory memory) : elemen
     mine.n = slice.size();
     mine.prefetch_distance = preferred_prefetch_distance();
     fill(mine, g);
+    if (!has_own) return;
+    const StateBytes bytes = state_bytes(format);
+    AdamArrays& own = own_slices_[member];
+    own = mine;
+    own.p = array(kArrays) + slice.begin * bytes.master;
+    own.m = array(kArrays + 1) + slice.begin * bytes.moment;
+    own.v = array(kArrays + 2) + slice.begin * bytes.moment;
+    if (has_split_masters(format)) own.copy = array(kArrays + 3) + slice.begin * sizeof(std::uint16_t);
+    own.dither = dither_at(0, slice.begin);
+    fill_own(own, mine, format);
   });
 }
 

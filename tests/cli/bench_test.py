@@ -32,6 +32,18 @@ class BenchRanks(zf_cli.CommandTest):
             self.assertEqual(row["step_ns_median"], steps[1])
             self.assertAlmostEqual(row["step_bytes_per_s_median"], 28e15 / steps[1], delta=1e6)
 
+    def test_a_state_format_has_its_bytes(self):
+        for state, each in (("bf16", 20), ("split", 28), ("bf16+split", 20)):
+            for pools in (("--ranks", "1"), ("--threads", "1")):
+                measured = self.bench("--state", state, *pools)
+                self.assertEqual((measured["state_format"], measured["step_bytes_per_param"]), (state, each))
+                for row in measured.get("rows") or measured["pools"]:
+                    steps = sorted(sample["step_ns"] for sample in row["samples"])
+                    self.assertAlmostEqual(row["step_bytes_per_s_median"], each * 1e15 / steps[1], delta=1e6)
+        refused = self.run_tune("bench", "--state", "int8")
+        self.assert_exit(refused, USAGE)
+        self.assertIn('zf-tune bench: --state: "int8" is not known', refused.stderr)
+
     def test_the_table_names_the_slowest_rank(self):
         result = self.run_tune("bench", "--params", "1M", "--rounds", "1", "--ranks", "2")
         self.assert_exit(result, DONE)

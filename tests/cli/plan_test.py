@@ -103,6 +103,15 @@ class Plan(CommandTest):
                 math.ceil(rank["pt_reserved_cores_perc"] * number), len(parse_cpus(rank["training"]["cpus"]))
             )
 
+    def test_the_plan_keeps_the_state_format_that_it_is_told(self):
+        self.assertEqual(self.make_plan()["intent"]["state_format"], "fp32")
+        self.assertEqual(self.make_plan("--state", "bf16+split")["intent"]["state_format"], "bf16+split")
+        result = self.run_tune("plan", "--from", "plan.json", "--state", "bf16", "-o", "moved.json")
+        self.assert_exit(result, USAGE)
+        self.assertIn("--state cannot be used with --from", result.stderr)
+        self.assert_exit(self.run_tune("plan", "-q", "--from", "plan.json", "-o", "moved.json"), DONE)
+        self.assertEqual(self.read_plan("moved.json")["intent"]["state_format"], "bf16+split")
+
     def test_dash_means_stdout(self):
         result = self.run_tune("plan", "--topology", SLURM_NODE, "-o", "-")
         self.assert_exit(result, DONE)

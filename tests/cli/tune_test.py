@@ -72,6 +72,17 @@ class Tune(CommandTest):
         self.assertGreater(plan["choice"]["period_ns_median"], 0)
         self.assertEqual(self.files(), ["x.json", "x.json.samples.jsonl"])
 
+    def test_measures_the_state_format_that_it_is_told(self):
+        self.assert_exit(self.run_tune("tune", "-q", *BRIEF, "--state", "bf16"), DONE)
+        self.assertEqual(self.read_plan()["intent"]["state_format"], "bf16")
+        header = json.loads((self.folder / "plan.json.samples.jsonl").read_text().splitlines()[0])
+        self.assertEqual(header["state_format"], "bf16")
+        self.assert_exit(self.run_tune("check"), DONE)
+        machine = SOURCE / "configs/machines/xeon-2x16-2gpu.json"
+        refused = self.run_tune("tune", "--simulate", machine, "--state", "bf16")
+        self.assert_exit(refused, USAGE)
+        self.assertIn("--state bf16 cannot be used with --simulate", refused.stderr)
+
     def test_is_what_zf_tune_does_by_itself(self):
         result = self.run_tune(*BRIEF)
         self.assert_exit(result, DONE)

@@ -180,6 +180,25 @@ class DeepSpeed(FrameworkTest):
                 for direction, losses in said["resumed"].items():
                     self.assertEqual(losses, said["resumed"]["own-own"], direction)
 
+    def test_moments_in_bf16_train_and_are_read_and_saved_in_fp32(self):
+        """Seen: losses within 1 % of DeepSpeed's, whose optimizer loads the checkpoint, too; killed once; what resumes
+        has the same losses in every bit."""
+        cases = [{"stage": stage, "dtype": dtype, "groups": 2, "steps": 12, "kill_at": 7}
+                 for stage, dtype in ((1, "fp32"), (2, "bf16"), (3, "bf16"))]
+        for said in self.train("zero_formats", cases):
+            with self.subTest(stage=said["case"]["stage"]):
+                own, ours = ([float.fromhex(loss) for loss in said[name]] for name in ("own", "ours"))
+                self.assertNotEqual(own, ours)
+                self.assertAlmostEqual(ours[-1], own[-1], delta=0.01 * own[0])
+                self.assertEqual(said["types"], ["torch.bfloat16", "torch.float32", "torch.float32"])
+                self.assertTrue(said["same"] and said["written"])
+                self.assertEqual(said["resumed"], said["went_on"])
+                by_own = float.fromhex(said["by_own"][-1])
+                self.assertAlmostEqual(by_own, float.fromhex(said["went_on"][-1]), delta=0.01 * own[0])
+                self.assertEqual(said["restarts"], 1)
+        self.assertIn("; state bf16: 8 bytes a parameter for master and moments instead of 12, and the losses no longer"
+                      " have DeepSpeed's bits", self.output)
+
     def test_checkpoints_of_zenflow_have_the_moments(self):
         """Seen: 8 tensors of moments for two groups, which arrive in the arena as they were, and the steps are counted
         on. A checkpoint of DeepSpeed's has none, which is said, and training goes on."""

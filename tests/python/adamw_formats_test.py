@@ -3,6 +3,7 @@
 import copy
 import io
 import unittest
+import warnings
 
 import support
 
@@ -181,6 +182,23 @@ class Formats(adamw_case.AdamWTest):
             theirs.load_state_dict(reloaded(optimizer))
             train(model, theirs, 1, first=3)
             self.assertTrue(parameters_of(model).isfinite().all())
+
+    def test_the_plan_names_the_format_and_an_argument_beats_it_in_one_line(self):
+        path = support.plan("--state", "bf16+split")
+
+        def format_of(**options):
+            optimizer = InArena([torch.nn.Parameter(torch.ones(3))], plan=path, overlap=False, **options)
+            self.addCleanup(optimizer.close)
+            return optimizer.param_groups[0].get("state_format", "fp32")
+
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            self.assertEqual((format_of(), format_of(state="bf16+split")), ("bf16+split", "bf16+split"))
+            self.assertEqual(said, [])
+            self.assertEqual((format_of(state="fp32"), format_of(state="fp32")), ("fp32", "fp32"))
+        line = "state='fp32' is used, and the plan names 'bf16+split': make the plan with --state fp32"
+        self.assertEqual([str(each.message) for each in said], [line])
+        support.plan()
 
     def test_what_does_not_go_together_is_one_line(self):
         def param(dtype):

@@ -29,6 +29,10 @@ class Command(unittest.TestCase):
     def test_wrong_command_lines_are_named_and_end_with_2(self):
         for words, reason in ((["--lat", "train.py"], "unknown option '--lat'"), ([], "no script is named"),
                               (["--late"], "no script is named"), (["-m"], "no module is named"),
+                              (["--state", "split", "train.py"], "--state is 'split'; give fp32 or bf16"),
+                              (["--state"], "--state is ''; give fp32 or bf16"),
+                              (["--state=bf16"], "no script is named"),
+                              (["--state", "bf16", "-m"], "no module is named"),
                               (["absent.py"], "there is no script 'absent.py'")):
             with self.subTest(words=words):
                 lines = self.run_command(*words, code=2).stderr.splitlines()

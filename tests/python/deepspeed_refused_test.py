@@ -60,6 +60,22 @@ class Refused(unittest.TestCase):
                     _layout.partitions_of(zero, optimizer, mode)
                 self.assertIn(reason, str(refused.exception))
 
+    def test_moments_in_bf16_are_for_bf16_and_fp32_weights_without_zenflow(self):
+        half = [torch.zeros(32, dtype=torch.float16)]
+        for zero, reason in ((Stage2(param_buffer_of_bit16_for_cpu_offload_groups=half), "the weights are fp16"),
+                             (Stage2(zenflow=True), "ZenFlow's moments are fp32")):
+            with self.subTest(reason), self.assertRaisesRegex(_layout.Unsupported, reason):
+                _layout.partitions_of(zero, cpu_adam(), "wait", "bf16")
+        self.assertEqual(len(_layout.partitions_of(Stage2(), cpu_adam(), "wait", "bf16")), 1)
+
+    def test_each_rank_and_partition_has_numbers_of_its_own(self):
+        zero = Stage2()
+        zero.single_partition_of_fp32_groups *= 2
+        zero.param_buffer_of_bit16_for_cpu_offload_groups *= 2
+        with unittest.mock.patch.object(_layout, "_place_among_ranks", lambda: (1, 3)):
+            found = _layout.partitions_of(zero, cpu_adam(), "wait", "bf16")
+        self.assertEqual([partition.first_element for partition in found], [32, 3 * 32 + 32])
+
     def test_who_steps_then_is_said_and_true(self):
         """The optimizer in the training process, in place; SuperOffload's by DeepSpeed's own operator."""
         in_training = "There is no optimizer process: DeepSpeedCPUAdam steps in the training process"

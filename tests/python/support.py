@@ -25,11 +25,11 @@ _folder = tempfile.TemporaryDirectory(prefix="zf-python-test-")
 
 
 @functools.cache
-def plan() -> str:
+def plan(*options: str) -> str:
     """Makes a plan for the CPUs that this process may use, as zf-tune does without measuring."""
     path = os.path.join(_folder.name, "plan.json")
-    made = subprocess.run([TUNE, "plan", "--mode", "overlap", "-o", path], capture_output=True, text=True, timeout=60,
-                          check=False)
+    made = subprocess.run([TUNE, "plan", "--mode", "overlap", "-o", path, *options], capture_output=True, text=True,
+                          timeout=60, check=False)
     if made.returncode != 0:
         raise RuntimeError(f"{TUNE} plan failed: {made.stderr}")
     return path

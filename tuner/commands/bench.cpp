@@ -35,13 +35,16 @@ CommandSpec spec() {
           {"threads", 't', "LIST",
            "pool sizes, one thread per core (default: 1, 2, 4, … and all cores; e.g. 1,2)"},
           {"params", 'p', "COUNT",
-           "number of fp32 parameters that each pool, or all ranks together, step over, 16 bytes each "
+           "number of parameters that each pool, or all ranks together, step over, 16 bytes each in fp32 "
            "(default: enough for 1 GiB or four times the last-level caches, whichever is more; e.g. 128M)"},
           {"ranks", 0, "LIST",
            "numbers of ranks that update at once, each on its home "
            "(default: none, pools alone; e.g. 1,2,4,8)"},
           {"rounds", 'r', "N",
            "visits to each pool size or split, in turn, of three samples each (default: 5; e.g. 10)"},
+          {"state", 0, "FORMAT",
+           "state format of the step, with fp32 gradients: " + all_names<StateFormat>() +
+               " (default: fp32; e.g. bf16)"},
           format_option(),
       })};
 }
@@ -98,17 +101,20 @@ Exit run(const Arguments& arguments) {
   }
   const Home home = homes_of(machine.topology, machine.allowed, {Preference{}}).front();
   const std::uint64_t available = available_memory_bytes(SysRoot(), machine.allowed);
-  std::uint64_t elements =
-      working_set_size(0, 1, last_level_cache_bytes(machine.topology), available).elements_per_rank;
+  const StateFormat state = state_argument(arguments).value_or(StateFormat::fp32);
+  const std::uint64_t each = WorkingSet::bytes_per_element(state);
+  std::uint64_t elements = working_set_size(0, 1, last_level_cache_bytes(machine.topology),
+                                            available / each * WorkingSet::kBytesPerElement)
+                               .elements_per_rank;
   if (const auto params = arguments.text("params")) {
     elements = parse_quantity(*params, "zf-tune bench: --params");
-    if (elements > available / 2 / WorkingSet::kBytesPerElement) {
+    if (elements > available / 2 / each) {
       throw Error(
           Exit::infeasible,
           format_text("zf-tune bench: --params: {} parameters need {} of memory, and {} are available, "
                       "of which bench uses at most half",
-                      *params, print_bytes(elements * WorkingSet::kBytesPerElement), print_bytes(available)),
-          format_text("ask for {} or fewer", print_quantity(available / 2 / WorkingSet::kBytesPerElement)));
+                      *params, print_bytes(elements * each), print_bytes(available)),
+          format_text("ask for {} or fewer", print_quantity(available / 2 / each)));
     }
   }
 
@@ -120,7 +126,7 @@ Exit run(const Arguments& arguments) {
       for (const RankSplit& rank : split.ranks) cpus |= rank.optimizer;
     }
     const ActivitySample before = activity_of_others();
-    RankBench bench = run_rank_bench(splits, elements, rounds);
+    RankBench bench = run_rank_bench(splits, elements, rounds, state);
     bench.neighbours = neighbours_since(before, cpus);
     bench.nominal = read_nominal_bandwidth(SysRoot());
     print_stdout("{}", format == Format::json ? rank_bench_json(bench)
@@ -129,7 +135,7 @@ Exit run(const Arguments& arguments) {
   }
   const auto threads = thread_counts(arguments, static_cast<int>(home.cores.size()));
   const ActivitySample before = activity_of_others();
-  Bench bench = run_bench(home, threads, elements, rounds);
+  Bench bench = run_bench(home, threads, elements, rounds, state);
   CpuSet cpus;
   for (const BenchRow& row : bench.rows) cpus |= row.cpus;
   bench.neighbours = neighbours_since(before, cpus);

@@ -42,6 +42,7 @@ CommandSpec spec() {
           framework_option(),
           mode_option(),
           update_interval_option(),
+          state_option(),
           for_deepspeed_option(),
           wide_option(),
           {"quiet", 'q', "", "print no table, only errors"},
@@ -63,6 +64,7 @@ Plan make_unmeasured_plan(const Arguments& arguments) {
   workload.framework = framework_argument(arguments).value_or(Framework::unknown);
   Plan plan = unmeasured_plan(machine, rank_gpus(environment, machine.topology, ranks.count, share), workload,
                               deepspeed, command_line());
+  plan.intent.state_format = state_argument(arguments).value_or(StateFormat::fp32);
   if (!arguments.has("quiet")) warn_of_few_cores(machine, ranks.count);
   return plan;
 }
@@ -82,7 +84,7 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
                 "zf-tune plan: --params cannot be used with --from, which keeps the parameters of its plan",
                 "leave out --params, or make a new plan without --from");
   }
-  for (const char* const option : {"mode", "update-interval"}) {
+  for (const char* const option : {"mode", "update-interval", "state"}) {
     if (!arguments.has(option)) continue;
     throw Error(
         Exit::usage,

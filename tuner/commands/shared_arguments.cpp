@@ -135,6 +135,21 @@ OptionSpec mode_option() {
               " (default: the workload's, else wait, as plain ZeRO-Offload, ZenFlow's default and torch do)"};
 }
 
+std::optional<StateFormat> state_argument(const Arguments& arguments) {
+  const auto name = arguments.text("state");
+  if (!name) return std::nullopt;
+  if (const auto format = value_named<StateFormat>(*name)) return *format;
+  throw Error(
+      Exit::usage, format_text("zf-tune {}: --state: \"{}\" is not known", arguments.command, *name),
+      did_you_mean(*name, all_names<StateFormat>()).value_or("give one of " + all_names<StateFormat>()));
+}
+
+OptionSpec state_option() {
+  return {"state", 0, "FORMAT",
+          "how the job keeps moments and masters: " + all_names<StateFormat>() +
+              "; the plan tells the runtime (default: fp32; e.g. bf16)"};
+}
+
 std::optional<int> update_interval_argument(const Arguments& arguments) {
   return arguments.integer("update-interval", 1, 1'000'000);
 }

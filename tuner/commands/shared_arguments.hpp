@@ -63,6 +63,11 @@ std::optional<Mode> mode_argument(const Arguments& arguments);
 
 OptionSpec mode_option();
 
+/// Returns the value of --state; nothing if it was not given. Throws Error(usage) for an unknown name.
+std::optional<StateFormat> state_argument(const Arguments& arguments);
+
+OptionSpec state_option();
+
 /// Returns the value of --update-interval; nothing if it was not given.
 std::optional<int> update_interval_argument(const Arguments& arguments);
 

@@ -38,6 +38,7 @@ CommandSpec spec() {
                "(default: as many as are measured; e.g. 3B)"},
               mode_option(),
               update_interval_option(),
+              state_option(),
               {"budget", 'b', "TIME",
                "longest time to measure (default: 60 times the first visit, from 20s to 10m; e.g. 30s, 2m)"},
               {"accuracy", 'a', "PERCENT",
@@ -96,6 +97,7 @@ TuningRequest request_of(const Arguments& arguments, const std::optional<Workloa
   request.mode = mode_argument(arguments);
   request.update_interval = update_interval_argument(arguments);
   request.framework = framework_argument(arguments);
+  request.state_format = state_argument(arguments).value_or(StateFormat::fp32);
   request.for_deepspeed = for_deepspeed(arguments);
   if (output != "-") request.plan = output;
   request.fresh = arguments.has("fresh");
@@ -111,6 +113,13 @@ TuningJob simulated_job_of(const std::string& file, const Arguments& arguments,
         Exit::usage,
         format_text("zf-tune tune: --{} cannot be used with --simulate, which defines the whole machine",
                     option.name),
+        "leave out one of the two");
+  }
+  if (request.state_format != StateFormat::fp32) {
+    throw Error(
+        Exit::usage,
+        format_text("zf-tune tune: --state {} cannot be used with --simulate, whose formulas are of fp32",
+                    name_of(request.state_format)),
         "leave out one of the two");
   }
   return job_on_simulated_machine(file, request);

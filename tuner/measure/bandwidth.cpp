@@ -38,16 +38,19 @@ Split split_of_pools(const Plan& plan) {
   return split;
 }
 
-Bandwidth median_bandwidth(const std::vector<SplitSample>& samples, double bytes) {
+Bandwidth median_bandwidth(const std::vector<SplitSample>& samples, double bytes, StateFormat format) {
+  const double step_share =
+      static_cast<double>(measured_step_bytes(format)) / static_cast<double>(kAdamBytesPerParam);
   std::vector<double> rooflines;
   std::vector<double> steps;
   for (const SplitSample& sample : samples) {
     rooflines.push_back(bytes * 1e9 / static_cast<double>(sample.roofline_ns));
-    steps.push_back(bytes * 1e9 / static_cast<double>(sample.step_ns));
+    steps.push_back(bytes * step_share * 1e9 / static_cast<double>(sample.step_ns));
   }
   return {median(rooflines), median(steps)};
 }
 
+/// Returns the bytes of a pass of the roofline loop.
 double bytes_per_pass(const Plan& plan) {
   return static_cast<double>(plan.evidence.elements_per_rank * plan.ranks.size() * kAdamBytesPerParam);
 }
@@ -58,10 +61,11 @@ std::string measured_text(const Plan& plan, Nanoseconds deadline_ns) {
     const RankWork work{.elements = plan.evidence.elements_per_rank,
                         .isa = chosen_isa(),
                         .framework = plan.workload.framework,
-                        .roofline_each_round = true};
+                        .roofline_each_round = true,
+                        .format = plan.intent.state_format};
     MachineMeter meter(work, 1);
-    const Bandwidth now =
-        median_bandwidth(meter.measure(split_of_pools(plan), {kMaxPairs, deadline_ns}), bytes_per_pass(plan));
+    const Bandwidth now = median_bandwidth(meter.measure(split_of_pools(plan), {kMaxPairs, deadline_ns}),
+                                           bytes_per_pass(plan), plan.intent.state_format);
     return format_text("{} {}", now.roofline, now.step);
   } catch (const Error& error) {
     return format_text("{}{}", kError, error.what());
@@ -70,7 +74,8 @@ std::string measured_text(const Plan& plan, Nanoseconds deadline_ns) {
 
 /// Returns how much memory measure_bandwidth() needs.
 std::uint64_t working_set_bytes(const Plan& plan) {
-  return plan.evidence.elements_per_rank * plan.ranks.size() * WorkingSet::kBytesPerElement;
+  return plan.evidence.elements_per_rank * plan.ranks.size() *
+         WorkingSet::bytes_per_element(plan.intent.state_format);
 }
 
 std::string gigabytes(double bytes_per_s) { return format_text("{:.1f} GB/s", bytes_per_s / 1e9); }
@@ -90,7 +95,7 @@ PlannedBandwidth planned_bandwidth(const Plan& plan) {
                 "make the plan with zf-tune tune, which measures");
   }
   PlannedBandwidth planned;
-  planned.median = median_bandwidth(samples, bytes_per_pass(plan));
+  planned.median = median_bandwidth(samples, bytes_per_pass(plan), plan.intent.state_format);
   std::vector<double> rooflines;
   std::vector<double> steps;
   for (const SplitSample& sample : samples) {

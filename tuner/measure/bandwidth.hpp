@@ -18,8 +18,7 @@ inline constexpr double kSlowNode = 0.10;
 /// A spread of the evidence above which it cannot tell a slow node from a fast one.
 inline constexpr double kMostSpread = 0.5;
 
-/// Medians in bytes per second, with all ranks at once. Both the step and the roofline loop move
-/// kAdamBytesPerParam bytes per parameter.
+/// Medians in bytes per second, with all ranks at once.
 struct Bandwidth {
   double roofline = 0;
   double step = 0;

@@ -24,20 +24,21 @@ constexpr int kSamplesPerRound = 3;
 struct RowSummary {
   double step_bytes_per_s;
   double roofline_bytes_per_s;
-  double ratio;   ///< median of pairs
+  double ratio;   ///< of the bandwidths, median of pairs
   double spread;  ///< of the ratio
   bool disturbed;
 };
 
-RowSummary summary_of(const BenchRow& row, std::uint64_t elements) {
+RowSummary summary_of(const BenchRow& row, std::uint64_t elements, StateFormat format) {
   std::vector<double> steps;
   std::vector<double> rooflines;
   std::vector<double> ratios;
-  const auto bytes = static_cast<double>(elements * kAdamBytesPerParam);
+  const auto bytes = static_cast<double>(elements * measured_step_bytes(format));
+  const auto roofline_bytes = static_cast<double>(elements * kAdamBytesPerParam);
   for (const SplitSample& sample : row.samples) {
     steps.push_back(bytes / static_cast<double>(sample.step_ns) * 1e9);
-    rooflines.push_back(bytes / static_cast<double>(sample.roofline_ns) * 1e9);
-    ratios.push_back(static_cast<double>(sample.roofline_ns) / static_cast<double>(sample.step_ns));
+    rooflines.push_back(roofline_bytes / static_cast<double>(sample.roofline_ns) * 1e9);
+    ratios.push_back(steps.back() / rooflines.back());
   }
   const double ratio = median(ratios);
   const double spread = relative_spread(ratios);
@@ -67,9 +68,11 @@ std::vector<int> usual_thread_counts(int cores) {
   return counts;
 }
 
-Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds) {
-  MachineMeter meter({.elements = elements, .isa = chosen_isa(), .roofline_each_round = true}, 1);
-  Bench bench{elements, meter.isa(), {}, {}};
+Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds,
+                StateFormat format) {
+  MachineMeter meter(
+      {.elements = elements, .isa = chosen_isa(), .roofline_each_round = true, .format = format}, 1);
+  Bench bench{elements, meter.isa(), {}, {}, format};
   std::vector<Split> splits;
   for (const int count : threads) {
     splits.push_back(pools_on({home}, count));
@@ -86,12 +89,13 @@ Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t
 }
 
 std::string bench_text(const Bench& bench, std::size_t width) {
-  std::string text =
-      hanging("",
-              format_text("fp32 AdamW step and roofline loop, {} parameters ({}), {} kernels",
-                          print_quantity(bench.elements),
-                          print_bytes(bench.elements * WorkingSet::kBytesPerElement), bench.isa),
-              width);
+  std::string text = hanging(
+      "",
+      format_text("AdamW step (state {}, {} bytes per parameter) and roofline loop, {} parameters "
+                  "({}), {} kernels",
+                  name_of(bench.format), measured_step_bytes(bench.format), print_quantity(bench.elements),
+                  print_bytes(bench.elements * WorkingSet::bytes_per_element(bench.format)), bench.isa),
+      width);
   Table table({{"threads"},
                {"CPUs", Table::Align::left},
                {"step GB/s"},
@@ -102,7 +106,7 @@ std::string bench_text(const Bench& bench, std::size_t width) {
                {"", Table::Align::left}});
   bool disturbed = false;
   for (const BenchRow& row : bench.rows) {
-    const RowSummary summary = summary_of(row, bench.elements);
+    const RowSummary summary = summary_of(row, bench.elements, bench.format);
     table.add({std::to_string(row.threads), print(row.cpus),
                format_text("{:.2f}", summary.step_bytes_per_s / 1e9),
                format_text("{:.2f}", summary.roofline_bytes_per_s / 1e9),
@@ -117,10 +121,12 @@ std::string bench_text(const Bench& bench, std::size_t width) {
 std::string bench_json(const Bench& bench) {
   nlohmann::ordered_json document{{"params", bench.elements},
                                   {"isa", bench.isa},
+                                  {"state_format", name_of(bench.format)},
+                                  {"step_bytes_per_param", measured_step_bytes(bench.format)},
                                   {"neighbours", neighbours_json(bench.neighbours)},
                                   {"pools", nlohmann::ordered_json::array()}};
   for (const BenchRow& row : bench.rows) {
-    const RowSummary summary = summary_of(row, bench.elements);
+    const RowSummary summary = summary_of(row, bench.elements, bench.format);
     nlohmann::ordered_json samples = nlohmann::ordered_json::array();
     for (const SplitSample& sample : row.samples) {
       samples.push_back({{"step_ns", sample.step_ns}, {"roofline_ns", sample.roofline_ns}});

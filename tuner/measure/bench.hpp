@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/state_format.hpp"
 #include "homes/homes.hpp"
 #include "homes/split.hpp"
 #include "measure/disturbance.hpp"
@@ -22,10 +23,11 @@ struct BenchRow {
 };
 
 struct Bench {
-  std::uint64_t elements = 0;  ///< fp32 parameters that every pool steps over, all threads together
+  std::uint64_t elements = 0;  ///< parameters that every pool steps over, all threads together
   std::string isa;
   std::vector<BenchRow> rows;
   std::vector<Neighbour> neighbours = {};  ///< on the CPUs of the rows; run_bench() does not set them
+  StateFormat format = StateFormat::fp32;  ///< of the step
 };
 
 /// Returns the pool sizes that are measured unless the user names some: 1, 2, 4, … and all cores.
@@ -37,7 +39,8 @@ Split pools_on(const std::vector<Home>& homes, int threads);
 
 /// Runs pools of the first `threads` cores of the home, one PU each, round after round in turn. Nothing else
 /// runs. Throws Error(runtime_error) if a pool cannot be set up. Call it while this process has one thread.
-Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds);
+Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds,
+                StateFormat format = StateFormat::fp32);
 
 /// Return the table for a page of so many columns, and the document of --format json with every sample.
 /// Bandwidths are medians. Rows that are disturbed (disturbance.hpp) are marked in both.

@@ -26,26 +26,28 @@ struct RankSummary {
   double spread;  ///< of the step
   double step_bytes_per_s;
   double roofline_bytes_per_s;
-  double ratio;  ///< roofline loop over step, median of pairs
+  double ratio;  ///< of the bandwidths, median of pairs
   bool disturbed;
 };
 
-RankSummary summary_of(const RankBenchRow& row) {
+RankSummary summary_of(const RankBenchRow& row, StateFormat format) {
   std::vector<double> steps;
   std::vector<double> rooflines;
   std::vector<double> ratios;
   for (const SplitSample& sample : row.samples) {
     steps.push_back(static_cast<double>(sample.step_ns));
     rooflines.push_back(static_cast<double>(sample.roofline_ns));
-    ratios.push_back(rooflines.back() / steps.back());
+    ratios.push_back(rooflines.back() / steps.back() * static_cast<double>(measured_step_bytes(format)) /
+                     static_cast<double>(kAdamBytesPerParam));
   }
-  const auto bytes = 1e9 * static_cast<double>(row.elements * kAdamBytesPerParam);
+  const auto bytes = 1e9 * static_cast<double>(row.elements * measured_step_bytes(format));
+  const auto roofline_bytes = 1e9 * static_cast<double>(row.elements * kAdamBytesPerParam);
   const double spread = relative_spread(steps);
   const double ratio = median(ratios);
   return {median(steps),
           spread,
           bytes / median(steps),
-          bytes / median(rooflines),
+          roofline_bytes / median(rooflines),
           ratio,
           is_disturbed(ratio, spread)};
 }
@@ -71,7 +73,7 @@ std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& 
 }
 
 RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& splits, std::uint64_t params,
-                         int rounds) {
+                         int rounds, StateFormat format) {
   for (const auto& [binding, split] : splits) {
     if (params >= split.ranks.size()) continue;
     throw Error(
@@ -79,7 +81,7 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
         format_text("zf-tune bench: --params {}: {} ranks need a parameter each", params, split.ranks.size()),
         "give more parameters");
   }
-  RankBench bench{params, "", {}, {}, {}};
+  RankBench bench{params, "", {}, {}, {}, format};
   for (const auto& [binding, split] : splits) {
     RankBenchRow& row = bench.rows.emplace_back();
     row.ranks = static_cast<int>(split.ranks.size());
@@ -90,8 +92,10 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < splits.size(); ++i) {
       const Split& split = splits[i].second;
-      const RankWork work{
-          .elements = params / split.ranks.size(), .isa = chosen_isa(), .roofline_each_round = true};
+      const RankWork work{.elements = params / split.ranks.size(),
+                          .isa = chosen_isa(),
+                          .roofline_each_round = true,
+                          .format = format};
       MachineMeter meter(work, 1);
       bench.isa = meter.isa();
       for (const SplitSample& sample : meter.measure(split, {.samples = kRankSamplesPerRound}))
@@ -102,12 +106,13 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
 }
 
 std::string rank_bench_text(const RankBench& bench, std::size_t width) {
-  std::string text = wrapped(
-      format_text("fp32 AdamW update of {} parameters ({}), {} kernels, all ranks at once\n"
-                  "nominal memory bandwidth: {}\n",
-                  print_quantity(bench.params), print_bytes(bench.params * WorkingSet::kBytesPerElement),
-                  bench.isa, nominal_in_words(bench.nominal)),
-      width);
+  std::string text =
+      wrapped(format_text("AdamW update (state {}) of {} parameters ({}), {} kernels, all ranks at once\n"
+                          "nominal memory bandwidth: {}\n",
+                          name_of(bench.format), print_quantity(bench.params),
+                          print_bytes(bench.params * WorkingSet::bytes_per_element(bench.format)), bench.isa,
+                          nominal_in_words(bench.nominal)),
+              width);
   std::vector<Table::Column> columns{{"ranks"},
                                      {"bound by", Table::Align::left},
                                      {"threads"},
@@ -121,7 +126,7 @@ std::string rank_bench_text(const RankBench& bench, std::size_t width) {
   bool disturbed = false;
   Table table(std::move(columns));
   for (const RankBenchRow& row : bench.rows) {
-    const RankSummary summary = summary_of(row);
+    const RankSummary summary = summary_of(row, bench.format);
     std::vector<std::string> cells{std::to_string(row.ranks),
                                    row.binding,
                                    std::to_string(row.threads),
@@ -141,8 +146,11 @@ std::string rank_bench_text(const RankBench& bench, std::size_t width) {
 }
 
 std::string rank_bench_json(const RankBench& bench) {
-  Object document{
-      {"params", bench.params}, {"isa", bench.isa}, {"neighbours", neighbours_json(bench.neighbours)}};
+  Object document{{"params", bench.params},
+                  {"isa", bench.isa},
+                  {"state_format", name_of(bench.format)},
+                  {"step_bytes_per_param", measured_step_bytes(bench.format)},
+                  {"neighbours", neighbours_json(bench.neighbours)}};
   if (bench.nominal.bytes_per_s) {
     document["nominal_bytes_per_s"] = *bench.nominal.bytes_per_s;
   } else {
@@ -150,7 +158,7 @@ std::string rank_bench_json(const RankBench& bench) {
   }
   document["rows"] = Object::array();
   for (const RankBenchRow& row : bench.rows) {
-    const RankSummary summary = summary_of(row);
+    const RankSummary summary = summary_of(row, bench.format);
     Object samples = Object::array();
     for (const SplitSample& sample : row.samples)
       samples.push_back({{"step_ns", sample.step_ns}, {"roofline_ns", sample.roofline_ns}});

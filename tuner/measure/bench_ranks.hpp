@@ -29,17 +29,18 @@ struct RankBench {
   std::vector<RankBenchRow> rows;
   NominalBandwidth nominal = {};           ///< of the whole machine; run_rank_bench() does not set it
   std::vector<Neighbour> neighbours = {};  ///< on the CPUs of the ranks; nor these
+  StateFormat format = StateFormat::fp32;  ///< of the step
 };
 
 /// Returns what is measured for so many ranks, by the names of the rows: the whole home of each rank, then
 /// unbound.
 std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& homes);
 
-/// Steps over `params` fp32 parameters, cut into equal parts for the ranks of each split, one process per
+/// Steps over `params` parameters, cut into equal parts for the ranks of each split, one process per
 /// rank, with all splits in turn, round after round. Throws Error(runtime_error) if a split cannot be set up.
 /// Call it while this process has one thread.
 RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& splits, std::uint64_t params,
-                         int rounds);
+                         int rounds, StateFormat format = StateFormat::fp32);
 
 /// Return the table, and the document of --format json with every sample. Times and bandwidths are medians.
 /// Both have the share of the nominal bandwidth if that is known; else the table says why it is not. The

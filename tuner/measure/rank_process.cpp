@@ -37,8 +37,8 @@ class MeasuredRank {
   MeasuredRank(const RankSplit& split, const RankWork& work, ProcessBarrier& barrier)
       : work_(work),
         pool_(pool_of(split)),
-        memory_(pool_, work.elements, optimizer_memory(work.framework)),
-        kernel_(adam_kernel(work.isa, {})) {
+        memory_(pool_, work.elements, optimizer_memory(work.framework), work.format),
+        kernel_(adam_kernel(work.isa, {.format = work.format})) {
     if (split.unbound) pool_.run([&](std::size_t) { bind_this_thread(split.optimizer); });
     if (work.training) {
       // All ranks hold their threads before any of them lets go: oneTBB would end the process if another rank
@@ -87,7 +87,7 @@ class MeasuredRank {
   void step() {
     progress_ = advanced(progress_, settings_, progress_.step + 1);
     const AdamScalars scalars = scalars_of(settings_, progress_);
-    pool_.run([&](std::size_t member) { kernel_(scalars, memory_.slice(member)); });
+    pool_.run([&](std::size_t member) { kernel_(scalars, memory_.step_slice(member)); });
   }
 
   const RankWork& work_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/state_format.hpp"
 #include "engine/isa.hpp"
 #include "homes/split.hpp"
 #include "measure/process_barrier.hpp"
@@ -13,12 +14,13 @@ namespace zf {
 
 /// The work of every rank, the same for all splits.
 struct RankWork {
-  std::uint64_t elements = 0;                   ///< fp32 parameters that the optimizer steps over
+  std::uint64_t elements = 0;                   ///< parameters that the optimizer steps over
   std::optional<TrainingDemand> training = {};  ///< already cut down; without it, the optimizer runs alone
   Schedule schedule = {};                       ///< of the part that is measured
   Isa isa = Isa::scalar;
   Framework framework = Framework::unknown;  ///< whose threads and memory are imitated
   bool roofline_each_round = false;          ///< otherwise the roofline loop runs in the first round alone
+  StateFormat format = StateFormat::fp32;    ///< of the step; the roofline loop is fp32
 };
 
 /// Sets up the rank and runs rounds in step with the other ranks. Writes the reading of each round into

@@ -70,18 +70,20 @@ void need_sample_file(const std::filesystem::path& path, const FileDescriptor& f
 }  // namespace
 
 std::string sample_file_header(const MachineClass& machine, const Allocation& allocation,
-                               const Workload& workload, const std::vector<Home>& homes, const Meter& meter) {
+                               const Workload& workload, const std::vector<Home>& homes, const Meter& meter,
+                               StateFormat format) {
   Object lists = Object::array();
   for (const Home& home : homes) lists.push_back(print(home.cpus()));
-  const Object header{{"schema", "zf-samples/5"},
-                      {"by", format_text("zf-tune {}", version())},
-                      {"machine", machine.fingerprint},
-                      {"allocation", allocation.fingerprint},
-                      {"workload", json_of(workload)},
-                      {"homes", lists},
-                      {"elements_per_rank", meter.elements_per_rank()},
-                      {"scale", meter.scale()},
-                      {"isa", meter.isa()}};
+  Object header{{"schema", "zf-samples/5"},
+                {"by", format_text("zf-tune {}", version())},
+                {"machine", machine.fingerprint},
+                {"allocation", allocation.fingerprint},
+                {"workload", json_of(workload)},
+                {"homes", lists},
+                {"elements_per_rank", meter.elements_per_rank()},
+                {"scale", meter.scale()},
+                {"isa", meter.isa()}};
+  if (format != StateFormat::fp32) header["state_format"] = name_of(format);
   return print_json_line(header);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/file_descriptor.hpp"
+#include "base/state_format.hpp"
 #include "homes/homes.hpp"
 #include "measure/meter.hpp"
 #include "measure/recorded_sweep.hpp"
@@ -18,9 +19,10 @@ namespace zf {
 
 /// Returns the first line of a sample file, without its newline. It holds all that samples must have in
 /// common to be compared: the fingerprints of machine and allocation, the workload, the homes, the size that
-/// is measured, and the version of zf-tune.
+/// is measured, the state format if it is not fp32, and the version of zf-tune.
 std::string sample_file_header(const MachineClass& machine, const Allocation& allocation,
-                               const Workload& workload, const std::vector<Home>& homes, const Meter& meter);
+                               const Workload& workload, const std::vector<Home>& homes, const Meter& meter,
+                               StateFormat format = StateFormat::fp32);
 
 /// Returns the path of a plan's sample file: plan.json.samples.jsonl beside plan.json.
 std::filesystem::path sample_file_of(const std::filesystem::path& plan);

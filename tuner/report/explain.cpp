@@ -93,7 +93,8 @@ std::string headroom_in_words(const Headroom& headroom) {
 }
 
 double step_bytes_per_s(const Plan& plan, Nanoseconds step_ns) {
-  const auto bytes = static_cast<double>(plan.evidence.elements_per_rank * kAdamBytesPerParam);
+  const auto bytes =
+      static_cast<double>(plan.evidence.elements_per_rank * measured_step_bytes(plan.intent.state_format));
   return bytes * static_cast<double>(plan.ranks.size()) / static_cast<double>(step_ns) *
          static_cast<double>(kSecondNs);
 }
@@ -190,7 +191,10 @@ Table evidence_table(const Plan& plan) {
     row.push_back(time_or_none(candidate.exposed_ns_median));
     row.push_back(time_or_none(candidate.launch_delay_p99_ns));
     row.push_back(format_text("{:.1f}", step_bytes_per_s(plan, candidate.step_ns_median) / 1e9));
-    row.push_back(format_text("{:.2f}", candidate.roofline_ratio));
+    row.push_back(
+        format_text("{:.2f}", candidate.roofline_ratio *
+                                  static_cast<double>(measured_step_bytes(plan.intent.state_format)) /
+                                  static_cast<double>(kAdamBytesPerParam)));
     row.push_back(samples_cell(plan, candidate, searched));
     table.add(std::move(row));
   }

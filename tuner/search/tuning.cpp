@@ -118,6 +118,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   Plan plan = assemble(provenance_of(command_line()), job.machine, job.workload, chosen, choice,
                        std::move(result.evidence), std::move(warnings), std::move(notes));
   plan.intent.for_deepspeed = request.for_deepspeed;
+  plan.intent.state_format = request.state_format;
   record_gpus(job.gpus, plan);
   add_unless_empty(plan.warnings, spread_warning(plan));
   return plan;

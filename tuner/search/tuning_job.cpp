@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "engine/working_set.hpp"
 #include "homes/deepspeed_homes.hpp"
 #include "machine/fingerprint.hpp"
 #include "machine/rank_count.hpp"
@@ -37,11 +38,13 @@ Workload as_told(Workload workload, const TuningRequest& request) {
 }
 
 /// Returns what every rank measures: both sides of the workload, cut down alike.
-RankWork rank_work(const Workload& workload, std::uint64_t elements_per_rank, double scale) {
+RankWork rank_work(const Workload& workload, std::uint64_t elements_per_rank, double scale,
+                   StateFormat format) {
   RankWork work{.elements = elements_per_rank,
                 .schedule = schedule_of(workload, scale),
                 .isa = chosen_isa(),
-                .framework = workload.framework};
+                .framework = workload.framework,
+                .format = format};
   if (workload.training) work.training = scaled(*workload.training, scale);
   return work;
 }
@@ -68,23 +71,24 @@ void restrict_homes(TuningJob& job, const TuningRequest& request) {
 }
 
 /// Returns the first line of the job's sample file.
-std::string header_of(const TuningJob& job) {
+std::string header_of(const TuningJob& job, StateFormat format) {
   const MachineClass machine = machine_class_of(job.machine.topology);
   return sample_file_header(machine, allocation_of(job.machine.allowed, machine), job.workload,
-                            job.placed.homes, *job.meter);
+                            job.placed.homes, *job.meter, format);
 }
 
 /// Returns the meter that measures this many elements per rank.
-std::unique_ptr<Meter> machine_meter(const Workload& workload, std::uint64_t elements_per_rank) {
+std::unique_ptr<Meter> machine_meter(const Workload& workload, std::uint64_t elements_per_rank,
+                                     StateFormat format) {
   const auto measured = static_cast<double>(elements_per_rank * static_cast<std::uint64_t>(workload.ranks));
   const double scale = std::min(1.0, measured / static_cast<double>(workload.params));
-  return std::make_unique<MachineMeter>(rank_work(workload, elements_per_rank, scale), scale);
+  return std::make_unique<MachineMeter>(rank_work(workload, elements_per_rank, scale, format), scale);
 }
 
 /// Returns true if an interrupted sweep of this job goes on.
 bool goes_on(const TuningJob& job, const TuningRequest& request) {
   return !request.plan.empty() && !request.fresh &&
-         can_continue(sample_file_of(request.plan), header_of(job));
+         can_continue(sample_file_of(request.plan), header_of(job, request.state_format));
 }
 
 }  // namespace
@@ -119,19 +123,22 @@ TuningJob job_on_this_machine(Machine machine, const TuningRequest& request) {
   job.gpus = rank_gpus(environment, topology, workload.ranks, request.gpus);
   job.placed = rank_homes(job.machine, job.gpus);
   const std::uint64_t cache_bytes = last_level_cache_bytes(topology);
-  WorkingSetSize size = working_set_size(workload.params, workload.ranks, cache_bytes,
-                                         available_memory_bytes(SysRoot(), job.machine.allowed));
+  // The step of another format than fp32 has arrays of its own beside the roofline loop's.
+  const std::uint64_t available = available_memory_bytes(SysRoot(), job.machine.allowed) /
+                                  WorkingSet::bytes_per_element(request.state_format) *
+                                  WorkingSet::kBytesPerElement;
+  WorkingSetSize size = working_set_size(workload.params, workload.ranks, cache_bytes, available);
   if (workload.params == 0) workload.params = size.elements_per_rank * ranks;
   if (!request.has_workload_file) {
     workload.training = small_training_demand(workload.params / ranks);
   }
   need_sound(workload);
   restrict_homes(job, request);
-  job.meter = machine_meter(workload, size.elements_per_rank);
+  job.meter = machine_meter(workload, size.elements_per_rank, request.state_format);
   // An interrupted sweep of the whole size goes on, however short the budget of the next one is.
   if (!goes_on(job, request)) {
     size = within_budget(size, workload.ranks, cache_bytes, request.limits.budget_ns);
-    job.meter = machine_meter(workload, size.elements_per_rank);
+    job.meter = machine_meter(workload, size.elements_per_rank, request.state_format);
   }
   job.warnings = topology.missing;
   if (!size.warning.empty()) job.warnings.push_back(size.warning);
@@ -162,8 +169,8 @@ TuningJob job_on_simulated_machine(const std::filesystem::path& file, const Tuni
 
 std::unique_ptr<RecordingMeter> make_recorder(const TuningJob& job, const TuningRequest& request) {
   if (request.plan.empty()) return nullptr;
-  return std::make_unique<RecordingMeter>(*job.meter, sample_file_of(request.plan), header_of(job),
-                                          request.fresh);
+  return std::make_unique<RecordingMeter>(*job.meter, sample_file_of(request.plan),
+                                          header_of(job, request.state_format), request.fresh);
 }
 
 }  // namespace zf

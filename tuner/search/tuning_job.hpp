@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/state_format.hpp"
 #include "homes/rank_homes.hpp"
 #include "measure/sample_file.hpp"
 #include "plan/workload.hpp"
@@ -28,6 +29,7 @@ struct TuningRequest {
   std::optional<Mode> mode = {};
   std::optional<int> update_interval = {};
   std::optional<Framework> framework = {};
+  StateFormat state_format = StateFormat::fp32;  ///< of the step that is measured
   SweepLimits limits;
   bool for_deepspeed = false;
   /// The file of the plan, beside which the samples are kept; empty: it goes to standard output, and they are

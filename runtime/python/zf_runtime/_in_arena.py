@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import torch
 
-from . import _formats, _refusals, _state
+from . import _formats, _planned, _refusals, _state
 from ._cuda import HostRegistration
 from ._flat_group import FlatGroup, check_settings, check_supported, flat_groups
 from ._frames import is_running
@@ -28,7 +28,8 @@ class InArena(OverlappedAdamW):
                  foreach: bool | None = None, fused: bool | None = None,
                  plan: str | os.PathLike[str] | None = None, rank: int | None = None, overlap: bool | None = None,
                  alias: bool = True, module: torch.nn.Module | None = None,
-                 runtime_options: dict[str, Any] | None = None, state: str = "fp32", seed: int = 0):
+                 runtime_options: dict[str, Any] | None = None, state: str | None = None, seed: int = 0):
+        state = _planned.state_format(state, plan)
         check_supported({"amsgrad": amsgrad, "maximize": maximize}, 0)
         _formats.check(state)
         self._runtime: Runtime | None = None

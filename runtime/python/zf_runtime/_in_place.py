@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any, Callable
 
+from . import _planned
 from .adam import AdamW, _InPlace
 from .errors import ZfError
 from .optimizer import OverlappedAdamW
@@ -17,9 +19,14 @@ class InPlace(AdamW, OverlappedAdamW):
     _closed = False
 
     def __init__(self, params: Iterable[Any], *settings: Any, maximize: bool = False,
-                 foreach: bool | None = None, fused: bool | None = None, state: str = "fp32", seed: int = 0,
-                 **of_other_modes: Any):
+                 foreach: bool | None = None, fused: bool | None = None, state: str | None = None, seed: int = 0,
+                 plan: str | os.PathLike[str] | None = None, **of_other_modes: Any):
+        state = _planned.state_format(state, plan)
         AdamW.__init__(self, params, *settings, maximize=maximize, foreach=foreach, fused=fused, state=state, seed=seed)
+
+    @staticmethod
+    def _chosen_format(state: str | None) -> str:
+        return state or "fp32"  # chosen by the plan that was given here
 
     @property
     def runtime(self) -> Runtime:

@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import torch
 
-from . import _formats, _local, _torch_own
+from . import _formats, _local, _planned, _torch_own
 from ._parts import Parts
 from ._scalars import scalars
 from ._tensor_list import TensorList
@@ -27,6 +27,11 @@ class _InPlace(torch.optim.Optimizer):
     """The step that AdamW and Adam share."""
 
     _decoupled = False
+
+    @staticmethod
+    def _chosen_format(state: str | None) -> str:
+        """Returns the state format for what the argument gives."""
+        return _planned.state_format(state)
 
     def _set_up(self, foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
         """Checks what torch checks with fused=True, which is not told to it: it would let GradScaler hand over scaled
@@ -168,8 +173,9 @@ class AdamW(_InPlace, torch.optim.AdamW):
     state="bf16" keeps moments in bf16, rounded so that they stay right on average; the bits depend on the seed, the
     step and the element's number alone. "split" keeps of a bf16 parameter's master the 16 bits that the parameter
     lacks, as `low` in its state; "bf16+split" does both. Parameters are fp32 or bf16 then, and all are stepped by the
-    engine. `seed` stands in the param_groups, and a parameter's first number as `first_element` in its state. A state
-    of another format that is loaded is converted, to nearest.
+    engine. Without state= it is what the plan of ZF_PLAN names, else "fp32". `seed` stands in the param_groups, and a
+    parameter's first number as `first_element` in its state. A state of another format that is loaded is converted, to
+    nearest.
 
     State dicts load in both directions with torch.optim.AdamW, and into DeepSpeedCPUAdam. Not thread-safe, like
     torch's."""
@@ -179,7 +185,8 @@ class AdamW(_InPlace, torch.optim.AdamW):
     def __init__(self, params: Iterable[Any], lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
-                 fused: bool | None = None, state: str = "fp32", seed: int = 0):
+                 fused: bool | None = None, state: str | None = None, seed: int = 0):
+        state = self._chosen_format(state)
         _formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
         self._set_up(foreach, fused, differentiable)
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
@@ -193,7 +200,8 @@ class Adam(_InPlace, torch.optim.Adam):
     def __init__(self, params: Iterable[Any], lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
                  capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
-                 state: str = "fp32", seed: int = 0, **decoupled_weight_decay: bool):
+                 state: str | None = None, seed: int = 0, **decoupled_weight_decay: bool):
+        state = self._chosen_format(state)
         _formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
         self._set_up(foreach, fused, differentiable)
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,

@@ -28,8 +28,8 @@ class OverlappedAdamW(torch.optim.Optimizer):
     concern it; plan, rank, module and runtime_options are accepted, and change nothing. (With a torch older than AdamW
     needs, it has a process, too.)
 
-    state, seed: as in AdamW; of fp32 and bf16 parameters. The parameters of a param_group with split masters have one
-    type. Their masters are in no tensor: state_dict() makes `low`.
+    state, seed: as in AdamW, with the plan that is given here; of fp32 and bf16 parameters. The parameters of a
+    param_group with split masters have one type. Their masters are in no tensor: state_dict() makes `low`.
 
     Each param_group is one runtime group. Its settings are read at each step, so lr schedulers work. Masters and
     moments are fp32 whatever the parameters are; bf16 and fp16 parameters get them rounded to nearest even.
@@ -60,7 +60,7 @@ class OverlappedAdamW(torch.optim.Optimizer):
                  foreach: bool | None = None, fused: bool | None = None,
                  plan: str | os.PathLike[str] | None = None, rank: int | None = None, overlap: bool | None = None,
                  alias: bool = True, module: torch.nn.Module | None = None,
-                 runtime_options: dict[str, Any] | None = None, state: str = "fp32", seed: int = 0):
+                 runtime_options: dict[str, Any] | None = None, state: str | None = None, seed: int = 0):
         if isinstance(lr, dict):  # torch's constructors, which call the next one with their defaults
             super().__init__(params, lr)
             return

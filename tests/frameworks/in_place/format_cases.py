@@ -2,7 +2,11 @@
 
 import copy
 import io
+import json
+import os
+import tempfile
 import unittest
+import unittest.mock
 
 import torch
 import zf_runtime
@@ -208,6 +212,16 @@ class Formats(unittest.TestCase):
                 zf_runtime.AdamW([other], state="bf16").step()
         finally:
             torch.distributed.destroy_process_group()
+
+    def test_the_plan_names_the_format(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as plan:
+            json.dump({"intent": {"state_format": "bf16"}}, plan)
+            plan.flush()
+            with unittest.mock.patch.dict(os.environ, {"ZF_PLAN": plan.name, "ZF_TUNE": ""}):
+                self.assertEqual(zf_runtime.AdamW([torch.ones(3)]).param_groups[0]["state_format"], "bf16")
+                with self.assertWarnsRegex(UserWarning, "state='fp32' is used, and the plan names 'bf16'"):
+                    self.assertNotIn("state_format", zf_runtime.AdamW([torch.ones(3)], state="fp32").param_groups[0])
+        self.assertNotIn("state_format", zf_runtime.AdamW([torch.ones(3)]).param_groups[0])
 
     def test_copies_and_pickles_keep_the_format(self):
         model = make_model(torch.bfloat16)

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "engine/half.hpp"
 #include "kernel_fixture.hpp"
 #include "os/affinity.hpp"
 
@@ -87,6 +88,29 @@ TEST(WorkingSet, StaysFiniteAndNormalThroughTenThousandMixedPasses) {
       ASSERT_TRUE(std::isfinite(p) && std::fpclassify(p) != FP_SUBNORMAL) << p;
       ASSERT_TRUE(std::isnormal(floats(slice.m)[i])) << floats(slice.m)[i];
       ASSERT_TRUE(std::isnormal(floats(slice.v)[i])) << floats(slice.v)[i];
+    }
+  }
+}
+
+TEST(WorkingSet, EveryFormatHasParametersAndMomentsOfItsOwn) {
+  Pool pool(allowed_pus());
+  for (const StateFormat format : {StateFormat::bf16, StateFormat::split, StateFormat::bf16_split}) {
+    const WorkingSet set(pool, 5000, WorkingSet::Memory::own, format);
+    for (std::size_t member = 0; member < pool.size(); ++member) {
+      const AdamArrays& fp32 = set.slice(member);
+      const AdamArrays& own = set.step_slice(member);
+      ASSERT_EQ(own.n, fp32.n);
+      ASSERT_EQ(own.g, fp32.g);
+      for (std::size_t i = 0; i < own.n; ++i) {
+        const auto half = [i](const void* array) { return static_cast<const std::uint16_t*>(array)[i]; };
+        const float p = has_split_masters(format) ? f32_of_split({.high = half(own.copy), .low = half(own.p)})
+                                                  : floats(own.p)[i];
+        const float v = has_bf16_moments(format) ? f32_of_bf16(half(own.v)) : floats(own.v)[i];
+        ASSERT_EQ(p, floats(fp32.p)[i]);
+        ASSERT_NEAR(v, floats(fp32.v)[i], 1e-8);
+      }
+      adam_kernel(chosen_isa(), {.format = format})(scalars_of({}, advanced({}, {}, 1)), own);
+      if (own.n != 0) ASSERT_EQ(floats(fp32.p)[0], 1.0F) << "a step leaves the roofline's arrays";
     }
   }
 }

@@ -285,6 +285,7 @@ TEST_F(SampleFile, TheHeaderTellsApartWhatMustNotBeMixed) {
     return sample_file_header(machine, allocation, workload, homes, inner_) != header;
   };
   EXPECT_FALSE(differs());
+  EXPECT_NE(sample_file_header(machine, allocation, workload, homes, inner_, StateFormat::bf16), header);
   workload.update_interval = 2;
   EXPECT_TRUE(differs());
   workload.update_interval = 1;

@@ -23,17 +23,19 @@ import importlib
 import os
 from typing import Any, Callable
 
+from .. import _planned
 from .._environment import switched_off
 from ..errors import ZfError
 
 __all__ = ["install", "uninstall"]
 
 _MODES = ("wait", "late")
+_STATES = ("fp32", "bf16")
 _undo: list[Any] = []
 
 
 def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, rank: int | None = None,
-            **runtime_options: Any) -> None:
+            state: str | None = None, **runtime_options: Any) -> None:
     """Makes DeepSpeed engines and DeepSpeedCPUAdams that are made from now on use the native optimizer.
 
     mode: "wait": engine.step() returns when the step is done. The losses are those of DeepSpeedCPUAdam, bit for bit,
@@ -41,9 +43,13 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     the next forward and backward, on weights that are one step old. A step in place is never late. ZenFlow with
     overlap_step has its own order of things in both modes.
     plan, rank, runtime_options: as in zf_runtime.Runtime.
+    state: "fp32", or "bf16": moments of partitions in bf16, rounded so that they stay right on average; the losses are
+    then no longer DeepSpeed's bits. None: what the plan names.
 
     A second call replaces the settings of the first. Does nothing if ZF_TUNE is off, 0, no or false in the environment.
     Raises ZfError if DeepSpeed cannot be imported."""
+    if state not in (None, *_STATES):
+        raise ValueError(f"state is {state!r}; DeepSpeed's partitions can have {' or '.join(map(repr, _STATES))}")
     if mode not in _MODES:
         raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(map(repr, _MODES))}")
     uninstall()
@@ -60,12 +66,13 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     from ._operator import deferred, with_own
 
     options = {"plan": plan, "rank": rank, **runtime_options}
+    state = _state_format(state, plan)
 
     def after(initialize: Any) -> Any:
         @functools.wraps(initialize)
         def initialize_optimizer_states(self: Any) -> None:
             initialize(self)
-            attach(self, mode, options)
+            attach(self, mode, options, state)
 
         return initialize_optimizer_states
 
@@ -79,7 +86,12 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         return
 
     def instead(start: Any) -> Any:
-        return functools.wraps(start)(lambda zero: _zenflow.start_optimizer_process(zero, start, options))
+        def start_ours(zero: Any) -> Any:
+            if state != "fp32":
+                say(f"ZenFlow with overlap_step has two sets of moments, which are fp32 and not {state}")
+            return _zenflow.start_optimizer_process(zero, start, options)
+
+        return functools.wraps(start)(start_ours)
 
     # SuperOffload and ZenFlow are younger than the seams above. Where one of ZenFlow's own is missing, its own
     # optimizer process goes on.
@@ -98,6 +110,17 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         original = getattr(owner, name)
         setattr(owner, name, change(original))
         _undo.append(functools.partial(setattr, owner, name, original))
+
+
+def _state_format(given: str | None, plan: str | os.PathLike[str] | None) -> str:
+    """Returns the state format of partitions: what is given, else the plan's if partitions can have it."""
+    from ._messages import say
+
+    name = _planned.state_format(given, plan)
+    if name in _STATES:
+        return name
+    say(f"the plan names the state format {name}, and DeepSpeed's partitions have fp32 or bf16: fp32 is used")
+    return "fp32"
 
 
 def _module(name: str) -> Any:

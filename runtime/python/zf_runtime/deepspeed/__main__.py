@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from typing import NamedTuple
 
 from ..record._attach import AfterImport
 from . import install
 
-USAGE = """usage: python -m zf_runtime.deepspeed [--late] [-m MODULE | SCRIPT] [ARGUMENT ...]
+USAGE = """usage: python -m zf_runtime.deepspeed [--late] [--state FORMAT] [-m MODULE | SCRIPT] [ARGUMENT ...]
 
 Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload and DeepSpeedCPUAdam on the native optimizer.
 
   --late        step beside the next forward and backward, on weights that are one step old: not the
                 same training, and without a GPU no gain over waiting is shown
+  --state FORMAT
+                of ZeRO's partitions: fp32, or bf16: moments in bf16, 8 bytes a parameter with the master
+                instead of 12; the losses are not DeepSpeed's bits (default: the plan's)
   -m MODULE     run a module, as python -m does
   --local_rank=N, which DeepSpeed's launcher inserts first, goes on to the script
 
@@ -29,20 +33,15 @@ Without zf-tune exec, ZF_PLAN names the plan: ZF_PLAN=plan.json python -m zf_run
 """
 
 
+class _Options(NamedTuple):
+    mode: str
+    state: str | None
+    inserted: list[str]  #: by DeepSpeed's launcher
+
+
 def main(words: list[str]) -> None:
     """Runs what the words of the command line name. Ends the process with 2 if they are wrong."""
-    mode, inserted = "wait", []
-    while words and words[0].startswith("-") and words[0] != "-m":
-        word = words.pop(0)
-        if word in ("-h", "--help"):
-            print(USAGE, end="")
-            return
-        if word == "--late":
-            mode = "late"
-        elif word.startswith(("--local_rank=", "--local-rank=")):
-            inserted.append(word)
-        else:
-            sys.exit(_wrong(f"unknown option '{word}'"))
+    mode, state, inserted = _taken_options(words)
     is_module = words[:1] == ["-m"]
     words = words[1:] if is_module else words
     if not words:
@@ -51,7 +50,7 @@ def main(words: list[str]) -> None:
     if not is_module and not os.path.exists(program):
         sys.exit(_wrong(f"there is no script '{program}'"))
     # DeepSpeed is imported after the script has set what it reads from the environment.
-    after_import = AfterImport("deepspeed", lambda: install(mode))
+    after_import = AfterImport("deepspeed", lambda: install(mode, state=state))
     sys.meta_path.insert(0, after_import)
     sys.argv = [program, *inserted, *arguments]
     try:
@@ -65,6 +64,28 @@ def main(words: list[str]) -> None:
         if after_import in sys.meta_path:
             print(f"zf_runtime.deepspeed: {program} never imported deepspeed: the native optimizer was not used",
                   file=sys.stderr)
+
+
+def _taken_options(words: list[str]) -> _Options:
+    """Takes our own options out of the words. Ends the process with 2 if one is wrong."""
+    mode, state, inserted = "wait", None, []
+    while words and words[0].startswith("-") and words[0] != "-m":
+        word = words.pop(0)
+        if word in ("-h", "--help"):
+            print(USAGE, end="")
+            sys.exit()
+        if word == "--late":
+            mode = "late"
+        elif word.split("=")[0] == "--state":
+            state = word.partition("=")[2] if "=" in word else "".join(words[:1])
+            del words[:0 if "=" in word else 1]
+            if state not in ("fp32", "bf16"):
+                sys.exit(_wrong(f"--state is '{state}'; give fp32 or bf16"))
+        elif word.startswith(("--local_rank=", "--local-rank=")):
+            inserted.append(word)
+        else:
+            sys.exit(_wrong(f"unknown option '{word}'"))
+    return _Options(mode, state, inserted)
 
 
 def _wrong(text: str) -> int:

@@ -28,6 +28,7 @@ class Partition:
     param: torch.Tensor  #: fp32, on the CPU, one dimension
     copy_dtype: torch.dtype  #: the element type that ZeRO copies the result to
     adamw: bool
+    first_element: int = 0  #: the number of its first element, for moments in bf16
 
 
 class Owed:
@@ -90,7 +91,7 @@ class FlatArena:
     It is not thread-safe, like the optimizer above it.
     """
 
-    def __init__(self, partitions: Sequence[Partition], mode: str, options: dict[str, Any]):
+    def __init__(self, partitions: Sequence[Partition], mode: str, options: dict[str, Any], state: str = "fp32"):
         assert mode in MODES
         zenflow = mode == "zenflow"
         groups = []
@@ -98,8 +99,10 @@ class FlatArena:
             copy_type = COPY_TYPES.get(partition.copy_dtype)
             groups.append(Group(elements=partition.param.numel(), mode="adamw" if partition.adamw else "adam",
                                 copy_type=copy_type, stale=zenflow and copy_type is None,
-                                moment_sets=2 if zenflow else 1, grad_buffers=1 if mode == "wait" else 2))
+                                moment_sets=2 if zenflow else 1, grad_buffers=1 if mode == "wait" else 2,
+                                state_format=state, first_element=partition.first_element))
         self.mode = mode
+        self.state = state
         self.runtime = Runtime(groups=groups, **options)
         self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
         self._at = {slot.master.data_ptr(): slot for slot in self.slots}
@@ -142,13 +145,16 @@ class FlatArena:
 
     def adopt(self, slot: Slot, moments: Sequence[torch.Tensor]) -> None:
         """Copies moments that lie elsewhere, as after a checkpoint was loaded, into the arena. The given tensors are
-        views of it from then on."""
-        for mine, given in zip(slot.moments, moments):
+        views of it from then on; if the arena has them in bf16, views take their places in the optimizer's state."""
+        for name, mine, given in zip(("exp_avg", "exp_avg_sq") * 2, slot.moments, moments):
             if given.data_ptr() != mine.data_ptr():
                 self.wait()
                 with torch.no_grad():
                     mine.copy_(given.reshape(-1))
-                given.data = mine
+                if given.dtype == mine.dtype:
+                    given.data = mine
+                else:
+                    self.state_of(slot)[name] = mine
 
     def note(self, slot: Slot, step: int, **settings: Any) -> None:
         """Remembers step number `step` of a partition for submit(). settings: lr, betas and so on, as in Group."""

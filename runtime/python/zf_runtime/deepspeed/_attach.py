@@ -18,24 +18,25 @@ from ._pinning import pin, unpin, zeros_like
 from ._waiting import make_others_wait
 
 
-def attach(zero: Any, mode: str, options: dict[str, Any]) -> None:
+def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -> None:
     """Moves the partitions of a ZeRO optimizer into an arena. Call it when its initialize_optimizer_states() returns:
     all partitions and gradients exist then, all gradients are zero, and nothing holds views of them. Says in one line
-    what it did, or why not and who steps."""
+    what it did, or why not and who steps. state: of the partitions, "fp32" or "bf16"."""
     partitions: list[Partition] = []
     try:
         optimizer = cpu_adam_of(zero)
         if is_superoffload(zero):
             optimizer.ds_opt_adam.use_own()
-        partitions = partitions_of(zero, optimizer, mode)
+        partitions = partitions_of(zero, optimizer, mode, state)
         for partition in partitions:  # the arena has gradients of its own: both together would be the peak of memory
             unpin(partition.param.grad)
             partition.param.grad = None
-        arena = FlatArena(partitions, mode, options)
+        arena = FlatArena(partitions, mode, options, state)
     except (Unsupported, ZfError) as reason:
         for partition in partitions:
             partition.param.grad = zeros_like(partition.param, zero)
-        say(f"{reason}. {_who_steps(zero, mode)}")
+        note = "" if state == "fp32" else f", with its state in fp32 and not in {state}"
+        say(f"{reason}. {_who_steps(zero, mode)}{note}")
         return
     for slot in arena.slots:
         with torch.no_grad():

@@ -50,7 +50,7 @@ def cpu_adam_of(zero: Any) -> Any:
     return optimizer
 
 
-def partitions_of(zero: Any, optimizer: Any, mode: str) -> list[Partition]:
+def partitions_of(zero: Any, optimizer: Any, mode: str, state: str = "fp32") -> list[Partition]:
     """Returns the flat fp32 partitions that this rank steps on the CPU. Raises Unsupported with the reason."""
     if is_superoffload(zero):
         raise Unsupported("SuperOffload steps speculatively and rolls back, which the native optimizer does not do yet")
@@ -72,14 +72,33 @@ def partitions_of(zero: Any, optimizer: Any, mode: str) -> list[Partition]:
     if not params or len(params) != len(copies):
         raise Unsupported(f"{type(zero).__name__} has {len(params)} flat partitions and {len(copies)} copies of them")
     adamw = bool(getattr(optimizer, "adam_w_mode", True))
-    found = []
+    if state != "fp32":
+        check_narrow(zero, copies, state)
+    found, before = [], 0
+    rank, ranks = _place_among_ranks()
     for index, (param, copy) in enumerate(zip(params, copies)):
         if param.device.type == "cpu" and param.numel() > 0:  # with a `ratio`, some sub-groups stay on the GPU
             check_partition(index, param, [param.grad], 1)
-            found.append(Partition(param, copy, adamw))
+            found.append(Partition(param, copy, adamw, before * ranks + rank * param.numel()))
+        before += param.numel()
     if not found:
         raise Unsupported("no partition is on the CPU")
     return found
+
+
+def check_narrow(zero: Any, copies: list[torch.dtype], state: str) -> None:
+    """Raises Unsupported if partitions with such copies cannot have a state format other than fp32."""
+    if getattr(zero, "zenflow", False):
+        raise Unsupported(f"ZenFlow's moments are fp32, and a state in {state} was asked for")
+    if torch.float16 in copies:
+        raise Unsupported(f"the weights are fp16, and a state in {state} is for bf16 and fp32")
+
+
+def _place_among_ranks() -> tuple[int, int]:
+    """Returns the number of this rank, and how many there are: no two of them may number elements alike."""
+    if not torch.distributed.is_initialized():
+        return 0, 1
+    return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
 def check_names(zero: Any, needed: tuple[str, ...] = ()) -> None:

@@ -27,7 +27,10 @@ def describe(arena: FlatArena) -> str:
     text = f"optimizer process {stats.worker_pid} steps {_count(elements)} in {partitions} with {threads} ({stats.isa})"
     if arena.mode == "late":
         text += ", one step late"
-    tails = sum(slot.param.numel() % 16 for slot in arena.slots)
+    if arena.state != "fp32":
+        text += (f"; state {arena.state}: 8 bytes a parameter for master and moments instead of 12, and the losses no "
+                 "longer have DeepSpeed's bits")
+    tails = 0 if arena.state != "fp32" else sum(slot.param.numel() % 16 for slot in arena.slots)
     if tails:
         text += f"; DeepSpeed's own would round {_plural(tails, 'element')} differently, at the partitions' ends"
     if arena.mode == "wait" and stats.training_threads < stats.home_threads:

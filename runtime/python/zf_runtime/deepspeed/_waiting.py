@@ -6,6 +6,8 @@ import functools
 from collections.abc import Iterable
 from typing import Any, Callable
 
+import torch
+
 from . import _fused
 from ._arena import FlatArena
 from ._layout import READERS, RESTORER, WRITERS, stage_of
@@ -35,6 +37,8 @@ def make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
 
     wrap(optimizer, ("state_dict",), arena.settle)
     wrap(optimizer, ("load_state_dict",), arena.settle, loaded)
+    if arena.state != "fp32":
+        give_fp32(zero, optimizer)
     wrap(zero, ("state_dict", "load_state_dict"), arena.settle)  # ZeRO's own step() calls neither
     wrap(zero, READERS[stage_of(zero)], arena.wait)
     wrap(zero, (*WRITERS[stage_of(zero)], RESTORER), before_writing, arena.masters_written)
@@ -45,6 +49,37 @@ def make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
         make_step_count(zero, arena)
     if stage_of(zero) == 2:
         make_params_wait(zero, arena, settle)
+
+
+def give_fp32(zero: Any, optimizer: Any) -> None:
+    """Lets what reads moments in bf16 from outside get fp32 instead, made when it asks: checkpoints, and in stage 3 the
+    functions behind safe_get_full_optimizer_state() and its like. (In stages 1 and 2 these copy to fp32 themselves.)
+    What they write is rounded to nearest."""
+    saved = optimizer.state_dict
+    optimizer.state_dict = functools.wraps(saved)(
+        lambda *args, **keywords: {name: _widened(value) if name == "state" else value
+                                   for name, value in saved(*args, **keywords).items()})
+    base = getattr(zero, "_get_base_optimizer_state", None)
+    if base is not None:
+        zero._get_base_optimizer_state = functools.wraps(base)(lambda: _widened(base()))
+    partition = getattr(zero, "_get_fp32_opt_state_partition", None)
+    if partition is None:
+        return
+
+    @functools.wraps(partition)
+    def in_fp32(param: Any, release_swap_buffers: bool, optim_state_key: str | None = None) -> Any:
+        part, group = partition(param, release_swap_buffers, optim_state_key)
+        return (part.float() if release_swap_buffers else part), group  # else it is written
+
+    zero._get_fp32_opt_state_partition = in_fp32
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _widened(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_widened(each) for each in value]
+    return value.float() if isinstance(value, torch.Tensor) and value.dtype is torch.bfloat16 else value
 
 
 def make_step_count(zero: Any, arena: FlatArena) -> None:
