@@ -29,7 +29,8 @@ from collections.abc import Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("runtime", "tuner", "tests")
-FILES_PER_BATCH = 24
+FILES_PER_BATCH = 48
+MEANT = ("-std", "-m")  # not how it is optimized, and not the warnings, which are the compiler's to give
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"][^>"]+[>"])')
 CONDITION = re.compile(r"\s*#\s*(if\w*|endif)")
@@ -37,11 +38,13 @@ IDENTIFIER = re.compile(r"[A-Za-z_]\w+")
 UNNAMED_NAMESPACE = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
 STATIC = re.compile(r"^static [^\n]*", re.MULTILINE)
 # The name that a line at namespace scope declares. It stands before a bracket, an initializer or a semicolon, or after
-# a keyword such as struct. Using declarations and test cases rarely collide.
+# a keyword such as struct. Test cases rarely collide.
 DECLARED = re.compile(r"^(?!namespace|using|TEST)(?:[^\s/}#][^\n(={;]*?[\s*&])?(\w+)(?:\[[^\]\n]*\])?(?=\s*[(={;])|"
                       r"^(?:struct|class|enum(?: class)?) (\w+)|^using (\w+) =", re.MULTILINE)
 TEST_CASE = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
-MAIN = re.compile(r"^(?:extern \"C\" )?int (main|LLVMFuzzerTestOneInput)\(", re.MULTILINE)
+MAIN = re.compile(r"(?<![.>])\b(main|LLVMFuzzerTestOneInput)\(")
+USED = re.compile(r"^using (?:\w+::)+(\w+);", re.MULTILINE)
+OPENED = re.compile(r"^using namespace ", re.MULTILINE)
 MACRO = re.compile(r"^\s*#\s*define (\w+)", re.MULTILINE)
 
 
@@ -49,11 +52,11 @@ MACRO = re.compile(r"^\s*#\s*define (\w+)", re.MULTILINE)
 class Source:
     path: pathlib.Path
     text: str
-    flags: tuple[str, ...]  # all flags except search paths and definitions
+    flags: tuple[str, ...]  # those that change what the source means (MEANT)
     search_paths: tuple[str, ...]
     definitions: tuple[str, ...]
-    own_names: frozenset[str]  # names in unnamed namespaces, static names, test cases, macros, main
-    header_names: frozenset[str]  # names that our headers declare and this source mentions
+    own_names: frozenset[str]  # names in unnamed namespaces, static names, test cases, macros
+    header_names: frozenset[str]  # names that our headers declare and this source mentions, and those of its usings
 
     def may_join(self, other: "Source") -> bool:
         """Returns whether both sources can be in one translation unit.
@@ -61,6 +64,8 @@ class Source:
         They can if neither declares a name that the other declares too or has from a header. This compares words
         and does not parse C++, so it may be wrong; then the joined source does not compile, and its halves are checked.
         """
+        if OPENED.search(self.text) or OPENED.search(other.text):  # to all that stands behind it
+            return False
         return not (self.own_names & (other.own_names | other.header_names) or other.own_names & self.header_names)
 
 
@@ -83,7 +88,7 @@ def read_source(entry: dict[str, str], header_names: set[str]) -> Source:
             search_paths.append(word if len(word) > 2 else f"-I{next(words)}")
         elif word.startswith("-D"):
             definitions.append(word)
-        elif word.startswith("-") and word != "-Winvalid-pch":
+        elif word.startswith(MEANT):
             flags.append(word)
     search_paths.append(f"-I{path.parent}")
     text = path.read_text()
@@ -91,20 +96,21 @@ def read_source(entry: dict[str, str], header_names: set[str]) -> Source:
     scopes += [match[0].removeprefix("static ") for match in STATIC.finditer(text)]
     own = declared(scopes)
     own |= {f"{suite}_{name}_Test" for suite, name in TEST_CASE.findall(text)}
-    own |= set(MAIN.findall(text) + MACRO.findall(text))
+    own |= set(MACRO.findall(text))
     return Source(path, text, tuple(flags), tuple(search_paths), tuple(definitions), frozenset(own),
-                  frozenset(IDENTIFIER.findall(text)) & header_names)
+                  frozenset(IDENTIFIER.findall(text)) & header_names | frozenset(USED.findall(text)))
 
 
 def joined(sources: list[Source]) -> str:
     """Returns the text of all sources, one after the other.
 
-    Leaves out an include that an earlier source has too, because clang-tidy would report it as a duplicate.
+    Leaves out an include that an earlier source has too, because clang-tidy would report it as a duplicate. Numbers the
+    functions with which programs begin.
     """
     lines, included = [], set()
-    for source in sources:
+    for number, source in enumerate(sources):
         here, depth = set(), 0  # includes inside an #if do not count: they may not have been compiled
-        for line in source.text.splitlines():
+        for line in MAIN.sub(rf"\1_{number}(", source.text).splitlines():
             condition, include = CONDITION.match(line), INCLUDE.match(line)
             if condition:
                 depth += 1 if condition[1].startswith("if") else -1

@@ -15,14 +15,14 @@
 namespace zf {
 
 /// The points that an expert looks at. Less is better. In each list the worst rank comes first.
-struct Verdict {
+struct DivisionVerdict {
   std::vector<int> far;       ///< minus the cores near the rank's GPU, up to an even share
   std::vector<int> outside;   ///< minus the cores in the package of the rank's GPU, up to an even share
   std::vector<int> nodes;     ///< NUMA nodes touched
   std::vector<int> packages;  ///< packages touched
   std::vector<int> sizes;     ///< minus the cores
   std::vector<int> fast;      ///< minus the fast cores
-  auto operator<=>(const Verdict&) const = default;
+  auto operator<=>(const DivisionVerdict&) const = default;
 };
 
 /// Cores that are alike in all that counts: in one package and one NUMA node, near the same GPUs, of one
@@ -50,8 +50,8 @@ struct Zones {
   }
 };
 
-inline Verdict verdict_on(const Zones& zones, const Counts& counts) {
-  Verdict verdict;
+inline DivisionVerdict verdict_on(const Zones& zones, const Counts& counts) {
+  DivisionVerdict verdict;
   const int even_share = zones.cores() / zones.ranks();
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     std::map<int, int> packages;
@@ -95,7 +95,7 @@ class Judge {
     for (const Zone& zone : zones_.all) left_.push_back(zone.cores);
     give(0, 0, 0);
   }
-  const Verdict& best() const { return *best_; }
+  const DivisionVerdict& best() const { return *best_; }
 
  private:
   void give(std::size_t rank, std::size_t zone, int held) {
@@ -103,7 +103,7 @@ class Judge {
       if (std::any_of(left_.begin(), left_.end(), [](int left) { return left > 0; })) return;
       const auto [least, most] = std::minmax_element(held_.begin(), held_.end());
       if (*most - *least > 2) return;
-      Verdict verdict = verdict_on(zones_, counts_);
+      DivisionVerdict verdict = verdict_on(zones_, counts_);
       if (!best_ || verdict < *best_) best_ = std::move(verdict);
       return;
     }
@@ -129,7 +129,7 @@ class Judge {
   Counts counts_;
   std::vector<int> held_;
   std::vector<int> left_;
-  std::optional<Verdict> best_;
+  std::optional<DivisionVerdict> best_;
 };
 
 inline std::string words_of(const Zones& zones, const Counts& counts) {

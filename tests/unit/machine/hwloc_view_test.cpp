@@ -14,7 +14,6 @@ namespace {
 
 using testing::AllOf;
 using testing::Contains;
-using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -136,7 +135,7 @@ TEST(HwlocView, AMissingSiblingIsFoundThroughTheOther) {
     EXPECT_EQ(machine_class_of(machine.topology), machine_class_of(machine_in(whole).topology)) << cpu;
     EXPECT_EQ(machine.topology.cores.size(), 4u) << cpu;
     EXPECT_EQ(print(machine.allowed.cpus), "0-7");
-    EXPECT_THAT(missing_parts(machine), Each(Not(HasSubstr("unknown")))) << cpu;
+    EXPECT_THAT(missing_parts(machine), testing::Each(Not(HasSubstr("unknown")))) << cpu;
   }
 }
 
@@ -209,7 +208,7 @@ TEST(HwlocView, AGpuNearCpusThatAreNotOnlineIsKnownAllTheSame) {
   const Topology topology = machine_in(tree).topology;
   ASSERT_EQ(topology.gpus.size(), 1u);
   EXPECT_EQ(print(topology.gpus[0].local_cpus), "0-1");
-  EXPECT_THAT(topology.missing, Each(Not(HasSubstr("no GPUs are known"))));
+  EXPECT_THAT(topology.missing, testing::Each(Not(HasSubstr("no GPUs are known"))));
 }
 
 TEST(PciLocality, StrayBusesAreThoseNearNoCpuThatIsOnline) {
