@@ -1,0 +1,101 @@
+"""The files that scripts/release made, on minimal systems without a compiler and without hwloc.
+
+Skips without them: they take long to make, so this only tries what is in build-portable/release.
+"""
+
+import json
+import pathlib
+import platform
+import shutil
+import subprocess
+import time
+import unittest
+
+from chroot import CLEAN, FOLDER, MOUNTED, SOURCE, _make
+
+RELEASE = SOURCE / "build-portable/release"
+TUNE = "tune --quiet --budget 10s -o plan.json"
+
+
+def made(pattern: str) -> pathlib.Path:
+    """Returns the one file of a release with this name."""
+    found = sorted(RELEASE.glob(pattern.format(arch=platform.machine())))
+    if not found:
+        raise unittest.SkipTest(f"no {pattern} in {RELEASE}: scripts/release makes it")
+    return found[-1]
+
+
+class Files(unittest.TestCase):
+    def system(self, suite: str, *packages: str) -> pathlib.Path:
+        """Returns the root of a minimal Debian with these packages and an empty folder /try."""
+        root = FOLDER / f"files-{suite}"
+        if not (root / "etc/debian_version").exists():
+            _make(suite, root)
+        self.root = root
+        missing = [name for name in packages if not (root / f"var/lib/dpkg/info/{name}.list").exists()]
+        if missing:
+            self.inside(f"apt-get update && apt-get install --yes --no-install-recommends {' '.join(missing)}", 900)
+        shutil.rmtree(root / "try", ignore_errors=True)
+        (root / "try").mkdir()
+        for program in ("cc", "c++", "gcc", "hwloc-info"):
+            self.assertFalse((root / "usr/bin" / program).exists(), program)
+        return root
+
+    def inside(self, command: str, timeout: int = 300) -> str:
+        begin = time.monotonic()
+        result = subprocess.run(
+            ["unshare", "--mount", "bash", "-c", MOUNTED, self.root, "chroot", self.root, *CLEAN, "bash", "-c",
+             f"mkdir -p /try && cd /try && {command}"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, check=False)
+        self.assertEqual(result.returncode, 0, f"{command}\n{result.stdout[-4000:]}\n{result.stderr[-4000:]}")
+        print(f"{self.root.name}, {time.monotonic() - begin:.1f} s: {command}")
+        return result.stdout
+
+    def assert_plans_and_runs(self, program: str) -> None:
+        self.inside(f"{program} {TUNE}")
+        plan = json.loads((self.root / "try/plan.json").read_text())
+        self.assertEqual(plan["schema"], "zf-plan/2")
+        self.assertIn("bound\n", self.inside(f"{program} exec -- echo bound"))
+
+    def wheel(self, suite: str) -> None:
+        self.system(suite, "python3-venv")
+        wheel = made("*manylinux*_{arch}.whl")
+        shutil.copy(wheel, self.root / "try")
+        for name in ("train_tiny.py", "arena_numpy.py"):
+            example = SOURCE / "runtime/python/examples" / name
+            if example.exists():
+                shutil.copy(example, self.root / "try")
+        self.inside(f"python3 -m venv env && env/bin/pip install --no-index {wheel.name}")
+        self.assert_plans_and_runs("env/bin/zf-tune")
+        stepped = self.inside("env/bin/python -c 'import zf_runtime; print(zf_runtime.library_version())'")
+        self.assertIn(stepped.strip(), wheel.name)
+
+    def test_a_wheel_on_debian_11(self):
+        self.wheel("bullseye")
+
+    def test_a_wheel_on_debian_12(self):
+        self.wheel("bookworm")
+
+    def test_a_wheel_on_debian_13(self):
+        self.wheel("trixie")
+
+    def test_a_tarball_on_debian_11(self):
+        root = self.system("bullseye")
+        subprocess.run(["tar", "-C", root / "try", "-xf", made("*-linux-{arch}.tar.xz")], check=True)
+        self.assert_plans_and_runs("./zf-tune-*/bin/zf-tune")
+
+    def test_an_rpm_on_debian_11(self):
+        root = self.system("bullseye")
+        if not shutil.which("rpm"):
+            self.skipTest("no rpm here: install it (scripts/packages.txt, release)")
+        package = made("*.{arch}.rpm")
+        needs = subprocess.run(["rpm", "-qpR", package], capture_output=True, text=True, check=True).stdout
+        for need in needs.splitlines():
+            self.assertRegex(need, r"^(rpmlib\(|/|ld-linux|lib(c|m|dl|rt|pthread)\.so\.|rtld\()", needs)
+        # --nodeps: the empty database knows of no glibc. The files are removed again for the other tests.
+        rpm = ["rpm", "--root", root, "--dbpath", "/try/rpm"]
+        subprocess.run([*rpm, "-i", "--nodeps", package], check=True)
+        try:
+            self.assert_plans_and_runs("zf-tune")
+        finally:
+            subprocess.run([*rpm, "-e", "--nodeps", "zf-tune"], check=True)
