@@ -21,6 +21,7 @@ function(zf_install_page source name folder)
   add_custom_command(OUTPUT ${page} DEPENDS ${source}
     COMMAND ${ZF_GZIP} -9 -n -c ${source} > ${page} VERBATIM)
   add_custom_target(page-${name} ALL DEPENDS ${page})
+  set_property(GLOBAL APPEND PROPERTY ZF_PAGES page-${name})
   install(FILES ${page} DESTINATION ${folder})
 endfunction()
 
@@ -37,6 +38,10 @@ install(FILES ${slurm}/common.sh ${slurm}/zf-tune.conf ${slurm}/job.sbatch ${slu
   DESTINATION ${CMAKE_INSTALL_DATADIR}/zf-tune/slurm)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/zf-tune OPTIONAL)
 
+# All that is installed, for scripts/release.
+get_property(pages GLOBAL PROPERTY ZF_PAGES)
+add_custom_target(product DEPENDS zf-tune zf-optimizer zf_runtime ${pages})
+
 # Completions of the shells, written from the help of the program that was built, or of one that runs here.
 set(ZF_TUNE_HERE "$<TARGET_FILE:zf-tune>" CACHE STRING "The zf-tune whose help gives the completions")
 find_program(ZF_PYTHON_HERE python3)
@@ -46,6 +51,7 @@ if(ZF_PYTHON_HERE)
     DEPENDS zf-tune ${PROJECT_SOURCE_DIR}/scripts/completions.py
     COMMAND ${ZF_PYTHON_HERE} -B ${PROJECT_SOURCE_DIR}/scripts/completions.py ${ZF_TUNE_HERE} ${completions} VERBATIM)
   add_custom_target(completions ALL DEPENDS ${completions}/zf-tune)
+  add_dependencies(product completions)
   install(FILES ${completions}/zf-tune DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
   install(FILES ${completions}/_zf-tune DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
   install(FILES ${completions}/zf-tune.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)

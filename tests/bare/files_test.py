@@ -4,10 +4,12 @@ Skips without them: they take long to make, so this only tries what is in build-
 """
 
 import json
+import os
 import pathlib
 import platform
 import shutil
 import subprocess
+import sys
 import time
 import unittest
 
@@ -57,27 +59,27 @@ class Files(unittest.TestCase):
         self.assertEqual(plan["schema"], "zf-plan/2")
         self.assertIn("bound\n", self.inside(f"{program} exec -- echo bound"))
 
-    def wheel(self, suite: str) -> None:
-        self.system(suite, "python3-venv")
+    def wheel(self, suite: str, torch: bool = False) -> None:
+        self.system(suite, "python3-venv", *(["python3-torch"] if torch else []))
         wheel = made("*manylinux*_{arch}.whl")
         shutil.copy(wheel, self.root / "try")
-        for name in ("train_tiny.py", "arena_numpy.py"):
-            example = SOURCE / "runtime/python/examples" / name
-            if example.exists():
-                shutil.copy(example, self.root / "try")
-        self.inside(f"python3 -m venv env && env/bin/pip install --no-index {wheel.name}")
+        shutil.copy(SOURCE / "runtime/python/examples/train_tiny_lm.py", self.root / "try")
+        self.inside(f"python3 -m venv --system-site-packages env && env/bin/pip install --no-index {wheel.name}")
         self.assert_plans_and_runs("env/bin/zf-tune")
         stepped = self.inside("env/bin/python -c 'import zf_runtime; print(zf_runtime.library_version())'")
         self.assertIn(stepped.strip(), wheel.name)
+        if torch:
+            said = self.inside("env/bin/zf-tune exec -- env/bin/python train_tiny_lm.py --steps 12", 900)
+            self.assertIn("maximum difference of the losses, torch and waiting", said)
 
     def test_a_wheel_on_debian_11(self):
         self.wheel("bullseye")
 
     def test_a_wheel_on_debian_12(self):
-        self.wheel("bookworm")
+        self.wheel("bookworm", torch=True)
 
     def test_a_wheel_on_debian_13(self):
-        self.wheel("trixie")
+        self.wheel("trixie", torch=True)
 
     def test_a_tarball_on_debian_11(self):
         root = self.system("bullseye")
@@ -99,3 +101,14 @@ class Files(unittest.TestCase):
             self.assert_plans_and_runs("zf-tune")
         finally:
             subprocess.run([*rpm, "-e", "--nodeps", "zf-tune"], check=True)
+
+    def test_plans_and_steps_are_those_of_this_build(self):
+        """This build is by the system's compiler and with its libraries."""
+        tree = SOURCE / "build-portable" / platform.machine() / "tree"
+        if not tree.exists():
+            self.skipTest(f"no {tree}: scripts/wheel makes it")
+        build = pathlib.Path(os.environ["ZF_TUNE_BINARY"]).parents[1]
+        compared = subprocess.run([sys.executable, "-B", SOURCE / "scripts/portable/compare.py", build, tree],
+                                  capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(compared.returncode, 0, compared.stdout + compared.stderr)
+        self.assertIn("plans: 0 differ\n", compared.stdout)
