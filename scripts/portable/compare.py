@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares two builds of zf-tune: plans and fingerprints of machines, and the results of 1,000 steps, bit for bit.
 
-usage: compare.py ONE OTHER      two folders that have bin/zf-tune, bin/zf-optimizer and lib/libzf_runtime.so.0
+usage: compare.py [--plans] ONE OTHER      two folders with bin/zf-tune, bin/zf-optimizer and lib/libzf_runtime.so.0
+  --plans      takes no steps: OTHER runs under an emulator
 
 Prints how much was compared, and what differs. Exits with 1 if anything does.
 """
@@ -66,9 +67,11 @@ def stepped(folder: pathlib.Path, isa: str) -> str:
 
 
 def main() -> None:
-    if len(sys.argv) != 3:
+    words = sys.argv[1:]
+    isas = ISAS if words[:1] != ["--plans"] else ()
+    if len(words) != (2 if isas else 3):
         sys.exit(__doc__)
-    one, other = (pathlib.Path(name).resolve() for name in sys.argv[1:])
+    one, other = (pathlib.Path(name).resolve() for name in words[-2:])
     machines = sorted((ROOT / "tests/machines").glob("*.xml"))
     machines += sorted(pathlib.Path(os.environ.get("ZF_MACHINES_DIR", "/nonexistent")).glob("*.xml"))
     different = 0
@@ -87,7 +90,7 @@ def main() -> None:
                 compare(f"{topology.stem}, {ranks} ranks, {mode}", planned(one, topology, ranks, mode),
                         planned(other, topology, ranks, mode))
     print(f"{len(machines)} machines, {len(machines) * len(RANKS) * len(MODES)} plans: {different} differ")
-    for isa in ISAS:
+    for isa in isas:
         first, second = stepped(one, isa), stepped(other, isa)
         compare(f"{isa}, {STEPS} steps", first, second)
         print(f"{isa}, {STEPS} steps of {COUNT} parameters: {first.strip()[-64:]}")
