@@ -96,7 +96,9 @@ set(CPACK_RPM_SPEC_MORE_DEFINE
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1
 %define _buildhost localhost
-%define _build_id_links none")
+%define _build_id_links none
+%define __os_install_post %{nil}")  # which would strip programs of another architecture
+set(CPACK_RPM_PACKAGE_ARCHITECTURE ${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
   /usr/share/man /usr/share/man/man1 /usr/share/zsh /usr/share/zsh/site-functions /usr/share/fish
   /usr/share/fish/vendor_completions.d /usr/share/bash-completion /usr/share/bash-completion/completions)

@@ -34,5 +34,6 @@ need_tools() {
     chmod +x "$tools/$name.new"
     # An unchanged file keeps its time, so that nothing is compiled again.
     cmp -s "$tools/$name.new" "$tools/$name" || cp -p "$tools/$name.new" "$tools/$name"
+    rm "$tools/$name.new"
   done
 }

@@ -49,9 +49,9 @@ def planned(folder: pathlib.Path, topology: pathlib.Path, ranks: int, mode: str)
 
 
 def probed(folder: pathlib.Path, topology: pathlib.Path) -> str:
-    done = subprocess.run([folder / "bin/zf-tune", "probe", "--topology", topology, "--json"], capture_output=True,
-                          text=True, check=False)
-    return f"{done.stdout}{done.stderr}{done.returncode}"
+    """Returns the machine with its fingerprint. Raises if the command fails."""
+    command = [folder / "bin/zf-tune", "probe", "--topology", topology, "--format", "json"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def stepped(folder: pathlib.Path, isa: str) -> str:
