@@ -45,7 +45,7 @@ add_custom_target(product DEPENDS zf-tune zf-optimizer zf_runtime ${pages})
 # Completions of the shells, written from the help of the program that was built, or of one that runs here.
 set(ZF_TUNE_HERE "$<TARGET_FILE:zf-tune>" CACHE STRING "The zf-tune whose help gives the completions")
 find_program(ZF_PYTHON_HERE python3)
-if(ZF_PYTHON_HERE)
+if(ZF_PYTHON_HERE AND NOT ZF_SANITIZE)
   set(completions ${CMAKE_BINARY_DIR}/completions)
   add_custom_command(OUTPUT ${completions}/zf-tune ${completions}/_zf-tune ${completions}/zf-tune.fish
     DEPENDS zf-tune ${PROJECT_SOURCE_DIR}/scripts/completions.py
