@@ -8,7 +8,7 @@
 
 namespace zf {
 
-/// How much the workload may differ from what was told before the plan costs 5 %.
+/// How much the job may differ from its workload before the plan costs 5 %.
 struct Headroom {
   double training_speedup = 1;  ///< how many times faster training may be
   double step_slowdown = 1;     ///< how many times longer the optimizer step may take

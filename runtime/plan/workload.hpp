@@ -29,6 +29,11 @@ struct TrainingDemand {
   /// CPU time per training step of work on all training cores that computes and hardly moves memory: that of
   /// forward and backward, if there is no GPU. It follows the launches.
   Nanoseconds parallel_ns = 0;
+  // The next three count in mode exact only; schedule_of() says what stands for what is absent.
+  std::optional<double> first_group_share = {};      ///< the first module's part of the parameters
+  std::optional<double> last_forward_share = {};     ///< the last module's forward, of a training step
+  std::optional<Nanoseconds> last_gradient_ns = {};  ///< from backward's end until its last gradient is on
+                                                     ///< the host and the norm of all is known
   bool operator==(const TrainingDemand&) const = default;
 };
 

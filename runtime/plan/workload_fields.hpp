@@ -35,6 +35,9 @@ void fields(Io& io, Struct& demand) {
   io.required("copy_bytes_per_s", demand.copy_bytes_per_s,
               copy_rate_rule(demand.gradient_bytes + demand.parameter_bytes));
   io.optional("forward_share", demand.forward_share, Real{0, 1, Real::Ends::both_excluded});
+  io.optional("first_group_share", demand.first_group_share, Real{0, 1});
+  io.optional("last_forward_share", demand.last_forward_share, Real{0, 1});
+  io.optional("last_gradient_ns", demand.last_gradient_ns, kUpToAnHour);
   io.optional("parallel_ns", demand.parallel_ns, kUpToAnHourOnManyCores);
 }
 

@@ -335,6 +335,9 @@ static void interrupted_prefault_leaves_nothing(void) {
 
   CHECK(pipe(pids) == 0);
   fflush(NULL);
+  /* The worker of a killed trainer becomes our child. Not before: LeakSanitizer's helper in a worker that
+   * was killed as it ended would, too. */
+  CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
   const pid_t trainer = fork();
   CHECK(trainer >= 0);
   if (trainer == 0) {
@@ -349,6 +352,7 @@ static void interrupted_prefault_leaves_nothing(void) {
   const int64_t deadline = now_ns() + 20000000000;
   while (waitpid(worker, NULL, WNOHANG) == 0 && now_ns() < deadline) usleep(1000);
   CHECK(kill(worker, 0) == -1 && errno == ESRCH);
+  CHECK(prctl(PR_SET_CHILD_SUBREAPER, 0) == 0);
   close(pids[0]);
 }
 
@@ -403,8 +407,7 @@ static void running_into_the_limit_is_told(void) {
 
 int main(void) {
   main_thread = pthread_self();
-  CHECK(atexit(close_late) == 0);               /* before the library registers its destructors */
-  CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); /* the worker of a killed trainer becomes our child */
+  CHECK(atexit(close_late) == 0); /* before the library registers its destructors */
   placement_is_looked_up();
   in_child(refusals_are_notes);
   locked_or_noted();

@@ -1,6 +1,7 @@
 // Measures the regret of the search: compares sweeps of simulated machines with the best of all splits
 // without noise, for every mode. Prints tables, and exits with 1 if a promise is broken. Usage: regret SEEDS
-// [GENERATED]
+// [GENERATED [GENERATOR [MACHINE]]]: how many seeds, how many generated machines, the seed of their
+// generator, one machine alone.
 
 #include <algorithm>
 #include <charconv>
@@ -33,7 +34,7 @@ constexpr double kLossToUnbound95 = 0.95;  // share of runs that lose at most th
 constexpr double kMisspecified = 1.5;
 constexpr double kMisspecifiedMean = 0.02;
 constexpr double kMisspecifiedWorst = 0.13;
-// The last one is wanted of the worst run. Where each split that is at most 3 % slower as told loses more, a
+// The last one is wanted of the worst run. Where each split that is at most 3 % slower loses more, a
 // run may lose what the best of them does and 2 % more; so few runs may lose more than that.
 constexpr double kPaid = 0.03;
 constexpr double kMisspecifiedSlack = 0.02;
@@ -42,7 +43,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr Mode kModes[] = {Mode::overlap, Mode::backward, Mode::exact, Mode::wait};
 constexpr int kIntervals[] = {1, 2, 8};
-constexpr std::uint64_t kGenerator = 20261122;
+constexpr int kGenerator = 20261122;
 
 std::string percent(double value) { return format_text("{:.2f} %", 100 * value); }
 
@@ -53,9 +54,10 @@ struct Row {
   std::vector<double> to_unbound;  ///< how much longer than unbound
   std::vector<double> find;
   std::vector<double> estimate;
-  std::vector<double> misspecified;  ///< what the plans lose if the job is not as told
+  std::vector<double> misspecified;  ///< what the plans lose if the job differs
   double unavoidable = 0;            ///< what every split loses then, in the worst setting
-  double unavoidable_of_ties = 0;    ///< the same, of the splits that are at most kPaid slower as told
+  double unavoidable_of_ties =
+      0;           ///< the same, of the splits that are at most kPaid slower as the workload says
   int beyond = 0;  ///< how many of `misspecified` are above 13 % and above what is unavoidable there
   std::string worst;
   std::string worst_misspecified;
@@ -158,7 +160,7 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
                {"p95"},
                {"max"},
                {"to unbound p95"},
-               {"told wrong mean"},
+               {"loss if the job differs, mean"},
                {"max"},
                {"beyond"},
                {"at least"},
@@ -167,7 +169,7 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
                {"max"},
                {"estimate"},
                {"worst", left},
-               {"worst if told wrong", left}});
+               {"worst if the job differs", left}});
   std::vector<double> calm;
   std::vector<double> noisy;
   std::vector<double> everything;
@@ -208,10 +210,11 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
                  100 * share_of(to_unbound, [](double loss) { return loss > kLossToUnbound; }),
                  100 * (1 - kLossToUnbound95)) &&
          kept;
-  kept = promise("GPU or step 1.5 times as told, mean loss", 100 * mean_of(wrong), 100 * kMisspecifiedMean) &&
+  kept = promise("GPU or step 1.5 times the workload's, mean loss", 100 * mean_of(wrong),
+                 100 * kMisspecifiedMean) &&
          kept;
   kept =
-      promise("GPU or step 1.5 times as told, runs beyond 13 % and what is unavoidable",
+      promise("the same, runs beyond 13 % and what is unavoidable",
               100 * static_cast<double>(beyond) / static_cast<double>(std::max<std::size_t>(1, wrong.size())),
               100 * kMisspecifiedBeyond) &&
       kept;
@@ -257,10 +260,11 @@ bool show_growth(int seeds) {
 }
 
 /// Looks at all machines, or at the one of that name.
-int run(int seeds, int generated, std::string_view only) {
+int run(int seeds, int generated, int generator, std::string_view only) {
   std::vector<Case> cases = cases_in(ZF_SOURCE_DIR "/configs/machines");
   for (Case& one : cases_in(ZF_SOURCE_DIR "/tests/regret/machines")) cases.push_back(std::move(one));
-  for (Case& one : generated_cases(generated, kGenerator)) cases.push_back(std::move(one));
+  for (Case& one : generated_cases(generated, static_cast<std::uint64_t>(generator)))
+    cases.push_back(std::move(one));
   if (!only.empty()) {
     std::erase_if(cases, [&](const Case& one) { return one.name != only; });
     if (cases.empty())
@@ -277,7 +281,7 @@ int count_of(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end != text.data() + text.size() || count < 0)
     throw Error(Exit::usage, format_text("\"{}\" is not a number", text),
-                "usage: regret SEEDS [GENERATED [MACHINE]]");
+                "usage: regret SEEDS [GENERATED [GENERATOR [MACHINE]]]");
   return count;
 }
 
@@ -287,7 +291,8 @@ int count_of(std::string_view text) {
 int main(int argc, char** argv) {
   try {
     const int seeds = argc > 1 ? zf::count_of(argv[1]) : 100;
-    return zf::run(std::max(1, seeds), argc > 2 ? zf::count_of(argv[2]) : 50, argc > 3 ? argv[3] : "");
+    return zf::run(std::max(1, seeds), argc > 2 ? zf::count_of(argv[2]) : 50,
+                   argc > 3 ? zf::count_of(argv[3]) : zf::kGenerator, argc > 4 ? argv[4] : "");
   } catch (const zf::Error& error) {
     zf::print_stderr("regret: {}\n", error.what());
     return static_cast<int>(error.exit());

@@ -126,6 +126,39 @@ std::vector<Case> generated_cases(int count, std::uint64_t seed) {
   return cases;
 }
 
+Case with_tails(Case one, const Tails& tails) {
+  SimulatedNoise& noise = one.machine.noise;
+  noise.relative = 0.01;
+  noise.visit = 0.005;
+  noise.drift = 0.005;
+  noise.outlier_rate = tails.rate;
+  noise.outlier_factor = tails.factor;
+  noise.is_common = tails.is_common;
+  one.name += format_text(", {:.0f} % x {:g}, {}", 100 * tails.rate, tails.factor,
+                          tails.is_common ? "common" : "apart");
+  one.noisy = true;
+  return one;
+}
+
+Case large_case() {
+  SimulatedMachine machine;
+  machine.name = "2 x 48 cores";
+  machine.topology = read_topology({"pack:2 [numa(memory=512GiB)] l3u:6 core:8 pu:1", {}});
+  machine.topology.source = machine.topology.cpu_model = machine.name;
+  for (Core& core : machine.topology.cores) core.kind = 0;
+  machine.memory = {12e9, 60e9, 250e9, 60e9, 6};
+  machine.smt_gain = 1.1;
+  machine.sync_ns_per_thread = 200;
+  machine.launch_delay_ns = 4000;
+  machine.launch_crowding = 1.5;
+  machine.launch_interference = 0.5;
+  constexpr std::uint64_t kParamsOfRank = 71'303'168;  // what is measured without a workload
+  Workload workload{"small", 4 * kParamsOfRank, 4, 1};
+  workload.training = small_training_demand(kParamsOfRank);
+  workload.training->gpu_ns /= 4;  // so that the launches count
+  return {machine.name, std::move(machine), std::move(workload), 4, false};
+}
+
 Case scaled_case(const std::filesystem::path& machines, int cores) {
   SimulatedMachine machine = load_simulated_machine(machines / "grace-hopper.json");
   const auto scale = static_cast<double>(cores) / static_cast<double>(machine.topology.cores.size());
@@ -139,7 +172,7 @@ Case scaled_case(const std::filesystem::path& machines, int cores) {
 Case in_mode(Case one, Mode mode, int update_interval) {
   one.workload.mode = mode;
   one.workload.update_interval = update_interval;
-  one.workload.framework = Framework::unknown;  // no split is left out because a framework cannot be told it
+  one.workload.framework = Framework::unknown;  // no split is left out because a framework cannot express it
   return one;
 }
 
@@ -158,10 +191,10 @@ Trialed::Trialed(const Case& one)
 
 double Trialed::period_of(const Split& split) const { return period_ns(job.model.times_of(split), schedule); }
 
-double smallest_loss(const Trialed& told, const std::vector<Trialed>& others, double regret) {
+double smallest_loss(const Trialed& expected, const std::vector<Trialed>& others, double regret) {
   double smallest = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < told.periods.size(); ++i) {
-    if (told.periods[i] > told.best_ns * (1 + regret)) continue;
+  for (std::size_t i = 0; i < expected.periods.size(); ++i) {
+    if (expected.periods[i] > expected.best_ns * (1 + regret)) continue;
     double loss = 0;
     for (const Trialed& other : others) loss = std::max(loss, other.periods[i] / other.best_ns - 1);
     smallest = std::min(smallest, loss);

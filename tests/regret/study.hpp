@@ -31,6 +31,23 @@ std::vector<Case> cases_in(const std::filesystem::path& folder);
 /// Returns that many cases from a generator: machines of 4 to 256 cores with all constants drawn at random.
 std::vector<Case> generated_cases(int count, std::uint64_t seed);
 
+/// Noise of which a visit's median can be an outlier, if it is taken of periods: a period is as long as the
+/// slower of its two sides.
+struct Tails {
+  double rate = 0;
+  double factor = 1;
+  bool is_common = false;  ///< both sides are slow at once
+};
+
+/// A fifth of the times three times as long, and a tenth five times: each side by itself, and both at once.
+inline constexpr Tails kTails[] = {{0.2, 3, false}, {0.2, 3, true}, {0.1, 5, false}, {0.1, 5, true}};
+
+/// Returns the case with these outliers, and visits that differ by 0.5 %.
+Case with_tails(Case one, const Tails& tails);
+
+/// Returns a node of 2 x 48 cores with four ranks of a small model, whose training waits for its launches.
+Case large_case();
+
 /// Returns Grace-Hopper with that many cores for one rank, and as much bandwidth per core.
 Case scaled_case(const std::filesystem::path& machines, int cores);
 
@@ -52,9 +69,9 @@ struct Trialed {
 };
 
 /// Returns the smallest loss that a split could have on the worst of the other jobs, against the best split
-/// of that job, if its period is at most `regret` longer than the best one of the job that was told. A rule
-/// that keeps this regret cannot lose less, whatever it knows.
-double smallest_loss(const Trialed& told, const std::vector<Trialed>& others, double regret);
+/// of that job, if its period is at most `regret` longer than the best one of the job as its workload says. A
+/// rule that keeps this regret cannot lose less, whatever it knows.
+double smallest_loss(const Trialed& expected, const std::vector<Trialed>& others, double regret);
 
 struct Swept {
   SweepResult result;

@@ -13,14 +13,18 @@ namespace zf {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// A visit is an outlier if its normal deviate is above this: among a hundred visits without outliers, one is
+/// taken for one in 1,500 sweeps.
+constexpr double kOutlier = 4.5;
+/// At most this part of the visits is left out.
+constexpr double kMostOutliers = 0.2;
+/// With fewer degrees of freedom no visit is left out: little else could contradict it.
+constexpr int kFreedomForOutliers = 4;
+/// Stands for squares of 0: visits that agree to the last digit (simulated ones) are no evidence of outliers.
+constexpr double kSmallestSquares = 1e-8;
 
-/// A square matrix, row by row.
-struct Matrix {
-  explicit Matrix(std::size_t n) : size(n), values(n * n) {}
-  double& at(std::size_t row, std::size_t column) { return values[row * size + column]; }
-  std::size_t size;
-  std::vector<double> values;
-};
+using Matrix = Levels::Matrix;
+using Block = Levels::Block;
 
 /// Replaces a positive definite matrix by its inverse (Gauss and Jordan).
 void invert(Matrix& matrix) {
@@ -40,11 +44,6 @@ void invert(Matrix& matrix) {
     }
   }
 }
-
-struct Block {
-  std::vector<std::size_t> visits;  ///< indexes
-  double sum = 0;                   ///< of the logarithms
-};
 
 std::map<int, Block> blocks_of(const std::vector<Visit>& visits) {
   std::map<int, Block> blocks;
@@ -88,8 +87,27 @@ double student_t(int freedom) {
   return 1.960 + 2.45 / freedom;  // off by less than 0.001
 }
 
-Levels::Levels(const std::vector<Visit>& visits, std::size_t candidates)
-    : visits_(candidates), level_(candidates, kInfinity) {
+Levels::Levels(std::vector<Visit> visits, std::size_t candidates) {
+  fit(visits, candidates);
+  // Outliers hide each other, so the search goes on after a visit that is none by itself: all that were taken
+  // out before the last one that is an outlier beside the rest are outliers.
+  std::vector<Visit> rest = visits;
+  const std::size_t most = static_cast<std::size_t>(kMostOutliers * static_cast<double>(visits.size()));
+  for (std::size_t taken = 1; taken <= most; ++taken) {
+    const auto suspect = suspect_of(rest);
+    if (!suspect) break;
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(suspect->visit));
+    fit(rest, candidates);
+    if (suspect->deviate <= kOutlier) continue;
+    visits = rest;
+    left_out_ = static_cast<int>(taken);
+  }
+  fit(visits, candidates);
+}
+
+void Levels::fit(const std::vector<Visit>& visits, std::size_t candidates) {
+  visits_.assign(candidates, 0);
+  level_.assign(candidates, kInfinity);
   const std::map<int, Block> blocks = blocks_of(visits);
   part_ = connected_parts(visits, blocks, candidates);
 
@@ -138,21 +156,52 @@ Levels::Levels(const std::vector<Visit>& visits, std::size_t candidates)
     if (has(a)) level_[a] = std::exp(part_sum[part_[a]] / part_count[part_[a]] + effect[a]);
   }
 
-  double squares = 0;
+  take_residuals(visits, blocks, effect, information);
+  freedom_ = std::max(0, static_cast<int>(visits.size()) - unknowns);
+  noise_ = freedom_ == 0 ? 0 : std::sqrt(squares_ / freedom_);
+  covariance_ = std::move(information.values);
+}
+
+void Levels::take_residuals(const std::vector<Visit>& visits, const std::map<int, Block>& blocks,
+                            const std::vector<double>& effect, const Matrix& covariance) {
+  squares_ = 0;
+  residual_.assign(visits.size(), 0);
+  leverage_.assign(visits.size(), 0);
   for (const auto& [number, block] : blocks) {
+    const auto size = static_cast<double>(block.visits.size());
     double mean = 0;
+    std::map<std::size_t, double> share;  // of the block's mean, by candidate
     for (const std::size_t i : block.visits) {
-      mean += (std::log(visits[i].value) - effect[visits[i].candidate]) /
-              static_cast<double>(block.visits.size());
+      mean += (std::log(visits[i].value) - effect[visits[i].candidate]) / size;
+      share[visits[i].candidate] -= 1 / size;
     }
     for (const std::size_t i : block.visits) {
-      const double residual = std::log(visits[i].value) - effect[visits[i].candidate] - mean;
-      squares += residual * residual;
+      residual_[i] = std::log(visits[i].value) - effect[visits[i].candidate] - mean;
+      squares_ += residual_[i] * residual_[i];
+      std::map<std::size_t, double> row = share;  // of the design, without the block's effect
+      row[visits[i].candidate] += 1;
+      leverage_[i] = 1 / size;
+      for (const auto& [x, at_x] : row) {
+        for (const auto& [y, at_y] : row) leverage_[i] += at_x * covariance.at(x, y) * at_y;
+      }
     }
   }
-  freedom_ = std::max(0, static_cast<int>(visits.size()) - unknowns);
-  noise_ = freedom_ == 0 ? 0 : std::sqrt(squares / freedom_);
-  covariance_ = std::move(information.values);
+}
+
+std::optional<Levels::Suspect> Levels::suspect_of(const std::vector<Visit>& visits) const {
+  if (freedom_ < kFreedomForOutliers) return std::nullopt;
+  std::optional<Suspect> suspect;
+  const double freedom = freedom_ - 1;
+  for (std::size_t i = 0; i < visits.size(); ++i) {
+    const double free = 1 - leverage_[i];
+    if (free < 1e-9) continue;  // nothing else says how long this candidate takes
+    const double rest = std::max(squares_ - residual_[i] * residual_[i] / free, kSmallestSquares);
+    const double student = residual_[i] * residual_[i] / free / rest * freedom;  // squared
+    const double deviate =
+        (8 * freedom + 1) / (8 * freedom + 3) * std::sqrt(freedom * std::log1p(student / freedom));
+    if (!suspect || deviate > suspect->deviate) suspect = Suspect{i, deviate};
+  }
+  return suspect;
 }
 
 Difference Levels::difference(std::size_t a, std::size_t b) const {

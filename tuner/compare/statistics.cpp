@@ -26,6 +26,14 @@ double relative_spread(const std::vector<double>& values) {
   return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values);
 }
 
+double median_error(const std::vector<double>& values) {
+  constexpr double kOfMean = 1.2533;           // in units of the standard error of a mean
+  constexpr double kQuartileDistance = 1.349;  // of a normal distribution, in standard deviations
+  if (values.size() < 2 || median(values) == 0) return 0;
+  return kOfMean * relative_spread(values) / kQuartileDistance /
+         std::sqrt(static_cast<double>(values.size()));
+}
+
 std::string print_spread(double spread, std::size_t values) {
   return values < kFewestForSpread ? "–" : format_text("{:.1f} %", 100 * spread);
 }

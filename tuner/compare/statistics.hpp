@@ -17,6 +17,10 @@ inline double median(std::vector<double> values) { return quantile(std::move(val
 /// Precondition: not empty, median not 0.
 double relative_spread(const std::vector<double>& values);
 
+/// Returns the standard error of the median, relative, by the spread of the values as if they were normal; 0
+/// for one value.
+double median_error(const std::vector<double>& values);
+
 /// Returns "1.2 %", the relative spread of so many values; "–" if fewer than four have none.
 std::string print_spread(double spread, std::size_t values);
 

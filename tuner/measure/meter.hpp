@@ -32,7 +32,7 @@ class Meter {
   /// The smallest number of samples of a visit, unless fewer are asked for or the split is hopeless: the
   /// median of fewer is not safe from an outlier.
   static constexpr int kMinSamples = 4;
-  static constexpr int kHopelessSamples = 2;
+  static constexpr int kHopelessSamples = 3;
   static constexpr Nanoseconds kStopGraceNs = 3 * kSecondNs;
   /// The roofline loop runs this often in a visit, and the shortest time counts.
   static constexpr int kRooflineLoops = 2;

@@ -79,7 +79,10 @@ TrainingDemand joined(const TrainingDemand& a, const TrainingDemand& b) {
           std::max(a.parameter_bytes, b.parameter_bytes),
           std::min(a.copy_bytes_per_s, b.copy_bytes_per_s),
           larger(a.forward_share, b.forward_share),
-          std::max(a.parallel_ns, b.parallel_ns)};
+          std::max(a.parallel_ns, b.parallel_ns),
+          larger(a.first_group_share, b.first_group_share),
+          larger(a.last_forward_share, b.last_forward_share),
+          larger(a.last_gradient_ns, b.last_gradient_ns)};
 }
 
 Recorded joined(const Recorded& a, const Recorded& b) {

@@ -13,6 +13,7 @@
 #include "search/decision.hpp"
 #include "search/headroom.hpp"
 #include "search/period_levels.hpp"
+#include "search/policy.hpp"
 #include "text/units.hpp"
 #include "text/wrap.hpp"
 
@@ -224,10 +225,11 @@ std::string measured_in_words(const Plan& plan) {
   const Evidence& evidence = plan.evidence;
   const bool simulated = evidence.isa == kSimulated;
   return format_text(
-      "{} with all ranks at once, {} per rank{}; a split within {:.1f} % of the shortest period "
-      "may be preferred to it",
+      "{} with all ranks at once, {} per rank{}; a split that is at most {:.1f} % slower than the "
+      "fastest may be preferred to it",
       simulated ? "Simulated" : "Measured", print_bytes(evidence.working_set_bytes_per_rank),
-      simulated ? "" : format_text(", {} kernels", one_line(evidence.isa)), 100 * tie_of(evidence));
+      simulated ? "" : format_text(", {} kernels", one_line(evidence.isa)),
+      100 * kLargestTie * evidence.accuracy_wanted);
 }
 
 std::string explain(const Plan& plan, std::size_t width) {

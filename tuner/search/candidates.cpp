@@ -5,16 +5,10 @@
 #include <optional>
 #include <utility>
 
-#include "search/preferred_ties.hpp"
+#include "search/risk.hpp"
 
 namespace zf {
 namespace {
-
-/// The first small pool has this part of the cores.
-constexpr int kProbe = 8;
-/// How many times faster a family that was not tried could step than the fastest roofline loop so far:
-/// siblings and spread pools may use more of the memory's bandwidth.
-constexpr double kFamilyGain = 1.3;
 
 bool is_among(const Split& split, const std::vector<Split>& others) {
   return std::any_of(others.begin(), others.end(),
@@ -23,35 +17,51 @@ bool is_among(const Split& split, const std::vector<Split>& others) {
 
 struct Proposal {
   SplitShape shape;
-  double period_ns = 0;  ///< the shortest period that it could reach
+  double risk = 0;  ///< the least that it could have (risk.hpp)
 };
+
+/// Returns the risks against the best split that was tried and that a plan can express, or against 0.
+Risks risks_of(const std::vector<TriedSplit>& tried, const Schedule& schedule) {
+  std::vector<SplitTimes> times;
+  for (const TriedSplit& one : tried) {
+    if (one.split.shape.control != Control::unbound) times.push_back(times_of(one));
+  }
+  return {times, schedule};
+}
 
 /// Works out promising_splits().
 class SplitProposer {
  public:
   SplitProposer(const std::vector<Home>& homes, const std::vector<TriedSplit>& tried,
                 const Schedule& schedule, double tie, SharedPools shared_pools)
-      : homes_(homes), families_(homes, tried, schedule), tie_(tie), shared_pools_(shared_pools) {}
+      : homes_(homes),
+        families_(homes, tried, schedule),
+        risks_(risks_of(tried, schedule)),
+        tie_(tie),
+        shared_pools_(shared_pools) {
+    for (const TriedSplit& one : tried) {
+      if (one.split.shape.control == Control::unbound) continue;
+      if (safest_ == nullptr || risk_of(one) < risk_of(*safest_)) safest_ = &one;
+    }
+    promising_ = risk_of(*safest_) - kSameRisk * tie;
+  }
 
   std::vector<Split> splits(std::size_t most) {
     const bool one_core =
         std::any_of(homes_.begin(), homes_.end(), [](const Home& home) { return home.shared; });
-    if (families_.best() == nullptr || one_core) return {};
+    if (one_core) return {};
     for (const SplitShape& family : families_.all()) propose_in_family(family);
     propose_idle_cores();
     std::stable_sort(proposals_.begin(), proposals_.end(),
-                     [](const Proposal& a, const Proposal& b) { return a.period_ns < b.period_ns; });
+                     [](const Proposal& a, const Proposal& b) { return a.risk < b.risk; });
     std::vector<Split> splits;
     for (const SplitShape& shape : probes()) {
       if (splits.size() < most) add(shape, splits);
     }
     for (const Proposal& proposal : proposals_) {
-      if (splits.size() < most && proposal.period_ns < promising_ns()) add(proposal.shape, splits);
+      if (splits.size() < most && proposal.risk < promising_) add(proposal.shape, splits);
     }
-    for (const SplitShape& shape :
-         splits.size() < most ? preferred_ties(families_, tie_) : std::vector<SplitShape>()) {
-      if (splits.size() < most) add(shape, splits);
-    }
+    if (const auto smaller = smaller_tie(); smaller && splits.size() < most) add(*smaller, splits);
     return splits;
   }
 
@@ -70,17 +80,46 @@ class SplitProposer {
     return shapes;
   }
 
-  double promising_ns() const { return families_.best()->period_ns * (1 - tie_ / 2); }
+  /// Returns a size below the smallest of its family that ties with the best split, where a smaller pool may
+  /// be better although its forecast is not: without training, since training gets the other cores; and in
+  /// mode wait, where its step may be faster, because threads cost time. There the first one tells.
+  std::optional<SplitShape> smaller_tie() const {
+    const bool waits = families_.schedule().mode == Mode::wait;
+    if (!waits && safest_->training_ns > 0) return std::nullopt;
+    const double longest = safest_->period_ns * (1 + tie_);
+    const TriedSplit* best = safest_;
+    for (const TriedSplit& one : families_.tried()) {
+      const SplitShape& shape = one.split.shape;
+      if (shape.control == Control::unbound || shape.shared != waits || one.period_ns > longest) continue;
+      if (best->split.shape.shared != waits || one.period_ns < best->period_ns) best = &one;
+    }
+    const SplitShape& family = best->split.shape;
+    int below = 0;
+    for (const Point& point : families_.points_of(family)) {
+      if (families_.period({point.step_ns, point.training_ns}) <= longest) {
+        if ((waits && below != 0) || point.pool - below < 2) return std::nullopt;
+        return resized(family, below + (point.pool - below) / 2);
+      }
+      below = point.pool;
+    }
+    return std::nullopt;
+  }
 
-  /// Proposes the size between `low` and `high`, both excluded, with the shortest forecast period. `bound` is
-  /// the shortest period that any of them could reach; absent: the forecast.
+  double risk_of(const TriedSplit& one) const { return risks_.risk(times_of(one)); }
+
+  double risk_of(const Forecast& times) const {
+    return risks_.risk({families_.period(times), times.training_ns, times.step_ns});
+  }
+
+  /// Proposes the size between `low` and `high`, both excluded, with the least forecast risk. `bound` is the
+  /// least risk that any of them could have; absent: the forecast.
   void propose_between(const SplitShape& family, const std::vector<Point>& points, int low, int high,
                        std::optional<double> bound = {}) {
     int at = 0;
     double least = std::numeric_limits<double>::infinity();
     for (int pool = low + 1; pool < high; ++pool) {
       if (!families_.is_even(family, pool)) continue;
-      const double expected = families_.period(families_.forecast(family, points, pool));
+      const double expected = risk_of(families_.forecast(family, points, pool));
       if (expected >= least) continue;
       least = expected;
       at = pool;
@@ -100,13 +139,14 @@ class SplitProposer {
       const Point& low = points[i - 1];
       const Point& high = points[i];
       propose_between(family, points, low.pool, high.pool,
-                      families_.period({std::min(low.step_ns, high.step_ns),
-                                        std::min(low.training_ns, high.training_ns)}));
+                      risk_of(Forecast{std::min(low.step_ns, high.step_ns),
+                                       std::min(low.training_ns, high.training_ns)}));
     }
   }
 
-  /// Proposes a family that was not tried, at the size of the best one tried. At best it steps as fast as the
-  /// memory allows the plain family, and disturbs training as little.
+  /// Proposes a family that was not tried, at the size of the plain family that has the least risk. At best
+  /// it steps kFamilyGain times as fast as the memory allows the plain family, and disturbs training as
+  /// little.
   void propose_untried(const SplitShape& family) {
     SplitShape plain;
     plain.shared = family.shared;
@@ -114,30 +154,25 @@ class SplitProposer {
     if (points.empty()) return;
     int size = points.front().pool;
     double least = std::numeric_limits<double>::infinity();
-    double step = least;
-    double training = least;
+    Forecast best{least, least};
     for (const Point& point : points) {
-      step = std::min(step, point.step_ns);
-      training = std::min(training, point.training_ns);
-      const double expected = families_.period({point.step_ns, point.training_ns});
-      if (expected >= least) continue;
-      least = expected;
+      best = {std::min(best.step_ns, point.step_ns), std::min(best.training_ns, point.training_ns)};
+      const double risk = risk_of(Forecast{point.step_ns, point.training_ns});
+      if (risk >= least) continue;
+      least = risk;
       size = point.pool;
     }
-    // Two sizes at once are not worth more than one: a family that does not pay at the best size is left at
-    // that.
     size = std::min(size, families_.most_of(family));
-    if (family.placement == Placement::spread) {
-      size = std::min(size, std::max(1, families_.most_of(family) / 2));
-      if (size > families_.l3_groups()) size -= size % families_.l3_groups();
-    }
-    const double could = std::min(families_.best_roofline(plain), step);
-    proposals_.push_back({resized(family, size), families_.period({could / kFamilyGain, training})});
+    if (!families_.is_even(family, size)) size -= size % families_.l3_groups();
+    const double could = std::min(families_.best_roofline(plain), best.step_ns);
+    proposals_.push_back({resized(family, size), risk_of(Forecast{could / kFamilyGain, best.training_ns})});
   }
 
+  /// Proposes splits of which fewer cores train, so that the optimizer gets more of the bandwidth.
   void propose_idle_cores() {
     if (!homes_.front().shared_cpus.empty())
       return;  // the two sides divide the threads that the quota pays for
+    propose_freed_l3_groups();
     const auto tries =
         std::count_if(families_.tried().begin(), families_.tried().end(),
                       [](const TriedSplit& one) { return one.split.shape.reserved_cores != 0; });
@@ -145,25 +180,48 @@ class SplitProposer {
     std::optional<Proposal> best;
     for (const TriedSplit& one : families_.tried()) {
       const SplitShape& shape = one.split.shape;
-      if (shape.control != Control::unbound && !shape.shared) propose_idle_beside(one, best);
+      if (shape.control == Control::unbound || shape.shared) continue;
+      for (const Point& beside : families_.points_of({})) {
+        const Proposal proposal = with_idle_cores(one, families_.cores() - beside.pool);
+        const bool is_fewer = proposal.shape.reserved_cores < training_cores(one);
+        if (!is_fewer || (best && proposal.risk >= best->risk)) continue;
+        if (!families_.is_tried(families_.split(proposal.shape))) best = proposal;
+      }
     }
     if (best) proposals_.push_back(*best);
   }
 
-  /// Replaces `best` if this pool with fewer training cores promises a shorter period.
-  void propose_idle_beside(const TriedSplit& one, std::optional<Proposal>& best) const {
-    const int reserved = families_.cores() - pool_of(one);
-    for (const Point& beside : families_.points_of({})) {
-      const int fewer = families_.cores() - beside.pool;
-      if (fewer >= reserved) continue;
-      // At best, the optimizer is slowed down in proportion to the cores that train beside it.
-      const double held_up = std::max(0.0, one.step_ns - one.roofline_ns) * fewer / reserved;
-      const double could = families_.period({one.roofline_ns + held_up, beside.training_ns});
-      if (could >= (best ? best->period_ns : promising_ns())) continue;
-      SplitShape idle = resized(one.split.shape, pool_of(one));
-      idle.reserved_cores = fewer;
-      if (!families_.is_tried(families_.split(idle))) best = {idle, could};
+  /// Proposes each number of training cores that leaves an L3 group to the pool alone, beside the safest
+  /// split.
+  void propose_freed_l3_groups() {
+    if (safest_->split.shape.shared) return;
+    int mixed = mixed_l3_groups(homes_, safest_->split);
+    for (int reserved = training_cores(*safest_) - 1; reserved >= 1 && mixed > 0; --reserved) {
+      const Proposal proposal = with_idle_cores(*safest_, reserved);
+      const Split split = families_.split(proposal.shape);
+      const int left = mixed_l3_groups(homes_, split);
+      if (left >= mixed) continue;
+      mixed = left;
+      if (!families_.is_tried(split)) proposals_.push_back(proposal);
     }
+  }
+
+  int training_cores(const TriedSplit& one) const {
+    const int reserved = one.split.shape.reserved_cores;
+    return reserved == 0 ? families_.cores() - pool_of(one) : reserved;
+  }
+
+  /// Returns the split with that many training cores. At best, the optimizer is slowed down in proportion to
+  /// the cores that train beside it.
+  Proposal with_idle_cores(const TriedSplit& one, int reserved) const {
+    SplitShape idle = resized(one.split.shape, pool_of(one));
+    idle.reserved_cores = reserved;
+    const double held_up = std::max(0.0, one.step_ns - one.roofline_ns) * reserved / training_cores(one);
+    const std::vector<Point> points = families_.points_of({});
+    const double training = points.empty()
+                                ? one.training_ns
+                                : families_.forecast({}, points, families_.cores() - reserved).training_ns;
+    return {idle, risk_of(Forecast{one.roofline_ns + held_up, training})};
   }
 
   void add(const SplitShape& shape, std::vector<Split>& splits) const {
@@ -174,8 +232,11 @@ class SplitProposer {
 
   const std::vector<Home>& homes_;
   Families families_;
+  Risks risks_;
   double tie_;
   SharedPools shared_pools_;
+  const TriedSplit* safest_ = nullptr;  ///< has the least risk of those tried
+  double promising_ = 0;                ///< a lower risk is worth a visit
   std::vector<Proposal> proposals_;
 };
 

@@ -6,13 +6,14 @@
 #include "base/text.hpp"
 #include "search/comparison_words.hpp"
 #include "search/comparisons.hpp"
+#include "search/period_levels.hpp"
 #include "text/units.hpp"
 
 namespace zf {
 namespace {
 
-/// Noise that leaves nothing to tell: splits rarely differ by more.
-constexpr double kUntold = 0.2;
+/// Equal splits that differ by more than this are worth a warning: splits rarely differ by more.
+constexpr double kVeryNoisy = 0.2;
 
 /// Returns the job's own step, and if it is not ours: "120 ms (1.29 times ours, which was measured)".
 std::string step_in_words(const CandidateEvidence& chosen, const Workload& workload) {
@@ -61,23 +62,19 @@ std::string cores_in_words(const CandidateEvidence& chosen) {
 /// Says why the winner is preferred to the fastest split, which is not much faster.
 std::string preference_in_words(const CandidateEvidence& winner, const CandidateEvidence& fastest,
                                 const Workload& workload) {
+  const char* const safe = winner.training_ns_median > 0 ? " and as safe if the job differs" : "";
   if (workload.mode == Mode::wait) {
     return is_shared(winner) && !is_shared(fastest)
                ? "A home that both sides have in turn is preferred where training waits"
-               : "Of splits so close, the one with the shortest step is preferred";
+               : format_text("Of splits so close{}, the one with the shortest step is preferred", safe);
   }
   if (!is_shared(winner) && is_shared(fastest))
     return "Homes that are divided are preferred where the sides overlap";
-  if (is_shared(winner)) return "Of splits so close, the one with the shortest step is preferred";
-  if (winner.training_ns_median > 0) {
-    return "Of pools so close, the smallest is preferred whose step could take twice as long and still "
-           "hide. If there is none, it is the one that loses least if training is 1.5 times as fast as told, "
-           "or the step 1.5 times as long";
-  }
-  return "Of pools so close, the smallest is preferred";
+  return format_text("Of pools so close{}, the smallest is preferred", safe);
 }
 
-std::string reason_for_winner(const Evidence& evidence, const Workload& workload, std::size_t index) {
+/// Says that the winner is the fastest, or why it is preferred to the fastest.
+std::string reason_for_fastest(const Evidence& evidence, const Workload& workload, std::size_t index) {
   const CandidateEvidence& winner = evidence.candidates[index];
   const CandidateEvidence& fastest = fastest_of(evidence);
   const std::string period = print_duration(winner.period_ns_median);
@@ -101,47 +98,34 @@ std::string reason_for_winner(const Evidence& evidence, const Workload& workload
   return format_text("{}. {}. {}", text, cores_in_words(winner), sides_in_words(winner, workload));
 }
 
-std::string reason_for_conservative(const Evidence& evidence, const CandidateEvidence& home) {
-  return format_text(
-      "Nothing beats the noise: differences up to {:.1f} % say nothing here, and in the search no split "
-      "that a plan can express had a period shorter than that of the shared home, {}, by more than that. So "
-      "this is the conservative plan: no side loses a core",
-      100 * evidence.noise_floor, print_duration(home.period_ns_median));
-}
-
 /// Returns the name of a split that would have won, for comparison_in_words().
-std::string refuted_name(const CandidateEvidence& refuted) {
-  return name_in_words(refuted.control, refuted.label) + ", which the search preferred,";
+std::string refuted_name(const CandidateEvidence& refuted, const char* by = "which the search preferred") {
+  return format_text("{}, {},", name_in_words(refuted.control, refuted.label), by);
 }
 
-/// Says why the plan is the shared home although another split is faster.
-std::string reason_for_home(const Evidence& evidence, const Workload& workload, const CandidateEvidence& home,
-                            const CandidateEvidence& refuted) {
-  Comparison unbound = compared(evidence, workload, control_of(evidence, Control::unbound)->id, refuted.id);
-  unbound.other = refuted_name(refuted);
-  unbound.other.pop_back();  // the comma: the sentence has one there
-  return format_text("{}. So no side loses a core: this is the shared home, {}", comparison_in_words(unbound),
-                     print_duration(home.period_ns_median));
-}
-
-/// Says why the winner is preferred to a faster split that is at a cliff.
-std::string reason_for_refuge(const Evidence& evidence, const Workload& workload, const Contest& contest,
-                              std::size_t winner, std::size_t cliff) {
+/// Says why the winner is preferred to a split that is as fast or faster.
+std::string reason_for_safer(const Evidence& evidence, const Workload& workload, std::size_t winner,
+                             std::size_t instead_of) {
   const CandidateEvidence& chosen = evidence.candidates[winner];
-  const CandidateEvidence& other = evidence.candidates[cliff];
+  const CandidateEvidence& other = evidence.candidates[instead_of];
+  const Contest contest = contest_of(evidence, workload);
+  const Risks risks = risks_of(contest);
+  const auto loss = [&](std::size_t i) { return 100 * risks.loss_if_it_differs(contest.times_of(i)); };
   return format_text(
-      "The split \"{}\" takes {}. \"{}\" takes {}, but if training is 1.5 times as fast as told, or the step "
-      "1.5 times as long, it loses {:.0f} % to the best split, and this one {:.0f} %. {}. {}",
+      "The split \"{}\" takes {}, and it is safer if the job differs from its workload. \"{}\" takes {}, but "
+      "if "
+      "training is {:g} times as fast, or the step {:g} times as long, it loses {:.1f} % to the best split, "
+      "and "
+      "this one {:.1f} %. {}. {}",
       chosen.label, print_duration(chosen.period_ns_median), other.label,
-      print_duration(other.period_ns_median), 100 * contest.contenders[cliff].loss_if_wrong,
-      100 * contest.contenders[winner].loss_if_wrong, cores_in_words(chosen),
-      sides_in_words(chosen, workload));
+      print_duration(other.period_ns_median), kDiffers, kDiffers, loss(instead_of), loss(winner),
+      cores_in_words(chosen), sides_in_words(chosen, workload));
 }
 
 /// Says that later visits decided against the split that would have been chosen.
-std::string reason_for_second(const Evidence& evidence, const Workload& workload,
-                              const CandidateEvidence& winner, const CandidateEvidence& refuted,
-                              const CandidateEvidence& beaten_by) {
+std::string reason_for_corrected(const Evidence& evidence, const Workload& workload,
+                                 const CandidateEvidence& winner, const CandidateEvidence& refuted,
+                                 const CandidateEvidence& beaten_by) {
   Comparison slower = compared(evidence, workload, refuted.id, beaten_by.id);
   slower.name = refuted_name(refuted);
   if (beaten_by.id != winner.id) slower.other = name_in_words(beaten_by.control, beaten_by.label);
@@ -151,15 +135,19 @@ std::string reason_for_second(const Evidence& evidence, const Workload& workload
       cores_in_words(winner), sides_in_words(winner, workload));
 }
 
-/// Says that too little is known of the split that would have been chosen.
-std::string reason_for_untold(const Evidence& evidence, const Workload& workload,
-                              const CandidateEvidence& home, const CandidateEvidence& refuted) {
-  Comparison untold = compared(evidence, workload, refuted.id, home.id);
-  untold.name = refuted_name(refuted);
+/// Says why the plan is the shared home although the search preferred another split.
+std::string reason_for_not_shown(const Evidence& evidence, const Workload& workload,
+                                 const CandidateEvidence& home, const CandidateEvidence& refuted) {
+  Comparison comparison = compared(evidence, workload, refuted.id, home.id);
+  comparison.name = refuted_name(refuted, "which would win otherwise");
+  const std::string known = comparison.longer.is_known()
+                                ? comparison_in_words(comparison)
+                                : format_text("How \"{}\" compares with it is not known", refuted.label);
   return format_text(
-      "This machine is too noisy to tell which split is best. {}. So this is the conservative plan, the "
-      "shared home: no side loses a core. Measure again when nothing else runs",
-      comparison_in_words(untold));
+      "The plan is the shared home, {}: equal splits may differ by {:.1f} % here, and no other split was "
+      "shown "
+      "to be faster. {}. No side loses a core",
+      print_duration(home.period_ns_median), 100 * evidence.noise_floor, known);
 }
 
 /// Says why the decision fell as it did.
@@ -167,19 +155,14 @@ std::string grounds_in_words(const Evidence& evidence, const Workload& workload,
   const CandidateEvidence& chosen = evidence.candidates[decision.winner];
   const CandidateEvidence& other = evidence.candidates[decision.instead_of];
   switch (decision.grounds) {
-    case Grounds::preferred:
-      return reason_for_winner(evidence, workload, decision.winner);
-    case Grounds::refuge:
-      return reason_for_refuge(evidence, workload, contest_of(evidence, workload), decision.winner,
-                               decision.instead_of);
-    case Grounds::conservative:
-      return reason_for_conservative(evidence, chosen);
-    case Grounds::second:
-      return reason_for_second(evidence, workload, chosen, other, evidence.candidates[decision.beaten_by]);
-    case Grounds::untold:
-      return reason_for_untold(evidence, workload, chosen, other);
-    case Grounds::unbound:
-      return reason_for_home(evidence, workload, chosen, other);
+    case Grounds::fastest:
+      return reason_for_fastest(evidence, workload, decision.winner);
+    case Grounds::safer:
+      return reason_for_safer(evidence, workload, decision.winner, decision.instead_of);
+    case Grounds::not_shown:
+      return reason_for_not_shown(evidence, workload, chosen, other);
+    case Grounds::corrected:
+      return reason_for_corrected(evidence, workload, chosen, other, evidence.candidates[decision.beaten_by]);
   }
   return "";
 }
@@ -196,10 +179,24 @@ std::string advice_of(const Decision& decision) {
   return decision.unbound_is_better ? ". No plan can express that: run this job unbound" : "";
 }
 
+std::string outliers_in_words(const Evidence& evidence, const Workload& workload) {
+  const Schedule schedule = schedule_of(workload, evidence.scale);
+  int left_out = 0;
+  std::size_t all = 0;
+  for (const VisitsOf which : {VisitsOf::search, VisitsOf::check}) {
+    const auto visits = visits_of(evidence, schedule, which);
+    left_out += levels_of(evidence, visits).left_out();
+    all += visits.size();
+  }
+  if (left_out == 0) return "";
+  return format_text("{} of {} visits {} left out: other visits of the same splits contradict {}", left_out,
+                     all, left_out == 1 ? "is" : "are", left_out == 1 ? "it" : "them");
+}
+
 std::string noise_warning(const Evidence& evidence) {
   const double reached = evidence.accuracy_reached < 1 ? evidence.accuracy_reached : 0;  // 1: unknown
   const double noise = std::max(evidence.noise_floor, reached);
-  if (noise <= kUntold) return "";
+  if (noise <= kVeryNoisy) return "";
   return format_text(
       "this machine was very noisy: equal splits may differ by {:.0f} % here, so the measurement says "
       "little. Measure again when nothing else runs on these cores",

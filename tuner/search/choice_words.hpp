@@ -18,6 +18,9 @@ std::string reason_of(const Evidence& evidence, const Workload& workload, const 
 /// unbound is surely faster than the choice; otherwise "".
 std::string advice_of(const Decision& decision);
 
+/// Returns "2 of 40 visits are left out: other visits of the same splits contradict them"; "" if none is.
+std::string outliers_in_words(const Evidence& evidence, const Workload& workload);
+
 /// Returns one sentence for the user if equal splits differ so much on this machine that the choice says
 /// little; "" otherwise. Call summarize() before.
 std::string noise_warning(const Evidence& evidence);

@@ -19,8 +19,8 @@ std::optional<Comparison> rival_of(const Evidence& evidence, const Workload& wor
   const auto second = runner_up_of(contest_of(evidence, workload), decision.winner);
   if (!second) return std::nullopt;
   const bool is_refuted = *second == decision.instead_of;
-  const bool by_winner = decision.grounds == Grounds::second && decision.beaten_by == decision.winner;
-  if (is_refuted && (by_winner || decision.grounds == Grounds::untold)) return std::nullopt;
+  const bool by_winner = decision.grounds == Grounds::corrected && decision.beaten_by == decision.winner;
+  if (is_refuted && (by_winner || decision.grounds == Grounds::not_shown)) return std::nullopt;
   const CandidateEvidence& other = evidence.candidates[*second];
   Comparison rival = compared(evidence, workload, other.id, evidence.candidates[decision.winner].id);
   rival.name = other.period_ns_median < evidence.candidates[decision.winner].period_ns_median
@@ -41,13 +41,11 @@ std::optional<Comparison> unbound_beside(const Evidence& evidence, const Workloa
 std::string why_it_stays(const Comparison& rival, const Decision& decision) {
   const auto verdict = verdict_of(rival);
   if (!verdict || rival.longer.estimate >= 0) return "";
-  if (decision.grounds == Grounds::second || decision.grounds == Grounds::untold ||
-      decision.grounds == Grounds::unbound)
-    return "";
+  if (decision.grounds == Grounds::corrected || decision.grounds == Grounds::not_shown) return "";
   if (*verdict == Verdict::unclear) return ". That it is faster is not certain, so the choice stays";
-  const double least = (decision.grounds == Grounds::refuge ? kWiderTie : 1) * rival.accuracy;
-  if (*verdict != Verdict::faster || inverse(rival.longer).low > least) return "";
-  return format_text(". That is not surely more than {:.1f} %, so the choice stays", 100 * least);
+  if (*verdict != Verdict::faster || decision.grounds == Grounds::safer) return "";
+  if (inverse(rival.longer).low > rival.accuracy) return "";
+  return format_text(". That is not surely more than {:.1f} %, so the choice stays", 100 * rival.accuracy);
 }
 
 bool is_known(const std::optional<Comparison>& comparison) {

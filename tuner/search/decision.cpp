@@ -17,8 +17,6 @@ namespace {
 
 constexpr double kSlowestPart = 0.1;    // of the roofline: a slower step is not believed
 constexpr double kUnknownAccuracy = 1;  // stands for an unbounded interval
-/// A choice is good enough if no other split is surely better by more than this many ties.
-constexpr double kAcceptable = 1.5;
 
 void summarize_candidate(CandidateEvidence& candidate, const Evidence& evidence, const Schedule& schedule) {
   std::vector<double> period;
@@ -75,50 +73,34 @@ double accuracy_of(const Difference& difference) {
   return difference.is_known() ? std::min(difference.half_width(), kUnknownAccuracy) : kUnknownAccuracy;
 }
 
-/// Adds to each contender what it loses if the job is not as told, against the best measured one.
-void add_losses_if_wrong(const Evidence& evidence, const Schedule& schedule, Contest& contest) {
-  for (const auto& [training, step] : kWaysToBeWrong) {
-    std::vector<double> periods;
-    double best = std::numeric_limits<double>::infinity();
-    for (const CandidateEvidence& candidate : evidence.candidates) {
-      periods.push_back(period_of(training * static_cast<double>(candidate.training_ns_median),
-                                  step * static_cast<double>(candidate.step_ns_median), schedule));
-      if (is_eligible(candidate) && candidate.step_ns_median != 0) best = std::min(best, periods.back());
-    }
-    for (std::size_t i = 0; i < periods.size(); ++i) {
-      double& loss = contest.contenders[i].loss_if_wrong;
-      loss = std::max(loss, periods[i] / best - 1);
-    }
-  }
-}
-
-Decision decision_of(const Judgement& judgement) {
-  if (judgement.conservative) return {judgement.winner, Grounds::conservative};
-  if (judgement.cliff) return {judgement.winner, Grounds::refuge, *judgement.cliff};
-  return {judgement.winner, Grounds::preferred};
+/// Returns whether the visits after the choice show that it is surely slower than the runner-up: by more than
+/// the accuracy and what it is safer by, or so much that it would not compete.
+bool is_refuted(const Evidence& evidence, const Workload& workload, const Contest& contest,
+                std::size_t winner, std::size_t second) {
+  if (evidence.estimate_round < 0) return false;
+  const Risks risks = risks_of(contest);
+  const auto if_it_differs = [&](std::size_t i) {
+    const SplitTimes times = contest.times_of(i);
+    return risks.risk(times) - risks.loss(times);
+  };
+  const Difference slower =
+      period_difference(evidence, workload, evidence.candidates[second].id, evidence.candidates[winner].id);
+  const double safer_by = std::max(0.0, if_it_differs(second) - if_it_differs(winner));
+  const double accuracy = evidence.accuracy_wanted;
+  return slower.low > std::min(accuracy + safer_by, kLargestTie * accuracy);
 }
 
 /// Returns what judge() chooses; if the visits after the choice refute that, what it chooses without it.
-Decision unrefuted(const Evidence& evidence, const Workload& workload, Contest contest) {
+Decision corrected(const Evidence& evidence, const Workload& workload, Contest contest) {
   const Judgement judgement = judge(contest);
-  const auto second = runner_up_of(contest, judgement.winner);
-  if (!second || evidence.estimate_round < 0) return decision_of(judgement);
-  const Difference slower = period_difference(evidence, workload, evidence.candidates[*second].id,
-                                              evidence.candidates[judgement.winner].id);
-  if (slower.low <= (judgement.cliff ? kWiderTie : 1) * evidence.accuracy_wanted)
-    return decision_of(judgement);
-  contest.contenders[judgement.winner].eligible = false;
-  return {judge(contest).winner, Grounds::second, judgement.winner, *second};
-}
-
-/// Returns whether the noise exceeds the accuracy, and by its interval a candidate may be slower than the
-/// shared home by more than kMuchSlower.
-bool may_be_much_slower(const Evidence& evidence, const Workload& workload, const Contest& contest,
-                        std::size_t candidate, std::size_t home) {
-  if (contest.noise <= contest.accuracy) return false;
-  const Difference slower =
-      period_difference(evidence, workload, evidence.candidates[home].id, evidence.candidates[candidate].id);
-  return slower.is_known() && slower.high > kMuchSlower;
+  const std::size_t winner = judgement.winner;
+  const auto second = runner_up_of(contest, winner);
+  if (second && is_refuted(evidence, workload, contest, winner, *second)) {
+    contest.contenders[winner].eligible = false;
+    return {judge(contest).winner, Grounds::corrected, winner, *second};
+  }
+  if (judgement.is_safer) return {winner, Grounds::safer, judgement.fastest};
+  return {winner, Grounds::fastest};
 }
 
 /// Returns whether running unbound is surely faster than the candidate of this id, by more than the accuracy.
@@ -169,21 +151,20 @@ bool is_possible(const SplitSample& sample, double noise) {
 
 Contest contest_of(const Evidence& evidence, const Workload& workload) {
   const Schedule schedule = schedule_of(workload, evidence.scale);
-  const auto visits = visits_of(evidence, schedule, VisitsOf::search);
-  Contest contest{
-      {}, levels_of(evidence, visits), workload.mode, evidence.accuracy_wanted, evidence.noise_floor};
+  Contest contest{{},
+                  levels_of(evidence, visits_of(evidence, schedule, VisitsOf::search)),
+                  schedule,
+                  evidence.accuracy_wanted,
+                  evidence.noise_floor};
   for (const CandidateEvidence& candidate : evidence.candidates) {
-    Contender contender;
-    contender.eligible = is_eligible(candidate);
-    contender.control = candidate.control;
-    contender.shared = is_shared(candidate);
-    contender.pool = {candidate.pool_threads, candidate.pool_cores};
-    contender.idle = candidate.idle_cores;
-    contender.step = schedule.step_factor * static_cast<double>(candidate.step_ns_median);
-    contender.window = window_of(candidate.training_ns_median, schedule);
-    contest.contenders.push_back(contender);
+    contest.contenders.push_back({.eligible = is_eligible(candidate),
+                                  .control = candidate.control,
+                                  .shared = is_shared(candidate),
+                                  .pool = {candidate.pool_threads, candidate.pool_cores},
+                                  .idle = candidate.idle_cores,
+                                  .training = static_cast<double>(candidate.training_ns_median),
+                                  .step = static_cast<double>(candidate.step_ns_median)});
   }
-  add_losses_if_wrong(evidence, schedule, contest);
   return contest;
 }
 
@@ -198,9 +179,11 @@ void summarize(Evidence& evidence, const Workload& workload) {
     evidence.candidates[i].period_ns_median = std::llround(levels.of(i));
     if (is_eligible(evidence.candidates[i])) most_visits = std::max(most_visits, levels.visits(i));
   }
-  std::vector<std::vector<double>> periods;
-  for (const VisitPeriods& visit : visits) periods.push_back(visit.periods);
-  evidence.noise_floor = noise_of(levels, periods, most_visits);
+  std::vector<double> errors;
+  for (const SweepVisit& visit : visits) {
+    if (visit.samples > 1) errors.push_back(visit.period.error);
+  }
+  evidence.noise_floor = noise_of(levels, errors, most_visits);
   const Contest contest = contest_of(evidence, workload);
   const std::size_t winner = judge(contest).winner;
   const auto second = runner_up_of(contest, winner);
@@ -227,53 +210,49 @@ Difference period_difference(const Evidence& evidence, const Workload& workload,
   const std::size_t first = index_of(evidence, a);
   const std::size_t second = index_of(evidence, b);
   const Levels estimates = levels_of(evidence, visits_of(evidence, schedule, VisitsOf::check));
-  if (estimates.has(first) && estimates.has(second)) return estimates.difference(first, second);
+  if (estimates.has(first) && estimates.has(second)) {
+    const Difference checked = estimates.difference(first, second);
+    if (checked.is_known()) return checked;
+  }
   return levels_of(evidence, visits_of(evidence, schedule, VisitsOf::search)).difference(first, second);
-}
-
-const CandidateEvidence& preferred_of(const Evidence& evidence, const Workload& workload) {
-  return evidence.candidates[judge(contest_of(evidence, workload)).winner];
 }
 
 std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload, std::size_t most) {
   const Contest contest = contest_of(evidence, workload);
   const Judgement judgement = judge(contest);
-  std::vector<std::size_t> others;
+  const Risks risks = risks_of(contest);
+  const auto risk = [&](std::size_t i) { return risks.risk(contest.times_of(i)); };
+  const double better = risk(judgement.winner) - judgement.same_risk;
+  std::vector<std::size_t> undecided;
   for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
-    if (i != judgement.winner && contest.contenders[i].eligible && contest.levels.has(i)) others.push_back(i);
+    if (i == judgement.winner || !contest.can_win(i)) continue;
+    const double half_width = contest.levels.difference(judgement.winner, i).half_width();
+    const bool may_compete =
+        risks.loss(contest.times_of(i)) - half_width <= kLargestTie * evidence.accuracy_wanted;
+    if (may_compete && risk(i) - half_width < better) undecided.push_back(i);
   }
-  std::stable_sort(others.begin(), others.end(),
-                   [&](std::size_t a, std::size_t b) { return contest.levels.of(a) < contest.levels.of(b); });
-  if (contest.levels.freedom() >= kFewFreedoms) {
-    std::erase_if(others, [&](std::size_t i) {
-      return contest.levels.difference(i, judgement.winner).high <= kAcceptable * judgement.tie;
-    });
-  }
-  const auto refuge = undecided_refuge(contest, judgement.winner);
-  if (refuge && std::find(others.begin(), others.end(), *refuge) == others.end())
-    others.insert(others.begin(), *refuge);
+  if (undecided.empty()) return {};
+  std::stable_sort(undecided.begin(), undecided.end(),
+                   [&](std::size_t a, std::size_t b) { return risk(a) < risk(b); });
+  undecided.insert(undecided.begin(), judgement.winner);
+  if (undecided.size() > most) undecided.resize(most);
   std::vector<int> ids;
-  if (others.empty()) return ids;
-  ids.push_back(evidence.candidates[judgement.winner].id);
-  for (const std::size_t i : others) {
-    if (ids.size() < most) ids.push_back(evidence.candidates[i].id);
-  }
+  for (const std::size_t i : undecided) ids.push_back(evidence.candidates[i].id);
   std::sort(ids.begin(), ids.end());
   return ids;
 }
 
 Decision decide(const Evidence& evidence, const Workload& workload) {
   const Contest contest = contest_of(evidence, workload);
-  Decision decision = unrefuted(evidence, workload, contest);
+  Decision decision = corrected(evidence, workload, contest);
   const auto home = control_index(contest, Control::shared);
   if (home && *home != decision.winner &&
-      may_be_much_slower(evidence, workload, contest, decision.winner, *home))
-    decision = {*home, Grounds::untold, decision.winner};
+      is_lost_in_noise(contest, period_difference(evidence, workload, evidence.candidates[*home].id,
+                                                  evidence.candidates[decision.winner].id)))
+    decision = {*home, Grounds::not_shown, decision.winner};
   decision.unbound_is_better =
       loses_to_unbound(evidence, workload, evidence.candidates[decision.winner].id) &&
       loses_to_unbound(evidence, workload, fastest_of(evidence).id);
-  if (decision.unbound_is_better && home && *home != decision.winner)
-    decision = {*home, Grounds::unbound, decision.winner, 0, true};
   return decision;
 }
 

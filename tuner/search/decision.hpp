@@ -50,45 +50,35 @@ Contest contest_of(const Evidence& evidence, const Workload& workload);
 const CandidateEvidence& fastest_of(const Evidence& evidence);
 
 /// Returns how much longer the period of candidate `b` is than that of `a`: by the visits that came after the
-/// choice if both have some, otherwise by those of the search.
+/// choice if they are enough for an interval, otherwise by those of the search.
 Difference period_difference(const Evidence& evidence, const Workload& workload, int a, int b);
 
-/// Returns the candidate that would be chosen now.
-const CandidateEvidence& preferred_of(const Evidence& evidence, const Workload& workload);
-
 /// Returns the ids of at most `most` candidates that need another visit, ascending; none if all is decided.
-/// As long as the noise between visits is not known, these are the one that would be chosen and the fastest
-/// others. Then they are it, those that may be faster by more than one and a half ties, and
-/// undecided_refuge().
+/// These are the one that judge() chooses, and those whose risk could be lower by more than
+/// Judgement::same_risk, since it is known only within half of the interval of their difference; the least
+/// risk first. So are those left out that are too slow to compete.
 std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload, std::size_t most);
 
 /// Why a candidate won.
 enum class Grounds {
-  preferred,     ///< is the best, or is preferred among those that tie with it
-  refuge,        ///< `instead_of` is preferred, but at a cliff
-  conservative,  ///< is the shared home, and nothing beats that by more than the noise
-  second,        ///< visits after the choice showed `instead_of` to be slower than `beaten_by`
-  untold,        ///< is the shared home, and `instead_of` may be much slower than that
-  unbound,       ///< is the shared home, and running unbound is surely faster than every split
+  fastest,    ///< is the fastest, or is preferred among those that tie with it
+  safer,      ///< loses less than `instead_of` if the job differs from its workload
+  not_shown,  ///< is the shared home, and `instead_of` was not shown to be faster
+  corrected,  ///< the visits after the choice showed `instead_of` to be worse than `beaten_by`
 };
 
 /// A candidate that won. Candidates are positions in `evidence.candidates`.
 struct Decision {
   std::size_t winner = 0;
-  Grounds grounds = Grounds::preferred;
+  Grounds grounds = Grounds::fastest;
   std::size_t instead_of = 0;      ///< see Grounds
   std::size_t beaten_by = 0;       ///< may be the winner, or not
   bool unbound_is_better = false;  ///< running unbound is surely faster than the winner and every split
 };
 
-/// Returns which candidate wins.
-/// - judge() chooses. If the visits that came after the choice show that its runner-up is surely faster by
-///   more than the accuracy (kWiderTie times that, if the winner is a refuge from a cliff), the others are
-///   judged without it.
-/// - If the noise exceeds the accuracy, and by its interval the winner may be slower than the shared home by
-///   more than kMuchSlower, the shared home wins.
-/// - If running unbound is surely faster than that winner and than the fastest split, by more than the
-///   accuracy, the shared home wins: a plan that is slower than none should at least not divide the cores.
+/// Returns which candidate wins: what judge() chooses. If the visits that came after the choice show that it
+/// is surely slower than its runner-up, by more than the accuracy and what it is safer by, the others are
+/// judged without it. If is_lost_in_noise(), the shared home wins.
 Decision decide(const Evidence& evidence, const Workload& workload);
 
 }  // namespace zf

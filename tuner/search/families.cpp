@@ -64,6 +64,23 @@ SplitShape resized(SplitShape shape, int pool_cores) {
   return shape;
 }
 
+int mixed_l3_groups(const std::vector<Home>& homes, const Split& split) {
+  int mixed = 0;
+  for (std::size_t rank = 0; rank < homes.size(); ++rank) {
+    std::set<int> with_pool;
+    std::set<int> with_training;
+    for (const HomeCore& core : homes[rank].cores) {
+      for (const Pu pu : core.cpus) {
+        if (split.ranks[rank].optimizer.contains(pu)) with_pool.insert(core.l3);
+        if (split.ranks[rank].training.contains(pu)) with_training.insert(core.l3);
+      }
+    }
+    mixed += static_cast<int>(std::count_if(with_pool.begin(), with_pool.end(),
+                                            [&](int group) { return with_training.contains(group); }));
+  }
+  return mixed;
+}
+
 int pool_of(const TriedSplit& one) {
   int pool = std::numeric_limits<int>::max();
   for (const RankSplit& rank : one.split.ranks) pool = std::min(pool, rank.pool_cores);
@@ -77,12 +94,7 @@ Families::Families(const std::vector<Home>& homes, const std::vector<TriedSplit>
       schedule_(schedule),
       cores_(fewest_cores(homes)),
       l3_groups_(fewest_l3_groups(homes)),
-      all_(families_of(homes)) {
-  for (const TriedSplit& one : tried) {
-    if (one.split.shape.control == Control::unbound) continue;
-    if (best_ == nullptr || one.period_ns < best_->period_ns) best_ = &one;
-  }
-}
+      all_(families_of(homes)) {}
 
 bool Families::is_tried(const Split& split) const {
   return std::any_of(tried_.begin(), tried_.end(),

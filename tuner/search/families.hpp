@@ -5,6 +5,7 @@
 
 #include "homes/split.hpp"
 #include "plan/period.hpp"
+#include "search/risk.hpp"
 
 namespace zf {
 
@@ -33,6 +34,12 @@ struct Forecast {
 /// Returns the shape with another pool size. The result is no control, even if `shape` is one.
 SplitShape resized(SplitShape shape, int pool_cores);
 
+/// Returns what is known of the split.
+inline SplitTimes times_of(const TriedSplit& one) { return {one.period_ns, one.training_ns, one.step_ns}; }
+
+/// Returns in how many L3 groups of all ranks both sides have cores.
+int mixed_l3_groups(const std::vector<Home>& homes, const Split& split);
+
 /// Returns the pool cores of the rank that has fewest.
 int pool_of(const TriedSplit& one);
 
@@ -51,8 +58,6 @@ class Families {
   const Schedule& schedule() const { return schedule_; }
   int cores() const { return cores_; }          ///< of the smallest home
   int l3_groups() const { return l3_groups_; }  ///< of the home that has fewest
-  /// Returns the tried split with the shortest period, unbound left out; null if there is none.
-  const TriedSplit* best() const { return best_; }
   bool is_tried(const Split& split) const;
   Split split(const SplitShape& shape) const { return split_of(homes_, shape); }
 
@@ -89,7 +94,6 @@ class Families {
   int cores_;
   int l3_groups_;
   std::vector<SplitShape> all_;
-  const TriedSplit* best_ = nullptr;
 };
 
 }  // namespace zf

@@ -1,4 +1,4 @@
-// Says how much a job may differ from what was told before its plan costs time. Pure.
+// Says how much a job may differ from its workload before its plan costs time. Pure.
 #pragma once
 
 #include <optional>

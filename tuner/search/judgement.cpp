@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "compare/statistics.hpp"
@@ -11,126 +12,62 @@ namespace zf {
 namespace {
 
 constexpr double kNormal95 = 1.96;
-constexpr double kMedianError = 1.2533;  // standard error of a median, in units of that of a mean
 
-/// Returns by how much two equal splits differ, at the limit of 95 %, that have `visits` visits each; 0 if
-/// the noise is not known.
-double noise_between_visits(const Levels& levels, int visits) {
-  return kNormal95 * levels.noise() * std::sqrt(2.0 / visits);
-}
-
-/// Returns the standard error of a visit's median by the spread of its samples, over all visits; 0 if each
-/// has one.
-double error_within_visits(const std::vector<std::vector<double>>& visits) {
-  std::vector<double> errors;
-  for (const std::vector<double>& samples : visits) {
-    if (samples.size() < 2) continue;
-    // 1.349 standard deviations of a normal distribution lie between its quartiles.
-    const double deviation = relative_spread(samples) / 1.349;
-    errors.push_back(kMedianError * deviation / std::sqrt(static_cast<double>(samples.size())));
-  }
-  return errors.empty() ? 0 : median(errors);
-}
-
-bool can_win(const Contest& contest, std::size_t index) {
-  return contest.contenders[index].eligible && contest.levels.has(index);
-}
-
-/// Returns whether another eligible contender beats `home` by more than the noise.
-bool is_beaten(const Contest& contest, std::size_t home) {
+/// Returns the index of the contender that can win for which `key` is least.
+template <class Key>
+std::optional<std::size_t> least_of(const Contest& contest, Key key) {
+  std::optional<std::size_t> least;
   for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
-    if (i == home || !can_win(contest, i)) continue;
-    const Difference slower = contest.levels.difference(i, home);
-    if (slower.estimate > contest.noise || slower.low > 0) return true;
+    if (contest.can_win(i) && (!least || key(i) < key(*least))) least = i;
   }
-  return false;
+  return least;
 }
 
 /// Returns a key by which the preferred contender of several that tie is the least.
 auto preference(const Contest& contest, std::size_t index) {
   const Contender& contender = contest.contenders[index];
-  const bool waits = contest.mode == Mode::wait;
+  const bool waits = contest.schedule.mode == Mode::wait;
   const bool other_kind = contender.shared != waits;
-  if (contender.step == 0) {
-    // Nothing tells whether the step hides, so a small pool is no merit of its own.
-    return std::tuple(other_kind, false, 0.0, PoolSize{}, 0, contest.levels.of(index));
-  }
-  if (waits || contender.shared) {
-    return std::tuple(other_kind, false, contender.step, contender.pool, contender.idle,
-                      contest.levels.of(index));
-  }
-  const bool is_short = kStepHeadroom * contender.step > contender.window;
-  const bool known = contender.window > 0;
-  return std::tuple(other_kind, is_short, known && is_short ? contender.loss_if_wrong : 0.0, contender.pool,
-                    contender.idle, contest.levels.of(index));
+  const double level = contest.levels.of(index);
+  // Nothing tells whether the step hides, so a small pool is no merit of its own.
+  if (contender.step == 0) return std::tuple(other_kind, 0.0, PoolSize{}, 0, level);
+  return std::tuple(other_kind, waits ? contender.step : 0.0, contender.pool, contender.idle, level);
 }
 
-bool is_at_cliff(const Contest& contest, std::size_t index) {
-  return contest.mode != Mode::wait && contest.contenders[index].loss_if_wrong > kCliff;
-}
-
-/// Returns how much slower than the fastest a contender may be that wins because another one is at a cliff.
-double wider_tie(const Contest& contest) {
-  return std::min(kWiderTie * tie_of(contest.accuracy, contest.noise), kLargestTie * contest.accuracy);
-}
-
-/// Returns the contender for which `is_near` holds that has the smallest loss if the job is not as told, with
-/// kPrice times what it is slower than `index` added; nothing if that is `index` itself.
-template <class IsNear>
-std::optional<std::size_t> safest_instead_of(const Contest& contest, std::size_t index, IsNear is_near) {
-  const auto cost = [&](std::size_t i) {
-    const double slower = std::max(0.0, contest.levels.of(i) / contest.levels.of(index) - 1);
-    return contest.contenders[i].loss_if_wrong + kPrice * slower;
-  };
-  std::optional<std::size_t> safest;
+/// Returns the preferred one of those contenders whose `risk` is at most `same` above the least. Only those
+/// compete that lose at most kLargestTie times the accuracy as the workload says.
+template <class Risk>
+std::size_t preferred_index(const Contest& contest, const Risks& risks, Risk risk, double same) {
+  constexpr double kOut = std::numeric_limits<double>::infinity();
+  std::vector<double> all;
   for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
-    if (i == index || !can_win(contest, i) || cost(i) >= cost(safest.value_or(index))) continue;
-    if (is_near(i)) safest = i;
+    const bool competes =
+        contest.can_win(i) && risks.loss(contest.times_of(i)) <= kLargestTie * contest.accuracy;
+    all.push_back(competes ? risk(i) : kOut);
   }
-  return safest;
-}
-
-/// Returns the index of the preferred one among the eligible contenders that tie with the fastest, whether it
-/// stands at a cliff or not (see judge()):
-/// - in mode wait, shared homes first, then the shortest step;
-/// - in the other modes, homes that are divided first. Among these the smallest pool whose step could take
-///   kStepHeadroom times as long and still hide; if there is none, the one with the smallest loss_if_wrong,
-///   or the smallest pool if no training was measured. Among shared homes the shortest step;
-/// - if no step is known (trial), the lowest level of that kind of homes.
-std::size_t preferred_index(const Contest& contest) {
-  const std::size_t fastest = fastest_index(contest);
-  std::size_t preferred = fastest;
-  for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
-    if (i == fastest || !can_win(contest, i)) continue;
-    if (!is_tie(contest.levels.difference(fastest, i), contest.accuracy, contest.noise)) continue;
-    if (preference(contest, i) < preference(contest, preferred)) preferred = i;
-  }
-  return preferred;
+  const double most = *std::min_element(all.begin(), all.end()) + same;
+  const auto key = [&](std::size_t i) { return std::pair(all[i] > most, preference(contest, i)); };
+  return *least_of(contest, key);
 }
 
 }  // namespace
 
-double noise_of(const Levels& levels, const std::vector<std::vector<double>>& samples, int visits) {
-  const double between = noise_between_visits(levels, visits);
-  if (levels.freedom() >= kFewFreedoms) return between;
-  return std::max(between, kNormal95 * error_within_visits(samples) * std::sqrt(2.0 / visits));
+SplitTimes Contest::times_of(std::size_t index) const {
+  return {levels.of(index), contenders[index].training, contenders[index].step};
+}
+
+double noise_of(const Levels& levels, const std::vector<double>& errors, int visits) {
+  const bool few = levels.freedom() < kFewFreedoms && !errors.empty();
+  const double error = few ? std::max(levels.noise(), median(errors)) : levels.noise();
+  return kNormal95 * error * std::sqrt(2.0 / visits);
 }
 
 double tie_of(double accuracy, double noise) {
   return std::min(std::max(accuracy, noise), kLargestTie * accuracy);
 }
 
-bool is_tie(const Difference& slower, double accuracy, double noise) {
-  if (!slower.is_known() && noise > accuracy) return slower.estimate <= 0;
-  return slower.estimate <= tie_of(accuracy, noise) && slower.low <= accuracy;
-}
-
 std::size_t fastest_index(const Contest& contest) {
-  std::optional<std::size_t> fastest;
-  for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
-    if (!can_win(contest, i)) continue;
-    if (!fastest || contest.levels.of(i) < contest.levels.of(*fastest)) fastest = i;
-  }
+  const auto fastest = least_of(contest, [&](std::size_t i) { return contest.levels.of(i); });
   assert(fastest);
   return *fastest;
 }
@@ -142,45 +79,41 @@ std::optional<std::size_t> control_index(const Contest& contest, Control control
   return std::nullopt;
 }
 
-std::optional<std::size_t> undecided_refuge(const Contest& contest, std::size_t winner) {
-  if (!is_at_cliff(contest, winner)) return std::nullopt;
-  const std::size_t fastest = fastest_index(contest);
-  return safest_instead_of(contest, winner, [&](std::size_t i) {
-    return contest.levels.difference(fastest, i).low <= wider_tie(contest);
-  });
+std::optional<std::size_t> runner_up_of(const Contest& contest, std::size_t index) {
+  const auto second =
+      least_of(contest, [&](std::size_t i) { return std::pair(i == index, contest.levels.of(i)); });
+  return second == index ? std::nullopt : second;
 }
 
-std::optional<std::size_t> runner_up_of(const Contest& contest, std::size_t index) {
-  std::optional<std::size_t> second;
+Risks risks_of(const Contest& contest) {
+  std::vector<SplitTimes> measured;
   for (std::size_t i = 0; i < contest.contenders.size(); ++i) {
-    if (i == index || !can_win(contest, i)) continue;
-    if (!second || contest.levels.of(i) < contest.levels.of(*second)) second = i;
+    if (contest.can_win(i)) measured.push_back(contest.times_of(i));
   }
-  return second;
+  return {measured, contest.schedule};
 }
 
 Judgement judge(const Contest& contest) {
+  const Risks risks = risks_of(contest);
+  const auto loss = [&](std::size_t i) { return risks.loss(contest.times_of(i)); };
+  const auto risk = [&](std::size_t i) { return risks.risk(contest.times_of(i)); };
+  const auto if_it_differs = [&](std::size_t i) { return risks.loss_if_it_differs(contest.times_of(i)); };
   Judgement judgement;
   judgement.fastest = fastest_index(contest);
-  judgement.winner = preferred_index(contest);
   judgement.tie = tie_of(contest.accuracy, contest.noise);
-  const auto refuge = safest_instead_of(contest, judgement.winner, [&](std::size_t i) {
-    const Difference slower = contest.levels.difference(judgement.fastest, i);
-    const bool told = slower.is_known() || contest.noise <= contest.accuracy;
-    return slower.estimate <= (told ? wider_tie(contest) : 0);
-  });
-  if (is_at_cliff(contest, judgement.winner) && refuge) {
-    judgement.cliff = judgement.winner;
-    judgement.winner = *refuge;
-  }
-  if (contest.noise <= contest.accuracy) return judgement;
-  const auto home = control_index(contest, Control::shared);
-  if (!home || *home == judgement.winner || !can_win(contest, *home) || is_beaten(contest, *home))
-    return judgement;
-  judgement.winner = *home;
-  judgement.cliff.reset();
-  judgement.conservative = true;
+  const std::size_t of_fastest = preferred_index(contest, risks, loss, judgement.tie);
+  judgement.winner = of_fastest;
+  judgement.same_risk = judgement.tie;
+  if (!can_differ(contest.times_of(judgement.fastest))) return judgement;
+  judgement.same_risk = kSameRisk * judgement.tie;
+  judgement.winner = preferred_index(contest, risks, risk, judgement.same_risk);
+  judgement.is_safer = judgement.winner != judgement.fastest && judgement.winner != of_fastest &&
+                       if_it_differs(judgement.winner) < if_it_differs(judgement.fastest);
   return judgement;
+}
+
+bool is_lost_in_noise(const Contest& contest, const Difference& slower) {
+  return contest.noise > contest.accuracy && !(slower.is_known() && slower.high < 0);
 }
 
 }  // namespace zf

@@ -17,21 +17,33 @@ enum class VisitsOf { search, check };
 /// Returns whether the sample came after the choice.
 bool came_after_choice(const Evidence& evidence, const Sample& sample);
 
-/// The periods of one visit.
-struct VisitPeriods {
+/// The period that a visit showed.
+struct VisitPeriod {
+  double ns = 0;     ///< the period of the medians of both sides
+  double error = 0;  ///< its standard error by the spread of the samples, relative; 0 of a single sample
+};
+
+/// Returns the period of a visit: that of the medians of both sides. It is not the median of the periods. A
+/// period is as long as its slower side: if a fifth of each side's times are outliers, 36 % of the periods
+/// are outliers, and often the median of eight periods is one of them. Precondition: there is a sample.
+VisitPeriod period_of_visit(const std::vector<SplitSample>& samples, const Schedule& schedule);
+
+/// One visit of a sweep.
+struct SweepVisit {
   std::size_t candidate = 0;  ///< position in Evidence::candidates
   int round = 0;
-  std::vector<double> periods;  ///< nanoseconds
+  VisitPeriod period;
+  std::size_t samples = 0;
 };
 
 /// Returns these visits, ordered by round. Precondition: the evidence has the candidate of every sample.
-std::vector<VisitPeriods> visits_of(const Evidence& evidence, const Schedule& schedule, VisitsOf which);
+std::vector<SweepVisit> visits_of(const Evidence& evidence, const Schedule& schedule, VisitsOf which);
 
 /// Returns how many periods of the candidate with this id were measured in these visits.
 std::size_t count_periods(const Evidence& evidence, int id, VisitsOf which);
 
-/// Returns the levels of the visits' medians, in nanoseconds. Candidates are positions in
+/// Returns the levels of the visits' periods, in nanoseconds. Candidates are positions in
 /// Evidence::candidates, blocks are rounds.
-Levels levels_of(const Evidence& evidence, const std::vector<VisitPeriods>& visits);
+Levels levels_of(const Evidence& evidence, const std::vector<SweepVisit>& visits);
 
 }  // namespace zf

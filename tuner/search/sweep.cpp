@@ -26,8 +26,6 @@ constexpr double kMostEstimates = 16;
 constexpr int kConfirmRounds = 6;
 /// The share of the budget after which each phase must end, so that time is left for the next one.
 constexpr std::array<double, 4> kPhaseEnds = {0.3, 0.55, 0.75, 1};
-/// A visit is cut short if its first periods are this many times as long as the shortest period so far.
-constexpr double kHopeless = 1.5;
 /// The default budget, in visits like the first one, and its limits.
 constexpr int kVisitsOfBudget = 60;
 constexpr Nanoseconds kSmallestBudget = 20 * kSecondNs;
@@ -93,8 +91,8 @@ class Sweep {
   /// budget is.
   void explore() { visit_all(control_splits(homes_, limits_.shared_pools)); }
 
-  /// Returns what forecasts begin with. A hopeless visit ends after two samples, whose median one outlier
-  /// makes so long that no larger pool seems promising. So of few samples the shortest times count.
+  /// Returns what forecasts begin with. A hopeless visit ends after three samples, of which outliers may
+  /// make the median so long that no larger pool seems promising. So of few samples the shortest times count.
   TriedSplit tried_split(const CandidateEvidence& candidate) const {
     TriedSplit one{result_.splits[static_cast<std::size_t>(candidate.id)],
                    static_cast<double>(candidate.step_ns_median), 0,
@@ -291,7 +289,7 @@ class Sweep {
     if (progress_) {
       progress_({phase_, round_, visit_in_round_, round_size_, meter_.now() - start_ns_, limits_.budget_ns,
                  &evidence(), &evidence().candidates[static_cast<std::size_t>(id)],
-                 &preferred_of(evidence(), workload_)});
+                 &evidence().candidates[decide(evidence(), workload_).winner]});
     }
   }
 

@@ -72,7 +72,7 @@ struct SweepResult {
 /// - estimate: visits the choice, its runner-up, unbound and the shared home three to sixteen times each, to
 ///   know their differences.
 /// Each phase ends when its share of the budget is spent. If the budget is too short for samples_per_visit,
-/// the visits of a round share its time equally, down to Meter::kMinSamples each. A visit ends after two
+/// the visits of a round share its time equally, down to Meter::kMinSamples each. A visit ends after three
 /// periods that are half as long again as the shortest so far. A visit whose samples are not believable
 /// (is_possible()) is repeated, at most twice. The result has no candidate if the sweep was stopped at once.
 /// If a visit throws after others were measured, the sweep ends with a warning; otherwise it throws what the

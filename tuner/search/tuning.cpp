@@ -110,6 +110,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   add_unless_empty(warnings, noise_warning(result.evidence));
 
   std::vector<std::string> notes = job.placed.notes;
+  add_unless_empty(notes, outliers_in_words(result.evidence, job.workload));
   if (request.for_deepspeed) {
     for (std::string& sentence : unfair_fast_cores(chosen, job.machine.topology, job.machine.allowed.cpus))
       notes.push_back(std::move(sentence));

@@ -2,6 +2,7 @@
 
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "plan/period.hpp"
 
 namespace zf {
 namespace {
@@ -37,6 +38,12 @@ std::vector<std::string> notes_before_sweep(const TuningRequest& request, const 
     notes.emplace_back(
         "a third of a training step is taken as forward: an estimate "
         "(forward_share in a workload file sets it)");
+  }
+  if (workload.mode == Mode::exact && workload.training && !workload.training->first_group_share) {
+    notes.push_back(format_text(
+        "{:.0f} % of the parameters are taken as the first module's: an estimate by the model's size "
+        "(first_group_share in a workload file sets it)",
+        100 * schedule_of(workload, 1).first_group_share));
   }
   if (workload.step_factor && workload.step_factor != request.workload.step_factor) {
     notes.push_back(format_text(

@@ -27,6 +27,7 @@ struct SimulatedNoise {
   double visit = 0;           ///< standard deviation of each side's times between two visits
   double drift = 0;           ///< amplitude of a slow sine over all times
   Nanoseconds drift_period_ns = 60 * kSecondNs;
+  bool is_common = false;  ///< `relative` and outliers slow both sides of a period alike; no file says so
 };
 
 struct SlowNode {

@@ -26,15 +26,19 @@ double SimulatedMeter::visit_factor() {
   return std::exp(model_.machine().noise.visit * std::normal_distribution<double>()(random_));
 }
 
-/// Scales a time down to the part that is measured, and adds noise.
-Nanoseconds SimulatedMeter::with_noise(Nanoseconds ns, double visit_factor) {
+/// Returns how much slower one time is than others of its visit.
+double SimulatedMeter::sample_factor() {
+  const SimulatedNoise& noise = model_.machine().noise;
+  const double factor = std::max(0.1, 1 + noise.relative * std::normal_distribution<double>()(random_));
+  return std::bernoulli_distribution(noise.outlier_rate)(random_) ? factor * noise.outlier_factor : factor;
+}
+
+/// Scales a time down to the part that is measured, and adds drift and noise.
+Nanoseconds SimulatedMeter::with_noise(Nanoseconds ns, double visit_factor, double sample_factor) {
   const SimulatedNoise& noise = model_.machine().noise;
   const double turns = static_cast<double>(clock_ns_) / static_cast<double>(noise.drift_period_ns);
-  double factor = 1 + noise.drift * std::sin(2 * std::numbers::pi * turns);
-  factor *= visit_factor;
-  factor *= std::max(0.1, 1 + noise.relative * std::normal_distribution<double>()(random_));
-  if (std::bernoulli_distribution(noise.outlier_rate)(random_)) factor *= noise.outlier_factor;
-  return std::llround(static_cast<double>(ns) * scale_ * factor);
+  const double drift = 1 + noise.drift * std::sin(2 * std::numbers::pi * turns);
+  return std::llround(static_cast<double>(ns) * scale_ * drift * visit_factor * sample_factor);
 }
 
 std::vector<SplitSample> SimulatedMeter::measure(const Split& split, const VisitLimits& limits) {
@@ -47,18 +51,21 @@ std::vector<SplitSample> SimulatedMeter::measure(const Split& split, const Visit
   std::size_t hopeless = 0;
   for (int i = -1; i < limits.samples; ++i) {  // -1: the warm-up
     SplitSample sample = ideal;
-    sample.step_ns = with_noise(ideal.step_ns, optimizer);
-    sample.training_ns = with_noise(ideal.training_ns, training);
-    sample.launch_delay_p50_ns =
-        std::llround(static_cast<double>(with_noise(ideal.launch_delay_p50_ns, training)) / scale_);
-    sample.launch_delay_p99_ns =
-        std::llround(static_cast<double>(with_noise(ideal.launch_delay_p99_ns, training)) / scale_);
+    const double slow = sample_factor();
+    sample.step_ns = with_noise(ideal.step_ns, optimizer, slow);
+    const bool is_common = model_.machine().noise.is_common;
+    sample.training_ns = with_noise(ideal.training_ns, training, is_common ? slow : sample_factor());
+    const auto delay = [&](Nanoseconds ns) {
+      return std::llround(static_cast<double>(with_noise(ns, training, sample_factor())) / scale_);
+    };
+    sample.launch_delay_p50_ns = delay(ideal.launch_delay_p50_ns);
+    sample.launch_delay_p99_ns = delay(ideal.launch_delay_p99_ns);
     sample.training_bytes = static_cast<std::uint64_t>(static_cast<double>(ideal.training_bytes) * scale_);
     const double period = period_ns(sample, schedule_);
     clock_ns_ += std::llround(period);
     if (i < 0) {
       for (int loop = 0; loop < kRooflineLoops; ++loop) {
-        const Nanoseconds took = with_noise(ideal.roofline_ns, optimizer);
+        const Nanoseconds took = with_noise(ideal.roofline_ns, optimizer, sample_factor());
         clock_ns_ += took;
         roofline_ns = loop == 0 ? took : std::min(roofline_ns, took);
       }

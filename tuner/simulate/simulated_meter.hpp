@@ -23,7 +23,8 @@ class SimulatedMeter : public Meter {
   Nanoseconds now() const override { return clock_ns_; }
 
  private:
-  Nanoseconds with_noise(Nanoseconds ns, double visit_factor);
+  double sample_factor();
+  Nanoseconds with_noise(Nanoseconds ns, double visit_factor, double sample_factor);
   double visit_factor();
 
   const SimulatedModel& model_;

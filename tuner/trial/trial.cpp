@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "base/text.hpp"
 #include "compare/statistics.hpp"
 #include "search/comparison_words.hpp"
 #include "search/comparisons.hpp"
@@ -46,7 +47,7 @@ std::optional<double> best_median_except(const Trial& trial, std::size_t one) {
 
 /// Returns the runs as a contest: a run is a visit, and a repetition is a round (levels_of()).
 Contest contest_of(const Trial& trial, Mode mode) {
-  std::vector<std::vector<double>> samples;
+  std::vector<double> errors;
   std::vector<Contender> contenders;
   for (const TrialCandidate& candidate : trial.candidates) {
     Contender contender;
@@ -55,23 +56,32 @@ Contest contest_of(const Trial& trial, Mode mode) {
     contender.shared = candidate.shared;
     contender.pool.threads = candidate.pool_threads;
     contenders.push_back(contender);
-    samples.insert(samples.end(), candidate.runs.begin(), candidate.runs.end());
+    for (const std::vector<double>& run : candidate.runs) {
+      if (run.size() > 1) errors.push_back(median_error(run));
+    }
   }
-  Contest contest{std::move(contenders), levels_of(trial), mode, kDefaultTie, 0};
-  contest.noise = noise_of(contest.levels, samples, contest.levels.visits(fastest_index(contest)));
+  Contest contest{std::move(contenders), levels_of(trial), {.mode = mode}, kDefaultTie, 0};
+  contest.noise = noise_of(contest.levels, errors, contest.levels.visits(fastest_index(contest)));
   return contest;
 }
 
 bool is_noise_known(const Contest& contest) { return contest.levels.freedom() > 0; }
 
-/// Says why this split won.
-std::string grounds_in_words(const Trial& trial, const Contest& contest, const Judgement& judgement) {
+/// Returns the shared home if the noise hides whether `winner` is better; otherwise nothing.
+std::optional<std::size_t> home_instead_of(const Contest& contest, std::size_t winner) {
+  const auto home = control_index(contest, Control::shared);
+  if (!home || *home == winner || !is_lost_in_noise(contest, contest.levels.difference(*home, winner)))
+    return std::nullopt;
+  return home;
+}
+
+/// Says why this split won. `is_home` if it is the shared home because of the noise.
+std::string grounds_in_words(const Trial& trial, const Contest& contest, const Judgement& judgement,
+                             bool is_home) {
   const TrialCandidate& best = trial.candidates[judgement.fastest];
-  if (judgement.conservative) {
+  if (is_home) {
     return format_text(
-        ". This is the conservative plan: runs under the same split {}differ by {:.1f} %, and no split that "
-        "a "
-        "plan can express has a median that is better by more than that",
+        ". Runs under the same split {}differ by {:.1f} %, and no other split was shown to be better",
         is_noise_known(contest) ? "" : "may ", 100 * contest.noise);
   }
   if (judgement.winner != judgement.fastest) {
@@ -83,6 +93,14 @@ std::string grounds_in_words(const Trial& trial, const Contest& contest, const J
   const auto eligible = std::count_if(trial.candidates.begin(), trial.candidates.end(), may_win);
   if (eligible == 1) return ". No other binding was tried";
   return format_text(". That is the best median of {} splits that a plan can express", eligible);
+}
+
+/// Returns ". 1 run is left out: other runs under the same splits contradict it"; "" if none is.
+std::string outliers_in_words(const Contest& contest) {
+  const int count = contest.levels.left_out();
+  if (count == 0) return "";
+  return format_text(". {} {} left out: other runs under the same splits contradict {}",
+                     print_count(count, "run"), count == 1 ? "is" : "are", count == 1 ? "it" : "them");
 }
 
 /// Returns the eligible split that is best after the winner, with that in its name; nothing if there is none.
@@ -186,12 +204,15 @@ std::string judge_trial(Trial& trial, Mode mode) {
     const double level = contest.levels.of(i);
     trial.candidates[i].median = without_rounding_error(trial.higher_is_better ? 1 / level : level);
   }
-  const Judgement judgement = judge(contest);
+  Judgement judgement = judge(contest);
+  const auto home = home_instead_of(contest, judgement.winner);
+  judgement.winner = home.value_or(judgement.winner);
   assert(contest.contenders[judgement.winner].eligible);
   trial.winner = static_cast<int>(judgement.winner);
   const TrialCandidate& winner = trial.candidates[judgement.winner];
   return format_text("The job itself was timed: {:.4g} with \"{}\"", winner.median, winner.label) +
-         grounds_in_words(trial, contest, judgement) + comparisons_in_words(trial, contest, judgement);
+         grounds_in_words(trial, contest, judgement, home.has_value()) + outliers_in_words(contest) +
+         comparisons_in_words(trial, contest, judgement);
 }
 
 }  // namespace zf

@@ -21,11 +21,11 @@ inline constexpr int kDefaultTrialSizes = 4;
 
 /// Returns the splits to try. The plan's own split comes first. Then come `sizes` pools: that of the fastest
 /// eligible candidate of the sweep, pools of half, twice and four times as many cores as far as the homes
-/// allow them (the sweep knows the machine well, but the job only as it was told), and then the next fastest.
-/// The plan's own split takes the place of one of them only if it is the same. Pools on a part of a shared
-/// home are proposed only for the frameworks `native` and `unknown`: no other can be told. The controls
-/// follow: shared home, half and half, 80/20, unbound. Equal bindings come once. Homes with one shared core
-/// leave only one bound split.
+/// allow them (the sweep knows the machine well, but the job only by its workload), and then the next
+/// fastest. The plan's own split takes the place of one of them only if it is the same. Pools on a part of a
+/// shared home are proposed only for the frameworks `native` and `unknown`: no other can be told. The
+/// controls follow: shared home, half and half, 80/20, unbound. Equal bindings come once. Homes with one
+/// shared core leave only one bound split.
 std::vector<TrialSplit> trial_splits(const Plan& plan, const std::vector<Home>& homes, int sizes);
 
 /// Returns the splits without those under which the job would be the same as under an earlier one. If the

@@ -67,6 +67,41 @@ TEST(Levels, VisitsThatDisagreeAreNoise) {
   EXPECT_EQ(Levels(visits, 2).freedom(), 5);
 }
 
+TEST(Levels, AVisitThatTheOthersContradictIsLeftOut) {
+  std::mt19937 random(7);
+  for (const std::size_t outlier : {0U, 5U, 11U}) {
+    std::vector<Visit> visits = noisy(random, {1, 1.05}, 6, 0.005);
+    visits[outlier].value *= 2.5;
+    const Levels levels(visits, 2);
+    EXPECT_EQ(levels.left_out(), 1);
+    EXPECT_NEAR(levels.difference(0, 1).estimate, 0.05, 0.015);
+    EXPECT_LT(levels.difference(0, 1).half_width(), 0.03);
+    EXPECT_EQ(levels.visits(0) + levels.visits(1), 11);
+  }
+}
+
+TEST(Levels, SeveralOutliersAreLeftOutOneByOne) {
+  std::mt19937 random(8);
+  std::vector<Visit> visits = noisy(random, {1, 1, 1, 1}, 8, 0.005);
+  for (const std::size_t outlier : {3U, 10U, 21U}) visits[outlier].value *= 3;
+  EXPECT_EQ(Levels(visits, 4).left_out(), 3);
+  EXPECT_LT(Levels(visits, 4).noise(), 0.01);
+}
+
+TEST(Levels, NoiseAloneIsNoOutlier) {
+  std::mt19937 random(9);
+  int left_out = 0;
+  for (int i = 0; i < 2000; ++i) left_out += Levels(noisy(random, {1, 1, 1, 1}, 8, 0.05), 4).left_out();
+  EXPECT_LE(left_out, 5) << "of 64,000 visits";
+}
+
+TEST(Levels, ACandidatesOnlyVisitIsNotLeftOut) {
+  std::mt19937 random(10);
+  std::vector<Visit> visits = noisy(random, {1, 1}, 6, 0.005);
+  visits.push_back({2, 5, 30});
+  EXPECT_EQ(Levels(visits, 3).left_out(), 0) << "nothing says how long it takes otherwise";
+}
+
 TEST(Levels, WithoutACommonBlockADifferenceIsUnknown) {
   const Levels levels({{0, 0, 1}, {0, 1, 1}, {1, 2, 2}, {1, 3, 2}}, 2);
   EXPECT_NEAR(levels.difference(0, 1).estimate, 1, 1e-9);

@@ -57,8 +57,14 @@ TEST(WorkloadFile, WithoutAModeTrainingWaits) {
 
 WorkloadFile recorded_file() {
   WorkloadFile file;
-  file.workload = {
-      "job", 1000, 1, 2, TrainingDemand{1, 5, 0, 0, 0, 0, 0, 0.25, 70}, Mode::wait, Framework::torch, 1.5};
+  file.workload = {"job",
+                   1000,
+                   1,
+                   2,
+                   TrainingDemand{1, 5, 0, 0, 0, 0, 0, 0.25, 70, 0.125, 0.0625, 9},
+                   Mode::wait,
+                   Framework::torch,
+                   1.5};
   file.estimates = {"training.launch_ns"};
   file.recorded = Recorded{20, 2, 100, 40, 10, 30, 20, 55, 30};
   file.source = "test";
@@ -92,6 +98,7 @@ TEST(WorkloadFile, OfRanksTheSlowestCountsAndParametersAddUp) {
   WorkloadFile slow = recorded_file();
   slow.workload.params = 500;
   slow.workload.training->parallel_ns = 90;
+  slow.workload.training->last_gradient_ns = 11;
   slow.recorded->period_ns = 120;
   slow.recorded->updates = 18;
   slow.estimates = {"step_factor"};
@@ -99,6 +106,7 @@ TEST(WorkloadFile, OfRanksTheSlowestCountsAndParametersAddUp) {
   EXPECT_EQ(all.workload.params, 1500U);
   EXPECT_EQ(all.workload.ranks, 2);
   EXPECT_EQ(all.workload.training->parallel_ns, 90);
+  EXPECT_EQ(all.workload.training->last_gradient_ns, 11);
   EXPECT_EQ(all.recorded->period_ns, 120);
   EXPECT_EQ(all.recorded->updates, 18);
   EXPECT_EQ(all.estimates, (std::vector<std::string>{"training.launch_ns", "step_factor"}));

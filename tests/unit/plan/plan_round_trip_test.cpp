@@ -16,7 +16,10 @@ namespace {
 Plan full_plan() {
   Plan plan = make_plan();
   plan.workload.step_factor = 1.5;
-  plan.workload.training->parallel_ns = 7;
+  TrainingDemand& demand = *plan.workload.training;
+  demand.parallel_ns = 7;
+  demand.first_group_share = demand.last_forward_share = 0.125;
+  demand.last_gradient_ns = 9;
   plan.intent.for_deepspeed = plan.intent.isolated = true;
   const RankGpu gpu{"0000:3b:00.0", Node{1}, parse_cpu_list("31-38", "test"), 3, "GPU-3b", 2};
   plan.ranks[1].gpu = plan.ranks[1].spread_gpu = gpu;

@@ -40,7 +40,7 @@ inline double figure_in(const std::string& printed) {
 
 inline std::optional<Claim> claim_in(const std::string& sentence) {
   static const std::regex pattern(with_numbers(
-      R"re((In the search, against|Against) (this plan|"[^"]*")(?:, which the search preferred)?, )re"
+      R"re((In the search, against|Against) (this plan|"[^"]*")(?:, which (?:the search preferred|would win otherwise))?, )re"
       R"re((?:the next best, )?(unbound|"[^"]*")(?:, which [a-z ]*)?,? (?:is|was) (faster|slower|a tie|unclear): )re"
       R"re(((N) % \((N) to (N) %); (minus|plus) is faster\)(.*))re"));
   std::smatch match;
@@ -59,9 +59,8 @@ inline bool compares(const std::string& sentence) {
 /// The sentences that compare without figures of their own: they say why a claim before them changes nothing,
 /// how noise decides, or which sign is faster.
 inline bool may_compare(const std::string& sentence) {
-  for (const char* const words :
-       {"That it is faster is not certain, so the choice stays",
-        "Nothing beats the noise: ", "This is the conservative plan: runs under the same split "}) {
+  for (const char* const words : {"That it is faster is not certain, so the choice stays",
+                                  "The plan is the shared home, ", "Runs under the same split "}) {
     if (sentence.starts_with(words)) return true;
   }
   return false;

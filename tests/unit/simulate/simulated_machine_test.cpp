@@ -151,6 +151,28 @@ TEST(SimulatedMeter, AVisitIsOffAsAWhole) {
   EXPECT_NE(first[0].step_ns, meter.measure(split, {.samples = 3})[0].step_ns);
 }
 
+TEST(SimulatedMeter, CommonNoiseSlowsBothSidesOfAPeriodAlike) {
+  SimulatedMachine machine = load_simulated_machine(machine_file("grace-hopper.json"));
+  machine.noise = {0.05, 0.2, 3, 0, 0, 60 * kSecondNs};
+  const auto differing = [&](bool is_common) {
+    machine.noise.is_common = is_common;
+    const SimulatedJob job = simulated_job(machine, load_workload(machine.workload), 1);
+    SimulatedMeter meter(job.model, job.elements_per_rank, 1);
+    const Split split = split_of(job.placed.homes, {.pool_cores = 4});
+    const SplitSample ideal = job.model.times_of(split);
+    int count = 0;
+    for (const SplitSample& sample : meter.measure(split, {.samples = 20})) {
+      const double step = static_cast<double>(sample.step_ns) / static_cast<double>(ideal.step_ns);
+      const double training =
+          static_cast<double>(sample.training_ns) / static_cast<double>(ideal.training_ns);
+      count += std::abs(step / training - 1) > 1e-6 ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_EQ(differing(true), 0);
+  EXPECT_EQ(differing(false), 20);
+}
+
 TEST(SimulatedMeter, ItsClockMovesWithWhatItMeasuresAndEndsAtTheDeadline) {
   const SimulatedJob job = simulated_job(machine_file("grace-hopper.json"), {}, {});
   SimulatedMeter meter(job.model, job.elements_per_rank, 1);
