@@ -60,6 +60,14 @@ endif()
 # The portable build brings libnuma along. Its licence, LGPL 2.1, lets the user put another in its place.
 set(ZF_PORTABLE "" CACHE PATH "The libraries of the portable build; scripts/portable/programs sets it")
 if(ZF_PORTABLE)
+  # What neither glibc 2.28 nor zig has; all that is linked below may need it.
+  set(newer ${PROJECT_SOURCE_DIR}/scripts/portable/newer_glibc.c)
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    list(APPEND newer ${PROJECT_SOURCE_DIR}/scripts/portable/cpu_model.c)
+  endif()
+  add_library(zf_newer_glibc STATIC ${newer})
+  link_libraries(zf_newer_glibc)
+
   set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
   set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib/zf-tune:$ORIGIN/../lib64/zf-tune")
   file(COPY ${ZF_PORTABLE}/lib/libnuma.so.1 DESTINATION ${CMAKE_BINARY_DIR}/lib/zf-tune)

@@ -18,9 +18,7 @@ int tgkill(pid_t group, pid_t thread, int number) { return (int)syscall(SYS_tgki
 /* 2.29 */
 int getcpu(unsigned int* cpu, unsigned int* node) { return (int)syscall(SYS_getcpu, cpu, node, NULL); }
 
-/* 2.32. strsignal() of older releases has the same texts. */
-const char* sigdescr_np(int number) { return number > 0 && number < NSIG ? strsignal(number) : NULL; }
-
+/* 2.32 */
 const char* sigabbrev_np(int number) {
   static const char* const names[] = {
       [SIGHUP] = "HUP",   [SIGINT] = "INT",       [SIGQUIT] = "QUIT", [SIGILL] = "ILL",
@@ -33,6 +31,9 @@ const char* sigabbrev_np(int number) {
       [SIGPOLL] = "POLL", [SIGPWR] = "PWR",       [SIGSYS] = "SYS"};
   return number > 0 && number < (int)(sizeof names / sizeof *names) ? names[number] : NULL;
 }
+
+/* 2.32. strsignal() of older releases has the same texts, and one for each signal that has no name. */
+const char* sigdescr_np(int number) { return sigabbrev_np(number) != NULL ? strsignal(number) : NULL; }
 
 /* Calls use(file, argument) for each open file from `first` to `last`. Returns 0. */
 static int for_open_files(unsigned int first, unsigned int last, void (*use)(int, void*), void* argument) {

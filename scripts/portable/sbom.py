@@ -15,21 +15,36 @@ import time
 
 import wheel
 
+HEADERS = ("libfmt-dev", "nlohmann-json3-dev", "libcxxopts-dev")
 LICENCES = {"hwloc": "BSD-3-Clause", "numactl": "LGPL-2.1-only", "onetbb": "Apache-2.0", "zlib": "Zlib",
-            "libfmt-dev": "MIT", "nlohmann-json3-dev": "MIT", "libcxxopts-dev": "MIT",
-            "ziglang": "MIT"}  # its libc++ and compiler-rt: Apache-2.0 WITH LLVM-exception
+            "libfmt-dev": "MIT", "nlohmann-json3-dev": "MIT", "libcxxopts-dev": "MIT", "ziglang": "MIT",
+            "llvm": "Apache-2.0 WITH LLVM-exception"}  # zig's libc++, libc++abi, libunwind and compiler-rt
 
 
 def libraries() -> list[tuple[str, str]]:
     """Returns name and version of each library that is linked in, and of the compiler."""
     lines = (wheel.ROOT / "scripts/portable/sources.txt").read_text().splitlines()
     found = [(words[0], words[1]) for words in map(str.split, lines) if words[0] != "#"]
-    for name in ("libfmt-dev", "nlohmann-json3-dev", "libcxxopts-dev"):
+    for name in HEADERS:
         asked = ["dpkg-query", "-W", "-f", "${Version}", name]
         found.append((name, subprocess.run(asked, capture_output=True, text=True, check=True).stdout))
     zig = re.search(r"ZF_ZIG=(\S+)", (wheel.ROOT / "scripts/portable/common.sh").read_text())
     assert zig
-    return [*found, ("ziglang", zig[1])]
+    return [*found, ("llvm", f"of ziglang {zig[1]}"), ("ziglang", zig[1])]
+
+
+def licences_of(name: str) -> list[str]:
+    """Returns the licences of what a file of the release has in it. The .deb has no library but headers and zlib."""
+    parts = [*HEADERS, "zlib"] if name.endswith(".deb") else LICENCES
+    return sorted({"Apache-2.0", *(LICENCES[part] for part in parts)})
+
+
+def file(number: int, path: pathlib.Path) -> dict[str, object]:
+    licences = licences_of(path.name)
+    return {"SPDXID": f"SPDXRef-File-{number}", "fileName": f"./{path.name}", "fileTypes": ["ARCHIVE"],
+            "copyrightText": "NOASSERTION", "licenseConcluded": " AND ".join(licences), "licenseInfoInFiles": licences,
+            "checksums": [{"algorithm": kind, "checksumValue": hashlib.new(kind, path.read_bytes()).hexdigest()}
+                          for kind in ("SHA1", "SHA256")]}
 
 
 def package(name: str, version: str, licence: str) -> dict[str, object]:
@@ -55,15 +70,13 @@ def main() -> None:
         "creationInfo": {"created": time.strftime("%Y-%m-%dT%H:%M:%SZ", made), "creators": ["Tool: scripts/release"]},
         "packages": [package("zf-tune", wheel.version(), "Apache-2.0"),
                      *(package(name, version, LICENCES[name]) for name, version in libraries())],
-        "files": [{"SPDXID": f"SPDXRef-File-{number}", "fileName": f"./{path.name}", "copyrightText": "NOASSERTION",
-                   "licenseConcluded": "NOASSERTION", "checksums":
-                   [{"algorithm": "SHA256", "checksumValue": hashlib.sha256(path.read_bytes()).hexdigest()}]}
-                  for number, path in enumerate(files)],
+        "files": [file(number, path) for number, path in enumerate(files)],
         "relationships": [
             relationship("DOCUMENT", "DESCRIBES", "zf-tune"),
             relationship("ziglang", "BUILD_TOOL_OF", "zf-tune"),
             *(relationship("zf-tune", "DYNAMIC_LINK" if name == "numactl" else "STATIC_LINK", name)
-              for name, _ in libraries() if name != "ziglang")],
+              for name, _ in libraries() if name != "ziglang"),
+            *(relationship("DOCUMENT", "DESCRIBES", f"File-{number}") for number in range(len(files)))],
     }
     print(json.dumps(document, indent=1))
 

@@ -16,10 +16,8 @@ endforeach()
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(ENV{PKG_CONFIG_LIBDIR} ${portable}/prefix/lib/pkgconfig)
 set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
-# newer_glibc.c and cpu_model.c say what these are for.
+# newer_glibc.c says what this is for.
 set(CMAKE_C_FLAGS_INIT "-g0 -include ${CMAKE_CURRENT_LIST_DIR}/newer_glibc.h")
 set(CMAKE_CXX_FLAGS_INIT "${CMAKE_C_FLAGS_INIT}")
-set(CMAKE_C_STANDARD_LIBRARIES_INIT ${portable}/prefix/lib/libmissing.a)
-set(CMAKE_CXX_STANDARD_LIBRARIES_INIT ${CMAKE_C_STANDARD_LIBRARIES_INIT})
 set(CMAKE_EXE_LINKER_FLAGS_INIT -s)
 set(CMAKE_SHARED_LINKER_FLAGS_INIT -s)
