@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -14,14 +15,14 @@ import time
 import unittest
 
 from chroot import CLEAN, FOLDER, MOUNTED, SOURCE, _make
+from steps import STEP
 
 RELEASE = SOURCE / "build-portable/release"
-# A step of the optimizer process. It needs no NumPy. Prints the library's version.
-STEP = """import zf_runtime
-with zf_runtime.Runtime("plan.json", groups=[zf_runtime.Group(5)]) as runtime:
-    runtime.wait(runtime.submit())
-print(zf_runtime.library_version())
-"""
+PINNED = SOURCE / "tests/frameworks/requirements.txt"
+# What DeepSpeed imports. torch is Debian's, or among these.
+NEEDED = ("hjson", "einops", "msgpack", "numpy", "packaging", "psutil", "py-cpuinfo", "pydantic", "pydantic_core",
+          "tqdm", "ninja", "annotated-types", "typing-inspection", "typing_extensions", "sympy", "mpmath", "networkx",
+          "Jinja2", "MarkupSafe", "fsspec", "filelock", "setuptools")
 TUNE = "tune --quiet --budget 10s -o plan.json"
 
 
@@ -73,10 +74,49 @@ class Files(unittest.TestCase):
         self.inside(f"python3 -m venv --system-site-packages env && env/bin/pip install --no-index {wheel.name}")
         self.assert_plans_and_runs("env/bin/zf-tune")
         (self.root / "try/step.py").write_text(STEP)
-        self.assertIn(self.inside("env/bin/python step.py").strip(), wheel.name)
+        self.assertIn(self.inside("ZF_PLAN=plan.json env/bin/python step.py").strip(), wheel.name)
         if torch:
             said = self.inside("env/bin/zf-tune exec -- env/bin/python train_tiny_lm.py --steps 12", 900)
             self.assertIn("maximum difference of the losses, torch and waiting", said)
+
+    def packages(self, python: str, *needed: str) -> list[pathlib.Path]:
+        """Returns wheels of DeepSpeed and of these packages for this Python, as tests/frameworks pins them. Skips
+        without a package index."""
+        folder = FOLDER / f"deepspeed-python{python}"
+        lines = [line for line in PINNED.read_text().splitlines() if line.split("==")[0] in needed]
+        deepspeed = next(line for line in PINNED.read_text().splitlines() if line.startswith("deepspeed=="))
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+        for command in ([*pip, "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--python-version", python,
+                         "--dest", folder, *lines],
+                        [*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, deepspeed]):
+            fetched = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False,
+                                     env=os.environ | {"DS_BUILD_OPS": "0"})
+            if fetched.returncode != 0:
+                self.skipTest(f"pip cannot fetch DeepSpeed: {fetched.stderr.strip().splitlines()[-1:]}")
+        return sorted(folder.glob("*.whl"))
+
+    def deepspeed(self, suite: str, packages: list[pathlib.Path]) -> None:
+        """Trains under DeepSpeed with our optimizer process. The system has no compiler."""
+        self.system(suite, "python3-venv", "python3-torch")
+        wheel = made("*manylinux*_{arch}.whl")
+        for path in (*packages, wheel):
+            shutil.copy(path, self.root / "try")
+        shutil.copy(SOURCE / "tests/bare/zero_job.py", self.root / "try")
+        self.inside("python3 -m venv --system-site-packages env && "
+                    "env/bin/pip install --quiet --no-index --no-deps --no-compile *.whl", 900)
+        self.inside("env/bin/zf-tune plan --quiet --mode wait --params 10M -o plan.json")
+        said = self.inside("export PATH=/try/env/bin:$PATH DS_ACCELERATOR=cpu GLOO_SOCKET_IFNAME=lo && "
+                           "zf-tune exec -- python -m zf_runtime.deepspeed zero_job.py 2>&1")
+        self.assertIn("no c++ in PATH, so DeepSpeed's deepspeed_shm_comm is not compiled", said)
+        self.assertRegex(said, "zf_runtime.deepspeed: optimizer process [0-9]+ steps [0-9]+ parameters in 1 partition")
+        first, last = (float(re.search(rf"(?m)^{name} loss ([0-9.]+)$", said)[1]) for name in ("first", "last"))
+        self.assertLess(last, first / 2, said)
+
+    def test_deepspeed_without_a_compiler_on_debian_12(self):
+        self.deepspeed("bookworm", self.packages("3.11", "torch", *NEEDED))
+
+    def test_deepspeed_without_a_compiler_on_debian_13(self):
+        self.deepspeed("trixie", self.packages("3.13", *NEEDED))
 
     def test_a_wheel_on_debian_11(self):
         self.wheel("bullseye")
