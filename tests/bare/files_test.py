@@ -15,7 +15,7 @@ import time
 import unittest
 
 from chroot import CLEAN, FOLDER, MOUNTED, SOURCE, _make
-from steps import STEP
+from steps import ADAMW, STEP
 
 RELEASE = SOURCE / "build-portable/release"
 PINNED = SOURCE / "tests/frameworks/requirements.txt"
@@ -96,7 +96,7 @@ class Files(unittest.TestCase):
         return sorted(folder.glob("*.whl"))
 
     def deepspeed(self, suite: str, packages: list[pathlib.Path]) -> None:
-        """Trains under DeepSpeed with our optimizer process. The system has no compiler."""
+        """Steps with AdamW, and trains under DeepSpeed with our optimizer process. The system has no compiler."""
         self.system(suite, "python3-venv", "python3-torch")
         wheel = made("*manylinux*_{arch}.whl")
         for path in (*packages, wheel):
@@ -104,6 +104,8 @@ class Files(unittest.TestCase):
         shutil.copy(SOURCE / "tests/bare/zero_job.py", self.root / "try")
         self.inside("python3 -m venv --system-site-packages env && "
                     "env/bin/pip install --quiet --no-index --no-deps --no-compile *.whl", 900)
+        (self.root / "try/adamw.py").write_text(ADAMW)
+        self.assertLess(float(self.inside("env/bin/python adamw.py")), 1e-5)
         self.inside("env/bin/zf-tune plan --quiet --mode wait --params 10M -o plan.json")
         said = self.inside("export PATH=/try/env/bin:$PATH DS_ACCELERATOR=cpu GLOO_SOCKET_IFNAME=lo && "
                            "zf-tune exec -- python -m zf_runtime.deepspeed zero_job.py 2>&1")
@@ -112,10 +114,10 @@ class Files(unittest.TestCase):
         first, last = (float(re.search(rf"(?m)^{name} loss ([0-9.]+)$", said)[1]) for name in ("first", "last"))
         self.assertLess(last, first / 2, said)
 
-    def test_deepspeed_without_a_compiler_on_debian_12(self):
+    def test_adamw_and_deepspeed_without_a_compiler_on_debian_12(self):
         self.deepspeed("bookworm", self.packages("3.11", "torch", *NEEDED))
 
-    def test_deepspeed_without_a_compiler_on_debian_13(self):
+    def test_adamw_and_deepspeed_without_a_compiler_on_debian_13(self):
         self.deepspeed("trixie", self.packages("3.13", *NEEDED))
 
     def test_a_wheel_on_debian_11(self):

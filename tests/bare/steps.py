@@ -6,3 +6,17 @@ with zf_runtime.Runtime(groups=[zf_runtime.Group(5)]) as runtime:
     runtime.wait(runtime.submit())
 print(zf_runtime.library_version())
 """
+
+# Steps in place, and torch's beside them. Prints the largest difference.
+ADAMW = """import torch, zf_runtime
+torch.manual_seed(0)
+ours = torch.nn.Parameter(torch.randn(1000))
+theirs = torch.nn.Parameter(ours.detach().clone())
+one, other = zf_runtime.AdamW([ours]), torch.optim.AdamW([theirs])
+for _ in range(10):
+    ours.grad = torch.randn(1000)
+    theirs.grad = ours.grad.clone()
+    one.step()
+    other.step()
+print(float((ours - theirs).abs().max()))
+"""
