@@ -3,7 +3,7 @@
 # usage: aarch64.sh FOLDER        (they go to FOLDER/vmlinuz and FOLDER/busybox; nothing is done if they are there)
 set -euo pipefail
 
-folder=$1
+folder=$(realpath -m -- "$1")
 [[ ! -s $folder/vmlinuz || ! -s $folder/busybox ]] || exit 0
 
 work=$(mktemp -d)
