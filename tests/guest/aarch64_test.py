@@ -15,8 +15,9 @@ CACHE = pathlib.Path(os.environ["ZF_GUEST_CACHE"]) / "aarch64"
 BUILD = SOURCE / "build-portable/aarch64"
 GLIBC = pathlib.Path("/usr/aarch64-linux-gnu/lib")
 # tests/abi/NAME.c, and what belongs to it.
-PROGRAMS = {"steps_test": ["reference_adam.c"], "restart_test": [], "death_test": [], "norm_test": ["reference_adam.c"],
-            "moment_sets_test": ["reference_adam.c"], "progress_test": ["reference_adam.c"]}
+PROGRAMS = {"steps_test": ["reference_adam.c"], "kill_test": ["cpuset.c", "single_steps.c"], "death_test": [],
+            "norm_test": ["reference_adam.c"], "moment_sets_test": ["reference_adam.c"],
+            "progress_test": ["reference_adam.c"]}
 INIT = """#!/bin/busybox sh
 export PATH=/bin HOME=/root LANG=C.UTF-8 TERM=dumb LD_LIBRARY_PATH=/lib
 mkdir -p /dev /proc /sys /tmp /root
@@ -34,8 +35,8 @@ COMMAND = f"""set -e
 zf-tune probe
 zf-tune plan --quiet --params 1M -o plan.json
 zf-tune exec -- sh -c 'echo bound to $ZF_BINDING'
-export ZF_OPTIMIZER=/bin/zf-optimizer
-for test in {' '.join(PROGRAMS)}; do /test/$test >said 2>&1 || {{ cat said; exit 1; }}; echo passed $test; done
+export ZF_OPTIMIZER=/bin/zf-optimizer ZF_KILLS=10
+for test in {' '.join(PROGRAMS)}; do /test/$test >said 2>&1 || {{ cat said; exit 1; }}; cat said; echo passed $test; done
 """
 
 
@@ -92,7 +93,7 @@ class AArch64(unittest.TestCase):
             said = self.boot(folder)
         print(said)
         self.assertRegex(said, "(?m)^exit 0$")
-        self.assertRegex(said, "(?m)^bound to .*cpus=", said)
+        self.assertRegex(said, "(?m)^bound to .* home=0-1 ")
         self.assertEqual(re.findall("(?m)^passed (.*)$", said), list(PROGRAMS))
 
 
