@@ -11,6 +11,14 @@ ZF_PORTABLE=$ZF_ROOT/build-portable
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$ZF_ROOT" log -1 --format=%ct 2>/dev/null || echo 315532800)}
 export SOURCE_DATE_EPOCH ZIG_GLOBAL_CACHE_DIR=$ZF_PORTABLE/zig-cache ZIG_LOCAL_CACHE_DIR=$ZF_PORTABLE/zig-cache
 
+# need_arch ARCH...: ends the script if the portable build cannot be made for one of these architectures.
+need_arch() {
+  local arch
+  for arch in "$@"; do
+    [[ $arch == x86_64 || $arch == aarch64 ]] || fail "'$arch' is no architecture to build for; give x86_64 or aarch64"
+  done
+}
+
 # need_zig: puts zig into an environment of its own, from PyPI.
 need_zig() {
   local python=$ZF_PORTABLE/zig/bin/python

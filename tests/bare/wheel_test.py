@@ -125,5 +125,16 @@ class OldGlibc(unittest.TestCase):
                 self.assertEqual(missing - old - ours - NOT_NEEDED, set(), "newer_glibc.c lacks these")
 
 
+class WrongArchitecture(unittest.TestCase):
+    def test_one_line_names_it_and_nothing_is_built_or_removed(self):
+        for script in ("release", "wheel", "portable/programs", "portable/libraries"):
+            with self.subTest(script):
+                done = subprocess.run([SOURCE / "scripts" / script, "sparc"], capture_output=True, text=True,
+                                      timeout=60, check=False)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertEqual(done.stderr, f"{pathlib.Path(script).name}: 'sparc' is no architecture to build for; "
+                                 "give x86_64 or aarch64\n")
+
+
 if __name__ == "__main__":
     sys.exit(unittest.main())
