@@ -36,7 +36,11 @@ zf-tune probe
 zf-tune plan --quiet --params 1M -o plan.json
 zf-tune exec -- sh -c 'echo bound to $ZF_BINDING'
 export ZF_OPTIMIZER=/bin/zf-optimizer ZF_KILLS=10
-for test in {' '.join(PROGRAMS)}; do /test/$test >said 2>&1 || {{ cat said; exit 1; }}; cat said; echo passed $test; done
+for test in {" ".join(PROGRAMS)}; do
+  /test/$test >said 2>&1 || {{ cat said; exit 1; }}
+  cat said
+  echo passed $test
+done
 """
 
 
