@@ -21,6 +21,7 @@ function(zf_install_page source name folder)
   add_custom_command(OUTPUT ${page} DEPENDS ${source}
     COMMAND ${ZF_GZIP} -9 -n -c ${source} > ${page} VERBATIM)
   add_custom_target(page-${name} ALL DEPENDS ${page})
+  set_property(GLOBAL APPEND PROPERTY ZF_PAGES page-${name})
   install(FILES ${page} DESTINATION ${folder})
 endfunction()
 
@@ -36,6 +37,43 @@ install(PROGRAMS ${slurm}/prolog ${slurm}/task-prolog ${slurm}/epilog ${slurm}/h
 install(FILES ${slurm}/common.sh ${slurm}/zf-tune.conf ${slurm}/job.sbatch ${slurm}/tune-classes.sbatch
   DESTINATION ${CMAKE_INSTALL_DATADIR}/zf-tune/slurm)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/zf-tune OPTIONAL)
+
+# All that is installed, for scripts/release.
+get_property(pages GLOBAL PROPERTY ZF_PAGES)
+add_custom_target(product DEPENDS zf-tune zf-optimizer zf_runtime ${pages})
+
+# Completions of the shells, written from the help of the program that was built, or of one that runs here.
+set(ZF_TUNE_HERE "$<TARGET_FILE:zf-tune>" CACHE STRING "The zf-tune whose help gives the completions")
+find_program(ZF_PYTHON_HERE python3)
+if(ZF_PYTHON_HERE AND NOT ZF_SANITIZE)
+  set(completions ${CMAKE_BINARY_DIR}/completions)
+  add_custom_command(OUTPUT ${completions}/zf-tune ${completions}/_zf-tune ${completions}/zf-tune.fish
+    DEPENDS zf-tune ${PROJECT_SOURCE_DIR}/scripts/completions.py
+    COMMAND ${ZF_PYTHON_HERE} -B ${PROJECT_SOURCE_DIR}/scripts/completions.py ${ZF_TUNE_HERE} ${completions} VERBATIM)
+  add_custom_target(completions ALL DEPENDS ${completions}/zf-tune)
+  add_dependencies(product completions)
+  install(FILES ${completions}/zf-tune DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${completions}/_zf-tune DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${completions}/zf-tune.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()
+
+# The portable build brings libnuma along. Its licence, LGPL 2.1, lets the user put another in its place.
+set(ZF_PORTABLE "" CACHE PATH "The libraries of the portable build; scripts/portable/programs sets it")
+if(ZF_PORTABLE)
+  # What neither glibc 2.28 nor zig has; all that is linked below may need it.
+  set(newer ${PROJECT_SOURCE_DIR}/scripts/portable/newer_glibc.c)
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    list(APPEND newer ${PROJECT_SOURCE_DIR}/scripts/portable/cpu_model.c)
+  endif()
+  add_library(zf_newer_glibc STATIC ${newer})
+  link_libraries(zf_newer_glibc)
+
+  set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
+  set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib/zf-tune:$ORIGIN/../lib64/zf-tune")
+  file(COPY ${ZF_PORTABLE}/lib/libnuma.so.1 DESTINATION ${CMAKE_BINARY_DIR}/lib/zf-tune)
+  install(PROGRAMS ${ZF_PORTABLE}/lib/libnuma.so.1 DESTINATION ${CMAKE_INSTALL_LIBDIR}/zf-tune)
+  install(DIRECTORY ${ZF_PORTABLE}/licences DESTINATION ${CMAKE_INSTALL_DOCDIR})
+endif()
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME zf-tune)
@@ -56,4 +94,23 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 # Set the permissions of folders in the package, so that they do not depend on the umask of the user who builds it.
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+# The .rpm is made from the portable build. It needs glibc alone, and its libnuma is for nobody else.
+set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
+set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
+set(CPACK_RPM_COMPRESSION_TYPE xz)
+set(CPACK_RPM_SPEC_MORE_DEFINE
+"%define __requires_exclude ^libnuma
+%define __provides_exclude ^libnuma
+%define use_source_date_epoch_as_buildtime 1
+%define clamp_mtime_to_source_date_epoch 1
+%define _buildhost localhost
+%define _build_id_links none
+%define __os_install_post %{nil}")  # which would strip programs of another architecture
+set(CPACK_RPM_PACKAGE_ARCHITECTURE ${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
+  /usr/share/man /usr/share/man/man1 /usr/share/zsh /usr/share/zsh/site-functions /usr/share/fish
+  /usr/share/fish/vendor_completions.d /usr/share/bash-completion /usr/share/bash-completion/completions)
+if(ZF_PORTABLE)
+  set(CPACK_STRIP_FILES OFF)  # the linker has stripped them
+endif()
 include(CPack)

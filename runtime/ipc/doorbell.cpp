@@ -1,32 +1,19 @@
 #include "ipc/doorbell.hpp"
 
-#include <cassert>
-#include <cerrno>
-#include <ctime>
-
-#include "base/error.hpp"
-
 namespace zf {
 
-void Doorbell::init() {
-  sleepers_.store(0, std::memory_order_seq_cst);
-  checked(sem_init(&semaphore_, /*pshared=*/1, 0), "sem_init");
-}
+void Doorbell::init() { sleepers_.store(0, std::memory_order_seq_cst); }
 
-void Doorbell::wake() {
-  // EOVERFLOW would need 2^31 pending posts, and every announced sleep allows only one.
-  const int posted = sem_post(&semaphore_);
-  assert(posted == 0);
-}
+void Doorbell::wake() { futex_wake_all(sleepers_, FutexScope::shared); }
 
 bool Doorbell::sleep_until(Nanoseconds deadline) {
-  // Uses the monotonic clock, as now_ns() does. sem_timedwait would follow a clock that someone may set.
-  timespec until = {};
-  until.tv_sec = static_cast<std::time_t>(deadline / kSecondNs);
-  until.tv_nsec = static_cast<long>(deadline % kSecondNs);
-  if (sem_clockwait(&semaphore_, CLOCK_MONOTONIC, &until) == 0 || errno == EINTR) return true;
-  assert(errno == ETIMEDOUT);
-  return false;
+  // A futex waits by the monotonic clock, as now_ns() does. sem_timedwait would follow a clock that someone
+  // may set, and sem_clockwait needs glibc 2.30. A ring that came first has set the word to 0, and the wait
+  // ends at once.
+  const Nanoseconds left = deadline - now_ns();
+  if (left <= 0) return false;
+  futex_wait(sleepers_, 1, FutexScope::shared, left);
+  return true;
 }
 
 }  // namespace zf

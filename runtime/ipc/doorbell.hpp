@@ -1,8 +1,6 @@
-// Wakes the other side when something happened. A wait is a bounded spin, then sleep on a process-shared
-// semaphore.
+// Wakes the other side when something happened. A wait is a bounded spin, then sleep on a futex that
+// both processes share.
 #pragma once
-
-#include <semaphore.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,7 +18,7 @@ namespace zf {
 class Doorbell {
  public:
   /// Initializes the bell. Called once by the creator of the memory, and again when the side that sleeps here
-  /// has been replaced. Throws Error(runtime_error).
+  /// has been replaced.
   void init();
 
   /// Wakes the sleeper. Call it after the atomic that `happened` reads was stored with seq_cst. Costs one
@@ -56,13 +54,12 @@ class Doorbell {
   /// Sleeps. Returns false at the deadline. May return true without a reason; the caller checks again.
   bool sleep_until(Nanoseconds deadline);
 
-  std::atomic<std::uint32_t> sleepers_{0};
+  std::atomic<std::uint32_t> sleepers_{0};  ///< the futex: 1 while somebody sleeps or is about to
   std::uint32_t unused_ = 0;
-  sem_t semaphore_;
 };
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free,
               "a lock inside an atomic does not work across processes");
-static_assert(sizeof(Doorbell) == 40 && alignof(Doorbell) == 8, "lies in the control block");
+static_assert(sizeof(Doorbell) == 8 && alignof(Doorbell) == 4, "lies in the control block");
 
 }  // namespace zf

@@ -60,7 +60,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         from deepspeed.runtime.zero import stage3, stage_1_and_2
     except ImportError as error:
         raise ZfError(f"DeepSpeed cannot be imported: {error}") from None
-    from . import _zenflow
+    from . import _shm, _zenflow
     from ._attach import attach
     from ._messages import say
     from ._operator import deferred, with_own
@@ -101,6 +101,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
                     ((stages_1_and_2, "start_optimizer_process", instead),
                      (getattr(stages_1_and_2, "ZenFlowZeroOptimizerParallel", None), "load_state_dict",
                       _zenflow.announcing)),
+                    ((_module("deepspeed.comm.torch"), "build_shm_op", _shm.without_compiler),),
                     ((stage_3, "start_optimizer_process", instead),
                      (stage_3, "sync_fp32_param_from_gpu", _zenflow.before_selection),
                      (stage3.DeepSpeedZeroOptimizer_Stage3, "load_state_dict", _zenflow.announcing))):
