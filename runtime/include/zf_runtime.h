@@ -310,7 +310,7 @@ ZF_API zf_status zf_read_state(zf_runtime* handle, size_t group, zf_buffer_kind 
 ZF_API zf_status zf_write_state(zf_runtime* handle, size_t group, zf_buffer_kind kind, uint64_t begin,
                                 uint64_t count, const float* values);
 
-/* Writes parameters, moments and step counts of all groups, with checksums, to a file (docs/state-format.md).
+/* Writes parameters, moments and step counts of all groups, with checksums, to a file (docs/state-file.md).
  * It writes a temporary file beside it, syncs that, and renames it. zf_submit of other threads waits
  * meanwhile. It works also after the optimizer has died or was ended. On a file system where files cannot be
  * locked, it waits for up to 2 s if a temporary file is there (docs/recovery.md).
