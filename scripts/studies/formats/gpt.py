@@ -6,6 +6,9 @@ from torch import nn
 from torch.nn import functional
 
 WIDTH, HEADS, BLOCKS, CONTEXT = 64, 2, 2, 64
+# The head begins so many times as large as usual. The first gradients are then far larger than later ones, and second
+# moments must get smaller to follow. Without it the control did not fail: 0.09 % with one seed.
+LOUD = 16
 
 
 class Block(nn.Module):
@@ -36,6 +39,8 @@ class Gpt(nn.Module):
         self.last_norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
         for embedding in (self.tokens, self.places):
             nn.init.normal_(embedding.weight, std=0.02)
+        with torch.no_grad():
+            self.head.weight *= LOUD
         self.bfloat16()
 
     def loss(self, text: torch.Tensor) -> torch.Tensor:

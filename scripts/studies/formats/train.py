@@ -11,7 +11,7 @@ import torch
 import zf_runtime
 from ways import WAYS, Way
 
-LEARNING_RATE, BETAS, EPS, WEIGHT_DECAY = 1e-3, (0.9, 0.999), 1e-8, 0.1
+LEARNING_RATE, BETAS, EPS, WEIGHT_DECAY = 3e-4, (0.9, 0.999), 1e-8, 0.1
 STEPS, BATCH, HELD_OUT = 2000, 8, 64
 LAST, EVERY = 200, 10  # the result: the mean of the held-out losses after each EVERY of the LAST steps
 PICTURED = 50  # steps between two losses of the picture
