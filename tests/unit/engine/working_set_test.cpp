@@ -110,7 +110,9 @@ TEST(WorkingSet, EveryFormatHasParametersAndMomentsOfItsOwn) {
         ASSERT_NEAR(v, floats(fp32.v)[i], 1e-8);
       }
       adam_kernel(chosen_isa(), {.format = format})(scalars_of({}, advanced({}, {}, 1)), own);
-      if (own.n != 0) ASSERT_EQ(floats(fp32.p)[0], 1.0F) << "a step leaves the roofline's arrays";
+      if (own.n != 0) {
+        ASSERT_EQ(floats(fp32.p)[0], 1.0F) << "a step leaves the roofline's arrays";
+      }
     }
   }
 }
