@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cassert>
 #include <cstring>
 
@@ -24,10 +25,12 @@ void restore_floats(const float* old, void* array, std::size_t at, std::size_t n
   std::memcpy(static_cast<float*>(array) + at, old, n * sizeof(float));
 }
 
-/// The log holds moments widened, so nothing is rounded here.
+/// The log holds moments widened, so what is cut off is zero.
 void restore_moments(const float* old, void* array, std::size_t at, std::size_t n, StateFormat format) {
   if (!has_bf16_moments(format)) return restore_floats(old, array, at, n);
-  for (std::size_t i = 0; i < n; ++i) static_cast<std::uint16_t*>(array)[at + i] = bf16_dithered(old[i], 0);
+  for (std::size_t i = 0; i < n; ++i)
+    static_cast<std::uint16_t*>(array)[at + i] =
+        static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(old[i]) >> 16);
 }
 
 void restore_masters(const float* old, const AdamArrays& slice, std::size_t at, std::size_t n,

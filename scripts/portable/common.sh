@@ -5,7 +5,7 @@
 # in all libraries but glibc and libnuma (libraries).
 
 ZF_GLIBC=2.28
-ZF_ZIG=0.17.1 # of ziglang on PyPI: with another release the bytes differ
+ZF_ZIG=$(sed -n 's/^ziglang==\([0-9.]*\).*/\1/p' "$ZF_ROOT/scripts/portable/requirements.txt")
 ZF_PORTABLE=$ZF_ROOT/build-portable
 # The time in all archives: that of the last commit. Two builds of one commit give the same bytes.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$ZF_ROOT" log -1 --format=%ct 2>/dev/null || echo 315532800)}
@@ -25,7 +25,8 @@ need_zig() {
   if [[ $("$python" -m ziglang version 2>/dev/null) != "$ZF_ZIG" ]]; then
     say "installing ziglang $ZF_ZIG from PyPI"
     /usr/bin/python3 -m venv --clear "$ZF_PORTABLE/zig"
-    "$python" -m pip install --quiet "ziglang==$ZF_ZIG" >&2 || fail "pip cannot install ziglang $ZF_ZIG"
+    "$python" -m pip install --quiet --no-deps --require-hashes -r "$ZF_ROOT/scripts/portable/requirements.txt" >&2 ||
+      fail "pip cannot install ziglang $ZF_ZIG"
   fi
   ZF_ZIG_PROGRAM=$("$python" -c 'import ziglang, pathlib; print(pathlib.Path(ziglang.__file__).parent / "zig")')
 }

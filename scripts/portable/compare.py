@@ -17,7 +17,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RANKS = (1, 2, 4, 8)
 MODES = ("wait", "overlap")
-ISAS = ("scalar", "avx2", "avx512") if os.uname().machine == "x86_64" else ("scalar", "neon")
+ISAS = {"scalar": "", "avx2": "avx2", "avx512": "avx512f"} if os.uname().machine == "x86_64" else {
+    "scalar": "", "neon": "asimd"}  # and the flag of the CPUs that have them
 COUNT, STEPS = 10_007, 1_000  # a count with a rest for every vector length
 
 # Runs in a process of its own, with the build's library. Prints a digest of parameters and moments.
@@ -63,7 +64,9 @@ def stepped(folder: pathlib.Path, isa: str) -> str:
     done = subprocess.run([sys.executable, "-c", STEPPING, plan], env=environment, capture_output=True, text=True,
                           check=False)
     plan.unlink()
-    return done.stdout or done.stderr
+    if done.returncode != 0:
+        sys.exit(f"compare: {folder} makes no step with {isa}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def main() -> None:
@@ -75,6 +78,8 @@ def main() -> None:
     machines = sorted((ROOT / "tests/machines").glob("*.xml"))
     machines += sorted(pathlib.Path(os.environ.get("ZF_MACHINES_DIR", "/nonexistent")).glob("*.xml"))
     different = 0
+    if not machines:
+        sys.exit(f"compare: no machines in {ROOT / 'tests/machines'}")
 
     def compare(what: str, first: str, second: str) -> None:
         nonlocal different
@@ -90,7 +95,11 @@ def main() -> None:
                 compare(f"{topology.stem}, {ranks} ranks, {mode}", planned(one, topology, ranks, mode),
                         planned(other, topology, ranks, mode))
     print(f"{len(machines)} machines, {len(machines) * len(RANKS) * len(MODES)} plans: {different} differ")
+    flags = pathlib.Path("/proc/cpuinfo").read_text().split()
     for isa in isas:
+        if ISAS[isa] and ISAS[isa] not in flags:
+            print(f"{isa}: not tried, this CPU lacks it")
+            continue
         first, second = stepped(one, isa), stepped(other, isa)
         compare(f"{isa}, {STEPS} steps", first, second)
         print(f"{isa}, {STEPS} steps of {COUNT} parameters: {first.strip()[-64:]}")

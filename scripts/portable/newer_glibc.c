@@ -4,6 +4,7 @@
 #include "newer_glibc.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -35,23 +36,26 @@ const char* sigabbrev_np(int number) {
 /* 2.32. strsignal() of older releases has the same texts, and one for each signal that has no name. */
 const char* sigdescr_np(int number) { return sigabbrev_np(number) != NULL ? strsignal(number) : NULL; }
 
-/* Calls use(file, argument) for each open file from `first` to `last`. Returns 0. */
-static int for_open_files(unsigned int first, unsigned int last, void (*use)(int, void*), void* argument) {
+/* Calls use(file, argument) for each open file from `first` to `last`, until one fails. Returns 0, or the
+ * number of the error. */
+static int for_open_files(unsigned int first, unsigned int last, int (*use)(int, void*), void* argument) {
   DIR* const folder = opendir("/proc/self/fd");
-  if (folder == NULL) return 0;
-  for (const struct dirent* entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+  if (folder == NULL) return errno;
+  int error = 0;
+  for (const struct dirent* entry = readdir(folder); error == 0 && entry != NULL; entry = readdir(folder)) {
     const int file = atoi(entry->d_name); /* 0 for "." and ".." */
     if (entry->d_name[0] != '.' && (unsigned int)file >= first && (unsigned int)file <= last &&
         file != dirfd(folder))
-      use(file, argument);
+      error = use(file, argument);
   }
   closedir(folder);
-  return 0;
+  return error;
 }
 
-static void close_it(int file, void* unused) {
+static int close_it(int file, void* unused) {
   (void)unused;
-  close(file);
+  close(file); /* as close_range does, whatever it returns */
+  return 0;
 }
 
 /* 2.34. The kernel has it from 5.9 on. */
@@ -60,11 +64,12 @@ int close_range(unsigned int first, unsigned int last, int flags) {
 #define SYS_close_range 436
 #endif
   if (syscall(SYS_close_range, first, last, flags) == 0) return 0;
-  return for_open_files(first, last, close_it, NULL);
+  errno = for_open_files(first, last, close_it, NULL);
+  return errno == 0 ? 0 : -1;
 }
 
-static void add_close(int file, void* actions) {
-  posix_spawn_file_actions_addclose((posix_spawn_file_actions_t*)actions, file);
+static int add_close(int file, void* actions) {
+  return posix_spawn_file_actions_addclose((posix_spawn_file_actions_t*)actions, file);
 }
 
 /* 2.34. Closes what is open now. A file that another thread opens before the child starts stays open there.

@@ -28,7 +28,8 @@ TUNE = "tune --quiet --budget 10s -o plan.json"
 
 def made(pattern: str) -> pathlib.Path:
     """Returns the one file of a release with this name."""
-    found = sorted(RELEASE.glob(pattern.format(arch=platform.machine())))
+    pattern = pattern.format(arch=platform.machine())
+    found = sorted(RELEASE.glob(pattern))
     if not found:
         raise unittest.SkipTest(f"no {pattern} in {RELEASE}: scripts/release makes it")
     return found[-1]
@@ -67,14 +68,16 @@ class Files(unittest.TestCase):
         self.assertIn("bound\n", self.inside(f"{program} exec -- echo bound"))
 
     def wheel(self, suite: str, torch: bool = False) -> None:
-        self.system(suite, "python3-venv", *(["python3-torch"] if torch else []))
         wheel = made("*manylinux*_{arch}.whl")
+        self.system(suite, "python3-venv", *(["python3-torch"] if torch else []))
         shutil.copy(wheel, self.root / "try")
         shutil.copy(SOURCE / "runtime/python/examples/train_tiny_lm.py", self.root / "try")
         self.inside(f"python3 -m venv --system-site-packages env && env/bin/pip install --no-index {wheel.name}")
         self.assert_plans_and_runs("env/bin/zf-tune")
         (self.root / "try/step.py").write_text(STEP)
-        self.assertIn(self.inside("ZF_PLAN=plan.json env/bin/python step.py").strip(), wheel.name)
+        said = self.inside("ZF_PLAN=plan.json env/bin/python step.py").strip()
+        self.assertTrue(said)
+        self.assertIn(said, wheel.name)
         if torch:
             said = self.inside("env/bin/zf-tune exec -- env/bin/python train_tiny_lm.py --steps 12", 900)
             self.assertIn("maximum difference of the losses, torch and waiting", said)
@@ -97,8 +100,8 @@ class Files(unittest.TestCase):
 
     def deepspeed(self, suite: str, packages: list[pathlib.Path]) -> None:
         """Steps with AdamW, and trains under DeepSpeed with our optimizer process. The system has no compiler."""
-        self.system(suite, "python3-venv", "python3-torch")
         wheel = made("*manylinux*_{arch}.whl")
+        self.system(suite, "python3-venv", "python3-torch")
         for path in (*packages, wheel):
             shutil.copy(path, self.root / "try")
         shutil.copy(SOURCE / "tests/bare/zero_job.py", self.root / "try")

@@ -2,8 +2,8 @@
 CPU. A benchmark, not a test.
 
 All sides have parameters of their own and step in turns, in one process; each round begins with another side. Printed
-are the medians, their ratios to ours with fp32, and the bytes that each side keeps per parameter, the parameter
-included. A side whose package is missing is left out, with a line.
+are the medians with their quartiles, their ratios to ours with fp32, and the bytes that each side keeps per parameter,
+the parameter included. A side whose package is missing is left out, with a line.
 
 usage: format_peers.py [--params N] [--rounds N]     with ZF_RUNTIME_LIBRARY, and zf_runtime in PYTHONPATH"""
 
@@ -73,7 +73,10 @@ def begun(params: int) -> dict[str, torch.optim.Optimizer]:
         try:
             optimizer = make(parameter(params))
             optimizer.step()
-        except Exception as error:  # whatever a package that is missing or broken raises
+        except Exception as error:
+            if name.startswith("ours"):
+                raise
+            # Whatever a package that is missing or broken raises.
             print(f"format_peers: without {name}: {type(error).__name__}: {error}", file=sys.stderr)
         else:
             found[name] = optimizer
@@ -96,8 +99,8 @@ def main() -> None:
     print(f"{given.params} parameters, {torch.get_num_threads()} threads, {given.rounds} rounds")
     reference = statistics.median(seconds[REFERENCE])
     for name, optimizer in sides.items():
-        median = statistics.median(seconds[name])
-        print(f"{name:22} {median * 1e3:9.2f} ms  {median / reference:6.2f}  "
+        low, median, high = statistics.quantiles(seconds[name], n=4)
+        print(f"{name:22} {median * 1e3:9.2f} ms ({low * 1e3:.2f} to {high * 1e3:.2f})  {median / reference:6.2f}  "
               f"{bytes_kept(optimizer) / given.params:5.1f} bytes")
 
 

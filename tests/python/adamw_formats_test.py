@@ -196,7 +196,7 @@ class Formats(adamw_case.AdamWTest):
             self.assertEqual((format_of(), format_of(state="bf16+split")), ("bf16+split", "bf16+split"))
             self.assertEqual(said, [])
             self.assertEqual((format_of(state="fp32"), format_of(state="fp32")), ("fp32", "fp32"))
-        line = "state='fp32' is used, and the plan names 'bf16+split': make the plan with --state fp32"
+        line = "state='fp32' is used, and the plan is for 'bf16+split': make the plan with --state fp32"
         self.assertEqual([str(each.message) for each in said], [line])
         support.plan()
 

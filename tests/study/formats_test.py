@@ -30,10 +30,11 @@ class Formats(unittest.TestCase):
             self.assertEqual(found.harmless, harmless, differences)
 
     def test_nothing_is_concluded_while_the_control_does_not_fail(self):
-        text = conclude.table(results(order=SAME, control=SAME, formats=SAME))
-        self.assertNotIn("harmless", text)
-        self.assertIn("no conclusion: the control does not fail", text)
-        self.assertIn("the job must change", text)
+        for control in (SAME, [3.0, -3.0, 2.0, -2.0, 0.0], [-value for value in HIGHER]):
+            text = conclude.table(results(order=SAME, control=control, formats=SAME))
+            self.assertNotIn("harmless", text)
+            self.assertIn("no conclusion: the control does not fail", text)
+            self.assertIn("the job must change", text)
 
     def test_the_table_says_what_each_way_shows(self):
         text = conclude.table(results(order=SAME, control=HIGHER, formats=HIGHER))

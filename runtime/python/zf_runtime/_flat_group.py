@@ -176,7 +176,10 @@ class FlatGroup:
     def _state_range(self, function: str, number: int, value: torch.Tensor | None = None) -> torch.Tensor:
         assert self._runtime is not None
         shape = self.params[number].shape
-        values = torch.empty(shape) if value is None else value.to("cpu", torch.float32).reshape(shape).contiguous()
+        if value is None:
+            values = torch.empty(shape, dtype=torch.float32, device="cpu")
+        else:
+            values = value.to("cpu", torch.float32).reshape(shape).contiguous()
         self._runtime._state_range(function, self.index, _abi.PARAMS, self.offsets[number], values.numel(),
                                    values.data_ptr())
         return values

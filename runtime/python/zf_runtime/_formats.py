@@ -73,6 +73,9 @@ def _shard_offsets(param: Any) -> tuple[int, ...]:
     if any(placement.is_shard() and placement.dim != 0 for placement in param.placements):
         raise ZfError(f"a parameter of shape {list(param.shape)} is sharded along another dimension than the first, "
                       "whose elements state=\"bf16\" cannot number: use state=\"fp32\"")
-    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+    try:
+        from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+    except ImportError:  # torch 2.4
+        from torch.distributed._tensor._utils import compute_local_shape_and_global_offset
 
     return tuple(compute_local_shape_and_global_offset(param.shape, param.device_mesh, param.placements)[1])

@@ -19,7 +19,7 @@ def state_format(given: str | None, plan: str | os.PathLike[str] | None = None) 
     if given is None:
         return planned or "fp32"
     if planned and planned != given:
-        line = f"state={given!r} is used, and the plan names {planned!r}: make the plan with --state {given}"
+        line = f"state={given!r} is used, and the plan is for {planned!r}: make the plan with --state {given}"
         if line not in _said:
             _said.add(line)
             warnings.warn(line, stacklevel=4)

@@ -6,7 +6,7 @@ In a state_dict each gets its own, because torch's own optimizers increase them 
 
 from __future__ import annotations
 
-import contextlib
+import warnings
 from collections.abc import MutableMapping, Sequence
 from typing import Any, NamedTuple
 
@@ -143,8 +143,11 @@ def own_moments(groups: Sequence[FlatGroup], state: State) -> None:
     for group in groups:
         lows: list[torch.Tensor] = []
         if group.is_split and group.shown:
-            with contextlib.suppress(ZfError):  # a step that was left half done
+            try:
                 lows = low_bits_of(group)
+            except ZfError as error:  # a step that was left half done
+                warnings.warn(f"the low halves of split masters are lost, the masters are the parameters: {error}",
+                              stacklevel=3)
         for number, param in enumerate(group.params):
             if param in state:
                 state[param] = {name: value.clone() if isinstance(value, torch.Tensor) else value

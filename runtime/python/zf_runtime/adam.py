@@ -71,9 +71,8 @@ class _InPlace(torch.optim.Optimizer):
                 loss = closure()
         parts, own, roster = self._list.gather(self.param_groups, self.state)
         if own and self.defaults.get("state_format", "fp32") != "fp32":
-            raise ZfError(f"state={self.defaults['state_format']!r}: a parameter of shape "
-                          f"{list(roster.params[own[0][0]].shape)} is {own[0][1]}, and only fp32 has torch step such: "
-                          "use state=\"fp32\"")
+            raise ZfError(f"state={self.defaults['state_format']!r}: torch must step a parameter of shape "
+                          f"{list(roster.params[own[0][0]].shape)} ({own[0][1]}): use state=\"fp32\"")
         if own:
             self._say([reason for _, reason in own], len(own) + len(parts.index))
         if parts.index:

@@ -28,6 +28,10 @@ class Difference:
     def harmless(self) -> bool:
         return self.mean - self.half >= -HARMLESS and self.mean + self.half <= HARMLESS
 
+    @property
+    def harms(self) -> bool:
+        return self.mean - self.half > 0 and not self.harmless
+
 
 def difference(results: Results, way: str) -> Difference:
     """Returns the difference of the way over the seeds that both it and the reference have. Raises ValueError if there
@@ -49,8 +53,8 @@ def needs_seeds(results: Results) -> bool:
 def verdict(way: str, found: Difference, control: Difference) -> str:
     """Returns what the difference shows. Nothing is said of a format unless the control fails."""
     if way == CONTROL:
-        return "not told from fp32: the job must change" if found.harmless else "fails, as it must"
-    if control.harmless:
+        return "fails, as it must" if found.harms else "does not fail: the job must change"
+    if not control.harms:
         return "no conclusion: the control does not fail"
     return "harmless" if found.harmless else "not shown to be harmless"
 

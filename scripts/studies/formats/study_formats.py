@@ -25,8 +25,9 @@ RUN_TIMEOUT_S = 3600
 
 
 def digest() -> str:
-    """Returns a digest of what decides a result: how it trains, and the library that steps."""
+    """Returns a digest of what decides a result: how it trains, and the package and library that step."""
     files = [HERE / name for name in ("gpt.py", "language.py", "train.py", "ways.py")]
+    files += sorted((SOURCE / "runtime/python/zf_runtime").rglob("*.py"))
     files.append(pathlib.Path(os.environ["ZF_RUNTIME_LIBRARY"]))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 

@@ -219,7 +219,7 @@ class Formats(unittest.TestCase):
             plan.flush()
             with unittest.mock.patch.dict(os.environ, {"ZF_PLAN": plan.name, "ZF_TUNE": ""}):
                 self.assertEqual(zf_runtime.AdamW([torch.ones(3)]).param_groups[0]["state_format"], "bf16")
-                with self.assertWarnsRegex(UserWarning, "state='fp32' is used, and the plan names 'bf16'"):
+                with self.assertWarnsRegex(UserWarning, "state='fp32' is used, and the plan is for 'bf16'"):
                     self.assertNotIn("state_format", zf_runtime.AdamW([torch.ones(3)], state="fp32").param_groups[0])
         self.assertNotIn("state_format", zf_runtime.AdamW([torch.ones(3)]).param_groups[0])
 

@@ -101,6 +101,7 @@ TEST_P(SecondMoment, DecaysAsFarAsInFloat64AndRoundingToNearestDoesNot) {
   const Means dithered = run(betas, steps, none, Rounding::dithered, 0, 1e-6F);
   EXPECT_NEAR(dithered.v / dithered.exact_v, 1, kTolerance);
   EXPECT_LT(dithered.exact_v, 0.4e-6);
+  EXPECT_LT(dithered.worst_v, 0.7);
   const Means nearest = run(betas, steps, none, Rounding::nearest, 0, 1e-6F);
   EXPECT_GT(nearest.v / nearest.exact_v, 2) << "v got smaller, so this test could not tell";
 }
@@ -111,6 +112,7 @@ TEST_P(SecondMoment, GrowsAsFarAsInFloat64AndRoundingToNearestDoesNot) {
   const Gradient same = [](std::size_t, std::uint64_t) { return 1e-3F; };
   const Means dithered = run(betas, steps, same, Rounding::dithered, 0, 0);
   EXPECT_NEAR(dithered.v / dithered.exact_v, 1, kTolerance);
+  EXPECT_LT(dithered.worst_v, 0.25);
   const Means nearest = run(betas, steps, same, Rounding::nearest, 0, 0);
   EXPECT_LT(nearest.v / nearest.exact_v, 0.5);
 }
