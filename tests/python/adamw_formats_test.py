@@ -47,6 +47,14 @@ class Formats(adamw_case.AdamWTest):
         for number, (one, other) in enumerate(zip(ours, theirs)):
             self.assertTrue(one.dtype == other.dtype and torch.equal(one, other), number)
 
+    def test_masters_are_fp32_whatever_new_tensors_are(self):
+        model = torch.nn.Linear(64, 64).to(torch.bfloat16)
+        optimizer = self.optimizer_of(model, "split", overlap=True)
+        before = masters_of(optimizer)
+        torch.set_default_dtype(torch.bfloat16)
+        self.addCleanup(torch.set_default_dtype, torch.float32)
+        self.assert_equal(masters_of(optimizer), before)
+
     def test_states_have_their_types_and_take_fewer_bytes(self):
         arenas = {}
         for dtype, state in CASES:
