@@ -138,13 +138,13 @@ std::vector<std::byte> packed(const StateTable& table) {
   return bytes;
 }
 
-constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kCopiedBytes = std::uint64_t{1} << 20;
 
 /// Calls use(offset, bytes) for the pieces of a range. A piece is small enough to stay in the cache when it
 /// is used twice.
 template <class Use>
 void in_pieces(std::uint64_t bytes, Use use) {
-  for (std::uint64_t at = 0; at < bytes; at += kPieceBytes) use(at, std::min(kPieceBytes, bytes - at));
+  for (std::uint64_t at = 0; at < bytes; at += kCopiedBytes) use(at, std::min(kCopiedBytes, bytes - at));
 }
 
 StateTable read_table(const std::filesystem::path& path, int fd) {
@@ -253,7 +253,7 @@ constexpr auto kUseNothing = [](std::uint64_t, std::span<std::byte>) {};
 }
 
 void check_arrays(const std::filesystem::path& path, int fd, const StateTable& file) {
-  std::vector<std::byte> buffer(kPieceBytes);
+  std::vector<std::byte> buffer(kCopiedBytes);
   for (std::size_t i = 0; i < file.groups.size(); ++i) {
     for (std::size_t k = 0; k < array_count(file.groups[i]); ++k) {
       const StateArray& array = file.groups[i].arrays[k];
@@ -280,7 +280,7 @@ std::uint32_t load_array(const std::filesystem::path& path, int fd, const StateA
 std::uint32_t load_converted(const std::filesystem::path& path, int fd, const StateGroup& file,
                              std::size_t array, const Arena& arena, const GroupBlock& ours) {
   const ElementType type = type_in_file(file, array);
-  std::vector<std::byte> buffer(std::min(kPieceBytes, bytes_in_file(file, array)));
+  std::vector<std::byte> buffer(std::min(kCopiedBytes, bytes_in_file(file, array)));
   std::vector<float> values(buffer.size() / bytes_of(type));
   const auto buffer_for = [&](std::uint64_t, std::uint64_t bytes) { return std::span(buffer).first(bytes); };
   const auto convert = [&](std::uint64_t at, std::span<const std::byte> piece) {
@@ -317,7 +317,7 @@ class PiecesOf {
  public:
   PiecesOf(const Arena& arena, std::size_t group, ArrayKind kind)
       : arena_(arena), group_(arena.group(group)), kind_(kind), memory_(memory_of(arena, group, kind)) {}
-  /// The bytes are valid until the next call. Precondition: bytes <= kPieceBytes.
+  /// The bytes are valid until the next call. Precondition: bytes <= kCopiedBytes.
   std::span<const std::byte> at(std::uint64_t begin, std::uint64_t bytes) {
     if (stored_type(group_, kind_) != ElementType::none) return memory_.subspan(begin, bytes);
     values_.resize(bytes / sizeof(float));  // split masters
