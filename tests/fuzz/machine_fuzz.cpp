@@ -8,7 +8,7 @@
 
 /// hwloc 2.9 leaks 32 bytes of some descriptions that it refuses ("l3u:16(size=16MiB) core;4"). Leaks of our
 /// own are found by simulate_test, where nothing is suppressed.
-// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
+// NOLINTNEXTLINE(clang-diagnostic-reserved-identifier,readability-identifier-naming)
 extern "C" __attribute__((visibility("default"))) const char* __lsan_default_suppressions() {
   return "leak:libhwloc.so";
 }

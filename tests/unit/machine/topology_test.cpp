@@ -21,7 +21,7 @@
 
 /// hwloc 2.9 leaks the objects of an XML file that ends too soon, and one of these tests reads such a file.
 /// Only LeakSanitizer calls this function.
-// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
+// NOLINTNEXTLINE(clang-diagnostic-reserved-identifier,readability-identifier-naming)
 extern "C" __attribute__((visibility("default"))) const char* __lsan_default_suppressions() {
   return "leak:hwloc_alloc_setup_object\nleak:libhwloc.so";
 }
