@@ -27,8 +27,8 @@ def state_format(given: str | None, plan: str | os.PathLike[str] | None = None) 
 
 
 def _of_plan(path: str | os.PathLike[str]) -> str:
-    """Returns the format that a plan names; "" if there is no plan, or none that can be read: whoever needs it says
-    so."""
+    """Returns the format that a plan names. Returns "" without a plan, and also if it cannot be read: the runtime
+    reports that when it opens the plan."""
     if switched_off() or not os.fspath(path):
         return ""
     try:
