@@ -73,7 +73,7 @@ void fill_own(const AdamArrays& own, const AdamArrays& fp32, StateFormat format)
 }  // namespace
 
 WorkingSet::WorkingSet(Pool& pool, std::size_t elements, Memory memory, StateFormat format)
-    : elements_(elements) {
+    : elements_(elements), format_(format) {
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / kBytesPerElement / 4;
   const std::size_t stride = elements <= kMost ? stride_of(elements) : 0;
   const bool has_own = format != StateFormat::fp32;

@@ -34,8 +34,14 @@ class WorkingSet {
   WorkingSet& operator=(const WorkingSet&) = delete;
 
   std::size_t elements() const { return elements_; }
-  /// Returns the fp32 slice of one member, which may be empty: for the roofline loop, and for fp32 steps.
+  /// Returns the fp32 slice of one member, which may be empty.
   const AdamArrays& slice(std::size_t member) const { return slices_[member]; }
+  /// Returns as much of that slice as makes a roofline pass move the bytes of a step in the set's format.
+  AdamArrays roofline_slice(std::size_t member) const {
+    AdamArrays slice = slices_[member];
+    slice.n = slice.n * measured_step_bytes(format_) / measured_step_bytes(StateFormat::fp32);
+    return slice;
+  }
   /// Returns the slice of one member for a step in the set's format.
   const AdamArrays& step_slice(std::size_t member) const {
     return own_slices_.empty() ? slices_[member] : own_slices_[member];
@@ -48,6 +54,7 @@ class WorkingSet {
   }
 
   std::size_t elements_;
+  StateFormat format_;
   void* mapping_ = nullptr;
   std::size_t mapping_bytes_ = 0;
   std::vector<AdamArrays> slices_;

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import signal
+import statistics
 import subprocess
 import time
 
@@ -74,7 +75,16 @@ class Tune(CommandTest):
 
     def test_measures_the_state_format_that_it_is_told(self):
         self.assert_exit(self.run_tune("tune", "-q", *BRIEF, "--state", "bf16"), DONE)
-        self.assertEqual(self.read_plan()["intent"]["state_format"], "bf16")
+        plan = self.read_plan()
+        self.assertEqual(plan["intent"]["state_format"], "bf16")
+        # A step in bf16 moves 20 bytes per parameter and keeps 8 of its own beside the loop's 16.
+        evidence = plan["evidence"]
+        self.assertEqual(evidence["working_set_bytes_per_rank"], 24 * evidence["elements_per_rank"])
+        loops = {one["id"]: statistics.median(sample["roofline_ns"] for sample in evidence["samples"]
+                                              if sample["candidate"] == one["id"]) for one in evidence["candidates"]}
+        fastest = [20e9 * evidence["elements_per_rank"] / ns for ns in loops.values()]
+        self.assertTrue(any(abs(evidence["roofline"]["bytes_per_s_median"] / each - 1) < 1e-6 for each in fastest),
+                        f"{evidence['roofline']} is that of none of {fastest}")
         header = json.loads((self.folder / "plan.json.samples.jsonl").read_text().splitlines()[0])
         self.assertEqual(header["state_format"], "bf16")
         self.assert_exit(self.run_tune("check"), DONE)

@@ -38,21 +38,20 @@ Split split_of_pools(const Plan& plan) {
   return split;
 }
 
-Bandwidth median_bandwidth(const std::vector<SplitSample>& samples, double bytes, StateFormat format) {
-  const double step_share =
-      static_cast<double>(measured_step_bytes(format)) / static_cast<double>(kAdamBytesPerParam);
+Bandwidth median_bandwidth(const std::vector<SplitSample>& samples, double bytes) {
   std::vector<double> rooflines;
   std::vector<double> steps;
   for (const SplitSample& sample : samples) {
     rooflines.push_back(bytes * 1e9 / static_cast<double>(sample.roofline_ns));
-    steps.push_back(bytes * step_share * 1e9 / static_cast<double>(sample.step_ns));
+    steps.push_back(bytes * 1e9 / static_cast<double>(sample.step_ns));
   }
   return {median(rooflines), median(steps)};
 }
 
-/// Returns the bytes of a pass of the roofline loop.
+/// Returns the bytes that a step moves, and a pass of the roofline loop.
 double bytes_per_pass(const Plan& plan) {
-  return static_cast<double>(plan.evidence.elements_per_rank * plan.ranks.size() * kAdamBytesPerParam);
+  return static_cast<double>(plan.evidence.elements_per_rank * plan.ranks.size() *
+                             measured_step_bytes(plan.intent.state_format));
 }
 
 /// Runs in the child. Returns "ROOFLINE STEP", or kError and the message of what went wrong.
@@ -64,8 +63,8 @@ std::string measured_text(const Plan& plan, Nanoseconds deadline_ns) {
                         .roofline_each_round = true,
                         .format = plan.intent.state_format};
     MachineMeter meter(work, 1);
-    const Bandwidth now = median_bandwidth(meter.measure(split_of_pools(plan), {kMaxPairs, deadline_ns}),
-                                           bytes_per_pass(plan), plan.intent.state_format);
+    const Bandwidth now =
+        median_bandwidth(meter.measure(split_of_pools(plan), {kMaxPairs, deadline_ns}), bytes_per_pass(plan));
     return format_text("{} {}", now.roofline, now.step);
   } catch (const Error& error) {
     return format_text("{}{}", kError, error.what());
@@ -95,7 +94,7 @@ PlannedBandwidth planned_bandwidth(const Plan& plan) {
                 "make the plan with zf-tune tune, which measures");
   }
   PlannedBandwidth planned;
-  planned.median = median_bandwidth(samples, bytes_per_pass(plan), plan.intent.state_format);
+  planned.median = median_bandwidth(samples, bytes_per_pass(plan));
   std::vector<double> rooflines;
   std::vector<double> steps;
   for (const SplitSample& sample : samples) {

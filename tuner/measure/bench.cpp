@@ -34,10 +34,9 @@ RowSummary summary_of(const BenchRow& row, std::uint64_t elements, StateFormat f
   std::vector<double> rooflines;
   std::vector<double> ratios;
   const auto bytes = static_cast<double>(elements * measured_step_bytes(format));
-  const auto roofline_bytes = static_cast<double>(elements * kAdamBytesPerParam);
   for (const SplitSample& sample : row.samples) {
     steps.push_back(bytes / static_cast<double>(sample.step_ns) * 1e9);
-    rooflines.push_back(roofline_bytes / static_cast<double>(sample.roofline_ns) * 1e9);
+    rooflines.push_back(bytes / static_cast<double>(sample.roofline_ns) * 1e9);
     ratios.push_back(steps.back() / rooflines.back());
   }
   const double ratio = median(ratios);

@@ -37,17 +37,15 @@ RankSummary summary_of(const RankBenchRow& row, StateFormat format) {
   for (const SplitSample& sample : row.samples) {
     steps.push_back(static_cast<double>(sample.step_ns));
     rooflines.push_back(static_cast<double>(sample.roofline_ns));
-    ratios.push_back(rooflines.back() / steps.back() * static_cast<double>(measured_step_bytes(format)) /
-                     static_cast<double>(kAdamBytesPerParam));
+    ratios.push_back(rooflines.back() / steps.back());
   }
   const auto bytes = 1e9 * static_cast<double>(row.elements * measured_step_bytes(format));
-  const auto roofline_bytes = 1e9 * static_cast<double>(row.elements * kAdamBytesPerParam);
   const double spread = relative_spread(steps);
   const double ratio = median(ratios);
   return {median(steps),
           spread,
           bytes / median(steps),
-          roofline_bytes / median(rooflines),
+          bytes / median(rooflines),
           ratio,
           is_disturbed(ratio, spread)};
 }

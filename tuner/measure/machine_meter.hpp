@@ -17,6 +17,7 @@ class MachineMeter : public Meter {
   /// and the cause.
   std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) override;
   std::uint64_t elements_per_rank() const override { return work_.elements; }
+  StateFormat state_format() const override { return work_.format; }
   double scale() const override { return scale_; }
   std::string isa() const override { return std::string(name_of(work_.isa)); }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/state_format.hpp"
 #include "homes/split.hpp"
 #include "plan/evidence.hpp"
 
@@ -47,8 +48,10 @@ class Meter {
   /// Error(runtime_error) if the split cannot be set up.
   virtual std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) = 0;
 
-  /// Returns the number of fp32 parameters that every rank steps over.
+  /// Returns the number of parameters that every rank steps over.
   virtual std::uint64_t elements_per_rank() const = 0;
+  /// Returns the state format of the step.
+  virtual StateFormat state_format() const { return StateFormat::fp32; }
   /// Returns the part of the model that is measured, above 0 and at most 1. Both sides are cut down equally,
   /// so that the shorter period keeps its proportions. Samples are not scaled back.
   virtual double scale() const = 0;

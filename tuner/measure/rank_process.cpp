@@ -69,7 +69,7 @@ class MeasuredRank {
     const int loops = work_.roofline_each_round ? 1 : Meter::kRooflineLoops;
     for (int loop = 0; loop < loops; ++loop) {
       const Nanoseconds start = now_ns();
-      pool_.run([&](std::size_t member) { roofline_pass(work_.isa, memory_.slice(member)); });
+      pool_.run([&](std::size_t member) { roofline_pass(work_.isa, memory_.roofline_slice(member)); });
       const Nanoseconds took = now_ns() - start;
       reading.roofline_ns = loop == 0 ? took : std::min(reading.roofline_ns, took);
     }

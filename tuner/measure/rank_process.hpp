@@ -20,7 +20,7 @@ struct RankWork {
   Isa isa = Isa::scalar;
   Framework framework = Framework::unknown;  ///< whose threads and memory are imitated
   bool roofline_each_round = false;          ///< otherwise the roofline loop runs in the first round alone
-  StateFormat format = StateFormat::fp32;    ///< of the step; the roofline loop is fp32
+  StateFormat format = StateFormat::fp32;    ///< of the step; the roofline loop moves as many bytes
 };
 
 /// Sets up the rank and runs rounds in step with the other ranks. Writes the reading of each round into

@@ -70,8 +70,7 @@ void need_sample_file(const std::filesystem::path& path, const FileDescriptor& f
 }  // namespace
 
 std::string sample_file_header(const MachineClass& machine, const Allocation& allocation,
-                               const Workload& workload, const std::vector<Home>& homes, const Meter& meter,
-                               StateFormat format) {
+                               const Workload& workload, const std::vector<Home>& homes, const Meter& meter) {
   Object lists = Object::array();
   for (const Home& home : homes) lists.push_back(print(home.cpus()));
   Object header{{"schema", "zf-samples/5"},
@@ -83,7 +82,7 @@ std::string sample_file_header(const MachineClass& machine, const Allocation& al
                 {"elements_per_rank", meter.elements_per_rank()},
                 {"scale", meter.scale()},
                 {"isa", meter.isa()}};
-  if (format != StateFormat::fp32) header["state_format"] = name_of(format);
+  if (meter.state_format() != StateFormat::fp32) header["state_format"] = name_of(meter.state_format());
   return print_json_line(header);
 }
 

@@ -21,8 +21,7 @@ namespace zf {
 /// common to be compared: the fingerprints of machine and allocation, the workload, the homes, the size that
 /// is measured, the state format if it is not fp32, and the version of zf-tune.
 std::string sample_file_header(const MachineClass& machine, const Allocation& allocation,
-                               const Workload& workload, const std::vector<Home>& homes, const Meter& meter,
-                               StateFormat format = StateFormat::fp32);
+                               const Workload& workload, const std::vector<Home>& homes, const Meter& meter);
 
 /// Returns the path of a plan's sample file: plan.json.samples.jsonl beside plan.json.
 std::filesystem::path sample_file_of(const std::filesystem::path& plan);
@@ -51,6 +50,7 @@ class RecordingMeter : public Meter {
   /// file, a visit more than it has returns nothing. Precondition: begin_round() was called.
   std::vector<SplitSample> measure(const Split& split, const VisitLimits& limits) override;
   std::uint64_t elements_per_rank() const override { return meter_.elements_per_rank(); }
+  StateFormat state_format() const override { return meter_.state_format(); }
   double scale() const override { return meter_.scale(); }
   std::string isa() const override { return meter_.isa(); }
   Nanoseconds now() const override { return meter_.now(); }

@@ -191,10 +191,7 @@ Table evidence_table(const Plan& plan) {
     row.push_back(time_or_none(candidate.exposed_ns_median));
     row.push_back(time_or_none(candidate.launch_delay_p99_ns));
     row.push_back(format_text("{:.1f}", step_bytes_per_s(plan, candidate.step_ns_median) / 1e9));
-    row.push_back(
-        format_text("{:.2f}", candidate.roofline_ratio *
-                                  static_cast<double>(measured_step_bytes(plan.intent.state_format)) /
-                                  static_cast<double>(kAdamBytesPerParam)));
+    row.push_back(format_text("{:.2f}", candidate.roofline_ratio));
     row.push_back(samples_cell(plan, candidate, searched));
     table.add(std::move(row));
   }

@@ -7,7 +7,7 @@
 #include <optional>
 #include <tuple>
 
-#include "base/step_types.hpp"
+#include "base/state_format.hpp"
 #include "compare/statistics.hpp"
 #include "measure/disturbance.hpp"
 #include "search/period_levels.hpp"
@@ -48,14 +48,14 @@ void summarize_candidate(CandidateEvidence& candidate, const Evidence& evidence,
   candidate.roofline_ratio = median(ratio);
 }
 
-void summarize_roofline(Evidence& evidence, int ranks) {
+void summarize_roofline(Evidence& evidence, int ranks, StateFormat format) {
   const CandidateEvidence& fastest = fastest_of(evidence);
   std::vector<double> rooflines;
   for (const Sample& sample : evidence.samples) {
     if (sample.candidate == fastest.id) rooflines.push_back(static_cast<double>(sample.times.roofline_ns));
   }
   if (rooflines.empty()) return;
-  const auto bytes = static_cast<double>(evidence.elements_per_rank * kAdamBytesPerParam) * ranks;
+  const auto bytes = static_cast<double>(evidence.elements_per_rank * measured_step_bytes(format)) * ranks;
   evidence.roofline.bytes_per_s_median = bytes / (median(rooflines) / static_cast<double>(kSecondNs));
   evidence.roofline.threads = fastest.pool_threads * ranks;
 }
@@ -168,7 +168,7 @@ Contest contest_of(const Evidence& evidence, const Workload& workload) {
   return contest;
 }
 
-void summarize(Evidence& evidence, const Workload& workload) {
+void summarize(Evidence& evidence, const Workload& workload, StateFormat format) {
   const Schedule schedule = schedule_of(workload, evidence.scale);
   for (CandidateEvidence& candidate : evidence.candidates) summarize_candidate(candidate, evidence, schedule);
   const auto visits = visits_of(evidence, schedule, VisitsOf::search);
@@ -191,7 +191,7 @@ void summarize(Evidence& evidence, const Workload& workload) {
       second ? accuracy_of(period_difference(evidence, workload, evidence.candidates[winner].id,
                                              evidence.candidates[*second].id))
              : 0;
-  summarize_roofline(evidence, workload.ranks);
+  summarize_roofline(evidence, workload.ranks, format);
 }
 
 double tie_of(const Evidence& evidence) { return tie_of(evidence.accuracy_wanted, evidence.noise_floor); }

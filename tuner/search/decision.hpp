@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/state_format.hpp"
 #include "homes/split.hpp"
 #include "plan/evidence.hpp"
 #include "plan/period.hpp"
@@ -34,8 +35,8 @@ const CandidateEvidence* control_of(const Evidence& evidence, Control control);
 bool is_possible(const SplitSample& sample, double noise);
 
 /// Computes from the samples: the medians and spreads of every candidate, the noise floor, the
-/// accuracy reached and the roofline. Candidates keep their ids.
-void summarize(Evidence& evidence, const Workload& workload);
+/// accuracy reached and the roofline. `format` is that of the measured step. Candidates keep their ids.
+void summarize(Evidence& evidence, const Workload& workload, StateFormat format = StateFormat::fp32);
 
 /// Returns the largest relative difference that may be a tie (tie_of() of judgement.hpp).
 double tie_of(const Evidence& evidence);

@@ -53,7 +53,8 @@ class Sweep {
         start_ns_(meter.now()) {
     Evidence& evidence = result_.evidence;
     evidence.elements_per_rank = meter.elements_per_rank();
-    evidence.working_set_bytes_per_rank = meter.elements_per_rank() * WorkingSet::kBytesPerElement;
+    evidence.working_set_bytes_per_rank =
+        meter.elements_per_rank() * WorkingSet::bytes_per_element(meter.state_format());
     evidence.scale = meter.scale();
     evidence.isa = meter.isa();
     evidence.accuracy_wanted = limits.accuracy;
@@ -285,7 +286,7 @@ class Sweep {
     for (const SplitSample& sample : samples) evidence().samples.push_back({id, round_, sample});
     ++visit_in_round_;
     if (!has_eligible()) return;
-    summarize(evidence(), workload_);
+    summarize(evidence(), workload_, meter_.state_format());
     if (progress_) {
       progress_({phase_, round_, visit_in_round_, round_size_, meter_.now() - start_ns_, limits_.budget_ns,
                  &evidence(), &evidence().candidates[static_cast<std::size_t>(id)],

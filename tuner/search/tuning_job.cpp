@@ -71,10 +71,10 @@ void restrict_homes(TuningJob& job, const TuningRequest& request) {
 }
 
 /// Returns the first line of the job's sample file.
-std::string header_of(const TuningJob& job, StateFormat format) {
+std::string header_of(const TuningJob& job) {
   const MachineClass machine = machine_class_of(job.machine.topology);
   return sample_file_header(machine, allocation_of(job.machine.allowed, machine), job.workload,
-                            job.placed.homes, *job.meter, format);
+                            job.placed.homes, *job.meter);
 }
 
 /// Returns the meter that measures this many elements per rank.
@@ -88,7 +88,7 @@ std::unique_ptr<Meter> machine_meter(const Workload& workload, std::uint64_t ele
 /// Returns true if an interrupted sweep of this job goes on.
 bool goes_on(const TuningJob& job, const TuningRequest& request) {
   return !request.plan.empty() && !request.fresh &&
-         can_continue(sample_file_of(request.plan), header_of(job, request.state_format));
+         can_continue(sample_file_of(request.plan), header_of(job));
 }
 
 }  // namespace
@@ -169,8 +169,8 @@ TuningJob job_on_simulated_machine(const std::filesystem::path& file, const Tuni
 
 std::unique_ptr<RecordingMeter> make_recorder(const TuningJob& job, const TuningRequest& request) {
   if (request.plan.empty()) return nullptr;
-  return std::make_unique<RecordingMeter>(*job.meter, sample_file_of(request.plan),
-                                          header_of(job, request.state_format), request.fresh);
+  return std::make_unique<RecordingMeter>(*job.meter, sample_file_of(request.plan), header_of(job),
+                                          request.fresh);
 }
 
 }  // namespace zf

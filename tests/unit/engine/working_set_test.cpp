@@ -98,6 +98,9 @@ TEST(WorkingSet, EveryFormatHasParametersAndMomentsOfItsOwn) {
     const WorkingSet set(pool, 5000, WorkingSet::Memory::own, format);
     for (std::size_t member = 0; member < pool.size(); ++member) {
       const AdamArrays& fp32 = set.slice(member);
+      const auto bytes_of_step = static_cast<double>(fp32.n * measured_step_bytes(format));
+      const auto bytes_of_roofline = static_cast<double>(set.roofline_slice(member).n * kAdamBytesPerParam);
+      EXPECT_NEAR(bytes_of_roofline, bytes_of_step, kAdamBytesPerParam);
       const AdamArrays& own = set.step_slice(member);
       ASSERT_EQ(own.n, fp32.n);
       ASSERT_EQ(own.g, fp32.g);
