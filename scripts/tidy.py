@@ -1,6 +1,6 @@
 """Runs clang-tidy over every C++ source of a build, several sources at a time.
 
-usage: tidy.py BUILD_FOLDER [JOBS]
+usage: tidy.py BUILD_FOLDER [JOBS [FOLDER...]]     (FOLDER: runtime, tuner or tests; default: all of them)
 
 Most of clang-tidy's time goes into the standard library's headers, which it reads once per translation unit. So this
 program joins several sources (a batch) to one translation unit where that is possible. If clang-tidy finds something
@@ -206,6 +206,7 @@ def look_at(batch: list[Source], known: pathlib.Path, state: str) -> str:
 def main() -> int:
     build = pathlib.Path(sys.argv[1]).resolve()
     jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    areas = sys.argv[3:] or ROOMS
     known = build / "tidy"
     known.mkdir(exist_ok=True)
     copy_rules(known)
@@ -217,7 +218,8 @@ def main() -> int:
     state = hashlib.sha256("\0".join(rules + headers).encode()).hexdigest()
     header_names = declared(headers)
     sources = [read_source(entry, header_names) for file, entry in entries.items()
-               if file.endswith(".cpp") and not pathlib.Path(file).is_relative_to(build)]
+               if file.endswith(".cpp") and not pathlib.Path(file).is_relative_to(build)
+               and area(pathlib.Path(file)) in areas]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         complaints = [text for text in pool.map(lambda batch: look_at(batch, known, state), batches(sources)) if text]

@@ -275,7 +275,8 @@ static void run(enum plan_kind kind, struct kills kills) {
   fill_both(calm, hunted, state_format >= ZF_STATE_SPLIT ? ZF_COPY : ZF_PARAMS, groups);
   EXPECT(zf_get_stats(calm, &stats), ZF_OK);
   if (cpus_leave) start_toggling(&toggler, stats.start_ns);
-  while (kills.done < kills.wanted || step < 20) {
+  const int least_steps = kills.wanted < 10 ? 2 * kills.wanted : 20; /* few kills: a slow machine */
+  while (kills.done < kills.wanted || step < least_steps) {
     /* Every fourth time two steps wait together, so that a death may leave the second one untouched. */
     const int steps = step % 4 == 0 ? 2 : 1;
     for (int i = step; i < step + steps; ++i) {

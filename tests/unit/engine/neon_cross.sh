@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 ln -s /usr/include/fmt "$work/fmt" # headers are the same for every architecture
 
 engine=$source/runtime/engine
-"$compiler" -std=c++20 -O2 -static -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
+"$compiler" -std=c++20 -O1 -static -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
   -I"$work" -I"$build/rooms/base" -I"$build/rooms/engine" -I"$source/tests/unit/engine" \
   "$engine"/{adam,gradient_norm,instruction_sets,isa,kernel,kernel_scalar,kernel_neon,undo}.cpp \
   "$source"/runtime/base/{error,format,text}.cpp \
