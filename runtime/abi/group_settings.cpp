@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "abi/status.hpp"
 #include "abi/versioned.hpp"
@@ -44,6 +46,8 @@ zf_group read_group(const zf_group* given, std::size_t index) {
   if (group.grad_buffers == 0) group.grad_buffers = static_cast<int>(kGradBuffers);
   require(group.moment_sets <= group.grad_buffers, index, "moment_sets", group.moment_sets,
           "at most grad_buffers");
+  require(group.range_count == 0 || group.ranges != nullptr, index, "range_count",
+          static_cast<double>(group.range_count), "0 without ranges");
   require(group.state_format >= ZF_STATE_FP32 && group.state_format <= ZF_STATE_BF16_SPLIT, index,
           "state_format", group.state_format, "ZF_STATE_FP32, _BF16, _SPLIT or _BF16_SPLIT");
   return group;
@@ -69,6 +73,9 @@ std::vector<zf_group> read_groups(const zf_group* given, std::size_t count) {
 }
 
 GroupShape shape_of(const zf_group& group) {
+  std::vector<ElementRange> ranges;
+  for (std::size_t i = 0; i < group.range_count; ++i)
+    ranges.push_back({group.ranges[i].position, group.ranges[i].first_element});
   return {.elements = group.elements,
           .grad_type = static_cast<ElementType>(group.grad_type),
           .copy_type = static_cast<ElementType>(group.copy_type),
@@ -76,7 +83,8 @@ GroupShape shape_of(const zf_group& group) {
           .moment_sets = static_cast<std::uint32_t>(group.moment_sets),
           .grad_buffers = static_cast<std::uint32_t>(group.grad_buffers),
           .format = static_cast<StateFormat>(group.state_format),
-          .first_element = group.first_element};
+          .first_element = group.first_element,
+          .ranges = std::move(ranges)};
 }
 
 AdamSettings settings_of(const zf_group& group, float grad_scale) {

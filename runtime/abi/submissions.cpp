@@ -34,7 +34,10 @@ void check(const zf_submit_args& args, std::size_t group_count) {
 }  // namespace
 
 Submissions::Submissions(const Arena& arena, const std::vector<zf_group>& groups) : arena_(arena) {
-  for (const zf_group& group : groups) groups_.push_back({.settings = group});
+  for (const zf_group& group : groups) {
+    groups_.push_back({.settings = group});
+    groups_.back().settings.ranges = nullptr;  // they are the program's, and the arena has them
+  }
   chosen_.reserve(groups.size());
 }
 
@@ -49,6 +52,7 @@ void Submissions::set_group(std::size_t group, const zf_group* settings) {
   const zf_group changed = read_group(settings, group);
   check_same_shape(groups_[group].settings, changed, group);
   groups_[group].settings = changed;
+  groups_[group].settings.ranges = nullptr;
 }
 
 std::uint64_t Submissions::submitted() const {

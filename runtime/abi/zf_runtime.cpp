@@ -20,9 +20,9 @@
 static_assert(sizeof(zf_options) == 80 && offsetof(zf_options, max_restarts) == 40 &&
               offsetof(zf_options, narrow) == 64 && offsetof(zf_options, restart_window_s) == 72 &&
               offsetof(zf_options, plan_path) == 8 && offsetof(zf_options, start_timeout_ms) == 24);
-static_assert(sizeof(zf_group) == 80 && offsetof(zf_group, moment_sets) == 52 &&
+static_assert(sizeof(zf_group) == 96 && offsetof(zf_group, moment_sets) == 52 &&
               offsetof(zf_group, grad_buffers) == 56 && offsetof(zf_group, state_format) == 60 &&
-              offsetof(zf_group, seed) == 64);
+              offsetof(zf_group, seed) == 64 && offsetof(zf_group, ranges) == 80);
 static_assert(sizeof(zf_submit_args) == 40 && offsetof(zf_submit_args, groups) == 8 &&
               offsetof(zf_submit_args, grad_scale) == 24 && offsetof(zf_submit_args, step) == 32);
 static_assert(sizeof(zf_stats) == 992 && offsetof(zf_stats, restarts) == 288 &&

@@ -42,6 +42,16 @@ constexpr StateBytes state_bytes(StateFormat format) {
           .moment = has_bf16_moments(format) ? sizeof(std::uint16_t) : sizeof(float)};
 }
 
+/// From `position` of a tensor or group on, elements are numbered from `first_element`, up to the next range:
+/// where they do not follow each other in the whole. bf16 moments are rounded by these numbers.
+struct ElementRange {
+  std::uint64_t position = 0;
+  std::uint64_t first_element = 0;
+  bool operator==(const ElementRange&) const = default;
+};
+/// Ranges of a group begin at multiples of this, where also its 16-bit copy is at a cache line.
+inline constexpr std::uint64_t kRangeGrain = 32;
+
 /// Returns the bytes of one element: 0 for none.
 constexpr std::size_t element_bytes(ElementType type) {
   if (type == ElementType::none) return 0;

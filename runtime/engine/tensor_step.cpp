@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "engine/dither.hpp"
+#include "engine/undo.hpp"
 
 namespace zf {
 namespace {
@@ -89,10 +90,12 @@ std::uint64_t element_number(const TensorStep& step, std::uint64_t position) {
 }
 
 void step_part(const TensorStep& step, const Slice& slice, std::size_t prefetch_distance, UndoLog* undo) {
+  const UndoRun run = undo == nullptr ? UndoRun{} : undo->runs[undo->current];
   for (std::size_t begin = slice.begin; begin < slice.end;) {
+    if (undo != nullptr && begin != slice.begin)
+      begin_run(*undo, run.chunk_number, run.begin + (begin - slice.begin));
     const auto next = next_range(step, begin);
     const bool ends_inside = next != step.ranges.end() && next->position < slice.end;
-    assert(!ends_inside || undo == nullptr);
     const std::size_t end = ends_inside ? next->position : slice.end;
     AdamArrays arrays = arrays_of(step, {begin, end}, prefetch_distance);
     arrays.undo = undo;

@@ -15,13 +15,6 @@
 
 namespace zf {
 
-/// From `position` of a tensor on, elements are numbered from `first_element`, up to the next range. A shard
-/// of a tensor has such ranges where its elements do not follow each other in the whole.
-struct ElementRange {
-  std::uint64_t position = 0;
-  std::uint64_t first_element = 0;
-};
-
 /// The arrays of a whole tensor, and what one step does with them. AdamArrays says how they must be aligned.
 struct TensorStep {
   void* p = nullptr;
@@ -83,7 +76,8 @@ AdamArrays arrays_of(const TensorStep& step, const Slice& slice, std::size_t pre
 std::uint64_t element_number(const TensorStep& step, std::uint64_t position);
 
 /// Steps a part of the tensor once. Does nothing if the slice is empty. The caller has called begin_run() if
-/// the kernel has undo; the tensor then has no ranges. `prefetch_distance` is that of AdamArrays.
+/// the kernel has undo; each range inside of the part begins another run of the same chunk.
+/// `prefetch_distance` is that of AdamArrays.
 void step_part(const TensorStep& step, const Slice& slice, std::size_t prefetch_distance,
                UndoLog* undo = nullptr);
 

@@ -140,6 +140,15 @@ enum { ZF_STATE_FP32 = 0, ZF_STATE_BF16 = 1, ZF_STATE_SPLIT = 2, ZF_STATE_BF16_S
 /* Adam adds weight decay to the gradient (L2). AdamW subtracts it from the parameter. */
 enum { ZF_ADAM = 0, ZF_ADAMW = 1 };
 
+/* From `position` of a tensor or group on, its elements are numbered from first_element, up to the next
+ * range: where elements do not follow each other in the whole, as in a shard, or with padding between them.
+ */
+typedef struct zf_range {
+  uint64_t tensor; /* index into zf_local_step_args.tensors; 0 in zf_group.ranges */
+  uint64_t position;
+  uint64_t first_element;
+} zf_range;
+
 /* A group of parameters with its own settings. */
 typedef struct zf_group {
   uint32_t struct_size;
@@ -167,12 +176,16 @@ typedef struct zf_group {
   uint64_t seed;          /* of the rounding of bf16 moments: it depends on the seed, on the step's number and
                              on the element's number, and on nothing else */
   uint64_t first_element; /* the number of the first element: no two of a model may have the same */
+  const zf_range* ranges; /* NULL, or how elements are numbered from the first range on. Positions ascend, are
+                             less than elements, and are multiples of 32. zf_open copies the ranges, and
+                             zf_set_group does not look at them. */
+  size_t range_count;
 } zf_group;
 
 #define ZF_GROUP_INIT                                                                                       \
   {                                                                                                         \
     (uint32_t)sizeof(zf_group), ZF_ADAMW, 0, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.0f, 1, ZF_F32, ZF_NONE, 0, 0, 0, \
-        0, 0, 0                                                                                             \
+        0, 0, 0, NULL, 0                                                                                    \
   }
 
 /* Starts the optimizer process of this rank and returns when it is ready: its threads run on exactly the
@@ -448,14 +461,6 @@ typedef struct zf_tensor {
   uint16_t format;        /* ZF_STATE_FP32, ...; others than fp32 only with copy_type ZF_NONE or ZF_BF16.
                              With split masters copy is the bf16 parameter: the master's high half. */
 } zf_tensor;
-
-/* From `position` of a tensor on, its elements are numbered from first_element: for shards whose elements do
- * not follow each other in the whole. */
-typedef struct zf_range {
-  uint64_t tensor; /* index into zf_local_step_args.tensors */
-  uint64_t position;
-  uint64_t first_element;
-} zf_range;
 
 typedef struct zf_local_step_args {
   uint32_t struct_size;

@@ -85,6 +85,8 @@ void check_offsets(const Arena& arena) {
   for (std::size_t i = 0; i < control.group_count; ++i) {
     if (arena.group(i).chunk_elements == 0)
       refuse(format_text("is an arena whose group {} has chunks of 0 elements", i));
+    if (!fits(arena.group(i).ranges_offset, arena.group(i).range_count, sizeof(ElementRange), bytes))
+      refuse(format_text("is an arena whose group {} has ranges outside of it", i));
     for (const ArrayPlace& place : arena.group(i).arrays) {
       if (!fits(place.offset, place.bytes, 1, bytes))
         refuse(format_text("is an arena whose group {} lies outside of it", i));
@@ -133,6 +135,7 @@ Arena Arena::create(const ArenaLayout& layout) {
   control.members = layout.members;
   control.work.init();
   control.done.init();
+  std::uint64_t ranges_offset = layout.ranges_offset;
   for (std::size_t i = 0; i < layout.shapes.size(); ++i) {
     auto& group = *new (&arena.group(i)) GroupBlock{};
     group.elements = layout.shapes[i].elements;
@@ -143,6 +146,10 @@ Arena Arena::create(const ArenaLayout& layout) {
     group.chunk_elements = chunk_elements(layout.shapes[i]);
     group.format = layout.shapes[i].format;
     group.first_element = layout.shapes[i].first_element;
+    group.ranges_offset = ranges_offset;
+    group.range_count = static_cast<std::uint32_t>(layout.shapes[i].ranges.size());
+    std::ranges::copy(layout.shapes[i].ranges, arena.at<ElementRange>(ranges_offset));
+    ranges_offset += group.range_count * sizeof(ElementRange);
     group.arrays = layout.arrays[i];
   }
   return arena;

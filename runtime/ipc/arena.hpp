@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/file_descriptor.hpp"
 #include "ipc/arena_layout.hpp"
@@ -32,6 +33,9 @@ class Arena {
   std::size_t bytes() const { return bytes_; }
   ControlBlock& control() const { return *at<ControlBlock>(0); }
   GroupBlock& group(std::size_t index) const { return at<GroupBlock>(control().groups_offset)[index]; }
+  std::span<const ElementRange> ranges(const GroupBlock& group) const {
+    return {at<ElementRange>(group.ranges_offset), group.range_count};
+  }
   /// Returns the ring's slot for entry number `count`.
   WorkEntry& entry(std::uint64_t count) const {
     return at<WorkEntry>(control().ring_offset)[count % control().ring_capacity];

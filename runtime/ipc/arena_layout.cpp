@@ -42,6 +42,18 @@ void check_format(const GroupShape& group, std::size_t index) {
   }
 }
 
+void check_ranges(const GroupShape& group, std::size_t index) {
+  for (std::size_t i = 0; i < group.ranges.size(); ++i) {
+    const std::uint64_t position = group.ranges[i].position;
+    const auto refuse = [&](std::string_view why) {
+      throw Error(Exit::usage, format_text("group {}, range {}: position {} {}", index, i, position, why));
+    };
+    if (position >= group.elements) refuse(format_text("is outside of its {} elements", group.elements));
+    if (position % kRangeGrain != 0) refuse(format_text("is no multiple of {}", kRangeGrain));
+    if (i > 0 && position <= group.ranges[i - 1].position) refuse("is not after that of the range before");
+  }
+}
+
 void check(const GroupShape& group, std::size_t index) {
   if (group.elements > kMaxElements) {
     throw Error(Exit::usage, format_text("group {}: {} elements are more than any machine holds ({})", index,
@@ -67,6 +79,7 @@ void check(const GroupShape& group, std::size_t index) {
                 "use 1 or 2");
   }
   check_format(group, index);
+  check_ranges(group, index);
 }
 
 /// Returns the bytes of each array, in the order of ArrayKind.
@@ -123,7 +136,10 @@ ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t thre
       round_up(layout.ring_offset + layout.ring_capacity * sizeof(WorkEntry), sizeof(UndoLog));
   layout.members = static_cast<std::uint32_t>(threads);
   layout.members_offset = layout.undo_offset + threads * sizeof(UndoLog);
-  layout.arrays_offset = round_up(layout.members_offset + threads * sizeof(MemberProgress), kPageBytes);
+  layout.ranges_offset = layout.members_offset + threads * sizeof(MemberProgress);
+  std::size_t ranges = 0;
+  for (const GroupShape& group : groups) ranges += group.ranges.size();
+  layout.arrays_offset = round_up(layout.ranges_offset + ranges * sizeof(ElementRange), kPageBytes);
   layout.shapes = groups;
 
   std::uint64_t at = layout.arrays_offset;

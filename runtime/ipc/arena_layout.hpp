@@ -30,6 +30,7 @@ struct GroupShape {
   std::uint64_t chunk_bytes = kChunkBytes;    ///< bytes of the copy or, without a copy, of an fp32 array
   StateFormat format = StateFormat::fp32;     ///< of parameters and moments; fp32 if stale or two moment sets
   std::uint64_t first_element = 0;            ///< the number of the first element, for bf16 moments
+  std::vector<ElementRange> ranges = {};      ///< from the first one on, elements are numbered by these
 };
 
 struct ArenaLayout {
@@ -39,6 +40,7 @@ struct ArenaLayout {
   std::uint64_t undo_offset = 0;     ///< UndoLog[members]
   std::uint64_t members_offset = 0;  ///< MemberProgress[members]
   std::uint32_t members = 0;         ///< threads of the worker
+  std::uint64_t ranges_offset = 0;   ///< ElementRange of the groups, one group after the other
   std::uint64_t arrays_offset = 0;   ///< page-aligned; control data lies before it, arrays after it
   std::uint64_t bytes = 0;           ///< size of the whole arena, in whole pages
   std::vector<GroupShape> shapes;
@@ -53,11 +55,12 @@ std::uint64_t bytes_of(ElementType type);
 std::uint64_t chunk_elements(const GroupShape& group);
 
 /// Returns the layout for a worker of this many threads. The control block lies at 0, then come group blocks,
-/// ring, undo logs and progress, then for each group p, m, v, two gradients, stale, copy, and the m and v of
-/// set 1. With split masters p has the low halves and copy the high ones. Each array begins on a page of its
-/// own; large ones are a gap apart (base/stagger.hpp). Throws Error(usage) that names the group if there are
-/// no groups, too many groups or elements, or if an array cannot have its type, a group its number of moment
-/// sets, or a state format comes with what it cannot come with.
+/// ring, undo logs, progress and ranges, then for each group p, m, v, two gradients, stale, copy, and the m
+/// and v of set 1. With split masters p has the low halves and copy the high ones. Each array begins on a
+/// page of its own; large ones are a gap apart (base/stagger.hpp). Throws Error(usage) that names the group
+/// if there are no groups, too many groups or elements, or if an array cannot have its type, a group its
+/// number of moment sets, or a state format comes with what it cannot come with, or ranges are not as
+/// zf_group says.
 ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads = 1);
 
 }  // namespace zf

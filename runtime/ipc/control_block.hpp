@@ -23,7 +23,7 @@ namespace zf {
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
 /// The version of the arena. It is increased whenever anything below ArenaPrefix changes its place or its
 /// meaning.
-inline constexpr std::uint32_t kArenaVersion = 7;
+inline constexpr std::uint32_t kArenaVersion = 8;
 
 /// The descriptors that a worker inherits.
 inline constexpr int kWorkerArenaFd = 3;
@@ -101,8 +101,9 @@ struct alignas(64) GroupBlock {
   std::uint32_t moment_sets;     ///< 1, or 2: one for each gradient buffer
   std::uint64_t chunk_elements;  ///< not 0: the group is stepped and reported in pieces of this many
   StateFormat format;            ///< of parameters and moments
-  std::uint32_t unused;
+  std::uint32_t range_count;
   std::uint64_t first_element;  ///< the number of the first element, for the rounding of bf16 moments
+  std::uint64_t ranges_offset;  ///< ElementRange of this group
   std::array<ArrayPlace, kArrayKinds> arrays;
   // Written by the trainer, one for each gradient buffer.
   std::array<GroupRequest, kGradBuffers> requests;
@@ -142,7 +143,7 @@ struct alignas(64) GroupBlock {
   }
 };
 static_assert(sizeof(GroupBlock) == 448 && offsetof(GroupBlock, moment_sets) == 20 &&
-              offsetof(GroupBlock, requests) == 192 && offsetof(GroupBlock, committed) == 320 &&
+              offsetof(GroupBlock, requests) == 200 && offsetof(GroupBlock, committed) == 320 &&
               offsetof(GroupBlock, norms) == 376);
 
 /// Returns the progress of the group's last finished step.

@@ -138,6 +138,7 @@ GroupTask Stepper::task_of(const WorkEntry& entry) const {
                .copy = start(group.place(ArrayKind::copy)),
                .elements = group.elements,
                .first_element = group.first_element,
+               .ranges = arena_.ranges(group),
                .grad_type = group.grad_type,
                .format = group.format,
                .dither = dither_of(request.seed, task.progress.step),

@@ -35,12 +35,21 @@ static uint32_t dither_of(uint64_t seed, uint64_t step, uint64_t element) {
   return (uint32_t)((x ^ (x >> 31)) >> 32) + (uint32_t)element * 0x9e3779b1u;
 }
 
+/* Returns the number of an element, as zf_group says. */
+static uint64_t number_of(const zf_group* group, uint64_t element) {
+  uint64_t number = group->first_element + element;
+  for (size_t i = 0; i < group->range_count && group->ranges[i].position <= element; ++i) {
+    number = group->ranges[i].first_element + (element - group->ranges[i].position);
+  }
+  return number;
+}
+
 /* Takes a step of the reference, whose moments are then rounded as the format says. */
 static void step_reference(struct reference_group* want, const float* grads) {
   reference_step(want, grads, 1.0f);
   if (!has_bf16(want->settings.state_format)) return;
   for (size_t i = 0; i < want->settings.elements; ++i) {
-    const uint32_t word = dither_of(want->settings.seed, want->step, want->settings.first_element + i);
+    const uint32_t word = dither_of(want->settings.seed, want->step, number_of(&want->settings, i));
     want->m[i] = float_of((bits_of(want->m[i]) + (word >> 16)) & 0xffff0000u);
     want->v[i] = float_of((bits_of(want->v[i]) + (word & 0xffffu)) & 0xffff0000u);
   }
@@ -165,6 +174,32 @@ static void one_rank_and_two_have_the_bits_of_the_reference(int32_t format) {
   free_reference(&want);
 }
 
+/* As parameters with padding between them, or in another order than their numbers. Some ranges are shorter
+ * than a vector, and one begins inside of a chunk. */
+static void elements_have_the_numbers_of_their_ranges(int32_t format) {
+  static const zf_range ranges[] = {
+      {0, 64, 1000}, {0, 96, 5}, {0, 128, UINT64_C(1) << 40}, {0, 40992, 77}, {0, 270000 / 32 * 32, 0}};
+  struct reference_group want = new_reference(format);
+  zf_group group = group_in(format, 0, N);
+  group.ranges = want.settings.ranges = ranges;
+  group.range_count = want.settings.range_count = sizeof ranges / sizeof *ranges;
+  zf_runtime* const handle = open_group(PLAN_SPLIT, &group);
+  write_params(handle, &group);
+  for (int step = 1; step <= STEPS; ++step) {
+    step_reference_alike(&want, step);
+    take_step(handle, &group, step);
+    expect_all(handle, &group, &want);
+  }
+  group.ranges = NULL; /* zf_set_group does not look at them, and they stay */
+  group.range_count = 0;
+  EXPECT(zf_set_group(handle, 0, &group), ZF_OK);
+  step_reference_alike(&want, STEPS + 1);
+  take_step(handle, &group, STEPS + 1);
+  expect_all(handle, &group, &want);
+  EXPECT(zf_close(handle), ZF_OK);
+  free_reference(&want);
+}
+
 /* A program writes bf16 parameters of split masters without any other call. The low halves stay: the master
  * is one that rounds to what was written. */
 static void a_written_parameter_counts(int32_t format) {
@@ -226,7 +261,14 @@ static void what_does_not_go_together_is_refused(void) {
   expect_refused(group, "split does not go together with an fp16 copy");
   group.copy_type = ZF_NONE;
   expect_refused(group, "split needs a copy in bf16, which is the parameters; set copy_type to bf16");
+  const zf_range range = {0, 33, 0};
+  group = group_in(ZF_STATE_BF16, 0, 40);
+  group.range_count = 1;
+  expect_refused(group, "group 0: range_count is 1; it must be 0 without ranges");
+  group.ranges = &range;
+  expect_refused(group, "group 0, range 0: position 33 is no multiple of 32");
   group.state_format = 4;
+  group.range_count = 0;
   expect_refused(group, "group 0: state_format is 4; it must be ZF_STATE_FP32, _BF16, _SPLIT or _BF16_SPLIT");
 
   group = group_in(ZF_STATE_SPLIT, 0, 10);
@@ -373,6 +415,7 @@ int main(void) {
   const size_t descriptors = count_descriptors();
   for (int32_t format = ZF_STATE_FP32; format <= ZF_STATE_BF16_SPLIT; ++format) {
     one_rank_and_two_have_the_bits_of_the_reference(format);
+    elements_have_the_numbers_of_their_ranges(format);
     if (is_split(format)) a_written_parameter_counts(format);
     files_load_into_every_format(format);
   }

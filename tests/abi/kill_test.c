@@ -30,6 +30,10 @@ static void take_format(const char* name) {
 
 static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group* groups) {
   static const uint64_t elements[GROUPS] = {MOST_ELEMENTS, 70001, 13, 0, 150013};
+  /* Some are shorter than a vector, and a kill comes between any two. */
+  static const zf_range ranges[] = {{0, 32, 5},    {0, 64, UINT64_C(1) << 40},
+                                    {0, 96, 1},    {0, 40000, 1 << 26},
+                                    {0, 40032, 3}, {0, 98304, 1 << 27}};
   zf_options options = ZF_OPTIONS_INIT;
   zf_runtime* handle = NULL;
   options.plan_path = plan;
@@ -52,6 +56,8 @@ static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group*
     groups[i].state_format = state_format;
     groups[i].seed = 7;
     groups[i].first_element = (uint64_t)i << 20;
+    groups[i].ranges = i == 0 || i == 4 ? ranges : NULL;
+    groups[i].range_count = i == 0 || i == 4 ? sizeof ranges / sizeof *ranges : 0;
   }
   EXPECT(zf_open(&options, groups, GROUPS, &handle), ZF_OK);
   return handle;

@@ -123,6 +123,46 @@ class Formats(adamw_case.AdamWTest):
             ours, theirs = everything_of(model, optimizer), everything_of(other, unseeded)
             self.assertEqual(all(map(torch.equal, ours, theirs)), "bf16" not in state)
 
+    def test_grouping_changes_no_bit(self):
+        """Elements have the numbers that a step in place gives them: odd sizes, frozen ones, and none at all count."""
+        def trained(*sizes_of_groups):
+            torch.manual_seed(2)
+            params = [torch.nn.Parameter(torch.randn(size)) for size in (33, 5, 0, 1000, 7)]
+            params[1].requires_grad_(False)
+            groups, rest = [], list(params)
+            for size in sizes_of_groups:
+                groups.append({"params": rest[:size]})
+                del rest[:size]
+            optimizer = self.ours(groups, lr=1e-2, state="bf16", overlap=False)
+            for _ in range(8):
+                for param in params:
+                    if param.requires_grad:
+                        param.grad = torch.randn(param.shape)
+                optimizer.step()
+            optimizer.synchronize()
+            live = [param for param in params if param.requires_grad]
+            self.assertEqual([optimizer.state[param]["first_element"] for param in live], [0, 38, 38, 1038])
+            return [optimizer.state[param][name].clone() for param in live for name in ("exp_avg", "exp_avg_sq")]
+
+        whole = trained(5)
+        self.assert_equal(trained(1, 3, 1), whole)
+        self.assert_equal(trained(2, 2, 1), whole)
+
+    def test_a_state_that_is_numbered_otherwise_is_taken_and_said(self):
+        model = make_model()
+        optimizer = self.optimizer_of(model, "bf16")
+        train(model, optimizer, 2)
+        saved = reloaded(optimizer)
+        for entry in saved["state"].values():
+            entry["first_element"] += 64
+        with self.assertWarnsRegex(UserWarning, "param_group 0, parameter 0: the state_dict numbers its elements from "
+                                   "64, and this optimizer from 0"):
+            optimizer.load_state_dict(saved)
+        self.assertEqual(optimizer.state[next(model.parameters())]["first_element"], 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            optimizer.load_state_dict(reloaded(optimizer))
+
     def test_every_format_loads_every_other(self):
         for dtype, before in CASES:
             model = make_model(dtype)

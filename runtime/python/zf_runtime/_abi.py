@@ -59,6 +59,14 @@ class Options(ctypes.Structure):
     ]
 
 
+class Range(ctypes.Structure):
+    _fields_ = [
+        ("tensor", c_uint64),
+        ("position", c_uint64),
+        ("first_element", c_uint64),
+    ]
+
+
 class Group(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -78,6 +86,8 @@ class Group(ctypes.Structure):
         ("state_format", c_int32),
         ("seed", c_uint64),
         ("first_element", c_uint64),
+        ("ranges", POINTER(Range)),
+        ("range_count", c_size_t),
     ]
 
 
@@ -166,14 +176,6 @@ class Tensor(ctypes.Structure):
         ("grad_type", c_uint8),
         ("copy_type", c_uint8),
         ("format", c_uint16),
-    ]
-
-
-class Range(ctypes.Structure):
-    _fields_ = [
-        ("tensor", c_uint64),
-        ("position", c_uint64),
-        ("first_element", c_uint64),
     ]
 
 

@@ -16,7 +16,7 @@ from .group import Group
 from .runtime import Runtime
 
 _HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
-_ALIGN = 16  # elements: every parameter begins at a cache line
+_ALIGN = 32  # elements: every parameter begins at a cache line, also in the 16-bit copy (zf_group.ranges)
 
 
 def check_supported(settings: dict[str, Any], index: int) -> None:
@@ -44,10 +44,12 @@ def check_settings(settings: dict[str, Any], place: str = "") -> None:
 
 
 def flat_groups(param_groups: Sequence[dict[str, Any]], grad_buffers: int = 2) -> list[FlatGroup]:
-    """Returns a group for each param_group. Their elements are numbered through."""
-    groups: list[FlatGroup] = []
+    """Returns a group for each param_group. Their elements are numbered through, frozen ones included, as those of a
+    step in place."""
+    groups, first_element = [], 0
     for index, settings in enumerate(param_groups):
-        groups.append(FlatGroup(index, settings, grad_buffers, groups[-1].end if groups else 0))
+        groups.append(FlatGroup(index, settings, grad_buffers, first_element))
+        first_element += sum(param.numel() for param in settings["params"])
     return groups
 
 
@@ -74,7 +76,7 @@ class FlatGroup:
     parameter is the truth then: read_params() takes what was written."""
 
     def __init__(self, index: int, settings: dict[str, Any], grad_buffers: int = 2, first_element: int = 0):
-        """grad_buffers, first_element: as in Group."""
+        """grad_buffers: as in Group. first_element: the number of the first parameter's first element."""
         self.index = index
         self.settings = settings
         self.given = list(settings["params"])
@@ -96,19 +98,26 @@ class FlatGroup:
             if hasattr(param, "_local_tensor"):
                 raise ZfError(f"param_group {index} holds a DTensor, as of FSDP2 or tensor parallelism: use "
                               "zf_runtime.AdamW, which steps its local shard")
-        self.offsets, end = [], 0
-        for param in self.params:
-            self.offsets.append(end)
-            end += math.ceil(param.numel() / _ALIGN) * _ALIGN
+        self.offsets, self.numbers, end, number = [], [], 0, first_element
+        for param in self.given:
+            if param.requires_grad:
+                self.offsets.append(end)
+                self.numbers.append(number)
+                end += math.ceil(param.numel() / _ALIGN) * _ALIGN
+            number += param.numel()
         dtypes = {param.dtype for param in self.params}
         half = _HALVES.get(next(iter(dtypes))) if len(dtypes) == 1 else None
-        self.end = first_element + end
         self.is_split = _is_split(settings, index, dtypes)
         name = _formats.name_of(settings)
         if name.endswith("split") and not self.is_split:
             name = "bf16" if name.startswith("bf16") else "fp32"
         self._shape = Group(elements=end, grad_type=half or "f32", copy_type=half, grad_buffers=grad_buffers,
-                            state_format=name, first_element=first_element)
+                            state_format=name, ranges=self._ranges() if name.startswith("bf16") else ())
+
+    def _ranges(self) -> tuple[tuple[int, int], ...]:
+        """Returns how the elements of the flat arrays are numbered. A parameter without elements has no range."""
+        return tuple((offset, number) for offset, number, param in zip(self.offsets, self.numbers, self.params)
+                     if param.numel())
 
     def wanted(self) -> Group:
         """Returns the present settings."""
@@ -137,8 +146,8 @@ class FlatGroup:
             if param.dtype != torch.float32:
                 own["master"] = master
         if _formats.has_bf16_moments(self.settings):
-            for offset, own in zip(self.offsets, self.own):
-                own["first_element"] = self._shape.first_element + offset
+            for number, own in zip(self.numbers, self.own):
+                own["first_element"] = number
         self.renew_entries()
         self._results = self.masters
         if self._shape.copy_type is not None:  # the optimizer has rounded it already, and it has half the bytes

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
 from typing import Any
 
 import torch
@@ -10,6 +13,7 @@ from . import _abi
 from .errors import ZfError
 
 NAMES = ("fp32", "bf16", "split", "bf16+split")
+Ranges = tuple[tuple[int, int], ...]  # (position, number): from this element of a tensor on
 MOMENTS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 
 
@@ -59,23 +63,42 @@ def master_of(param: Any, low: Any) -> Any:
     return torch.where(joined.isnan(), param.detach().to(torch.float32), joined)
 
 
-def first_element(param: Any, number: int) -> int:
-    """Returns the number of the first element that is here, for a parameter whose first element has this number."""
-    offsets = _shard_offsets(param)
-    inner = param.numel() // param.shape[0] if offsets and param.shape[0] else 0
-    return number + (offsets[0] * inner if offsets else 0)
+def numbers(param: Any, number: int) -> tuple[int, Ranges]:
+    """Returns the number of the first element that is here, for a parameter whose first element has this number, and
+    the ranges behind it whose elements do not follow on in the whole: those of a shard along another dimension than the
+    first. Positions count in the shard."""
+    if not (hasattr(param, "_local_tensor") and hasattr(param, "placements")):
+        return number, ()
+    if any(getattr(placement, "split_factor", 1) != 1 for placement in param.placements):
+        raise ZfError(f"a parameter of shape {list(param.shape)} is sharded twice along one dimension, the inner one "
+                      "first (_StridedShard), and state=\"bf16\" cannot number its elements: use state=\"fp32\"")
+    local = param._local_tensor
+    runs = _runs(tuple(local.shape), tuple(param.shape), _shard_offsets(param))
+    if len(runs) > 1 and not local.is_contiguous():
+        raise ZfError(f"a parameter of shape {list(param.shape)} has a shard of {list(local.shape)} with strides "
+                      f"{list(local.stride())}, and state=\"bf16\" cannot number its elements: make it contiguous")
+    return number + runs[0][1], tuple((position, number + first) for position, first in runs[1:])
 
 
 def _shard_offsets(param: Any) -> tuple[int, ...]:
-    """Returns where the shard of a DTensor begins; () for a plain tensor."""
-    if not (hasattr(param, "_local_tensor") and hasattr(param, "placements")):
-        return ()
-    if any(placement.is_shard() and placement.dim != 0 for placement in param.placements):
-        raise ZfError(f"a parameter of shape {list(param.shape)} is sharded along another dimension than the first, "
-                      "whose elements state=\"bf16\" cannot number: use state=\"fp32\"")
+    """Returns where the shard of a DTensor begins, in each dimension."""
     try:
         from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     except ImportError:  # torch 2.4
         from torch.distributed._tensor._utils import compute_local_shape_and_global_offset
 
     return tuple(compute_local_shape_and_global_offset(param.shape, param.device_mesh, param.placements)[1])
+
+
+@functools.lru_cache(maxsize=1024)
+def _runs(local: tuple[int, ...], whole: tuple[int, ...], offsets: tuple[int, ...]) -> Ranges:
+    """Returns the position of each run of elements that follow each other both in a contiguous shard and in the whole,
+    and the number of its first element there."""
+    if 0 in local:
+        return ((0, 0),)
+    strides = [math.prod(whole[dim + 1:]) for dim in range(len(whole))]
+    cut = next((dim for dim in reversed(range(len(whole))) if local[dim] != whole[dim]), 0)
+    length = math.prod(local[cut:])
+    begin = sum(offset * stride for offset, stride in zip(offsets, strides))
+    outer = itertools.product(*(range(0, size * stride, stride) for size, stride in zip(local[:cut], strides)))
+    return tuple((at * length, begin + sum(steps)) for at, steps in enumerate(outer))

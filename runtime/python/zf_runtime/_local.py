@@ -28,16 +28,19 @@ class Engine:
         self._keeping.restype, self._keeping.argtypes = self._releasing.restype, self._releasing.argtypes
 
     def step(self, tensors: array[int], scalars: list[tuple[Any, ...]], counters: array[int], elements: int,
-             threads: int) -> None:
+             threads: int, ranges: array[int]) -> None:
         """Steps all tensors, or none and raises ZfError.
 
         tensors: zf_tensor structs as words. scalars: the members of each zf_scalars. counters: for each tensor the
-        address of its count. elements: of all tensors. threads: as many as torch computes with."""
+        address of its count. elements: of all tensors. threads: as many as torch computes with. ranges: zf_range
+        structs as words."""
         factors = (_abi.Scalars * len(scalars))(*(_abi.Scalars(*members) for members in scalars))
         arguments = _abi.sized(
             _abi.LocalStepArgs, tensor_size=ctypes.sizeof(_abi.Tensor), scalars_size=ctypes.sizeof(_abi.Scalars),
             tensors=ctypes.cast(tensors.buffer_info()[0], ctypes.POINTER(_abi.Tensor)), tensor_count=len(counters),
-            scalars=factors, scalar_count=len(scalars),
+            scalars=factors, scalar_count=len(scalars), range_size=ctypes.sizeof(_abi.Range),
+            ranges=ctypes.cast(ranges.buffer_info()[0], ctypes.POINTER(_abi.Range)),
+            range_count=len(ranges) // len(_abi.Range._fields_),
             counters=ctypes.cast(counters.buffer_info()[0], ctypes.POINTER(ctypes.c_void_p)))
         self._call(arguments, elements, threads)
 

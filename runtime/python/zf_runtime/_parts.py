@@ -6,8 +6,10 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ._formats import Ranges
+
 WORDS = 8  # of zf_tensor
-_LISTS = ("index", "group", "params", "types", "slots", "counts")
+_LISTS = ("index", "group", "params", "types", "slots", "counts", "ranges")
 _ARRAYS = ("elements", "first", "p", "g", "m", "v", "copy", "count")
 
 
@@ -23,6 +25,7 @@ class Parts:
         self.types: list[int] = []  # the types and the format of zf_tensor, where its last word has them
         self.slots: list[int] = []  # in Counts; -1: a count that the program has put there
         self.counts: list[Any] = []
+        self.ranges: list[Ranges] = []  # behind the first element, where elements are numbered otherwise
         self.elements: array[int] = array("Q")
         self.first: array[int] = array("Q")  # numbers of first elements
         self.p: array[int] = array("Q")  # fp32; of split masters the low bits
@@ -74,6 +77,12 @@ class Parts:
     def total(self) -> int:
         """Returns the elements of all parts."""
         return int(self._known("total", lambda: sum(self.elements)))
+
+    def range_words(self) -> array[int]:
+        """Returns the zf_range structs."""
+        found: array[int] = self._known("ranges", lambda: array("Q", [
+            word for at, ranges in enumerate(self.ranges) for pair in ranges for word in (at, *pair)]))
+        return found
 
     def kinds(self, counts: list[float]) -> tuple[list[tuple[int, float]], array[int]]:
         """Returns the pairs of param_group and count that occur, and the zf_tensor structs, which name them by their

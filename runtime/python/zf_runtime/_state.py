@@ -99,6 +99,7 @@ def take(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: 
     for group, settings in zip(groups, param_groups):
         entries = _entries(state_dict, group, settings)
         loaded = any(entries)
+        _warn_of_other_numbers(group, entries)
         group.renew_entries()
         group.low = {}
         for number, (entry, param) in enumerate(zip(entries, group.params)):
@@ -115,6 +116,16 @@ def take(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: 
         step = int(entries[0]["step"]) if loaded else 0
         runtime.set_step(group.index, step)
         count(group, step, state)
+
+
+def _warn_of_other_numbers(group: FlatGroup, entries: list[dict[str, Any]]) -> None:
+    for number, (entry, own) in enumerate(zip(entries, group.own)):
+        if entry.get("first_element", own.get("first_element")) != own.get("first_element") is not None:
+            warnings.warn(f"param_group {group.index}, parameter {number}: the state_dict numbers its elements from "
+                          f"{entry['first_element']}, and this optimizer from {own['first_element']}, since the "
+                          "parameters before it are others: its moments are rounded by other random bits from here on",
+                          stacklevel=6)
+            return
 
 
 def saved(groups: Sequence[FlatGroup]) -> list[SavedGroup]:

@@ -209,7 +209,8 @@ class TensorList:
                            | _formats.number_of(param, group) << 48)
         parts.slots.append(self._slot(count))
         parts.counts.append(count)
-        first = _formats.first_element(param, state["first_element"]) if "first_element" in state else 0
+        first, ranges = _formats.numbers(param, state["first_element"]) if "first_element" in state else (0, ())
+        parts.ranges.append(ranges)
         for column, value in ((parts.elements, p.numel()), (parts.first, first), (parts.g, g.data_ptr()),
                               (parts.m, m.data_ptr()), (parts.v, v.data_ptr()),
                               (parts.p, (tensors[4] if half else p).data_ptr()),

@@ -92,7 +92,8 @@ class _InPlace(torch.optim.Optimizer):
         groups = [(self.param_groups[number], count + 1) for number, count in kinds]
         factors = [scalars(group, count, self._is_decoupled(group), grad_scale) for group, count in groups]
         _raise_versions(parts.written)
-        _local.engine().step(words, factors, parts.count, parts.total(), torch.get_num_threads())
+        _local.engine().step(words, factors, parts.count, parts.total(), torch.get_num_threads(),
+                             parts.range_words())
 
     def _is_decoupled(self, group: dict[str, Any]) -> bool:
         return bool(group.get("decoupled_weight_decay", self._decoupled))

@@ -29,6 +29,9 @@ class Group:
     state_format: "fp32", "bf16" (of the moments), "split" or "bf16+split" (docs/kernel.md). With split masters
     copy_type is "bf16", copy() is the parameters, and there is no params(): see Runtime.read_state().
     seed, first_element: of the rounding of bf16 moments; no two elements of a model may have the same number.
+    ranges: (position, number) pairs: from this element of the group on, they are numbered from this number, up to the
+    next pair. Positions ascend and are multiples of 32. Without pairs, and before the first, they are numbered from
+    first_element. set_group() does not look at them.
     """
 
     elements: int
@@ -46,6 +49,7 @@ class Group:
     state_format: str = "fp32"
     seed: int = 0
     first_element: int = 0
+    ranges: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         for field, known in (("mode", MODES), ("grad_type", ELEMENT_TYPES), ("copy_type", ELEMENT_TYPES),
@@ -58,13 +62,18 @@ class Group:
         for field in ("moment_sets", "grad_buffers"):
             if _checks.number(field, getattr(self, field)) not in (1, 2):
                 raise ValueError(f"{field} is {getattr(self, field)}; it must be 1 or 2")
+        for pair in self.ranges:
+            for name, value in zip(("position", "number"), pair, strict=True):
+                _checks.integer(f"the {name} of a range", value, _checks.UINT64_MAX)
 
     def as_abi(self) -> _abi.Group:
         """Returns the struct of the C ABI. Where 0 means the default, it has 0, so that older libraries take it too."""
+        ranges = [_abi.Range(0, *pair) for pair in self.ranges]
         return _abi.sized(
             _abi.Group, mode=MODES[self.mode], elements=int(self.elements), lr=self.lr, beta1=self.betas[0],
             beta2=self.betas[1], eps=self.eps, weight_decay=self.weight_decay,
             bias_correction=int(self.bias_correction), grad_type=ELEMENT_TYPES[self.grad_type],
             copy_type=ELEMENT_TYPES[self.copy_type], stale=int(self.stale),
             moment_sets=0 if self.moment_sets == 1 else 2, grad_buffers=0 if self.grad_buffers == 2 else 1,
-            state_format=STATE_FORMATS[self.state_format], seed=int(self.seed), first_element=int(self.first_element))
+            state_format=STATE_FORMATS[self.state_format], seed=int(self.seed), first_element=int(self.first_element),
+            ranges=(_abi.Range * len(ranges))(*ranges) if ranges else None, range_count=len(ranges))

@@ -183,32 +183,47 @@ class Formats(unittest.TestCase):
                 self.assertEqual(theirs.state[same]["exp_avg"].dtype, torch.float32)
 
     def test_a_shard_has_the_numbers_of_the_whole(self):
-        from torch.distributed.tensor import DTensor, Shard
+        from torch.distributed.tensor import DTensor, Replicate, Shard
+        from torch.distributed.tensor.placement_types import _StridedShard
         from torch.testing._internal.distributed.fake_pg import FakeStore
 
-        whole = torch.nn.Parameter(torch.ones(10, 3))
-        alone = zf_runtime.AdamW([whole], state="bf16", seed=2)
-        torch.distributed.init_process_group("fake", rank=1, world_size=2, store=FakeStore())
+        shape = (8, 6, 4)
+        torch.distributed.init_process_group("fake", rank=3, world_size=4, store=FakeStore())
         try:
-            mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
+            mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2, 2))  # this is rank (1, 1)
+            for placements, here in (((Shard(0), Replicate()), (slice(4, 8),)),
+                                     ((Replicate(), Shard(1)), (slice(None), slice(3, 6))),
+                                     ((Shard(2), Replicate()), (slice(None), slice(None), slice(2, 4))),
+                                     ((Shard(0), Shard(1)), (slice(4, 8), slice(3, 6))),
+                                     ((Shard(0), Shard(0)), (slice(6, 8),))):
+                def shard(tensor, placements=placements, here=here):
+                    return DTensor.from_local(tensor[here].clone().contiguous(), mesh, placements)
 
-            def shard(tensor, dim):
-                return DTensor.from_local(tensor.clone(), mesh, [Shard(dim)])
-
-            param = torch.nn.Parameter(shard(torch.ones(5, 3), 0))
-            sharded = zf_runtime.AdamW([param], state="bf16", seed=2)
-            for step in range(1, 5):
-                grad = torch.arange(30.0).reshape(10, 3) / 97 * step
-                whole.grad, param.grad = grad, shard(grad[5:], 0)
-                alone.step()
-                sharded.step()
-            for name in ("exp_avg", "exp_avg_sq"):
-                ours = sharded.state[param][name].to_local()
-                self.assertTrue(torch.equal(ours, alone.state[whole][name][5:]), name)
-                self.assertFalse(torch.equal(ours, alone.state[whole][name][:5]))
-            other = torch.nn.Parameter(shard(torch.ones(4, 3), 1))
-            other.grad = shard(torch.ones(4, 3), 1)
-            with self.assertRaisesRegex(zf_runtime.ZfError, "sharded along another dimension than the first"):
+                # A parameter before it, so that its first number is not 0.
+                before = [torch.nn.Parameter(torch.ones(5)) for _ in range(2)]
+                whole, param = torch.nn.Parameter(torch.ones(shape)), torch.nn.Parameter(shard(torch.ones(shape)))
+                alone = zf_runtime.AdamW([before[0], whole], state="bf16", seed=2)
+                sharded = zf_runtime.AdamW([before[1], param], state="bf16", seed=2)
+                for step in range(1, 5):
+                    grad = torch.arange(192.0).reshape(shape) / 97 * step
+                    whole.grad, param.grad = grad, shard(grad)
+                    before[0].grad, before[1].grad = torch.ones(5), torch.ones(5)
+                    alone.step()
+                    sharded.step()
+                for name in ("exp_avg", "exp_avg_sq"):
+                    ours, theirs = sharded.state[param][name].to_local(), alone.state[whole][name]
+                    self.assertTrue(torch.equal(ours, theirs[here]), (placements, name))
+                    if theirs[tuple(slice(0, size) for size in ours.shape)].shape == ours.shape:
+                        self.assertFalse(torch.equal(ours, theirs[tuple(slice(0, size) for size in ours.shape)]))
+            twice = torch.nn.Parameter(DTensor.from_local(torch.ones(2, 6, 4), mesh,
+                                                          [_StridedShard(0, split_factor=2), Shard(0)]))
+            twice.grad = DTensor.from_local(torch.ones(2, 6, 4), mesh, [_StridedShard(0, split_factor=2), Shard(0)])
+            with self.assertRaisesRegex(zf_runtime.ZfError, "sharded twice along one dimension"):
+                zf_runtime.AdamW([twice], state="bf16").step()
+            turned = torch.ones(3, 8, 4).transpose(0, 1)
+            other = torch.nn.Parameter(DTensor.from_local(turned, mesh, [Replicate(), Shard(1)]))
+            other.grad = DTensor.from_local(turned.clone(), mesh, [Replicate(), Shard(1)])
+            with self.assertRaisesRegex(zf_runtime.ZfError, "make it contiguous"):
                 zf_runtime.AdamW([other], state="bf16").step()
         finally:
             torch.distributed.destroy_process_group()

@@ -156,6 +156,7 @@ TensorStep step_of(TestState& state, const KernelVariant& variant) {
   step.copy = arrays.copy;
   step.elements = arrays.n;
   step.grad_type = variant.grad;
+  step.format = variant.format;
   step.scalars = test_scalars(variant, 1);
   step.kernel = adam_kernel(chosen_isa(), variant);
   return step;
@@ -195,6 +196,22 @@ TEST(TensorStep, KeepsAnUndoLogThatFinishesAKilledPart) {
   step_part(step, slice, 0, &log);
   EXPECT_EQ(roll_back(log, 1, arrays_of(step, slice, 0), step.format), slice.size())
       << "the log says that all is stepped";
+}
+
+TEST(TensorStep, EachRangeIsARunOfTheSameChunk) {
+  const KernelVariant variant = {.undo = true, .format = StateFormat::bf16};
+  TestState state = random_state(3000, variant.grad, 5, true);
+  to_format(state, variant.format);
+  const ElementRange ranges[] = {{1056, 7}, {1504, 9}};
+  TensorStep step = step_of(state, variant);
+  step.ranges = ranges;
+  UndoLog log = {};
+  begin_run(log, 4, 128);  // as after a kill: 128 elements of the slice that begins at 896 are stepped
+  step_part(step, {1024, 2048}, 0, &log);
+  const UndoRun& last = log.runs[log.current];
+  EXPECT_EQ(last.chunk_number, 4U);
+  EXPECT_EQ(last.begin, 1504U - 896) << "counted in the slice, like those of other runs";
+  EXPECT_EQ(roll_back(log, 4, arrays_of(step, {896, 2048}, 0), step.format), 2048U - 896);
 }
 
 }  // namespace

@@ -164,6 +164,14 @@ TEST(ArenaLayout, RefusalsNameTheGroup) {
               HasSubstr("the state format bf16 does not go together with stale"));
   EXPECT_THAT(refusal({{.elements = 1, .format = StateFormat::bf16_split}}),
               HasSubstr("bf16+split needs a copy in bf16"));
+  const auto of_ranges = [](std::vector<ElementRange> ranges) {
+    return std::vector<GroupShape>{{.elements = 100, .ranges = std::move(ranges)}};
+  };
+  EXPECT_THAT(refusal(of_ranges({{128, 0}})),
+              HasSubstr("range 0: position 128 is outside of its 100 elements"));
+  EXPECT_THAT(refusal(of_ranges({{0, 0}, {48, 0}})), HasSubstr("range 1: position 48 is no multiple of 32"));
+  EXPECT_THAT(refusal(of_ranges({{32, 0}, {32, 0}})),
+              HasSubstr("range 1: position 32 is not after that of the range before"));
   EXPECT_THAT(refusal(std::vector<GroupShape>(10000, GroupShape{.elements = kMaxElements})),
               HasSubstr("2^62"));
 }
