@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 
 import frameworks_case
-from frameworks_case import framework_environment, free_port, job, lines_of
+from frameworks_case import TUNE, framework_environment, free_port, job, lines_of
 from turns import MALLOC, interval, machine
 from zf_cli import SOURCE
 
@@ -23,9 +23,9 @@ SIDES = ("own", "fp32", "bf16")
 SAMPLE_S = 0.02
 
 
-def environment() -> dict[str, str]:
-    return framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), MASTER_PORT=free_port(),
-                                 ZF_RUNTIME_LIBRARY=str(SOURCE / "build/lib/libzf_runtime.so"), **MALLOC)
+def environment(plan: pathlib.Path, **more: str) -> dict[str, str]:
+    return framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), MASTER_PORT=free_port(), ZF_PLAN=str(plan),
+                                 ZF_RUNTIME_LIBRARY=str(SOURCE / "build/lib/libzf_runtime.so"), **more)
 
 
 def said_by(process: subprocess.Popen, path: pathlib.Path) -> list[dict]:
@@ -48,13 +48,13 @@ def pss_of(pid: int) -> int:
     return own + sum(pss_of(int(child)) for child in children)
 
 
-def peaks_of(size: list[str], side: str) -> tuple[dict[str, int], int]:
+def peaks_of(size: list[str], side: str, plan: pathlib.Path) -> tuple[dict[str, int], int]:
     """Returns the peak of each phase above what the process had before the engine, and the number of parameters."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "said")
         with path.open("w") as out:
-            process = subprocess.Popen(job("zero_format_steps", "4", *size, side), env=environment(), stdout=out,
-                                       stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(job("zero_format_steps", "4", *size, side), env=environment(plan),
+                                       stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
             peaks: dict[str, int] = {}
             base = 0
             while process.poll() is None:
@@ -74,16 +74,24 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in {"rounds": 20, "width": 2048, "blocks": 6}.items():
         parser.add_argument(f"--{name}", type=int, default=value, help=f"default {value}")
+    parser.add_argument("--clip", type=float, default=1.0, help="gradient_clipping, default 1.0; 0: none")
     options = parser.parse_args()
     frameworks_case.need_environment()
-    size = [str(options.width), str(options.blocks)]
+    size = [str(options.width), str(options.blocks), str(options.clip)]
     print(f"machine: {machine()}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        plan = pathlib.Path(folder, "plan.json")
+        subprocess.run([TUNE, "plan", "--params", "200M", "--framework", "deepspeed-offload", "-q", "-o", plan],
+                       check=True)
+        compare(options, size, plan)
 
+
+def compare(options: argparse.Namespace, size: list[str], plan: pathlib.Path):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "said")
         with path.open("w") as out:
             process = subprocess.Popen(job("zero_format_steps", str(options.rounds + 2), *size, *SIDES),
-                                       env=environment(), stdout=out, stderr=subprocess.STDOUT,
+                                       env=environment(plan, **MALLOC), stdout=out, stderr=subprocess.STDOUT,
                                        stdin=subprocess.DEVNULL)
             process.wait()
         said = said_by(process, path)
@@ -97,7 +105,7 @@ def main():
         print(f"{side}: engine.step() {statistics.median(ms):.1f} ms, {mean:.3f} of DeepSpeed's own "
               f"({low:.3f} to {high:.3f}){threads}", flush=True)
     for side in SIDES:
-        peaks, parameters = peaks_of(size, side)
+        peaks, parameters = peaks_of(size, side, plan)
         print(f"{side}: " + ", ".join(f"{phase} {peak / 2**20:.0f} MiB ({peak / parameters:.1f} B a parameter)"
                                       for phase, peak in peaks.items()), flush=True)
 

@@ -1,6 +1,6 @@
 """Times engine.step() of ZeRO-2 with DeepSpeed's own CPU Adam and with the native one in several state formats.
 
-Usage: zero_format_steps.py ROUNDS WIDTH BLOCKS SIDE...     (SIDE: own, fp32 or bf16)
+Usage: zero_format_steps.py ROUNDS WIDTH BLOCKS CLIP SIDE...     (SIDE: own, fp32 or bf16)
 
 All engines live in one process and take turns. Says {"side": ..., "round": N, "ms": of engine.step(), "ours_ms": of the
 optimizer's threads in it} per step, and {"parameters": N}. With one SIDE it also saves a checkpoint at the end, and
@@ -27,8 +27,8 @@ def engine_of(case: dict, side: str):
 
 
 def main():
-    rounds, width, blocks, *sides = sys.argv[1:]
-    case = DEFAULTS | {"dtype": "bf16", "clip": 1.0, "width": int(width), "blocks": int(blocks)}
+    rounds, width, blocks, clip, *sides = sys.argv[1:]
+    case = DEFAULTS | {"dtype": "bf16", "clip": float(clip), "width": int(width), "blocks": int(blocks)}
     with torch.device("meta"):
         report.say(parameters=sum(param.numel() for param in Model(case).parameters()))
     report.say(phase="start")
