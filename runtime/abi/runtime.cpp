@@ -231,6 +231,8 @@ std::uint64_t Runtime::step(std::size_t group) {
 
 void Runtime::set_step(std::size_t group, std::uint64_t step) {
   submissions_.check_group(group);
+  if (step > kMaxStep)
+    throw AbiError(ZF_ERROR_USAGE, format_text("step is {}; it must be at most {}", step, kMaxStep));
   const std::scoped_lock lock(submit_mutex_, mutex_);
   check_all_done();
   // These powers belong to no betas, so the next step computes its own from its number.

@@ -188,6 +188,10 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
     StateGroup& group = table.groups[i];
     std::memcpy(&group, rest.data() + i * each, each);
+    if (group.progress.step > kMaxStep) {
+      refuse(path, format_text("group {} is at step {}, more than {}", i, group.progress.step, kMaxStep),
+             "was it written by zf_export_state?");
+    }
     if (group.format > StateFormat::bf16_split) {
       refuse(path,
              format_text("group {} has state format {}; this library ({}) knows 0 to {}", i,

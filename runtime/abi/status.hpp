@@ -1,6 +1,8 @@
 // Turns exceptions into a zf_status and the text of zf_last_error. No exception leaves the ABI.
 #pragma once
 
+#include <pthread.h>
+
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -27,9 +29,24 @@ zf_status status_of_exception() noexcept;
 /// Returns the text for zf_last_error of this thread.
 const char* last_error() noexcept;
 
-/// Runs the body of a call of the ABI and returns the status. The body throws if the status is not ZF_OK.
+/// Lets no pthread_cancel() act on this thread while it lives: that would unwind through noexcept functions,
+/// which ends the process. The cancellation stays pending.
+class NoCancel {
+ public:
+  NoCancel() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancel() { ::pthread_setcancelstate(before_, nullptr); }
+  NoCancel(const NoCancel&) = delete;
+  NoCancel& operator=(const NoCancel&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+/// Runs the body of a call of the ABI and returns the status. The body throws if the status is not ZF_OK. The
+/// thread cannot be cancelled meanwhile.
 template <class Body>
 zf_status guarded(Body&& body) noexcept {
+  const NoCancel no_cancel;
   try {
     body();
     return ZF_OK;

@@ -22,6 +22,8 @@ void check(const zf_submit_args& args, std::size_t group_count) {
     throw AbiError(ZF_ERROR_USAGE, format_text("work is {}; it must be ZF_STEP or ZF_NORM", args.work));
   if (args.buffer >= kGradBuffers)
     throw AbiError(ZF_ERROR_USAGE, format_text("buffer is {}; it must be 0 or 1", args.buffer));
+  if (args.step > kMaxStep)
+    throw AbiError(ZF_ERROR_USAGE, format_text("step is {}; it must be at most {}", args.step, kMaxStep));
   if (!std::isfinite(args.grad_scale))
     throw AbiError(ZF_ERROR_USAGE, format_text("grad_scale is {}", args.grad_scale), "skip the step instead");
   if (args.groups == nullptr && args.n_groups != 0)

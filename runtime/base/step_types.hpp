@@ -63,6 +63,9 @@ struct UndoRun {
   std::uint64_t mark;
 };
 
+/// The largest number of a step that a program or a file may give. The next ones follow without overflow.
+inline constexpr std::uint64_t kMaxStep = (std::uint64_t{1} << 63) - 1;
+
 inline constexpr std::uint64_t kUndoBegun = std::uint64_t{1} << 63;
 
 /// The record that the kernel of one thread leaves behind, so that a torn slice can be finished

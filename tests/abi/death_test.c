@@ -460,6 +460,38 @@ static void killed_trainer_takes_its_worker_along(int with_child) {
   close(report[0]);
 }
 
+struct use {
+  zf_options options;
+  zf_group group;
+  int done;
+};
+
+/* Uses an optimizer from its start to its end, with a cancellation that waits for the next chance to act. */
+static void* use_while_cancelled(void* argument) {
+  struct use* const use = argument;
+  zf_runtime* handle = NULL;
+  CHECK(pthread_cancel(pthread_self()) == 0);
+  EXPECT(zf_open(&use->options, &use->group, 1, &handle), ZF_OK);
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+  use->done = 1;
+  pthread_testcancel();
+  CHECK(!"the cancellation was lost");
+  return NULL;
+}
+
+static void a_cancelled_thread_ends_between_two_calls(void) {
+  struct use use = {.options = ZF_OPTIONS_INIT, .group = ZF_GROUP_INIT, .done = 0};
+  pthread_t thread;
+  void* result = NULL;
+  use.options.plan_path = write_plan(PLAN_SPLIT, NULL);
+  use.group.elements = 1000;
+  CHECK(pthread_create(&thread, NULL, use_while_cancelled, &use) == 0);
+  CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+  CHECK(use.done);
+}
+
 int main(void) {
   CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
   expect_in_time(killed_worker_is_noticed, "the worker's death was noticed");
@@ -474,6 +506,7 @@ int main(void) {
   death_in_an_end_is_mended_and_in_a_close_told();
   ended_optimizer_leaves_its_results();
   forked_child_cannot_disturb();
+  a_cancelled_thread_ends_between_two_calls();
   killed_trainer_takes_its_worker_along(0);
   killed_trainer_takes_its_worker_along(1);
   killed_trainer_takes_its_stopped_worker_along();

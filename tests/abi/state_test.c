@@ -194,6 +194,24 @@ static uint32_t crc32_of(const unsigned char* bytes, size_t size) {
   return ~crc;
 }
 
+/* A step beyond the range is refused at each door, and steps behind the largest number work. */
+static void steps_have_a_range(void) {
+  static const uint64_t elements[GROUPS] = {40, 1025, 0};
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, elements);
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  uint64_t step = 0;
+  args.step = UINT64_MAX;
+  EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
+  expect_error("step is 18446744073709551615; it must be at most 9223372036854775807");
+  EXPECT(zf_set_step(handle, 0, UINT64_MAX), ZF_ERROR_USAGE);
+  expect_error("step is 18446744073709551615; it must be at most 9223372036854775807");
+  EXPECT(zf_set_step(handle, 0, INT64_MAX), ZF_OK);
+  take_step(handle, 1);
+  EXPECT(zf_get_step(handle, 0, &step), ZF_OK);
+  CHECK(step == UINT64_C(1) << 63);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
 /* Writes a header that has a right checksum and a table of so many groups, for which the file is too short.
  */
 static void forge_table(unsigned char* file, uint64_t size, uint32_t groups) {
@@ -209,18 +227,15 @@ static void forge_table(unsigned char* file, uint64_t size, uint32_t groups) {
   memcpy(file + HEADER_CRC, &crc, sizeof crc);
 }
 
-/* Writes another place for the parameters of the first group, with right checksums. */
-static void forge_offset(unsigned char* file, uint64_t offset) {
-  enum {
-    ARRAYS_OFFSET = 24,
-    GROUPS_CRC = 32,
-    HEADER_CRC = 36,
-    GROUPS_BEGIN = 40,
-    OFFSET = GROUPS_BEGIN + 64
-  };
+/* Places in a file: the step of the first group, and where its parameters lie. */
+enum { GROUPS_BEGIN = 40, STEP = GROUPS_BEGIN + 8, OFFSET = GROUPS_BEGIN + 64 };
+
+/* Writes another number to such a place, with right checksums. */
+static void forge(unsigned char* file, size_t place, uint64_t number) {
+  enum { ARRAYS_OFFSET = 24, GROUPS_CRC = 32, HEADER_CRC = 36 };
   uint64_t arrays_offset = 0;
   memcpy(&arrays_offset, file + ARRAYS_OFFSET, sizeof arrays_offset);
-  memcpy(file + OFFSET, &offset, sizeof offset);
+  memcpy(file + place, &number, sizeof number);
   const uint32_t groups_crc = crc32_of(file + GROUPS_BEGIN, arrays_offset - GROUPS_BEGIN);
   memcpy(file + GROUPS_CRC, &groups_crc, sizeof groups_crc);
   const uint32_t crc = crc32_of(file, HEADER_CRC);
@@ -261,11 +276,16 @@ static void damage_is_refused_and_changes_nothing(int32_t moment_sets, const cha
   expect_error(last_damage);
   const uint64_t beyond[] = {size, size - 1, UINT64_C(1) << 63, ~UINT64_C(0) - 4095};
   for (size_t i = 0; i < sizeof beyond / sizeof *beyond; ++i) {
-    forge_offset(bad, beyond[i]);
+    forge(bad, OFFSET, beyond[i]);
     rewrite(path, bad, size);
     EXPECT(zf_import_state(handle, path), ZF_ERROR_STATE);
     expect_error("the parameters of group 0 lie beyond its end");
   }
+  memcpy(bad, good, size);
+  forge(bad, STEP, UINT64_C(1) << 63);
+  rewrite(path, bad, size);
+  EXPECT(zf_import_state(handle, path), ZF_ERROR_STATE);
+  expect_error("group 0 is at step 9223372036854775808, more than 9223372036854775807");
   memcpy(bad, good, size);
   forge_table(bad, size, 1000 * 1000 * 1000);
   rewrite(path, bad, size);
@@ -435,6 +455,7 @@ int main(void) {
   a_training_goes_on_bit_for_bit(1);
   a_training_goes_on_bit_for_bit(2);
   a_set_step_is_the_step_before_the_next();
+  steps_have_a_range();
   damage_is_refused_and_changes_nothing(1, "the second moments of group 1 are damaged");
   damage_is_refused_and_changes_nothing(2, "the second moments (set 1) of group 1 are damaged");
   for (format_of_group_1 = ZF_STATE_BF16; format_of_group_1 <= ZF_STATE_BF16_SPLIT; ++format_of_group_1) {
