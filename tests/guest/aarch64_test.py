@@ -60,7 +60,8 @@ class AArch64(unittest.TestCase):
         files.add_file(CACHE / "busybox", "/bin/busybox")
         for name in ("sh", "cat", "echo", "mount", "mkdir", "poweroff"):
             files.add_link(f"/bin/{name}", "busybox")
-        for name in ("ld-linux-aarch64.so.1", "libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"):
+        for name in ("ld-linux-aarch64.so.1", "libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1",
+                     "libgcc_s.so.1"):  # pthread_cancel() of a test needs the last one
             files.add_file(GLIBC / name, f"/lib/{name}")
         for name in ("libzf_runtime.so.0", "zf-tune/libnuma.so.1"):
             files.add_file(BUILD / "tree/lib" / name, f"/lib/{name}")
