@@ -115,9 +115,13 @@ class FlatGroup:
                             state_format=name, ranges=self._ranges() if name.startswith("bf16") else ())
 
     def _ranges(self) -> tuple[tuple[int, int], ...]:
-        """Returns how the elements of the flat arrays are numbered. A parameter without elements has no range."""
-        return tuple((offset, number) for offset, number, param in zip(self.offsets, self.numbers, self.params)
-                     if param.numel())
+        """Returns how the elements of the flat arrays are numbered: a range where a parameter does not follow on from
+        the one before, as behind padding."""
+        found: list[tuple[int, int]] = []
+        for offset, number, param in zip(self.offsets, self.numbers, self.params):
+            if param.numel() and (not found or number - found[-1][1] != offset - found[-1][0]):
+                found.append((offset, number))
+        return tuple(found)
 
     def wanted(self) -> Group:
         """Returns the present settings."""
