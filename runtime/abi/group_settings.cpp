@@ -46,8 +46,6 @@ zf_group read_group(const zf_group* given, std::size_t index) {
   if (group.grad_buffers == 0) group.grad_buffers = static_cast<int>(kGradBuffers);
   require(group.moment_sets <= group.grad_buffers, index, "moment_sets", group.moment_sets,
           "at most grad_buffers");
-  require(group.range_count == 0 || group.ranges != nullptr, index, "range_count",
-          static_cast<double>(group.range_count), "0 without ranges");
   require(group.state_format >= ZF_STATE_FP32 && group.state_format <= ZF_STATE_BF16_SPLIT, index,
           "state_format", group.state_format, "ZF_STATE_FP32, _BF16, _SPLIT or _BF16_SPLIT");
   return group;
@@ -68,6 +66,8 @@ std::vector<zf_group> read_groups(const zf_group* given, std::size_t count) {
                      "set it with ZF_GROUP_INIT");
     }
     groups.push_back(read_group(group, i));
+    require(groups.back().range_count == 0 || groups.back().ranges != nullptr, i, "range_count",
+            static_cast<double>(groups.back().range_count), "0 without ranges");
   }
   return groups;
 }

@@ -30,7 +30,7 @@ static void take_format(const char* name) {
 
 static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group* groups) {
   static const uint64_t elements[GROUPS] = {MOST_ELEMENTS, 70001, 13, 0, 150013};
-  /* Some are shorter than a vector, and a kill comes between any two. */
+  /* Some are two of the widest vectors long. */
   static const zf_range ranges[] = {{0, 32, 5},    {0, 64, UINT64_C(1) << 40},
                                     {0, 96, 1},    {0, 40000, 1 << 26},
                                     {0, 40032, 3}, {0, 98304, 1 << 27}};

@@ -74,7 +74,7 @@ def numbers(param: Any, number: int) -> tuple[int, Ranges]:
                       "first (_StridedShard), and state=\"bf16\" cannot number its elements: use state=\"fp32\"")
     local = param._local_tensor
     runs = _runs(tuple(local.shape), tuple(param.shape), _shard_offsets(param))
-    if len(runs) > 1 and not local.is_contiguous():
+    if local.shape != param.shape and not local.is_contiguous():  # elements are numbered as they lie in memory
         raise ZfError(f"a parameter of shape {list(param.shape)} has a shard of {list(local.shape)} with strides "
                       f"{list(local.stride())}, and state=\"bf16\" cannot number its elements: make it contiguous")
     return number + runs[0][1], tuple((position, number + first) for position, first in runs[1:])

@@ -120,11 +120,10 @@ def take(state_dict: dict[str, Any], groups: Sequence[FlatGroup], param_groups: 
 
 def _warn_of_other_numbers(group: FlatGroup, entries: list[dict[str, Any]]) -> None:
     for number, (entry, own) in enumerate(zip(entries, group.own)):
-        if entry.get("first_element", own.get("first_element")) != own.get("first_element") is not None:
+        if "first_element" in own and entry.get("first_element", own["first_element"]) != own["first_element"]:
             warnings.warn(f"param_group {group.index}, parameter {number}: the state_dict numbers its elements from "
-                          f"{entry['first_element']}, and this optimizer from {own['first_element']}, since the "
-                          "parameters before it are others: its moments are rounded by other random bits from here on",
-                          stacklevel=6)
+                          f"{entry['first_element']}, and this optimizer from {own['first_element']}, so its moments "
+                          "are rounded by other random bits from here on", stacklevel=6)
             return
 
 
