@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "abi/plan_binding.hpp"
+#include "abi/scalars.hpp"
 #include "abi/status.hpp"
 #include "abi/versioned.hpp"
 #include "base/format.hpp"
@@ -27,8 +27,6 @@
 // A release never changes these layouts. It only adds members at the end.
 static_assert(sizeof(zf_local_options) == 32 && offsetof(zf_local_options, plan_path) == 8 &&
               offsetof(zf_local_options, rank) == 16 && offsetof(zf_local_options, use_openmp) == 24);
-static_assert(sizeof(zf_scalars) == 56 && offsetof(zf_scalars, grad_scale) == 32 &&
-              offsetof(zf_scalars, mode) == 36 && offsetof(zf_scalars, seed) == 40);
 static_assert(sizeof(zf_tensor) == 64 && offsetof(zf_tensor, state) == 16 &&
               offsetof(zf_tensor, copy) == 32 && offsetof(zf_tensor, elements) == 40 &&
               offsetof(zf_tensor, scalars) == 56 && offsetof(zf_tensor, format) == 62);
@@ -44,7 +42,6 @@ namespace {
 
 // The sizes of the first version of each struct.
 constexpr std::size_t kFirstOptionsBytes = 32;
-constexpr std::size_t kFirstScalarsBytes = 40;
 constexpr std::size_t kFirstTensorBytes = 64;
 constexpr std::size_t kFirstRangeBytes = 24;
 constexpr std::size_t kFirstStepArgsBytes = 56;
@@ -106,69 +103,6 @@ LocalHandle& handle_of(zf_local* handle) {
 
 [[noreturn]] void refuse_tensor(std::size_t index, std::string_view what, std::string_view next = {}) {
   throw AbiError(ZF_ERROR_USAGE, format_text("tensor {}: {}", index, what), next);
-}
-
-/// Throws if a program's array of structs has elements of a size that this library cannot read.
-void check_element_size(std::uint32_t size, std::size_t first_version_bytes, std::string_view field) {
-  if (size >= first_version_bytes && size <= 4096) return;
-  throw AbiError(ZF_ERROR_ABI, format_text("zf_local_step_args.{} is {}", field, size),
-                 "set it with ZF_LOCAL_STEP_ARGS_INIT");
-}
-
-/// Returns element `index` of a program's array of structs of `size` bytes each, in our own version. Members
-/// that the program does not know are zero.
-template <class Struct>
-Struct element_of(const Struct* array, std::size_t index, std::uint32_t size, std::string_view name) {
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(array) + index * size;
-  const std::size_t known = std::min<std::size_t>(size, sizeof(Struct));
-  Struct ours = {};
-  std::memcpy(&ours, bytes, known);
-  if (std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
-    throw AbiError(ZF_ERROR_ABI,
-                   format_text("{} {}: the program uses fields that this library ({}) does not have", name,
-                               index, zf_version()),
-                   "install the library that the program was built for");
-  }
-  return ours;
-}
-
-/// Returns the scalars with this index. Throws AbiError(ZF_ERROR_USAGE) if a factor cannot be one.
-zf_scalars read_scalars(const zf_local_step_args& args, std::size_t index) {
-  const zf_scalars scalars = element_of(args.scalars, index, args.scalars_size, "scalars");
-  const struct {
-    const char* name;
-    float value;
-  } factors[] = {{"beta1", scalars.beta1},
-                 {"one_minus_beta1", scalars.one_minus_beta1},
-                 {"beta2", scalars.beta2},
-                 {"one_minus_beta2", scalars.one_minus_beta2},
-                 {"eps", scalars.eps},
-                 {"inv_sqrt_bias2", scalars.inv_sqrt_bias2},
-                 {"step_size", scalars.step_size},
-                 {"decay", scalars.decay},
-                 {"grad_scale", scalars.grad_scale}};
-  for (const auto& factor : factors) {
-    if (std::isfinite(factor.value)) continue;
-    throw AbiError(ZF_ERROR_USAGE, format_text("scalars {}: {} is {}; it must be finite", index, factor.name,
-                                               static_cast<double>(factor.value)));
-  }
-  if (scalars.mode != ZF_ADAM && scalars.mode != ZF_ADAMW) {
-    throw AbiError(ZF_ERROR_USAGE, format_text("scalars {}: mode is {}; it must be ZF_ADAM or ZF_ADAMW",
-                                               index, scalars.mode));
-  }
-  return scalars;
-}
-
-AdamScalars kernel_scalars(const zf_scalars& scalars) {
-  return {.beta1 = scalars.beta1,
-          .one_minus_beta1 = scalars.one_minus_beta1,
-          .beta2 = scalars.beta2,
-          .one_minus_beta2 = scalars.one_minus_beta2,
-          .eps = scalars.eps,
-          .inv_sqrt_bias2 = scalars.inv_sqrt_bias2,
-          .step_size = scalars.step_size,
-          .decay = scalars.decay,
-          .grad_scale = scalars.grad_scale};
 }
 
 void check_array(std::size_t index, const void* array, std::size_t element_bytes, std::string_view name) {
@@ -281,7 +215,7 @@ void fill_ranges(const zf_local_step_args& args, std::vector<TensorStep>& steps,
 /// Turns a program's list into steps.
 void fill(const zf_local_step_args& args, Isa isa, std::vector<TensorStep>& steps,
           std::vector<float*>& counters, std::vector<ElementRange>& ranges) {
-  for (std::size_t i = 0; i < args.scalar_count; ++i) read_scalars(args, i);
+  for (std::size_t i = 0; i < args.scalar_count; ++i) read_scalars(args.scalars, i, args.scalars_size);
   Kernels kernels(isa);
   for (std::size_t i = 0; i < args.tensor_count; ++i) {
     const zf_tensor tensor = element_of(args.tensors, i, args.tensor_size, "tensor");
@@ -421,9 +355,11 @@ std::unique_ptr<LocalHandle> open_local(const zf_local_options& options) {
 
 /// Throws if a pointer of the arguments is missing.
 void check_lists(const zf_local_step_args& args) {
-  check_element_size(args.tensor_size, kFirstTensorBytes, "tensor_size");
-  check_element_size(args.scalars_size, kFirstScalarsBytes, "scalars_size");
-  if (args.range_count != 0) check_element_size(args.range_size, kFirstRangeBytes, "range_size");
+  constexpr const char* next = "set it with ZF_LOCAL_STEP_ARGS_INIT";
+  check_element_size(args.tensor_size, kFirstTensorBytes, "zf_local_step_args.tensor_size", next);
+  check_element_size(args.scalars_size, kFirstScalarsBytes, "zf_local_step_args.scalars_size", next);
+  if (args.range_count != 0)
+    check_element_size(args.range_size, kFirstRangeBytes, "zf_local_step_args.range_size", next);
   if (args.ranges == nullptr && args.range_count != 0)
     throw AbiError(ZF_ERROR_USAGE, format_text("ranges is NULL, and range_count is {}", args.range_count));
   if (args.tensors == nullptr && args.tensor_count != 0)

@@ -6,8 +6,11 @@
 #include <utility>
 
 #include "abi/group_settings.hpp"
+#include "abi/scalars.hpp"
 #include "abi/status.hpp"
+#include "abi/versioned.hpp"
 #include "base/format.hpp"
+#include "base/text.hpp"
 
 namespace zf {
 namespace {
@@ -31,6 +34,73 @@ void check(const zf_submit_args& args, std::size_t group_count) {
   if (args.n_groups > group_count)
     throw AbiError(ZF_ERROR_USAGE,
                    format_text("n_groups is {}, but the number of groups is {}", args.n_groups, group_count));
+}
+
+/// Checks what a submission with scalars gives, except for the scalars of each group.
+void check_scalars(const zf_submit_args& args) {
+  const auto refuse = [](std::string_view what, std::string_view next) {
+    throw AbiError(ZF_ERROR_USAGE, what, next);
+  };
+  if (args.reserved != 0) refuse(format_text("reserved is {}", args.reserved), "set it to 0");
+  if (args.scalars == nullptr) {
+    if (args.scalar_count != 0)
+      refuse(format_text("scalars is NULL, and scalar_count is {}", args.scalar_count), "");
+    if (args.scalars_of != nullptr) refuse("scalars_of is set, and scalars is NULL", "");
+    return;
+  }
+  if (kind_of(args) != WorkKind::step) refuse("work is ZF_NORM, and scalars is set", "a norm takes none");
+  if (args.step != 0)
+    refuse(format_text("step is {}, and scalars is set", args.step),
+           "leave step 0: zf_scalars.step is the number");
+  if (args.grad_scale != 1.0F)
+    refuse(format_text("grad_scale is {}, and scalars is set", args.grad_scale),
+           "leave it 1: zf_scalars.grad_scale multiplies the gradients");
+  check_element_size(args.scalars_size, kFirstScalarsBytes, "zf_submit_args.scalars_size",
+                     "set it to sizeof(zf_scalars)");
+  for (std::size_t i = 0; i < args.scalar_count; ++i) {
+    const std::uint64_t step = read_scalars(args.scalars, i, args.scalars_size).step;
+    if (step == 0 || step > kMaxStep)
+      refuse(format_text("scalars {}: step is {}; it must be 1 to {}", i, step, kMaxStep), "");
+  }
+}
+
+/// Throws AbiError(ZF_ERROR_USAGE) if one of `groups` groups has no scalars.
+void check_scalars_of(const zf_submit_args& args, std::size_t groups) {
+  if (args.scalars == nullptr) return;
+  if (args.scalars_of == nullptr) {
+    if (args.scalar_count == groups) return;
+    throw AbiError(ZF_ERROR_USAGE,
+                   format_text("scalar_count is {} for {}", args.scalar_count, print_count(groups, "group")),
+                   "give one for each group, or set scalars_of");
+  }
+  for (std::size_t i = 0; i < groups; ++i) {
+    if (args.scalars_of[i] < args.scalar_count) continue;
+    throw AbiError(ZF_ERROR_USAGE, format_text("scalars_of[{}] is {}, but scalar_count is {}", i,
+                                               args.scalars_of[i], args.scalar_count));
+  }
+}
+
+/// Returns what a submission asks for one group, which is number `index` among its groups.
+GroupRequest request_of(const zf_group& group, const zf_submit_args& args, std::size_t index,
+                        std::uint64_t serial) {
+  GroupRequest request = {};
+  request.serial = serial;
+  if (args.scalars == nullptr) {
+    request.settings = settings_of(group, args.grad_scale);
+    request.step = args.step;
+    request.seed = group.seed;
+    return request;
+  }
+  const zf_scalars scalars = read_scalars(
+      args.scalars, args.scalars_of == nullptr ? index : args.scalars_of[index], args.scalars_size);
+  request.settings.beta1 = scalars.beta1;
+  request.settings.beta2 = scalars.beta2;
+  request.settings.mode = static_cast<AdamMode>(scalars.mode);
+  request.step = scalars.step;
+  request.seed = scalars.seed;
+  request.scalars = kernel_scalars(scalars);
+  request.has_scalars = 1;
+  return request;
 }
 
 }  // namespace
@@ -67,9 +137,11 @@ bool Submissions::all_done() const {
 
 std::uint64_t Submissions::submit(const zf_submit_args& args) {
   check(args, groups_.size());
+  check_scalars(args);
   choose_groups(args);
+  check_scalars_of(args, chosen_.size());
   std::uint64_t count = submitted();
-  for (const std::uint32_t group : chosen_) publish(group, args, ++count);
+  for (std::size_t i = 0; i < chosen_.size(); ++i) publish(i, args, ++count);
   arena_.control().submitted.store(count, std::memory_order_seq_cst);
   arena_.control().work.ring();
   return count;
@@ -104,7 +176,8 @@ void Submissions::choose_groups(const zf_submit_args& args) {
   }
 }
 
-void Submissions::publish(std::uint32_t index, const zf_submit_args& args, std::uint64_t ticket) {
+void Submissions::publish(std::size_t number, const zf_submit_args& args, std::uint64_t ticket) {
+  const std::uint32_t index = chosen_[number];
   Group& group = groups_[index];
   GroupBlock& block = arena_.group(index);
   const WorkKind kind = kind_of(args);
@@ -113,10 +186,7 @@ void Submissions::publish(std::uint32_t index, const zf_submit_args& args, std::
       .group = index, .buffer = args.buffer, .kind = kind, .unused = 0, .first_chunk = chunks_};
   if (kind == WorkKind::norm) return;
   chunks_ += block.chunks();
-  block.requests[args.buffer] = {.settings = settings_of(group.settings, args.grad_scale),
-                                 .step = args.step,
-                                 .serial = ++group.serial,
-                                 .seed = group.settings.seed};
+  block.requests[args.buffer] = request_of(group.settings, args, number, ++group.serial);
 }
 
 SubmittedStep Submissions::last_step(std::size_t group, std::uint64_t ticket) const {

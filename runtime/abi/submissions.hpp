@@ -55,7 +55,8 @@ class Submissions {
 
   /// Fills chosen_ with the groups of a submission. Throws if one of them cannot be submitted now.
   void choose_groups(const zf_submit_args& args);
-  void publish(std::uint32_t index, const zf_submit_args& args, std::uint64_t ticket);
+  /// Publishes the work on the chosen group of this number.
+  void publish(std::size_t number, const zf_submit_args& args, std::uint64_t ticket);
 
   const Arena& arena_;
   std::vector<Group> groups_;

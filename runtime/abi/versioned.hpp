@@ -51,6 +51,32 @@ void write_versioned(const Struct& ours, Struct* given, std::string_view name) {
   given->struct_size = size;
 }
 
+/// Throws AbiError(ZF_ERROR_ABI) if a program's array of structs has elements of a size that this library
+/// cannot read. `field` is the name of the member that holds the size, and `next` what to do.
+inline void check_element_size(std::uint32_t size, std::size_t first_version_bytes, std::string_view field,
+                               std::string_view next) {
+  if (size >= first_version_bytes && size <= 4096) return;
+  throw AbiError(ZF_ERROR_ABI, format_text("{} is {}", field, size), next);
+}
+
+/// Returns element `index` of a program's array of structs of `size` bytes each, in our own version. Members
+/// that the program does not know are zero. Throws AbiError(ZF_ERROR_ABI) if it uses members that we do not
+/// know. `name` is that of one element.
+template <class Struct>
+Struct element_of(const Struct* array, std::size_t index, std::uint32_t size, std::string_view name) {
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(array) + index * size;
+  const std::size_t known = std::min<std::size_t>(size, sizeof(Struct));
+  Struct ours = {};
+  std::memcpy(&ours, bytes, known);
+  if (std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
+    throw AbiError(ZF_ERROR_ABI,
+                   format_text("{} {}: the program uses fields that this library ({}) does not have", name,
+                               index, zf_version()),
+                   "install the library that the program was built for");
+  }
+  return ours;
+}
+
 /// Throws AbiError(ZF_ERROR_ABI) if the program was built for another ZF_ABI_VERSION than ours.
 inline void check_abi_version(std::uint32_t version) {
   if (version == ZF_ABI_VERSION) return;

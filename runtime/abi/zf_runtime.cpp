@@ -23,8 +23,10 @@ static_assert(sizeof(zf_options) == 80 && offsetof(zf_options, max_restarts) == 
 static_assert(sizeof(zf_group) == 96 && offsetof(zf_group, moment_sets) == 52 &&
               offsetof(zf_group, grad_buffers) == 56 && offsetof(zf_group, state_format) == 60 &&
               offsetof(zf_group, seed) == 64 && offsetof(zf_group, ranges) == 80);
-static_assert(sizeof(zf_submit_args) == 40 && offsetof(zf_submit_args, groups) == 8 &&
-              offsetof(zf_submit_args, grad_scale) == 24 && offsetof(zf_submit_args, step) == 32);
+static_assert(sizeof(zf_submit_args) == 72 && offsetof(zf_submit_args, groups) == 8 &&
+              offsetof(zf_submit_args, grad_scale) == 24 && offsetof(zf_submit_args, step) == 32 &&
+              offsetof(zf_submit_args, scalars) == 40 && offsetof(zf_submit_args, scalar_count) == 56 &&
+              offsetof(zf_submit_args, scalars_size) == 64);
 static_assert(sizeof(zf_stats) == 992 && offsetof(zf_stats, restarts) == 288 &&
               offsetof(zf_stats, degraded) == 292 && offsetof(zf_stats, cpu_note) == 576 &&
               offsetof(zf_stats, isa) == 72);

@@ -32,6 +32,18 @@ struct AdamSettings {
 };
 static_assert(sizeof(AdamSettings) == 32 && offsetof(AdamSettings, mode) == 24);
 
+/// The factors that the kernel uses. Formulas: docs/kernel.md.
+struct AdamScalars {
+  float beta1, one_minus_beta1;
+  float beta2, one_minus_beta2;
+  float eps;
+  float inv_sqrt_bias2;  ///< 1 / sqrt(1 - β2^t)
+  float step_size;       ///< -lr / (1 - β1^t)
+  float decay;           ///< AdamW: -lr·λ; Adam: λ
+  float grad_scale;
+};
+static_assert(sizeof(AdamScalars) == 36 && offsetof(AdamScalars, grad_scale) == 32);
+
 /// The progress of a group: the number of the last step, and the running powers of its betas.
 struct AdamProgress {
   std::uint64_t step = 0;

@@ -7,17 +7,6 @@
 
 namespace zf {
 
-/// The factors that the kernel uses. Formulas: docs/kernel.md.
-struct AdamScalars {
-  float beta1, one_minus_beta1;
-  float beta2, one_minus_beta2;
-  float eps;
-  float inv_sqrt_bias2;  ///< 1 / sqrt(1 - β2^t)
-  float step_size;       ///< -lr / (1 - β1^t)
-  float decay;           ///< AdamW: -lr·λ; Adam: λ
-  float grad_scale;
-};
-
 /// Returns the progress after `step`. On the next step with unchanged betas the powers are multiplied; on a
 /// jump they are float(pow(β, step)). Pure. Precondition: step >= 1.
 AdamProgress advanced(const AdamProgress& progress, const AdamSettings& settings, std::uint64_t step);

@@ -241,6 +241,22 @@ ZF_API zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind
  * moment_sets, grad_buffers, state_format and first_element must not change. */
 ZF_API zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings);
 
+/* The factors of one step, ready for use. Formulas: docs/kernel.md. All are finite. A decay of 0 is none. */
+typedef struct zf_scalars {
+  float beta1;
+  float one_minus_beta1;
+  float beta2;
+  float one_minus_beta2;
+  float eps;
+  float inv_sqrt_bias2; /* 1 / sqrt(1 - beta2^t) */
+  float step_size;      /* -lr / (1 - beta1^t) */
+  float decay;          /* ZF_ADAMW: -lr * weight_decay; ZF_ADAM: weight_decay */
+  float grad_scale;     /* multiplies every gradient as it is read */
+  int32_t mode;         /* ZF_ADAM or ZF_ADAMW */
+  uint64_t seed; /* of the rounding of bf16 moments, with the number of the step, from 1 on. A moment's */
+  uint64_t step; /* rounding depends on these two and the number of its element, and on nothing else. */
+} zf_scalars;
+
 /* The kinds of work. */
 enum {
   ZF_STEP = 0, /* an Adam step */
@@ -256,10 +272,19 @@ typedef struct zf_submit_args {
   float grad_scale; /* multiplies every gradient as it is read (unscale and clip); finite */
   uint32_t work;    /* ZF_STEP or ZF_NORM */
   uint64_t step;    /* the step's number, from 1 to 2^63 - 1, for the bias correction; 0: the group's next */
+  const zf_scalars* scalars;  /* NULL, or the factors of a ZF_STEP, in the place of the groups' settings and
+                                 bias correction. A step takes its number from zf_scalars.step, 1 to 2^63 - 1:
+                                 leave `step` 0 and grad_scale 1. Equal scalars give the results of
+                                 zf_local_step, bit for bit. */
+  const uint32_t* scalars_of; /* for each group of the call the index of its scalars; NULL: there are as many
+                                 scalars as groups, in the same order */
+  size_t scalar_count;
+  uint32_t scalars_size; /* sizeof(zf_scalars), if there are scalars */
+  uint32_t reserved;     /* 0 */
 } zf_submit_args;
 
 #define ZF_SUBMIT_ARGS_INIT \
-  { (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, 1.0f, 0, 0 }
+  { (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, 1.0f, 0, 0, NULL, NULL, 0, 0, 0 }
 
 /* Hands groups and their gradients to the optimizer, and returns at once. Submissions are done in order, and
  * each sees the results of those before it. All threads step the groups of one call together.
@@ -426,22 +451,6 @@ typedef struct zf_local_options {
 
 #define ZF_LOCAL_OPTIONS_INIT \
   { (uint32_t)sizeof(zf_local_options), ZF_ABI_VERSION, NULL, -1, 0, ZF_TRY, 0 }
-
-/* The factors of one step, ready for use. Formulas: docs/kernel.md. All are finite. A decay of 0 is none. */
-typedef struct zf_scalars {
-  float beta1;
-  float one_minus_beta1;
-  float beta2;
-  float one_minus_beta2;
-  float eps;
-  float inv_sqrt_bias2; /* 1 / sqrt(1 - beta2^t) */
-  float step_size;      /* -lr / (1 - beta1^t) */
-  float decay;          /* ZF_ADAMW: -lr * weight_decay; ZF_ADAM: weight_decay */
-  float grad_scale;     /* multiplies every gradient as it is read */
-  int32_t mode;         /* ZF_ADAM or ZF_ADAMW */
-  uint64_t seed; /* of the rounding of bf16 moments, with the number of the step, from 1 on. A moment's */
-  uint64_t step; /* rounding depends on these two and the number of its element, and on nothing else. */
-} zf_scalars;
 
 /* One tensor: arrays of `elements` elements each, which begin at any multiple of their element's size. The
  * arrays of one tensor do not overlap. If p, state or copy of two tensors overlap, these are stepped one

@@ -68,6 +68,8 @@ struct Submission {
   std::uint32_t buffer = 0;
   float grad_scale = 1.0F;
   std::uint64_t step = 0;
+  std::span<const zf_scalars> scalars = {};        ///< zf_submit_args.scalars; empty: by the groups' settings
+  std::span<const std::uint32_t> scalars_of = {};  ///< empty: scalars for each group, in the same order
 };
 
 /// The sum of squares of a group's gradients.
@@ -216,6 +218,15 @@ class Optimizer {
     args.grad_scale = submission.grad_scale;
     args.work = work;
     args.step = submission.step;
+    if (!submission.scalars.empty()) {
+      const std::size_t groups = submission.groups ? submission.groups->size() : elements_.size();
+      if (!submission.scalars_of.empty() && submission.scalars_of.size() != groups)
+        throw Error(ZF_ERROR_USAGE, "there must be as many scalars_of as groups, or none");
+      args.scalars = submission.scalars.data();
+      args.scalar_count = submission.scalars.size();
+      args.scalars_size = sizeof(zf_scalars);
+      args.scalars_of = submission.scalars_of.empty() ? nullptr : submission.scalars_of.data();
+    }
     std::uint64_t ticket = 0;
     detail::check(zf_submit(handle_, &args, &ticket));
     return ticket;

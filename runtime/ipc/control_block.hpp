@@ -23,7 +23,7 @@ namespace zf {
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
 /// The version of the arena. It is increased whenever anything below ArenaPrefix changes its place or its
 /// meaning.
-inline constexpr std::uint32_t kArenaVersion = 8;
+inline constexpr std::uint32_t kArenaVersion = 9;
 
 /// The descriptors that a worker inherits.
 inline constexpr int kWorkerArenaFd = 3;
@@ -85,12 +85,15 @@ struct ArrayPlace {
 
 /// A step that the trainer asks for. The trainer writes it before the WorkEntry that names it is published.
 struct GroupRequest {
-  AdamSettings settings;
-  std::uint64_t step;    ///< 0: the one after the last
-  std::uint64_t serial;  ///< what GroupBlock::committed becomes with this step
-  std::uint64_t seed;    ///< of the rounding of bf16 moments
+  AdamSettings settings;      ///< of a step with scalars only the betas and the mode
+  std::uint64_t step;         ///< 0: the one after the last
+  std::uint64_t serial;       ///< what GroupBlock::committed becomes with this step
+  std::uint64_t seed;         ///< of the rounding of bf16 moments
+  AdamScalars scalars;        ///< the trainer's own factors, if has_scalars
+  std::uint32_t has_scalars;  ///< 0: the factors are those of the settings and the progress
 };
-static_assert(sizeof(GroupRequest) == 56 && offsetof(GroupRequest, step) == 32);
+static_assert(sizeof(GroupRequest) == 96 && offsetof(GroupRequest, step) == 32 &&
+              offsetof(GroupRequest, scalars) == 56 && offsetof(GroupRequest, has_scalars) == 92);
 
 struct alignas(64) GroupBlock {
   // Written by the trainer, before the worker starts.
@@ -142,9 +145,9 @@ struct alignas(64) GroupBlock {
     return {array.offset + begin * each, count * each};
   }
 };
-static_assert(sizeof(GroupBlock) == 448 && offsetof(GroupBlock, moment_sets) == 20 &&
-              offsetof(GroupBlock, requests) == 200 && offsetof(GroupBlock, committed) == 320 &&
-              offsetof(GroupBlock, norms) == 376);
+static_assert(sizeof(GroupBlock) == 576 && offsetof(GroupBlock, moment_sets) == 20 &&
+              offsetof(GroupBlock, requests) == 200 && offsetof(GroupBlock, committed) == 448 &&
+              offsetof(GroupBlock, norms) == 504);
 
 /// Returns the progress of the group's last finished step.
 inline AdamProgress& last_progress(GroupBlock& group) {

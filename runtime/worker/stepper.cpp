@@ -21,14 +21,14 @@ std::vector<GroupCut> cuts_of(const Arena& arena) {
   return cuts;
 }
 
-KernelVariant variant_of(const GroupBlock& group, const AdamSettings& settings) {
+KernelVariant variant_of(const GroupBlock& group, const GroupRequest& request) {
   KernelVariant variant;
   variant.grad = group.grad_type;
   variant.format = group.format;
   if (group.has_copy()) variant.copy = group.copy_type;
   variant.stale = group.has_stale();
-  variant.mode = settings.mode;
-  variant.decay = settings.weight_decay != 0.0F;
+  variant.mode = request.settings.mode;
+  variant.decay = (request.has_scalars != 0 ? request.scalars.decay : request.settings.weight_decay) != 0.0F;
   variant.undo = true;
   return variant;
 }
@@ -125,7 +125,7 @@ GroupTask Stepper::task_of(const WorkEntry& entry) const {
   const AdamSettings& settings = request.settings;
   const AdamProgress& before = last_progress(group);
   task.serial = request.serial;
-  task.variant = variant_of(group, settings);
+  task.variant = variant_of(group, request);
   task.progress = advanced(before, settings, request.step != 0 ? request.step : before.step + 1);
   const auto start = [&](const ArrayPlace& array) -> void* {
     return array.bytes == 0 ? nullptr : arena_.at<void>(array.offset);
@@ -142,7 +142,7 @@ GroupTask Stepper::task_of(const WorkEntry& entry) const {
                .grad_type = group.grad_type,
                .format = group.format,
                .dither = dither_of(request.seed, task.progress.step),
-               .scalars = scalars_of(settings, task.progress),
+               .scalars = request.has_scalars != 0 ? request.scalars : scalars_of(settings, task.progress),
                .kernel = adam_kernel(isa_, task.variant)};
   return task;
 }

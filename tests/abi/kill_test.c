@@ -5,7 +5,8 @@
  * "offline" it leaves the whole machine, so use that in a guest. With "steps" the optimizer is stopped before
  * each kill, and its threads execute single instructions in a random order until the kill comes between two
  * of them. ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes). ZF_SEED:
- * another sequence of random choices. ZF_STATE: the state format of all groups. */
+ * another sequence of random choices. ZF_STATE: the state format of all groups. ZF_SCALARS: steps with
+ * scalars. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "cpuset.h"
+#include "made_scalars.h"
 #include "single_steps.h"
 #include "support.h"
 
@@ -117,12 +119,22 @@ static void expect_same(zf_runtime* a, zf_runtime* b, const zf_group* groups, in
   }
 }
 
+static int has_scalars;
+
 static uint32_t buffer_of_step(int step) { return (uint32_t)step % 2; }
 
 static void submit_step(zf_runtime* handle, int step) {
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
   args.buffer = buffer_of_step(step);
-  args.grad_scale = 0.5f;
+  zf_scalars scalars[GROUPS];
+  for (unsigned i = 0; i < GROUPS; ++i) scalars[i] = made_scalars(i % 4, (uint64_t)step + 1);
+  if (has_scalars) {
+    args.scalars = scalars;
+    args.scalar_count = GROUPS;
+    args.scalars_size = sizeof *scalars;
+  } else {
+    args.grad_scale = 0.5f;
+  }
   if (step % 3 != 0) {
     EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
     return;
@@ -130,6 +142,7 @@ static void submit_step(zf_runtime* handle, int step) {
   for (uint32_t i = 0; i < GROUPS; ++i) { /* group by group */
     args.groups = &i;
     args.n_groups = 1;
+    if (has_scalars) args.scalar_count = 1, args.scalars = &scalars[i];
     EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
   }
 }
@@ -380,6 +393,7 @@ int main(int argc, char** argv) {
   if (seed != NULL) seed_random(strtoull(seed, NULL, 10));
   const char* const format = getenv("ZF_STATE");
   if (format != NULL) take_format(format);
+  has_scalars = getenv("ZF_SCALARS") != NULL;
   const char* const way = argc > 1 ? argv[1] : "";
   by_single_steps = strcmp(way, "steps") == 0;
   cpus_leave = *way != 0 && !by_single_steps;

@@ -82,6 +82,23 @@ void steps() {
   optimizer.close();
 }
 
+void scalars() {
+  Optimizer optimizer = open_two();
+  zf_scalars scalars = {};
+  scalars.step_size = -0.5F;
+  scalars.one_minus_beta1 = scalars.one_minus_beta2 = scalars.inv_sqrt_bias2 = scalars.grad_scale = 1.0F;
+  scalars.mode = ZF_ADAMW;
+  scalars.step = 9;
+  for (float& grad : optimizer.grads<float>(0, 0)) grad = 2.0F;
+  const std::vector<std::uint32_t> first_for_both = {0, 0};
+  const std::span<const zf_scalars> one(&scalars, 1);
+  CHECK(optimizer.wait(optimizer.submit({.scalars = one, .scalars_of = first_for_both})));
+  CHECK(optimizer.params(0)[999] == -0.5F && optimizer.step(0) == 9 && optimizer.step(1) == 9);
+  CHECK(status_of([&] { optimizer.submit({.scalars = one}); }) == ZF_ERROR_USAGE);
+  const std::span<const std::uint32_t> short_list = std::span(first_for_both).first(1);
+  CHECK(status_of([&] { optimizer.submit({.scalars = one, .scalars_of = short_list}); }) == ZF_ERROR_USAGE);
+}
+
 void state_formats() {
   zf_group group = zf::runtime::group(10);
   group.copy_type = ZF_BF16;
@@ -183,6 +200,7 @@ void in_place() {
 int main() {
   in_place();
   steps();
+  scalars();
   state_formats();
   chosen_groups();
   ownership();

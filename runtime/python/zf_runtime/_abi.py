@@ -91,6 +91,23 @@ class Group(ctypes.Structure):
     ]
 
 
+class Scalars(ctypes.Structure):
+    _fields_ = [
+        ("beta1", c_float),
+        ("one_minus_beta1", c_float),
+        ("beta2", c_float),
+        ("one_minus_beta2", c_float),
+        ("eps", c_float),
+        ("inv_sqrt_bias2", c_float),
+        ("step_size", c_float),
+        ("decay", c_float),
+        ("grad_scale", c_float),
+        ("mode", c_int32),
+        ("seed", c_uint64),
+        ("step", c_uint64),
+    ]
+
+
 class SubmitArgs(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -100,6 +117,11 @@ class SubmitArgs(ctypes.Structure):
         ("grad_scale", c_float),
         ("work", c_uint32),
         ("step", c_uint64),
+        ("scalars", POINTER(Scalars)),
+        ("scalars_of", POINTER(c_uint32)),
+        ("scalar_count", c_size_t),
+        ("scalars_size", c_uint32),
+        ("reserved", c_uint32),
     ]
 
 
@@ -144,23 +166,6 @@ class LocalOptions(ctypes.Structure):
         ("threads", c_uint32),
         ("use_openmp", c_int32),
         ("reserved", c_int32),
-    ]
-
-
-class Scalars(ctypes.Structure):
-    _fields_ = [
-        ("beta1", c_float),
-        ("one_minus_beta1", c_float),
-        ("beta2", c_float),
-        ("one_minus_beta2", c_float),
-        ("eps", c_float),
-        ("inv_sqrt_bias2", c_float),
-        ("step_size", c_float),
-        ("decay", c_float),
-        ("grad_scale", c_float),
-        ("mode", c_int32),
-        ("seed", c_uint64),
-        ("step", c_uint64),
     ]
 
 

@@ -6,6 +6,7 @@ import operator
 from typing import SupportsIndex
 
 INT32_MAX = 2**31 - 1
+UINT32_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
 
 

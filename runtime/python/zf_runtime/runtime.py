@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
@@ -72,9 +73,9 @@ class Runtime:
             chunk_bytes=_checks.option("chunk_bytes", chunk_bytes, _checks.UINT64_MAX, 0),
             huge_pages=_strictness("huge_pages", huge_pages), lock_memory=_strictness("lock_memory", lock_memory),
             narrow=_strictness("narrow", narrow), restart_window_s=_window(restart_window_s))
-        array = (_abi.Group * len(groups))(*(group.as_abi() for group in groups))
+        described = (_abi.Group * len(groups))(*(group.as_abi() for group in groups))
         self._groups = list(groups)
-        self._handle = Handle(options, array)
+        self._handle = Handle(options, described)
 
     def __enter__(self) -> Runtime:
         return self
@@ -185,13 +186,26 @@ class Runtime:
         self._groups[group] = settings
 
     def submit(self, groups: Sequence[int] | None = None, *, buffer: int = 0, grad_scale: float = 1.0,
-               step: int = 0) -> int:
+               step: int = 0, scalars: Sequence[tuple[Any, ...]] | None = None,
+               scalars_of: Sequence[int] | None = None) -> int:
         """Hands groups (None: all) and their gradients to the optimizer, and returns a ticket at once.
 
         buffer: which gradients, 0 or 1. grad_scale multiplies each gradient as it is read (unscale, clip).
         step: the step's number, from 1, for the bias correction; 0: each group's next.
+        scalars: the members of zf_scalars, each in a tuple: factors in the place of the groups' settings, with the
+        step's number and grad_scale. scalars_of: for each group the index of its scalars; None: one for each.
+        groups and scalars_of may be an array("I"), which takes the least time.
         Raises ZfBusy if a group's last submission with this buffer is not done; then nothing is submitted."""
-        return self._submit(groups, buffer, grad_scale=grad_scale, step=_number("step", step))
+        fields: dict[str, Any] = {"grad_scale": grad_scale, "step": _number("step", step)}
+        if scalars is not None:
+            fields |= {"scalars": (_abi.Scalars * len(scalars))(*(_abi.Scalars(*members) for members in scalars)),
+                       "scalar_count": len(scalars), "scalars_size": ctypes.sizeof(_abi.Scalars)}
+        if scalars_of is not None:
+            wanted = len(self._groups if groups is None else groups)
+            if len(scalars_of) != wanted:
+                raise ValueError(f"scalars_of has length {len(scalars_of)}; the number of groups is {wanted}")
+            fields["scalars_of"] = _words("scalars_of", scalars_of)
+        return self._submit(groups, buffer, **fields)
 
     def submit_norm(self, groups: Sequence[int] | None = None, *, buffer: int = 0) -> int:
         """Submits the sums of squares of the groups' gradients (None: all groups), and returns a ticket. After wait(),
@@ -203,7 +217,7 @@ class Runtime:
         if groups is not None:
             if len(groups) == 0:
                 raise ValueError("no groups to submit; None means all of them")
-            args.groups = (ctypes.c_uint32 * len(groups))(*map(self._index, groups))
+            args.groups = _words("groups", groups, self._index)
             args.n_groups = len(groups)
         ticket = ctypes.c_uint64()
         check(library().zf_submit(self._handle.pointer, ctypes.byref(args), ctypes.byref(ticket)))
@@ -289,6 +303,14 @@ def _ask(call: Callable[[int], int], timeout: float | None) -> bool:
             return True
         if deadline is not None and time.monotonic() >= deadline:
             return False
+
+
+def _words(name: str, values: Sequence[int], checked: Callable[[int], int] | None = None) -> Any:
+    """Returns indexes as an array for the C ABI, which checks an array("I") itself."""
+    words = ctypes.c_uint32 * len(values)
+    if isinstance(values, array) and values.typecode == "I" and values:
+        return words.from_buffer(values)
+    return words(*map(checked or (lambda value: _checks.integer(name, value, _checks.UINT32_MAX)), values))
 
 
 def _strictness(name: str, value: str) -> int:
