@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "abi/plan_binding.hpp"
+#include "abi/readings.hpp"
 #include "abi/scalars.hpp"
 #include "abi/status.hpp"
 #include "abi/versioned.hpp"
@@ -73,6 +74,7 @@ class LocalHandle {
   LocalHandle& operator=(const LocalHandle&) = delete;
 
   void step(const zf_local_step_args& args);
+  void read(const ReadingList& list);
   void place(void* pointer, std::size_t bytes);
   zf_local_statistics statistics();
 
@@ -255,6 +257,17 @@ void LocalHandle::step(const zf_local_step_args& args) {
   });
 }
 
+void LocalHandle::read(const ReadingList& list) {
+  std::vector<Reading> readings = read_readings(list);
+  LocalStepper& stepper = LocalStepper::of_this_process();
+  if ((list.what & ZF_READ_ALONE) != 0) {
+    stepper.read_alone(readings, wish_of(list));
+  } else {
+    stepper.read(readings, wish_of(list), team_);
+  }
+  write_results(readings, list);
+}
+
 void LocalHandle::place(void* pointer, std::size_t bytes) {
   if (bytes == 0) return;
   if (pointer == nullptr) throw AbiError(ZF_ERROR_USAGE, "pointer is NULL");
@@ -390,6 +403,11 @@ zf_status zf_local_step(zf_local* handle, const zf_local_step_args* args) {
     zf::check_lists(read);
     ours.step(read);
   });
+}
+
+zf_status zf_local_read(zf_local* handle, zf_reading* readings, size_t count, uint32_t reading_size,
+                        uint32_t what) {
+  return zf::guarded([&] { zf::handle_of(handle).read({readings, count, reading_size, what}); });
 }
 
 zf_status zf_local_place(zf_local* handle, void* pointer, size_t bytes) {

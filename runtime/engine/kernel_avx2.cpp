@@ -97,6 +97,26 @@ struct Avx2Lane {
   }
   static W load_words(const uint16_t* at) { return _mm256_loadu_si256(reinterpret_cast<const W*>(at)); }
   static void store_words(uint16_t* at, W a) { _mm256_storeu_si256(reinterpret_cast<W*>(at), a); }
+  static W set_words(uint32_t word) { return _mm256_set1_epi32(static_cast<int>(word)); }
+
+  struct S {
+    W of_even;
+    W of_odd;
+  };
+  static S no_sums() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+  static void add_products(S& sums, W a, W b) {
+    sums.of_even = _mm256_add_epi64(sums.of_even, _mm256_mul_epu32(a, b));
+    const W odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+    sums.of_odd = _mm256_add_epi64(sums.of_odd, odd);
+  }
+  static uint64_t total(S sums) {
+    const W both = _mm256_add_epi64(sums.of_even, sums.of_odd);
+    alignas(32) uint64_t each[4];
+    _mm256_store_si256(reinterpret_cast<W*>(each), both);
+    uint64_t all = 0;
+    for (const uint64_t sum : each) all += sum;
+    return all;
+  }
 
  private:
   static constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;

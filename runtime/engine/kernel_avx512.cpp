@@ -98,6 +98,26 @@ struct Avx512Lane {
   }
   static W load_words(const uint16_t* at) { return _mm512_loadu_si512(at); }
   static void store_words(uint16_t* at, W a) { _mm512_storeu_si512(at, a); }
+  static W set_words(uint32_t word) { return _mm512_set1_epi32(static_cast<int>(word)); }
+
+  struct S {
+    W of_even;
+    W of_odd;
+  };
+  static S no_sums() { return {_mm512_setzero_si512(), _mm512_setzero_si512()}; }
+  static void add_products(S& sums, W a, W b) {
+    sums.of_even = _mm512_add_epi64(sums.of_even, _mm512_mul_epu32(a, b));
+    const W odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
+    sums.of_odd = _mm512_add_epi64(sums.of_odd, odd);
+  }
+  static uint64_t total(S sums) {
+    const W both = _mm512_add_epi64(sums.of_even, sums.of_odd);
+    alignas(64) uint64_t each[8];
+    _mm512_store_si512(each, both);
+    uint64_t all = 0;
+    for (const uint64_t sum : each) all += sum;
+    return all;
+  }
 
  private:
   static constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;

@@ -84,6 +84,18 @@ struct NeonLane {
   static void store_halves(uint16_t* at, W a) { vst1_u16(at, vmovn_u32(a)); }
   static W load_words(const uint16_t* at) { return vreinterpretq_u32_u16(vld1q_u16(at)); }
   static void store_words(uint16_t* at, W a) { vst1q_u16(at, vreinterpretq_u16_u32(a)); }
+  static W set_words(uint32_t word) { return vdupq_n_u32(word); }
+
+  struct S {
+    uint64x2_t of_low;
+    uint64x2_t of_high;
+  };
+  static S no_sums() { return {vdupq_n_u64(0), vdupq_n_u64(0)}; }
+  static void add_products(S& sums, W a, W b) {
+    sums.of_low = vmlal_u32(sums.of_low, vget_low_u32(a), vget_low_u32(b));
+    sums.of_high = vmlal_high_u32(sums.of_high, a, b);
+  }
+  static uint64_t total(S sums) { return vaddvq_u64(vaddq_u64(sums.of_low, sums.of_high)); }
 
  private:
   template <ElementType kCopy>

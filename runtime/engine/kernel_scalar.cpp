@@ -70,6 +70,12 @@ struct ScalarLane {
     return a;
   }
   static void store_words(uint16_t* at, W a) { memcpy(at, &a, sizeof a); }
+  static W set_words(uint32_t word) { return word; }
+
+  using S = uint64_t;
+  static S no_sums() { return 0; }
+  static void add_products(S& sums, W a, W b) { sums += static_cast<uint64_t>(a) * b; }
+  static uint64_t total(S sums) { return sums; }
 
  private:
   template <ElementType kCopy>

@@ -4,6 +4,7 @@
 
 #include "engine/gradient_norm.hpp"
 #include "engine/kernel.hpp"
+#include "engine/reading.hpp"
 
 namespace zf {
 
@@ -13,6 +14,7 @@ struct KernelSet {
   OutputKernel (&outputs)(const KernelVariant& variant);
   void (&roofline)(const AdamArrays& arrays);
   NormKernel (&norm)(ElementType type);
+  ReadKernel (&read)(ElementType type);
 };
 
 extern const KernelSet kScalarKernels;

@@ -6,6 +6,7 @@
 #include "engine/narrow_loop.hpp"
 #include "engine/norm_loop.hpp"
 #include "engine/outputs_loop.hpp"
+#include "engine/read_loop.hpp"
 
 namespace zf {
 namespace {
@@ -22,7 +23,8 @@ constexpr KernelSet lane_kernels() {
   return {.adam = kernel_of<Lane>,
           .outputs = outputs_of<Lane>,
           .roofline = roofline_loop<Lane>,
-          .norm = norm_kernel_of<Lane>};
+          .norm = norm_kernel_of<Lane>,
+          .read = read_kernel_of<Lane>};
 }
 
 }  // namespace

@@ -526,6 +526,36 @@ ZF_API zf_status zf_local_open(const zf_local_options* options, zf_local** out);
  * cannot be started. Nothing is stepped then. */
 ZF_API zf_status zf_local_step(zf_local* handle, const zf_local_step_args* args);
 
+/* One array to read, and what was found. */
+typedef struct zf_reading {
+  const void* array; /* elements of `type`, from any multiple of their size on */
+  uint64_t elements; /* may be 0; the pointers do not matter then */
+  void* copy;        /* NULL, or where the elements are copied to. It overlaps no array and no other copy. */
+  uint32_t type;     /* ZF_F32, ZF_BF16 or ZF_F16 */
+  uint32_t reserved; /* 0 */
+  /* Results: */
+  double sum_of_squares; /* with ZF_READ_NORM: that of zf_norm for the same elements, bit for bit. It is
+                            finite if and only if all elements are. */
+  uint64_t digest;       /* with ZF_READ_DIGEST: of the bytes. The bytes, their places and their number decide
+                            it; a change of one element always changes it. */
+} zf_reading;
+
+/* What zf_local_read does beside copying. The values are added up. */
+enum {
+  ZF_READ_NORM = 1,   /* computes the sums of squares */
+  ZF_READ_DIGEST = 2, /* computes the digests */
+  ZF_READ_ALONE = 4   /* by the calling thread alone, which waits for no other call */
+};
+
+/* Reads all arrays of a list once, and returns when that is done: copies them, and sets the results that
+ * `what` names. The results are the same, bit for bit, on any instruction set and number of threads. Without
+ * ZF_READ_ALONE the threads of a step share the list; a short one is left to the calling thread.
+ * readings: an array of `count` structs of reading_size bytes each, sizeof(zf_reading).
+ * Returns ZF_ERROR_USAGE with the index of a wrong reading, ZF_ERROR_ABI, or ZF_ERROR_SYSTEM if a helper
+ * cannot be started. Nothing is read or copied then. */
+ZF_API zf_status zf_local_read(zf_local* handle, zf_reading* readings, size_t count, uint32_t reading_size,
+                               uint32_t what);
+
 /* Places memory that is allocated and that nobody has touched yet, for moments and masters: asks for huge
  * pages, sets the plan's memory policy, and lets the threads of a step touch its pages. It takes the whole
  * pages within the range, which must be writable. What the memory holds stays. What the machine refuses goes

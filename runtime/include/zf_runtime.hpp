@@ -285,6 +285,11 @@ class Local {
     detail::check(zf_local_step(handle_, &args));
   }
 
+  /// Calls zf_local_read. `what`: ZF_READ_NORM and others, added up.
+  void read(std::span<zf_reading> readings, std::uint32_t what) {
+    detail::check(zf_local_read(handle_, readings.data(), readings.size(), sizeof(zf_reading), what));
+  }
+
   /// Calls zf_local_place.
   template <class Element>
   void place(std::span<Element> memory) {

@@ -12,6 +12,9 @@ namespace {
 /// A step of so few elements takes about as long as the start of a team (measured: docs/runtime.md).
 constexpr std::size_t kAloneElements = 8192;
 
+/// Reading so many bytes takes about as long as the start of a team.
+constexpr std::size_t kAloneBytes = std::size_t{128} << 10;
+
 /// The engine is never destroyed, because a program may step until its very end.
 constinit std::atomic<LocalStepper*> g_current = nullptr;
 
@@ -129,6 +132,14 @@ std::string LocalStepper::place(const TeamWish& team, const MemoryWish& wish, vo
   };
   const std::string notes = place_memory(ready_team(), wish, start, bytes);
   return refusal.empty() || notes.empty() ? refusal + notes : refusal + "; " + notes;
+}
+
+void LocalStepper::read(std::span<Reading> readings, const ReadWish& what, const TeamWish& wish) {
+  std::size_t bytes = 0;
+  for (const Reading& reading : readings) bytes += reading.bytes();
+  if (bytes <= kAloneBytes) return read_alone(readings, what);
+  const std::lock_guard turn(mutex_);
+  read_by(ready(choose(wish)), dealing_, readings, what, isa_);
 }
 
 LocalFigures LocalStepper::figures() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,7 @@
 #include "local/own_team.hpp"
 #include "local/placing.hpp"
 #include "local/process_id.hpp"
+#include "local/reading.hpp"
 #include "local/step_list.hpp"
 
 namespace zf {
@@ -67,6 +69,14 @@ class LocalStepper {
 
   /// Calls place_memory() with the team of a step, or with the caller alone if helpers cannot be started.
   std::string place(const TeamWish& team, const MemoryWish& wish, void* start, std::size_t bytes);
+
+  /// Reads all arrays by the calling thread. It waits for no other call.
+  void read_alone(std::span<Reading> readings, const ReadWish& what) const {
+    zf::read_alone(readings, what, isa_);
+  }
+  /// Reads all arrays by the team of a step, or by the calling thread alone if they are small. If a helper
+  /// cannot be started (Error(runtime_error)), nothing is read.
+  void read(std::span<Reading> readings, const ReadWish& what, const TeamWish& wish);
 
   LocalFigures figures();
   /// What the calling thread's next step would use.

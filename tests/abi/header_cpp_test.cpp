@@ -16,6 +16,6 @@ int main() {
   const bool local_sizes =
       local_options.struct_size == sizeof local_options && local_args.struct_size == sizeof local_args &&
       local_args.tensor_size == sizeof(zf_tensor) && local_args.scalars_size == sizeof(zf_scalars) &&
-      statistics.struct_size == sizeof statistics;
+      statistics.struct_size == sizeof statistics && sizeof(zf_reading) == 48;
   return sizes && local_sizes && zf_abi_version() == ZF_ABI_VERSION ? 0 : 1;
 }

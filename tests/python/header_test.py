@@ -14,11 +14,13 @@ HEADER = re.sub(r"/\*.*?\*/", "", (support.SOURCE / "runtime/include/zf_runtime.
 STRUCTS = {"zf_options": _abi.Options, "zf_group": _abi.Group, "zf_submit_args": _abi.SubmitArgs,
            "zf_stats": _abi.Stats, "zf_local_options": _abi.LocalOptions, "zf_scalars": _abi.Scalars,
            "zf_tensor": _abi.Tensor, "zf_range": _abi.Range, "zf_local_step_args": _abi.LocalStepArgs,
-           "zf_local_statistics": _abi.LocalStatistics}
+           "zf_local_statistics": _abi.LocalStatistics, "zf_reading": _abi.Reading}
 # These stand in arrays. The struct that points to the array has the size of one, under this name.
 SIZED_BY_ANOTHER = {"zf_scalars": "scalars_size", "zf_tensor": "tensor_size", "zf_range": "range_size"}
+SIZED_BY_AN_ARGUMENT = {"zf_reading": "reading_size"}
 TYPES = {"uint8_t": ctypes.c_uint8, "uint16_t": ctypes.c_uint16, "uint32_t": ctypes.c_uint32, "int32_t": ctypes.c_int32,
          "uint64_t": ctypes.c_uint64, "int64_t": ctypes.c_int64, "size_t": ctypes.c_size_t, "float": ctypes.c_float,
+         "double": ctypes.c_double,
          "char": ctypes.c_char, "void*": ctypes.c_void_p, "const void*": ctypes.c_void_p,
          "const char*": ctypes.c_char_p, "const uint32_t*": ctypes.POINTER(ctypes.c_uint32),
          "float* const*": ctypes.POINTER(ctypes.c_void_p),
@@ -49,6 +51,8 @@ class Header(unittest.TestCase):
             with self.subTest(struct):
                 if struct in SIZED_BY_ANOTHER:
                     self.assertIn(SIZED_BY_ANOTHER[struct], dict(members_of("zf_local_step_args")))
+                elif struct in SIZED_BY_AN_ARGUMENT:
+                    self.assertRegex(HEADER, rf"{struct}\* \w+, [^;]*uint32_t {SIZED_BY_AN_ARGUMENT[struct]}[,)]")
                 else:
                     self.assertEqual(members_of(struct)[0], ("struct_size", ctypes.c_uint32))
 

@@ -12,6 +12,7 @@ from ctypes import (
     POINTER,
     c_char,
     c_char_p,
+    c_double,
     c_float,
     c_int32,
     c_int64,
@@ -33,6 +34,7 @@ NONE, F32, BF16, F16 = 0, 1, 2, 3
 ADAM, ADAMW = 0, 1
 STATE_FP32, STATE_BF16, STATE_SPLIT, STATE_BF16_SPLIT = 0, 1, 2, 3
 STEP, NORM = 0, 1
+READ_NORM, READ_DIGEST, READ_ALONE = 1, 2, 4
 NO, TRY, MUST = 0, 1, 2
 
 PARAMS, MOMENT_1, MOMENT_2, GRADS_0, GRADS_1, STALE, COPY = 0, 1, 2, 3, 4, 5, 6
@@ -200,6 +202,18 @@ class LocalStepArgs(ctypes.Structure):
     ]
 
 
+class Reading(ctypes.Structure):
+    _fields_ = [
+        ("array", c_void_p),
+        ("elements", c_uint64),
+        ("copy", c_void_p),
+        ("type", c_uint32),
+        ("reserved", c_uint32),
+        ("sum_of_squares", c_double),
+        ("digest", c_uint64),
+    ]
+
+
 class LocalStatistics(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -238,7 +252,7 @@ FUNCTIONS = {
     "zf_submit": (c_int32, [c_void_p, POINTER(SubmitArgs), POINTER(c_uint64)]),
     "zf_wait": (c_int32, [c_void_p, c_uint64, c_int64]),
     "zf_progress": (c_int32, [c_void_p, c_uint64, c_size_t, c_uint64, c_int64, POINTER(c_uint64)]),
-    "zf_norm": (c_int32, [c_void_p, c_size_t, c_uint32, POINTER(ctypes.c_double), POINTER(c_int32)]),
+    "zf_norm": (c_int32, [c_void_p, c_size_t, c_uint32, POINTER(c_double), POINTER(c_int32)]),
     "zf_get_step": (c_int32, [c_void_p, c_size_t, POINTER(c_uint64)]),
     "zf_set_step": (c_int32, [c_void_p, c_size_t, c_uint64]),
     "zf_read_state": (c_int32, [c_void_p, c_size_t, c_int32, c_uint64, c_uint64, POINTER(c_float)]),
@@ -248,6 +262,7 @@ FUNCTIONS = {
     "zf_get_stats": (c_int32, [c_void_p, POINTER(Stats)]),
     "zf_local_open": (c_int32, [POINTER(LocalOptions), POINTER(c_void_p)]),
     "zf_local_step": (c_int32, [c_void_p, POINTER(LocalStepArgs)]),
+    "zf_local_read": (c_int32, [c_void_p, POINTER(Reading), c_size_t, c_uint32, c_uint32]),
     "zf_local_place": (c_int32, [c_void_p, c_void_p, c_size_t]),
     "zf_local_stats": (c_int32, [c_void_p, POINTER(LocalStatistics)]),
     "zf_local_close": (c_int32, [c_void_p]),

@@ -16,6 +16,9 @@ from ._library import check, library
 # that the GIL is kept.
 FEW_ELEMENTS = 256 * 1024
 
+# A zf_reading as words: array, elements, copy, type, sum_of_squares (a double), digest.
+READING_WORDS = ctypes.sizeof(_abi.Reading) // 8
+
 
 class Engine:
     """The process's handle of the local engine. Any thread may call it; calls take turns."""
@@ -23,9 +26,10 @@ class Engine:
     def __init__(self) -> None:
         self._handles: dict[int, ctypes.c_void_p] = {}  # by torch's number of threads; never closed
         self._opening = threading.RLock()  # a signal handler may step, too
-        self._releasing = library().zf_local_step
-        self._keeping = ctypes.PyDLL(library()._name).zf_local_step
-        self._keeping.restype, self._keeping.argtypes = self._releasing.restype, self._releasing.argtypes
+        keeping = ctypes.PyDLL(library()._name)  # whose calls keep the GIL
+        _abi.declare(keeping)
+        self._keeping, self._releasing = keeping.zf_local_step, library().zf_local_step
+        self._read_keeping, self._read_releasing = keeping.zf_local_read, library().zf_local_read
 
     def step(self, tensors: array[int], scalars: list[tuple[Any, ...]], counters: array[int], elements: int,
              threads: int, ranges: array[int]) -> None:
@@ -51,6 +55,20 @@ class Engine:
                               scalars=ctypes.pointer(scalars), scalar_count=1,
                               counters=ctypes.pointer(ctypes.c_void_p(ctypes.addressof(counter)))),
                    tensor.elements, threads)
+
+    def read(self, readings: array[int], *, norm: bool = False, digest: bool = False, alone: bool = False,
+             threads: int | None = None) -> None:
+        """Reads all arrays once: copies them and, if wanted, finds their sums of squares and digests, which sums_of()
+        and digests_of() return. Raises ZfError if one is wrong; then nothing is read.
+
+        readings: zf_reading structs as words, an array("Q") of READING_WORDS for each. alone: by the calling thread,
+        which waits for no other call. threads: as many as torch computes with; None: asks torch."""
+        count = len(readings) // READING_WORDS
+        what = norm * _abi.READ_NORM | digest * _abi.READ_DIGEST | alone * _abi.READ_ALONE
+        call = self._read_keeping if sum(readings[1::READING_WORDS]) < FEW_ELEMENTS else self._read_releasing
+        check(call(self._handle(torch_threads() if threads is None else threads),
+                   ctypes.cast(readings.buffer_info()[0], ctypes.POINTER(_abi.Reading)), count,
+                   ctypes.sizeof(_abi.Reading), what))
 
     def place(self, address: int, size: int) -> None:
         """Gives memory that nobody has touched the plan's nodes and huge pages, as far as the machine lets it. In
@@ -86,6 +104,17 @@ class Engine:
         if note and not self._handles:
             warnings.warn(f"zf_runtime: {note}", stacklevel=2)
         return handle
+
+
+def sums_of(readings: array[int]) -> list[float]:
+    """Returns the sum of squares of each of the words that Engine.read() was given."""
+    doubles = array("d", readings.tobytes())
+    return doubles[_abi.Reading.sum_of_squares.offset // 8::READING_WORDS].tolist()
+
+
+def digests_of(readings: array[int]) -> list[int]:
+    """Returns the digest of each, likewise."""
+    return readings[_abi.Reading.digest.offset // 8::READING_WORDS].tolist()
 
 
 def torch_threads() -> int:

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "engine/gradient_norm.hpp"
+#include "engine/reading.hpp"
 #include "engine/undo.hpp"
 #include "kernel_fixture.hpp"
 
@@ -27,6 +28,11 @@ std::vector<double> norms_of(TestState& state, Isa isa, ElementType type) {
   return sums;
 }
 
+std::uint64_t digest_of_gradients(TestState& state, Isa isa, ElementType type) {
+  const AdamArrays arrays = state.arrays({.grad = type}, 0, state.p.size());
+  return read_kernel(isa, type)({.array = arrays.g, .n = arrays.n, .digest = true});
+}
+
 }  // namespace
 
 int main() {
@@ -38,6 +44,11 @@ int main() {
         if (norms_of(calm, isa, grad) != norms_of(calm, Isa::scalar, grad)) {
           std::printf("the norm of %s differs from scalar: %zu elements\n", std::string(name_of(isa)).c_str(),
                       n);
+          return 1;
+        }
+        if (digest_of_gradients(calm, isa, grad) != digest_of_gradients(calm, Isa::scalar, grad)) {
+          std::printf("the digest of %s differs from scalar: %zu elements\n",
+                      std::string(name_of(isa)).c_str(), n);
           return 1;
         }
         ++compared;
