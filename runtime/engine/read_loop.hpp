@@ -24,14 +24,15 @@ constexpr uint64_t mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The key of word i of piece k of a block is keys.of_word[i] + key_of_piece(k). From the lowest bit on it has
-// a 1, ten bits for i, four for k, and 17 bits of a hash of both. So no two words of a block have the same.
+// The key of word i of piece k of a block is kWordKeys.of_word[i] + key_of_piece(k). From the lowest bit on
+// it has a 1, ten bits for i, four for k, and 17 bits of a hash of both. So no two words of a block have the
+// same.
 constexpr uint32_t kHashedBits = 0xffff8000U;
 static_assert(kPieceWords == 1 << 10 && kDigestBlockBytes / kPieceBytes == 1 << 4);
 
 constexpr uint32_t key_of_piece(size_t piece) {
-  return (static_cast<uint32_t>(mixed(piece + kPieceWords)) & kHashedBits) | static_cast<uint32_t>(piece)
-                                                                                 << 11;
+  const auto number = static_cast<uint32_t>(piece) << 11;
+  return (static_cast<uint32_t>(mixed(piece + kPieceWords)) & kHashedBits) | number;
 }
 
 struct WordKeys {

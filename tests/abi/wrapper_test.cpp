@@ -183,6 +183,15 @@ void in_place() {
   float* const counters[] = {&count};
   Local one;
   Local local = std::move(one);
+  std::vector<float> read_from(1000, 2.0F);
+  std::vector<float> copied(1000);
+  zf_reading reading = {};
+  reading.array = read_from.data();
+  reading.copy = copied.data();
+  reading.elements = 1000;
+  reading.type = ZF_F32;
+  local.read(std::span(&reading, 1), ZF_READ_NORM | ZF_READ_ALONE);
+  CHECK(reading.sum_of_squares == 4000.0 && copied == read_from);
   local.place(std::span(m));
   local.step({&tensor, 1}, {&scalars, 1}, counters);
   local.step({&tensor, 1}, {&scalars, 1});

@@ -88,6 +88,11 @@ TEST(TeamReading, AnyNumberOfThreadsFindsTheSame) {
   stepper.read_alone(alone.readings, {.norm = true, .digest = true});
   EXPECT_EQ(std::memcmp(alone.copies[0].data(), alone.arrays[0].data(), alone.readings[0].bytes()), 0);
   EXPECT_GT(alone.readings[0].sum_of_squares, 0.0);
+  for (const Reading& reading : alone.readings) {  // as in one piece
+    const auto whole = read_kernel(
+        stepper.isa(), reading.type)({.array = reading.array, .n = reading.elements, .digest = true});
+    EXPECT_EQ(reading.digest, digest_of(whole, reading.bytes()));
+  }
   for (std::size_t threads = 1; threads <= 4; ++threads) {
     Arrays arrays(kSizes);
     stepper.read(arrays.readings, {.norm = true, .digest = true}, {.openmp = false, .threads = threads});
