@@ -23,7 +23,7 @@ PRACTICE = {
                       "parameters on the CPU; works without a plan, too"),
     matrix.WAIT: ("`python -m zf_runtime.deepspeed train.py`", "a plan, `zf-optimizer`",
                   "DeepSpeed's losses keep their bits; a second process per rank"),
-    matrix.LATE: ("the same with `--late`, or OverlappedAdamW(overlap=True)", "a plan, `zf-optimizer`",
+    matrix.LATE: ("the same with `--late`, or AdamW(overlap=\"late\")", "a plan, `zf-optimizer`",
                   "changes what is computed: weights are one step old in each forward (with ZenFlow's overlap_step "
                   "they are in any case)"),
 }

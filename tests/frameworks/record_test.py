@@ -70,6 +70,19 @@ class Recorded(FrameworkTest):
         self.assertGreater(workload["recorded"]["step_ns"], 0)
         self.same_bits_as_without(*words)
 
+    def test_ours_exact(self):
+        words = (*MODEL, "--optimizer", "exact")
+        workload = self.record(*job("recorded", *words))
+        self.assert_is(workload, "native", "exact")
+        self.assertEqual(workload["estimates"], [])
+        self.assertGreater(workload["recorded"]["step_ns"], 0)
+        self.assertGreater(workload["training"]["last_gradient_ns"], 0)
+        self.assertLess(workload["training"]["first_group_share"], 0.5)
+        self.same_bits_as_without(*words)
+        tuned = self.run_tune("tune", "-q", "-w", "workload.json", "--simulate",
+                              str(SOURCE / "configs/machines/desktop-4p-4e.json"), "-o", "plan.json")
+        self.assert_exit(tuned, 0)
+
     def test_zero_offload(self):
         workload = self.record(*job("deepspeed_job", *MODEL, "--steps", "12"))
         self.assert_is(workload, "deepspeed-offload", "wait")

@@ -1,4 +1,4 @@
-"""Compares iterations of a torch job without a GPU that has all CPUs: OverlappedAdamW(overlap=False) / torch's fused
+"""Compares iterations of a torch job without a GPU that has all CPUs: zf_runtime.AdamW / torch's fused
 AdamW. A benchmark, not a test.
 
 A pair is one process of each, side by side, in turns: turns.py says how, and why both keep the memory that they free. A

@@ -16,8 +16,8 @@ TYPES = {torch.float32: _abi.F32, torch.bfloat16: _abi.BF16, torch.float16: _abi
 def refuse_device(param: Any) -> None:
     """Raises ZfError for a parameter on a GPU."""
     if param.device.type not in ("cpu", "meta"):
-        raise ZfError(f"a parameter is on {param.device}, and zf_runtime.AdamW and Adam step parameters on the CPU: "
-                      "use torch.optim.AdamW(fused=True) for it, or zf_runtime.OverlappedAdamW to step it on the CPU")
+        raise ZfError(f"a parameter is on {param.device}, and this optimizer steps parameters on the CPU, in place: "
+                      "use torch.optim.AdamW(fused=True) for it, or a zf_runtime.AdamW that is made with it")
 
 
 def refuse_sparse(param: Any) -> None:

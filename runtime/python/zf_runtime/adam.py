@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import os
 import warnings
-from collections.abc import Iterable
-from typing import Any, Callable
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
-from . import _formats, _local, _planned, _torch_own
+from . import _clipping, _formats, _local, _planned, _torch_own
 from ._parts import Parts
 from ._scalars import scalars
 from ._tensor_list import TensorList
 from ._why_not import refuse_device
 from .errors import ZfError
+
+if TYPE_CHECKING:
+    from ._timeline import Span
+    from .runtime import Runtime
 
 # With 2.3.1, the only cases that failed were those of torch.compile and of torch's own fused=True on the CPU, which is
 # new in 2.4.
@@ -27,11 +33,10 @@ class _InPlace(torch.optim.Optimizer):
     """The step that AdamW and Adam share."""
 
     _decoupled = False
-
-    @staticmethod
-    def _chosen_format(state: str | None) -> str:
-        """Returns the state format for what the argument gives."""
-        return _planned.state_format(state)
+    _max_norm: float | None = None  # clip_grad_norm of the constructor
+    _coefficient: float | None = None  # of clip_grad_norm_(), for the next step
+    _grad_norm: float | None = None
+    _is_closed = False
 
     def _set_up(self, foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
         """Checks what torch checks with fused=True, which is not told to it: it would let GradScaler hand over scaled
@@ -59,31 +64,85 @@ class _InPlace(torch.optim.Optimizer):
                 group["fused"] = fused
 
     @torch._disable_dynamo
-    def step(self, closure: Callable[[], Any] | None = None, *, _grad_scale: float = 1.0) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None, *, max_norm: float | None = None,
+             grad_scale: float = 1.0) -> Any:
         """Steps all parameters that have a gradient. Returns closure()'s loss.
 
         Parameters, gradients and states are taken as they are now, whoever has written or replaced them. Raises ZfError
-        before anything is stepped if a gradient is sparse or a parameter is on a GPU. _grad_scale, for
-        OverlappedAdamW, multiplies every gradient in fp32, as it is read."""
+        before anything is stepped if a gradient is sparse.
+
+        max_norm: clips the gradients to this norm, as clip_grad_norm of the constructor does for all steps. Then, if
+        the norm is not finite, nothing is stepped, and no count grows. grad_scale multiplies every gradient. Both are
+        applied in fp32 as a gradient is read: the gradients themselves stay as they are."""
+        if self._is_closed:
+            raise ZfError("the optimizer is closed")
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        limit, factor = self._take_limit(max_norm)
+        scale = grad_scale * factor
+        if limit is not None:
+            self._grad_norm = self._norm_now() * abs(scale)
+            scale *= _clipping.coefficient(self._grad_norm, limit)
+        if math.isfinite(scale):
+            self._step_all(scale)
+        return loss
+
+    def clip_grad_norm_(self, parameters: Any = None, max_norm: float | None = None, norm_type: float = 2.0,
+                        error_if_nonfinite: bool = False, foreach: bool | None = None) -> Any:
+        """Stands in for torch.nn.utils.clip_grad_norm_() and for accelerate's method of that name. Returns the norm of
+        this optimizer's gradients. The next step() clips them to max_norm; None: to clip_grad_norm of the constructor.
+
+        `parameters` and foreach change nothing. Raises ZfError for another norm than the second."""
+        if float(norm_type) != 2.0:
+            raise ZfError(f"norm_type is {norm_type}; this optimizer takes the norm of type 2")
+        if not isinstance(max_norm, (int, float, type(None))):
+            max_norm = float(max_norm)
+        limit = self._max_norm if max_norm is None else max_norm
+        _clipping.check_max_norm(limit)
+        self._coefficient = None
+        norm = self._norm_now()
+        if error_if_nonfinite and not math.isfinite(norm):
+            raise RuntimeError(f"the norm of the gradients is {norm}")
+        self._grad_norm = norm
+        self._coefficient = 1.0 if limit is None else _clipping.coefficient(norm, limit)
+        return torch.tensor(norm)
+
+    @property
+    def grad_norm(self) -> float | None:
+        """The norm of all gradients at the last step() or clip_grad_norm_() that took it, before clipping; None:
+        nobody did."""
+        return self._grad_norm
+
+    def _take_limit(self, max_norm: float | None) -> tuple[float | None, float]:
+        """Returns to which norm this step clips (None: none is taken), and a factor for it: that of clip_grad_norm_(),
+        which is for one step."""
+        _clipping.check_max_norm(max_norm)
+        factor, self._coefficient = self._coefficient, None
+        if max_norm is not None or factor is None:
+            return (self._max_norm if max_norm is None else max_norm), 1.0
+        return None, factor
+
+    def _norm_now(self) -> float:
+        return _clipping.norm_in_place([param.grad for group in self.param_groups for param in group["params"]
+                                        if param.grad is not None])
+
+    def _step_all(self, grad_scale: float) -> None:
         parts, own, roster = self._list.gather(self.param_groups, self.state)
         if own and self.defaults.get("state_format", "fp32") != "fp32":
             raise ZfError(f"state={self.defaults['state_format']!r}: torch must step a parameter of shape "
                           f"{list(roster.params[own[0][0]].shape)} ({own[0][1]}): use state=\"fp32\"")
         if own:
-            self._say([reason for _, reason in own], len(own) + len(parts.index))
+            self._say_of_torch([reason for _, reason in own], len(own) + len(parts.index))
         if parts.index:
-            self._step_in_place(parts, _grad_scale)  # first: what it refuses, it refuses before anything is stepped
+            self._step_in_place(parts, grad_scale)  # first: what it refuses, it refuses before anything is stepped
         with torch.set_grad_enabled(self.defaults["differentiable"]):
             for number, group in enumerate(self.param_groups if own else ()):
                 params = [roster.params[index] for index, _ in own if roster.group_of[index] == number]
                 if params:
                     _torch_own.step(params, [self.state[param] for param in params], group, self._is_decoupled(group),
-                                    _grad_scale)
-        return loss
+                                    grad_scale)
 
     def _step_in_place(self, parts: Parts, grad_scale: float) -> None:
         """Makes one call for all parameters. The engine raises their counts itself: an exception comes before it or
@@ -122,17 +181,20 @@ class _InPlace(torch.optim.Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        self._set_formats()
+        given = self.__dict__.get("_given")
+        if given:
+            self._keep_precision(given)
+        self._forget()
+        self._list.home(self.param_groups, self.state)
+
+    def _set_formats(self) -> None:
         for group in self.param_groups:
             group.setdefault("bias_correction", True)
             group.pop("state_format", None)  # an argument beats a checkpoint
             if "state_format" in self.defaults:
                 group["state_format"] = self.defaults["state_format"]
                 group.setdefault("seed", self.defaults["seed"])
-        given = self.__dict__.get("_given")
-        if given:
-            self._keep_precision(given)
-        self._forget()
-        self._list.home(self.param_groups, self.state)
 
     def _keep_precision(self, given: dict[str, Any]) -> None:
         """Replaces what torch has cast to the type of a 16-bit parameter by what it was cast from."""
@@ -148,7 +210,7 @@ class _InPlace(torch.optim.Optimizer):
                     entry.pop("master", None)
                     entry.pop("low", None)
 
-    def _say(self, reasons: list[str], total: int) -> None:
+    def _say_of_torch(self, reasons: list[str], total: int) -> None:
         line = _torch_own.message(type(self).__name__, reasons, total)
         if line not in self._said:
             self._said.add(line)
@@ -156,57 +218,171 @@ class _InPlace(torch.optim.Optimizer):
 
 
 class AdamW(_InPlace, torch.optim.AdamW):
-    """torch.optim.AdamW, stepped where the tensors are, in one call for all of them.
+    """torch.optim.AdamW on the host's CPUs: in place, or in a process of its own beside training.
 
-    All arguments are those of torch.optim.AdamW. `foreach` and `fused` are accepted, and change nothing.
+    All arguments up to `fused` are those of torch.optim.AdamW. `foreach` and `fused` are accepted, and change nothing.
 
-    The parameters are on the CPU: plain tensors, or DTensors as of FSDP2 and tensor parallelism. Storage may move, be
-    shared and be written between steps, also through .data. (Only a gradient may not be the memory of another
-    parameter: whether its old or its new value is read is not defined.)
+    overlap says when a step runs:
 
-    What the engine does not take (amsgrad, capturable, differentiable, float64, complex, unusual strides) is stepped in
-    the same call by torch's own adam(), and a warning says how many parameters and why.
+    - "off": when step() returns, the parameters are updated. Parameters on the CPU are stepped where they are, on the
+      threads of torch, in one call: plain tensors, or DTensors as of FSDP2 and tensor parallelism. If one is on a GPU,
+      masters and moments lie in memory that is shared with an optimizer process.
+    - "exact": step() hands the gradients to the process and returns. Each parameter is waited for where the next
+      forward first reads it. The training is the same, bit for bit.
+    - "late": the parameters are one step old in each forward. That can cost quality.
+
+    plan, rank, runtime_options: for a process, as in Runtime and more keywords for it. clip_grad_norm: step() clips to
+    this norm; see step().
+
+    **In place.** Storage may move, be shared and be written between steps, also through .data. (Only a gradient may not
+    be the memory of another parameter: whether its old or its new value is read is not defined.) What the engine does
+    not take (amsgrad, capturable, differentiable, float64, complex, unusual strides) is stepped in the same call by
+    torch's own adam(), and a warning says how many parameters and why.
+
+    **With a process.** Parameters step one by one: they may be frozen, unfrozen and lack gradients. What a program
+    writes to parameters and `state` between steps counts, also through .data. amsgrad, capturable, differentiable and
+    DTensors are refused. In mode exact a module's forward, state_dict(), parameters(), named_parameters() and
+    load_state_dict() wait, once the first step has seen its forward. A list of parameters that a program keeps, as for
+    an EMA of its own, and `model.fc.weight` do not: call synchronize() before you read those between step() and
+    forward. A gradient of a parameter that nobody has waited for is refused. What is written to a parameter while its
+    step is running stays, and that step is lost; a warning says so. Optimizer post-hooks find the step done, so they
+    cost its hiding. Ctrl-C and signal handlers that raise may end a call anywhere: a step that was handed over is
+    finished, counted and sent in any case.
 
     bf16 and fp16 parameters have fp32 moments and an fp32 `master` in their state. The parameter is the truth: where it
     is not the rounded master, it wins.
 
     state="bf16" keeps moments in bf16, rounded so that they stay right on average; the bits depend on the seed, the
     step and the element's number alone. "split" keeps of a bf16 parameter's master the 16 bits that the parameter
-    lacks, as `low` in its state; "bf16+split" does both. Parameters are fp32 or bf16 then, and all are stepped by the
-    engine. Without state= it is what the plan of ZF_PLAN names, else "fp32". `seed` stands in the param_groups, and a
-    parameter's first number as `first_element` in its state. A state of another format that is loaded is converted, to
-    nearest.
+    lacks, as `low` in its state (with a process: in its state_dict()); "bf16+split" does both. Parameters are fp32 or
+    bf16 then. Without state= it is what the plan of ZF_PLAN names, else "fp32". `seed` stands in the param_groups, and
+    a parameter's first number as `first_element` in its state. A state of another format that is loaded is converted,
+    to nearest.
 
-    State dicts load in both directions with torch.optim.AdamW, and into DeepSpeedCPUAdam. Not thread-safe, like
-    torch's."""
+    State dicts load in both directions with torch.optim.AdamW, and into DeepSpeedCPUAdam. Use it as a context manager,
+    or call close(). Not thread-safe, like torch's."""
 
     _decoupled = True
 
     def __init__(self, params: Iterable[Any], lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
-                 fused: bool | None = None, state: str | None = None, seed: int = 0):
-        state = self._chosen_format(state)
-        _formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
+                 fused: bool | None = None, state: str | None = None, seed: int = 0, overlap: str = "off",
+                 clip_grad_norm: float | None = None, plan: str | os.PathLike[str] | None = None,
+                 rank: int | None = None, runtime_options: dict[str, Any] | None = None):
+        _planned.check_overlap(overlap, plan)
+        state = _planned.state_format(state, plan)
+        _clipping.check_max_norm(clip_grad_norm)
+        self._max_norm = clip_grad_norm
         self._set_up(foreach, fused, differentiable)
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
-                         capturable=capturable, differentiable=differentiable, fused=None)
+        settings = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+                    "maximize": maximize, "foreach": foreach, "capturable": capturable,
+                    "differentiable": differentiable}
+        if not isinstance(params, torch.Tensor):
+            params = [_listed(each) for each in params]
+        if overlap != "off" or _has_gpu(params):
+            from ._arena_adam import ArenaAdamW, options_for
+
+            options = options_for(runtime_options or {}, plan, rank)
+            mine = type(self)
+            self.__class__ = ArenaAdamW if mine is AdamW else type(mine.__name__, (mine, ArenaAdamW), {})
+            self._begin(params, settings, fused, overlap=overlap, state=state, seed=seed, options=options)
+            return
+        _formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
+        super().__init__(params, **settings, fused=None)
         self._settle(fused, state, seed)
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime underneath, for its stats. Raises ZfError where the step is in place, after close(), and in a
+        forked child."""
+        raise ZfError("with overlap=\"off\" and parameters on the CPU the step is in place: there is no optimizer "
+                      "process and no runtime")
+
+    @property
+    def overlap(self) -> Any:
+        """"off", "late" or "exact"."""
+        return "off"
+
+    @property
+    def memory_note(self) -> str:
+        """Why memory is not placed or pinned as it should be; "" if it is."""
+        return ""
+
+    def timeline(self) -> list[Span]:
+        """Returns what happened when in the last steps that ran beside training. See save_timeline()."""
+        return []
+
+    def save_timeline(self, path: str | os.PathLike[str]) -> None:
+        """Writes timeline() to a file that Perfetto shows (https://ui.perfetto.dev)."""
+        from ._timeline import write_for_perfetto
+
+        write_for_perfetto(self.timeline(), path)
+
+    def synchronize(self) -> None:
+        """Waits for the step that is under way and gives the parameters its values. Returns at once if there is none.
+
+        Whatever was interrupted before, by Ctrl-C or by a signal handler that raises: afterwards all that was handed
+        over is done, counted and in the parameters."""
+
+    def close(self) -> None:
+        """Finishes the step that is under way, gives the parameters its values, and ends the process, if there is one.
+        The second call does nothing.
+
+        Raises ZfWorkerDied if the process had died; the parameters then keep the last values that they got. In a forked
+        child the process and the step belong to the parent and are left alone."""
+        self._is_closed = True
+
+    def __enter__(self) -> AdamW:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except Exception:
+            if kind is None:
+                raise  # else the first exception is the one to read
 
 
 class Adam(_InPlace, torch.optim.Adam):
-    """torch.optim.Adam likewise: weight decay is added to the gradient. See AdamW."""
+    """torch.optim.Adam, stepped in place: weight decay is added to the gradient. See AdamW. Parameters are on the
+    CPU."""
 
     def __init__(self, params: Iterable[Any], lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
                  capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
-                 state: str | None = None, seed: int = 0, **decoupled_weight_decay: bool):
-        state = self._chosen_format(state)
+                 state: str | None = None, seed: int = 0, clip_grad_norm: float | None = None,
+                 **decoupled_weight_decay: bool):
+        state = _planned.state_format(state)
         _formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
+        _clipping.check_max_norm(clip_grad_norm)
+        self._max_norm = clip_grad_norm
         self._set_up(foreach, fused, differentiable)
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=None, **decoupled_weight_decay)
         self._settle(fused, state, seed)
+
+
+def _listed(each: Any) -> Any:
+    """Returns an element of params again, after a generator of parameters was turned into a list. What torch takes
+    otherwise, or refuses, stays as it is."""
+    if isinstance(each, dict) and isinstance(each.get("params"), Iterator):
+        return {**each, "params": list(each["params"])}
+    return each
+
+
+def _has_gpu(params: Any) -> bool:
+    """Returns whether a parameter is on a GPU."""
+    return any(isinstance(tensor, torch.Tensor) and tensor.device.type == "cuda" for each in params
+               for tensor in _tensors(each))
+
+
+def _tensors(each: Any) -> list[Any]:
+    """Returns the tensors of an element of params: a tensor, a name and a tensor, or a param_group of such."""
+    if isinstance(each, dict):
+        params = each.get("params", ())
+        return [params] if isinstance(params, torch.Tensor) else [one for some in params for one in _tensors(some)]
+    return [each[1] if isinstance(each, tuple) else each]
 
 
 def _raise_versions(tensors: list[Any]) -> None:

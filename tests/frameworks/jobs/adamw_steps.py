@@ -1,4 +1,4 @@
-"""Times iterations of plain torch on CPUs with torch's fused AdamW and with OverlappedAdamW(overlap=False), in turns in
+"""Times iterations of plain torch on CPUs with torch's fused AdamW and with zf_runtime.AdamW, in turns in
 one process.
 
 Two models train on the same data. Each pair is some iterations of each; which goes first alternates. Says per pair
@@ -40,8 +40,7 @@ def main():
     options = parser.parse_args()
     models = {name: make_model(options) for name in ("torch", "ours")}
     optimizers = {"torch": torch.optim.AdamW(models["torch"].parameters(), lr=1e-4, fused=True),
-                  "ours": zf_runtime.OverlappedAdamW(models["ours"].parameters(), lr=1e-4, overlap=False,
-                                                     runtime_options={"narrow": "no"})}
+                  "ours": zf_runtime.AdamW(models["ours"].parameters(), lr=1e-4)}
     batch, losses = torch.randn(options.tokens, options.width), {name: [] for name in models}
     for pair in range(options.pairs):
         facts = {}

@@ -1,8 +1,9 @@
-"""Times training with OverlappedAdamW, waiting and late, beside torch's own AdamW(fused=True) where the parameters are.
+"""Times training with zf_runtime.AdamW, waiting, exact and late, beside torch's own AdamW(fused=True) where the
+parameters are.
 
-Three models train on the same data, in turns in one process; which goes first rotates. Says per turn: {"turn": n,
-"torch": {"step_ms": x, "iteration_ms": y}, "wait": {...}, "late": {...}}, and at the end the losses of all and the
-largest difference of a parameter between torch's and the waiting one. Runs on a GPU if there is one."""
+Four models train on the same data, in turns in one process; which goes first rotates. Says per turn: {"turn": n,
+"torch": {"step_ms": x, "iteration_ms": y}, "off": {...}, "exact": {...}, "late": {...}}, and at the end the losses of
+all and the largest difference of a parameter between torch's and the waiting one. Runs on a GPU if there is one."""
 
 import argparse
 import time
@@ -10,7 +11,7 @@ import time
 import report
 import torch
 from model import loss_of, make_model
-from zf_runtime import OverlappedAdamW
+from zf_runtime import AdamW
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -24,7 +25,7 @@ def now_ns() -> int:
 def make_optimizer(name: str, model):
     if name == "torch":
         return torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    return OverlappedAdamW(model.parameters(), lr=1e-4, overlap=name == "late")
+    return AdamW(model.parameters(), lr=1e-4, overlap=name)
 
 
 def iterate(model, optimizer, batch) -> tuple[dict, float]:
@@ -44,7 +45,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--dtype", default="float32")
     options = parser.parse_args()
-    names = ["torch", "wait", "late"]
+    names = ["torch", "off", "exact", "late"]
     models = {name: make_model(options).to(DEVICE, getattr(torch, options.dtype)) for name in names}
     optimizers = {name: make_optimizer(name, model) for name, model in models.items()}
     losses = {name: [] for name in names}
@@ -57,10 +58,10 @@ def main():
             losses[name].append(loss)
         report.say(turn=turn, **facts)
     optimizers["late"].synchronize()
-    pairs = zip(models["torch"].parameters(), models["wait"].parameters(), strict=True)
+    pairs = zip(models["torch"].parameters(), models["off"].parameters(), strict=True)
     report.say(losses=losses, most=max((a - b).detach().abs().max().item() for a, b in pairs),
                parameters=sum(p.numel() for p in models["torch"].parameters()))
-    for name in ("wait", "late"):
+    for name in names[1:]:
         optimizers[name].close()
 
 

@@ -1,4 +1,4 @@
-"""A job for zf-tune record, which says what it has computed: PyTorch's AdamW, or ours waiting or late.
+"""A job for zf-tune record, which says what it has computed: PyTorch's AdamW, or ours waiting, late or exact.
 
 Says {"digest": hash of all losses and parameters}. With --context FILE it records itself. With --hooked it counts the
 calls of a hook and keeps the gradient of a tensor that is no leaf; the digest holds both."""
@@ -14,18 +14,20 @@ import zf_runtime
 import zf_runtime.record
 from model import loss_of, make_batch, make_model
 
+MODES = {"wait": "off", "late": "late", "exact": "exact"}
+
 
 def optimizer_of(kind: str, params):
     if kind == "torch":
         return torch.optim.AdamW(params, lr=1e-3)
-    return zf_runtime.OverlappedAdamW(params, lr=1e-3, overlap=kind == "late", runtime_options={"narrow": "no"})
+    return zf_runtime.AdamW(params, lr=1e-3, overlap=MODES[kind], runtime_options={"narrow": "no"})
 
 
 def main():
     parser = argparse.ArgumentParser()
     for name, value in {"steps": 30, "width": 256, "blocks": 2, "tokens": 64, "accumulate": 1}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--optimizer", choices=("torch", "wait", "late"), default="torch")
+    parser.add_argument("--optimizer", choices=("torch", *MODES), default="torch")
     parser.add_argument("--context")
     parser.add_argument("--hooked", action="store_true")
     options = parser.parse_args()

@@ -1,5 +1,5 @@
 """PyTorch: AdamW in the training process (--fused: torch's fused one; --in_place: zf_runtime's), or with --ours
-OverlappedAdamW, which waits, or with --late does not. DistributedDataParallel if there are several ranks."""
+ours, which waits, or with --late does not. DistributedDataParallel if there are several ranks."""
 
 import report
 
@@ -16,7 +16,7 @@ def optimizer_of(options, params):
 
     if options.in_place:
         return zf_runtime.AdamW(params, lr=1e-3)
-    return zf_runtime.OverlappedAdamW(params, lr=1e-3, overlap=options.late)
+    return zf_runtime.AdamW(params, lr=1e-3, overlap="late" if options.late else "off")
 
 
 def main():

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import functools
 import importlib
+import statistics
 import weakref
 from typing import Any
 
+from ._workload import Exact
+
 #: ZenFlow steps the most important gradients with the training: that is no step of the CPU optimizer.
 SELECTIVE = "deepspeed.ops.adam.zenflow_torch_adam"
-NATIVE = "zf_runtime._in_arena"  # in place, OverlappedAdamW is a torch optimizer on torch's threads
+NATIVE = "zf_runtime._arena_adam"  # in place, ours is a torch optimizer on torch's threads
+#: The modes of a workload, by AdamW.overlap.
+MODES = {"off": "wait", "late": "overlap", True: "overlap", False: "wait", "exact": "exact"}
 
 
 def modules_of(thing: Any) -> list[str]:
@@ -28,6 +33,7 @@ class Job:
     def __init__(self) -> None:
         self.framework = "unknown"
         self.mode = "wait"
+        self.exact: Exact | None = None  # of mode exact
         self.step_seen = True  # False: the steps run in a process of another project, which does not tell their time
         self._engine: Any = lambda: None
 
@@ -49,7 +55,8 @@ class Job:
         """Finds out what it is that has just stepped."""
         modules, engine = modules_of(optimizer), self._engine()
         if NATIVE in modules:
-            self.framework, self.mode = "native", "overlap" if optimizer.overlap else "wait"
+            self.framework, self.mode = "native", MODES[optimizer.overlap]
+            self.exact = _exact_of(optimizer) if self.mode == "exact" else None
         elif getattr(engine, "zenflow", False):
             late = bool(getattr(engine, "overlap_step", False))
             self.framework, self.mode, self.step_seen = "deepspeed-zenflow", "overlap" if late else "wait", not late
@@ -61,7 +68,7 @@ class Job:
     def times_of(self, optimizer: Any) -> dict[str, int]:
         """Returns step_ns and blocked_ns of the last step, if they differ from the time of the call."""
         if self.framework == "native":
-            if self.mode == "overlap":
+            if self.mode != "wait":
                 return {"step_ns": 0, "blocked_ns": 0}
             last_ns = optimizer.runtime.stats().last_step_ns
             return {"step_ns": last_ns, "blocked_ns": last_ns}
@@ -69,13 +76,22 @@ class Job:
 
     def can_wait(self) -> bool:
         """Returns whether wait() works: a step can be waited for without giving the job its result early."""
-        return self.framework == "native" and self.mode == "overlap"
+        return self.framework == "native" and self.mode != "wait"
 
     def wait(self, optimizer: Any) -> int:
         """Waits until the optimizer's process is idle. Returns the time of its last step."""
-        optimizer.runtime.wait()
+        optimizer._wait_for_process()
         last_ns: int = optimizer.runtime.stats().last_step_ns
         return last_ns
+
+
+def _exact_of(optimizer: Any) -> Exact:
+    """Returns what counts in mode exact: of the last steps, by their medians."""
+    spans = [span for span in optimizer.timeline() if span.kind in ("copy", "check")]
+    by_turn: dict[int, int] = {}
+    for span in spans:
+        by_turn[span.turn] = by_turn.get(span.turn, 0) + span.end_ns - span.begin_ns
+    return Exact(optimizer._first_share(), round(statistics.median(by_turn.values())) if by_turn else 0)
 
 
 def sizes_of(optimizer: Any) -> dict[int, int]:

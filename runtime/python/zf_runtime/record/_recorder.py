@@ -53,8 +53,13 @@ class Recorder:
 
         if not hasattr(optimizer, "register_optimizer_step_post_hook"):
             raise TooLittle(f"torch {torch.__version__} cannot be recorded; 2.0 or newer is needed")
+
+        def ended(its: Any, args: Any, keywords: Any) -> None:
+            self.end_step(its)
+
+        ended.reads_no_parameters = True  # type: ignore[attr-defined]  # so an overlapped step goes on meanwhile
         before = optimizer.register_optimizer_step_pre_hook(lambda its, args, keywords: self.begin_step(its))
-        after = optimizer.register_optimizer_step_post_hook(lambda its, args, keywords: self.end_step(its))
+        after = optimizer.register_optimizer_step_post_hook(ended)
         self._undo += [before.remove, after.remove]
         self.replace(torch.autograd, "backward", self._watched)
         for owner, name in _replay.noticing_functions():
@@ -100,7 +105,8 @@ class Recorder:
         name = os.path.basename(sys.argv[0]) or "job"
         return workload_of(Seen(name, self.job.framework, self.job.mode, torch.get_num_threads(),
                                 self._timeline.updates(), self._replays, torch.cuda.is_initialized(),
-                                self._kernels.kernels, self._kernels.kernel_ns, self.job.step_seen), ranks)
+                                self._kernels.kernels, self._kernels.kernel_ns, self.job.exact,
+                                self.job.step_seen), ranks)
 
     @property
     def steps(self) -> int:

@@ -31,6 +31,14 @@ class Replay:
 
 
 @dataclasses.dataclass
+class Exact:
+    """What counts in mode exact besides."""
+
+    first_group_share: float  #: the first share of the parameters that forward waits for
+    last_gradient_ns: int  #: from the begin of step() until the step is handed over
+
+
+@dataclasses.dataclass
 class Seen:
     """All that the recorder saw of one rank."""
 
@@ -43,6 +51,7 @@ class Seen:
     cuda: bool = False
     launches: int = 0  #: GPU kernels of an update; 0: not known
     gpu_ns: int = 0  #: time of these kernels
+    exact: Exact | None = None  #: of mode exact
     step_seen: bool = True  #: False if the steps run in another process, so that their time was not seen
 
 
@@ -91,6 +100,9 @@ def workload_of(seen: Seen, ranks: int = 1) -> dict[str, Any]:
         demand["forward_share"] = round(share, 4)
     else:
         estimates.append("training.forward_share")
+    if seen.exact is not None:
+        demand["first_group_share"] = round(seen.exact.first_group_share, 4)
+        demand["last_gradient_ns"] = seen.exact.last_gradient_ns
     if seen.mode == "overlap" and seen.framework != "native":  # it was timed beside the step
         estimates += [name for name in ("training.launch_ns", "training.parallel_ns")
                       if name not in estimates and demand.get(name.split(".")[1])]

@@ -1,40 +1,35 @@
 """The example trains, agrees with torch, and survives a kill of its optimizer."""
 
-import os
 import re
 import subprocess
-import sys
 import unittest
 
-import support
+from frameworks_case import PYTHON, FrameworkTest, framework_environment
+from zf_cli import BINARY, SOURCE
 
-support.need("torch")
-EXAMPLE = support.PACKAGE / "examples/train_tiny_lm.py"
-
-
-def run_example(*arguments, program=(EXAMPLE,), **environment):
-    return subprocess.run([support.TUNE, "exec", "--plan", support.plan(), "--", sys.executable, "-B", *program,
-                           "--text", EXAMPLE, "--steps", "12", "--batch", "2", *arguments],
-                          capture_output=True, text=True, timeout=250, check=False, env=os.environ | environment)
+EXAMPLE = SOURCE / "runtime/python/examples/train_tiny_lm.py"
 
 
-class Example(unittest.TestCase):
-    def test_it_agrees_with_torch(self):
-        ran = run_example()
-        self.assertEqual(ran.returncode, 0, ran.stderr)
-        waiting = re.search(r"torch and waiting: (\S+)", ran.stdout)
-        overlapped = re.search(r"one step late\): (\S+)", ran.stdout)
-        self.assertLess(float(waiting[1]), 1e-4)
-        self.assertLess(float(overlapped[1]), 1.0)
+class Example(FrameworkTest):
+    def run_example(self, *arguments, program=(EXAMPLE,), **environment):
+        plan = self.make_plan("--ranks", "1", "--mode", "exact") or self.folder / "plan.json"
+        return subprocess.run([BINARY, "exec", "--plan", plan, "--", PYTHON, "-B", *program, "--text", EXAMPLE,
+                               "--steps", "12", "--batch", "2", *arguments], capture_output=True, text=True,
+                              timeout=250, check=False, env=framework_environment(**environment))
 
-    def test_a_kill_changes_no_loss(self):
-        ran = run_example("--kill-at", "5")
+    def test_it_agrees_with_torch_and_a_kill_changes_no_loss(self):
+        ran = self.run_example("--kill-at", "5")
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        differences = {name: float(re.search(rf"losses, {name}: (\S+)", ran.stdout)[1])
+                       for name in ("torch and waiting", "waiting and exact", "waiting and late")}
+        self.assertLess(differences["torch and waiting"], 1e-4)
+        self.assertEqual(differences["waiting and exact"], 0)
+        self.assertTrue(0 < differences["waiting and late"] < 1.0)
         self.assertRegex(ran.stdout, r"step 5, [1-9]\d* restarts?; maximum difference to the undisturbed run: 0\n")
 
     def test_a_kill_that_kills_nothing_is_no_success(self):
         harmless = f"import os, runpy; os.kill = lambda *_: None; runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
-        ran = run_example("--kill-at", "5", program=("-c", harmless))
+        ran = self.run_example("--kill-at", "5", program=("-c", harmless))
         self.assertEqual((ran.returncode, ran.stderr), (1, ""))
         self.assertIn("never started again", ran.stdout)
 
@@ -43,12 +38,12 @@ class Example(unittest.TestCase):
                                                 ((), {"ZF_OPTIMIZER": "/no/program"}, "/no/program"),
                                                 (("--plan", "/no/plan.json"), {}, "/no/plan.json")):
             with self.subTest(missing):
-                ran = run_example(*arguments, **environment)
+                ran = self.run_example(*arguments, **environment)
                 self.assertEqual((ran.returncode, ran.stdout), (1, ""))
                 self.assertRegex(ran.stderr, rf"\A\S+train_tiny_lm.py: .*{missing}.*\n\Z")
 
     def test_a_kill_beyond_the_last_step_is_refused(self):
-        ran = run_example("--kill-at", "13")
+        ran = self.run_example("--kill-at", "13")
         self.assertEqual((ran.returncode, ran.stdout), (2, ""))
         self.assertEqual(ran.stderr, "train_tiny_lm.py: --kill-at 13: there are steps 1 to 12 (--steps)\n")
 

@@ -1,146 +1,182 @@
-"""OverlappedAdamW with a torch that is not years old: module=, and the step in place. Run by overlapped_test.py."""
+"""What a model does while its optimizer's step is under way: it is saved, copied, pickled and spawned; and
+OverlappedAdamW, the older name."""
 
 import copy
 import gc
 import io
-import os
 import pickle
-import sys
-import unittest
-import unittest.mock
+import warnings
 import weakref
 
+import case
 import torch
 import zf_runtime
+from case import support
+from models import make_model, parameters_of, train
 from zf_runtime import OverlappedAdamW, ZfError
 
-PLAN = os.environ["ZF_PLAN"]
-
-
-def make_model(seed=1):
-    torch.manual_seed(seed)
-    return torch.nn.Sequential(torch.nn.Linear(10, 33), torch.nn.Tanh(), torch.nn.Linear(33, 7))
-
-
-def train(model, optimizer, steps, first=0):
-    losses = []
-    for step in range(first, first + steps):
-        generator = torch.Generator().manual_seed(step)
-        x = torch.randn(20, 10, generator=generator)
-        loss = torch.nn.functional.mse_loss(model(x), torch.tanh(x[:, :7]))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def parameters_of(model):
-    return torch.cat([param.detach().flatten() for param in model.parameters()])
+LATE = ("late", "exact")
 
 
 def child(model, queue):
     queue.put(float(sum(value.sum() for value in model.state_dict().values())))
 
 
-class OneStep(unittest.TestCase):
-    def late(self, model, **more):
-        optimizer = OverlappedAdamW(model.parameters(), lr=1e-2, overlap=True, **more)
-        self.addCleanup(optimizer.close)
-        return optimizer
+def gates_of(model):
+    """Returns how many hooks and methods stand in front of the modules of a model."""
+    return sum(len(each._state_dict_pre_hooks) + len(each._forward_pre_hooks)
+               + sum(name in each.__dict__ for name in ("parameters", "named_parameters", "load_state_dict", "_apply"))
+               for each in torch.nn.Module.modules(model))
+
+
+class OneStep(case.AdamWTest):
+    def trained(self, mode, steps=5):
+        model = make_model()
+        optimizer = self.ours(model.parameters(), mode, lr=1e-2)
+        train(model, optimizer, steps)
+        return model, optimizer
 
     def test_a_model_that_is_saved_first_is_of_the_same_step(self):
-        for save in (lambda model: model.state_dict(), lambda model: torch.nn.ModuleList([model]).state_dict(),
-                     lambda model: model[0].state_dict()):
-            model = make_model()
-            optimizer = self.late(model, module=model)
-            train(model, optimizer, 5)
-            saved = copy.deepcopy(save(model))
+        for mode in LATE:
+            for save in (lambda model: model.state_dict(), lambda model: torch.nn.ModuleList([model]).state_dict(),
+                         lambda model: model[0].state_dict()):
+                model, optimizer = self.trained(mode)
+                saved = copy.deepcopy(save(model))
+                optimizer.synchronize()
+                self.assert_bits(save(model), saved, mode)
+
+    def test_in_mode_exact_whoever_asks_for_parameters_waits(self):
+        whole, _ = self.trained("off")
+        for ask in (lambda model: [param.clone() for param in model.parameters()],
+                    lambda model: [param.clone() for _, param in model.named_parameters()],
+                    lambda model: [param.clone() for part in model for param in part.parameters()],
+                    lambda model: [copy.deepcopy(param) for param in copy.deepcopy(model).parameters()],
+                    lambda model: list(pickle.loads(pickle.dumps(model)).parameters()),
+                    lambda model: list(copy.deepcopy(model).to(torch.float64).to(torch.float32).parameters())):
+            model, optimizer = self.trained("exact")
+            self.assert_bits(ask(model), list(whole.parameters()))
             optimizer.synchronize()
-            now = save(model)
-            self.assertEqual(set(now), set(saved))
-            for name, value in saved.items():
-                self.assertTrue(torch.equal(now[name], value), name)
+            self.assert_bits(list(model.parameters()), list(whole.parameters()))
+
+    def test_a_forward_of_a_part_waits(self):
+        whole, _ = self.trained("off")
+        for part in (0, 2):
+            model, _ = self.trained("exact")
+            inputs = torch.ones(1, model[part].in_features)
+            with torch.no_grad():
+                self.assertTrue(torch.equal(model[part](inputs), whole[part](inputs)))
 
     def test_it_stays_so_after_add_param_group(self):
-        model = make_model()
-        more = torch.nn.Parameter(torch.ones(3))
-        optimizer = self.late(model, module=model)
-        train(model, optimizer, 2)
-        optimizer.add_param_group({"params": [more]})
-        train(model, optimizer, 3, 2)
-        saved = copy.deepcopy(model.state_dict())
-        optimizer.synchronize()
-        for name, value in model.state_dict().items():
-            self.assertTrue(torch.equal(value, saved[name]), name)
-        optimizer.close()
-        self.assertEqual(sum(len(each._state_dict_pre_hooks) for each in model.modules()), 0)
+        for mode in LATE:
+            more = torch.nn.Parameter(torch.ones(3))
+            model, optimizer = self.trained(mode, 2)
+            optimizer.add_param_group({"params": [more]})
+            train(model, optimizer, 3, first=2)
+            saved = copy.deepcopy(model.state_dict())
+            optimizer.synchronize()
+            self.assert_bits(model.state_dict(), saved)
+            self.assertGreater(gates_of(model), 0)
+            optimizer.close()
+            self.assertEqual(gates_of(model), 0)
 
     def test_it_resumes_where_it_was(self):
-        model, again = make_model(), make_model(2)
-        optimizer = self.late(model, module=model)
-        train(model, optimizer, 5)
-        file = io.BytesIO()
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
-        file.seek(0)
-        saved = torch.load(file)
-        other = self.late(again, module=again)
-        again.load_state_dict(saved["model"])
-        other.load_state_dict(saved["optimizer"])
-        self.assertEqual(train(again, other, 5, 5)[0], train(model, optimizer, 5, 5)[0])
+        for mode in LATE:
+            model, optimizer = self.trained(mode)
+            file = io.BytesIO()
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
+            file.seek(0)
+            saved = torch.load(file)
+            again = make_model()
+            other = self.ours(again.parameters(), mode, lr=1e-2)
+            again.load_state_dict(saved["model"])
+            other.load_state_dict(saved["optimizer"])
+            self.assertEqual(train(again, other, 5, first=5)[0], train(model, optimizer, 5, first=5)[0])
 
-    def test_without_module_it_is_not(self):
-        model = make_model()
-        optimizer = self.late(model)
-        train(model, optimizer, 5)
-        saved = copy.deepcopy(model.state_dict())
-        optimizer.synchronize()
-        self.assertFalse(all(torch.equal(saved[name], value) for name, value in model.state_dict().items()))
+    def test_a_model_that_is_loaded_while_its_step_is_under_way(self):
+        """In mode exact load_state_dict() waits, so that what it loads stays."""
+        model, _ = self.trained("exact")
+        wanted = make_model().state_dict()
+        model.load_state_dict(wanted)
+        self.assert_bits(dict(model.state_dict()), dict(wanted))
+
+    def test_the_first_step_has_seen_no_forward_before_it(self):
+        """A model whose forward came before its optimizer was made: mode exact waits in step()."""
+        self.expect_no_forward()
+        model, whole = make_model(), make_model()
+        model(torch.ones(1, 10)).sum().backward()
+        whole(torch.ones(1, 10)).sum().backward()
+        zf_runtime.AdamW(whole.parameters()).step()
+        optimizer = self.ours(model.parameters(), "exact")
+        optimizer.step()
+        self.assert_bits(list(model.parameters()), list(whole.parameters()))
 
     def test_copied_pickled_and_spawned_models_work(self):
-        model = make_model()
-        optimizer = self.late(model, module=model)
-        train(model, optimizer, 3)
-        file = io.BytesIO()
-        torch.save(model, file)
-        file.seek(0)
-        for other in (copy.deepcopy(model), copy.copy(model), pickle.loads(pickle.dumps(model)),
-                      torch.load(file, weights_only=False)):
-            other.state_dict()
-        optimizer.synchronize()
-        self.assertEqual(len(copy.deepcopy(model).state_dict()), 4)
-        context = torch.multiprocessing.get_context("spawn")
-        queue = context.Queue()
-        process = context.Process(target=child, args=(model, queue))
-        process.start()
-        found = queue.get(timeout=120)
-        process.join()
-        self.assertAlmostEqual(found, float(sum(value.sum() for value in model.state_dict().values())), 4)
+        for mode in LATE:
+            model, optimizer = self.trained(mode, 3)
+            file = io.BytesIO()
+            torch.save(model, file)
+            file.seek(0)
+            copies = [copy.deepcopy(model), copy.copy(model), pickle.loads(pickle.dumps(model)),
+                      torch.load(file, weights_only=False)]
+            for other in copies:
+                other.state_dict()
+                other(torch.ones(1, 10))
+                list(other.parameters())
+            train(copies[0], torch.optim.AdamW(copies[0].parameters()), 1)
+            optimizer.synchronize()
+            self.assertEqual(len(copy.deepcopy(model).state_dict()), 4)
+            if mode == "late":
+                continue
+            train(model, optimizer, 1, first=3)
+            context = torch.multiprocessing.get_context("spawn")
+            queue = context.Queue()
+            process = context.Process(target=child, args=(model, queue))
+            process.start()
+            found = queue.get(timeout=120)
+            process.join()
+            self.assertAlmostEqual(found, float(sum(value.sum() for value in model.state_dict().values())), 4)
 
     def test_the_model_does_not_keep_the_optimizer(self):
-        model = make_model()
-        optimizer = OverlappedAdamW(model.parameters(), overlap=True, module=model)
-        gone = weakref.ref(optimizer)
-        optimizer.close()
-        del optimizer
-        gc.collect()
-        self.assertIsNone(gone())
-        model.state_dict()
-        self.assertEqual(sum(len(each._state_dict_pre_hooks) for each in model.modules()), 0)
+        for mode in LATE:
+            model = make_model()
+            with case.with_process(model.parameters(), mode) as optimizer:
+                train(model, optimizer, 2)
+                gone = weakref.ref(optimizer)
+            del optimizer
+            gc.collect()
+            self.assertIsNone(gone())
+            model.state_dict()
+            self.assertEqual(gates_of(model), 0)
 
 
-class InPlace(unittest.TestCase):
+class OlderName(case.AdamWTest):
+    """OverlappedAdamW(overlap=False) is AdamW."""
+
+    def setUp(self):
+        super().setUp()
+        warnings.filterwarnings("ignore", category=DeprecationWarning, message="OverlappedAdamW is")
+        warnings.filterwarnings("ignore", message="zf_runtime.OverlappedAdamW: .* stepped by torch's own")
+
+    def test_it_says_what_to_use(self):
+        for more, mode in (({}, "late"), ({"overlap": True}, "late"), ({"overlap": False}, "off")):
+            with self.assertWarnsRegex(DeprecationWarning, f'use zf_runtime.AdamW\\(overlap="{mode}"\\)') as said:
+                optimizer = OverlappedAdamW(make_model().parameters(), plan=support.plan(), **more)
+            self.addCleanup(optimizer.close)
+            self.assertEqual(said.filename, __file__)
+            self.assertEqual(len([each for each in said.warnings if each.category is DeprecationWarning]), 1)
+            self.assertEqual(optimizer.overlap, mode == "late")
+
     def ours(self, model, **more):
         return OverlappedAdamW(model.parameters(), lr=1e-2, overlap=False, **more)
 
     def test_it_is_adamw(self):
         """With every argument of the other modes, and without a plan."""
-        for more in ({}, {"alias": False}, {"plan": "no plan.json", "rank": 3}, {"fused": True}, {"foreach": True},
+        for more in ({}, {"alias": False}, {"module": torch.nn.Linear(1, 1)}, {"plan": "no plan.json", "rank": 3},
+                     {"fused": True}, {"foreach": True},
                      {"runtime_options": {"max_restarts": 0}}):
             models = make_model(), make_model()
             optimizer = self.ours(models[0], **more)
-            self.assertIsInstance(optimizer, OverlappedAdamW)
-            self.assertIsInstance(optimizer, zf_runtime.AdamW)
+            self.assertIs(type(optimizer), OverlappedAdamW)
             self.assertFalse(optimizer.overlap)
             for model, each in zip(models, (optimizer, zf_runtime.AdamW(models[1].parameters(), lr=1e-2))):
                 train(model, each, 10)
@@ -163,7 +199,7 @@ class InPlace(unittest.TestCase):
                     kept = waiting.state[ours][name]
                     self.assertTrue(torch.equal(kept, value) if isinstance(value, torch.Tensor) else kept == value)
             models[2].load_state_dict(models[0].state_dict())
-            late = OverlappedAdamW(models[2].parameters(), lr=1e-2, overlap=True, state=state)
+            late = OverlappedAdamW(models[2].parameters(), lr=1e-2, overlap=True, state=state, plan=support.plan())
             self.addCleanup(late.close)
             late.load_state_dict(copy.deepcopy(waiting.state_dict()))
             back = zf_runtime.AdamW(models[2].parameters(), lr=1e-2, state=state)
@@ -178,10 +214,10 @@ class InPlace(unittest.TestCase):
         for model, optimizer in zip(models, optimizers):
             train(model, optimizer, 2)
             model.share_memory()
-            train(model, optimizer, 2, 2)
+            train(model, optimizer, 2, first=2)
             model[0].weight.data.clamp_(-0.01, 0.01)
             model[2].weight.data = model[2].weight.data.clone()
-            train(model, optimizer, 2, 4)
+            train(model, optimizer, 2, first=4)
         self.assertTrue(torch.equal(parameters_of(models[0]), parameters_of(models[1])))
 
     def test_gradients_that_are_scaled(self):
@@ -239,23 +275,19 @@ class InPlace(unittest.TestCase):
                 torch.optim.AdamW(wrong)
             self.assertRaises(type(theirs.exception), OverlappedAdamW, wrong, overlap=False)
 
-    def test_a_broken_import_is_told(self):
-        with unittest.mock.patch.dict(sys.modules, {"zf_runtime._in_place": None}), self.assertRaises(ImportError):
-            self.ours(make_model())
-
     def test_copied_pickled_and_loaded(self):
         model = make_model()
         optimizer = self.ours(model)
         train(model, optimizer, 2)
         pair = copy.deepcopy((model, optimizer))
         again = pickle.loads(pickle.dumps((model, optimizer)))
-        third = make_model(3)
+        third = make_model()
         other = self.ours(third)
         third.load_state_dict(model.state_dict())
         other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-        want = train(model, optimizer, 2, 2)
+        want = train(model, optimizer, 2, first=2)
         for loaded in (pair, again, (third, other)):
-            self.assertEqual(train(*loaded, 2, 2), want)
+            self.assertEqual(train(*loaded, 2, first=2), want)
 
     def test_a_subclass_stays_one(self):
         class Mine(OverlappedAdamW):
@@ -265,7 +297,7 @@ class InPlace(unittest.TestCase):
 
         for overlap in (False, True):
             model = make_model()
-            with Mine(model.parameters(), overlap=overlap) as optimizer:
+            with Mine(model.parameters(), overlap=overlap, plan=support.plan()) as optimizer:
                 train(model, optimizer, 1)
                 self.assertTrue(optimizer.mine)
                 self.assertIsInstance(optimizer, Mine)
@@ -277,7 +309,3 @@ class InPlace(unittest.TestCase):
             self.assertRaisesRegex(ZfError, "in place", getattr, optimizer, "runtime")
         with self.assertRaisesRegex(ZfError, "closed"):
             optimizer.step()
-
-
-if __name__ == "__main__":
-    unittest.main()

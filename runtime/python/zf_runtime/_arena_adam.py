@@ -1,0 +1,521 @@
+"""AdamW over the runtime's arena and its process: where the step overlaps training, or parameters are on a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+import warnings
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable
+
+import torch
+from torch.optim.optimizer import _global_optimizer_post_hooks
+
+from . import _clipping, _digests, _formats, _reduced
+from ._device import Device, device_of
+from ._gradients import Gradients
+from ._order import Order
+from ._overlap import Overlap, Share, Turn
+from ._places import Arena, Place, first_numbers, options_for, refuse
+from ._scalars import scalars
+from ._state import saved_entries, show, take_edits, take_entry, warn_of_other_numbers, with_own_steps
+from ._timeline import Span, Timeline
+from .adam import AdamW, _raise_versions
+from .errors import ZfError, ZfWorkerDied
+from .runtime import Runtime
+
+Wanted = Sequence[tuple[torch.Tensor, dict[str, Any], int]]  # see first_numbers()
+
+
+class Live:
+    """What an open optimizer has."""
+
+    def __init__(self, wanted: Wanted, mode: str, options: dict[str, Any], devices: dict[torch.device, Device],
+                 timeline: Timeline):
+        for param, _, _ in wanted:
+            refuse(param)
+        self.arena = Arena(wanted, 2 if mode == "late" else 1, options)
+        for place in self.arena.places:
+            devices.setdefault(place.kind[2], device_of(place.kind[2]))
+        self.overlap = Overlap(self.arena, devices, timeline)
+        self.gradients = Gradients(devices, early=mode == "exact")
+        self.buffer = 0  # for the gradients of the next step
+        self.sequence: list[list[torch.Tensor]] = []  # the parameters of each share
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the process that opened it."""
+        return self.overlap.follower.owner == os.getpid()
+
+    def close(self) -> dict[torch.Tensor, dict[str, Any]]:
+        """Ends thread, process and arena, after the step that is under way. Returns the states in memory of their own.
+        Raises what Runtime.close() raises."""
+        try:
+            self.overlap.follower.end()
+            self.gradients.close()
+            return self.arena.release()
+        finally:
+            self.arena.runtime.close()
+
+
+class ArenaAdamW(AdamW):
+    """AdamW in a process of its own: see AdamW."""
+
+    def _begin(self, params: Any, settings: dict[str, Any], fused: bool | None, *, overlap: str, state: str, seed: int,
+               options: dict[str, Any]) -> None:
+        """Stands in for the constructor."""
+        _formats.check(state)
+        self._options = options
+        self._mode = overlap
+        self._live: Live | None = None
+        self._devices: dict[torch.device, Device] = {}
+        self._order: Order | None = None
+        self._unread: list[torch.Tensor] = []  # waited for at the first gate
+        self._arrivals: dict[torch.Tensor, Any] = {}  # hooks
+        self._averaged: set[int] = set()  # parameters of a DistributedDataParallel, by id
+        self._timeline = Timeline()
+        self._turns = 0
+        self._wants_norm = self._max_norm is not None
+        torch.optim.AdamW.__init__(self, params, **settings, fused=None)
+        self._settle(fused, state, seed)
+        for group in self.param_groups:
+            _refuse_settings(group)
+        self._open([each for each in first_numbers(self.param_groups) if each[0].requires_grad])
+        if overlap == "exact" and all(device.type == "cpu" for device in self._devices):
+            self._say("overlap=\"exact\" with parameters on the CPU: the step shares their CPUs with forward, and "
+                      "waiting (overlap=\"off\", in place) is as fast")
+
+    # ---- the arena ----
+
+    def _open(self, wanted: Wanted) -> None:
+        """Opens an arena for parameters, with the state of the present one. An interrupt leaves the present one."""
+        before = self._live
+        if before is not None:
+            self._finish()
+        live = Live(wanted, self._mode, self._options, self._devices, self._timeline)
+        finalizer = weakref.finalize(self, _end, live)
+        if before is not None:
+            for param, place in live.arena.of.items():
+                old = before.arena.of.get(param)
+                if old is not None and old.exp_avg.shape == param.shape:
+                    place.restore(old)
+        self._live, self._finalizer, last = live, finalizer, getattr(self, "_finalizer", None)
+        if before is not None:
+            for place in live.arena.places:  # a state that the program has moved to a new parameter is taken later
+                old = before.arena.of.get(place.param)
+                if place.param in self.state and old is not None and old.exp_avg.shape == place.param.shape:
+                    show(place, self.state)
+            assert last is not None
+            last.detach()
+            before.close()
+        if self._mode != "off":
+            self._order = self._order or Order(self)
+            self._order.want(live.arena.of)
+        if self._mode == "exact":
+            self._listen(live.arena)
+
+    def _listen(self, arena: Arena) -> None:
+        """Lets each parameter tell of its gradients."""
+        reference = weakref.ref(self)
+
+        def arrived(param: torch.Tensor) -> None:
+            optimizer = reference()
+            if optimizer is not None:
+                optimizer._arrived(param)
+
+        for param in arena.of:
+            if param not in self._arrivals and param.requires_grad:
+                self._arrivals[param] = param.register_post_accumulate_grad_hook(arrived)
+
+    def _opened(self) -> Live:
+        if self._live is None:
+            raise ZfError("the optimizer is closed")
+        if not self._live.is_here:
+            raise ZfError("a forked child cannot use the optimizer of its parent; make one here", "ZF_ERROR_FORKED")
+        return self._live
+
+    @property
+    def runtime(self) -> Runtime:
+        return self._opened().arena.runtime
+
+    @property
+    def overlap(self) -> Any:
+        return self._mode
+
+    @property
+    def memory_note(self) -> str:
+        return self._opened().arena.memory_note
+
+    # ---- what training calls ----
+
+    @torch._disable_dynamo
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None, *, max_norm: float | None = None,
+             grad_scale: float = 1.0) -> Any:
+        loss = None
+        self._opened()
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        if self._mode != "late":
+            self._finish()
+        self._refuse_graphs()
+        places = self._active()
+        live = self._opened()
+        takes_norm = self._coefficient is not None
+        limit, factor = self._take_limit(max_norm)
+        self._wants_norm = takes_norm or limit is not None  # in the next backward, too
+        began = time.perf_counter_ns()
+        # Late, the step before last read this buffer, and is done: copies run beside the optimizer.
+        collected = live.gradients.collect(places, live.buffer, limit is not None)
+        self._timeline.add("copy", self._turns + 1, -1, began, time.perf_counter_ns())
+        self._finish()  # late: the parameters are read out before the next step may change them
+        began = time.perf_counter_ns()
+        take_edits(places, self.state)
+        self._take_written(places)
+        scale = grad_scale * factor
+        if limit is not None:
+            self._grad_norm = _clipping.total(collected.squares) * abs(scale)
+            scale *= _clipping.coefficient(self._grad_norm, limit)
+        self._timeline.add("check", self._turns + 1, -1, began, time.perf_counter_ns())
+        if places and math.isfinite(scale):
+            self._hand_over(places, scale, collected.events)
+        if live.gradients.stepped(collected.rewritten):
+            self._say("gradients were written between backward and step(), as torch's clip_grad_norm_() and "
+                      "GradScaler do. So they were copied twice, and early copies pause: clip with clip_grad_norm= of "
+                      "AdamW or max_norm= of step(), or use optimizer.clip_grad_norm_()")
+        if self._mode == "off" or (self._mode == "exact" and not self._hides()):
+            self._finish()
+        return loss
+
+    def synchronize(self) -> None:
+        if self._live is not None:
+            self._opened()
+            self._finish()
+
+    def _wait_for_process(self) -> None:
+        """Waits until the process is idle, and keeps late what is late: for zf-tune record."""
+        live = self._opened()
+        if self._mode == "late":
+            live.overlap.wait_for_process(live.arena.runtime)
+        else:
+            self._finish()
+
+    def _norm_now(self) -> float:
+        self._opened()
+        if self._mode != "late":
+            self._finish()
+        places = self._active()
+        live = self._opened()
+        return _clipping.total(live.gradients.collect(places, live.buffer, True, is_last=False).squares)
+
+    def timeline(self) -> list[Span]:
+        return self._timeline.spans()
+
+    def _finish(self) -> None:
+        """Waits for the step that is under way."""
+        if self._live is None or not self._live.is_here:
+            return
+        _warn_of_lost(self._live.overlap.finish())
+
+    def _wait_for(self, params: Iterable[torch.Tensor]) -> None:
+        """Waits for parameters that forward reads now, and for those that it may read unseen."""
+        live = self._live
+        if self._mode != "exact" or live is None or not live.is_here:
+            return
+        if live.overlap.turn is not None:
+            of = live.arena.of
+            live.overlap.wait_for(of[param] for param in (*self._unread, *params) if param in of)
+        elif torch._C._current_graph_task_id() == -1:  # not the forward of a checkpoint inside a backward
+            live.gradients.settle()
+
+    def _wait_for_all(self) -> None:
+        self._finish()
+
+    def _arrived(self, param: torch.Tensor) -> None:
+        """Takes a gradient that has just been accumulated."""
+        live = self._live
+        place = live.arena.of.get(param) if live is not None and live.is_here else None
+        if live is None or place is None:
+            return
+        if live.overlap.is_under_way(place):
+            name = self._order.names.get(id(param), "") if self._order is not None else ""
+            raise ZfError(f"{name or 'a parameter'} of shape {tuple(param.shape)} got a gradient of a forward that had "
+                          "not waited for its last step: it was read where no module's forward was seen. Call "
+                          "optimizer.synchronize() before such a forward, or use overlap=\"off\"")
+        if id(param) not in self._averaged:
+            live.gradients.arrived(place, self._wants_norm)
+
+    def _listen_to(self, ddp: torch.nn.Module) -> None:
+        """Takes the gradients of a DistributedDataParallel when they are averaged."""
+        if self._mode == "exact":
+            self._averaged.update(map(id, torch.nn.Module.parameters(ddp)))
+            if not _reduced.listen(ddp, self):
+                self._say("DistributedDataParallel has a communication hook of its own, so gradients are copied after "
+                          "backward, and not in it")
+
+    def _reduced(self, params: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> None:
+        """Takes gradients that DDP has averaged."""
+        live = self._live
+        if live is None:
+            return
+        of = live.arena.of
+        pairs = [(of[param], gradient) for param, gradient in zip(params, gradients) if param in of]
+        live.gradients.reduced([place for place, _ in pairs], [gradient for _, gradient in pairs], self._wants_norm)
+
+    # ---- a step ----
+
+    def _active(self) -> list[Place]:
+        """Returns the places of all parameters that have gradients, in the order of the param_groups. Opens the arena
+        anew if one of them has none, or is of another kind now."""
+        every = first_numbers(self.param_groups)
+        live = [each for each in every if each[0].grad is not None]
+        of = self._opened().arena.of
+        if any(param not in of or of[param].kind != _digests.kind(param) for param, _, _ in live):
+            self._open([each for each in every if each[0].grad is not None or each[0].requires_grad or each[0] in of])
+            of = self._opened().arena.of
+        for group in self.param_groups:
+            _refuse_settings(group)
+        for param, settings, _ in live:
+            of[param].settings = settings
+        return [of[param] for param, _, _ in live]
+
+    def _take_written(self, places: Iterable[Place]) -> None:
+        """Takes what the program has written to parameters. No step may be running."""
+        by_device: dict[torch.device, list[Place]] = {}
+        for place in places:
+            by_device.setdefault(place.kind[2], []).append(place)
+        for device, some in by_device.items():
+            stream = self._devices[device].current()
+            readings = stream.read([place.param for place in some], digest=True)
+            for place, reading, differs in zip(some, readings, stream.differing(
+                    [(reading.digest, place.digest) for reading, place in zip(readings, some)])):
+                if differs:
+                    place.take_written()
+                    place.digest = reading.digest
+
+    def _hand_over(self, places: list[Place], scale: float, sources: list[Any]) -> None:
+        live = self._opened()
+        self._learn()
+        for place in places:
+            if not place.is_shown:
+                show(place, self.state)
+        shares = self._shares_of(places)
+        counts = live.arena.counts.tolist()
+        kinds: dict[tuple[int, float], int] = {}
+        factors: list[tuple[Any, ...]] = []
+        scalars_of = []
+        for place in (place for share in shares for place in share.places):
+            key = (id(place.settings), counts[place.index])
+            if key not in kinds:
+                kinds[key] = len(factors)
+                factors.append(scalars(place.settings, key[1] + 1, True, scale))
+            scalars_of.append(kinds[key])
+        if self._mode == "exact":
+            _raise_versions([place.param for place in places])  # a graph over the old values is refused from now on
+        turn = Turn(self._turns + 1, shares, live.buffer, factors, scalars_of, sources, live.overlap.readers(),
+                    is_late=self._mode == "late")
+        self._turns += 1
+        live.buffer ^= int(self._mode == "late")  # before an interrupt can come: the step reads the other one
+        live.overlap.begin(turn)
+
+    def _learn(self) -> None:
+        """Puts gates where the forward before has shown that they are needed."""
+        order = self._order
+        if order is None:
+            return
+        read = len(order.read)
+        order.put_gates(forward=self._mode == "exact")
+        if order.has_compiled and self._mode == "exact":
+            self._say("torch.compile skips the hooks of the modules that it has compiled: all of their parameters are "
+                      "waited for before their forward")
+        live = self._opened()
+        if len(order.read) != read or not live.sequence:
+            self._unread = order.unread()
+            live.sequence = []
+
+    def _hides(self) -> bool:
+        """Returns whether a step may go on when step() returns."""
+        hooks = (*self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values())
+        if not all(getattr(hook, "reads_no_parameters", False) for hook in hooks):
+            return False
+        if self._order is None or not self._order.has_gates:
+            self._say("overlap=\"exact\": no module's forward has been seen that reads a parameter of this optimizer, "
+                      "so step() waits")
+            return False
+        return True
+
+    def _shares_of(self, places: list[Place]) -> list[Share]:
+        """Returns the shares of a step, in the order of forward."""
+        live = self._opened()
+        if not live.sequence:
+            order = self._order.read.values() if self._order is not None else ()
+            first = {id(param): number for number, param in enumerate((*self._unread, *order))}
+            ordered = sorted(live.arena.places, key=lambda place: first.get(id(place.param), -1))
+            live.sequence = [[place.param for place in some] for some in _cut(ordered)]
+        active = {id(place.param): place for place in places}
+        found = [[active[id(param)] for param in some if id(param) in active] for some in live.sequence]
+        return [Share(some) for some in found if some]
+
+    def _first_share(self) -> float:
+        """Returns the part of the parameters that the first share holds: nothing hides its step."""
+        sizes = [sum(param.numel() for param in some) for some in self._opened().sequence]
+        return sizes[0] / sum(sizes) if sizes else 0.0
+
+    def _refuse_graphs(self) -> None:
+        if any(device.type == "cuda" for device in self._devices) and torch.cuda.is_current_stream_capturing():
+            raise ZfError("step() is called while a CUDA graph is captured: the optimizer process cannot be part of "
+                          "one. Capture forward and backward alone, or use torch.optim.AdamW(capturable=True)")
+
+    # ---- state ----
+
+    def _settled(self) -> None:
+        """Waits for the step, and takes what the program has written to parameters and states."""
+        arena = self._opened().arena
+        self._finish()
+        places = [place for place in arena.places if _digests.kind(place.param) == place.kind]
+        take_edits(places, self.state)
+        self._take_written(places)
+
+    def state_dict(self) -> dict[str, Any]:
+        if self._live is None:
+            return with_own_steps(torch.optim.Optimizer.state_dict(self))
+        self._settled()
+        saved = with_own_steps(torch.optim.Optimizer.state_dict(self))
+        of = self._live.arena.of
+        for param, entry in saved_entries(saved, self.param_groups).items():
+            if param in of and of[param].is_split:
+                entry["low"] = of[param].low_bits()
+        return saved
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._opened()
+        self._finish()
+        last = self.register_load_state_dict_pre_hook(_take_apart)
+        try:
+            torch.optim.Optimizer.load_state_dict(self, state_dict)
+        finally:
+            last.remove()
+            self.__dict__.pop("_given", None)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        torch.optim.AdamW.__setstate__(self, state)
+        self._set_formats()
+        given = self.__dict__.pop("_given", None)
+        if given is None:
+            return
+        entries = saved_entries(given, self.param_groups)
+        every = first_numbers(self.param_groups)
+        of = self._opened().arena.of
+        if any(param not in of for param in entries):
+            self._open([each for each in every if each[0] in of or each[0] in entries])
+        arena = self._opened().arena
+        warn_of_other_numbers(arena.places, entries)
+        self.state.clear()
+        for place in arena.places:
+            place.reset()
+            if place.param in entries:
+                take_entry(place, entries[place.param])
+                show(place, self.state)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if self._live is not None:
+            self._opened()
+        torch.optim.Optimizer.add_param_group(self, param_group)
+        try:
+            _refuse_settings(self.param_groups[-1])
+            for param in self.param_groups[-1]["params"]:
+                refuse(param)
+                _formats.number_of(param, self.param_groups[-1])
+        except BaseException:
+            self.param_groups.pop()
+            raise
+        self.param_groups[-1].setdefault("bias_correction", True)
+
+    def close(self) -> None:
+        live, self._live = self._live, None
+        try:
+            if live is not None and live.is_here:
+                self._close(live)
+            elif live is not None:  # in a forked child: process and step are the parent's
+                live.arena.runtime.close()
+        finally:
+            self._finalizer.detach()
+            if self._order is not None:
+                self._order.close()
+                self._order = None
+            for hook in self._arrivals.values():
+                hook.remove()
+            self._arrivals = {}
+
+    def _close(self, live: Live) -> None:
+        with contextlib.suppress(ZfWorkerDied):  # Live.close() reports it below
+            _warn_of_lost(live.overlap.finish())
+        for param, entry in live.close().items():
+            if param in self.state:
+                self.state[param] = entry
+
+    def __getstate__(self) -> Any:
+        raise TypeError("this AdamW holds a process and cannot be copied or pickled; use state_dict()")
+
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            warnings.warn(f"zf_runtime.AdamW: {line}", stacklevel=4)
+
+
+def _take_apart(optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
+    """Keeps the states of a state_dict for us, after a check that they can be loaded. torch would move them to the
+    device of their parameters."""
+    for group in state_dict["param_groups"]:
+        _refuse_settings(group)
+    lengths = [[len(group["params"]) for group in groups] for groups in
+               (state_dict["param_groups"], optimizer.param_groups)]
+    if lengths[0] == lengths[1]:  # else torch reports it
+        from ._state import check_shapes
+
+        check_shapes(saved_entries(state_dict, optimizer.param_groups))
+    optimizer._given = state_dict
+    return {**state_dict, "state": {}}
+
+
+def _warn_of_lost(places: list[Place]) -> None:
+    if places:
+        parameters = "1 parameter was" if len(places) == 1 else f"{len(places)} parameters were"
+        warnings.warn(f"{parameters} written while the step was running: the written values stay, and their step is "
+                      "lost. Call synchronize() before writing", stacklevel=5)
+
+
+def _refuse_settings(group: dict[str, Any]) -> None:
+    """Raises ZfError for settings that the optimizer process does not obey."""
+    for name in ("amsgrad", "capturable", "differentiable"):
+        if group.get(name):
+            raise ZfError(f"a param_group has {name}=True, which goes together with overlap=\"off\" and parameters on "
+                          "the CPU alone: leave it out, or use torch.optim.AdamW")
+
+
+def _cut(places: Sequence[Place]) -> list[list[Place]]:
+    """Returns the places in pieces of one device each, some 32 in all."""
+    least = max(1 << 20, sum(place.param.nbytes for place in places) // 32)
+    pieces: list[list[Place]] = []
+    size = least
+    for place in places:
+        if size >= least or pieces[-1][0].kind[2] != place.kind[2]:
+            pieces.append([])
+            size = 0
+        pieces[-1].append(place)
+        size += place.param.nbytes
+    return pieces
+
+
+def _end(live: Live) -> None:
+    """Ends what an optimizer leaves that nobody has closed."""
+    if live.is_here:
+        with contextlib.suppress(ZfError):
+            live.close()
+
+
+__all__ = ["ArenaAdamW", "options_for"]

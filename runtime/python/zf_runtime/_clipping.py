@@ -1,0 +1,40 @@
+"""The norm of gradients, and the factor that clips them as torch.nn.utils.clip_grad_norm_() does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ._device import HostStream
+from ._why_not import is_sharded
+from .errors import ZfError
+
+
+def coefficient(norm: float, max_norm: float) -> float:
+    """Returns what gradients of this norm are multiplied by: 1 at most, and NaN if the norm is not finite."""
+    return min(1.0, max_norm / (norm + 1e-6)) if math.isfinite(norm) else math.nan
+
+
+def total(squares: Iterable[float]) -> float:
+    """Returns the norm from the sums of squares of each parameter's gradient, which are added in their order."""
+    found = 0.0
+    for square in squares:
+        found += square
+    return math.sqrt(found) if found >= 0 else math.nan
+
+
+def norm_in_place(gradients: list[Any]) -> float:
+    """Returns the norm of gradients on the CPU, read by torch's threads."""
+    for gradient in gradients:
+        if is_sharded(gradient):
+            raise ZfError("the gradients are sharded (DTensors), and their norm is a sum over ranks: clip them with "
+                          "torch.nn.utils.clip_grad_norm_(), and leave clip_grad_norm= and max_norm= out")
+    readings = HostStream().read(gradients, norm=True)
+    return total(reading.square for reading in readings)
+
+
+def check_max_norm(value: float | None) -> None:
+    """Raises ValueError if it is no limit."""
+    if value is not None and not float(value) >= 0:
+        raise ValueError(f"clip_grad_norm is {value}; it must be 0 or more, or None to clip nothing")

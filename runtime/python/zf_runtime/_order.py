@@ -1,0 +1,217 @@
+"""Finds out in the first forward which modules read which parameters, and in what order; then puts a gate in front of
+each of these modules, where its parameters are waited for.
+
+A parameter of a module that is not called, such as `out_proj.weight` of MultiheadAttention, is waited for at the first
+gate of each forward. What is on a module holds the optimizer weakly. A copy of the module, also in another process,
+has gates that wait for nothing, and so has a forked child."""
+
+from __future__ import annotations
+
+import os
+import threading
+import types
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from ._reduced import is_ddp
+
+Waiter = Any  # an optimizer with _wait_for(params), _wait_for_all() and _listen_to(ddp)
+
+
+class Gate:
+    """A hook in front of a module's forward, or of its state_dict()."""
+
+    def __init__(self, waiter: Waiter = None, params: Sequence[torch.Tensor] | None = None):
+        """params: what to wait for; None: everything."""
+        self._waiter = None if waiter is None else weakref.ref(waiter)
+        self._params = params
+        self._owner = os.getpid()
+
+    @torch._disable_dynamo
+    def __call__(self, *_: Any) -> None:
+        waiter = None if self._waiter is None else self._waiter()
+        if waiter is not None and self._owner == os.getpid():
+            if self._params is None:
+                waiter._wait_for_all()
+            else:
+                waiter._wait_for(self._params)
+
+    def __deepcopy__(self, memo: Any) -> Gate:
+        return Gate()
+
+    def __reduce__(self) -> Any:
+        return Gate, ()
+
+
+_muted = threading.local()  # .on: the gates of methods are open for this thread
+_READING = ("parameters", "named_parameters", "load_state_dict", "_apply")
+
+
+class Waiting:
+    """Stands in for a method of one module, such as parameters(), and waits before it. zero_grad() does not read the
+    parameters that it asks for, so it does not wait. In a copy of the module it is the plain method."""
+
+    def __init__(self, module: torch.nn.Module, name: str, gate: Gate):
+        self._module, self._name, self._gate = weakref.ref(module), name, gate
+
+    @property
+    def __func__(self) -> Any:
+        """The plain function, for torch.compile, which takes it for a bound method."""
+        return getattr(type(self._module()), self._name)
+
+    @torch._disable_dynamo
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        module, is_muted = self._module(), getattr(_muted, "on", False)
+        plain = types.MethodType(getattr(type(module), self._name), module)
+        if self._name in _READING:
+            if not is_muted:
+                self._gate()
+            return plain(*args, **keywords)
+        _muted.on = True
+        try:
+            return plain(*args, **keywords)
+        finally:
+            _muted.on = is_muted
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """The copy of the module is in `memo` already, and its values are about to be copied."""
+        self._gate()
+        module = self._module()
+        copy = memo.get(id(module), module)
+        return types.MethodType(getattr(type(copy), self._name), copy)
+
+    def __reduce__(self) -> Any:
+        self._gate()
+        return getattr, (self._module(), self._name)
+
+
+class Gates:
+    """The gates of one optimizer, and what removes them."""
+
+    def __init__(self) -> None:
+        self._handles: list[Any] = []
+        self._shadowed: list[tuple[weakref.ref[torch.nn.Module], str]] = []
+
+    def put(self, waiter: Waiter, module: torch.nn.Module, params: Sequence[torch.Tensor] | None) -> None:
+        """Puts a gate in front of forward() of a module, and one in front of what reads its parameters otherwise."""
+        self._handles.append(module.register_forward_pre_hook(Gate(waiter, params), prepend=True))
+        self.put_on_saving(waiter, module)
+        reads = Gate(waiter)
+        own = {name: Waiting(module, name, reads) for name in (*_READING, "zero_grad") if name not in module.__dict__}
+        # First: whoever copies the module waits before it copies the parameters. At once: an interrupt leaves it whole.
+        object.__setattr__(module, "__dict__", {**own, **module.__dict__})
+        self._shadowed += [(weakref.ref(module), name) for name in own]
+
+    def put_on_saving(self, waiter: Waiter, module: torch.nn.Module) -> None:
+        """Puts a gate in front of state_dict() of a module."""
+        self._handles.append(module.register_state_dict_pre_hook(Gate(waiter)))
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        for reference, name in self._shadowed:
+            module = reference()
+            if module is not None and isinstance(module.__dict__.get(name), Waiting):
+                del module.__dict__[name]
+        self._handles, self._shadowed = [], []
+
+
+class Order:
+    """Which modules read the parameters of an optimizer, as far as forward has shown it.
+
+    It looks at the calls of all modules until each parameter has been seen in one."""
+
+    def __init__(self, waiter: Waiter):
+        self._waiter = weakref.ref(waiter)
+        self._wanted: dict[int, torch.Tensor] = {}  # by id
+        self._gates = Gates()
+        self._gated: set[int] = set()  # modules, by id
+        self._called: dict[torch.nn.Module, None] = {}  # in order, until they get their gates
+        self._handle: Any = None
+        self._owner = os.getpid()
+        self.read: dict[int, torch.Tensor] = {}  # parameters that were seen, in order, by id
+        self.names: dict[int, str] = {}
+        self.has_compiled = False
+
+    @property
+    def has_gates(self) -> bool:
+        return bool(self._gated)
+
+    def want(self, params: Iterable[torch.Tensor]) -> None:
+        """Sets whose modules to look for."""
+        self._wanted = {id(param): param for param in params}
+        if self._handle is None and not self.read.keys() >= self._wanted.keys():
+            order = weakref.ref(self)
+
+            @torch._disable_dynamo
+            def seen(module: torch.nn.Module, _: Any) -> None:
+                alive = order()
+                if alive is not None:
+                    alive._see(module)
+
+            self._handle = register_module_forward_pre_hook(seen)
+
+    def unread(self) -> list[torch.Tensor]:
+        """Returns the parameters whose modules were not seen."""
+        return [param for key, param in self._wanted.items() if key not in self.read]
+
+    def _see(self, module: torch.nn.Module) -> None:
+        if module in self._called or id(module) in self._gated or self._owner != os.getpid():
+            return
+        self._called[module] = None
+        is_compiled = _is_compiled(module)
+        self.has_compiled = self.has_compiled or is_compiled
+        own = [] if is_compiled else [(name, param) for name, param in module._parameters.items()
+                                      if param is not None and id(param) in self._wanted]
+        for name, param in own:
+            self.names.setdefault(id(param), f"{name} of {type(module).__name__}")
+        waiter = self._waiter()
+        if waiter is not None and is_ddp(module):
+            waiter._listen_to(module)
+        if waiter is not None:  # it has no gate yet
+            waiter._wait_for([param for _, param in own])
+        for _, param in own:
+            self.read.setdefault(id(param), param)
+
+    def put_gates(self, *, forward: bool) -> None:
+        """Puts gates on the modules that were called since the last time and that hold parameters, in themselves or
+        below. torch.compile skips gates inside of what it has compiled: there all is waited for in front. forward:
+        whether forward waits, too."""
+        waiter = self._waiter()
+        called, self._called = self._called, {}
+        compiled = [module for module in called if _is_compiled(module)]
+        inside = {id(each) for module in compiled for each in torch.nn.Module.modules(module)}
+        inside -= set(map(id, compiled))
+        for module in compiled:
+            for param in torch.nn.Module.parameters(module):
+                self.read.pop(id(param), None)  # it is waited for at the first gate
+        for module in called:
+            if id(module) in inside or not any(id(param) in self._wanted
+                                               for param in torch.nn.Module.parameters(module)):
+                continue
+            if forward:
+                own = [param for param in module._parameters.values() if param is not None and id(param) in self.read]
+                self._gates.put(waiter, module, None if module in compiled else own)
+            else:
+                self._gates.put_on_saving(waiter, module)
+            self._gated.add(id(module))  # last: an interrupt may leave two gates, but never none
+        if self.read.keys() >= self._wanted.keys():
+            self._look_no_longer()
+
+    def _look_no_longer(self) -> None:
+        if self._handle is not None:
+            self._handle.remove()
+            self._handle = None
+
+    def close(self) -> None:
+        self._look_no_longer()
+        self._gates.remove()
+        self._gated.clear()
+
+
+def _is_compiled(module: torch.nn.Module) -> bool:
+    return hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None

@@ -1,0 +1,245 @@
+"""The memory of parameters in the runtime's arena: one runtime group for each parameter, which has its own count."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from . import _abi, _formats
+from ._cuda import HostRegistration
+from ._digests import Kind, bits, kind
+from .errors import ZfError
+from .group import STATE_FORMATS, Group
+from .runtime import Runtime
+
+_HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
+_FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
+
+
+class Place:
+    """One parameter and its memory in the arena.
+
+    While no step is running, the parameter holds what its result holds, unless the program has written to it. The
+    parameter is the truth then: take_written() takes what was written."""
+
+    def __init__(self, index: int, param: torch.Tensor, settings: dict[str, Any], first_element: int, buffers: int):
+        """first_element: the parameter's number in the optimizer. buffers: for gradients, 1 or 2."""
+        self.index = index  # of the runtime's group
+        self.param = param
+        self.settings = settings  # its param_group, where a step finds lr and the others
+        self.kind: Kind = kind(param)
+        self.digest: Any = None  # of what was last published or read; None: any value counts as written
+        self.loaded: torch.Tensor | None = None  # low bits, or the master to split, until the parameter is read
+        number = _formats.number_of(param, settings)
+        half = _HALVES.get(param.dtype)
+        self.is_split = _formats.is_split(param, settings)
+        self.first_element = first_element if _formats.has_bf16_moments(settings) else None
+        self.shape = Group(elements=param.numel(), grad_type=half or "f32", copy_type=half, grad_buffers=buffers,
+                           state_format=_FORMAT_NAMES[number], first_element=self.first_element or 0)
+
+    def attach(self, runtime: Runtime, count: torch.Tensor) -> None:
+        """Takes the views, and the parameter's value into them."""
+        param = self.param
+
+        def view(kind: int) -> torch.Tensor:
+            return runtime.tensor(self.index, kind).view(param.shape)
+
+        self._runtime = runtime
+        self.exp_avg, self.exp_avg_sq = view(_abi.MOMENT_1), view(_abi.MOMENT_2)
+        self.grads = [view(_abi.GRADS_0 + buffer) for buffer in range(self.shape.grad_buffers)]
+        self._master = None if self.is_split else view(_abi.PARAMS)
+        copy = None if self.shape.copy_type is None else view(_abi.COPY)
+        self.result = copy if copy is not None else self._master
+        assert self.result is not None
+        self.count = count  # the number of its last step
+        self.is_shown = False
+        self.entry: dict[str, Any] = {}
+        (self.result if self._master is None else self._master).copy_(param.detach())
+        if copy is not None and self._master is not None:
+            copy.copy_(param.detach())
+
+    def show(self) -> None:
+        """Makes `entry` anew: tensors over the same memory, for torch's `state`."""
+        own: dict[str, Any] = {"step": self.count, "exp_avg": self.exp_avg, "exp_avg_sq": self.exp_avg_sq}
+        if self._master is not None and self.param.dtype != torch.float32:
+            own["master"] = self._master
+        self.entry = {name: value.detach() for name, value in own.items()}
+        if self.first_element is not None:
+            self.entry["first_element"] = self.first_element
+        self._layouts = {name: layout(value) for name, value in own.items()}
+        self.is_shown = True
+
+    def is_own(self, name: str) -> bool:
+        """Returns whether a tensor of `entry` has still this memory: a program may give it another, by `.data`."""
+        return name not in self._layouts or layout(self.entry[name]) == self._layouts[name]
+
+    def reset(self) -> None:
+        """Begins anew, as a parameter that was never stepped. No step may run."""
+        self.exp_avg.zero_()
+        self.exp_avg_sq.zero_()
+        self.count.zero_()
+        self.set_master(self.param.detach())
+        self.digest, self.is_shown, self.entry = None, False, {}
+
+    @property
+    def values(self) -> torch.Tensor:
+        """The step's result, in the type of the parameter if that is a 16-bit one, else in fp32."""
+        assert self.result is not None
+        return self.result
+
+    @property
+    def arrays(self) -> list[torch.Tensor]:
+        """The memory that crosses to a GPU, and back from it."""
+        assert self.result is not None
+        return [*self.grads, self.result]
+
+    def master(self) -> torch.Tensor:
+        """Returns the fp32 master: a view, or a copy if it is split. No step may run."""
+        return self._state_range("zf_read_state") if self._master is None else self._master
+
+    def set_master(self, value: torch.Tensor) -> None:
+        """Writes the master. No step may run."""
+        if self._master is None:
+            self._state_range("zf_write_state", value)
+        else:
+            self._master.copy_(value)
+
+    def _state_range(self, function: str, value: torch.Tensor | None = None) -> torch.Tensor:
+        shape = self.param.shape
+        values = (torch.empty(shape, dtype=torch.float32, device="cpu") if value is None
+                  else value.to("cpu", torch.float32).reshape(shape).contiguous())
+        self._runtime._state_range(function, self.index, _abi.PARAMS, 0, values.numel(), values.data_ptr())
+        return values
+
+    def low_bits(self) -> torch.Tensor:
+        """Returns what a split master has besides its parameter."""
+        return _formats.low_bits(self.param.detach().cpu(), self.master())
+
+    @torch.no_grad()
+    def take_written(self) -> None:
+        """Takes what the program has written to the parameter, such as a loaded checkpoint or a write through `.data`.
+        Where a 16-bit parameter is its rounded master, the master stays; of a split one the low bits stay. No step may
+        run."""
+        if self.param.dtype == torch.float32:
+            self.values.copy_(self.param)
+            return
+        value, loaded, self.loaded = self.param.detach().cpu(), self.loaded, None
+        if loaded is not None and (self.is_split or loaded.dtype == torch.int16):
+            # Before the parameter is looked at: they are the low bits of its value.
+            low = loaded if loaded.dtype == torch.int16 else _formats.low_bits(value, loaded)
+            self.set_master(_formats.master_of(value, low) if value.dtype == torch.bfloat16 else value)
+        if self._master is None:
+            self.values.copy_(value)
+            return
+        is_rounded = bits(self._master.to(value.dtype)) == bits(value)
+        self._master.copy_(torch.where(is_rounded, self._master, value.to(torch.float32)))
+        if self.result is not self._master:
+            self.values.copy_(value)
+
+    def detach(self) -> dict[str, Any]:
+        """Drops all views. Returns what was shown of the state, in memory of its own."""
+        entry = {name: value.clone() if isinstance(value, torch.Tensor) else value
+                 for name, value in self.entry.items()}
+        self.entry, self.grads, self.result, self._master = {}, [], None, None
+        self.__dict__.pop("exp_avg", None)
+        self.__dict__.pop("exp_avg_sq", None)
+        return entry
+
+    def restore(self, other: Place) -> None:
+        """Takes the state of another place of the same parameter. No step may run in either arena."""
+        if other.kind[1] != torch.float32 or self.kind[1] == torch.float32:  # else the parameter is all there is
+            self.set_master(other.master())
+        self.exp_avg.copy_(other.exp_avg)
+        self.exp_avg_sq.copy_(other.exp_avg_sq)
+        self.count.copy_(other.count)
+        self.loaded, self.digest = other.loaded, None
+
+
+def layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Returns what says where and how the elements of a tensor lie."""
+    return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
+
+
+class Arena:
+    """An open runtime with a place for each parameter."""
+
+    def __init__(self, wanted: Iterable[tuple[torch.Tensor, dict[str, Any], int]], buffers: int,
+                 options: dict[str, Any]):
+        """wanted: parameters, each with its param_group and the number of its first element."""
+        self.places = [Place(index, *each, buffers) for index, each in enumerate(wanted)]
+        self.of: dict[torch.Tensor, Place] = {place.param: place for place in self.places}
+        self.counts = torch.zeros(len(self.places), dtype=torch.float32)
+        self.registration: HostRegistration | None = None
+        self.runtime = Runtime(groups=[place.shape for place in self.places], **options)
+        try:
+            for place in self.places:
+                place.attach(self.runtime, self.counts[place.index])
+        except BaseException:
+            self.runtime.close()
+            raise
+        # A program that is all CPU gets no CUDA context from us.
+        if any(place.param.is_cuda for place in self.places) or torch.cuda.is_initialized():
+            self.registration = HostRegistration(array for place in self.places for array in place.arrays)
+
+    @property
+    def memory_note(self) -> str:
+        """Why memory is not placed or pinned as it should be; "" if it is."""
+        notes = [self.runtime.stats().memory_note, self.registration.note if self.registration else ""]
+        return "; ".join(note for note in notes if note)
+
+    def release(self) -> dict[torch.Tensor, dict[str, Any]]:
+        """Gives up all views, so that runtime.close() frees the memory. Returns what was shown of the states, in memory
+        of their own."""
+        if self.registration is not None:
+            self.registration.release()
+        lows = self._low_bits()
+        entries = {place.param: place.detach() for place in self.places if place.is_shown}
+        for param, low in lows.items():
+            entries[param]["low"] = low
+        for place in self.places:
+            place.detach()
+        self.places, self.of = [], {}
+        return entries
+
+    def _low_bits(self) -> dict[torch.Tensor, torch.Tensor]:
+        try:
+            return {place.param: place.low_bits() for place in self.places if place.is_split and place.is_shown}
+        except ZfError as error:  # a step that was left half done
+            warnings.warn(f"the low halves of split masters are lost, the masters are the parameters: {error}",
+                          stacklevel=4)
+            return {}
+
+
+def refuse(param: torch.Tensor) -> None:
+    """Raises ZfError for a parameter that cannot have a place."""
+    if not param.is_floating_point() or param.is_complex():
+        raise ZfError(f"a parameter of shape {list(param.shape)} is of {param.dtype}; with overlap, or on a GPU, it "
+                      "must be a real float")
+    if hasattr(param, "_local_tensor"):
+        raise ZfError(f"a parameter of shape {list(param.shape)} is a DTensor, as of FSDP2 or tensor parallelism: use "
+                      "zf_runtime.AdamW without overlap, which steps its local shard")
+
+
+def options_for(given: dict[str, Any], plan: str | os.PathLike[str] | None, rank: int | None) -> dict[str, Any]:
+    """Returns the keywords for Runtime. Raises TypeError if `given` has one that the optimizer sets itself."""
+    for name in ("plan", "rank"):
+        if name in given:
+            raise TypeError(f"runtime_options has {name!r}, which is an argument of AdamW: give it there")
+    if "groups" in given:
+        raise TypeError("runtime_options has 'groups'; the optimizer makes them: give parameters and param_groups")
+    return {**given, "plan": plan, "rank": rank}
+
+
+def first_numbers(param_groups: Sequence[dict[str, Any]]) -> list[tuple[torch.Tensor, dict[str, Any], int]]:
+    """Returns each parameter with its param_group and the number of its first element, as in place: frozen ones
+    count."""
+    found, first = [], 0
+    for settings in param_groups:
+        for param in settings["params"]:
+            found.append((param, settings, first))
+            first += param.numel()
+    return found

@@ -1,0 +1,148 @@
+"""Times training whose forward and backward sleep, as those of a GPU would leave the CPUs, without an optimizer and
+with AdamW waiting, exact and late, in turns in one process. Parameters are on the CPU, and all steps go through the
+arena.
+
+--first is the first module's part of the parameters; the others are equal. forward takes 1.5 times the step.
+
+step() and the sender read digests of gradients and parameters. With --digests asleep that takes the time of a GPU that
+reads 1 TB/s, and no CPU; with "cpu" the CPU of training reads them, as for parameters on the CPU."""
+
+import argparse
+import random
+import statistics
+import time
+import unittest.mock
+import warnings
+
+import report
+import torch
+import zf_runtime
+from zf_runtime._device import Host, HostStream, Reading, ThreadStream
+
+GPU_BYTES_PER_S = 1e12
+
+
+class Sleep(torch.autograd.Function):
+    """One module's work: it takes time, and its backward gives the parameter its gradient."""
+
+    @staticmethod
+    def forward(context, x, weight, layer):
+        context.layer = layer
+        time.sleep(layer.forward_s)
+        return x + 0
+
+    @staticmethod
+    def backward(context, gradient):
+        time.sleep(2 * context.layer.forward_s)
+        return gradient, context.layer.gradient.detach(), None  # a new tensor over the same memory: nothing is copied
+
+
+class Asleep(HostStream):
+    """A stream whose digests are those of a GPU that nobody writes to: they take time, and are all the same."""
+
+    def read(self, tensors, *, norm=False, digest=False, copies=None):
+        if digest:
+            time.sleep(sum(tensor.nbytes for tensor in tensors) / GPU_BYTES_PER_S)
+        if norm or copies is not None:
+            readings = super().read(tensors, norm=norm, copies=copies)
+        else:
+            readings = [Reading(None, None)] * len(tensors)
+        return [Reading(reading.square, 0) for reading in readings]
+
+
+class Gpu(Host):
+    def current(self):
+        return Asleep()
+
+    def side(self):
+        stream = ThreadStream()
+        stream._own = Asleep(alone=True)
+        return stream
+
+    def sender(self):
+        return Asleep(alone=True)
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, elements, gradient):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.full((elements,), 0.1))
+        self.gradient, self.forward_s = gradient, 0.0
+
+    def forward(self, x):
+        return Sleep.apply(x, self.weight, self)
+
+
+def make_model(sizes):
+    return torch.nn.Sequential(*(Layer(size, torch.full((size,), 1e-3)) for size in sizes))
+
+
+def iterate(model, optimizer):
+    loss = model(torch.ones(1, requires_grad=True)).sum()
+    loss.backward()
+    if optimizer is not None:
+        optimizer.step()
+    for layer in model:
+        layer.weight.grad = None
+
+
+def timed(model, optimizer, count):
+    """Returns the period of steady training: from the end of one step() to that of another."""
+    iterate(model, optimizer)
+    started = time.perf_counter()
+    for _ in range(count):
+        iterate(model, optimizer)
+    took = (time.perf_counter() - started) / count
+    if optimizer is not None:
+        optimizer.synchronize()
+    return took
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--params", type=int, default=48_000_000)
+    parser.add_argument("--groups", type=int, default=24)
+    parser.add_argument("--first", type=float, default=0.0, help="0: all are equal")
+    parser.add_argument("--clip", type=float)
+    parser.add_argument("--turns", type=int, default=8)
+    parser.add_argument("--iterations", type=int, default=3)
+    parser.add_argument("--digests", choices=("asleep", "cpu"), default="asleep")
+    parser.add_argument("--timeline")
+    options = parser.parse_args()
+    first = options.first or 1 / options.groups
+    rest = int(options.params * (1 - first) / (options.groups - 1))
+    sizes = [int(options.params * first)] + [rest] * (options.groups - 1)
+    warnings.simplefilter("ignore")
+    models, optimizers = {"base": make_model(sizes)}, {"base": None}
+    for name in ("off", "exact", "late"):
+        models[name] = make_model(sizes)
+        device = (lambda _: Gpu()) if options.digests == "asleep" else (lambda _: Host())
+        with unittest.mock.patch("zf_runtime.adam._has_gpu", lambda params: True), \
+                unittest.mock.patch("zf_runtime._arena_adam.device_of", device):
+            optimizers[name] = zf_runtime.AdamW(models[name].parameters(), lr=1e-6, overlap=name,
+                                                clip_grad_norm=options.clip)
+    iterate(models["off"], optimizers["off"])
+    steps = []
+    for _ in range(5):
+        iterate(models["off"], optimizers["off"])
+        steps.append(optimizers["off"].runtime.stats().last_step_ns)
+    step_s = statistics.median(steps) / 1e9
+    for model in models.values():
+        for layer in model:
+            layer.forward_s = 1.5 * step_s / len(sizes)
+    generator = random.Random(1)
+    for turn in range(options.turns):
+        names = list(models)
+        generator.shuffle(names)
+        periods = {name: timed(models[name], optimizers[name], options.iterations) for name in names}
+        report.say(turn=turn, step_s=step_s, **periods)
+    exact = optimizers["exact"]
+    report.say(first=first, elements=sum(sizes), spans=len(exact.timeline()))
+    if options.timeline:
+        exact.save_timeline(options.timeline)
+    for name in ("off", "exact", "late"):
+        optimizers[name].close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Mode exact on a stand-in for a GPU is right, and whoever removes one of its waits is caught. Costs 25 s."""
+
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import unittest
+
+import exact_job  # this and the next are imported once, for all cases
+import torch._dynamo  # noqa: F401
+import zf_runtime
+
+PACKAGE = pathlib.Path(zf_runtime.__file__).parent
+DEADLINE_S = 30
+
+# What is removed: file, text, what stands there instead, and the case that catches it.
+REMOVED = {
+    "the optimizer waits for gradients": (
+        "_overlap.py", "            event.synchronize()\n        began", "            pass\n        began", "plain"),
+    "the sender waits for readers of old weights": (
+        "_overlap.py", "self._streams[device].wait(event)", "pass", "plain"),
+    "the sender waits for the step": (
+        "_overlap.py", "runtime.progress(last.index, last.shape.elements, ticket=ticket)", "pass", "plain"),
+    "a step is waited for to its end": ("_overlap.py", "        runtime.wait(ticket)\n", "", "plain"),
+    "an event after the sent weights": ("_overlap.py", "share.event = stream.record()", "pass", "plain"),
+    "step() waits for its count": ("_overlap.py", "        self._wait(turn.submitted, turn)\n\n    def readers",
+                                   "\n    def readers", "plain"),
+    "forward waits on the host": ("_overlap.py", "            self._wait(share.sent, turn)\n", "", "plain"),
+    "forward waits on its stream": (
+        "_overlap.py", "self.devices[share.device].current().wait(share.event)", "pass", "plain"),
+    "the wait for a whole step": ("_overlap.py", "        self._wait(turn.ended, turn)\n", "", "plain"),
+    "a late step is sent at the next one": (
+        "_overlap.py", "while not turn.publishing.wait(60.0):", "while False:", "late"),
+    "a late step waits for readers": ("_overlap.py", "turn.readers = self.readers()", "pass", "late"),
+    "gates": ("_order.py", "                waiter._wait_for(self._params)", "                pass", "plain"),
+    "modules that are seen for the first time wait": (
+        "_order.py", "            waiter._wait_for([param for _, param in own])", "            pass", "seen later"),
+    "the copy waits for backward": ("_gradients.py", "            stream.wait(current.record())\n", "", "plain"),
+    "whoever writes gradients waits for their copies": (
+        "_gradients.py", "                self._devices[device].current().wait(stream.record())",
+        "                pass", "plain"),
+    "a second copy waits for the first": (
+        "_gradients.py", "                    current.wait(before.event)", "                    pass",
+        "averaged twice"),
+    "a gradient lives until it is copied": (
+        "_gradients.py", "        self.gradient, self.pointer, self.version = gradient, gradient.data_ptr(), version\n",
+        "        import weakref\n        self._it, self.pointer, self.version = weakref.ref(gradient), "
+        "gradient.data_ptr(), version\n        type(self).gradient = property(lambda self: self._it())\n", "dropped"),
+    "one more backward waits for the copies": (
+        "_arena_adam.py", "            live.gradients.settle()\n", "            pass\n", "micro batches"),
+}
+
+
+def result_in_a_child(package: pathlib.Path, case: str) -> str:
+    """Runs a case with a package in a forked child. Returns "right", or what went wrong."""
+    report = package.parent / "report"
+    child = os.fork()
+    if child == 0:
+        try:
+            sys.stderr.flush()
+            for name in [name for name in sys.modules if name.split(".")[0] in ("zf_runtime", "double", "exact_job")]:
+                del sys.modules[name]
+            sys.path.insert(0, str(package.parent))
+            import exact_job as fresh
+
+            fresh.run(case)
+            report.write_text("right")
+        except BaseException:
+            report.write_text(traceback.format_exc().strip().splitlines()[-1])
+        finally:
+            os._exit(0)
+    ends = time.monotonic() + DEADLINE_S
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if time.monotonic() > ends:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return "it hangs"
+        time.sleep(0.01)
+    return report.read_text() if report.exists() else "it crashed"
+
+
+class OnADevice(unittest.TestCase):
+    def result(self, case, file=None, text="", instead=""):
+        with tempfile.TemporaryDirectory() as folder:
+            package = pathlib.Path(folder) / "zf_runtime"
+            shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "deepspeed", "record"))
+            if file is not None:
+                source = (package / file).read_text()
+                self.assertEqual(source.count(text), 1, f"{file}: {text}")
+                (package / file).write_text(source.replace(text, instead))
+            return result_in_a_child(package, case)
+
+    def test_it_is_as_waiting_bit_for_bit(self):
+        for case in exact_job.CASES:
+            with self.subTest(case):
+                self.assertEqual(self.result(case), "right")
+
+    def test_each_wait_event_and_keep_alive_is_needed(self):
+        for name, (file, text, instead, case) in REMOVED.items():
+            with self.subTest(name):
+                found = self.result(case, file, text, instead)
+                print(f"{name}: {found[:150]}")
+                self.assertNotEqual(found, "right")
+
+
+if __name__ == "__main__":
+    unittest.main()

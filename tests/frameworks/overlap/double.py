@@ -1,0 +1,152 @@
+"""A stand-in for a GPU, for tests: tensors lie on the CPU, and streams do as late as possible what they are given.
+
+- A copy's destination is NaN when the copy is issued, and has the data when its event is reached.
+- Whoever touches memory without a wait for the last one who wrote it, or writes it without a wait for all who read it,
+  raises Race. Every stream, and the host, knows how far it has seen each other stream: by the events that it waited
+  for, as in a race detector of threads.
+- A source that has been freed, or has changed, when the copy is done raises Race, too.
+
+What the job itself reads and writes on its stream it tells by reads() and writes()."""
+
+import weakref
+
+import torch
+from zf_runtime import _digests
+from zf_runtime._device import Reading, read_by_torch
+
+
+class Race(AssertionError):
+    pass
+
+
+class Clocks(dict):
+    """How far each stream is seen."""
+
+    def merge(self, other):
+        for stream, clock in other.items():
+            self[stream] = max(self.get(stream, 0), clock)
+
+
+class Event:
+    def __init__(self, device, stream, seen):
+        self.device, self.stream, self.seen = device, stream, Clocks(seen)
+        self.count = len(stream.done_or_queued)
+
+    def synchronize(self):
+        self.stream.catch_up(self.count)
+        self.device.host.merge(self.seen)
+
+
+class Stream:
+    def __init__(self, device, name, is_lazy):
+        self.device, self.name, self.is_lazy = device, name, is_lazy
+        self.seen, self.clock = Clocks(), 0
+        self.done_or_queued, self.next = [], 0  # what is given; the first that is not done
+
+    def wait(self, event):
+        self.seen.merge(event.seen)
+        self._give(lambda: event.stream.catch_up(event.count))
+
+    def record(self):
+        return Event(self.device, self, self.seen)
+
+    def close(self):
+        self.catch_up(len(self.done_or_queued))
+
+    def copy(self, to, source):
+        self.read([source], copies=[to])
+
+    def send(self, sources, targets):
+        self.read(sources, copies=targets)
+        return self.read(targets, digest=True)
+
+    def differing(self, pairs):
+        if any(isinstance(now, torch.Tensor) and isinstance(then, torch.Tensor) for now, then in pairs):
+            self.record().synchronize()
+        return _digests.differing(pairs)
+
+    def read(self, tensors, *, norm=False, digest=False, copies=None):
+        self._touch(tensors, self.device.read_by, lambda tensor: [self.device.written_by])
+        if copies is not None:
+            self._touch(copies, self.device.written_by, lambda tensor: [self.device.written_by, self.device.read_by])
+        readings = [Reading(torch.full((), torch.nan, dtype=torch.float64) if norm else None,
+                            torch.full((-(-tensor.numel() // _digests.BLOCK),), 7, dtype=torch.int64)
+                            if digest else None) for tensor in tensors]
+        held = [(weakref.ref(tensor), tensor.detach().clone()) for tensor in tensors]
+        if copies is not None and self.is_lazy:
+            for to in copies:
+                to.fill_(torch.nan)
+
+        def do():
+            for at, (reference, before) in enumerate(held):
+                tensor = reference()
+                if tensor is None:
+                    raise Race(f"{self.name}: what is read was freed before it was read")
+                if copies is not None and not torch.equal(_digests.bits(tensor), _digests.bits(before)):
+                    raise Race(f"{self.name}: the source of a copy changed before it was done")
+                found, = read_by_torch([tensor], norm, digest, None if copies is None else [copies[at]])
+                if norm:
+                    readings[at].square.copy_(found.square)
+                if digest:
+                    readings[at].digest.copy_(found.digest)
+
+        self._give(do)
+        return readings
+
+    def _give(self, work):
+        self.done_or_queued.append(work)
+        if not self.is_lazy:
+            self.catch_up(len(self.done_or_queued))
+
+    def catch_up(self, count):
+        with torch.no_grad():
+            while self.next < count:
+                self.next += 1
+                self.done_or_queued[self.next - 1]()
+                self.done_or_queued[self.next - 1] = None
+
+    def _touch(self, tensors, log, others):
+        self.seen.merge(self.device.host)  # it is given after what the host has seen
+        self.clock += 1
+        self.seen[self] = self.clock
+        for tensor in tensors:
+            self.device.check(self.name, self.seen, tensor, others(tensor))
+            log.setdefault(tensor.data_ptr(), {})[self] = self.clock
+
+
+class Double:
+    """A device. `host` is what the threads of the host have seen."""
+
+    def __init__(self):
+        self.host = Clocks()
+        self.read_by, self.written_by = {}, {}  # by address: the last clock of each stream
+        self._current = Stream(self, "the job", is_lazy=False)
+        self.streams = 0
+
+    def current(self):
+        return self._current
+
+    def side(self):
+        self.streams += 1
+        return Stream(self, f"side stream {self.streams}", is_lazy=True)
+
+    sender = side
+
+    def reads(self, *tensors):
+        """Tells that the job reads tensors on its stream."""
+        self._current._touch(tensors, self.read_by, lambda tensor: [self.written_by])
+
+    def writes(self, *tensors):
+        self._current._touch(tensors, self.written_by, lambda tensor: [self.written_by, self.read_by])
+
+    def host_reads(self, *tensors):
+        """Tells that a process on the host reads memory, as the optimizer's reads gradients."""
+        for tensor in tensors:
+            self.check("the host", self.host, tensor, [self.written_by])
+
+    @staticmethod
+    def check(name, seen, tensor, logs):
+        for log in logs:
+            for stream, clock in log.get(tensor.data_ptr(), {}).items():
+                if seen.get(stream, 0) < clock:
+                    raise Race(f"{name} does not wait for {stream.name} at a tensor of shape {list(tensor.shape)}")

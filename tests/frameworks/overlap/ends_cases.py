@@ -1,0 +1,288 @@
+"""AdamW with an optimizer process raises one clear exception when it refuses, closes or dies, and leaves the parameters
+usable."""
+
+import contextlib
+import copy
+import os
+import re
+import signal
+import threading
+import traceback
+import unittest.mock
+import warnings
+
+import case
+import torch
+import zf_runtime
+from case import support
+from models import make_model, parameters_of, train
+from zf_runtime import ZfError, ZfPlanError, ZfWorkerDied
+
+REFUSED = ("amsgrad", "capturable", "differentiable")
+
+
+class Ends(case.AdamWTest):
+    def trained(self, mode, steps):
+        """Returns a model and its optimizer that have done so many steps."""
+        model = make_model()
+        optimizer = self.ours(model.parameters(), mode)
+        train(model, optimizer, steps)
+        return model, optimizer
+
+    def test_what_it_cannot_do_is_refused(self):
+        for mode in case.MODES:
+            for name in REFUSED:
+                with self.subTest(name, mode=mode), self.assertRaisesRegex(ZfError, name):
+                    self.ours(make_model().parameters(), mode, **{name: True})
+        for name in REFUSED:
+            for mode in case.MODES:
+                model, optimizer = self.trained(mode, 1)
+                optimizer.synchronize()
+                before = parameters_of(model)
+                optimizer.param_groups[0][name] = True
+                with self.assertRaisesRegex(ZfError, name):
+                    train(model, optimizer, 1)
+                self.assertTrue(torch.equal(parameters_of(model), before))
+                optimizer.param_groups[0][name] = False
+                train(model, optimizer, 1)
+        with self.assertRaisesRegex(TypeError, "state_dict"):
+            copy.deepcopy(optimizer)
+
+    def test_parameters_that_it_cannot_step_are_refused(self):
+        for mode in case.MODES:
+            for param, text in ((torch.nn.Parameter(torch.ones(2, dtype=torch.complex64)), "complex64"),
+                                (torch.nn.Parameter(torch.ones(2, dtype=torch.int64), requires_grad=False), "int64")):
+                with self.subTest(text, mode=mode):
+                    param.requires_grad_(param.is_complex())
+                    optimizer = self.ours(make_model().parameters(), mode)
+                    with self.assertRaisesRegex(ZfError, text):
+                        optimizer.add_param_group({"params": [param]})
+                    if param.requires_grad:
+                        self.assertRaisesRegex(ZfError, text, self.ours, [param], mode)
+
+    def test_sparse_gradients_are_refused(self):
+        self.expect_no_forward()
+        for mode in case.MODES:
+            table, plain = torch.nn.Embedding(5, 3, sparse=True), torch.nn.Linear(3, 2)
+            params = [*table.parameters(), *plain.parameters()]
+            optimizer = self.ours(params, mode)
+            plain(table(torch.tensor([1, 2]))).sum().backward()
+            before = [param.detach().clone() for param in params]
+            with self.subTest(mode=mode), self.assertRaisesRegex(ZfError, "sparse gradient.*SparseAdam"):
+                optimizer.step()
+            optimizer.synchronize()
+            self.assert_bits(params, before)
+            table.weight.grad = table.weight.grad.to_dense()
+            optimizer.step()
+            optimizer.synchronize()
+            self.assertTrue((table.weight[1] != before[0][1]).all())
+
+    def test_what_torch_refuses_is_refused(self):
+        """In torch's words."""
+        for wrong in ({"lr": -1}, {"lr": float("nan")}, {"betas": (1.0, 0.9)}, {"betas": (0.9, -0.1)}, {"eps": -1e-8},
+                      {"weight_decay": -0.1}):
+            for mode in case.MODES:
+                with self.subTest(wrong, mode=mode):
+                    with self.assertRaises(ValueError) as theirs:
+                        torch.optim.AdamW(make_model().parameters(), **wrong)
+                    with self.assertRaisesRegex(ValueError, re.escape(str(theirs.exception))):
+                        self.ours(make_model().parameters(), mode, **wrong)
+
+    def test_settings_that_are_not_finite_are_refused_before_anything_is_stepped(self):
+        for wrong in ({"lr": float("nan")}, {"betas": (0.9, float("inf"))}, {"eps": float("inf")}):
+            for mode in case.MODES:
+                model, optimizer = self.trained(mode, 2)
+                optimizer.synchronize()
+                before, kept = parameters_of(model), dict(optimizer.param_groups[0])
+                optimizer.param_groups[0].update(wrong)
+                text = "a param_group has (lr|beta2|eps) (nan|inf): set it to a finite number"
+                with self.assertRaisesRegex(ZfError, text):
+                    train(model, optimizer, 1, first=2)
+                optimizer.synchronize()
+                self.assertTrue(torch.equal(parameters_of(model), before))
+                optimizer.param_groups[0].update(kept)
+                train(model, optimizer, 1, first=2)
+                optimizer.synchronize()
+                whole = make_model()
+                train(whole, other := self.ours(whole.parameters(), mode), 2)
+                other.synchronize()
+                train(whole, other, 1, first=2)
+                other.synchronize()
+                self.assertTrue(torch.equal(parameters_of(model), parameters_of(whole)))
+
+    def test_a_group_that_is_refused_changes_nothing(self):
+        for mode in case.MODES:
+            model, whole = make_model(), make_model()
+            optimizer = self.ours(model[0].parameters(), mode)
+            for wrong in ({"lr": 0.1}, {"params": model[0].parameters()},
+                          {"params": model[2].parameters(), "amsgrad": True},
+                          {"params": [torch.nn.Parameter(torch.ones(2, dtype=torch.complex64))]}):
+                with self.assertRaises((KeyError, ValueError, ZfError)):
+                    optimizer.add_param_group(wrong)
+            self.assertEqual(len(optimizer.param_groups), 1)
+            train(model, optimizer, 2)
+            train(whole, other := self.ours(whole[0].parameters(), mode), 2)
+            optimizer.close()
+            other.close()
+            self.assertTrue(torch.equal(parameters_of(model), parameters_of(whole)))
+            with self.assertRaisesRegex(ZfError, "amsgrad"):
+                optimizer.add_param_group({"params": model[2].parameters(), "amsgrad": True})
+
+    def test_options_are_given_once(self):
+        for name, place in (("plan", "argument"), ("rank", "argument"), ("groups", "param_group")):
+            with self.subTest(name), self.assertRaisesRegex(TypeError, f"'{name}'.*{place}"):
+                self.ours(make_model().parameters(), runtime_options={name: None})
+
+    def test_modes_that_there_are_not(self):
+        for wrong in ("", "on", True, None):
+            with self.subTest(wrong), self.assertRaisesRegex(ZfError, 'it must be "off", "late" or "exact"'):
+                self.ours(make_model().parameters(), wrong)
+
+    def test_ranks_that_cannot_be(self):
+        for rank in (-1, -7, 2**40):
+            with self.subTest(rank), self.assertRaisesRegex(ValueError, f"rank is {rank}; .*2147483647"):
+                self.ours(make_model().parameters(), rank=rank)
+
+    def test_no_plan(self):
+        for mode in case.MODES:
+            with self.subTest(mode), self.assertRaisesRegex(ZfPlanError, "ZF_PLAN"), \
+                    unittest.mock.patch("zf_runtime.adam._has_gpu", lambda params: True):
+                zf_runtime.AdamW(make_model().parameters(), overlap=mode)
+
+    def test_closing_leaves_usable_parameters_and_no_process(self):
+        for mode in case.MODES:
+            model, maps, threads = make_model(), support.mapped_arenas(), threading.active_count()
+            with case.with_process(model.parameters(), mode) as optimizer:
+                pid = optimizer.runtime.stats().worker_pid
+                train(model, optimizer, 3)
+                optimizer.synchronize()
+                last = parameters_of(model)
+            optimizer.close()
+            self.assertFalse(support.process_exists(pid))
+            self.assertEqual(support.mapped_arenas(), maps)
+            self.assertEqual(threading.active_count(), threads)
+            self.assertTrue(torch.equal(parameters_of(model), last))
+            self.assertEqual(len(optimizer.state_dict()["state"]), 4)
+            with self.assertRaisesRegex(ZfError, "closed"):
+                optimizer.step()
+            with self.assertRaisesRegex(ZfError, "closed"):
+                optimizer.runtime.stats()
+
+    def test_closing_finishes_the_step_that_is_under_way(self):
+        for mode in case.MODES:
+            model, optimizer = self.trained(mode, 4)
+            whole = make_model()
+            train(whole, other := self.ours(whole.parameters(), mode), 4)
+            other.synchronize()
+            optimizer.close()
+            self.assertTrue(torch.equal(parameters_of(model), parameters_of(whole)))
+
+    def test_an_optimizer_that_nobody_closes_leaves_no_process(self):
+        for mode in case.MODES:
+            model, threads = make_model(), threading.active_count()
+            optimizer = case.with_process(model.parameters(), mode)
+            pid = optimizer.runtime.stats().worker_pid
+            train(model, optimizer, 3)
+            del optimizer
+            self.assertFalse(support.process_exists(pid), mode)
+            self.assertEqual(threading.active_count(), threads, mode)
+            model(torch.ones(1, 10))
+            model.state_dict()
+
+    def test_a_forked_child_closes_it_and_the_parent_goes_on(self):
+        warnings.filterwarnings("default", category=DeprecationWarning)  # Python's, of fork() beside threads
+        for mode in case.MODES:
+            forked, optimizer = self.trained(mode, 3)  # with overlap, the third is under way
+            undisturbed = make_model()
+            with case.with_process(undisturbed.parameters(), mode) as other:
+                train(undisturbed, other, 6)
+            self.assertEqual(self.status_of_child(forked, optimizer), 0)
+            train(forked, optimizer, 3, first=3)
+            self.assertEqual(optimizer.runtime.stats().restarts, 0)
+            optimizer.close()
+            self.assertTrue(torch.equal(parameters_of(forked), parameters_of(undisturbed)))
+
+    def status_of_child(self, model, optimizer):
+        """Forks a child that is refused every use and then closes. Its model works without waiting. Returns its
+        status."""
+        child = os.fork()
+        if child == 0:
+            try:
+                for use in (optimizer.step, lambda: optimizer.add_param_group({"params": [torch.nn.Parameter()]}),
+                            lambda: optimizer.load_state_dict({}), optimizer.synchronize, optimizer.state_dict):
+                    try:
+                        use()
+                        os._exit(2)
+                    except ZfError as error:
+                        assert error.status == "ZF_ERROR_FORKED"
+                with torch.no_grad():
+                    model[0].weight.sum()
+                model.state_dict()
+                list(model.parameters())
+                optimizer.close()
+                optimizer.close()
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        return os.waitpid(child, 0)[1]
+
+    def test_a_kill_changes_nothing(self):
+        for mode in case.MODES:
+            killed, optimizer = self.trained(mode, 3)
+            undisturbed = make_model()
+            with case.with_process(undisturbed.parameters(), mode) as other:
+                train(undisturbed, other, 6)
+            os.kill(optimizer.runtime.stats().worker_pid, signal.SIGKILL)
+            train(killed, optimizer, 3, first=3)
+            optimizer.synchronize()
+            self.assertEqual(optimizer.runtime.stats().restarts, 1)
+            self.assertTrue(torch.equal(parameters_of(killed), parameters_of(undisturbed)))
+
+    def test_without_restarts_a_kill_is_told_and_parameters_stay(self):
+        for mode in case.MODES:
+            with self.subTest(mode=mode):
+                model = make_model()
+                optimizer = case.with_process(model.parameters(), mode, runtime_options={"max_restarts": 0})
+                train(model, optimizer, 3)
+                optimizer.synchronize()
+                before = parameters_of(model)
+                os.kill(optimizer.runtime.stats().worker_pid, signal.SIGKILL)
+                with self.assertRaises(ZfWorkerDied):
+                    train(model, optimizer, 3)
+                with contextlib.suppress(ZfWorkerDied):  # says it again if the step was handed over before
+                    optimizer.close()
+                self.assertTrue(torch.equal(parameters_of(model), before))
+                model(torch.ones(1, 10))
+                self.assertEqual(len(optimizer.state_dict()["state"]), 4)
+
+    def test_a_step_after_an_interrupted_one_waits_before_it_writes_gradients(self):
+        """Waiting modes have one gradient buffer, which the interrupted step still reads."""
+        self.expect_no_forward()
+        for mode in case.MODES:
+            ours, place = torch.nn.Parameter(torch.ones(40)), torch.nn.Parameter(torch.ones(40))
+            optimizer, own = self.ours([ours], mode), zf_runtime.AdamW([place])
+            pid = optimizer.runtime.stats().worker_pid
+            os.kill(pid, signal.SIGSTOP)
+            ours.grad, place.grad = torch.ones(40), torch.ones(40)
+            if mode == "late":
+                optimizer.step()
+            else:
+                finish, calls = optimizer._live.overlap.finish, []
+
+                def interrupted(finish=finish, calls=calls):
+                    calls.append(1)
+                    if len(calls) == 3:  # of a step: before its gradients, after them, and when it is handed over
+                        raise KeyboardInterrupt
+                    return finish()
+
+                with unittest.mock.patch.object(optimizer._live.overlap, "finish", interrupted):
+                    self.assertRaises(KeyboardInterrupt, optimizer.step)
+            threading.Timer(0.1, os.kill, (pid, signal.SIGCONT)).start()
+            own.step()
+            ours.grad, place.grad = torch.full((40,), -3.0), torch.full((40,), -3.0)
+            optimizer.step()
+            own.step()
+            optimizer.synchronize()
+            self.assert_bits([ours, optimizer.state_dict()], [place, own.state_dict()], mode)

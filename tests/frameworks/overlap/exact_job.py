@@ -1,0 +1,157 @@
+"""A training in mode exact on a stand-in for a GPU (double.py), which tells it all that the job reads and writes. It is
+run by device_cases.py, also with a wait, an event or a keep-alive less: then it must fail."""
+
+import os
+import signal
+import threading
+import time
+import unittest.mock
+import warnings
+
+import torch
+import zf_runtime
+from double import Double
+from zf_runtime import _arena_adam
+
+STEPS = 5
+
+
+def make_model():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(10, 33), torch.nn.Tanh(), torch.nn.Linear(33, 300), torch.nn.Tanh(),
+                               torch.nn.Linear(300, 7))
+
+
+def forward(model, step, inputs):
+    return model(inputs)
+
+
+def forward_of_parts(model, step, inputs):
+    """Calls no module at all in the first steps but one, whose parameters the others are not; later the others first,
+    one by one."""
+    if step < 2:
+        hidden = model[0](inputs).tanh()
+        hidden = torch.nn.functional.linear(hidden, model[2].weight, model[2].bias).tanh()
+        return torch.nn.functional.linear(hidden, model[4].weight, model[4].bias)
+    second = model[2](torch.ones(20, 33) if step == 2 else model[0](inputs).tanh())
+    return model[4](second.tanh()) + model[0](inputs)[:, :7]
+
+
+def watched(optimizer, double):
+    """Tells the stand-in what the optimizer process reads. Returns the list of the waits for whole steps."""
+    submit, wait, arena, waits = optimizer.runtime.submit, optimizer.runtime.wait, optimizer._live.arena, []
+
+    def reading(groups, *, buffer=0, **keywords):
+        time.sleep(0.005)
+        double.host_reads(*(arena.places[group].grads[buffer] for group in groups))
+        return submit(groups, buffer=buffer, **keywords)
+
+    def waiting(ticket=0, timeout=None):
+        wait(ticket, timeout)
+        waits.append(ticket)
+
+    optimizer.runtime.submit, optimizer.runtime.wait = reading, waiting
+    return waits
+
+
+def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, forward=forward,
+          backward_ends=lambda optimizer: None):
+    """Returns losses, parameters and moments, and the last norm.
+
+    is_stopped: the optimizer process stands still as each forward begins, so that whoever does not wait finds old
+    values. dropped_at: in this step the gradients of a first backward are dropped."""
+    model, double = make_model(), Double()
+
+    def arrived(param):
+        double.reads(param)
+        double.writes(param.grad)
+
+    for param in model.parameters():
+        param.register_post_accumulate_grad_hook(arrived)  # before the optimizer's
+    with unittest.mock.patch.object(_arena_adam, "device_of", lambda device: double), \
+            unittest.mock.patch("zf_runtime.adam._has_gpu", lambda params: True):
+        optimizer = zf_runtime.AdamW(model.parameters(), lr=1e-2, overlap=overlap, clip_grad_norm=clip)
+    params = optimizer.param_groups[0]["params"]
+    waits = watched(optimizer, double)
+    for module in model:  # behind the gates: when their hook runs, a parameter must have been waited for
+        module.register_forward_pre_hook(lambda module, _: double.reads(*module._parameters.values()))
+    losses, pauses, pid = [], [], optimizer.runtime.stats().worker_pid
+    generator = torch.Generator().manual_seed(2)
+    for step in range(STEPS):
+        for number in range(micro_batches + (step == dropped_at)):
+            if is_stopped:
+                pauses.append(pause(pid))
+            inputs = torch.randn(20, 10, generator=generator)
+            loss = torch.nn.functional.mse_loss(forward(model, step, inputs), torch.tanh(inputs[:, :7]))
+            loss.backward()
+            losses.append(loss.item())
+            backward_ends(optimizer)
+            if step == dropped_at and number == 0:
+                drop(params)
+        if is_stopped:
+            pauses.append(pause(pid))
+        optimizer.step()
+        counts = [int(optimizer.state[param]["step"]) for param in params]
+        assert counts == [step + 1] * len(params), counts
+        before = [param.detach().clone() for param in params]
+        for param in params:
+            double.writes(param.grad)  # the allocator may give its memory to the next tensor
+        drop(params)
+        if overlap == "late":
+            time.sleep(0.015)
+            assert all(map(torch.equal, before, params)), "a parameter has changed between two steps"
+    optimizer.synchronize()
+    double.reads(*params)
+    assert len(waits) == STEPS, "a step was not waited for to its end"
+    values = [param.detach().clone() for param in params]
+    moments = [optimizer.state[param]["exp_avg_sq"].clone() for param in params]
+    norm = optimizer.grad_norm
+    for each in pauses:
+        each.join()
+    optimizer.close()
+    return losses, values + moments, norm
+
+
+def pause(pid):
+    """Lets a process stand still for a while. Returns the thread that wakes it."""
+    os.kill(pid, signal.SIGSTOP)
+    timer = threading.Timer(0.015, os.kill, (pid, signal.SIGCONT))
+    timer.start()
+    return timer
+
+
+def drop(params):
+    for param in params:
+        param.grad = None
+
+
+def average(optimizer):
+    """Stands in for DDP, which hands over its averages: twice, and the first ones are gone at once."""
+    params = optimizer.param_groups[0]["params"]
+    if optimizer.overlap == "exact":
+        optimizer._averaged.update(map(id, params))
+        optimizer._reduced(params, [param.grad.clone() for param in params])
+        optimizer._reduced(params, [param.grad for param in params])
+
+
+def exact_is_off(micro_batches=1, clip=None, dropped_at=-1, **more):
+    """Compares a training in mode exact with one that waits, bit for bit."""
+    got = train("exact", micro_batches, is_stopped=True, clip=clip, dropped_at=dropped_at, **more)
+    wanted = train("off", micro_batches, clip=clip, dropped_at=dropped_at, **more)
+    assert (got[0], got[2]) == (wanted[0], wanted[2]), (got[0], wanted[0])
+    assert all(map(torch.equal, got[1], wanted[1]))
+    assert all(value.isfinite().all() for value in got[1])
+
+
+CASES = {"plain": exact_is_off, "clipped": lambda: exact_is_off(clip=0.05),
+         "dropped": lambda: exact_is_off(dropped_at=3), "micro batches": lambda: exact_is_off(3, 0.05, 3),
+         "seen later": lambda: exact_is_off(forward=forward_of_parts),
+         "averaged twice": lambda: exact_is_off(clip=0.05, backward_ends=average),
+         "late": lambda: train("late", is_stopped=True)}
+
+
+def run(case):
+    warnings.simplefilter("error")  # such as: gradients were copied twice
+    warnings.filterwarnings("ignore", message=".*the plan is for mode")
+    warnings.filterwarnings("ignore", message=".*with parameters on the CPU")
+    CASES[case]()

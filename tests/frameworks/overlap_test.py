@@ -1,0 +1,61 @@
+"""AdamW of zf_runtime with an optimizer process, in each of its modes, trains as torch's, and bit for bit as in place.
+
+The cases are in overlap/, one file for an idea, and run in the environment of the frameworks. Parameters on the CPU
+stand in for those on a GPU where overlap="off" shall have a process."""
+
+import os
+import subprocess
+
+from frameworks_case import HERE, PYTHON, FrameworkTest, framework_environment
+from zf_cli import BINARY, SOURCE
+
+LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
+
+
+class Overlap(FrameworkTest):
+    def run_cases(self, *files: str, timeout=280, **variables: str):
+        """Runs the cases of some files in one process: to import torch and to step once costs 6 s."""
+        # Threads that spin would keep the CPUs from the tests beside these.
+        environment = framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_RUNTIME_LIBRARY=LIBRARY,
+                                            ZF_TUNE_BINARY=BINARY, OMP_WAIT_POLICY="passive", **variables)
+        done = subprocess.run([PYTHON, "-B", "-m", "unittest", "-v", *files], cwd=HERE / "overlap", env=environment,
+                              text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
+        print(done.stdout)
+        self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
+        self.assertNotIn("Ran 0 tests", done.stderr)
+
+    def test_it_trains_as_torch_and_as_in_place(self):
+        """Costs 14 s: every state format in every mode."""
+        self.run_cases("like_torch_cases", "late_cases", "formats_cases", "state_cases")
+
+    def test_what_a_program_writes_is_taken_or_refused(self):
+        """Costs 18 s: with what comes when it closes or dies, and when a model is saved beside its step."""
+        self.run_cases("written_cases", "ends_cases", "module_cases")
+
+    def test_an_interrupt_anywhere_leaves_whole_steps(self):
+        """Costs 9 s."""
+        self.run_cases("interrupt_cases")
+
+    def test_the_next_forward_hides_the_step_and_changes_no_bit(self):
+        """Costs 10 s: mode exact."""
+        self.run_cases("exact_cases")
+
+    def test_each_wait_is_needed_on_a_device(self):
+        """Costs 10 s: a stand-in for a GPU."""
+        self.run_cases("device_cases")
+
+    def test_ddp_trains_bit_for_bit(self):
+        """Costs 15 s: two ranks."""
+        self.run_cases("ddp_cases")
+
+    def test_libraries_clip_as_with_torch(self):
+        """Costs 15 s: Trainer, accelerate, Lightning; torch.compile."""
+        self.run_cases("library_cases")
+
+    def test_2000_kills_change_no_bit(self):
+        """The short form has 20."""
+        self.run_cases("exact_cases.Killed", timeout=3500, ZF_KILLS="2000")
+
+    def test_2000_interrupts_and_all_lines(self):
+        """The short form is the one above."""
+        self.run_cases("interrupt_cases", timeout=3500, ZF_INTERRUPTS="2000")
