@@ -141,7 +141,7 @@ class Gradients:
         return Collected(squares, events, rewritten)
 
     def _is_rewritten(self, place: Place) -> bool:
-        """Returns whether the program has written a gradient after its early copy. One more backward is no sign of it."""
+        """Returns whether the program has written a gradient after its early copy. One more backward is no sign."""
         copied = self._copied.get(place.index)
         return (copied is not None and copied.reading.digest is not None
                 and self._arrivals.get(place.index) == self._expected.get(place.index))

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import unittest.mock
 import warnings
 import weakref
 
@@ -20,7 +21,7 @@ import case
 import torch
 import torch.utils.checkpoint
 import zf_runtime
-from zf_runtime import ZfError
+from zf_runtime import ZfError, _gradients
 
 _folder = tempfile.TemporaryDirectory(prefix="zf-overlap-test-")
 
@@ -297,6 +298,22 @@ class Written(Case):
             return values_of(model)
 
         self.same(program)
+
+    def test_small_gradients_are_copied_together(self):
+        def model():
+            torch.manual_seed(1)
+            return torch.nn.Sequential(torch.nn.Linear(10, 300), torch.nn.Linear(300, 300), torch.nn.Linear(300, 7))
+
+        with unittest.mock.patch.object(_gradients, "_AT_ONCE", 300_000):
+            self.trained(model=model, clip_grad_norm=0.05)
+            net = model()
+            optimizer, counts = self.ours(net.parameters(), "exact"), []
+            for step in range(3):
+                optimizer.zero_grad()
+                loss_of(net, step).backward()
+                counts.append(len(optimizer._live.gradients._copied))
+                optimizer.step()
+            self.assertEqual(counts, [0, 4, 4])  # the last two, of 12 KB, are left to step()
 
     def test_it_is_said_once_and_early_copies_pause(self):
         model = make_model()
