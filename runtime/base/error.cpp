@@ -29,6 +29,10 @@ std::string_view descriptor_hint(int errno_value) {
   }
 }
 
+std::string_view space_hint(int errno_value) {
+  return errno_value == EFBIG ? "raise ulimit -f" : "free some space";
+}
+
 std::string errno_text(int errno_value) { return std::generic_category().message(errno_value); }
 
 }  // namespace zf

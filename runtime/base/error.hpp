@@ -36,6 +36,9 @@ inline constexpr std::string_view kTaskLimitHint = "look at ulimit -u and the cg
 /// Returns what to do next when the kernel refuses another descriptor with this errno value; may be empty.
 std::string_view descriptor_hint(int errno_value);
 
+/// Returns what to do next when a file cannot become as large as it should.
+std::string_view space_hint(int errno_value);
+
 /// Throws Error(runtime_error) "what: text of errno_value; next".
 [[noreturn]] void throw_errno(int errno_value, std::string_view what, std::string_view next = {});
 

@@ -1,8 +1,13 @@
-// Blocks signals for the calling thread while an object lives.
+// Blocks signals for the calling thread while an object lives, and keeps those away that a failed call
+// raises.
 #pragma once
 
 #include <pthread.h>
 #include <signal.h>
+
+#include <cerrno>
+#include <ctime>
+#include <initializer_list>
 
 namespace zf {
 
@@ -16,13 +21,8 @@ class SignalsBlocked {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
-  /// Blocks one more signal.
-  explicit SignalsBlocked(int signal) {
-    sigset_t one;
-    sigemptyset(&one);
-    sigaddset(&one, signal);
-    pthread_sigmask(SIG_BLOCK, &one, &before_);
-  }
+  /// Blocks these signals too.
+  explicit SignalsBlocked(const sigset_t& more) { pthread_sigmask(SIG_BLOCK, &more, &before_); }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   SignalsBlocked(const SignalsBlocked&) = delete;
   SignalsBlocked& operator=(const SignalsBlocked&) = delete;
@@ -30,5 +30,34 @@ class SignalsBlocked {
  private:
   sigset_t before_ = {};
 };
+
+/// Calls call() with signals blocked that the kernel sends to the thread whose call fails: SIGPIPE for a pipe
+/// that nobody reads, SIGXFSZ for a file above `ulimit -f`. A blocked signal stays pending and would act when
+/// it is unblocked. So if call() returns false, the signal is taken, unless it was pending before. Returns 0,
+/// or the errno value if call() returned false. Keeps errno.
+template <class Call>
+int error_without_signals(std::initializer_list<int> signals, Call call) {
+  // None of these calls can fail: their arguments are sound.
+  const int before = errno;
+  sigset_t blocked;
+  sigset_t raised;
+  sigset_t pending;
+  sigemptyset(&blocked);
+  sigemptyset(&raised);
+  sigpending(&pending);
+  for (const int signal : signals) {
+    sigaddset(&blocked, signal);
+    if (sigismember(&pending, signal) == 0) sigaddset(&raised, signal);
+  }
+  int error = 0;
+  {
+    const SignalsBlocked held(blocked);
+    if (!call()) error = errno;
+    constexpr timespec kAtOnce{};
+    if (error != 0) sigtimedwait(&raised, nullptr, &kAtOnce);
+  }
+  errno = before;
+  return error;
+}
 
 }  // namespace zf

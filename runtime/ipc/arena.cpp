@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <csignal>
 #include <new>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "base/signals_blocked.hpp"
 #include "base/text.hpp"
 
 namespace zf {
@@ -46,7 +48,7 @@ std::string size_text(std::uint64_t bytes) {
 /// refuse the call.
 bool cannot_populate(int error) { return error == EINVAL || error == ENOSYS || error == EPERM; }
 
-constexpr const char* kLessMemory = "give the job more memory, or fewer parameters per rank";
+constexpr std::string_view kLessMemory = "give the job more memory, or fewer parameters per rank";
 
 [[noreturn]] void refuse(std::string_view what) {
   throw Error(Exit::usage, format_text("descriptor {} {}", kWorkerArenaFd, what),
@@ -115,8 +117,13 @@ Arena::~Arena() {
 
 Arena Arena::create(const ArenaLayout& layout) {
   FileDescriptor fd = make_memfd();
-  checked(ftruncate(fd.get(), static_cast<off_t>(layout.bytes)),
-          "cannot make an arena of " + size_text(layout.bytes), kLessMemory);
+  // `ulimit -f` holds for files in memory too.
+  const int error = error_without_signals(
+      {SIGXFSZ}, [&] { return ftruncate(fd.get(), static_cast<off_t>(layout.bytes)) == 0; });
+  if (error != 0) {
+    throw_errno(error, "cannot make an arena of " + size_text(layout.bytes),
+                error == EFBIG ? space_hint(error) : kLessMemory);
+  }
   checked(fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL), "sealing the arena");
   Arena arena(std::move(fd), layout.bytes);
   arena.reserve(0, layout.arrays_offset);

@@ -164,7 +164,8 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::fail(int error) const {
   throw_errno(error, format_text("cannot write {}", path_.string()),
-              "free some space or give another path; what was there before is unchanged");
+              format_text("{}; what was there before is unchanged",
+                          error == EFBIG ? space_hint(error) : "free some space or give another path"));
 }
 
 void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -172,7 +173,7 @@ void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 }
 
 void AtomicFile::set_size(std::uint64_t bytes) {
-  if (::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0) fail(errno);
+  if (const int error = set_size_of_file(file_.get(), bytes); error != 0) fail(error);
 }
 
 void AtomicFile::move_to_named_file() {

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "base/signals_blocked.hpp"
 
 namespace zf {
 namespace {
@@ -23,9 +25,13 @@ namespace {
 template <class Write>
 int write_in_full(std::span<const std::byte> bytes, Write write) {
   while (!bytes.empty()) {
-    const ssize_t written = write(bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
+    ssize_t written = -1;
+    const int error = error_without_signals({SIGXFSZ}, [&] {
+      written = write(bytes.data(), bytes.size());
+      return written >= 0;
+    });
+    if (error == EINTR) continue;
+    if (error != 0) return error;
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
   return 0;
@@ -104,6 +110,10 @@ int write_all_at(int fd, std::uint64_t offset, std::span<const std::byte> bytes)
     if (written > 0) offset += static_cast<std::uint64_t>(written);
     return written;
   });
+}
+
+int set_size_of_file(int fd, std::uint64_t bytes) {
+  return error_without_signals({SIGXFSZ}, [&] { return ::ftruncate(fd, static_cast<off_t>(bytes)) == 0; });
 }
 
 int write_all(int fd, std::span<const std::byte> bytes) {

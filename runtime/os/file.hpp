@@ -41,8 +41,11 @@ bool belongs_to_this_user(const std::filesystem::path& path, unsigned owner);
 bool has_no_locks(int error);
 
 /// Writes all of `bytes` at an offset of a file, in as many calls as that takes. Returns 0, or the errno of
-/// the call that failed.
+/// the call that failed. A file above `ulimit -f` is an error (EFBIG), and no signal; here and below.
 int write_all_at(int fd, std::uint64_t offset, std::span<const std::byte> bytes);
+
+/// Sets the size of a file. Returns 0 or the errno.
+int set_size_of_file(int fd, std::uint64_t bytes);
 
 /// Writes likewise where the descriptor stands: to a pipe, or at a file's position.
 int write_all(int fd, std::span<const std::byte> bytes);

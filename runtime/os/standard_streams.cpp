@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <ctime>
 #include <initializer_list>
 
 #include "base/signals_blocked.hpp"
@@ -19,29 +18,12 @@ namespace {
 /// The errno value of the first write to stdout that failed; 0 if none did. ferror() would not say why.
 std::atomic<int> stdout_error = 0;
 
-/// Calls write() with SIGPIPE blocked for this thread and this call only: a program that is exec'd later
-/// should die of a broken pipe as usual. Returns 0, or the errno value if write() returned false. Keeps
-/// errno.
+/// Calls write(). A broken pipe, or a file above `ulimit -f`, is an error for this call only: a program that
+/// is exec'd later should die of the signal as usual. Returns 0, or the errno value if write() returned
+/// false. Keeps errno.
 template <class Write>
-int without_sigpipe(Write write) {
-  // None of these calls can fail: their arguments are sound.
-  const int before = errno;
-  sigset_t broken_pipe;
-  sigset_t pending;
-  ::sigemptyset(&broken_pipe);
-  ::sigaddset(&broken_pipe, SIGPIPE);
-  ::sigpending(&pending);
-  int error = 0;
-  {
-    const SignalsBlocked blocked(SIGPIPE);
-    if (!write()) error = errno;
-    if (error != 0 && ::sigismember(&pending, SIGPIPE) == 0) {
-      constexpr timespec kAtOnce{};
-      ::sigtimedwait(&broken_pipe, nullptr, &kAtOnce);
-    }
-  }
-  errno = before;
-  return error;
+int without_signals(Write write) {
+  return error_without_signals({SIGPIPE, SIGXFSZ}, write);
 }
 
 /// Remembers why stdout could not be written, and drops what is still buffered: exit() would try it again.
@@ -63,17 +45,17 @@ void guard_standard_streams() {
 }
 
 void print_stderr_text(std::string_view text) {
-  without_sigpipe([&] { return std::fwrite(text.data(), 1, text.size(), stderr) == text.size(); });
+  without_signals([&] { return std::fwrite(text.data(), 1, text.size(), stderr) == text.size(); });
 }
 
 void print_stdout_text(std::string_view text) {
   if (stdout_error != 0) return;  // more would stand behind a gap
   remember_stdout_error(
-      without_sigpipe([&] { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size(); }));
+      without_signals([&] { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size(); }));
 }
 
 int flush_stdout() {
-  if (stdout_error == 0) remember_stdout_error(without_sigpipe([] { return std::fflush(stdout) == 0; }));
+  if (stdout_error == 0) remember_stdout_error(without_signals([] { return std::fflush(stdout) == 0; }));
   return stdout_error;
 }
 

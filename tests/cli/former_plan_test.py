@@ -3,7 +3,6 @@
 import json
 import os
 import resource
-import signal
 import stat
 
 from zf_cli import DONE, RUNTIME_ERROR, SOURCE, USAGE, CommandTest
@@ -15,7 +14,6 @@ NODE = ("--topology", "pack:1 [numa(memory=8GiB)] core:4 pu:1")
 
 def small_files():
     """From here on no file can be longer than a sample file: a plan cannot be written, as on a full disk."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
 
 

@@ -19,10 +19,9 @@ def closed(*streams: int):
     return lambda: [os.close(stream) for stream in streams]
 
 
-def full_disk() -> None:
-    """Lets no file hold a byte. It is a preexec_fn."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+def files_up_to(size: int):
+    """Returns a preexec_fn that lets no file hold more bytes."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 class Streams(CommandTest):
@@ -69,10 +68,36 @@ class Streams(CommandTest):
         for line in (self.folder / "plan.json.samples.jsonl").read_text().splitlines():
             self.assertTrue(line.startswith("{"), line)
 
-    def test_a_full_disk_is_found_before_measuring_and_leaves_nothing(self):
-        result = self.run_tune("tune", "--budget", "40s", preexec_fn=full_disk, timeout=30)
-        self.assert_refused(result, RUNTIME_ERROR, "plan.json.samples.jsonl", "free some space")
+    def assert_limited(self, result, name=""):
+        """Checks that the last line on stderr names this file and its limit."""
+        self.assert_exit(result, RUNTIME_ERROR)
+        self.assertIn(f"{name}: File too large; raise ulimit -f", result.stderr.splitlines()[-1])
+
+    def test_a_limit_on_files_is_found_before_measuring_and_leaves_nothing(self):
+        result = self.run_tune("tune", "--budget", "40s", preexec_fn=files_up_to(0), timeout=30)
+        self.assert_refused(result, RUNTIME_ERROR, "plan.json.samples.jsonl: File too large; raise ulimit -f")
+        self.assertNotIn("then continues", result.stderr)
         self.assert_wrote_nothing()
+
+    def test_a_limit_on_files_never_kills(self):
+        self.make_plan()
+        before = (self.folder / "plan.json").read_text()
+        for words in (("plan",), ("explain", "--report", "r.html"), ("export", "--for", "env", "-o", "e")):
+            self.assert_limited(self.run_tune(*words, preexec_fn=files_up_to(100)))
+        with open(self.folder / "out", "w") as out:
+            limited = {"stdout": out, "stderr": out, "preexec_fn": files_up_to(100)}
+            self.assertEqual(self.run_with("explain", **limited), RUNTIME_ERROR)
+        self.assertEqual((self.folder / "plan.json").read_text(), before)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["out", "plan.json"])
+
+    def test_a_sweep_that_a_limit_ended_promises_to_continue_only_if_it_can(self):
+        result = self.run_tune(*SIMULATED, preexec_fn=files_up_to(2000))
+        self.assert_limited(result, "plan.json.samples.jsonl")
+        self.assertNotIn("the sweep then continues", result.stderr)
+        self.assert_limited(self.run_tune(*SIMULATED, preexec_fn=files_up_to(10000)), "cannot write plan.json")
+        result = self.run_tune(*SIMULATED)
+        self.assert_exit(result, DONE)
+        self.assertIn("continuing the interrupted sweep", result.stderr)
 
 
 class Results(CommandTest):

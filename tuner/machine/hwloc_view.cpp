@@ -1,18 +1,23 @@
 #include "machine/hwloc_view.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <initializer_list>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/file_descriptor.hpp"
 #include "base/format.hpp"
+#include "os/file.hpp"
 
 namespace zf {
 namespace {
@@ -44,10 +49,11 @@ void link_entries(const fs::path& from, const fs::path& to, std::initializer_lis
 }
 
 void write_file(const fs::path& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text << '\n';
-  if (!file.flush())
-    throw fs::filesystem_error("cannot write", path, std::make_error_code(std::errc::io_error));
+  const std::string line = text + '\n';
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const int error = file.valid() ? write_all(file.get(), std::as_bytes(std::span(line))) : errno;
+  if (error != 0)
+    throw fs::filesystem_error("cannot write", path, std::error_code(error, std::generic_category()));
 }
 
 /// Returns the CPUs that these files of a CPU's topology folder list; empty if none of them can be read.
@@ -182,8 +188,8 @@ HwlocView::HwlocView(const SysRoot& machine, const OnlineCpus& online, const Hid
   try {
     fill(machine, folder_.path(), online.cpus, hidden);
   } catch (const fs::filesystem_error& error) {
-    throw Error(Exit::runtime_error, format_text("cannot fill the folder {}: {}", folder_.path().string(),
-                                                 error.code().message()));
+    throw_errno(error.code().value(), format_text("cannot fill the folder {}", folder_.path().string()),
+                space_hint(error.code().value()));
   }
 }
 

@@ -118,10 +118,10 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
   if (auto recorded = fresh ? std::nullopt : recorded_sweep(read_text_file(path_), path_.string(), header)) {
     recorded_ = *std::move(recorded);
     recorded_visits_ = recorded_.finished_visits();
-    checked(::ftruncate(file_.get(), static_cast<off_t>(recorded_.bytes)), path_.string());
+    set_size(recorded_.bytes);
     return;
   }
-  checked(::ftruncate(file_.get(), 0), path_.string());
+  set_size(0);
   try {
     append(header + "\n");
   } catch (const Error&) {
@@ -132,8 +132,14 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
 
 void RecordingMeter::append(const std::string& text) const {
   if (const int error = write_all(file_.get(), std::as_bytes(std::span(text))); error != 0) {
-    throw_errno(error, path_.string(), "free some space and run again: the sweep then continues");
+    throw_errno(error, path_.string(),
+                format_text("{} and run again{}", space_hint(error),
+                            can_continue() ? ": the sweep then continues" : ""));
   }
+}
+
+void RecordingMeter::set_size(std::uint64_t bytes) const {
+  if (const int error = set_size_of_file(file_.get(), bytes); error != 0) throw_errno(error, path_.string());
 }
 
 void RecordingMeter::begin_round(const std::vector<std::string>& labels) {

@@ -1,6 +1,7 @@
 // Writes every sample to a file beside the plan, so that an interrupted sweep can continue.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -69,6 +70,7 @@ class RecordingMeter : public Meter {
 
  private:
   void append(const std::string& text) const;
+  void set_size(std::uint64_t bytes) const;
 
   Meter& meter_;
   std::filesystem::path path_;
