@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "base/cpu_list.hpp"
@@ -15,62 +14,17 @@ namespace {
 
 using nlohmann::json;
 
-/// Far deeper than any of our documents.
-constexpr int kMaxDepth = 16;
 constexpr std::string_view kNext = "correct this, or make the file again";
 
-std::string shortened(std::string_view text) {
-  constexpr std::size_t kMost = 80;
-  return text.size() <= kMost ? std::string(text) : format_text("{}...", text.substr(0, kMost));
+/// Returns a value as JSON on one line.
+template <class Value>
+std::string printed(const Value& value) {
+  return shortened(json(value).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
-/// Shortens a message of nlohmann: "[json.exception.parse_error.101] parse error at line 3, column 5: syntax
-/// error while …".
-std::string complaint(std::string_view what) {
-  if (const auto at = what.find("] "); what.starts_with('[') && at != std::string_view::npos)
-    what.remove_prefix(at + 2);
-  if (what.starts_with("parse error at ")) what.remove_prefix(std::string_view("parse error at ").size());
-  // The part "last read: '…'" quotes the whole token, which may be megabytes long.
-  return what.size() <= 200 ? std::string(what) : format_text("{}...", what.substr(0, 200));
+bool is_number(JsonTree::Kind kind) {
+  return kind == JsonTree::Kind::negative || kind == JsonTree::Kind::natural || kind == JsonTree::Kind::real;
 }
-
-/// Remembers the keys of the open objects while parsing, to detect a duplicate key. JSON libraries silently
-/// take the first or the last, and the person who edited the file meant one of them.
-class DuplicateKeys {
- public:
-  explicit DuplicateKeys(std::string_view name) : name_(name) {}
-
-  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
-    switch (event) {
-      case json::parse_event_t::object_start:
-      case json::parse_event_t::array_start:
-        if (depth >= kMaxDepth) {
-          throw Error(Exit::usage, format_text("{}: is nested deeper than {} levels", name_, kMaxDepth),
-                      kNext);
-        }
-        if (event == json::parse_event_t::object_start) open_.emplace_back();
-        break;
-      case json::parse_event_t::object_end:
-        open_.pop_back();
-        break;
-      case json::parse_event_t::key:
-        if (!open_.back().insert(parsed.get<std::string>()).second) {
-          throw Error(
-              Exit::usage,
-              format_text("{}: the field \"{}\" appears twice", name_, shortened(parsed.get<std::string>())),
-              "remove one of them");
-        }
-        break;
-      default:
-        break;
-    }
-    return true;
-  }
-
- private:
-  std::string_view name_;
-  std::vector<std::set<std::string>> open_;
-};
 
 }  // namespace
 
@@ -83,40 +37,37 @@ std::string print_json_line(const Object& object) {
 }
 
 JsonDocument::JsonDocument(std::string_view text, std::string_view name, std::string_view if_broken)
-    : name_(name) {
-  // The parser would take a NUL byte for the end of the text.
-  if (text.find('\0') != std::string_view::npos) {
-    throw Error(Exit::usage, format_text("{}: is not JSON: it contains a NUL byte", name), if_broken);
-  }
-  try {
-    value_ = std::make_unique<json>(json::parse(text, DuplicateKeys(name)));
-  } catch (const json::exception& error) {
-    throw Error(Exit::usage, format_text("{}: is not JSON: {}", name, complaint(error.what())), if_broken);
-  }
+    : tree_(text, name, if_broken), name_(name) {}
+
+Field Items::Iterator::operator*() const {
+  return {*list_->tree_, value_, format_text("{}[{}]", list_->path_, index_), list_->name_};
 }
 
-JsonDocument::~JsonDocument() = default;
-
-Field JsonDocument::root() const { return {*value_, "", name_}; }
+Items::Iterator& Items::Iterator::operator++() {
+  value_ = list_->tree_->next(value_);
+  ++index_;
+  return *this;
+}
 
 const Field& Field::need_keys(const Keys& keys) const {
-  if (!value_->is_object()) fail("is " + shown() + ", not an object");
+  if (!is_object()) fail("is " + shown() + ", not an object");
   const auto is_in = [](const auto& names, std::string_view key) {
     return std::find(names.begin(), names.end(), key) != names.end();
   };
-  for (const auto& [key, ignored] : value_->items()) {
-    if (!is_in(keys.all, key)) child(*value_, shortened(key)).fail("no such field");
+  const std::uint32_t end = tree_->next(value_);
+  for (std::uint32_t member = JsonTree::first(value_); member != end; member = tree_->next(member)) {
+    if (!is_in(keys.all, tree_->key(member))) fail_member(shortened(tree_->key(member)), "no such field");
   }
   for (const std::string_view key : keys.all) {
-    if (!has(key) && !is_in(keys.may_be_absent, key)) child(*value_, key).fail("is missing");
+    if (!has(key) && !is_in(keys.may_be_absent, key)) fail_member(key, "is missing");
   }
   return *this;
 }
 
 const Field& Field::schema(std::initializer_list<std::string_view> known) const {
-  if (!value_->is_object()) fail("is " + shown() + ", not an object");
+  if (!is_object()) fail("is " + shown() + ", not an object");
   const std::string wanted = format_text("it must be \"{}\"", join_text(known, "\" or \""));
-  if (!has("schema")) child(*value_, "schema").fail("is missing; " + wanted);
+  if (!has("schema")) fail_member("schema", "is missing; " + wanted);
   const std::string found = (*this)["schema"].text();
   if (std::find(known.begin(), known.end(), found) == known.end()) {
     throw Error(Exit::usage, format_text("{}: schema: is \"{}\"; {}", name_, shortened(found), wanted),
@@ -125,37 +76,36 @@ const Field& Field::schema(std::initializer_list<std::string_view> known) const 
   return *this;
 }
 
-bool Field::has(std::string_view key) const { return value_->contains(key); }
-
-bool Field::is_object() const { return value_->is_object(); }
-
-bool Field::is_null() const { return value_->is_null(); }
-
-Field Field::operator[](std::string_view key) const { return child(value_->at(std::string(key)), key); }
-
-Field Field::child(const json& value, std::string_view key) const {
-  return {value, format_text("{}{}{}", path_, path_.empty() ? "" : ".", key), name_};
+bool Field::has(std::string_view key) const {
+  return is_object() && tree_->find(value_, key) != JsonTree::kNone;
 }
 
-std::vector<Field> Field::items() const {
-  if (!value_->is_array()) fail("is " + shown() + ", not a list");
-  std::vector<Field> fields;
-  fields.reserve(value_->size());
-  for (std::size_t i = 0; i < value_->size(); ++i) {
-    fields.emplace_back((*value_)[i], format_text("{}[{}]", path_, i), name_);
-  }
-  return fields;
+bool Field::is_object() const { return kind() == JsonTree::Kind::object; }
+
+bool Field::is_null() const { return kind() == JsonTree::Kind::null; }
+
+Field Field::operator[](std::string_view key) const { return child(tree_->find(value_, key), key); }
+
+Field Field::child(std::uint32_t value, std::string_view key) const {
+  return {*tree_, value, format_text("{}{}{}", path_, path_.empty() ? "" : ".", key), name_};
+}
+
+void Field::fail_member(std::string_view key, std::string_view what) const { child(value_, key).fail(what); }
+
+Items Field::items() const {
+  if (kind() != JsonTree::Kind::list) fail("is " + shown() + ", not a list");
+  return Items(*this);
 }
 
 template <class Integer>
 Integer Field::integer(Integer low, Integer high) const {
-  if (value_->is_number_unsigned()) {
-    const auto value = value_->get<std::uint64_t>();
+  if (kind() == JsonTree::Kind::natural) {
+    const std::uint64_t value = tree_->natural(value_);
     if (std::cmp_greater_equal(value, low) && std::cmp_less_equal(value, high)) {
       return static_cast<Integer>(value);
     }
-  } else if (value_->is_number_integer()) {
-    const auto value = value_->get<std::int64_t>();
+  } else if (kind() == JsonTree::Kind::negative) {
+    const std::int64_t value = tree_->negative(value_);
     if (std::cmp_greater_equal(value, low) && std::cmp_less_equal(value, high)) {
       return static_cast<Integer>(value);
     }
@@ -170,18 +120,18 @@ template std::int64_t Field::integer(std::int64_t, std::int64_t) const;
 template std::uint64_t Field::integer(std::uint64_t, std::uint64_t) const;
 
 std::string Field::text() const {
-  if (!value_->is_string()) fail("is " + shown() + ", not a text");
-  return value_->get<std::string>();
+  if (kind() != JsonTree::Kind::text) fail("is " + shown() + ", not a text");
+  return std::string(tree_->text(value_));
 }
 
 bool Field::boolean() const {
-  if (!value_->is_boolean()) fail("is " + shown() + ", neither true nor false");
-  return value_->get<bool>();
+  if (kind() != JsonTree::Kind::boolean) fail("is " + shown() + ", neither true nor false");
+  return tree_->boolean(value_);
 }
 
 double Field::number() const {
-  if (!value_->is_number()) fail("is " + shown() + ", not a number");
-  return value_->get<double>();
+  if (!is_number(kind())) fail("is " + shown() + ", not a number");
+  return tree_->real(value_);
 }
 
 namespace {
@@ -235,12 +185,27 @@ void Field::fail(std::string_view what) const {
   throw Error(Exit::usage, format_text("{}: {}{}{}", name_, path_, path_.empty() ? "" : ": ", what), kNext);
 }
 
-void Field::fail_at(std::string_view path, std::string_view what) const { child(*value_, path).fail(what); }
+void Field::fail_at(std::string_view path, std::string_view what) const { fail_member(path, what); }
 
 std::string Field::shown() const {
-  if (value_->is_object()) return "an object";
-  if (value_->is_array()) return "a list";
-  return shortened(value_->dump(-1, ' ', false, json::error_handler_t::replace));
+  switch (kind()) {
+    case JsonTree::Kind::object:
+      return "an object";
+    case JsonTree::Kind::list:
+      return "a list";
+    case JsonTree::Kind::null:
+      return "null";
+    case JsonTree::Kind::boolean:
+      return tree_->boolean(value_) ? "true" : "false";
+    case JsonTree::Kind::text:
+      return printed(tree_->text(value_));
+    case JsonTree::Kind::natural:
+      return printed(tree_->natural(value_));
+    case JsonTree::Kind::negative:
+      return printed(tree_->negative(value_));
+    default:
+      return printed(tree_->real(value_));
+  }
 }
 
 void Field::fail_word(std::string_view allowed) const { fail(format_text("is {}{}", shown(), allowed)); }

@@ -4,15 +4,16 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/enum_names.hpp"
 #include "base/id_set.hpp"
+#include "plan/json_tree.hpp"
 
 namespace zf {
 
@@ -31,11 +32,13 @@ struct Keys {
   std::vector<std::string_view> may_be_absent;
 };
 
+class Items;
+
 /// A value and its path in the document. Every function below throws Error(usage) "name: path: what; next".
 class Field {
  public:
-  Field(const nlohmann::json& value, std::string path, std::string_view name)
-      : value_(&value), path_(std::move(path)), name_(name) {}
+  Field(const JsonTree& tree, std::uint32_t value, std::string path, std::string_view name)
+      : tree_(&tree), value_(value), path_(std::move(path)), name_(name) {}
 
   /// Checks that this is an object with these keys and no others.
   const Field& need_keys(const Keys& keys) const;
@@ -52,7 +55,7 @@ class Field {
   /// Returns a member. Precondition: has(key).
   Field operator[](std::string_view key) const;
   /// Returns the elements of a list.
-  std::vector<Field> items() const;
+  Items items() const;
 
   std::string text() const;
   bool boolean() const;
@@ -78,34 +81,63 @@ class Field {
   [[noreturn]] void fail_at(std::string_view path, std::string_view what) const;
 
  private:
-  Field child(const nlohmann::json& value, std::string_view key) const;
+  JsonTree::Kind kind() const { return tree_->kind(value_); }
+  /// Returns the member that is this value. Its path has the key.
+  Field child(std::uint32_t value, std::string_view key) const;
+  [[noreturn]] void fail_member(std::string_view key, std::string_view what) const;
   /// Returns the value as one short line for a message.
   std::string shown() const;
   [[noreturn]] void fail_word(std::string_view allowed) const;
   [[noreturn]] void fail_range(std::string_view low, std::string_view high) const;
 
-  const nlohmann::json* value_;
+  const JsonTree* tree_;
+  std::uint32_t value_;
   std::string path_;
   std::string_view name_;
+
+  friend class Items;
+};
+
+/// The elements of a list, made one by one: a list may have millions.
+class Items {
+ public:
+  class Iterator {
+   public:
+    Iterator(const Field& list, std::uint32_t value) : list_(&list), value_(value) {}
+    Field operator*() const;
+    Iterator& operator++();
+    bool operator!=(const Iterator& other) const { return value_ != other.value_; }
+
+   private:
+    const Field* list_;
+    std::uint32_t value_;
+    std::size_t index_ = 0;
+  };
+
+  explicit Items(Field list) : list_(std::move(list)) {}
+  Iterator begin() const { return {list_, JsonTree::first(list_.value_)}; }
+  Iterator end() const { return {list_, list_.tree_->next(list_.value_)}; }
+
+ private:
+  Field list_;
 };
 
 /// A parsed file, from which the fields are read.
 class JsonDocument {
  public:
-  /// Parses a text that is not trusted: at most 16 levels deep, no key twice in an object, UTF-8. `name` is
+  /// Parses a text that is not trusted: UTF-8, and no more than JsonTree says. `name` is
   /// the file's, for messages, and must live as long as the fields. Throws Error(usage) "name: line 3, column
   /// 5: ...", and `if_broken`, which says what to do if the text is not JSON.
   JsonDocument(std::string_view text, std::string_view name,
                std::string_view if_broken = "it was cut off or edited: copy it again, or make it again");
-  ~JsonDocument();
   JsonDocument(const JsonDocument&) = delete;
   JsonDocument& operator=(const JsonDocument&) = delete;
 
   /// Returns the whole document. The document must outlive its fields.
-  Field root() const;
+  Field root() const { return {tree_, 0, "", name_}; }
 
  private:
-  std::unique_ptr<nlohmann::json> value_;
+  JsonTree tree_;
   std::string_view name_;
 };
 

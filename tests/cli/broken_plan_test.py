@@ -63,6 +63,25 @@ class BrokenPlan(CommandTest):
                 (self.folder / "plan.json").write_text(text[:length])
                 self.assert_refused(self.run_tune("explain", "plan.json"), USAGE, "plan.json")
 
+    def test_50_mib_of_tiny_values_take_little_time_and_memory(self):
+        some = 1 << 16
+        for name, begin, items in (("numbers", '{"ranks": [', "0," * some), ("objects", '{"ranks": [', "{}," * some),
+                                   ("keys", "{", "".join(f'"{i:x}":0,' for i in range(some)))):
+            with self.subTest(name):
+                # In pieces: the most memory that this process had counts as that of its children.
+                with open(self.folder / "plan.json", "w") as plan:
+                    plan.write(begin)
+                    while plan.tell() < 50 << 20:
+                        plan.write(items)
+                process = self.start_tune("explain", "plan.json")
+                said = process.stderr.read()
+                _, status, used = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+                self.assertEqual((process.returncode, process.communicate()[0]), (USAGE, ""), said)
+                self.assertRegex(said, r"plan.json: has more than \d+ (values|fields in an object); is it the right")
+                self.assertLess(used.ru_maxrss, 200 << 10, "KiB")
+                self.assertLess(used.ru_utime + used.ru_stime, 2)
+
     def test_other_documents_are_no_plan(self):
         for text in ["[]", "3", "null", "{}", '{"schema": "zf-plan/1"}', "\x00\xff"]:
             with self.subTest(text=text):

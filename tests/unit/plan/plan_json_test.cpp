@@ -225,6 +225,9 @@ TEST(PlanJson, BombsAreRefusedAtOnce) {
   std::string objects;
   for (int i = 0; i < 100000; ++i) objects += "{\"a\":";
   EXPECT_THAT(refusal(objects), HasSubstr("nested deeper than 16 levels"));
+  std::string fields = "{\"a\":0";
+  for (int i = 0; i < 100000; ++i) fields += ",\"" + std::to_string(i) + "\":0";
+  EXPECT_THAT(refusal(fields + "}"), HasSubstr("has more than 100000 fields in an object"));
   std::string list = "0-65535";
   for (int i = 0; i < 100000; ++i) list += ",0-65535";
   EXPECT_THAT(refusal(changed("/machine/cpus", list).dump()), HasSubstr("is not ascending"));
