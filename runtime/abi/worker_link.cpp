@@ -6,6 +6,7 @@
 #include <csignal>
 #include <utility>
 
+#include "abi/reaping.hpp"
 #include "abi/status.hpp"
 #include "base/format.hpp"
 #include "ipc/spawn.hpp"
@@ -13,9 +14,9 @@
 namespace zf {
 namespace {
 
-/// The longest time that a process may take to end after it reported an error, or after SIGKILL. A process
-/// that takes longer hangs in the kernel (uninterruptible sleep), and nobody should wait for it.
-constexpr Nanoseconds kGoneNs = 10 * kSecondNs;
+/// The longest time that a process may take to end after SIGKILL. One that takes longer is frozen or hangs in
+/// the kernel (uninterruptible sleep), and nobody should wait for it.
+constexpr Nanoseconds kGoneNs = kSecondNs * 9 / 10;
 
 /// The pause after a worker that died before it was ready. It doubles with each such death in a row.
 constexpr Nanoseconds kFirstPauseNs = kSecondNs / 10;
@@ -157,11 +158,21 @@ zf_status WorkerLink::end(Nanoseconds timeout_ns) {
   control.work.ring();
   const bool ended_alone = is_known_dead() || process_->wait_until(now_ns() + timeout_ns);
   if (!ended_alone) {
-    process_->kill();
-    process_->wait_until(now_ns() + kGoneNs);
+    end_by_force();
+    return ZF_TIMEOUT;
   }
-  if (!poll_exit() || !ended_alone) return ZF_TIMEOUT;
+  if (!poll_exit()) return ZF_TIMEOUT;
   return state_of(arena_) == WorkerState::left ? ZF_OK : ZF_WORKER_DIED;
+}
+
+void WorkerLink::end_by_force() {
+  const std::lock_guard lock(mutex_);
+  const bool ended = process_->end_by(now_ns() + kGoneNs);
+  last_exit_reason_ = format_text("{} (process {}) {}", start_.program, pid(),
+                                  ended ? describe(process_->reap()) : "was killed and has not ended yet");
+  if (!ended) reap_later(*std::move(process_));
+  gone_.store(true, std::memory_order_release);
+  dead_.store(true, std::memory_order_release);
 }
 
 }  // namespace zf

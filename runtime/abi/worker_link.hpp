@@ -75,8 +75,9 @@ class WorkerLink {
   std::size_t recent_restarts();
   std::uint32_t restarts() const { return restarts_.load(std::memory_order_relaxed); }
 
-  /// Lets the worker finish, kills it at the timeout, and reaps it. Returns ZF_OK, ZF_TIMEOUT (it was killed)
-  /// or ZF_WORKER_DIED. Call it only at the end.
+  /// Lets the worker finish, kills it at the timeout, and reaps it. One that is still there 0.9 s later is
+  /// reaped when it ends, whoever waits for what then. Returns ZF_OK, ZF_TIMEOUT (it was killed) or
+  /// ZF_WORKER_DIED. Call it only at the end.
   zf_status end(Nanoseconds timeout_ns);
 
  private:
@@ -84,6 +85,7 @@ class WorkerLink {
   void await_ready();
   /// Decides, at a death, whether and when the worker is restarted. The caller holds mutex_.
   void plan_restart(Nanoseconds now);
+  void end_by_force();
 
   const Arena& arena_;
   const WorkerStart start_;

@@ -182,14 +182,38 @@ const ExitStatus& Child::reap() {
     usleep(200);  // a debugger holds the child, which has ended, until it lets go or ends
   }
   if (result != 0 && errno != ECHILD) throw lost_pidfd(pid_);
+  if (result != 0) info = {};
+  take_status(info);
+  return *status_;
+}
+
+void Child::take_status(const siginfo_t& info) {
   status_.emplace();
-  if (result != 0 || info.si_pid == 0) return *status_;
+  if (info.si_pid == 0) return;
   if (info.si_code == CLD_EXITED) {
     status_->code = info.si_status;
   } else {
     status_->signal = info.si_status;
   }
-  return *status_;
+}
+
+bool Child::end_by(Nanoseconds deadline) {
+  kill();
+  for (;;) {
+    if (status_) return true;
+    siginfo_t info = {};
+    // A child that a debugger holds has ended long before it can be reaped.
+    const int result = waitid(id_type(), id(), &info, WEXITED | WNOHANG);
+    if (result == 0 ? info.si_pid != 0 : errno == ECHILD) {
+      take_status(info);
+    } else if (result != 0 && errno != EINTR) {
+      throw lost_pidfd(pid_);
+    } else if (now_ns() >= deadline) {
+      return false;
+    } else {
+      usleep(500);
+    }
+  }
 }
 
 bool Child::discard(Nanoseconds deadline) noexcept {

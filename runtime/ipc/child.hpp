@@ -67,6 +67,10 @@ class Child {
   /// the child (so does LeakSanitizer at the end of a program). Precondition: has_ended().
   const ExitStatus& reap();
 
+  /// Kills the child, and reaps it if it has ended by the deadline. Returns whether it is reaped, by
+  /// whomever. If not (it is frozen, or a debugger holds it), this may be called again. Throws lost_pidfd().
+  bool end_by(Nanoseconds deadline);
+
   /// Kills the child, waits until the deadline for its end, and reaps it. A child that is still there then
   /// (stuck inside a driver) is left alone for good: the destructor does not wait for it again. Returns
   /// whether it was reaped.
@@ -76,6 +80,8 @@ class Child {
   Child(pid_t pid, FileDescriptor pidfd, Reach reach);
   void signal_group(int number) const;
   bool wait_by_number(Nanoseconds deadline) const;
+  /// Keeps what waitid() said; si_pid is 0 if it said nothing.
+  void take_status(const siginfo_t& info);
   idtype_t id_type() const;
   id_t id() const;
 

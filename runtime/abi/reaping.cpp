@@ -1,0 +1,100 @@
+#include "abi/reaping.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/signals_blocked.hpp"
+
+namespace zf {
+namespace {
+
+constexpr std::chrono::milliseconds kPause{100};
+
+/// A forked child has a copy of this object, but not the thread and no such children, so there nothing is
+/// done.
+class Reaper {
+ public:
+  Reaper() = default;
+  Reaper(const Reaper&) = delete;
+  Reaper& operator=(const Reaper&) = delete;
+
+  void take(Child child) {
+    if (getpid() != owner_) return;
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    children_.push_back(std::move(child));
+    if (!thread_.joinable()) {
+      const SignalsBlocked blocked;  // the program's signal handlers run on its own threads
+      thread_ = std::thread([this] { reap(); });
+    }
+    changed_.notify_all();
+  }
+
+  void stop() {
+    if (getpid() != owner_) return;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  void reap() noexcept {
+    pthread_setname_np(pthread_self(), "zf-reap");
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      children_.remove_if([](Child& child) { return is_over(child); });
+      if (children_.empty()) {
+        changed_.wait(lock, [this] { return stopping_ || !children_.empty(); });
+      } else {
+        changed_.wait_for(lock, kPause, [this] { return stopping_; });
+      }
+    }
+  }
+
+  static bool is_over(Child& child) {
+    try {
+      return child.end_by(0);
+    } catch (const Error&) {
+      return true;  // somebody has closed its pidfd: it cannot be reached any more
+    }
+  }
+
+  const pid_t owner_ = getpid();
+  std::mutex mutex_;  ///< protects what follows
+  std::condition_variable changed_;
+  std::list<Child> children_;
+  std::thread thread_;
+  bool stopping_ = false;
+};
+
+struct StopsAtExit {
+  explicit StopsAtExit(Reaper& its) : reaper(its) {}
+  ~StopsAtExit() { reaper.stop(); }
+  StopsAtExit(const StopsAtExit&) = delete;
+  StopsAtExit& operator=(const StopsAtExit&) = delete;
+
+  Reaper& reaper;
+};
+
+/// Returns the only object. It is never destroyed, as a child that is still there would be waited for then.
+Reaper& reaper() {
+  static auto* const all = new Reaper;
+  static const StopsAtExit at_exit(*all);
+  return *all;
+}
+
+}  // namespace
+
+void reap_later(Child child) { reaper().take(std::move(child)); }
+
+}  // namespace zf
