@@ -25,6 +25,24 @@ void spawn_checked(int error, std::string_view what) {
   if (error != 0) throw_errno(error, what, next_step(error));
 }
 
+constexpr const char* kNull = "/dev/null";
+
+/// Returns a copy of a descriptor, with this number or a higher one.
+FileDescriptor copy_above(int number, int fd) {
+  FileDescriptor copy(fcntl(fd, F_DUPFD_CLOEXEC, number));
+  // EINVAL: the limit is below the number.
+  if (!copy.valid())
+    throw_errno(errno == EINVAL ? EMFILE : errno, "a copy of a descriptor", descriptor_hint(EMFILE));
+  return copy;
+}
+
+/// Throws if the standard streams of a child cannot be opened. posix_spawn() reports that as it reports a
+/// missing program.
+void need_null() {
+  const FileDescriptor null(open(kNull, O_RDWR | O_CLOEXEC));
+  if (!null.valid()) throw_errno(errno, kNull, "a child process needs it: mount or make /dev/null");
+}
+
 /// Initializes the list of actions, and destroys it also when something throws in between.
 struct FileActions {
   FileActions() { spawn_checked(posix_spawn_file_actions_init(&list), "posix_spawn_file_actions_init"); }
@@ -39,13 +57,14 @@ struct FileActions {
 class SpawnActions {
  public:
   explicit SpawnActions(const std::vector<InheritedFd>& fds) {
-    spawn_checked(posix_spawn_file_actions_addopen(&actions_.list, 0, "/dev/null", O_RDONLY, 0), "/dev/null");
-    spawn_checked(posix_spawn_file_actions_addopen(&actions_.list, 1, "/dev/null", O_WRONLY, 0), "/dev/null");
+    spawn_checked(posix_spawn_file_actions_addopen(&actions_.list, 0, kNull, O_RDONLY, 0), "addopen");
+    spawn_checked(posix_spawn_file_actions_addopen(&actions_.list, 1, kNull, O_WRONLY, 0), "addopen");
     int next = 3;
+    const int above = next + static_cast<int>(fds.size());
     for (const InheritedFd& inherited : fds) {
       assert(inherited.number == next);
-      // The copies lie far above the targets, because a target may be the number of another source.
-      copies_.emplace_back(checked(fcntl(inherited.fd, F_DUPFD_CLOEXEC, 64), "F_DUPFD_CLOEXEC"));
+      // The copies lie above all targets, because a target may be the number of another source.
+      copies_.push_back(copy_above(above, inherited.fd));
       spawn_checked(posix_spawn_file_actions_adddup2(&actions_.list, copies_.back().get(), inherited.number),
                     "dup2");
       next = inherited.number + 1;
@@ -105,9 +124,12 @@ Child spawn(const std::filesystem::path& program, const std::vector<std::string>
   std::vector<std::string> variables = environment.value_or(std::vector<std::string>());
   const std::vector<char*> envp = pointers_to(variables);
   pid_t pid = -1;
-  spawn_checked(posix_spawn(&pid, program.c_str(), actions.get(), attributes.get(), argv.data(),
-                            environment ? envp.data() : environ),
-                "starting " + program.string());
+  const int error = posix_spawn(&pid, program.c_str(), actions.get(), attributes.get(), argv.data(),
+                                environment ? envp.data() : environ);
+  if (error != 0) {  // Nothing may be allocated between the birth of a child and its owner's.
+    need_null();
+    spawn_checked(error, "starting " + program.string());
+  }
   return Child::adopt(pid);
 }
 

@@ -111,7 +111,7 @@ std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesy
         ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
     // Somebody who looks whether the file is abandoned has its lock for a moment, and may remove it.
     const bool taken = file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (file.valid() && !taken && is_at(temporary, file)) return {std::move(file), temporary};
+    if (file.valid() && !taken && is_at(temporary, file)) return {std::move(file), std::move(temporary)};
     if (!file.valid() && errno != EEXIST) break;
     temporary = unique_name(path);
   }
@@ -192,7 +192,7 @@ void AtomicFile::move_to_named_file() {
     throw;
   }
   file_ = std::move(named);
-  temporary_ = name;
+  temporary_ = std::move(name);
 }
 
 bool AtomicFile::give_stable_name() {
@@ -208,7 +208,7 @@ bool AtomicFile::give_stable_name() {
   }
   if (error == EEXIST) error = give_name(file_, name = unique_name(path_));
   if (error == 0) {
-    temporary_ = name;
+    temporary_ = std::move(name);  // allocates nothing: the destructor must know what it removes
     return locked;
   }
   if (!cannot_link(error)) fail(error);
@@ -218,7 +218,7 @@ bool AtomicFile::give_stable_name() {
 
 void AtomicFile::take_own_name() {
   const std::filesystem::path shared = temporary_;
-  const std::filesystem::path own = unique_name(path_);
+  std::filesystem::path own = unique_name(path_);
   if (std::rename(shared.c_str(), own.c_str()) != 0) {
     if (errno != ENOENT) fail(errno);
     throw Error(Exit::runtime_error,
@@ -226,13 +226,13 @@ void AtomicFile::take_own_name() {
                             shared.filename().string()),
                 "write it again; what was there before is unchanged");
   }
-  temporary_ = own;
-  if (is_at(own, file_)) return;
+  temporary_ = std::move(own);
+  if (is_at(temporary_, file_)) return;
   // The file goes back to its writer. If a third one has taken the name meanwhile, the second one fails.
-  if (::link(own.c_str(), shared.c_str()) == 0 || errno == EEXIST) {
-    ::unlink(own.c_str());
+  if (::link(temporary_.c_str(), shared.c_str()) == 0 || errno == EEXIST) {
+    ::unlink(temporary_.c_str());
   } else {
-    std::rename(own.c_str(), shared.c_str());
+    std::rename(temporary_.c_str(), shared.c_str());
   }
   throw Error(Exit::runtime_error,
               format_text("cannot write {}: another process has begun to write it", path_.string()),
@@ -265,9 +265,10 @@ void AtomicFile::commit() {
   const bool left_alone = temporary_.empty() && give_stable_name();
   if (!left_alone) take_own_name();
   take_permissions();
+  const std::filesystem::path folder = folder_of(path_);
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
   temporary_.clear();
-  const int error = sync_folder(folder_of(path_));
+  const int error = sync_folder(folder);
   if (error != 0)
     throw_errno(error, format_text("{} is written, but its folder cannot be synced", path_.string()));
 }

@@ -7,11 +7,13 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file_descriptor.hpp"
+#include "os/folder.hpp"
 
 namespace zf {
 namespace {
@@ -57,11 +59,7 @@ bool SysRoot::exists(const std::filesystem::path& absolute) const {
 
 std::vector<std::string> SysRoot::list(const std::filesystem::path& absolute) const {
   std::vector<std::string> names;
-  std::error_code error;
-  std::filesystem::directory_iterator entry(at(absolute), error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
-  }
+  for_each_entry(at(absolute).c_str(), [&](std::string_view name) { names.emplace_back(name); });
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -1,13 +1,10 @@
 #include "os/thread_moves.hpp"
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <exception>
-#include <memory>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -16,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "os/affinity.hpp"
+#include "os/folder.hpp"
 
 namespace zf {
 namespace {
@@ -23,18 +21,12 @@ namespace {
 constexpr const char* kTasks = "/proc/self/task";
 
 std::vector<pid_t> own_tids() {
-  struct Close {
-    void operator()(DIR* folder) const { closedir(folder); }
-  };
-  const std::unique_ptr<DIR, Close> folder(opendir(kTasks));
-  if (!folder) throw_errno(errno, kTasks);
   std::vector<pid_t> tids;
-  for (errno = 0; const dirent* const entry = readdir(folder.get()); errno = 0) {
-    const std::string_view name(entry->d_name);
+  const int error = for_each_entry(kTasks, [&](std::string_view name) {
     pid_t tid = 0;
     if (std::from_chars(name.data(), name.data() + name.size(), tid).ec == std::errc()) tids.push_back(tid);
-  }
-  if (errno != 0) throw_errno(errno, kTasks);
+  });
+  if (error != 0) throw_errno(error, kTasks);
   return tids;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,22 @@ namespace {
 int complain(zf::Exit exit, const char* what) {
   zf::print_stderr("zf-optimizer: {}\n", what);
   return static_cast<int>(exit);
+}
+
+/// Returns the reason for a user.
+const char* reason(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) == nullptr ? error.what() : "out of memory";
+}
+
+/// Reports to the trainer what failed before its arena was used. Without a trainer, complains.
+int fail_early(const std::exception& error) {
+  try {
+    zf::Arena arena = zf::Arena::attach(zf::FileDescriptor(zf::kWorkerArenaFd));
+    zf::report_failure(arena, reason(error));
+    return static_cast<int>(zf::Exit::runtime_error);
+  } catch (const std::exception&) {
+    return complain(zf::Exit::runtime_error, reason(error));
+  }
 }
 
 }  // namespace
@@ -38,13 +55,13 @@ int main(int argc, char** argv) {
       zf::work(arena, arguments, born_ns);
     } catch (const std::exception& error) {
       // The trainer reports it to its user. On stderr it would appear twice.
-      zf::report_failure(arena, error.what());
+      zf::report_failure(arena, reason(error));
       return static_cast<int>(zf::Exit::runtime_error);
     }
     return 0;
   } catch (const zf::Error& error) {
     return complain(error.exit(), error.what());
   } catch (const std::exception& error) {
-    return complain(zf::Exit::runtime_error, error.what());
+    return fail_early(error);
   }
 }

@@ -1,0 +1,23 @@
+/* One life of an optimizer: open, step, norm, export, import and close, while something fails. */
+#ifndef ZF_TESTS_ABI_LIFE_H
+#define ZF_TESTS_ABI_LIFE_H
+
+#include "support.h"
+
+/* ONCE: what failed is tried again, and must then work. FOR_GOOD: each call works, or says why it does not.
+ */
+enum faults { ONCE, FOR_GOOD };
+
+/* Finds out how a life without faults ends. Call it first, in the process whose children live. */
+void live_undisturbed(void);
+
+/* Lives in this process. Calls arm() before each call of the runtime, and disarm() after it. Checks that the
+ * results are those of a life without faults, bit for bit; that each error is one line that names its cause;
+ * that a state file is whole or as before; and that nothing is left. */
+void live(enum faults faults, void (*arm)(void), void (*disarm)(void));
+
+/* Runs live_with_fault(n) in a child for n = first, first + stride, ..., until *reached (shared with the
+ * child) stays 0. Each must end within the deadline. Returns how many faults there were. */
+int for_each_fault(void (*live_with_fault)(int n), int first, int stride, const volatile int* reached);
+
+#endif
