@@ -78,7 +78,7 @@ FileDescriptor open_pidfd(pid_t pid) {
               error == ENOSYS || error == EPERM ? "the native optimizer needs Linux 5.3 or later, and a "
                                                   "sandbox that allows pidfd_open: allow it in "
                                                   "the container's seccomp profile"
-                                                : "");
+                                                : descriptor_hint(error));
 }
 
 Child::Child(pid_t pid, FileDescriptor pidfd, Reach reach)
@@ -133,7 +133,8 @@ bool Child::wait_by_number(Nanoseconds deadline) const {
 }
 
 FileDescriptor Child::pidfd() const {
-  return FileDescriptor(checked(fcntl(pidfd_.get(), F_DUPFD_CLOEXEC, 0), "a copy of a pidfd"));
+  return FileDescriptor(
+      checked(fcntl(pidfd_.get(), F_DUPFD_CLOEXEC, 0), "a copy of a pidfd", descriptor_hint(EMFILE)));
 }
 
 void Child::signal(int number) const {
@@ -219,8 +220,7 @@ bool Child::end_by(Nanoseconds deadline) {
 bool Child::discard(Nanoseconds deadline) noexcept {
   if (pid_ < 0 || status_) return status_.has_value();
   try {
-    kill();
-    if (wait_until(deadline)) reap();
+    end_by(deadline);
   } catch (const Error&) {
     // The pidfd is lost, and the number may be another process's by now: the child cannot be reached.
   }

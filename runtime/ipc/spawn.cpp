@@ -16,6 +16,7 @@ namespace {
 
 std::string_view next_step(int error) {
   if (error == EAGAIN) return kTaskLimitHint;
+  if (error == EMFILE || error == ENFILE) return descriptor_hint(error);
   if (error == EPERM || error == ENOSYS) return "allow clone, vfork and execve in the sandbox";
   return {};
 }
@@ -40,7 +41,8 @@ FileDescriptor copy_above(int number, int fd) {
 /// missing program.
 void need_null() {
   const FileDescriptor null(open(kNull, O_RDWR | O_CLOEXEC));
-  if (!null.valid()) throw_errno(errno, kNull, "a child process needs it: mount or make /dev/null");
+  if (null.valid() || !descriptor_hint(errno).empty()) return;
+  throw_errno(errno, kNull, "a child process needs it: mount or make /dev/null");
 }
 
 /// Initializes the list of actions, and destroys it also when something throws in between.

@@ -115,9 +115,11 @@ std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesy
     if (!file.valid() && errno != EEXIST) break;
     temporary = unique_name(path);
   }
-  throw_errno(errno,
+  const int error = errno;
+  throw_errno(error,
               format_text("cannot write {}: cannot create a temporary file in its folder", path.string()),
-              "give a path in a folder that exists and can be written");
+              error == EMFILE || error == ENFILE ? descriptor_hint(error)
+                                                 : "give a path in a folder that exists and can be written");
 }
 
 /// Gives a nameless file this name. Returns 0 or an errno value.

@@ -42,7 +42,10 @@ int write_in_full(std::span<const std::byte> bytes, Write write) {
 FileDescriptor open_regular_file(const std::filesystem::path& path) {
   // Without O_NONBLOCK, opening a FIFO that has no writer would wait for ever.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.valid()) refuse(path, errno_text(errno), "check the path and its permissions");
+  if (!file.valid()) {
+    const bool few = errno == EMFILE || errno == ENFILE;
+    refuse(path, errno_text(errno), few ? descriptor_hint(errno) : "check the path and its permissions");
+  }
   struct stat status = {};
   checked(::fstat(file.get(), &status), path.string());
   if (S_ISDIR(status.st_mode)) refuse(path, "is a folder", "name a file in it");

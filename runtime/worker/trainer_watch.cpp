@@ -29,8 +29,13 @@ bool wait_for_end(int pidfd, int timeout_ms) {
 
 void watch(const FileDescriptor& pidfd) noexcept {
   pthread_setname_np(pthread_self(), "zf-trainer");
-  // There is no deadline: the trainer may live for any time.
-  while (!wait_for_end(pidfd.get(), -1)) {
+  // There is no deadline: the trainer may live for any time. A poll that lacks memory may work later.
+  for (bool has_ended = false; !has_ended;) {
+    try {
+      has_ended = wait_for_end(pidfd.get(), -1);
+    } catch (const Error&) {
+      usleep(100'000);
+    }
   }
   // Nobody is left to report to. The arena is freed with the last process that maps it.
   _exit(0);

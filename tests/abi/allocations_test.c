@@ -50,8 +50,8 @@ int main(int argc, char** argv) {
   live_undisturbed();
   if (optimizer) CHECK(setenv("ZF_TEST_FAULTS", path, 1) == 0);
   for (kind = ONCE; kind <= FOR_GOOD; ++kind) {
-    const int count = for_each_fault(optimizer ? live_with_optimizer_fault : live_with_trainer_fault, first,
-                                     stride, &faults->reached);
+    const int count = for_each_fault(optimizer ? live_with_optimizer_fault : live_with_trainer_fault, NULL,
+                                     first, stride, &faults->reached);
     printf("%d allocations of the %s failed %s\n", count, optimizer ? "optimizer" : "training process",
            kind == ONCE ? "once" : "for good");
     CHECK(count >= 5);

@@ -17,7 +17,9 @@ void live_undisturbed(void);
 void live(enum faults faults, void (*arm)(void), void (*disarm)(void));
 
 /* Runs live_with_fault(n) in a child for n = first, first + stride, ..., until *reached (shared with the
- * child) stays 0. Each must end within the deadline. Returns how many faults there were. */
-int for_each_fault(void (*live_with_fault)(int n), int first, int stride, const volatile int* reached);
+ * child) stays 0. Each must end within the deadline. watch() waits for the child and returns its status;
+ * NULL: waitpid() does. Returns how many faults there were. */
+int for_each_fault(void (*live_with_fault)(int n), int (*watch)(pid_t child), int first, int stride,
+                   const volatile int* reached);
 
 #endif
