@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/address_space.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/version.hpp"
@@ -159,7 +160,9 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     return print_error(error.exit(), error.what());
   } catch (const std::bad_alloc&) {
-    return print_error(Exit::runtime_error, "out of memory");
+    return print_error(Exit::runtime_error, zf::memory_hint(nullptr) == nullptr
+                                                ? "out of memory"
+                                                : "out of memory; raise ulimit -v");
   } catch (const std::exception& error) {
     return print_error(Exit::runtime_error, error.what());
   }

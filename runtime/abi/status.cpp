@@ -3,6 +3,7 @@
 #include <exception>
 #include <new>
 
+#include "base/address_space.hpp"
 #include "ipc/control_block.hpp"
 
 namespace zf {
@@ -41,7 +42,8 @@ zf_status status_of_exception() noexcept {
   } catch (const Error& error) {
     return keep(status_of(error.exit()), error.what());
   } catch (const std::bad_alloc&) {
-    return keep(ZF_ERROR_SYSTEM, "out of memory");
+    return keep(ZF_ERROR_SYSTEM,
+                memory_hint(nullptr) == nullptr ? "out of memory" : "out of memory; raise ulimit -v");
   } catch (const std::exception& error) {
     return keep(ZF_ERROR_INTERNAL, error.what());
   } catch (...) {

@@ -31,7 +31,7 @@ class Error : public std::runtime_error {
 };
 
 /// What to do next when the kernel refuses another thread or process.
-inline constexpr std::string_view kTaskLimitHint = "look at ulimit -u and the cgroup's pids.max";
+inline constexpr std::string_view kTaskLimitHint = "look at ulimit -u, ulimit -v and the cgroup's pids.max";
 
 /// Returns what to do next when the kernel refuses another descriptor with this errno value; may be empty.
 std::string_view descriptor_hint(int errno_value);

@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "base/address_space.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/signals_blocked.hpp"
@@ -48,7 +49,7 @@ std::string size_text(std::uint64_t bytes) {
 /// refuse the call.
 bool cannot_populate(int error) { return error == EINVAL || error == ENOSYS || error == EPERM; }
 
-constexpr std::string_view kLessMemory = "give the job more memory, or fewer parameters per rank";
+constexpr const char* kLessMemory = "give the job more memory, or fewer parameters per rank";
 
 [[noreturn]] void refuse(std::string_view what) {
   throw Error(Exit::usage, format_text("descriptor {} {}", kWorkerArenaFd, what),
@@ -100,7 +101,8 @@ void check_offsets(const Arena& arena) {
 
 Arena::Arena(FileDescriptor fd, std::size_t bytes) : fd_(std::move(fd)), bytes_(bytes) {
   void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
-  if (start == MAP_FAILED) throw_errno(errno, "cannot map an arena of " + size_text(bytes), kLessMemory);
+  if (start == MAP_FAILED)
+    throw_errno(errno, "cannot map an arena of " + size_text(bytes), memory_hint(kLessMemory));
   base_ = static_cast<std::byte*>(start);
 }
 
@@ -122,7 +124,7 @@ Arena Arena::create(const ArenaLayout& layout) {
       {SIGXFSZ}, [&] { return ftruncate(fd.get(), static_cast<off_t>(layout.bytes)) == 0; });
   if (error != 0) {
     throw_errno(error, "cannot make an arena of " + size_text(layout.bytes),
-                error == EFBIG ? space_hint(error) : kLessMemory);
+                error == EFBIG ? space_hint(error) : std::string_view(kLessMemory));
   }
   checked(fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL), "sealing the arena");
   Arena arena(std::move(fd), layout.bytes);

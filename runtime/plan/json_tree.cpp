@@ -69,11 +69,9 @@ class JsonTree::Builder : public nlohmann::json_sax<json> {
   }
 
  private:
-  bool add(Kind kind, Value value) {
+  bool add(Kind kind, Content content) {
     if (tree_.values_.size() == kMaxValues) refuse_more_than(kMaxValues, "values");
-    value.key = std::exchange(key_, {});
-    value.kind = kind;
-    tree_.values_.push_back(value);
+    tree_.values_.push_back({content, std::exchange(key_, {}), kind});
     return true;
   }
 
@@ -92,7 +90,7 @@ class JsonTree::Builder : public nlohmann::json_sax<json> {
   }
 
   bool close() {
-    tree_.values_[open_.back()].end = static_cast<std::uint32_t>(tree_.values_.size());
+    tree_.values_[open_.back()].content.end = static_cast<std::uint32_t>(tree_.values_.size());
     open_.pop_back();
     return true;
   }
@@ -144,11 +142,11 @@ double JsonTree::real(std::uint32_t value) const {
   const Value& number = values_[value];
   switch (number.kind) {
     case Kind::negative:
-      return static_cast<double>(number.negative);
+      return static_cast<double>(number.content.negative);
     case Kind::natural:
-      return static_cast<double>(number.natural);
+      return static_cast<double>(number.content.natural);
     default:
-      return number.real;
+      return number.content.real;
   }
 }
 
@@ -162,7 +160,7 @@ std::uint32_t JsonTree::find(std::uint32_t object, std::string_view key) const {
 
 std::uint32_t JsonTree::next(std::uint32_t value) const {
   const Kind kind = values_[value].kind;
-  return kind == Kind::list || kind == Kind::object ? values_[value].end : value + 1;
+  return kind == Kind::list || kind == Kind::object ? values_[value].content.end : value + 1;
 }
 
 }  // namespace zf

@@ -27,11 +27,11 @@ class JsonTree {
 
   Kind kind(std::uint32_t value) const { return values_[value].kind; }
   /// Return a value of this kind. A number of each kind is also a real one.
-  bool boolean(std::uint32_t value) const { return values_[value].natural != 0; }
-  std::uint64_t natural(std::uint32_t value) const { return values_[value].natural; }
-  std::int64_t negative(std::uint32_t value) const { return values_[value].negative; }
+  bool boolean(std::uint32_t value) const { return values_[value].content.natural != 0; }
+  std::uint64_t natural(std::uint32_t value) const { return values_[value].content.natural; }
+  std::int64_t negative(std::uint32_t value) const { return values_[value].content.negative; }
   double real(std::uint32_t value) const;
-  std::string_view text(std::uint32_t value) const { return text_of(values_[value].text); }
+  std::string_view text(std::uint32_t value) const { return text_of(values_[value].content.text); }
 
   /// Returns the key of a member of an object.
   std::string_view key(std::uint32_t member) const { return text_of(values_[member].key); }
@@ -50,14 +50,15 @@ class JsonTree {
     std::uint32_t begin;
     std::uint32_t size;
   };
+  union Content {
+    std::uint64_t natural;
+    std::int64_t negative;
+    double real;
+    Part text;
+    std::uint32_t end;  ///< of a list or an object: behind all that is inside
+  };
   struct Value {
-    union {
-      std::uint64_t natural;
-      std::int64_t negative;
-      double real;
-      Part text;
-      std::uint32_t end;  ///< of a list or an object: behind all that is inside
-    };
+    Content content;
     Part key;
     Kind kind;
   };

@@ -41,6 +41,23 @@ class DeepSpeedConfig(CommandTest):
         self.assertEqual(json.dumps(merged), json.dumps(config), "the order of the fields counts too")
         self.assertIn("is now 0.4375 (ds.json has 0.1): 4 of 8 CPUs of a rank train", result.stderr)
 
+    def test_no_other_byte_changes(self):
+        self.make_plan("--topology", NODE, "--ranks", "2")
+        for before, value, after in (
+                ('{"seed":123456789012345678901234567890, "x": 1.0e+05,\n "zero_optimization": { "zenflow" :'
+                 '\n\t{"a\\"}":[{}, "]"],'
+                 '"pt_reserved_cores_perc" : ', "0.10", ', "overlap_step" : true } }, "\\u00fc": -0 }'),
+                ('{"zero_optimization":{"zenflow":{"\\u0070t_reserved_cores_perc":', '{"odd": [1]}',
+                 ',"overlap_step":true}}}\n\n'),
+                ('{"zero_optimization": {"zenflow": {\n  "overlap_step":  true', "", "\n}}}"),
+                ('{"zero_optimization": {"zenflow": {', "", "  }}}")):
+            with self.subTest(before):
+                result = self.export_into(before + value + after)
+                self.assert_exit(result, DONE)
+                self.assertTrue(result.stdout.startswith(before) and result.stdout.endswith(after), result.stdout)
+                section = json.loads(result.stdout)["zero_optimization"]["zenflow"]
+                self.assertEqual(section["pt_reserved_cores_perc"], (4 - 0.5) / 8)
+
     def test_new_field_goes_last_and_its_default_is_named(self):
         self.make_plan("--topology", NODE, "--ranks", "2")
         for name, section, key, said in (

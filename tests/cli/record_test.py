@@ -152,6 +152,13 @@ class Record(zf_cli.CommandTest):
         self.assert_nothing_recorded(self.record("true"), RUNTIME_ERROR,
                                      "no Python process of the command imported torch")
 
+    def test_a_temporary_folder_with_a_colon_is_refused(self):
+        (self.folder / "job/a:b").mkdir()
+        result = self.record("touch", "job/started", TMPDIR=str(self.folder / "job/a:b"))
+        self.assert_refused(result, zf_cli.USAGE, "TMPDIR=", "a colon", "set TMPDIR to another folder")
+        self.assertEqual(sorted(os.listdir(self.folder / "job/a:b")), [])
+        self.assertFalse((self.folder / "job/started").exists())
+
     def test_stop_also_ends_what_the_command_leaves_behind(self):
         """A process in a session of its own that ignores SIGTERM, as a daemon of the job could."""
         (self.folder / "job/daemon.py").write_text(

@@ -19,9 +19,14 @@ def closed(*streams: int):
     return lambda: [os.close(stream) for stream in streams]
 
 
+def limited(kind: int, size: int):
+    """Returns a preexec_fn that sets a limit."""
+    return lambda: resource.setrlimit(kind, (size, size))
+
+
 def files_up_to(size: int):
     """Returns a preexec_fn that lets no file hold more bytes."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return limited(resource.RLIMIT_FSIZE, size)
 
 
 class Streams(CommandTest):
@@ -72,6 +77,23 @@ class Streams(CommandTest):
         """Checks that the last line on stderr names this file and its limit."""
         self.assert_exit(result, RUNTIME_ERROR)
         self.assertIn(f"{name}: File too large; raise ulimit -f", result.stderr.splitlines()[-1])
+
+    def test_a_small_address_space_is_named(self):
+        for words in (("tune", "-q", "--budget", "2s", "--params", "4M"), ("probe",)):
+            for size in range(24 << 20, 200 << 20, 24 << 20):
+                result = self.run_tune(*words, preexec_fn=limited(resource.RLIMIT_AS, size))
+                if result.returncode != DONE:
+                    self.assertIn("ulimit -v", result.stderr.splitlines()[-1])
+
+    def test_no_name_drives_the_terminal(self):
+        name = "plan\x1b[2J\n.json"
+        for words in (("plan", "-o", name), ("plan", "-o", name, "--from", name),
+                      (*SIMULATED, "--fresh", "-o", name, "--report", name + ".html"),
+                      (*SIMULATED, "--fresh", "-o", name)):
+            result = self.run_tune(*words)
+            self.assert_exit(result, DONE)
+            self.assertIn("wrote plan [2J .json", result.stderr)
+            self.assertNotIn("\x1b", result.stderr)
 
     def test_a_limit_on_files_is_found_before_measuring_and_leaves_nothing(self):
         result = self.run_tune("tune", "--budget", "40s", preexec_fn=files_up_to(0), timeout=30)

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "base/text.hpp"
 #include "commands/former_plan.hpp"
 #include "os/atomic_file.hpp"
 #include "os/standard_streams.hpp"
@@ -73,8 +74,8 @@ void PlanOutput::write(const Plan& plan) const {
     throw;
   }
   if (quiet_) return;
-  if (const auto note = former.note()) print_stderr("{}\n", *note);
-  print_stderr("wrote {}\n", target_);
+  if (const auto note = former.note()) print_stderr("{}\n", one_line(*note));
+  print_stderr("wrote {}\n", one_line(target_));
 }
 
 OptionSpec report_option() {
@@ -98,7 +99,7 @@ ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::pa
 void ReportOutput::write(const Plan& plan, const Topology* topology) const {
   if (!path_) return;
   write_text_file_atomically(*path_, report_of(plan, topology, plan_.string()));
-  if (!quiet_) print_stderr("wrote {}\n", path_->string());
+  if (!quiet_) print_stderr("wrote {}\n", one_line(path_->string()));
 }
 
 }  // namespace zf

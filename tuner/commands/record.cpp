@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/interrupt.hpp"
 #include "commands/output.hpp"
@@ -118,7 +119,7 @@ Exit run(const Arguments& arguments) {
     print_stderr("zf-tune record: the command {}, after enough was recorded\n", describe(record.status));
   write_and_complete(target, *record.file, quiet);
   if (!quiet) {
-    if (target != "-") print_stderr("wrote {}\n", target);
+    if (target != "-") print_stderr("wrote {}\n", one_line(target));
     Results(target).print_wrapped(recorded_in_words(*record.file), arguments);
   }
   return static_cast<Exit>(code);

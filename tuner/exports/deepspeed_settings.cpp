@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "exports/json_splice.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/reserved_perc.hpp"
 
@@ -90,12 +91,10 @@ std::string path_of(const DeepSpeedSetting& setting) {
 }
 
 MergedConfig merged(const ConfigFile& config, const DeepSpeedSetting& setting) {
-  Object document = Object::parse(config.text);
-  Object& section = document.at(kZero).at(setting.section);
+  const JsonSplice section(config.text, {kZero, setting.section});
   MergedConfig result;
-  if (section.contains(setting.key)) result.former = print_json_line(section.at(setting.key));
-  section[setting.key] = setting.value;
-  result.text = print_json(document);
+  if (const auto former = section.find(setting.key)) result.former = print_json_line(Object::parse(*former));
+  result.text = section.with(setting.key, print_json_line(setting.value));
   return result;
 }
 

@@ -48,7 +48,7 @@ struct MergedConfig {
   std::optional<std::string> former;
 };
 
-/// Returns the configuration with the setting. All other fields, and the order of all, stay as they are.
+/// Returns the configuration with the setting. All other bytes stay as they are.
 /// Precondition: deepspeed_optimizer() accepts it and names the setting's optimizer.
 MergedConfig merged(const ConfigFile& config, const DeepSpeedSetting& setting);
 

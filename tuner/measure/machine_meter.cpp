@@ -9,6 +9,7 @@
 #include <new>
 #include <vector>
 
+#include "base/address_space.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "ipc/child.hpp"
@@ -27,7 +28,9 @@ class SharedReadings {
       : rounds_(rounds), bytes_(sizeof(ProcessBarrier) + ranks * rounds * sizeof(SplitSample)) {
     static_assert(sizeof(ProcessBarrier) % alignof(SplitSample) == 0);
     memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory_ == MAP_FAILED) throw_errno(errno, "cannot map shared memory for the ranks' readings");
+    if (memory_ == MAP_FAILED)
+      throw_errno(errno, "cannot map shared memory for the ranks' readings",
+                  memory_hint("give the job more memory"));
     new (memory_) ProcessBarrier;
   }
   ~SharedReadings() { ::munmap(memory_, bytes_); }

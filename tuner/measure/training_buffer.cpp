@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/address_space.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
 
@@ -25,7 +26,8 @@ TrainingBuffer::TrainingBuffer(std::size_t bytes)
       bytes_(elements_ * 8) {
   void* const memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
-    throw_errno(errno, format_text("cannot map {} MiB of memory for the training side", bytes_ >> 20));
+    throw_errno(errno, format_text("cannot map {} MiB of memory for the training side", bytes_ >> 20),
+                memory_hint("give the job more memory"));
   base_ = static_cast<char*>(memory);
 }
 

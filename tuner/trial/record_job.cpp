@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "base/text.hpp"
 #include "children/attached_command.hpp"
 #include "children/orphans.hpp"
@@ -39,6 +40,10 @@ constexpr int kStepVisits = 3;
 
 /// Writes the recorder's Python files.
 void write_recorder(const TemporaryFolder& folder) {
+  if (const std::string path = folder.path().string(); path.find(':') != std::string::npos) {
+    throw Error(Exit::usage, format_text("TMPDIR={}: PYTHONPATH cannot name a folder with a colon", path),
+                "set TMPDIR to another folder");
+  }
   const fs::path package = folder / "zf_record";
   fs::create_directory(package);
   const std::array<std::pair<const char*, std::string_view>, 8> modules{{{"__init__.py", kInit},
