@@ -117,11 +117,36 @@ static int fails(struct call_faults* faults, long call) {
   return 1;
 }
 
+/* Returns the process that a thread belongs to; 0 if it has ended. */
+static pid_t process_of(pid_t tid) {
+  char path[64];
+  char line[128];
+  int process = 0;
+  snprintf(path, sizeof path, "/proc/%d/status", (int)tid);
+  FILE* const file = fopen(path, "re");
+  if (file == NULL) return 0;
+  while (fgets(line, sizeof line, file) != NULL && sscanf(line, "Tgid: %d", &process) != 1) continue;
+  fclose(file);
+  return process;
+}
+
+/* Kills the process of this thread if this is the call before which it is to die. */
+static void kill_before(pid_t tid, pid_t child, struct call_faults* faults, long call) {
+  if (!__atomic_load_n(&faults->armed, __ATOMIC_SEQ_CST)) return;
+  const pid_t process = process_of(tid);
+  if (process == 0 || process == child || ++faults->count != faults->first) return;
+  faults->the_call = call;
+  faults->reached = 1;
+  CHECK(kill(process, SIGKILL) == 0);
+}
+
 /* The thread is stopped before a call or after it. */
-static void at_call(pid_t tid, struct call_faults* faults) {
+static void at_call(pid_t tid, pid_t child, struct call_faults* faults) {
   struct __ptrace_syscall_info info;
   if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, (void*)sizeof info, &info) <= 0) return; /* it was killed */
-  if (info.op == PTRACE_SYSCALL_INFO_ENTRY && fails(faults, (long)info.entry.nr)) {
+  if (faults->kills) {
+    if (info.op == PTRACE_SYSCALL_INFO_ENTRY) kill_before(tid, child, faults, (long)info.entry.nr);
+  } else if (info.op == PTRACE_SYSCALL_INFO_ENTRY && fails(faults, (long)info.entry.nr)) {
     answer_later(tid, error_of((long)info.entry.nr));
     ptrace(PTRACE_POKEUSER, tid, offsetof(struct user_regs_struct, orig_rax), -1L); /* no call */
   } else if (info.op == PTRACE_SYSCALL_INFO_EXIT) {
@@ -150,7 +175,7 @@ int trace_with_faults(pid_t child, int go, struct call_faults* faults) {
     const int signal = WSTOPSIG(status);
     const int is_call = signal == (SIGTRAP | 0x80);
     const int is_event = status >> 16 != 0;
-    if (is_call) at_call(tid, faults);
+    if (is_call) at_call(tid, child, faults);
     ptrace(PTRACE_SYSCALL, tid, NULL, (void*)(long)(is_call || is_event ? 0 : signal));
   }
   return ended;

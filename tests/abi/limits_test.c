@@ -43,12 +43,15 @@ static int opens_or_names(const char* name) {
 }
 
 static void few_descriptors(void) {
+  struct rlimit before;
   int opened = 0;
+  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
   for (limit = 4; limit < 40 && !opened; ++limit) {
     set_limit(RLIMIT_NOFILE, limit);
     opened = opens_or_names("ulimit -n");
   }
   CHECK(opened && limit > 8);
+  CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
 }
 
 static rlim_t address_space(void) {

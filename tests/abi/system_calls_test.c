@@ -1,6 +1,8 @@
 /* Lets each system call of a life fail, once and then for good, in the training process and in its optimizer.
- * ZF_EVERY=N tries each Nth only, and ZF_FIRST=N begins with the Nth. */
+ * With the argument "kill" it kills the optimizer before each of its calls, and nothing is lost. ZF_EVERY=N
+ * tries each Nth only, and ZF_FIRST=N begins with the Nth. */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 
 static struct call_faults* faults; /* shared with the children */
 static enum faults kind;
+static int kills;
 static int go[2];
 
 static void arm(void) { __atomic_store_n(&faults->armed, 1, __ATOMIC_SEQ_CST); }
@@ -16,23 +19,24 @@ static void disarm(void) { __atomic_store_n(&faults->armed, 0, __ATOMIC_SEQ_CST)
 
 static void live_with_fault(int n) {
   char byte = 0;
-  *faults = (struct call_faults){.first = n, .for_good = kind == FOR_GOOD};
+  *faults = (struct call_faults){.first = n, .for_good = kind == FOR_GOOD, .kills = kills};
   CHECK(read(go[0], &byte, 1) == 1); /* the tracer is there */
   live(kind, arm, disarm);
 }
 
 static int watch(pid_t child) {
   const int status = trace_with_faults(child, go[1], faults);
-  printf("  was answered with an error: system call %ld\n", faults->the_call);
+  printf("  %s: system call %ld\n", kills ? "killed before" : "answered with an error", faults->the_call);
   return status;
 }
 
-int main(void) {
+int main(int argc, char** argv) {
   const char* const every = getenv("ZF_EVERY");
   const char* const begin = getenv("ZF_FIRST");
   const int stride = every == NULL ? 1 : atoi(every);
   const int first = begin == NULL ? 1 : atoi(begin);
   CHECK(stride > 0 && first > 0);
+  kills = argc > 1 && strcmp(argv[1], "kill") == 0;
   if (!calls_can_fail()) {
     printf("skipped: no process can be traced here\n");
     return SKIPPED;
@@ -40,9 +44,12 @@ int main(void) {
   faults = mmap(NULL, sizeof *faults, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(faults != MAP_FAILED && pipe(go) == 0);
   live_undisturbed();
-  for (kind = ONCE; kind <= FOR_GOOD; ++kind) {
+  for (kind = ONCE; kind <= (kills ? ONCE : FOR_GOOD); ++kind) {
     const int count = for_each_fault(live_with_fault, watch, first, stride, &faults->reached);
-    printf("%d system calls failed %s\n", count, kind == ONCE ? "once" : "for good");
+    printf("%d system calls %s\n", count,
+           kills          ? "were the optimizer's last"
+           : kind == ONCE ? "failed once"
+                          : "failed for good");
     CHECK(count >= 5);
   }
   return 0;
