@@ -11,7 +11,7 @@ import unittest.mock
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "runtime/python"))
 
-from zf_runtime import _environment  # noqa: E402
+from zf_runtime import _environment, _which_rank  # noqa: E402
 
 CASES = json.loads((SOURCE / "tests/launchers/cases.json").read_text())
 
@@ -47,6 +47,27 @@ class Cases(unittest.TestCase):
         known = {name for case in CASES["cases"] for name in case["environment"]}
         for launcher in _environment._LAUNCHERS:
             self.assertLessEqual({launcher.rank, *launcher.counts, *launcher.job}, known)
+
+
+class Bind(unittest.TestCase):
+    def test_takes_rank_and_count_of_each_launcher_and_the_arguments_before_them(self):
+        for case in CASES["cases"]:
+            with self.subTest(case["name"]):
+                if "error" in case:
+                    with self.assertRaisesRegex(RuntimeError, re.escape(case["error"])):
+                        _which_rank.who(None, None, case["environment"])
+                    continue
+                who = _which_rank.who(None, None, case["environment"])
+                self.assertEqual((who.rank, who.ranks, who.source),
+                                 (case.get("rank"), case.get("count"), case.get("source", "")))
+                asked = _which_rank.who(11, 12, case["environment"])
+                self.assertEqual((asked.rank, asked.ranks, asked.source), (11, 12, "rank="))
+
+    def test_refuses_a_rank_that_is_not_below_the_count(self):
+        for rank in (-1, 2):
+            refused = self.assertRaisesRegex(RuntimeError, f"rank {rank} of 2: local ranks count from 0")
+            with self.subTest(rank), refused:
+                _which_rank.who(rank, 2, {})
 
 
 class RankAndCount(unittest.TestCase):

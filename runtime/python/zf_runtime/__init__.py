@@ -11,6 +11,9 @@
 
     from zf_runtime import AdamW, Adam           # torch's, stepped in place, without a process; needs torch
 
+    from zf_runtime import bind                  # the home of this rank, where no wrapper can precede the script
+    print(bind())
+
 NumPy and torch are imported when they are first used. docs/runtime.md says what the runtime promises.
 """
 
@@ -25,16 +28,18 @@ from .runtime import Norm, Runtime
 from .stats import Stats
 
 if TYPE_CHECKING:
+    from ._bind import bind
+    from ._bound import Binding
     from .adam import Adam, AdamW
     from .optimizer import OverlappedAdamW
 
 __version__ = "0.1.0"
-__all__ = ["Adam", "AdamW", "Group", "Norm", "OverlappedAdamW", "Runtime", "Stats", "ZfBusy", "ZfError", "ZfPlanError",
-           "ZfStateError", "ZfTimeout", "ZfWorkerDied", "library_version"]
+__all__ = ["Adam", "AdamW", "Binding", "Group", "Norm", "OverlappedAdamW", "Runtime", "Stats", "ZfBusy", "ZfError",
+           "ZfPlanError", "ZfStateError", "ZfTimeout", "ZfWorkerDied", "bind", "library_version"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports torch only for those who ask for a torch optimizer."""
+    """Imports torch only for those who ask for a torch optimizer, and what bind() needs only for those who bind."""
     if name in ("Adam", "AdamW"):
         from . import adam
 
@@ -43,4 +48,12 @@ def __getattr__(name: str) -> Any:
         from .optimizer import OverlappedAdamW
 
         return OverlappedAdamW
+    if name == "bind":
+        from ._bind import bind
+
+        return bind
+    if name == "Binding":
+        from ._bound import Binding
+
+        return Binding
     raise AttributeError(f"module 'zf_runtime' has no attribute '{name}'")

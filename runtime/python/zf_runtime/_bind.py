@@ -1,0 +1,146 @@
+"""zf_runtime.bind(): binds this process, and the threads that it has already, to its rank's home."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from . import (
+    _cpu_lists,
+    _home,
+    _memory,
+    _moved_threads,
+    _own_threads,
+    _ray,
+    _regions,
+    _thread_counts,
+    _which_home,
+    _which_rank,
+)
+from ._bound import Binding, LeftThread
+from ._environment import launchers_rank, switched_off
+from ._home import Home
+from ._which_home import Cpus, Found, NotBound
+
+
+def bind(rank: int | None = None, ranks: int | None = None, plan: str | os.PathLike[str] | None = None,
+         strict: bool = False) -> Binding:
+    """Binds this process to the home of its rank, and returns what it did. Call it first in the training script, before
+    CUDA and NCCL start; threads that run already are moved, too.
+
+    rank, ranks: the local rank, and how many run on this node. None: the launcher's variables say it, or Ray Train; or
+    the GPU that Ray, CUDA_VISIBLE_DEVICES or the like give to this process alone.
+    plan: path of a zf-tune plan. None: ZF_PLAN names it, else /etc/zf-tune/plans has one for this class of nodes; else
+    the home is that of this process's GPU in a plan for all GPUs of the node. That needs the program zf-tune.
+    strict: raise RuntimeError if the process cannot be bound as planned. Otherwise bind() never raises for that: the
+    result is false, and its errors say why.
+
+    It does nothing inside zf-tune exec, if that bound this very process, and with ZF_TUNE=off. Threads with a mask of
+    their own keep it. docs/bind.md has examples."""
+    if switched_off():
+        return Binding(notes=("ZF_TUNE is off",))
+    pinning = _thread_counts.pinning_in(os.environ)
+    if strict and pinning:
+        raise RuntimeError("; ".join(pinning))
+    try:
+        done = _bind(rank, ranks, None if plan is None else os.fspath(plan), pinning)
+    except (NotBound, RuntimeError, OSError) as error:
+        done = Binding(errors=(*pinning, str(error)))
+    if strict and done.errors:
+        raise RuntimeError("; ".join(done.errors))
+    return done
+
+
+def _bind(rank: int | None, ranks: int | None, plan: str | None, pinning: list[str]) -> Binding:
+    variables = _which_rank.own(os.environ)
+    before = _mask_of_process(bool(pinning))
+    bound = _bound_already(rank, plan, variables)
+    if bound is not None and before in (bound.cpus, bound.training):
+        return Binding(bound.rank, "ZF_RANK", "zf-tune exec or a bind() before: nothing was changed", before,
+                       bound.mems, left=_left(before), errors=tuple(pinning))
+    if bound is not None:
+        return _move(Found(bound, "ZF_RANK", "ZF_BINDING", "", []), before, pinning)
+    who = _which_rank.who(rank, ranks, variables)
+    return _move(_which_home.find(who, plan, os.environ, _cpus(before)), before, pinning)
+
+
+def _bound_already(rank: int | None, plan: str | None, variables: Mapping[str, str]) -> Home | None:
+    """Returns the home of ZF_BINDING if it is this process's, and the caller wants no other."""
+    home = _home.own(variables)
+    if home is None or not home.is_bound or (rank is not None and rank != home.rank):
+        return None
+    planned = variables.get("ZF_PLAN", "")
+    return None if plan is not None and os.path.abspath(plan) != os.path.abspath(planned) else home
+
+
+def _mask_of_process(is_pinned: bool) -> frozenset[int]:
+    """Returns the main thread's mask. If OpenMP pins threads, its runtime has pinned that one, too, when it was loaded:
+    then returns the largest mask of all threads."""
+    main = _own_threads.main_cpus()
+    return max((thread.cpus for thread in _own_threads.all_threads()), key=len) if is_pinned else main
+
+
+def _cpus(before: frozenset[int]) -> Cpus:
+    """Returns which CPUs count. If this process has the mask that zf-tune exec gave to another rank, which started it,
+    that is not the job's."""
+    outer = _outer()
+    if outer is None or not outer.is_bound or before not in (outer.cpus, outer.training):
+        return Cpus(before)
+    return Cpus(_which_home.everything(), outer)
+
+
+def _outer() -> Home | None:
+    """Returns the home of ZF_BINDING, whoever's it is."""
+    try:
+        return _home.parse(os.environ.get("ZF_BINDING", ""))
+    except ValueError:
+        return None
+
+
+def _move(found: Found, before: frozenset[int], pinning: list[str]) -> Binding:
+    home = found.home
+    notes, errors = list(found.notes), list(pinning)
+    outer = _outer()
+    counts = _thread_counts.counts_for(home.threads, "" if outer is None else str(outer.threads), os.environ,
+                                       _thread_counts.launchers_own(os.environ, _rays_threads()))
+    moves = _own_threads.move(before, home.cpus) if before != home.cpus else _own_threads.Moves(0, "")
+    refused = _memory.prefer(home.mems) if home.mems else ""
+    _tell_runtime(found, counts.set)
+    threads = _thread_counts.apply(os.environ)
+    regions = _regions.count()
+    now = _own_threads.main_cpus()
+    if moves.problem or (now != home.cpus and not pinning):
+        errors.append(moves.problem or f"the main thread has {_cpu_lists.in_words(now)} instead of "
+                                       f"{_cpu_lists.in_words(home.cpus)}")
+    for where, region in (("a parallel region", regions.forward), ("a backward", regions.backward)):
+        if region is not None and not region.cpus <= home.cpus:
+            errors.append(f"{where} runs on {_cpu_lists.in_words(region.cpus)}, outside the home")
+    notes += [counts.note] if counts.note else []
+    notes += [f"{refused}: a page goes to the node of the CPU that touches it first"] if refused else []
+    _moved_threads.expect(home)
+    return Binding(home.rank, found.source, found.plan, home.cpus, home.mems, moves.moved, _left(home.cpus), threads,
+                   regions.forward, regions.backward, _memory.share_elsewhere(home.mems) if home.mems else None,
+                   tuple(notes), tuple(errors))
+
+
+def _rays_threads() -> str | None:
+    """Returns the number of threads that Ray has set in this worker; None outside, and if it came with the process."""
+    value = os.environ.get("OMP_NUM_THREADS", "")
+    if not _ray.is_worker() or f"OMP_NUM_THREADS={value}" in _ray.variables_at_start():
+        return None
+    return _ray.default_threads()
+
+
+def _tell_runtime(found: Found, counts: Mapping[str, str]) -> None:
+    """Sets what zf-tune exec would set, for our runtime in this process, and for processes that it starts."""
+    home = found.home
+    if found.plan_path:
+        os.environ["ZF_PLAN"] = found.plan_path
+    os.environ.update(counts, ZF_BINDING=home.line, ZF_RANK=str(home.rank), ZF_OPTIMIZER_CPUS=home.optimizer,
+                      ZF_RANK_FROM=launchers_rank())
+
+
+def _left(cpus: frozenset[int]) -> tuple[LeftThread, ...]:
+    """Returns the threads that have another mask."""
+    return tuple(LeftThread(thread.tid, _own_threads.name_of(thread.tid), thread.cpus)
+                 for thread in _own_threads.all_threads() if thread.cpus != cpus)

@@ -1,0 +1,121 @@
+"""Tells which threads of this process were moved since it was bound: looks at all masks once, after step 20 of an
+optimizer of ours, or without one 60 s after bind(). By then NCCL, data loaders and frameworks have started. zf-tune
+verify --watch looks on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import NamedTuple
+
+from . import _cpu_lists, _home, _own_threads, _which_rank
+from ._environment import switched_off
+from ._home import Home
+
+_AFTER_STEPS = 20
+_AFTER_S = 60
+# Threads with these names place themselves when they begin, near a GPU or a network card.
+_PLACE_THEMSELVES = ("NCCL", "RCCL", "nccl", "ib_", "mlx", "ucx", "cuda")
+# These frameworks divide a home by themselves, and the plan knows it.
+_DIVIDE_HOMES = ("deepspeed-zenflow", "superoffload")
+
+
+class Moved(NamedTuple):
+    """A thread that may run where its process was not bound to."""
+
+    tid: int
+    name: str
+    before: frozenset[int] | None  # None: not known, as it began later
+    now: frozenset[int]
+
+    def __str__(self) -> str:
+        now = _cpu_lists.in_words(self.now)
+        if self.before is None:
+            return f"thread {self.tid} ({self.name}) may run on {now}"
+        return f"thread {self.tid} ({self.name}) was moved from {_cpu_lists.in_words(self.before)} to {now}"
+
+
+class _Watch:
+    """What one process expects, and whether it has looked. A forked child starts anew."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.home: Home | None = None
+        self.threads: dict[tuple[int, int], frozenset[int]] = {}
+        self.since = time.monotonic()
+        self.first_step: int | None = None
+        self.has_looked = False
+
+
+_watch = _Watch()
+
+
+def expect(home: Home) -> None:
+    """Remembers the masks that all threads have now, after bind(), and looks 60 s later unless an optimizer of ours
+    steps by then."""
+    global _watch  # noqa: PLW0603  masks belong to the process
+    _watch = _Watch()
+    _watch.home = home
+    _watch.threads = {(thread.tid, thread.started): thread.cpus for thread in _own_threads.all_threads()}
+    timer = threading.Timer(_AFTER_S, _look_without_optimizer, [_watch])
+    timer.name = "zf-look"
+    timer.daemon = True
+    timer.start()
+
+
+def look(step_number: int) -> list[Moved]:
+    """Looks at all masks in the 20th step that is seen here, and says on stderr which threads were moved; returns them,
+    too. To be called after each step: the other calls cost nothing. Does nothing in a process that neither bind() nor
+    zf-tune exec has bound."""
+    watch = _watch
+    if watch.has_looked:
+        return []
+    if watch.pid != os.getpid():
+        return []  # a forked child, such as a data loader's
+    if watch.first_step is None:
+        watch.first_step = step_number
+    if step_number - watch.first_step + 1 < _AFTER_STEPS:
+        return []
+    return _look(watch, f"in the first {_AFTER_STEPS} steps")
+
+
+def _look_without_optimizer(watch: _Watch) -> None:
+    if watch is _watch and watch.first_step is None and not watch.has_looked and watch.pid == os.getpid():
+        _look(watch, f"within {_AFTER_S} s after zf_runtime.bind()")
+
+
+def _look(watch: _Watch, when: str) -> list[Moved]:
+    watch.has_looked = True
+    if switched_off():
+        return []
+    if watch.home is None:  # zf-tune exec has bound it, or nobody
+        watch.home = _home.own(_which_rank.own(os.environ))
+        if watch.home is None or not watch.home.is_bound:
+            return []
+    moved = moved_threads(watch.home, watch.threads, _own_threads.all_threads())
+    for one in moved:
+        print(f"zf_runtime: {one} {when}, by another part of this job; its home is "
+              f"{_cpu_lists.in_words(watch.home.cpus)}. `zf-tune verify --pid {os.getpid()} --watch 60s` shows if it "
+              "happens again", file=sys.stderr, flush=True)
+    return moved
+
+
+def moved_threads(home: Home, before: dict[tuple[int, int], frozenset[int]],
+                  now: list[_own_threads.Thread]) -> list[Moved]:
+    """Returns the threads that are not where they were, nor in the home. A thread that began later may have any CPUs of
+    the home, and one of those that place themselves may have any. A thread that has ended is nobody's matter."""
+    found = []
+    for thread in now:
+        was = before.get((thread.tid, thread.started))
+        if thread.cpus in (was, home.cpus, home.training):
+            continue
+        inside = thread.cpus <= home.whole
+        if inside and (was is None or home.framework in _DIVIDE_HOMES):
+            continue
+        name = _own_threads.name_of(thread.tid)
+        if was is None and name.startswith(_PLACE_THEMSELVES):
+            continue
+        found.append(Moved(thread.tid, name, was, thread.cpus))
+    return found

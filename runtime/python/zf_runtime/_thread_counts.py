@@ -1,0 +1,113 @@
+"""How many threads the math libraries of this process use: the user's number, or else the plan's. The rule is that of
+zf-tune exec (tuner/launch/thread_counts.hpp); a test compares both."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# These pin the threads of OpenMP one by one, wherever a mask is set.
+_PINNING = ("OMP_PROC_BIND", "KMP_AFFINITY", "GOMP_CPU_AFFINITY")
+
+# The libraries that may have read a variable already, by the beginning of their file's name: the variable, and the
+# functions that set the number and return it.
+_OPENMP = ("OMP_NUM_THREADS", "omp_set_num_threads", "omp_get_max_threads")
+_CALLS = {"libgomp": _OPENMP, "libomp": _OPENMP, "libiomp": _OPENMP,
+          "libmkl_rt": ("MKL_NUM_THREADS", "MKL_Set_Num_Threads", "MKL_Get_Max_Threads"),
+          "libopenblas": ("OPENBLAS_NUM_THREADS", "openblas_set_num_threads", "openblas_get_num_threads"),
+          "libscipy_openblas": ("OPENBLAS_NUM_THREADS", "scipy_openblas_set_num_threads",
+                                "scipy_openblas_get_num_threads")}
+
+
+class Counts(NamedTuple):
+    """The numbers to set, and what the user should know."""
+
+    set: dict[str, str]
+    note: str
+
+
+def pinning_in(variables: Mapping[str, str]) -> list[str]:
+    """Returns a sentence for each variable by which OpenMP pins its threads."""
+    return [f"{name}={variables[name]} is set: OpenMP pins its threads one by one, and may undo this binding; unset it"
+            for name in _PINNING if variables.get(name, "").lower() not in ("", "false")]
+
+
+def counts_for(planned: int, by_outer: str, variables: Mapping[str, str],
+               by_launcher: tuple[str, str] | None) -> Counts:
+    """Returns the numbers of threads where the plan has `planned`. What the user has set stays, and holds for variables
+    that are not set. These do not count as the user's: an empty value, the number `by_outer` that an outer zf-tune exec
+    has set (empty: none), and the OMP_NUM_THREADS that a launcher sets by itself (its name and the number)."""
+    users, unset, replaced = {}, [], False
+    for name in VARIABLES:
+        value = variables.get(name, "")
+        is_launchers = by_launcher is not None and name == "OMP_NUM_THREADS" and value == by_launcher[1]
+        replaced = replaced or is_launchers
+        if value in ("", by_outer) or is_launchers:
+            unset.append(name)
+        else:
+            users[name] = value
+    first = next((value.partition(",")[0] for value in users.values()), str(planned))
+    notes = []
+    if replaced and by_launcher is not None and (users or str(planned) != by_launcher[1]):
+        notes.append(f"OMP_NUM_THREADS={by_launcher[1]} is taken to be {by_launcher[0]}'s")
+    if any(value.partition(",")[0] != str(planned) for value in users.values()):
+        kept = " and ".join(f"{name}={value}" for name, value in users.items())
+        notes.append(f"{kept} {'is' if len(users) == 1 else 'are'} set already and kept; the plan has {planned}")
+    return Counts(dict.fromkeys(unset, first), "; ".join(notes))
+
+
+def launchers_own(variables: Mapping[str, str], rays: str | None) -> tuple[str, str] | None:
+    """Returns the launcher that sets OMP_NUM_THREADS by itself, and its number; None if there is none. `rays`: Ray's
+    number, in a worker of Ray whose OMP_NUM_THREADS was set after its start."""
+    if variables.get("TORCHELASTIC_RUN_ID"):
+        return "torchrun", "1"
+    return None if rays is None else ("Ray", rays)
+
+
+def apply(variables: Mapping[str, str]) -> dict[str, int]:
+    """Sets the numbers of libraries that have read their variables already. Returns what torch and each other library
+    that could be asked has now."""
+    threads = {name: int(first) for name in VARIABLES
+               for first in [variables.get(name, "").partition(",")[0]] if first.isdigit()}
+    has: dict[str, int] = {}
+    torch: Any = sys.modules.get("torch")
+    if hasattr(torch, "set_num_threads"):  # first: it tells its own threads, too
+        torch.set_num_threads(threads.get("MKL_NUM_THREADS", threads.get("OMP_NUM_THREADS", 1)))
+    for path in _loaded():
+        name = path.rpartition("/")[2]
+        beginning = next(beginning for beginning in _CALLS if name.startswith(beginning))
+        variable, setter, getter = _CALLS[beginning]
+        number = threads.get(variable, threads.get("OMP_NUM_THREADS"))
+        found = None if number is None else _call(path, setter, getter, number)
+        if found is not None:
+            has[name.partition(".so")[0]] = found
+    if hasattr(torch, "get_num_threads"):
+        has["torch"] = int(torch.get_num_threads())
+    return has
+
+
+def _call(path: str, setter: str, getter: str, number: int) -> int | None:
+    """Sets the number in a library, and returns what the library then says; None if it cannot be asked."""
+    try:
+        library: Any = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except OSError:
+        return None
+    for suffix in ("", "64_"):  # numpy's OpenBLAS with numbers of 64 bits has names of its own
+        if hasattr(library, setter + suffix) and hasattr(library, getter + suffix):
+            getattr(library, setter + suffix)(ctypes.c_int(number))
+            return int(getattr(library, getter + suffix)())
+    return None
+
+
+def _loaded() -> list[str]:
+    """Returns the paths of the libraries of _CALLS that this process has loaded."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            paths = {line.rstrip("\n")[line.index("/"):] for line in maps if "/" in line}
+    except OSError:
+        return []
+    return sorted(path for path in paths if path.rpartition("/")[2].startswith(tuple(_CALLS)))

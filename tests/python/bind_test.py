@@ -1,0 +1,212 @@
+"""zf_runtime.bind(): where the process and its threads are afterwards, and what is said of it."""
+
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import unittest
+
+import support
+
+from bound_process import CPUS, BoundProcess, binding_line, cpu_list
+from zf_runtime import _thread_counts
+
+# 16 threads with the process's mask, and one that somebody has pinned.
+WITH_THREADS = """
+hold, pinned = threading.Event(), threading.Event()
+for _ in range(16):
+    threading.Thread(target=hold.wait, daemon=True).start()
+def pin():
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    pinned.set()
+    hold.wait()
+threading.Thread(target=pin, daemon=True).start()
+pinned.wait()
+"""
+
+
+class Threads(BoundProcess):
+    def test_threads_with_the_mask_of_the_process_move_and_others_are_left_and_listed(self):
+        said, = self.run_python(WITH_THREADS + "said(bind(rank=0, ranks=2))")
+        home = CPUS[:len(CPUS) // 2]
+        self.assertEqual((said["bound"], said["cpus"], said["moved"]), (True, home, 17), said["text"])
+        (name, cpus), = said["left"]
+        self.assertEqual((name, cpus), ("unnamed", [CPUS[-1]]))
+        self.assertEqual(said["masks"].count(home), 18, "and the one that looks 60 s later")
+        self.assertIn("17 threads moved", said["text"])
+        self.assertIn("left: unnamed (", said["text"])
+
+    def test_two_ranks_have_different_cpus(self):
+        homes = [self.bind(f"rank={rank}, ranks=2") for rank in (0, 1)]
+        for home in homes:
+            self.assert_bound(home, home["cpus"])
+        self.assertEqual(set(homes[0]["cpus"]) & set(homes[1]["cpus"]), set())
+
+    def test_a_runtime_that_is_opened_later_has_the_same_rank_and_home(self):
+        support.need("numpy")
+        self.make_plan("--ranks", "1", "--mode", "overlap")
+        said, = self.run_python("""
+from zf_runtime import Group, Runtime
+binding = bind(plan="plan.json")
+with Runtime(groups=[Group(10)], narrow="must") as runtime:
+    stats = runtime.stats()
+    said(binding, narrowed=stats.narrowed_threads, training=sorted(os.sched_getaffinity(0)))
+""")
+        self.assertGreaterEqual(said["narrowed"], 1)
+        self.assertLess(len(said["training"]), len(said["cpus"]))
+
+    def test_where_our_runtime_has_the_other_side_it_is_the_training_side(self):
+        plan = self.make_plan("--ranks", "1", "--mode", "overlap", "--framework", "native")
+        said = self.bind("plan='plan.json'")
+        self.assertEqual(cpu_list(said["cpus"]), plan["ranks"][0]["training"]["cpus"].replace("-", ","))
+
+
+class Exec(BoundProcess):
+    """What exec has done is not done again, if it was done for this very process."""
+
+    def test_inside_exec_nothing_is_changed(self):
+        self.make_plan("--ranks", "2")
+        before = [support.TUNE, "exec", "-q", "--plan", "plan.json", "--rank", "1", "--"]
+        said = self.bind(before=before)
+        self.assert_bound(said, CPUS[len(CPUS) // 2:])
+        self.assertEqual((said["moved"], said["rank"]), (0, 1))
+        self.assertIn("nothing was changed", said["text"])
+
+    def test_a_mask_that_was_changed_under_exec_is_set_again(self):
+        self.make_plan("--ranks", "2")
+        before = [support.TUNE, "exec", "-q", "--plan", "plan.json", "--rank", "1", "--", "taskset", "-c", str(CPUS[0])]
+        self.assert_bound(self.bind(before=before), CPUS[len(CPUS) // 2:])
+
+    def test_a_rank_that_inherited_the_binding_of_another_gets_its_own(self):
+        """As a worker of a Ray, or of torch.multiprocessing, that was started under exec."""
+        self.make_plan("--ranks", "2")
+        before = [support.TUNE, "exec", "-q", "--plan", "plan.json", "--rank", "0", "--"]
+        said = self.bind("rank=1, ranks=2", before=before)
+        self.assert_bound(said, CPUS[len(CPUS) // 2:])
+        threads = said["zf"]["OMP_NUM_THREADS"]
+        self.assertEqual(threads, str(len(CPUS) - len(CPUS) // 2), "that of exec is nobody's wish")
+
+    def test_a_binding_that_exec_has_fitted_is_not_guessed_for_another_rank(self):
+        self.make_plan("--ranks", "2")
+        said = self.bind("rank=1, ranks=2", before=["taskset", "-c", str(CPUS[1])], ZF_PLAN="plan.json", ZF_RANK="0",
+                         ZF_BINDING=binding_line([CPUS[1]]))
+        self.assertFalse(said["bound"])
+        self.assertIn("which CPUs the job has is not known", said["errors"][0])
+
+    def test_a_second_call_changes_nothing(self):
+        first, second = self.run_python("said(bind(rank=1, ranks=2)); said(bind())")
+        self.assert_bound(second, first["cpus"])
+        self.assertEqual((second["moved"], second["rank"]), (0, 1))
+
+
+class Plans(BoundProcess):
+    def test_a_plan_is_taken_from_the_argument_or_from_the_environment(self):
+        plan = self.make_plan("--ranks", "2")
+        home = [int(plan["ranks"][1]["home"]["cpus"].partition("-")[0])]
+        for arguments, variables in (("1, 2, 'plan.json'", {}), ("rank=1, ranks=2", {"ZF_PLAN": "plan.json"})):
+            with self.subTest(arguments):
+                said = self.bind(arguments, **variables)
+                self.assertEqual(said["cpus"][:1], home)
+                self.assertTrue(said["plan"].endswith("/plan.json"))
+                self.assertEqual(said["zf"]["ZF_PLAN"], said["plan"])
+
+    def test_the_plan_of_this_class_is_found(self):
+        plan = self.make_plan("--ranks", "2")
+        (self.folder / "plan.json").rename(self.folder / f"{plan['machine']['fingerprint']}.json")
+        prelude = f"from zf_runtime import _which_home; _which_home.PLANS = {str(self.folder)!r}; said(bind(1, 2))"
+        said, = self.run_python(prelude)
+        self.assertTrue(said["plan"].endswith(f"{plan['machine']['fingerprint']}.json"), said["text"])
+
+    def test_a_plan_that_does_not_fit_is_fitted(self):
+        self.make_plan("--ranks", "1")
+        said = self.bind("plan='plan.json'", before=["taskset", "-c", str(CPUS[1])])
+        self.assert_bound(said, [CPUS[1]])
+        self.assertIn("is fitted to the CPU allowed here", said["text"])
+
+    def test_without_zf_tune_only_a_plan_that_fits_is_obeyed(self):
+        plan = self.make_plan("--ranks", "2")
+        nobody = {"ZF_TUNE_BINARY": ""}
+        hidden = "from zf_runtime import _ask_tune; _ask_tune.find = lambda: None\n"
+        fits, = self.run_python(hidden + "said(bind(1, 2, 'plan.json'))", **nobody)
+        self.assert_bound(fits, fits["cpus"])
+        self.assertEqual(fits["cpus"][0], int(plan["ranks"][1]["home"]["cpus"].partition("-")[0]))
+        masked, = self.run_python(hidden + "said(bind(1, 2, 'plan.json'))", before=["taskset", "-c", str(CPUS[1])])
+        self.assert_not_bound(masked, "plan.json", f"CPU {CPUS[0]}", "zf-tune, which would fit the plan, was not found")
+        more, = self.run_python(hidden + "said(bind(1, 3, 'plan.json'))")
+        self.assert_not_bound(more, "has 2 ranks, and 3 run here")
+        none, = self.run_python(hidden + "said(bind(1, 2))")
+        self.assert_not_bound(none, "no plan is named", "zf-tune is needed")
+
+    def test_a_plan_that_cannot_be_read_is_named(self):
+        (self.folder / "broken.json").write_text("{")
+        for name, why in (("none.json", "No such file"), ("broken.json", "Expecting")):
+            self.assert_not_bound(self.bind(f"rank=0, ranks=1, plan='{name}'"), name, why)
+
+    def test_ranks_under_a_mask_that_may_be_one_ranks_alone_are_not_bound(self):
+        self.make_plan("--ranks", "2")
+        said = self.bind("0, 2, 'plan.json'", before=["taskset", "-c", str(CPUS[0])])
+        self.assert_not_bound(said, "may be the job's or this rank's alone", "start the ranks with no mask")
+        self.assertNotIn("--force", said["errors"][0])
+
+
+class Strict(BoundProcess):
+    def test_raises_what_would_be_said(self):
+        said, = self.run_python("""
+try:
+    bind(strict=True)
+except RuntimeError as error:
+    said(bind(), error=str(error))
+""")
+        self.assertEqual([said["error"]], said["errors"])
+        self.assertIn("error: nothing says which rank this process is", said["text"])
+
+    def test_openmp_that_pins_its_threads_is_said_and_is_an_error_with_strict(self):
+        for name in ("OMP_PROC_BIND", "KMP_AFFINITY"):
+            with self.subTest(name):
+                said = self.bind("rank=0, ranks=2", **{name: "close"})
+                self.assertTrue(said["bound"])
+                self.assertIn(f"{name}=close is set", said["errors"][0])
+                strict, = self.run_python("""
+try:
+    bind(rank=0, ranks=2, strict=True)
+except RuntimeError as error:
+    print(json.dumps({"error": str(error), "now": sorted(os.sched_getaffinity(0))}))
+""", **{name: "close"})
+                self.assertIn(f"{name}=close is set", strict["error"])
+                self.assertEqual(strict["now"], CPUS, "nothing was changed before the error")
+        self.assertEqual(self.bind("rank=0, ranks=2", OMP_PROC_BIND="false")["errors"], [])
+
+    def test_switched_off_it_does_nothing(self):
+        said = self.bind("rank=0, ranks=2, strict=True", ZF_TUNE="off")
+        self.assertEqual((said["bound"], said["now"], said["notes"]), (False, CPUS, ["ZF_TUNE is off"]))
+
+
+class Counts(unittest.TestCase):
+    def test_of_threads_follow_the_rule_of_exec(self):
+        """Both are asked about all settings of two variables, alone and under torchrun."""
+        path = support.plan()
+        planned = json.loads(pathlib.Path(path).read_text())["ranks"][0]["home"]["threads"]
+        values = (None, "", "1", "7", "4,2")
+        for openmp, mkl, run in itertools.product(values, values, (None, "job")):
+            variables = {name: value for name, value in (("OMP_NUM_THREADS", openmp), ("MKL_NUM_THREADS", mkl),
+                                                         ("TORCHELASTIC_RUN_ID", run)) if value is not None}
+            clean = {name: value for name, value in os.environ.items() if name not in _thread_counts.VARIABLES}
+            said = subprocess.run([support.TUNE, "exec", "--plan", path, "--rank", "0", "--", "env"], timeout=60,
+                                  env=clean | variables, capture_output=True, text=True, check=True).stdout
+            by_exec = dict(line.split("=", 1) for line in said.splitlines()
+                           if line.startswith(_thread_counts.VARIABLES))
+            ours = _thread_counts.counts_for(planned, "", variables, _thread_counts.launchers_own(variables, None))
+            with self.subTest(variables):
+                self.assertEqual(variables | ours.set, by_exec | ({"TORCHELASTIC_RUN_ID": run} if run else {}))
+
+    def test_of_ray_are_nobodys_wish(self):
+        counts = _thread_counts.counts_for(8, "", {"OMP_NUM_THREADS": "1"}, ("Ray", "1"))
+        self.assertEqual(counts.set, dict.fromkeys(_thread_counts.VARIABLES, "8"))
+        self.assertIn("OMP_NUM_THREADS=1 is taken to be Ray's", counts.note)
+        users = _thread_counts.counts_for(8, "", {"OMP_NUM_THREADS": "3"}, ("Ray", "1"))
+        self.assertEqual(users.set["MKL_NUM_THREADS"], "3")
+
+
+if __name__ == "__main__":
+    unittest.main()

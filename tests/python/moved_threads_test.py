@@ -1,0 +1,132 @@
+"""Who moved my threads: one look at all masks, after step 20 of an optimizer of ours, or some time after bind()."""
+
+import unittest
+
+import support  # noqa: F401  says where the package is
+
+from bound_process import CPUS, PRELUDE, BoundProcess, binding_line
+from zf_runtime import _home, _moved_threads
+from zf_runtime._own_threads import Thread
+
+LOOKS = PRELUDE + """
+from zf_runtime import _moved_threads
+hold = threading.Event()
+def start(cpus=None):
+    started = threading.Event()
+    def run():
+        if cpus is not None:
+            os.sched_setaffinity(0, cpus)
+        started.set()
+        hold.wait()
+    threading.Thread(target=run, daemon=True).start()
+    started.wait()
+def steps(first, last):
+    return [moved for step in range(first, last + 1) for moved in _moved_threads.look(step)]
+def say(moved):
+    print(json.dumps([[one.tid == os.getpid(), one.name, one.before and sorted(one.before), sorted(one.now)]
+                      for one in moved]))
+"""
+
+
+class Looks(BoundProcess):
+    def looks(self, program: str, **variables: str) -> list[list]:
+        return self.run_python(program, prelude=LOOKS, **variables)
+
+    def test_a_thread_that_was_moved_is_named_after_step_20(self):
+        """As NCCL 2.29 did: it leaves the calling thread on all CPUs near the GPU."""
+        home, everything = CPUS[:len(CPUS) // 2], CPUS
+        early, late, again = self.looks(f"""
+bind(rank=0, ranks=2)
+os.sched_setaffinity(0, {everything})
+say(steps(1, 19)); say(steps(20, 20)); say(steps(21, 60))
+""")
+        self.assertEqual((early, late, again), ([], [[True, "the main thread", home, everything]], []))
+        self.assertRegex(self.stderr, r"^zf_runtime: thread \d+ \(the main thread\) was moved from CPUs? \S+ to CPUs "
+                         r"\S+ in the first 20 steps, by another part of this job; its home is CPUs? \S+\. `zf-tune ")
+
+    def test_under_exec_nobody_needs_to_call_bind(self):
+        said, = self.looks(f"os.sched_setaffinity(0, [{CPUS[0]}]); say(steps(1, 20))", ZF_RANK="0",
+                           ZF_BINDING=binding_line(CPUS))
+        self.assertEqual(said, [], "it is inside the home, and nobody saw it move")
+        said, = self.looks(f"os.sched_setaffinity(0, {CPUS}); say(steps(1, 20))", ZF_RANK="0",
+                           ZF_BINDING=binding_line(CPUS[:1]))
+        self.assertEqual(said, [[True, "the main thread", None, CPUS]])
+
+    def test_a_job_that_goes_on_from_a_late_step_has_20_steps_before_the_look(self):
+        early, late = self.looks(f"""
+bind(rank=0, ranks=2)
+os.sched_setaffinity(0, {CPUS})
+say(steps(1001, 1019)); say(steps(1020, 1020))
+""")
+        self.assertEqual((early, len(late)), ([], 1))
+
+    def test_without_an_optimizer_it_looks_some_time_after_bind(self):
+        said, = self.run_python(f"""
+_moved_threads._AFTER_S = 0.2
+bind(rank=0, ranks=2)
+os.sched_setaffinity(0, {CPUS})
+for thread in threading.enumerate():
+    if thread.name == "zf-look":
+        thread.join(20)
+print(json.dumps("looked"))
+""", prelude=LOOKS)
+        self.assertEqual(said, "looked")
+        self.assertIn("within 0.2 s after zf_runtime.bind()", self.stderr)
+
+    def test_threads_that_begin_and_end_and_pin_themselves_inside_are_no_alarm(self):
+        said, = self.looks(f"""
+for _ in range(8):
+    start()
+bind(rank=0, ranks=1)
+for cpu in {CPUS}:
+    start({{cpu}})
+for _ in range(200):
+    threading.Thread(target=len, args=[""]).start()
+hold.set()
+say(steps(1, 20))
+""")
+        self.assertEqual((said, self.stderr), ([], ""))
+
+    def test_a_process_that_nobody_has_bound_is_left_alone(self):
+        said, = self.looks("say(steps(1, 20))")
+        self.assertEqual((said, self.stderr), ([], ""))
+
+    def test_a_forked_child_does_not_look(self):
+        said, = self.looks(f"""
+bind(rank=0, ranks=2)
+if os.fork() == 0:
+    os.sched_setaffinity(0, {CPUS})
+    steps(1, 20)
+    os._exit(0)
+os.wait()
+say(steps(1, 20))
+""")
+        self.assertEqual((said, self.stderr), ([], ""))
+
+
+class Rule(unittest.TestCase):
+    """On values: a home of CPUs 0-7, of which training has 0-3 while our runtime is open."""
+
+    def moved(self, before: dict, *now: Thread, framework="unknown") -> list:
+        home = _home.parse(binding_line(range(8), framework=framework, training=range(4)))
+        return _moved_threads.moved_threads(home, before, list(now))
+
+    def test_a_known_thread_has_its_mask_or_the_home_or_the_training_side(self):
+        pinned = {(2000000001, 5): frozenset([9])}
+        for cpus in (range(8), range(4), [9]):
+            self.assertEqual(self.moved(pinned, Thread(2000000001, 5, frozenset(cpus))), [])
+        for cpus in ([0], range(16), [8]):
+            (moved,) = self.moved(pinned, Thread(2000000001, 5, frozenset(cpus)))
+            self.assertEqual(moved.before, frozenset([9]))
+
+    def test_a_number_that_another_thread_has_now_is_a_new_thread(self):
+        self.assertEqual(self.moved({(2000000001, 5): frozenset([9])}, Thread(2000000001, 6, frozenset([0]))), [])
+
+    def test_a_framework_that_divides_homes_by_plan_may_do_so_inside(self):
+        before, now = {(2000000001, 5): frozenset(range(8))}, Thread(2000000001, 5, frozenset([0, 1, 5]))
+        self.assertEqual(len(self.moved(before, now)), 1)
+        self.assertEqual(self.moved(before, now, framework="deepspeed-zenflow"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
