@@ -81,6 +81,12 @@ class BindGpus(MountedGpusTest):
         self.assertTrue(all(rank["bound"] for rank in said), said)
         self.assertEqual(set(said[0]["cpus"]) & set(said[1]["cpus"]), set())
 
+    def test_tasks_of_slurm_that_each_count_their_gpu_from_0_share_no_cpu(self):
+        slurm = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "2",
+                 "SLURM_STEP_GPUS": "0,1", "CUDA_VISIBLE_DEVICES": "0"}
+        for gpu in (0, 1):
+            self.assert_same(self.bind(SLURM_LOCALID=str(gpu), **slurm), gpu)
+
     def test_a_plan_gives_the_rank_of_the_gpu(self):
         self.run_mounted("plan", "-q", "--ranks", "2")
         for gpu in (0, 1):

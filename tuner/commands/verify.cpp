@@ -13,9 +13,11 @@
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
 #include "commands/terminal.hpp"
+#include "commands/watch_threads.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/plan_differences.hpp"
+#include "text/units.hpp"
 #include "text/wrap.hpp"
 
 namespace zf {
@@ -24,15 +26,19 @@ namespace {
 CommandSpec spec() {
   return {
       "verify",
-      "verify --pid PID|--job [options] [PLAN]",
+      "verify --pid PID|--job [--watch TIME] [options] [PLAN]",
       "Compares a running job with its plan: where each thread may run, whether all of its home is used, and "
-      "where its memory lies. Exits with 0 if all is as planned; "
-      "otherwise names every drift and exits with 3.",
+      "where its memory lies. With --watch it looks on, and says which threads are moved to other CPUs. "
+      "Exits "
+      "with 0 if all is as planned and nothing is moved; otherwise names every drift and exits with 3.",
       {
           {"pid", 'p', "PID", "check this process and its descendants (e.g. 4711)"},
           {"job", 'j', "",
            "check every process on this node that zf-tune exec started; inside a Slurm job, only those of "
            "that job; with PLAN, only those that run under that file"},
+          {"watch", 'w', "TIME",
+           "then look for moved threads twice a second for so long; with --pid also where no plan is known "
+           "(default: 0s; e.g. 60s)"},
           {"rank", 'r', "N", "with --pid: local rank of processes that zf-tune exec did not start (e.g. 0)"},
           format_option(),
       },
@@ -56,8 +62,36 @@ void note_former_formats(const std::vector<JobProcess>& job,
   }
 }
 
+/// Returns the processes that are compared with the plan. A process that zf-tune exec did not start has none,
+/// but its threads can be watched: then a note says so.
+std::vector<JobProcess> find_processes(const SysRoot& sysroot, std::optional<int> pid,
+                                       const Arguments& arguments,
+                                       const std::optional<std::filesystem::path>& plan) {
+  if (!pid) return find_job(sysroot, plan);
+  const auto rank = arguments.integer("rank", 0, 65535);
+  if (rank || !arguments.has("watch") || !read_process(sysroot, *pid))
+    return find_descendants(sysroot, *pid, rank);
+  auto job = processes_below(sysroot, *pid, rank);
+  if (job.empty()) {
+    print_stderr(
+        "zf-tune verify: zf-tune exec started neither process {} nor a child, so only moves are looked for\n",
+        *pid);
+  }
+  return job;
+}
+
+/// Returns the processes that are watched, with all below them.
+std::vector<int> watched_pids(std::optional<int> pid, const std::vector<JobProcess>& job) {
+  if (pid) return {*pid};
+  std::vector<int> pids;
+  for (const JobProcess& member : job) pids.push_back(member.process.pid);
+  return pids;
+}
+
 Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
+  std::optional<Nanoseconds> watch_ns;
+  if (const auto time = arguments.text("watch")) watch_ns = parse_duration(*time, "zf-tune verify: --watch");
   const auto pid = arguments.integer("pid", 1, std::numeric_limits<int>::max());
   if (!pid && !arguments.has("job"))
     throw Error(Exit::usage, "zf-tune verify: no job was named", "give --pid PID or --job");
@@ -66,14 +100,16 @@ Exit run(const Arguments& arguments) {
   std::optional<std::filesystem::path> plan;
   if (!arguments.positionals.empty()) plan = std::filesystem::absolute(arguments.positionals.front());
   const SysRoot sysroot;
-  const auto job =
-      pid ? find_descendants(sysroot, *pid, arguments.integer("rank", 0, 65535)) : find_job(sysroot, plan);
+  const auto job = find_processes(sysroot, pid, arguments, plan);
   const auto drifts = verify_job(job, plan);
   note_former_formats(job, plan);
-  print_stdout("{}", format == Format::json
-                         ? verification_json(job, drifts)
-                         : wrapped(verification_text(job, drifts), list_columns(STDOUT_FILENO)));
-  return drifts.empty() ? Exit::done : Exit::stale_plan;
+  const bool says_json = format == Format::json;
+  if (!says_json && !job.empty())
+    print_stdout("{}", wrapped(verification_text(job, drifts), list_columns(STDOUT_FILENO)));
+  std::optional<WatchedMoves> watched;
+  if (watch_ns) watched = watch_threads(watched_pids(pid, job), *watch_ns, !says_json);
+  if (says_json) print_stdout("{}", verification_json(job, drifts, watched));
+  return drifts.empty() && (!watched || watched->moves.empty()) ? Exit::done : Exit::stale_plan;
 }
 
 }  // namespace

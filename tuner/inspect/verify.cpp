@@ -241,7 +241,8 @@ std::string verification_text(const std::vector<JobProcess>& job, const std::vec
   return text + (drifts.empty() ? "all as planned\n" : "");
 }
 
-std::string verification_json(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts) {
+std::string verification_json(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts,
+                              const std::optional<WatchedMoves>& watched) {
   Object document{{"processes", Object::array()}, {"drift", Object::array()}};
   for (const JobProcess& member : job) {
     Object memory = nullptr;
@@ -264,6 +265,7 @@ std::string verification_json(const std::vector<JobProcess>& job, const std::vec
                                  {"name", drift.name},
                                  {"what", drift.what}});
   }
+  if (watched) document["watched"] = to_json(*watched);
   return print_json(document);
 }
 

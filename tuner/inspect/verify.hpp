@@ -9,6 +9,7 @@
 
 #include "inspect/home_use.hpp"
 #include "inspect/job_processes.hpp"
+#include "inspect/watched_moves.hpp"
 #include "os/sysroot.hpp"
 
 namespace zf {
@@ -60,7 +61,10 @@ std::vector<Drift> verify_job(const std::vector<JobProcess>& job,
 std::string verification_text(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts);
 
 /// Returns {"processes": [{"rank", "side": "trainer" | "optimizer", "pid", "name", "threads", "cpus",
-///   "memory_bytes": {"0": …} or null}], "drift": [{"rank", "pid" or null, "tid" or null, "name", "what"}]}
-std::string verification_json(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts);
+///   "memory_bytes": {"0": …} or null}], "drift": [{"rank", "pid" or null, "tid" or null, "name", "what"}]},
+/// and with `watched` also "watched": {"seconds", "looks", "threads", "moved": [{"at_s", "pid", "tid",
+///   "process", "thread", "from", "to"}]}.
+std::string verification_json(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts,
+                              const std::optional<WatchedMoves>& watched = std::nullopt);
 
 }  // namespace zf

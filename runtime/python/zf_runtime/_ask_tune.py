@@ -63,7 +63,7 @@ def launch(plan: str, rank: int | None, variables: Mapping[str, str], cpus: froz
             name, _, value = shlex.split(line)[1].partition("=")
             found.variables[name] = value
         elif line.startswith("# ") and not line.startswith(("# rank ", "# memory: ")):
-            found.notes.append(line[2:])
+            found.notes.append(line[2:].removeprefix("warning: "))
     return found
 
 

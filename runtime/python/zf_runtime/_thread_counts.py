@@ -75,8 +75,9 @@ def apply(variables: Mapping[str, str]) -> dict[str, int]:
                for first in [variables.get(name, "").partition(",")[0]] if first.isdigit()}
     has: dict[str, int] = {}
     torch: Any = sys.modules.get("torch")
-    if hasattr(torch, "set_num_threads"):  # first: it tells its own threads, too
-        torch.set_num_threads(threads.get("MKL_NUM_THREADS", threads.get("OMP_NUM_THREADS", 1)))
+    of_torch = threads.get("MKL_NUM_THREADS", threads.get("OMP_NUM_THREADS"))
+    if of_torch is not None and hasattr(torch, "set_num_threads"):  # first: it tells its own threads, too
+        torch.set_num_threads(of_torch)
     for path in _loaded():
         name = path.rpartition("/")[2]
         beginning = next(beginning for beginning in _CALLS if name.startswith(beginning))

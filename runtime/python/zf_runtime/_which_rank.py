@@ -63,15 +63,14 @@ def _with_gpus(who: Who, variables: Mapping[str, str]) -> Who:
     names = [name.strip() for name in variables[variable].split(",") if name.strip() not in ("", "-1", "NoDevFiles")]
     if len(names) != 1:
         return who._replace(why_no_gpu=f"{variable} lists {len(names)} GPUs", has_none=not names)
-    if (who.ranks or 1) > 1 and _is_of_all_ranks(variable, variables):
-        return who._replace(why_no_gpu=f"all {who.ranks} ranks have {variable}={names[0]}", has_none=True)
+    if (who.ranks or 1) > 1 and _may_be_others(variable, names[0], variables):
+        return who._replace(why_no_gpu=f"{variable}={names[0]} may be that of all {who.ranks} ranks", has_none=True)
     return who._replace(gpus=(names[0],), gpu_variable=variable)
 
 
-def _is_of_all_ranks(variable: str, variables: Mapping[str, str]) -> bool:
-    """Returns whether a list of GPUs is the job's, and not this rank's own: the launcher has it, too, or Slurm has
-    given this step one GPU."""
+def _may_be_others(variable: str, name: str, variables: Mapping[str, str]) -> bool:
+    """Returns whether a list of one GPU may name the same GPU in several ranks: it is the launcher's, too; or it is a
+    number in a step of Slurm, which may count the GPUs of each task from 0."""
     if f"{variable}={variables[variable]}" in _ray.parents_variables():
         return True
-    of_slurm = variables.get("SLURM_STEP_GPUS", variables.get("SLURM_JOB_GPUS", ""))
-    return bool(of_slurm) and "," not in of_slurm
+    return name.isdigit() and ("SLURM_STEP_GPUS" in variables or "SLURM_JOB_GPUS" in variables)

@@ -1,0 +1,181 @@
+"""zf-tune verify --watch: looks on while a job runs, and names each thread that somebody moves."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from exec_test import wait_until
+from zf_cli import BINARY, DONE, STALE, USAGE, CommandTest, clean_environment, print_cpus
+
+# A trainer: on a line of its standard input it does something, and says "done".
+TRAINER = """
+import os, sys, threading, time
+hold = threading.Event()
+for _ in range(4):
+    threading.Thread(target=hold.wait, daemon=True).start()
+def churn(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        def place():
+            os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+            time.sleep(0.01)
+        threads = [threading.Thread(target=place) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if os.fork() == 0:
+            os._exit(0)
+        os.wait()
+print("ready", flush=True)
+for line in sys.stdin:
+    exec(line)
+    print("done", flush=True)
+"""
+
+# As NCCL 2.29.2 to 2.29.7: a call of the library leaves the calling thread on other CPUs. It has a thread, too.
+LEAK = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+#include <time.h>
+static void* serve(void* nothing) {
+  for (;;) {  /* sleeps in this library, not in the C library */
+    struct timespec t = {1, 0};
+    long ret;
+    register long r10 __asm__("r10") = 0;
+    __asm__ volatile("syscall" : "=a"(ret) : "a"((long)SYS_clock_nanosleep), "D"(1L), "S"(0L), "d"(&t), "r"(r10)
+                     : "rcx", "r11", "memory");
+  }
+  return nothing;
+}
+void leak_start(void) { pthread_t thread; pthread_create(&thread, 0, serve, 0); }
+void leak_mask(int tid, int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  sched_setaffinity(tid, sizeof set, &set);
+}
+"""
+
+
+class Watch(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.need_two_cpus()
+        self.cpus = sorted(os.sched_getaffinity(0))
+
+    def start(self, *before: str, **environment: str) -> subprocess.Popen:
+        process = subprocess.Popen([*before, sys.executable, "-c", TRAINER], cwd=self.folder, text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_environment(**environment))
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.stdin.close)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def start_under_plan(self, **environment: str) -> subprocess.Popen:
+        self.make_plan("--ranks", "1", "--mode", "wait")
+        return self.start(BINARY, "exec", "-q", "--plan", "plan.json", "--", **environment)
+
+    def do(self, process: subprocess.Popen, line: str):
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "done\n")
+
+    def watch(self, process: subprocess.Popen, while_it: str, *options: str, time_s="4s"):
+        """Runs `verify --watch`, and has the trainer do something once the first look is over."""
+        watch = self.start_tune("verify", "--pid", str(process.pid), "--watch", time_s, *options)
+        time.sleep(1.5)
+        if while_it:
+            self.do(process, while_it)
+        return self.finish(watch)
+
+    def test_a_thread_that_is_moved_is_named_with_when_and_whence_and_whither(self):
+        trainer = self.start_under_plan()
+        to = self.cpus[:1]
+        result = self.watch(trainer, f"os.sched_setaffinity(0, {to})")
+        self.assert_exit(result, STALE)
+        self.assertIn("all as planned\n", result.stdout)
+        self.assertRegex(result.stdout, rf"(?m)^[1-4]\.\d s: process {trainer.pid} \(python3\S*\), thread "
+                         rf"{trainer.pid} \(the main thread\): moved from CPUs {print_cpus(set(self.cpus))} to CPU "
+                         rf"{to[0]}$")
+        self.assertRegex(result.stdout, r"(?m)^watched 5 threads for 4\.\d s: 1 move$")
+
+    def test_a_preloaded_library_that_leaks_a_mask_is_named_within_the_watch(self):
+        if shutil.which("gcc") is None or os.uname().machine != "x86_64":
+            self.skipTest("no gcc here, or another machine than x86-64")
+        (self.folder / "leak.c").write_text(LEAK)
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", "libleaks.so", "leak.c", "-lpthread"], cwd=self.folder,
+                       check=True, timeout=60)
+        trainer = self.start_under_plan(LD_PRELOAD=str(self.folder / "libleaks.so"))
+        tasks = pathlib.Path(f"/proc/{trainer.pid}/task")
+        before = set(os.listdir(tasks))
+        self.do(trainer, "import ctypes; library = ctypes.CDLL(None); library.leak_start()")
+        (tid,) = set(os.listdir(tasks)) - before
+        wait_until(lambda: (tasks / tid / "syscall").read_text() != "running\n")
+        result = self.watch(trainer, f"library.leak_mask({tid}, {self.cpus[0]}); library.leak_mask(0, {self.cpus[1]})",
+                            "--format", "json")
+        self.assert_exit(result, STALE)
+        watched = json.loads(result.stdout)["watched"]
+        moved = {move["tid"]: (move["thread"], move["from"], move["to"]) for move in watched["moved"]}
+        home = print_cpus(set(self.cpus))
+        self.assertEqual(moved, {trainer.pid: ("the main thread", home, str(self.cpus[1])),
+                                 int(tid): ("unnamed, in libleaks.so", home, str(self.cpus[0]))})
+        for move in watched["moved"]:
+            self.assertTrue(1 <= move["at_s"] <= 4, move)
+
+    def test_threads_and_processes_that_begin_and_end_are_no_alarm(self):
+        trainer = self.start_under_plan()
+        result = self.watch(trainer, "churn(5)", time_s="8s")
+        self.assert_exit(result, DONE)
+        self.assertRegex(result.stdout, r"(?m)^watched 5 threads for 8\.\d s: none was moved$")
+
+    def test_a_process_without_a_plan_is_watched_too(self):
+        """One that zf_runtime.bind() has bound."""
+        trainer = self.start()
+        result = self.watch(trainer, f"os.sched_setaffinity(0, {self.cpus[:1]})", time_s="3s")
+        self.assert_exit(result, STALE)
+        self.assertIn(f"zf-tune exec started neither process {trainer.pid} nor a child, so only moves are looked for",
+                      result.stderr)
+        self.assertIn("(the main thread): moved from", result.stdout)
+
+    def test_it_ends_with_the_job_and_with_ctrl_c(self):
+        trainer = self.start_under_plan()
+        watch = self.start_tune("verify", "--pid", str(trainer.pid), "--watch", "10m")
+        time.sleep(1.5)
+        watch.send_signal(signal.SIGINT)
+        result = self.finish(watch)
+        self.assert_exit(result, DONE)
+        self.assertRegex(result.stdout, r"(?m)^watched 5 threads for [12]\.\d s: none was moved$")
+        watch = self.start_tune("verify", "--job", "plan.json", "--watch", "10m")
+        time.sleep(1.5)
+        trainer.stdin.close()
+        trainer.wait(20)
+        result = self.finish(watch)
+        self.assert_exit(result, DONE)
+        self.assertRegex(result.stdout, r": none was moved; the job has ended\n$")
+
+    def test_a_look_costs_little(self):
+        """Seen: 10 ms of CPU time a look at 1,609 threads of 9 processes, twice a second: 2 % of one CPU."""
+        trainer = self.start_under_plan()
+        before = os.times()
+        result = self.watch(trainer, "", time_s="5s")
+        after = os.times()
+        self.assert_exit(result, DONE)
+        used = (after.children_user + after.children_system) - (before.children_user + before.children_system)
+        self.assertLess(used, 0.25, "5 % of one CPU")
+
+    def test_bad_times_are_refused(self):
+        for text in ("soon", "0s", "-1s"):
+            result = self.run_tune("verify", "--job", f"--watch={text}")
+            self.assert_exit(result, USAGE)
+            self.assertRegex(result.stderr, re.escape("zf-tune verify: --watch"))

@@ -1,0 +1,103 @@
+"""zf_runtime.bind() in real jobs that no wrapper precedes: torch with threads that run already, torchrun, and Ray.
+
+What was seen: PyTorch 2.13.0, Ray 2.60.0 with Ray Train."""
+
+import os
+import unittest
+
+from frameworks_case import TUNE, FrameworkTest, free_port, home_of, job
+from mounted_gpus import MOUNT, MountedGpusTest
+from ray_case import RAY_PYTHON, need_ray
+from zf_cli import BINARY, SOURCE
+
+PACKAGE = str(SOURCE / "runtime/python")
+
+
+class Bind(FrameworkTest):
+    def setUp(self):
+        super().setUp()
+        self.allowed = sorted(os.sched_getaffinity(0))
+
+    def launch(self, *words: str, **keywords) -> list[dict]:
+        return super().launch(*words, **{"PYTHONPATH": PACKAGE, "ZF_TUNE_BINARY": BINARY} | keywords)
+
+    def assert_bound(self, its: dict, home: set[int]):
+        """Every thread is at home, but for those that bind() says it has left."""
+        self.assertEqual((its["bound"], set(its["cpus"]), its["errors"]), (True, home, []), its["text"])
+        elsewhere = {thread: mask for thread, mask in self.masks(its["threads"]).items() if mask != home}
+        self.assertEqual(elsewhere, {}, its["text"])
+
+    def assert_share_no_cpu(self, ended: list[dict]):
+        self.assertEqual(len(ended), 2, self.output)
+        first, second = (set(its["cpus"]) for its in ended)
+        self.assertTrue(first and second)
+        self.assertEqual(first & second, set())
+        for its, home in zip(ended, (first, second)):
+            self.assert_bound(its, home)
+
+
+class Torch(Bind):
+    def test_torch_with_16_threads_that_run_already_is_moved_and_its_numbers_are_read_back(self):
+        home = set(self.allowed[len(self.allowed) // 2:])
+        its = self.only(*job("bind_rank", "threads"), LOCAL_RANK="1", LOCAL_WORLD_SIZE="2")
+        self.assert_bound(its, home)
+        self.assertGreaterEqual(its["moved"], 16)
+        self.assertEqual(its["torch_threads"], len(home))
+        self.assertEqual(its["regions"], [[len(home), sorted(home)]] * 2)
+
+    def test_the_users_number_of_threads_is_kept_and_all_of_them_are_at_home(self):
+        home = set(self.allowed[len(self.allowed) // 2:])
+        its = self.only(*job("bind_rank", "threads"), LOCAL_RANK="1", LOCAL_WORLD_SIZE="2", OMP_NUM_THREADS="3")
+        self.assert_bound(its, home)
+        self.assertEqual((its["torch_threads"], its["omp"]), (3, "3"))
+        self.assertEqual(its["regions"], [[3, sorted(home)]] * 2)
+
+    def torchrun(self, *options: str) -> list[dict]:
+        return self.ended("torchrun", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port",
+                          free_port(), *job("bind_rank", *options)[1:])
+
+    def test_two_ranks_of_torchrun_without_a_plan_share_no_cpu(self):
+        self.assert_share_no_cpu(self.torchrun())
+
+    def test_two_ranks_of_torchrun_have_the_homes_of_the_plan(self):
+        plan = self.make_plan("--ranks", "2")
+        for rank, its in enumerate(self.torchrun("plan", "threads")):
+            self.assert_bound(its, home_of(plan, rank))
+
+
+class Ray(Bind, MountedGpusTest):
+    def setUp(self):
+        super().setUp()
+        need_ray()
+
+    def ray(self, *options: str, before=(), **variables: str) -> list[dict]:
+        words = [*before, RAY_PYTHON, *job("ray_bind", *options)[1:]]
+        ended = self.ended(*words, RAY_USAGE_STATS_ENABLED="0", **variables)
+        self.assert_share_no_cpu(ended)
+        return ended
+
+    def test_two_workers_of_ray_train_share_no_cpu(self):
+        self.assertEqual(sorted(its["rank"] for its in self.ray("train")), [0, 1])
+
+    def test_two_workers_of_a_ray_that_was_started_under_exec_share_no_cpu(self):
+        """All inherit ZF_BINDING and the mask of the rank as which Ray was started."""
+        plan = self.make_plan("--ranks", "2")
+        ended = self.ray("train", before=[str(TUNE), "exec", "--plan", "plan.json", "--rank", "0", "--"])
+        self.assertEqual([set(its["cpus"]) for its in ended], [home_of(plan, rank) for rank in (0, 1)])
+
+    def test_two_actors_have_the_homes_of_the_gpus_that_ray_gave_them(self):
+        self.write(*self.nvidia(2))
+        self.probe()  # skips where GPUs cannot be mounted
+        mounted = ["unshare", "--mount", "sh", "-c", MOUNT, "sh"]
+        shown = self.ray("gpus", before=mounted, OPEN="tty", REFUSED="")
+        self.assertEqual(sorted(its["visible"] for its in shown), ["0", "1"])
+        hidden = self.ray("gpus", before=mounted, OPEN="tty", REFUSED="",
+                          RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES="1")
+        self.assertEqual([its["visible"] for its in hidden], [None, None])
+        self.assertEqual([its["cpus"] for its in hidden], [its["cpus"] for its in shown])
+        for its in (*shown, *hidden):
+            self.assertRegex(its["source"], "^GPU 0000:[12]0:00.0$")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,153 @@
+#include "inspect/thread_watch.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "../os/tree.hpp"
+#include "base/cpu_list.hpp"
+#include "inspect/live_threads.hpp"
+#include "inspect/watched_moves.hpp"
+
+namespace zf {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+CpuSet cpus(const char* list) { return parse_cpu_list(list, "test"); }
+
+struct Simulated {
+  std::uint64_t started = 0;
+  CpuSet cpus;
+};
+
+/// A job whose threads the test starts, moves and ends.
+class Job {
+ public:
+  ThreadSource source() {
+    return {.list =
+                [this] {
+                  std::vector<ThreadId> ids;
+                  for (const auto& [id, thread] : threads) ids.push_back(id);
+                  return ids;
+                },
+            .cpus = [this](const ThreadId& id) { return std::optional(threads.at(id).cpus); },
+            .started =
+                [this](const ThreadId& id) {
+                  ++starts_read;
+                  return std::optional(threads.at(id).started);
+                }};
+  }
+
+  std::map<ThreadId, Simulated> threads;
+  int starts_read = 0;
+};
+
+constexpr ThreadId kMain{100, 100};
+constexpr ThreadId kOther{100, 101};
+
+TEST(ThreadWatch, AMovedThreadIsNamedOnceAndAgainWhenItMovesBack) {
+  Job job;
+  job.threads[kMain] = {1, cpus("0-7")};
+  job.threads[kOther] = {2, cpus("0-7")};
+  ThreadWatch watch(job.source());
+  EXPECT_THAT(watch.look(), IsEmpty());
+  EXPECT_EQ(watch.threads(), 2U);
+  job.threads[kMain].cpus = cpus("0-63");
+  EXPECT_THAT(watch.look(), ElementsAre(ThreadMove{kMain, cpus("0-7"), cpus("0-63")}));
+  EXPECT_THAT(watch.look(), IsEmpty());
+  job.threads[kMain].cpus = cpus("0-7");
+  EXPECT_THAT(watch.look(), ElementsAre(ThreadMove{kMain, cpus("0-63"), cpus("0-7")}));
+}
+
+TEST(ThreadWatch, AThreadThatBeginsMayPlaceItselfUntilTheSecondLook) {
+  Job job;
+  job.threads[kMain] = {1, cpus("0-7")};
+  ThreadWatch watch(job.source());
+  watch.look();
+  job.threads[kOther] = {2, cpus("0-7")};
+  EXPECT_THAT(watch.look(), IsEmpty());
+  job.threads[kOther].cpus = cpus("3");
+  EXPECT_THAT(watch.look(), IsEmpty());
+  job.threads[kOther].cpus = cpus("4");
+  EXPECT_THAT(watch.look(), ElementsAre(ThreadMove{kOther, cpus("3"), cpus("4")}));
+}
+
+TEST(ThreadWatch, ANumberThatAnotherThreadHasNowIsNoMove) {
+  Job job;
+  job.threads[kMain] = {1, cpus("0-7")};
+  job.threads[kOther] = {2, cpus("0-7")};
+  ThreadWatch watch(job.source());
+  watch.look();
+  job.threads[kOther] = {3, cpus("5")};
+  EXPECT_THAT(watch.look(), IsEmpty());
+  job.threads.erase(kOther);
+  EXPECT_THAT(watch.look(), IsEmpty());
+  EXPECT_EQ(watch.threads(), 1U);
+}
+
+TEST(ThreadWatch, ReadsNoFileOfAThreadThatStays) {
+  Job job;
+  job.threads[kMain] = {1, cpus("0-7")};
+  ThreadWatch watch(job.source());
+  watch.look();
+  const int after_first = job.starts_read;
+  for (int look = 0; look < 10; ++look) watch.look();
+  EXPECT_EQ(job.starts_read, after_first);
+}
+
+TEST(LiveThreads, AProcessHasItsDescendantsWhateverTheirNumbers) {
+  Tree tree;
+  const auto process = [&](int pid, int parent) {
+    tree.file("/proc/" + std::to_string(pid) + "/stat",
+              std::to_string(pid) + " (a) b) S " + std::to_string(parent) + " 1 1");
+  };
+  process(50, 90);
+  process(90, 100);
+  process(100, 1);
+  process(200, 1);
+  EXPECT_THAT(with_descendants(tree.sysroot(), {100}), ElementsAre(50, 90, 100));
+}
+
+TEST(LiveThreads, AThreadIsCalledByItsNameElseByItsLibrary) {
+  Tree tree;
+  const auto thread = [&](int tid, const char* name, const char* syscall) {
+    const std::string folder = "/proc/100/task/" + std::to_string(tid);
+    tree.file(folder + "/comm", name).file(folder + "/syscall", syscall);
+  };
+  tree.file("/proc/100/comm", "python3");
+  tree.file("/proc/100/maps",
+            "55d0c0000000-55d0c0001000 r-xp 00000000 08:01 7   /usr/bin/python3.11\n"
+            "7f0000000000-7f0000010000 r-xp 00000000 08:01 8   /usr/lib/libnccl.so.2\n"
+            "7f0000010000-7f0000020000 r-xp 00000000 08:01 9   /usr/lib/libc.so.6\n"
+            "7f0000020000-7f0000030000 rw-p 00000000 00:00 0 ");
+  thread(100, "python3", "7 0x1 0x2 0x7ffd 0x7f0000000010");
+  thread(101, "NCCL Service 0", "7 0x1 0x2 0x7ffd 0x7f0000010010");
+  thread(102, "python3", "202 0x1 0x2 0x7ffd 0x7f0000000010");
+  thread(103, "python3", "202 0x1 0x2 0x7ffd 0x7f0000010010");
+  thread(104, "python3", "running");
+  thread(105, "python3", "202 0x1 0x2 0x7ffd 0x7f0000020010");
+  const auto name = [&](int tid) { return name_of_thread(tree.sysroot(), {100, tid}); };
+  EXPECT_EQ(name(100), "the main thread");
+  EXPECT_EQ(name(101), "NCCL Service 0");
+  EXPECT_EQ(name(102), "unnamed, in libnccl.so.2");
+  EXPECT_EQ(name(103), "unnamed");
+  EXPECT_EQ(name(104), "unnamed");
+  EXPECT_EQ(name(105), "unnamed");
+}
+
+TEST(WatchedMoves, InWordsSayWhoWhenAndFromWhereToWhere) {
+  WatchedMoves watched{.for_ns = 60 * kSecondNs, .looks = 121, .threads = 12};
+  EXPECT_EQ(in_words(watched), "watched 12 threads for 60.0 s: none was moved");
+  watched.moves.push_back(
+      {12'500 * kMillisecondNs, {kOther, cpus("0-7"), cpus("0-63")}, "python3", "NCCL Service 0"});
+  EXPECT_EQ(in_words(watched.moves[0]),
+            "12.5 s: process 100 (python3), thread 101 (NCCL Service 0): moved from CPUs 0-7 to CPUs 0-63");
+  watched.has_ended = true;
+  EXPECT_EQ(in_words(watched), "watched 12 threads for 60.0 s: 1 move; the job has ended");
+}
+
+}  // namespace
+}  // namespace zf

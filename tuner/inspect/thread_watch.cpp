@@ -1,0 +1,31 @@
+#include "inspect/thread_watch.hpp"
+
+#include <utility>
+
+namespace zf {
+
+std::vector<ThreadMove> ThreadWatch::look() {
+  std::vector<ThreadMove> moves;
+  std::map<ThreadId, Known> now;
+  for (const ThreadId& thread : source_.list()) {
+    const auto cpus = source_.cpus(thread);
+    if (!cpus) continue;
+    const auto before = known_.find(thread);
+    if (before != known_.end() && before->second.cpus == *cpus) {
+      now[thread] = {before->second.started, *cpus, true};
+      continue;
+    }
+    // The start is read for new and moved threads only: reading a file takes far longer than asking for a
+    // mask.
+    const auto started = source_.started(thread);
+    if (!started) continue;
+    const bool is_same = before != known_.end() && before->second.started == *started;
+    if (is_same && before->second.is_settled) moves.push_back({thread, before->second.cpus, *cpus});
+    now[thread] = {*started, *cpus, is_first_ || is_same};
+  }
+  known_ = std::move(now);
+  is_first_ = false;
+  return moves;
+}
+
+}  // namespace zf

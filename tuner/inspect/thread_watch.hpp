@@ -1,0 +1,66 @@
+// Notices when a thread of a running job is moved to other CPUs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/id_set.hpp"
+
+namespace zf {
+
+/// A thread of a process. Both numbers may be given to another thread once this one has ended.
+struct ThreadId {
+  int pid = 0;
+  int tid = 0;
+  auto operator<=>(const ThreadId&) const = default;
+};
+
+/// Where threads are read. Tests simulate it.
+struct ThreadSource {
+  /// Returns all threads of the watched processes.
+  std::function<std::vector<ThreadId>()> list;
+  /// Returns the CPUs that a thread may run on; absent if it has ended.
+  std::function<std::optional<CpuSet>(const ThreadId&)> cpus;
+  /// Returns when a thread was started, which tells it from a later one of the same number; absent if it has
+  /// ended.
+  std::function<std::optional<std::uint64_t>(const ThreadId&)> started;
+};
+
+/// A thread that has other CPUs than at the look before.
+struct ThreadMove {
+  ThreadId thread;
+  CpuSet from;
+  CpuSet to;
+  bool operator==(const ThreadMove&) const = default;
+};
+
+/// Compares the masks of all threads from look to look. A thread that begins places itself, or is placed by
+/// whoever starts it, within its first moments. So its CPUs count from the second look on that sees it, but
+/// at once for the threads of the first look. A move back counts as well. A thread that was moved and moved
+/// back between two looks is not seen.
+class ThreadWatch {
+ public:
+  explicit ThreadWatch(ThreadSource source) : source_(std::move(source)) {}
+
+  /// Looks at every thread once. Returns the moves since the look before; none at the first one.
+  std::vector<ThreadMove> look();
+  /// Returns how many threads the last look has seen.
+  std::size_t threads() const { return known_.size(); }
+
+ private:
+  struct Known {
+    std::uint64_t started = 0;
+    CpuSet cpus;
+    bool is_settled = false;
+  };
+
+  ThreadSource source_;
+  std::map<ThreadId, Known> known_;
+  bool is_first_ = true;
+};
+
+}  // namespace zf

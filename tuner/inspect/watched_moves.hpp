@@ -1,0 +1,40 @@
+// What was seen of a job's threads while they were watched, in words and as JSON. Pure.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "inspect/thread_watch.hpp"
+#include "plan/json_fields.hpp"
+
+namespace zf {
+
+/// A move, when it was seen, and how its process and thread are called.
+struct WatchedMove {
+  Nanoseconds at_ns = 0;  ///< after the first look
+  ThreadMove move;
+  std::string process;
+  std::string thread;
+};
+
+struct WatchedMoves {
+  Nanoseconds for_ns = 0;   ///< from the first look to the last one
+  std::size_t looks = 0;    ///< the first included
+  std::size_t threads = 0;  ///< at the first look
+  bool has_ended = false;   ///< the job ended meanwhile
+  std::vector<WatchedMove> moves = {};
+};
+
+/// Returns "12.5 s: process 4711 (python3), thread 4713 (NCCL Service): moved from CPUs 0-7 to CPUs 0-63".
+std::string in_words(const WatchedMove& move);
+
+/// Returns "watched 120 threads for 60.0 s: none was moved", and that the job has ended, if it has.
+std::string in_words(const WatchedMoves& watched);
+
+/// Returns the object that verification_json() promises.
+Object to_json(const WatchedMoves& watched);
+
+}  // namespace zf
