@@ -95,10 +95,13 @@ class BindGpus(MountedGpusTest):
         self.assertFalse(said["bound"])
         self.assertIn("nothing says which of the plan's 2 ranks this process is", said["errors"][0])
 
-    def test_the_only_gpu_of_a_node_needs_no_variable(self):
+    def test_the_only_gpu_of_a_node_needs_no_variable_and_two_ranks_divide_its_home(self):
         for path in (self.folder / "pci/devices").glob("0000:20*"):
             path.rename(self.folder / path.name)
         said = self.bind()
         self.assertTrue(said["bound"], said["text"])
         self.assertEqual(said["plan"], "a plan for the GPU of this node")
         self.assertEqual(said["cpus"], sorted(os.sched_getaffinity(0)))
+        ranks = [self.bind(LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2") for rank in (0, 1)]
+        self.assertEqual([rank["plan"] for rank in ranks], ["a plan for 2 ranks"] * 2, "more ranks than GPUs")
+        self.assertEqual(set(ranks[0]["cpus"]) & set(ranks[1]["cpus"]), set())

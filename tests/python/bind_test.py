@@ -84,8 +84,13 @@ class Exec(BoundProcess):
         before = [support.TUNE, "exec", "-q", "--plan", "plan.json", "--rank", "0", "--"]
         said = self.bind("rank=1, ranks=2", before=before)
         self.assert_bound(said, CPUS[len(CPUS) // 2:])
-        threads = said["zf"]["OMP_NUM_THREADS"]
-        self.assertEqual(threads, str(len(CPUS) - len(CPUS) // 2), "that of exec is nobody's wish")
+
+    def test_the_number_of_threads_of_that_other_rank_is_nobodys_wish(self):
+        self.make_plan("--ranks", "2")
+        line = binding_line(CPUS[:len(CPUS) // 2]).replace("home_threads=1", "home_threads=7")
+        said = self.bind("rank=1, ranks=2", before=["taskset", "-c", cpu_list(CPUS[:len(CPUS) // 2])], ZF_RANK="0",
+                         ZF_PLAN="plan.json", ZF_BINDING=line, OMP_NUM_THREADS="7")
+        self.assertEqual(said["zf"]["OMP_NUM_THREADS"], str(len(CPUS) - len(CPUS) // 2), said["text"])
 
     def test_a_binding_that_exec_has_fitted_is_not_guessed_for_another_rank(self):
         self.make_plan("--ranks", "2")
@@ -199,6 +204,10 @@ class Counts(unittest.TestCase):
             ours = _thread_counts.counts_for(planned, "", variables, _thread_counts.launchers_own(variables, None))
             with self.subTest(variables):
                 self.assertEqual(variables | ours.set, by_exec | ({"TORCHELASTIC_RUN_ID": run} if run else {}))
+
+    def test_of_an_outer_exec_are_nobodys_wish(self):
+        counts = _thread_counts.counts_for(8, "2", {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "3"}, None)
+        self.assertEqual(counts.set, {"OMP_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "3"})
 
     def test_of_ray_are_nobodys_wish(self):
         counts = _thread_counts.counts_for(8, "", {"OMP_NUM_THREADS": "1"}, ("Ray", "1"))
