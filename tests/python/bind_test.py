@@ -155,6 +155,17 @@ class Plans(BoundProcess):
         self.assertNotIn("--force", said["errors"][0])
 
 
+class Refused(BoundProcess):
+    def test_a_memory_policy_that_a_container_refuses_is_a_note(self):
+        refuse = pathlib.Path(support.TUNE).parent / "test-refuse"
+        if not refuse.exists():
+            self.skipTest("no test-refuse beside zf-tune")
+        said = self.bind("rank=1, ranks=2, strict=True", before=[refuse])
+        self.assert_bound(said, CPUS[len(CPUS) // 2:])
+        self.assertIn("a page goes to the node of the CPU that touches it first", said["text"])
+        self.assertNotIn("memory preferred", said["text"])
+
+
 class Strict(BoundProcess):
     def test_raises_what_would_be_said(self):
         said, = self.run_python("""

@@ -1,5 +1,6 @@
 #include "inspect/live_threads.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>

@@ -76,6 +76,10 @@ def _on(cpus: frozenset[int], call: Callable[[], subprocess.CompletedProcess[str
     def main() -> None:
         try:
             os.sched_setaffinity(0, cpus)
+        except OSError as error:
+            why.append(f"the CPUs of a thread cannot be set here: {error.strerror}")
+            return
+        try:
             done.append(call())
         except subprocess.TimeoutExpired:
             why.append(f"zf-tune did not end within {_DEADLINE_S} s")

@@ -118,9 +118,9 @@ def _move(found: Found, before: frozenset[int], pinning: list[str]) -> Binding:
     notes += [counts.note] if counts.note else []
     notes += [f"{refused}: a page goes to the node of the CPU that touches it first"] if refused else []
     _moved_threads.expect(home)
-    return Binding(home.rank, found.source, found.plan, home.cpus, home.mems, moves.moved, _left(home.cpus), threads,
-                   regions.forward, regions.backward, _memory.share_elsewhere(home.mems) if home.mems else None,
-                   tuple(notes), tuple(errors))
+    return Binding(home.rank, found.source, found.plan, home.cpus, frozenset() if refused else home.mems, moves.moved,
+                   _left(home.cpus), threads, regions.forward, regions.backward,
+                   _memory.share_elsewhere(home.mems) if home.mems else None, tuple(notes), tuple(errors))
 
 
 def _rays_threads() -> str | None:

@@ -26,11 +26,11 @@ class Binding:
 
     rank, source: the local rank, and what it was known by; None if it is not known.
     plan: the plan's path, "ZF_BINDING", or "all GPUs of this node" if there is no plan. Empty if nothing was bound.
-    cpus, mems: the home, and the nodes whose memory is preferred.
+    cpus, mems: the home, and the nodes whose memory the calling thread prefers; empty if none, or if it was refused.
     moved: threads that were moved. left: threads with masks of their own.
     threads: the number that each library has now. region, backward: counted in parallel regions, None if there is no
     OpenMP runtime (for `backward`: no torch).
-    pages_elsewhere: the share of this process's memory on other nodes than `mems`; None if the kernel does not say.
+    pages_elsewhere: the share of this process's memory on other nodes than the home's; None if the kernel does not say.
     notes: what the user should know. errors: what went wrong; with strict=True it was raised.
     """
 
