@@ -59,6 +59,8 @@ class BindGpus(MountedGpusTest):
     def test_of_a_rank_that_has_one_gpu_the_gpu_counts(self):
         """Two jobs on one node have a rank 0 each."""
         self.assert_same(self.bind(LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", CUDA_VISIBLE_DEVICES="1"), 1)
+        flux = {"FLUX_TASK_LOCAL_ID": "0", "FLUX_JOB_SIZE": "1", "FLUX_JOB_NNODES": "1"}
+        self.assert_same(self.bind(CUDA_VISIBLE_DEVICES="1", **flux), 1)
 
     def test_several_gpus_and_nothing_else_known_is_not_bound_and_said(self):
         for variables, why in (({}, "no variable says which GPU this process has"),

@@ -145,7 +145,8 @@ class Plans(BoundProcess):
 
     def test_a_plan_that_cannot_be_read_is_named(self):
         (self.folder / "broken.json").write_text("{")
-        for name, why in (("none.json", "No such file"), ("broken.json", "Expecting")):
+        (self.folder / "other.json").write_text('{"schema": "zf-plan/2", "ranks": []}')
+        for name, why in (("none.json", "No such file"), ("broken.json", "Expecting"), ("other.json", "is not a plan")):
             self.assert_not_bound(self.bind(f"rank=0, ranks=1, plan='{name}'"), name, why)
 
     def test_ranks_under_a_mask_that_may_be_one_ranks_alone_are_not_bound(self):
@@ -153,6 +154,63 @@ class Plans(BoundProcess):
         said = self.bind("0, 2, 'plan.json'", before=["taskset", "-c", str(CPUS[0])])
         self.assert_not_bound(said, "may be the job's or this rank's alone", "start the ranks with no mask")
         self.assertNotIn("--force", said["errors"][0])
+        without = self.bind("0, 2", before=["taskset", "-c", str(CPUS[0])])
+        self.assert_not_bound(without, "all 2 ranks in a plan for 2 ranks, and may be")
+
+    def test_a_rank_that_is_given_needs_no_sound_variable(self):
+        said = self.bind("rank=1, ranks=2", LOCAL_RANK="first")
+        self.assert_bound(said, CPUS[len(CPUS) // 2:])
+        self.assert_not_bound(self.bind(LOCAL_RANK="first"), 'LOCAL_RANK="first" is not a whole number')
+
+
+class Ray(BoundProcess):
+    """What a worker of Ray has, without Ray: tests/frameworks has the real one."""
+
+    FAKE = """
+import types
+def fake(ids, share, cpus=1.0, rank=None):
+    resources = {"GPU": share, "CPU": cpus}
+    context = types.SimpleNamespace(get_assigned_resources=lambda: resources)
+    ray = types.SimpleNamespace(WORKER_MODE=1, get_gpu_ids=lambda: ids, get_runtime_context=lambda: context)
+    worker = types.SimpleNamespace(global_worker=types.SimpleNamespace(connected=True, mode=1))
+    def train_context():
+        if rank is None:
+            raise RuntimeError("not in a function of Ray Train")
+        return types.SimpleNamespace(get_local_rank=lambda: rank[0], get_local_world_size=lambda: rank[1])
+    sys.modules.update({"ray": ray, "ray._private.worker": worker,
+                        "ray.train": types.SimpleNamespace(get_context=train_context)})
+    return ray
+"""
+
+    def bind_in_worker(self, worker: str, arguments="", **variables: str) -> dict:
+        said, = self.run_python(f"{self.FAKE}\nray = fake({worker})\nsaid(bind({arguments}))",
+                                before=["sh", "-c", '"$@"; exit $?', "sh"], **variables)
+        return said
+
+    def test_train_says_the_rank(self):
+        said = self.bind_in_worker("[], 0, rank=(1, 2)")
+        self.assert_bound(said, CPUS[len(CPUS) // 2:])
+        self.assertEqual(said["source"], "Ray Train")
+
+    def test_what_ray_was_started_with_is_not_about_its_workers(self):
+        """A Ray that srun or exec has started has a rank of its own."""
+        inherited = {"SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "1", "ZF_RANK": "0"}
+        self.assertEqual(self.bind_in_worker("[], 0, rank=(1, 2)", **inherited)["source"], "Ray Train")
+        self.assert_not_bound(self.bind_in_worker("[], 0", **inherited), "nothing says which rank this process is")
+
+    def test_its_number_of_threads_is_nobodys_wish(self):
+        said, = self.run_python(f"{self.FAKE}\nfake([], 0, cpus=7.0)\nos.environ['OMP_NUM_THREADS'] = '7'\n"
+                                "said(bind(1, 2))")
+        self.assertEqual(said["zf"]["OMP_NUM_THREADS"], str(len(CPUS) - len(CPUS) // 2))
+        self.assertIn("OMP_NUM_THREADS=7 is taken to be Ray's", said["text"])
+
+    def test_a_part_of_a_gpu_or_several_are_no_ones_place(self):
+        for worker in ("['0'], 0.5", "['0', '1'], 2.0"):
+            self.assert_not_bound(self.bind_in_worker(worker), "nothing says which rank this process is")
+
+    def test_a_fault_of_ray_ends_no_job(self):
+        said, = self.run_python(f"{self.FAKE}\nray = fake([], 0)\ndel ray.get_runtime_context\nsaid(bind(1, 2))")
+        self.assertIn("bind() failed with AttributeError", said["errors"][0])
 
 
 class Refused(BoundProcess):

@@ -46,6 +46,8 @@ def bind(rank: int | None = None, ranks: int | None = None, plan: str | os.PathL
         done = _bind(rank, ranks, None if plan is None else os.fspath(plan), pinning)
     except (NotBound, RuntimeError, OSError) as error:
         done = Binding(errors=(*pinning, str(error)))
+    except Exception as error:  # a fault of ours, or of Ray's: the job can train all the same
+        done = Binding(errors=(*pinning, f"bind() failed with {type(error).__name__}: {error}"))
     if strict and done.errors:
         raise RuntimeError("; ".join(done.errors))
     return done
@@ -136,8 +138,12 @@ def _tell_runtime(found: Found, counts: Mapping[str, str]) -> None:
     home = found.home
     if found.plan_path:
         os.environ["ZF_PLAN"] = found.plan_path
+    try:
+        of_launcher = launchers_rank()
+    except RuntimeError:  # malformed; the caller has given the rank
+        of_launcher = ""
     os.environ.update(counts, ZF_BINDING=home.line, ZF_RANK=str(home.rank), ZF_OPTIMIZER_CPUS=home.optimizer,
-                      ZF_RANK_FROM=launchers_rank())
+                      ZF_RANK_FROM=of_launcher)
 
 
 def _left(cpus: frozenset[int]) -> tuple[LeftThread, ...]:

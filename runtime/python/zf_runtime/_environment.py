@@ -42,6 +42,11 @@ _LAUNCHERS = (
 )
 
 
+# The variables of rank and count of all launchers but Slurm.
+COUNTING_VARIABLES = tuple(name for launcher in _LAUNCHERS for name in (launcher.rank, *launcher.counts)
+                           if launcher.rank != "SLURM_LOCALID")
+
+
 def switched_off(variables: Mapping[str, str] = os.environ) -> bool:
     """Returns true if ZF_TUNE is off, 0, no or false. Then no wrapper, hook or plan has any effect."""
     return variables.get("ZF_TUNE", "") in ("off", "0", "no", "false")

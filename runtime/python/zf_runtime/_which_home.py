@@ -11,16 +11,15 @@ from typing import Any, NamedTuple
 
 from . import _ask_tune, _cpu_lists, _home
 from ._ask_tune import TuneError
+from ._environment import COUNTING_VARIABLES
 from ._home import Home
 from ._thread_counts import VARIABLES
 from ._which_rank import VISIBLE, Who
 
 PLANS = "/etc/zf-tune/plans"
 _OURS = ("ZF_BINDING", "ZF_RANK", "ZF_RANK_FROM", "ZF_PLAN", "ZF_OPTIMIZER_CPUS")
-_RANKS = ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-          "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE",
-          "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE", "JSM_NAMESPACE_LOCAL_RANK",
-          "JSM_NAMESPACE_LOCAL_SIZE", "FLUX_TASK_LOCAL_ID", "SLURM_NTASKS_PER_NODE")
+# What says how many ranks run here, and which of them this is. Slurm's others also say which GPUs and CPUs a step has.
+_RANKS = (*COUNTING_VARIABLES, "SLURM_NTASKS_PER_NODE")
 
 
 class NotBound(Exception):
@@ -116,7 +115,10 @@ def _by_all_gpus(who: Who, variables: Mapping[str, str], cpus: Cpus) -> Found:
             words = f"a plan for {ranks} rank{'' if ranks == 1 else 's'}"
             each = ["--gpus-per-rank", str(len(who.gpus))] if len(who.gpus) > 1 else []
             _make_plan(path, ["--ranks", str(ranks), *each], of_node)
-        launch = _launch(path, rank, ranks, of_node, cpus)
+        try:
+            launch = _launch(path, rank, ranks, of_node, cpus)
+        except TuneError as error:
+            raise TuneError(str(error).replace(path, words)) from None
     return Found(_home_in(launch), source, words, "", [note.replace(path, words) for note in launch.notes])
 
 
