@@ -33,7 +33,7 @@ class Counts(NamedTuple):
 def pinning_in(variables: Mapping[str, str]) -> list[str]:
     """Returns a sentence for each variable by which OpenMP pins its threads."""
     return [f"{name}={variables[name]} is set: OpenMP pins its threads one by one, and may undo this binding; unset it"
-            for name in _PINNING if variables.get(name, "").lower() not in ("", "false")]
+            for name in _PINNING if variables.get(name, "").lower() not in ("", "false", "none", "disabled")]
 
 
 def counts_for(planned: int, by_outer: str, variables: Mapping[str, str],
