@@ -45,7 +45,7 @@ def examples() -> dict[str, str]:
     """Returns the code of each example of the page, by the first word of the line before it."""
     page = (SOURCE / "docs/torch.md").read_text()
     found = re.findall(r"^([^\n]+):\n\n```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    return {re.search(r"PyTorch|DDP|accelerate|Trainer|Lightning|CPUOffloadPolicy|Late", words)[0]: code
+    return {re.search(r"PyTorch|accelerate|Trainer|Lightning|CPUOffloadPolicy|Exact", words)[0]: code
             for words, code in found}
 
 
@@ -69,9 +69,6 @@ class TorchPage(CommandTest):
     def test_plain_pytorch_trains(self):
         self.run_example("PyTorch")
 
-    def test_ddp_trains(self):
-        self.run_example("DDP")
-
     def test_fsdp2_trains(self):
         self.run_example("CPUOffloadPolicy")
 
@@ -85,8 +82,8 @@ class TorchPage(CommandTest):
     def test_lightning_trains(self):
         self.run_example("Lightning")
 
-    def test_a_late_step_trains(self):
-        self.run_example("Late", count=IN_ITS_PROCESS)
+    def test_a_step_beside_forward_trains(self):
+        self.run_example("Exact", count=IN_ITS_PROCESS)
 
 
 if __name__ == "__main__":

@@ -189,6 +189,7 @@ class ArenaAdamW(AdamW):
                       "AdamW or max_norm= of step(), or use optimizer.clip_grad_norm_()")
         if self._mode == "off" or (self._mode == "exact" and not self._hides()):
             self._finish()
+        self._look_at_threads()
         return loss
 
     def synchronize(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
-from . import _clipping, _formats, _local, _planned, _torch_own
+from . import _clipping, _formats, _local, _moved_threads, _planned, _torch_own
 from ._parts import Parts
 from ._scalars import scalars
 from ._tensor_list import TensorList
@@ -36,6 +36,7 @@ class _InPlace(torch.optim.Optimizer):
     _max_norm: float | None = None  # clip_grad_norm of the constructor
     _coefficient: float | None = None  # of clip_grad_norm_(), for the next step
     _grad_norm: float | None = None
+    _steps = 0  # calls of step()
     _is_closed = False
 
     def _set_up(self, foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
@@ -87,6 +88,7 @@ class _InPlace(torch.optim.Optimizer):
             scale *= _clipping.coefficient(self._grad_norm, limit)
         if math.isfinite(scale):
             self._step_all(scale)
+        self._look_at_threads()
         return loss
 
     def clip_grad_norm_(self, parameters: Any = None, max_norm: float | None = None, norm_type: float = 2.0,
@@ -123,6 +125,10 @@ class _InPlace(torch.optim.Optimizer):
         if max_norm is not None or factor is None:
             return (self._max_norm if max_norm is None else max_norm), 1.0
         return None, factor
+
+    def _look_at_threads(self) -> None:
+        self._steps += 1
+        _moved_threads.look(self._steps)
 
     def _norm_now(self) -> float:
         return _clipping.norm_in_place([param.grad for group in self.param_groups for param in group["params"]

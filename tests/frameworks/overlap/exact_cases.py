@@ -21,7 +21,7 @@ import case
 import torch
 import torch.utils.checkpoint
 import zf_runtime
-from zf_runtime import ZfError, _gradients
+from zf_runtime import ZfError, _gradients, _moved_threads
 
 _folder = tempfile.TemporaryDirectory(prefix="zf-overlap-test-")
 
@@ -533,6 +533,16 @@ class Models(Case):
             return [*losses, *values_of(model)]
 
         self.same(program)
+
+    def test_each_step_asks_who_moved_threads(self):
+        for mode in (*self.modes, "late"):
+            model = make_model()
+            optimizer = self.ours(model.parameters(), mode)
+            with unittest.mock.patch.object(_moved_threads, "look") as look:
+                for step in range(3):
+                    loss_of(model, step).backward()
+                    optimizer.step()
+            self.assertEqual([call.args for call in look.call_args_list], [(1,), (2,), (3,)])
 
     def test_a_group_that_is_added(self):
         def program(make):

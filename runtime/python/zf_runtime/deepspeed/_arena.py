@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple
 
 import torch
 
-from .. import _abi
+from .. import _abi, _moved_threads
 from .._cuda import HostRegistration
 from .._frames import is_running
 from ..errors import ZfWorkerDied
@@ -142,6 +142,7 @@ class FlatArena:
         if self.mode == "wait":
             self.submit(0)
             self.wait()
+        _moved_threads.look(step)
 
     def adopt(self, slot: Slot, moments: Sequence[torch.Tensor]) -> None:
         """Copies moments that lie elsewhere, as after a checkpoint was loaded, into the arena. The given tensors are

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from .. import _abi, _local
+from .. import _abi, _local, _moved_threads
 from .._scalars import fp32, need_finite
 from .._why_not import TYPES
 from ..errors import ZfError
@@ -103,6 +103,7 @@ def step(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor, exp_a
     tensor = _abi.Tensor(p=params.data_ptr(), g=grads.data_ptr(), state=(exp_avg.data_ptr(), exp_avg_sq.data_ptr()),
                          elements=params.numel(), grad_type=_abi.F32)
     _local.engine().step_one(tensor, scalars, counter, torch.get_num_threads())
+    _moved_threads.look(int(counter.value))
 
 
 def _name(tensor: torch.Tensor) -> str:
