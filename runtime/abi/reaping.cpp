@@ -56,7 +56,8 @@ class Reaper {
       if (children_.empty()) {
         changed_.wait(lock, [this] { return stopping_ || !children_.empty(); });
       } else {
-        changed_.wait_for(lock, kPause, [this] { return stopping_; });
+        // By the clock that may be set: the wait by the other one needs glibc 2.30.
+        changed_.wait_until(lock, std::chrono::system_clock::now() + kPause, [this] { return stopping_; });
       }
     }
   }

@@ -558,7 +558,6 @@ int main(void) {
   lost_descriptors_do_not_hang_the_close();
   signals_to_the_job_are_left_to_the_trainer();
   hung_worker_is_killed_at_close();
-  frozen_worker_is_left_at_close_and_reaped_later();
   death_in_an_end_is_mended_and_in_a_close_told();
   ended_optimizer_leaves_its_results();
   forked_child_cannot_disturb();
@@ -569,5 +568,6 @@ int main(void) {
   worker_of_a_trainer_that_becomes_another_program_ends();
   threads_that_end_do_not_take_the_worker_along();
   CHECK(count_children() == 0);
+  frozen_worker_is_left_at_close_and_reaped_later(); /* last: its thread would be there at the forks above */
   return 0;
 }

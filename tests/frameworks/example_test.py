@@ -12,8 +12,8 @@ EXAMPLE = SOURCE / "runtime/python/examples/train_tiny_lm.py"
 
 class Example(FrameworkTest):
     def run_example(self, *arguments, program=(EXAMPLE,), **environment):
-        plan = self.make_plan("--ranks", "1", "--mode", "exact") or self.folder / "plan.json"
-        return subprocess.run([BINARY, "exec", "--plan", plan, "--", PYTHON, "-B", *program, "--text", EXAMPLE,
+        self.make_plan("--ranks", "1", "--mode", "exact")
+        return subprocess.run([BINARY, "exec", "--plan", self.folder / "plan.json", "--", PYTHON, "-B", *program, "--text", EXAMPLE,
                                "--steps", "12", "--batch", "2", *arguments], capture_output=True, text=True,
                               timeout=250, check=False, env=framework_environment(**environment))
 

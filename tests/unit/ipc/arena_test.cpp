@@ -115,9 +115,10 @@ TEST(Arena, AttachRefusesWhatIsNoArena) {
 TEST(Arena, AnotherVersionIsToldToBothSides) {
   const Arena arena = Arena::create(arena_layout({{.elements = 3}}));
   arena.control().prefix.version = kArenaVersion + 1;
-  EXPECT_THAT(refusal_of_attaching(duplicate(arena)), HasSubstr("arena version 9, this zf-optimizer uses 8"));
+  EXPECT_THAT(refusal_of_attaching(duplicate(arena)),
+              HasSubstr("arena version 10, this zf-optimizer uses 9"));
   EXPECT_EQ(arena.control().prefix.worker_state.load(), WorkerState::failed);
-  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 9"));
+  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 10"));
 }
 
 TEST(Arena, AttachRefusesOffsetsThatDoNotFit) {
