@@ -13,9 +13,9 @@ EXAMPLE = SOURCE / "runtime/python/examples/train_tiny_lm.py"
 class Example(FrameworkTest):
     def run_example(self, *arguments, program=(EXAMPLE,), **environment):
         self.make_plan("--ranks", "1", "--mode", "exact")
-        return subprocess.run([BINARY, "exec", "--plan", self.folder / "plan.json", "--", PYTHON, "-B", *program, "--text", EXAMPLE,
-                               "--steps", "12", "--batch", "2", *arguments], capture_output=True, text=True,
-                              timeout=250, check=False, env=framework_environment(**environment))
+        words = [PYTHON, "-B", *program, "--text", EXAMPLE, "--steps", "12", "--batch", "2", *arguments]
+        return subprocess.run([BINARY, "exec", "--plan", self.folder / "plan.json", "--", *words], capture_output=True,
+                              text=True, timeout=250, check=False, env=framework_environment(**environment))
 
     def test_it_agrees_with_torch_and_a_kill_changes_no_loss(self):
         ran = self.run_example("--kill-at", "5")
