@@ -84,9 +84,14 @@ uint64_t read_blocks(const ReadArrays& arrays) {
     typename Lane::S sums = Lane::no_sums();
     for (size_t at = begin; at < end; at += kPieceBytes) {
       const size_t size = end - at < kPieceBytes ? end - at : kPieceBytes;
-      if (arrays.copy != nullptr) memcpy(static_cast<char*>(arrays.copy) + at, from + at, size);
-      if (arrays.digest) add_piece<Lane>(sums, from + at, size, (at - begin) / kPieceBytes);
-      if (block_sums != nullptr) add_squares_of_piece<Lane, kType>(from + at, size, block_sums);
+      const char* piece = from + at;
+      if (arrays.copy != nullptr) {
+        char* const to = static_cast<char*>(arrays.copy) + at;
+        memcpy(to, piece, size);
+        piece = to;  // whoever writes the array meanwhile does not part a digest from its copy
+      }
+      if (arrays.digest) add_piece<Lane>(sums, piece, size, (at - begin) / kPieceBytes);
+      if (block_sums != nullptr) add_squares_of_piece<Lane, kType>(piece, size, block_sums);
     }
     digest += Lane::total(sums) * (mixed(block) | 1U);
   }

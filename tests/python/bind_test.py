@@ -224,6 +224,21 @@ class Refused(BoundProcess):
         self.assertNotIn("memory preferred", said["text"])
 
 
+    def test_a_mask_that_is_refused_is_no_binding(self):
+        said, = self.run_python("""
+def refuse(tid, cpus):
+    raise PermissionError(1, "Operation not permitted")
+
+os.sched_setaffinity = refuse
+before = dict(os.environ)
+said(bind(), unchanged=before == os.environ)
+""", ZF_BINDING=binding_line(CPUS[:1]), ZF_RANK="0", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
+        self.assertFalse(said["bound"], said["text"])
+        self.assertIn("not bound", said["text"])
+        self.assertIn("Operation not permitted", said["errors"][0])
+        self.assertTrue(said["unchanged"], "children would take it for a bound one")
+
+
 class Strict(BoundProcess):
     def test_raises_what_would_be_said(self):
         said, = self.run_python("""

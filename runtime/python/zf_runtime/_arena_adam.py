@@ -227,10 +227,11 @@ class ArenaAdamW(AdamW):
         live = self._live
         if self._mode != "exact" or live is None or not live.is_here:
             return
+        self._refuse_graphs()
         if live.overlap.turn is not None:
             of = live.arena.of
             live.overlap.wait_for(of[param] for param in (*self._unread, *params) if param in of)
-        elif torch._C._current_graph_task_id() == -1:  # not the forward of a checkpoint inside a backward
+        if torch._C._current_graph_task_id() == -1:  # not the forward of a checkpoint inside a backward
             live.gradients.settle()
 
     def _wait_for_all(self) -> None:
@@ -264,7 +265,8 @@ class ArenaAdamW(AdamW):
         if live is None:
             return
         of = live.arena.of
-        pairs = [(of[param], gradient) for param, gradient in zip(params, gradients) if param in of]
+        pairs = [(of[param], gradient) for param, gradient in zip(params, gradients)
+                 if param in of and not live.overlap.is_under_way(of[param])]  # else step() copies it
         live.gradients.reduced([place for place, _ in pairs], [gradient for _, gradient in pairs], self._wants_norm)
 
     # ---- a step ----
@@ -368,8 +370,8 @@ class ArenaAdamW(AdamW):
 
     def _refuse_graphs(self) -> None:
         if any(device.type == "cuda" for device in self._devices) and torch.cuda.is_current_stream_capturing():
-            raise ZfError("step() is called while a CUDA graph is captured: the optimizer process cannot be part of "
-                          "one. Capture forward and backward alone, or use torch.optim.AdamW(capturable=True)")
+            raise ZfError("a CUDA graph is captured: its replay would wait for no parameter and show no gradient. "
+                          "Use torch.optim.AdamW(capturable=True), or no graph")
 
     # ---- state ----
 
@@ -453,11 +455,13 @@ class ArenaAdamW(AdamW):
             self._arrivals = {}
 
     def _close(self, live: Live) -> None:
-        with contextlib.suppress(ZfWorkerDied):  # Live.close() reports it below
-            _warn_of_lost(live.overlap.finish())
-        for param, entry in live.close().items():
-            if param in self.state:
-                self.state[param] = entry
+        try:
+            with contextlib.suppress(ZfWorkerDied):  # Live.close() reports it below
+                _warn_of_lost(live.overlap.finish())
+        finally:
+            for param, entry in live.close().items():
+                if param in self.state:
+                    self.state[param] = entry
 
     def __getstate__(self) -> Any:
         raise TypeError("this AdamW holds a process and cannot be copied or pickled; use state_dict()")

@@ -106,6 +106,8 @@ def _move(found: Found, before: frozenset[int], pinning: list[str]) -> Binding:
     counts = _thread_counts.counts_for(home.threads, "" if outer is None else str(outer.threads), os.environ,
                                        _thread_counts.launchers_own(os.environ, _rays_threads()))
     moves = _own_threads.move(before, home.cpus) if before != home.cpus else _own_threads.Moves(0, "")
+    if _own_threads.main_cpus() == before != home.cpus:  # refused: nobody is to take this process for a bound one
+        return Binding(home.rank, found.source, errors=(*errors, moves.problem), notes=tuple(notes))
     refused = _memory.prefer(home.mems) if home.mems else ""
     _tell_runtime(found, counts.set)
     threads = _thread_counts.apply(os.environ)

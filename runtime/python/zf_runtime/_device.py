@@ -262,11 +262,12 @@ def device_of(device: torch.device) -> Device:
 def read_by_torch(tensors: Sequence[torch.Tensor], norm: bool, digest: bool,
                   copies: Sequence[torch.Tensor] | None) -> list[Reading]:
     """Reads tensors where they are, by torch's own operations on the current stream."""
+    # Digests first: a write that comes between a digest and its copy gives a digest of other values, and is found.
+    digests = [_digests.by_torch(tensor) if digest else None for tensor in tensors]
     for to, tensor in zip(copies or (), tensors):
         to.copy_(tensor, non_blocking=True)
     norms = [torch.linalg.vector_norm(tensor.detach(), dtype=torch.float64) for tensor in tensors] if norm else []
-    return [Reading(norms[number].square() if norm else None, _digests.by_torch(tensor) if digest else None)
-            for number, tensor in enumerate(tensors)]
+    return [Reading(norms[number].square() if norm else None, each) for number, each in enumerate(digests)]
 
 
 def read_on_host(tensors: Sequence[torch.Tensor], norm: bool, digest: bool, copies: Sequence[torch.Tensor] | None,
@@ -281,10 +282,11 @@ def read_on_host(tensors: Sequence[torch.Tensor], norm: bool, digest: bool, copi
             words.extend((tensor.data_ptr(), tensor.numel(), 0 if to is None else to.data_ptr(), TYPES[tensor.dtype],
                           0, 0))
             continue
+        value = _digests.by_torch(tensor).tolist() if digest else None  # first: see read_by_torch()
         if to is not None:
             to.copy_(tensor)
         square = float(torch.linalg.vector_norm(tensor.detach(), dtype=torch.float64).square()) if norm else None
-        found[number] = Reading(square, _digests.by_torch(tensor).tolist() if digest else None)
+        found[number] = Reading(square, value)
     if regular:
         _local.engine().read(words, norm=norm, digest=digest, alone=alone)
         sums = _local.sums_of(words) if norm else [None] * len(regular)

@@ -99,6 +99,10 @@ class Gates:
     def put(self, waiter: Waiter, module: torch.nn.Module, params: Sequence[torch.Tensor] | None) -> None:
         """Puts a gate in front of forward() of a module, and one in front of what reads its parameters otherwise."""
         self._handles.append(module.register_forward_pre_hook(Gate(waiter, params), prepend=True))
+        self.put_on_reading(waiter, module)
+
+    def put_on_reading(self, waiter: Waiter, module: torch.nn.Module) -> None:
+        """Puts a gate in front of what reads the parameters of a module, but for its forward."""
         self.put_on_saving(waiter, module)
         reads = Gate(waiter)
         own = {name: Waiting(module, name, reads) for name in (*_READING, "zero_grad") if name not in module.__dict__}
@@ -130,6 +134,7 @@ class Order:
         self._wanted: dict[int, torch.Tensor] = {}  # by id
         self._gates = Gates()
         self._gated: set[int] = set()  # modules, by id
+        self._below: set[int] = set()  # those that wait but for their forward
         self._called: dict[torch.nn.Module, None] = {}  # in order, until they get their gates
         self._handle: Any = None
         self._owner = os.getpid()
@@ -199,8 +204,19 @@ class Order:
             else:
                 self._gates.put_on_saving(waiter, module)
             self._gated.add(id(module))  # last: an interrupt may leave two gates, but never none
+            self._gate_below(waiter, module, forward)
         if self.read.keys() >= self._wanted.keys():
             self._look_no_longer()
+
+    def _gate_below(self, waiter: Waiter, module: torch.nn.Module, forward: bool) -> None:
+        """Lets wait whoever reads the parameters of modules below one that was called: they may be compiled, or never
+        be called themselves."""
+        put = self._gates.put_on_reading if forward else self._gates.put_on_saving
+        for each in torch.nn.Module.modules(module):
+            if id(each) not in self._gated | self._below and any(id(param) in self._wanted for param in
+                                                                 torch.nn.Module.parameters(each)):
+                put(waiter, each)
+                self._below.add(id(each))
 
     def _look_no_longer(self) -> None:
         if self._handle is not None:
@@ -211,6 +227,7 @@ class Order:
         self._look_no_longer()
         self._gates.remove()
         self._gated.clear()
+        self._below.clear()
 
 
 def _is_compiled(module: torch.nn.Module) -> bool:

@@ -116,7 +116,7 @@ class Follower:
         runtime = self._arena.runtime
         ticket = runtime.submit([place.index for place in turn.places], buffer=turn.buffer, scalars=turn.scalars,
                                 scalars_of=turn.scalars_of)
-        self._arena.counts[torch.tensor([place.index for place in turn.places])] += 1
+        self._arena.counts[torch.tensor([place.index for place in turn.places], device="cpu")] += 1
         turn.submitted.set()
         while not turn.publishing.wait(60.0):
             pass  # set by the next step, by synchronize() or by close()
@@ -162,7 +162,9 @@ class Overlap:
     def turn(self) -> Turn | None:
         """The last turn, if somebody may still have to wait for a part of it."""
         turn = self.follower.turn
-        return turn if turn is not None and not all(share.is_waited_for for share in turn.shares) else None
+        if turn is None or all(share.is_waited_for and share.event is REACHED for share in turn.shares):
+            return None
+        return turn  # on a device each stream of the job waits: that another one has waited is not enough
 
     def begin(self, turn: Turn) -> None:
         """Hands a step over. Returns when it is submitted and counted. The turn before must be waited for."""

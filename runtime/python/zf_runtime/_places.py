@@ -172,7 +172,7 @@ class Arena:
         """wanted: parameters, each with its param_group and the number of its first element."""
         self.places = [Place(index, *each, buffers) for index, each in enumerate(wanted)]
         self.of: dict[torch.Tensor, Place] = {place.param: place for place in self.places}
-        self.counts = torch.zeros(len(self.places), dtype=torch.float32)
+        self.counts = torch.zeros(len(self.places), dtype=torch.float32, device="cpu")
         self.registration: HostRegistration | None = None
         self.runtime = Runtime(groups=[place.shape for place in self.places], **options)
         try:

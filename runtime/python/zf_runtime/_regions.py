@@ -71,7 +71,7 @@ def _backward(openmp: Any, torch: Any) -> Region | None:
     if not hasattr(torch, "autograd"):
         return None
     found: list[Region | None] = []
-    device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else "cpu"
+    device = "cuda" if torch.cuda.is_initialized() else "cpu"
     with torch.enable_grad():
         leaf = torch.ones(1, device=device, requires_grad=True)
         product = leaf * 1

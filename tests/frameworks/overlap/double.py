@@ -120,11 +120,17 @@ class Double:
     def __init__(self):
         self.host = Clocks()
         self.read_by, self.written_by = {}, {}  # by address: the last clock of each stream
-        self._current = Stream(self, "the job", is_lazy=False)
+        self._current = self._first = Stream(self, "the job", is_lazy=False)
         self.streams = 0
 
     def current(self):
         return self._current
+
+    def use_another_stream(self):
+        """Lets the job compute on a stream that has waited for all that its first one was given, and no more."""
+        event = self._first.record()
+        self._current = Stream(self, "the job's other stream", is_lazy=False)
+        self._current.wait(event)
 
     def side(self):
         self.streams += 1

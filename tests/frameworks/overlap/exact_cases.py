@@ -21,7 +21,7 @@ import case
 import torch
 import torch.utils.checkpoint
 import zf_runtime
-from zf_runtime import ZfError, _gradients, _moved_threads
+from zf_runtime import ZfError, _device, _digests, _gradients, _moved_threads
 
 _folder = tempfile.TemporaryDirectory(prefix="zf-overlap-test-")
 
@@ -298,6 +298,53 @@ class Written(Case):
             return values_of(model)
 
         self.same(program)
+
+    def test_a_write_between_the_copy_and_its_digest_is_found(self):
+        """As of GradScaler on a GPU, which does not wait for the side stream."""
+        for way in ("torch", "torch, on the host"):
+            with self.subTest(way):
+                gradient, to = torch.ones(40), torch.zeros(40)
+                if way != "torch":
+                    gradient = torch.ones(8, 5).t()  # which the library does not take
+                    to = torch.zeros(5, 8)
+                write = unittest.mock.Mock(side_effect=_device._digests.by_torch)
+
+                def digest(tensor, write=write):
+                    found = write(tensor)
+                    tensor.mul_(0.5)
+                    return found
+
+                with unittest.mock.patch.object(_device._digests, "by_torch", digest):
+                    if way == "torch":
+                        reading, = _device.read_by_torch([gradient], False, True, [to])
+                        now = write(gradient)
+                    else:
+                        reading, = _device.read_on_host([gradient], False, True, [to], True)
+                        now = write(gradient).tolist()
+                # The copy may have either value; but never may an equal digest stand beside another copy.
+                equal = _digests.differing([(now, reading.digest)]) == [False]
+                self.assertTrue(not equal or torch.equal(to, gradient))
+                self.assertEqual(to.flatten()[0].item(), 0.5, "the digest is taken first")
+
+    def test_averages_wait_for_a_step_that_still_reads_the_last_ones(self):
+        """As of DDP with a parameter that this forward has not used."""
+        model = make_model()
+        optimizer = self.ours(model.parameters(), "exact")
+        for step in range(2):
+            optimizer.zero_grad()
+            loss_of(model, step).backward()
+            if step == 1:
+                os.kill(optimizer.runtime.stats().worker_pid, signal.SIGSTOP)
+            optimizer.step()
+        place = optimizer._live.arena.of[model[2].bias]
+        before = place.grads[0].clone()
+        try:
+            optimizer._reduced([model[2].bias], [torch.full_like(model[2].bias, 9.0)])
+            for copied in optimizer._live.gradients._copied.values():
+                copied.event.synchronize()
+            self.assertTrue(torch.equal(place.grads[0], before))
+        finally:
+            os.kill(optimizer.runtime.stats().worker_pid, signal.SIGCONT)
 
     def test_small_gradients_are_copied_together(self):
         def model():

@@ -28,6 +28,20 @@ def forward(model, step, inputs):
     return model(inputs)
 
 
+def forward_on_two_streams(model, step, inputs):
+    """Reads the parameters on one stream, and then on another that had begun before."""
+    double = model.double
+    double._current = double._first
+    double.use_another_stream()
+    other, double._current = double._current, double._first
+    model(inputs)  # its loss is not taken
+    double._current = other
+    result = model(inputs)
+    double._first.wait(other.record())  # backward and step() are on the first
+    double._current = double._first
+    return result
+
+
 def forward_of_parts(model, step, inputs):
     """Calls no module at all in the first steps but one, whose parameters the others are not; later the others first,
     one by one."""
@@ -39,17 +53,20 @@ def forward_of_parts(model, step, inputs):
     return model[4](second.tanh()) + model[0](inputs)[:, :7]
 
 
-def watched(optimizer, double):
-    """Tells the stand-in what the optimizer process reads. Returns the list of the waits for whole steps."""
+def watched(optimizer, double, submitting):
+    """Tells the stand-in what the optimizer process reads. Calls submitting() before each step. Returns the list of the
+    waits for whole steps."""
     submit, wait, arena, waits = optimizer.runtime.submit, optimizer.runtime.wait, optimizer._live.arena, []
 
     def reading(groups, *, buffer=0, **keywords):
         time.sleep(0.005)
+        submitting()
         double.host_reads(*(arena.places[group].grads[buffer] for group in groups))
         return submit(groups, buffer=buffer, **keywords)
 
     def waiting(ticket=0, timeout=None):
         wait(ticket, timeout)
+        time.sleep(0.01)  # whoever does not wait for this goes on before it
         waits.append(ticket)
 
     optimizer.runtime.submit, optimizer.runtime.wait = reading, waiting
@@ -63,6 +80,7 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
     is_stopped: the optimizer process stands still as each forward begins, so that whoever does not wait finds old
     values. dropped_at: in this step the gradients of a first backward are dropped."""
     model, double = make_model(), Double()
+    vars(model)["double"] = double
 
     def arrived(param):
         double.reads(param)
@@ -74,10 +92,11 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
             unittest.mock.patch("zf_runtime.adam._has_gpu", lambda params: True):
         optimizer = zf_runtime.AdamW(model.parameters(), lr=1e-2, overlap=overlap, clip_grad_norm=clip)
     params = optimizer.param_groups[0]["params"]
-    waits = watched(optimizer, double)
+    pauses, pid = [], optimizer.runtime.stats().worker_pid
+    waits = watched(optimizer, double, lambda: pauses.append(pause(pid)) if is_stopped else None)
     for module in model:  # behind the gates: when their hook runs, a parameter must have been waited for
         module.register_forward_pre_hook(lambda module, _: double.reads(*module._parameters.values()))
-    losses, pauses, pid = [], [], optimizer.runtime.stats().worker_pid
+    losses = []
     generator = torch.Generator().manual_seed(2)
     for step in range(STEPS):
         for number in range(micro_batches + (step == dropped_at)):
@@ -90,8 +109,6 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
             backward_ends(optimizer)
             if step == dropped_at and number == 0:
                 drop(params)
-        if is_stopped:
-            pauses.append(pause(pid))
         optimizer.step()
         counts = [int(optimizer.state[param]["step"]) for param in params]
         assert counts == [step + 1] * len(params), counts
@@ -148,6 +165,7 @@ def exact_is_off(micro_batches=1, clip=None, dropped_at=-1, **more):
 CASES = {"plain": exact_is_off, "clipped": lambda: exact_is_off(clip=0.05),
          "dropped": lambda: exact_is_off(dropped_at=3), "micro batches": lambda: exact_is_off(3, 0.05, 3),
          "seen later": lambda: exact_is_off(forward=forward_of_parts),
+         "two streams": lambda: exact_is_off(forward=forward_on_two_streams),
          "averaged twice": lambda: exact_is_off(clip=0.05, backward_ends=average),
          "late": lambda: train("late", is_stopped=True)}
 
